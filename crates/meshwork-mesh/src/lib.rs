@@ -1,0 +1,1 @@
+//! Meshes of named device axes, and how arrays are placed on them.
