@@ -1,1 +1,58 @@
 //! Meshes of named device axes, and how arrays are placed on them.
+//!
+//! A [`Mesh`] arranges devices along named axes. A [`Sharding`] says which axes split which dimension of an
+//! array. From the two follows what each device holds, by arithmetic on axes, never on lists of devices.
+//!
+//! ```
+//! use meshwork_mesh::{Mesh, Sharding, parse_sharding, slice_of, verify_sharding};
+//!
+//! // Eight devices: two groups of four.
+//! let mesh = Mesh::new([("data", 2), ("model", 4)])?;
+//!
+//! // A batch of 10 rows over "data", 102 features over "model". 102 does not divide by 4: the
+//! // blocks are of 26, and the last one is short.
+//! let sharding = Sharding::on_dims("mesh", &[(0, &["data"]), (-1, &["model"])], 2)?;
+//! verify_sharding(&sharding, &mesh, Some(2))?;
+//! assert_eq!(sharding.local_shape(&mesh, &[10, 102])?, [5, 26]);
+//! assert_eq!(slice_of(&sharding, &mesh, &[10, 102], 7)?, [5..10, 78..102]);
+//!
+//! // The text is Shardy's.
+//! assert_eq!(sharding.to_string(), r#"<@mesh, [{"data"}, {"model"}]>"#);
+//! assert_eq!(parse_sharding(r#"<@mesh, [{"data"}, {"model"}]>"#)?, sharding);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `mesh` | [`Mesh`]: axes, device order, coordinates |
+//! | `axis` | [`AxisRef`]: an axis or a part of one, and the algebra of parts |
+//! | [`axis_list`] | lists of axes: prefixes, merging, cutting |
+//! | `sharding`, `query` | [`Sharding`]: its making, and questions about it |
+//! | [`verify`] | the rules of a valid sharding |
+//! | `shard` | which elements each device holds; groups of devices |
+//! | `text` | Shardy's text forms |
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod axis;
+pub mod axis_list;
+mod error;
+mod mesh;
+mod query;
+mod shard;
+mod sharding;
+mod text;
+pub mod verify;
+
+pub use axis::{AxisRef, SubAxis};
+pub use axis_list::PrefixStatus;
+pub use error::{MeshError, ShardingError};
+pub use mesh::{Mesh, MeshAxis};
+pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, slice_of, slices};
+pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
+pub use text::{
+    AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list,
+    parse_dim_sharding, parse_mesh, parse_sharding,
+};
+pub use verify::verify_sharding;
