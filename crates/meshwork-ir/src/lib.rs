@@ -1,0 +1,30 @@
+//! StableHLO and `sdy` programs as data.
+//!
+//! The crate holds the program every stage works on: element types, shapes, the op table, the module with its
+//! builder, verifier and MLIR text, and the reference evaluator that says what a program means.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod attr;
+mod diag;
+mod element;
+mod literal;
+mod loc;
+mod module;
+mod op;
+mod pass;
+pub mod text;
+mod types;
+
+pub use attr::{Attr, AttrDict, Dense, DenseData};
+pub use diag::{Diagnostic, Severity};
+pub use element::{ElementClass, ElementType};
+pub use literal::Literal;
+pub use loc::{Loc, LocKind, TextPos};
+pub use module::{
+    Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpSpec, Region, RegionId, Use, Value, ValueId,
+    ValueMap, Values, Walk,
+};
+pub use op::{OpKind, Trait};
+pub use pass::{Failed, Pass, PassOptions};
+pub use types::{DYNAMIC, Dims, FunctionType, TensorType, Type};

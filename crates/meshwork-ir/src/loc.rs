@@ -1,0 +1,71 @@
+//! Where an operation came from: the position in the text it was read from and MLIR's `loc`.
+
+use std::sync::Arc;
+
+/// A line and column of a text, both counted from one; zero means unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct TextPos {
+    /// Line, from one.
+    pub line: u32,
+    /// Column in bytes, from one.
+    pub col: u32,
+}
+
+/// A location attribute.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum LocKind {
+    /// `loc("file":line:col)`.
+    File {
+        /// File name.
+        file: Arc<str>,
+        /// Line.
+        line: u32,
+        /// Column.
+        col: u32,
+    },
+    /// `loc("name"(child))`.
+    Name {
+        /// The name, for instance the path of a traced operation.
+        name: Arc<str>,
+        /// Where the name stands, if said.
+        child: Option<Loc>,
+    },
+    /// `loc(callsite(callee at caller))`.
+    CallSite {
+        /// Inside.
+        callee: Loc,
+        /// Outside.
+        caller: Loc,
+    },
+    /// `loc(fused[a, b])`, with an optional metadata attribute kept as text.
+    Fused(Vec<Loc>, Option<Arc<str>>),
+    /// A location kept as its exact text (file ranges and dialect locations).
+    Opaque(Arc<str>),
+}
+
+/// An optional location; the default is unknown. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Loc(pub Option<Arc<LocKind>>);
+
+impl Loc {
+    /// `loc("file":line:col)`.
+    pub fn file(file: &str, line: u32, col: u32) -> Loc {
+        Loc(Some(Arc::new(LocKind::File { file: file.into(), line, col })))
+    }
+
+    /// Not known.
+    pub fn unknown() -> Loc {
+        Loc(None)
+    }
+
+    /// The first file position in the location, outermost call last: what to show a person.
+    pub fn source(&self) -> Option<(&str, u32, u32)> {
+        match self.0.as_deref()? {
+            LocKind::File { file, line, col } => Some((file, *line, *col)),
+            LocKind::Name { child, .. } => child.as_ref()?.source(),
+            LocKind::CallSite { callee, caller } => callee.source().or_else(|| caller.source()),
+            LocKind::Fused(parts, _) => parts.iter().find_map(Loc::source),
+            LocKind::Opaque(_) => None,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Deep copies of operations within one module.
+
+use std::collections::HashMap;
+
+use super::*;
+
+/// Which value of the copy stands for which value of the original.
+pub type ValueMap = HashMap<ValueId, ValueId>;
+
+impl Module {
+    /// Copies `op` with all its regions, detached. Operands are looked up in `map` (values not in it are kept),
+    /// and the map learns the results and block arguments of the copy.
+    pub fn clone_op(&mut self, op: OpId, map: &mut ValueMap) -> OpId {
+        let old = self.op(op).clone();
+        let spec = OpSpec {
+            kind: old.kind,
+            name: old.name,
+            operands: old.operands.iter().map(|v| *map.get(v).unwrap_or(v)).collect(),
+            result_types: old.results.iter().map(|&v| self.ty(v).clone()).collect(),
+            attrs: old.attrs,
+            loc: old.loc,
+            pos: old.pos,
+        };
+        let copy = self.create(spec);
+        for (i, &result) in old.results.iter().enumerate() {
+            map.insert(result, self.op(copy).results[i]);
+        }
+        for &region in &old.regions {
+            let new_region = self.add_region(copy);
+            for block in self.region(region).blocks.clone() {
+                self.clone_block_into(block, new_region, map);
+            }
+        }
+        copy
+    }
+
+    fn clone_block_into(&mut self, block: BlockId, region: RegionId, map: &mut ValueMap) {
+        let args: Vec<ValueId> = self.block(block).args.clone();
+        let types: Vec<Type> = args.iter().map(|&a| self.ty(a).clone()).collect();
+        let copy = self.add_block(region, types);
+        self.blocks[copy.index()].arg_locs = self.block(block).arg_locs.clone();
+        for (i, arg) in args.into_iter().enumerate() {
+            map.insert(arg, self.block(copy).args[i]);
+        }
+        for op in self.op_list(block) {
+            let inner = self.clone_op(op, map);
+            self.append(copy, inner);
+        }
+    }
+}

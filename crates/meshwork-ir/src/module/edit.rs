@@ -1,0 +1,280 @@
+//! Building and changing a module: create, insert, move, erase, redirect uses.
+
+use smallvec::SmallVec;
+
+use super::*;
+
+impl Module {
+    /// Creates a detached operation; insert it with [`append`](Module::append) or
+    /// [`insert_before`](Module::insert_before).
+    pub fn create(&mut self, spec: OpSpec) -> OpId {
+        let id = OpId(self.ops.len() as u32);
+        for (i, &v) in spec.operands.iter().enumerate() {
+            self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
+        }
+        let results = spec.result_types.into_iter().enumerate();
+        let results = results.map(|(i, ty)| self.new_value(ty, Def::Result(id, i as u32))).collect();
+        self.ops.push(Op {
+            kind: spec.kind,
+            name: spec.name,
+            operands: spec.operands,
+            results,
+            attrs: spec.attrs,
+            regions: SmallVec::new(),
+            loc: spec.loc,
+            pos: spec.pos,
+            parent: None,
+            prev: None,
+            next: None,
+            erased: false,
+        });
+        id
+    }
+
+    /// Creates an operation at the end of `block`.
+    pub fn push(&mut self, block: BlockId, spec: OpSpec) -> OpId {
+        let op = self.create(spec);
+        self.append(block, op);
+        op
+    }
+
+    /// Creates an operation just before `anchor`.
+    pub fn push_before(&mut self, anchor: OpId, spec: OpSpec) -> OpId {
+        let op = self.create(spec);
+        self.insert_before(anchor, op);
+        op
+    }
+
+    /// Creates an operation just after `anchor`.
+    pub fn push_after(&mut self, anchor: OpId, spec: OpSpec) -> OpId {
+        let op = self.create(spec);
+        self.insert_after(anchor, op);
+        op
+    }
+
+    /// The only result of `op`. Panics if it has none: for ops the caller has just built.
+    pub fn result(&self, op: OpId) -> ValueId {
+        self.op(op).results[0]
+    }
+
+    fn new_value(&mut self, ty: Type, def: Def) -> ValueId {
+        let id = ValueId(self.values.len() as u32);
+        self.values.push(Value { ty, def, uses: SmallVec::new() });
+        id
+    }
+
+    /// Adds a region to `op`.
+    pub fn add_region(&mut self, op: OpId) -> RegionId {
+        let id = RegionId(self.regions.len() as u32);
+        self.regions.push(Region { blocks: SmallVec::new(), parent: op });
+        self.ops[op.index()].regions.push(id);
+        id
+    }
+
+    /// Adds a block with arguments of these types to `region`.
+    pub fn add_block(&mut self, region: RegionId, arg_types: impl IntoIterator<Item = Type>) -> BlockId {
+        let id = BlockId(self.blocks.len() as u32);
+        self.blocks.push(Block { args: vec![], first: None, last: None, parent: Some(region), arg_locs: vec![] });
+        self.regions[region.index()].blocks.push(id);
+        for ty in arg_types {
+            self.add_block_arg(id, ty);
+        }
+        id
+    }
+
+    /// Adds a region with one block to `op`.
+    pub fn add_body(&mut self, op: OpId, arg_types: impl IntoIterator<Item = Type>) -> BlockId {
+        let region = self.add_region(op);
+        self.add_block(region, arg_types)
+    }
+
+    /// Adds an argument to `block`.
+    pub fn add_block_arg(&mut self, block: BlockId, ty: Type) -> ValueId {
+        let index = self.block(block).args.len() as u32;
+        let value = self.new_value(ty, Def::Arg(block, index));
+        self.blocks[block.index()].args.push(value);
+        value
+    }
+
+    /// Removes argument `index` of `block`, which must be unused.
+    pub fn remove_block_arg(&mut self, block: BlockId, index: usize) {
+        let value = self.blocks[block.index()].args.remove(index);
+        debug_assert!(self.value(value).uses.is_empty(), "a removed argument must have no uses");
+        let rest: Vec<ValueId> = self.block(block).args[index..].to_vec();
+        for (i, v) in rest.into_iter().enumerate() {
+            self.values[v.index()].def = Def::Arg(block, (index + i) as u32);
+        }
+        let locs = &mut self.blocks[block.index()].arg_locs;
+        if index < locs.len() {
+            locs.remove(index);
+        }
+    }
+
+    /// The block, to change its argument locations.
+    pub fn block_mut(&mut self, block: BlockId) -> &mut Block {
+        &mut self.blocks[block.index()]
+    }
+
+    /// Inserts a detached `op` at the end of `block`.
+    pub fn append(&mut self, block: BlockId, op: OpId) {
+        debug_assert!(self.op(op).parent.is_none(), "op is already in a block");
+        let last = self.block(block).last;
+        self.link(block, last, op, None);
+    }
+
+    /// Inserts a detached `op` at the start of `block`.
+    pub fn prepend(&mut self, block: BlockId, op: OpId) {
+        let first = self.block(block).first;
+        self.link(block, None, op, first);
+    }
+
+    /// Inserts a detached `op` just before `anchor`, which is in a block.
+    pub fn insert_before(&mut self, anchor: OpId, op: OpId) {
+        let (block, prev) = (self.anchor_block(anchor), self.op(anchor).prev);
+        self.link(block, prev, op, Some(anchor));
+    }
+
+    /// Inserts a detached `op` just after `anchor`, which is in a block.
+    pub fn insert_after(&mut self, anchor: OpId, op: OpId) {
+        let (block, next) = (self.anchor_block(anchor), self.op(anchor).next);
+        self.link(block, Some(anchor), op, next);
+    }
+
+    fn anchor_block(&self, anchor: OpId) -> BlockId {
+        self.op(anchor).parent.expect("the anchor of an insertion is in a block")
+    }
+
+    fn link(&mut self, block: BlockId, prev: Option<OpId>, op: OpId, next: Option<OpId>) {
+        match prev {
+            Some(p) => self.ops[p.index()].next = Some(op),
+            None => self.blocks[block.index()].first = Some(op),
+        }
+        match next {
+            Some(n) => self.ops[n.index()].prev = Some(op),
+            None => self.blocks[block.index()].last = Some(op),
+        }
+        let data = &mut self.ops[op.index()];
+        (data.parent, data.prev, data.next) = (Some(block), prev, next);
+    }
+
+    /// Takes `op` out of its block without erasing it.
+    pub fn detach(&mut self, op: OpId) {
+        let data = &mut self.ops[op.index()];
+        let (Some(block), prev, next) = (data.parent.take(), data.prev.take(), data.next.take()) else { return };
+        match prev {
+            Some(p) => self.ops[p.index()].next = next,
+            None => self.blocks[block.index()].first = next,
+        }
+        match next {
+            Some(n) => self.ops[n.index()].prev = prev,
+            None => self.blocks[block.index()].last = prev,
+        }
+    }
+
+    /// Moves `op` to just before `anchor`.
+    pub fn move_before(&mut self, op: OpId, anchor: OpId) {
+        self.detach(op);
+        self.insert_before(anchor, op);
+    }
+
+    /// Moves `op` to just after `anchor`.
+    pub fn move_after(&mut self, op: OpId, anchor: OpId) {
+        self.detach(op);
+        self.insert_after(anchor, op);
+    }
+
+    /// Moves all operations of `from` to the end of `to`; the arguments of `from` stay where they are.
+    pub fn splice_block(&mut self, from: BlockId, to: BlockId) {
+        while let Some(op) = self.block(from).first {
+            self.detach(op);
+            self.append(to, op);
+        }
+    }
+
+    /// Moves the blocks of region `from` to the end of region `to`.
+    pub fn move_blocks(&mut self, from: RegionId, to: RegionId) {
+        let blocks = std::mem::take(&mut self.regions[from.index()].blocks);
+        for &b in &blocks {
+            self.blocks[b.index()].parent = Some(to);
+        }
+        self.regions[to.index()].blocks.extend(blocks);
+    }
+
+    /// Erases `op` and everything in its regions. Its results must have no uses left outside of it.
+    pub fn erase(&mut self, op: OpId) {
+        debug_assert!(
+            self.op(op).results.iter().all(|&r| self.value(r).uses.is_empty()),
+            "erasing {} whose results are still used",
+            self.describe(op)
+        );
+        self.erase_unchecked(op);
+    }
+
+    fn erase_unchecked(&mut self, op: OpId) {
+        self.detach(op);
+        for (i, v) in std::mem::take(&mut self.ops[op.index()].operands).into_iter().enumerate() {
+            self.remove_use(v, Use { op, operand: i as u32 });
+        }
+        for region in std::mem::take(&mut self.ops[op.index()].regions) {
+            for block in std::mem::take(&mut self.regions[region.index()].blocks) {
+                // Last first, so that uses go before definitions.
+                while let Some(inner) = self.block(block).last {
+                    self.erase_unchecked(inner);
+                }
+            }
+        }
+        self.ops[op.index()].erased = true;
+    }
+
+    /// Whether `op` has been erased.
+    pub fn is_erased(&self, op: OpId) -> bool {
+        self.op(op).erased
+    }
+
+    fn remove_use(&mut self, value: ValueId, gone: Use) {
+        let uses = &mut self.values[value.index()].uses;
+        if let Some(i) = uses.iter().rposition(|&u| u == gone) {
+            uses.remove(i);
+        }
+    }
+
+    /// Makes operand `index` of `op` name `value`.
+    pub fn set_operand(&mut self, op: OpId, index: usize, value: ValueId) {
+        let old = std::mem::replace(&mut self.ops[op.index()].operands[index], value);
+        if old != value {
+            let this = Use { op, operand: index as u32 };
+            self.remove_use(old, this);
+            self.values[value.index()].uses.push(this);
+        }
+    }
+
+    /// Replaces the operand list of `op`.
+    pub fn set_operands(&mut self, op: OpId, operands: impl IntoIterator<Item = ValueId>) {
+        for (i, v) in std::mem::take(&mut self.ops[op.index()].operands).into_iter().enumerate() {
+            self.remove_use(v, Use { op, operand: i as u32 });
+        }
+        let operands: Values = operands.into_iter().collect();
+        for (i, &v) in operands.iter().enumerate() {
+            self.values[v.index()].uses.push(Use { op, operand: i as u32 });
+        }
+        self.ops[op.index()].operands = operands;
+    }
+
+    /// Makes every use of `old` name `new`.
+    pub fn replace_all_uses(&mut self, old: ValueId, new: ValueId) {
+        self.replace_uses_if(old, new, |_, _| true);
+    }
+
+    /// Makes those uses of `old` name `new` for which `choose` holds, newest use first as MLIR does.
+    pub fn replace_uses_if(&mut self, old: ValueId, new: ValueId, mut choose: impl FnMut(&Module, Use) -> bool) {
+        if old == new {
+            return;
+        }
+        let uses: Vec<Use> = self.value(old).uses.iter().rev().copied().collect();
+        for u in uses {
+            if choose(self, u) {
+                self.set_operand(u.op, u.operand as usize, new);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Functions and other symbols: what a `func.func` operation says about itself.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::FunctionType;
+
+/// The parts of a function's signature; see [`Module::add_func`].
+#[derive(Clone, Debug, Default)]
+pub struct FuncSig {
+    /// Symbol name without `@`.
+    pub name: SmolStr,
+    /// Argument and result types.
+    pub ty: FunctionType,
+    /// `public` or `private`, where written.
+    pub visibility: Option<SmolStr>,
+}
+
+impl Module {
+    /// Adds a function with one empty block to the end of the module.
+    pub fn add_func(&mut self, sig: FuncSig) -> OpId {
+        let inputs = sig.ty.inputs.clone();
+        let mut spec = OpSpec::new(OpKind::Func)
+            .attr("sym_name", Attr::str(&sig.name))
+            .attr("function_type", Attr::Type(Type::Function(Arc::new(sig.ty))));
+        if let Some(v) = sig.visibility {
+            spec = spec.attr("sym_visibility", Attr::str(v));
+        }
+        let func = self.push(self.body(), spec);
+        self.add_body(func, inputs);
+        func
+    }
+
+    /// All functions of the module in order.
+    pub fn funcs(&self) -> impl Iterator<Item = OpId> {
+        self.ops_in(self.body()).filter(|&op| self.op(op).kind == OpKind::Func)
+    }
+
+    /// The top-level operation that defines symbol `name`.
+    pub fn symbol(&self, name: &str) -> Option<OpId> {
+        self.ops_in(self.body()).find(|&op| self.symbol_name(op) == Some(name))
+    }
+
+    /// The symbol that `op` defines.
+    pub fn symbol_name(&self, op: OpId) -> Option<&str> {
+        self.op(op).attr("sym_name")?.as_str()
+    }
+
+    /// The function called `name`.
+    pub fn func(&self, name: &str) -> Option<OpId> {
+        self.symbol(name).filter(|&op| self.op(op).kind == OpKind::Func)
+    }
+
+    /// The entry function: `main`, or the only function there is.
+    pub fn entry(&self) -> Option<OpId> {
+        self.func("main").or_else(|| {
+            let mut funcs = self.funcs();
+            let only = funcs.next()?;
+            funcs.next().is_none().then_some(only)
+        })
+    }
+
+    /// The type of a `func.func`.
+    pub fn func_type(&self, func: OpId) -> FunctionType {
+        match self.op(func).attr("function_type") {
+            Some(Attr::Type(Type::Function(t))) => (**t).clone(),
+            _ => FunctionType::default(),
+        }
+    }
+
+    /// Sets the type of a `func.func`.
+    pub fn set_func_type(&mut self, func: OpId, ty: FunctionType) {
+        self.op_mut(func).attrs.set("function_type", Attr::Type(Type::Function(Arc::new(ty))));
+    }
+
+    /// Attribute `name` of argument `index` of a `func.func`.
+    pub fn arg_attr(&self, func: OpId, index: usize, name: &str) -> Option<&Attr> {
+        self.slot_attr(func, "arg_attrs", index, name)
+    }
+
+    /// Attribute `name` of result `index` of a `func.func`.
+    pub fn res_attr(&self, func: OpId, index: usize, name: &str) -> Option<&Attr> {
+        self.slot_attr(func, "res_attrs", index, name)
+    }
+
+    /// Sets (or with `None` removes) an attribute of an argument.
+    pub fn set_arg_attr(&mut self, func: OpId, index: usize, name: &str, value: Option<Attr>) {
+        let count = self.func_type(func).inputs.len();
+        self.set_slot_attr(func, "arg_attrs", count, index, name, value);
+    }
+
+    /// Sets (or with `None` removes) an attribute of a result.
+    pub fn set_res_attr(&mut self, func: OpId, index: usize, name: &str, value: Option<Attr>) {
+        let count = self.func_type(func).results.len();
+        self.set_slot_attr(func, "res_attrs", count, index, name, value);
+    }
+
+    fn slot_attr(&self, func: OpId, list: &str, index: usize, name: &str) -> Option<&Attr> {
+        match self.op(func).attr(list)?.as_array()?.get(index)? {
+            Attr::Dict(d) => d.get(name),
+            _ => None,
+        }
+    }
+
+    fn set_slot_attr(&mut self, func: OpId, list: &str, count: usize, index: usize, name: &str, value: Option<Attr>) {
+        let attrs = &mut self.op_mut(func).attrs;
+        let mut slots: Vec<AttrDict> = match attrs.get(list).and_then(Attr::as_array) {
+            Some(a) => a.iter().map(|s| if let Attr::Dict(d) = s { (**d).clone() } else { AttrDict::new() }).collect(),
+            None => vec![],
+        };
+        slots.resize(count, AttrDict::new());
+        match value {
+            Some(v) => drop(slots[index].set(name, v)),
+            None => drop(slots[index].remove(name)),
+        }
+        if slots.iter().all(AttrDict::is_empty) {
+            attrs.remove(list);
+        } else {
+            attrs.set(list, Attr::Array(slots.into_iter().map(|d| Attr::Dict(Arc::new(d))).collect()));
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! A program in memory: operations in blocks in regions, connected by values.
+//!
+//! Everything lives in four arenas of one [`Module`] and is named by small ids, so that passes can hold on to an
+//! operation while they change others. The tree is MLIR's: the module has a body block; a `func.func` is an
+//! operation with one region; a `stablehlo.while` has two.
+//!
+//! Invariants, held by the methods here and relied on everywhere:
+//! - an op is in at most one block; `prev`/`next` link the ops of a block in order;
+//! - `Value::uses` lists exactly the operands that name the value, oldest use first
+//!   (MLIR iterates newest first: use `.iter().rev()` where its order matters);
+//! - erased ops and values stay in the arena as tombstones and are never handed out again.
+
+mod clone;
+mod edit;
+mod func;
+mod walk;
+
+use smallvec::SmallVec;
+use smol_str::SmolStr;
+
+pub use clone::ValueMap;
+pub use func::FuncSig;
+pub use walk::Walk;
+
+use crate::attr::AttrDict;
+use crate::loc::{Loc, TextPos};
+use crate::{Attr, OpKind, Type};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// Position in the arena: for side tables indexed by id.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id! {
+    /// Names an [`Op`] of a module.
+    OpId
+}
+id! {
+    /// Names a [`Block`] of a module.
+    BlockId
+}
+id! {
+    /// Names a [`Region`] of a module.
+    RegionId
+}
+id! {
+    /// Names a [`Value`] of a module.
+    ValueId
+}
+
+/// A list of values; short ones need no allocation.
+pub type Values = SmallVec<[ValueId; 3]>;
+
+/// Attributes of an operation by name.
+pub type NamedAttrs<'a> = Vec<(&'a SmolStr, &'a Attr)>;
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub struct Op {
+    pub(crate) kind: OpKind,
+    pub(crate) name: SmolStr,
+    pub(crate) operands: Values,
+    pub(crate) results: Values,
+    /// All attributes, its own and discardable ones.
+    pub attrs: AttrDict,
+    pub(crate) regions: SmallVec<[RegionId; 2]>,
+    /// MLIR location.
+    pub loc: Loc,
+    /// Where it stood in the text it was read from.
+    pub pos: TextPos,
+    pub(crate) parent: Option<BlockId>,
+    pub(crate) prev: Option<OpId>,
+    pub(crate) next: Option<OpId>,
+    pub(crate) erased: bool,
+}
+
+impl Op {
+    /// Which operation it is.
+    pub fn kind(&self) -> OpKind {
+        self.kind
+    }
+
+    /// The full MLIR name, also of unregistered operations.
+    pub fn name(&self) -> &str {
+        match self.kind {
+            OpKind::Unregistered => &self.name,
+            kind => kind.name(),
+        }
+    }
+
+    /// Operands in order.
+    pub fn operands(&self) -> &[ValueId] {
+        &self.operands
+    }
+
+    /// Results in order.
+    pub fn results(&self) -> &[ValueId] {
+        &self.results
+    }
+
+    /// Regions in order.
+    pub fn regions(&self) -> &[RegionId] {
+        &self.regions
+    }
+
+    /// The block it stands in, if it is attached.
+    pub fn parent(&self) -> Option<BlockId> {
+        self.parent
+    }
+
+    /// The attribute called `name`.
+    pub fn attr(&self, name: &str) -> Option<&Attr> {
+        self.attrs.get(name)
+    }
+
+    /// The integer attribute called `name`.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.attr(name)?.as_int()
+    }
+
+    /// The list of integers called `name`.
+    pub fn i64s(&self, name: &str) -> Option<Vec<i64>> {
+        self.attr(name)?.as_i64s()
+    }
+
+    /// The boolean called `name`; absent means false.
+    pub fn flag(&self, name: &str) -> bool {
+        self.attr(name).and_then(Attr::as_bool).unwrap_or(false)
+    }
+
+    /// The value of the enum attribute called `name`.
+    pub fn enum_value(&self, name: &str) -> Option<&str> {
+        self.attr(name)?.as_enum()
+    }
+
+    /// Splits the attributes into the op's own (first) and discardable ones.
+    pub fn split_attrs(&self) -> (NamedAttrs<'_>, NamedAttrs<'_>) {
+        let own = self.kind.own_attrs();
+        self.attrs.iter().partition(|(n, _)| own.contains(&n.as_str()))
+    }
+}
+
+/// A straight line of operations with arguments.
+#[derive(Clone, Debug)]
+pub struct Block {
+    pub(crate) args: Vec<ValueId>,
+    pub(crate) first: Option<OpId>,
+    pub(crate) last: Option<OpId>,
+    pub(crate) parent: Option<RegionId>,
+    /// Locations of the arguments, where the text gave them; empty or one per argument.
+    pub arg_locs: Vec<Loc>,
+}
+
+impl Block {
+    /// Block arguments in order.
+    pub fn args(&self) -> &[ValueId] {
+        &self.args
+    }
+
+    /// First operation.
+    pub fn first(&self) -> Option<OpId> {
+        self.first
+    }
+
+    /// Last operation; the terminator in a finished block.
+    pub fn last(&self) -> Option<OpId> {
+        self.last
+    }
+
+    /// The region it belongs to; `None` for the module's body.
+    pub fn parent(&self) -> Option<RegionId> {
+        self.parent
+    }
+}
+
+/// A body of an operation: nearly always one block.
+#[derive(Clone, Debug)]
+pub struct Region {
+    pub(crate) blocks: SmallVec<[BlockId; 1]>,
+    pub(crate) parent: OpId,
+}
+
+impl Region {
+    /// Blocks in order.
+    pub fn blocks(&self) -> &[BlockId] {
+        &self.blocks
+    }
+
+    /// The operation it belongs to.
+    pub fn parent(&self) -> OpId {
+        self.parent
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Def {
+    /// Result number `1` of operation `0`.
+    Result(OpId, u32),
+    /// Argument number `1` of block `0`.
+    Arg(BlockId, u32),
+}
+
+/// One operand slot that names a value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Use {
+    /// The operation.
+    pub op: OpId,
+    /// Which of its operands.
+    pub operand: u32,
+}
+
+/// A value: the result of an operation or the argument of a block.
+#[derive(Clone, Debug)]
+pub struct Value {
+    pub(crate) ty: Type,
+    pub(crate) def: Def,
+    pub(crate) uses: SmallVec<[Use; 2]>,
+}
+
+impl Value {
+    /// Its type.
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+
+    /// Where it comes from.
+    pub fn def(&self) -> Def {
+        self.def
+    }
+
+    /// The operands that name it, oldest use first.
+    pub fn uses(&self) -> &[Use] {
+        &self.uses
+    }
+}
+
+/// What a new operation consists of; see [`Module::create`].
+#[derive(Clone, Debug)]
+pub struct OpSpec {
+    /// Which operation.
+    pub kind: OpKind,
+    /// Its name, for [`OpKind::Unregistered`] only.
+    pub name: SmolStr,
+    /// Operands.
+    pub operands: Values,
+    /// One type per result.
+    pub result_types: SmallVec<[Type; 2]>,
+    /// Attributes.
+    pub attrs: AttrDict,
+    /// Location.
+    pub loc: Loc,
+    /// Position in the text it was read from.
+    pub pos: TextPos,
+}
+
+impl OpSpec {
+    /// An operation without operands, results and attributes.
+    pub fn new(kind: OpKind) -> OpSpec {
+        OpSpec {
+            kind,
+            name: SmolStr::default(),
+            operands: Values::new(),
+            result_types: SmallVec::new(),
+            attrs: AttrDict::new(),
+            loc: Loc::unknown(),
+            pos: TextPos::default(),
+        }
+    }
+
+    /// With these operands.
+    pub fn operands(mut self, operands: impl IntoIterator<Item = ValueId>) -> OpSpec {
+        self.operands = operands.into_iter().collect();
+        self
+    }
+
+    /// With results of these types.
+    pub fn results(mut self, types: impl IntoIterator<Item = Type>) -> OpSpec {
+        self.result_types = types.into_iter().collect();
+        self
+    }
+
+    /// With this attribute.
+    pub fn attr(mut self, name: &str, value: Attr) -> OpSpec {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// At this location.
+    pub fn loc(mut self, loc: Loc) -> OpSpec {
+        self.loc = loc;
+        self
+    }
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The module's symbol name, `jit_f` in `module @jit_f`.
+    pub name: Option<SmolStr>,
+    /// Attributes of the module.
+    pub attrs: AttrDict,
+    /// Location of the module.
+    pub loc: Loc,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Default for Module {
+    fn default() -> Self {
+        Module::new()
+    }
+}
+
+impl Module {
+    /// An empty module.
+    pub fn new() -> Module {
+        let body = Block { args: vec![], first: None, last: None, parent: None, arg_locs: vec![] };
+        Module {
+            name: None,
+            attrs: AttrDict::new(),
+            loc: Loc::unknown(),
+            ops: vec![],
+            blocks: vec![body],
+            regions: vec![],
+            values: vec![],
+        }
+    }
+
+    /// The block of top-level operations: meshes and functions.
+    pub fn body(&self) -> BlockId {
+        BlockId(0)
+    }
+
+    /// The operation `id`.
+    pub fn op(&self, id: OpId) -> &Op {
+        &self.ops[id.index()]
+    }
+
+    /// The operation `id`, to change its attributes or location.
+    pub fn op_mut(&mut self, id: OpId) -> &mut Op {
+        &mut self.ops[id.index()]
+    }
+
+    /// The block `id`.
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id.index()]
+    }
+
+    /// The region `id`.
+    pub fn region(&self, id: RegionId) -> &Region {
+        &self.regions[id.index()]
+    }
+
+    /// The value `id`.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// The type of value `id`.
+    pub fn ty(&self, id: ValueId) -> &Type {
+        &self.values[id.index()].ty
+    }
+
+    /// Changes the type of a value. The caller keeps the program well-typed.
+    pub fn set_ty(&mut self, id: ValueId, ty: Type) {
+        self.values[id.index()].ty = ty;
+    }
+
+    /// The operation that defines `id`; `None` for a block argument.
+    pub fn def_op(&self, id: ValueId) -> Option<OpId> {
+        match self.value(id).def {
+            Def::Result(op, _) => Some(op),
+            Def::Arg(..) => None,
+        }
+    }
+
+    /// The only block of region `index` of `op`.
+    pub fn body_of(&self, op: OpId, index: usize) -> Option<BlockId> {
+        let region = *self.op(op).regions.get(index)?;
+        self.region(region).blocks.first().copied()
+    }
+
+    /// The operation whose region holds `block`; `None` for the module's body.
+    pub fn block_parent_op(&self, block: BlockId) -> Option<OpId> {
+        self.block(block).parent.map(|r| self.region(r).parent)
+    }
+
+    /// The operation that `op` is nested in; `None` at the top level.
+    pub fn parent_op(&self, op: OpId) -> Option<OpId> {
+        self.block_parent_op(self.op(op).parent?)
+    }
+
+    /// Number of slots in the op arena: the size of a side table indexed by [`OpId`].
+    pub fn op_slots(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Number of slots in the value arena: the size of a side table indexed by [`ValueId`].
+    pub fn value_slots(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The name of an operation and where it stands, for messages: `stablehlo.add at 3:5`.
+    pub fn describe(&self, op: OpId) -> String {
+        let op = self.op(op);
+        match (op.loc.source(), op.pos.line) {
+            (Some((file, line, col)), _) => format!("'{}' at {file}:{line}:{col}", op.name()),
+            (None, 0) => format!("'{}'", op.name()),
+            (None, line) => format!("'{}' at line {line}, column {}", op.name(), op.pos.col),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Types of values: tensors, tokens, tuples, functions, and foreign types kept as text.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use smol_str::SmolStr;
+
+use crate::ElementType;
+
+/// Extents of a tensor, outermost first.
+pub type Dims = SmallVec<[i64; 4]>;
+
+/// The extent written `?`: not known until the program runs.
+pub const DYNAMIC: i64 = i64::MIN;
+
+/// A ranked tensor type.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TensorType {
+    /// Extents; [`DYNAMIC`] for `?`.
+    pub dims: Dims,
+    /// What one element is.
+    pub elem: ElementType,
+    /// The encoding attribute after the element type, if any, as its exact text.
+    pub encoding: Option<SmolStr>,
+}
+
+impl TensorType {
+    /// A tensor type without encoding.
+    pub fn new(dims: impl IntoIterator<Item = i64>, elem: ElementType) -> Self {
+        TensorType { dims: dims.into_iter().collect(), elem, encoding: None }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// Number of elements, `None` if an extent is dynamic or the product overflows.
+    pub fn num_elements(&self) -> Option<i64> {
+        if self.dims.contains(&DYNAMIC) {
+            return None;
+        }
+        // An extent of zero makes the product zero however large the others are.
+        if self.dims.contains(&0) {
+            return Some(0);
+        }
+        self.dims.iter().try_fold(1i64, |n, &d| n.checked_mul(d))
+    }
+
+    /// Whether every extent is known.
+    pub fn is_static(&self) -> bool {
+        !self.dims.contains(&DYNAMIC)
+    }
+
+    /// The same element type and encoding with other extents.
+    pub fn with_dims(&self, dims: impl IntoIterator<Item = i64>) -> Self {
+        TensorType { dims: dims.into_iter().collect(), elem: self.elem, encoding: self.encoding.clone() }
+    }
+
+    /// The same extents with another element type.
+    pub fn with_elem(&self, elem: ElementType) -> Self {
+        TensorType { elem, ..self.clone() }
+    }
+}
+
+/// A function type `(inputs) -> (results)`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FunctionType {
+    /// Argument types.
+    pub inputs: Vec<Type>,
+    /// Result types.
+    pub results: Vec<Type>,
+}
+
+/// The type of a value or a typed attribute. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    /// `tensor<2x3xf32>`.
+    Tensor(Arc<TensorType>),
+    /// A bare scalar type, `i64` or `f32`: types of attributes, not of StableHLO values.
+    Scalar(ElementType),
+    /// `!stablehlo.token`.
+    Token,
+    /// `tuple<...>`.
+    Tuple(Arc<[Type]>),
+    /// A function type.
+    Function(Arc<FunctionType>),
+    /// `none`.
+    None,
+    /// A type this crate does not interpret, kept as its exact text.
+    Opaque(SmolStr),
+}
+
+impl Type {
+    /// A tensor type without encoding.
+    pub fn tensor(dims: impl IntoIterator<Item = i64>, elem: ElementType) -> Type {
+        Type::Tensor(Arc::new(TensorType::new(dims, elem)))
+    }
+
+    /// The tensor type, if it is one.
+    pub fn as_tensor(&self) -> Option<&TensorType> {
+        match self {
+            Type::Tensor(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// Rank of a tensor, `None` for any other type.
+    pub fn rank(&self) -> Option<usize> {
+        self.as_tensor().map(TensorType::rank)
+    }
+
+    /// Extents of a tensor; empty for any other type.
+    pub fn dims(&self) -> &[i64] {
+        self.as_tensor().map_or(&[], |t| &t.dims)
+    }
+
+    /// Element type of a tensor.
+    pub fn elem(&self) -> Option<ElementType> {
+        self.as_tensor().map(|t| t.elem)
+    }
+}
+
+impl From<TensorType> for Type {
+    fn from(t: TensorType) -> Type {
+        Type::Tensor(Arc::new(t))
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tensor<")?;
+        for &d in &self.dims {
+            if d == DYNAMIC {
+                f.write_str("?x")?;
+            } else {
+                write!(f, "{d}x")?;
+            }
+        }
+        f.write_str(self.elem.text())?;
+        if let Some(encoding) = &self.encoding {
+            write!(f, ", {encoding}")?;
+        }
+        f.write_str(">")
+    }
+}
+
+impl fmt::Display for FunctionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        write_list(f, &self.inputs)?;
+        f.write_str(") -> ")?;
+        // One result needs no parentheses, unless it is a function type itself.
+        if let [only] = &self.results[..]
+            && !matches!(only, Type::Function(_))
+        {
+            return write!(f, "{only}");
+        }
+        f.write_str("(")?;
+        write_list(f, &self.results)?;
+        f.write_str(")")
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Tensor(t) => t.fmt(f),
+            Type::Scalar(e) => e.fmt(f),
+            Type::Token => f.write_str("!stablehlo.token"),
+            Type::Tuple(parts) => {
+                f.write_str("tuple<")?;
+                write_list(f, parts)?;
+                f.write_str(">")
+            }
+            Type::Function(t) => t.fmt(f),
+            Type::None => f.write_str("none"),
+            Type::Opaque(text) => f.write_str(text),
+        }
+    }
+}
+
+fn write_list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
+    for (i, t) in types.iter().enumerate() {
+        if i > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{t}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_as_mlir() {
+        let t = Type::tensor([2, DYNAMIC], ElementType::F32);
+        assert_eq!(t.to_string(), "tensor<2x?xf32>");
+        let f = FunctionType { inputs: vec![t.clone()], results: vec![t.clone(), Type::Token] };
+        assert_eq!(f.to_string(), "(tensor<2x?xf32>) -> (tensor<2x?xf32>, !stablehlo.token)");
+    }
+
+    #[test]
+    fn element_count_of_empty_and_huge() {
+        assert_eq!(TensorType::new([], ElementType::F32).num_elements(), Some(1));
+        assert_eq!(TensorType::new([0, i64::MAX, 3], ElementType::F32).num_elements(), Some(0));
+        assert_eq!(TensorType::new([i64::MAX, 2], ElementType::F32).num_elements(), None);
+    }
+}
