@@ -8,6 +8,7 @@
 pub mod attr;
 mod diag;
 mod element;
+pub mod float;
 mod literal;
 mod loc;
 mod module;
