@@ -253,23 +253,6 @@ impl AxisRef {
             .cmp(&position(other))
             .then_with(|| self.cmp(other))
     }
-
-    /// Index along this axis of the position with these mesh coordinates.
-    ///
-    /// The coordinate `c` of an axis of size `n`, seen through `[pre, size, n / (pre * size)]`.
-    pub fn coordinate(&self, coordinates: &[i64], mesh: &Mesh) -> i64 {
-        let Some(index) = mesh.axis_index(&self.name) else {
-            return 0;
-        };
-        let coordinate = coordinates.get(index).copied().unwrap_or(0);
-        match self.sub {
-            None => coordinate,
-            Some(sub) => {
-                let stride = mesh.axes()[index].size / sub.next_pre_size().max(1);
-                coordinate / stride.max(1) % sub.size.max(1)
-            }
-        }
-    }
 }
 
 impl Ord for AxisRef {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::axis::AxisRef;
+use crate::text::SymbolName;
 
 /// Why a mesh is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -117,14 +118,14 @@ pub enum ShardingError {
     #[error(transparent)]
     Mesh(#[from] MeshError),
     /// The mesh symbol is not defined.
-    #[error("unknown mesh: @{name}; define it with sdy.mesh")]
+    #[error("unknown mesh: {}; define it with sdy.mesh", SymbolName(.name))]
     UnknownMesh {
         /// The symbol.
         name: Arc<str>,
     },
     /// A sharding on a maximal mesh says more than the mesh does.
     #[error(
-        "a maximal sharding can only have a sharding with rank 0 and no replicated or unreduced axes.; got {sharding}"
+        "a maximal sharding can only have a sharding with rank 0 and no replicated or unreduced axes; got {sharding}"
     )]
     Maximal {
         /// The sharding in text form.

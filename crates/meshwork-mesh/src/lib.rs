@@ -24,7 +24,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `mesh` | [`Mesh`]: axes, device order, coordinates |
+//! | `mesh`, `coordinates` | [`Mesh`]: axes, device order, where each device stands |
 //! | `axis` | [`AxisRef`]: an axis or a part of one, and the algebra of parts |
 //! | [`axis_list`] | lists of axes: prefixes, merging, cutting |
 //! | `sharding`, `query` | [`Sharding`]: its making, and questions about it |
@@ -37,6 +37,7 @@
 
 mod axis;
 pub mod axis_list;
+mod coordinates;
 mod error;
 mod mesh;
 mod query;

@@ -11,6 +11,7 @@
 //!
 //! Positions are row-major: the last axis varies fastest. Position `p` is device `device_ids[p]`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::MeshError;
@@ -216,57 +217,6 @@ impl Mesh {
         self.is_maximal() == other.is_maximal() && self.axes == other.axes
     }
 
-    /// The coordinates of a device, one per axis; `None` if it is not in the mesh.
-    ///
-    /// With explicit device ids this searches the list; to visit all devices, walk the positions.
-    pub fn coordinates(&self, device: i64) -> Option<Vec<i64>> {
-        let position = match &self.device_ids {
-            None => device,
-            Some(ids) => ids.iter().position(|&id| id == device)? as i64,
-        };
-        self.coordinates_at(position)
-    }
-
-    /// The coordinates of a row-major position; `None` if it is out of range.
-    pub fn coordinates_at(&self, position: i64) -> Option<Vec<i64>> {
-        if !(0..self.device_count()).contains(&position) {
-            return None;
-        }
-        let mut rest = position;
-        let mut coordinates = vec![0; self.axes.len()];
-        for (coordinate, axis) in coordinates.iter_mut().zip(&self.axes).rev() {
-            // The product is positive here, so that no size is zero.
-            *coordinate = rest.checked_rem(axis.size)?;
-            rest = rest.checked_div(axis.size)?;
-        }
-        Some(coordinates)
-    }
-
-    /// The device at these coordinates; `None` if they are not inside the mesh.
-    pub fn device_at(&self, coordinates: &[i64]) -> Option<i64> {
-        if coordinates.len() != self.axes.len() {
-            return None;
-        }
-        let mut position: i64 = 0;
-        for (&coordinate, axis) in coordinates.iter().zip(&self.axes) {
-            if !(0..axis.size).contains(&coordinate) {
-                return None;
-            }
-            position = position.checked_mul(axis.size)?.checked_add(coordinate)?;
-        }
-        self.device_at_position(position)
-    }
-
-    /// The device at a row-major position; `None` if it is out of range.
-    pub fn device_at_position(&self, position: i64) -> Option<i64> {
-        match &self.device_ids {
-            None => (0..self.device_count())
-                .contains(&position)
-                .then_some(position),
-            Some(ids) => ids.get(usize::try_from(position).ok()?).copied(),
-        }
-    }
-
     fn check_names(&self) -> Result<(), MeshError> {
         match self.axes.iter().position(|axis| axis.name.is_empty()) {
             Some(index) => Err(MeshError::EmptyName { index }),
@@ -292,15 +242,11 @@ impl Mesh {
                 count => Err(MeshError::IdsWithoutAxes { count }),
             };
         }
-        for (index, axis) in self.axes.iter().enumerate() {
-            if self.axes[..index]
-                .iter()
-                .any(|earlier| earlier.name == axis.name)
-            {
-                return Err(MeshError::DuplicateAxis {
-                    axis: axis.name.clone(),
-                });
-            }
+        let mut seen = HashSet::new();
+        if let Some(axis) = self.axes.iter().find(|axis| !seen.insert(&axis.name)) {
+            return Err(MeshError::DuplicateAxis {
+                axis: axis.name.clone(),
+            });
         }
         let product = self
             .axes

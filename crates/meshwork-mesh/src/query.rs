@@ -8,6 +8,7 @@ use crate::error::ShardingError;
 use crate::mesh::Mesh;
 use crate::shard::ceil_div;
 use crate::sharding::{MeshRef, Sharding};
+use crate::verify::verify_divisible;
 
 impl Sharding {
     /// Number of dimensions.
@@ -115,13 +116,9 @@ impl Sharding {
         Ok(global.collect())
     }
 
-    /// Whether all dimensions of this shape split evenly.
+    /// Whether the sharding has the rank of this shape and splits all its dimensions evenly.
     pub fn is_even(&self, mesh: &Mesh, shape: &[i64]) -> bool {
-        let sizes = shape.iter().zip(&self.dims);
-        let even = |(&size, shards): (&i64, i64)| size.checked_rem(shards) == Some(0);
-        sizes
-            .map(|(size, dim)| (size, dim.num_shards(mesh)))
-            .all(even)
+        verify_divisible(self, mesh, shape).is_ok()
     }
 
     /// Whether both place an array alike, up to open dimensions, priorities and replicated axes.

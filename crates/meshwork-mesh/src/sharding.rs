@@ -269,8 +269,14 @@ impl Sharding {
         reduction: Reduction,
         axes: impl IntoIterator<Item = A>,
     ) -> Self {
+        let unreduced: Vec<AxisRef> = axes.into_iter().map(Into::into).collect();
+        let reduction = if unreduced.is_empty() {
+            Reduction::Sum
+        } else {
+            reduction
+        };
         Self {
-            unreduced: axes.into_iter().map(Into::into).collect(),
+            unreduced,
             reduction,
             ..self
         }

@@ -222,20 +222,27 @@ impl<'a> Cursor<'a> {
         &mut self,
         open: char,
         close: char,
-        mut item: impl FnMut(&mut Self) -> Result<T, ParseError>,
+        item: impl FnMut(&mut Self) -> Result<T, ParseError>,
     ) -> Result<Vec<T>, ParseError> {
         self.expect(open)?;
-        let mut items = Vec::new();
         if self.eat(close) {
-            return Ok(items);
+            return Ok(Vec::new());
         }
-        loop {
+        let items = self.parse_items(item)?;
+        self.expect(close)?;
+        Ok(items)
+    }
+
+    /// Reads items separated by commas; at least one.
+    pub fn parse_items<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<Vec<T>, ParseError> {
+        let mut items = vec![item(self)?];
+        while self.eat(',') {
             items.push(item(self)?);
-            if !self.eat(',') {
-                self.expect(close)?;
-                return Ok(items);
-            }
         }
+        Ok(items)
     }
 
     /// An error at the cursor.

@@ -31,7 +31,9 @@ impl Cursor<'_> {
         if self.eat(',') {
             self.expect_keyword("device_ids")?;
             self.expect('=')?;
-            ids = Some(self.parse_list('[', ']', Cursor::parse_integer)?);
+            self.expect('[')?;
+            ids = Some(self.parse_items(Cursor::parse_integer)?);
+            self.expect(']')?;
         }
         self.expect('>')?;
         Ok(Mesh::from_raw(axes, ids).without_identity_ids())
@@ -158,10 +160,7 @@ impl Cursor<'_> {
 
     fn parse_axis_set(&mut self) -> Result<Vec<AxisRef>, ParseError> {
         self.expect('{')?;
-        let mut axes = vec![self.parse_axis()?];
-        while self.eat(',') {
-            axes.push(self.parse_axis()?);
-        }
+        let axes = self.parse_items(Cursor::parse_axis)?;
         self.expect('}')?;
         Ok(axes)
     }
