@@ -124,11 +124,11 @@ fn strip_suffix_takes_minor_parts() {
 
 #[test]
 fn mesh_parts_are_the_finest_cut() {
-    let mesh = Mesh::new([("x", 2), ("y", 16), ("z", 4)]).unwrap();
+    let mesh = Mesh::new([("x", 2), ("y", 16), ("z", 4), ("one", 1)]).unwrap();
     let parts = axis_list::mesh_parts(&list(r#"{"x", "y":(2)2}"#), &mesh);
     assert_eq!(
         parts,
-        Some(list(r#"{"x", "y":(1)2, "y":(2)2, "y":(4)4, "z"}"#))
+        Some(list(r#"{"x", "y":(1)2, "y":(2)2, "y":(4)4, "z", "one"}"#))
     );
     assert_eq!(axis_list::mesh_parts(&list(r#"{"w"}"#), &mesh), None);
 }

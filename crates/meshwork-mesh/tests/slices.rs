@@ -1,5 +1,8 @@
 //! What each device holds, and which devices work together.
 
+// A list of one range is meant: one dimension.
+#![allow(clippy::single_range_in_vec_init)]
+
 mod common;
 
 use std::ops::Range;

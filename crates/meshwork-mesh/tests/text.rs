@@ -67,6 +67,14 @@ fn other_spellings_are_read() {
 }
 
 #[test]
+fn full_attribute_names_are_read() {
+    let sharding = parse_sharding("#sdy.sharding<mesh #sdy.mesh<[]>, [{}]>").unwrap();
+    assert_eq!(sharding.to_string(), "<mesh<[]>, [{}]>");
+    assert_eq!(parse_mesh("#sdy.mesh<[]>"), Ok(Mesh::empty()));
+    assert!(parse_mesh("#sdy.sharding<[]>").is_err());
+}
+
+#[test]
 fn parts_are_read_and_printed() {
     for text in [
         "<[]>",

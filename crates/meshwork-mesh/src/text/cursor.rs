@@ -141,6 +141,17 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Takes the name of an attribute, such as `#sdy.mesh`, if it is next.
+    pub fn eat_attribute(&mut self, name: &str) -> bool {
+        self.skip_trivia();
+        let rest = self.rest().strip_prefix('#');
+        let found = rest.and_then(bare_identifier) == Some(name);
+        if found {
+            self.position += 1 + name.len();
+        }
+        found
+    }
+
     /// Reads an integer, decimal or hexadecimal, with an optional minus.
     pub fn parse_integer(&mut self) -> Result<i64, ParseError> {
         let start = {

@@ -11,7 +11,8 @@
 //! set      ::= `replicated` `=` `{` axes `}` | `unreduced` `=`? (`sum` | `max` | `min`)? `{` axes `}`
 //! ```
 //!
-//! Each set appears at most once, in any order. A reduction is written only after `=`.
+//! Each set appears at most once, in any order. A reduction is written only after `=`. A mesh may start
+//! with `#sdy.mesh` and a sharding with `#sdy.sharding`, as MLIR allows wherever it prints them short.
 
 use super::cursor::{Cursor, ParseError};
 use crate::axis::AxisRef;
@@ -19,8 +20,10 @@ use crate::mesh::Mesh;
 use crate::sharding::{DimSharding, MeshRef, Reduction, Sharding};
 
 impl Cursor<'_> {
-    /// Reads a mesh. It is not verified, but identity device ids are dropped.
+    /// Reads a mesh, with or without `#sdy.mesh` before it. It is not verified, but identity device ids
+    /// are dropped.
     pub fn parse_mesh(&mut self) -> Result<Mesh, ParseError> {
+        self.eat_attribute("sdy.mesh");
         self.expect('<')?;
         let axes = self.parse_list('[', ']', |cursor| {
             let name = cursor.parse_string()?;
@@ -116,8 +119,9 @@ impl Cursor<'_> {
         }
     }
 
-    /// Reads a sharding, starting at its `<`.
+    /// Reads a sharding, with or without `#sdy.sharding` before it.
     pub fn parse_sharding(&mut self) -> Result<Sharding, ParseError> {
+        self.eat_attribute("sdy.sharding");
         self.expect('<')?;
         let mesh = self.parse_mesh_ref()?;
         self.expect(',')?;

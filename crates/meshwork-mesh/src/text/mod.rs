@@ -7,7 +7,7 @@
 //! | [`DimSharding`] | `{"x", "y"}`, `{"x", ?}`, `{?}p1` |
 //! | [`Sharding`] | `<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced=max{"z"}>` |
 //!
-//! A sharding is printed without the `#sdy.sharding` before it. What the text says may still be wrong for
+//! Both are printed without the `#sdy.sharding` or `#sdy.mesh` before them, and read with or without. What the text says may still be wrong for
 //! its mesh: reading and [`crate::verify`] are separate, so that each error is found in its place.
 
 mod cursor;
@@ -32,7 +32,7 @@ pub fn parse_mesh(text: &str) -> Result<Mesh, ParseError> {
     whole(text, Cursor::parse_mesh)
 }
 
-/// Reads a sharding, without the `#sdy.sharding` before it.
+/// Reads a sharding.
 ///
 /// ```
 /// let text = r#"<@mesh, [{"x", ?}p1, {}], replicated={"y"}>"#;
