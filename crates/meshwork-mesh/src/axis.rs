@@ -54,27 +54,16 @@ pub struct AxisRef {
 impl AxisRef {
     /// The full axis of this name.
     pub fn full(name: impl Into<Arc<str>>) -> Self {
-        Self {
-            name: name.into(),
-            sub: None,
-        }
+        Self { name: name.into(), sub: None }
     }
 
     /// The sub-axis `"name":(pre_size)size`.
     pub fn sub(name: impl Into<Arc<str>>, pre_size: i64, size: i64) -> Self {
-        Self {
-            name: name.into(),
-            sub: Some(SubAxis { pre_size, size }),
-        }
+        Self { name: name.into(), sub: Some(SubAxis { pre_size, size }) }
     }
 
     /// The part of `name` from `pre_size` up to `next_pre_size`: the full axis if that is all of it.
-    pub fn between(
-        name: impl Into<Arc<str>>,
-        pre_size: i64,
-        next_pre_size: i64,
-        mesh: &Mesh,
-    ) -> Self {
+    pub fn between(name: impl Into<Arc<str>>, pre_size: i64, next_pre_size: i64, mesh: &Mesh) -> Self {
         let name = name.into();
         if pre_size == 1 && mesh.axis_size(&name) == Some(next_pre_size) {
             return Self::full(name);
@@ -102,8 +91,7 @@ impl AxisRef {
 
     /// Pre-size of the part to the right of this one; the size of the axis if there is none.
     pub fn next_pre_size(&self, mesh: &Mesh) -> i64 {
-        self.sub
-            .map_or_else(|| self.size(mesh), SubAxis::next_pre_size)
+        self.sub.map_or_else(|| self.size(mesh), SubAxis::next_pre_size)
     }
 
     /// Whether `other` is this or a part of this.
@@ -112,9 +100,7 @@ impl AxisRef {
             && match (self.sub, other.sub) {
                 (None, _) => true,
                 (Some(_), None) => false,
-                (Some(a), Some(b)) => {
-                    a.pre_size <= b.pre_size && a.next_pre_size() >= b.next_pre_size()
-                }
+                (Some(a), Some(b)) => a.pre_size <= b.pre_size && a.next_pre_size() >= b.next_pre_size(),
             }
     }
 
@@ -147,9 +133,7 @@ impl AxisRef {
     pub fn overlaps(&self, other: &AxisRef) -> bool {
         self.name == other.name
             && match (self.sub, other.sub) {
-                (Some(a), Some(b)) => {
-                    a.pre_size < b.next_pre_size() && b.pre_size < a.next_pre_size()
-                }
+                (Some(a), Some(b)) => a.pre_size < b.next_pre_size() && b.pre_size < a.next_pre_size(),
                 _ => true,
             }
     }
@@ -174,13 +158,8 @@ impl AxisRef {
             (Some(a), Some(b)) => (a, b),
         };
         let bounds = Bounds::of(a, b);
-        (bounds.overlap() && bounds.can_coexist()).then(|| {
-            Self::sub(
-                self.name.clone(),
-                bounds.max_pre,
-                bounds.min_next / bounds.max_pre,
-            )
-        })
+        (bounds.overlap() && bounds.can_coexist())
+            .then(|| Self::sub(self.name.clone(), bounds.max_pre, bounds.min_next / bounds.max_pre))
     }
 
     /// The largest major part that does not overlap with `other`.
@@ -234,14 +213,8 @@ impl AxisRef {
 
     /// This and the part right after it as one; `None` unless [`AxisRef::can_merge`].
     pub fn merge(&self, other: &AxisRef, mesh: &Mesh) -> Option<AxisRef> {
-        self.can_merge(other).then(|| {
-            Self::between(
-                self.name.clone(),
-                self.pre_size(),
-                other.next_pre_size(mesh),
-                mesh,
-            )
-        })
+        self.can_merge(other)
+            .then(|| Self::between(self.name.clone(), self.pre_size(), other.next_pre_size(mesh), mesh))
     }
 
     /// The order of the mesh: by position of the axis, then as in the order by name.
@@ -249,24 +222,14 @@ impl AxisRef {
     /// Axes that are not in the mesh come last, by name.
     pub fn cmp_in(&self, other: &AxisRef, mesh: &Mesh) -> Ordering {
         let position = |axis: &AxisRef| mesh.axis_index(&axis.name).unwrap_or(usize::MAX);
-        position(self)
-            .cmp(&position(other))
-            .then_with(|| self.cmp(other))
+        position(self).cmp(&position(other)).then_with(|| self.cmp(other))
     }
 }
 
 impl Ord for AxisRef {
     fn cmp(&self, other: &Self) -> Ordering {
-        let key = |axis: &AxisRef| {
-            (
-                axis.pre_size(),
-                axis.is_full(),
-                axis.sub.map(|sub| sub.size),
-            )
-        };
-        self.name
-            .cmp(&other.name)
-            .then_with(|| key(self).cmp(&key(other)))
+        let key = |axis: &AxisRef| (axis.pre_size(), axis.is_full(), axis.sub.map(|sub| sub.size));
+        self.name.cmp(&other.name).then_with(|| key(self).cmp(&key(other)))
     }
 }
 

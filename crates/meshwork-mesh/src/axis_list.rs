@@ -20,8 +20,7 @@ pub enum PrefixStatus {
 
 /// Product of the sizes: the number of shards this list makes. Saturates on overflow.
 pub fn product(axes: &[AxisRef], mesh: &Mesh) -> i64 {
-    axes.iter()
-        .fold(1, |product, axis| product.saturating_mul(axis.size(mesh)))
+    axes.iter().fold(1, |product, axis| product.saturating_mul(axis.size(mesh)))
 }
 
 /// How `first` relates to `second`.
@@ -32,14 +31,8 @@ pub fn prefix_status(first: &[AxisRef], second: &[AxisRef]) -> PrefixStatus {
     let Some((last, init)) = first.split_last() else {
         return PrefixStatus::StrictPrefix;
     };
-    let prefix = first.len() <= second.len()
-        && *init == second[..init.len()]
-        && last.prefix_of(&second[init.len()]);
-    if prefix {
-        PrefixStatus::StrictPrefix
-    } else {
-        PrefixStatus::NotAPrefix
-    }
+    let prefix = first.len() <= second.len() && *init == second[..init.len()] && last.prefix_of(&second[init.len()]);
+    if prefix { PrefixStatus::StrictPrefix } else { PrefixStatus::NotAPrefix }
 }
 
 /// Whether `first` is `second` or a prefix of it.
@@ -49,9 +42,7 @@ pub fn is_prefix(first: &[AxisRef], second: &[AxisRef]) -> bool {
 
 /// Whether any axis of `first` overlaps with any of `second`.
 pub fn overlaps(first: &[AxisRef], second: &[AxisRef]) -> bool {
-    first
-        .iter()
-        .any(|axis| second.iter().any(|other| axis.overlaps(other)))
+    first.iter().any(|axis| second.iter().any(|other| axis.overlaps(other)))
 }
 
 /// Appends an axis, merged with the last one where that is possible.
@@ -101,10 +92,7 @@ pub fn strip_prefix(list: &[AxisRef], prefix: &[AxisRef], mesh: &Mesh) -> Option
     let Some((last, init)) = prefix.split_last() else {
         return Some(list.to_vec());
     };
-    let mut rest: Vec<AxisRef> = list[init.len()]
-        .suffix_without_overlap(last, mesh)
-        .into_iter()
-        .collect();
+    let mut rest: Vec<AxisRef> = list[init.len()].suffix_without_overlap(last, mesh).into_iter().collect();
     rest.extend_from_slice(&list[prefix.len()..]);
     Some(rest)
 }
@@ -126,11 +114,7 @@ pub fn strip_suffix(list: &[AxisRef], suffix: &[AxisRef], mesh: &Mesh) -> Option
 }
 
 /// Removes the longest common prefix from both lists and returns it.
-pub fn remove_common_prefix(
-    first: &mut Vec<AxisRef>,
-    second: &mut Vec<AxisRef>,
-    mesh: &Mesh,
-) -> Vec<AxisRef> {
+pub fn remove_common_prefix(first: &mut Vec<AxisRef>, second: &mut Vec<AxisRef>, mesh: &Mesh) -> Vec<AxisRef> {
     let prefix = greatest_common_prefix(first, second);
     for list in [first, second] {
         // The common prefix is a prefix of both by construction.
@@ -141,9 +125,7 @@ pub fn remove_common_prefix(
 
 /// The largest major part of `axis` that overlaps with no axis of `others`.
 pub fn prefix_without_overlap(axis: &AxisRef, others: &[AxisRef]) -> Option<AxisRef> {
-    others.iter().try_fold(axis.clone(), |rest, other| {
-        rest.prefix_without_overlap(other)
-    })
+    others.iter().try_fold(axis.clone(), |rest, other| rest.prefix_without_overlap(other))
 }
 
 /// Cuts `list` to its longest prefix that does not overlap with `others`; tells whether it was cut.
@@ -162,10 +144,7 @@ pub fn truncate_without_overlap(list: &mut Vec<AxisRef>, others: &[AxisRef]) -> 
 /// Cuts the mesh into its finest parts that these axes need, in mesh order.
 ///
 /// Axes that are mentioned as a whole, or not at all, stay whole. `None` if two axes cannot coexist.
-pub fn mesh_parts<'a>(
-    axes: impl IntoIterator<Item = &'a AxisRef>,
-    mesh: &Mesh,
-) -> Option<Vec<AxisRef>> {
+pub fn mesh_parts<'a>(axes: impl IntoIterator<Item = &'a AxisRef>, mesh: &Mesh) -> Option<Vec<AxisRef>> {
     let mut cuts: Vec<Vec<i64>> = mesh.axes().iter().map(|axis| vec![1, axis.size]).collect();
     for axis in axes {
         let cuts = &mut cuts[mesh.axis_index(&axis.name)?];

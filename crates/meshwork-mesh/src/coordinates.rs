@@ -51,9 +51,7 @@ impl Mesh {
     /// The device at a row-major position; `None` if it is out of range.
     pub fn device_at_position(&self, position: i64) -> Option<i64> {
         match self.device_ids() {
-            None => (0..self.device_count())
-                .contains(&position)
-                .then_some(position),
+            None => (0..self.device_count()).contains(&position).then_some(position),
             Some(ids) => ids.get(usize::try_from(position).ok()?).copied(),
         }
     }

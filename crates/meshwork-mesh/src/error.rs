@@ -34,9 +34,7 @@ pub enum MeshError {
         axis: Arc<str>,
     },
     /// Two sizes were left open.
-    #[error(
-        "sizes of both \"{first}\" and \"{second}\" are left open; only one can be inferred from the device count"
-    )]
+    #[error("sizes of both \"{first}\" and \"{second}\" are left open; only one can be inferred from the device count")]
     TwoInferred {
         /// The first open axis.
         first: Arc<str>,
@@ -78,17 +76,13 @@ pub enum MeshError {
         id: i64,
     },
     /// Several device ids but no axes.
-    #[error(
-        "axes is empty and device_ids has more than one element; {count} ids need axes that multiply to {count}"
-    )]
+    #[error("axes is empty and device_ids has more than one element; {count} ids need axes that multiply to {count}")]
     IdsWithoutAxes {
         /// Number of ids.
         count: usize,
     },
     /// As many ids as devices are needed.
-    #[error(
-        "total product of axis sizes must match total number of device ids, got: {product} != {count}"
-    )]
+    #[error("total product of axis sizes must match total number of device ids, got: {product} != {count}")]
     IdCount {
         /// Product of the sizes.
         product: i64,
@@ -142,9 +136,7 @@ pub enum ShardingError {
         sharding: String,
     },
     /// Number of dimensions differ.
-    #[error(
-        "sharding doesn't match tensor rank: {sharding} != {tensor}; write one {{...}} per dimension"
-    )]
+    #[error("sharding doesn't match tensor rank: {sharding} != {tensor}; write one {{...}} per dimension")]
     Rank {
         /// Rank of the sharding.
         sharding: usize,
@@ -160,9 +152,7 @@ pub enum ShardingError {
         priority: i64,
     },
     /// A priority on a dimension that says nothing else.
-    #[error(
-        "dim {dim} is empty and closed but has a priority; drop p{priority}, or open the dimension with {{?}}"
-    )]
+    #[error("dim {dim} is empty and closed but has a priority; drop p{priority}, or open the dimension with {{?}}")]
     PriorityOnEmptyClosed {
         /// The dimension.
         dim: usize,
@@ -174,7 +164,7 @@ pub enum ShardingError {
     UnknownAxis {
         /// The name.
         axis: Arc<str>,
-        /// The mesh in text form.
+        /// The mesh in text form, without device ids.
         mesh: String,
     },
     /// An axis is used twice.
@@ -196,13 +186,11 @@ pub enum ShardingError {
     NotSorted {
         /// Which list.
         list: &'static str,
-        /// The mesh in text form.
+        /// The mesh in text form, without device ids.
         mesh: String,
     },
     /// A full axis and a part of it.
-    #[error(
-        "both sub-axis and full-axis are used for axis name: \"{axis}\"; split the full axis into sub-axes"
-    )]
+    #[error("both sub-axis and full-axis are used for axis name: \"{axis}\"; split the full axis into sub-axes")]
     FullAndSub {
         /// The name.
         axis: Arc<str>,
@@ -246,9 +234,7 @@ pub enum ShardingError {
         second: AxisRef,
     },
     /// Two sub-axes that belong to different factorings of their axis.
-    #[error(
-        "sub-axes {first} and {second} cannot be used together: no reshape of the axis has both as dimensions"
-    )]
+    #[error("sub-axes {first} and {second} cannot be used together: no reshape of the axis has both as dimensions")]
     CannotCoexist {
         /// The major one.
         first: AxisRef,
@@ -266,15 +252,13 @@ pub enum ShardingError {
         shards: i64,
     },
     /// An axis belongs to an enclosing manual computation.
-    #[error(
-        "operates on axis \"{axis}\" which is already bound by a parent sdy.manual_computation op"
-    )]
+    #[error("operates on axis \"{axis}\" which is already bound by a parent sdy.manual_computation op")]
     ManualAxis {
         /// The name.
         axis: Arc<str>,
     },
     /// A dimension number outside the rank.
-    #[error("dimension {dim} is out of range for rank {rank}; use -{rank}..{rank}")]
+    #[error("dimension {dim} is out of range for rank {rank}; {}", dim_hint(.rank))]
     DimOutOfRange {
         /// The dimension as given.
         dim: i64,
@@ -292,9 +276,16 @@ pub enum ShardingError {
     UnknownDevice {
         /// The device.
         device: i64,
-        /// The mesh in text form.
+        /// The mesh in text form, without device ids.
         mesh: String,
     },
+}
+
+fn dim_hint(rank: &usize) -> String {
+    match rank {
+        0 => "a scalar has no dimensions".to_owned(),
+        rank => format!("use -{rank}..{rank}"),
+    }
 }
 
 fn list(ids: &[i64]) -> String {

@@ -53,7 +53,7 @@ pub use mesh::{Mesh, MeshAxis};
 pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, slice_of, slices};
 pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
 pub use text::{
-    AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list,
-    parse_dim_sharding, parse_mesh, parse_sharding,
+    AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list, parse_dim_sharding, parse_mesh,
+    parse_sharding,
 };
 pub use verify::verify_sharding;

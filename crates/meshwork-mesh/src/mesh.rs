@@ -43,9 +43,7 @@ pub struct Mesh {
 
 impl Mesh {
     /// The mesh with these axes, major to minor.
-    pub fn new<N: Into<Arc<str>>>(
-        axes: impl IntoIterator<Item = (N, i64)>,
-    ) -> Result<Self, MeshError> {
+    pub fn new<N: Into<Arc<str>>>(axes: impl IntoIterator<Item = (N, i64)>) -> Result<Self, MeshError> {
         let mesh = Self::from_raw(axes, None);
         mesh.check_names()?;
         mesh.verify()?;
@@ -75,10 +73,7 @@ impl Mesh {
         for &(name, size) in axes {
             match (size, open) {
                 (None, Some(first)) => {
-                    return Err(MeshError::TwoInferred {
-                        first: first.into(),
-                        second: name.into(),
-                    });
+                    return Err(MeshError::TwoInferred { first: first.into(), second: name.into() });
                 }
                 (None, None) => open = Some(name),
                 (Some(_), _) => {}
@@ -89,24 +84,14 @@ impl Mesh {
         let inferred = match open {
             Some(_) if device_count > 0 && device_count % product == 0 => device_count / product,
             Some(name) => {
-                return Err(MeshError::NotDivisible {
-                    axis: name.into(),
-                    product,
-                    device_count,
-                });
+                return Err(MeshError::NotDivisible { axis: name.into(), product, device_count });
             }
             None if product == device_count => 1,
             None => {
-                return Err(MeshError::CountMismatch {
-                    product,
-                    device_count,
-                });
+                return Err(MeshError::CountMismatch { product, device_count });
             }
         };
-        Self::new(
-            axes.iter()
-                .map(|&(name, size)| (name, size.unwrap_or(inferred))),
-        )
+        Self::new(axes.iter().map(|&(name, size)| (name, size.unwrap_or(inferred))))
     }
 
     /// The empty mesh, which stands for any mesh.
@@ -116,10 +101,7 @@ impl Mesh {
 
     /// The maximal mesh: the whole array on one device.
     pub fn maximal(device_id: i64) -> Result<Self, MeshError> {
-        let mesh = Self {
-            axes: Vec::new(),
-            device_ids: Some(vec![device_id]),
-        };
+        let mesh = Self { axes: Vec::new(), device_ids: Some(vec![device_id]) };
         mesh.verify()?;
         Ok(mesh)
     }
@@ -128,11 +110,7 @@ impl Mesh {
     ///
     /// The identity order is dropped, so that equal placements are equal meshes.
     pub fn with_device_ids(self, device_ids: Vec<i64>) -> Result<Self, MeshError> {
-        let mesh = Self {
-            device_ids: Some(device_ids),
-            ..self
-        }
-        .without_identity_ids();
+        let mesh = Self { device_ids: Some(device_ids), ..self }.without_identity_ids();
         mesh.verify()?;
         Ok(mesh)
     }
@@ -140,18 +118,9 @@ impl Mesh {
     /// A mesh exactly as given, unchecked; see [`Mesh::verify`].
     ///
     /// This is for readers of text that report errors later; no method of such a mesh panics.
-    pub fn from_raw<N: Into<Arc<str>>>(
-        axes: impl IntoIterator<Item = (N, i64)>,
-        device_ids: Option<Vec<i64>>,
-    ) -> Self {
-        let axes = axes.into_iter().map(|(name, size)| MeshAxis {
-            name: name.into(),
-            size,
-        });
-        Self {
-            axes: axes.collect(),
-            device_ids: device_ids.filter(|ids| !ids.is_empty()),
-        }
+    pub fn from_raw<N: Into<Arc<str>>>(axes: impl IntoIterator<Item = (N, i64)>, device_ids: Option<Vec<i64>>) -> Self {
+        let axes = axes.into_iter().map(|(name, size)| MeshAxis { name: name.into(), size });
+        Self { axes: axes.collect(), device_ids: device_ids.filter(|ids| !ids.is_empty()) }
     }
 
     /// The same mesh, without device ids if they are `0..n` and the mesh has axes.
@@ -163,6 +132,15 @@ impl Mesh {
             }
         }
         self
+    }
+
+    /// The same axes in the default device order; a maximal mesh stays as it is.
+    pub fn without_device_ids(&self) -> Self {
+        let mut mesh = self.clone();
+        if !mesh.axes.is_empty() {
+            mesh.device_ids = None;
+        }
+        mesh
     }
 
     /// The axes, major to minor.
@@ -197,9 +175,7 @@ impl Mesh {
     ///
     /// Saturates for a raw mesh that is too large.
     pub fn device_count(&self) -> i64 {
-        self.axes
-            .iter()
-            .fold(1, |product, axis| product.saturating_mul(axis.size))
+        self.axes.iter().fold(1, |product, axis| product.saturating_mul(axis.size))
     }
 
     /// The position of an axis in the list of axes.
@@ -227,10 +203,7 @@ impl Mesh {
     /// Checks the rules that Shardy checks for a mesh attribute, in its order.
     pub fn verify(&self) -> Result<(), MeshError> {
         if let Some(axis) = self.axes.iter().find(|axis| axis.size < 1) {
-            return Err(MeshError::AxisSize {
-                axis: axis.name.clone(),
-                size: axis.size,
-            });
+            return Err(MeshError::AxisSize { axis: axis.name.clone(), size: axis.size });
         }
         let ids = self.device_ids.as_deref().unwrap_or(&[]);
         if let Some(&id) = ids.iter().find(|&&id| id < 0) {
@@ -244,25 +217,15 @@ impl Mesh {
         }
         let mut seen = HashSet::new();
         if let Some(axis) = self.axes.iter().find(|axis| !seen.insert(&axis.name)) {
-            return Err(MeshError::DuplicateAxis {
-                axis: axis.name.clone(),
-            });
+            return Err(MeshError::DuplicateAxis { axis: axis.name.clone() });
         }
-        let product = self
-            .axes
-            .iter()
-            .try_fold(1i64, |product, axis| product.checked_mul(axis.size));
-        let product = product.ok_or(MeshError::TooManyDevices {
-            axes: self.axes.len(),
-        })?;
+        let product = self.axes.iter().try_fold(1i64, |product, axis| product.checked_mul(axis.size));
+        let product = product.ok_or(MeshError::TooManyDevices { axes: self.axes.len() })?;
         if ids.is_empty() {
             return Ok(());
         }
         if product != ids.len() as i64 {
-            return Err(MeshError::IdCount {
-                product,
-                count: ids.len(),
-            });
+            return Err(MeshError::IdCount { product, count: ids.len() });
         }
         let mut sorted = ids.to_vec();
         sorted.sort_unstable();

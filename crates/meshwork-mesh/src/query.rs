@@ -23,9 +23,7 @@ impl Sharding {
     ) -> Result<&'a Mesh, ShardingError> {
         match &self.mesh {
             MeshRef::Inline(mesh) => Ok(mesh),
-            MeshRef::Symbol(name) => {
-                lookup(name).ok_or_else(|| ShardingError::UnknownMesh { name: name.clone() })
-            }
+            MeshRef::Symbol(name) => lookup(name).ok_or_else(|| ShardingError::UnknownMesh { name: name.clone() }),
         }
     }
 
@@ -41,9 +39,7 @@ impl Sharding {
 
     /// Whether no dimension is split and all are open: the meaning of having no sharding.
     pub fn is_fully_open(&self) -> bool {
-        self.dims
-            .iter()
-            .all(|dim| dim.axes.is_empty() && !dim.is_closed)
+        self.dims.iter().all(|dim| dim.axes.is_empty() && !dim.is_closed)
     }
 
     /// Whether no axis appears anywhere.
@@ -53,9 +49,7 @@ impl Sharding {
 
     /// All axes that appear: of the dimensions, then replicated, then unreduced.
     pub fn axes(&self) -> impl Iterator<Item = &AxisRef> {
-        self.dim_axes()
-            .chain(&self.replicated)
-            .chain(&self.unreduced)
+        self.dim_axes().chain(&self.replicated).chain(&self.unreduced)
     }
 
     /// The axes that split dimensions.
@@ -98,9 +92,7 @@ impl Sharding {
         }
         self.check_rank(shape.len())?;
         let local = shape.iter().zip(&self.dims);
-        Ok(local
-            .map(|(&size, dim)| ceil_div(size, dim.num_shards(mesh)))
-            .collect())
+        Ok(local.map(|(&size, dim)| ceil_div(size, dim.num_shards(mesh))).collect())
     }
 
     /// The shape whose even split has this local shape.
@@ -125,19 +117,14 @@ impl Sharding {
     ///
     /// Two shardings that split nothing are alike whatever their meshes.
     pub fn is_equivalent(&self, other: &Sharding) -> bool {
-        let trivial =
-            |sharding: &Sharding| sharding.is_fully_replicated() && sharding.unreduced.is_empty();
+        let trivial = |sharding: &Sharding| sharding.is_fully_replicated() && sharding.unreduced.is_empty();
         if trivial(self) || trivial(other) {
             return trivial(self) && trivial(other);
         }
         self.mesh == other.mesh
             && self.unreduced == other.unreduced
             && (self.unreduced.is_empty() || self.reduction == other.reduction)
-            && self
-                .dims
-                .iter()
-                .map(|dim| &dim.axes)
-                .eq(other.dims.iter().map(|dim| &dim.axes))
+            && self.dims.iter().map(|dim| &dim.axes).eq(other.dims.iter().map(|dim| &dim.axes))
     }
 
     /// The name of the mesh, if it is a symbol.
@@ -149,9 +136,6 @@ impl Sharding {
         if self.rank() == tensor {
             return Ok(());
         }
-        Err(ShardingError::Rank {
-            sharding: self.rank(),
-            tensor,
-        })
+        Err(ShardingError::Rank { sharding: self.rank(), tensor })
     }
 }

@@ -15,11 +15,7 @@ use crate::verify::AxisUse;
 
 /// `size / parts` rounded up. A negative size, which stands for an unknown one, stays.
 pub fn ceil_div(size: i64, parts: i64) -> i64 {
-    if size <= 0 || parts <= 1 {
-        size
-    } else {
-        (size - 1) / parts + 1
-    }
+    if size <= 0 || parts <= 1 { size } else { (size - 1) / parts + 1 }
 }
 
 /// The elements of shard `index` of a dimension of `size` split into `shards`.
@@ -38,9 +34,7 @@ pub fn shard_range(size: i64, shards: i64, index: i64) -> Range<i64> {
 /// The shard that a device with these mesh coordinates has along an axis list, major to minor.
 pub fn shard_index(axes: &[AxisRef], coordinates: &[i64], mesh: &Mesh) -> i64 {
     axes.iter().fold(0i64, |index, axis| {
-        index
-            .saturating_mul(axis.size(mesh))
-            .saturating_add(axis.coordinate(coordinates, mesh))
+        index.saturating_mul(axis.size(mesh)).saturating_add(axis.coordinate(coordinates, mesh))
     })
 }
 
@@ -61,10 +55,7 @@ pub fn slice_of(
 ) -> Result<Vec<Range<i64>>, ShardingError> {
     match mesh.coordinates(device) {
         Some(coordinates) => slice_at(sharding, mesh, shape, &coordinates),
-        None => Err(ShardingError::UnknownDevice {
-            device,
-            mesh: mesh.to_string(),
-        }),
+        None => Err(ShardingError::UnknownDevice { device, mesh: mesh.without_device_ids().to_string() }),
     }
 }
 
@@ -79,13 +70,10 @@ pub fn slice_at(
         return Ok(shape.iter().map(|&size| 0..size).collect());
     }
     sharding.check_rank(shape.len())?;
-    let ranges = shape.iter().zip(&sharding.dims).map(|(&size, dim)| {
-        shard_range(
-            size,
-            dim.num_shards(mesh),
-            shard_index(&dim.axes, coordinates, mesh),
-        )
-    });
+    let ranges = shape
+        .iter()
+        .zip(&sharding.dims)
+        .map(|(&size, dim)| shard_range(size, dim.num_shards(mesh), shard_index(&dim.axes, coordinates, mesh)));
     Ok(ranges.collect())
 }
 
@@ -135,10 +123,8 @@ pub fn device_groups(mesh: &Mesh, axes: &[AxisRef]) -> Result<Vec<Vec<i64>>, Sha
     let count = mesh.device_count() / size.max(1);
     let mut groups = vec![vec![0; size as usize]; count as usize];
     for position in 0..mesh.device_count() {
-        let (Some(coordinates), Some(device)) = (
-            mesh.coordinates_at(position),
-            mesh.device_at_position(position),
-        ) else {
+        let (Some(coordinates), Some(device)) = (mesh.coordinates_at(position), mesh.device_at_position(position))
+        else {
             continue;
         };
         let group = shard_index(&rest, &coordinates, mesh) as usize;

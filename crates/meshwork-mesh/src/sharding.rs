@@ -96,27 +96,17 @@ pub struct DimSharding {
 impl DimSharding {
     /// Split by these axes and no further.
     pub fn closed<A: Into<AxisRef>>(axes: impl IntoIterator<Item = A>) -> Self {
-        Self {
-            axes: axes.into_iter().map(Into::into).collect(),
-            is_closed: true,
-            priority: None,
-        }
+        Self { axes: axes.into_iter().map(Into::into).collect(), is_closed: true, priority: None }
     }
 
     /// Split by these axes, and by more where propagation finds them.
     pub fn open<A: Into<AxisRef>>(axes: impl IntoIterator<Item = A>) -> Self {
-        Self {
-            is_closed: false,
-            ..Self::closed(axes)
-        }
+        Self { is_closed: false, ..Self::closed(axes) }
     }
 
     /// The same with a priority.
     pub fn with_priority(self, priority: i64) -> Self {
-        Self {
-            priority: Some(priority),
-            ..self
-        }
+        Self { priority: Some(priority), ..self }
     }
 
     /// The priority, 0 if none is written.
@@ -200,14 +190,8 @@ impl Sharding {
         let mut sharding = Self::fully_closed(mesh, rank);
         let mut seen = vec![false; rank];
         for &(dim, axes) in axes {
-            let index = if dim < 0 {
-                dim.checked_add(rank as i64)
-            } else {
-                Some(dim)
-            };
-            let index = index
-                .and_then(|index| usize::try_from(index).ok())
-                .filter(|&i| i < rank);
+            let index = if dim < 0 { dim.checked_add(rank as i64) } else { Some(dim) };
+            let index = index.and_then(|index| usize::try_from(index).ok()).filter(|&i| i < rank);
             let index = index.ok_or(ShardingError::DimOutOfRange { dim, rank })?;
             if std::mem::replace(&mut seen[index], true) {
                 return Err(ShardingError::RepeatedDim { dim });
@@ -257,53 +241,29 @@ impl Sharding {
 
     /// The same with these replicated axes.
     pub fn with_replicated<A: Into<AxisRef>>(self, axes: impl IntoIterator<Item = A>) -> Self {
-        Self {
-            replicated: axes.into_iter().map(Into::into).collect(),
-            ..self
-        }
+        Self { replicated: axes.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// The same with partial results over these axes.
-    pub fn with_unreduced<A: Into<AxisRef>>(
-        self,
-        reduction: Reduction,
-        axes: impl IntoIterator<Item = A>,
-    ) -> Self {
+    pub fn with_unreduced<A: Into<AxisRef>>(self, reduction: Reduction, axes: impl IntoIterator<Item = A>) -> Self {
         let unreduced: Vec<AxisRef> = axes.into_iter().map(Into::into).collect();
-        let reduction = if unreduced.is_empty() {
-            Reduction::Sum
-        } else {
-            reduction
-        };
-        Self {
-            unreduced,
-            reduction,
-            ..self
-        }
+        let reduction = if unreduced.is_empty() { Reduction::Sum } else { reduction };
+        Self { unreduced, reduction, ..self }
     }
 
     /// The same with every dimension closed.
     pub fn closed(self) -> Self {
-        self.map_dims(|dim| DimSharding {
-            is_closed: true,
-            ..dim
-        })
+        self.map_dims(|dim| DimSharding { is_closed: true, ..dim })
     }
 
     /// The same with every dimension open.
     pub fn opened(self) -> Self {
-        self.map_dims(|dim| DimSharding {
-            is_closed: false,
-            ..dim
-        })
+        self.map_dims(|dim| DimSharding { is_closed: false, ..dim })
     }
 
     /// The same without priorities.
     pub fn without_priorities(self) -> Self {
-        self.map_dims(|dim| DimSharding {
-            priority: None,
-            ..dim
-        })
+        self.map_dims(|dim| DimSharding { priority: None, ..dim })
     }
 
     fn map_dims(mut self, change: impl Fn(DimSharding) -> DimSharding) -> Self {

@@ -17,17 +17,11 @@ use crate::mesh::Mesh;
 use crate::sharding::Sharding;
 
 /// Checks a sharding against its mesh and, if given, the rank of its tensor.
-pub fn verify_sharding(
-    sharding: &Sharding,
-    mesh: &Mesh,
-    rank: Option<usize>,
-) -> Result<(), ShardingError> {
+pub fn verify_sharding(sharding: &Sharding, mesh: &Mesh, rank: Option<usize>) -> Result<(), ShardingError> {
     if mesh.is_maximal() {
         return match is_bare(sharding) {
             true => Ok(()),
-            false => Err(ShardingError::Maximal {
-                sharding: sharding.to_string(),
-            }),
+            false => Err(ShardingError::Maximal { sharding: sharding.to_string() }),
         };
     }
     if let Some(rank) = rank {
@@ -54,22 +48,13 @@ pub fn verify_sharding(
 pub fn verify_non_shaped(sharding: &Sharding, mesh: &Mesh, ty: &str) -> Result<(), ShardingError> {
     match is_bare(sharding) {
         true => Ok(()),
-        false if mesh.is_maximal() => Err(ShardingError::Maximal {
-            sharding: sharding.to_string(),
-        }),
-        false => Err(ShardingError::NonShaped {
-            ty: ty.to_owned(),
-            sharding: sharding.to_string(),
-        }),
+        false if mesh.is_maximal() => Err(ShardingError::Maximal { sharding: sharding.to_string() }),
+        false => Err(ShardingError::NonShaped { ty: ty.to_owned(), sharding: sharding.to_string() }),
     }
 }
 
 /// Checks that every dimension splits evenly. Sizes below 0 stand for unknown ones and pass.
-pub fn verify_divisible(
-    sharding: &Sharding,
-    mesh: &Mesh,
-    shape: &[i64],
-) -> Result<(), ShardingError> {
+pub fn verify_divisible(sharding: &Sharding, mesh: &Mesh, shape: &[i64]) -> Result<(), ShardingError> {
     sharding.check_rank(shape.len())?;
     for (dim, (&size, entry)) in shape.iter().zip(&sharding.dims).enumerate() {
         let shards = entry.num_shards(mesh);
@@ -81,15 +66,10 @@ pub fn verify_divisible(
 }
 
 /// Checks that no axis belongs to one of these axes of an enclosing manual computation.
-pub fn verify_not_manual<S: AsRef<str>>(
-    sharding: &Sharding,
-    manual: &[S],
-) -> Result<(), ShardingError> {
+pub fn verify_not_manual<S: AsRef<str>>(sharding: &Sharding, manual: &[S]) -> Result<(), ShardingError> {
     let is_manual = |axis: &&AxisRef| manual.iter().any(|name| name.as_ref() == &*axis.name);
     match sharding.axes().find(is_manual) {
-        Some(axis) => Err(ShardingError::ManualAxis {
-            axis: axis.name.clone(),
-        }),
+        Some(axis) => Err(ShardingError::ManualAxis { axis: axis.name.clone() }),
         None => Ok(()),
     }
 }
@@ -109,17 +89,14 @@ pub struct AxisUse<'a> {
 impl<'a> AxisUse<'a> {
     /// Nothing seen yet.
     pub fn new(mesh: &'a Mesh) -> Self {
-        Self {
-            mesh,
-            seen: HashSet::new(),
-        }
+        Self { mesh, seen: HashSet::new() }
     }
 
     /// Checks one list: known axes, none seen before, neighbours merged.
     pub fn list(&mut self, axes: &'a [AxisRef]) -> Result<(), ShardingError> {
         for (index, axis) in axes.iter().enumerate() {
             if self.mesh.axis_index(&axis.name).is_none() {
-                let (axis, mesh) = (axis.name.clone(), self.mesh.to_string());
+                let (axis, mesh) = (axis.name.clone(), self.mesh.without_device_ids().to_string());
                 return Err(ShardingError::UnknownAxis { axis, mesh });
             }
             if !self.seen.insert(axis) {
@@ -135,16 +112,9 @@ impl<'a> AxisUse<'a> {
     }
 
     /// Checks one list that must be in mesh order; `name` says in the error which one it is.
-    pub fn sorted_list(
-        &mut self,
-        name: &'static str,
-        axes: &'a [AxisRef],
-    ) -> Result<(), ShardingError> {
+    pub fn sorted_list(&mut self, name: &'static str, axes: &'a [AxisRef]) -> Result<(), ShardingError> {
         if !axes.is_sorted_by(|a, b| a.cmp_in(b, self.mesh).is_le()) {
-            return Err(ShardingError::NotSorted {
-                list: name,
-                mesh: self.mesh.to_string(),
-            });
+            return Err(ShardingError::NotSorted { list: name, mesh: self.mesh.without_device_ids().to_string() });
         }
         self.list(axes)
     }
@@ -155,9 +125,7 @@ impl<'a> AxisUse<'a> {
         subs.sort_by(|a, b| a.cmp_in(b, self.mesh));
         for (index, &axis) in subs.iter().enumerate() {
             if self.seen.contains(&AxisRef::full(axis.name.clone())) {
-                return Err(ShardingError::FullAndSub {
-                    axis: axis.name.clone(),
-                });
+                return Err(ShardingError::FullAndSub { axis: axis.name.clone() });
             }
             verify_sub_axis(axis, self.mesh)?;
             let before = index.checked_sub(1).map(|before| subs[before]);

@@ -48,11 +48,7 @@ struct Model {
 
 impl Model {
     fn new(n: i64) -> Self {
-        Self {
-            n,
-            mesh: Mesh::linear("a", n).unwrap(),
-            factorings: factorings(n),
-        }
+        Self { n, mesh: Mesh::linear("a", n).unwrap(), factorings: factorings(n) }
     }
 
     fn size(&self, axis: &AxisRef) -> i64 {
@@ -60,16 +56,8 @@ impl Model {
     }
 
     fn coexist(&self, a: &AxisRef, b: &AxisRef) -> bool {
-        let bounds = |axis: &AxisRef| {
-            axis.sub
-                .map_or([1, self.n], |s| [s.pre_size, s.pre_size * s.size])
-        };
-        self.factorings.iter().any(|products| {
-            bounds(a)
-                .iter()
-                .chain(&bounds(b))
-                .all(|bound| products.contains(bound))
-        })
+        let bounds = |axis: &AxisRef| axis.sub.map_or([1, self.n], |s| [s.pre_size, s.pre_size * s.size]);
+        self.factorings.iter().any(|products| bounds(a).iter().chain(&bounds(b)).all(|bound| products.contains(bound)))
     }
 
     /// The positions that share all else with the first position.
@@ -89,30 +77,19 @@ impl Model {
     fn contains(&self, whole: &AxisRef, part: &AxisRef) -> bool {
         let (whole, part) = (indices(whole, self.n), indices(part, self.n));
         let size = part.iter().max().unwrap() + 1;
-        (1..=self.n).any(|stride| {
-            whole
-                .iter()
-                .zip(&part)
-                .all(|(w, p)| w / stride % size == *p)
-        })
+        (1..=self.n).any(|stride| whole.iter().zip(&part).all(|(w, p)| w / stride % size == *p))
     }
 
     fn prefix(&self, part: &AxisRef, whole: &AxisRef) -> bool {
         let rest = self.size(whole) / self.size(part);
         rest * self.size(part) == self.size(whole)
-            && indices(whole, self.n)
-                .iter()
-                .zip(indices(part, self.n))
-                .all(|(w, p)| w / rest == p)
+            && indices(whole, self.n).iter().zip(indices(part, self.n)).all(|(w, p)| w / rest == p)
     }
 
     fn suffix(&self, part: &AxisRef, whole: &AxisRef) -> bool {
         let size = self.size(part);
         self.size(whole) % size == 0
-            && indices(whole, self.n)
-                .iter()
-                .zip(indices(part, self.n))
-                .all(|(w, p)| w % size == p)
+            && indices(whole, self.n).iter().zip(indices(part, self.n)).all(|(w, p)| w % size == p)
     }
 }
 
@@ -133,11 +110,7 @@ fn coordinate_is_the_index_along_the_axis() {
     for_all_pairs(|model, _, a, _| {
         let indices = indices(a, model.n);
         for position in 0..model.n {
-            assert_eq!(
-                a.coordinate(&[position], &model.mesh),
-                indices[position as usize],
-                "{a}"
-            );
+            assert_eq!(a.coordinate(&[position], &model.mesh), indices[position as usize], "{a}");
         }
     });
 }
@@ -145,12 +118,7 @@ fn coordinate_is_the_index_along_the_axis() {
 #[test]
 fn coexist_when_some_factoring_has_both() {
     for_all_pairs(|model, _, a, b| {
-        assert_eq!(
-            a.can_coexist(b),
-            model.coexist(a, b),
-            "{a} {b} of {}",
-            model.n
-        );
+        assert_eq!(a.can_coexist(b), model.coexist(a, b), "{a} {b} of {}", model.n);
     });
 }
 
@@ -159,12 +127,7 @@ fn contains_when_the_index_follows_from_the_other() {
     for_all_pairs(|model, _, a, b| {
         let expected = model.contains(a, b);
         // As in Shardy, containment itself does not ask whether both can coexist.
-        assert_eq!(
-            a.contains(b) && a.can_coexist(b),
-            expected,
-            "{a} {b} of {}",
-            model.n
-        );
+        assert_eq!(a.contains(b) && a.can_coexist(b), expected, "{a} {b} of {}", model.n);
         assert_eq!(a.strictly_contains(b), a.contains(b) && a != b);
     });
 }
@@ -173,23 +136,10 @@ fn contains_when_the_index_follows_from_the_other() {
 fn prefix_and_suffix_are_quotient_and_remainder() {
     for_all_pairs(|model, _, a, b| {
         let coexist = a.can_coexist(b);
-        assert_eq!(
-            a.prefix_of(b) && coexist,
-            model.prefix(a, b),
-            "{a} {b} of {}",
-            model.n
-        );
-        assert_eq!(
-            a.suffix_of(b, &model.mesh) && coexist,
-            model.suffix(a, b),
-            "{a} {b} of {}",
-            model.n
-        );
+        assert_eq!(a.prefix_of(b) && coexist, model.prefix(a, b), "{a} {b} of {}", model.n);
+        assert_eq!(a.suffix_of(b, &model.mesh) && coexist, model.suffix(a, b), "{a} {b} of {}", model.n);
         assert_eq!(a.strict_prefix_of(b), a.prefix_of(b) && a != b);
-        assert_eq!(
-            a.strict_suffix_of(b, &model.mesh),
-            a.suffix_of(b, &model.mesh) && a != b
-        );
+        assert_eq!(a.strict_suffix_of(b, &model.mesh), a.suffix_of(b, &model.mesh) && a != b);
     });
 }
 
@@ -205,14 +155,8 @@ fn overlap_is_what_both_lines_share() {
             return;
         }
         assert_eq!(a.overlaps(b), model.overlap(a, b), "{a} {b} of {}", model.n);
-        let common: Vec<i64> = model
-            .line(a)
-            .into_iter()
-            .filter(|c| model.line(b).contains(c))
-            .collect();
-        let expected = all
-            .iter()
-            .find(|axis| model.line(axis) == common && model.coexist(axis, a));
+        let common: Vec<i64> = model.line(a).into_iter().filter(|c| model.line(b).contains(c)).collect();
+        let expected = all.iter().find(|axis| model.line(axis) == common && model.coexist(axis, a));
         assert_eq!(overlap.as_ref(), expected, "{a} {b} of {}", model.n);
     });
 }
@@ -224,45 +168,22 @@ fn what_is_left_before_and_after_is_the_largest_that_does_not_overlap() {
             return;
         }
         let largest = |fits: &dyn Fn(&AxisRef) -> bool| {
-            let fit = all
-                .iter()
-                .filter(|r| fits(r) && model.coexist(r, b) && !model.overlap(r, b));
-            fit.max_by_key(|r| model.size(r))
-                .filter(|_| model.coexist(a, b))
-                .cloned()
+            let fit = all.iter().filter(|r| fits(r) && model.coexist(r, b) && !model.overlap(r, b));
+            fit.max_by_key(|r| model.size(r)).filter(|_| model.coexist(a, b)).cloned()
         };
         let before = a.prefix_without_overlap(b);
-        assert_eq!(
-            before,
-            largest(&|r| model.prefix(r, a)),
-            "{a} {b} of {}",
-            model.n
-        );
+        assert_eq!(before, largest(&|r| model.prefix(r, a)), "{a} {b} of {}", model.n);
         let after = a.suffix_without_overlap(b, &model.mesh);
-        assert_eq!(
-            after,
-            largest(&|r| model.suffix(r, a)),
-            "{a} {b} of {}",
-            model.n
-        );
+        assert_eq!(after, largest(&|r| model.suffix(r, a)), "{a} {b} of {}", model.n);
     });
 }
 
 #[test]
 fn greatest_common_prefix_is_the_largest_prefix_of_both() {
     for_all_pairs(|model, all, a, b| {
-        let both = all
-            .iter()
-            .filter(|r| model.prefix(r, a) && model.prefix(r, b));
-        let expected = both
-            .max_by_key(|r| model.size(r))
-            .filter(|_| model.coexist(a, b));
-        assert_eq!(
-            a.greatest_common_prefix(b).as_ref(),
-            expected,
-            "{a} {b} of {}",
-            model.n
-        );
+        let both = all.iter().filter(|r| model.prefix(r, a) && model.prefix(r, b));
+        let expected = both.max_by_key(|r| model.size(r)).filter(|_| model.coexist(a, b));
+        assert_eq!(a.greatest_common_prefix(b).as_ref(), expected, "{a} {b} of {}", model.n);
     });
 }
 
@@ -270,19 +191,11 @@ fn greatest_common_prefix_is_the_largest_prefix_of_both() {
 fn merged_index_is_the_mixed_radix_of_both() {
     for_all_pairs(|model, all, a, b| {
         let size = model.size(b);
-        let index: Vec<i64> = std::iter::zip(indices(a, model.n), indices(b, model.n))
-            .map(|(a, b)| a * size + b)
-            .collect();
+        let index: Vec<i64> =
+            std::iter::zip(indices(a, model.n), indices(b, model.n)).map(|(a, b)| a * size + b).collect();
         let both_parts = !a.is_full() && !b.is_full();
-        let expected = all
-            .iter()
-            .find(|m| both_parts && indices(m, model.n) == index);
-        assert_eq!(
-            a.merge(b, &model.mesh).as_ref(),
-            expected,
-            "{a} {b} of {}",
-            model.n
-        );
+        let expected = all.iter().find(|m| both_parts && indices(m, model.n) == index);
+        assert_eq!(a.merge(b, &model.mesh).as_ref(), expected, "{a} {b} of {}", model.n);
         assert_eq!(a.can_merge(b), expected.is_some(), "{a} {b} of {}", model.n);
     });
 }
@@ -315,10 +228,7 @@ fn orders_are_total_and_follow_shardy() {
     shuffled.sort_by(|a, b| a.cmp_in(b, &mesh));
     assert_eq!(shuffled, in_mesh);
     shuffled.sort();
-    assert!(
-        shuffled[..3].iter().all(|axis| &*axis.name == "a"),
-        "{shuffled:?}"
-    );
+    assert!(shuffled[..3].iter().all(|axis| &*axis.name == "a"), "{shuffled:?}");
     assert_eq!(shuffled[3..], in_mesh[..6]);
 }
 
@@ -341,25 +251,12 @@ fn invalid_references_do_not_panic() {
     let mesh = Mesh::from_raw([("a", 0), ("b", -3)], None);
     let sizes = [i64::MIN, -1, 0, 1, 2, 3, i64::MAX];
     let mut all = vec![AxisRef::full("a"), AxisRef::full("b"), AxisRef::full("c")];
-    all.extend(
-        sizes
-            .iter()
-            .flat_map(|&p| sizes.iter().map(move |&k| AxisRef::sub("a", p, k))),
-    );
+    all.extend(sizes.iter().flat_map(|&p| sizes.iter().map(move |&k| AxisRef::sub("a", p, k))));
     for a in &all {
         a.coordinate(&[1, 2], &mesh);
         for b in &all {
-            let _ = (
-                a.contains(b),
-                a.overlap(b),
-                a.merge(b, &mesh),
-                a.greatest_common_prefix(b),
-            );
-            let _ = (
-                a.prefix_without_overlap(b),
-                a.suffix_without_overlap(b, &mesh),
-                a.cmp_in(b, &mesh),
-            );
+            let _ = (a.contains(b), a.overlap(b), a.merge(b, &mesh), a.greatest_common_prefix(b));
+            let _ = (a.prefix_without_overlap(b), a.suffix_without_overlap(b, &mesh), a.cmp_in(b, &mesh));
         }
     }
 }

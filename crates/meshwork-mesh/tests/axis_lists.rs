@@ -14,9 +14,7 @@ fn list(text: &str) -> Vec<AxisRef> {
 /// The shard index of every position.
 fn indices(axes: &[AxisRef], mesh: &Mesh) -> Vec<i64> {
     let coordinates = |position| mesh.coordinates_at(position).unwrap();
-    (0..mesh.device_count())
-        .map(|p| shard_index(axes, &coordinates(p), mesh))
-        .collect()
+    (0..mesh.device_count()).map(|p| shard_index(axes, &coordinates(p), mesh)).collect()
 }
 
 proptest! {
@@ -82,41 +80,21 @@ fn prefix_status_of_lists() {
         ("{}", r#"{"x"}"#, PrefixStatus::StrictPrefix),
         (r#"{"x"}"#, r#"{"x"}"#, PrefixStatus::Equal),
         (r#"{"x"}"#, r#"{"x", "y"}"#, PrefixStatus::StrictPrefix),
-        (
-            r#"{"x", "y":(1)2}"#,
-            r#"{"x", "y"}"#,
-            PrefixStatus::StrictPrefix,
-        ),
-        (
-            r#"{"x", "y":(2)2}"#,
-            r#"{"x", "y"}"#,
-            PrefixStatus::NotAPrefix,
-        ),
-        (
-            r#"{"x":(1)2, "y"}"#,
-            r#"{"x", "y"}"#,
-            PrefixStatus::NotAPrefix,
-        ),
+        (r#"{"x", "y":(1)2}"#, r#"{"x", "y"}"#, PrefixStatus::StrictPrefix),
+        (r#"{"x", "y":(2)2}"#, r#"{"x", "y"}"#, PrefixStatus::NotAPrefix),
+        (r#"{"x":(1)2, "y"}"#, r#"{"x", "y"}"#, PrefixStatus::NotAPrefix),
         (r#"{"x", "y"}"#, r#"{"x"}"#, PrefixStatus::NotAPrefix),
     ];
     for (first, second, status) in cases {
-        assert_eq!(
-            axis_list::prefix_status(&list(first), &list(second)),
-            status,
-            "{first} {second}"
-        );
+        assert_eq!(axis_list::prefix_status(&list(first), &list(second)), status, "{first} {second}");
     }
 }
 
 #[test]
 fn strip_suffix_takes_minor_parts() {
     let mesh = Mesh::grid(("x", 8), ("y", 2)).unwrap();
-    let strip =
-        |from: &str, suffix: &str| axis_list::strip_suffix(&list(from), &list(suffix), &mesh);
-    assert_eq!(
-        strip(r#"{"y", "x"}"#, r#"{"x":(2)4}"#),
-        Some(list(r#"{"y", "x":(1)2}"#))
-    );
+    let strip = |from: &str, suffix: &str| axis_list::strip_suffix(&list(from), &list(suffix), &mesh);
+    assert_eq!(strip(r#"{"y", "x"}"#, r#"{"x":(2)4}"#), Some(list(r#"{"y", "x":(1)2}"#)));
     assert_eq!(strip(r#"{"y", "x"}"#, r#"{"x"}"#), Some(list(r#"{"y"}"#)));
     assert_eq!(strip(r#"{"y", "x"}"#, r#"{"y"}"#), None);
     assert_eq!(strip("{}", r#"{"y"}"#), None);
@@ -126,9 +104,6 @@ fn strip_suffix_takes_minor_parts() {
 fn mesh_parts_are_the_finest_cut() {
     let mesh = Mesh::new([("x", 2), ("y", 16), ("z", 4), ("one", 1)]).unwrap();
     let parts = axis_list::mesh_parts(&list(r#"{"x", "y":(2)2}"#), &mesh);
-    assert_eq!(
-        parts,
-        Some(list(r#"{"x", "y":(1)2, "y":(2)2, "y":(4)4, "z", "one"}"#))
-    );
+    assert_eq!(parts, Some(list(r#"{"x", "y":(1)2, "y":(2)2, "y":(4)4, "z", "one"}"#)));
     assert_eq!(axis_list::mesh_parts(&list(r#"{"w"}"#), &mesh), None);
 }

@@ -9,18 +9,9 @@ fn error(mesh: Result<Mesh, MeshError>) -> String {
 #[test]
 fn messages_of_construction() {
     let cases = [
-        (
-            Mesh::new([("x", 2), ("", 4)]),
-            "axis 1 of the mesh has an empty name; shardings refer to axes by name",
-        ),
-        (
-            Mesh::linear("x", 0),
-            "axis size must be at least 1, got: 0; axis \"x\"",
-        ),
-        (
-            Mesh::linear("x", -2),
-            "axis size must be at least 1, got: -2; axis \"x\"",
-        ),
+        (Mesh::new([("x", 2), ("", 4)]), "axis 1 of the mesh has an empty name; shardings refer to axes by name"),
+        (Mesh::linear("x", 0), "axis size must be at least 1, got: 0; axis \"x\""),
+        (Mesh::linear("x", -2), "axis size must be at least 1, got: -2; axis \"x\""),
         (
             Mesh::new([("x", 2), ("y", 2), ("x", 4)]),
             "duplicate axis name: \"x\"; each axis of a mesh needs its own name",
@@ -41,10 +32,7 @@ fn messages_of_construction() {
             Mesh::infer(&[("x", Some(2)), ("y", Some(2))], 8),
             "the axis sizes multiply to 4 but there are 8 devices; leave one size open to infer it",
         ),
-        (
-            Mesh::grid(("x", i64::MAX), ("y", 2)),
-            "the sizes of the 2 mesh axes multiply to more than 2^63-1 devices",
-        ),
+        (Mesh::grid(("x", i64::MAX), ("y", 2)), "the sizes of the 2 mesh axes multiply to more than 2^63-1 devices"),
         (Mesh::maximal(-1), "device id must be non-negative, got: -1"),
         (
             Mesh::empty().with_device_ids(vec![1, 0]),
@@ -78,53 +66,35 @@ fn empty_and_maximal_meshes_differ() {
     let (empty, maximal) = (Mesh::empty(), Mesh::maximal(0).unwrap());
     assert!(empty.is_empty() && !empty.is_maximal());
     assert!(!maximal.is_empty() && maximal.is_maximal());
-    assert_eq!(
-        (maximal.maximal_device(), empty.maximal_device()),
-        (Some(0), None)
-    );
+    assert_eq!((maximal.maximal_device(), empty.maximal_device()), (Some(0), None));
     assert!(!empty.same_axes(&maximal));
     assert!(!Mesh::linear("x", 1).unwrap().is_maximal());
-    assert_eq!(
-        (empty.to_string(), maximal.to_string()),
-        ("<[]>".into(), "<[], device_ids=[0]>".into())
-    );
+    assert_eq!((empty.to_string(), maximal.to_string()), ("<[]>".into(), "<[], device_ids=[0]>".into()));
 }
 
 #[test]
 fn one_size_is_inferred() {
     let mesh = Mesh::infer(&[("x", None), ("y", Some(3)), ("z", Some(1))], 12).unwrap();
     assert_eq!(mesh, Mesh::new([("x", 4), ("y", 3), ("z", 1)]).unwrap());
-    assert_eq!(
-        Mesh::infer(&[("x", Some(2))], 2).unwrap(),
-        Mesh::linear("x", 2).unwrap()
-    );
+    assert_eq!(Mesh::infer(&[("x", Some(2))], 2).unwrap(), Mesh::linear("x", 2).unwrap());
 }
 
 #[test]
 fn coordinates_and_devices_are_inverse() {
     let mesh = Mesh::new([("x", 2), ("y", 3), ("z", 1)]).unwrap();
-    for mesh in [
-        mesh.clone(),
-        mesh.with_device_ids(vec![5, 0, 3, 1, 4, 2]).unwrap(),
-    ] {
+    for mesh in [mesh.clone(), mesh.with_device_ids(vec![5, 0, 3, 1, 4, 2]).unwrap()] {
         for device in 0..6 {
             let coordinates = mesh.coordinates(device).unwrap();
             assert_eq!(mesh.device_at(&coordinates), Some(device));
         }
         assert_eq!((mesh.coordinates(6), mesh.coordinates(-1)), (None, None));
-        assert_eq!(
-            (mesh.device_at(&[0, 3, 0]), mesh.device_at(&[0, 0])),
-            (None, None)
-        );
+        assert_eq!((mesh.device_at(&[0, 3, 0]), mesh.device_at(&[0, 0])), (None, None));
     }
 }
 
 #[test]
 fn device_ids_name_the_device_of_each_position() {
-    let mesh = Mesh::grid(("x", 2), ("y", 2))
-        .unwrap()
-        .with_device_ids(vec![0, 2, 1, 3])
-        .unwrap();
+    let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap().with_device_ids(vec![0, 2, 1, 3]).unwrap();
     assert_eq!(mesh.coordinates(2), Some(vec![0, 1]));
     assert_eq!(mesh.device_at(&[1, 0]), Some(1));
     assert!(mesh.same_axes(&Mesh::grid(("x", 2), ("y", 2)).unwrap()));
@@ -133,10 +103,7 @@ fn device_ids_name_the_device_of_each_position() {
 #[test]
 fn axes_are_found_by_name() {
     let mesh = Mesh::grid(("x", 2), ("y", 5)).unwrap();
-    assert_eq!(
-        (mesh.axis_index("y"), mesh.axis_size("y")),
-        (Some(1), Some(5))
-    );
+    assert_eq!((mesh.axis_index("y"), mesh.axis_size("y")), (Some(1), Some(5)));
     assert_eq!((mesh.axis_index("z"), mesh.axis_size("z")), (None, None));
     assert_eq!(mesh.device_count(), 10);
 }
@@ -145,17 +112,8 @@ fn axes_are_found_by_name() {
 fn raw_meshes_do_not_panic() {
     for sizes in [[0, 3], [-1, -2], [i64::MIN, -1], [i64::MAX, i64::MAX]] {
         let mesh = Mesh::from_raw([("x", sizes[0]), ("x", sizes[1])], Some(vec![7, -7]));
-        let _ = (
-            mesh.device_count(),
-            mesh.coordinates(0),
-            mesh.coordinates(7),
-            mesh.device_at(&[0, 0]),
-        );
-        let _ = (
-            mesh.coordinates_at(i64::MAX),
-            mesh.device_at_position(1),
-            mesh.to_string(),
-        );
+        let _ = (mesh.device_count(), mesh.coordinates(0), mesh.coordinates(7), mesh.device_at(&[0, 0]));
+        let _ = (mesh.coordinates_at(i64::MAX), mesh.device_at_position(1), mesh.to_string());
         assert!(mesh.verify().is_err());
     }
 }

@@ -8,9 +8,7 @@ mod common;
 use std::ops::Range;
 
 use common::{placed, two_lists};
-use meshwork_mesh::{
-    AxisRef, Mesh, Sharding, device_groups, shard_index, shard_range, slice_of, slices,
-};
+use meshwork_mesh::{AxisRef, Mesh, Sharding, device_groups, shard_index, shard_range, slice_of, slices};
 use proptest::prelude::*;
 
 /// The ranges of all shards of a dimension.
@@ -49,10 +47,7 @@ fn one_device() {
 #[test]
 fn prime_sizes() {
     assert_eq!(split(13, 5), [0..3, 3..6, 6..9, 9..12, 12..13]);
-    assert_eq!(
-        split(11, 7),
-        [0..2, 2..4, 4..6, 6..8, 8..10, 10..11, 11..11]
-    );
+    assert_eq!(split(11, 7), [0..2, 2..4, 4..6, 6..8, 8..10, 10..11, 11..11]);
 }
 
 #[test]
@@ -67,18 +62,12 @@ fn uneven_7_over_4() {
 
 #[test]
 fn uneven_3_over_8_leaves_devices_empty() {
-    assert_eq!(
-        split(3, 8),
-        [0..1, 1..2, 2..3, 3..3, 3..3, 3..3, 3..3, 3..3]
-    );
+    assert_eq!(split(3, 8), [0..1, 1..2, 2..3, 3..3, 3..3, 3..3, 3..3, 3..3]);
 }
 
 #[test]
 fn largest_sizes_do_not_overflow() {
-    assert_eq!(
-        shard_range(i64::MAX, i64::MAX, i64::MAX - 1),
-        i64::MAX - 1..i64::MAX
-    );
+    assert_eq!(shard_range(i64::MAX, i64::MAX, i64::MAX - 1), i64::MAX - 1..i64::MAX);
     assert_eq!(shard_range(i64::MAX, 2, 1), 1 << 62..i64::MAX);
 }
 
@@ -86,46 +75,31 @@ fn largest_sizes_do_not_overflow() {
 fn axis_order_is_major_to_minor() {
     let mesh = Mesh::grid(("x", 2), ("y", 3)).unwrap();
     let on = |axes: &[&str]| Sharding::on_dims("m", &[(0, axes)], 1).unwrap();
-    let of =
-        |sharding: &Sharding, device| slice_of(sharding, &mesh, &[6], device).unwrap()[0].start;
-    let starts = |axes: &[&str]| {
-        (0..6)
-            .map(|device| of(&on(axes), device))
-            .collect::<Vec<_>>()
-    };
+    let of = |sharding: &Sharding, device| slice_of(sharding, &mesh, &[6], device).unwrap()[0].start;
+    let starts = |axes: &[&str]| (0..6).map(|device| of(&on(axes), device)).collect::<Vec<_>>();
     assert_eq!(starts(&["x", "y"]), [0, 1, 2, 3, 4, 5]);
     assert_eq!(starts(&["y", "x"]), [0, 2, 4, 1, 3, 5]);
 }
 
 #[test]
 fn device_order_decides_who_holds_what() {
-    let mesh = Mesh::linear("x", 2)
-        .unwrap()
-        .with_device_ids(vec![1, 0])
-        .unwrap();
+    let mesh = Mesh::linear("x", 2).unwrap().with_device_ids(vec![1, 0]).unwrap();
     let sharding = Sharding::data_parallel("m", 1, "x").unwrap();
     assert_eq!(slice_of(&sharding, &mesh, &[4], 0).unwrap(), [2..4]);
     assert_eq!(slice_of(&sharding, &mesh, &[4], 1).unwrap(), [0..2]);
+    assert_eq!(slice_of(&sharding, &mesh, &[4], 2).unwrap_err().to_string(), "device 2 is not in the mesh <[\"x\"=2]>");
 }
 
 #[test]
 fn maximal_and_empty_meshes_hold_the_whole_array() {
     let whole = Sharding::replicated("m", 0);
     let maximal = Mesh::maximal(3).unwrap();
+    assert_eq!(slice_of(&whole, &maximal, &[4, 5], 3).unwrap(), [0..4, 0..5]);
     assert_eq!(
-        slice_of(&whole, &maximal, &[4, 5], 3).unwrap(),
-        [0..4, 0..5]
-    );
-    assert_eq!(
-        slice_of(&whole, &maximal, &[4, 5], 0)
-            .unwrap_err()
-            .to_string(),
+        slice_of(&whole, &maximal, &[4, 5], 0).unwrap_err().to_string(),
         "device 0 is not in the mesh <[], device_ids=[3]>"
     );
-    assert_eq!(
-        slices(&whole, &maximal, &[4]).unwrap().collect::<Vec<_>>(),
-        [(3, vec![0..4])]
-    );
+    assert_eq!(slices(&whole, &maximal, &[4]).unwrap().collect::<Vec<_>>(), [(3, vec![0..4])]);
     let open = Sharding::fully_open("m", 1);
     assert_eq!(slice_of(&open, &Mesh::empty(), &[4], 0).unwrap(), [0..4]);
 }
@@ -134,26 +108,11 @@ fn maximal_and_empty_meshes_hold_the_whole_array() {
 fn groups_follow_the_order_of_the_list_and_the_device_ids() {
     let axis = |text: &str| -> AxisRef { text.parse().unwrap() };
     let mesh = Mesh::grid(("x", 4), ("y", 2)).unwrap();
-    assert_eq!(
-        device_groups(&mesh, &[]).unwrap(),
-        (0..8).map(|d| vec![d]).collect::<Vec<_>>()
-    );
-    assert_eq!(
-        device_groups(&mesh, &[axis(r#""x":(2)2"#)]).unwrap(),
-        [[0, 2], [1, 3], [4, 6], [5, 7]]
-    );
-    assert_eq!(
-        device_groups(&mesh, &[axis(r#""y""#), axis(r#""x":(1)2"#)]).unwrap(),
-        [[0, 4, 1, 5], [2, 6, 3, 7]]
-    );
-    let reversed = mesh
-        .clone()
-        .with_device_ids((0..8).rev().collect())
-        .unwrap();
-    assert_eq!(
-        device_groups(&reversed, &[axis(r#""y""#)]).unwrap(),
-        [[7, 6], [5, 4], [3, 2], [1, 0]]
-    );
+    assert_eq!(device_groups(&mesh, &[]).unwrap(), (0..8).map(|d| vec![d]).collect::<Vec<_>>());
+    assert_eq!(device_groups(&mesh, &[axis(r#""x":(2)2"#)]).unwrap(), [[0, 2], [1, 3], [4, 6], [5, 7]]);
+    assert_eq!(device_groups(&mesh, &[axis(r#""y""#), axis(r#""x":(1)2"#)]).unwrap(), [[0, 4, 1, 5], [2, 6, 3, 7]]);
+    let reversed = mesh.clone().with_device_ids((0..8).rev().collect()).unwrap();
+    assert_eq!(device_groups(&reversed, &[axis(r#""y""#)]).unwrap(), [[7, 6], [5, 4], [3, 2], [1, 0]]);
     assert!(device_groups(&mesh, &[axis(r#""z""#)]).is_err());
     assert!(device_groups(&mesh, &[axis(r#""x""#), axis(r#""x""#)]).is_err());
     assert!(device_groups(&Mesh::from_raw([("x", -2)], None), &[axis(r#""x""#)]).is_err());
@@ -165,10 +124,7 @@ fn a_slice_on_a_large_mesh_costs_no_walk() {
     let sharding = Sharding::on_dims("m", &[(0, &["z", "x"])], 1).unwrap();
     let device = mesh.device_at(&[5, 0, 7]).unwrap();
     let index = (7i64 << 20) + 5;
-    assert_eq!(
-        slice_of(&sharding, &mesh, &[1 << 42], device).unwrap(),
-        [4 * index..4 * index + 4]
-    );
+    assert_eq!(slice_of(&sharding, &mesh, &[1 << 42], device).unwrap(), [4 * index..4 * index + 4]);
 }
 
 proptest! {

@@ -4,8 +4,8 @@ mod common;
 
 use common::placed;
 use meshwork_mesh::{
-    AxisList, AxisRef, Cursor, DimSharding, Mesh, Sharding, SymbolName, parse_axis,
-    parse_axis_list, parse_dim_sharding, parse_mesh, parse_sharding,
+    AxisList, AxisRef, Cursor, DimSharding, Mesh, Sharding, SymbolName, parse_axis, parse_axis_list,
+    parse_dim_sharding, parse_mesh, parse_sharding,
 };
 use proptest::prelude::*;
 
@@ -40,26 +40,11 @@ fn other_spellings_are_read() {
             r#"<@foo, [{}, {}], unreduced={"b"}, replicated={"a"}>"#,
             r#"<@foo, [{}, {}], replicated={"a"}, unreduced={"b"}>"#,
         ),
-        (
-            r#"<@foo, [{}], unreduced=sum{"b"}>"#,
-            r#"<@foo, [{}], unreduced={"b"}>"#,
-        ),
-        (
-            r#"<@foo, [{}], unreduced{"b"}>"#,
-            r#"<@foo, [{}], unreduced={"b"}>"#,
-        ),
-        (
-            r#"<mesh<["x"=2], device_ids=[0, 1]>, [{"x"}]>"#,
-            r#"<mesh<["x"=2]>, [{"x"}]>"#,
-        ),
-        (
-            " < @foo,// a mesh\n [ {\"a\" , ? }\tp1 , { } ]\r\n>// end",
-            r#"<@foo, [{"a", ?}p1, {}]>"#,
-        ),
-        (
-            r#"<@foo,[{"a":( 0x2 ) 2,"\61\n\t\"\\"}]>"#,
-            r#"<@foo, [{"a":(2)2, "a\0A\09\22\\"}]>"#,
-        ),
+        (r#"<@foo, [{}], unreduced=sum{"b"}>"#, r#"<@foo, [{}], unreduced={"b"}>"#),
+        (r#"<@foo, [{}], unreduced{"b"}>"#, r#"<@foo, [{}], unreduced={"b"}>"#),
+        (r#"<mesh<["x"=2], device_ids=[0, 1]>, [{"x"}]>"#, r#"<mesh<["x"=2]>, [{"x"}]>"#),
+        (" < @foo,// a mesh\n [ {\"a\" , ? }\tp1 , { } ]\r\n>// end", r#"<@foo, [{"a", ?}p1, {}]>"#),
+        (r#"<@foo,[{"a":( 0x2 ) 2,"\61\n\t\"\\"}]>"#, r#"<@foo, [{"a":(2)2, "a\0A\09\22\\"}]>"#),
     ];
     for (text, printed) in cases {
         assert_eq!(parse_sharding(text).unwrap().to_string(), printed);
@@ -76,21 +61,13 @@ fn full_attribute_names_are_read() {
 
 #[test]
 fn parts_are_read_and_printed() {
-    for text in [
-        "<[]>",
-        "<[], device_ids=[3]>",
-        r#"<["a"=2, "b"=1], device_ids=[1, 0]>"#,
-        r#"<["a"=-1]>"#,
-    ] {
+    for text in ["<[]>", "<[], device_ids=[3]>", r#"<["a"=2, "b"=1], device_ids=[1, 0]>"#, r#"<["a"=-1]>"#] {
         assert_eq!(parse_mesh(text).unwrap().to_string(), text);
     }
     for text in [r#"{}"#, r#"{"x"}"#, r#"{"x", "y":(1)2}"#] {
         assert_eq!(AxisList(&parse_axis_list(text).unwrap()).to_string(), text);
     }
-    assert_eq!(
-        parse_dim_sharding("{?}p1").unwrap(),
-        DimSharding::open([""; 0]).with_priority(1)
-    );
+    assert_eq!(parse_dim_sharding("{?}p1").unwrap(), DimSharding::open([""; 0]).with_priority(1));
     assert_eq!(parse_axis(r#""x":(4)2"#).unwrap(), AxisRef::sub("x", 4, 2));
     assert_eq!(SymbolName("mesh_0").to_string(), "@mesh_0");
     assert_eq!(SymbolName("0").to_string(), r#"@"0""#);
@@ -101,58 +78,18 @@ fn parts_are_read_and_printed() {
 fn messages_of_the_reader() {
     let cases = [
         ("", 0, "expected '<', found the end of the text"),
-        (
-            "<foo, []>",
-            1,
-            "expected a mesh: '@name' or 'mesh<...>', found 'f'",
-        ),
+        ("<foo, []>", 1, "expected a mesh: '@name' or 'mesh<...>', found 'f'"),
         ("<@ foo, []>", 2, "expected a name right after '@'"),
         ("<@foo [{}]>", 6, "expected ',', found '['"),
-        (
-            r#"<@foo, [{"a"}phigh]>"#,
-            13,
-            "expecting priority in format 'p<number>', got: phigh",
-        ),
-        (
-            r#"<@foo, [{"a"}p]>"#,
-            13,
-            "expecting priority in format 'p<number>', got: p",
-        ),
-        (
-            r#"<@foo, [{"a"}p9999999999999999999]>"#,
-            13,
-            "expecting integer priority, got: p9999999999999999999",
-        ),
-        (
-            r#"<@foo, [{"a"}p01]>"#,
-            13,
-            "priorities with leading zeros are not allowed, got: p01",
-        ),
-        (
-            r#"<@foo, [{}], replicated{"a"}>"#,
-            23,
-            "expected '=', found '{'",
-        ),
-        (
-            r#"<@foo, [{}], unreduced=["a"]>"#,
-            23,
-            "expected '{', found '['",
-        ),
-        (
-            r#"<@foo, [{}], unreduced={"a", "b"[]}>"#,
-            32,
-            "expected '}', found '['",
-        ),
-        (
-            r#"<@foo, [{}], replicated={"a", b}>"#,
-            30,
-            "expected string, found 'b'",
-        ),
-        (
-            r#"<@foo, [{}], replicated={}>"#,
-            25,
-            "expected string, found '}'",
-        ),
+        (r#"<@foo, [{"a"}phigh]>"#, 13, "expecting priority in format 'p<number>', got: phigh"),
+        (r#"<@foo, [{"a"}p]>"#, 13, "expecting priority in format 'p<number>', got: p"),
+        (r#"<@foo, [{"a"}p9999999999999999999]>"#, 13, "expecting integer priority, got: p9999999999999999999"),
+        (r#"<@foo, [{"a"}p01]>"#, 13, "priorities with leading zeros are not allowed, got: p01"),
+        (r#"<@foo, [{}], replicated{"a"}>"#, 23, "expected '=', found '{'"),
+        (r#"<@foo, [{}], unreduced=["a"]>"#, 23, "expected '{', found '['"),
+        (r#"<@foo, [{}], unreduced={"a", "b"[]}>"#, 32, "expected '}', found '['"),
+        (r#"<@foo, [{}], replicated={"a", b}>"#, 30, "expected string, found 'b'"),
+        (r#"<@foo, [{}], replicated={}>"#, 25, "expected string, found '}'"),
         (
             r#"<@foo, [{}],>"#,
             12,
@@ -174,21 +111,9 @@ fn messages_of_the_reader() {
         (r#"<@foo, [{"a}]>"#, 9, "expected '\"' in string literal"),
         (r#"<@foo, [{"\q"}]>"#, 9, "unknown escape in string literal"),
         (r#"<@foo, [{"\FF"}]>"#, 9, "string literal is not UTF-8"),
-        (
-            r#"<@foo, [{"a":(9223372036854775808)2}]>"#,
-            14,
-            "integer value too large: 9223372036854775808",
-        ),
-        (
-            r#"<@foo, [{"a":(x)2}]>"#,
-            14,
-            "expected integer value, found 'x'",
-        ),
-        (
-            r#"<mesh<["a"=2], device_ids=[]>, []>"#,
-            27,
-            "expected integer value, found ']'",
-        ),
+        (r#"<@foo, [{"a":(9223372036854775808)2}]>"#, 14, "integer value too large: 9223372036854775808"),
+        (r#"<@foo, [{"a":(x)2}]>"#, 14, "expected integer value, found 'x'"),
+        (r#"<mesh<["a"=2], device_ids=[]>, []>"#, 27, "expected integer value, found ']'"),
         (r#"<@foo, []> x"#, 11, "expected end of text, found 'x'"),
     ];
     for (text, offset, message) in cases {
@@ -211,14 +136,8 @@ fn cursor_works_inside_a_larger_text() {
     assert_eq!(cursor.parse_shardings().unwrap().len(), 2);
     assert_eq!(cursor.rest(), ">} : f32");
     let mut cursor = Cursor::new(r#"[{"x"}, {}] rest"#);
-    assert_eq!(
-        cursor.parse_axis_lists().unwrap(),
-        [vec![AxisRef::full("x")], vec![]]
-    );
-    assert_eq!(
-        (cursor.eat_any_keyword(), cursor.peek()),
-        (Some("rest"), None)
-    );
+    assert_eq!(cursor.parse_axis_lists().unwrap(), [vec![AxisRef::full("x")], vec![]]);
+    assert_eq!((cursor.eat_any_keyword(), cursor.peek()), (Some("rest"), None));
     assert_eq!(Cursor::at("é", 1).peek(), None);
     assert_eq!(Cursor::at("a", 9).position(), 1);
 }
@@ -228,11 +147,7 @@ fn min_and_max_integers_are_read() {
     for value in [i64::MIN, i64::MAX] {
         assert_eq!(Cursor::new(&value.to_string()).parse_integer(), Ok(value));
     }
-    assert!(
-        Cursor::new(&format!("{}", i64::MIN as i128 - 1))
-            .parse_integer()
-            .is_err()
-    );
+    assert!(Cursor::new(&format!("{}", i64::MIN as i128 - 1)).parse_integer().is_err());
     assert!(Cursor::new(&"9".repeat(1000)).parse_integer().is_err());
 }
 

@@ -50,11 +50,7 @@ impl<'a> Cursor<'a> {
 
     /// At a byte offset of a text; past its end or inside a character counts as the end.
     pub fn at(text: &'a str, position: usize) -> Self {
-        let position = if text.is_char_boundary(position) {
-            position
-        } else {
-            text.len()
-        };
+        let position = if text.is_char_boundary(position) { position } else { text.len() };
         Self { text, position }
     }
 
@@ -98,20 +94,12 @@ impl<'a> Cursor<'a> {
 
     /// Takes a punctuation mark.
     pub fn expect(&mut self, mark: char) -> Result<(), ParseError> {
-        if self.eat(mark) {
-            Ok(())
-        } else {
-            Err(self.expected(&format!("'{mark}'")))
-        }
+        if self.eat(mark) { Ok(()) } else { Err(self.expected(&format!("'{mark}'"))) }
     }
 
     /// Requires that nothing but white space and comments is left.
     pub fn expect_end(&mut self) -> Result<(), ParseError> {
-        if self.peek().is_none() {
-            Ok(())
-        } else {
-            Err(self.expected("end of text"))
-        }
+        if self.peek().is_none() { Ok(()) } else { Err(self.expected("end of text")) }
     }
 
     /// Takes a keyword if one is next: a letter or `_`, then letters, digits, `_`, `$` and `.`.
@@ -134,11 +122,7 @@ impl<'a> Cursor<'a> {
 
     /// Takes this keyword.
     pub fn expect_keyword(&mut self, keyword: &str) -> Result<(), ParseError> {
-        if self.eat_keyword(keyword) {
-            Ok(())
-        } else {
-            Err(self.expected(&format!("'{keyword}'")))
-        }
+        if self.eat_keyword(keyword) { Ok(()) } else { Err(self.expected(&format!("'{keyword}'"))) }
     }
 
     /// Takes the name of an attribute, such as `#sdy.mesh`, if it is next.
@@ -165,9 +149,7 @@ impl<'a> Cursor<'a> {
             Some(hex) if hex.starts_with(|c: char| c.is_ascii_hexdigit()) => (hex, 16, 2),
             _ => (rest, 10, 0),
         };
-        let length = digits
-            .find(|c: char| !c.is_digit(radix))
-            .unwrap_or(digits.len());
+        let length = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
         if length == 0 {
             return Err(self.expected("integer value"));
         }
@@ -187,10 +169,7 @@ impl<'a> Cursor<'a> {
             return Err(self.expected("string"));
         }
         let start = self.position;
-        let fail = |message: &str| ParseError {
-            offset: start,
-            message: message.to_owned(),
-        };
+        let fail = |message: &str| ParseError { offset: start, message: message.to_owned() };
         let source = self.text.as_bytes();
         let mut bytes = Vec::new();
         let mut at = start + 1;
@@ -198,8 +177,8 @@ impl<'a> Cursor<'a> {
             match source.get(at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
-                    let (byte, length) = escape(&source[at + 1..])
-                        .ok_or_else(|| fail("unknown escape in string literal"))?;
+                    let (byte, length) =
+                        escape(&source[at + 1..]).ok_or_else(|| fail("unknown escape in string literal"))?;
                     bytes.push(byte);
                     at += 1 + length;
                 }
@@ -258,10 +237,7 @@ impl<'a> Cursor<'a> {
 
     /// An error at the cursor.
     pub fn error(&self, message: impl Into<String>) -> ParseError {
-        ParseError {
-            offset: self.position,
-            message: message.into(),
-        }
+        ParseError { offset: self.position, message: message.into() }
     }
 
     /// The error that something else was expected at the next token.

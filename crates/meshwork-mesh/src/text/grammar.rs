@@ -80,11 +80,7 @@ impl Cursor<'_> {
             }
             axes.push(self.parse_axis()?);
         }
-        Ok(DimSharding {
-            axes,
-            is_closed,
-            priority: self.parse_priority()?,
-        })
+        Ok(DimSharding { axes, is_closed, priority: self.parse_priority()? })
     }
 
     fn parse_priority(&mut self) -> Result<Option<i64>, ParseError> {
@@ -93,10 +89,7 @@ impl Cursor<'_> {
         let Some(word) = self.eat_any_keyword() else {
             return Ok(None);
         };
-        let fail = |what: &str| ParseError {
-            offset,
-            message: format!("{what}, got: {word}"),
-        };
+        let fail = |what: &str| ParseError { offset, message: format!("{what}, got: {word}") };
         let digits = word.strip_prefix('p').unwrap_or("");
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(fail("expecting priority in format 'p<number>'"));
@@ -104,10 +97,7 @@ impl Cursor<'_> {
         if digits.len() > 1 && digits.starts_with('0') {
             return Err(fail("priorities with leading zeros are not allowed"));
         }
-        digits
-            .parse()
-            .map(Some)
-            .map_err(|_| fail("expecting integer priority"))
+        digits.parse().map(Some).map_err(|_| fail("expecting integer priority"))
     }
 
     /// Reads `@name` or `mesh<...>`.
@@ -137,9 +127,7 @@ impl Cursor<'_> {
                 }
                 sharding.unreduced = self.parse_axis_set()?;
             } else {
-                return Err(self.expected(
-                    "valid named axis list after comma: 'replicated' or 'unreduced', each once",
-                ));
+                return Err(self.expected("valid named axis list after comma: 'replicated' or 'unreduced', each once"));
             }
         }
         self.expect('>')?;

@@ -7,8 +7,9 @@
 //! | [`DimSharding`] | `{"x", "y"}`, `{"x", ?}`, `{?}p1` |
 //! | [`Sharding`] | `<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced=max{"z"}>` |
 //!
-//! Both are printed without the `#sdy.sharding` or `#sdy.mesh` before them, and read with or without. What the text says may still be wrong for
-//! its mesh: reading and [`crate::verify`] are separate, so that each error is found in its place.
+//! Meshes and shardings are printed without the `#sdy.mesh` or `#sdy.sharding` before them, and read with or
+//! without. What the text says may still be wrong for its mesh: reading and [`crate::verify`] are
+//! separate, so that each error is found in its place.
 
 mod cursor;
 mod grammar;
@@ -58,10 +59,7 @@ pub fn parse_axis_list(text: &str) -> Result<Vec<AxisRef>, ParseError> {
     whole(text, Cursor::parse_axis_list)
 }
 
-fn whole<'a, T>(
-    text: &'a str,
-    parse: impl FnOnce(&mut Cursor<'a>) -> Result<T, ParseError>,
-) -> Result<T, ParseError> {
+fn whole<'a, T>(text: &'a str, parse: impl FnOnce(&mut Cursor<'a>) -> Result<T, ParseError>) -> Result<T, ParseError> {
     let mut cursor = Cursor::new(text);
     let value = parse(&mut cursor)?;
     cursor.expect_end()?;

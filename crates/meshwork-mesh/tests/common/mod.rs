@@ -90,9 +90,7 @@ pub fn sharding(mesh: &Mesh, choices: &mut Choices) -> Sharding {
         axis_list::sort_and_merge(set, mesh);
     }
     let reduction = [Reduction::Sum, Reduction::Max, Reduction::Min][choices.below(3)];
-    sharding
-        .with_replicated(&lists[rank])
-        .with_unreduced(reduction, &lists[rank + 1])
+    sharding.with_replicated(&lists[rank]).with_unreduced(reduction, &lists[rank + 1])
 }
 
 /// A mesh, a valid sharding on it and a shape of its rank.
@@ -102,9 +100,7 @@ pub fn placed() -> impl Strategy<Value = (Mesh, Sharding, Vec<i64>)> {
         let mesh = mesh(&mut choices);
         let sharding = sharding(&mesh, &mut choices);
         let sizes = [7, 0, 1, 2, 3, 8, 12, 13, 102];
-        let shape = (0..sharding.rank())
-            .map(|_| sizes[choices.below(sizes.len())])
-            .collect();
+        let shape = (0..sharding.rank()).map(|_| sizes[choices.below(sizes.len())]).collect();
         (mesh, sharding, shape)
     })
 }
@@ -117,10 +113,7 @@ pub fn two_lists() -> impl Strategy<Value = (Mesh, Vec<AxisRef>, Vec<AxisRef>)> 
         let (mut first, mut second) = (Vec::new(), Vec::new());
         axis_list::extend(&mut first, parts(&mesh, &mut choices), &mesh);
         axis_list::extend(&mut second, parts(&mesh, &mut choices), &mesh);
-        let (keep_first, keep_second) = (
-            choices.below(first.len() + 1),
-            choices.below(second.len() + 1),
-        );
+        let (keep_first, keep_second) = (choices.below(first.len() + 1), choices.below(second.len() + 1));
         first.truncate(first.len() - keep_first);
         second.truncate(second.len() - keep_second);
         (mesh, first, second)
