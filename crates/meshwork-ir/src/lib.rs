@@ -8,6 +8,7 @@
 pub mod attr;
 mod diag;
 mod element;
+pub mod eval;
 pub mod float;
 mod literal;
 mod loc;
