@@ -13,6 +13,7 @@ pub mod float;
 mod literal;
 mod loc;
 mod module;
+pub mod npy;
 mod op;
 mod pass;
 pub mod text;

@@ -1,0 +1,171 @@
+//! NumPy's `.npz` files: zip archives of `.npy` entries, stored or deflated.
+//!
+//! Only what NumPy writes is read: no encryption, no split archives. Sizes come from the central directory, so an
+//! entry is never inflated beyond what it declares.
+
+/// One entry of an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name without `.npy`.
+    pub name: String,
+    /// The uncompressed bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The entries of the archive in the order of its directory.
+pub fn read(file: &[u8]) -> Result<Vec<Entry>, String> {
+    let (count, start) = find_directory(file).ok_or("not a zip archive: no end-of-directory record")?;
+    let mut at = start;
+    let mut entries = vec![];
+    for _ in 0..count {
+        let (entry, next) = directory_entry(file, at).ok_or("malformed zip directory")?;
+        at = next;
+        let bytes = entry_bytes(file, &entry).map_err(|e| format!("entry '{}': {e}", entry.name))?;
+        entries.push(Entry { name: entry.name.trim_end_matches(".npy").to_string(), bytes });
+    }
+    Ok(entries)
+}
+
+/// What the directory says about an entry.
+struct Listed {
+    name: String,
+    method: u16,
+    compressed: u64,
+    size: u64,
+    offset: u64,
+}
+
+fn u16_at(file: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*file.get(at..)?.first_chunk()?))
+}
+
+fn u32_at(file: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*file.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(file: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*file.get(at..)?.first_chunk()?))
+}
+
+/// Number of entries and place of the directory.
+fn find_directory(file: &[u8]) -> Option<(u64, usize)> {
+    // The record is 22 bytes plus a comment of at most 65535.
+    let from = file.len().saturating_sub(22 + 0xffff);
+    let end = (from..file.len().checked_sub(21)?).rev().find(|&i| file[i..].starts_with(b"PK\x05\x06"))?;
+    let (count, start) = (u16_at(file, end + 10)?, u32_at(file, end + 16)?);
+    if count != 0xffff && start != u32::MAX {
+        return Some((count.into(), start as usize));
+    }
+    let locator = end.checked_sub(20).filter(|&i| file[i..].starts_with(b"PK\x06\x07"))?;
+    let end64 = usize::try_from(u64_at(file, locator + 8)?).ok()?;
+    file.get(end64..)?.starts_with(b"PK\x06\x06").then_some(())?;
+    Some((u64_at(file, end64.checked_add(32)?)?, usize::try_from(u64_at(file, end64.checked_add(48)?)?).ok()?))
+}
+
+/// The directory entry at `at` and the place of the next one.
+fn directory_entry(file: &[u8], at: usize) -> Option<(Listed, usize)> {
+    file.get(at..)?.starts_with(b"PK\x01\x02").then_some(())?;
+    let name_len = u16_at(file, at + 28)? as usize;
+    let extra_len = u16_at(file, at + 30)? as usize;
+    let comment_len = u16_at(file, at + 32)? as usize;
+    let name = file.get(at + 46..at + 46 + name_len)?;
+    let extra = file.get(at + 46 + name_len..at + 46 + name_len + extra_len)?;
+    let mut entry = Listed {
+        name: String::from_utf8_lossy(name).into_owned(),
+        method: u16_at(file, at + 10)?,
+        compressed: u32_at(file, at + 20)?.into(),
+        size: u32_at(file, at + 24)?.into(),
+        offset: u32_at(file, at + 42)?.into(),
+    };
+    widen(&mut entry, extra);
+    Some((entry, at + 46 + name_len + extra_len + comment_len))
+}
+
+/// Takes the 64-bit sizes from the extra field, where the 32-bit ones are all ones.
+fn widen(entry: &mut Listed, mut extra: &[u8]) {
+    while let (Some(id), Some(len)) = (u16_at(extra, 0), u16_at(extra, 2)) {
+        let Some(body) = extra.get(4..4 + len as usize) else { return };
+        if id == 1 {
+            let mut at = 0;
+            for field in [&mut entry.size, &mut entry.compressed, &mut entry.offset] {
+                if *field == u32::MAX.into()
+                    && let Some(wide) = u64_at(body, at)
+                {
+                    *field = wide;
+                    at += 8;
+                }
+            }
+        }
+        extra = &extra[4 + len as usize..];
+    }
+}
+
+fn entry_bytes(file: &[u8], entry: &Listed) -> Result<Vec<u8>, String> {
+    let data = entry_data(file, entry).ok_or("its data lies outside of the file")?;
+    let size = usize::try_from(entry.size).map_err(|_| format!("its size {} does not fit in memory", entry.size))?;
+    let bytes = match entry.method {
+        0 => data.to_vec(),
+        8 => miniz_oxide::inflate::decompress_to_vec_with_limit(data, size)
+            .map_err(|e| format!("its compressed data is damaged ({e})"))?,
+        other => return Err(format!("compression method {other} is not supported (0 stored and 8 deflated are)")),
+    };
+    match bytes.len() == size {
+        true => Ok(bytes),
+        false => Err(format!("it holds {} bytes where the directory says {size}", bytes.len())),
+    }
+}
+
+fn entry_data<'f>(file: &'f [u8], entry: &Listed) -> Option<&'f [u8]> {
+    let at = usize::try_from(entry.offset).ok()?;
+    file.get(at..)?.starts_with(b"PK\x03\x04").then_some(())?;
+    let skip = 30 + u16_at(file, at + 26)? as usize + u16_at(file, at + 28)? as usize;
+    file.get(at + skip..)?.get(..usize::try_from(entry.compressed).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive with one entry, built by hand.
+    fn archive(method: u16, data: &[u8], size: u32) -> Vec<u8> {
+        let mut out = b"PK\x03\x04".to_vec();
+        out.extend_from_slice(&[0; 22]);
+        out.extend_from_slice(&[5, 0, 0, 0]);
+        out.extend_from_slice(b"x.npy");
+        out.extend_from_slice(data);
+        let start = out.len() as u32;
+        out.extend_from_slice(b"PK\x01\x02\0\0\0\0\0\0");
+        out.extend_from_slice(&method.to_le_bytes());
+        out.extend_from_slice(&[0; 8]);
+        out.extend_from_slice(&(data.len() as u32).to_le_bytes());
+        out.extend_from_slice(&size.to_le_bytes());
+        out.extend_from_slice(&[5, 0]);
+        out.extend_from_slice(&[0; 16]);
+        out.extend_from_slice(b"x.npy");
+        out.extend_from_slice(b"PK\x05\x06\0\0\0\0\x01\0\x01\0\0\0\0\0");
+        out.extend_from_slice(&start.to_le_bytes());
+        out.extend_from_slice(&[0, 0]);
+        out
+    }
+
+    #[test]
+    fn stored_and_deflated_entries() {
+        let entry = || vec![Entry { name: "x".into(), bytes: b"aaaaaaaa".to_vec() }];
+        assert_eq!(read(&archive(0, b"aaaaaaaa", 8)), Ok(entry()));
+        let deflated = miniz_oxide::deflate::compress_to_vec(b"aaaaaaaa", 6);
+        assert_eq!(read(&archive(8, &deflated, 8)), Ok(entry()));
+    }
+
+    #[test]
+    fn damaged_archives_are_errors() {
+        assert_eq!(read(b"PK"), Err("not a zip archive: no end-of-directory record".into()));
+        assert!(read(&archive(99, b"a", 1)).unwrap_err().contains("compression method 99"));
+        assert!(read(&archive(0, b"a", 2)).unwrap_err().contains("holds 1 bytes where the directory says 2"));
+        let deflated = miniz_oxide::deflate::compress_to_vec(&[0; 10_000], 6);
+        assert!(read(&archive(8, &deflated, 10)).unwrap_err().contains("damaged"));
+        let whole = archive(0, b"aaaa", 4);
+        for cut in 0..whole.len() {
+            let _no_panic = read(&whole[cut..]);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `meshwork opt`: run named passes over a program, with the command line of MLIR's opt tools.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `args` | MLIR-style arguments, one or two dashes, passes in the order given |
+//! | `pipeline` | pass options and `-pass-pipeline` text |
+//! | `split` | `-split-input-file` |
+//! | `expect` | `-verify-diagnostics` |
+//! | `help` | the text of `--help` |
+
+mod args;
+mod expect;
+mod help;
+mod pipeline;
+mod split;
+
+use meshwork_ir::{Diagnostic, Module, OpKind, Severity, Walk};
+
+use crate::fail::{Failure, render_all};
+use crate::source::{Source, write_stdout, write_text};
+use crate::stages;
+use args::OptArgs;
+
+/// Runs the command.
+pub fn main(words: &[String]) -> Result<(), Failure> {
+    let passes = stages::passes();
+    let args = args::parse(words, &passes).map_err(Failure::error)?;
+    if args.help {
+        return write_stdout(&help::text(&passes));
+    }
+    let source = Source::read(args.input.as_deref().unwrap_or("-"))?;
+    let chunks = match args.split_input_file {
+        true => split::chunks(&source.text),
+        false => vec![source.text.clone()],
+    };
+    let mut failure = None;
+    let mut outputs = vec![];
+    for chunk in &chunks {
+        let (output, diagnostics) = process(chunk, &args);
+        if args.verify_diagnostics {
+            let complaints = expect::check(chunk, &diagnostics);
+            if !complaints.is_empty() {
+                let text = render_all(&complaints, &source.name, chunk);
+                failure = failure.or(Some(Failure { status: 1, text: String::new() }));
+                eprint!("{text}");
+            }
+        } else {
+            eprint!("{}", render_all(&diagnostics, &source.name, chunk));
+            failure =
+                failure.or_else(|| Failure::from_diagnostics(&diagnostics, &source.name, chunk).map(Failure::printed));
+        }
+        outputs.push(output.unwrap_or_default());
+    }
+    write_text(args.output.as_deref(), &outputs.join("// -----\n"))?;
+    failure.map_or(Ok(()), Err)
+}
+
+/// Parses, runs the passes and prints one program; no text after an error.
+fn process(text: &str, args: &OptArgs) -> (Option<String>, Vec<Diagnostic>) {
+    let mut diagnostics = vec![];
+    let mut module = match stages::parse(text) {
+        Ok(module) => module,
+        Err(d) => return (None, vec![d]),
+    };
+    if !args.allow_unregistered {
+        diagnostics.extend(unregistered(&module));
+    }
+    diagnostics.extend(stages::verify(&module));
+    for call in &args.passes {
+        if has_error(&diagnostics) {
+            return (None, diagnostics);
+        }
+        let outcome = (call.pass.run)(&mut module, &call.options, &mut diagnostics);
+        if outcome.is_err() {
+            if !has_error(&diagnostics) {
+                let message = format!("pass '{}' failed without saying why", call.pass.name);
+                diagnostics.push(Diagnostic::error(Default::default(), message));
+            }
+            return (None, diagnostics);
+        }
+        if args.verify_each {
+            let broken = stages::verify(&module).into_iter().map(|mut d| {
+                d.message = format!("{} (after pass '{}')", d.message, call.pass.name);
+                d
+            });
+            diagnostics.extend(broken);
+        }
+    }
+    if has_error(&diagnostics) {
+        return (None, diagnostics);
+    }
+    (Some(stages::print(&module, args.style)), diagnostics)
+}
+
+fn has_error(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity >= Severity::Error)
+}
+
+/// One error for each operation that is in no known dialect.
+fn unregistered(module: &Module) -> Vec<Diagnostic> {
+    let ops = module.all_ops(Walk::PreOrder).into_iter().map(|id| module.op(id));
+    ops.filter(|op| op.kind() == OpKind::Unregistered)
+        .map(|op| {
+            let message = format!("unknown operation '{}' (-allow-unregistered-dialect accepts it)", op.name());
+            Diagnostic::error(op.pos, message)
+        })
+        .collect()
+}

@@ -1,0 +1,156 @@
+//! `meshwork run`: execute a program on arrays from `.npy` and `.npz` files.
+
+use std::path::{Path, PathBuf};
+
+use meshwork_ir::{Literal, Module, OpId, Type, npy};
+
+use crate::fail::Failure;
+use crate::source::{Source, write_stdout};
+use crate::{npz, show, stages};
+
+/// Execute a program
+///
+/// Runs @main, or the only function of the module, on the reference evaluator. Inputs are given in the order of the
+/// function's arguments; an .npz file gives all its arrays in the order they were saved. NumPy has no bf16 and f8
+/// types: their bits travel as uint16 and uint8, sub-byte integers as int8 and uint8. Checks in the program
+/// (check.expect_eq and its kin) decide the exit status.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  meshwork run model.mlir x.npy w.npy\n  \
+    meshwork run model.mlir inputs.npz --out results\n  \
+    cat model.mlir | meshwork run - --entry loss\n\n\
+    Exit status: 0 success, 1 a check in the program failed, 2 an error, 77 not supported.")]
+pub struct Args {
+    /// Program to run; `-` reads standard input
+    file: String,
+    /// Inputs: .npy or .npz files
+    #[arg(value_name = "IN.npy")]
+    inputs: Vec<PathBuf>,
+    /// Write results to DIR/0.npy, DIR/1.npy, ... instead of printing them
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Function to run instead of @main
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// Write what the run cost (collectives and their bytes) to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> Result<(), Failure> {
+    let module = Source::read(&args.file)?.module()?;
+    let entry = entry_function(&module, args.entry.as_deref())?;
+    let given = read_inputs(&args.inputs)?;
+    let inputs = check_inputs(&module, entry, given)?;
+    let outcome = execute(&module, entry, &inputs)?;
+    if let Some(path) = &args.stats {
+        write_file(path, outcome.stats.as_bytes())?;
+    }
+    match &args.out {
+        Some(dir) => write_results(dir, &outcome.results),
+        None => write_stdout(&show::results(&outcome.results)),
+    }
+}
+
+/// What running a program gives.
+struct Outcome {
+    results: Vec<Literal>,
+    /// The contents of `--stats`.
+    stats: String,
+}
+
+/// Runs the program on one device, which needs no collective.
+fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
+    let results = stages::run(module, module.symbol_name(entry), inputs)?;
+    Ok(Outcome { results, stats: "{\"collectives\": {}}\n".into() })
+}
+
+fn entry_function(module: &Module, name: Option<&str>) -> Result<OpId, Failure> {
+    let names: Vec<String> =
+        module.funcs().filter_map(|f| module.symbol_name(f)).map(|name| format!("@{name}")).collect();
+    let list = if names.is_empty() { "none".into() } else { names.join(", ") };
+    match name {
+        Some(name) => module
+            .func(name)
+            .ok_or_else(|| Failure::error(format!("the module has no function @{name}; its functions: {list}"))),
+        None => module.entry().ok_or_else(|| {
+            Failure::error(format!(
+                "the module has no function @main; choose another with --entry; its functions: {list}"
+            ))
+        }),
+    }
+}
+
+/// An array and where it came from.
+struct Given {
+    from: String,
+    array: Literal,
+}
+
+fn read_inputs(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
+    let mut given = vec![];
+    for path in paths {
+        let shown = path.display();
+        let bytes = std::fs::read(path).map_err(|e| Failure::error(format!("can not read {shown}: {e}")))?;
+        if path.extension().is_some_and(|e| e == "npz") {
+            for entry in npz::read(&bytes).map_err(|e| Failure::error(format!("{shown}: {e}")))? {
+                let from = format!("{shown}[{}]", entry.name);
+                let array = npy::read(&entry.bytes).map_err(|e| Failure::error(format!("{from}: {e}")))?;
+                given.push(Given { from, array });
+            }
+        } else {
+            let array = npy::read(&bytes).map_err(|e| Failure::error(format!("{shown}: {e}")))?;
+            given.push(Given { from: shown.to_string(), array });
+        }
+    }
+    Ok(given)
+}
+
+/// The arrays as the arguments of `entry`, or what does not fit.
+fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<Literal>, Failure> {
+    let name = module.symbol_name(entry).unwrap_or_default();
+    let types = module.func_type(entry).inputs;
+    if types.len() != given.len() {
+        let list = types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
+        return Err(Failure::error(format!(
+            "@{name} takes {} ({list}), {} given",
+            plural(types.len(), "input"),
+            given.len()
+        )));
+    }
+    let fit = types.iter().zip(given).enumerate().map(|(i, (ty, given))| {
+        let Given { from, array } = given;
+        let wrong = |have: &Literal| {
+            Failure::error(format!(
+                "input {i} ({from}): @{name} expects {ty}, the array is {}x{} (dtype {})",
+                have.dims().iter().map(i64::to_string).collect::<Vec<_>>().join("x"),
+                have.elem(),
+                npy::dtype_of(have.elem()),
+            ))
+        };
+        let Some(tensor) = ty.as_tensor() else {
+            return Err(Failure::unsupported(format!("input {i} of @{name} has type {ty}; only tensors can be given")));
+        };
+        if tensor.dims.as_slice() != array.dims() {
+            return Err(wrong(&array));
+        }
+        npy::reinterpret(array, tensor.elem).map_err(|array| wrong(&array))
+    });
+    fit.collect()
+}
+
+fn plural(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn write_results(dir: &Path, results: &[Literal]) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir).map_err(|e| Failure::error(format!("can not create {}: {e}", dir.display())))?;
+    for (i, result) in results.iter().enumerate() {
+        write_file(&dir.join(format!("{i}.npy")), &npy::write(result))?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))
+}

@@ -1,0 +1,39 @@
+//! The stages of the project as the command calls them: the one place that knows their entry points.
+
+use meshwork_ir::{Diagnostic, Literal, Module, Pass, TextPos};
+
+use crate::fail::Failure;
+
+/// How a module is printed.
+#[derive(Clone, Copy, Default)]
+pub struct PrintStyle {
+    /// Every operation in MLIR's generic form.
+    pub generic: bool,
+    /// With source locations.
+    pub locations: bool,
+}
+
+/// Text to module.
+pub fn parse(_text: &str) -> Result<Module, Diagnostic> {
+    Err(Diagnostic::unsupported(TextPos::default(), "this build has no parser"))
+}
+
+/// Module to text.
+pub fn print(module: &Module, _style: PrintStyle) -> String {
+    format!("{module:?}\n")
+}
+
+/// What is wrong with a module.
+pub fn verify(_module: &Module) -> Vec<Diagnostic> {
+    vec![]
+}
+
+/// Runs function `entry` (or the module's entry function) on `inputs`.
+pub fn run(_module: &Module, _entry: Option<&str>, _inputs: &[Literal]) -> Result<Vec<Literal>, Failure> {
+    Err(Failure::unsupported("this build has no evaluator"))
+}
+
+/// Every pass that `meshwork opt` knows.
+pub fn passes() -> Vec<Pass> {
+    vec![]
+}
