@@ -97,11 +97,12 @@ fn element(a: &Literal, i: usize) -> String {
     }
 }
 
+/// The shortest decimal that reads back: to `f64` for `f64`, to `f32` for all narrower formats.
 fn float(elem: ElementType, bytes: &[u8]) -> String {
-    match (elem, bytes) {
-        (ElementType::F64, &[a, b, c, d, e, f, g, h]) => format!("{:?}", f64::from_le_bytes([a, b, c, d, e, f, g, h])),
-        (ElementType::F32 | ElementType::TF32, &[a, b, c, d]) => format!("{:?}", f32::from_le_bytes([a, b, c, d])),
-        _ => format!("{:?}", bytes),
+    let value = meshwork_ir::float::read(elem, bytes);
+    match elem {
+        ElementType::F64 => format!("{value:?}"),
+        _ => format!("{:?}", value as f32),
     }
 }
 
