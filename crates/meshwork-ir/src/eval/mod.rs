@@ -1,5 +1,7 @@
 //! The reference evaluator: what a program means, in straightforward loops.
 
+pub(crate) mod check;
+pub(crate) mod elementwise;
 mod error;
 pub mod scalar;
 pub mod special;
