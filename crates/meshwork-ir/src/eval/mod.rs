@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod elementwise;
 mod error;
+pub(crate) mod rng;
 pub mod scalar;
 pub mod special;
 
