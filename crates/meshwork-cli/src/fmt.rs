@@ -8,6 +8,7 @@ use crate::stages;
 ///
 /// The output is MLIR text that parses back to the same program. The program need not pass `meshwork verify`.
 #[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork fmt model.mlir\n  meshwork fmt --generic model.mlir -o generic.mlir")]
 pub struct Args {
     /// Program to print; `-` reads standard input

@@ -15,6 +15,7 @@ use crate::{npz, show, stages};
 /// types: their bits travel as uint16 and uint8, sub-byte integers as int8 and uint8. Checks in the program
 /// (check.expect_eq and its kin) decide the exit status.
 #[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork run model.mlir x.npy w.npy\n  \
     meshwork run model.mlir inputs.npz --out results\n  \
     cat model.mlir | meshwork run - --entry loss\n\n\
@@ -122,9 +123,8 @@ fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<L
         let Given { from, array } = given;
         let wrong = |have: &Literal| {
             Failure::error(format!(
-                "input {i} ({from}): @{name} expects {ty}, the array is {}x{} (dtype {})",
-                have.dims().iter().map(i64::to_string).collect::<Vec<_>>().join("x"),
-                have.elem(),
+                "input {i} ({from}): @{name} expects {ty}, the array is {} (dtype {})",
+                have.ty(),
                 npy::dtype_of(have.elem()),
             ))
         };

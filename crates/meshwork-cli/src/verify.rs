@@ -7,6 +7,7 @@ use crate::source::Source;
 ///
 /// Prints nothing for a legal program; else each problem with its place in the text.
 #[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
 #[command(after_help = "Example:\n  meshwork verify model.mlir other.mlir")]
 pub struct Args {
     /// Programs to check; `-` reads standard input

@@ -17,6 +17,7 @@ pub mod npy;
 mod op;
 mod pass;
 pub mod text;
+pub mod transform;
 mod types;
 
 pub use attr::{Attr, AttrDict, Dense, DenseData};

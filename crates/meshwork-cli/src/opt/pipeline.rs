@@ -27,9 +27,7 @@ pub fn options(text: &str) -> Result<PassOptions, String> {
 fn take_value(text: &str) -> Result<(&str, &str), String> {
     let unclosed = |mark: char| format!("no closing {mark} in '{text}'");
     match text.chars().next() {
-        Some(quote @ ('\'' | '"')) => {
-            text[1..].split_once(quote).map(|(value, rest)| (value, rest)).ok_or_else(|| unclosed(quote))
-        }
+        Some(quote @ ('\'' | '"')) => text[1..].split_once(quote).ok_or_else(|| unclosed(quote)),
         Some('{') => {
             let end = matching_brace(text).ok_or_else(|| unclosed('}'))?;
             Ok((&text[1..end], &text[end + 1..]))

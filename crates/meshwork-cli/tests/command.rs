@@ -1,0 +1,235 @@
+//! The command from outside: exit status, messages, arrays in and out.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use meshwork_ir::{ElementType, Literal, npy};
+
+/// A folder of its own for one test.
+fn folder(test: &str) -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn meshwork(args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_meshwork"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that fails early does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// Exit status, standard output, standard error.
+fn said(args: &[&str], stdin: &str) -> (i32, String, String) {
+    let out = meshwork(args, stdin);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.code().unwrap(), text(&out.stdout), text(&out.stderr))
+}
+
+fn f32s(dims: &[i64], values: &[f32]) -> Literal {
+    let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    Literal::from_bytes(dims.iter().copied(), ElementType::F32, bytes).unwrap()
+}
+
+const ADD: &str = "func.func @main(%a: tensor<2xf32>, %b: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %a, %b : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+";
+
+#[test]
+fn arrays_in_and_out() {
+    let dir = folder("arrays_in_and_out");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_string();
+    std::fs::write(path("a.npy"), npy::write(&f32s(&[2], &[1.0, 2.0]))).unwrap();
+    std::fs::write(path("b.npy"), npy::write(&f32s(&[2], &[10.0, -0.5]))).unwrap();
+
+    let (status, out, err) = said(&["run", "-", &path("a.npy"), &path("b.npy")], ADD);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "result 0: tensor<2xf32>\n[11.0,  1.5]\n", ""));
+
+    let out_dir = path("out");
+    let (status, out, err) = said(&["run", "-", "--out", &out_dir, &path("a.npy"), &path("b.npy")], ADD);
+    assert_eq!((status, out.as_str(), err.as_str()), (0, "", ""));
+    let result = npy::read(&std::fs::read(dir.join("out/0.npy")).unwrap()).unwrap();
+    assert_eq!(result, f32s(&[2], &[11.0, 1.5]));
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_named() {
+    let dir = folder("inputs_that_do_not_fit");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_string();
+    let good = path("good.npy");
+    std::fs::write(&good, npy::write(&f32s(&[2], &[1.0, 2.0]))).unwrap();
+    let long = path("long.npy");
+    std::fs::write(&long, npy::write(&f32s(&[3], &[1.0, 2.0, 3.0]))).unwrap();
+    let ints = path("ints.npy");
+    std::fs::write(&ints, npy::write(&Literal::zeros([2], ElementType::I32))).unwrap();
+
+    let message = |inputs: &[&str]| {
+        let (status, _, err) = said(&[&["run", "-"], inputs].concat(), ADD);
+        assert_eq!(status, 2);
+        err
+    };
+    assert_eq!(message(&[&good]), "error: @main takes 2 inputs (tensor<2xf32>, tensor<2xf32>), 1 given\n");
+    assert_eq!(
+        message(&[&good, &long]),
+        format!("error: input 1 ({long}): @main expects tensor<2xf32>, the array is tensor<3xf32> (dtype <f4)\n")
+    );
+    assert_eq!(
+        message(&[&ints, &good]),
+        format!("error: input 0 ({ints}): @main expects tensor<2xf32>, the array is tensor<2xi32> (dtype <i4)\n")
+    );
+    let missing = path("missing.npy");
+    assert!(message(&[&missing]).starts_with(&format!("error: can not read {missing}: ")));
+}
+
+#[test]
+fn entry_function_is_chosen() {
+    let two = "func.func @f() -> tensor<i32> {
+      %0 = stablehlo.constant dense<1> : tensor<i32>
+      return %0 : tensor<i32>
+    }
+    func.func @g() -> tensor<i32> {
+      %0 = stablehlo.constant dense<2> : tensor<i32>
+      return %0 : tensor<i32>
+    }";
+    assert_eq!(said(&["run", "-", "--entry", "g"], two), (0, "result 0: tensor<i32>\n2\n".into(), "".into()));
+    let (status, _, err) = said(&["run", "-"], two);
+    assert_eq!(status, 2);
+    assert_eq!(err, "error: the module has no function @main; choose another with --entry; its functions: @f, @g\n");
+    let (status, _, err) = said(&["run", "-", "--entry", "h"], two);
+    assert_eq!((status, err.as_str()), (2, "error: the module has no function @h; its functions: @f, @g\n"));
+}
+
+#[test]
+fn failed_checks_exit_with_1() {
+    let check = |value: &str| {
+        let program = format!(
+            "func.func @main() {{
+               %0 = stablehlo.constant dense<1> : tensor<i32>
+               check.expect_eq_const %0, dense<{value}> : tensor<i32>
+               return
+             }}"
+        );
+        said(&["run", "-"], &program)
+    };
+    assert_eq!(check("1"), (0, "".into(), "".into()));
+    let (status, _, err) = check("2");
+    assert_eq!(status, 1);
+    assert!(err.starts_with("check failed: "), "{err}");
+}
+
+#[test]
+fn what_is_not_supported_exits_with_77() {
+    let dynamic = "func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = stablehlo.add %a, %a : tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }";
+    let (status, _, err) = said(&["run", "-"], dynamic);
+    assert_eq!(status, 77, "{err}");
+    assert!(err.contains("tensor<?xf32>"), "{err}");
+}
+
+#[test]
+fn bad_text_is_one_message_with_its_place() {
+    let (status, out, err) = said(&["fmt", "-"], "func.func @main() {\n  %0 = stablehlo.add %x, %x : tensor<f32>\n}\n");
+    assert_eq!((status, out.as_str()), (2, ""));
+    assert!(err.starts_with("<stdin>:2:"), "{err}");
+    assert!(err.contains("stablehlo.add %x, %x"), "{err}");
+}
+
+#[test]
+fn files_that_are_no_text() {
+    let dir = folder("files_that_are_no_text");
+    let path = dir.join("x.mlir").to_str().unwrap().to_string();
+    std::fs::write(&path, [b'a', 0xff]).unwrap();
+    let (status, _, err) = said(&["verify", &path], "");
+    assert_eq!((status, err), (2, format!("error: {path} is not a text file: byte 1 is not UTF-8\n")));
+}
+
+#[test]
+fn verify_reports_every_file() {
+    let dir = folder("verify_reports_every_file");
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_string();
+    std::fs::write(path("good.mlir"), ADD).unwrap();
+    std::fs::write(path("bad.mlir"), "func.func @f(").unwrap();
+    std::fs::write(path("worse.mlir"), "}").unwrap();
+    assert_eq!(said(&["verify", &path("good.mlir")], ""), (0, "".into(), "".into()));
+    let (status, _, err) = said(&["verify", &path("bad.mlir"), &path("good.mlir"), &path("worse.mlir")], "");
+    assert_eq!(status, 2);
+    assert!(err.contains("bad.mlir:1:") && err.contains("worse.mlir:1:"), "{err}");
+}
+
+#[test]
+fn deep_nesting_is_no_stack_overflow() {
+    let depth = 100_000;
+    for text in [
+        "(".repeat(depth),
+        format!("func.func @f() {}", "{".repeat(depth)),
+        format!("module attributes {{a = {}", "[".repeat(depth)),
+        format!("func.func @f(%a: {}f32", "tuple<".repeat(depth)),
+    ] {
+        let (status, _, err) = said(&["verify", "-"], &text);
+        assert_eq!(status, 2, "{}", &err[..err.len().min(300)]);
+        assert!(err.len() < 2000, "{} bytes of message", err.len());
+    }
+}
+
+#[test]
+fn opt_splits_and_verifies_diagnostics() {
+    let text = "func.func @f() {
+  return
+}
+// -----
+func.func @g() {
+  // expected-error @+1 {{%x}}
+  %0 = stablehlo.negate %x : tensor<f32>
+}
+";
+    let (status, _, err) = said(&["opt", "-split-input-file", "--verify-diagnostics"], text);
+    assert_eq!((status, err.as_str()), (0, ""));
+    let (status, _, err) = said(&["opt", "-split-input-file"], text);
+    assert_eq!(status, 2);
+    assert!(err.starts_with("<stdin>:7:"), "{err}");
+    let (status, _, err) = said(&["opt", "-verify-diagnostics"], "// expected-error {{nothing}}\n");
+    assert_eq!(status, 1);
+    assert!(err.contains("expected error \"nothing\" on line 1 was not produced"), "{err}");
+}
+
+#[test]
+fn opt_refuses_what_it_does_not_know() {
+    let (status, _, err) = said(&["opt", "-canonicalise"], "");
+    assert_eq!(
+        (status, err.as_str()),
+        (
+            2,
+            "error: unknown option or pass '-canonicalise' (is -canonicalize meant?); 'meshwork opt --help' lists them\n"
+        )
+    );
+    let foreign = "\"other.op\"() : () -> ()\n";
+    let (status, _, err) = said(&["opt"], foreign);
+    assert_eq!(status, 2);
+    assert!(err.contains("unknown operation 'other.op'"), "{err}");
+    assert_eq!(said(&["opt", "-allow-unregistered-dialect"], foreign).0, 0);
+}
+
+#[test]
+fn help_is_there() {
+    for command in ["run", "fmt", "verify", "opt"] {
+        let (status, out, _) = said(&[command, "--help"], "");
+        assert_eq!(status, 0);
+        assert!(out.contains("Usage: meshwork"), "{out}");
+        assert!(out.contains("Example"), "{out}");
+    }
+    let (_, out, _) = said(&["opt", "--help"], "");
+    for pass in ["-canonicalize", "-cse", "-inline", "-symbol-dce"] {
+        assert!(out.contains(&format!("  {pass} ")), "{out}");
+    }
+}

@@ -1,0 +1,106 @@
+//! `-inline`: replaces calls by the bodies of the functions they call.
+//!
+//! Callees are inlined into before they are inlined. Kept are calls that close a cycle, calls of functions without a
+//! body or with several blocks, and calls or functions marked `no_inline`. A private function that was inlined and has
+//! no use left is removed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::symbol_dce;
+use crate::{BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
+
+/// The pass.
+pub const PASS: Pass =
+    Pass { name: "inline", summary: "Replace calls by the bodies of the functions they call", options: &[], run };
+
+fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let mut inlined = HashSet::new();
+    // Functions on the path of the walk are `false`, finished ones `true`.
+    let mut finished: HashMap<OpId, bool> = HashMap::new();
+    for root in module.funcs().collect::<Vec<_>>() {
+        let mut path = vec![];
+        enter(module, root, &mut path, &mut finished);
+        while let Some((func, calls)) = path.last_mut() {
+            let Some((call, callee)) = calls.pop() else {
+                finished.insert(*func, true);
+                path.pop();
+                continue;
+            };
+            match finished.get(&callee) {
+                None => {
+                    calls.push((call, callee));
+                    enter(module, callee, &mut path, &mut finished);
+                }
+                Some(true) if inline_call(module, call, callee) => {
+                    inlined.insert(callee);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    symbol_dce::remove_unused(module, |op| inlined.contains(&op));
+    Ok(())
+}
+
+/// A function and its calls still to look at, last one first.
+type Frame = (OpId, Vec<(OpId, OpId)>);
+
+fn enter(module: &Module, func: OpId, path: &mut Vec<Frame>, finished: &mut HashMap<OpId, bool>) {
+    if finished.contains_key(&func) {
+        return;
+    }
+    finished.insert(func, false);
+    let calls = module.ops_below(func, Walk::PreOrder).into_iter().rev();
+    let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Call);
+    let calls = calls.filter_map(|op| Some((op, module.func(module.op(op).attr("callee")?.as_symbol()?)?)));
+    path.push((func, calls.collect()));
+}
+
+/// Replaces `call` by a copy of the body of `callee`, if that can be done.
+pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
+    let Some(body) = inlinable_body(module, call, callee) else { return false };
+    let arguments = module.block(body).args().iter().copied();
+    let mut map: ValueMap = arguments.zip(module.op(call).operands().iter().copied()).collect();
+    let terminator = module.terminator(body);
+    let call_loc = module.op(call).loc.clone();
+    for op in module.op_list(body) {
+        if Some(op) != terminator {
+            let copy = module.clone_op(op, &mut map);
+            module.insert_before(call, copy);
+            if call_loc.0.is_some() {
+                set_call_site(module, copy, &call_loc);
+            }
+        }
+    }
+    let results = module.op(call).results().to_vec();
+    let returned = module.returned(body).to_vec();
+    for (result, value) in results.into_iter().zip(returned) {
+        module.replace_all_uses(result, *map.get(&value).unwrap_or(&value));
+    }
+    module.erase(call);
+    true
+}
+
+fn inlinable_body(module: &Module, call: OpId, callee: OpId) -> Option<BlockId> {
+    let (call_op, func) = (module.op(call), module.op(callee));
+    if call_op.flag("no_inline") || func.flag("no_inline") {
+        return None;
+    }
+    let region = module.region(*func.regions().first()?);
+    let &[body] = region.blocks() else { return None };
+    let fits = module.block(body).args().len() == call_op.operands().len()
+        && module.terminator(body).is_some()
+        && module.returned(body).len() == call_op.results().len();
+    fits.then_some(body)
+}
+
+/// Marks `op` and what is nested in it as called from `caller`.
+fn set_call_site(module: &mut Module, op: OpId, caller: &Loc) {
+    for inner in module.ops_below(op, Walk::PreOrder) {
+        let callee = module.op(inner).loc.clone();
+        if callee.0.is_some() {
+            module.op_mut(inner).loc = Loc(Some(Arc::new(LocKind::CallSite { callee, caller: caller.clone() })));
+        }
+    }
+}
