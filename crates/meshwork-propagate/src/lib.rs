@@ -5,8 +5,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod calls;
 pub mod edges;
+pub mod import;
 pub mod manual;
+pub mod meshes;
+pub mod properties;
+pub mod replica_groups;
 pub mod values;
 pub mod walker;
 
@@ -14,5 +19,5 @@ use meshwork_ir::Pass;
 
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {
-    vec![]
+    import::PASSES.to_vec()
 }

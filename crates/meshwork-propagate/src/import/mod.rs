@@ -1,0 +1,34 @@
+//! Passes that prepare a module for propagation, one file each, named as the pass.
+
+use meshwork_ir::Pass;
+
+pub mod add_data_flow_edges;
+pub mod add_func_data_flow_edges;
+pub mod apply_sharding_constraints;
+pub mod constant_or_scalar_splitter;
+pub mod explicit_gather_scatter_batching;
+pub mod flatten_call_graph;
+pub mod import_func_calls;
+pub mod lift_inlined_meshes;
+pub mod manual_axes_cleanup;
+pub mod pre_order_funcs;
+pub mod propagate_sharding_from_func_to_call;
+pub mod remove_size_one_axes;
+pub mod sharding_group_import;
+
+/// The import passes.
+pub const PASSES: &[Pass] = &[
+    add_data_flow_edges::PASS,
+    add_func_data_flow_edges::PASS,
+    apply_sharding_constraints::PASS,
+    constant_or_scalar_splitter::PASS,
+    explicit_gather_scatter_batching::PASS,
+    flatten_call_graph::PASS,
+    import_func_calls::PASS,
+    lift_inlined_meshes::PASS,
+    manual_axes_cleanup::PASS,
+    pre_order_funcs::PASS,
+    propagate_sharding_from_func_to_call::PASS,
+    remove_size_one_axes::PASS,
+    sharding_group_import::PASS,
+];

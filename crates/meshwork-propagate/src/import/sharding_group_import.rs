@@ -1,0 +1,98 @@
+//! Checks sharding groups, unites groups that share a value, and numbers them from zero.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "sdy-sharding-group-import",
+    summary: "Check sharding groups, unite those that share a value, number them from zero",
+    options: &[],
+    run,
+};
+
+fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let mut groups = module.all_ops(Walk::PreOrder);
+    groups.retain(|&op| module.op(op).kind() == OpKind::SdyShardingGroup);
+    check(module, &groups, diags)?;
+    let new_ids = unite(module, &groups);
+    let mut seen: HashSet<(ValueId, i64)> = HashSet::new();
+    for op in groups {
+        let (value, id) = (module.op(op).operands()[0], group_id(module, op));
+        let new = new_ids[&id];
+        match seen.insert((value, new)) {
+            true => drop(module.op_mut(op).attrs.set("group_id", Attr::i64(new))),
+            false => module.erase(op),
+        }
+    }
+    Ok(())
+}
+
+fn group_id(module: &Module, group: OpId) -> i64 {
+    module.op(group).int("group_id").unwrap_or(0)
+}
+
+/// All members of a group are in the same manual computation, or in none, and have one shape.
+fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let mut first_of: HashMap<i64, OpId> = HashMap::new();
+    for &op in groups {
+        let id = group_id(module, op);
+        let first = *first_of.entry(id).or_insert(op);
+        let shape = |op: OpId| module.op(op).operands().first().map(|&v| module.ty(v).dims().to_vec());
+        let problem = if manual_parent(module, first) != manual_parent(module, op) {
+            format!("sharding group {id} has members inside and outside of a manual computation")
+        } else if shape(first) != shape(op) {
+            let (a, b) = (shape(first).unwrap_or_default(), shape(op).unwrap_or_default());
+            format!("sharding group {id} has members of shapes {a:?} and {b:?}; they can not be placed alike")
+        } else {
+            continue;
+        };
+        let mut error = Diagnostic::error(module.op(op).pos, problem);
+        error.notes.push((module.op(first).pos, format!("first member of group {id}")));
+        diags.push(error);
+        return Err(Failed);
+    }
+    Ok(())
+}
+
+fn manual_parent(module: &Module, op: OpId) -> Option<OpId> {
+    let mut at = module.parent_op(op);
+    while let Some(op) = at {
+        if module.op(op).kind() == OpKind::SdyManualComputation {
+            return Some(op);
+        }
+        at = module.parent_op(op);
+    }
+    None
+}
+
+/// The new id of each old one: groups that share a value become one; in the order of their smallest ids.
+fn unite(module: &Module, groups: &[OpId]) -> BTreeMap<i64, i64> {
+    let mut leader: BTreeMap<i64, i64> = groups.iter().map(|&op| group_id(module, op)).map(|id| (id, id)).collect();
+    let mut first_group: HashMap<ValueId, i64> = HashMap::new();
+    for &op in groups {
+        let id = group_id(module, op);
+        let other = *first_group.entry(module.op(op).operands()[0]).or_insert(id);
+        let (a, b) = (find(&mut leader, id), find(&mut leader, other));
+        leader.insert(a.max(b), a.min(b));
+    }
+    let ids: Vec<i64> = leader.keys().copied().collect();
+    let found: Vec<(i64, i64)> = ids.into_iter().map(|id| (id, find(&mut leader, id))).collect();
+    let leaders: BTreeSet<i64> = found.iter().map(|&(_, leader)| leader).collect();
+    let index: HashMap<i64, i64> = leaders.into_iter().zip(0..).collect();
+    found.into_iter().map(|(id, leader)| (id, index[&leader])).collect()
+}
+
+fn find(leader: &mut BTreeMap<i64, i64>, id: i64) -> i64 {
+    let mut root = id;
+    while leader[&root] != root {
+        root = leader[&root];
+    }
+    // Every id on the way now points at the root.
+    let mut at = id;
+    while let Some(next) = leader.insert(at, root).filter(|&next| next != root) {
+        at = next;
+    }
+    root
+}
