@@ -168,4 +168,25 @@ mod tests {
             let _no_panic = read(&whole[cut..]);
         }
     }
+
+    #[test]
+    fn files_that_numpy_wrote() {
+        let arrays = |file: &[u8]| {
+            let entries = read(file).unwrap().into_iter();
+            entries.map(|e| (e.name, meshwork_ir::npy::read(&e.bytes).unwrap())).collect::<Vec<_>>()
+        };
+        let stored = arrays(include_bytes!("../tests/data/stored.npz"));
+        assert_eq!(
+            stored.iter().map(|(n, a)| format!("{n} {}", a.ty())).collect::<Vec<_>>(),
+            ["arr_0 tensor<2x3xf32>", "arr_1 tensor<2xi1>"]
+        );
+        assert_eq!(stored[1].1.bytes(), [1, 0]);
+        let deflated = arrays(include_bytes!("../tests/data/deflated.npz"));
+        assert_eq!(
+            deflated.iter().map(|(n, a)| format!("{n} {}", a.ty())).collect::<Vec<_>>(),
+            ["second tensor<2x3xf32>", "first tensor<2x3xi16>"]
+        );
+        assert_eq!(deflated[0].1, stored[0].1);
+        assert_eq!((0..6).map(|i| deflated[1].1.get_i64(i)).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+    }
 }
