@@ -35,5 +35,5 @@ pub fn run(_module: &Module, _entry: Option<&str>, _inputs: &[Literal]) -> Resul
 
 /// Every pass that `meshwork opt` knows.
 pub fn passes() -> Vec<Pass> {
-    meshwork_ir::transform::passes()
+    [meshwork_ir::transform::passes(), meshwork_propagate::passes()].concat()
 }
