@@ -204,7 +204,7 @@ op_table! {
     CreateToken "stablehlo.create_token" [Pure] {}
     CustomCall "stablehlo.custom_call" []
         {"call_target_name" "has_side_effect" "backend_config" "api_version" "called_computations"
-         "operand_layouts" "result_layouts" "output_operand_aliases"}
+         "operand_layouts" "result_layouts" "output_operand_aliases" "result_tilings"}
     GetTupleElement "stablehlo.get_tuple_element" [Pure] {"index"}
     Infeed "stablehlo.infeed" [] {"infeed_config" "layout"}
     OptimizationBarrier "stablehlo.optimization_barrier" [Pure] {}
@@ -242,12 +242,13 @@ op_table! {
     ChloConstant "chlo.constant" [Pure] {"value"}
     ChloConstantLike "chlo.constant_like" [Pure] {"value"}
     ChloRaggedDot "chlo.ragged_dot" [Pure] {"ragged_dot_dimension_numbers" "precision_config"}
-    ChloScan "chlo.scan" [] {"dimension" "is_reverse" "is_associative"}
-    ChloTopK "chlo.top_k" [Pure] {"k"}
+    ChloScan "chlo.scan" []
+        {"dimension" "scan_dim_size" "is_reverse" "is_associative" "operandSegmentSizes" "resultSegmentSizes"}
+    ChloTopK "chlo.top_k" [Pure] {"k" "is_stable"}
 
     // sdy: placements.
     SdyAllGather "sdy.all_gather" [Pure] {"gathering_axes" "out_sharding"}
-    SdyAllReduce "sdy.all_reduce" [Pure] {"reduction_axes" "out_sharding"}
+    SdyAllReduce "sdy.all_reduce" [Pure] {"reduction_axes" "reduction_op" "out_sharding"}
     SdyAllSlice "sdy.all_slice" [Pure] {"slicing_axes" "out_sharding"}
     SdyAllToAll "sdy.all_to_all" [Pure] {"params" "out_sharding"}
     SdyCollectivePermute "sdy.collective_permute" [Pure] {"out_sharding"}
@@ -258,7 +259,7 @@ op_table! {
     SdyMesh "sdy.mesh" [Symbol] {"sym_name" "mesh"}
     SdyNamedComputation "sdy.named_computation" [] {"name" "in_shardings" "out_shardings"}
     SdyPropagationBarrier "sdy.propagation_barrier" [Pure] {"allowed_direction"}
-    SdyReduceScatter "sdy.reduce_scatter" [Pure] {"reduce_scatter_axes" "out_sharding"}
+    SdyReduceScatter "sdy.reduce_scatter" [Pure] {"reduce_scatter_axes" "reduction_op" "out_sharding"}
     SdyReplicatedToUnreduced "sdy.replicated_to_unreduced" [Pure] {"axes" "out_sharding"}
     SdyReshard "sdy.reshard" [Pure] {"sharding"}
     SdyReturn "sdy.return" [Terminator] {}

@@ -1,0 +1,292 @@
+//! The MLIR printer.
+//!
+//! The text is what MLIR's own printer gives for the same module, byte for byte, apart from two things it may do:
+//! attributes and locations are written in place instead of under aliases, and an operation whose pretty form
+//! would lose something (or that MLIR could not read back) is written in the generic form.
+//!
+//! - `mod.rs`: modules, blocks, regions, the generic form.
+//! - `names.rs`: what each value is called.
+//! - `pretty.rs`: the form of each operation; `func.rs`, `body.rs`, `numbers.rs`: the longer ones.
+//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+
+mod attr;
+mod body;
+mod dense;
+mod float;
+mod func;
+mod loc;
+mod names;
+mod numbers;
+mod pretty;
+mod sdy;
+mod structs;
+mod write;
+
+use self::attr::{push_attr, push_named};
+use self::loc::push_loc;
+use self::names::Names;
+use self::write::{push_list, push_quoted, push_results, push_type, push_u64};
+use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, ValueId};
+
+/// How a module is printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PrintOptions {
+    /// Every operation in the generic form, `"stablehlo.add"(%0, %1) : (...) -> ...`.
+    pub generic: bool,
+    /// With a `loc(...)` after every operation and block argument.
+    pub locations: bool,
+}
+
+/// The module as MLIR text, in the pretty form, without locations.
+pub fn print(module: &Module) -> String {
+    print_with(module, &PrintOptions::default())
+}
+
+/// The module as MLIR text.
+pub fn print_with(module: &Module, options: &PrintOptions) -> String {
+    let names = Names::of_module(module, options.generic);
+    // Most operations take some 80 bytes.
+    let out = String::with_capacity(80 * module.op_slots() + 64);
+    let mut printer = Printer { module, out, names, options: *options, indent: 0, in_func: false };
+    printer.module();
+    printer.out
+}
+
+/// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
+pub fn print_op(module: &Module, op: OpId) -> String {
+    let names = Names::around(module, op, false);
+    let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Func);
+    let options = PrintOptions::default();
+    let mut printer = Printer { module, out: String::new(), names, options, indent: 0, in_func };
+    printer.op(op);
+    printer.out
+}
+
+/// One attribute as MLIR text.
+pub(super) fn attr_text(attr: &Attr) -> String {
+    let mut out = String::new();
+    push_attr(&mut out, attr);
+    out
+}
+
+struct Printer<'m> {
+    module: &'m Module,
+    out: String,
+    names: Names,
+    options: PrintOptions,
+    indent: usize,
+    /// In the body of a `func.func`, where the prefix `func.` is left out.
+    in_func: bool,
+}
+
+impl<'m> Printer<'m> {
+    fn module(&mut self) {
+        let module = self.module;
+        if self.options.generic {
+            self.out.push_str("\"builtin.module\"()");
+            let own = OpKind::Module.own_attrs();
+            let name = module.name.as_ref().map(|n| ("sym_name", Attr::str(n)));
+            let inherent = name
+                .iter()
+                .map(|(n, a)| (*n, a))
+                .chain(module.attrs.iter().filter(|(n, _)| own.contains(&n.as_str())).map(|(n, a)| (n.as_str(), a)));
+            self.attr_list(" <{", inherent, "}>");
+            self.out.push_str(" ({\n");
+            if module.block(module.body()).first().is_none() {
+                self.out.push_str("^bb0:\n");
+            }
+            self.block_ops(module.body());
+            self.out.push_str("})");
+            let others = module.attrs.iter().filter(|(n, _)| !own.contains(&n.as_str()));
+            self.attr_list(" {", others.map(|(n, a)| (n.as_str(), a)), "}");
+            self.out.push_str(" : () -> ()");
+        } else {
+            self.module_header(module.name.as_deref(), module.attrs.iter().map(|(n, a)| (n.as_str(), a)));
+            self.out.push_str(" {\n");
+            self.block_ops(module.body());
+            self.out.push('}');
+        }
+        self.trailing_loc(&module.loc);
+        self.out.push('\n');
+    }
+
+    fn module_header<'a>(&mut self, name: Option<&str>, attrs: impl Iterator<Item = (&'a str, &'a Attr)>) {
+        self.out.push_str("module");
+        if let Some(name) = name {
+            self.out.push(' ');
+            write::push_symbol(&mut self.out, name);
+        }
+        self.attr_list(" attributes {", attrs, "}");
+    }
+
+    /// Appends the attributes between `open` and `close`; nothing if there are none.
+    fn attr_list<'a>(&mut self, open: &str, attrs: impl Iterator<Item = (&'a str, &'a Attr)>, close: &str) {
+        let mut any = false;
+        for (name, attr) in attrs {
+            self.out.push_str(if any { ", " } else { open });
+            push_named(&mut self.out, name, attr);
+            any = true;
+        }
+        if any {
+            self.out.push_str(close);
+        }
+    }
+
+    fn newline(&mut self) {
+        self.out.push('\n');
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        (0..self.indent).for_each(|_| self.out.push(' '));
+    }
+
+    fn trailing_loc(&mut self, loc: &Loc) {
+        if self.options.locations {
+            self.out.push(' ');
+            push_loc(&mut self.out, loc);
+        }
+    }
+
+    /// The operations of a block, each on its own line, one level deeper.
+    fn block_ops(&mut self, block: BlockId) {
+        self.indent += 2;
+        for op in self.module.ops_in(block) {
+            self.pad();
+            self.op(op);
+            self.out.push('\n');
+        }
+        self.indent -= 2;
+    }
+
+    // Recursion is as deep as regions nest, which the parser bounds.
+    fn op(&mut self, id: OpId) {
+        let op = self.module.op(id);
+        self.names.push_results(&mut self.out, op.results());
+        let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
+        if self.options.generic || self.pretty(op).is_none() {
+            self.out.truncate(start);
+            (self.indent, self.in_func) = (indent, in_func);
+            push_quoted(&mut self.out, op.name());
+            self.generic_tail(op);
+        }
+        self.trailing_loc(&op.loc);
+    }
+
+    /// All of the generic form but the name.
+    fn generic_tail(&mut self, op: &'m Op) {
+        self.out.push('(');
+        self.operands(op.operands());
+        self.out.push(')');
+        let own = op.kind().own_attrs();
+        let named = || op.attrs.iter().map(|(n, a)| (n.as_str(), a));
+        if !op.attrs.is_empty() {
+            self.attr_list(" <{", named().filter(|(n, _)| own.contains(n)), "}>");
+        }
+        if !op.regions().is_empty() {
+            self.out.push_str(" (");
+            for (i, &region) in op.regions().iter().enumerate() {
+                if i > 0 {
+                    self.out.push_str(", ");
+                }
+                self.region(region, BlockLabel::WithArgs);
+            }
+            self.out.push(')');
+        }
+        if !op.attrs.is_empty() {
+            self.attr_list(" {", named().filter(|(n, _)| !own.contains(n)), "}");
+        }
+        self.out.push_str(" : ");
+        self.functional_type(op);
+    }
+
+    /// A region between braces.
+    fn region(&mut self, region: RegionId, label: BlockLabel) {
+        let outer = self.in_func;
+        let region = self.module.region(region);
+        self.in_func = self.module.op(region.parent()).kind() == OpKind::Func;
+        self.out.push_str("{\n");
+        for (i, &block) in region.blocks().iter().enumerate() {
+            let data = self.module.block(block);
+            let labelled = match label {
+                _ if i > 0 => true,
+                BlockLabel::WithArgs => !data.args().is_empty() || data.first().is_none(),
+                BlockLabel::Args => !data.args().is_empty(),
+                BlockLabel::Hidden => false,
+            };
+            if labelled {
+                self.pad();
+                self.out.push_str("^bb");
+                push_u64(&mut self.out, i as u64);
+                if !data.args().is_empty() {
+                    self.out.push('(');
+                    self.block_args(block);
+                    self.out.push(')');
+                }
+                self.out.push_str(if i > 0 { ":  // no predecessors\n" } else { ":\n" });
+            }
+            self.block_ops(block);
+        }
+        self.pad();
+        self.out.push('}');
+        self.in_func = outer;
+    }
+
+    /// `%arg0: tensor<f32>, %arg1: tensor<f32>`.
+    fn block_args(&mut self, block: BlockId) {
+        for i in 0..self.module.block(block).args().len() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.block_arg(block, i);
+            self.arg_loc(block, i);
+        }
+    }
+
+    /// `%arg0: tensor<f32>`.
+    fn block_arg(&mut self, block: BlockId, index: usize) {
+        let arg = self.module.block(block).args()[index];
+        self.value(arg);
+        self.out.push_str(": ");
+        push_type(&mut self.out, self.module.ty(arg));
+    }
+
+    fn arg_loc(&mut self, block: BlockId, index: usize) {
+        let unknown = Loc::unknown();
+        self.trailing_loc(self.module.block(block).arg_locs.get(index).unwrap_or(&unknown));
+    }
+
+    fn value(&mut self, value: ValueId) {
+        self.names.push(&mut self.out, value);
+    }
+
+    fn operands(&mut self, values: &[ValueId]) {
+        let names = &self.names;
+        push_list(&mut self.out, values, |out, &v| names.push(out, v));
+    }
+
+    fn types(&mut self, values: &[ValueId]) {
+        let module = self.module;
+        push_list(&mut self.out, values, |out, &v| push_type(out, module.ty(v)));
+    }
+
+    /// `(operand types) -> result types`.
+    fn functional_type(&mut self, op: &Op) {
+        self.out.push('(');
+        self.types(op.operands());
+        self.out.push_str(") -> ");
+        let module = self.module;
+        push_results(&mut self.out, op.results().iter().map(|&r| module.ty(r)));
+    }
+}
+
+/// Whether the entry block of a region is announced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BlockLabel {
+    /// With its arguments; also an empty block without any, so that it is not taken for an empty region.
+    WithArgs,
+    /// With its arguments, if it has any.
+    Args,
+    /// Its arguments stand elsewhere.
+    Hidden,
+}

@@ -1,0 +1,232 @@
+//! Names of values: `%0`, `%1#0`, `%arg2`, `%cst_0`, by MLIR's rules.
+//!
+//! All values of a region are numbered before those of the regions nested in it, which go on from there. Sibling
+//! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a
+//! module, and regions are visited last first.
+
+use super::write::push_u64;
+use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
+
+/// Base names; the first two stand for plain numbers and entry arguments.
+const BASES: [&str; 16] = [
+    "",
+    "arg",
+    "c",
+    "cst",
+    "iterArg",
+    "values",
+    "indices",
+    "output_state",
+    "output",
+    "grad_operand",
+    "grad_scale",
+    "grad_offset",
+    "batch_mean",
+    "batch_var",
+    "input",
+    "carry",
+];
+const NUMBER: u8 = 0;
+const ARG: u8 = 1;
+const C: u8 = 2;
+const CST: u8 = 3;
+const ITER_ARG: u8 = 4;
+const INPUT: u8 = 14;
+const CARRY: u8 = 15;
+
+const NONE: u32 = u32::MAX;
+
+/// The name of one value, without an allocation.
+#[derive(Clone, Copy)]
+struct Name {
+    base: u8,
+    /// The number after the base name, or [`NONE`].
+    number: u32,
+    /// Which result of a group it is, or [`NONE`].
+    result: u32,
+}
+
+const UNNAMED: Name = Name { base: NUMBER, number: NONE, result: NONE };
+
+/// The counters of one region.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    values: u32,
+    args: u32,
+    conflicts: u32,
+    /// Which bare base names are taken, by position in [`BASES`].
+    taken: u16,
+}
+
+/// The names of the values below one operation.
+pub(super) struct Names {
+    names: Vec<Name>,
+    generic: bool,
+}
+
+impl Names {
+    /// Names for all values of the module.
+    pub(super) fn of_module(module: &Module, generic: bool) -> Names {
+        let mut names = Names::empty(module, generic);
+        names.number_from(module, |names, scope| names.number_block(module, module.body(), true, scope));
+        names
+    }
+
+    /// Names for the values of `op`'s outermost enclosing operation.
+    pub(super) fn around(module: &Module, op: OpId, generic: bool) -> Names {
+        let mut top = op;
+        while let Some(parent) = module.parent_op(top) {
+            top = parent;
+        }
+        let mut names = Names::empty(module, generic);
+        names.number_from(module, |names, scope| {
+            names.number_op(module.op(top), module, scope);
+            module.op(top).regions().to_vec()
+        });
+        names
+    }
+
+    fn empty(module: &Module, generic: bool) -> Names {
+        Names { names: vec![UNNAMED; module.value_slots()], generic }
+    }
+
+    fn number_from(&mut self, module: &Module, start: impl FnOnce(&mut Names, &mut Scope) -> Vec<RegionId>) {
+        let mut scope = Scope::default();
+        let first = start(self, &mut scope);
+        let mut open: Vec<(RegionId, Scope)> = first.into_iter().map(|r| (r, scope)).collect();
+        while let Some((region, inherited)) = open.pop() {
+            if !self.generic {
+                scope = inherited;
+            }
+            let nested = self.number_region(module, region, &mut scope);
+            open.extend(nested.into_iter().map(|r| (r, scope)));
+        }
+    }
+
+    fn number_region(&mut self, module: &Module, region: RegionId, scope: &mut Scope) -> Vec<RegionId> {
+        let blocks = module.region(region).blocks();
+        if let (false, Some(&entry)) = (self.generic, blocks.first()) {
+            let parent = module.op(module.region(region).parent());
+            let args = module.block(entry).args();
+            match parent.kind() {
+                OpKind::While => args.iter().for_each(|&a| self.set(a, ITER_ARG, scope)),
+                OpKind::ChloScan => {
+                    let inputs = super::body::scan_inputs(parent).unwrap_or(0);
+                    let base = |i| if i < inputs { INPUT } else { CARRY };
+                    args.iter().enumerate().for_each(|(i, &a)| self.set(a, base(i), scope));
+                }
+                _ => {}
+            }
+        }
+        let mut nested = vec![];
+        for (i, &block) in blocks.iter().enumerate() {
+            nested.extend(self.number_block(module, block, i == 0, scope));
+        }
+        nested
+    }
+
+    /// Names the arguments and results of a block; returns the regions of its operations.
+    fn number_block(&mut self, module: &Module, block: BlockId, entry: bool, scope: &mut Scope) -> Vec<RegionId> {
+        for &arg in module.block(block).args() {
+            let slot = &mut self.names[arg.index()];
+            if slot.base == NUMBER && slot.number == NONE {
+                let (base, counter) = if entry { (ARG, &mut scope.args) } else { (NUMBER, &mut scope.values) };
+                *slot = Name { base, number: *counter, result: NONE };
+                *counter += 1;
+            }
+        }
+        let mut nested = vec![];
+        for id in module.ops_in(block) {
+            let op = module.op(id);
+            self.number_op(op, module, scope);
+            nested.extend_from_slice(op.regions());
+        }
+        nested
+    }
+
+    fn number_op(&mut self, op: &Op, module: &Module, scope: &mut Scope) {
+        let results = op.results();
+        if !self.generic && self.name_results(op, module, scope) {
+            return;
+        }
+        for (i, &r) in results.iter().enumerate() {
+            let result = if results.len() > 1 { i as u32 } else { NONE };
+            self.names[r.index()] = Name { base: NUMBER, number: scope.values, result };
+        }
+        scope.values += u32::from(!results.is_empty());
+    }
+
+    /// Gives the results the names that the operation suggests, if it does.
+    fn name_results(&mut self, op: &Op, module: &Module, scope: &mut Scope) -> bool {
+        let bases: &[u8] = match (op.kind(), op.results()) {
+            (OpKind::Constant, &[result]) => {
+                let elem = module.ty(result).elem();
+                let integer = elem.is_some_and(|e| (e.is_integer() && e != ElementType::Index) || e == ElementType::I1);
+                if integer { &[C] } else { &[CST] }
+            }
+            (OpKind::ChloTopK, [_, _]) => &[5, 6],
+            (OpKind::RngBitGenerator, [_, _]) => &[7, 8],
+            (OpKind::BatchNormGrad, [_, _, _]) => &[9, 10, 11],
+            (OpKind::BatchNormTraining, [_, _, _]) => &[8, 12, 13],
+            _ => return false,
+        };
+        for (&result, &base) in op.results().iter().zip(bases) {
+            self.set(result, base, scope);
+        }
+        true
+    }
+
+    fn set(&mut self, value: ValueId, base: u8, scope: &mut Scope) {
+        let bit = 1 << base;
+        let number = if scope.taken & bit == 0 {
+            scope.taken |= bit;
+            NONE
+        } else {
+            // No two names share a conflict number on the way from the root, so the result is free.
+            scope.conflicts += 1;
+            scope.conflicts - 1
+        };
+        self.names[value.index()] = Name { base, number, result: NONE };
+    }
+
+    /// Appends the name of `value`.
+    pub(super) fn push(&self, out: &mut String, value: ValueId) {
+        let name = self.push_group(out, value);
+        if name.result != NONE {
+            out.push('#');
+            push_u64(out, name.result.into());
+        }
+    }
+
+    /// Appends what stands left of the equals sign, and the sign, for an operation with results.
+    pub(super) fn push_results(&self, out: &mut String, results: &[ValueId]) {
+        let Some(&first) = results.first() else { return };
+        let grouped = self.push_group(out, first).result != NONE;
+        if grouped {
+            out.push(':');
+            push_u64(out, results.len() as u64);
+        } else {
+            for &r in &results[1..] {
+                out.push_str(", ");
+                self.push(out, r);
+            }
+        }
+        out.push_str(" = ");
+    }
+
+    fn push_group(&self, out: &mut String, value: ValueId) -> Name {
+        let name = self.names[value.index()];
+        out.push('%');
+        out.push_str(BASES[usize::from(name.base)]);
+        match (name.base, name.number) {
+            (NUMBER, NONE) => out.push_str("<<UNKNOWN SSA VALUE>>"),
+            (_, NONE) => {}
+            (NUMBER | ARG, n) => push_u64(out, n.into()),
+            (_, n) => {
+                out.push('_');
+                push_u64(out, n.into());
+            }
+        }
+        name
+    }
+}

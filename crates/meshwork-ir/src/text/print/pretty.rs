@@ -1,0 +1,567 @@
+//! The pretty form of each operation.
+//!
+//! `None` means that the operation has no pretty form or does not fit it (a missing attribute, a type the form
+//! cannot express); the caller then discards what has been written and prints the generic form.
+
+use super::Printer;
+use super::attr::{NumberType, push_attr, push_attr_as, push_named};
+use super::sdy::push_stripped;
+use super::write::{push_dims, push_quoted, push_symbol, push_type};
+use crate::{Attr, ElementType, Op, OpKind, Type, ValueId};
+
+impl<'m> Printer<'m> {
+    /// Prints `op` in its pretty form, name included.
+    pub(super) fn pretty(&mut self, op: &'m Op) -> Option<()> {
+        use OpKind::*;
+        let kind = op.kind();
+        match kind {
+            Func => return self.func(op),
+            Module => return self.nested_module(op),
+            Call | FuncReturn if self.in_func => self.out.push_str(&kind.name()["func.".len()..]),
+            _ => self.out.push_str(kind.name()),
+        }
+        match kind {
+            Call => self.call(op),
+            FuncReturn | SdyReturn => self.return_values(op),
+            HloReturn => self.hlo_return(op),
+
+            Abs | Cbrt | Ceil | Convert | Cosine | CountLeadingZeros | Exponential | ExponentialMinusOne | Floor
+            | Imag | Log | LogPlusOne | Logistic | Negate | Not | Popcnt | Real | RoundNearestAfz
+            | RoundNearestEven | Rsqrt | Sign | Sine | Sqrt | Tan | Tanh | UniformDequantize | UniformQuantize => {
+                self.same_type_op(op, 1)
+            }
+            Add | And | Atan2 | Divide | Maximum | Minimum | Multiply | Or | Power | Remainder | ShiftLeft
+            | ShiftRightArithmetic | ShiftRightLogical | Subtract | Xor => self.same_type_op(op, 2),
+            Clamp => self.same_type_op(op, 3),
+            AfterAll => self.same_type_op(op, op.operands().len()),
+            IsFinite | BitcastConvert | Reshape => self.functional_op(op, 1),
+            DynamicReshape => self.functional_op(op, 2),
+            RealDynamicSlice => self.functional_op(op, 4),
+            DynamicPad => self.functional_op(op, 5),
+            DynamicUpdateSlice => self.functional_op(op, op.operands().len()),
+            Complex => self.complex(op),
+            Select => self.select(op),
+            Compare => self.compare(op),
+            ReducePrecision => self.reduce_precision(op),
+
+            Constant | SdyConstant => self.constant(op),
+            ChloConstant => self.chlo_constant(op),
+            Iota => self.iota(op),
+            CreateToken | PartitionId | ReplicaId => self.result_only(op),
+            Rng => self.with_enum(op, 3, "distribution", "rng_distribution", &[]),
+            RngBitGenerator => self.with_enum(op, 1, "algorithm", "rng_algorithm", &[]),
+            Fft => self.with_enum(op, 1, "type", "fft_type", &[("length", "fft_length")]),
+
+            Broadcast => self.with_lists(op, 1, &[("sizes", "broadcast_sizes")]),
+            BroadcastInDim => self.with_lists(op, 1, &[("dims", "broadcast_dimensions")]),
+            DynamicBroadcastInDim => self.with_lists(op, 2, &[("dims", "broadcast_dimensions")]),
+            Transpose => self.with_lists(op, 1, &[("dims", "permutation")]),
+            Reverse => self.reverse(op),
+            DynamicSlice => self.dynamic_slice(op),
+            Pad => self.with_lists(
+                op,
+                2,
+                &[("low", "edge_padding_low"), ("high", "edge_padding_high"), ("interior", "interior_padding")],
+            ),
+            Concatenate => self.with_dim(op, op.operands().len(), "dimension"),
+            GetDimensionSize => self.with_dim(op, 1, "dimension"),
+            SetDimensionSize => self.with_dim(op, 2, "dimension"),
+            DynamicIota => self.with_dim(op, 1, "iota_dimension"),
+            Slice => self.slice(op),
+
+            Cholesky => self.cholesky(op),
+            Convolution => self.convolution(op),
+            Dot => self.dot(op),
+            DotGeneral => self.dot_general(op),
+            Einsum => self.einsum(op, 2),
+            UnaryEinsum => self.einsum(op, 1),
+
+            Reduce => self.reduce(op),
+            While => self.while_loop(op),
+
+            Composite => self.composite(op),
+            CustomCall => self.custom_call(op),
+            GetTupleElement => self.get_tuple_element(op),
+            OptimizationBarrier => self.optimization_barrier(op),
+            Tuple => self.tuple(op),
+
+            ChloAcos | ChloAcosh | ChloAsin | ChloAsinAcosKernel | ChloAsinh | ChloAtan | ChloAtanh | ChloBesselI1e
+            | ChloConj | ChloCosh | ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloIsInf | ChloIsNegInf
+            | ChloIsPosInf | ChloLgamma | ChloSinh | ChloSquare | ChloTan => self.chlo_op(op, 1),
+            ChloMulhi | ChloNextAfter | ChloPolygamma | ChloZeta => self.chlo_op(op, 2),
+            ChloScan => self.scan(op),
+            ChloTopK => self.top_k(op),
+
+            SdyAllGather => self.sdy_collective(op, Some("gathering_axes")),
+            SdyAllReduce => self.sdy_collective(op, Some("reduction_axes")),
+            SdyAllSlice => self.sdy_collective(op, Some("slicing_axes")),
+            SdyAllToAll => self.sdy_collective(op, Some("params")),
+            SdyCollectivePermute => self.sdy_collective(op, None),
+            SdyReduceScatter => self.sdy_collective(op, Some("reduce_scatter_axes")),
+            SdyReplicatedToUnreduced | SdyShardedToUnreduced => self.sdy_collective(op, Some("axes")),
+            SdyDataFlowEdge => self.data_flow_edge(op),
+            SdyManualComputation => self.manual_computation(op),
+            SdyMesh => self.mesh(op),
+            SdyNamedComputation => self.named_computation(op),
+            SdyPropagationBarrier => self.propagation_barrier(op),
+            SdyReshard | SdyShardingConstraint => self.reshard(op),
+            SdyShardingGroup => self.sharding_group(op),
+            SdyFuncDataFlowEdge => self.one_type(op, &[], |_| Some(())),
+
+            CheckExpectAlmostEq => self.expect_pair(op, Some(("tolerance", "tolerance"))),
+            CheckExpectEq => self.expect_pair(op, None),
+            CheckExpectAlmostEqConst => self.expect_const(op, Some(("tolerance", "tolerance"))),
+            CheckExpectEqConst => self.expect_const(op, None),
+            CheckExpectClose => self.expect_close(op),
+            CheckExpectSerializedEq => self.expect_serialized(op),
+            InterpreterPrint => self.one_type(op, &[], |_| Some(())),
+            InterpreterProbe => self.one_type(op, &["probe_id"], |p| p.string(op, ", probe_id = ", "probe_id")),
+
+            Func | Module => None,
+            AllGather
+            | AllReduce
+            | AllToAll
+            | AsyncDone
+            | AsyncStart
+            | BatchNormGrad
+            | BatchNormInference
+            | BatchNormTraining
+            | Case
+            | ChloConstantLike
+            | ChloRaggedDot
+            | CollectiveBroadcast
+            | CollectivePermute
+            | CollectiveReduce
+            | CrossReplicaSum
+            | DynamicConv
+            | DynamicGather
+            | Gather
+            | If
+            | Infeed
+            | InterpreterRunParallel
+            | Map
+            | Outfeed
+            | Recv
+            | ReduceScatter
+            | ReduceWindow
+            | Scatter
+            | SelectAndScatter
+            | Send
+            | Sort
+            | TorchIndexSelect
+            | TriangularSolve
+            | Unregistered => None,
+        }
+    }
+
+    // Parts that several forms share. Each writes the space that goes before it.
+
+    /// Other attributes than `hidden`, without those that have their default value.
+    pub(super) fn dict(&mut self, op: &'m Op, hidden: &[&str]) {
+        let mut any = false;
+        for (name, attr) in op.attrs.iter() {
+            if hidden.contains(&name.as_str()) || is_default(op.kind(), name, attr) {
+                continue;
+            }
+            self.out.push_str(if any { ", " } else { " {" });
+            push_named(&mut self.out, name, attr);
+            any = true;
+        }
+        if any {
+            self.out.push('}');
+        }
+    }
+
+    /// ` {...} : (operand types) -> result types`.
+    pub(super) fn tail_functional(&mut self, op: &'m Op, hidden: &[&str]) {
+        self.dict(op, hidden);
+        self.out.push_str(" : ");
+        self.functional_type(op);
+    }
+
+    /// ` {...} : type` if all operands have the type of the only result.
+    pub(super) fn tail_same(&mut self, op: &'m Op, hidden: &[&str]) -> Option<()> {
+        let &[result] = op.results() else { return None };
+        self.dict(op, hidden);
+        self.out.push_str(" : ");
+        let ty = self.module.ty(result);
+        if op.operands().iter().all(|&v| self.module.ty(v) == ty) {
+            push_type(&mut self.out, ty);
+        } else {
+            self.functional_type(op);
+        }
+        Some(())
+    }
+
+    /// The operands, of which there must be `count`.
+    pub(super) fn operand_list(&mut self, op: &Op, count: usize) -> Option<()> {
+        if op.operands().len() != count {
+            return None;
+        }
+        self.out.push(' ');
+        self.operands(op.operands());
+        Some(())
+    }
+
+    pub(super) fn same_types(&self, a: &[ValueId], b: &[ValueId]) -> bool {
+        a.iter().map(|&v| self.module.ty(v)).eq(b.iter().map(|&v| self.module.ty(v)))
+    }
+
+    fn string(&mut self, op: &Op, label: &str, name: &str) -> Option<()> {
+        self.out.push_str(label);
+        push_quoted(&mut self.out, op.attr(name)?.as_str()?);
+        Some(())
+    }
+
+    /// An `array<i64: ...>` attribute as `[...]`.
+    pub(super) fn list(&mut self, op: &Op, label: &str, name: &str) -> Option<()> {
+        let Attr::I64Array(dims) = op.attr(name)? else { return None };
+        self.out.push_str(label);
+        push_dims(&mut self.out, dims);
+        Some(())
+    }
+
+    /// An integer attribute of type `ty` as a bare number.
+    pub(super) fn number(&mut self, op: &Op, label: &str, name: &str, ty: ElementType) -> Option<()> {
+        let attr = op.attr(name)?;
+        if !matches!(attr, Attr::Int(_, t) if *t == ty) {
+            return None;
+        }
+        self.out.push_str(label);
+        push_attr_as(&mut self.out, attr, NumberType::Hidden);
+        Some(())
+    }
+
+    // Whole forms.
+
+    fn same_type_op(&mut self, op: &'m Op, operands: usize) -> Option<()> {
+        self.operand_list(op, operands)?;
+        self.tail_same(op, &[])
+    }
+
+    fn functional_op(&mut self, op: &'m Op, operands: usize) -> Option<()> {
+        self.operand_list(op, operands)?;
+        self.tail_functional(op, &[]);
+        Some(())
+    }
+
+    /// An operation whose operand and result have one type; `middle` writes what stands between operand and `:`.
+    fn one_type(&mut self, op: &'m Op, hidden: &[&str], middle: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+        self.operand_list(op, 1)?;
+        middle(self)?;
+        self.tail_one_type(op, hidden)
+    }
+
+    fn tail_one_type(&mut self, op: &'m Op, hidden: &[&str]) -> Option<()> {
+        if !op.results().is_empty() && !self.same_types(op.operands(), op.results()) {
+            return None;
+        }
+        self.dict(op, hidden);
+        self.out.push_str(" : ");
+        push_type(&mut self.out, self.module.ty(*op.operands().first()?));
+        Some(())
+    }
+
+    fn call(&mut self, op: &'m Op) -> Option<()> {
+        self.out.push(' ');
+        push_symbol(&mut self.out, op.attr("callee")?.as_symbol()?);
+        self.out.push('(');
+        self.operands(op.operands());
+        self.out.push(')');
+        self.tail_functional(op, &["callee"]);
+        Some(())
+    }
+
+    fn return_values(&mut self, op: &'m Op) -> Option<()> {
+        self.dict(op, &[]);
+        if !op.operands().is_empty() {
+            self.out.push(' ');
+            self.operands(op.operands());
+            self.out.push_str(" : ");
+            self.types(op.operands());
+        }
+        Some(())
+    }
+
+    fn hlo_return(&mut self, op: &'m Op) -> Option<()> {
+        self.operand_list(op, op.operands().len())?;
+        self.dict(op, &[]);
+        if !op.operands().is_empty() {
+            self.out.push_str(" : ");
+            self.types(op.operands());
+        }
+        Some(())
+    }
+
+    fn constant(&mut self, op: &'m Op) -> Option<()> {
+        let (value, &[result]) = (op.attr("value")?, op.results()) else { return None };
+        let same = match (value, self.module.ty(result)) {
+            (Attr::Dense(d), Type::Tensor(t)) => d.ty == *t,
+            // The text of an attribute that is not interpreted ends with its type.
+            (Attr::Opaque(text), ty) => text.ends_with(&ty.to_string()),
+            _ => false,
+        };
+        if !same {
+            self.generic_tail(op);
+            return Some(());
+        }
+        self.dict(op, &["value"]);
+        self.out.push(' ');
+        push_attr(&mut self.out, value);
+        Some(())
+    }
+
+    fn chlo_constant(&mut self, op: &'m Op) -> Option<()> {
+        let (Attr::Dense(value), &[result]) = (op.attr("value")?, op.results()) else { return None };
+        if self.module.ty(result).as_tensor() != Some(&value.ty) {
+            return None;
+        }
+        self.dict(op, &["value"]);
+        self.out.push(' ');
+        push_attr(&mut self.out, op.attr("value")?);
+        Some(())
+    }
+
+    fn result_only(&mut self, op: &'m Op) -> Option<()> {
+        let &[result] = op.results() else { return None };
+        self.dict(op, &[]);
+        self.out.push_str(" : ");
+        push_type(&mut self.out, self.module.ty(result));
+        Some(())
+    }
+
+    fn complex(&mut self, op: &'m Op) -> Option<()> {
+        self.operand_list(op, 2)?;
+        let &[result] = op.results() else { return None };
+        let real = self.module.ty(result).as_tensor().map(|t| Type::from(t.with_elem(t.elem.real_part())));
+        if op.operands().iter().all(|&v| Some(self.module.ty(v)) == real.as_ref()) {
+            self.dict(op, &[]);
+            self.out.push_str(" : ");
+            push_type(&mut self.out, self.module.ty(result));
+        } else {
+            self.tail_functional(op, &[]);
+        }
+        Some(())
+    }
+
+    fn select(&mut self, op: &'m Op) -> Option<()> {
+        self.operand_list(op, 3)?;
+        let &[result] = op.results() else { return None };
+        let ty = self.module.ty(result);
+        self.dict(op, &[]);
+        self.out.push_str(" : ");
+        if op.operands()[1..].iter().all(|&v| self.module.ty(v) == ty) {
+            self.types(&[op.operands()[0], result]);
+        } else {
+            self.functional_type(op);
+        }
+        Some(())
+    }
+
+    fn tuple(&mut self, op: &'m Op) -> Option<()> {
+        self.operand_list(op, op.operands().len())?;
+        let &[result] = op.results() else { return None };
+        let Type::Tuple(parts) = self.module.ty(result) else { return None };
+        if !op.operands().iter().map(|&v| self.module.ty(v)).eq(parts.iter()) {
+            return None;
+        }
+        self.dict(op, &[]);
+        self.out.push_str(" : ");
+        push_type(&mut self.out, self.module.ty(result));
+        Some(())
+    }
+
+    fn optimization_barrier(&mut self, op: &'m Op) -> Option<()> {
+        if !self.same_types(op.operands(), op.results()) {
+            return None;
+        }
+        self.dict(op, &[]);
+        if op.operands().is_empty() {
+            self.out.push_str("()");
+            return Some(());
+        }
+        self.out.push(' ');
+        self.operands(op.operands());
+        self.out.push_str(" : ");
+        self.types(op.operands());
+        Some(())
+    }
+
+    fn chlo_op(&mut self, op: &'m Op, operands: usize) -> Option<()> {
+        self.operand_list(op, operands)?;
+        let &[result] = op.results() else { return None };
+        self.dict(op, &[]);
+        self.out.push_str(" : ");
+        self.types(op.operands());
+        self.out.push_str(" -> ");
+        push_type(&mut self.out, self.module.ty(result));
+        Some(())
+    }
+
+    fn sdy_collective(&mut self, op: &'m Op, axes: Option<&str>) -> Option<()> {
+        let reduction = matches!(op.kind(), OpKind::SdyAllReduce | OpKind::SdyReduceScatter);
+        if let (true, Some(attr)) = (reduction, op.attr("reduction_op"))
+            && !is_default(op.kind(), "reduction_op", attr)
+        {
+            self.out.push(' ');
+            self.out.push_str(enum_name(attr, &["sum", "max", "min"])?);
+        }
+        if let Some(name) = axes {
+            let (Attr::Axes(_) | Attr::AxesPerDim(_) | Attr::AllToAll(_)) = op.attr(name)? else { return None };
+            self.out.push(' ');
+            push_stripped(&mut self.out, op.attr(name)?);
+        }
+        self.operand_list(op, 1)?;
+        let sharding @ Attr::Sharding(_) = op.attr("out_sharding")? else { return None };
+        self.out.push_str(" out_sharding=");
+        push_stripped(&mut self.out, sharding);
+        self.tail_one_type(op, &["out_sharding", "reduction_op", axes.unwrap_or_default()])
+    }
+
+    fn reshard(&mut self, op: &'m Op) -> Option<()> {
+        let sharding @ Attr::Sharding(_) = op.attr("sharding")? else { return None };
+        self.one_type(op, &["sharding"], |p| {
+            p.out.push(' ');
+            push_stripped(&mut p.out, sharding);
+            Some(())
+        })
+    }
+
+    fn data_flow_edge(&mut self, op: &'m Op) -> Option<()> {
+        self.one_type(op, &["sharding"], |p| {
+            match op.attr("sharding") {
+                Some(sharding @ Attr::Sharding(_)) => {
+                    p.out.push_str(" sharding=");
+                    push_stripped(&mut p.out, sharding);
+                }
+                Some(_) => return None,
+                None => {}
+            }
+            Some(())
+        })
+    }
+
+    fn mesh(&mut self, op: &'m Op) -> Option<()> {
+        let mesh @ Attr::Mesh(_) = op.attr("mesh")? else { return None };
+        self.out.push(' ');
+        push_symbol(&mut self.out, op.attr("sym_name")?.as_str()?);
+        self.out.push_str(" = ");
+        push_stripped(&mut self.out, mesh);
+        self.dict(op, &["sym_name", "mesh"]);
+        Some(())
+    }
+
+    fn propagation_barrier(&mut self, op: &'m Op) -> Option<()> {
+        let direction = enum_name(op.attr("allowed_direction")?, &["NONE", "FORWARD", "BACKWARD", "BOTH"])?;
+        self.one_type(op, &["allowed_direction"], |p| {
+            p.out.push_str(" allowed_direction=");
+            p.out.push_str(direction);
+            Some(())
+        })
+    }
+
+    fn sharding_group(&mut self, op: &'m Op) -> Option<()> {
+        self.one_type(op, &["group_id"], |p| p.number(op, " group_id=", "group_id", ElementType::I64))
+    }
+
+    fn expect_pair(&mut self, op: &'m Op, extra: Option<(&str, &str)>) -> Option<()> {
+        let &[lhs, rhs] = op.operands() else { return None };
+        if self.module.ty(lhs) != self.module.ty(rhs) || !op.results().is_empty() {
+            return None;
+        }
+        self.operand_list(op, 2)?;
+        self.optional(op, extra)?;
+        self.tail_one_type(op, &["tolerance"])
+    }
+
+    fn expect_const(&mut self, op: &'m Op, extra: Option<(&str, &str)>) -> Option<()> {
+        let (Attr::Dense(value), &[operand]) = (op.attr("value")?, op.operands()) else { return None };
+        if self.module.ty(operand).as_tensor() != Some(&value.ty) {
+            return None;
+        }
+        self.operand_list(op, 1)?;
+        self.out.push_str(", ");
+        push_attr(&mut self.out, op.attr("value")?);
+        self.optional(op, extra)?;
+        self.dict(op, &["value", "tolerance"]);
+        Some(())
+    }
+
+    fn expect_close(&mut self, op: &'m Op) -> Option<()> {
+        self.operand_list(op, 2)?;
+        self.number(op, ", max_ulp_difference = ", "max_ulp_difference", ElementType::UI64)?;
+        self.optional(op, Some(("min_ulp_difference", "min_ulp_difference")))?;
+        self.out.push_str(" :");
+        self.dict(op, &["max_ulp_difference", "min_ulp_difference"]);
+        self.out.push(' ');
+        self.types(op.operands());
+        Some(())
+    }
+
+    fn expect_serialized(&mut self, op: &'m Op) -> Option<()> {
+        self.one_type(op, &["probe_id", "iteration"], |p| {
+            p.string(op, ", probe_id = ", "probe_id")?;
+            p.optional(op, Some(("iter", "iteration")))
+        })
+    }
+
+    /// `, label = value` unless the attribute is absent or has its default value.
+    pub(super) fn optional(&mut self, op: &Op, extra: Option<(&str, &str)>) -> Option<()> {
+        if let Some((label, name)) = extra
+            && let Some(attr) = op.attr(name)
+            && !is_default(op.kind(), name, attr)
+        {
+            self.out.push_str(", ");
+            self.out.push_str(label);
+            self.out.push_str(" = ");
+            push_attr_as(&mut self.out, attr, NumberType::Hidden);
+        }
+        Some(())
+    }
+
+    pub(super) fn symbol_operands(&mut self, op: &'m Op, symbol: &str) {
+        self.out.push(' ');
+        push_symbol(&mut self.out, symbol);
+        self.out.push('(');
+        self.operands(op.operands());
+        self.out.push(')');
+    }
+}
+
+/// The name of an enum attribute that is held by name or by number.
+fn enum_name<'a>(attr: &'a Attr, names: &[&'a str]) -> Option<&'a str> {
+    match attr {
+        Attr::Enum(e) => Some(&e.value),
+        Attr::Int(i, ElementType::I32) => names.get(usize::try_from(*i).ok()?).copied(),
+        _ => None,
+    }
+}
+
+/// Whether the pretty form of `kind` leaves `name` out because it has its default value.
+fn is_default(kind: OpKind, name: &str, attr: &Attr) -> bool {
+    use OpKind::*;
+    let no = || matches!(attr.as_bool(), Some(false));
+    let empty_list = || attr.as_array().is_some_and(<[Attr]>::is_empty);
+    match (kind, name) {
+        (CustomCall, "has_side_effect") | (Cholesky, "lower") => no(),
+        (CustomCall, "api_version") => matches!(attr, Attr::Int(1, ElementType::I32)),
+        (CustomCall, "called_computations" | "output_operand_aliases") => empty_list(),
+        (Composite, "composite_attributes") => matches!(attr, Attr::Dict(d) if d.is_empty()),
+        (Composite, "version") => matches!(attr, Attr::Int(0, ElementType::I32)),
+        (ChloTopK, "is_stable") => matches!(attr.as_bool(), Some(true)),
+        (SdyAllReduce | SdyReduceScatter, "reduction_op") => enum_name(attr, &["sum"]) == Some("sum"),
+        (CheckExpectAlmostEq | CheckExpectAlmostEqConst, "tolerance") => *attr == Attr::Float(1e-4, ElementType::F64),
+        (CheckExpectClose, "min_ulp_difference") => matches!(attr, Attr::Int(0, ElementType::UI64)),
+        (CheckExpectSerializedEq, "iteration") => matches!(attr, Attr::Int(0, ElementType::UI32)),
+        (
+            Cbrt | Cosine | Exponential | ExponentialMinusOne | Log | LogPlusOne | Logistic | Rsqrt | Sine | Sqrt | Tan
+            | Tanh,
+            "result_accuracy",
+        ) => {
+            const DEFAULT: &str = "#stablehlo.result_accuracy<mode=#stablehlo.result_accuracy_mode<DEFAULT>>";
+            let visible = |c: &char| !c.is_whitespace();
+            matches!(attr, Attr::Opaque(text) if text.chars().filter(visible).eq(DEFAULT.chars()))
+        }
+        _ => false,
+    }
+}
