@@ -10,6 +10,7 @@ mod diag;
 mod element;
 pub mod eval;
 pub mod float;
+pub mod infer;
 mod literal;
 mod loc;
 mod module;

@@ -1,0 +1,341 @@
+//! Questions that type rules ask: operand by operand, attribute by attribute.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{Body, InferError, OpTypes};
+use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
+
+/// A set of classes of element types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Elems(u8);
+
+impl Elems {
+    pub(super) const PRED: Elems = Elems(1);
+    pub(super) const SINT: Elems = Elems(2);
+    pub(super) const UINT: Elems = Elems(4);
+    pub(super) const INT: Elems = Elems(6);
+    pub(super) const FLOAT: Elems = Elems(8);
+    pub(super) const COMPLEX: Elems = Elems(16);
+    pub(super) const ANY: Elems = Elems(31);
+    /// `index`, which only dimension operands may be.
+    pub(super) const INDEX: Elems = Elems(32);
+    pub(super) const PRED_INT: Elems = Elems::PRED.or(Elems::INT);
+    pub(super) const FLOAT_COMPLEX: Elems = Elems::FLOAT.or(Elems::COMPLEX);
+    pub(super) const NUMBER: Elems = Elems::INT.or(Elems::FLOAT_COMPLEX);
+    pub(super) const SIGNED_NUMBER: Elems = Elems::SINT.or(Elems::FLOAT_COMPLEX);
+    pub(super) const INT_FLOAT: Elems = Elems::INT.or(Elems::FLOAT);
+    pub(super) const DIMENSION: Elems = Elems::INT.or(Elems::INDEX);
+
+    pub(super) const fn or(self, other: Elems) -> Elems {
+        Elems(self.0 | other.0)
+    }
+
+    pub(super) fn of(elem: ElementType) -> Elems {
+        use crate::ElementClass::*;
+        match (elem, elem.class()) {
+            (ElementType::Index, _) => Elems::INDEX,
+            // Known to the type system, but no element type of StableHLO.
+            (ElementType::TF32, _) => Elems(0),
+            (_, Bool) => Elems::PRED,
+            (_, Signed) => Elems::SINT,
+            (_, Unsigned) => Elems::UINT,
+            (_, Float) => Elems::FLOAT,
+            (_, Complex) => Elems::COMPLEX,
+        }
+    }
+
+    pub(super) fn has(self, elem: ElementType) -> bool {
+        let bit = Elems::of(elem).0;
+        bit != 0 && self.0 & bit == bit
+    }
+
+    /// The set in words, as the object of "a tensor of".
+    pub(super) fn words(self) -> SmolStr {
+        if self == Elems::ANY {
+            return "any StableHLO element type".into();
+        }
+        let names = [
+            (Elems::PRED, "bool"),
+            (Elems::SINT, "signed integer"),
+            (Elems::UINT, "unsigned integer"),
+            (Elems::FLOAT, "float"),
+            (Elems::COMPLEX, "complex"),
+            (Elems::INDEX, "index"),
+        ];
+        let mut out = String::new();
+        for (bit, name) in names.into_iter().filter(|(bit, _)| self.0 & bit.0 != 0) {
+            let _ = write!(out, "{}{name}", if out.is_empty() { "" } else { " or " });
+            let _ = bit;
+        }
+        out.replace("signed integer or unsigned integer", "integer").into()
+    }
+}
+
+/// Whether two extents can be the same at run time.
+pub(crate) fn dims_agree(a: i64, b: i64) -> bool {
+    a == b || a == DYNAMIC || b == DYNAMIC
+}
+
+/// Whether two shapes can be the same at run time.
+pub(crate) fn shapes_agree(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(&x, &y)| dims_agree(x, y))
+}
+
+/// Whether two types can be the same at run time: shapes agree, everything else is equal.
+pub(crate) fn types_agree(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Tensor(x), Type::Tensor(y)) => {
+            std::sync::Arc::ptr_eq(x, y)
+                || x.elem == y.elem && shapes_agree(&x.dims, &y.dims) && within_bounds(x, y) && within_bounds(y, x)
+        }
+        _ => a == b,
+    }
+}
+
+/// Whether the static extents of `a` do not exceed the bounds that `b` declares for them.
+fn within_bounds(a: &TensorType, b: &TensorType) -> bool {
+    match bounds(b) {
+        Some(bounds) => {
+            a.dims.iter().zip(bounds).all(|(&d, bound)| bound.is_none_or(|bound| d == DYNAMIC || d <= bound))
+        }
+        None => true,
+    }
+}
+
+/// The bounds of `#stablehlo.bounds<?, 3>`, if that is the encoding.
+fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
+    let list = ty.encoding.as_deref()?.strip_prefix("#stablehlo.bounds<")?.strip_suffix('>')?;
+    Some(list.split(',').map(|b| b.trim().parse().ok()).collect())
+}
+
+/// The first value that appears twice.
+pub(crate) fn duplicate(values: impl IntoIterator<Item = i64>) -> Option<i64> {
+    let mut seen = smallvec::SmallVec::<[i64; 8]>::new();
+    for v in values {
+        if seen.contains(&v) {
+            return Some(v);
+        }
+        seen.push(v);
+    }
+    None
+}
+
+/// `[1, 2]`.
+pub(super) fn list(values: &[i64]) -> String {
+    let parts: Vec<String> = values.iter().map(|&v| if v == DYNAMIC { "?".into() } else { v.to_string() }).collect();
+    format!("[{}]", parts.join(", "))
+}
+
+/// One extent: its number or `?`.
+pub(super) fn dim(value: i64) -> String {
+    if value == DYNAMIC { "?".into() } else { value.to_string() }
+}
+
+/// `(tensor<2xf32>, tensor<f32>)`.
+pub(crate) fn type_list<'t>(types: impl IntoIterator<Item = &'t Type>) -> String {
+    let parts: Vec<String> = types.into_iter().map(Type::to_string).collect();
+    format!("({})", parts.join(", "))
+}
+
+impl<'a> OpTypes<'a> {
+    pub(super) fn op(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// Operands and attributes do not fit.
+    pub(super) fn mismatch(&self, detail: impl Into<String>) -> InferError {
+        InferError::Mismatch { op: self.op(), detail: detail.into() }
+    }
+
+    pub(super) fn bad_attr(&self, attr: &'static str, detail: impl Into<String>) -> InferError {
+        InferError::Attr { op: self.op(), attr, detail: detail.into() }
+    }
+
+    pub(super) fn bad_body(&self, body: &'static str, detail: impl Into<String>) -> InferError {
+        InferError::Body { op: self.op(), body, detail: detail.into() }
+    }
+
+    pub(super) fn operand_count(&self, count: usize) -> Result<(), InferError> {
+        if self.operands.len() == count {
+            return Ok(());
+        }
+        let expected = match count {
+            0 => "no operands".into(),
+            1 => "one operand".into(),
+            n => format_smolstr!("{n} operands"),
+        };
+        Err(InferError::OperandCount { op: self.op(), expected, got: self.operands.len() })
+    }
+
+    pub(super) fn at_least(&self, count: usize) -> Result<(), InferError> {
+        if self.operands.len() >= count {
+            return Ok(());
+        }
+        let expected = format_smolstr!("at least {count} operand(s)");
+        Err(InferError::OperandCount { op: self.op(), expected, got: self.operands.len() })
+    }
+
+    pub(super) fn bad_operand(&self, index: usize, name: &'static str, expected: impl Into<SmolStr>) -> InferError {
+        let got = self.operands.get(index).map_or(Type::None, |t| (*t).clone());
+        InferError::OperandType { op: self.op(), index, name, expected: expected.into(), got }
+    }
+
+    /// Operand `index` as a tensor with an element type of `elems`. The operand exists.
+    pub(super) fn tensor_of(
+        &self,
+        index: usize,
+        name: &'static str,
+        elems: Elems,
+    ) -> Result<&'a TensorType, InferError> {
+        match self.operands.get(index) {
+            Some(Type::Tensor(t)) if elems.has(t.elem) => Ok(t),
+            _ => Err(self.bad_operand(index, name, format_smolstr!("a tensor of {}", elems.words()))),
+        }
+    }
+
+    /// Operand `index` as a tensor. The operand exists.
+    pub(super) fn tensor(&self, index: usize, name: &'static str) -> Result<&'a TensorType, InferError> {
+        self.tensor_of(index, name, Elems::ANY)
+    }
+
+    /// Operand `index` as a scalar tensor with an element type of `elems`.
+    pub(super) fn scalar_of(
+        &self,
+        index: usize,
+        name: &'static str,
+        elems: Elems,
+    ) -> Result<&'a TensorType, InferError> {
+        let t = self.tensor_of(index, name, elems)?;
+        match t.rank() {
+            0 => Ok(t),
+            _ => Err(self.bad_operand(index, name, format_smolstr!("a scalar tensor of {}", elems.words()))),
+        }
+    }
+
+    /// All operands from `from` on as tensors.
+    pub(super) fn tensors(&self, from: usize, name: &'static str) -> Result<Vec<&'a TensorType>, InferError> {
+        (from..self.operands.len()).map(|i| self.tensor(i, name)).collect()
+    }
+
+    /// The declared type of result `index`.
+    pub(super) fn wanted(&self, index: usize) -> Result<&'a Type, InferError> {
+        let missing = InferError::NeedsResultType { op: self.op(), index };
+        self.wanted.get(index).copied().ok_or(missing)
+    }
+
+    /// The declared type of result `index` as a tensor of `elems`.
+    pub(super) fn wanted_tensor(&self, index: usize, elems: Elems) -> Result<&'a TensorType, InferError> {
+        match self.wanted(index)? {
+            Type::Tensor(t) if elems.has(t.elem) => Ok(t),
+            got => {
+                let expected = format_smolstr!("a tensor of {}", elems.words());
+                Err(InferError::ResultType { op: self.op(), index, expected, got: got.clone() })
+            }
+        }
+    }
+
+    /// The declared element type of result `index` if a tensor type is declared, else `default`.
+    pub(super) fn wanted_elem(&self, index: usize, default: ElementType) -> ElementType {
+        self.wanted.get(index).and_then(|t| t.elem()).unwrap_or(default)
+    }
+
+    pub(super) fn int(&self, attr: &'static str) -> Result<i64, InferError> {
+        let missing = InferError::MissingAttr { op: self.op(), attr, expected: "an integer" };
+        self.attrs.get(attr).and_then(Attr::as_int).ok_or(missing)
+    }
+
+    pub(super) fn int_or(&self, attr: &'static str, default: i64) -> Result<i64, InferError> {
+        if self.attrs.contains(attr) { self.int(attr) } else { Ok(default) }
+    }
+
+    /// A dimension number within `rank`.
+    pub(super) fn dim_attr(&self, attr: &'static str, rank: usize) -> Result<usize, InferError> {
+        let d = self.int(attr)?;
+        match usize::try_from(d) {
+            Ok(i) if i < rank => Ok(i),
+            _ => Err(self.bad_attr(attr, format!("is {d}, which is no dimension of a tensor of rank {rank}"))),
+        }
+    }
+
+    pub(super) fn flag(&self, attr: &str) -> bool {
+        self.attrs.get(attr).and_then(Attr::as_bool).unwrap_or(false)
+    }
+
+    /// A list of integers that has to be there.
+    pub(super) fn ints(&self, attr: &'static str) -> Result<Cow<'a, [i64]>, InferError> {
+        self.ints_opt(attr)?.ok_or(InferError::MissingAttr { op: self.op(), attr, expected: "a list of integers" })
+    }
+
+    /// A list of integers that may be absent.
+    pub(super) fn ints_opt(&self, attr: &'static str) -> Result<Option<Cow<'a, [i64]>>, InferError> {
+        match self.attrs.get(attr) {
+            None => Ok(None),
+            Some(Attr::I64Array(a)) => Ok(Some(Cow::Borrowed(a))),
+            Some(Attr::Dense(d)) if d.ty.rank() != 1 => {
+                Err(self.bad_attr(attr, format!("must be one-dimensional, but has shape {}", list(&d.ty.dims))))
+            }
+            Some(other) => match other.as_i64s() {
+                Some(v) => Ok(Some(Cow::Owned(v))),
+                None => Err(self.bad_attr(attr, format!("must be a list of integers, but is {other}"))),
+            },
+        }
+    }
+
+    /// A list of integers of this length.
+    pub(super) fn ints_of(&self, attr: &'static str, len: usize, per: &str) -> Result<Cow<'a, [i64]>, InferError> {
+        let values = self.ints(attr)?;
+        match values.len() == len {
+            true => Ok(values),
+            false => Err(self.bad_attr(attr, format!("has {} entries, but needs {len}, one per {per}", values.len()))),
+        }
+    }
+
+    /// Checks that `dims` are distinct dimensions of a tensor of rank `rank`.
+    pub(super) fn distinct_dims(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), InferError> {
+        self.dims_in_range(attr, dims, rank)?;
+        match duplicate(dims.iter().copied()) {
+            Some(d) => Err(self.bad_attr(attr, format!("lists dimension {d} twice: {}", list(dims)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that `dims` are dimensions of a tensor of rank `rank`.
+    pub(super) fn dims_in_range(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), InferError> {
+        match dims.iter().find(|&&d| d < 0 || d as usize >= rank) {
+            Some(d) => Err(self.bad_attr(attr, format!("lists {d}, which is no dimension of a tensor of rank {rank}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that dimension numbers are in ascending order.
+    pub(super) fn sorted(&self, attr: &'static str, dims: &[i64]) -> Result<(), InferError> {
+        match dims.is_sorted() {
+            true => Ok(()),
+            false => Err(self.bad_attr(attr, format!("must be in ascending order, but is {}", list(dims)))),
+        }
+    }
+
+    /// Checks that two lists of dimension numbers together name each dimension once.
+    pub(super) fn disjoint(&self, a_name: &'static str, a: &[i64], b_name: &str, b: &[i64]) -> Result<(), InferError> {
+        match duplicate(a.iter().chain(b).copied()) {
+            Some(d) => Err(self.bad_attr(a_name, format!("and {b_name} together list dimension {d} twice"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Body `index`.
+    pub(super) fn body(&self, index: usize, name: &'static str) -> Result<&'a Body<'a>, InferError> {
+        self.bodies.get(index).ok_or_else(|| self.bad_body(name, "is missing"))
+    }
+
+    /// The types that body `index` returns.
+    pub(super) fn returns(&self, index: usize, name: &'static str) -> Result<&'a [&'a Type], InferError> {
+        match &self.body(index, name)?.returns {
+            Some(r) => Ok(r),
+            None => Err(self.bad_body(name, "does not end with stablehlo.return")),
+        }
+    }
+}

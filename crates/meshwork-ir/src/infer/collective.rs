@@ -1,0 +1,258 @@
+//! Exchange between devices: groups, pairs, and the shapes that come back.
+
+use smallvec::smallvec;
+use smol_str::format_smolstr;
+
+use super::check::{dims_agree, duplicate, list};
+use super::elementwise::same_type;
+use super::reduce::{accumulators, reducer};
+use super::{Elems, InferError, OpTypes, Types};
+use crate::{Attr, DYNAMIC, Dense, ElementType, TensorType, Type};
+
+/// What the ids of one `replica_groups` must satisfy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    /// All groups have one size: no id is -1.
+    Even,
+    /// Short groups are filled up with -1.
+    Ragged,
+    /// Not all devices need to be in a group.
+    Partial,
+}
+
+/// Checks `replica_groups`; returns the group size where it is known and even.
+fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, InferError> {
+    const ATTR: &str = "replica_groups";
+    let dense = match t.attrs.get(ATTR) {
+        Some(Attr::Dense(d)) => d,
+        // Groups given as axes of a mesh.
+        Some(Attr::Opaque(_)) => return Ok(None),
+        _ => {
+            return Err(InferError::MissingAttr {
+                op: t.op(),
+                attr: ATTR,
+                expected: "a constant of shape groups x ids",
+            });
+        }
+    };
+    let (2, Some(ids)) = (dense.ty.rank(), dense.to_i64s()) else {
+        return Err(t.bad_attr(ATTR, format!("must be an integer constant of rank 2, but is of type {}", dense.ty)));
+    };
+    if t.flag("use_global_device_ids") && ids.is_empty() {
+        return Err(t.bad_attr(ATTR, "must not be empty with use_global_device_ids"));
+    }
+    let mut present: Vec<i64> = ids.iter().copied().filter(|&id| id != -1).collect();
+    if rule != Groups::Ragged && present.len() != ids.len() {
+        return Err(t.bad_attr(ATTR, "has the id -1, but all groups must have one size here"));
+    }
+    present.sort_unstable();
+    if let Some(w) = present.windows(2).find(|w| w[0] == w[1]) {
+        return Err(t.bad_attr(ATTR, format!("lists id {} twice", w[0])));
+    }
+    if let Some(&id) = present.first().filter(|&&id| id < 0) {
+        return Err(t.bad_attr(ATTR, format!("has the negative id {id}")));
+    }
+    if rule != Groups::Partial
+        && let Some(missing) = (0..).zip(&present).find(|(want, got)| want != *got)
+    {
+        return Err(t.bad_attr(ATTR, format!("lists {} ids, but id {} is not among them", present.len(), missing.0)));
+    }
+    Ok(Some(dense.ty.dims[1]).filter(|_| rule != Groups::Ragged && dense.ty.dims[0] > 0))
+}
+
+/// `use_global_device_ids` needs a channel id of at least `least`.
+fn global_ids(t: &OpTypes, least: i64) -> Result<(), InferError> {
+    let channel = match t.attrs.get("channel_handle") {
+        Some(Attr::Channel(c)) => c.handle,
+        _ => 0,
+    };
+    match t.flag("use_global_device_ids") && channel < least {
+        true => Err(t.bad_attr(
+            "channel_handle",
+            format!("must be at least {least} with use_global_device_ids, but is {channel}"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The scalar body that combines elements of all `operands`.
+fn combiner(t: &OpTypes, operands: &[&TensorType]) -> Result<Option<ElementType>, InferError> {
+    if t.bodies.is_empty() {
+        return Ok(None);
+    }
+    for x in operands {
+        let scalar = TensorType::new([], x.elem);
+        reducer(t, 0, "computation", &[x], &[&scalar], &[])?;
+    }
+    Ok(operands.first().map(|x| accumulators(t, 0, &[x])[0]))
+}
+
+/// `all_gather`: one dimension grows by the group size.
+pub(super) fn all_gather(t: &OpTypes) -> Result<Types, InferError> {
+    t.at_least(1)?;
+    let size = groups(t, Groups::Even)?;
+    global_ids(t, 0)?;
+    let mut out = Types::new();
+    for (i, x) in t.tensors(0, "operands")?.into_iter().enumerate() {
+        let along = t.dim_attr("all_gather_dim", x.rank())?;
+        if x.dims[along] == 0 {
+            return Err(t.bad_operand(i, "operands", format_smolstr!("of non-zero size in dimension {along}")));
+        }
+        let mut dims = x.dims.clone();
+        dims[along] = match t.wanted.get(i).and_then(|w| w.as_tensor()) {
+            Some(w) if w.rank() == x.rank() => {
+                let (from, to) = (x.dims[along], w.dims[along]);
+                if from != DYNAMIC && to != DYNAMIC && to % from != 0 {
+                    let expected = format_smolstr!("a multiple of {from} in dimension {along}");
+                    return Err(InferError::ResultType { op: t.op(), index: i, expected, got: t.wanted(i)?.clone() });
+                }
+                to
+            }
+            Some(_) => DYNAMIC,
+            None => grown(t, x.dims[along], size, i)?,
+        };
+        out.push(Type::tensor(dims, x.elem));
+    }
+    Ok(out)
+}
+
+fn grown(t: &OpTypes, size: i64, by: Option<i64>, index: usize) -> Result<i64, InferError> {
+    match by {
+        Some(n) if size != DYNAMIC => size.checked_mul(n).ok_or_else(|| t.mismatch("gathers more than 2^63 elements")),
+        Some(_) => Ok(DYNAMIC),
+        None => Err(InferError::NeedsResultType { op: t.op(), index }),
+    }
+}
+
+/// `all_reduce`.
+pub(super) fn all_reduce(t: &OpTypes) -> Result<Types, InferError> {
+    t.at_least(1)?;
+    groups(t, Groups::Ragged)?;
+    global_ids(t, 1)?;
+    let operands = t.tensors(0, "operands")?;
+    let elem = combiner(t, &operands)?;
+    Ok(operands.iter().map(|x| x.with_elem(elem.unwrap_or(x.elem)).into()).collect())
+}
+
+/// `cross-replica-sum`.
+pub(super) fn cross_replica_sum(t: &OpTypes) -> Result<Types, InferError> {
+    groups(t, Groups::Ragged)?;
+    same_type(t, 1, Elems::ANY)
+}
+
+/// `reduce_scatter`: one dimension shrinks by the group size.
+pub(super) fn reduce_scatter(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(1)?;
+    let size = groups(t, Groups::Even)?;
+    global_ids(t, 1)?;
+    let x = t.tensor(0, "operand")?;
+    let along = t.dim_attr("scatter_dimension", x.rank())?;
+    let elem = combiner(t, &[x])?.unwrap_or(x.elem);
+    let mut dims = x.dims.clone();
+    let from = dims[along];
+    dims[along] = match t.wanted.first().and_then(|w| w.as_tensor()) {
+        Some(w) if w.rank() == x.rank() => w.dims[along],
+        Some(_) => DYNAMIC,
+        None => match size {
+            Some(n) if from != DYNAMIC && n > 0 && from % n == 0 => from / n,
+            Some(n) => return Err(t.mismatch(format!("splits dimension {along} of size {from} over {n} devices"))),
+            None => return Err(InferError::NeedsResultType { op: t.op(), index: 0 }),
+        },
+    };
+    let to = dims[along];
+    if from == 0 || to == 0 || from != DYNAMIC && to != DYNAMIC && from % to != 0 {
+        return Err(t.mismatch(format!("splits dimension {along} of size {from} into parts of size {to}")));
+    }
+    Ok(smallvec![Type::tensor(dims, elem)])
+}
+
+/// `all_to_all`: one dimension is split, another grows.
+pub(super) fn all_to_all(t: &OpTypes) -> Result<Types, InferError> {
+    t.at_least(1)?;
+    let count = t.int("split_count")?;
+    if count < 1 {
+        return Err(t.bad_attr("split_count", format!("must be positive, but is {count}")));
+    }
+    let size = groups(t, Groups::Even)?;
+    if matches!(t.attrs.get("replica_groups"), Some(Attr::Dense(_))) && size != Some(count) {
+        let size = size.map_or("no groups".into(), |n| format!("groups of {n}"));
+        return Err(t.bad_attr("replica_groups", format!("has {size}, but split_count is {count}")));
+    }
+    let mut out = Types::new();
+    for x in t.tensors(0, "operands")? {
+        let (split, concat) = (t.dim_attr("split_dimension", x.rank())?, t.dim_attr("concat_dimension", x.rank())?);
+        let mut dims = x.dims.clone();
+        if dims[split] != DYNAMIC {
+            if dims[split] % count != 0 {
+                return Err(t.mismatch(format!("splits dimension {split} of {x} into {count} parts")));
+            }
+            dims[split] /= count;
+        }
+        if dims[concat] != DYNAMIC {
+            dims[concat] =
+                dims[concat].checked_mul(count).ok_or_else(|| t.mismatch("makes a dimension beyond 2^63"))?;
+        }
+        out.push(Type::tensor(dims, x.elem));
+    }
+    Ok(out)
+}
+
+/// The operands that carry data: all but a dynamic root.
+fn data<'a>(t: &OpTypes<'a>) -> Result<Vec<&'a TensorType>, InferError> {
+    if !t.flag("has_dynamic_root") {
+        t.at_least(1)?;
+        return t.tensors(0, "operands");
+    }
+    t.at_least(2)?;
+    let n = t.operands.len() - 1;
+    match t.operands[n] {
+        Type::Tensor(r) if r.elem == ElementType::I32 && r.dims[..] == [n as i64] => {}
+        _ => return Err(t.bad_operand(n, "root", format_smolstr!("tensor<{n}xi32>, one root per operand"))),
+    }
+    (0..n).map(|i| t.tensor(i, "operands")).collect()
+}
+
+/// `collective_broadcast`.
+pub(super) fn collective_broadcast(t: &OpTypes) -> Result<Types, InferError> {
+    groups(t, Groups::Partial)?;
+    let n = data(t)?.len();
+    Ok(t.operands[..n].iter().map(|&ty| ty.clone()).collect())
+}
+
+/// `collective_reduce`.
+pub(super) fn collective_reduce(t: &OpTypes) -> Result<Types, InferError> {
+    groups(t, Groups::Ragged)?;
+    global_ids(t, 1)?;
+    let operands = data(t)?;
+    let elem = combiner(t, &operands)?;
+    Ok(operands.iter().map(|x| x.with_elem(elem.unwrap_or(x.elem)).into()).collect())
+}
+
+/// `collective_permute`: each device sends to at most one and hears from at most one.
+pub(super) fn collective_permute(t: &OpTypes) -> Result<Types, InferError> {
+    const ATTR: &str = "source_target_pairs";
+    let pairs = match t.attrs.get(ATTR) {
+        Some(Attr::Dense(d)) => source_target_pairs(t, d)?,
+        _ => return Err(InferError::MissingAttr { op: t.op(), attr: ATTR, expected: "a constant of shape Nx2" }),
+    };
+    if let Some(id) = pairs.iter().find(|&&id| id < 0) {
+        return Err(t.bad_attr(ATTR, format!("has the negative id {id}")));
+    }
+    for (side, offset) in [("source", 0), ("target", 1)] {
+        if let Some(id) = duplicate(pairs.iter().skip(offset).step_by(2).copied()) {
+            return Err(t.bad_attr(ATTR, format!("lists {side} {id} twice")));
+        }
+    }
+    same_type(t, 1, Elems::ANY)
+}
+
+fn source_target_pairs(t: &OpTypes, dense: &Dense) -> Result<Vec<i64>, InferError> {
+    let shape_fits = dense.ty.rank() == 2 && dims_agree(dense.ty.dims[1], 2);
+    match dense.to_i64s() {
+        Some(ids) if shape_fits => Ok(ids),
+        _ => {
+            let detail = format!("must have the shape Nx2, but has {}", list(&dense.ty.dims));
+            Err(t.bad_attr("source_target_pairs", detail))
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Elementwise operations: one shape in, the same shape out.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+use smol_str::format_smolstr;
+
+use super::check::{Elems, shapes_agree, types_agree};
+use super::{InferError, OpTypes, Types};
+use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
+
+const NAMES: [&str; 3] = ["lhs", "rhs", "third"];
+
+/// Result and operands have one type.
+pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Result<Types, InferError> {
+    t.operand_count(arity)?;
+    let name = |i: usize| if arity == 1 { "operand" } else { NAMES[i.min(2)] };
+    for i in 0..arity {
+        t.tensor_of(i, name(i), elems)?;
+    }
+    let first = t.operands[0];
+    let mut result = first.clone();
+    for i in 1..arity {
+        if !types_agree(first, t.operands[i]) {
+            return Err(t.bad_operand(i, name(i), format_smolstr!("of the type of operand 0 ({}), {first}", name(0))));
+        }
+        result = most_specific(&result, t.operands[i]);
+    }
+    Ok(smallvec![result])
+}
+
+/// Of two types that agree, each extent from the one that knows it.
+pub(super) fn most_specific(a: &Type, b: &Type) -> Type {
+    let (Type::Tensor(x), Type::Tensor(y)) = (a, b) else { return a.clone() };
+    if x == y || x.is_static() {
+        return a.clone();
+    }
+    let dims = x.dims.iter().zip(&y.dims).map(|(&p, &q)| if p == DYNAMIC { q } else { p });
+    let encoding = x.encoding.clone().or_else(|| y.encoding.clone());
+    Type::Tensor(Arc::new(TensorType { dims: dims.collect(), elem: x.elem, encoding }))
+}
+
+/// One operand; the result has its shape and another element type.
+pub(super) fn unary_to(
+    t: &OpTypes,
+    elems: Elems,
+    elem: impl Fn(ElementType) -> ElementType,
+) -> Result<Types, InferError> {
+    t.operand_count(1)?;
+    let x = t.tensor_of(0, "operand", elems)?;
+    Ok(smallvec![x.with_elem(elem(x.elem)).into()])
+}
+
+/// `convert`: the result's element type is free.
+pub(super) fn convert(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(1)?;
+    let x = t.tensor(0, "operand")?;
+    let to = t.wanted_tensor(0, Elems::ANY)?;
+    Ok(smallvec![x.with_elem(to.elem).into()])
+}
+
+/// `reduce_precision`.
+pub(super) fn reduce_precision(t: &OpTypes) -> Result<Types, InferError> {
+    let result = same_type(t, 1, Elems::FLOAT)?;
+    let (exponent, mantissa) = (t.int("exponent_bits")?, t.int("mantissa_bits")?);
+    if exponent < 1 {
+        return Err(t.bad_attr("exponent_bits", format!("must be at least 1, but is {exponent}")));
+    }
+    if mantissa < 0 {
+        return Err(t.bad_attr("mantissa_bits", format!("must not be negative, but is {mantissa}")));
+    }
+    Ok(result)
+}
+
+/// `compare`: the result is `i1`.
+pub(super) fn compare(t: &OpTypes) -> Result<Types, InferError> {
+    same_type(t, 2, Elems::ANY)?;
+    let x = t.tensor(0, "lhs")?;
+    let direction = t.attrs.get("comparison_direction").and_then(Attr::as_enum);
+    if !matches!(direction, Some("EQ" | "NE" | "GE" | "GT" | "LE" | "LT")) {
+        let expected = "one of EQ, NE, GE, GT, LE, LT";
+        return Err(InferError::MissingAttr { op: t.op(), attr: "comparison_direction", expected });
+    }
+    Ok(smallvec![x.with_elem(ElementType::I1).into()])
+}
+
+/// `complex`: two floats make a complex number.
+pub(super) fn complex(t: &OpTypes) -> Result<Types, InferError> {
+    same_type(t, 2, Elems::FLOAT)?;
+    let x = t.tensor(0, "lhs")?;
+    let elem = match x.elem {
+        ElementType::F32 => ElementType::C64,
+        ElementType::F64 => ElementType::C128,
+        _ => return Err(t.bad_operand(0, "lhs", "a tensor of f32 or f64")),
+    };
+    Ok(smallvec![x.with_elem(elem).into()])
+}
+
+/// `clamp`: the bounds are scalars or have the operand's shape.
+pub(super) fn clamp(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(3)?;
+    let x = t.tensor(1, "operand")?;
+    for (i, name) in [(0, "min"), (2, "max")] {
+        let bound = t.tensor(i, name)?;
+        if bound.elem != x.elem || bound.rank() != 0 && !shapes_agree(&bound.dims, &x.dims) {
+            let scalar = TensorType::new([], x.elem);
+            return Err(t.bad_operand(i, name, format_smolstr!("{scalar} or of the operand's type {x}")));
+        }
+    }
+    Ok(smallvec![t.operands[1].clone()])
+}
+
+/// `select`: the predicate is a scalar or has the other operands' shape.
+pub(super) fn select(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(3)?;
+    let pred = t.tensor_of(0, "pred", Elems::PRED)?;
+    let yes = t.tensor(1, "on_true")?;
+    t.tensor(2, "on_false")?;
+    if !types_agree(t.operands[1], t.operands[2]) {
+        return Err(t.bad_operand(2, "on_false", format_smolstr!("of the type of on_true, {yes}")));
+    }
+    if pred.rank() != 0 && !shapes_agree(&pred.dims, &yes.dims) {
+        let full = yes.with_elem(ElementType::I1);
+        return Err(t.bad_operand(0, "pred", format_smolstr!("tensor<i1> or {full}, for it chooses between {yes}")));
+    }
+    Ok(smallvec![most_specific(t.operands[1], t.operands[2])])
+}

@@ -1,0 +1,212 @@
+//! Operations whose body combines elements: reduce, map, sort, and the rules of a combining body.
+
+use smallvec::{SmallVec, smallvec};
+use smol_str::format_smolstr;
+
+use super::check::{Elems, dims_agree, list, shapes_agree};
+use super::{InferError, OpTypes, Types};
+use crate::{DYNAMIC, ElementType, TensorType, Type};
+
+/// Whether a value of `from` may be accumulated in `into`: the same kind of number, integers no narrower.
+fn promotable(from: ElementType, into: ElementType) -> bool {
+    let kind = |e: ElementType| (e.is_float(), e.is_complex());
+    if kind(from) != kind(into) {
+        return false;
+    }
+    from.is_float() || from.bits() <= into.bits()
+}
+
+/// Whether two element types are one, up to the precision of floats.
+fn same_but_precision(a: ElementType, b: ElementType) -> bool {
+    a == b || a.is_float() && b.is_float()
+}
+
+/// Checks that body `index` combines `inputs` into accumulators that start as `inits`.
+///
+/// It takes the accumulators, then the elements, and returns the accumulators. Elements are scalars, or have
+/// extents that appear in order in `allowed`.
+pub(super) fn reducer(
+    t: &OpTypes,
+    index: usize,
+    name: &'static str,
+    inputs: &[&TensorType],
+    inits: &[&TensorType],
+    allowed: &[i64],
+) -> Result<(), InferError> {
+    let n = inputs.len();
+    let args = &t.body(index, name)?.args;
+    let returns = t.returns(index, name)?;
+    if args.len() != 2 * n {
+        return Err(t.bad_body(
+            name,
+            format!("takes {} arguments, but must take {}: {n} accumulator(s) and {n} element(s)", args.len(), 2 * n),
+        ));
+    }
+    if returns.len() != n {
+        return Err(t.bad_body(name, format!("returns {} value(s), but must return {n}, one per input", returns.len())));
+    }
+    for i in 0..n {
+        let (Type::Tensor(acc), Type::Tensor(first), Type::Tensor(element)) = (returns[i], args[i], args[n + i]) else {
+            return Err(t.bad_body(name, format!("must work on tensors, but result {i} is {}", returns[i])));
+        };
+        if acc.elem != first.elem || !shapes_agree(&acc.dims, &first.dims) {
+            return Err(t.bad_body(name, format!("returns {acc} as value {i}, but its argument {i} is {first}")));
+        }
+        if !same_but_precision(acc.elem, element.elem) || !shapes_agree(&acc.dims, &element.dims) {
+            return Err(
+                t.bad_body(name, format!("returns {acc} as value {i}, but its argument {} is {element}", n + i))
+            );
+        }
+        let init = inits[i];
+        if !shapes_agree(&init.dims, &acc.dims) || !promotable(init.elem, acc.elem) {
+            return Err(t.bad_body(name, format!("returns {acc} as value {i}, which cannot start as {init}")));
+        }
+        if !promotable(inputs[i].elem, element.elem) {
+            let detail =
+                format!("takes {element} as argument {}, which cannot hold an element of {}", n + i, inputs[i]);
+            return Err(t.bad_body(name, detail));
+        }
+        let mut rest = allowed.iter();
+        if !element.dims.iter().all(|&d| rest.any(|&a| dims_agree(a, d))) {
+            let detail = format!(
+                "takes {element} as argument {}, whose extents are not among {} in order",
+                n + i,
+                list(allowed)
+            );
+            return Err(t.bad_body(name, detail));
+        }
+    }
+    Ok(())
+}
+
+/// The element types that body `index` accumulates in; those of the inputs while there is no body.
+pub(super) fn accumulators(t: &OpTypes, index: usize, inputs: &[&TensorType]) -> SmallVec<[ElementType; 2]> {
+    let returns = t.bodies.get(index).and_then(|b| b.returns.as_deref()).unwrap_or(&[]);
+    let elem = |i: usize| returns.get(i).and_then(|r| r.elem());
+    inputs.iter().enumerate().map(|(i, x)| elem(i).unwrap_or(x.elem)).collect()
+}
+
+/// Splits the operands in inputs and as many initial values; inputs have one shape.
+pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Vec<&'a TensorType>, Vec<&'a TensorType>), InferError> {
+    t.at_least(2)?;
+    let n = t.operands.len() / 2;
+    if t.operands.len() != 2 * n {
+        return Err(t.mismatch(format!("needs one initial value per input, but has {} operands", t.operands.len())));
+    }
+    let inputs: Vec<&TensorType> = (0..n).map(|i| t.tensor(i, "inputs")).collect::<Result<_, _>>()?;
+    let inits = t.tensors(n, "init_values")?;
+    for (i, x) in inputs.iter().enumerate() {
+        if !shapes_agree(&inputs[0].dims, &x.dims) {
+            let expected = format_smolstr!("of the shape of input 0, {}", list(&inputs[0].dims));
+            return Err(t.bad_operand(i, "inputs", expected));
+        }
+    }
+    Ok((inputs, inits))
+}
+
+/// `reduce`.
+pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
+    let (inputs, inits) = inputs_and_inits(t)?;
+    let dims = t.ints("dimensions")?;
+    t.distinct_dims("dimensions", &dims, inputs[0].rank())?;
+    let kept = (0..inputs[0].rank()).filter(|&d| !dims.contains(&(d as i64)));
+    let shape: SmallVec<[i64; 4]> = kept.map(|d| inputs[0].dims[d]).collect();
+    if t.bodies.is_empty() {
+        for (i, init) in inits.iter().enumerate() {
+            if init.rank() != 0 || !promotable(init.elem, inputs[i].elem) {
+                let expected = format_smolstr!("a scalar to reduce {} with", inputs[i]);
+                return Err(t.bad_operand(inputs.len() + i, "init_values", expected));
+            }
+        }
+    } else {
+        reducer(t, 0, "body", &inputs, &inits, &shape)?;
+    }
+    let elems = accumulators(t, 0, &inputs);
+    Ok(elems.into_iter().map(|elem| Type::tensor(shape.iter().copied(), elem)).collect())
+}
+
+/// `map`: a scalar body applied to each element.
+pub(super) fn map(t: &OpTypes) -> Result<Types, InferError> {
+    t.at_least(1)?;
+    let inputs = t.tensors(0, "inputs")?;
+    let dims = t.ints("dimensions")?;
+    for (i, x) in inputs.iter().enumerate() {
+        if !shapes_agree(&inputs[0].dims, &x.dims) {
+            let expected = format_smolstr!("of the shape of input 0, {}", list(&inputs[0].dims));
+            return Err(t.bad_operand(i, "inputs", expected));
+        }
+    }
+    if !dims.iter().copied().eq(0..inputs[0].rank() as i64) {
+        let detail = format!("must list all {} dimensions in order, but is {}", inputs[0].rank(), list(&dims));
+        return Err(t.bad_attr("dimensions", detail));
+    }
+    let body = t.body(0, "computation")?;
+    if body.args.len() != inputs.len() {
+        let detail = format!("takes {} arguments, but there are {} inputs", body.args.len(), inputs.len());
+        return Err(t.bad_body("computation", detail));
+    }
+    for (i, (arg, x)) in body.args.iter().zip(&inputs).enumerate() {
+        if arg.rank() != Some(0) || arg.elem() != Some(x.elem) {
+            let detail = format!("takes {arg} as argument {i}, but must take a scalar of input {i}, {x}");
+            return Err(t.bad_body("computation", detail));
+        }
+    }
+    match t.returns(0, "computation")? {
+        [Type::Tensor(r)] if r.rank() == 0 => {
+            let dims = inputs.iter().fold(inputs[0].dims.clone(), |mut dims, x| {
+                dims.iter_mut().zip(&x.dims).filter(|(d, _)| **d == DYNAMIC).for_each(|(d, &s)| *d = s);
+                dims
+            });
+            Ok(smallvec![Type::tensor(dims, r.elem)])
+        }
+        other => {
+            let detail =
+                format!("must return one scalar tensor, but returns {}", super::type_list(other.iter().copied()));
+            Err(t.bad_body("computation", detail))
+        }
+    }
+}
+
+/// `sort`: inputs in, the same types out, permuted by the comparator.
+pub(super) fn sort(t: &OpTypes) -> Result<Types, InferError> {
+    t.at_least(1)?;
+    let inputs = t.tensors(0, "inputs")?;
+    let rank = inputs[0].rank() as i64;
+    for (i, x) in inputs.iter().enumerate() {
+        if !shapes_agree(&inputs[0].dims, &x.dims) {
+            let expected = format_smolstr!("of the shape of input 0, {}", list(&inputs[0].dims));
+            return Err(t.bad_operand(i, "inputs", expected));
+        }
+    }
+    let d = t.int_or("dimension", -1)?;
+    if d < -rank || d >= rank {
+        return Err(
+            t.bad_attr("dimension", format!("is {d}, but must be from {} to {} for {}", -rank, rank - 1, inputs[0]))
+        );
+    }
+    let body = t.body(0, "comparator")?;
+    if body.args.len() != 2 * inputs.len() {
+        let detail = format!("takes {} arguments, but must take two per input, {}", body.args.len(), 2 * inputs.len());
+        return Err(t.bad_body("comparator", detail));
+    }
+    for (i, arg) in body.args.iter().enumerate() {
+        let x = inputs[i / 2];
+        if arg.rank() != Some(0) || arg.elem() != Some(x.elem) {
+            let detail = format!("takes {arg} as argument {i}, but must take a scalar of input {}, {x}", i / 2);
+            return Err(t.bad_body("comparator", detail));
+        }
+    }
+    predicate(t, 0, "comparator")?;
+    Ok(t.operands.iter().map(|&ty| ty.clone()).collect())
+}
+
+/// Checks that body `index` returns one `tensor<i1>`.
+pub(super) fn predicate(t: &OpTypes, index: usize, name: &'static str) -> Result<(), InferError> {
+    match t.returns(index, name)? {
+        [Type::Tensor(r)] if r.rank() == 0 && Elems::PRED.has(r.elem) => Ok(()),
+        other => {
+            let detail = format!("must return tensor<i1>, but returns {}", super::type_list(other.iter().copied()));
+            Err(t.bad_body(name, detail))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Operations that make tensors out of nothing: constants, indices, device numbers, random bits.
+
+use smallvec::smallvec;
+use smol_str::format_smolstr;
+
+use super::check::{Elems, list, shapes_agree};
+use super::{InferError, OpTypes, Types};
+use crate::{Attr, DYNAMIC, ElementType, Type};
+
+/// `constant`: the type of its value.
+pub(super) fn constant(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(0)?;
+    match t.attrs.get("value") {
+        Some(Attr::Dense(d)) => Ok(smallvec![Type::Tensor(d.ty.clone())]),
+        // Values kept as text (sparse ones) do not say their type.
+        Some(Attr::Opaque(_)) => Ok(smallvec![t.wanted(0)?.clone()]),
+        _ => Err(InferError::MissingAttr { op: t.op(), attr: "value", expected: "a dense constant" }),
+    }
+}
+
+/// `iota`: any shape with at least one dimension.
+pub(super) fn iota(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(0)?;
+    let ty = t.wanted_tensor(0, Elems::NUMBER)?;
+    if ty.rank() == 0 {
+        let (index, got) = (0, t.wanted(0)?.clone());
+        return Err(InferError::ResultType { op: t.op(), index, expected: "a tensor of rank 1 or more".into(), got });
+    }
+    t.dim_attr("iota_dimension", ty.rank())?;
+    static_result(t, 0)?;
+    Ok(smallvec![t.wanted(0)?.clone()])
+}
+
+/// Checks that result `index` has no dynamic extent without a bound.
+pub(super) fn static_result(t: &OpTypes, index: usize) -> Result<(), InferError> {
+    let got = t.wanted(index)?;
+    match got.as_tensor() {
+        Some(ty) if ty.is_static() || ty.encoding.is_some() => Ok(()),
+        _ => Err(InferError::ResultType { op: t.op(), index, expected: "a static shape".into(), got: got.clone() }),
+    }
+}
+
+/// `partition_id`, `replica_id`.
+pub(super) fn device_number(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(0)?;
+    Ok(smallvec![Type::tensor([], ElementType::UI32)])
+}
+
+/// `rng`: the shape is an operand, so the result type has to be given unless that is a constant.
+pub(super) fn rng(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(3)?;
+    let elems = Elems::PRED.or(Elems::INT_FLOAT);
+    let a = t.scalar_of(0, "a", elems)?;
+    let b = t.scalar_of(1, "b", elems)?;
+    if a.elem != b.elem {
+        return Err(t.bad_operand(1, "b", format_smolstr!("of the type of a, {a}")));
+    }
+    let shape = t.tensor_of(2, "shape", Elems::DIMENSION)?;
+    if shape.rank() != 1 || !shape.is_static() {
+        return Err(t.bad_operand(2, "shape", "a one-dimensional integer tensor of static size"));
+    }
+    match t.attrs.get("rng_distribution").and_then(Attr::as_enum) {
+        Some("UNIFORM") => {}
+        Some("NORMAL") if a.elem.is_float() => {}
+        Some("NORMAL") => return Err(t.bad_operand(0, "a", "a scalar tensor of float for rng_distribution NORMAL")),
+        _ => {
+            let expected = "UNIFORM or NORMAL";
+            return Err(InferError::MissingAttr { op: t.op(), attr: "rng_distribution", expected });
+        }
+    }
+    let rank = shape.dims[0].max(0) as usize;
+    let dims = t.constant(2).unwrap_or_else(|| vec![DYNAMIC; rank]);
+    match t.wanted.first().and_then(|w| w.as_tensor()) {
+        Some(w) if w.elem == a.elem && shapes_agree(&w.dims, &dims) => Ok(smallvec![t.wanted(0)?.clone()]),
+        _ => Ok(smallvec![Type::tensor(dims, a.elem)]),
+    }
+}
+
+/// `rng_bit_generator`: new state and bits, both of given type.
+pub(super) fn rng_bit_generator(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(1)?;
+    let state = t.tensor_of(0, "initial_state", Elems::INT_FLOAT)?;
+    if !matches!(t.attrs.get("rng_algorithm").and_then(Attr::as_enum), Some("DEFAULT" | "THREE_FRY" | "PHILOX")) {
+        let expected = "DEFAULT, THREE_FRY or PHILOX";
+        return Err(InferError::MissingAttr { op: t.op(), attr: "rng_algorithm", expected });
+    }
+    let bits = match t.wanted.len() {
+        1 => 0,
+        _ => 1,
+    };
+    t.wanted_tensor(bits, Elems::INT_FLOAT)?;
+    static_result(t, bits)?;
+    if t.wanted.len() == 2 {
+        let out = t.wanted_tensor(0, Elems::INT_FLOAT)?;
+        if !shapes_agree(&out.dims, &state.dims) {
+            let detail = format!("output_state has shape {}, but initial_state {}", list(&out.dims), list(&state.dims));
+            return Err(t.mismatch(detail));
+        }
+        return Ok(smallvec![t.wanted(0)?.clone(), t.wanted(1)?.clone()]);
+    }
+    Ok(smallvec![t.operands[0].clone(), t.wanted(bits)?.clone()])
+}
