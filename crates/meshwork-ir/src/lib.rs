@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod attr;
+pub mod build;
 mod diag;
 mod element;
 pub mod eval;

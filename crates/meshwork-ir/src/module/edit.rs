@@ -57,6 +57,13 @@ impl Module {
         self.op(op).results[0]
     }
 
+    /// Adds a result to `op`: for operations whose result types follow from their bodies.
+    pub fn add_result(&mut self, op: OpId, ty: Type) -> ValueId {
+        let value = self.new_value(ty, Def::Result(op, self.op(op).results.len() as u32));
+        self.ops[op.index()].results.push(value);
+        value
+    }
+
     fn new_value(&mut self, ty: Type, def: Def) -> ValueId {
         let id = ValueId(self.values.len() as u32);
         self.values.push(Value { ty, def, uses: SmallVec::new() });

@@ -1,0 +1,83 @@
+//! Loops, branches, calls, tuples and tokens.
+
+use super::{BuildError, Builder};
+use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
+
+impl Builder<'_> {
+    /// Runs `body` on the values while `cond` returns true of them.
+    pub fn while_loop<C: IntoIterator<Item = ValueId>, R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        inits: &[ValueId],
+        cond: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<C, BuildError>,
+        body: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let types: Vec<Type> = inits.iter().map(|&v| self.ty(v).clone()).collect();
+        let spec = OpSpec::new(OpKind::While).operands(inits.iter().copied());
+        self.op_with_bodies(spec, |bodies| {
+            bodies.add(types.clone(), cond)?;
+            bodies.add(types, body)
+        })
+    }
+
+    /// What `yes` returns if the scalar `pred` holds, else what `no` returns.
+    pub fn if_else<Y: IntoIterator<Item = ValueId>, N: IntoIterator<Item = ValueId>>(
+        &mut self,
+        pred: ValueId,
+        yes: impl FnOnce(&mut Builder<'_>) -> Result<Y, BuildError>,
+        no: impl FnOnce(&mut Builder<'_>) -> Result<N, BuildError>,
+    ) -> Result<Values, BuildError> {
+        self.op_with_bodies(OpSpec::new(OpKind::If).operands([pred]), |bodies| {
+            bodies.add(vec![], |b, _| yes(b))?;
+            bodies.add(vec![], |b, _| no(b))
+        })
+    }
+
+    /// What branch `index` of `count` returns; `branch` builds each of them. An index out of range means the last.
+    pub fn case<R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        index: ValueId,
+        count: usize,
+        mut branch: impl FnMut(&mut Builder<'_>, usize) -> Result<R, BuildError>,
+    ) -> Result<Values, BuildError> {
+        self.op_with_bodies(OpSpec::new(OpKind::Case).operands([index]), |bodies| {
+            (0..count).try_for_each(|i| bodies.add(vec![], |b, _| branch(b, i)))
+        })
+    }
+
+    /// Calls function `callee`, which returns values of these types.
+    pub fn call(
+        &mut self,
+        callee: &str,
+        args: &[ValueId],
+        results: impl IntoIterator<Item = Type>,
+    ) -> Result<Values, BuildError> {
+        let spec = OpSpec::new(OpKind::Call).operands(args.iter().copied()).results(results);
+        self.values(spec.attr("callee", Attr::Symbol(callee.into())))
+    }
+
+    /// The values, not to be moved past each other.
+    pub fn optimization_barrier(&mut self, values: &[ValueId]) -> Result<Values, BuildError> {
+        self.values(OpSpec::new(OpKind::OptimizationBarrier).operands(values.iter().copied()))
+    }
+
+    /// The values as one tuple.
+    pub fn tuple(&mut self, values: &[ValueId]) -> Result<ValueId, BuildError> {
+        self.value(OpSpec::new(OpKind::Tuple).operands(values.iter().copied()))
+    }
+
+    /// Part `index` of a tuple.
+    pub fn get_tuple_element(&mut self, tuple: ValueId, index: i64) -> Result<ValueId, BuildError> {
+        self.value(OpSpec::new(OpKind::GetTupleElement).operands([tuple]).attr("index", Attr::i32(index)))
+    }
+
+    /// A call to something outside of the program, with results of these types.
+    pub fn custom_call(
+        &mut self,
+        target: &str,
+        args: &[ValueId],
+        results: impl IntoIterator<Item = Type>,
+    ) -> Result<Values, BuildError> {
+        let spec = OpSpec::new(OpKind::CustomCall).operands(args.iter().copied()).results(results);
+        self.values(spec.attr("call_target_name", Attr::str(target)))
+    }
+}

@@ -1,0 +1,67 @@
+//! Slices at computed positions.
+
+use std::sync::Arc;
+
+use super::{BuildError, Builder};
+use crate::attr::{GatherDims, ScatterDims};
+use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
+
+impl Builder<'_> {
+    /// The slice of these sizes at `starts`, one scalar per dimension.
+    pub fn dynamic_slice(&mut self, x: ValueId, starts: &[ValueId], sizes: &[i64]) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::DynamicSlice).operands(std::iter::once(x).chain(starts.iter().copied()));
+        self.value(spec.attr("slice_sizes", Attr::i64s(sizes.iter().copied())))
+    }
+
+    /// `x` with `update` written at `starts`, one scalar per dimension.
+    pub fn dynamic_update_slice(
+        &mut self,
+        x: ValueId,
+        update: ValueId,
+        starts: &[ValueId],
+    ) -> Result<ValueId, BuildError> {
+        let operands = [x, update].into_iter().chain(starts.iter().copied());
+        self.value(OpSpec::new(OpKind::DynamicUpdateSlice).operands(operands))
+    }
+
+    /// Slices of `x` of these sizes at `indices`.
+    pub fn gather(
+        &mut self,
+        x: ValueId,
+        indices: ValueId,
+        dims: GatherDims,
+        sizes: &[i64],
+    ) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::Gather)
+            .operands([x, indices])
+            .attr("dimension_numbers", Attr::Gather(Arc::new(dims)))
+            .attr("slice_sizes", Attr::i64s(sizes.iter().copied()))
+            .attr("indices_are_sorted", Attr::Bool(false));
+        self.value(spec)
+    }
+
+    /// `inputs` with `updates` combined into them at `indices`; `combine` takes the old elements, then the updates.
+    pub fn scatter<R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        inputs: &[ValueId],
+        indices: ValueId,
+        updates: &[ValueId],
+        dims: ScatterDims,
+        combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let operands = inputs.iter().copied().chain([indices]).chain(updates.iter().copied());
+        let spec = OpSpec::new(OpKind::Scatter)
+            .operands(operands)
+            .attr("scatter_dimension_numbers", Attr::Scatter(Arc::new(dims)))
+            .attr("indices_are_sorted", Attr::Bool(false))
+            .attr("unique_indices", Attr::Bool(false));
+        let args = self.scalars_of(inputs.iter().chain(updates));
+        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+    }
+
+    /// A scalar type for each value.
+    pub(super) fn scalars_of<'v>(&self, values: impl Iterator<Item = &'v ValueId>) -> Vec<Type> {
+        let scalar = |ty: &Type| ty.elem().map_or_else(|| ty.clone(), |elem| Type::tensor([], elem));
+        values.map(|&v| scalar(self.ty(v))).collect()
+    }
+}

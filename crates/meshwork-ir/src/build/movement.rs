@@ -1,0 +1,79 @@
+//! Reshape, broadcast, slice, pad and their kin.
+
+use super::{BuildError, Builder};
+use crate::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
+
+impl Builder<'_> {
+    fn elem_of(&self, x: ValueId) -> ElementType {
+        // Any other type is refused by the type rule, whatever element type it is asked for.
+        self.ty(x).elem().unwrap_or(ElementType::F32)
+    }
+
+    /// `x` under other extents of the same product.
+    pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
+        let ty = Type::tensor(dims, self.elem_of(x));
+        self.value(OpSpec::new(OpKind::Reshape).operands([x]).results([ty]))
+    }
+
+    /// The bits of `x` as a tensor of type `ty`.
+    pub fn bitcast_convert(&mut self, x: ValueId, ty: Type) -> Result<ValueId, BuildError> {
+        self.value(OpSpec::new(OpKind::BitcastConvert).operands([x]).results([ty]))
+    }
+
+    /// `x` stretched to `dims`: dimension `i` of `x` becomes dimension `map[i]`.
+    pub fn broadcast_in_dim(
+        &mut self,
+        x: ValueId,
+        dims: impl IntoIterator<Item = i64>,
+        map: &[i64],
+    ) -> Result<ValueId, BuildError> {
+        let ty = Type::tensor(dims, self.elem_of(x));
+        let spec = OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]);
+        self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
+    }
+
+    /// `parts` one after the other along `dim`.
+    pub fn concatenate(&mut self, parts: &[ValueId], dim: i64) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::Concatenate).operands(parts.iter().copied());
+        self.value(spec.attr("dimension", Attr::i64(dim)))
+    }
+
+    /// The elements from `start` to `limit` in steps of `stride`, per dimension.
+    pub fn slice(&mut self, x: ValueId, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::Slice)
+            .operands([x])
+            .attr("start_indices", Attr::i64s(start.iter().copied()))
+            .attr("limit_indices", Attr::i64s(limit.iter().copied()))
+            .attr("strides", Attr::i64s(stride.iter().copied()));
+        self.value(spec)
+    }
+
+    /// `x` with `value` around it and between its elements, per dimension; `low` and `high` may be negative.
+    pub fn pad(
+        &mut self,
+        x: ValueId,
+        value: ValueId,
+        low: &[i64],
+        high: &[i64],
+        interior: &[i64],
+    ) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::Pad)
+            .operands([x, value])
+            .attr("edge_padding_low", Attr::i64s(low.iter().copied()))
+            .attr("edge_padding_high", Attr::i64s(high.iter().copied()))
+            .attr("interior_padding", Attr::i64s(interior.iter().copied()));
+        self.value(spec)
+    }
+
+    /// `x` backwards along `dims`.
+    pub fn reverse(&mut self, x: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::Reverse).operands([x]);
+        self.value(spec.attr("dimensions", Attr::i64s(dims.iter().copied())))
+    }
+
+    /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
+    pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::Transpose).operands([x]);
+        self.value(spec.attr("permutation", Attr::i64s(permutation.iter().copied())))
+    }
+}

@@ -1,0 +1,117 @@
+//! Operations whose body combines elements.
+
+use super::attrs::pairs;
+use super::{BuildError, Builder};
+use crate::{Attr, OpKind, OpSpec, ValueId, Values};
+
+/// A sliding window. Empty lists mean ones and zeros.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Size per dimension.
+    pub sizes: Vec<i64>,
+    /// Step per dimension.
+    pub strides: Vec<i64>,
+    /// Dilation of the operand per dimension.
+    pub base_dilations: Vec<i64>,
+    /// Dilation of the window per dimension.
+    pub window_dilations: Vec<i64>,
+    /// Low and high padding per dimension.
+    pub padding: Vec<(i64, i64)>,
+}
+
+impl Window {
+    fn attrs(&self, mut spec: OpSpec) -> OpSpec {
+        let lists = [
+            ("window_strides", &self.strides),
+            ("base_dilations", &self.base_dilations),
+            ("window_dilations", &self.window_dilations),
+        ];
+        spec = spec.attr("window_dimensions", Attr::i64s(self.sizes.iter().copied()));
+        for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            spec = spec.attr(name, Attr::i64s(list.iter().copied()));
+        }
+        match self.padding.is_empty() {
+            true => spec,
+            false => spec.attr("padding", pairs(&self.padding)),
+        }
+    }
+}
+
+impl Builder<'_> {
+    /// `inputs` reduced over `dims`, starting from `inits`; `combine` takes accumulators, then elements.
+    pub fn reduce<R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        inputs: &[ValueId],
+        inits: &[ValueId],
+        dims: &[i64],
+        combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let spec = OpSpec::new(OpKind::Reduce)
+            .operands(inputs.iter().chain(inits).copied())
+            .attr("dimensions", Attr::i64s(dims.iter().copied()));
+        let args = self.scalars_of(inits.iter().chain(inputs));
+        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+    }
+
+    /// `inputs` reduced over each position of a window; `combine` takes accumulators, then elements.
+    pub fn reduce_window<R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        inputs: &[ValueId],
+        inits: &[ValueId],
+        window: &Window,
+        combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let spec = window.attrs(OpSpec::new(OpKind::ReduceWindow).operands(inputs.iter().chain(inits).copied()));
+        let args = self.scalars_of(inits.iter().chain(inputs));
+        self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
+    }
+
+    /// Each element of `source` combined into the element of its window of `x` that `select` prefers.
+    pub fn select_and_scatter<S: IntoIterator<Item = ValueId>, R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        x: ValueId,
+        source: ValueId,
+        init: ValueId,
+        window: &Window,
+        select: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<S, BuildError>,
+        scatter: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<ValueId, BuildError> {
+        let spec = window.attrs(OpSpec::new(OpKind::SelectAndScatter).operands([x, source, init]));
+        let (pair, sum) = (self.scalars_of([x, x].iter()), self.scalars_of([init, source].iter()));
+        let out = self.op_with_bodies(spec, |bodies| {
+            bodies.add(pair, select)?;
+            bodies.add(sum, scatter)
+        })?;
+        Ok(out[0])
+    }
+
+    /// `inputs` sorted together along `dim`; `less` takes two elements of each input and returns whether the first
+    /// comes first.
+    pub fn sort<R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        inputs: &[ValueId],
+        dim: i64,
+        is_stable: bool,
+        less: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<Values, BuildError> {
+        let spec = OpSpec::new(OpKind::Sort)
+            .operands(inputs.iter().copied())
+            .attr("dimension", Attr::i64(dim))
+            .attr("is_stable", Attr::Bool(is_stable));
+        let args = self.scalars_of(inputs.iter().flat_map(|v| [v, v]));
+        self.op_with_bodies(spec, |bodies| bodies.add(args, less))
+    }
+
+    /// A scalar function of each element of `inputs`, which have one shape.
+    pub fn map<R: IntoIterator<Item = ValueId>>(
+        &mut self,
+        inputs: &[ValueId],
+        apply: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+    ) -> Result<ValueId, BuildError> {
+        let rank = inputs.first().map_or(0, |&x| self.ty(x).dims().len());
+        let spec =
+            OpSpec::new(OpKind::Map).operands(inputs.iter().copied()).attr("dimensions", Attr::i64s(0..rank as i64));
+        let args = self.scalars_of(inputs.iter());
+        Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, apply))?[0])
+    }
+}
