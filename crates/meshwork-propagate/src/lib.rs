@@ -7,6 +7,7 @@
 
 pub mod calls;
 pub mod edges;
+pub mod export;
 pub mod import;
 pub mod manual;
 pub mod meshes;
@@ -19,5 +20,5 @@ use meshwork_ir::Pass;
 
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {
-    import::PASSES.to_vec()
+    [import::PASSES, export::PASSES].concat()
 }
