@@ -29,7 +29,7 @@ pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
 pub use module::{
     Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpSpec, Region, RegionId, Use, Value, ValueId,
-    ValueMap, Values, Walk,
+    ValueMap, Values, Walk, same,
 };
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};

@@ -12,6 +12,7 @@
 
 mod clone;
 mod edit;
+mod eq;
 mod func;
 mod walk;
 
@@ -19,6 +20,7 @@ use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 pub use clone::ValueMap;
+pub use eq::same;
 pub use func::FuncSig;
 pub use walk::Walk;
 

@@ -63,6 +63,12 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
             push_list(out, items.iter(), |out, &b| out.push_str(if b { "true" } else { "false" }));
             out.push('>');
         }
+        Attr::Enum(e) if e.dialect == "sdy" => {
+            // MLIR spells these enums by their number.
+            let cases = super::sdy::cases(&e.kind);
+            push_u64(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
+            push_number_type(out, ElementType::I32, number_type, false);
+        }
         Attr::Enum(e) => {
             for part in ["#", &e.dialect, "<", &e.kind, " ", &e.value, ">"] {
                 out.push_str(part);

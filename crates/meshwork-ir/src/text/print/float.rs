@@ -159,7 +159,7 @@ fn push_padded(out: &mut String, value: u64, width: u32) {
 fn leading_digits(mantissa: u64, exponent: i32, precision: u32) -> (u64, i32, bool) {
     // A negative power of two is a power of five over the same power of ten.
     let power_of_ten = exponent.min(0);
-    let required = (precision * 196 + 58) / 59;
+    let required = (precision * 196).div_ceil(59);
     let fives = power_of_ten.unsigned_abs();
     let small = match exponent {
         0.. if 64 - mantissa.leading_zeros() + exponent as u32 <= 128 => Some(u128::from(mantissa) << exponent),

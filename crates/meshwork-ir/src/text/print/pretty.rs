@@ -404,7 +404,7 @@ impl<'m> Printer<'m> {
             && !is_default(op.kind(), "reduction_op", attr)
         {
             self.out.push(' ');
-            self.out.push_str(enum_name(attr, &["sum", "max", "min"])?);
+            self.out.push_str(enum_name(attr, "reduction_op")?);
         }
         if let Some(name) = axes {
             let (Attr::Axes(_) | Attr::AxesPerDim(_) | Attr::AllToAll(_)) = op.attr(name)? else { return None };
@@ -452,7 +452,7 @@ impl<'m> Printer<'m> {
     }
 
     fn propagation_barrier(&mut self, op: &'m Op) -> Option<()> {
-        let direction = enum_name(op.attr("allowed_direction")?, &["NONE", "FORWARD", "BACKWARD", "BOTH"])?;
+        let direction = enum_name(op.attr("allowed_direction")?, "propagation_direction")?;
         self.one_type(op, &["allowed_direction"], |p| {
             p.out.push_str(" allowed_direction=");
             p.out.push_str(direction);
@@ -528,11 +528,11 @@ impl<'m> Printer<'m> {
     }
 }
 
-/// The name of an enum attribute that is held by name or by number.
-fn enum_name<'a>(attr: &'a Attr, names: &[&'a str]) -> Option<&'a str> {
+/// The case of `sdy` enum `kind`, held by name or by number.
+fn enum_name<'a>(attr: &'a Attr, kind: &str) -> Option<&'a str> {
     match attr {
         Attr::Enum(e) => Some(&e.value),
-        Attr::Int(i, ElementType::I32) => names.get(usize::try_from(*i).ok()?).copied(),
+        Attr::Int(i, ElementType::I32) => super::sdy::cases(kind).get(usize::try_from(*i).ok()?).copied(),
         _ => None,
     }
 }
@@ -549,7 +549,7 @@ fn is_default(kind: OpKind, name: &str, attr: &Attr) -> bool {
         (Composite, "composite_attributes") => matches!(attr, Attr::Dict(d) if d.is_empty()),
         (Composite, "version") => matches!(attr, Attr::Int(0, ElementType::I32)),
         (ChloTopK, "is_stable") => matches!(attr.as_bool(), Some(true)),
-        (SdyAllReduce | SdyReduceScatter, "reduction_op") => enum_name(attr, &["sum"]) == Some("sum"),
+        (SdyAllReduce | SdyReduceScatter, "reduction_op") => enum_name(attr, "reduction_op") == Some("sum"),
         (CheckExpectAlmostEq | CheckExpectAlmostEqConst, "tolerance") => *attr == Attr::Float(1e-4, ElementType::F64),
         (CheckExpectClose, "min_ulp_difference") => matches!(attr, Attr::Int(0, ElementType::UI64)),
         (CheckExpectSerializedEq, "iteration") => matches!(attr, Attr::Int(0, ElementType::UI32)),

@@ -41,6 +41,15 @@ pub(super) fn push_sharding_list(out: &mut String, attr: &Attr) {
     out.push(']');
 }
 
+/// The cases of an enum of `sdy`, in the order of their numbers.
+pub(super) fn cases(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "propagation_direction" => &["NONE", "FORWARD", "BACKWARD", "BOTH"],
+        "reduction_op" => &["sum", "max", "min"],
+        _ => &[],
+    }
+}
+
 fn push_display(out: &mut String, item: impl Display) {
     // Writing to a string does not fail.
     let _ = write!(out, "{item}");
