@@ -31,6 +31,13 @@ impl Module {
         id
     }
 
+    /// Gives `op`, which has none yet, results of these types.
+    pub(crate) fn add_results(&mut self, op: OpId, types: impl IntoIterator<Item = Type>) {
+        debug_assert!(self.op(op).results.is_empty(), "an op gets its results once");
+        let types = types.into_iter().enumerate();
+        self.ops[op.index()].results = types.map(|(i, ty)| self.new_value(ty, Def::Result(op, i as u32))).collect();
+    }
+
     /// Creates an operation at the end of `block`.
     pub fn push(&mut self, block: BlockId, spec: OpSpec) -> OpId {
         let op = self.create(spec);

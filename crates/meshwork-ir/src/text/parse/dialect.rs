@@ -1,0 +1,265 @@
+//! Attributes after `#`: aliases, and those of StableHLO.
+
+use std::sync::Arc;
+
+use super::{Parsed, Parser};
+use crate::Attr;
+use crate::attr::{ChannelHandle, ConvDims, DotDims, EnumAttr, GatherDims, ScatterDims};
+
+/// StableHLO attributes that no stage computes with: kept as text.
+const HLO_TEXT: &[&str] = &[
+    "axis_ref",
+    "bounds",
+    "dot_algorithm",
+    "mesh",
+    "mesh_axis",
+    "output_operand_alias",
+    "replica_group_mesh_axes",
+    "result_accuracy",
+    "sub_axis_info",
+    "type_extensions",
+];
+
+/// The cases of StableHLO enum `kind`; none if there is no such enum.
+pub(super) fn hlo_cases(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "precision" => &["DEFAULT", "HIGH", "HIGHEST"],
+        "result_accuracy_mode" => &["DEFAULT", "HIGHEST", "TOLERANCE"],
+        "fft_type" => &["FFT", "IFFT", "RFFT", "IRFFT"],
+        "comparison_direction" => &["EQ", "NE", "GE", "GT", "LE", "LT"],
+        "comparison_type" => &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"],
+        "transpose" => &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"],
+        "rng_distribution" => &["UNIFORM", "NORMAL"],
+        "rng_algorithm" => &["DEFAULT", "THREE_FRY", "PHILOX"],
+        _ => &[],
+    }
+}
+
+/// A named field of a `<name = value, ...>` attribute.
+enum Field<'f> {
+    Int(&'f mut i64),
+    Ints(&'f mut Vec<i64>),
+}
+
+impl<'a> Parser<'a> {
+    /// Reads `#alias`, `#dialect.name<...>` or `#dialect<...>`.
+    pub(super) fn hash_attr(&mut self, at: usize) -> Parsed<Attr> {
+        self.lex.set_pos(at + 1);
+        let Some(name) = self.lex.name_here() else { return Err(self.lex.expected("a name right after '#'")) };
+        let has_body = self.lex.byte(0) == b'<';
+        match name.split_once('.') {
+            Some(("stablehlo", kind)) => self.hlo_attr(kind, at),
+            Some(("sdy", kind)) => self.sdy_attr(kind, at),
+            Some(_) => self.opaque_attr(at),
+            None if has_body => self.bracketed_attr(name, at),
+            None => {
+                let Some(alias) = self.attr_aliases.get(name) else {
+                    if let Some(loc) = self.loc_aliases.get(name) {
+                        let bytes = loc.bytes;
+                        self.charge_alias(bytes, at)?;
+                        return Ok(Attr::Opaque(self.lex.text_from(at).into()));
+                    }
+                    return Err(self.error(at, format!("attribute alias '#{name}' is not defined before")));
+                };
+                let (attr, bytes) = (alias.value.clone(), alias.bytes);
+                self.charge_alias(bytes, at)?;
+                Ok(attr)
+            }
+        }
+    }
+
+    /// Keeps the attribute as text, its `<...>` body (at the offset) included.
+    fn opaque_attr(&mut self, at: usize) -> Parsed<Attr> {
+        if self.lex.byte(0) == b'<' {
+            self.lex.skip_balanced()?;
+        }
+        Ok(Attr::Opaque(self.expand_aliases(at)?))
+    }
+
+    /// `#dialect<...>`: an enum of a dialect that this crate knows, a list of `sdy`, or text.
+    fn bracketed_attr(&mut self, dialect: &'a str, at: usize) -> Parsed<Attr> {
+        let open = self.lex.pos();
+        if dialect == "sdy"
+            && let Some(attr) = self.sdy_bracketed()?
+        {
+            return Ok(attr);
+        }
+        self.lex.set_pos(open + 1);
+        if matches!(dialect, "stablehlo" | "chlo" | "sdy")
+            && let Some(kind) = self.lex.eat_any_word()
+            && let Some(value) = self.lex.eat_any_word()
+            && self.lex.eat(b'>')
+        {
+            if dialect != "sdy" && !hlo_cases(kind).contains(&value) {
+                return Err(self.error(at, format!("enum '{kind}' of dialect '{dialect}' has no case '{value}'")));
+            }
+            let attr = EnumAttr { dialect: dialect.into(), kind: kind.into(), value: value.into() };
+            return Ok(Attr::Enum(Arc::new(attr)));
+        }
+        self.lex.set_pos(open);
+        self.opaque_attr(at)
+    }
+
+    fn hlo_attr(&mut self, kind: &str, at: usize) -> Parsed<Attr> {
+        match kind {
+            "dot" => self.dot_attr().map(|d| Attr::Dot(Arc::new(d))),
+            "conv" => self.conv_attr().map(|d| Attr::Conv(Arc::new(d))),
+            "gather" => self.gather_attr().map(|d| Attr::Gather(Arc::new(d))),
+            "scatter" => self.scatter_attr().map(|d| Attr::Scatter(Arc::new(d))),
+            "channel_handle" => {
+                let mut c = ChannelHandle::default();
+                self.fields(&mut [("handle", Field::Int(&mut c.handle)), ("type", Field::Int(&mut c.channel_type))])?;
+                Ok(Attr::Channel(c))
+            }
+            _ if HLO_TEXT.contains(&kind) => self.opaque_attr(at),
+            _ => Err(self.error(at, format!("StableHLO has no attribute '{kind}'"))),
+        }
+    }
+
+    /// Reads `<name = value, ...>`, the fields in any order, each at most once.
+    fn fields(&mut self, fields: &mut [(&str, Field<'_>)]) -> Parsed<()> {
+        self.lex.expect(b'<')?;
+        self.fields_until_close(fields)
+    }
+
+    fn fields_until_close(&mut self, fields: &mut [(&str, Field<'_>)]) -> Parsed<()> {
+        let mut seen = 0u32;
+        while !self.lex.eat(b'>') {
+            let word = self.lex.peek_word();
+            let Some(i) = fields.iter().position(|(name, _)| Some(*name) == word) else {
+                let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+                return Err(self.lex.expected(&format!("one of {}", names.join(", "))));
+            };
+            if seen & (1 << i) != 0 {
+                let at = self.lex.pos();
+                return Err(self.error(at, format!("field {} is given twice", fields[i].0)));
+            }
+            seen |= 1 << i;
+            self.lex.eat_any_word();
+            self.lex.expect(b'=')?;
+            match &mut fields[i].1 {
+                Field::Int(out) => **out = self.lex.int()?,
+                Field::Ints(out) => **out = self.int_list()?,
+            }
+            if !self.lex.eat(b',') {
+                return self.lex.expect(b'>');
+            }
+        }
+        Ok(())
+    }
+
+    fn dot_attr(&mut self) -> Parsed<DotDims> {
+        let mut d = DotDims::default();
+        self.fields(&mut [
+            ("lhs_batching_dimensions", Field::Ints(&mut d.lhs_batch)),
+            ("rhs_batching_dimensions", Field::Ints(&mut d.rhs_batch)),
+            ("lhs_contracting_dimensions", Field::Ints(&mut d.lhs_contract)),
+            ("rhs_contracting_dimensions", Field::Ints(&mut d.rhs_contract)),
+        ])?;
+        Ok(d)
+    }
+
+    fn gather_attr(&mut self) -> Parsed<GatherDims> {
+        let mut d = GatherDims::default();
+        self.fields(&mut [
+            ("offset_dims", Field::Ints(&mut d.offset_dims)),
+            ("collapsed_slice_dims", Field::Ints(&mut d.collapsed_slice_dims)),
+            ("operand_batching_dims", Field::Ints(&mut d.operand_batching_dims)),
+            ("start_indices_batching_dims", Field::Ints(&mut d.start_indices_batching_dims)),
+            ("start_index_map", Field::Ints(&mut d.start_index_map)),
+            ("index_vector_dim", Field::Int(&mut d.index_vector_dim)),
+        ])?;
+        Ok(d)
+    }
+
+    fn scatter_attr(&mut self) -> Parsed<ScatterDims> {
+        let mut d = ScatterDims::default();
+        self.fields(&mut [
+            ("update_window_dims", Field::Ints(&mut d.update_window_dims)),
+            ("inserted_window_dims", Field::Ints(&mut d.inserted_window_dims)),
+            ("input_batching_dims", Field::Ints(&mut d.input_batching_dims)),
+            ("scatter_indices_batching_dims", Field::Ints(&mut d.scatter_indices_batching_dims)),
+            ("scatter_dims_to_operand_dims", Field::Ints(&mut d.scatter_dims_to_operand_dims)),
+            ("index_vector_dim", Field::Int(&mut d.index_vector_dim)),
+        ])?;
+        Ok(d)
+    }
+
+    fn conv_attr(&mut self) -> Parsed<ConvDims> {
+        self.lex.expect(b'<')?;
+        if !self.lex.eat_word("raw") {
+            let dims = self.conv_dims()?;
+            self.lex.expect(b'>')?;
+            return Ok(dims);
+        }
+        let mut d = ConvDims::default();
+        self.fields_until_close(&mut [
+            ("input_batch_dimension", Field::Int(&mut d.input_batch)),
+            ("input_feature_dimension", Field::Int(&mut d.input_feature)),
+            ("input_spatial_dimensions", Field::Ints(&mut d.input_spatial)),
+            ("kernel_input_feature_dimension", Field::Int(&mut d.kernel_input_feature)),
+            ("kernel_output_feature_dimension", Field::Int(&mut d.kernel_output_feature)),
+            ("kernel_spatial_dimensions", Field::Ints(&mut d.kernel_spatial)),
+            ("output_batch_dimension", Field::Int(&mut d.output_batch)),
+            ("output_feature_dimension", Field::Int(&mut d.output_feature)),
+            ("output_spatial_dimensions", Field::Ints(&mut d.output_spatial)),
+        ])?;
+        Ok(d)
+    }
+
+    /// Reads `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
+    pub(super) fn conv_dims(&mut self) -> Parsed<ConvDims> {
+        let (input_batch, input_feature, input_spatial) = self.conv_side("b", "f")?;
+        // `x` and the bracket after it are two tokens.
+        self.lex.expect(b'x')?;
+        let (kernel_input_feature, kernel_output_feature, kernel_spatial) = self.conv_side("i", "o")?;
+        self.lex.expect_str("->")?;
+        let (output_batch, output_feature, output_spatial) = self.conv_side("b", "f")?;
+        Ok(ConvDims {
+            input_batch,
+            input_feature,
+            input_spatial,
+            kernel_input_feature,
+            kernel_output_feature,
+            kernel_spatial,
+            output_batch,
+            output_feature,
+            output_spatial,
+        })
+    }
+
+    /// One bracket of convolution dimensions: where the two letters and each spatial dimension stand.
+    fn conv_side(&mut self, first: &str, second: &str) -> Parsed<(i64, i64, Vec<i64>)> {
+        self.lex.expect(b'[')?;
+        let at = self.lex.pos();
+        let (mut letters, mut spatial, mut index) = ([None; 2], vec![], 0i64);
+        self.list_until(b']', |p| {
+            let here = p.lex.pos();
+            let slot = match p.lex.eat_any_word() {
+                Some(word) if word == first => &mut letters[0],
+                Some(word) if word == second => &mut letters[1],
+                Some(word) => {
+                    return Err(p.error(here, format!("unexpected dimension {word}, expecting {first} or {second}")));
+                }
+                None => {
+                    spatial.push((p.lex.int()?, index));
+                    index += 1;
+                    return Ok(());
+                }
+            };
+            if slot.replace(index).is_some() {
+                return Err(p.error(here, "this dimension is given twice"));
+            }
+            index += 1;
+            Ok(())
+        })?;
+        let [Some(a), Some(b)] = letters else {
+            return Err(self.error(at, format!("expected dimensions {first} and {second}, not both are given")));
+        };
+        spatial.sort_unstable();
+        if let Some((i, _)) = spatial.iter().enumerate().find(|(i, (d, _))| *d != *i as i64) {
+            return Err(self.error(at, format!("expected spatial dimension {i} once")));
+        }
+        Ok((a, b, spatial.into_iter().map(|(_, index)| index).collect()))
+    }
+}

@@ -1,0 +1,163 @@
+//! Locations: `loc("file":1:2)` and its kin.
+
+use std::sync::Arc;
+
+use super::{Located, Parsed, Parser};
+use crate::{Loc, LocKind};
+
+/// A location as it is read.
+pub(super) enum ReadLoc<'a> {
+    Known(Loc),
+    /// An alias, written at this offset, that is defined further down.
+    Later(&'a str, usize),
+}
+
+impl<'a> Parser<'a> {
+    /// Reads `loc(...)` if it is next.
+    pub(super) fn optional_loc(&mut self) -> Parsed<Option<ReadLoc<'a>>> {
+        if self.lex.peek() != b'l' || !self.lex.eat_word("loc") {
+            return Ok(None);
+        }
+        self.lex.expect(b'(')?;
+        self.lex.skip();
+        let at = self.lex.pos();
+        if self.lex.byte(0) == b'#' {
+            self.lex.set_pos(at + 1);
+            if let Some(name) = self.lex.name_here()
+                && !name.contains('.')
+                && self.lex.eat(b')')
+            {
+                return match self.loc_aliases.contains_key(name) {
+                    true => Ok(Some(ReadLoc::Known(self.loc_alias(name, at)?))),
+                    false => Ok(Some(ReadLoc::Later(name, at))),
+                };
+            }
+            self.lex.set_pos(at);
+        }
+        let loc = self.loc_body()?;
+        self.lex.expect(b')')?;
+        Ok(Some(ReadLoc::Known(loc)))
+    }
+
+    /// The location that was read for `target`; one that is not known yet is filled in at the end of the file.
+    pub(super) fn place_loc(&mut self, loc: ReadLoc<'a>, target: Located) -> Loc {
+        match loc {
+            ReadLoc::Known(loc) => loc,
+            ReadLoc::Later(name, at) => {
+                self.later_locs.push((target, name, at));
+                Loc::unknown()
+            }
+        }
+    }
+
+    /// The location that `#name` stands for.
+    pub(super) fn loc_alias(&mut self, name: &str, at: usize) -> Parsed<Loc> {
+        let Some(alias) = self.loc_aliases.get(name) else {
+            return Err(self.error(at, format!("location alias '#{name}' is not defined")));
+        };
+        let (loc, bytes) = (alias.value.clone(), alias.bytes);
+        self.charge_alias(bytes, at)?;
+        Ok(loc)
+    }
+
+    /// Reads what stands between the parentheses of `loc(...)`.
+    pub(super) fn loc_body(&mut self) -> Parsed<Loc> {
+        self.nested(Self::loc_inner)
+    }
+
+    fn loc_inner(&mut self) -> Parsed<Loc> {
+        let first = self.lex.peek();
+        let at = self.lex.pos();
+        let kind = match first {
+            b'"' => self.named_loc(at)?,
+            b'#' => {
+                self.lex.set_pos(at + 1);
+                let name = self.lex.name_here().unwrap_or("");
+                if !name.is_empty() && !name.contains('.') && self.lex.byte(0) != b'<' {
+                    return self.loc_alias(name, at);
+                }
+                if self.lex.byte(0) == b'<' {
+                    self.lex.skip_balanced()?;
+                }
+                LocKind::Opaque(self.expand_aliases(at)?.as_str().into())
+            }
+            _ => match self.lex.eat_any_word() {
+                Some("unknown") => return Ok(Loc::unknown()),
+                Some("loc") => {
+                    self.lex.expect(b'(')?;
+                    let inner = self.loc_body()?;
+                    self.lex.expect(b')')?;
+                    return Ok(inner);
+                }
+                Some("callsite") => {
+                    self.lex.expect(b'(')?;
+                    let callee = self.loc_body()?;
+                    self.lex.expect_word("at")?;
+                    let caller = self.loc_body()?;
+                    self.lex.expect(b')')?;
+                    LocKind::CallSite { callee, caller }
+                }
+                Some("fused") => {
+                    let mut metadata = None;
+                    if self.lex.eat(b'<') {
+                        self.lex.skip();
+                        metadata = Some(self.attr()?.to_string().into());
+                        self.lex.expect(b'>')?;
+                    }
+                    self.lex.expect(b'[')?;
+                    let mut parts = vec![];
+                    self.list_until(b']', |p| Ok(parts.push(p.loc_body()?)))?;
+                    LocKind::Fused(parts, metadata)
+                }
+                _ => {
+                    self.lex.set_pos(at);
+                    return Err(self.lex.expected("a location"));
+                }
+            },
+        };
+        Ok(Loc(Some(Arc::new(kind))))
+    }
+
+    /// `"file":1:2`, `"file":1:2 to 3:4`, `"name"` or `"name"(location)`.
+    fn named_loc(&mut self, at: usize) -> Parsed<LocKind> {
+        let raw = self.lex.raw_string()?;
+        if self.lex.peek() != b':' {
+            self.lex.set_pos(at);
+            let name: Arc<str> = self.lex.string()?.as_ref().into();
+            let mut child = None;
+            if self.lex.eat(b'(') {
+                child = Some(self.loc_body()?);
+                self.lex.expect(b')')?;
+            }
+            return Ok(LocKind::Name { name, child });
+        }
+        self.lex.expect(b':')?;
+        let line = self.lex.int()?;
+        self.lex.expect(b':')?;
+        let col = self.lex.int()?;
+        if self.lex.eat_word("to") {
+            if self.lex.peek() != b':' {
+                self.lex.int()?;
+            }
+            self.lex.expect(b':')?;
+            self.lex.int()?;
+            return Ok(LocKind::Opaque(self.lex.text_from(at).into()));
+        }
+        let fit = |n: i64| u32::try_from(n).ok();
+        let (Some(line), Some(col)) = (fit(line), fit(col)) else {
+            return Err(self.error(at, format!("line {line}, column {col} is no place in a file")));
+        };
+        let file = match self.files.get(raw) {
+            Some(file) => file.clone(),
+            None => {
+                let end = self.lex.pos();
+                self.lex.set_pos(at);
+                let file: Arc<str> = self.lex.string()?.as_ref().into();
+                self.lex.set_pos(end);
+                self.files.insert(raw, file.clone());
+                file
+            }
+        };
+        Ok(LocKind::File { file, line, col })
+    }
+}
