@@ -19,8 +19,6 @@ pub(super) enum Body {
     Bits1(fn(u64, usize) -> u64),
     /// Bits of either kind of integer, zero-extended.
     Bits2(fn(u64, u64, usize) -> u64),
-    /// A signed value and an amount read as unsigned.
-    ShiftInt(fn(i64, u64, usize) -> i64),
     Real1(fn(f64) -> f64),
     Real2(fn(f64, f64) -> f64),
     RealTest(fn(f64) -> bool),
@@ -50,7 +48,7 @@ pub struct ScalarOp {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extra {
     pub compare: Option<Comparison>,
-    pub precision: (u32, u32),
+    pub precision: Option<(u32, u32)>,
 }
 
 impl ScalarOp {
@@ -96,7 +94,7 @@ impl ScalarOp {
                     .and_then(|v| u32::try_from(v).ok())
                     .ok_or_else(|| EvalError::invalid(module, op, format!("attribute '{name}' is missing or negative")))
             };
-            extra.precision = (bits("exponent_bits")?, bits("mantissa_bits")?);
+            extra.precision = Some((bits("exponent_bits")?, bits("mantissa_bits")?));
         }
         let decoded = ScalarOp::with_extra(kind, arg, result, extra)
             .ok_or_else(|| EvalError::unsupported(module, op, format!("elements of type {arg} to {result}")))?;
@@ -110,10 +108,7 @@ impl ScalarOp {
     /// The operation `kind` on elements of type `arg`; `None` if it is not elementwise, not defined for the type,
     /// or needs an attribute (a comparison, a precision).
     pub fn new(kind: OpKind, arg: ElementType, result: ElementType) -> Option<ScalarOp> {
-        match kind {
-            OpKind::ReducePrecision => None,
-            _ => ScalarOp::with_extra(kind, arg, result, Extra::default()),
-        }
+        ScalarOp::with_extra(kind, arg, result, Extra::default())
     }
 
     /// A comparison of elements of type `arg`.
@@ -125,7 +120,7 @@ impl ScalarOp {
         let body = super::table::body(kind, arg, extra)?;
         let arity = match body {
             Body::Select | Body::Clamp => 3,
-            Body::Bool2(_) | Body::Int2(_) | Body::UInt2(_) | Body::Bits2(_) | Body::ShiftInt(_) | Body::Real2(_) => 2,
+            Body::Bool2(_) | Body::Int2(_) | Body::UInt2(_) | Body::Bits2(_) | Body::Real2(_) => 2,
             Body::Complex2(_) | Body::MakeComplex | Body::Compare(_) | Body::NextAfter => 2,
             Body::Bool1(_) | Body::Int1(_) | Body::UInt1(_) | Body::Bits1(_) | Body::Real1(_) | Body::RealTest(_) => 1,
             Body::Complex1(_) | Body::ComplexToReal(_) | Body::Convert | Body::ReducePrecision(..) => 1,
@@ -176,7 +171,6 @@ pub fn apply(op: &ScalarOp, args: &[Scalar]) -> Scalar {
         Body::Int1(f) => integer(f(arg(0).as_i64(), bits()) as u64),
         Body::UInt2(f) | Body::Bits2(f) => integer(f(word(0), word(1), bits())),
         Body::UInt1(f) | Body::Bits1(f) => integer(f(word(0), bits())),
-        Body::ShiftInt(f) => integer(f(arg(0).as_i64(), word(1), bits()) as u64),
         Body::Bool2(f) => Scalar::Bool(f(arg(0).as_bool(), arg(1).as_bool())),
         Body::Bool1(f) => Scalar::Bool(f(arg(0).as_bool())),
         Body::RealTest(f) => Scalar::Bool(f(arg(0).as_f64())),

@@ -37,11 +37,6 @@ pub(super) fn rsqrt(x: f64) -> f64 {
     1.0 / x.sqrt()
 }
 
-/// `x` to the power of `y`, with the special cases of IEEE 754 `pow`.
-pub(super) fn power(x: f64, y: f64) -> f64 {
-    x.powf(y)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +62,37 @@ mod tests {
     #[test]
     fn logistic_of_large_numbers() {
         assert_eq!((logistic(1000.0), logistic(-1000.0), logistic(0.0)), (1.0, 0.0, 0.5));
+    }
+}
+
+#[cfg(test)]
+mod rounding {
+    use super::super::{Scalar, ScalarOp, apply};
+    use crate::{ElementType, OpKind};
+    use proptest::prelude::*;
+
+    fn run(kind: OpKind, args: &[f32]) -> f32 {
+        let op = ScalarOp::new(kind, ElementType::F32, ElementType::F32).unwrap();
+        let args: Vec<Scalar> = args.iter().map(|&v| Scalar::Float(v.into())).collect();
+        apply(&op, &args).as_f64() as f32
+    }
+
+    fn same(a: f32, b: f32) -> bool {
+        a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+    }
+
+    proptest! {
+        #[test]
+        fn f32_results_are_those_of_the_machine(x: u32, y: u32) {
+            let (a, b) = (f32::from_bits(x), f32::from_bits(y));
+            prop_assert!(same(run(OpKind::Add, &[a, b]), a + b), "{a} + {b}");
+            prop_assert!(same(run(OpKind::Subtract, &[a, b]), a - b), "{a} - {b}");
+            prop_assert!(same(run(OpKind::Multiply, &[a, b]), a * b), "{a} * {b}");
+            prop_assert!(same(run(OpKind::Divide, &[a, b]), a / b), "{a} / {b}");
+            prop_assert!(same(run(OpKind::Remainder, &[a, b]), a % b), "{a} % {b}");
+            prop_assert!(same(run(OpKind::Sqrt, &[a]), a.sqrt()), "sqrt {a}");
+            prop_assert!(same(run(OpKind::Floor, &[a]), a.floor()), "floor {a}");
+            prop_assert!(same(run(OpKind::RoundNearestEven, &[a]), a.round_ties_even()), "round {a}");
+        }
     }
 }
