@@ -35,5 +35,11 @@ pub fn run(_module: &Module, _entry: Option<&str>, _inputs: &[Literal]) -> Resul
 
 /// Every pass that `meshwork opt` knows.
 pub fn passes() -> Vec<Pass> {
-    [meshwork_ir::transform::passes(), meshwork_propagate::passes()].concat()
+    // The canonicalizer of `meshwork-propagate` has the patterns of all dialects and replaces the general one.
+    let mut all = meshwork_propagate::passes();
+    let known: Vec<&str> = all.iter().map(|p| p.name).collect();
+    let general: Vec<Pass> =
+        meshwork_ir::transform::passes().into_iter().filter(|p| !known.contains(&p.name)).collect();
+    all.extend(general);
+    all
 }

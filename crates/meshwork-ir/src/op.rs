@@ -247,24 +247,24 @@ op_table! {
     ChloTopK "chlo.top_k" [Pure] {"k" "is_stable"}
 
     // sdy: placements.
-    SdyAllGather "sdy.all_gather" [Pure] {"gathering_axes" "out_sharding"}
-    SdyAllReduce "sdy.all_reduce" [Pure] {"reduction_axes" "reduction_op" "out_sharding"}
-    SdyAllSlice "sdy.all_slice" [Pure] {"slicing_axes" "out_sharding"}
-    SdyAllToAll "sdy.all_to_all" [Pure] {"params" "out_sharding"}
-    SdyCollectivePermute "sdy.collective_permute" [Pure] {"out_sharding"}
+    SdyAllGather "sdy.all_gather" [] {"gathering_axes" "out_sharding"}
+    SdyAllReduce "sdy.all_reduce" [] {"reduction_axes" "reduction_op" "out_sharding"}
+    SdyAllSlice "sdy.all_slice" [] {"slicing_axes" "out_sharding"}
+    SdyAllToAll "sdy.all_to_all" [] {"params" "out_sharding"}
+    SdyCollectivePermute "sdy.collective_permute" [] {"out_sharding"}
     SdyConstant "sdy.constant" [Pure] {"value"}
-    SdyDataFlowEdge "sdy.data_flow_edge" [Pure] {"sharding"}
-    SdyFuncDataFlowEdge "sdy.func_data_flow_edge" [Pure] {}
+    SdyDataFlowEdge "sdy.data_flow_edge" [] {"sharding"}
+    SdyFuncDataFlowEdge "sdy.func_data_flow_edge" [] {}
     SdyManualComputation "sdy.manual_computation" [] {"in_shardings" "out_shardings" "manual_axes"}
     SdyMesh "sdy.mesh" [Symbol] {"sym_name" "mesh"}
     SdyNamedComputation "sdy.named_computation" [] {"name" "in_shardings" "out_shardings"}
     SdyPropagationBarrier "sdy.propagation_barrier" [Pure] {"allowed_direction"}
-    SdyReduceScatter "sdy.reduce_scatter" [Pure] {"reduce_scatter_axes" "reduction_op" "out_sharding"}
-    SdyReplicatedToUnreduced "sdy.replicated_to_unreduced" [Pure] {"axes" "out_sharding"}
+    SdyReduceScatter "sdy.reduce_scatter" [] {"reduce_scatter_axes" "reduction_op" "out_sharding"}
+    SdyReplicatedToUnreduced "sdy.replicated_to_unreduced" [] {"axes" "out_sharding"}
     SdyReshard "sdy.reshard" [Pure] {"sharding"}
     SdyReturn "sdy.return" [Terminator] {}
-    SdyShardedToUnreduced "sdy.sharded_to_unreduced" [Pure] {"axes" "out_sharding"}
-    SdyShardingConstraint "sdy.sharding_constraint" [Pure] {"sharding"}
+    SdyShardedToUnreduced "sdy.sharded_to_unreduced" [] {"axes" "out_sharding"}
+    SdyShardingConstraint "sdy.sharding_constraint" [] {"sharding"}
     SdyShardingGroup "sdy.sharding_group" [] {"group_id"}
 
     // Test support of StableHLO's own suites.

@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod calls;
+pub mod canonicalize;
 pub mod edges;
 pub mod export;
 pub mod import;
@@ -20,5 +21,5 @@ use meshwork_ir::Pass;
 
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {
-    [import::PASSES, export::PASSES].concat()
+    [&[canonicalize::PASS], import::PASSES, export::PASSES].concat()
 }
