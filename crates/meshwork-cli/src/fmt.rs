@@ -1,5 +1,7 @@
 //! `meshwork fmt`: parse a program and print it.
 
+use meshwork_ir::text::PrintOptions;
+
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
 use crate::stages;
@@ -27,6 +29,6 @@ pub struct Args {
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let module = Source::read(&args.file)?.parse()?;
-    let text = stages::print(&module, stages::PrintStyle { generic: args.generic, locations: args.locations });
+    let text = stages::print(&module, PrintOptions { generic: args.generic, locations: args.locations });
     write_text(args.output.as_deref(), &text)
 }

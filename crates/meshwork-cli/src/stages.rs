@@ -1,26 +1,18 @@
 //! The stages of the project as the command calls them: the one place that knows their entry points.
 
-use meshwork_ir::{Diagnostic, Literal, Module, Pass, TextPos};
+use meshwork_ir::text::{self, PrintOptions};
+use meshwork_ir::{Diagnostic, Literal, Module, Pass};
 
 use crate::fail::Failure;
 
-/// How a module is printed.
-#[derive(Clone, Copy, Default)]
-pub struct PrintStyle {
-    /// Every operation in MLIR's generic form.
-    pub generic: bool,
-    /// With source locations.
-    pub locations: bool,
-}
-
 /// Text to module.
-pub fn parse(_text: &str) -> Result<Module, Diagnostic> {
-    Err(Diagnostic::unsupported(TextPos::default(), "this build has no parser"))
+pub fn parse(text: &str) -> Result<Module, Diagnostic> {
+    text::parse(text)
 }
 
 /// Module to text.
-pub fn print(module: &Module, _style: PrintStyle) -> String {
-    format!("{module:?}\n")
+pub fn print(module: &Module, style: PrintOptions) -> String {
+    text::print_with(module, &style)
 }
 
 /// What is wrong with a module.

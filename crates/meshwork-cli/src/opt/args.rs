@@ -1,9 +1,9 @@
 //! Arguments as MLIR's opt tools take them: one or two dashes, `name=value`, passes in the order given.
 
+use meshwork_ir::text::PrintOptions;
 use meshwork_ir::{Pass, PassOptions};
 
 use super::pipeline;
-use crate::stages::PrintStyle;
 
 /// A pass to run and its options.
 pub struct PassCall {
@@ -30,7 +30,7 @@ pub struct OptArgs {
     /// Verify after each pass.
     pub verify_each: bool,
     /// How to print.
-    pub style: PrintStyle,
+    pub style: PrintOptions,
     /// Print the help text and stop.
     pub help: bool,
 }
@@ -45,7 +45,7 @@ pub fn parse(words: &[String], passes: &[Pass]) -> Result<OptArgs, String> {
         verify_diagnostics: false,
         allow_unregistered: false,
         verify_each: true,
-        style: PrintStyle::default(),
+        style: PrintOptions::default(),
         help: false,
     };
     let mut words = words.iter();
