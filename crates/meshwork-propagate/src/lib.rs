@@ -5,21 +5,38 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod aggressive;
+pub mod axis;
+pub mod basic;
 pub mod calls;
 pub mod canonicalize;
+mod dead;
+pub mod driver;
 pub mod edges;
 pub mod export;
+pub mod factor;
+pub mod groups;
 pub mod import;
 pub mod manual;
 pub mod meshes;
+pub mod op_priority;
+mod pass;
+pub mod placement;
+pub mod projection;
 pub mod properties;
 pub mod replica_groups;
+pub mod rules;
+pub mod state;
+pub mod user_priority;
 pub mod values;
 pub mod walker;
+pub mod why;
 
 use meshwork_ir::Pass;
 
+pub use pass::{KeepRules, Level, Options, Record, populate_rules, propagate, remove_rules};
+
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {
-    [&[canonicalize::PASS], import::PASSES, export::PASSES].concat()
+    [&[canonicalize::PASS], import::PASSES, pass::PASSES, export::PASSES].concat()
 }

@@ -1,0 +1,274 @@
+//! Where placements came from: a trace of propagation, and the chain behind any value and dimension.
+//!
+//! A trace is kept on request only. Each step is one visit of an op that changed something, with the axes that moved,
+//! the factor they moved along and the tensor that had them before. [`Trace::why`] follows the steps back to an
+//! annotation.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::{Module, OpId, ValueId};
+use meshwork_mesh::AxisRef;
+
+use crate::axis::{Axis, Prefix, prefix_status, push_merged};
+use crate::edges::owning_op;
+use crate::projection::{CompiledRule, Projection, TensorFactors};
+
+/// Something with a placement.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Node {
+    /// A value.
+    Value(ValueId),
+    /// A result of the entry function.
+    FuncResult(usize),
+}
+
+/// Axes that moved to one tensor along one factor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// The tensor of the op, operands first.
+    pub target: usize,
+    /// Its dimension.
+    pub dim: usize,
+    /// The factor.
+    pub factor: usize,
+    /// The axes that are new, parts merged with what the dimension gained before them.
+    pub axes: Vec<AxisRef>,
+    /// The first tensor that had them before, operands first.
+    pub source: Option<usize>,
+    /// The dimension of the source that the factor belongs to.
+    pub source_dim: usize,
+}
+
+/// One visit that changed placements.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The op; the entry function when its results are matched with what it returns.
+    pub op: OpId,
+    /// What the tensors are, operands first.
+    pub nodes: Vec<Option<Node>>,
+    /// Number of operands among them.
+    pub num_operands: usize,
+    /// What moved.
+    pub moves: Vec<Move>,
+}
+
+impl Step {
+    /// What changed between two projections of the same tensors.
+    pub fn between(
+        before: &Projection,
+        after: &Projection,
+        rule: &CompiledRule,
+        op: OpId,
+        nodes: Vec<Option<Node>>,
+        name: impl Fn(Axis) -> AxisRef,
+    ) -> Step {
+        let mut moves = vec![];
+        for (target, (old, new)) in before.tensors.iter().zip(&after.tensors).enumerate() {
+            for (dim, factors) in rule.tensor(target).iter().enumerate() {
+                dim_moves(before, old, new, factors, |factor, axes, source| {
+                    let has_factor = |factors: &Vec<usize>| factors.contains(&factor);
+                    let source_dim = source.and_then(|s| rule.tensor(s).iter().position(has_factor)).unwrap_or(0);
+                    let axes = axes.iter().map(|&a| name(a)).collect();
+                    moves.push(Move { target, dim, factor, axes, source, source_dim });
+                });
+            }
+        }
+        Step { op, nodes, num_operands: before.num_operands, moves }
+    }
+}
+
+/// The axes that one dimension gained, factor by factor.
+fn dim_moves(
+    before: &Projection,
+    old: &TensorFactors,
+    new: &TensorFactors,
+    factors: &[usize],
+    mut moved: impl FnMut(usize, &[Axis], Option<usize>),
+) {
+    let mut previous: Option<Axis> = None;
+    for &factor in factors {
+        let (Some(old), Some(new)) = (&old.factors[factor], &new.factors[factor]) else { continue };
+        if old.axes == new.axes {
+            continue;
+        }
+        let source = before
+            .tensors
+            .iter()
+            .position(|t| t.axes(factor).is_some_and(|have| prefix_status(&new.axes, have) != Prefix::No));
+        // The last old axis may have grown.
+        let grown = usize::from(old.axes.last().is_some_and(|last| new.axes.get(old.axes.len() - 1) != Some(last)));
+        let mut gained: crate::axis::AxisList = new.axes[old.axes.len() - grown..].into();
+        if let (Some(before), Some(&last)) = (previous, gained.last()) {
+            let mut merged = [before].as_slice().into();
+            push_merged(&mut merged, last);
+            if let [only] = merged[..] {
+                let at = gained.len() - 1;
+                gained[at] = only;
+            }
+        }
+        previous = new.axes.last().copied();
+        moved(factor, &gained, source);
+    }
+}
+
+/// What propagation did, step by step.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    steps: Vec<Step>,
+    /// Per node and dimension, the steps and moves that changed it.
+    by_target: HashMap<(Node, usize), Vec<(usize, usize)>>,
+    /// Values that took the placement of another of their group, and at which step.
+    grouped: HashMap<ValueId, Vec<(usize, ValueId)>>,
+}
+
+impl Trace {
+    pub(crate) fn push(&mut self, step: Step) {
+        let number = self.steps.len();
+        for (i, m) in step.moves.iter().enumerate() {
+            if let Some(node) = step.nodes.get(m.target).copied().flatten() {
+                self.by_target.entry((node, m.dim)).or_default().push((number, i));
+            }
+        }
+        self.steps.push(step);
+    }
+
+    pub(crate) fn group(&mut self, member: ValueId, from: ValueId) {
+        self.grouped.entry(member).or_default().push((self.steps.len(), from));
+    }
+
+    /// The steps in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// How `axis` came to split dimension `dim` of `node`: one link per op it passed, nearest first, ending with the
+    /// annotation it started from.
+    pub fn why(&self, node: Node, dim: usize, axis: &AxisRef) -> Chain {
+        let mut links = vec![];
+        let (mut node, mut dim, mut limit) = (node, dim, self.steps.len());
+        loop {
+            if let Some(link) = self.last_move(node, dim, axis, limit) {
+                let (source, source_dim) = (link.from, link.from_dim);
+                limit = link.step;
+                links.push(Link::Op(link));
+                (node, dim) = (source, source_dim);
+                continue;
+            }
+            if let Node::Value(value) = node
+                && let Some(&(step, from)) =
+                    self.grouped.get(&value).and_then(|g| g.iter().rev().find(|&&(s, _)| s <= limit && s > 0))
+                && from != value
+                && !links.contains(&Link::Group { from, step })
+            {
+                links.push(Link::Group { from, step });
+                node = Node::Value(from);
+                limit = step;
+                continue;
+            }
+            return Chain { links, origin: node, origin_dim: dim };
+        }
+    }
+
+    fn last_move(&self, node: Node, dim: usize, axis: &AxisRef, limit: usize) -> Option<OpLink> {
+        let moves = self.by_target.get(&(node, dim))?;
+        moves.iter().rev().find_map(|&(number, index)| {
+            let step = &self.steps[number];
+            let m = &step.moves[index];
+            if number >= limit || !m.axes.iter().any(|a| a.overlaps(axis)) {
+                return None;
+            }
+            let from = step.nodes.get(m.source?).copied().flatten()?;
+            Some(OpLink { step: number, op: step.op, factor: m.factor, from, from_dim: m.source_dim })
+        })
+    }
+}
+
+/// An op that an axis passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpLink {
+    /// Which step of the trace.
+    pub step: usize,
+    /// The op.
+    pub op: OpId,
+    /// The factor of its rule.
+    pub factor: usize,
+    /// Where the axis came from.
+    pub from: Node,
+    /// The dimension there.
+    pub from_dim: usize,
+}
+
+/// One step back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Link {
+    /// Through an op.
+    Op(OpLink),
+    /// From another value of the same sharding group.
+    Group {
+        /// The value.
+        from: ValueId,
+        /// At which step.
+        step: usize,
+    },
+}
+
+/// How an axis came to a dimension.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chain {
+    /// Nearest first.
+    pub links: Vec<Link>,
+    /// What was annotated.
+    pub origin: Node,
+    /// Which dimension of it.
+    pub origin_dim: usize,
+}
+
+impl Chain {
+    /// The chain in words, one line a link.
+    pub fn describe(&self, module: &Module) -> String {
+        let mut out = String::new();
+        for link in &self.links {
+            match link {
+                Link::Op(link) => {
+                    let factor = OpShardingRule::factor_name(link.factor);
+                    let from = NodeName { module, node: link.from };
+                    let op = module.describe(link.op);
+                    out.push_str(&format!(
+                        "through {op} along factor {factor}, from dimension {} of {from}\n",
+                        link.from_dim
+                    ));
+                }
+                Link::Group { from, .. } => {
+                    out.push_str(&format!("as {} of the same group\n", NodeName { module, node: Node::Value(*from) }));
+                }
+            }
+        }
+        let origin = NodeName { module, node: self.origin };
+        out.push_str(&format!("annotated: dimension {} of {origin}\n", self.origin_dim));
+        out
+    }
+}
+
+/// A node in words.
+struct NodeName<'m> {
+    module: &'m Module,
+    node: Node,
+}
+
+impl fmt::Display for NodeName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            Node::FuncResult(index) => write!(f, "function result {index}"),
+            Node::Value(value) => match self.module.value(value).def() {
+                meshwork_ir::Def::Result(op, 0) => f.write_str(&self.module.describe(op)),
+                meshwork_ir::Def::Result(op, i) => write!(f, "result {i} of {}", self.module.describe(op)),
+                meshwork_ir::Def::Arg(_, i) => match owning_op(self.module, value) {
+                    Some(op) => write!(f, "argument {i} of {}", self.module.describe(op)),
+                    None => write!(f, "argument {i}"),
+                },
+            },
+        }
+    }
+}
