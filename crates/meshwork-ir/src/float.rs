@@ -210,8 +210,10 @@ impl Format {
         };
         let value = if special && self.special == Special::Ieee && mantissa == 0 {
             f64::INFINITY
-        } else if special {
+        } else if special && self.special == Special::NegativeZero {
             return f64::NAN;
+        } else if special {
+            f64::NAN
         } else if exponent == 0 {
             mantissa as f64 * pow2(1 - self.bias - self.mantissa as i32)
         } else {
@@ -285,6 +287,14 @@ mod tests {
                 assert_eq!(encode(F16, value), u64::from(half::f16::from_f64(value).to_bits()), "{value:e}");
                 assert_eq!(encode(BF16, value), u64::from(half::bf16::from_f64(value).to_bits()), "{value:e}");
             }
+        }
+    }
+
+    #[test]
+    fn nan_keeps_its_sign() {
+        for elem in [BF16, F16, F8E5M2, F8E4M3FN] {
+            assert!(decode(elem, encode(elem, -f64::NAN)).is_sign_negative(), "{elem}");
+            assert!(decode(elem, encode(elem, f64::NAN)).is_sign_positive(), "{elem}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Elementwise operations and `bitcast_convert` on whole tensors.
 
 use super::EvalError;
-use super::scalar::{Scalar, ScalarOp, apply};
+use super::scalar::{Scalar, ScalarOp, apply, bulk};
 use crate::types::Dims;
 use crate::{ElementType, Literal, Module, OpId, OpKind};
 
@@ -22,6 +22,9 @@ pub(crate) fn evaluate(module: &Module, op: OpId, args: &[&Literal]) -> Result<L
             let message = format!("operand {i} has shape {:?} where {:?} is needed", arg.dims(), main.dims());
             return Err(EvalError::invalid(module, op, message));
         }
+    }
+    if let Some(result) = bulk::map(&decoded, args) {
+        return Ok(result);
     }
     Ok(match args {
         &[pred, on_true, on_false] if kind == OpKind::Select => select(pred, on_true, on_false),

@@ -4,6 +4,7 @@
 //! width, floats rounded to its format. [`Scalar::cast_to`] establishes that, and [`apply`] keeps it.
 
 mod access;
+pub(crate) mod bulk;
 mod compare;
 mod convert;
 mod int;

@@ -144,7 +144,7 @@ mod tests {
                 expect(OpKind::Or, a | b)?;
                 expect(OpKind::Xor, a ^ b)?;
                 // The product of two unsigned 64-bit numbers does not fit an i128.
-                let high = if a < 0 || b < 0 { (a * b) >> bits } else { (a as u128 * b as u128 >> bits) as i128 };
+                let high = if a < 0 || b < 0 { (a * b) >> bits } else { ((a as u128 * b as u128) >> bits) as i128 };
                 expect(OpKind::ChloMulhi, high)?;
                 let amount = pattern(b).min(bits);
                 expect(OpKind::ShiftLeft, if amount == bits { 0 } else { pattern(a) << amount })?;
