@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use meshwork_ir::eval::Stats;
 use meshwork_ir::{Literal, Module, OpId, Type, npy};
 
 use crate::fail::Failure;
@@ -60,10 +61,26 @@ struct Outcome {
     stats: String,
 }
 
-/// Runs the program on one device, which needs no collective.
+/// Runs the program on one device.
 fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let results = stages::run(module, module.symbol_name(entry), inputs)?;
-    Ok(Outcome { results, stats: "{\"collectives\": {}}\n".into() })
+    let mut outcome = stages::run(module, module.symbol_name(entry), inputs)?;
+    for line in &outcome.printed {
+        write_stdout(&format!("{line}\n"))?;
+    }
+    let results = outcome.results.pop().unwrap_or_default();
+    Ok(Outcome { results, stats: stats_json(&outcome.stats) })
+}
+
+fn stats_json(stats: &Stats) -> String {
+    let kinds: Vec<String> = stats
+        .collectives
+        .iter()
+        .map(|(kind, c)| {
+            let (count, operands, wire) = (c.count, c.operand_bytes, c.wire_bytes);
+            format!("\"{kind}\": {{\"count\": {count}, \"operand_bytes\": {operands}, \"wire_bytes\": {wire}}}")
+        })
+        .collect();
+    format!("{{\"collectives\": {{{}}}, \"peak_bytes_per_device\": {}}}\n", kinds.join(", "), stats.peak_bytes)
 }
 
 fn entry_function(module: &Module, name: Option<&str>) -> Result<OpId, Failure> {

@@ -1,5 +1,6 @@
 //! The stages of the project as the command calls them: the one place that knows their entry points.
 
+use meshwork_ir::eval::{self, EvalError, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass};
 
@@ -21,8 +22,12 @@ pub fn verify(_module: &Module) -> Vec<Diagnostic> {
 }
 
 /// Runs function `entry` (or the module's entry function) on `inputs`.
-pub fn run(_module: &Module, _entry: Option<&str>, _inputs: &[Literal]) -> Result<Vec<Literal>, Failure> {
-    Err(Failure::unsupported("this build has no evaluator"))
+pub fn run(module: &Module, entry: Option<&str>, inputs: &[Literal]) -> Result<Outcome, Failure> {
+    eval::run_observed(module, entry, inputs).map_err(|error| match error {
+        EvalError::CheckFailed { .. } => Failure::check(error.to_string()),
+        EvalError::Unsupported { .. } => Failure::unsupported(error.to_string()),
+        EvalError::Invalid { .. } => Failure::error(error.to_string()),
+    })
 }
 
 /// Every pass that `meshwork opt` knows.
