@@ -26,10 +26,10 @@ pub(crate) fn evaluate(module: &Module, op: OpId, args: &[&Literal]) -> Result<L
     if let Some(result) = bulk::map(&decoded, args) {
         return Ok(result);
     }
-    Ok(match args {
-        &[pred, on_true, on_false] if kind == OpKind::Select => select(pred, on_true, on_false),
-        &[x] => unary(&decoded, x),
-        &[x, y] => binary(&decoded, x, y),
+    Ok(match *args {
+        [pred, on_true, on_false] if kind == OpKind::Select => select(pred, on_true, on_false),
+        [x] => unary(&decoded, x),
+        [x, y] => binary(&decoded, x, y),
         _ => ternary(&decoded, args, main),
     })
 }

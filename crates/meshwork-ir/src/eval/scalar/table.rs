@@ -152,7 +152,7 @@ fn row(kind: OpKind, extra: Extra) -> Option<Row> {
         OpKind::Atan2 => row.real2(f64::atan2).cplx2(Cplx::atan2),
         OpKind::Compare => extra.compare.map_or(row, |comparison| Row::any(Body::Compare(comparison))),
         OpKind::Complex => row.float(Body::MakeComplex),
-        OpKind::Divide => row.int2(int::div_signed, int::div_unsigned).real2(|a, b| a / b).cplx2(Cplx::div),
+        OpKind::Divide => row.int2(int::div_signed, int::div_unsigned).real2(|a, b| a / b).cplx2(|a, b| a / b),
         OpKind::Maximum => row
             .bool2(|a, b| a | b)
             .int2(|a, b, _| a.max(b), |a, b, _| a.max(b))

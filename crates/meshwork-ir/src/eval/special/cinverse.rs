@@ -95,7 +95,7 @@ impl Cplx {
 
     /// The angle of the point (`x`, `self`), as `-i·ln((x + i·self) / √(x² + self²))`.
     pub fn atan2(self, x: Cplx) -> Cplx {
-        let direction = (x + self.times_i()).div((x * x + self * self).sqrt());
+        let direction = (x + self.times_i()) / (x * x + self * self).sqrt();
         direction.ln().over_i()
     }
 }
@@ -104,6 +104,7 @@ impl Cplx {
 mod tests {
     use super::*;
     use crate::eval::special::assert_near;
+    use std::f64::consts::{FRAC_PI_4, FRAC_PI_6};
 
     fn near(got: Cplx, re: f64, im: f64) {
         assert_near(got.re, re, 7e-16);
@@ -125,8 +126,8 @@ mod tests {
     fn beside_the_branch_points() {
         near(Cplx::new(1.0, 1e-20).asin(), 1.570_796_326_694_896_6, 1e-10);
         near(Cplx::new(1.0, 1e-20).acos(), 1e-10, -1e-10);
-        near(Cplx::new(0.5, 1e-200).asin(), 0.523_598_775_598_298_9, 1.154_700_538_379_251_5e-200);
-        near(Cplx::new(1.0, 1e-200).atanh(), 230.605_082_889_684_54, 0.785_398_163_397_448_3);
+        near(Cplx::new(0.5, 1e-200).asin(), FRAC_PI_6, 1.154_700_538_379_251_5e-200);
+        near(Cplx::new(1.0, 1e-200).atanh(), 230.605_082_889_684_54, FRAC_PI_4);
     }
 
     #[test]
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn huge_numbers() {
-        near(Cplx::new(1e300, 1e300).asin(), 0.785_398_163_397_448_3, 691.815_248_669_053_6);
+        near(Cplx::new(1e300, 1e300).asin(), FRAC_PI_4, 691.815_248_669_053_6);
         near(Cplx::new(3e200, 4e200).atanh(), 1.2e-201, FRAC_PI_2);
     }
 }

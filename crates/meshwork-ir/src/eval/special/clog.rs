@@ -121,7 +121,7 @@ impl Cplx {
 
     /// `1 / √self`.
     pub fn rsqrt(self) -> Cplx {
-        Cplx::new(1.0, 0.0).div(self.sqrt())
+        Cplx::new(1.0, 0.0) / self.sqrt()
     }
 
     /// Cube root with a third of the angle.
@@ -153,7 +153,7 @@ impl Cplx {
     /// `1 / (1 + e^-self)`.
     pub fn logistic(self) -> Cplx {
         let one = Cplx::new(1.0, 0.0);
-        one.div(one + (-self).exp())
+        one / (one + (-self).exp())
     }
 }
 

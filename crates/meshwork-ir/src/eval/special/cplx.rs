@@ -1,6 +1,6 @@
 //! A complex number and its arithmetic.
 
-use std::ops::{Add, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use crate::eval::scalar::Scalar;
 
@@ -44,39 +44,6 @@ impl Cplx {
         Cplx::new(self.re * factor, self.im * factor)
     }
 
-    /// The quotient, by Smith's method after scaling; a division by zero gives infinity as for reals, and a
-    /// finite number over infinity gives zero (C99, annex G).
-    pub fn div(self, by: Cplx) -> Cplx {
-        let (a, b, c, d) = (self.re, self.im, by.re, by.im);
-        let scale = power_of_two_near(c.abs().max(d.abs()));
-        let (cs, ds) = (c * scale, d * scale);
-        let q = if cs.abs() >= ds.abs() {
-            let r = ds / cs;
-            let den = cs + ds * r;
-            Cplx::new((a + b * r) / den, (b - a * r) / den)
-        } else {
-            let r = cs / ds;
-            let den = cs * r + ds;
-            Cplx::new((a * r + b) / den, (b * r - a) / den)
-        };
-        let q = q.scale(scale);
-        if !(q.re.is_nan() && q.im.is_nan()) {
-            return q;
-        }
-        if c == 0.0 && d == 0.0 && !(a.is_nan() && b.is_nan()) {
-            let inf = f64::INFINITY.copysign(c);
-            Cplx::new(inf * a, inf * b)
-        } else if (a.is_infinite() || b.is_infinite()) && c.is_finite() && d.is_finite() {
-            let (a, b) = (unit_if_infinite(a), unit_if_infinite(b));
-            Cplx::new(f64::INFINITY * (a * c + b * d), f64::INFINITY * (b * c - a * d))
-        } else if (c.is_infinite() || d.is_infinite()) && a.is_finite() && b.is_finite() {
-            let (c, d) = (unit_if_infinite(c), unit_if_infinite(d));
-            Cplx::new(0.0 * (a * c + b * d), 0.0 * (b * c - a * d))
-        } else {
-            q
-        }
-    }
-
     /// The later one by real, then imaginary part; `other` if they do not compare.
     pub fn maximum(self, other: Cplx) -> Cplx {
         let first = if self.re == other.re { self.im > other.im } else { self.re > other.re };
@@ -96,7 +63,7 @@ impl Cplx {
         } else if self.re == 0.0 && self.im == 0.0 {
             Cplx::new(0.0, 0.0)
         } else {
-            self.div(Cplx::new(self.abs(), 0.0))
+            self / Cplx::new(self.abs(), 0.0)
         }
     }
 }
@@ -135,6 +102,43 @@ impl Mul for Cplx {
     }
 }
 
+impl Div for Cplx {
+    type Output = Cplx;
+
+    /// The quotient, by Smith's method after scaling; a division by zero gives infinity as for reals, and a
+    /// finite number over infinity gives zero (C99, annex G).
+    fn div(self, by: Cplx) -> Cplx {
+        let (a, b, c, d) = (self.re, self.im, by.re, by.im);
+        let scale = power_of_two_near(c.abs().max(d.abs()));
+        let (cs, ds) = (c * scale, d * scale);
+        let q = if cs.abs() >= ds.abs() {
+            let r = ds / cs;
+            let den = cs + ds * r;
+            Cplx::new((a + b * r) / den, (b - a * r) / den)
+        } else {
+            let r = cs / ds;
+            let den = cs * r + ds;
+            Cplx::new((a * r + b) / den, (b * r - a) / den)
+        };
+        let q = q.scale(scale);
+        if !(q.re.is_nan() && q.im.is_nan()) {
+            return q;
+        }
+        if c == 0.0 && d == 0.0 && !(a.is_nan() && b.is_nan()) {
+            let inf = f64::INFINITY.copysign(c);
+            Cplx::new(inf * a, inf * b)
+        } else if (a.is_infinite() || b.is_infinite()) && c.is_finite() && d.is_finite() {
+            let (a, b) = (unit_if_infinite(a), unit_if_infinite(b));
+            Cplx::new(f64::INFINITY * (a * c + b * d), f64::INFINITY * (b * c - a * d))
+        } else if (c.is_infinite() || d.is_infinite()) && a.is_finite() && b.is_finite() {
+            let (c, d) = (unit_if_infinite(c), unit_if_infinite(d));
+            Cplx::new(0.0 * (a * c + b * d), 0.0 * (b * c - a * d))
+        } else {
+            q
+        }
+    }
+}
+
 impl Neg for Cplx {
     type Output = Cplx;
     fn neg(self) -> Cplx {
@@ -161,17 +165,17 @@ mod tests {
     #[test]
     fn division_survives_extreme_numbers() {
         let big = Cplx::new(1e300, 1e300);
-        assert_eq!(big.div(big), Cplx::new(1.0, 0.0));
+        assert_eq!(big / big, Cplx::new(1.0, 0.0));
         let tiny = Cplx::new(1e-310, 1e-310);
-        assert_eq!(tiny.div(tiny), Cplx::new(1.0, 0.0));
-        assert_eq!(Cplx::new(1.0, 2.0).div(Cplx::new(3.0, -4.0)), Cplx::new(-0.2, 0.4));
+        assert_eq!(tiny / tiny, Cplx::new(1.0, 0.0));
+        assert_eq!(Cplx::new(1.0, 2.0) / Cplx::new(3.0, -4.0), Cplx::new(-0.2, 0.4));
     }
 
     #[test]
     fn division_by_zero_and_infinity() {
-        let q = Cplx::new(1.0, -2.0).div(Cplx::new(0.0, 0.0));
+        let q = Cplx::new(1.0, -2.0) / Cplx::new(0.0, 0.0);
         assert_eq!((q.re, q.im), (f64::INFINITY, f64::NEG_INFINITY));
-        let q = Cplx::new(1.0, 2.0).div(Cplx::new(f64::INFINITY, 0.0));
+        let q = Cplx::new(1.0, 2.0) / Cplx::new(f64::INFINITY, 0.0);
         assert_eq!((q.re, q.im), (0.0, 0.0));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! All are computed in `f64`; each file states the accuracy it aims at and holds reference values.
 
+#![allow(clippy::excessive_precision, reason = "constants and reference values are given to 20 digits")]
+
 mod bessel;
 mod cinverse;
 mod clog;
