@@ -1,6 +1,6 @@
 //! Checks sharding groups, unites groups that share a value, and numbers them from zero.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
 
@@ -67,24 +67,37 @@ fn manual_parent(module: &Module, op: OpId) -> Option<OpId> {
     None
 }
 
-/// The new id of each old one: groups that share a value become one; in the order of their smallest ids.
-fn unite(module: &Module, groups: &[OpId]) -> BTreeMap<i64, i64> {
-    let mut leader: BTreeMap<i64, i64> = groups.iter().map(|&op| group_id(module, op)).map(|id| (id, id)).collect();
-    let mut first_group: HashMap<ValueId, i64> = HashMap::new();
+/// The new id of each old one. Groups that share a value become one, led by the first of that value; leaders are
+/// numbered in the order in which their ids first appear, value by value.
+fn unite(module: &Module, groups: &[OpId]) -> HashMap<i64, i64> {
+    let mut values: Vec<ValueId> = vec![];
+    let mut ids_of: HashMap<ValueId, Vec<i64>> = HashMap::new();
     for &op in groups {
-        let id = group_id(module, op);
-        let other = *first_group.entry(module.op(op).operands()[0]).or_insert(id);
-        let (a, b) = (find(&mut leader, id), find(&mut leader, other));
-        leader.insert(a.max(b), a.min(b));
+        let value = module.op(op).operands()[0];
+        let ids = ids_of.entry(value).or_default();
+        if ids.is_empty() {
+            values.push(value);
+        }
+        ids.push(group_id(module, op));
     }
-    let ids: Vec<i64> = leader.keys().copied().collect();
-    let found: Vec<(i64, i64)> = ids.into_iter().map(|id| (id, find(&mut leader, id))).collect();
-    let leaders: BTreeSet<i64> = found.iter().map(|&(_, leader)| leader).collect();
-    let index: HashMap<i64, i64> = leaders.into_iter().zip(0..).collect();
-    found.into_iter().map(|(id, leader)| (id, index[&leader])).collect()
+    let (mut order, mut leader): (Vec<i64>, HashMap<i64, i64>) = (vec![], HashMap::new());
+    for value in values {
+        let ids = &ids_of[&value];
+        for &id in ids {
+            if !leader.contains_key(&id) {
+                leader.insert(id, id);
+                order.push(id);
+            }
+            let (first, other) = (find(&mut leader, ids[0]), find(&mut leader, id));
+            leader.insert(other, first);
+        }
+    }
+    let leaders = order.iter().filter(|&id| leader[id] == *id);
+    let index: HashMap<i64, i64> = leaders.copied().zip(0..).collect();
+    order.into_iter().map(|id| (id, index[&find(&mut leader, id)])).collect()
 }
 
-fn find(leader: &mut BTreeMap<i64, i64>, id: i64) -> i64 {
+fn find(leader: &mut HashMap<i64, i64>, id: i64) -> i64 {
     let mut root = id;
     while leader[&root] != root {
         root = leader[&root];
