@@ -21,6 +21,7 @@ pub mod manual;
 pub mod meshes;
 pub mod op_priority;
 mod pass;
+pub mod pipeline;
 pub mod placement;
 pub mod projection;
 pub mod properties;
@@ -38,5 +39,5 @@ pub use pass::{KeepRules, Level, Options, Record, populate_rules, propagate, rem
 
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {
-    [&[canonicalize::PASS], import::PASSES, pass::PASSES, export::PASSES].concat()
+    [&[canonicalize::PASS], import::PASSES, pass::PASSES, export::PASSES, pipeline::PASSES].concat()
 }
