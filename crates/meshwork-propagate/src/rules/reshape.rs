@@ -68,7 +68,7 @@ pub(super) fn reshape(ctx: &Ctx) -> RuleResult {
             continue;
         }
         // Only shapes of different element counts end here, which the verifier rejects.
-        if from.is_done() || to.is_done() {
+        if (from.is_done() && from.product <= to.product) || (to.is_done() && to.product <= from.product) {
             break;
         }
         let (next_in, next_out) = (from.rest, to.rest);
