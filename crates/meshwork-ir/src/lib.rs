@@ -21,6 +21,7 @@ mod pass;
 pub mod text;
 pub mod transform;
 mod types;
+pub mod verify;
 
 pub use attr::{Attr, AttrDict, Dense, DenseData};
 pub use diag::{Diagnostic, Severity};

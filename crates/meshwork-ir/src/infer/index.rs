@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use smol_str::format_smolstr;
 
-use super::check::{Elems, dim, dims_agree, list, shapes_agree};
+use super::check::{Elems, dim, dims_agree, shapes_agree};
 use super::reduce::{accumulators, reducer};
 use super::{InferError, OpTypes, Types};
 use crate::attr::{GatherDims, ScatterDims};
@@ -214,17 +214,8 @@ pub(super) fn scatter(t: &OpTypes) -> Result<Types, InferError> {
     let inputs: Vec<&TensorType> = (0..n).map(|i| t.tensor(i, "inputs")).collect::<Result<_, _>>()?;
     let indices = t.tensor_of(n, "scatter_indices", Elems::PRED_INT.or(Elems::INDEX))?;
     let updates = t.tensors(n + 1, "updates")?;
-    for (i, x) in inputs.iter().enumerate().filter(|(_, x)| !shapes_agree(&x.dims, &inputs[0].dims)) {
-        return Err(t.bad_operand(
-            i,
-            "inputs",
-            format_smolstr!("of the shape of input 0, {}: {x}", list(&inputs[0].dims)),
-        ));
-    }
-    for (i, u) in updates.iter().enumerate().filter(|(_, u)| !shapes_agree(&u.dims, &updates[0].dims)) {
-        let expected = format_smolstr!("of the shape of update 0, {}: {u}", list(&updates[0].dims));
-        return Err(t.bad_operand(n + 1 + i, "updates", expected));
-    }
+    one_shape(t, 0, "inputs", &inputs)?;
+    one_shape(t, n + 1, "updates", &updates)?;
     let inits: Vec<TensorType> = updates.iter().map(|u| TensorType::new([], u.elem)).collect();
     if !t.bodies.is_empty() {
         reducer(t, 0, "update_computation", &inputs, &inits.iter().collect::<Vec<_>>(), &[])?;
@@ -232,6 +223,14 @@ pub(super) fn scatter(t: &OpTypes) -> Result<Types, InferError> {
     scatter_numbers(t, s, inputs[0], indices, updates[0])?;
     let elems = accumulators(t, 0, &inputs);
     Ok(inputs.iter().zip(elems).map(|(x, elem)| x.with_elem(elem).into()).collect())
+}
+
+/// Checks that operands from `from` on have the shape of the first of them.
+fn one_shape(t: &OpTypes, from: usize, name: &'static str, types: &[&TensorType]) -> Result<(), InferError> {
+    match types.iter().position(|x| !shapes_agree(&x.dims, &types[0].dims)) {
+        Some(i) => Err(t.bad_operand(from + i, name, format_smolstr!("of the shape of the first, {}", types[0]))),
+        None => Ok(()),
+    }
 }
 
 fn scatter_numbers(

@@ -2,7 +2,7 @@
 //!
 //! A rule sees operand types, attributes, the signatures of the bodies and, where they exist already, the declared
 //! result types. It checks everything the operation asks of them and returns the result types. The
-//! [builder](crate::build) uses the rules to find result types, the verifier to check declared ones.
+//! [builder](crate::build) uses the rules to find result types, the [verifier](crate::verify) to check declared ones.
 //!
 //! - Extents that are not known (`?`) agree with every extent.
 //! - Results that do not follow from the operands (of `reshape`, `iota`, `convert`, ...) are taken from the
@@ -41,7 +41,7 @@ mod window;
 use smallvec::{SmallVec, smallvec};
 
 use check::Elems;
-use check::type_list;
+pub(crate) use check::{duplicate, type_list, types_agree};
 pub use error::InferError;
 
 use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, Type, ValueId};
