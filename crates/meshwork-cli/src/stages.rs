@@ -17,8 +17,8 @@ pub fn print(module: &Module, style: PrintOptions) -> String {
 }
 
 /// What is wrong with a module.
-pub fn verify(_module: &Module) -> Vec<Diagnostic> {
-    vec![]
+pub fn verify(module: &Module) -> Vec<Diagnostic> {
+    meshwork_ir::verify::verify(module)
 }
 
 /// Runs function `entry` (or the module's entry function) on `inputs`.
