@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use meshwork_ir::eval::Stats;
-use meshwork_ir::{Literal, Module, OpId, Type, npy};
+use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_stdout};
@@ -128,6 +128,12 @@ fn read_inputs(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
 fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<Literal>, Failure> {
     let name = module.symbol_name(entry).unwrap_or_default();
     let types = module.func_type(entry).inputs;
+    for (i, ty) in types.iter().enumerate() {
+        if !ty.as_tensor().is_some_and(TensorType::is_static) {
+            let message = format!("input {i} of @{name} has type {ty}; only tensors of known shape can be given");
+            return Err(Failure::unsupported(message));
+        }
+    }
     if types.len() != given.len() {
         let list = types.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
         return Err(Failure::error(format!(
@@ -145,9 +151,7 @@ fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<L
                 npy::dtype_of(have.elem()),
             ))
         };
-        let Some(tensor) = ty.as_tensor() else {
-            return Err(Failure::unsupported(format!("input {i} of @{name} has type {ty}; only tensors can be given")));
-        };
+        let Some(tensor) = ty.as_tensor() else { return Err(wrong(&array)) };
         if tensor.dims.as_slice() != array.dims() {
             return Err(wrong(&array));
         }
