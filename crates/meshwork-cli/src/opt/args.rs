@@ -49,8 +49,15 @@ pub fn parse(words: &[String], passes: &[Pass]) -> Result<OptArgs, String> {
         help: false,
     };
     let mut words = words.iter();
+    let mut only_files = false;
     while let Some(word) = words.next() {
-        let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).filter(|f| !f.is_empty()) else {
+        if word == "--" && !only_files {
+            only_files = true;
+            continue;
+        }
+        let Some(flag) =
+            word.strip_prefix("--").or_else(|| word.strip_prefix('-')).filter(|f| !f.is_empty() && !only_files)
+        else {
             if let Some(first) = &args.input {
                 return Err(format!("two input files: '{first}' and '{word}'"));
             }
@@ -155,6 +162,7 @@ mod tests {
         assert_eq!(args.passes[0].options.get("x"), Some("1"));
         assert_eq!((args.input.as_deref(), args.output.as_deref()), (Some("in"), Some("out")));
         assert!(args.split_input_file && !args.verify_diagnostics);
+        assert_eq!(parse_line(&["--", "-first-pass"]).unwrap().input.as_deref(), Some("-first-pass"));
     }
 
     #[test]
