@@ -1,5 +1,6 @@
 //! Why a command stops early: what to say and with which status to exit.
 
+use meshwork_ir::eval::EvalError;
 use meshwork_ir::{Diagnostic, Severity};
 
 const CHECK_FAILED: u8 = 1;
@@ -21,9 +22,14 @@ impl Failure {
         Failure { status: ERROR, text: format!("error: {}\n", message.as_ref()) }
     }
 
-    /// A check in the program did not hold.
-    pub fn check(message: impl AsRef<str>) -> Failure {
-        Failure { status: CHECK_FAILED, text: format!("check failed: {}\n", message.as_ref()) }
+    /// What stopped an evaluation; its message names the operation and says what kind of failure it is.
+    pub fn from_eval(error: &EvalError) -> Failure {
+        let status = match error {
+            EvalError::CheckFailed { .. } => CHECK_FAILED,
+            EvalError::Unsupported { .. } => UNSUPPORTED,
+            EvalError::Invalid { .. } => ERROR,
+        };
+        Failure { status, text: format!("{error}\n") }
     }
 
     /// The program is fine but needs something Meshwork does not do.

@@ -1,6 +1,6 @@
 //! The stages of the project as the command calls them: the one place that knows their entry points.
 
-use meshwork_ir::eval::{self, EvalError, Outcome};
+use meshwork_ir::eval::{self, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass};
 
@@ -23,11 +23,7 @@ pub fn verify(module: &Module) -> Vec<Diagnostic> {
 
 /// Runs function `entry` (or the module's entry function) on `inputs`.
 pub fn run(module: &Module, entry: Option<&str>, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    eval::run_observed(module, entry, inputs).map_err(|error| match error {
-        EvalError::CheckFailed { .. } => Failure::check(error.to_string()),
-        EvalError::Unsupported { .. } => Failure::unsupported(error.to_string()),
-        EvalError::Invalid { .. } => Failure::error(error.to_string()),
-    })
+    eval::run_observed(module, entry, inputs).map_err(|error| Failure::from_eval(&error))
 }
 
 /// Every pass that `meshwork opt` knows.

@@ -123,7 +123,7 @@ fn failed_checks_exit_with_1() {
     assert_eq!(check("1"), (0, "".into(), "".into()));
     let (status, _, err) = check("2");
     assert_eq!(status, 1);
-    assert!(err.starts_with("check failed: "), "{err}");
+    assert!(err.contains("'check.expect_eq_const' at line 3") && err.contains("got 1, expected 2"), "{err}");
 }
 
 #[test]
