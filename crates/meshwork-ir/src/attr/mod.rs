@@ -3,6 +3,7 @@
 //! Attributes that some stage computes with are typed (`Dense`, `Gather`, `Sharding`, ...). Whatever else a
 //! producer writes is kept as [`Attr::Opaque`] and printed back unchanged.
 
+mod default;
 mod dense;
 mod dict;
 mod hlo;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 use smol_str::SmolStr;
 
+pub(crate) use default::is_default;
 pub use dense::{Dense, DenseData};
 pub use dict::AttrDict;
 pub use hlo::{ChannelHandle, ConvDims, DotDims, GatherDims, ScatterDims};

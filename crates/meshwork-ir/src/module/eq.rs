@@ -1,14 +1,16 @@
 //! Whether two modules are the same program.
 
 use super::*;
+use crate::attr::is_default;
 
 /// `Ok` if both modules hold the same operations in the same order with the same attributes, types, regions and
-/// connections; otherwise the first difference in words. Locations, text positions and ids do not count.
+/// connections; otherwise the first difference in words. Locations, text positions and ids do not count, nor does
+/// whether an attribute with its default value is written out.
 pub fn same(a: &Module, b: &Module) -> Result<(), String> {
     if a.name != b.name {
         return Err(format!("module names differ: {:?} and {:?}", a.name, b.name));
     }
-    same_attrs(&a.attrs, &b.attrs).map_err(|e| format!("module: {e}"))?;
+    same_attrs(OpKind::Module, &a.attrs, &b.attrs).map_err(|e| format!("module: {e}"))?;
     let mut pair = Pair { a, b, map: vec![None; a.value_slots()], ops: vec![] };
     pair.blocks(a.body(), b.body(), "module")?;
     // Operands last: in a graph region a use may come before the definition.
@@ -52,7 +54,7 @@ impl Pair<'_> {
         if p.name() != q.name() {
             return Err(format!("{place}: the second module has {}", self.b.describe(y)));
         }
-        same_attrs(&p.attrs, &q.attrs).map_err(|e| format!("{place}: {e}"))?;
+        same_attrs(p.kind(), &p.attrs, &q.attrs).map_err(|e| format!("{place}: {e}"))?;
         self.values(p.results(), q.results(), "results").map_err(|e| format!("{place}: {e}"))?;
         if p.regions().len() != q.regions().len() {
             return Err(format!("{place}: {} regions and {}", p.regions().len(), q.regions().len()));
@@ -95,16 +97,17 @@ impl Pair<'_> {
     }
 }
 
-fn same_attrs(a: &AttrDict, b: &AttrDict) -> Result<(), String> {
+fn same_attrs(kind: OpKind, a: &AttrDict, b: &AttrDict) -> Result<(), String> {
     for (name, value) in a.iter() {
         match b.get(name) {
             // Equal text covers NaN, which does not equal itself.
             Some(other) if value == other || value.to_string() == other.to_string() => {}
             Some(other) => return Err(format!("attribute '{name}' differs: {value} and {other}")),
+            None if is_default(kind, name, value) => {}
             None => return Err(format!("attribute '{name}' is missing in the second module")),
         }
     }
-    match b.iter().find(|(n, _)| !a.contains(n)) {
+    match b.iter().find(|(n, v)| !a.contains(n) && !is_default(kind, n, v)) {
         Some((name, _)) => Err(format!("attribute '{name}' is missing in the first module")),
         None => Ok(()),
     }

@@ -1,20 +1,20 @@
 //! MLIR text in and out.
 //!
 //! [`parse`] reads the pretty and the generic form of every operation in the table, and the generic form of any
-//! other. Attributes and types that this crate has no data for are kept as their exact text.
+//! other. Attributes and types that this crate has no data for are kept as their text. [`print`] writes what
+//! MLIR's own printer writes.
 
 mod lex;
 mod parse;
-
 mod print;
+mod tidy;
 
 use std::fmt;
 
+pub use parse::{parse, parse_attr, parse_type};
 pub use print::{PrintOptions, print, print_op, print_with};
 
 use crate::Attr;
-
-pub use parse::{parse, parse_attr, parse_type};
 
 /// Writes an attribute in its MLIR spelling.
 pub(crate) fn write_attr(f: &mut dyn fmt::Write, attr: &Attr) -> fmt::Result {

@@ -264,7 +264,7 @@ impl<'a> Parser<'a> {
     pub(super) fn expand_aliases(&mut self, at: usize) -> Parsed<SmolStr> {
         let text = self.lex.text_from(at);
         if self.attr_aliases.is_empty() && self.type_aliases.is_empty() && self.loc_aliases.is_empty() {
-            return Ok(text.into());
+            return Ok(crate::text::tidy::tidy(text).into());
         }
         let mut out = String::new();
         let mut done = 0;
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
             i += 1;
         }
         out.push_str(&text[done..]);
-        Ok(out.into())
+        Ok(crate::text::tidy::tidy(&out).into())
     }
 
     fn alias_text(&self, sigil: u8, name: &str) -> Option<(String, usize)> {

@@ -91,10 +91,7 @@ impl<'a> Parser<'a> {
             _ => {
                 let mut out = vec![];
                 self.element_value(ty.elem, &mut out)?;
-                match ty.num_elements() {
-                    Some(0) => DenseData::Full([].into()),
-                    _ => DenseData::Splat(out.into()),
-                }
+                DenseData::Splat(out.into())
             }
         };
         self.lex.expect(b'>')?;

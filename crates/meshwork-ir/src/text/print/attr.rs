@@ -2,7 +2,7 @@
 
 use super::dense::push_dense;
 use super::float::push_float;
-use super::structs::{push_conv, push_struct};
+use super::structs::{push_conv_attr, push_struct};
 use super::write::{push_i64, push_list, push_name, push_quoted, push_symbol, push_type, push_u64};
 use crate::{Attr, AttrDict, ElementClass, ElementType, float};
 
@@ -75,11 +75,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
             }
         }
         Attr::Dot(_) | Attr::Gather(_) | Attr::Scatter(_) | Attr::Channel(_) => push_struct(out, attr),
-        Attr::Conv(c) => {
-            out.push_str("#stablehlo.conv<");
-            push_conv(out, c);
-            out.push('>');
-        }
+        Attr::Conv(c) => push_conv_attr(out, c),
         Attr::Mesh(_) | Attr::Sharding(_) | Attr::ShardingPerValue(_) => {
             out.push_str(match attr {
                 Attr::Mesh(_) => "#sdy.mesh",
@@ -126,8 +122,8 @@ pub(super) fn push_named(out: &mut String, name: &str, attr: &Attr) {
     push_name(out, name);
     match attr {
         Attr::Unit => {}
-        // The one list of axes that is spelled as another kind of attribute.
-        Attr::Axes(_) if name == "manual_axes" => {
+        // `manual_axes`, `sdy.func_manual_axes` and so on are spelled as another kind of attribute.
+        Attr::Axes(_) if name.ends_with("manual_axes") => {
             out.push_str(" = #sdy<manual_axes");
             super::sdy::push_stripped(out, attr);
             out.push('>');

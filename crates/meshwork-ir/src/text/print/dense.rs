@@ -18,8 +18,8 @@ pub(super) fn push_dense(out: &mut String, dense: &Dense) {
             out.push('>');
             return;
         }
-        DenseData::Splat(bytes) if dense.ty.num_elements() != Some(0) => &bytes[..size.min(bytes.len())],
-        DenseData::Splat(_) => &[],
+        // Also where there is no element at all, as in `dense<0> : tensor<0xi32>`.
+        DenseData::Splat(bytes) => &bytes[..size.min(bytes.len())],
         DenseData::Full(bytes) => match bytes.get(..size) {
             Some(first) if bytes.chunks_exact(size).all(|e| e == first) => first,
             _ => bytes,

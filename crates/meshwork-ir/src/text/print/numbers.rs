@@ -236,7 +236,7 @@ impl<'m> Printer<'m> {
         self.out.push('(');
         self.operands(op.operands());
         self.out.push_str(") dim_numbers = ");
-        push_conv(&mut self.out, dims);
+        push_conv(&mut self.out, dims)?;
         self.out.push_str(", window = {");
         let window = [
             ("stride", "window_strides"),
@@ -254,7 +254,7 @@ impl<'m> Printer<'m> {
             self.out.push_str(label);
             self.out.push_str(" = [");
             match (attr, label) {
-                (Attr::Dense(d), "pad") => {
+                (Attr::Dense(d), "pad") if d.ty.dims.get(1..) == Some(&[2]) => {
                     let pads = d.to_i64s()?;
                     push_list(&mut self.out, pads.chunks(2), push_dims);
                 }

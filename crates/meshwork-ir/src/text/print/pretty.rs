@@ -7,6 +7,7 @@ use super::Printer;
 use super::attr::{NumberType, push_attr, push_attr_as, push_named};
 use super::sdy::push_stripped;
 use super::write::{push_dims, push_quoted, push_symbol, push_type};
+use crate::attr::is_default;
 use crate::{Attr, ElementType, Op, OpKind, Type, ValueId};
 
 impl<'m> Printer<'m> {
@@ -18,7 +19,7 @@ impl<'m> Printer<'m> {
             Func => return self.func(op),
             Module => return self.nested_module(op),
             Call | FuncReturn if self.in_func => self.out.push_str(&kind.name()["func.".len()..]),
-            _ => self.out.push_str(kind.name()),
+            _ => self.out.push_str(op.name()),
         }
         match kind {
             Call => self.call(op),
@@ -117,6 +118,7 @@ impl<'m> Printer<'m> {
             InterpreterPrint => self.one_type(op, &[], |_| Some(())),
             InterpreterProbe => self.one_type(op, &["probe_id"], |p| p.string(op, ", probe_id = ", "probe_id")),
 
+            Unregistered => self.chlo_broadcast(op),
             Func | Module => None,
             AllGather
             | AllReduce
@@ -149,8 +151,7 @@ impl<'m> Printer<'m> {
             | Send
             | Sort
             | TorchIndexSelect
-            | TriangularSolve
-            | Unregistered => None,
+            | TriangularSolve => None,
         }
     }
 
@@ -398,6 +399,14 @@ impl<'m> Printer<'m> {
         Some(())
     }
 
+    /// The broadcasting operations of CHLO are not in the table but have a pretty form, all the same.
+    fn chlo_broadcast(&mut self, op: &'m Op) -> Option<()> {
+        if !op.name().starts_with("chlo.broadcast_") || op.results().len() != 1 || !op.regions().is_empty() {
+            return None;
+        }
+        self.functional_op(op, op.operands().len())
+    }
+
     fn sdy_collective(&mut self, op: &'m Op, axes: Option<&str>) -> Option<()> {
         let reduction = matches!(op.kind(), OpKind::SdyAllReduce | OpKind::SdyReduceScatter);
         if let (true, Some(attr)) = (reduction, op.attr("reduction_op"))
@@ -534,34 +543,5 @@ fn enum_name<'a>(attr: &'a Attr, kind: &str) -> Option<&'a str> {
         Attr::Enum(e) => Some(&e.value),
         Attr::Int(i, ElementType::I32) => super::sdy::cases(kind).get(usize::try_from(*i).ok()?).copied(),
         _ => None,
-    }
-}
-
-/// Whether the pretty form of `kind` leaves `name` out because it has its default value.
-fn is_default(kind: OpKind, name: &str, attr: &Attr) -> bool {
-    use OpKind::*;
-    let no = || matches!(attr.as_bool(), Some(false));
-    let empty_list = || attr.as_array().is_some_and(<[Attr]>::is_empty);
-    match (kind, name) {
-        (CustomCall, "has_side_effect") | (Cholesky, "lower") => no(),
-        (CustomCall, "api_version") => matches!(attr, Attr::Int(1, ElementType::I32)),
-        (CustomCall, "called_computations" | "output_operand_aliases") => empty_list(),
-        (Composite, "composite_attributes") => matches!(attr, Attr::Dict(d) if d.is_empty()),
-        (Composite, "version") => matches!(attr, Attr::Int(0, ElementType::I32)),
-        (ChloTopK, "is_stable") => matches!(attr.as_bool(), Some(true)),
-        (SdyAllReduce | SdyReduceScatter, "reduction_op") => enum_name(attr, "reduction_op") == Some("sum"),
-        (CheckExpectAlmostEq | CheckExpectAlmostEqConst, "tolerance") => *attr == Attr::Float(1e-4, ElementType::F64),
-        (CheckExpectClose, "min_ulp_difference") => matches!(attr, Attr::Int(0, ElementType::UI64)),
-        (CheckExpectSerializedEq, "iteration") => matches!(attr, Attr::Int(0, ElementType::UI32)),
-        (
-            Cbrt | Cosine | Exponential | ExponentialMinusOne | Log | LogPlusOne | Logistic | Rsqrt | Sine | Sqrt | Tan
-            | Tanh,
-            "result_accuracy",
-        ) => {
-            const DEFAULT: &str = "#stablehlo.result_accuracy<mode=#stablehlo.result_accuracy_mode<DEFAULT>>";
-            let visible = |c: &char| !c.is_whitespace();
-            matches!(attr, Attr::Opaque(text) if text.chars().filter(visible).eq(DEFAULT.chars()))
-        }
-        _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! StableHLO's structured attributes; fields with their default value are left out.
 
-use super::write::{push_dims, push_i64, push_list};
+use super::write::{push_dims, push_i64};
 use crate::Attr;
 use crate::attr::ConvDims;
 
@@ -80,27 +80,50 @@ impl<'o> Fields<'o> {
     }
 }
 
-/// Appends `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
-pub(super) fn push_conv(out: &mut String, c: &ConvDims) {
-    push_order(out, &c.input_spatial, [(c.input_batch, "b"), (c.input_feature, "f")]);
-    out.push('x');
-    push_order(out, &c.kernel_spatial, [(c.kernel_input_feature, "i"), (c.kernel_output_feature, "o")]);
-    out.push_str("->");
-    push_order(out, &c.output_spatial, [(c.output_batch, "b"), (c.output_feature, "f")]);
+/// Appends `#stablehlo.conv<...>`; field by field if the numbers are no numbering of the dimensions.
+pub(super) fn push_conv_attr(out: &mut String, c: &ConvDims) {
+    let start = out.len();
+    out.push_str("#stablehlo.conv<");
+    if push_conv(out, c).is_some() {
+        out.push('>');
+        return;
+    }
+    out.truncate(start);
+    Fields::new(out, "#stablehlo.conv<raw ")
+        .number("input_batch_dimension", c.input_batch)
+        .number("input_feature_dimension", c.input_feature)
+        .dims("input_spatial_dimensions", &c.input_spatial)
+        .number("kernel_input_feature_dimension", c.kernel_input_feature)
+        .number("kernel_output_feature_dimension", c.kernel_output_feature)
+        .dims("kernel_spatial_dimensions", &c.kernel_spatial)
+        .number("output_batch_dimension", c.output_batch)
+        .number("output_feature_dimension", c.output_feature)
+        .dims("output_spatial_dimensions", &c.output_spatial)
+        .end();
 }
 
-/// What each dimension is: a letter, or the number of the spatial dimension; `?` where the numbers do not say.
-fn push_order(out: &mut String, spatial: &[i64], named: [(i64, &str); 2]) {
-    let rank = spatial.len() as i64 + 2;
+/// Appends `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`; `None` if that can not be said so.
+pub(super) fn push_conv(out: &mut String, c: &ConvDims) -> Option<()> {
+    push_order(out, &c.input_spatial, [(c.input_batch, "b"), (c.input_feature, "f")])?;
+    out.push('x');
+    push_order(out, &c.kernel_spatial, [(c.kernel_input_feature, "i"), (c.kernel_output_feature, "o")])?;
+    out.push_str("->");
+    push_order(out, &c.output_spatial, [(c.output_batch, "b"), (c.output_feature, "f")])
+}
+
+/// What each dimension is: a letter, or the number of the spatial dimension.
+fn push_order(out: &mut String, spatial: &[i64], named: [(i64, &str); 2]) -> Option<()> {
     out.push('[');
-    push_list(out, 0..rank, |out, dim| {
+    for dim in 0..spatial.len() as i64 + 2 {
+        if dim > 0 {
+            out.push_str(", ");
+        }
         if let Some((_, name)) = named.iter().find(|(d, _)| *d == dim) {
             out.push_str(name);
-        } else if let Some(i) = spatial.iter().position(|&d| d == dim) {
-            push_i64(out, i as i64);
         } else {
-            out.push('?');
+            push_i64(out, spatial.iter().position(|&d| d == dim)? as i64);
         }
-    });
+    }
     out.push(']');
+    Some(())
 }
