@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
                     return Err(self.lex.expected("'true' or 'false'"));
                 }
             },
-            (_, Val::Str) => self.attr()?,
+            (_, Val::Str) => Attr::str(self.lex.string()?),
             (_, Val::Enum(kind)) => self.enum_case(kind)?,
             (_, Val::Format) => return self.exponent_mantissa(draft),
             (_, Val::Sharding) => self.sharding()?,
