@@ -31,6 +31,12 @@ impl Module {
         id
     }
 
+    /// Makes room for `count` more operations of one result.
+    pub(crate) fn reserve_ops(&mut self, count: usize) {
+        self.ops.reserve(count);
+        self.values.reserve(count);
+    }
+
     /// Gives `op`, which has none yet, results of these types.
     pub(crate) fn add_results(&mut self, op: OpId, types: impl IntoIterator<Item = Type>) {
         debug_assert!(self.op(op).results.is_empty(), "an op gets its results once");

@@ -84,14 +84,13 @@ impl<'a> Lexer<'a> {
         if at < self.line.0 {
             self.line = (0, 1);
         }
-        let (mut start, mut line) = self.line;
-        for (i, &b) in self.bytes[start..at].iter().enumerate() {
-            if b == b'\n' {
-                line = line.saturating_add(1);
-                self.line = (start + i + 1, line);
-            }
+        let (start, line) = self.line;
+        let passed = &self.bytes[start..at];
+        if let Some(last) = passed.iter().rposition(|&b| b == b'\n') {
+            let count = passed[..=last].iter().filter(|&&b| b == b'\n').count();
+            self.line = (start + last + 1, line.saturating_add(u32::try_from(count).unwrap_or(u32::MAX)));
         }
-        start = self.line.0;
+        let (start, line) = self.line;
         TextPos { line, col: u32::try_from(at - start + 1).unwrap_or(u32::MAX) }
     }
 

@@ -20,8 +20,7 @@ impl<'a> Parser<'a> {
             b'0'..=b'9' | b'-' => self.number_attr(at),
             b'[' => {
                 self.lex.eat(b'[');
-                let mut items = vec![];
-                self.list_until(b']', |p| Ok(items.push(p.attr()?)))?;
+                let items: Vec<Attr> = self.list_of(b']', Self::attr)?;
                 Ok(Attr::Array(items.into()))
             }
             b'{' => {
@@ -255,9 +254,7 @@ impl<'a> Parser<'a> {
     /// Reads `[1, 2]`.
     pub(super) fn int_list(&mut self) -> Parsed<Vec<i64>> {
         self.lex.expect(b'[')?;
-        let mut out = vec![];
-        self.list_until(b']', |p| Ok(out.push(p.lex.int()?)))?;
-        Ok(out)
+        self.list_of(b']', |p| p.lex.int())
     }
 
     /// The text from `at` to here, with the aliases in it replaced by what they stand for.

@@ -122,8 +122,7 @@ impl<'a> Parser<'a> {
         self.lex.expect_word("precision")?;
         self.lex.expect(b'=')?;
         self.lex.expect(b'[')?;
-        let mut items = vec![];
-        self.list_until(b']', |p| Ok(items.push(p.enum_case("precision")?)))?;
+        let items: Vec<Attr> = self.list_of(b']', |p| p.enum_case("precision"))?;
         draft.set("precision_config", Attr::Array(items.into()));
         Ok(())
     }

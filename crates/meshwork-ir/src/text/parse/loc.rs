@@ -105,9 +105,7 @@ impl<'a> Parser<'a> {
                         self.lex.expect(b'>')?;
                     }
                     self.lex.expect(b'[')?;
-                    let mut parts = vec![];
-                    self.list_until(b']', |p| Ok(parts.push(p.loc_body()?)))?;
-                    LocKind::Fused(parts, metadata)
+                    LocKind::Fused(self.list_of(b']', Self::loc_body)?, metadata)
                 }
                 _ => {
                     self.lex.set_pos(at);

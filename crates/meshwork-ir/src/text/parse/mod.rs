@@ -8,6 +8,7 @@
 //! | `op`, `region` | operations in generic form; regions and blocks |
 //! | `form`, `pretty` | the table of pretty forms, and the forms that the table can say |
 //! | `func`, `hlo`, `chlo`, `place` | the pretty forms it can not say: func, StableHLO, CHLO, `sdy` |
+//! | `foreign` | pretty forms of a few operations of other dialects |
 //!
 //! Bounds: what nests (regions, types, attributes, locations) nests at most [`MAX_DEPTH`] deep, and aliases may
 //! stand for at most [`MAX_ALIAS_BYTES`] of text in all, so that a short text can not ask for much stack or memory.
@@ -16,6 +17,7 @@ mod attr;
 mod chlo;
 mod dense;
 mod dialect;
+mod foreign;
 mod form;
 mod func;
 mod hlo;
@@ -30,6 +32,7 @@ mod types;
 mod value;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::lex::Lexer;
 use crate::{Attr, BlockId, Diagnostic, Loc, Module, OpId, Type};
@@ -41,6 +44,9 @@ const MAX_DEPTH: u32 = 128;
 const MAX_ALIAS_BYTES: usize = 64 << 20;
 
 type Parsed<T> = Result<T, Diagnostic>;
+
+/// A table by name.
+type Table<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Reads a module.
 ///
@@ -97,15 +103,15 @@ struct Parser<'a> {
     module: Module,
     values: value::Scopes<'a>,
     /// Tensor types by their text.
-    tensor_types: HashMap<&'a str, Type>,
-    attr_aliases: HashMap<&'a str, Alias<Attr>>,
-    type_aliases: HashMap<&'a str, Alias<Type>>,
-    loc_aliases: HashMap<&'a str, Alias<Loc>>,
+    tensor_types: Table<&'a str, Type>,
+    attr_aliases: Table<&'a str, Alias<Attr>>,
+    type_aliases: Table<&'a str, Alias<Type>>,
+    loc_aliases: Table<&'a str, Alias<Loc>>,
     /// Locations to fill in at the end of the file.
     later_locs: Vec<(Located, &'a str, usize)>,
-    resources: Option<HashMap<String, resource::Blob<'a>>>,
+    resources: Option<Table<String, resource::Blob<'a>>>,
     /// File names of locations, shared.
-    files: HashMap<&'a str, std::sync::Arc<str>>,
+    files: Table<&'a str, Arc<str>>,
     depth: u32,
     alias_bytes: usize,
     /// The value or operation being read, for messages about its type.
@@ -114,17 +120,20 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(source: &'a str) -> Self {
+        let mut module = Module::new();
+        // Roughly one operation to a line of a hundred characters; room that is not used costs no memory.
+        module.reserve_ops(source.len() / 100);
         Parser {
             lex: Lexer::new(source),
-            module: Module::new(),
+            module,
             values: value::Scopes::default(),
-            tensor_types: HashMap::new(),
-            attr_aliases: HashMap::new(),
-            type_aliases: HashMap::new(),
-            loc_aliases: HashMap::new(),
+            tensor_types: Table::default(),
+            attr_aliases: Table::default(),
+            type_aliases: Table::default(),
+            loc_aliases: Table::default(),
             later_locs: vec![],
             resources: None,
-            files: HashMap::new(),
+            files: Table::default(),
             depth: 0,
             alias_bytes: 0,
             subject: "",
@@ -165,6 +174,20 @@ impl<'a> Parser<'a> {
                 return self.lex.expect(close);
             }
         }
+    }
+
+    /// The items that [`Parser::list_until`] reads.
+    fn list_of<T, C: Default + Extend<T>>(
+        &mut self,
+        close: u8,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<C> {
+        let mut items = C::default();
+        self.list_until(close, |p| {
+            items.extend(Some(item(p)?));
+            Ok(())
+        })?;
+        Ok(items)
     }
 
     fn file(&mut self) -> Parsed<()> {

@@ -152,8 +152,7 @@ impl<'a> Parser<'a> {
 
     fn body_and_types(&mut self, draft: &mut Draft) -> Parsed<()> {
         self.lex.expect(b'(')?;
-        let mut args = vec![];
-        self.list_until(b')', |p| Ok(args.push(p.typed_arg()?)))?;
+        let args = self.list_of(b')', Self::typed_arg)?;
         let op = self.begin(draft);
         self.region(op, args, is_isolated(draft.spec.kind))?;
         self.attr_dict(draft)?;

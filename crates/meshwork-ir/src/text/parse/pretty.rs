@@ -4,7 +4,7 @@ use super::form::{Form, Key, Val, form};
 use super::op::Draft;
 use super::types::Types;
 use super::{Parsed, Parser};
-use crate::{Attr, Diagnostic, OpKind, Type};
+use crate::{Attr, OpKind, Type};
 
 impl<'a> Parser<'a> {
     /// Reads the rest of an operation whose name is `word`.
@@ -15,7 +15,7 @@ impl<'a> Parser<'a> {
             "module" => Some(OpKind::Module),
             _ => OpKind::from_name(word),
         };
-        let Some(kind) = kind else { return self.unknown_pretty_op(word, draft) };
+        let Some(kind) = kind else { return self.foreign_op(word, draft) };
         draft.spec.kind = kind;
         if self.subject.is_empty() {
             self.subject = word;
@@ -56,27 +56,6 @@ impl<'a> Parser<'a> {
             Form::Placed(keys) => {
                 self.operand(draft)?;
                 self.placed(draft, keys)
-            }
-        }
-    }
-
-    fn unknown_pretty_op(&mut self, word: &'a str, draft: &mut Draft) -> Parsed<()> {
-        // The broadcasting ops of CHLO all have one form and are not in the table.
-        if word.starts_with("chlo.broadcast_") {
-            draft.spec.name = word.into();
-            self.operands_and_keys(draft, &[])?;
-            self.attr_dict(draft)?;
-            return self.colon_functional(draft);
-        }
-        match word.split_once('.') {
-            Some(("stablehlo" | "chlo" | "sdy" | "check" | "interpreter" | "func", _)) | None => {
-                Err(self.error(draft.at, format!("'{word}' is no operation")))
-            }
-            Some((dialect, _)) => {
-                let message = format!(
-                    "the pretty form of '{word}': operations of dialect '{dialect}' are read in generic form only"
-                );
-                Err(Diagnostic::unsupported(draft.spec.pos, message))
             }
         }
     }

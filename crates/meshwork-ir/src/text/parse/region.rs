@@ -46,7 +46,7 @@ impl<'a> Parser<'a> {
                     self.lex.eat_sigil(b'^');
                     let mut args = vec![];
                     if self.lex.eat(b'(') {
-                        self.list_until(b')', |p| Ok(args.push(p.typed_arg()?)))?;
+                        args = self.list_of(b')', Self::typed_arg)?;
                     }
                     self.lex.expect(b':')?;
                     let next = self.module.add_block(region, []);

@@ -125,26 +125,20 @@ impl<'a> Parser<'a> {
     /// `([i, jk], [])`.
     fn rule_tensors(&mut self) -> Parsed<Vec<Vec<Vec<usize>>>> {
         self.lex.expect(b'(')?;
-        let mut tensors = vec![];
-        self.list_until(b')', |p| {
+        self.list_of(b')', |p| {
             p.lex.expect(b'[')?;
-            let mut dims = vec![];
-            p.list_until(b']', |p| Ok(dims.push(p.factors()?)))?;
-            tensors.push(dims);
-            Ok(())
-        })?;
-        Ok(tensors)
+            p.list_of(b']', Self::factors)
+        })
     }
 
     /// ` reduction={i, j}` if it is next.
     fn factor_set(&mut self, name: &str) -> Parsed<Vec<usize>> {
-        let mut out = vec![];
-        if self.lex.eat_word(name) {
-            self.lex.expect(b'=')?;
-            self.lex.expect(b'{')?;
-            self.list_until(b'}', |p| Ok(out.push(p.one_factor()?)))?;
+        if !self.lex.eat_word(name) {
+            return Ok(vec![]);
         }
-        Ok(out)
+        self.lex.expect(b'=')?;
+        self.lex.expect(b'{')?;
+        self.list_of(b'}', Self::one_factor)
     }
 
     fn one_factor(&mut self) -> Parsed<usize> {

@@ -55,8 +55,7 @@ impl<'a> Parser<'a> {
             "none" => Ok(Type::None),
             "tuple" => {
                 self.lex.expect(b'<')?;
-                let mut parts = vec![];
-                self.nested(|p| p.list_until(b'>', |p| Ok(parts.push(p.ty()?))))?;
+                let parts: Vec<Type> = self.nested(|p| p.list_of(b'>', Self::ty))?;
                 Ok(Type::Tuple(parts.into()))
             }
             "complex" => {
@@ -90,6 +89,9 @@ impl<'a> Parser<'a> {
         let Some(name) = self.lex.name_here() else { return Err(self.lex.expected("a type name right after '!'")) };
         if name == "stablehlo.token" {
             return Ok(Type::Token);
+        }
+        if let Some(kind) = name.strip_prefix("stablehlo.").filter(|&kind| kind != "future") {
+            return Err(self.error(at, format!("StableHLO has no type '{kind}'")));
         }
         if name.starts_with("quant.") {
             if self.lex.byte(0) == b'<' {
@@ -219,9 +221,7 @@ impl<'a> Parser<'a> {
     /// Reads `(type, type)`.
     pub(super) fn paren_types(&mut self) -> Parsed<Types> {
         self.lex.expect(b'(')?;
-        let mut types = Types::new();
-        self.list_until(b')', |p| Ok(types.push(p.ty()?)))?;
-        Ok(types)
+        self.list_of(b')', Self::ty)
     }
 
     /// Reads what follows an arrow: `type` or `(type, type)`.

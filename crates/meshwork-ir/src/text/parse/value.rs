@@ -3,9 +3,7 @@
 //! A name is known from its definition to the end of the region it is in, also in regions nested there, except
 //! in functions and modules, which know no name from outside.
 
-use std::collections::HashMap;
-
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Table};
 use crate::{OpId, Type, ValueId};
 
 /// What a name stands for.
@@ -23,7 +21,7 @@ pub(super) enum Named {
 /// The names known at a point of the text.
 #[derive(Default)]
 pub(super) struct Scopes<'a> {
-    known: HashMap<&'a str, (Named, usize)>,
+    known: Table<&'a str, (Named, usize)>,
     /// Names in the order of their definition, to forget them at the end of their scope.
     order: Vec<&'a str>,
 }

@@ -1,0 +1,124 @@
+//! No text makes the parser panic: programs with bytes and pieces changed at random, from a fixed seed.
+
+use meshwork_ir::text::{parse, print};
+
+const PROGRAMS: &[&str] = &[
+    include_str!("programs/control.mlir"),
+    include_str!("programs/dense.mlir"),
+    include_str!("programs/ops.mlir"),
+    include_str!("programs/place.mlir"),
+];
+
+/// Pieces of the grammar, put in at random places.
+const PIECES: &[&str] = &[
+    "<",
+    ">",
+    "(",
+    ")",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "=",
+    "->",
+    "::",
+    "#",
+    "!",
+    "@",
+    "%",
+    "^",
+    "\"",
+    "\\",
+    "?",
+    "-",
+    "x",
+    "0",
+    "-1",
+    "0x",
+    "9223372036854775808",
+    "1.5e",
+    "dense<",
+    "tensor<",
+    "loc(",
+    "array<i64:",
+    "#loc",
+    "%0",
+    "^bb0",
+    "//",
+    "é",
+    "\0",
+    "\n",
+    "stablehlo.",
+    "sdy.",
+    "func.func @",
+    "{-#",
+    "#-}",
+    "tuple<",
+    "z_1",
+    "unit",
+    "attributes",
+];
+
+/// A small generator of equally likely numbers (xorshift).
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n.max(1) as u64) as usize
+    }
+}
+
+/// A character boundary at or before `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
+}
+
+fn mutate(text: &mut String, rng: &mut Rng) {
+    let at = boundary(text, rng.below(text.len() + 1));
+    match rng.below(5) {
+        0 => text.insert_str(at, PIECES[rng.below(PIECES.len())]),
+        1 => {
+            let end = boundary(text, at + rng.below(12));
+            text.replace_range(at..end, "");
+        }
+        2 => {
+            let end = boundary(text, at + 1 + rng.below(6));
+            text.replace_range(at..end.max(at), PIECES[rng.below(PIECES.len())]);
+        }
+        3 => {
+            let end = boundary(text, at + rng.below(60));
+            let piece = text[at..end.max(at)].to_string();
+            let to = boundary(text, rng.below(text.len() + 1));
+            text.insert_str(to, &piece);
+        }
+        _ => text.truncate(at),
+    }
+}
+
+#[test]
+fn mutated_programs_give_a_module_or_an_error() {
+    let mut rng = Rng(0x9E37_79B9_7F4A_7C15);
+    let mut accepted = 0;
+    for round in 0..6000 {
+        // Mostly one function's worth of lines, so that a change is near the start of what is read.
+        let mut text = PROGRAMS[round % PROGRAMS.len()].to_string();
+        for _ in 0..1 + rng.below(3) {
+            mutate(&mut text, &mut rng);
+        }
+        match parse(&text) {
+            Ok(module) => {
+                accepted += 1;
+                let printed = print(&module);
+                let again = parse(&printed).unwrap_or_else(|e| panic!("{}\nof\n{text}", e.render("printed", &printed)));
+                assert_eq!(printed, print(&again), "of\n{text}");
+            }
+            Err(error) => assert!(!error.render("text", &text).is_empty()),
+        }
+    }
+    assert!(accepted > 100, "only {accepted} texts were accepted: the mutations are too wild to test printing");
+}
