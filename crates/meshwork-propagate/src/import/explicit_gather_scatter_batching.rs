@@ -104,7 +104,11 @@ fn batch_scatter(module: &mut Module, op: OpId) -> Option<ValueId> {
 fn make_batching(module: &mut Module, op: OpId, indexing: &mut Indexing) -> bool {
     let (operand, indices) = (module.ty(indexing.operand).dims(), module.ty(indexing.indices).dims());
     let vector_dim = indexing.index_vector_dim as usize;
-    if operand.is_empty() || indices.first() != operand.first() || indices.get(vector_dim).is_none_or(|&n| n <= 1) {
+    if operand.is_empty()
+        || indices.first() != operand.first()
+        || vector_dim == 0
+        || indices.get(vector_dim).is_none_or(|&n| n <= 1)
+    {
         return false;
     }
     let component = indexing.index_map.iter().position(|&dim| dim == 0);
@@ -120,42 +124,83 @@ fn make_batching(module: &mut Module, op: OpId, indexing: &mut Indexing) -> bool
     true
 }
 
-/// Whether index component `component` is an iota over dimension 0.
+/// Whether index component `component` is, in batch entry `i`, the number `i`.
 fn counts_along_batch(module: &Module, indices: ValueId, vector_dim: usize, component: usize) -> bool {
     let mut source = indices;
     if let Some(concat) = def_of_kind(module, indices, OpKind::Concatenate) {
         let parts = module.op(concat);
-        if parts.int("dimension") != Some(vector_dim as i64) || component >= parts.operands().len() {
+        if parts.int("dimension") != Some(vector_dim as i64) {
             return false;
         }
-        source = parts.operands()[component];
+        // The part that has the component: parts may have several.
+        let mut end = 0;
+        let holds = |part: &&ValueId| {
+            end += module.ty(**part).dims().get(vector_dim).copied().unwrap_or(0);
+            component < end as usize
+        };
+        match parts.operands().iter().find(holds) {
+            Some(&part) => source = part,
+            None => return false,
+        }
     }
-    let source = look_through(module, source);
-    def_of_kind(module, source, OpKind::Iota).is_some_and(|iota| module.op(iota).int("iota_dimension") == Some(0))
+    let size = module.ty(indices).dims()[0];
+    is_counter(module, source, size)
 }
 
 fn def_of_kind(module: &Module, value: ValueId, kind: OpKind) -> Option<OpId> {
     module.def_op(value).filter(|&op| module.op(op).kind() == kind)
 }
 
-/// What `value` is before reshapes, broadcasts, clamps and selects that keep indices in range.
-fn look_through(module: &Module, mut value: ValueId) -> ValueId {
-    while let Some(op) = module.def_op(value) {
-        let operands = module.op(op).operands();
-        value = match (module.op(op).kind(), operands) {
-            (OpKind::Reshape | OpKind::BroadcastInDim, &[input]) => input,
-            (OpKind::Clamp, &[_, input, _]) => input,
-            (OpKind::Select, &[_, on_true, on_false]) => {
-                if def_of_kind(module, on_false, OpKind::Iota).is_some() {
-                    on_false
-                } else {
-                    on_true
-                }
-            }
-            _ => return value,
+/// Whether every element of `value` is its own index in dimension 0, which has `size` entries.
+///
+/// Reshapes and broadcasts that keep dimension 0 keep that; so do the clamp and the select with which
+/// programs bring indices into range, when the numbers are in range already.
+fn is_counter(module: &Module, mut value: ValueId, size: i64) -> bool {
+    while module.ty(value).dims().first() == Some(&size) {
+        let Some(op) = module.def_op(value) else { return false };
+        let data = module.op(op);
+        value = match (data.kind(), data.operands()) {
+            (OpKind::Iota, _) => return data.int("iota_dimension") == Some(0),
+            (OpKind::Reshape, &[input]) => input,
+            (OpKind::BroadcastInDim, &[input]) => match data.i64s("broadcast_dimensions").as_deref() {
+                Some([0, ..]) => input,
+                _ => return false,
+            },
+            (OpKind::Clamp, &[low, input, high]) => match (constant_range(module, low), constant_range(module, high)) {
+                (Some((_, low)), Some((high, _))) if low <= 0 && high >= size - 1 => input,
+                _ => return false,
+            },
+            // Negative indices count from the end, but there are none.
+            (OpKind::Select, &[is_negative, _, input]) => match def_of_kind(module, is_negative, OpKind::Compare) {
+                Some(compare) if compares_with_zero(module, compare, input) => input,
+                _ => return false,
+            },
+            _ => return false,
         };
     }
-    value
+    false
+}
+
+/// Whether `compare` is `input < 0`.
+fn compares_with_zero(module: &Module, compare: OpId, input: ValueId) -> bool {
+    let data = module.op(compare);
+    matches!(data.operands(), &[left, right] if left == input && constant_range(module, right) == Some((0, 0)))
+        && data.enum_value("comparison_direction") == Some("LT")
+}
+
+/// The smallest and the largest element of an integer constant.
+fn constant_range(module: &Module, mut value: ValueId) -> Option<(i64, i64)> {
+    loop {
+        let data = module.op(module.def_op(value)?);
+        match data.kind() {
+            OpKind::BroadcastInDim | OpKind::Reshape => value = data.operands()[0],
+            OpKind::Constant | OpKind::SdyConstant => {
+                let elements = data.i64s("value")?;
+                return Some((*elements.iter().min()?, *elements.iter().max()?));
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// The indices without component `component`, computed before `op`.
