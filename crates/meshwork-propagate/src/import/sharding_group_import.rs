@@ -84,10 +84,10 @@ fn unite(module: &Module, groups: &[OpId]) -> HashMap<i64, i64> {
     for value in values {
         let ids = &ids_of[&value];
         for &id in ids {
-            if !leader.contains_key(&id) {
-                leader.insert(id, id);
+            leader.entry(id).or_insert_with(|| {
                 order.push(id);
-            }
+                id
+            });
             let (first, other) = (find(&mut leader, ids[0]), find(&mut leader, id));
             leader.insert(other, first);
         }
