@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use meshwork_ir::eval::Stats;
 use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy};
 
+use meshwork_partition::Plan;
+
 use crate::fail::Failure;
 use crate::source::{Source, write_stdout};
 use crate::{npz, show, stages};
@@ -40,11 +42,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let module = Source::read(&args.file)?.module()?;
+    let source = Source::read(&args.file)?;
+    let module = source.module()?;
     let entry = entry_function(&module, args.entry.as_deref())?;
     let given = read_inputs(&args.inputs)?;
     let inputs = check_inputs(&module, entry, given)?;
-    let outcome = execute(&module, entry, &inputs)?;
+    let outcome = match stages::is_sharded(&module) {
+        true => execute_partitioned(&source, &module, entry, &inputs)?,
+        false => execute(&module, entry, &inputs)?,
+    };
     if let Some(path) = &args.stats {
         write_file(path, outcome.stats.as_bytes())?;
     }
@@ -69,6 +75,33 @@ fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, 
     }
     let results = outcome.results.pop().unwrap_or_default();
     Ok(Outcome { results, stats: stats_json(&outcome.stats) })
+}
+
+/// Splits the program over its mesh and runs it on that many devices.
+fn execute_partitioned(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
+    let program = stages::partition(source, module)?;
+    let results = stages::run_partitioned(&program, inputs, &module.func_type(entry).results)?;
+    Ok(Outcome { results, stats: plan_json(&program.plan) })
+}
+
+/// Totals of a plan. A loop whose trip count is not known counts once.
+fn plan_json(plan: &Plan) -> String {
+    let kinds: Vec<String> = plan
+        .totals()
+        .iter()
+        .map(|(kind, t)| {
+            format!(
+                "\"{kind}\": {{\"count\": {}, \"operand_bytes\": {}, \"wire_bytes\": {}}}",
+                t.count, t.operand_bytes, t.wire_bytes
+            )
+        })
+        .collect();
+    let unknown = plan.collectives.iter().any(|c| c.collective.times_unknown);
+    format!(
+        "{{\"collectives\": {{{}}}, \"peak_bytes_per_device\": {}, \"unknown_trip_counts\": {unknown}}}\n",
+        kinds.join(", "),
+        plan.peak.bytes
+    )
 }
 
 fn stats_json(stats: &Stats) -> String {

@@ -2,9 +2,12 @@
 
 use meshwork_ir::eval::{self, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
-use meshwork_ir::{Diagnostic, Literal, Module, Pass};
+use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
+use meshwork_partition::run::RunError;
+use meshwork_partition::{PartitionError, Partitioned};
 
-use crate::fail::Failure;
+use crate::fail::{Failure, render_all};
+use crate::source::Source;
 
 /// Text to module.
 pub fn parse(text: &str) -> Result<Module, Diagnostic> {
@@ -24,6 +27,36 @@ pub fn verify(module: &Module) -> Vec<Diagnostic> {
 /// Runs function `entry` (or the module's entry function) on `inputs`.
 pub fn run(module: &Module, entry: Option<&str>, inputs: &[Literal]) -> Result<Outcome, Failure> {
     eval::run_observed(module, entry, inputs).map_err(|error| Failure::from_eval(&error))
+}
+
+/// Whether `module` asks for more than one device.
+pub fn is_sharded(module: &Module) -> bool {
+    meshwork_partition::mesh_of(module).is_some_and(|(_, mesh)| mesh.device_count() > 1)
+}
+
+/// Places every value of `module` and splits it over its mesh. Warnings are printed.
+pub fn partition(source: &Source, module: &Module) -> Result<Partitioned, Failure> {
+    let mut placed = module.clone();
+    match meshwork_propagate::place(&mut placed) {
+        Ok(warnings) => eprint!("{}", render_all(&warnings, &source.name, &source.text)),
+        Err(diagnostics) => {
+            let failure = Failure::from_diagnostics(&diagnostics, &source.name, &source.text);
+            return Err(failure.unwrap_or_else(|| Failure::error("placing the values failed")));
+        }
+    }
+    meshwork_partition::prepare(&mut placed);
+    meshwork_partition::partition(&placed).map_err(|error| match error {
+        PartitionError::Unsupported { .. } => Failure::unsupported(error.to_string()),
+        PartitionError::Invalid { .. } => Failure::error(error.to_string()),
+    })
+}
+
+/// Runs a partitioned program on global arrays.
+pub fn run_partitioned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>, Failure> {
+    meshwork_partition::run::run(program, inputs, results).map_err(|error| match error {
+        RunError::Eval(error) => Failure::from_eval(&error),
+        RunError::Sharding(error) => Failure::error(error.to_string()),
+    })
 }
 
 /// Every pass that `meshwork opt` knows.

@@ -22,6 +22,7 @@ pub mod meshes;
 pub mod op_priority;
 mod pass;
 pub mod pipeline;
+mod place;
 pub mod placement;
 pub mod projection;
 pub mod properties;
@@ -36,6 +37,7 @@ pub mod why;
 use meshwork_ir::Pass;
 
 pub use pass::{KeepRules, Level, Options, Record, populate_rules, propagate, remove_rules};
+pub use place::place;
 
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {

@@ -376,6 +376,11 @@ impl Module {
         &self.values[id.index()].ty
     }
 
+    /// The types of all values ever created, erased ones too.
+    pub fn value_types(&self) -> impl Iterator<Item = &Type> {
+        self.values.iter().map(|v| &v.ty)
+    }
+
     /// Changes the type of a value. The caller keeps the program well-typed.
     pub fn set_ty(&mut self, id: ValueId, ty: Type) {
         self.values[id.index()].ty = ty;

@@ -1,0 +1,209 @@
+//! Collectives as data: which devices talk to which, kept as atoms until the program is written out.
+
+use meshwork_ir::{Attr, Dense, ElementType, Literal};
+
+use crate::atoms::{AtomList, Atoms};
+use crate::layout::Combine;
+
+/// What a collective does with the local operand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CollectiveKind {
+    /// Concatenates the group's operands along a dimension.
+    AllGather,
+    /// Combines the group's operands.
+    AllReduce(Combine),
+    /// Combines and keeps one block of a dimension.
+    ReduceScatter(Combine),
+    /// Splits one dimension and joins another.
+    AllToAll,
+    /// Sends the operand to another device.
+    Permute,
+}
+
+impl CollectiveKind {
+    /// The name used in plans and statistics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            CollectiveKind::AllGather => "all-gather",
+            CollectiveKind::AllReduce(_) => "all-reduce",
+            CollectiveKind::ReduceScatter(_) => "reduce-scatter",
+            CollectiveKind::AllToAll => "all-to-all",
+            CollectiveKind::Permute => "collective-permute",
+        }
+    }
+}
+
+/// Which devices take part together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Peers {
+    /// Devices that differ in these atoms form a group, ordered by their index along the list.
+    Group(AtomList),
+    /// Shards along a list of atoms send to other shards of the same line: `from` sends to `to`.
+    Line {
+        /// The line.
+        atoms: AtomList,
+        /// Pairs of shard indices.
+        moves: Vec<(i64, i64)>,
+    },
+    /// Every device sends its shard to where it belongs after atoms trade places: the coordinate in the first atom
+    /// of a pair becomes the coordinate in the second.
+    Relabel(Vec<(u8, u8)>),
+}
+
+impl Peers {
+    /// The share of devices that send something to another device.
+    pub fn sending_share(&self, atoms: &Atoms) -> f64 {
+        match self {
+            Peers::Group(list) => f64::from(u8::from(atoms.product(list) > 1)),
+            Peers::Line { atoms: list, moves } => {
+                moves.iter().filter(|(a, b)| a != b).count() as f64 / atoms.product(list) as f64
+            }
+            Peers::Relabel(pairs) => {
+                // A device stays silent when its coordinates are unchanged: all atoms of a cycle agree.
+                let mut seen = vec![];
+                let mut fixed = 1.0;
+                for &(start, _) in pairs {
+                    if seen.contains(&start) {
+                        continue;
+                    }
+                    let (mut at, mut length) = (start, 0);
+                    loop {
+                        seen.push(at);
+                        length += 1;
+                        match pairs.iter().find(|(from, _)| *from == at) {
+                            Some(&(_, next)) if next != start => at = next,
+                            _ => break,
+                        }
+                    }
+                    fixed /= (atoms.size(start) as f64).powi(length - 1);
+                }
+                1.0 - fixed
+            }
+        }
+    }
+
+    /// Device groups, a row each, for the collectives that take groups.
+    pub fn groups(&self, atoms: &Atoms) -> Option<Literal> {
+        let Peers::Group(list) = self else { return None };
+        let size = atoms.product(list);
+        let mut ids = vec![];
+        for position in 0..atoms.mesh().device_count() {
+            if atoms.index_at(list, position) == 0 {
+                ids.extend((0..size).map(|t| atoms.device(atoms.with_index(list, position, t))));
+            }
+        }
+        i64_matrix(&ids, size)
+    }
+
+    /// Source-target pairs for a permute.
+    pub fn pairs(&self, atoms: &Atoms) -> Option<Literal> {
+        let mut ids = vec![];
+        let count = atoms.mesh().device_count();
+        match self {
+            Peers::Group(_) => return None,
+            Peers::Line { atoms: list, moves } => {
+                for position in 0..count {
+                    let t = atoms.index_at(list, position);
+                    for &(from, to) in moves {
+                        if from == t && from != to {
+                            ids.extend([position, atoms.with_index(list, position, to)].map(|p| atoms.device(p)));
+                        }
+                    }
+                }
+            }
+            Peers::Relabel(pairs) => {
+                for position in 0..count {
+                    let target = pairs.iter().fold(position, |target, &(from, to)| {
+                        let (f, t) = (atoms.info(from), atoms.info(to));
+                        let coordinate = (position / f.stride) % f.size;
+                        target + (coordinate - (position / t.stride) % t.size) * t.stride
+                    });
+                    // A device keeps its own shard by sending it to itself: a permute leaves zeros otherwise.
+                    ids.extend([position, target].map(|p| atoms.device(p)));
+                }
+            }
+        }
+        i64_matrix(&ids, 2)
+    }
+}
+
+fn i64_matrix(ids: &[i64], columns: i64) -> Option<Literal> {
+    let bytes = ids.iter().flat_map(|i| i.to_le_bytes()).collect();
+    Literal::from_bytes([ids.len() as i64 / columns.max(1), columns], ElementType::I64, bytes)
+}
+
+/// The `dense` attribute of a matrix of device ids.
+pub fn matrix_attr(matrix: &Literal) -> Attr {
+    Attr::Dense(std::sync::Arc::new(Dense::from_literal(matrix)))
+}
+
+/// One collective of a plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Collective {
+    /// What it does.
+    pub kind: CollectiveKind,
+    /// Who takes part.
+    pub peers: Peers,
+    /// Bytes of the local operand.
+    pub operand_bytes: i64,
+    /// Bytes a device sends under the ring model, on average over the devices.
+    pub wire_bytes: f64,
+    /// How often it runs: the product of the trip counts of the loops around it.
+    pub times: i64,
+    /// Whether a loop around it has a trip count that is not known (counted once).
+    pub times_unknown: bool,
+    /// The operation whose splitting needs it.
+    pub op: String,
+    /// Why it is needed.
+    pub reason: String,
+}
+
+/// Bytes a device sends under the ring model.
+pub fn wire_bytes(kind: &CollectiveKind, peers: &Peers, operand_bytes: i64, atoms: &Atoms) -> f64 {
+    let bytes = operand_bytes as f64;
+    let group = match peers {
+        Peers::Group(list) => atoms.product(list) as f64,
+        _ => 1.0,
+    };
+    match kind {
+        CollectiveKind::AllGather => (group - 1.0) * bytes,
+        CollectiveKind::AllReduce(_) => 2.0 * (group - 1.0) / group * bytes,
+        CollectiveKind::ReduceScatter(_) | CollectiveKind::AllToAll => (group - 1.0) / group * bytes,
+        CollectiveKind::Permute => bytes * peers.sending_share(atoms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meshwork_mesh::Mesh;
+
+    fn i64s(l: Literal) -> Vec<i64> {
+        (0..l.len()).map(|i| l.get_i64(i)).collect()
+    }
+
+    #[test]
+    fn groups_follow_the_order_of_the_list() {
+        let atoms = Atoms::of(&Mesh::new([("x", 2), ("y", 2)]).unwrap());
+        let groups = |list: &[u8]| i64s(Peers::Group(list.iter().copied().collect()).groups(&atoms).unwrap());
+        assert_eq!(groups(&[0]), [0, 2, 1, 3]);
+        assert_eq!(groups(&[1, 0]), [0, 2, 1, 3]);
+        assert_eq!(groups(&[0, 1]), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn relabel_swaps_coordinates() {
+        let atoms = Atoms::of(&Mesh::new([("x", 2), ("y", 2)]).unwrap());
+        let peers = Peers::Relabel(vec![(0, 1), (1, 0)]);
+        assert_eq!(i64s(peers.pairs(&atoms).unwrap()), [0, 0, 1, 2, 2, 1, 3, 3]);
+        assert_eq!(peers.sending_share(&atoms), 0.5);
+    }
+
+    #[test]
+    fn line_moves_stay_in_their_line() {
+        let atoms = Atoms::of(&Mesh::new([("x", 2), ("y", 2)]).unwrap());
+        let peers = Peers::Line { atoms: [1].into_iter().collect(), moves: vec![(0, 1)] };
+        assert_eq!(i64s(peers.pairs(&atoms).unwrap()), [0, 1, 2, 3]);
+        assert_eq!(peers.sending_share(&atoms), 0.5);
+    }
+}

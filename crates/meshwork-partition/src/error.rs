@@ -1,0 +1,24 @@
+//! What can go wrong when a program is split.
+
+use thiserror::Error;
+
+/// Why a program could not be partitioned.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum PartitionError {
+    /// The program uses something that is not split yet.
+    #[error("{op}: {what}")]
+    Unsupported {
+        /// The operation and where it stands.
+        op: String,
+        /// What is not supported.
+        what: String,
+    },
+    /// The program is not what partitioning expects: run propagation first, or fix the annotation.
+    #[error("{op}: {what}")]
+    Invalid {
+        /// The operation and where it stands.
+        op: String,
+        /// What is wrong, with names and numbers.
+        what: String,
+    },
+}

@@ -1,0 +1,62 @@
+//! The element that changes nothing under a reduction: what padding is set to before it is mixed in.
+
+use meshwork_ir::{ElementClass, ElementType, float};
+
+use crate::layout::Combine;
+
+/// The identity of `combine` for `elem` in storage format; `None` where there is none (complex maximum).
+pub fn identity(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {
+    let size = elem.storage_bytes();
+    let int = |v: i64| v.to_le_bytes()[..size.min(8)].to_vec();
+    Some(match (elem.class(), combine) {
+        (ElementClass::Complex, Combine::Add) => vec![0; size],
+        (ElementClass::Complex, Combine::Mul) => {
+            let mut out = vec![];
+            float::write(elem.real_part(), 1.0, &mut out);
+            out.resize(size, 0);
+            out
+        }
+        (ElementClass::Complex, _) => return None,
+        (ElementClass::Float, _) => {
+            let value = match combine {
+                Combine::Add => 0.0,
+                Combine::Mul => 1.0,
+                Combine::Max => f64::NEG_INFINITY,
+                Combine::Min => f64::INFINITY,
+                Combine::And | Combine::Or | Combine::Xor => return None,
+            };
+            let mut out = vec![];
+            float::write(elem, value, &mut out);
+            out
+        }
+        (ElementClass::Bool, Combine::Mul | Combine::And | Combine::Min) => vec![1],
+        (ElementClass::Bool, _) => vec![0],
+        (class, combine) => match combine {
+            Combine::Add | Combine::Or | Combine::Xor => int(0),
+            Combine::Mul => int(1),
+            Combine::And => int(if class == ElementClass::Signed { -1 } else { max_unsigned(elem) }),
+            Combine::Max if class == ElementClass::Signed => int(i64::MIN >> (64 - elem.bits())),
+            Combine::Max => int(0),
+            Combine::Min if class == ElementClass::Signed => int(i64::MAX >> (64 - elem.bits())),
+            Combine::Min => int(max_unsigned(elem)),
+        },
+    })
+}
+
+fn max_unsigned(elem: ElementType) -> i64 {
+    (u64::MAX >> (64 - elem.bits())) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_reach_their_ends() {
+        assert_eq!(identity(Combine::Max, ElementType::I8), Some(vec![0x80]));
+        assert_eq!(identity(Combine::Min, ElementType::UI16), Some(vec![0xff, 0xff]));
+        assert_eq!(identity(Combine::Min, ElementType::I4), Some(vec![7]));
+        assert_eq!(identity(Combine::And, ElementType::I1), Some(vec![1]));
+        assert_eq!(identity(Combine::Max, ElementType::C64), None);
+    }
+}

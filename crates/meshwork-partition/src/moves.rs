@@ -1,0 +1,292 @@
+//! The moves of a reshard: each takes a form of a value and gives another form of the same value.
+
+use meshwork_ir::attr::ChannelHandle;
+use meshwork_ir::{Attr, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+
+use crate::atoms::{AtomList, Atoms};
+use crate::collective::{Collective, CollectiveKind, Peers, matrix_attr, wire_bytes};
+use crate::emit::Emitter;
+use crate::layout::{Combine, DimLayout, Layout};
+
+/// A local value and how it lies on the devices.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// The local value.
+    pub value: ValueId,
+    /// Its layout.
+    pub layout: Layout,
+}
+
+/// Emits moves and records the collectives among them.
+pub struct Mover<'a> {
+    /// Writes the per-device program.
+    pub e: Emitter<'a>,
+    /// Every collective so far.
+    pub collectives: Vec<Collective>,
+    /// The operation being split, for the plan.
+    pub op: String,
+    /// Why the next collectives are needed, for the plan.
+    pub reason: String,
+    /// How often the code being emitted runs.
+    pub times: i64,
+    /// Whether some loop around has an unknown trip count.
+    pub times_unknown: bool,
+    /// Collectives whose device lists are not written out yet.
+    pending: Vec<(OpId, Peers)>,
+}
+
+impl<'a> Mover<'a> {
+    /// Starts with nothing recorded.
+    pub fn new(e: Emitter<'a>) -> Mover<'a> {
+        Mover {
+            e,
+            collectives: vec![],
+            op: String::new(),
+            reason: String::new(),
+            times: 1,
+            times_unknown: false,
+            pending: vec![],
+        }
+    }
+
+    /// Appends a collective on `operand` and records it.
+    fn collective(
+        &mut self,
+        kind: CollectiveKind,
+        op_kind: OpKind,
+        operand: ValueId,
+        result: Type,
+        peers: Peers,
+        attrs: Vec<(&'static str, Attr)>,
+    ) -> ValueId {
+        let mut spec = OpSpec::new(op_kind).operands([operand]).results([result]);
+        for (name, value) in attrs {
+            spec.attrs.set(name, value);
+        }
+        // Channel ids tell collectives of one program apart; type 1 is device to device.
+        let channel = ChannelHandle { handle: self.collectives.len() as i64 + 1, channel_type: 1 };
+        spec.attrs.set("channel_handle", Attr::Channel(channel));
+        if matches!(op_kind, OpKind::AllGather | OpKind::AllReduce | OpKind::ReduceScatter) {
+            spec.attrs.set("use_global_device_ids", Attr::Unit);
+        }
+        let op = self.e.push(spec);
+        if let CollectiveKind::AllReduce(combine) | CollectiveKind::ReduceScatter(combine) = kind {
+            let elem = self.e.elem(operand);
+            self.combine_body(op, combine, Type::tensor([], elem));
+        }
+        let operand_bytes = self.e.bytes(operand);
+        let wire_bytes = wire_bytes(&kind, &peers, operand_bytes, self.e.atoms);
+        self.pending.push((op, peers.clone()));
+        self.collectives.push(Collective {
+            kind,
+            peers,
+            operand_bytes,
+            wire_bytes,
+            times: self.times,
+            times_unknown: self.times_unknown,
+            op: self.op.clone(),
+            reason: self.reason.clone(),
+        });
+        self.e.out.result(op)
+    }
+
+    fn combine_body(&mut self, op: OpId, combine: Combine, ty: Type) {
+        let body = self.e.out.add_body(op, [ty.clone(), ty.clone()]);
+        let args = self.e.out.block(body).args().to_vec();
+        let kind = combine_op(combine);
+        let inner = self.e.out.push(body, OpSpec::new(kind).operands(args).results([ty]));
+        let result = self.e.out.result(inner);
+        self.e.out.push(body, OpSpec::new(OpKind::HloReturn).operands([result]));
+    }
+
+    /// Writes out the device lists of all collectives emitted so far.
+    pub fn write_device_lists(&mut self) {
+        for (op, peers) in std::mem::take(&mut self.pending) {
+            let (name, matrix) = match &peers {
+                Peers::Group(_) => ("replica_groups", peers.groups(self.e.atoms)),
+                _ => ("source_target_pairs", peers.pairs(self.e.atoms)),
+            };
+            if let Some(matrix) = matrix {
+                self.e.out.op_mut(op).attrs.set(name, matrix_attr(&matrix));
+            }
+        }
+    }
+
+    /// Joins the last `count` atoms of `dim`: every device of the group then holds all their blocks.
+    pub fn all_gather(&mut self, form: Form, extents: &[i64], dim: usize, count: usize) -> Form {
+        let Form { value, mut layout } = form;
+        let frame = &mut layout.dims[dim];
+        let group: AtomList = frame.atoms.drain(frame.atoms.len() - count..).collect();
+        let size = self.e.atoms.product(&group);
+        frame.block *= size;
+        let t = self.e.tensor(value).clone();
+        let ty = scaled(&t, dim, size, 1).into();
+        let attrs = vec![("all_gather_dim", Attr::i64(dim as i64))];
+        let value =
+            self.collective(CollectiveKind::AllGather, OpKind::AllGather, value, ty, Peers::Group(group), attrs);
+        self.trim(Form { value, layout }, extents, dim)
+    }
+
+    /// Joins the group's local values along dimension 0.
+    pub fn gather_rows(&mut self, value: ValueId, list: &[u8]) -> ValueId {
+        let t = self.e.tensor(value).clone();
+        let ty = scaled(&t, 0, self.e.atoms.product(list), 1).into();
+        let attrs = vec![("all_gather_dim", Attr::i64(0))];
+        self.collective(CollectiveKind::AllGather, OpKind::AllGather, value, ty, Peers::Group(list.into()), attrs)
+    }
+
+    /// An unsplit dimension has no frame: cuts off what is not an element.
+    fn trim(&mut self, form: Form, extents: &[i64], dim: usize) -> Form {
+        let Form { mut value, mut layout } = form;
+        let frame = &layout.dims[dim];
+        if !frame.is_split() {
+            value = self.e.slice(value, dim, frame.offset, frame.offset + extents[dim]);
+            layout.dims[dim] = DimLayout::whole(extents[dim]);
+        }
+        Form { value, layout }
+    }
+
+    /// Splits `dim` further by `list`, each device keeping its block. No communication, unless blocks do not divide.
+    pub fn split(&mut self, form: Form, extents: &[i64], dim: usize, list: &[u8]) -> Form {
+        let size = self.e.atoms.product(list);
+        let form = self.divisible(form, extents, dim, size);
+        let Form { value, mut layout } = form;
+        let frame = &mut layout.dims[dim];
+        frame.block /= size;
+        frame.atoms.extend(list.iter().copied());
+        let block = frame.block;
+        let start = self.e.shard_offset(list, block, 0);
+        let value = self.e.dynamic_slice(value, dim, start, block);
+        Form { value, layout }
+    }
+
+    /// Makes the block of `dim` a multiple of `size` that can hold the ordinary split.
+    fn divisible(&mut self, form: Form, extents: &[i64], dim: usize, size: i64) -> Form {
+        let (frame, n) = (&form.layout.dims[dim], extents[dim]);
+        if frame.is_split() {
+            if frame.block % size == 0 {
+                return form;
+            }
+            let parts = self.e.atoms.product(&frame.atoms) * size;
+            let block = (n + parts - 1) / parts * size;
+            let target = DimLayout { atoms: frame.atoms.clone(), block, offset: 0 };
+            return self.reframe(form, extents, dim, &target);
+        }
+        let block = (n + size - 1) / size * size;
+        let Form { value, mut layout } = form;
+        let value = self.e.pad(value, dim, 0, block - n);
+        layout.dims[dim].block = block;
+        Form { value, layout }
+    }
+
+    /// Moves the last `count` atoms of dimension `from` to the end of dimension `to`.
+    pub fn all_to_all(&mut self, form: Form, extents: &[i64], from: usize, to: usize, count: usize) -> Form {
+        let atoms = &form.layout.dims[from].atoms;
+        let group: AtomList = atoms[atoms.len() - count..].iter().copied().collect();
+        let size = self.e.atoms.product(&group);
+        let form = self.divisible(form, extents, to, size);
+        let Form { value, mut layout } = form;
+        let frame = &mut layout.dims[from];
+        frame.atoms.truncate(frame.atoms.len() - count);
+        frame.block *= size;
+        let frame = &mut layout.dims[to];
+        frame.atoms.extend(group.iter().copied());
+        frame.block /= size;
+        let t = self.e.tensor(value).clone();
+        let ty = scaled(&scaled(&t, from, size, 1), to, 1, size).into();
+        let attrs = vec![
+            ("split_dimension", Attr::i64(to as i64)),
+            ("concat_dimension", Attr::i64(from as i64)),
+            ("split_count", Attr::i64(size)),
+        ];
+        let value = self.collective(CollectiveKind::AllToAll, OpKind::AllToAll, value, ty, Peers::Group(group), attrs);
+        self.trim(Form { value, layout }, extents, from)
+    }
+
+    /// Lets atoms trade places: `lists` splits each dimension in as many shards as now, by other atoms.
+    pub fn relabel(&mut self, form: Form, lists: &[AtomList]) -> Form {
+        let Form { value, mut layout } = form;
+        let pairs = relabel_pairs(&layout, lists, self.e.atoms);
+        for (frame, list) in layout.dims.iter_mut().zip(lists) {
+            frame.atoms = list.clone();
+        }
+        let ty = self.e.out.ty(value).clone();
+        let value = match pairs.is_empty() {
+            true => value,
+            false => self.permute(value, ty, Peers::Relabel(pairs)),
+        };
+        Form { value, layout }
+    }
+
+    /// Sends `value` along `peers`; a device nobody sends to gets zeros.
+    pub fn permute(&mut self, value: ValueId, ty: Type, peers: Peers) -> ValueId {
+        self.collective(CollectiveKind::Permute, OpKind::CollectivePermute, value, ty, peers, vec![])
+    }
+
+    /// Combines a partial value over `list`, a subset of its partial atoms.
+    pub fn all_reduce(&mut self, form: Form, list: &[u8]) -> Form {
+        let Form { value, mut layout } = form;
+        let Some((mut rest, combine)) = layout.partial.take() else { return Form { value, layout } };
+        rest.retain(|a| !list.contains(a));
+        let ty = self.e.out.ty(value).clone();
+        let kind = CollectiveKind::AllReduce(combine);
+        let value = self.collective(kind, OpKind::AllReduce, value, ty, Peers::Group(list.into()), vec![]);
+        Form { value, layout: layout.with_partial(rest, combine) }
+    }
+
+    /// Combines a partial value over `list` and splits `dim` by the same atoms.
+    pub fn reduce_scatter(&mut self, form: Form, extents: &[i64], dim: usize, list: &[u8]) -> Form {
+        let size = self.e.atoms.product(list);
+        let form = self.divisible(form, extents, dim, size);
+        let Form { value, mut layout } = form;
+        let Some((mut rest, combine)) = layout.partial.take() else { return Form { value, layout } };
+        rest.retain(|a| !list.contains(a));
+        let frame = &mut layout.dims[dim];
+        frame.block /= size;
+        frame.atoms.extend(list.iter().copied());
+        let t = self.e.tensor(value).clone();
+        let ty = scaled(&t, dim, 1, size).into();
+        let attrs = vec![("scatter_dimension", Attr::i64(dim as i64))];
+        let kind = CollectiveKind::ReduceScatter(combine);
+        let value = self.collective(kind, OpKind::ReduceScatter, value, ty, Peers::Group(list.into()), attrs);
+        Form { value, layout: layout.with_partial(rest, combine) }
+    }
+}
+
+/// The operation that combines two parts.
+pub fn combine_op(combine: Combine) -> OpKind {
+    match combine {
+        Combine::Add => OpKind::Add,
+        Combine::Mul => OpKind::Multiply,
+        Combine::Max => OpKind::Maximum,
+        Combine::Min => OpKind::Minimum,
+        Combine::And => OpKind::And,
+        Combine::Or => OpKind::Or,
+        Combine::Xor => OpKind::Xor,
+    }
+}
+
+fn scaled(t: &TensorType, dim: usize, times: i64, by: i64) -> TensorType {
+    let mut dims = t.dims.clone();
+    dims[dim] = dims[dim] * times / by;
+    t.with_dims(dims)
+}
+
+/// Which coordinate becomes which when the dimensions of `layout` are split by `lists` instead, so that every device
+/// gets a shard that some device holds. Atoms that split neither before nor after keep their coordinate.
+pub fn relabel_pairs(layout: &Layout, lists: &[AtomList], atoms: &Atoms) -> Vec<(u8, u8)> {
+    let mut pairs: Vec<(u8, u8)> =
+        layout.dims.iter().zip(lists).flat_map(|(d, l)| d.atoms.iter().copied().zip(l.iter().copied())).collect();
+    // Atoms set free and atoms newly used pair up by size: what was a replica index becomes another.
+    let freed: Vec<u8> = atoms.all().into_iter().filter(|a| !pairs.iter().any(|(f, _)| f == a)).collect();
+    let mut taken: Vec<u8> = atoms.all().into_iter().filter(|a| !pairs.iter().any(|(_, t)| t == a)).collect();
+    for a in freed {
+        let keep = taken.iter().position(|&t| t == a);
+        let at = keep.or_else(|| taken.iter().position(|&t| atoms.size(t) == atoms.size(a)));
+        if let Some(i) = at {
+            pairs.push((a, taken.remove(i)));
+        }
+    }
+    pairs.retain(|(f, t)| f != t);
+    pairs
+}

@@ -1,0 +1,483 @@
+//! From one layout to another at least cost: a search over moves, with a bound on memory.
+//!
+//! States are the atom lists of the dimensions and the atoms still partial. Edges are the moves of `moves.rs`, weighed
+//! by the bytes a device sends. Atoms that stay together on both sides move as one unit, so the search is as large as
+//! the difference between the two layouts, not as the mesh.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+use smallvec::SmallVec;
+
+use crate::atoms::{AtomList, Atoms};
+use crate::collective::Peers;
+use crate::fetch::{reframe_window, window_cost};
+use crate::layout::{DimLayout, Layout};
+use crate::moves::{Form, Mover, relabel_pairs};
+
+/// One step of a reshard.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Move {
+    /// Split a dimension further.
+    Split(usize, AtomList),
+    /// Gather the last atoms of a dimension.
+    Gather(usize, usize),
+    /// Move the last atoms of the first dimension to the second.
+    AllToAll(usize, usize, usize),
+    /// Let atoms trade places.
+    Relabel(SmallVec<[AtomList; 4]>),
+    /// Combine over these partial atoms.
+    AllReduce(AtomList),
+    /// Combine over these partial atoms and split a dimension by them.
+    ReduceScatter(usize, AtomList),
+}
+
+/// A way from one layout to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Path {
+    /// The moves, in order.
+    pub moves: Vec<Move>,
+    /// Bytes a device sends, with a small charge per collective.
+    pub cost: f64,
+}
+
+/// What a collective costs besides its bytes, in bytes: enough to prefer fewer of them.
+const PER_COLLECTIVE: f64 = 1e-3;
+
+/// How many states the search may open before it takes the plain way through replication.
+const SEARCH_LIMIT: usize = 4000;
+
+type Lists = SmallVec<[AtomList; 4]>;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct State {
+    lists: Lists,
+    partial: AtomList,
+}
+
+/// Remembers paths between layouts.
+#[derive(Default)]
+pub struct Paths {
+    known: HashMap<(Layout, Layout, SmallVec<[i64; 4]>), Path>,
+}
+
+impl Paths {
+    /// The cheapest known way from `from` to `to` for a value of `extents`, with cost counted in elements.
+    pub fn find(&mut self, from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
+        if from == to {
+            return Path { moves: vec![], cost: 0.0 };
+        }
+        let key = (from.clone(), to.clone(), extents.iter().copied().collect());
+        if let Some(path) = self.known.get(&key) {
+            return path.clone();
+        }
+        let path = search(from, to, extents, atoms);
+        self.known.insert(key, path.clone());
+        path
+    }
+}
+
+fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
+    let start = State { lists: from.lists(), partial: from.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
+    let goal = State { lists: to.lists(), partial: to.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
+    let units = units(&start, &goal, atoms);
+    let sizes = units.iter().map(|u| atoms.product(u)).collect();
+    let name = |s: State| State {
+        lists: s.lists.iter().map(|l| in_units(l, &units)).collect(),
+        partial: in_units(&s.partial, &units),
+    };
+    let search = Search { start: name(start), goal: name(goal), units: &units, sizes, extents, atoms };
+    let mut path = search.run(true).or_else(|| search.run(false)).unwrap_or_else(|| search.through_replication());
+    path.cost += frame_cost(from, to, extents, atoms);
+    path
+}
+
+/// Groups atoms that are neighbours on both sides (or on one and absent from the other) into units.
+fn units(start: &State, goal: &State, atoms: &Atoms) -> Vec<AtomList> {
+    let follows = |s: &State, a: u8, b: u8| -> Option<bool> {
+        let list = s.lists.iter().find(|l| l.contains(&a) || l.contains(&b));
+        match list {
+            Some(l) => Some(l.windows(2).any(|w| w == [a, b])),
+            None => (s.partial.contains(&a) == s.partial.contains(&b)).then_some(true),
+        }
+    };
+    let mut out: Vec<AtomList> = vec![];
+    let mut seen: Vec<u8> = vec![];
+    let lists = start.lists.iter().chain(&goal.lists);
+    for list in lists {
+        for &a in list {
+            if seen.contains(&a) {
+                continue;
+            }
+            seen.push(a);
+            match out.last_mut() {
+                Some(unit)
+                    if unit
+                        .last()
+                        .is_some_and(|&b| follows(start, b, a) == Some(true) && follows(goal, b, a) == Some(true)) =>
+                {
+                    unit.push(a)
+                }
+                _ => out.push([a].into_iter().collect()),
+            }
+        }
+    }
+    out.extend(atoms.all().into_iter().filter(|a| !seen.contains(a)).map(|a| AtomList::from_iter([a])));
+    out
+}
+
+/// `list` as unit numbers.
+fn in_units(list: &[u8], units: &[AtomList]) -> AtomList {
+    let first = |a: &u8| units.iter().position(|u| u[0] == *a);
+    list.iter().filter_map(first).map(|i| i as u8).collect()
+}
+
+/// Elements sent to change frames where the atoms of a dimension are the same on both sides.
+fn frame_cost(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> f64 {
+    let mut cost = 0.0;
+    for (d, (a, b)) in from.dims.iter().zip(&to.dims).enumerate() {
+        if a.atoms == b.atoms && a != b {
+            let others: i64 = from.dims.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, l)| l.block).product();
+            let window = reframe_window(a, b, extents[d]);
+            cost += window_cost(a.block, atoms.product(&a.atoms), &window) * others as f64 + PER_COLLECTIVE;
+        }
+    }
+    cost
+}
+
+// All lists inside the search are lists of unit numbers.
+struct Search<'a> {
+    start: State,
+    goal: State,
+    units: &'a [AtomList],
+    sizes: Vec<i64>,
+    extents: &'a [i64],
+    atoms: &'a Atoms,
+}
+
+struct Open {
+    cost: f64,
+    state: State,
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Open {}
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap gives the greatest first: cheaper is greater. Ties go by state, so that runs agree.
+        let by_cost = other.cost.total_cmp(&self.cost);
+        by_cost.then_with(|| (&other.state.lists, &other.state.partial).cmp(&(&self.state.lists, &self.state.partial)))
+    }
+}
+
+impl Search<'_> {
+    fn product(&self, list: &[u8]) -> i64 {
+        list.iter().map(|&u| self.sizes[u as usize]).product()
+    }
+
+    fn expand(&self, list: &[u8]) -> AtomList {
+        list.iter().flat_map(|&u| self.units[u as usize].iter().copied()).collect()
+    }
+
+    /// A move in atoms, made from `state`.
+    fn in_atoms(&self, state: &State, step: &Move) -> Move {
+        let tail = |d: usize, count: usize| self.expand(&state.lists[d][state.lists[d].len() - count..]).len();
+        match step {
+            Move::Split(d, list) => Move::Split(*d, self.expand(list)),
+            Move::Gather(d, count) => Move::Gather(*d, tail(*d, *count)),
+            Move::AllToAll(from, to, count) => Move::AllToAll(*from, *to, tail(*from, *count)),
+            Move::Relabel(lists) => Move::Relabel(lists.iter().map(|l| self.expand(l)).collect()),
+            Move::AllReduce(list) => Move::AllReduce(self.expand(list)),
+            Move::ReduceScatter(d, list) => Move::ReduceScatter(*d, self.expand(list)),
+        }
+    }
+
+    fn local_elements(&self, state: &State) -> f64 {
+        let dims = state.lists.iter().zip(self.extents);
+        dims.map(|(l, &n)| {
+            let p = self.product(l);
+            ((n + p - 1) / p) as f64
+        })
+        .product()
+    }
+
+    fn run(&self, bounded: bool) -> Option<Path> {
+        let (first, last) = (self.local_elements(&self.start), self.local_elements(&self.goal));
+        let bound = if bounded { first.max(last) + first.min(last) } else { f64::INFINITY };
+        let mut best: HashMap<State, (f64, Option<(State, Move)>)> = HashMap::new();
+        let mut heap = BinaryHeap::new();
+        best.insert(self.start.clone(), (0.0, None));
+        heap.push(Open { cost: 0.0, state: self.start.clone() });
+        let mut opened = 0;
+        while let Some(Open { cost, state }) = heap.pop() {
+            if best.get(&state).is_some_and(|b| b.0 < cost) {
+                continue;
+            }
+            if state == self.goal {
+                let mut moves = vec![];
+                let mut at = state;
+                while let Some((_, Some((previous, step)))) = best.get(&at) {
+                    moves.push(self.in_atoms(previous, step));
+                    at = previous.clone();
+                }
+                moves.reverse();
+                return Some(Path { moves, cost });
+            }
+            opened += 1;
+            if opened > SEARCH_LIMIT {
+                return None;
+            }
+            for (step, next, weight) in self.steps(&state) {
+                if self.local_elements(&next) > bound {
+                    continue;
+                }
+                let total = cost + weight;
+                if best.get(&next).is_none_or(|b| total < b.0) {
+                    best.insert(next.clone(), (total, Some((state.clone(), step))));
+                    heap.push(Open { cost: total, state: next });
+                }
+            }
+        }
+        None
+    }
+
+    /// All moves worth trying from `state`.
+    fn steps(&self, state: &State) -> Vec<(Move, State, f64)> {
+        let mut out = vec![];
+        let elements = self.local_elements(state);
+        let used = |a: u8| state.partial.contains(&a) || state.lists.iter().any(|l| l.contains(&a));
+        let wanted = |a: u8| self.goal.lists.iter().any(|l| l.contains(&a));
+        self.reductions(state, elements, &mut out);
+        for d in 0..state.lists.len() {
+            // Split by the next free atoms of the goal, or by any free atoms that are wanted elsewhere: splitting early
+            // makes later moves smaller.
+            for list in self.runs(|a| !used(a) && wanted(a)) {
+                let mut next = state.clone();
+                next.lists[d].extend(list.iter().copied());
+                if self.product(&next.lists[d]) <= self.extents[d].max(self.product(&self.goal.lists[d])) {
+                    out.push((Move::Split(d, list), next, 0.0));
+                }
+            }
+            for count in 1..=state.lists[d].len() {
+                let tail: AtomList = state.lists[d][state.lists[d].len() - count..].into();
+                let size = self.product(&tail) as f64;
+                let mut next = state.clone();
+                next.lists[d].truncate(state.lists[d].len() - count);
+                out.push((Move::Gather(d, count), next.clone(), (size - 1.0) * elements + PER_COLLECTIVE));
+                for to in (0..state.lists.len()).filter(|&to| to != d) {
+                    let mut moved = next.clone();
+                    moved.lists[to].extend(tail.iter().copied());
+                    let weight = (size - 1.0) / size * elements + PER_COLLECTIVE;
+                    out.push((Move::AllToAll(d, to, count), moved, weight));
+                }
+            }
+        }
+        if state.partial.is_empty() {
+            for lists in self.relabels(state) {
+                let expanded: Lists = lists.iter().map(|l| self.expand(l)).collect();
+                let pairs = relabel_pairs(&self.layout_of(&state.lists), &expanded, self.atoms);
+                let share = Peers::Relabel(pairs).sending_share(self.atoms);
+                let next = State { lists: lists.clone(), partial: AtomList::new() };
+                out.push((Move::Relabel(lists), next, share * elements + PER_COLLECTIVE));
+            }
+        }
+        out
+    }
+
+    fn layout_of(&self, lists: &Lists) -> Layout {
+        let lists: Lists = lists.iter().map(|l| self.expand(l)).collect();
+        Layout::ordinary(self.extents, &lists, self.atoms)
+    }
+
+    fn reductions(&self, state: &State, elements: f64, out: &mut Vec<(Move, State, f64)>) {
+        let todo: AtomList = state.partial.iter().copied().filter(|a| !self.goal.partial.contains(a)).collect();
+        if todo.is_empty() {
+            return;
+        }
+        let reduce = |list: &AtomList, next: &mut State| next.partial.retain(|a| !list.contains(a));
+        let size = self.product(&todo) as f64;
+        let mut next = state.clone();
+        reduce(&todo, &mut next);
+        out.push((Move::AllReduce(todo.clone()), next, 2.0 * (size - 1.0) / size * elements + PER_COLLECTIVE));
+        for (d, goal) in self.goal.lists.iter().enumerate() {
+            // The atoms that the goal wants next in this dimension, as far as they are partial; in goal order.
+            let have = &state.lists[d];
+            if !goal.starts_with(have) {
+                continue;
+            }
+            let list: AtomList = goal[have.len()..].iter().copied().take_while(|a| todo.contains(a)).collect();
+            if !list.is_empty() {
+                let size = self.product(&list) as f64;
+                let mut next = state.clone();
+                reduce(&list, &mut next);
+                next.lists[d].extend(list.iter().copied());
+                out.push((Move::ReduceScatter(d, list), next, (size - 1.0) / size * elements + PER_COLLECTIVE));
+            }
+        }
+    }
+
+    /// Maximal runs of goal atoms for which `take` holds.
+    fn runs(&self, take: impl Fn(u8) -> bool) -> Vec<AtomList> {
+        let mut out = vec![];
+        for list in &self.goal.lists {
+            let mut run = AtomList::new();
+            for &a in list {
+                if take(a) {
+                    run.push(a);
+                } else if !run.is_empty() {
+                    out.push(std::mem::take(&mut run));
+                }
+            }
+            if !run.is_empty() {
+                out.push(run);
+            }
+        }
+        out
+    }
+
+    /// Placements with the same number of shards per dimension that lead on: the goal itself, the goal's dimensions
+    /// one by one, and orders that bring atoms which must leave to the end.
+    fn relabels(&self, state: &State) -> Vec<Lists> {
+        let mut out: Vec<Lists> = vec![];
+        let fits = |a: &AtomList, b: &AtomList| {
+            a.len() == b.len() && a.iter().zip(b).all(|(&x, &y)| self.sizes[x as usize] == self.sizes[y as usize])
+        };
+        let mut offer = |lists: Lists| {
+            let mut all: Vec<u8> = lists.iter().flatten().copied().collect();
+            all.sort_unstable();
+            let distinct = all.windows(2).all(|w| w[0] != w[1]);
+            if distinct && lists != state.lists && !out.contains(&lists) {
+                out.push(lists);
+            }
+        };
+        // As many dimensions of the goal as fit, the others with what is left in order.
+        let mut lists = state.lists.clone();
+        let mut taken: Vec<u8> = vec![];
+        for (d, goal) in self.goal.lists.iter().enumerate() {
+            if fits(&state.lists[d], goal) {
+                lists[d] = goal.clone();
+                taken.extend(goal.iter().copied());
+            }
+        }
+        for (d, goal) in self.goal.lists.iter().enumerate() {
+            if !fits(&state.lists[d], goal) {
+                let size_of = |a: u8| self.sizes[a as usize];
+                let mut free: Vec<u8> = state.lists[d].iter().copied().filter(|a| !taken.contains(a)).collect();
+                for a in 0..self.units.len() as u8 {
+                    if !taken.contains(&a) && !free.contains(&a) {
+                        free.push(a);
+                    }
+                }
+                let list: AtomList = state.lists[d]
+                    .iter()
+                    .filter_map(|&a| {
+                        let i = free.iter().position(|&f| size_of(f) == size_of(a))?;
+                        Some(free.remove(i))
+                    })
+                    .collect();
+                taken.extend(list.iter().copied());
+                lists[d] = list;
+            }
+        }
+        if lists.iter().zip(&state.lists).all(|(a, b)| fits(a, b)) {
+            offer(lists);
+        }
+        // Within each dimension: what the goal keeps here first, in the goal's order, then the rest.
+        let mut sorted = state.lists.clone();
+        for (d, goal) in self.goal.lists.iter().enumerate() {
+            let place = |a: &u8| goal.iter().position(|g| g == a).unwrap_or(usize::MAX);
+            sorted[d].sort_by_key(place);
+        }
+        if sorted.iter().zip(&state.lists).all(|(a, b)| fits(a, b)) {
+            offer(sorted);
+        }
+        out
+    }
+
+    /// Always possible: gather what differs, then split.
+    fn through_replication(&self) -> Path {
+        let mut moves = vec![];
+        let mut cost = 0.0;
+        let mut state = self.start.clone();
+        let mut apply = |step: Move, state: &mut State, weight: f64, next: State| {
+            moves.push(self.in_atoms(state, &step));
+            cost += weight;
+            *state = next;
+        };
+        let todo: AtomList = state.partial.iter().copied().filter(|a| !self.goal.partial.contains(a)).collect();
+        if !todo.is_empty() {
+            let mut next = state.clone();
+            next.partial.retain(|a| !todo.contains(a));
+            let weight = 2.0 * self.local_elements(&state);
+            apply(Move::AllReduce(todo), &mut state, weight, next);
+        }
+        for d in 0..state.lists.len() {
+            let same = state.lists[d].iter().zip(&self.goal.lists[d]).take_while(|(a, b)| a == b).count();
+            let extra = state.lists[d].len() - same;
+            if extra > 0 {
+                let mut next = state.clone();
+                next.lists[d].truncate(same);
+                let weight = self.local_elements(&next);
+                apply(Move::Gather(d, extra), &mut state, weight, next);
+            }
+        }
+        for d in 0..state.lists.len() {
+            let rest: AtomList = self.goal.lists[d][state.lists[d].len()..].into();
+            if !rest.is_empty() {
+                let mut next = state.clone();
+                next.lists[d] = self.goal.lists[d].clone();
+                apply(Move::Split(d, rest), &mut state, 0.0, next);
+            }
+        }
+        Path { moves, cost }
+    }
+}
+
+impl Mover<'_> {
+    /// Brings `form` into layout `to`.
+    pub fn reshard(&mut self, paths: &mut Paths, form: Form, to: &Layout, extents: &[i64]) -> Form {
+        let path = paths.find(&form.layout, to, extents, self.e.atoms);
+        let mut form = form;
+        for step in path.moves {
+            form = match step {
+                Move::Split(d, list) => {
+                    let target = &to.dims[d];
+                    if !form.layout.dims[d].is_split() && target.atoms == list {
+                        self.split_whole(form, d, target, extents[d])
+                    } else {
+                        self.split(form, extents, d, &list)
+                    }
+                }
+                Move::Gather(d, count) => self.all_gather(form, extents, d, count),
+                Move::AllToAll(from, target, count) => self.all_to_all(form, extents, from, target, count),
+                Move::Relabel(lists) => self.relabel(form, &lists),
+                Move::AllReduce(list) => self.all_reduce(form, &list),
+                Move::ReduceScatter(d, list) => self.reduce_scatter(form, extents, d, &list),
+            };
+        }
+        for (d, target) in to.dims.iter().enumerate() {
+            form = self.reframe(form, extents, d, target);
+        }
+        form
+    }
+
+    /// Splits a whole dimension straight into the frame `target`.
+    fn split_whole(&mut self, form: Form, dim: usize, target: &DimLayout, n: i64) -> Form {
+        let Form { value, mut layout } = form;
+        let line = target.block * self.e.atoms.product(&target.atoms);
+        let value = self.e.pad(value, dim, target.offset, line - target.offset - n);
+        let start = self.e.shard_offset(&target.atoms, target.block, 0);
+        let value = self.e.dynamic_slice(value, dim, start, target.block);
+        layout.dims[dim] = target.clone();
+        Form { value, layout }
+    }
+}

@@ -1,0 +1,73 @@
+//! Copying operations of the global program into the per-device one.
+
+use std::collections::HashMap;
+
+use meshwork_ir::{BlockId, OpId, OpSpec, Type, ValueId};
+
+use super::{Result, Splitter};
+use crate::layout::Layout;
+
+impl Splitter<'_> {
+    /// Copies `op` with these local operands and result types. Bodies are copied as they are: they work on scalars.
+    pub fn copy(&mut self, op: OpId, operands: &[ValueId], results: Vec<Type>) -> Result<OpId> {
+        let spec = self.spec_of(op).operands(operands.iter().copied()).results(results);
+        let copy = self.m.e.push(spec);
+        self.copy_regions(op, copy)?;
+        Ok(copy)
+    }
+
+    /// The kind, attributes and location of `op`, without placements.
+    pub fn spec_of(&self, op: OpId) -> OpSpec {
+        let op = self.src.op(op);
+        let mut spec = OpSpec::new(op.kind()).loc(op.loc.clone());
+        spec.name = op.name().into();
+        spec.attrs = op.attrs.clone();
+        spec.attrs.retain(|name, _| !name.starts_with("sdy.") && name != "mhlo.sharding");
+        spec
+    }
+
+    /// Copies the regions of `from`, an op of the global program, into `to`.
+    pub fn copy_regions(&mut self, from: OpId, to: OpId) -> Result<()> {
+        let mut map = HashMap::new();
+        self.copy_regions_with(from, to, &mut map)
+    }
+
+    fn copy_regions_with(&mut self, from: OpId, to: OpId, map: &mut HashMap<ValueId, ValueId>) -> Result<()> {
+        for &region in self.src.op(from).regions() {
+            let copy = self.m.e.out.add_region(to);
+            for &block in self.src.region(region).blocks() {
+                let types: Vec<Type> = self.src.block(block).args().iter().map(|&a| self.src.ty(a).clone()).collect();
+                let new = self.m.e.out.add_block(copy, types);
+                for (i, &arg) in self.src.block(block).args().iter().enumerate() {
+                    map.insert(arg, self.m.e.out.block(new).args()[i]);
+                }
+                self.copy_block(block, new, map)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_block(&mut self, from: BlockId, to: BlockId, map: &mut HashMap<ValueId, ValueId>) -> Result<()> {
+        for op in self.src.op_list(from) {
+            let mut operands = vec![];
+            for &v in self.src.op(op).operands() {
+                operands.push(match map.get(&v) {
+                    Some(&local) => local,
+                    None => {
+                        // A value from outside: bodies see it whole.
+                        let extents = self.extents(v);
+                        self.get(v, &Layout::replicated(&extents))?
+                    }
+                });
+            }
+            let types: Vec<Type> = self.src.op(op).results().iter().map(|&r| self.src.ty(r).clone()).collect();
+            let spec = self.spec_of(op).operands(operands).results(types);
+            let copy = self.m.e.out.push(to, spec);
+            for (i, &r) in self.src.op(op).results().iter().enumerate() {
+                map.insert(r, self.m.e.out.op(copy).results()[i]);
+            }
+            self.copy_regions_with(op, copy, map)?;
+        }
+        Ok(())
+    }
+}

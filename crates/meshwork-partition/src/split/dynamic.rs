@@ -1,0 +1,149 @@
+//! Slices and updates at places known at run time: each device serves the part it holds.
+
+use std::sync::Arc;
+
+use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
+
+use super::{Result, Splitter};
+use crate::layout::{Combine, Layout};
+use crate::moves::Form;
+use crate::strategy::Splittable;
+
+impl Splitter<'_> {
+    /// A start index in the index type, clamped to `0..=max` as the operation does.
+    fn clamped_start(&mut self, v: ValueId, max: i64) -> Result<ValueId> {
+        let start = self.get(v, &Layout::replicated(&[]))?;
+        let index = self.m.e.index;
+        let start = match self.m.e.elem(start) == index {
+            true => start,
+            false => self.m.e.op(OpKind::Convert, &[start], Type::tensor([], index), &[]),
+        };
+        let (low, high) = (self.m.e.index_constant(0), self.m.e.index_constant(max.max(0)));
+        Ok(self.m.e.op(OpKind::Clamp, &[low, start, high], Type::tensor([], index), &[]))
+    }
+
+    /// Where a clamped global start lies in this shard's block, moved up by `margin`.
+    fn local_start(&mut self, start: ValueId, layout: &Layout, d: usize, margin: i64) -> ValueId {
+        let frame = &layout.dims[d];
+        let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset + margin);
+        self.m.e.same(OpKind::Add, &[start, shift])
+    }
+
+    /// Splits a `dynamic_slice`. Along a split dimension every device contributes what it holds of the slice.
+    pub fn dynamic_slice(&mut self, op: OpId) -> Result<()> {
+        let operands = self.src.op(op).operands().to_vec();
+        let (operand, result) = (operands[0], self.src.op(op).results()[0]);
+        let (n, out) = (self.extents(operand), self.extents(result));
+        // Factors 0.. are dimensions taken whole; sliced ones are summed over, and whole in the result.
+        let rank = n.len();
+        let sliced: Vec<usize> = (0..rank).filter(|&d| n[d] != out[d]).collect();
+        let mut sizes: Vec<i64> = n.to_vec();
+        sizes.push(1);
+        let mut results: Vec<Vec<usize>> = (0..rank).map(|d| vec![d]).collect();
+        for &d in &sliced {
+            results[d] = vec![rank];
+        }
+        let mut rule_operands = vec![(0..rank).map(|d| vec![d]).collect::<Vec<_>>()];
+        rule_operands.extend(vec![vec![]; operands.len() - 1]);
+        let rule = OpShardingRule {
+            factor_sizes: sizes,
+            operands: rule_operands,
+            results: vec![results],
+            reduction: sliced.clone(),
+            need_replication: vec![rank],
+            ..OpShardingRule::default()
+        };
+        let problem = self.problem(op, Arc::new(rule), Some(Combine::Add));
+        let assignment = self.choose(&problem);
+        let frames = self.factor_frames(&problem, &assignment);
+        let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.m.e.atoms);
+        let mut value = self.get(operand, &layout)?;
+        let mut starts = vec![];
+        let mut sizes = vec![];
+        for d in 0..rank {
+            let split = layout.dims[d].is_split();
+            if !sliced.contains(&d) {
+                starts.push(self.m.e.index_constant(0));
+                sizes.push(layout.dims[d].block);
+                continue;
+            }
+            let start = self.clamped_start(operands[1 + d], n[d] - out[d])?;
+            starts.push(if split {
+                // Zeros on both sides: a slice that is not here reads zeros.
+                value = self.m.e.pad(value, d, out[d], out[d]);
+                self.local_start(start, &layout, d, out[d])
+            } else {
+                start
+            });
+            sizes.push(out[d]);
+        }
+        let result_layout = problem.layout_in(&problem.rule.results[0], &out, &assignment, &frames, self.m.e.atoms);
+        let ty = self.local_type(result, &result_layout)?;
+        let mut all = vec![value];
+        all.extend(starts);
+        let value = self.m.e.op(OpKind::DynamicSlice, &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
+        self.m.reason = "each device has the elements of the slice that lie in its block".into();
+        let layout = result_layout.with_partial(problem.partial(&assignment), Combine::Add);
+        self.finish(result, Form { value, layout });
+        Ok(())
+    }
+
+    /// Splits a `dynamic_update_slice`. Along a split dimension every device writes the part that falls in its block.
+    pub fn dynamic_update_slice(&mut self, op: OpId) -> Result<()> {
+        let operands = self.src.op(op).operands().to_vec();
+        let (operand, update, result) = (operands[0], operands[1], self.src.op(op).results()[0]);
+        let (n, m) = (self.extents(operand), self.extents(update));
+        let rank = n.len();
+        let mut update_dims: Vec<Vec<usize>> = (0..rank).map(|d| vec![d]).collect();
+        for d in 0..rank {
+            if n[d] != m[d] {
+                update_dims[d] = vec![rank];
+            }
+        }
+        let full: Vec<Vec<usize>> = (0..rank).map(|d| vec![d]).collect();
+        let mut rule_operands = vec![full.clone(), update_dims];
+        rule_operands.extend(vec![vec![]; rank]);
+        let mut sizes: Vec<i64> = n.to_vec();
+        sizes.push(1);
+        let rule = OpShardingRule {
+            factor_sizes: sizes,
+            operands: rule_operands,
+            results: vec![full],
+            need_replication: vec![rank],
+            ..OpShardingRule::default()
+        };
+        let mut problem = self.problem(op, Arc::new(rule), None);
+        problem.permutation = Splittable::No;
+        let assignment = self.choose(&problem);
+        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
+        let update_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.m.e.atoms);
+        let mut value = self.get(operand, &layout)?;
+        let patch = self.get(update, &update_layout)?;
+        let mut starts = vec![];
+        let mut margins = vec![];
+        for d in 0..rank {
+            if n[d] == m[d] {
+                starts.push(self.m.e.index_constant(0));
+                continue;
+            }
+            let start = self.clamped_start(operands[2 + d], n[d] - m[d])?;
+            starts.push(if layout.dims[d].is_split() {
+                // A margin on both sides takes what falls outside of this block.
+                value = self.m.e.pad(value, d, m[d], m[d]);
+                margins.push(d);
+                self.local_start(start, &layout, d, m[d])
+            } else {
+                start
+            });
+        }
+        let mut all = vec![value, patch];
+        all.extend(starts);
+        let mut value = self.m.e.same(OpKind::DynamicUpdateSlice, &all);
+        for d in margins {
+            value = self.m.e.slice(value, d, m[d], m[d] + layout.dims[d].block);
+        }
+        self.set(result, Form { value, layout });
+        Ok(())
+    }
+}

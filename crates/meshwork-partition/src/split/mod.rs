@@ -1,0 +1,299 @@
+//! The driver: walks the global program and emits the per-device one, op by op.
+
+mod assign;
+mod constant;
+mod copy;
+mod dynamic;
+mod elementwise;
+mod flow;
+mod gather;
+mod generic;
+mod movement;
+mod reduce;
+mod scatter;
+mod window;
+
+use meshwork_ir::{Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_propagate::values;
+use smallvec::SmallVec;
+
+use crate::PartitionError;
+use crate::atoms::Atoms;
+use crate::emit::Emitter;
+use crate::layout::Layout;
+use crate::moves::{Form, Mover};
+use crate::reshard::Paths;
+
+type Result<T> = std::result::Result<T, PartitionError>;
+
+/// Splits one function.
+pub struct Splitter<'a> {
+    /// The global program.
+    pub src: &'a Module,
+    /// Emits the per-device program.
+    pub m: Mover<'a>,
+    /// Known ways between layouts.
+    pub paths: Paths,
+    forms: Vec<SmallVec<[Form; 1]>>,
+    // Values that got a form, in order: a region forgets what was added inside it.
+    trail: Vec<ValueId>,
+    wants: Vec<Option<Layout>>,
+}
+
+/// The per-device function and what it was made of.
+pub struct SplitFunction<'a> {
+    /// The mover with the per-device module and the recorded collectives.
+    pub mover: Mover<'a>,
+    /// Layouts of the arguments.
+    pub inputs: Vec<Layout>,
+    /// Layouts of the results.
+    pub outputs: Vec<Layout>,
+}
+
+/// Splits function `func` of `src`, in which every call is inlined and every value has its final placement.
+pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Result<SplitFunction<'a>> {
+    let global = src.func_type(func);
+    let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
+        op: src.describe(func),
+        what: "a function without a body can not be partitioned".into(),
+    })?;
+    let mut out = Module::new();
+    out.name = src.name.clone();
+    let name = src.symbol_name(func).unwrap_or("main").into();
+    let local_func = out.add_func(FuncSig { name, visibility: Some("public".into()), ..FuncSig::default() });
+    let entry = out.body_of(local_func, 0).expect("a new function has a body");
+    let emitter = Emitter::new(out, entry, atoms, index_type(src));
+    let mut s = Splitter {
+        src,
+        m: Mover::new(emitter),
+        paths: Paths::default(),
+        forms: vec![SmallVec::new(); src.value_slots()],
+        trail: vec![],
+        wants: vec![None; src.value_slots()],
+    };
+    let mut inputs = vec![];
+    for &arg in src.block(block).args() {
+        let layout = s.want(arg);
+        let ty = s.local_type(arg, &layout)?;
+        let value = s.m.e.out.add_block_arg(entry, ty);
+        s.set(arg, Form { value, layout: layout.clone() });
+        inputs.push(layout);
+    }
+    s.block(block)?;
+    let mut outputs = vec![];
+    let mut results = vec![];
+    for (i, &v) in src.returned(block).iter().enumerate() {
+        let sharding = values::func_result_sharding(src, func, i);
+        let layout = match sharding {
+            Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
+            None => s.want(v),
+        };
+        s.m.op = format!("result {i} of @{}", src.symbol_name(func).unwrap_or("main"));
+        s.m.reason = "the function returns it in this placement".into();
+        results.push(s.get(v, &layout)?);
+        outputs.push(layout);
+    }
+    let out = &mut s.m.e.out;
+    out.push(entry, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
+    let types = |out: &Module, values: &[ValueId]| values.iter().map(|&v| out.ty(v).clone()).collect::<Vec<Type>>();
+    let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
+    out.set_func_type(local_func, ty);
+    debug_assert_eq!(global.inputs.len(), inputs.len());
+    Ok(SplitFunction { mover: s.m, inputs, outputs })
+}
+
+/// `i32` unless an extent (or a line with its padding) needs more.
+fn index_type(src: &Module) -> ElementType {
+    let widest = src.value_types().flat_map(|t| t.dims()).max();
+    if widest.is_none_or(|&n| n < 1 << 30) { ElementType::I32 } else { ElementType::I64 }
+}
+
+impl<'a> Splitter<'a> {
+    /// Extents of a global value.
+    pub fn extents(&self, v: ValueId) -> SmallVec<[i64; 4]> {
+        self.src.ty(v).dims().into()
+    }
+
+    /// Bytes of one element.
+    pub fn element_bytes(&self, v: ValueId) -> f64 {
+        self.src.ty(v).elem().map_or(1.0, |e| e.storage_bytes() as f64)
+    }
+
+    /// The layout that propagation chose for `v`; replicated if it chose none.
+    pub fn want(&mut self, v: ValueId) -> Layout {
+        if let Some(layout) = &self.wants[v.index()] {
+            return layout.clone();
+        }
+        let extents = self.extents(v);
+        let at = match self.src.value(v).def() {
+            Def::Result(op, _) => Some(op),
+            Def::Arg(block, _) => self.src.block_parent_op(block),
+        };
+        let layout = values::sharding_of(self.src, v)
+            .and_then(|s| self.layout_of_sharding(&s, &extents, at?).ok())
+            .unwrap_or_else(|| Layout::replicated(&extents));
+        self.wants[v.index()] = Some(layout.clone());
+        layout
+    }
+
+    /// The ordinary layout that `sharding` asks for.
+    pub fn layout_of_sharding(&self, sharding: &meshwork_mesh::Sharding, extents: &[i64], at: OpId) -> Result<Layout> {
+        let lists: Option<SmallVec<[_; 4]>> = sharding.dims.iter().map(|d| self.m.e.atoms.of_axes(&d.axes)).collect();
+        match lists {
+            Some(lists) if lists.len() == extents.len() => Ok(Layout::ordinary(extents, &lists, self.m.e.atoms)),
+            _ => Err(PartitionError::Invalid {
+                op: self.src.describe(at),
+                what: format!("its sharding {sharding} does not fit a value of rank {} on this mesh", extents.len()),
+            }),
+        }
+    }
+
+    /// The local type of `v` in `layout`.
+    pub fn local_type(&self, v: ValueId, layout: &Layout) -> Result<Type> {
+        match self.src.ty(v) {
+            Type::Tensor(t) if t.is_static() => Ok(t.with_dims(layout.local_extents()).into()),
+            other => Err(PartitionError::Unsupported {
+                op: "value".into(),
+                what: format!("values of type {other} can not be split"),
+            }),
+        }
+    }
+
+    /// Registers a form of `v`.
+    pub fn set(&mut self, v: ValueId, form: Form) {
+        self.forms[v.index()].push(form);
+        self.trail.push(v);
+    }
+
+    /// The layout in which `v` was produced; for constants, which get forms when somebody asks, the wanted one.
+    pub fn current(&mut self, v: ValueId) -> Layout {
+        match self.forms[v.index()].first() {
+            Some(form) => form.layout.clone(),
+            None => self.want(v),
+        }
+    }
+
+    /// The form in which `v` was produced, if it has one.
+    pub fn produced(&self, v: ValueId) -> Option<&Form> {
+        self.forms[v.index()].first()
+    }
+
+    /// Bytes a device sends to have `v` in `layout`.
+    pub fn cost_to(&mut self, v: ValueId, layout: &Layout) -> f64 {
+        if self.is_free(v) {
+            return 0.0;
+        }
+        let extents = self.extents(v);
+        let forms: SmallVec<[Layout; 2]> = self.forms[v.index()].iter().map(|f| f.layout.clone()).collect();
+        let costs = forms.iter().map(|f| self.paths.find(f, layout, &extents, self.m.e.atoms).cost);
+        costs.fold(f64::INFINITY, f64::min) * self.element_bytes(v)
+    }
+
+    /// The local value of `v` in `layout`, made from its cheapest form if it is not there yet.
+    pub fn get(&mut self, v: ValueId, layout: &Layout) -> Result<ValueId> {
+        if let Some(form) = self.forms[v.index()].iter().find(|f| f.layout == *layout) {
+            return Ok(form.value);
+        }
+        if let Some(value) = self.free_form(v, layout)? {
+            self.set(v, Form { value, layout: layout.clone() });
+            return Ok(value);
+        }
+        let extents = self.extents(v);
+        let forms = self.forms[v.index()].clone();
+        let mut best: Option<(f64, Form)> = None;
+        for form in forms {
+            let cost = self.paths.find(&form.layout, layout, &extents, self.m.e.atoms).cost;
+            if best.as_ref().is_none_or(|b| cost < b.0) {
+                best = Some((cost, form));
+            }
+        }
+        let Some((_, form)) = best else {
+            return Err(PartitionError::Invalid {
+                op: self.src.def_op(v).map_or("block argument".into(), |op| self.src.describe(op)),
+                what: "is used before it is computed".into(),
+            });
+        };
+        let made = self.m.reshard(&mut self.paths, form, layout, &extents);
+        let value = made.value;
+        self.set(v, made);
+        Ok(value)
+    }
+
+    /// Runs `inside` with forms of its own: what it adds is forgotten afterwards.
+    pub fn scoped<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let mark = self.trail.len();
+        let block = self.m.e.block;
+        let result = inside(self);
+        self.m.e.block = block;
+        while self.trail.len() > mark {
+            if let Some(v) = self.trail.pop() {
+                self.forms[v.index()].pop();
+            }
+        }
+        result
+    }
+
+    /// Splits every operation of `block` but its terminator.
+    pub fn block(&mut self, block: meshwork_ir::BlockId) -> Result<()> {
+        for op in self.src.op_list(block) {
+            if !self.src.op(op).kind().is_terminator() {
+                self.op(op)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a fresh result to the layout its users expect if it is partial, and registers it.
+    pub fn finish(&mut self, v: ValueId, form: Form) {
+        let form = if form.layout.partial.is_some() {
+            let (want, extents) = (self.want(v), self.extents(v));
+            self.m.reshard(&mut self.paths, form, &want, &extents)
+        } else {
+            form
+        };
+        self.set(v, form);
+    }
+
+    fn op(&mut self, op: OpId) -> Result<()> {
+        use OpKind as K;
+        self.m.e.loc = self.src.op(op).loc.clone();
+        self.m.op = self.src.describe(op);
+        self.m.reason = "its operands do not lie as it needs them".into();
+        let kind = self.src.op(op).kind();
+        match kind {
+            K::Constant | K::SdyConstant | K::Iota => Ok(()), // made where they are used
+            _ if kind.is_elementwise() => self.elementwise(op),
+            K::Slice => self.slice(op),
+            K::Pad => self.pad(op),
+            K::Concatenate => self.concatenate(op),
+            K::Reverse => self.reverse(op),
+            K::DynamicSlice => self.dynamic_slice(op),
+            K::Gather => self.gather(op),
+            K::DynamicUpdateSlice | K::Scatter => self.update(op),
+            K::Reduce => self.reduce(op),
+            K::ReduceWindow => self.reduce_window(op),
+            K::Convolution => self.convolution(op),
+            K::While => self.while_loop(op),
+            K::Case | K::If => self.branches(op),
+            K::SdyShardingConstraint | K::SdyReshard | K::OptimizationBarrier => self.pass_on(op),
+            _ => self.generic(op),
+        }
+    }
+
+    /// Results are the operands, asked for in their own placement.
+    fn pass_on(&mut self, op: OpId) -> Result<()> {
+        let (operands, results) = (self.src.op(op).operands().to_vec(), self.src.op(op).results().to_vec());
+        for (v, r) in operands.into_iter().zip(results) {
+            let layout = self.want(r);
+            self.m.reason = format!("the program asks for this placement of {}", self.src.ty(v));
+            let value = self.get(v, &layout)?;
+            self.set(r, Form { value, layout });
+        }
+        Ok(())
+    }
+
+    /// An error that names `op`.
+    pub fn unsupported<T>(&self, op: OpId, what: impl Into<String>) -> Result<T> {
+        Err(PartitionError::Unsupported { op: self.src.describe(op), what: what.into() })
+    }
+}

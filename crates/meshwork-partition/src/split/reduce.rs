@@ -1,0 +1,136 @@
+//! Reductions: each device reduces what it holds, then the parts are combined.
+
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId};
+use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
+
+use super::{Result, Splitter};
+use crate::layout::{Combine, Layout};
+
+/// How a two-argument body combines, if it is one commutative operation on its two arguments.
+pub fn body_combine(module: &Module, body: BlockId) -> Option<Combine> {
+    let args = module.block(body).args();
+    let mut returned = *module.returned(body).first()?;
+    // JAX wraps bodies inside of manual computations in placement constraints: look through.
+    while let Some(op) = module.def_op(returned)
+        && module.op(op).kind() == OpKind::SdyShardingConstraint
+    {
+        returned = module.op(op).operands()[0];
+    }
+    let op = module.op(module.def_op(returned)?);
+    let [a, b] = op.operands() else { return None };
+    let both = (*a == args[0] && *b == args[1]) || (*a == args[1] && *b == args[0]);
+    if args.len() != 2 || module.returned(body).len() != 1 || !both {
+        return None;
+    }
+    Some(match op.kind() {
+        OpKind::Add => Combine::Add,
+        OpKind::Multiply => Combine::Mul,
+        OpKind::Maximum => Combine::Max,
+        OpKind::Minimum => Combine::Min,
+        OpKind::And => Combine::And,
+        OpKind::Or => Combine::Or,
+        OpKind::Xor => Combine::Xor,
+        _ => return None,
+    })
+}
+
+impl Splitter<'_> {
+    /// Splits a reduction.
+    pub fn reduce(&mut self, op: OpId) -> Result<()> {
+        let RuleResult::Rule(rule) = sharding_rule(self.src, op, RuleMode::Full) else { return self.whole(op) };
+        let body = self.src.body_of(op, 0);
+        let combine = body.and_then(|b| body_combine(self.src, b));
+        // A general body is combined by gathering the parts; for the choice it costs like a sum.
+        let problem = self.problem(op, rule, Some(combine.unwrap_or(Combine::Add)));
+        let assignment = self.choose(&problem);
+        let inputs = problem.operands.len() / 2;
+        let reduced_dims = self.src.op(op).i64s("dimensions").unwrap_or_default();
+        let mut locals = vec![];
+        let mut input_layout = None;
+        for (i, (&v, dims)) in problem.operands.iter().zip(&problem.rule.operands).enumerate() {
+            let extents = self.extents(v);
+            let mut layout = problem.layout(dims, &extents, &assignment, self.m.e.atoms);
+            if i < inputs {
+                // One input may stay in the frame it has; several must agree.
+                let current = self.current(v);
+                if inputs == 1 && current.partial.is_none() && current.lists() == layout.lists() {
+                    layout = current;
+                }
+                let init = problem.operands[inputs + i];
+                let value = self.get(v, &layout)?;
+                locals.push(self.mask_with(value, v, &layout, init, |d| reduced_dims.contains(&(d as i64)))?);
+                input_layout = Some(layout);
+            } else {
+                locals.push(self.get(v, &layout)?);
+            }
+        }
+        let Some(input_layout) = input_layout else { return self.whole(op) };
+        let kept = |layout: &Layout| Layout {
+            dims: layout
+                .dims
+                .iter()
+                .enumerate()
+                .filter(|(d, _)| !reduced_dims.contains(&(*d as i64)))
+                .map(|(_, f)| f.clone())
+                .collect(),
+            partial: None,
+        };
+        let result_layout = kept(&input_layout);
+        let mut types = vec![];
+        for &r in &problem.results {
+            types.push(self.local_type(r, &result_layout)?);
+        }
+        let copy = self.copy(op, &locals, types)?;
+        let partial = problem.partial(&assignment);
+        self.m.reason = "each device has reduced its own part".into();
+        if partial.is_empty() {
+            self.register(op, copy, vec![result_layout; problem.results.len()]);
+            return Ok(());
+        }
+        if let Some(combine) = combine {
+            let layout = result_layout.with_partial(partial, combine);
+            self.register(op, copy, vec![layout; problem.results.len()]);
+            return Ok(());
+        }
+        let results = self.m.e.out.op(copy).results().to_vec();
+        let again = self.combine_by_gather(op, &results, &locals[inputs..], &partial)?;
+        self.register(op, again, vec![result_layout; problem.results.len()]);
+        Ok(())
+    }
+
+    /// `value` with the scalar `init` wherever the chosen dimensions hold no element: `init` is neutral.
+    fn mask_with(
+        &mut self,
+        mut value: ValueId,
+        v: ValueId,
+        layout: &Layout,
+        init: ValueId,
+        chosen: impl Fn(usize) -> bool,
+    ) -> Result<ValueId> {
+        let extents = self.extents(v);
+        for (d, frame) in layout.dims.iter().enumerate().filter(|(d, _)| chosen(*d)) {
+            let Some(mask) = self.m.e.element_mask(frame, extents[d]) else { continue };
+            let fill = self.get(init, &Layout::replicated(&[]))?;
+            value = self.m.e.mask_dim(value, d, mask, fill);
+        }
+        Ok(value)
+    }
+
+    /// Gathers the parts of all devices along a new dimension and reduces over it with the same body.
+    fn combine_by_gather(&mut self, op: OpId, parts: &[ValueId], inits: &[ValueId], list: &[u8]) -> Result<OpId> {
+        let mut gathered = vec![];
+        let mut types: Vec<Type> = vec![];
+        for &part in parts {
+            types.push(self.m.e.out.ty(part).clone());
+            let mut dims = self.m.e.dims(part);
+            dims.insert(0, 1);
+            let row = self.m.e.reshape(part, &dims);
+            gathered.push(self.m.gather_rows(row, list));
+        }
+        gathered.extend_from_slice(inits);
+        let spec = self.spec_of(op).operands(gathered).results(types).attr("dimensions", Attr::i64s([0]));
+        let again = self.m.e.push(spec);
+        self.copy_regions(op, again)?;
+        Ok(again)
+    }
+}

@@ -1,0 +1,185 @@
+//! Scatter: window dimensions pass through; along a split indexed dimension every device applies what falls in its
+//! block; updates split among devices make partial results.
+
+use std::sync::Arc;
+
+use meshwork_ir::attr::{OpShardingRule, ScatterDims};
+use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
+
+use super::reduce::body_combine;
+use super::{Result, Splitter};
+use crate::layout::{Combine, Layout};
+
+impl Splitter<'_> {
+    /// Splits a `scatter`.
+    pub fn scatter(&mut self, op: OpId) -> Result<()> {
+        let operands = self.src.op(op).operands().to_vec();
+        let inputs = (operands.len() - 1) / 2;
+        let Some(Attr::Scatter(dims)) = self.src.op(op).attr("scatter_dimension_numbers").cloned() else {
+            return self.whole(op);
+        };
+        let (n, k, m) = (self.extents(operands[0]), self.extents(operands[inputs]), self.extents(operands[inputs + 1]));
+        let combine = self.src.body_of(op, 0).and_then(|b| body_combine(self.src, b)).filter(|_| inputs == 1);
+        let rule = scatter_rule(&dims, inputs, &n, &k, &m);
+        let problem = self.problem(op, Arc::new(rule), combine);
+        let assignment = self.choose(&problem);
+        let atoms = self.m.e.atoms;
+        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, atoms);
+        let index_layout = problem.layout(&problem.rule.operands[inputs], &k, &assignment, atoms);
+        let update_layout = problem.layout(&problem.rule.operands[inputs + 1], &m, &assignment, atoms);
+        let partial = problem.partial(&assignment);
+        let mut locals = vec![];
+        for &v in &operands[..inputs] {
+            let value = self.get(v, &layout)?;
+            locals.push(match combine {
+                Some(combine) if !partial.is_empty() => self.only_on_first(value, &partial, combine)?,
+                _ => value,
+            });
+        }
+        let mut at = self.get(operands[inputs], &index_layout)?;
+        at = self.drop_padding(at, operands[inputs], &index_layout, &dims);
+        let split: Vec<usize> = dims
+            .scatter_dims_to_operand_dims
+            .iter()
+            .enumerate()
+            .filter(|(_, d)| layout.dims[**d as usize].is_split())
+            .map(|(c, _)| c)
+            .collect();
+        if !split.is_empty() {
+            at = self.shifted_indices(at, &dims, &split, &layout);
+        }
+        locals.push(at);
+        for &v in &operands[inputs + 1..] {
+            locals.push(self.get(v, &update_layout)?);
+        }
+        let mut types = vec![];
+        for &r in &problem.results {
+            types.push(self.local_type(r, &layout)?);
+        }
+        let copy = self.copy(op, &locals, types)?;
+        self.m.reason = "each device has applied its own updates".into();
+        let layout = match combine {
+            Some(combine) => layout.with_partial(partial, combine),
+            None => layout,
+        };
+        self.register(op, copy, vec![layout; problem.results.len()]);
+        Ok(())
+    }
+
+    /// `value` on the first device along `list`, the identity of `combine` on the others.
+    fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
+        let me = self.m.e.shard_index(list);
+        let zero = self.m.e.index_constant(0);
+        let first = self.m.e.compare("EQ", me, zero);
+        let (dims, elem) = (self.m.e.dims(value), self.m.e.elem(value));
+        let Some(identity) = self.m.e.identity(combine, elem) else { return Ok(value) };
+        let others = self.m.e.broadcast(identity, &dims, &[]);
+        Ok(self.m.e.select(first, value, others))
+    }
+
+    /// Indices of updates that are padding point nowhere.
+    fn drop_padding(&mut self, at: ValueId, v: ValueId, layout: &Layout, dims: &ScatterDims) -> ValueId {
+        let extents = self.extents(v);
+        let mut at = at;
+        for (d, frame) in layout.dims.iter().enumerate() {
+            if d as i64 == dims.index_vector_dim {
+                continue;
+            }
+            if let Some(mask) = self.m.e.element_mask(frame, extents[d]) {
+                let elem = self.m.e.elem(at);
+                // The largest index of the type is out of bounds of anything that fits in memory.
+                let bits =
+                    (u64::MAX >> (64 - elem.bits())) >> u32::from(elem.class() == meshwork_ir::ElementClass::Signed);
+                let nowhere = self.m.e.splat(&[], elem, &bits.to_le_bytes()[..elem.storage_bytes()]);
+                at = self.m.e.mask_dim(at, d, mask, nowhere);
+            }
+        }
+        at
+    }
+
+    /// Indices relative to this shard's blocks. What falls outside is dropped by the scatter itself.
+    fn shifted_indices(&mut self, at: ValueId, dims: &ScatterDims, split: &[usize], layout: &Layout) -> ValueId {
+        let vector_dim = dims.index_vector_dim as usize;
+        let shape = self.m.e.dims(at);
+        let index = self.m.e.index;
+        let mut value = at;
+        if self.m.e.elem(value) != index {
+            let ty = Type::tensor(shape.iter().copied(), index);
+            value = self.m.e.op(OpKind::Convert, &[value], ty, &[]);
+        }
+        let mut wide = shape.clone();
+        if vector_dim == wide.len() {
+            wide.push(1);
+            value = self.m.e.reshape(value, &wide);
+        }
+        let mut parts = vec![];
+        for (c, &d) in dims.scatter_dims_to_operand_dims.iter().enumerate() {
+            let part = self.m.e.slice(value, vector_dim, c as i64, c as i64 + 1);
+            if !split.contains(&c) {
+                parts.push(part);
+                continue;
+            }
+            let frame = &layout.dims[d as usize];
+            let local = self.m.e.dims(part);
+            let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset);
+            let shift = self.m.e.broadcast(shift, &local, &[]);
+            let moved = self.m.e.same(OpKind::Add, &[part, shift]);
+            // An index that is "nowhere" must not come back in range by wrapping around.
+            let zero = self.m.e.index_constant(0);
+            let zero = self.m.e.broadcast(zero, &local, &[]);
+            let negative = self.m.e.compare("LT", part, zero);
+            parts.push(self.m.e.select(negative, part, moved));
+        }
+        let joined = self.m.e.concatenate(&parts, vector_dim);
+        self.m.e.reshape(joined, &shape)
+    }
+}
+
+/// Factors of a scatter: window dimensions that updates cover whole are shared by inputs, updates and results; an
+/// inserted dimension splits inputs and results; the places of the indices are shared with the updates and summed over.
+fn scatter_rule(dims: &ScatterDims, inputs: usize, n: &[i64], k: &[i64], m: &[i64]) -> OpShardingRule {
+    let mut rule = OpShardingRule { factor_sizes: vec![1], need_replication: vec![0], ..OpShardingRule::default() };
+    let mut input = vec![vec![0]; n.len()];
+    let mut indices = vec![vec![0]; k.len()];
+    let mut update = vec![vec![0]; m.len()];
+    let mut add = |size: i64| {
+        rule.factor_sizes.push(size);
+        rule.factor_sizes.len() - 1
+    };
+    let missing =
+        |d: usize| dims.inserted_window_dims.contains(&(d as i64)) || dims.input_batching_dims.contains(&(d as i64));
+    let window: Vec<usize> = (0..n.len()).filter(|&d| !missing(d)).collect();
+    for (&d, &u) in window.iter().zip(&dims.update_window_dims) {
+        let indexed = dims.scatter_dims_to_operand_dims.contains(&(d as i64));
+        if n[d] == m[u as usize] && !indexed {
+            let f = add(n[d]);
+            input[d] = vec![f];
+            update[u as usize] = vec![f];
+        } else if indexed && m[u as usize] == 1 {
+            input[d] = vec![add(n[d])];
+        }
+    }
+    for &d in &dims.inserted_window_dims {
+        if dims.scatter_dims_to_operand_dims.contains(&d) {
+            input[d as usize] = vec![add(n[d as usize])];
+        }
+    }
+    let mut reduction = vec![];
+    let index_batch = (0..k.len()).filter(|&d| d as i64 != dims.index_vector_dim);
+    let update_batch: Vec<usize> = (0..m.len()).filter(|&d| !dims.update_window_dims.contains(&(d as i64))).collect();
+    for (i, u) in index_batch.zip(update_batch) {
+        let f = add(k[i]);
+        indices[i] = vec![f];
+        update[u] = vec![f];
+        match dims.scatter_indices_batching_dims.iter().position(|&d| d as usize == i) {
+            Some(b) => input[dims.input_batching_dims[b] as usize] = vec![f],
+            None => reduction.push(f),
+        }
+    }
+    rule.reduction = reduction;
+    let mut all = vec![input.clone(); inputs];
+    all.push(indices);
+    all.extend(vec![update; inputs]);
+    (rule.operands, rule.results) = (all, vec![input; inputs]);
+    rule
+}
