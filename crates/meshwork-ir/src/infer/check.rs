@@ -105,9 +105,14 @@ fn within_bounds(a: &TensorType, b: &TensorType) -> bool {
     }
 }
 
-/// The bounds of `#stablehlo.bounds<?, 3>`, if that is the encoding.
-fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
-    let list = ty.encoding.as_deref()?.strip_prefix("#stablehlo.bounds<")?.strip_suffix('>')?;
+/// The bounds of `#stablehlo.bounds<?, 3>`, also spelled `#stablehlo.type_extensions<bounds = [?, 3]>`, if that is
+/// the encoding.
+pub(crate) fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
+    let text = ty.encoding.as_deref()?;
+    let list = match text.strip_prefix("#stablehlo.bounds<") {
+        Some(list) => list.strip_suffix('>')?,
+        None => text.strip_prefix("#stablehlo.type_extensions<")?.split_once('[')?.1.split_once(']')?.0,
+    };
     Some(list.split(',').map(|b| b.trim().parse().ok()).collect())
 }
 

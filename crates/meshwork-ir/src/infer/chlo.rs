@@ -76,10 +76,7 @@ pub(super) fn ragged_dot(t: &OpTypes) -> Result<Types, InferError> {
             return Err(InferError::MissingAttr { op: t.op(), attr, expected });
         }
     };
-    match t.attrs.get("precision_config").and_then(Attr::as_array).map_or(0, |a| a.len()) {
-        0..=2 => {}
-        n => return Err(t.bad_attr("precision_config", format!("has {n} entries, but there are two operands"))),
-    }
+    super::contract::precision(t)?;
     t.disjoint("lhs_batching_dimensions", &d.lhs_batch, "lhs_contracting_dimensions", &d.lhs_contract)?;
     let rhs_used: Vec<i64> = d.rhs_batch.iter().chain(&d.rhs_contract).copied().collect();
     t.disjoint("rhs_group_dimensions", &d.rhs_group, "other rhs dimensions", &rhs_used)?;
@@ -161,13 +158,24 @@ fn ragged_groups(
     }
 }
 
+/// The sizes in `array<i32: 1, 2>`.
+fn segments(attr: &Attr) -> Option<Vec<i64>> {
+    match attr {
+        Attr::Opaque(text) => {
+            let list = text.strip_prefix("array<i32:")?.strip_suffix('>')?;
+            list.split(',').map(|n| n.trim().parse().ok()).collect()
+        }
+        other => other.as_i64s(),
+    }
+}
+
 /// `scan`: a body over slices along one dimension, with carries.
 pub(super) fn scan(t: &OpTypes) -> Result<Types, InferError> {
     let body = t.body(0, "body")?;
     let returns = t.returns(0, "body")?;
-    let (inputs, carries) = match t.attrs.get("operandSegmentSizes").and_then(Attr::as_i64s).as_deref() {
+    let (inputs, carries) = match t.attrs.get("operandSegmentSizes").and_then(segments).as_deref() {
         Some(&[a, b]) if a >= 0 && b >= 0 && (a + b) as usize == t.operands.len() => (a as usize, b as usize),
-        // Without the split written out: every operand whose body argument has its own type is a carry.
+        // Without the split written out: the last operands whose body arguments have their own type are carries.
         _ => {
             let carried = t.operands.iter().zip(&body.args).rev().take_while(|(o, a)| types_agree(o, a)).count();
             (t.operands.len() - carried, carried)

@@ -11,10 +11,15 @@ use super::{InferError, OpTypes, Types};
 use crate::attr::{ConvDims, DotDims};
 use crate::{Attr, DYNAMIC, Dims, TensorType, Type};
 
-fn precision(t: &OpTypes) -> Result<(), InferError> {
-    match t.attrs.get("precision_config").and_then(Attr::as_array).map_or(0, |a| a.len()) {
-        0..=2 => Ok(()),
-        n => Err(t.bad_attr("precision_config", format!("has {n} entries, but there are two operands"))),
+/// At most one known precision per operand.
+pub(super) fn precision(t: &OpTypes) -> Result<(), InferError> {
+    let config = t.attrs.get("precision_config").and_then(Attr::as_array).unwrap_or(&[]);
+    if config.len() > 2 {
+        return Err(t.bad_attr("precision_config", format!("has {} entries, but there are two operands", config.len())));
+    }
+    match config.iter().find(|p| !matches!(p.as_enum(), Some("DEFAULT" | "HIGH" | "HIGHEST"))) {
+        Some(p) => Err(t.bad_attr("precision_config", format!("must list DEFAULT, HIGH or HIGHEST, but lists {p}"))),
+        None => Ok(()),
     }
 }
 
@@ -64,10 +69,17 @@ pub(super) fn dot_general(t: &OpTypes) -> Result<Types, InferError> {
     product(t, batch.chain(left).chain(right), lhs)
 }
 
-/// An algorithm goes with default precision only.
+/// An algorithm has positive counts and goes with default precision only.
 fn dot_algorithm(t: &OpTypes) -> Result<(), InferError> {
-    if t.attrs.get("algorithm").is_none() {
-        return Ok(());
+    let Some(algorithm) = t.attrs.get("algorithm") else { return Ok(()) };
+    if let Attr::Opaque(text) = algorithm {
+        for count in ["lhs_component_count", "rhs_component_count", "num_primitive_operations"] {
+            let value = text.find(count).map_or("", |at| text[at + count.len()..].trim_start_matches([' ', '=']));
+            let value = value.split([',', '>']).next().unwrap_or_default().trim();
+            if !value.parse::<i64>().is_ok_and(|n| n > 0) {
+                return Err(t.bad_attr("algorithm", format!("needs a positive {count}, but has {value}")));
+            }
+        }
     }
     let config = t.attrs.get("precision_config").and_then(Attr::as_array).unwrap_or(&[]);
     match config.iter().filter_map(Attr::as_enum).find(|&p| p != "DEFAULT") {
@@ -121,10 +133,11 @@ pub(super) fn einsum(t: &OpTypes, arity: usize) -> Result<Types, InferError> {
 pub(super) fn convolution(t: &OpTypes) -> Result<Types, InferError> {
     t.operand_count(2)?;
     let pads = padding(t)?;
-    convolution_with(t, pads)
+    let spatial = conv_spatial(t, pads)?;
+    conv_result(t, spatial)
 }
 
-/// `dynamic_conv`: the padding is an operand.
+/// `dynamic_conv`: the padding is an operand. While that is not a constant, the window is not looked at.
 pub(super) fn dynamic_conv(t: &OpTypes) -> Result<Types, InferError> {
     t.operand_count(3)?;
     let lhs = t.tensor(0, "lhs")?;
@@ -134,18 +147,11 @@ pub(super) fn dynamic_conv(t: &OpTypes) -> Result<Types, InferError> {
         let expected = format_smolstr!("an integer tensor of shape {spatial}x2, one pair per spatial dimension");
         return Err(t.bad_operand(2, "padding", expected));
     }
-    match t.constant(2) {
-        Some(p) => convolution_with(t, Some(p.chunks_exact(2).map(|p| (p[0], p[1])).collect())),
-        None => {
-            let unpadded = convolution_with(t, None)?;
-            let conv = conv_dims(t)?;
-            let mut dims: Dims = unpadded[0].dims().iter().copied().collect();
-            for &d in &conv.output_spatial {
-                dims[d as usize] = DYNAMIC;
-            }
-            product(t, dims, lhs)
-        }
-    }
+    let sizes = match t.constant(2) {
+        Some(p) => conv_spatial(t, Some(p.chunks_exact(2).map(|p| (p[0], p[1])).collect()))?,
+        None => smallvec![DYNAMIC; spatial.max(0) as usize],
+    };
+    conv_result(t, sizes)
 }
 
 fn conv_dims<'a>(t: &OpTypes<'a>) -> Result<&'a ConvDims, InferError> {
@@ -155,7 +161,8 @@ fn conv_dims<'a>(t: &OpTypes<'a>) -> Result<&'a ConvDims, InferError> {
     }
 }
 
-fn convolution_with(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Types, InferError> {
+/// Checks operands and dimension numbers.
+fn conv_operands<'a>(t: &OpTypes<'a>) -> Result<(&'a TensorType, &'a TensorType, &'a ConvDims), InferError> {
     let (lhs, rhs) = (t.tensor(0, "lhs")?, t.tensor(1, "rhs")?);
     if lhs.rank() < 2 || lhs.rank() != rhs.rank() || lhs.elem != rhs.elem {
         let detail = format!("needs operands of one element type and one rank of at least 2, but has {lhs} and {rhs}");
@@ -163,9 +170,12 @@ fn convolution_with(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Types,
     }
     let conv = conv_dims(t)?;
     conv_numbers(t, conv, lhs.rank())?;
-    let (features, batches) = (t.int_or("feature_group_count", 1)?, t.int_or("batch_group_count", 1)?);
-    conv_groups(t, conv, lhs, rhs, features, batches)?;
-    precision(t)?;
+    Ok((lhs, rhs, conv))
+}
+
+/// Spatial extents of the result.
+fn conv_spatial(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Dims, InferError> {
+    let (lhs, rhs, conv) = conv_operands(t)?;
     if let Some(Attr::BoolArray(r)) = t.attrs.get("window_reversal")
         && !r.is_empty()
         && r.len() != conv.kernel_spatial.len()
@@ -176,7 +186,15 @@ fn convolution_with(t: &OpTypes, pads: Option<Vec<(i64, i64)>>) -> Result<Types,
     let sizes: Vec<i64> = conv.kernel_spatial.iter().map(|&d| rhs.dims[d as usize]).collect();
     let window = Window::new(t, Cow::Owned(sizes), Some(("lhs_dilation", "rhs_dilation")), pads)?;
     let base: Dims = conv.input_spatial.iter().map(|&d| lhs.dims[d as usize]).collect();
-    let spatial = window.result_dims(t, &base)?;
+    window.result_dims(t, &base)
+}
+
+/// The result type from its spatial extents.
+fn conv_result(t: &OpTypes, spatial: Dims) -> Result<Types, InferError> {
+    let (lhs, rhs, conv) = conv_operands(t)?;
+    let (features, batches) = (t.int_or("feature_group_count", 1)?, t.int_or("batch_group_count", 1)?);
+    conv_groups(t, conv, lhs, rhs, features, batches)?;
+    precision(t)?;
     let mut dims: Dims = smallvec![DYNAMIC; lhs.rank()];
     for (&d, size) in conv.output_spatial.iter().zip(spatial) {
         dims[d as usize] = size;

@@ -29,6 +29,25 @@ pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Result<Types
     Ok(smallvec![result])
 }
 
+/// One operand and a result of its type, with a wanted accuracy.
+pub(super) fn approximate(t: &OpTypes) -> Result<Types, InferError> {
+    let result = same_type(t, 1, Elems::FLOAT_COMPLEX)?;
+    const ATTR: &str = "result_accuracy";
+    let Some(Attr::Opaque(text)) = t.attrs.get(ATTR) else { return Ok(result) };
+    let number = |name: &str| -> f64 {
+        let rest = text.find(name).map_or("", |at| text[at + name.len()..].trim_start_matches([' ', '=']));
+        rest.split([',', '>']).next().and_then(|n| n.trim().parse().ok()).unwrap_or(0.0)
+    };
+    let tolerances = [number("atol"), number("rtol"), number("ulps")];
+    if tolerances.iter().any(|&n| n < 0.0) {
+        return Err(t.bad_attr(ATTR, format!("has a negative tolerance: {text}")));
+    }
+    if !text.contains("TOLERANCE") && tolerances.iter().any(|&n| n != 0.0) {
+        return Err(t.bad_attr(ATTR, format!("has tolerances, which only mode TOLERANCE uses: {text}")));
+    }
+    Ok(result)
+}
+
 /// Of two types that agree, each extent from the one that knows it.
 pub(super) fn most_specific(a: &Type, b: &Type) -> Type {
     let (Type::Tensor(x), Type::Tensor(y)) = (a, b) else { return a.clone() };

@@ -41,7 +41,7 @@ mod window;
 use smallvec::{SmallVec, smallvec};
 
 use check::Elems;
-pub(crate) use check::{duplicate, type_list, types_agree};
+pub(crate) use check::{bounds, duplicate, type_list, types_agree};
 pub use error::InferError;
 
 use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, Type, ValueId};
@@ -130,7 +130,7 @@ pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
         | CustomCall | Composite | AsyncStart | AsyncDone => control::declared(t),
 
         Cbrt | Cosine | Exponential | ExponentialMinusOne | Log | LogPlusOne | Logistic | Rsqrt | Sine | Sqrt | Tan
-        | Tanh => elementwise::same_type(t, 1, Elems::FLOAT_COMPLEX),
+        | Tanh => elementwise::approximate(t),
         Ceil | Floor | RoundNearestAfz | RoundNearestEven => elementwise::same_type(t, 1, Elems::FLOAT),
         CountLeadingZeros | Popcnt => elementwise::same_type(t, 1, Elems::INT),
         Not => elementwise::same_type(t, 1, Elems::PRED_INT),

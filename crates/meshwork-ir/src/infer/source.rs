@@ -3,9 +3,9 @@
 use smallvec::smallvec;
 use smol_str::format_smolstr;
 
-use super::check::{Elems, list, shapes_agree};
+use super::check::{Elems, bounds, list, shapes_agree};
 use super::{InferError, OpTypes, Types};
-use crate::{Attr, DYNAMIC, ElementType, Type};
+use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 
 /// `constant`: the type of its value.
 pub(super) fn constant(t: &OpTypes) -> Result<Types, InferError> {
@@ -31,12 +31,20 @@ pub(super) fn iota(t: &OpTypes) -> Result<Types, InferError> {
     Ok(smallvec![t.wanted(0)?.clone()])
 }
 
-/// Checks that result `index` has no dynamic extent without a bound.
+/// Checks that result `index` has no dynamic extent, or one with a bound.
 pub(super) fn static_result(t: &OpTypes, index: usize) -> Result<(), InferError> {
     let got = t.wanted(index)?;
     match got.as_tensor() {
-        Some(ty) if ty.is_static() || ty.encoding.is_some() => Ok(()),
+        Some(ty) if ty.is_static() || is_single_bounded(ty) => Ok(()),
         _ => Err(InferError::ResultType { op: t.op(), index, expected: "a static shape".into(), got: got.clone() }),
+    }
+}
+
+fn is_single_bounded(ty: &TensorType) -> bool {
+    let mut dynamic = (0..ty.rank()).filter(|&d| ty.dims[d] == DYNAMIC);
+    match (dynamic.next(), dynamic.next(), bounds(ty)) {
+        (Some(d), None, Some(bounds)) => bounds.get(d).is_some_and(Option::is_some),
+        _ => false,
     }
 }
 

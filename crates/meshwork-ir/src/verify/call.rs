@@ -1,9 +1,10 @@
-//! Calls out of StableHLO: custom calls, composites, asynchronous operations.
+//! Operations that name functions, meshes or targets: custom calls, composites, asynchronous operations, and the
+//! parallel runs of StableHLO's tests.
 
 use super::func::match_signature;
 use super::{Check, Context};
 use crate::infer::{duplicate, type_list};
-use crate::{Attr, OpId, OpKind, Type};
+use crate::{Attr, FunctionType, OpId, OpKind, Type};
 
 /// `composite`: a namespaced name and a function that says what it means.
 pub(super) fn composite(cx: &Context, op: OpId) -> Check {
@@ -200,4 +201,68 @@ pub(super) fn async_done(cx: &Context, op: OpId) -> Check {
 /// Equal but for blanks: futures are kept as text.
 fn same_text(a: &str, b: &str) -> bool {
     a.chars().filter(|c| !c.is_whitespace()).eq(b.chars().filter(|c| !c.is_whitespace()))
+}
+
+/// Replica groups given as axes name a mesh that exists.
+pub(super) fn group_mesh(cx: &Context, op: OpId) -> Check {
+    let Some(Attr::Opaque(text)) = cx.module.op(op).attr("replica_groups") else { return Ok(()) };
+    let Some((_, rest)) = text.split_once('@') else { return Ok(()) };
+    let name = rest.split([',', '>', ' ']).next().unwrap_or_default().trim_matches('"');
+    match cx.symbols.contains_key(name) {
+        true => Ok(()),
+        false => Err(cx.error(op, format_args!("attribute 'replica_groups' names mesh @{name}, which is not defined"))),
+    }
+}
+
+/// `interpreter.run_parallel`: a grid of programs that together take the operands and give the results.
+pub(super) fn run_parallel(cx: &Context, op: OpId) -> Check {
+    let data = cx.module.op(op);
+    let rows: Vec<&[Attr]> =
+        data.attr("programs").and_then(Attr::as_array).unwrap_or(&[]).iter().filter_map(Attr::as_array).collect();
+    let Some(first) = rows.first().filter(|row| !row.is_empty()) else {
+        return Err(cx.error(op, "needs attribute 'programs': a grid of functions"));
+    };
+    if let Some(row) = rows.iter().find(|row| row.len() != first.len()) {
+        let detail = format!("attribute 'programs' has rows of {} and {} functions", first.len(), row.len());
+        return Err(cx.error(op, detail));
+    }
+    let (mut args, mut results) = (0, 0);
+    for program in rows.iter().copied().flatten() {
+        let ty = function(cx, op, program)?;
+        args += ty.inputs.len();
+        results += ty.results.len();
+    }
+    if args != data.operands().len() || results != data.results().len() {
+        return Err(cx.error(
+            op,
+            format_args!(
+                "has {} operands and {} results, but its programs take {args} and give {results}",
+                data.operands().len(),
+                data.results().len()
+            ),
+        ));
+    }
+    let Some(queue) = data.attr("infeed").and_then(Attr::as_array) else { return Ok(()) };
+    if queue.is_empty() {
+        return Err(cx.error(op, "attribute 'infeed' is empty: leave it out"));
+    }
+    for feed in queue {
+        let ty = function(cx, op, feed)?;
+        if !matches!(ty.results[..], [Type::Tensor(_)]) {
+            return Err(cx.error(
+                op,
+                format_args!("infeed {feed} must return one tensor, but returns {}", type_list(&ty.results)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The type of the function that `attr` names.
+fn function<'m>(cx: &Context<'m>, op: OpId, attr: &Attr) -> Result<&'m FunctionType, crate::Diagnostic> {
+    let func = attr.as_symbol().and_then(|name| cx.symbols.get(name)).copied();
+    match func.and_then(|f| cx.module.op(f).attr("function_type")) {
+        Some(Attr::Type(Type::Function(ty))) => Ok(ty),
+        _ => Err(cx.error(op, format_args!("names {attr}, but there is no function of that name"))),
+    }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Check, Context};
-use crate::infer::type_list;
-use crate::{Attr, BlockId, Diagnostic, FunctionType, Module, OpId, OpKind, Type, ValueId};
+use crate::infer::{bounds, type_list};
+use crate::{Attr, BlockId, DYNAMIC, Diagnostic, FunctionType, Module, OpId, OpKind, Type, ValueId};
 
 fn func_type<'m>(cx: &Context<'m>, func: OpId) -> Option<&'m FunctionType> {
     match cx.module.op(func).attr("function_type") {
@@ -31,6 +31,9 @@ pub(super) fn func(cx: &Context, op: OpId) -> Check {
             return Err(cx.error(op, format_args!("@{name} has {} entries in {list} for {count} values", attrs.len())));
         }
     }
+    for ty in ty.inputs.iter().chain(&ty.results) {
+        legal_type(ty).map_err(|e| cx.error(op, format_args!("@{name} {e}")))?;
+    }
     let Some(block) = module.body_of(op, 0) else { return Ok(()) };
     let args = types_of(module, module.block(block).args());
     if !args.clone().eq(&ty.inputs) {
@@ -45,6 +48,41 @@ pub(super) fn func(cx: &Context, op: OpId) -> Check {
         return Err(cx.error(op, format_args!("@{name} must end with func.return")));
     }
     Ok(())
+}
+
+/// Rules of a type itself: bounds where extents are dynamic, futures of tensors.
+fn legal_type(ty: &Type) -> Result<(), String> {
+    match ty {
+        Type::Tensor(t) => {
+            let Some(bounds) = bounds(t) else { return Ok(()) };
+            if bounds.len() != t.rank() {
+                return Err(format!("has {} bounds for the {} dimensions of {t}", bounds.len(), t.rank()));
+            }
+            match (0..t.rank()).find(|&d| t.dims[d] != DYNAMIC && bounds[d].is_some()) {
+                Some(d) => Err(format!("has a bound for dimension {d} of {t}, which is static")),
+                None => Ok(()),
+            }
+        }
+        Type::Tuple(parts) => parts.iter().try_for_each(legal_type),
+        Type::Opaque(text) => match text.strip_prefix("!stablehlo.future<").and_then(|t| t.strip_suffix('>')) {
+            Some(inner) if !top_level(inner).all(|part| part.trim().starts_with("tensor<")) => {
+                Err(format!("has {text}, but a future holds tensors"))
+            }
+            Some(_) => Ok(()),
+            None if text.starts_with("!stablehlo.") => Err(format!("has the unknown type {text}")),
+            None => Ok(()),
+        },
+        Type::Scalar(_) | Type::Token | Type::Function(_) | Type::None => Ok(()),
+    }
+}
+
+/// The parts of `text` between commas that no bracket encloses.
+fn top_level(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    text.split(move |c: char| {
+        depth += i32::from("<[({".contains(c)) - i32::from(">])}".contains(c));
+        c == ',' && depth == 0
+    })
 }
 
 /// `func.return`: the result types of the function around it.

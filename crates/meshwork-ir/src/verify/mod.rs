@@ -5,7 +5,7 @@
 //! | bodies: how many, one block each, the right terminator | `bodies` |
 //! | operand, attribute and result types of one operation | the type rules of [`infer`](crate::infer) |
 //! | functions, calls, symbols | `func` |
-//! | custom calls, composites, asynchronous operations | `call` |
+//! | custom calls, composites, asynchronous and parallel runs | `call` |
 //! | placements and the operations that move between them | `sdy/` |
 //! | values are defined before they are used | `ssa` |
 //!
@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use meshwork_mesh::Mesh;
 
 use crate::infer::{InferError, infer_op, types_agree};
-use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos};
+use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
 
 /// Everything that is wrong with `module`; nothing if it is legal.
 pub fn verify(module: &Module) -> Vec<Diagnostic> {
@@ -127,6 +127,8 @@ impl<'m> Context<'m> {
             OpKind::CustomCall => call::custom_call(self, op)?,
             OpKind::AsyncStart => call::async_start(self, op)?,
             OpKind::AsyncDone => call::async_done(self, op)?,
+            OpKind::InterpreterRunParallel => call::run_parallel(self, op)?,
+            kind if kind.has(Trait::Collective) => call::group_mesh(self, op)?,
             _ => {}
         }
         sdy::check(self, op)

@@ -11,6 +11,8 @@ pub(super) struct Visible<'m> {
     scope_of: Vec<u32>,
     scope: u32,
     scopes: u32,
+    /// The isolated operations around the current place, outermost first.
+    isolated: Vec<OpId>,
 }
 
 /// Operations whose bodies see no values from outside.
@@ -28,7 +30,7 @@ fn is_isolated(kind: OpKind) -> bool {
 
 impl<'m> Visible<'m> {
     pub(super) fn new(module: &'m Module) -> Visible<'m> {
-        Visible { module, scope_of: vec![0; module.value_slots()], scope: 1, scopes: 1 }
+        Visible { module, scope_of: vec![0; module.value_slots()], scope: 1, scopes: 1, isolated: vec![] }
     }
 
     /// Checks the operands of `op` and of everything in it, then lets its results be named.
@@ -52,9 +54,11 @@ impl<'m> Visible<'m> {
     fn check_bodies(&mut self, op: OpId) -> Check {
         let module = self.module;
         let outer = self.scope;
-        if is_isolated(module.op(op).kind()) {
+        let isolated = is_isolated(module.op(op).kind());
+        if isolated {
             self.scopes += 1;
             self.scope = self.scopes;
+            self.isolated.push(op);
         }
         for &region in module.op(op).regions() {
             for &block in module.region(region).blocks() {
@@ -74,6 +78,9 @@ impl<'m> Visible<'m> {
             }
         }
         self.scope = outer;
+        if isolated {
+            self.isolated.pop();
+        }
         Ok(())
     }
 
@@ -85,9 +92,20 @@ impl<'m> Visible<'m> {
             Some(def) => format!("a result of {}", module.describe(def)),
             None => "a block argument".into(),
         };
-        let message = format!("'{}' op operand {operand} is {from}, which is not defined here", module.op(op).name());
+        let name = module.op(op).name();
+        // Named in another scope: it is defined, but around an isolated operation.
+        let around = self.isolated.last().filter(|_| self.scope_of[value.index()] != 0);
+        let message = match around {
+            Some(&owner) => {
+                let owner = module.op(owner).name();
+                format!("'{name}' op operand {operand} is {from}, which is outside of {owner}: pass it in")
+            }
+            None => format!("'{name}' op operand {operand} is {from}, which is not defined here"),
+        };
         let mut e = Diagnostic::error(module.op(op).pos, message);
-        if let Some(def) = def {
+        if let Some(&owner) = around {
+            e.notes.push((module.op(owner).pos, "its body sees only its own values".into()));
+        } else if let Some(def) = def {
             e.notes.push((module.op(def).pos, "operand defined here".into()));
         }
         e
