@@ -61,8 +61,11 @@ fn structure() {
         &body("%0 = stablehlo.transpose %a : (tensor<4xf32>) -> tensor<4xf32>"),
         "2:29: error: expected ', dims =', found ':'",
     );
+    fails(&body("\"stablehlo.no_such\"() : () -> ()"), "2:1: error: 'stablehlo.no_such' is no operation");
+    fails(&body("return"), "2:1: error: 'func.return' must be the last operation of its block");
+    fails(&body("%0 = \"func.return\"() : () -> i32"), "2:6: error: 'func.return' has no results");
     fails("#a = 1\n#a = 2", "2:1: error: attribute alias '#a' is defined twice");
-    fails(&body("return loc(#nowhere)"), "2:12: error: location alias '#nowhere' is not defined");
+    fails(&body("\"a.b\"() : () -> () loc(#nowhere)"), "2:24: error: location alias '#nowhere' is not defined");
     fails("\"a.b\"() : () -> ()  é", "1:21: error: expected an operation, found 'é'");
 }
 

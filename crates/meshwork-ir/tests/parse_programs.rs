@@ -28,6 +28,16 @@ fn print_and_read_again() {
 }
 
 #[test]
+fn wrong_precision_prints_in_generic_form() {
+    let text = "func.func @f(%a: tensor<f32>) {
+  %0 = \"stablehlo.reduce_precision\"(%a) {exponent_bits = 1 : i32, mantissa_bits = -1 : i32} : (tensor<f32>) -> tensor<f32>
+  return
+}";
+    let first = print(&read(text));
+    assert_eq!(first, print(&read(&first)));
+}
+
+#[test]
 fn dense_storage() {
     let module = read(PROGRAMS[1].1);
     let data: Vec<DenseData> = ops_of(&module, OpKind::Constant)

@@ -42,6 +42,11 @@ impl Draft {
 impl<'a> Parser<'a> {
     /// Reads an operation and puts it at the end of `block`.
     pub(super) fn op(&mut self, block: BlockId) -> Parsed<OpId> {
+        if let Some(last) = self.module.terminator(block) {
+            let last = self.module.op(last);
+            let message = format!("'{}' must be the last operation of its block", last.name());
+            return Err(Diagnostic::error(last.pos, message));
+        }
         let names = self.result_names()?;
         self.lex.skip();
         let at = self.lex.pos();
@@ -55,6 +60,9 @@ impl<'a> Parser<'a> {
                 Some(word) => self.pretty_op(word, &mut draft)?,
                 None => return Err(self.lex.expected("an operation")),
             },
+        }
+        if draft.spec.kind.is_terminator() && !draft.spec.result_types.is_empty() {
+            return Err(self.error(at, format!("'{}' has no results", draft.spec.kind.name())));
         }
         let loc = self.optional_loc()?;
         let op = match draft.op {
@@ -200,7 +208,8 @@ impl<'a> Parser<'a> {
         let name = self.lex.string()?;
         match OpKind::from_name(&name) {
             Some(kind) => draft.spec.kind = kind,
-            None => draft.spec.name = name.as_ref().into(),
+            None if super::foreign::may_be_unknown(&name) => draft.spec.name = name.as_ref().into(),
+            None => return Err(self.error(draft.at, format!("'{name}' is no operation"))),
         }
         self.lex.expect(b'(')?;
         self.generic_tail(draft)

@@ -125,6 +125,10 @@ impl<'m> Printer<'m> {
 
     /// `%0, format = e5m10`.
     pub(super) fn reduce_precision(&mut self, op: &'m Op) -> Option<()> {
+        // Widths below zero are wrong, but the generic form can still say them.
+        if op.int("exponent_bits")? < 0 || op.int("mantissa_bits")? < 0 {
+            return None;
+        }
         self.operand_list(op, 1)?;
         self.number(op, ", format = e", "exponent_bits", ElementType::I32)?;
         self.number(op, "m", "mantissa_bits", ElementType::I32)?;
