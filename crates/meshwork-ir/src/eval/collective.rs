@@ -7,8 +7,7 @@ use super::hub::Stuck;
 use super::machine::Machine;
 use super::movement::{concatenate, slice};
 use super::nums::{from_f64, to_f64};
-use super::program::Body;
-use super::scalar::Scalar;
+use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
 use crate::{Literal, OpId, OpKind, TensorType};
 
@@ -165,49 +164,34 @@ fn split(x: &Literal, dim: usize, count: usize) -> Result<Vec<Literal>, Fault> {
 
 /// The body of `id` (for a cross-replica sum: addition) folded over tensors of one type, in order.
 fn reduce_parts(m: &mut Machine<'_>, id: OpId, parts: &[&Literal]) -> Result<Literal, Fault> {
-    let mut body = match m.module.op(id).kind() {
-        OpKind::CrossReplicaSum => None,
-        _ => Some(m.body(id, 0)?),
-    };
     let (dims, elem) = (parts[0].dims(), parts[0].elem());
-    let wide = match &body {
-        Some(body) => body.wide(),
-        None if elem.is_float() => Some((|a, b| a + b) as fn(f64, f64) -> f64),
-        None => None,
-    };
-    if let Some(f) = wide {
+    let mut out = parts[0].clone();
+    if m.module.op(id).kind() == OpKind::CrossReplicaSum {
+        let add =
+            ScalarOp::new(OpKind::Add, elem, elem).ok_or_else(|| Fault::unsupported(format!("sums of {elem}")))?;
+        for part in &parts[1..] {
+            for i in 0..out.len() {
+                out.set(i, apply(&add, &[out.get(i), part.get(i)]));
+            }
+        }
+        return Ok(out);
+    }
+    let mut body = m.body(id, 0)?;
+    if let Some(f) = body.float_fold() {
         let mut acc = to_f64(parts[0]);
         for part in &parts[1..] {
             acc.iter_mut().zip(to_f64(part)).for_each(|(a, b)| *a = f(*a, b));
         }
         return from_f64(dims, elem, &acc);
     }
-    let mut out = parts[0].clone();
-    let add = super::scalar::ScalarOp::new(OpKind::Add, elem, elem);
     for part in &parts[1..] {
         for i in 0..out.len() {
             let mut acc = [out.get(i)];
-            fold(body.as_mut(), add.as_ref(), &mut acc, part.get(i))?;
+            body.fold(&mut acc, &[part.get(i)])?;
             out.set(i, acc[0]);
         }
     }
     Ok(out)
-}
-
-fn fold(
-    body: Option<&mut Body<'_>>,
-    add: Option<&super::scalar::ScalarOp>,
-    acc: &mut [Scalar; 1],
-    x: Scalar,
-) -> Result<(), Fault> {
-    match (body, add) {
-        (Some(body), _) => body.fold(acc, &[x]),
-        (None, Some(add)) => {
-            acc[0] = super::scalar::apply(add, &[acc[0], x]);
-            Ok(())
-        }
-        (None, None) => Err(Fault::unsupported("a sum of these elements")),
-    }
 }
 
 /// `stablehlo.collective_permute` as messages: only senders and receivers take part, others get zeros.

@@ -1,11 +1,11 @@
 //! Contractions: `dot`, `dot_general`, `einsum` and `ragged_dot`.
 //!
-//! Operands are brought to `[batch, rows, depth]` and `[batch, depth, columns]` and multiplied in one wide number
-//! type; results are rounded once, to the result's element type.
+//! Operands are brought to `[batch, rows, depth]` and `[batch, depth, columns]` and multiplied in the arithmetic of
+//! [`Arithmetic`](super::nums::Arithmetic); sums are taken in the order of the contracted dimensions.
 
 use super::fault::Fault;
 use super::movement::{broadcast_in_dim, transpose};
-use super::nums::{C, c_mul, from_complex, from_f64, from_i64, to_complex, to_f64, to_i64};
+use super::nums::SumOfProducts;
 use super::value::allocate;
 use crate::attr::DotDims;
 use crate::{ElementClass, ElementType, Literal};
@@ -19,92 +19,42 @@ pub(crate) fn dot_general(lhs: &Literal, rhs: &Literal, dims: &DotDims, elem: El
     let (rows, columns) = (size(lhs, &l_free), size(rhs, &r_free));
     let mut shape: Vec<i64> = dims.lhs_batch.iter().chain(&l_free).map(|&d| lhs.dims()[d as usize]).collect();
     shape.extend(r_free.iter().map(|&d| rhs.dims()[d as usize]));
-    // Finds out that the result is too large before anything is computed.
-    drop(allocate(&shape, elem)?);
-
     let l = transpose(lhs, &[&dims.lhs_batch[..], &l_free, &dims.lhs_contract].concat())?;
     let r = transpose(rhs, &[&dims.rhs_batch[..], &dims.rhs_contract, &r_free].concat())?;
-    let sizes = Sizes { batch, rows, depth, columns };
-    match product_class(lhs.elem(), rhs.elem(), elem) {
-        ElementClass::Float => from_f64(&shape, elem, &multiply_f64(&to_f64(&l), &to_f64(&r), sizes)),
-        ElementClass::Complex => from_complex(&shape, elem, &multiply_complex(&to_complex(&l), &to_complex(&r), sizes)),
-        _ => from_i64(&shape, elem, &multiply_i64(&to_i64(&l), &to_i64(&r), sizes)),
-    }
-}
-
-/// The class of numbers in which products of these element types are summed.
-pub(crate) fn product_class(lhs: ElementType, rhs: ElementType, result: ElementType) -> ElementClass {
-    if lhs.is_complex() || rhs.is_complex() || result.is_complex() {
-        ElementClass::Complex
-    } else if lhs.is_float() || rhs.is_float() || result.is_float() {
-        ElementClass::Float
-    } else {
-        ElementClass::Signed
-    }
+    Product { batch, rows, depth, columns }.evaluate(&l, &r, &shape, elem)
 }
 
 fn free_dims(x: &Literal, batch: &[i64], contract: &[i64]) -> Vec<i64> {
     (0..x.dims().len() as i64).filter(|d| !batch.contains(d) && !contract.contains(d)).collect()
 }
 
-#[derive(Clone, Copy)]
-struct Sizes {
+/// A stack of matrix products.
+struct Product {
     batch: usize,
     rows: usize,
     depth: usize,
     columns: usize,
 }
 
-// The three products differ in number type only. Row by row, so that the inner loop runs along memory.
-fn multiply_f64(l: &[f64], r: &[f64], s: Sizes) -> Vec<f64> {
-    let mut out = vec![0.0; s.batch * s.rows * s.columns];
-    for_each_row(s, |out_row, l_at, r_at| {
-        let row = &mut out[out_row..out_row + s.columns];
-        let a = l[l_at];
-        for (o, b) in row.iter_mut().zip(&r[r_at..r_at + s.columns]) {
-            *o += a * b;
+impl SumOfProducts for Product {
+    // Row by row, so that the inner loop runs along memory.
+    fn sums<T: Copy>(&self, lhs: &[T], rhs: &[T], zero: T, add: impl Fn(T, T, T) -> T) -> Vec<T> {
+        let n = self.columns;
+        let mut out = vec![zero; self.batch * self.rows * n];
+        if n == 0 {
+            return out;
         }
-    });
-    out
-}
-
-fn multiply_i64(l: &[i64], r: &[i64], s: Sizes) -> Vec<i64> {
-    let mut out = vec![0i64; s.batch * s.rows * s.columns];
-    for_each_row(s, |out_row, l_at, r_at| {
-        let row = &mut out[out_row..out_row + s.columns];
-        let a = l[l_at];
-        for (o, b) in row.iter_mut().zip(&r[r_at..r_at + s.columns]) {
-            *o = o.wrapping_add(a.wrapping_mul(*b));
-        }
-    });
-    out
-}
-
-fn multiply_complex(l: &[C], r: &[C], s: Sizes) -> Vec<C> {
-    let mut out = vec![(0.0, 0.0); s.batch * s.rows * s.columns];
-    for_each_row(s, |out_row, l_at, r_at| {
-        let row = &mut out[out_row..out_row + s.columns];
-        let a = l[l_at];
-        for (o, &b) in row.iter_mut().zip(&r[r_at..r_at + s.columns]) {
-            let p = c_mul(a, b);
-            *o = (o.0 + p.0, o.1 + p.1);
-        }
-    });
-    out
-}
-
-/// Calls `step(start of the result row, position in lhs, start of the rhs row)` for each row and depth.
-fn for_each_row(s: Sizes, mut step: impl FnMut(usize, usize, usize)) {
-    if s.columns == 0 {
-        return;
-    }
-    for b in 0..s.batch {
-        for i in 0..s.rows {
-            let row = b * s.rows + i;
-            for k in 0..s.depth {
-                step(row * s.columns, row * s.depth + k, (b * s.depth + k) * s.columns);
+        for (row, sums) in out.chunks_exact_mut(n).enumerate() {
+            let batch = row / self.rows;
+            for k in 0..self.depth {
+                let a = lhs[row * self.depth + k];
+                let start = (batch * self.depth + k) * n;
+                for (sum, &b) in sums.iter_mut().zip(&rhs[start..start + n]) {
+                    *sum = add(*sum, a, b);
+                }
             }
         }
+        out
     }
 }
 

@@ -3,12 +3,11 @@
 //! For each result position the window's tap positions in the input are worked out per spatial dimension; taps in
 //! the padding, or between the elements of a dilated input, contribute nothing.
 
-use super::contract::product_class;
 use super::fault::Fault;
 use super::index::{View, Walk, extents, strides};
-use super::nums::{C, c_mul, from_complex, from_f64, from_i64, to_complex, to_f64, to_i64};
+use super::nums::SumOfProducts;
 use crate::attr::ConvDims;
-use crate::{ElementClass, ElementType, Literal};
+use crate::{ElementType, Literal};
 
 /// Everything about a convolution but its operands.
 #[derive(Clone, Debug)]
@@ -46,23 +45,7 @@ impl Conv {
 pub(crate) fn convolution(lhs: &Literal, rhs: &Literal, conv: &Conv, elem: ElementType) -> Result<Literal, Fault> {
     let shape = conv.result_dims(lhs.dims(), rhs.dims());
     let taps = Taps::new(lhs.dims(), rhs.dims(), &shape, conv);
-    match product_class(lhs.elem(), rhs.elem(), elem) {
-        ElementClass::Float => {
-            let sums = taps.sums(&to_f64(lhs), &to_f64(rhs), 0.0, |o: f64, a: f64, b: f64| o + a * b);
-            from_f64(&shape, elem, &sums)
-        }
-        ElementClass::Complex => {
-            let add = |o: C, a: C, b: C| {
-                let p = c_mul(a, b);
-                (o.0 + p.0, o.1 + p.1)
-            };
-            from_complex(&shape, elem, &taps.sums(&to_complex(lhs), &to_complex(rhs), (0.0, 0.0), add))
-        }
-        _ => {
-            let add = |o: i64, a: i64, b: i64| o.wrapping_add(a.wrapping_mul(b));
-            from_i64(&shape, elem, &taps.sums(&to_i64(lhs), &to_i64(rhs), 0, add))
-        }
-    }
+    taps.evaluate(lhs, rhs, &shape, elem)
 }
 
 /// Offsets that say which products make up each element of the result.
@@ -127,7 +110,9 @@ impl Taps {
             len: extents(out).iter().product(),
         }
     }
+}
 
+impl SumOfProducts for Taps {
     fn sums<T: Copy>(&self, lhs: &[T], rhs: &[T], zero: T, add: impl Fn(T, T, T) -> T) -> Vec<T> {
         let mut out = vec![zero; self.len];
         if out.is_empty() {

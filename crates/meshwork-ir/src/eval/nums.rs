@@ -8,6 +8,19 @@ use crate::{ElementClass, ElementType, Literal};
 /// A complex number as a pair.
 pub(crate) type C = (f64, f64);
 
+/// The same in single precision.
+pub(crate) type C32 = (f32, f32);
+
+/// `sum + a * b` in complex numbers, every step rounded.
+pub(crate) fn c32_add_product(sum: C32, a: C32, b: C32) -> C32 {
+    (sum.0 + (a.0 * b.0 - a.1 * b.1), sum.1 + (a.0 * b.1 + a.1 * b.0))
+}
+
+/// `sum + a * b` in complex numbers.
+pub(crate) fn c_add_product(sum: C, a: C, b: C) -> C {
+    (sum.0 + (a.0 * b.0 - a.1 * b.1), sum.1 + (a.0 * b.1 + a.1 * b.0))
+}
+
 /// `a * b` of complex numbers.
 pub(crate) fn c_mul(a: C, b: C) -> C {
     (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
@@ -36,6 +49,16 @@ pub(crate) fn to_f64(x: &Literal) -> Vec<f64> {
             })
             .collect(),
     }
+}
+
+/// All elements as `f32`, rounded.
+pub(crate) fn to_f32(x: &Literal) -> Vec<f32> {
+    to_f64(x).into_iter().map(|v| v as f32).collect()
+}
+
+/// All elements as complex numbers of `f32`, rounded.
+pub(crate) fn to_complex32(x: &Literal) -> Vec<C32> {
+    to_complex(x).into_iter().map(|(re, im)| (re as f32, im as f32)).collect()
 }
 
 /// All elements of an integer or `i1` tensor; unsigned 64-bit values by bit pattern.
@@ -110,4 +133,67 @@ pub(crate) fn from_complex(dims: &[i64], elem: ElementType, values: &[C]) -> Res
         out.set(i, Scalar::Complex(re, im));
     }
     Ok(out)
+}
+
+/// The arithmetic in which products of two tensors are summed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arithmetic {
+    /// Integers, wrapping around.
+    Int,
+    /// Floats of at most 32 bits: every product and every sum is rounded to `f32`.
+    Single,
+    /// Wider floats.
+    Double,
+    /// Complex numbers of `f32`.
+    ComplexSingle,
+    /// Complex numbers of `f64`.
+    ComplexDouble,
+}
+
+impl Arithmetic {
+    /// The arithmetic for these operand and result types.
+    pub(crate) fn of(types: [ElementType; 3]) -> Arithmetic {
+        let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
+        if types.iter().any(|t| t.is_complex()) {
+            if wide { Arithmetic::ComplexDouble } else { Arithmetic::ComplexSingle }
+        } else if types.iter().any(|t| t.is_float()) {
+            if wide { Arithmetic::Double } else { Arithmetic::Single }
+        } else {
+            Arithmetic::Int
+        }
+    }
+}
+
+/// An op that sums products of elements of two tensors, in any number type.
+pub(crate) trait SumOfProducts {
+    /// The elements of the result, each started at `zero` and grown by `add(sum, a, b)`.
+    fn sums<T: Copy>(&self, lhs: &[T], rhs: &[T], zero: T, add: impl Fn(T, T, T) -> T) -> Vec<T>;
+
+    /// The result as a tensor of type `elem`.
+    fn evaluate(&self, lhs: &Literal, rhs: &Literal, dims: &[i64], elem: ElementType) -> Result<Literal, Fault> {
+        // Finds out that the result is too large before anything is computed.
+        drop(allocate(dims, elem)?);
+        match Arithmetic::of([lhs.elem(), rhs.elem(), elem]) {
+            Arithmetic::Int => {
+                let add = |o: i64, a: i64, b: i64| o.wrapping_add(a.wrapping_mul(b));
+                from_i64(dims, elem, &self.sums(&to_i64(lhs), &to_i64(rhs), 0, add))
+            }
+            Arithmetic::Single => {
+                let sums = self.sums(&to_f32(lhs), &to_f32(rhs), 0.0, |o: f32, a: f32, b: f32| o + a * b);
+                from_f64(dims, elem, &sums.into_iter().map(f64::from).collect::<Vec<_>>())
+            }
+            Arithmetic::Double => {
+                let sums = self.sums(&to_f64(lhs), &to_f64(rhs), 0.0, |o: f64, a: f64, b: f64| o + a * b);
+                from_f64(dims, elem, &sums)
+            }
+            Arithmetic::ComplexSingle => {
+                let sums = self.sums(&to_complex32(lhs), &to_complex32(rhs), (0.0, 0.0), c32_add_product);
+                let sums: Vec<C> = sums.into_iter().map(|(re, im)| (f64::from(re), f64::from(im))).collect();
+                from_complex(dims, elem, &sums)
+            }
+            Arithmetic::ComplexDouble => {
+                from_complex(dims, elem, &self.sums(&to_complex(lhs), &to_complex(rhs), (0.0, 0.0), c_add_product))
+            }
+        }
+    }
 }

@@ -221,12 +221,13 @@ impl<'a> Body<'a> {
         done
     }
 
-    /// The body's function on floats if it is just a sum or a product of them: such reductions are accumulated in
-    /// `f64` and rounded once.
-    pub(crate) fn wide(&self) -> Option<fn(f64, f64) -> f64> {
+    /// The body's function on floats if it is just a sum or a product of `f32` or `f64` values, rounded as these are.
+    pub(crate) fn float_fold(&self) -> Option<fn(f64, f64) -> f64> {
         match self.program.as_ref()?.single? {
-            (OpKind::Add, elem) if elem.is_float() => Some(|a, b| a + b),
-            (OpKind::Multiply, elem) if elem.is_float() => Some(|a, b| a * b),
+            (OpKind::Add, ElementType::F32) => Some(|a, b| f64::from((a + b) as f32)),
+            (OpKind::Add, ElementType::F64) => Some(|a, b| a + b),
+            (OpKind::Multiply, ElementType::F32) => Some(|a, b| f64::from((a * b) as f32)),
+            (OpKind::Multiply, ElementType::F64) => Some(|a, b| a * b),
             _ => None,
         }
     }

@@ -29,7 +29,7 @@ pub(crate) fn reduce(
     }
     let len = out[0].len();
     let mut walk = Walk::new(&extents(dims), [&to]);
-    if let (Some(f), 1) = (body.wide(), n) {
+    if let (Some(f), 1) = (body.float_fold(), n) {
         let mut acc = vec![inits[0].get(0).as_f64(); len];
         let mut i = 0;
         while let Some([at]) = walk.next() {

@@ -90,7 +90,7 @@ pub(crate) fn reduce_window(
     let shape = window.result_dims(dims);
     let mut out = elems.iter().map(|&e| allocate(&shape, e)).collect::<Result<Vec<_>, _>>()?;
     let first: Vec<Scalar> = inits.iter().map(|x| x.get(0)).collect();
-    if let (Some(f), 1) = (body.wide(), inputs.len()) {
+    if let (Some(f), 1) = (body.float_fold(), inputs.len()) {
         let values = super::nums::to_f64(inputs[0]);
         let init = first[0].as_f64();
         for_each_window(window, dims, &shape, |at, places| {
