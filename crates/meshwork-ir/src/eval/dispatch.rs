@@ -6,7 +6,7 @@ use super::fault::Fault;
 use super::index::{index_at, indices_of};
 use super::machine::Machine;
 use super::scalar::Scalar;
-use super::value::Val;
+use super::value::{Val, last_bytes};
 use super::{
     batch_norm, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg, manual,
     movement, parallel, ragged, reduce, rng, sort, window,
@@ -89,8 +89,15 @@ pub(crate) fn execute(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<V
         // Everything else takes tensors and gives tensors.
         _ => {
             let module = m.module;
+            let in_place = matches!(
+                module.op(op).kind(),
+                OpKind::DynamicUpdateSlice | OpKind::Scatter | OpKind::Reshape | OpKind::DynamicReshape
+            );
+            let consumed = if in_place { 0 } else { last_bytes(&args) };
             let results = compute(m, op, args).map_err(|fault| fault.at(module, op))?;
-            Ok(results.into_iter().map(|x| m.hold(x)).collect())
+            let results = results.into_iter().map(|x| m.hold(x)).collect();
+            m.meter.note(consumed);
+            Ok(results)
         }
     }
 }
@@ -479,6 +486,9 @@ fn compute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>
 fn reshape(mut args: Vec<Val>, dims: &[i64]) -> Result<Literal, Fault> {
     let x = args.swap_remove(0).into_literal()?;
     let from = x.ty();
+    if dims.iter().any(|&d| d < 0) {
+        return Err(Fault::unsupported(format!("a reshape to {dims:?}: not all extents are known and positive")));
+    }
     x.reshaped(dims.iter().copied()).ok_or_else(|| Fault::invalid(format!("{from} does not have {dims:?} elements")))
 }
 
@@ -487,6 +497,9 @@ fn convolution(op: &crate::Op, padding: Vec<(i64, i64)>, x: &Literal) -> Result<
         return Err(attrs::missing("dimension_numbers", "#stablehlo.conv<...>"));
     };
     let spatial = x.dims().len().saturating_sub(2);
+    if padding.len() != spatial || padding.iter().any(|p| p.0.unsigned_abs().max(p.1.unsigned_abs()) > 1 << 40) {
+        return Err(Fault::invalid(format!("padding {padding:?} for {spatial} spatial dimensions")));
+    }
     Ok(conv::Conv {
         dims: (**dims).clone(),
         strides: ints_or(op, "window_strides", spatial, 1)?,

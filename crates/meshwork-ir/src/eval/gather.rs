@@ -62,6 +62,10 @@ impl<'a> Corners<'a> {
 
 /// `stablehlo.gather`: windows whose corners are clamped so that they stay inside `x`.
 pub(crate) fn gather(x: &Literal, indices: &Literal, dims: &GatherDims, sizes: &[i64]) -> Result<Literal, Fault> {
+    let inside = |(&size, &n): (&i64, &i64)| (0..=n).contains(&size);
+    if sizes.len() != x.dims().len() || !sizes.iter().zip(x.dims()).all(inside) {
+        return Err(Fault::invalid(format!("slices of {sizes:?} do not fit in {}", x.ty())));
+    }
     let corners = Corners::new(
         indices,
         dims.index_vector_dim,

@@ -191,7 +191,7 @@ pub(crate) fn syevd(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
 /// Which singular vectors `gesdd` computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Vectors {
-    /// None.
+    /// None: the results have the shapes of full bases, what they hold means nothing.
     None,
     /// As many as the shorter side.
     Thin,
@@ -205,8 +205,8 @@ pub(crate) fn gesdd(a: &Literal, vectors: Vectors) -> Result<Vec<Literal>, Fault
     let ((rows, columns), count) = (sides(a), all.len());
     let least = rows.min(columns);
     let (u_columns, v_rows) = match vectors {
-        Vectors::Full => (rows, columns),
-        Vectors::Thin | Vectors::None => (least, least),
+        Vectors::Full | Vectors::None => (rows, columns),
+        Vectors::Thin => (least, least),
     };
     let (mut values, mut left, mut right) = (vec![], vec![], vec![]);
     for m in all {
@@ -215,6 +215,11 @@ pub(crate) fn gesdd(a: &Literal, vectors: Vectors) -> Result<Vec<Literal>, Fault
         // A wide matrix was factored as its adjoint.
         let (u, v) = if tall { (u, v) } else { (v, u) };
         values.extend(s);
+        if vectors == Vectors::None {
+            left.extend(vec![(0.0, 0.0); rows * u_columns]);
+            right.extend(vec![(0.0, 0.0); v_rows * columns]);
+            continue;
+        }
         left.extend(widened(&u, u_columns).values);
         right.extend(widened(&v, v_rows).adjoint().values);
     }

@@ -136,7 +136,7 @@ pub fn run_observed(module: &Module, func: Option<&str>, args: &[Literal]) -> Re
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         match thread.map(|t| t.join()) {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Ok(Err(_)) => Err(EvalError::invalid(module, func, PANICKED)),
             Err(e) => Err(EvalError::unsupported(module, func, format!("no thread to run on: {e}"))),
         }
     })
@@ -185,6 +185,9 @@ pub fn run_devices_observed(
     let results = values.into_iter().map(|v| flatten(module, func, v)).collect::<Result<_, _>>()?;
     Ok(Outcome { results, stats: host.effects.stats, printed: host.effects.printed })
 }
+
+/// What is said of a program that brought the evaluator down. The verifier refuses all programs known to do that.
+pub(crate) const PANICKED: &str = "the evaluator failed on it, which should not happen to a verified program";
 
 fn find(module: &Module, name: Option<&str>) -> Result<OpId, EvalError> {
     let found = match name {

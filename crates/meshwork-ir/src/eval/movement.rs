@@ -10,7 +10,13 @@ use crate::{ElementType, Literal};
 
 /// `x[start : limit : stride]` per dimension.
 pub(crate) fn slice(x: &Literal, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<Literal, Fault> {
-    let dims: Vec<i64> = (0..start.len()).map(|d| div_ceil((limit[d] - start[d]).max(0), stride[d].max(1))).collect();
+    let rank = x.dims().len();
+    let lengths = [start.len(), limit.len(), stride.len()];
+    let inside = |d: usize| 0 <= start[d] && start[d] <= limit[d] && limit[d] <= x.dims()[d] && stride[d] > 0;
+    if lengths != [rank; 3] || !(0..rank).all(inside) {
+        return Err(Fault::invalid(format!("{start:?} to {limit:?} by {stride:?} is no slice of {}", x.ty())));
+    }
+    let dims: Vec<i64> = (0..start.len()).map(|d| div_ceil(limit[d] - start[d], stride[d])).collect();
     let mut from = View::at(x.dims(), start);
     for (s, &by) in from.strides.iter_mut().zip(stride) {
         *s *= by as isize;
@@ -48,6 +54,12 @@ fn clamp_start(dims: &[i64], start: &[i64], sizes: &[i64]) -> Vec<i64> {
 /// neighbours. Negative `low` and `high` cut elements off.
 pub(crate) fn pad(x: &Literal, value: &Literal, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Literal, Fault> {
     let rank = x.dims().len();
+    // Far beyond any tensor, and small enough that sums do not overflow.
+    let sane = |v: &i64| v.unsigned_abs() < 1 << 40;
+    let lengths = [low.len(), high.len(), interior.len()];
+    if lengths != [rank; 3] || ![low, high, interior].concat().iter().all(sane) || interior.iter().any(|&n| n < 0) {
+        return Err(Fault::invalid(format!("{} can not be padded by {low:?}, {high:?}, {interior:?}", x.ty())));
+    }
     let mut dims = vec![];
     // Elements [first, last) of each dimension land inside the result.
     let (mut first, mut count, mut start) = (vec![], vec![], vec![]);
@@ -67,8 +79,8 @@ pub(crate) fn pad(x: &Literal, value: &Literal, low: &[i64], high: &[i64], inter
     }
     let mut out = filled(&dims, value)?;
     let mut to = View::at(&dims, &start);
-    for d in 0..rank {
-        to.strides[d] *= (interior[d] + 1) as isize;
+    for (stride, &between) in to.strides.iter_mut().zip(interior) {
+        *stride *= (between + 1) as isize;
     }
     if !count.contains(&0) {
         copy_box(&mut out, &to, x, &View::at(x.dims(), &first), &extents(&count));
@@ -101,6 +113,13 @@ pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, Fau
 
 /// Dimension `d` of `x` runs along dimension `map[d]` of the result; extents of one are repeated.
 pub(crate) fn broadcast_in_dim(x: &Literal, dims: &[i64], map: &[i64]) -> Result<Literal, Fault> {
+    let fits = |(d, &to): (usize, &i64)| match dims.get(to as usize) {
+        Some(&n) => x.dims()[d] == 1 || x.dims()[d] == n,
+        None => false,
+    };
+    if map.len() != x.dims().len() || !map.iter().enumerate().all(fits) {
+        return Err(Fault::invalid(format!("{} does not spread over {dims:?} along dimensions {map:?}", x.ty())));
+    }
     if x.len() == 1 {
         return filled(dims, x);
     }
@@ -134,7 +153,9 @@ pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, Fault>
 
 /// Each element is its index along `dim`.
 pub(crate) fn iota(dims: &[i64], elem: ElementType, dim: usize) -> Result<Literal, Fault> {
-    let n = dims[dim];
+    let Some(&n) = dims.get(dim) else {
+        return Err(Fault::invalid(format!("there is no dimension {dim} in {dims:?}")));
+    };
     let mut line = allocate(&[n], elem)?;
     for i in 0..n {
         let value = match elem.class() {

@@ -58,7 +58,7 @@ pub(crate) fn run_grid(
             .into_iter()
             .map(|(owner, thread)| match thread.map(|t| t.join()) {
                 Ok(Ok(outcome)) => Ok(outcome),
-                Ok(Err(_)) => Err(EvalError::invalid(module, owner, "its evaluation panicked")),
+                Ok(Err(_)) => Err(EvalError::invalid(module, owner, super::PANICKED)),
                 Err(e) => {
                     // The device never ran: tell the others not to wait for it.
                     hub.finish();

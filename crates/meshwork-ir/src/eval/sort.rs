@@ -53,8 +53,7 @@ pub(crate) fn top_k(x: &Literal, k: usize, index: ElementType) -> Result<(Litera
     let shape: Vec<i64> = outer.iter().copied().chain([k as i64]).collect();
     let (mut values, mut places) = (allocate(&shape, x.elem())?, allocate(&shape, index)?);
     let greater = ScalarOp::compare(x.elem(), Comparison { direction: Direction::Gt, order: CompareType::TotalOrder });
-    let lines = if n == 0 { 0 } else { x.len() / n };
-    for line in 0..lines {
+    for line in 0..x.len().checked_div(n).unwrap_or(0) {
         let order =
             merge_sort(n, &mut |a, b| Ok(apply(&greater, &[x.get(line * n + a), x.get(line * n + b)]).as_bool()))?;
         for (i, &from) in order[..k].iter().enumerate() {

@@ -68,6 +68,11 @@ impl Meter {
         self.peak.fetch_max(now, Ordering::Relaxed);
     }
 
+    /// `bytes` more were alive just before now: operands that an operation consumed while its results were made.
+    pub(crate) fn note(&self, bytes: i64) {
+        self.peak.fetch_max(self.live.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+
     /// The most bytes that were live at once.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed).max(0) as u64
@@ -113,6 +118,21 @@ impl Val {
         }
         Ok(())
     }
+}
+
+/// Bytes of the tensors that nothing but `args` refers to.
+pub(crate) fn last_bytes(args: &[Val]) -> i64 {
+    let same = |a: &Arc<Held>, v: &Val| matches!(v, Val::Tensor(b) if Arc::ptr_eq(a, b));
+    let mut total = 0;
+    for (i, arg) in args.iter().enumerate() {
+        let Val::Tensor(held) = arg else { continue };
+        let seen = args[..i].iter().any(|v| same(held, v));
+        let here = args.iter().filter(|v| same(held, v)).count();
+        if !seen && here == Arc::strong_count(held) {
+            total += held.bytes().len() as i64;
+        }
+    }
+    total
 }
 
 /// No evaluation makes a tensor larger than this many bytes.
