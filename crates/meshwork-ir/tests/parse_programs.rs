@@ -28,8 +28,9 @@ fn print_and_read_again() {
 }
 
 #[test]
-fn wrong_precision_prints_in_generic_form() {
+fn wrong_attributes_print_in_generic_form() {
     let text = "func.func @f(%a: tensor<f32>) {
+  %1 = \"stablehlo.cholesky\"(%a) {lower = i1} : (tensor<f32>) -> tensor<f32>
   %0 = \"stablehlo.reduce_precision\"(%a) {exponent_bits = 1 : i32, mantissa_bits = -1 : i32} : (tensor<f32>) -> tensor<f32>
   return
 }";

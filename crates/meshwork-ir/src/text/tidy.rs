@@ -13,8 +13,9 @@ pub(super) fn tidy(text: &str) -> String {
         } else if first.is_ascii_whitespace() || rest.starts_with("//") {
             rest = skip_blanks(rest);
             let after_open = out.is_empty() || out.ends_with(['<', '(', '[', '{']);
-            // `->` ends with a bracket that closes nothing.
+            // `->` ends with a bracket that closes nothing; `- >` is not an arrow and must not become one.
             let before_close = rest.is_empty() || rest.starts_with(['>', ')', ']', '}', ',']);
+            let before_close = before_close && !(out.ends_with('-') && rest.starts_with('>'));
             if !after_open && !before_close {
                 out.push(' ');
             }
@@ -59,6 +60,7 @@ mod tests {
         assert_eq!(tidy("#d.x<\n  a = [ 1,\n 2 ],  // one, two\n  b\n>"), "#d.x<a = [1, 2], b>");
         assert_eq!(tidy("#d.x<\" a  // \\\" b\">"), "#d.x<\" a  // \\\" b\">");
         assert_eq!(tidy("(i32) -> i32"), "(i32) -> i32");
+        assert_eq!(tidy("#d.x<a - >"), "#d.x<a - >");
         assert_eq!(tidy("\"open \\"), "\"open \\");
     }
 }

@@ -520,6 +520,14 @@ impl<'m> Printer<'m> {
             && let Some(attr) = op.attr(name)
             && !is_default(op.kind(), name, attr)
         {
+            let suits = match name {
+                "lower" | "is_stable" => matches!(attr, Attr::Bool(_)),
+                "tolerance" => matches!(attr, Attr::Float(..)),
+                _ => matches!(attr, Attr::Int(..)),
+            };
+            if !suits {
+                return None;
+            }
             self.out.push_str(", ");
             self.out.push_str(label);
             self.out.push_str(" = ");
