@@ -18,6 +18,7 @@
 //! let main = f.finish([total])?;
 //!
 //! assert_eq!(module.func_type(main).to_string(), "(tensor<4xf32>, tensor<4xf32>) -> tensor<f32>");
+//! assert!(meshwork_ir::text::print(&module).contains("stablehlo.add %arg0, %arg1 : tensor<4xf32>"));
 //! assert!(meshwork_ir::verify::verify(&module).is_empty());
 //! # Ok::<(), meshwork_ir::build::BuildError>(())
 //! ```

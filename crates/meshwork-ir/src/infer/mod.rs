@@ -247,10 +247,9 @@ pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
         | SdyReduceScatter
         | SdyReplicatedToUnreduced
         | SdyShardedToUnreduced
-        | SdyShardingConstraint
-        | SdyReshard
         | SdyPropagationBarrier => sdy::placed(t),
-        SdyDataFlowEdge | SdyFuncDataFlowEdge => sdy::identity(t),
+        // A token may be placed on one device.
+        SdyDataFlowEdge | SdyFuncDataFlowEdge | SdyShardingConstraint | SdyReshard => sdy::identity(t),
         SdyNamedComputation => sdy::named_computation(t),
         SdyShardingGroup => sdy::sharding_group(t),
 

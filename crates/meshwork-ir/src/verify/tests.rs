@@ -233,3 +233,60 @@ fn linear_in_the_number_of_operations() {
     // Far above what it takes; quadratic time would be minutes.
     assert!(start.elapsed().as_secs() < 5, "took {:?}", start.elapsed());
 }
+
+#[test]
+fn manual_computations_see_local_shapes_and_only_their_own_values() {
+    let build = |local: i64, leak: bool| {
+        let mut module = with_mesh();
+        let mut f = FuncBuilder::new(&mut module, "main", [row(8)]);
+        let x = f.arg(0);
+        let block = f.module().op(x_owner(f.module(), x)).regions()[0];
+        let block = f.module().region(block).blocks()[0];
+        let placed = Attr::ShardingPerValue([sharding(&["y", "x"])].into());
+        let spec = OpSpec::new(OpKind::SdyManualComputation)
+            .operands([x])
+            .results([row(8)])
+            .attr("in_shardings", placed.clone())
+            .attr("out_shardings", placed)
+            .attr("manual_axes", Attr::Axes([meshwork_mesh::AxisRef::full("y")].into()));
+        let module_mut = f.module_mut();
+        let op = module_mut.push(block, spec);
+        let body = module_mut.add_body(op, [row(local)]);
+        let inner = module_mut.block(body).args()[0];
+        let returned = if leak {
+            let spec = OpSpec::new(OpKind::Slice)
+                .operands([x])
+                .results([row(local)])
+                .attr("start_indices", Attr::i64s([0]))
+                .attr("limit_indices", Attr::i64s([local]))
+                .attr("strides", Attr::i64s([1]));
+            let slice = module_mut.push(body, spec);
+            module_mut.result(slice)
+        } else {
+            inner
+        };
+        module_mut.push(body, OpSpec::new(OpKind::SdyReturn).operands([returned]));
+        let y = module_mut.result(op);
+        f.finish([y]).expect("returns");
+        messages(&module)
+    };
+    assert_eq!(build(2, false), Vec::<String>::new());
+    assert_eq!(
+        build(1, false),
+        [
+            "'sdy.manual_computation' op operand 0 is tensor<8xf32> with sharding <@mesh, [{\"y\", \"x\"}]>, so the body should have tensor<2xf32>, but has tensor<1xf32>"
+        ]
+    );
+    assert_eq!(
+        build(2, true),
+        ["'stablehlo.slice' op operand 0 is a block argument, which is outside of sdy.manual_computation: pass it in"]
+    );
+}
+
+/// The function that argument `x` belongs to.
+fn x_owner(module: &Module, x: crate::ValueId) -> OpId {
+    match module.value(x).def() {
+        crate::Def::Arg(block, _) => module.block_parent_op(block).expect("in a function"),
+        crate::Def::Result(op, _) => op,
+    }
+}
