@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::{Attr, Def, Diagnostic, Module, OpId, OpKind, ValueId, Values, Walk};
+use meshwork_ir::{Attr, Def, Diagnostic, Dims, Module, OpId, OpKind, ValueId, Values, Walk};
 use smallvec::SmallVec;
 
 use crate::dead::is_trivially_dead;
@@ -84,6 +84,8 @@ pub struct Driver<'m> {
     actions: Vec<Action>,
     rules: Vec<CompiledRule>,
     rule_ids: HashMap<Arc<OpShardingRule>, u32>,
+    /// Rules of identities by shape and number of operands.
+    identity_ids: HashMap<(Dims, usize), u32>,
     work: WorkList,
     memo: HashMap<VisitKey, Updates>,
     projection: Projection,
@@ -120,6 +122,7 @@ impl<'m> Driver<'m> {
             mode,
             rules: vec![],
             rule_ids: HashMap::new(),
+            identity_ids: HashMap::new(),
             memo: HashMap::new(),
             projection: Projection::default(),
             converted: HashMap::new(),
@@ -418,6 +421,9 @@ impl<'m> Driver<'m> {
                 };
                 Action::Barrier(self.identity_rule(result, 1), direction)
             }
+            (kind, &[result]) if kind.is_elementwise() && self.is_identity_shaped(op, result) => {
+                Action::Rule(self.identity_rule(result, data.operands().len()))
+            }
             _ => match sharding_rule(self.module, op, self.mode) {
                 RuleResult::Rule(rule) => Action::Rule(self.intern_rule(rule)),
                 RuleResult::None(reason) => {
@@ -428,9 +434,24 @@ impl<'m> Driver<'m> {
         }
     }
 
+    /// Whether the rule of an element-wise op is that of an identity: it brings none of its own, and all its operands
+    /// have the shape of its result.
+    fn is_identity_shaped(&self, op: OpId, result: ValueId) -> bool {
+        let dims = self.module.ty(result).as_tensor().map(|t| &t.dims);
+        let same = |&v: &ValueId| self.module.ty(v).as_tensor().map(|t| &t.dims) == dims;
+        let data = self.module.op(op);
+        dims.is_some() && data.operands().iter().all(same) && data.attr(SHARDING_RULE).is_none()
+    }
+
     fn identity_rule(&mut self, like: ValueId, operands: usize) -> u32 {
-        let rule = RuleBuilder::identity(self.module.ty(like), operands);
-        self.intern_rule(Arc::new(rule))
+        let ty = self.module.ty(like);
+        let key = (Dims::from(ty.dims()), operands);
+        if let Some(&rule) = self.identity_ids.get(&key) {
+            return rule;
+        }
+        let rule = self.intern_rule(Arc::new(RuleBuilder::identity(ty, operands)));
+        self.identity_ids.insert(key, rule);
+        rule
     }
 
     fn intern_rule(&mut self, rule: Arc<OpShardingRule>) -> u32 {
