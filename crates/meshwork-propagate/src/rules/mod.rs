@@ -62,6 +62,8 @@ pub enum NoRule {
     UnknownOp(String),
     /// No rule is known for a custom call of this target.
     UnknownCustomCall(String),
+    /// The rule that the op carries does not fit it, for this reason.
+    Misfit(String),
 }
 
 impl fmt::Display for NoRule {
@@ -77,6 +79,7 @@ impl fmt::Display for NoRule {
             NoRule::UnknownCustomCall(name) => {
                 write!(f, "custom call @{name} is unknown to SDY sharding rule registry")
             }
+            NoRule::Misfit(reason) => write!(f, "its sharding rule does not fit: {reason}"),
         }
     }
 }
@@ -104,8 +107,43 @@ pub fn stored_rule(module: &Module, op: OpId) -> Option<&Arc<OpShardingRule>> {
 /// The rule of `op`: the one it carries, else that of its kind.
 pub fn sharding_rule(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     match stored_rule(module, op) {
-        Some(rule) => RuleResult::Rule(rule.clone()),
+        Some(rule) => match check_fit(module, op, rule) {
+            Ok(()) => RuleResult::Rule(rule.clone()),
+            Err(reason) => RuleResult::None(NoRule::Misfit(reason)),
+        },
         None => rule_of_kind(module, op, mode),
+    }
+}
+
+/// Whether a rule speaks of the tensors that `op` has, and only of factors it defines.
+fn check_fit(module: &Module, op: OpId, rule: &OpShardingRule) -> Result<(), String> {
+    let sides =
+        [("operand", module.op(op).operands(), &rule.operands), ("result", module.op(op).results(), &rule.results)];
+    for (side, values, mappings) in sides {
+        if values.len() != mappings.len() {
+            return Err(format!("it maps {} {side}s of {}", mappings.len(), values.len()));
+        }
+        for (i, (&value, dims)) in values.iter().zip(mappings).enumerate() {
+            let rank = module.ty(value).rank().unwrap_or(0);
+            if dims.len() != rank {
+                return Err(format!("{side} {i} has rank {rank}, its mapping {}", dims.len()));
+            }
+            let mut seen = vec![false; rule.factor_sizes.len()];
+            for &factor in dims.iter().flatten() {
+                match seen.get_mut(factor) {
+                    None => return Err(format!("factor {factor} of {side} {i} is not defined")),
+                    Some(true) => {
+                        let name = OpShardingRule::factor_name(factor);
+                        return Err(format!("factor {name} is in two dimensions of {side} {i}"));
+                    }
+                    Some(seen) => *seen = true,
+                }
+            }
+        }
+    }
+    match rule.factor_sizes.iter().position(|&size| size < 0) {
+        Some(factor) => Err(format!("factor {} has a negative extent", OpShardingRule::factor_name(factor))),
+        None => Ok(()),
     }
 }
 
