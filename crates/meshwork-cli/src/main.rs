@@ -4,10 +4,12 @@
 //! Meshwork does not do, 2 anything else that went wrong (with a message on standard error).
 #![forbid(unsafe_code)]
 
+mod explain;
 mod fail;
 mod fmt;
 mod npz;
 mod opt;
+mod partition;
 mod run;
 mod show;
 mod source;
@@ -33,6 +35,8 @@ enum Command {
     Run(run::Args),
     Fmt(fmt::Args),
     Verify(verify::Args),
+    Partition(partition::Args),
+    Explain(explain::Args),
     /// Run passes over a program, as MLIR's opt tools do
     ///
     /// See `meshwork opt --help` for its options and passes.
@@ -68,6 +72,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run(args) => run::main(&args),
         Command::Fmt(args) => fmt::main(&args),
         Command::Verify(args) => verify::main(&args),
+        Command::Partition(args) => partition::main(&args),
+        Command::Explain(args) => explain::main(&args),
         Command::Opt { args } => opt::main(&args),
     }
 }

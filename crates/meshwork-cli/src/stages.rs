@@ -34,8 +34,8 @@ pub fn is_sharded(module: &Module) -> bool {
     meshwork_partition::mesh_of(module).is_some_and(|(_, mesh)| mesh.device_count() > 1)
 }
 
-/// Places every value of `module` and splits it over its mesh. Warnings are printed.
-pub fn partition(source: &Source, module: &Module) -> Result<Partitioned, Failure> {
+/// Places every value of `module`, ready to be split. Warnings are printed.
+pub fn place(source: &Source, module: &Module) -> Result<Module, Failure> {
     let mut placed = module.clone();
     match meshwork_propagate::place(&mut placed) {
         Ok(warnings) => eprint!("{}", render_all(&warnings, &source.name, &source.text)),
@@ -45,7 +45,12 @@ pub fn partition(source: &Source, module: &Module) -> Result<Partitioned, Failur
         }
     }
     meshwork_partition::prepare(&mut placed);
-    meshwork_partition::partition(&placed).map_err(|error| match error {
+    Ok(placed)
+}
+
+/// Places every value of `module` and splits it over its mesh.
+pub fn partition(source: &Source, module: &Module) -> Result<Partitioned, Failure> {
+    meshwork_partition::partition(&place(source, module)?).map_err(|error| match error {
         PartitionError::Unsupported { .. } => Failure::unsupported(error.to_string()),
         PartitionError::Invalid { .. } => Failure::error(error.to_string()),
     })

@@ -34,7 +34,7 @@ impl CollectiveKind {
 }
 
 /// Which devices take part together.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Peers {
     /// Devices that differ in these atoms form a group, ordered by their index along the list.
     Group(AtomList),
@@ -48,6 +48,13 @@ pub enum Peers {
     /// Every device sends its shard to where it belongs after atoms trade places: the coordinate in the first atom
     /// of a pair becomes the coordinate in the second.
     Relabel(Vec<(u8, u8)>),
+    /// Devices that the program lists itself.
+    Given {
+        /// Devices per group.
+        group: i64,
+        /// Share of devices that send, for permutes.
+        share: f64,
+    },
 }
 
 impl Peers {
@@ -55,6 +62,7 @@ impl Peers {
     pub fn sending_share(&self, atoms: &Atoms) -> f64 {
         match self {
             Peers::Group(list) => f64::from(u8::from(atoms.product(list) > 1)),
+            Peers::Given { share, .. } => *share,
             Peers::Line { atoms: list, moves } => {
                 moves.iter().filter(|(a, b)| a != b).count() as f64 / atoms.product(list) as f64
             }
@@ -100,7 +108,7 @@ impl Peers {
         let mut ids = vec![];
         let count = atoms.mesh().device_count();
         match self {
-            Peers::Group(_) => return None,
+            Peers::Group(_) | Peers::Given { .. } => return None,
             Peers::Line { atoms: list, moves } => {
                 for position in 0..count {
                     let t = atoms.index_at(list, position);
@@ -163,7 +171,8 @@ pub fn wire_bytes(kind: &CollectiveKind, peers: &Peers, operand_bytes: i64, atom
     let bytes = operand_bytes as f64;
     let group = match peers {
         Peers::Group(list) => atoms.product(list) as f64,
-        _ => 1.0,
+        Peers::Given { group, .. } => *group as f64,
+        Peers::Line { .. } | Peers::Relabel(_) => 1.0,
     };
     match kind {
         CollectiveKind::AllGather => (group - 1.0) * bytes,

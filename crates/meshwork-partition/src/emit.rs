@@ -15,8 +15,10 @@ use crate::layout::{Combine, DimLayout};
 pub struct Emitter<'a> {
     /// The per-device program.
     pub out: Module,
-    /// Where operations go.
+    /// Where operations go: the end of this block,
     pub block: BlockId,
+    /// or just before this operation of it.
+    pub before: Option<OpId>,
     /// The mesh in atoms.
     pub atoms: &'a Atoms,
     /// Element type of shard indices and positions: wide enough for every extent.
@@ -36,6 +38,7 @@ impl<'a> Emitter<'a> {
         Emitter {
             out,
             block: entry,
+            before: None,
             atoms,
             index,
             loc: Loc::unknown(),
@@ -73,7 +76,10 @@ impl<'a> Emitter<'a> {
         if spec.loc.0.is_none() {
             spec.loc = self.loc.clone();
         }
-        self.out.push(self.block, spec)
+        match self.before {
+            Some(anchor) => self.out.push_before(anchor, spec),
+            None => self.out.push(self.block, spec),
+        }
     }
 
     /// Appends an operation with one result.
@@ -266,7 +272,7 @@ impl<'a> Emitter<'a> {
 
     /// Emits what `make` emits at the start of the function instead of here.
     fn in_prologue<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        let (block, loc) = (self.block, std::mem::take(&mut self.loc));
+        let (block, before, loc) = (self.block, self.before.take(), std::mem::take(&mut self.loc));
         let scratch = self.out.block(self.entry).last();
         self.block = self.entry;
         let made = make(self);
@@ -284,7 +290,7 @@ impl<'a> Emitter<'a> {
             }
             self.last_prologue = Some(this);
         }
-        (self.block, self.loc) = (block, loc);
+        (self.block, self.before, self.loc) = (block, before, loc);
         made
     }
 

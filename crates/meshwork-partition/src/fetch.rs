@@ -61,6 +61,9 @@ pub fn hops(block: i64, parts: i64, window: &Window) -> Vec<Hop> {
     for t in 0..parts {
         let (lo, hi) = window.wanted(t);
         let (lo, hi) = (lo.max(0), hi.min(parts * block));
+        if lo >= hi {
+            continue;
+        }
         let mut shard = lo.div_euclid(block);
         while shard * block < hi {
             let (from, to) = ((lo - shard * block).max(0), (hi - shard * block).min(block));
@@ -314,6 +317,14 @@ mod tests {
         assert_eq!((got[0].hop, got[0].lo, got[0].hi, got[0].to.len()), (0, 1, 16, 8));
         assert_eq!((got[1].hop, got[1].lo, got[1].hi, got[1].to.clone()), (1, 0, 1, (0..7).collect()));
         assert_eq!(window_cost(16, 8, &window), 7.0 / 8.0);
+    }
+
+    #[test]
+    fn shards_that_want_nothing_take_no_part() {
+        let window = Window { scale: 5, offset: -1, divisor: 1, length: 5, useful: (0, 1) };
+        let got = hops(4, 4, &window);
+        assert_eq!(got.len(), 1);
+        assert_eq!((got[0].hop, got[0].lo, got[0].hi, got[0].to.clone()), (0, 0, 1, vec![0]));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Splitter<'_> {
                 (layout.lists() == want.lists()).then_some(layout)
             }
             OpKind::DynamicUpdateSlice | OpKind::Scatter => {
-                let (update, starts) = self.constant_assignment(user)?;
+                let (update, starts, _) = self.constant_assignment(user)?;
                 if op.operands().get(slot) != Some(&update) {
                     return None;
                 }

@@ -8,6 +8,7 @@ pub mod atoms;
 pub mod collective;
 mod emit;
 mod error;
+pub mod explain;
 mod fetch;
 mod frames;
 mod identity;

@@ -75,8 +75,14 @@ impl<'a> Mover<'a> {
             self.combine_body(op, combine, Type::tensor([], elem));
         }
         let operand_bytes = self.e.bytes(operand);
-        let wire_bytes = wire_bytes(&kind, &peers, operand_bytes, self.e.atoms);
         self.pending.push((op, peers.clone()));
+        self.record(kind, peers, operand_bytes);
+        self.e.out.result(op)
+    }
+
+    /// Notes a collective in the plan.
+    pub fn record(&mut self, kind: CollectiveKind, peers: Peers, operand_bytes: i64) {
+        let wire_bytes = wire_bytes(&kind, &peers, operand_bytes, self.e.atoms);
         self.collectives.push(Collective {
             kind,
             peers,
@@ -87,7 +93,6 @@ impl<'a> Mover<'a> {
             op: self.op.clone(),
             reason: self.reason.clone(),
         });
-        self.e.out.result(op)
     }
 
     fn combine_body(&mut self, op: OpId, combine: Combine, ty: Type) {

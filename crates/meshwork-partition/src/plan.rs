@@ -63,6 +63,7 @@ impl Plan {
 pub fn planned(collective: Collective, atoms: &Atoms) -> PlannedCollective {
     let axes = match &collective.peers {
         Peers::Group(list) | Peers::Line { atoms: list, .. } => atoms.to_axes(list),
+        Peers::Given { .. } => vec![],
         Peers::Relabel(pairs) => {
             let mut list: Vec<u8> = pairs.iter().map(|p| p.0).collect();
             list.sort_unstable();

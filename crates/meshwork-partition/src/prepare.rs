@@ -3,29 +3,95 @@
 //! A slice of a pad is a pad with smaller, possibly negative amounts; a slice of a slice is a slice. What is left moves
 //! elements once, by exactly the distance they move.
 
+use meshwork_ir::transform::cse;
 use meshwork_ir::transform::dead::remove_dead;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, Walk};
+use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 /// Rewrites `module` so that shifts are single operations. Placements stay on the values that remain.
 pub fn prepare(module: &mut Module) {
-    for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Slice {
-            while let Some(source) = source_of(module, op) {
-                let done = match module.op(source).kind() {
-                    OpKind::Slice => merge_slices(module, op, source),
-                    OpKind::Pad => {
-                        merge_pad(module, op, source);
-                        false
-                    }
-                    _ => false,
-                };
-                if !done {
-                    break;
+    // Inlined helpers often compute the same thing: rolls of one array share their halo.
+    cse::eliminate(module);
+    let mut todo: Vec<OpId> = module.all_ops(Walk::PreOrder);
+    todo.retain(|&op| module.op(op).kind() == OpKind::Slice);
+    while let Some(op) = todo.pop() {
+        while let Some(source) = source_of(module, op) {
+            let again = match module.op(source).kind() {
+                OpKind::Slice => merge_slices(module, op, source),
+                OpKind::Concatenate => merge_concatenate(module, op, source, &mut todo),
+                OpKind::Pad => {
+                    merge_pad(module, op, source);
+                    false
                 }
+                _ => false,
+            };
+            if !again {
+                break;
             }
         }
     }
     remove_dead(module);
+    cse::eliminate(module);
+}
+
+/// `op` slices `source`, a concatenation: makes it a slice of the only piece it touches, or replaces it by a
+/// concatenation of slices, which are added to `todo`.
+fn merge_concatenate(module: &mut Module, op: OpId, source: OpId, todo: &mut Vec<OpId>) -> bool {
+    if !unit_strides(module, op) {
+        return false;
+    }
+    let dim = module.op(source).int("dimension").unwrap_or(0) as usize;
+    let starts = module.op(op).i64s("start_indices").unwrap_or_default();
+    let limits = module.op(op).i64s("limit_indices").unwrap_or_default();
+    let mut touched: Vec<(ValueId, i64, i64)> = vec![];
+    let mut at = 0;
+    for &piece in module.op(source).operands() {
+        let n = module.ty(piece).dims()[dim];
+        let (lo, hi) = ((starts[dim] - at).max(0), (limits[dim] - at).min(n));
+        if lo < hi {
+            touched.push((piece, lo, hi));
+        }
+        at += n;
+    }
+    let bounds = |lo: i64, hi: i64| {
+        let (mut s, mut l) = (starts.clone(), limits.clone());
+        (s[dim], l[dim]) = (lo, hi);
+        [("start_indices", Attr::i64s(s)), ("limit_indices", Attr::i64s(l))]
+    };
+    if let [(piece, lo, hi)] = touched[..] {
+        for (name, value) in bounds(lo, hi) {
+            module.op_mut(op).attrs.set(name, value);
+        }
+        module.set_operand(op, 0, piece);
+        return true;
+    }
+    if touched.is_empty() || touched.len() == module.op(source).operands().len() {
+        return false;
+    }
+    let result = module.op(op).results()[0];
+    let ty = module.ty(result).clone();
+    let like = module.op(op).clone();
+    let mut parts = vec![];
+    for (piece, lo, hi) in touched {
+        let Some(t) = ty.as_tensor() else { return false };
+        let mut dims = t.dims.clone();
+        dims[dim] = hi - lo;
+        let mut spec = OpSpec::new(OpKind::Slice).operands([piece]).results([t.with_dims(dims).into()]);
+        (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
+        for (name, value) in bounds(lo, hi) {
+            spec.attrs.set(name, value);
+        }
+        let part = module.push_before(op, spec);
+        parts.push(module.result(part));
+        todo.push(part);
+    }
+    let mut spec = OpSpec::new(OpKind::Concatenate).operands(parts).results([ty]);
+    (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
+    spec.attrs.retain(|name, _| !OpKind::Slice.own_attrs().contains(&name));
+    let joined = module.push_before(op, spec.attr("dimension", Attr::i64(dim as i64)));
+    let joined = module.result(joined);
+    module.replace_all_uses(result, joined);
+    module.erase(op);
+    false
 }
 
 fn source_of(module: &Module, op: OpId) -> Option<OpId> {

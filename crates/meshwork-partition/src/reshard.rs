@@ -47,6 +47,9 @@ const PER_COLLECTIVE: f64 = 1e-3;
 /// How many states the search may open before it takes the plain way through replication.
 const SEARCH_LIMIT: usize = 4000;
 
+/// Up to so many atoms move one by one; more are grouped.
+const MOST_SINGLE_ATOMS: usize = 6;
+
 type Lists = SmallVec<[AtomList; 4]>;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -92,8 +95,13 @@ fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
     path
 }
 
-/// Groups atoms that are neighbours on both sides (or on one and absent from the other) into units.
+/// Groups atoms that need not be told apart into units: those at the start of a dimension on both sides and, when many
+/// are left, those that are neighbours on both sides (or on one and absent from the other).
 fn units(start: &State, goal: &State, atoms: &Atoms) -> Vec<AtomList> {
+    let same = |d: usize| start.lists[d].iter().zip(&goal.lists[d]).take_while(|(a, b)| a == b).count();
+    let fixed: Vec<u8> = (0..start.lists.len()).flat_map(|d| start.lists[d][..same(d)].to_vec()).collect();
+    let moving = start.lists.iter().chain(&goal.lists).flatten().filter(|a| !fixed.contains(a)).count();
+    let group_all = moving > 2 * MOST_SINGLE_ATOMS;
     let follows = |s: &State, a: u8, b: u8| -> Option<bool> {
         let list = s.lists.iter().find(|l| l.contains(&a) || l.contains(&b));
         match list {
@@ -110,14 +118,13 @@ fn units(start: &State, goal: &State, atoms: &Atoms) -> Vec<AtomList> {
                 continue;
             }
             seen.push(a);
+            let joins = |b: u8| {
+                (group_all || (fixed.contains(&a) && fixed.contains(&b)))
+                    && follows(start, b, a) == Some(true)
+                    && follows(goal, b, a) == Some(true)
+            };
             match out.last_mut() {
-                Some(unit)
-                    if unit
-                        .last()
-                        .is_some_and(|&b| follows(start, b, a) == Some(true) && follows(goal, b, a) == Some(true)) =>
-                {
-                    unit.push(a)
-                }
+                Some(unit) if unit.last().is_some_and(|&b| joins(b)) => unit.push(a),
                 _ => out.push([a].into_iter().collect()),
             }
         }
@@ -372,7 +379,7 @@ impl Search<'_> {
             if !fits(&state.lists[d], goal) {
                 let size_of = |a: u8| self.sizes[a as usize];
                 let mut free: Vec<u8> = state.lists[d].iter().copied().filter(|a| !taken.contains(a)).collect();
-                for a in 0..self.units.len() as u8 {
+                for &a in self.start.lists.iter().chain(&self.goal.lists).flatten() {
                     if !taken.contains(&a) && !free.contains(&a) {
                         free.push(a);
                     }

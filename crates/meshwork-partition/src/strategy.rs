@@ -84,6 +84,16 @@ impl Problem {
         Layout { dims: dims.collect(), partial: None }
     }
 
+    /// Whether some dimension would be split in a factor behind one that is not split completely: its shards would not
+    /// be contiguous.
+    fn is_strided(&self, assignment: &Assignment, atoms: &Atoms) -> bool {
+        let tensors = self.rule.operands.iter().chain(&self.rule.results);
+        tensors.flatten().any(|factors| {
+            let open = factors.iter().position(|&f| atoms.product(&assignment[f]) < self.rule.factor_sizes[f]);
+            open.is_some_and(|i| factors[i + 1..].iter().any(|&f| !assignment[f].is_empty()))
+        })
+    }
+
     /// Whether every dimension that has `factor` has no other.
     pub fn stands_alone(&self, factor: usize) -> bool {
         let tensors = self.rule.operands.iter().chain(&self.rule.results);
@@ -114,8 +124,12 @@ impl Splitter<'_> {
             let lists = self.want(v).lists();
             self.offer(problem, dims, &lists, &mut options);
         }
-        if let Some(only) = unanimous(&options) {
-            // Everyone agrees: no search.
+        let sums = problem.rule.reduction.iter().any(|&f| !options[f].is_empty());
+        if let Some(only) = unanimous(&options)
+            && !sums
+            && !problem.is_strided(&only, self.m.e.atoms)
+        {
+            // Everyone agrees and nothing is to be combined: no search.
             return only;
         }
         for o in &mut options {
@@ -128,7 +142,7 @@ impl Splitter<'_> {
         loop {
             tried += 1;
             let assignment: Assignment = picks.iter().zip(&options).map(|(&i, o)| o[i].clone()).collect();
-            if disjoint(&assignment) {
+            if disjoint(&assignment) && !problem.is_strided(&assignment, self.m.e.atoms) {
                 let cost = self.cost(problem, &assignment);
                 if best.as_ref().is_none_or(|b| cost < b.0) {
                     best = Some((cost, assignment));

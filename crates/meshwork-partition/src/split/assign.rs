@@ -3,17 +3,20 @@
 
 use meshwork_ir::{Attr, BlockId, OpId, OpKind, ValueId};
 
+use super::reduce::body_combine;
 use super::{Result, Splitter};
+use crate::layout::Combine;
 
 impl Splitter<'_> {
-    /// The update and where it goes, if `op` writes a slice at a constant place inside its operand.
-    pub fn constant_assignment(&self, op: OpId) -> Option<(ValueId, Vec<i64>)> {
+    /// The update, where it goes and how it combines with what is there, if `op` writes a slice at a constant place
+    /// inside its operand. No combination means that it overwrites.
+    pub fn constant_assignment(&self, op: OpId) -> Option<(ValueId, Vec<i64>, Option<Combine>)> {
         let data = self.src.op(op);
-        let (update, starts) = match data.kind() {
+        let (update, starts, combine) = match data.kind() {
             OpKind::DynamicUpdateSlice => {
                 let starts: Option<Vec<i64>> =
                     data.operands()[2..].iter().map(|&v| self.constant_i64s(v, 0)?.first().copied()).collect();
-                (data.operands()[1], starts?)
+                (data.operands()[1], starts?, None)
             }
             OpKind::Scatter => self.scatter_assignment(op)?,
             _ => return None,
@@ -29,10 +32,10 @@ impl Splitter<'_> {
             }
             out.push(start);
         }
-        Some((update, out))
+        Some((update, out, combine))
     }
 
-    fn scatter_assignment(&self, op: OpId) -> Option<(ValueId, Vec<i64>)> {
+    fn scatter_assignment(&self, op: OpId) -> Option<(ValueId, Vec<i64>, Option<Combine>)> {
         let data = self.src.op(op);
         let Some(Attr::Scatter(dims)) = data.attr("scatter_dimension_numbers") else { return None };
         let [operand, indices, update] = data.operands()[..] else { return None };
@@ -40,7 +43,12 @@ impl Splitter<'_> {
         let whole_window = dims.update_window_dims.iter().copied().eq(0..rank as i64)
             && dims.inserted_window_dims.is_empty()
             && dims.input_batching_dims.is_empty();
-        if !whole_window || !self.keeps_update(self.src.body_of(op, 0)?) {
+        let body = self.src.body_of(op, 0)?;
+        let combine = match self.keeps_update(body) {
+            true => None,
+            false => Some(body_combine(self.src, body)?),
+        };
+        if !whole_window {
             return None;
         }
         let index = self.constant_i64s(indices, 0)?;
@@ -51,7 +59,7 @@ impl Splitter<'_> {
         for (&d, start) in dims.scatter_dims_to_operand_dims.iter().zip(index) {
             starts[d as usize] = start;
         }
-        Some((update, starts))
+        Some((update, starts, combine))
     }
 
     /// Whether a scatter body returns the update as it is.
@@ -89,9 +97,9 @@ impl Splitter<'_> {
     /// Splits a `dynamic_update_slice` or `scatter`.
     pub fn update(&mut self, op: OpId) -> Result<()> {
         match self.constant_assignment(op) {
-            Some((update, starts)) => {
+            Some((update, starts, combine)) => {
                 let (operand, result) = (self.src.op(op).operands()[0], self.src.op(op).results()[0]);
-                self.assign(result, operand, update, &starts)
+                self.assign(result, operand, update, &starts, combine)
             }
             None if self.src.op(op).kind() == OpKind::Scatter => self.scatter(op),
             None => self.dynamic_update_slice(op),

@@ -2,7 +2,7 @@
 
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
-use super::{Result, Splitter};
+use super::{Loop, Result, Splitter};
 use crate::layout::Layout;
 use crate::moves::Form;
 
@@ -69,6 +69,14 @@ impl Splitter<'_> {
         let copy = self.m.e.push(spec);
         let trips = trip_count(self.src, op);
         let (times, unknown) = (self.m.times, self.m.times_unknown);
+        let Some(body) = self.src.body_of(op, 1) else { return self.unsupported(op, "a loop without a body") };
+        let args = self.src.block(body).args();
+        let returned = self.src.returned(body);
+        let kept = (0..args.len()).filter(|&i| returned.get(i) == Some(&args[i]));
+        let unchanged = kept.map(|i| (args[i], operands[i])).collect();
+        let mark = (self.trail.len(), self.marks.len());
+        let at = (self.m.e.block, self.m.e.before);
+        self.loops.push(Loop { op: copy, at, unchanged, times: (times, unknown), mark });
         self.m.times *= trips.unwrap_or(1);
         self.m.times_unknown |= trips.is_none();
         for region in 0..2 {
@@ -78,6 +86,7 @@ impl Splitter<'_> {
             let wanted = if region == 0 { None } else { Some(&layouts[..]) };
             self.region(copy, block, &types, &layouts, wanted)?;
         }
+        self.loops.pop();
         (self.m.times, self.m.times_unknown) = (times, unknown);
         self.register(op, copy, layouts);
         Ok(())
@@ -116,7 +125,7 @@ impl Splitter<'_> {
         let local = self.m.e.out.add_body(copy, types.iter().cloned());
         let args = self.m.e.out.block(local).args().to_vec();
         self.scoped(|s| {
-            s.m.e.block = local;
+            (s.m.e.block, s.m.e.before) = (local, None);
             for ((&arg, value), layout) in s.src.block(block).args().to_vec().iter().zip(args).zip(layouts) {
                 s.set(arg, Form { value, layout: layout.clone() });
             }

@@ -8,12 +8,15 @@ mod elementwise;
 mod flow;
 mod gather;
 mod generic;
+mod manual;
 mod movement;
 mod reduce;
 mod scatter;
 mod window;
 
-use meshwork_ir::{Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{
+    BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId,
+};
 use meshwork_propagate::values;
 use smallvec::SmallVec;
 
@@ -35,9 +38,26 @@ pub struct Splitter<'a> {
     /// Known ways between layouts.
     pub paths: Paths,
     forms: Vec<SmallVec<[Form; 1]>>,
-    // Values that got a form, in order: a region forgets what was added inside it.
-    trail: Vec<ValueId>,
+    // Values that got a form, and the local value, in order: a region forgets what was added inside it.
+    trail: Vec<(ValueId, ValueId)>,
+    // Length of the trail when each open region was entered.
+    marks: Vec<usize>,
     wants: Vec<Option<Layout>>,
+    loops: Vec<Loop>,
+}
+
+/// A loop being split, and which of its arguments are values from outside that it never changes.
+struct Loop {
+    /// The local loop; code that does not depend on it can go just before it.
+    op: OpId,
+    /// The block the loop stands in, and before which operation code of that block goes.
+    at: (BlockId, Option<OpId>),
+    /// Argument inside, value outside.
+    unchanged: Vec<(ValueId, ValueId)>,
+    /// How often the code around the loop runs.
+    times: (i64, bool),
+    /// Length of the trail and number of open regions when the loop was entered.
+    mark: (usize, usize),
 }
 
 /// The per-device function and what it was made of.
@@ -69,7 +89,9 @@ pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Resu
         paths: Paths::default(),
         forms: vec![SmallVec::new(); src.value_slots()],
         trail: vec![],
+        marks: vec![],
         wants: vec![None; src.value_slots()],
+        loops: vec![],
     };
     let mut inputs = vec![];
     for &arg in src.block(block).args() {
@@ -161,8 +183,8 @@ impl<'a> Splitter<'a> {
 
     /// Registers a form of `v`.
     pub fn set(&mut self, v: ValueId, form: Form) {
+        self.trail.push((v, form.value));
         self.forms[v.index()].push(form);
-        self.trail.push(v);
     }
 
     /// The layout in which `v` was produced; for constants, which get forms when somebody asks, the wanted one.
@@ -198,6 +220,10 @@ impl<'a> Splitter<'a> {
             self.set(v, Form { value, layout: layout.clone() });
             return Ok(value);
         }
+        if let Some(value) = self.from_outside(v, layout)? {
+            self.set(v, Form { value, layout: layout.clone() });
+            return Ok(value);
+        }
         let extents = self.extents(v);
         let forms = self.forms[v.index()].clone();
         let mut best: Option<(f64, Form)> = None;
@@ -219,15 +245,47 @@ impl<'a> Splitter<'a> {
         Ok(value)
     }
 
+    /// If `v` is an argument that a loop never changes: its value in `layout`, made once outside of the loop.
+    fn from_outside(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
+        let found = self
+            .loops
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(i, l)| Some((i, l.unchanged.iter().find(|(inner, _)| *inner == v)?.1)));
+        let Some((depth, outer)) = found else { return Ok(None) };
+        // Work in the surroundings of that loop: its place, its frequency, and none of the loops inside it.
+        let inner = self.loops.split_off(depth);
+        let Loop { op, at, times, mark, .. } = &inner[0];
+        let here = (self.m.e.block, self.m.e.before, self.m.times, self.m.times_unknown);
+        (self.m.e.block, self.m.e.before) = (at.0, Some(at.1.unwrap_or(*op)));
+        (self.m.times, self.m.times_unknown) = *times;
+        let before = self.trail.len();
+        let value = self.get(outer, layout);
+        // What was made out there stays known when the loop ends.
+        let added = self.trail.split_off(before);
+        let shift = added.len();
+        self.trail.splice(mark.0..mark.0, added);
+        self.marks[mark.1..].iter_mut().for_each(|m| *m += shift);
+        (self.m.e.block, self.m.e.before, self.m.times, self.m.times_unknown) = here;
+        self.loops.extend(inner);
+        for l in &mut self.loops[depth..] {
+            l.mark.0 += shift;
+        }
+        value.map(Some)
+    }
+
     /// Runs `inside` with forms of its own: what it adds is forgotten afterwards.
     pub fn scoped<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let mark = self.trail.len();
-        let block = self.m.e.block;
+        self.marks.push(self.trail.len());
+        let place = (self.m.e.block, self.m.e.before);
         let result = inside(self);
-        self.m.e.block = block;
-        while self.trail.len() > mark {
-            if let Some(v) = self.trail.pop() {
-                self.forms[v.index()].pop();
+        (self.m.e.block, self.m.e.before) = place;
+        let mark = self.marks.pop().unwrap_or(0);
+        for (v, local) in self.trail.drain(mark..).rev() {
+            let forms = &mut self.forms[v.index()];
+            if let Some(i) = forms.iter().rposition(|f| f.value == local) {
+                forms.remove(i);
             }
         }
         result
@@ -275,6 +333,8 @@ impl<'a> Splitter<'a> {
             K::Convolution => self.convolution(op),
             K::While => self.while_loop(op),
             K::Case | K::If => self.branches(op),
+            K::SdyManualComputation => self.manual_computation(op),
+            _ if kind.has(Trait::Collective) => self.explicit_collective(op),
             K::SdyShardingConstraint | K::SdyReshard | K::OptimizationBarrier => self.pass_on(op),
             _ => self.generic(op),
         }

@@ -5,8 +5,8 @@ use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
 use super::{Result, Splitter};
 use crate::collective::Peers;
 use crate::fetch::Window;
-use crate::layout::{DimLayout, Layout};
-use crate::moves::Form;
+use crate::layout::{Combine, DimLayout, Layout};
+use crate::moves::{Form, combine_op};
 
 /// A piece of a result along one dimension.
 struct Piece {
@@ -293,8 +293,16 @@ impl Splitter<'_> {
         Ok(value)
     }
 
-    /// Writes `update` over `operand` at constant `starts`: a select by position where the dimension is split.
-    pub fn assign(&mut self, result: ValueId, operand: ValueId, update: ValueId, starts: &[i64]) -> Result<()> {
+    /// Writes `update` over `operand` at constant `starts`, or combines the two there: a select by position where the
+    /// dimension is split.
+    pub fn assign(
+        &mut self,
+        result: ValueId,
+        operand: ValueId,
+        update: ValueId,
+        starts: &[i64],
+        combine: Option<Combine>,
+    ) -> Result<()> {
         let extents = self.extents(result);
         let update_extents = self.extents(update);
         let target = self.want(result);
@@ -335,6 +343,9 @@ impl Splitter<'_> {
                 None => wide,
                 Some(m) => self.m.e.same(OpKind::And, &[m, wide]),
             });
+        }
+        if let Some(combine) = combine {
+            value = self.m.e.same(combine_op(combine), &[base, value]);
         }
         match mask {
             None => out = value,

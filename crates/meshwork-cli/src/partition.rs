@@ -1,0 +1,36 @@
+//! `meshwork partition`: place every value, split the program over its mesh and print the per-device program.
+
+use meshwork_ir::text::PrintOptions;
+
+use crate::fail::Failure;
+use crate::source::{Source, write_text};
+use crate::stages;
+
+/// Split a program over its mesh and print the per-device program
+///
+/// Shardings are propagated from the annotations in the program. The output is StableHLO text with explicit
+/// collectives, one program for all devices, which XLA accepts with as many partitions as the mesh has devices.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = "Examples:\n  meshwork partition model.mlir\n  meshwork partition --placed model.mlir")]
+pub struct Args {
+    /// Program to split; `-` reads standard input
+    file: String,
+    /// Stop after placement: print the global program with a sharding on every value
+    #[arg(long)]
+    placed: bool,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
+}
+
+/// Runs the command.
+pub fn main(args: &Args) -> Result<(), Failure> {
+    let source = Source::read(&args.file)?;
+    let module = source.module()?;
+    let result = match args.placed {
+        true => stages::place(&source, &module)?,
+        false => stages::partition(&source, &module)?.module,
+    };
+    write_text(args.output.as_deref(), &stages::print(&result, PrintOptions::default()))
+}

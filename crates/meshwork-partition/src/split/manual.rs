@@ -1,0 +1,122 @@
+//! Manual computations: the body is already local along the manual axes; the other axes are split as elsewhere.
+
+use meshwork_ir::{Attr, OpId, OpKind, ValueId};
+use meshwork_mesh::Sharding;
+use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
+
+use super::reduce::body_combine;
+use super::{Result, Splitter};
+use crate::atoms::AtomList;
+use crate::collective::{CollectiveKind, Peers};
+use crate::layout::{Combine, DimLayout, Layout};
+use crate::moves::Form;
+
+impl Splitter<'_> {
+    /// Splits a manual computation.
+    pub fn manual_computation(&mut self, op: OpId) -> Result<()> {
+        let Some(body) = self.src.body_of(op, 0) else { return self.unsupported(op, "it has no body") };
+        let manual: AtomList = match self.src.op(op).attr("manual_axes") {
+            Some(Attr::Axes(axes)) => self.m.e.atoms.of_axes(axes.iter()).unwrap_or_default(),
+            _ => AtomList::new(),
+        };
+        let (ins, outs) = (self.shardings(op, "in_shardings"), self.shardings(op, "out_shardings"));
+        let operands = self.src.op(op).operands().to_vec();
+        let args = self.src.block(body).args().to_vec();
+        self.m.reason = "the manual computation takes it in this placement".into();
+        let mut forms = vec![];
+        for ((&v, &arg), sharding) in operands.iter().zip(&args).zip(&ins) {
+            let layout = self.layout_of_sharding(sharding, &self.extents(v), op)?;
+            let value = self.get(v, &layout)?;
+            forms.push((arg, Form { value, layout: self.inside(&layout, &manual, arg) }));
+        }
+        let results = self.src.op(op).results().to_vec();
+        let mut made = vec![];
+        self.scoped(|s| {
+            let here = s.m.e.block;
+            for (arg, form) in forms {
+                s.set(arg, form);
+            }
+            s.block(body)?;
+            s.m.e.block = here;
+            for ((&r, v), sharding) in results.iter().zip(s.src.returned(body).to_vec()).zip(&outs) {
+                let layout = s.layout_of_sharding(sharding, &s.extents(r), op)?;
+                let local = s.inside(&layout, &manual, v);
+                s.m.reason = "the manual computation returns it in this placement".into();
+                made.push((r, Form { value: s.get(v, &local)?, layout }));
+            }
+            Ok(())
+        })?;
+        for (r, form) in made {
+            self.set(r, form);
+        }
+        Ok(())
+    }
+
+    fn shardings(&self, op: OpId, name: &str) -> Vec<Sharding> {
+        match self.src.op(op).attr(name) {
+            Some(Attr::ShardingPerValue(list)) => list.to_vec(),
+            _ => vec![],
+        }
+    }
+
+    /// `layout` as the body of a manual computation sees it: without the manual atoms. `v` is the value inside.
+    fn inside(&self, layout: &Layout, manual: &[u8], v: ValueId) -> Layout {
+        let extents = self.extents(v);
+        let dims = layout.dims.iter().zip(&extents).map(|(frame, &n)| {
+            let free: AtomList = frame.atoms.iter().copied().filter(|a| !manual.contains(a)).collect();
+            DimLayout::split(n, free, self.m.e.atoms)
+        });
+        Layout { dims: dims.collect(), partial: None }
+    }
+
+    /// A collective that the program writes itself, inside of a manual computation.
+    pub fn explicit_collective(&mut self, op: OpId) -> Result<()> {
+        let RuleResult::Rule(rule) = sharding_rule(self.src, op, RuleMode::Full) else { return self.whole(op) };
+        let problem = self.problem(op, rule, None);
+        let assignment = self.choose(&problem);
+        let mut locals = vec![];
+        for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
+            let layout = problem.layout(dims, &self.extents(v), &assignment, self.m.e.atoms);
+            locals.push(self.get(v, &layout)?);
+        }
+        let mut layouts = vec![];
+        let mut types = vec![];
+        for (&r, dims) in problem.results.iter().zip(&problem.rule.results) {
+            let layout = problem.layout(dims, &self.extents(r), &assignment, self.m.e.atoms);
+            types.push(self.local_type(r, &layout)?);
+            layouts.push(layout);
+        }
+        let copy = self.copy(op, &locals, types)?;
+        self.m.reason = "the program says so".into();
+        let kind = self.collective_kind(op);
+        for &operand in &locals {
+            let bytes = self.m.e.bytes(operand);
+            self.m.record(kind.clone(), self.explicit_peers(op), bytes);
+        }
+        self.register(op, copy, layouts);
+        Ok(())
+    }
+
+    fn collective_kind(&self, op: OpId) -> CollectiveKind {
+        let combine = self.src.body_of(op, 0).and_then(|b| body_combine(self.src, b)).unwrap_or(Combine::Add);
+        match self.src.op(op).kind() {
+            OpKind::AllGather => CollectiveKind::AllGather,
+            OpKind::ReduceScatter => CollectiveKind::ReduceScatter(combine),
+            OpKind::AllToAll => CollectiveKind::AllToAll,
+            OpKind::CollectivePermute | OpKind::CollectiveBroadcast => CollectiveKind::Permute,
+            _ => CollectiveKind::AllReduce(combine),
+        }
+    }
+
+    /// Group size and share of senders of a collective that spells out its devices.
+    fn explicit_peers(&self, op: OpId) -> Peers {
+        let devices = self.m.e.atoms.mesh().device_count() as f64;
+        let pairs = self.src.op(op).i64s("source_target_pairs").unwrap_or_default();
+        let sending = pairs.chunks_exact(2).filter(|p| p[0] != p[1]).count() as f64;
+        let group = match self.src.op(op).attr("replica_groups") {
+            Some(Attr::Dense(d)) => d.ty.dims.get(1).copied().unwrap_or(1),
+            _ => 1,
+        };
+        Peers::Given { group, share: sending / devices }
+    }
+}
