@@ -19,6 +19,6 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.module()?;
-    let program = stages::partition(&source, &module)?;
+    let program = stages::partition(&source, &module)?.program;
     write_text(None, &meshwork_partition::explain::table(&program.plan))
 }

@@ -28,9 +28,7 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.module()?;
-    let result = match args.placed {
-        true => stages::place(&source, &module)?,
-        false => stages::partition(&source, &module)?.module,
-    };
+    let compiled = stages::partition(&source, &module)?;
+    let result = if args.placed { compiled.placed } else { compiled.program.module };
     write_text(args.output.as_deref(), &stages::print(&result, PrintOptions::default()))
 }

@@ -79,7 +79,7 @@ fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, 
 
 /// Splits the program over its mesh and runs it on that many devices.
 fn execute_partitioned(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let program = stages::partition(source, module)?;
+    let program = stages::partition(source, module)?.program;
     let results = stages::run_partitioned(&program, inputs, &module.func_type(entry).results)?;
     Ok(Outcome { results, stats: plan_json(&program.plan) })
 }

@@ -4,7 +4,7 @@ use meshwork_ir::eval::{self, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
 use meshwork_partition::run::RunError;
-use meshwork_partition::{PartitionError, Partitioned};
+use meshwork_partition::{CompileError, Compiled, PartitionError, Partitioned};
 
 use crate::fail::{Failure, render_all};
 use crate::source::Source;
@@ -34,26 +34,16 @@ pub fn is_sharded(module: &Module) -> bool {
     meshwork_partition::mesh_of(module).is_some_and(|(_, mesh)| mesh.device_count() > 1)
 }
 
-/// Places every value of `module`, ready to be split. Warnings are printed.
-pub fn place(source: &Source, module: &Module) -> Result<Module, Failure> {
-    let mut placed = module.clone();
-    match meshwork_propagate::place(&mut placed) {
-        Ok(warnings) => eprint!("{}", render_all(&warnings, &source.name, &source.text)),
-        Err(diagnostics) => {
-            let failure = Failure::from_diagnostics(&diagnostics, &source.name, &source.text);
-            return Err(failure.unwrap_or_else(|| Failure::error("placing the values failed")));
-        }
-    }
-    meshwork_partition::prepare(&mut placed);
-    Ok(placed)
-}
-
-/// Places every value of `module` and splits it over its mesh.
-pub fn partition(source: &Source, module: &Module) -> Result<Partitioned, Failure> {
-    meshwork_partition::partition(&place(source, module)?).map_err(|error| match error {
-        PartitionError::Unsupported { .. } => Failure::unsupported(error.to_string()),
-        PartitionError::Invalid { .. } => Failure::error(error.to_string()),
-    })
+/// Places every value of `module` and splits it over its mesh. Warnings are printed.
+pub fn partition(source: &Source, module: &Module) -> Result<Compiled, Failure> {
+    let compiled = meshwork_partition::compile(module).map_err(|error| match error {
+        CompileError::Placement(diagnostics) => Failure::from_diagnostics(&diagnostics, &source.name, &source.text)
+            .unwrap_or_else(|| Failure::error("placing the values failed")),
+        CompileError::Partition(error @ PartitionError::Unsupported { .. }) => Failure::unsupported(error.to_string()),
+        CompileError::Partition(error) => Failure::error(error.to_string()),
+    })?;
+    eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
+    Ok(compiled)
 }
 
 /// Runs a partitioned program on global arrays.

@@ -221,22 +221,6 @@ impl<'a> Emitter<'a> {
         self.op(OpKind::Reshape, &[v], t.with_dims(dims.iter().copied()).into(), &[])
     }
 
-    /// Dimensions in another order.
-    pub fn transpose(&mut self, v: ValueId, permutation: &[i64]) -> ValueId {
-        if permutation.iter().enumerate().all(|(i, &p)| i as i64 == p) {
-            return v;
-        }
-        let t = self.tensor(v).clone();
-        let ty = t.with_dims(permutation.iter().map(|&p| t.dims[p as usize]));
-        self.op(OpKind::Transpose, &[v], ty.into(), &[("permutation", Attr::i64s(permutation.iter().copied()))])
-    }
-
-    /// Reversed along `dim`.
-    pub fn reverse(&mut self, v: ValueId, dim: usize) -> ValueId {
-        let ty = self.out.ty(v).clone();
-        self.op(OpKind::Reverse, &[v], ty, &[("dimensions", Attr::i64s([dim as i64]))])
-    }
-
     /// `v` spread over `dims`, its dimension `i` along `along[i]`.
     pub fn broadcast(&mut self, v: ValueId, dims: &[i64], along: &[i64]) -> ValueId {
         let t = self.tensor(v).clone();

@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 pub mod atoms;
+mod choose;
 pub mod collective;
 mod emit;
 mod error;
@@ -26,6 +27,7 @@ mod strategy;
 use meshwork_ir::{Module, OpKind};
 use meshwork_mesh::{Mesh, Sharding};
 
+pub use choose::{CompileError, Compiled, compile};
 pub use error::PartitionError;
 pub use plan::Plan;
 pub use prepare::prepare;

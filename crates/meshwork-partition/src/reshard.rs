@@ -332,20 +332,13 @@ impl Search<'_> {
         }
     }
 
-    /// Maximal runs of goal atoms for which `take` holds.
+    /// Runs of neighbours in the goal for which `take` holds, and all parts of them.
     fn runs(&self, take: impl Fn(u8) -> bool) -> Vec<AtomList> {
         let mut out = vec![];
         for list in &self.goal.lists {
-            let mut run = AtomList::new();
-            for &a in list {
-                if take(a) {
-                    run.push(a);
-                } else if !run.is_empty() {
-                    out.push(std::mem::take(&mut run));
-                }
-            }
-            if !run.is_empty() {
-                out.push(run);
+            for from in 0..list.len() {
+                let run = list[from..].iter().take_while(|&&a| take(a)).count();
+                out.extend((1..=run).map(|length| AtomList::from_slice(&list[from..from + length])));
             }
         }
         out

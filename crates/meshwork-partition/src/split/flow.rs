@@ -75,8 +75,8 @@ impl Splitter<'_> {
         let kept = (0..args.len()).filter(|&i| returned.get(i) == Some(&args[i]));
         let unchanged = kept.map(|i| (args[i], operands[i])).collect();
         let mark = (self.trail.len(), self.marks.len());
-        let at = (self.m.e.block, self.m.e.before);
-        self.loops.push(Loop { op: copy, at, unchanged, times: (times, unknown), mark });
+        let at = self.m.e.block;
+        self.loops.push(Loop { src: op, op: copy, at, unchanged, times: (times, unknown), mark });
         self.m.times *= trips.unwrap_or(1);
         self.m.times_unknown |= trips.is_none();
         for region in 0..2 {

@@ -30,7 +30,8 @@ fn local_form(kind: OpKind) -> Local {
         | K::Fft
         | K::Cholesky
         | K::TriangularSolve
-        | K::Map => Local::Clone(None),
+        | K::Map
+        | K::SelectAndScatter => Local::Clone(None),
         _ => Local::Whole,
     }
 }

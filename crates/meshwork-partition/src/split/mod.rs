@@ -48,10 +48,12 @@ pub struct Splitter<'a> {
 
 /// A loop being split, and which of its arguments are values from outside that it never changes.
 struct Loop {
+    /// The global loop.
+    src: OpId,
     /// The local loop; code that does not depend on it can go just before it.
     op: OpId,
-    /// The block the loop stands in, and before which operation code of that block goes.
-    at: (BlockId, Option<OpId>),
+    /// The block the loop stands in.
+    at: BlockId,
     /// Argument inside, value outside.
     unchanged: Vec<(ValueId, ValueId)>,
     /// How often the code around the loop runs.
@@ -245,20 +247,28 @@ impl<'a> Splitter<'a> {
         Ok(value)
     }
 
-    /// If `v` is an argument that a loop never changes: its value in `layout`, made once outside of the loop.
+    /// If `v` is the same in every round of a loop: its value in `layout`, made once outside of the loop.
     fn from_outside(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
-        let found = self
-            .loops
-            .iter()
-            .enumerate()
-            .rev()
-            .find_map(|(i, l)| Some((i, l.unchanged.iter().find(|(inner, _)| *inner == v)?.1)));
-        let Some((depth, outer)) = found else { return Ok(None) };
+        let changed = |l: &Loop| match self.src.value(v).def() {
+            Def::Result(op, _) => self.src.is_inside(op, l.src),
+            Def::Arg(block, _) => self.src.block_parent_op(block).is_some_and(|p| self.src.is_inside(p, l.src)),
+        };
+        // Out of as many loops as do not compute it, or through one that hands it on.
+        let depth = self.loops.iter().position(|l| !changed(l));
+        let through = self.loops.iter().rposition(|l| l.unchanged.iter().any(|(inner, _)| *inner == v));
+        let (depth, outer) = match (through, depth) {
+            (Some(i), _) => {
+                let outer = self.loops[i].unchanged.iter().find(|(inner, _)| *inner == v);
+                (i, outer.map_or(v, |o| o.1))
+            }
+            (None, Some(i)) => (i, v),
+            (None, None) => return Ok(None),
+        };
         // Work in the surroundings of that loop: its place, its frequency, and none of the loops inside it.
         let inner = self.loops.split_off(depth);
         let Loop { op, at, times, mark, .. } = &inner[0];
         let here = (self.m.e.block, self.m.e.before, self.m.times, self.m.times_unknown);
-        (self.m.e.block, self.m.e.before) = (at.0, Some(at.1.unwrap_or(*op)));
+        (self.m.e.block, self.m.e.before) = (*at, Some(*op));
         (self.m.times, self.m.times_unknown) = *times;
         let before = self.trail.len();
         let value = self.get(outer, layout);
