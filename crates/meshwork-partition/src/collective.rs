@@ -113,7 +113,7 @@ impl Peers {
                 for position in 0..count {
                     let t = atoms.index_at(list, position);
                     for &(from, to) in moves {
-                        if from == t && from != to {
+                        if from == t {
                             ids.extend([position, atoms.with_index(list, position, to)].map(|p| atoms.device(p)));
                         }
                     }
