@@ -62,6 +62,11 @@ impl Axis {
         }
     }
 
+    /// Whether `other` is the part right after this one.
+    pub fn can_merge(self, other: Axis) -> bool {
+        self.id == other.id && other.pre > 1 && self.next() == u64::from(other.pre)
+    }
+
     /// The largest major part that does not overlap with `other`; `None` if there is none or both cannot coexist.
     pub fn prefix_without_overlap(self, other: Axis) -> Option<Axis> {
         if self.id != other.id {
@@ -87,9 +92,7 @@ impl Axis {
 /// Appends `axis`, merged with the last one if it is the part right after it.
 pub fn push_merged(list: &mut AxisList, axis: Axis) {
     match list.last_mut() {
-        Some(last) if last.id == axis.id && last.next() == u64::from(axis.pre) && axis.pre > 1 => {
-            last.size *= axis.size;
-        }
+        Some(last) if last.can_merge(axis) => last.size *= axis.size,
         _ => list.push(axis),
     }
 }

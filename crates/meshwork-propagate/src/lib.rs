@@ -11,6 +11,7 @@ pub mod basic;
 pub mod calls;
 pub mod canonicalize;
 mod dead;
+pub mod debug;
 mod driver;
 pub mod edges;
 pub mod export;

@@ -2,6 +2,7 @@
 
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Type, Walk};
 
+use crate::debug::{self, origins::Origins};
 use crate::driver::{Driver, Schedule, warn_unknown};
 use crate::factor::Strategy;
 use crate::groups::Groups;
@@ -245,15 +246,29 @@ fn run(
         false if level == Level::UserPriority => Level::UserPriorityOnly,
         _ => level,
     };
+    let (origins, edges) = (options.flag(ORIGINS.0), options.flag(EDGES.0));
     let options = Options {
         level,
         strategies,
         mode: mode(options),
         keep_rules: if options.flag("keep-sharding-rules") { KeepRules::Yes } else { KeepRules::No },
-        record: Record::Nothing,
+        record: if origins || edges { Record::Trace } else { Record::Nothing },
     };
-    propagate(module, &options, diagnostics).map(drop).map_err(|d| {
-        diagnostics.push(d);
-        Failed
-    })
+    let mut origins = origins.then(|| Origins::prepare(module));
+    let first_step = debug::edges::next_step(module);
+    let trace = match propagate(module, &options, diagnostics) {
+        Ok(trace) => trace,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return Err(Failed);
+        }
+    };
+    if let Some(origins) = &mut origins {
+        origins.follow(&trace);
+        origins.save(module);
+    }
+    if edges {
+        debug::edges::save(module, &trace, first_step);
+    }
+    Ok(())
 }

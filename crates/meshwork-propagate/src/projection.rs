@@ -189,7 +189,7 @@ fn project_dim(dim: Option<&Dim>, factors: &[usize], sizes: &[i64], out: &mut [O
         if size > 1 && rest.current.is_some() {
             overflowed = true;
             rest.drain(|axis| match sharding.overflow.last_mut() {
-                Some(last) if last.id == axis.id && last.next() == u64::from(axis.pre) => last.size *= axis.size,
+                Some(last) if last.can_merge(axis) => last.size *= axis.size,
                 _ => sharding.overflow.push(axis),
             });
         }

@@ -11,7 +11,7 @@ use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::{Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 
-use crate::axis::{Axis, Prefix, prefix_status, push_merged};
+use crate::axis::{Axis, AxisList, Prefix, prefix_status};
 use crate::edges::owning_op;
 use crate::projection::{CompiledRule, Projection, TensorFactors};
 
@@ -87,7 +87,7 @@ fn dim_moves(
     factors: &[usize],
     mut moved: impl FnMut(usize, &[Axis], Option<usize>),
 ) {
-    let mut previous: Option<Axis> = None;
+    let mut gains: Vec<(usize, AxisList, Option<usize>)> = vec![];
     for &factor in factors {
         let (Some(old), Some(new)) = (&old.factors[factor], &new.factors[factor]) else { continue };
         if old.axes == new.axes {
@@ -99,17 +99,19 @@ fn dim_moves(
             .position(|t| t.axes(factor).is_some_and(|have| prefix_status(&new.axes, have) != Prefix::No));
         // The last old axis may have grown.
         let grown = usize::from(old.axes.last().is_some_and(|last| new.axes.get(old.axes.len() - 1) != Some(last)));
-        let mut gained: crate::axis::AxisList = new.axes[old.axes.len() - grown..].into();
-        if let (Some(before), Some(&last)) = (previous, gained.last()) {
-            let mut merged = [before].as_slice().into();
-            push_merged(&mut merged, last);
-            if let [only] = merged[..] {
-                let at = gained.len() - 1;
-                gained[at] = only;
-            }
+        let mut gained: AxisList = new.axes[old.axes.len() - grown..].into();
+        // A part that continues what the factor before gained is one axis with it.
+        if let (Some((_, before, _)), Some(last)) = (gains.last_mut(), gained.last_mut())
+            && let Some(&first_part) = before.last()
+            && first_part.can_merge(*last)
+        {
+            *last = first_part.with_size(first_part.size * last.size);
+            before.pop();
         }
-        previous = new.axes.last().copied();
-        moved(factor, &gained, source);
+        gains.push((factor, gained, source));
+    }
+    for (factor, axes, source) in gains {
+        moved(factor, &axes, source);
     }
 }
 

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
+use crate::debug;
+use crate::debug::edges::{BLOCK_ARG_EDGES, PROPAGATION_EDGES, RESULT_EDGES};
+use crate::debug::origins::{BLOCK_ARG_ORIGINS, RESULT_ORIGINS, SHARDING_ORIGINS};
 use crate::edges::{argument_owners, edge_of_target, has_data_flow, result_owners};
 use crate::manual::{manual_axes, with_manual_axes};
 use crate::values::{Slot, result_slot, sharding_list};
@@ -13,21 +16,35 @@ use crate::values::{Slot, result_slot, sharding_list};
 pub const PASS: Pass = Pass {
     name: "sdy-sink-data-flow-edges",
     summary: "Write placements of data-flow edges back to their ops and remove the edges",
-    options: &[],
+    options: &[
+        ("sink-debug-sharding-origins", "whether to keep where each sharding axis originates"),
+        ("sink-debug-propagation-edge-sharding", "whether to keep from which operand or result each axis came"),
+    ],
     run,
 };
 
-fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let sink_origins = options.flag("sink-debug-sharding-origins");
+    let sink_edges = options.flag("sink-debug-propagation-edge-sharding");
     // An op comes before its edges, which are its users or in its regions.
     for op in module.all_ops(Walk::PreOrder) {
         match module.op(op).kind() {
             OpKind::SdyDataFlowEdge => remove_edge(module, op),
             kind if has_data_flow(kind) => {
-                if let Some(shardings) = shardings_of_edges(module, &argument_owners(module, op)) {
+                let (arguments, results) = (argument_owners(module, op), result_owners(module, op));
+                if let Some(shardings) = shardings_of_edges(module, &arguments) {
                     set_argument_shardings(module, op, shardings);
                 }
-                if let Some(shardings) = shardings_of_edges(module, &result_owners(module, op)) {
+                if let Some(shardings) = shardings_of_edges(module, &results) {
                     set_result_shardings(module, op, shardings);
+                }
+                if sink_origins {
+                    debug::sink(module, op, &arguments, SHARDING_ORIGINS, BLOCK_ARG_ORIGINS);
+                    debug::sink(module, op, &results, SHARDING_ORIGINS, RESULT_ORIGINS);
+                }
+                if sink_edges {
+                    debug::sink(module, op, &arguments, PROPAGATION_EDGES, BLOCK_ARG_EDGES);
+                    debug::sink(module, op, &results, PROPAGATION_EDGES, RESULT_EDGES);
                 }
             }
             _ => {}

@@ -14,6 +14,7 @@ use meshwork_ir::{Attr, BlockId, Diagnostic, Failed, Module, OpId, OpKind, OpSpe
 use meshwork_mesh::Sharding;
 
 use super::add_data_flow_edges::{insert_after_value, replace_other_uses};
+use crate::debug::edges::save_constraint;
 use crate::edges::edge_of_target;
 use crate::values::{set_sharding, shardable_value, sharding_list, sharding_of};
 
@@ -21,11 +22,15 @@ use crate::values::{set_sharding, shardable_value, sharding_list, sharding_of};
 pub const PASS: Pass = Pass {
     name: "sdy-apply-sharding-constraints",
     summary: "Copy closed constraints to the values they constrain",
-    options: &[],
+    options: &[
+        ("debug-sharding-origins", "whether to save where each sharding axis originates; propagation does so too"),
+        ("debug-propagation-edge-sharding", "whether to save from which operand or result each axis came"),
+    ],
     run,
 };
 
-fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let mut steps = options.flag("debug-propagation-edge-sharding").then_some(0..);
     let mut order = BlockOrder::default();
     for op in module.all_ops(Walk::PostOrder) {
         match module.op(op).kind() {
@@ -39,6 +44,9 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
                         order.clear();
                         redirect(module, input, op, &sharding);
                     } else {
+                        if let Some(step) = steps.as_mut().and_then(Iterator::next) {
+                            save_constraint(module, op, &sharding, step);
+                        }
                         set_sharding(module, input, sharding);
                     }
                 }
