@@ -39,6 +39,14 @@ fn wrong_attributes_print_in_generic_form() {
 }
 
 #[test]
+fn shape_of_another_dialect_is_a_constant_of_indices() {
+    let module = read("func.func @f() {\n  %0 = shape.const_shape [2, 3] : tensor<2xindex>\n  return\n}");
+    let op = ops_of(&module, OpKind::Unregistered)[0];
+    assert_eq!(module.op(op).i64s("shape"), Some(vec![2, 3]));
+    assert!(matches!(module.op(op).attr("shape"), Some(Attr::Dense(d)) if d.ty.elem == ElementType::Index));
+}
+
+#[test]
 fn dense_storage() {
     let module = read(PROGRAMS[1].1);
     let data: Vec<DenseData> = ops_of(&module, OpKind::Constant)

@@ -2,10 +2,12 @@
 //!
 //! They have no kind: they are read so that a file with them can be read and printed back, in generic form.
 
+use std::sync::Arc;
+
 use super::op::Draft;
 use super::types::Types;
 use super::{Parsed, Parser};
-use crate::{Attr, Diagnostic, ElementType, Type};
+use crate::{Attr, Dense, Diagnostic, ElementType, Literal, Type};
 
 /// How an operation of another dialect is written.
 enum Foreign {
@@ -82,8 +84,12 @@ impl<'a> Parser<'a> {
                 self.attr_dict(draft)?;
                 self.lex.expect(b':')?;
                 let result = self.ty()?;
-                let items = items.into_iter().map(|v| Attr::Int(v, ElementType::Index)).collect();
-                draft.set("shape", Attr::Array(items));
+                let pos = draft.spec.pos;
+                let too_long = || Diagnostic::error(pos, "this shape is too long");
+                let bytes = items.iter().flat_map(|v| v.to_le_bytes()).collect();
+                let literal = Literal::from_bytes([items.len() as i64], ElementType::Index, bytes);
+                let shape = Dense::from_literal(&literal.ok_or_else(too_long)?);
+                draft.set("shape", Attr::Dense(Arc::new(shape)));
                 draft.spec.result_types.push(result);
                 return Ok(());
             }
