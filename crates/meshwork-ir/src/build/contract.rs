@@ -5,7 +5,18 @@ use std::sync::Arc;
 use super::attrs::pairs;
 use super::{BuildError, Builder};
 use crate::attr::{ConvDims, DotDims};
-use crate::{Attr, OpKind, OpSpec, ValueId};
+use crate::{Attr, ElementType, OpKind, OpSpec, ValueId, Values};
+
+/// Which triangular system [`Builder::triangular_solve`] solves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triangle {
+    /// The triangular matrix stands on the left.
+    pub left: bool,
+    /// Its lower triangle counts, else its upper one.
+    pub lower: bool,
+    /// Its diagonal is taken as ones.
+    pub unit_diagonal: bool,
+}
 
 /// The attributes of a convolution. Empty lists mean ones, zeros and false.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,4 +104,73 @@ impl Builder<'_> {
             .attr("fft_length", Attr::i64s(lengths.iter().copied()));
         self.value(spec)
     }
+
+    /// `x` with `a x = b` (or `x a = b` unless `left`), where `a` is triangular.
+    ///
+    /// `transpose` is `NO_TRANSPOSE`, `TRANSPOSE` or `ADJOINT`.
+    pub fn triangular_solve(
+        &mut self,
+        a: ValueId,
+        b: ValueId,
+        shape: Triangle,
+        transpose: &str,
+    ) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::TriangularSolve)
+            .operands([a, b])
+            .attr("left_side", Attr::Bool(shape.left))
+            .attr("lower", Attr::Bool(shape.lower))
+            .attr("unit_diagonal", Attr::Bool(shape.unit_diagonal))
+            .attr("transpose_a", Attr::hlo_enum("transpose", transpose));
+        self.value(spec)
+    }
+
+    /// `x` normalised over all dimensions but `feature`, with the mean and variance of each feature.
+    pub fn batch_norm_training(
+        &mut self,
+        x: ValueId,
+        scale: ValueId,
+        offset: ValueId,
+        epsilon: f64,
+        feature: i64,
+    ) -> Result<Values, BuildError> {
+        let spec = OpSpec::new(OpKind::BatchNormTraining).operands([x, scale, offset]);
+        self.values(norm_attrs(spec, epsilon, feature))
+    }
+
+    /// `x` normalised with a given mean and variance of each feature.
+    pub fn batch_norm_inference(
+        &mut self,
+        x: ValueId,
+        [scale, offset, mean, variance]: [ValueId; 4],
+        epsilon: f64,
+        feature: i64,
+    ) -> Result<ValueId, BuildError> {
+        let spec = OpSpec::new(OpKind::BatchNormInference).operands([x, scale, offset, mean, variance]);
+        self.value(norm_attrs(spec, epsilon, feature))
+    }
+
+    /// Gradients of `batch_norm_training` for `x`, scale and offset, given the gradient of its first result.
+    pub fn batch_norm_grad(
+        &mut self,
+        x: ValueId,
+        [scale, mean, variance]: [ValueId; 3],
+        grad: ValueId,
+        epsilon: f64,
+        feature: i64,
+    ) -> Result<Values, BuildError> {
+        let spec = OpSpec::new(OpKind::BatchNormGrad).operands([x, scale, mean, variance, grad]);
+        self.values(norm_attrs(spec, epsilon, feature))
+    }
+
+    /// The `k` largest elements along the innermost dimension, and where they stand.
+    pub fn top_k(&mut self, x: ValueId, k: i64) -> Result<(ValueId, ValueId), BuildError> {
+        let out = self.values(OpSpec::new(OpKind::ChloTopK).operands([x]).attr("k", Attr::i64(k)))?;
+        Ok((out[0], out[1]))
+    }
+}
+
+fn norm_attrs(spec: OpSpec, epsilon: f64, feature: i64) -> OpSpec {
+    // The attribute is an f32, so that is the value it can hold.
+    let epsilon = f64::from(epsilon as f32);
+    spec.attr("epsilon", Attr::Float(epsilon, ElementType::F32)).attr("feature_index", Attr::i64(feature))
 }

@@ -80,4 +80,14 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::CustomCall).operands(args.iter().copied()).results(results);
         self.values(spec.attr("call_target_name", Attr::str(target)))
     }
+
+    /// A new token.
+    pub fn create_token(&mut self) -> Result<ValueId, BuildError> {
+        self.value(OpSpec::new(OpKind::CreateToken))
+    }
+
+    /// A token that comes after all these.
+    pub fn after_all(&mut self, tokens: &[ValueId]) -> Result<ValueId, BuildError> {
+        self.value(OpSpec::new(OpKind::AfterAll).operands(tokens.iter().copied()))
+    }
 }

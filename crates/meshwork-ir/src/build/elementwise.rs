@@ -35,13 +35,16 @@ unary! {
     log_plus_one LogPlusOne, logistic Logistic, negate Negate, not Not, popcnt Popcnt, real Real,
     round_nearest_afz RoundNearestAfz, round_nearest_even RoundNearestEven, rsqrt Rsqrt, sign Sign, sine Sine,
     sqrt Sqrt, tan Tan, tanh Tanh, erf ChloErf, erf_inv ChloErfInv, lgamma ChloLgamma, digamma ChloDigamma,
-    square ChloSquare,
+    square ChloSquare, acos ChloAcos, acosh ChloAcosh, asin ChloAsin, asinh ChloAsinh, atan ChloAtan, atanh ChloAtanh,
+    bessel_i1e ChloBesselI1e, conj ChloConj, cosh ChloCosh, sinh ChloSinh, erfc ChloErfc, is_inf ChloIsInf,
+    is_neg_inf ChloIsNegInf, is_pos_inf ChloIsPosInf,
 }
 
 binary! {
     add Add, and And, atan2 Atan2, complex Complex, divide Divide, maximum Maximum, minimum Minimum,
     multiply Multiply, or Or, power Power, remainder Remainder, shift_left ShiftLeft,
     shift_right_arithmetic ShiftRightArithmetic, shift_right_logical ShiftRightLogical, subtract Subtract, xor Xor,
+    mulhi ChloMulhi, next_after ChloNextAfter, polygamma ChloPolygamma, zeta ChloZeta,
 }
 
 /// How `compare` compares.

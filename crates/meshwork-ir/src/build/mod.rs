@@ -41,9 +41,10 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 pub use collective::Groups;
-pub use contract::Convolution;
+pub use contract::{Convolution, Triangle};
 pub use elementwise::Direction;
 pub use func::FuncBuilder;
+pub use placement::add_mesh;
 pub use reduce::Window;
 
 use crate::infer::{InferError, OpTypes, infer, infer_op};

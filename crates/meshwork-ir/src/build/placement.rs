@@ -2,10 +2,23 @@
 
 use std::sync::Arc;
 
-use meshwork_mesh::Sharding;
+use meshwork_mesh::{Mesh, Sharding};
 
 use super::{BuildError, Builder};
-use crate::{Attr, OpKind, OpSpec, ValueId};
+use crate::{Attr, Module, OpId, OpKind, OpSpec, ValueId};
+
+/// Defines `mesh` under the symbol `name`, after the other meshes at the start of `module`.
+pub fn add_mesh(module: &mut Module, name: &str, mesh: Mesh) -> OpId {
+    let spec = OpSpec::new(OpKind::SdyMesh).attr("sym_name", Attr::str(name)).attr("mesh", Attr::Mesh(Arc::new(mesh)));
+    let op = module.create(spec);
+    let body = module.body();
+    let first = module.ops_in(body).find(|&other| module.op(other).kind() != OpKind::SdyMesh);
+    match first {
+        Some(anchor) => module.insert_before(anchor, op),
+        None => module.append(body, op),
+    }
+    op
+}
 
 impl Builder<'_> {
     /// `x`, which has to be placed like this.

@@ -119,6 +119,14 @@ fn build_families(module: &mut Module) -> Result<(), BuildError> {
     let mapped = f.map(&[updated], |b, a| Ok([b.tanh(a[0])?]))?;
     let count = f.iota(Type::tensor([4, 4], F32), 1)?;
     let root = f.cholesky(count, true)?;
+    let system = Triangle { left: true, lower: true, unit_diagonal: false };
+    let solved = f.triangular_solve(root, count, system, "ADJOINT")?;
+    let ones = f.splat([4], F32, 1.0)?;
+    let normed = f.batch_norm_training(solved, ones, ones, 0.1, 1)?;
+    let applied = f.batch_norm_inference(solved, [ones, ones, normed[1], normed[2]], 0.1, 1)?;
+    let back_norm = f.batch_norm_grad(solved, [ones, normed[1], normed[2]], applied, 0.1, 1)?;
+    let (largest, _) = f.top_k(applied, 2)?;
+    assert_eq!(types(&f, &[normed[0], back_norm[1], largest]), "(tensor<4x4xf32>, tensor<4xf32>, tensor<4x2xf32>)");
     let wave = f.fft(root, "RFFT", &[4])?;
     let conv = ConvDims {
         input_batch: 0,
@@ -152,6 +160,18 @@ fn build_families(module: &mut Module) -> Result<(), BuildError> {
     let fixed = f.optimization_barrier(&[called, x])?;
     f.finish([fixed[0], moved, swapped, wave, filtered, spread])?;
     Ok(())
+}
+
+#[test]
+fn meshes_come_first() {
+    let mut module = Module::new();
+    FuncBuilder::new(&mut module, "main", []).finish([]).expect("returns");
+    for name in ["a", "b"] {
+        add_mesh(&mut module, name, meshwork_mesh::Mesh::linear("x", 2).expect("a mesh"));
+    }
+    let names: Vec<_> = module.ops_in(module.body()).filter_map(|op| module.symbol_name(op)).collect();
+    assert_eq!(names, ["a", "b", "main"]);
+    assert_eq!(verify(&module), []);
 }
 
 /// One step of a random program on one-dimensional and two-dimensional tensors.

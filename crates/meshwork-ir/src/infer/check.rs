@@ -6,7 +6,7 @@ use std::fmt::Write;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{Body, InferError, OpTypes};
-use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
+use crate::{Attr, DYNAMIC, Dense, ElementType, TensorType, Type};
 
 /// A set of classes of element types.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,16 +116,19 @@ pub(crate) fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
     Some(list.split(',').map(|b| b.trim().parse().ok()).collect())
 }
 
-/// The first value that appears twice.
+/// A value that appears twice.
 pub(crate) fn duplicate(values: impl IntoIterator<Item = i64>) -> Option<i64> {
-    let mut seen = smallvec::SmallVec::<[i64; 8]>::new();
-    for v in values {
-        if seen.contains(&v) {
-            return Some(v);
-        }
-        seen.push(v);
-    }
-    None
+    let mut sorted: smallvec::SmallVec<[i64; 8]> = values.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
+}
+
+/// The elements of an integer constant; `None` for other constants and for ones too long to be any list an
+/// operation takes, which a short text can spell.
+pub(super) fn dense_ints(dense: &Dense) -> Option<Vec<i64>> {
+    const LIMIT: i64 = 1 << 24;
+    dense.ty.num_elements().filter(|&n| n <= LIMIT)?;
+    dense.to_i64s()
 }
 
 /// `[1, 2]`.
@@ -282,6 +285,10 @@ impl<'a> OpTypes<'a> {
             Some(Attr::Dense(d)) if d.ty.rank() != 1 => {
                 Err(self.bad_attr(attr, format!("must be one-dimensional, but has shape {}", list(&d.ty.dims))))
             }
+            Some(Attr::Dense(d)) => match dense_ints(d) {
+                Some(v) => Ok(Some(Cow::Owned(v))),
+                None => Err(self.bad_attr(attr, format!("must be a list of integers, but is of type {}", d.ty))),
+            },
             Some(other) => match other.as_i64s() {
                 Some(v) => Ok(Some(Cow::Owned(v))),
                 None => Err(self.bad_attr(attr, format!("must be a list of integers, but is {other}"))),

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use smol_str::format_smolstr;
 
-use super::check::{dims_agree, duplicate, list};
+use super::check::{dense_ints, dims_agree, duplicate};
 use super::elementwise::same_type;
 use super::reduce::{accumulators, reducer};
 use super::{Elems, InferError, OpTypes, Types};
@@ -35,7 +35,7 @@ fn groups(t: &OpTypes, rule: Groups) -> Result<Option<i64>, InferError> {
             });
         }
     };
-    let (2, Some(ids)) = (dense.ty.rank(), dense.to_i64s()) else {
+    let (2, Some(ids)) = (dense.ty.rank(), dense_ints(dense)) else {
         return Err(t.bad_attr(ATTR, format!("must be an integer constant of rank 2, but is of type {}", dense.ty)));
     };
     if t.flag("use_global_device_ids") && ids.is_empty() {
@@ -248,10 +248,10 @@ pub(super) fn collective_permute(t: &OpTypes) -> Result<Types, InferError> {
 
 fn source_target_pairs(t: &OpTypes, dense: &Dense) -> Result<Vec<i64>, InferError> {
     let shape_fits = dense.ty.rank() == 2 && dims_agree(dense.ty.dims[1], 2);
-    match dense.to_i64s() {
+    match dense_ints(dense) {
         Some(ids) if shape_fits => Ok(ids),
         _ => {
-            let detail = format!("must have the shape Nx2, but has {}", list(&dense.ty.dims));
+            let detail = format!("must be pairs of integers, a constant of shape Nx2, but is of type {}", dense.ty);
             Err(t.bad_attr("source_target_pairs", detail))
         }
     }

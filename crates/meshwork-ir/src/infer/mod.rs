@@ -97,7 +97,7 @@ impl<'a> OpTypes<'a> {
         let (module, values) = self.values?;
         let op = module.op(module.def_op(*values.get(index)?)?);
         match (op.kind(), op.attr("value")) {
-            (OpKind::Constant, Some(crate::Attr::Dense(d))) => d.to_i64s(),
+            (OpKind::Constant, Some(crate::Attr::Dense(d))) => check::dense_ints(d),
             _ => None,
         }
     }

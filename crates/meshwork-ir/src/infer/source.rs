@@ -76,8 +76,11 @@ pub(super) fn rng(t: &OpTypes) -> Result<Types, InferError> {
             return Err(InferError::MissingAttr { op: t.op(), attr: "rng_distribution", expected });
         }
     }
-    let rank = shape.dims[0].max(0) as usize;
-    let dims = t.constant(2).unwrap_or_else(|| vec![DYNAMIC; rank]);
+    let rank = shape.dims[0];
+    if rank > 1 << 16 {
+        return Err(t.bad_operand(2, "shape", "a shape of at most 65536 dimensions"));
+    }
+    let dims = t.constant(2).unwrap_or_else(|| vec![DYNAMIC; rank.max(0) as usize]);
     match t.wanted.first().and_then(|w| w.as_tensor()) {
         Some(w) if w.elem == a.elem && shapes_agree(&w.dims, &dims) => Ok(smallvec![t.wanted(0)?.clone()]),
         _ => Ok(smallvec![Type::tensor(dims, a.elem)]),

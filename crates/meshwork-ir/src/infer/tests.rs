@@ -307,3 +307,18 @@ fn bounds_limit_static_extents() {
     assert!(types_agree(&bounded("#stablehlo.bounds<3>"), &ty("3xf32")));
     assert!(!types_agree(&bounded("#stablehlo.bounds<3>"), &ty("4xf32")));
 }
+
+#[test]
+fn short_text_cannot_ask_for_endless_memory() {
+    let huge = crate::TensorType::new([1 << 40, 2], ElementType::I64);
+    let huge = Attr::Dense(Arc::new(Dense::splat(Arc::new(huge), &[0; 8])));
+    assert_eq!(
+        rule(OpKind::CollectivePermute, &["2xf32"], &[("source_target_pairs", huge)], &[]),
+        "'stablehlo.collective_permute' op attribute 'source_target_pairs' must be pairs of integers, a constant of shape Nx2, but is of type tensor<1099511627776x2xi64>"
+    );
+    let uniform = [("rng_distribution", Attr::hlo_enum("rng_distribution", "UNIFORM"))];
+    assert_eq!(
+        rule(OpKind::Rng, &["f32", "f32", "99999999999xi64"], &uniform, &[]),
+        "'stablehlo.rng' op operand 2 (shape) must be a shape of at most 65536 dimensions, but is tensor<99999999999xi64>"
+    );
+}

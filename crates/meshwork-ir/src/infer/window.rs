@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use smallvec::smallvec;
 use smol_str::format_smolstr;
 
-use super::check::{list, shapes_agree};
+use super::check::{dense_ints, list, shapes_agree};
 use super::reduce::{accumulators, inputs_and_inits, predicate, reducer};
 use super::{InferError, OpTypes, Types};
 use crate::{Attr, DYNAMIC, Dims, TensorType, Type};
@@ -90,7 +90,7 @@ fn positive<'a>(t: &OpTypes<'a>, attr: &'static str, rank: usize) -> Result<Opti
 pub(super) fn padding(t: &OpTypes) -> Result<Option<Vec<(i64, i64)>>, InferError> {
     let Some(attr) = t.attrs.get("padding") else { return Ok(None) };
     let pairs = match attr {
-        Attr::Dense(d) if d.ty.rank() == 2 && d.ty.dims[1] == 2 => d.to_i64s(),
+        Attr::Dense(d) if d.ty.rank() == 2 && d.ty.dims[1] == 2 => dense_ints(d),
         Attr::Dense(d) => {
             let detail = format!("must have the shape Nx2, but has {}", list(&d.ty.dims));
             return Err(t.bad_attr("padding", detail));

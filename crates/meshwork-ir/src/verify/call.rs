@@ -81,7 +81,7 @@ fn layouts(cx: &Context, op: OpId, side: &str, types: &[&Type], attr: &Attr) -> 
         return Err(cx.error(op, detail));
     }
     for (i, (ty, layout)) in types.iter().zip(list).enumerate() {
-        let order = layout.as_i64s().unwrap_or_default();
+        let order = layout_order(layout);
         let fits = match ty {
             Type::Tuple(_) => false,
             Type::Tensor(t) => {
@@ -95,6 +95,14 @@ fn layouts(cx: &Context, op: OpId, side: &str, types: &[&Type], attr: &Attr) -> 
         }
     }
     Ok(())
+}
+
+/// The dimensions that a layout lists; no tensor has more than a constant of that many elements.
+fn layout_order(layout: &Attr) -> Vec<i64> {
+    match layout {
+        Attr::Dense(d) if d.ty.num_elements().is_none_or(|n| n > 1 << 16) => vec![-1],
+        other => other.as_i64s().unwrap_or_default(),
+    }
 }
 
 /// An alias names parts of an operand and of the results that have one type.

@@ -1,6 +1,6 @@
 //! Manual computations: what is inside has the shape that one device sees.
 
-use meshwork_mesh::{AxisRef, Sharding};
+use meshwork_mesh::{AxisRef, Sharding, axis_list};
 
 use super::{Check, Context, fits, mesh_of, per_value};
 use crate::{Attr, DYNAMIC, Dims, Module, OpId, TensorType, Type, ValueId};
@@ -117,7 +117,7 @@ fn local_type(
             );
             return Err(cx.error(op, detail));
         }
-        let parts: i64 = entry.axes[..free].iter().map(|a| a.size(mesh)).product();
+        let parts = axis_list::product(&entry.axes[..free], mesh);
         if size != DYNAMIC && size % parts.max(1) != 0 {
             let detail =
                 format!("{what} {index} has size {size} in dimension {d}, which the manual axes split in {parts}");
