@@ -3,9 +3,12 @@
 use meshwork_ir::Pass;
 
 pub mod close_shardings;
+pub mod collectives;
 pub mod constant_or_scalar_merger;
+pub mod cursor;
 pub mod drop_sharding_and_mesh;
 pub mod drop_sharding_rules;
+pub mod explicit_reshards;
 pub mod export_named_computations;
 pub mod inline_meshes;
 pub mod insert_func_call_reshards;
@@ -24,9 +27,11 @@ pub mod verify_unreduced_axes;
 /// The export passes.
 pub const PASSES: &[Pass] = &[
     close_shardings::PASS,
+    collectives::PASS,
     constant_or_scalar_merger::PASS,
     drop_sharding_and_mesh::PASS,
     drop_sharding_rules::PASS,
+    explicit_reshards::PASS,
     export_named_computations::PASS,
     inline_meshes::PASS,
     insert_func_call_reshards::PASS,
