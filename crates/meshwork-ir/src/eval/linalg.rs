@@ -279,5 +279,7 @@ mod tests {
         let parts = gesdd(&a, Vectors::Full).unwrap();
         assert_eq!(to_f64s(&parts[1]), [5.0]);
         assert_eq!((parts[2].dims(), parts[3].dims()), (&[1, 1][..], &[2, 2][..]));
+        let values_only = gesdd(&a, Vectors::None).unwrap();
+        assert_eq!((values_only[2].dims(), values_only[3].dims()), (&[1, 1][..], &[2, 2][..]));
     }
 }
