@@ -50,7 +50,8 @@ impl Problem {
             return false;
         }
         match self.rule.kind(factor) {
-            FactorKind::PassThrough => true,
+            // Results must know of the split: a factor of operands only would drop all shards but one.
+            FactorKind::PassThrough => self.rule.results.iter().flatten().any(|factors| factors.contains(&factor)),
             FactorKind::Reduction => self.combine.is_some(),
             FactorKind::Permutation => self.permutation == Splittable::Yes,
             FactorKind::NeedReplication => false,

