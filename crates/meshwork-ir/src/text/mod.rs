@@ -1,7 +1,7 @@
 //! MLIR text in and out.
 //!
 //! [`parse`] reads the pretty and the generic form of every operation in the table, and the generic form of any
-//! other. Attributes and types that this crate has no data for are kept as their text. [`print`] writes what
+//! other. Attributes and types that this crate has no data for are kept as their text. [`print()`] writes what
 //! MLIR's own printer writes.
 
 mod lex;
