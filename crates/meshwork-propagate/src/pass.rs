@@ -134,13 +134,11 @@ fn check_types(module: &Module) -> Result<(), Diagnostic> {
         for &value in module.op(op).results() {
             let (data, ty) = (module.op(op), module.ty(value));
             let message = match ty {
-                Type::Tensor(t) if !t.is_static() => {
-                    "Shardy propagation only supports ranked tensors with a static shape. type: "
-                }
-                Type::Tuple(_) => "Shardy propagation doesn't support tuples: ",
+                Type::Tensor(t) if !t.is_static() => "propagation needs static shapes",
+                Type::Tuple(_) => "propagation does not look into tuples",
                 _ => continue,
             };
-            return Err(Diagnostic::error(data.pos, format!("'{}' op {message}{ty}", data.name())));
+            return Err(Diagnostic::unsupported(data.pos, format!("'{}' op has type {ty}; {message}", data.name())));
         }
     }
     Ok(())

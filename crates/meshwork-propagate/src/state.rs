@@ -61,18 +61,20 @@ impl State {
                 _ => {}
             }
             let blocks = data.regions().iter().flat_map(|&r| module.region(r).blocks());
-            for &arg in blocks.flat_map(|&b| module.block(b).args()) {
+            for (i, &arg) in blocks.flat_map(|&b| module.block(b).args().iter().enumerate()) {
                 state.slots[arg.index()] = shardable_value(module, arg);
                 if let Some(sharding) = stored_sharding(module, arg) {
-                    state.current[arg.index()] = Some(state.placements.import(&sharding).map_err(at)?);
+                    let id = state.placements.import(&sharding).map_err(|m| at(format!("argument {i}: {m}")))?;
+                    state.current[arg.index()] = Some(id);
                 }
             }
         }
         if let Some(func) = entry {
-            let at = |message| Diagnostic::error(module.op(func).pos, format!("'func.func' op {message}"));
             for i in 0..module.func_type(func).results.len() {
                 let sharding = module.res_attr(func, i, SHARDING).and_then(Attr::as_sharding);
-                let id = sharding.map(|s| state.placements.import(s)).transpose().map_err(at)?;
+                let id = sharding.map(|s| state.placements.import(s)).transpose();
+                let id =
+                    id.map_err(|m| Diagnostic::error(module.op(func).pos, format!("'func.func' op result {i}: {m}")))?;
                 state.results.push(id);
             }
         }

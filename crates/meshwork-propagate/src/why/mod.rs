@@ -2,18 +2,24 @@
 //!
 //! A trace is kept on request only. Each step is one visit of an op that changed something, with the axes that moved,
 //! the factor they moved along and the tensor that had them before. [`Trace::why`] follows the steps back to an
-//! annotation.
+//! annotation. What a dimension did *not* take from its neighbours, and why, follows from the placements alone:
+//! [`rejected`].
+
+mod rejected;
 
 use std::collections::HashMap;
 use std::fmt;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::{Module, OpId, ValueId};
+use meshwork_ir::{Def, Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 
 use crate::axis::{Axis, AxisList, Prefix, prefix_status};
 use crate::edges::owning_op;
 use crate::projection::{CompiledRule, Projection, TensorFactors};
+use crate::values::{shardable_value, sharding_of};
+
+pub use rejected::{Reason, Rejected, rejected};
 
 /// Something with a placement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -253,6 +259,43 @@ impl Chain {
     }
 }
 
+/// Why dimension `dim` of `value` is placed as it is: the chain behind each of its axes, and what it did not take.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Each axis of the dimension and how it came there.
+    pub axes: Vec<(AxisRef, Chain)>,
+    /// Axes of neighbours that it did not take.
+    pub rejected: Vec<Rejected>,
+}
+
+/// Explains dimension `dim` of `value` after a traced propagation of `module`.
+pub fn why(module: &Module, trace: &Trace, value: ValueId, dim: usize) -> Explanation {
+    let node = Node::Value(shardable_value(module, value).unwrap_or(value));
+    let axes = sharding_of(module, value).and_then(|s| s.dims.into_iter().nth(dim)).map_or(vec![], |d| d.axes);
+    let axes = axes.into_iter().map(|axis| {
+        let chain = trace.why(node, dim, &axis);
+        (axis, chain)
+    });
+    Explanation { axes: axes.collect(), rejected: rejected(module, value, dim) }
+}
+
+impl Explanation {
+    /// The explanation in words: per axis one line a link, then what was rejected.
+    pub fn describe(&self, module: &Module) -> String {
+        let mut out = String::new();
+        for (axis, chain) in &self.axes {
+            out.push_str(&format!("{axis}:\n"));
+            for line in chain.describe(module).lines() {
+                out.push_str(&format!("  {line}\n"));
+            }
+        }
+        for rejected in &self.rejected {
+            out.push_str(&format!("not {}\n", rejected.describe(module)));
+        }
+        out
+    }
+}
+
 /// A node in words.
 struct NodeName<'m> {
     module: &'m Module,
@@ -264,9 +307,9 @@ impl fmt::Display for NodeName<'_> {
         match self.node {
             Node::FuncResult(index) => write!(f, "function result {index}"),
             Node::Value(value) => match self.module.value(value).def() {
-                meshwork_ir::Def::Result(op, 0) => f.write_str(&self.module.describe(op)),
-                meshwork_ir::Def::Result(op, i) => write!(f, "result {i} of {}", self.module.describe(op)),
-                meshwork_ir::Def::Arg(_, i) => match owning_op(self.module, value) {
+                Def::Result(op, 0) => f.write_str(&self.module.describe(op)),
+                Def::Result(op, i) => write!(f, "result {i} of {}", self.module.describe(op)),
+                Def::Arg(_, i) => match owning_op(self.module, value) {
                     Some(op) => write!(f, "argument {i} of {}", self.module.describe(op)),
                     None => write!(f, "argument {i}"),
                 },

@@ -1,0 +1,14 @@
+// RUN: sdy-basic-propagate
+sdy.mesh @mesh = <["x"=8]>
+func.func @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}, {?}]>}) -> tensor<2x4x6xf32> {
+  %0 = stablehlo.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+  return %0 : tensor<2x4x6xf32>
+}
+// OUTPUT
+module {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func @main(%arg0: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}, {?}]>}) -> (tensor<2x4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]>}) {
+    %0 = stablehlo.reshape %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]>]>} : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+    return %0 : tensor<2x4x6xf32>
+  }
+}
