@@ -1,5 +1,7 @@
 //! Building and changing a module: create, insert, move, erase, redirect uses.
 
+use std::collections::HashSet;
+
 use smallvec::SmallVec;
 
 use super::*;
@@ -287,14 +289,80 @@ impl Module {
 
     /// Makes those uses of `old` name `new` for which `choose` holds, newest use first as MLIR does.
     pub fn replace_uses_if(&mut self, old: ValueId, new: ValueId, mut choose: impl FnMut(&Module, Use) -> bool) {
-        if old == new {
-            return;
-        }
-        let uses: Vec<Use> = self.value(old).uses.iter().rev().copied().collect();
-        for u in uses {
-            if choose(self, u) {
-                self.set_operand(u.op, u.operand as usize, new);
+        let uses = self.value(old).uses.clone();
+        let chosen: Vec<bool> = uses.iter().rev().map(|&u| choose(self, u)).collect();
+        let mut chosen = chosen.into_iter();
+        self.redirect_uses(old, |_| chosen.next()?.then_some(new));
+    }
+
+    /// Makes each use of `old`, newest first, name the value that `target` gives for it; `None` leaves it.
+    ///
+    /// Takes time by the number of uses, however many of them change.
+    pub fn redirect_uses(&mut self, old: ValueId, mut target: impl FnMut(Use) -> Option<ValueId>) {
+        let uses = std::mem::take(&mut self.values[old.index()].uses);
+        let mut kept = SmallVec::new();
+        for &this in uses.iter().rev() {
+            match target(this) {
+                Some(new) if new != old => {
+                    self.ops[this.op.index()].operands[this.operand as usize] = new;
+                    self.values[new.index()].uses.push(this);
+                }
+                _ => kept.push(this),
             }
         }
+        kept.reverse();
+        self.values[old.index()].uses = kept;
+    }
+
+    /// Erases all of `ops`, as [`erase`](Module::erase) does one by one; their results may be used among them.
+    ///
+    /// Takes time by the number of uses of their operands, not by its square.
+    pub fn erase_all(&mut self, ops: &[OpId]) {
+        let gone: HashSet<OpId> = ops.iter().copied().collect();
+        let operands: HashSet<ValueId> = ops.iter().flat_map(|&op| self.op(op).operands().iter().copied()).collect();
+        for value in operands {
+            self.values[value.index()].uses.retain(|u| !gone.contains(&u.op));
+        }
+        for &op in ops {
+            self.ops[op.index()].operands.clear();
+            self.erase(op);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ElementType, OpKind};
+
+    /// A constant and `n` negations of it.
+    fn fan_out(n: usize) -> (Module, ValueId, Vec<OpId>) {
+        let mut module = Module::new();
+        let ty = Type::tensor([2], ElementType::F32);
+        let body = module.body();
+        let source = module.push(body, OpSpec::new(OpKind::Constant).results([ty.clone()]));
+        let value = module.result(source);
+        let negate = OpSpec::new(OpKind::Negate).operands([value]).results([ty]);
+        let users = (0..n).map(|_| module.push(body, negate.clone())).collect();
+        (module, value, users)
+    }
+
+    #[test]
+    fn redirected_uses_move_and_others_keep_their_order() {
+        let (mut module, value, users) = fan_out(4);
+        let other = module.result(users[0]);
+        module.redirect_uses(value, |u| (u.op == users[1] || u.op == users[3]).then_some(other));
+        let ops = |v: ValueId| module.value(v).uses().iter().map(|u| u.op).collect::<Vec<_>>();
+        assert_eq!(ops(value), [users[0], users[2]]);
+        assert_eq!(ops(other), [users[3], users[1]]);
+        assert_eq!(module.op(users[3]).operands(), [other]);
+    }
+
+    #[test]
+    fn many_uses_of_one_value_are_erased_together() {
+        let (mut module, value, users) = fan_out(50_000);
+        module.erase_all(&users[1..]);
+        assert_eq!(module.value(value).uses().len(), 1);
+        assert_eq!(module.op_list(module.body()).len(), 2);
     }
 }

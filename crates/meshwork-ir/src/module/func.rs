@@ -62,9 +62,13 @@ impl Module {
 
     /// The type of a `func.func`.
     pub fn func_type(&self, func: OpId) -> FunctionType {
+        self.signature(func).cloned().unwrap_or_default()
+    }
+
+    fn signature(&self, func: OpId) -> Option<&FunctionType> {
         match self.op(func).attr("function_type") {
-            Some(Attr::Type(Type::Function(t))) => (**t).clone(),
-            _ => FunctionType::default(),
+            Some(Attr::Type(Type::Function(t))) => Some(t),
+            _ => None,
         }
     }
 
@@ -85,14 +89,34 @@ impl Module {
 
     /// Sets (or with `None` removes) an attribute of an argument.
     pub fn set_arg_attr(&mut self, func: OpId, index: usize, name: &str, value: Option<Attr>) {
-        let count = self.func_type(func).inputs.len();
+        let count = self.signature(func).map_or(0, |ty| ty.inputs.len());
         self.set_slot_attr(func, "arg_attrs", count, index, name, value);
     }
 
     /// Sets (or with `None` removes) an attribute of a result.
     pub fn set_res_attr(&mut self, func: OpId, index: usize, name: &str, value: Option<Attr>) {
-        let count = self.func_type(func).results.len();
+        let count = self.signature(func).map_or(0, |ty| ty.results.len());
         self.set_slot_attr(func, "res_attrs", count, index, name, value);
+    }
+
+    /// Keeps those attributes of arguments and results of a `func.func` whose names `keep` accepts.
+    pub fn retain_slot_attrs(&mut self, func: OpId, mut keep: impl FnMut(&str) -> bool) {
+        for list in ["arg_attrs", "res_attrs"] {
+            let Some(Attr::Array(old)) = self.op_mut(func).attrs.remove(list) else { continue };
+            let mut retain = |slot: &Attr| match slot {
+                Attr::Dict(dict) => {
+                    let mut dict = (**dict).clone();
+                    dict.retain(|name, _| keep(name));
+                    dict
+                }
+                _ => AttrDict::new(),
+            };
+            let slots: Vec<AttrDict> = old.iter().map(&mut retain).collect();
+            if slots.iter().any(|slot| !slot.is_empty()) {
+                let slots = slots.into_iter().map(|slot| Attr::Dict(Arc::new(slot)));
+                self.op_mut(func).attrs.set(list, Attr::Array(slots.collect()));
+            }
+        }
     }
 
     fn slot_attr(&self, func: OpId, list: &str, index: usize, name: &str) -> Option<&Attr> {
@@ -104,19 +128,32 @@ impl Module {
 
     fn set_slot_attr(&mut self, func: OpId, list: &str, count: usize, index: usize, name: &str, value: Option<Attr>) {
         let attrs = &mut self.op_mut(func).attrs;
-        let mut slots: Vec<AttrDict> = match attrs.get(list).and_then(Attr::as_array) {
-            Some(a) => a.iter().map(|s| if let Attr::Dict(d) = s { (**d).clone() } else { AttrDict::new() }).collect(),
-            None => vec![],
+        // Taken out, so that the list is usually the only owner and one slot changes in place: functions may have
+        // thousands of arguments.
+        let mut slots: Arc<[Attr]> = match attrs.remove(list) {
+            Some(Attr::Array(a)) if a.len() == count => a,
+            other => {
+                let old = other.iter().filter_map(Attr::as_array).flatten().cloned();
+                old.chain(std::iter::repeat_with(|| Attr::Dict(Arc::default()))).take(count).collect()
+            }
         };
-        slots.resize(count, AttrDict::new());
-        match value {
-            Some(v) => drop(slots[index].set(name, v)),
-            None => drop(slots[index].remove(name)),
+        if Arc::get_mut(&mut slots).is_none() {
+            slots = slots.iter().cloned().collect();
         }
-        if slots.iter().all(AttrDict::is_empty) {
-            attrs.remove(list);
-        } else {
-            attrs.set(list, Attr::Array(slots.into_iter().map(|d| Attr::Dict(Arc::new(d))).collect()));
+        let Some(slot) = Arc::get_mut(&mut slots).and_then(|s| s.get_mut(index)) else { return };
+        if !matches!(slot, Attr::Dict(_)) {
+            *slot = Attr::Dict(Arc::default());
+        }
+        let Attr::Dict(dict) = slot else { return };
+        let dict = Arc::make_mut(dict);
+        let removed = value.is_none();
+        match value {
+            Some(v) => drop(dict.set(name, v)),
+            None => drop(dict.remove(name)),
+        }
+        let is_empty = |slot: &Attr| matches!(slot, Attr::Dict(d) if d.is_empty());
+        if !(removed && slots.iter().all(is_empty)) {
+            attrs.set(list, Attr::Array(slots));
         }
     }
 }

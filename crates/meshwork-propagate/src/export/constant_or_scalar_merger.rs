@@ -19,6 +19,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     // Ops with one hash, to be compared in full.
     let mut seen: HashMap<u64, Vec<OpId>> = HashMap::new();
+    let mut duplicates = vec![];
     for op in module.all_ops(Walk::PostOrder) {
         if !is_mergeable(module, op) {
             continue;
@@ -27,11 +28,12 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
         match same_hash.iter().find(|&&first| is_same(module, first, op)) {
             Some(&first) => {
                 module.replace_all_uses(module.result(op), module.result(first));
-                module.erase(op);
+                duplicates.push(op);
             }
             None => same_hash.push(op),
         }
     }
+    module.erase_all(&duplicates);
     Ok(())
 }
 

@@ -17,9 +17,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
     for op in module.all_ops(Walk::PreOrder) {
         module.op_mut(op).attrs.remove(SHARDING);
         if module.op(op).kind() == OpKind::Func {
-            let ty = module.func_type(op);
-            (0..ty.inputs.len()).for_each(|i| module.set_arg_attr(op, i, SHARDING, None));
-            (0..ty.results.len()).for_each(|i| module.set_res_attr(op, i, SHARDING, None));
+            module.retain_slot_attrs(op, |name| name != SHARDING);
         }
     }
     for mesh in mesh_ops(module) {

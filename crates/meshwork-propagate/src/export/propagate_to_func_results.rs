@@ -25,7 +25,9 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
         }
         for (i, value) in module.returned(body).to_vec().into_iter().enumerate() {
             let sharding = sharding_of(module, value).map(|s| Attr::Sharding(Arc::new(s)));
-            module.set_res_attr(func, i, SHARDING, sharding);
+            if sharding.is_some() || module.res_attr(func, i, SHARDING).is_some() {
+                module.set_res_attr(func, i, SHARDING, sharding);
+            }
         }
     }
     Ok(())

@@ -23,14 +23,10 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     module.attrs.retain(|name, _| !NOTES.contains(&name));
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() != OpKind::Func {
+        if module.op(op).kind() == OpKind::Func {
+            module.retain_slot_attrs(op, |name| !NOTES.contains(&name));
+        } else {
             module.op_mut(op).attrs.retain(|name, _| !NOTES.contains(&name));
-            continue;
-        }
-        let ty = module.func_type(op);
-        for note in NOTES {
-            (0..ty.inputs.len()).for_each(|i| module.set_arg_attr(op, i, note, None));
-            (0..ty.results.len()).for_each(|i| module.set_res_attr(op, i, note, None));
         }
     }
     Ok(())

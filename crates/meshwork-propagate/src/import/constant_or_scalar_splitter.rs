@@ -8,10 +8,10 @@
 //!   of the whole expression. Scalars are not copied: there is nothing to place.
 //! - Sharding groups on a copied value are copied with it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::{
-    Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, RegionId, ValueId, ValueMap, Walk,
+    Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, RegionId, Use, ValueId, ValueMap, Walk,
 };
 
 use crate::calls::{Symbols, callee_name, clone_callee, funcs_callees_first, original_name};
@@ -32,8 +32,12 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
             replace_constant(module, op);
         }
     }
-    let mut splitter =
-        Splitter { symbols: Symbols::of(module), changing: HashSet::new(), changing_funcs: HashSet::new() };
+    let mut splitter = Splitter {
+        symbols: Symbols::of(module),
+        changing: HashSet::new(),
+        changing_funcs: HashSet::new(),
+        groups: HashMap::new(),
+    };
     for func in funcs {
         for op in module.ops_below(func, Walk::PostOrder) {
             if module.op(op).kind() == OpKind::SdyNamedComputation {
@@ -62,6 +66,8 @@ struct Splitter {
     changing: HashSet<String>,
     /// Original names of functions that are not constant for constant operands.
     changing_funcs: HashSet<String>,
+    /// The sharding groups on values that were copied.
+    groups: HashMap<ValueId, Vec<OpId>>,
 }
 
 /// The constant expressions and broadcast scalars met so far in a region, in program order.
@@ -71,6 +77,8 @@ struct Found {
     is_constant: HashSet<OpId>,
     expansions: Vec<OpId>,
     is_expansion: HashSet<OpId>,
+    /// The copy for each use of a constant expression by something else.
+    copies: HashMap<Use, ValueId>,
 }
 
 impl Splitter {
@@ -83,6 +91,11 @@ impl Splitter {
         let mut found = Found::default();
         for op in ops {
             self.split_op(module, op, func, &mut found);
+        }
+        for &op in found.expansions.iter().chain(&found.constants) {
+            for result in module.op(op).results().to_vec() {
+                module.redirect_uses(result, |u| found.copies.get(&u).copied());
+            }
         }
         for op in found.expansions.into_iter().chain(found.constants.into_iter().rev()) {
             erase_if_unused(module, op);
@@ -120,7 +133,7 @@ impl Splitter {
             let is_found = |def: OpId| found.is_constant.contains(&def) || found.is_expansion.contains(&def);
             if module.def_op(operand).is_some_and(is_found) {
                 let copy = self.clone_expression(module, operand);
-                module.set_operand(op, i, copy);
+                found.copies.insert(Use { op, operand: i as u32 }, copy);
             }
         }
     }
@@ -158,7 +171,9 @@ impl Splitter {
             if module.op(copy).kind() == OpKind::Call {
                 clone_callee(module, &mut self.symbols, copy);
             }
-            for user in group_users(module, value).into_iter().rev() {
+            // Looked up once: a constant may have very many uses.
+            let groups = self.groups.entry(value).or_insert_with(|| group_users(module, value));
+            for &user in groups.iter().rev() {
                 let group = module.clone_op(user, &mut map);
                 module.insert_before(op, group);
             }
