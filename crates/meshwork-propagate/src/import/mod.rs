@@ -1,4 +1,15 @@
 //! Passes that prepare a module for propagation, one file each, named as the pass.
+//!
+//! All expect a module that has passed verification. [`crate::pipeline`] runs them in this order:
+//!
+//! 1. Placements name meshes by symbol, and no axis of size one (`lift_inlined_meshes`, `remove_size_one_axes`).
+//! 2. Calls have the placements of what they call (`propagate_sharding_from_func_to_call`).
+//! 3. Each use of a constant is a constant of its own (`constant_or_scalar_splitter`).
+//! 4. Every placement of a manual computation mentions all manual axes (`manual_axes_cleanup`).
+//! 5. Values that must be placed alike across regions are joined by edges (`add_data_flow_edges`), across calls
+//!    either by giving each call a copy of the function in place (`flatten_call_graph`, `import_func_calls`) or by
+//!    edges, too (`add_func_data_flow_edges`).
+//! 6. What constraints and groups say is on the values (`apply_sharding_constraints`, `sharding_group_import`).
 
 use meshwork_ir::Pass;
 
