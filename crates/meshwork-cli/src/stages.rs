@@ -62,5 +62,6 @@ pub fn passes() -> Vec<Pass> {
     let general: Vec<Pass> =
         meshwork_ir::transform::passes().into_iter().filter(|p| !known.contains(&p.name)).collect();
     all.extend(general);
+    all.push(meshwork_partition::PASS);
     all
 }

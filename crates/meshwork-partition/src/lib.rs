@@ -16,6 +16,7 @@ mod identity;
 pub mod layout;
 pub mod memory;
 mod moves;
+mod pass;
 pub mod plan;
 mod prepare;
 mod reshard;
@@ -29,6 +30,7 @@ use meshwork_mesh::{Mesh, Sharding};
 
 pub use choose::{CompileError, Compiled, compile};
 pub use error::PartitionError;
+pub use pass::PASS;
 pub use plan::Plan;
 pub use prepare::prepare;
 

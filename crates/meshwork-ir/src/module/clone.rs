@@ -48,3 +48,44 @@ impl Module {
         }
     }
 }
+
+impl Module {
+    /// Copies `op` of `other`, with all its regions, to the end of `block`. Operands are looked up in `map`, which
+    /// learns the results and block arguments of the copy; an operand that is not in it is an error.
+    pub fn import_op(&mut self, other: &Module, op: OpId, block: BlockId, map: &mut ValueMap) -> Result<OpId, String> {
+        let old = other.op(op);
+        let operands: Result<Values, String> = old
+            .operands
+            .iter()
+            .map(|v| map.get(v).copied().ok_or_else(|| format!("{} uses a value from outside", other.describe(op))))
+            .collect();
+        let spec = OpSpec {
+            kind: old.kind,
+            name: old.name.clone(),
+            operands: operands?,
+            result_types: old.results.iter().map(|&v| other.ty(v).clone()).collect(),
+            attrs: old.attrs.clone(),
+            loc: old.loc.clone(),
+            pos: old.pos,
+        };
+        let copy = self.push(block, spec);
+        for (i, &result) in old.results.iter().enumerate() {
+            map.insert(result, self.op(copy).results[i]);
+        }
+        for &region in &old.regions {
+            let new_region = self.add_region(copy);
+            for &from in &other.region(region).blocks {
+                let types: Vec<Type> = other.block(from).args.iter().map(|&a| other.ty(a).clone()).collect();
+                let to = self.add_block(new_region, types);
+                self.blocks[to.index()].arg_locs = other.block(from).arg_locs.clone();
+                for (i, &arg) in other.block(from).args.iter().enumerate() {
+                    map.insert(arg, self.block(to).args[i]);
+                }
+                for inner in other.op_list(from) {
+                    self.import_op(other, inner, to, map)?;
+                }
+            }
+        }
+        Ok(copy)
+    }
+}

@@ -15,7 +15,7 @@ mod scatter;
 mod window;
 
 use meshwork_ir::{
-    BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId,
+    Attr, BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId,
 };
 use meshwork_propagate::values;
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use crate::PartitionError;
 use crate::atoms::Atoms;
 use crate::emit::Emitter;
-use crate::layout::Layout;
+use crate::layout::{Combine, Layout};
 use crate::moves::{Form, Mover};
 use crate::reshard::Paths;
 
@@ -345,7 +345,15 @@ impl<'a> Splitter<'a> {
             K::Case | K::If => self.branches(op),
             K::SdyManualComputation => self.manual_computation(op),
             _ if kind.has(Trait::Collective) => self.explicit_collective(op),
-            K::SdyShardingConstraint | K::SdyReshard | K::OptimizationBarrier => self.pass_on(op),
+            K::SdyShardingConstraint
+            | K::SdyReshard
+            | K::SdyAllGather
+            | K::SdyAllSlice
+            | K::SdyAllToAll
+            | K::SdyAllReduce
+            | K::SdyReduceScatter
+            | K::SdyCollectivePermute
+            | K::OptimizationBarrier => self.pass_on(op),
             _ => self.generic(op),
         }
     }
@@ -356,10 +364,36 @@ impl<'a> Splitter<'a> {
         for (v, r) in operands.into_iter().zip(results) {
             let layout = self.want(r);
             self.m.reason = format!("the program asks for this placement of {}", self.src.ty(v));
+            if let Some(parts) = self.unreduced_argument(op, v) {
+                let extents = self.extents(v);
+                let form = self.m.reshard(&mut self.paths, parts, &layout, &extents);
+                self.set(r, form);
+                continue;
+            }
             let value = self.get(v, &layout)?;
             self.set(r, Form { value, layout });
         }
         Ok(())
+    }
+
+    /// If `op` reduces `v`, an argument: its parts on the devices. What the program computes itself is whole already.
+    fn unreduced_argument(&self, op: OpId, v: ValueId) -> Option<Form> {
+        let axes = match (self.src.op(op).attr("reduction_axes"), self.src.op(op).attr("reduce_scatter_axes")) {
+            (Some(Attr::Axes(axes)), _) => axes.to_vec(),
+            (_, Some(Attr::AxesPerDim(lists))) => lists.concat(),
+            _ => return None,
+        };
+        let list = self.m.e.atoms.of_axes(&axes)?;
+        // The argument itself, or what earlier reductions made of it.
+        let mut root = v;
+        while let Some(def) = self.src.def_op(root) {
+            match self.src.op(def).kind() {
+                OpKind::SdyAllReduce | OpKind::SdyReduceScatter => root = self.src.op(def).operands()[0],
+                _ => return None,
+            }
+        }
+        let form = self.produced(v)?;
+        Some(Form { value: form.value, layout: form.layout.clone().with_partial(list, Combine::Add) })
     }
 
     /// An error that names `op`.

@@ -1,0 +1,111 @@
+//! `meshwork opt -meshwork-partition`: replaces every function that has placements by its per-device form.
+
+use meshwork_ir::transform::dead::remove_dead;
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_propagate::values;
+
+use crate::atoms::Atoms;
+use crate::split::split_function;
+use crate::{PartitionError, prepare};
+
+/// The pass.
+pub const PASS: Pass = Pass {
+    name: "meshwork-partition",
+    summary: "Split every function that has placements into its per-device form",
+    options: &[
+        ("replica-count", "more than 1: devices are replicas, found by replica_id instead of partition_id"),
+        ("partition-count", "number of partitions; the mesh decides, this is accepted for symmetry"),
+    ],
+    run,
+};
+
+fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let by_replica = options.get("replica-count").and_then(|c| c.parse::<i64>().ok()).is_some_and(|c| c > 1);
+    remove_dead(module);
+    prepare(module);
+    for func in module.funcs().collect::<Vec<_>>() {
+        let Some(mesh) = mesh_of_func(module, func) else { continue };
+        let local = match split_one(module, func, &mesh) {
+            Ok(local) => local,
+            Err(error) => {
+                let pos = module.op(func).pos;
+                out.push(match error {
+                    PartitionError::Unsupported { .. } => Diagnostic::unsupported(pos, error.to_string()),
+                    PartitionError::Invalid { .. } => Diagnostic::error(pos, error.to_string()),
+                });
+                return Err(Failed);
+            }
+        };
+        if let Err(message) = replace(module, func, local, by_replica) {
+            out.push(Diagnostic::error(module.op(func).pos, message));
+            return Err(Failed);
+        }
+    }
+    Ok(())
+}
+
+fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, PartitionError> {
+    let atoms = Atoms::of(mesh);
+    let mut split = split_function(module, func, &atoms)?;
+    split.mover.write_device_lists();
+    Ok(split.mover.e.out)
+}
+
+/// Puts the only function of `local` in the place of `func`.
+fn replace(module: &mut Module, func: OpId, mut local: Module, by_replica: bool) -> Result<(), String> {
+    if by_replica {
+        for op in local.all_ops(Walk::PreOrder) {
+            if local.op(op).kind() == OpKind::PartitionId {
+                let id = local.push_before(
+                    op,
+                    meshwork_ir::OpSpec::new(OpKind::ReplicaId).results([local.ty(local.result(op)).clone()]),
+                );
+                let (old, new) = (local.result(op), local.result(id));
+                local.replace_all_uses(old, new);
+                local.erase(op);
+            } else {
+                // Without channels and global ids, groups and pairs name replicas.
+                local.op_mut(op).attrs.retain(|name, _| name != "channel_handle" && name != "use_global_device_ids");
+            }
+        }
+    }
+    let Some(from) = local.entry() else { return Err("splitting gave no function".into()) };
+    let body = module.body();
+    let copy = module.import_op(&local, from, body, &mut ValueMap::new())?;
+    let visibility = module.op(func).attr("sym_visibility").cloned();
+    match visibility {
+        Some(v) => drop(module.op_mut(copy).attrs.set("sym_visibility", v)),
+        None => drop(module.op_mut(copy).attrs.remove("sym_visibility")),
+    }
+    module.move_before(copy, func);
+    module.erase(func);
+    Ok(())
+}
+
+/// The mesh that the placements of `func` refer to; the largest if there are several.
+fn mesh_of_func(module: &Module, func: OpId) -> Option<Mesh> {
+    let body = module.body_of(func, 0)?;
+    let mut meshes: Vec<Mesh> = vec![];
+    let mut add = |s: Option<Sharding>| {
+        let named = s.as_ref().and_then(|s| Some((s.mesh_name()?.clone(), s.mesh.inline())));
+        if let Some((name, _)) = named
+            && let Some(op) = module.symbol(&name)
+            && let Some(Attr::Mesh(mesh)) = module.op(op).attr("mesh")
+        {
+            meshes.push((**mesh).clone());
+        }
+    };
+    for &arg in module.block(body).args() {
+        add(values::sharding_of(module, arg));
+    }
+    for i in 0..module.func_type(func).results.len() {
+        add(values::func_result_sharding(module, func, i).cloned());
+    }
+    for op in module.ops_below_block(body, Walk::PreOrder) {
+        for &r in module.op(op).results() {
+            add(values::sharding_of(module, r));
+        }
+    }
+    meshes.into_iter().max_by_key(Mesh::device_count)
+}
