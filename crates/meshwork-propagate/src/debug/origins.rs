@@ -38,7 +38,7 @@ impl Origins {
         };
         for (i, op) in of_kind(module, OpKind::SdyShardingConstraint).into_iter().enumerate() {
             let name = format!("constraint_{i}");
-            let (input, result) = (module.op(op).operands()[0], module.op(op).results()[0]);
+            let (&[input], &[result]) = (module.op(op).operands(), module.op(op).results()) else { continue };
             origins.annotate(module, result, sharding_of(module, result).as_ref(), &name);
             origins.annotate(module, input, sharding_of(module, input).as_ref(), &name);
             module.op_mut(op).attrs.set(ORIGIN_NAME, Attr::str(name));
