@@ -1,8 +1,8 @@
 //! Sequences of passes under one name: import, export, and all of propagation between them.
 
-use meshwork_ir::transform::canonicalize::{Pattern, apply};
+use meshwork_ir::transform::canonicalize::apply;
 use meshwork_ir::transform::symbol_dce;
-use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions};
+use meshwork_ir::{Diagnostic, Failed, Module, Pass, PassOptions};
 
 use crate::canonicalize::{collective, reshard};
 use crate::export::*;
@@ -202,34 +202,14 @@ fn make_reshards_explicit(
 ) -> Result<(), Failed> {
     run_all(module, &[verify_unreduced_axes::PASS], diags)?;
     let full = PassOptions([("enable-full-version".into(), options.explicit_collectives.to_string())].into());
-    run_named(module, "sdy-insert-explicit-reshards", &full, diags)?;
+    (explicit_reshards::PASS.run)(module, &full, diags)?;
     if options.explicit_collectives {
-        simplify(module, reshard::PATTERNS);
-        run_named(module, "sdy-reshard-to-collectives", &PassOptions::default(), diags)?;
+        apply(module, reshard::PATTERNS);
+        run_all(module, &[collectives::PASS], diags)?;
     }
-    simplify(module, collective::PATTERNS);
+    apply(module, collective::PATTERNS);
     if options.explicit_collectives && options.remove_for_cmv1 {
         run_all(module, &[remove_all_gather_reduce_scatter_for_cmv1::PASS], diags)?;
     }
     Ok(())
-}
-
-fn simplify(module: &mut Module, patterns: &[(OpKind, Pattern)]) {
-    apply(module, patterns);
-}
-
-/// Runs the pass called `name`; says so if the crate has none.
-fn run_named(
-    module: &mut Module,
-    name: &str,
-    options: &PassOptions,
-    diags: &mut Vec<Diagnostic>,
-) -> Result<(), Failed> {
-    match crate::passes().iter().find(|pass| pass.name == name) {
-        Some(pass) => (pass.run)(module, options, diags),
-        None => {
-            diags.push(Diagnostic::warning(Default::default(), format!("{name} is not part of this build: skipped")));
-            Ok(())
-        }
-    }
 }
