@@ -24,8 +24,11 @@ pub mod drop_sharding_and_mesh;
 pub mod drop_sharding_rules;
 pub mod explicit_reshards;
 pub mod export_named_computations;
+mod halo_free;
 pub mod inline_meshes;
 pub mod insert_func_call_reshards;
+pub mod local;
+pub mod padding;
 pub mod propagate_to_func_results;
 pub mod remove_all_gather_reduce_scatter_for_cmv1;
 pub mod remove_propagation_debug_info;
@@ -49,6 +52,8 @@ pub const PASSES: &[Pass] = &[
     export_named_computations::PASS,
     inline_meshes::PASS,
     insert_func_call_reshards::PASS,
+    local::PASS,
+    padding::PASS,
     propagate_to_func_results::PASS,
     remove_all_gather_reduce_scatter_for_cmv1::PASS,
     remove_propagation_debug_info::PASS,

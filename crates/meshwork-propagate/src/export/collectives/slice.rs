@@ -19,10 +19,10 @@ impl State<'_> {
             self.capacity[dim] = outs / gcd(ins, outs);
         }
         let mut sliced = vec![vec![]; self.rank()];
-        for source in 0..self.rank() {
+        for (source, sliced) in sliced.iter_mut().enumerate() {
             for axis in self.take_along(source).unwrap_or_default() {
                 self.ins[source].push(axis.clone());
-                axis_list::push(&mut sliced[source], axis.clone(), self.mesh);
+                axis_list::push(sliced, axis.clone(), self.mesh);
                 self.add_current(source, axis);
             }
         }

@@ -107,15 +107,15 @@ pub fn num_shards(tensor: &TensorFactors) -> i64 {
 /// Gives axes, in order, to the batching factors that they divide further.
 fn move_to_batching_factors(freed: &[Axis], rule: &OpShardingRule, axes: &mut [AxisList]) {
     let mut freed = freed.iter().copied().peekable();
-    for factor in 0..rule.factor_sizes.len() {
+    for (factor, axes) in axes.iter_mut().enumerate() {
         let is_batching = rule.kind(factor) == FactorKind::PassThrough && is_in_all_tensors(rule, factor);
-        let (size, split) = (rule.factor_sizes[factor], product(&axes[factor]));
+        let (size, split) = (rule.factor_sizes[factor], product(axes));
         if !is_batching || size == 0 || size % split != 0 {
             continue;
         }
         let mut room = size / split;
         while let Some(axis) = freed.next_if(|a| room % i64::from(a.size) == 0) {
-            push_merged(&mut axes[factor], axis);
+            push_merged(axes, axis);
             room /= i64::from(axis.size);
         }
     }

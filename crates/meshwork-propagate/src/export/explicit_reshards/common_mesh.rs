@@ -14,13 +14,13 @@ pub fn common_mesh(meshes: &Meshes, shardings: &[Option<Sharding>]) -> Option<Me
     }
     let (mut counts, mut best): (Vec<(&MeshRef, usize)>, (usize, &MeshRef)) = (vec![], (0, &default));
     for sharding in placed.into_iter().filter(|s| !s.is_fully_replicated()) {
-        let entry = match counts.iter().position(|(mesh, _)| *mesh == &sharding.mesh) {
-            Some(i) => &mut counts[i],
-            None => counts.push_mut((&sharding.mesh, 0)),
-        };
-        entry.1 += 1;
-        if entry.1 > best.0 {
-            best = (entry.1, &sharding.mesh);
+        let i = counts.iter().position(|(mesh, _)| *mesh == &sharding.mesh).unwrap_or_else(|| {
+            counts.push((&sharding.mesh, 0));
+            counts.len() - 1
+        });
+        counts[i].1 += 1;
+        if counts[i].1 > best.0 {
+            best = (counts[i].1, &sharding.mesh);
         }
     }
     Some(best.1.clone())
