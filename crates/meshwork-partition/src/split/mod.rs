@@ -222,7 +222,7 @@ impl<'a> Splitter<'a> {
             self.set(v, Form { value, layout: layout.clone() });
             return Ok(value);
         }
-        if let Some(value) = self.from_outside(v, layout)? {
+        if let Some(value) = self.outside_form(v, layout)? {
             self.set(v, Form { value, layout: layout.clone() });
             return Ok(value);
         }
@@ -248,7 +248,7 @@ impl<'a> Splitter<'a> {
     }
 
     /// If `v` is the same in every round of a loop: its value in `layout`, made once outside of the loop.
-    fn from_outside(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
+    fn outside_form(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
         let changed = |l: &Loop| match self.src.value(v).def() {
             Def::Result(op, _) => self.src.is_inside(op, l.src),
             Def::Arg(block, _) => self.src.block_parent_op(block).is_some_and(|p| self.src.is_inside(p, l.src)),
