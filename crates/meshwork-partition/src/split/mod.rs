@@ -15,8 +15,9 @@ mod scatter;
 mod window;
 
 use meshwork_ir::{
-    Attr, BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId,
+    Attr, BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId, Walk,
 };
+use meshwork_mesh::Reduction;
 use meshwork_propagate::values;
 use smallvec::SmallVec;
 
@@ -95,9 +96,10 @@ pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Resu
         wants: vec![None; src.value_slots()],
         loops: vec![],
     };
+    s.check_placements(func, block)?;
     let mut inputs = vec![];
     for &arg in src.block(block).args() {
-        let layout = s.want(arg);
+        let layout = s.argument_layout(arg);
         let ty = s.local_type(arg, &layout)?;
         let value = s.m.e.out.add_block_arg(entry, ty);
         s.set(arg, Form { value, layout: layout.clone() });
@@ -158,6 +160,43 @@ impl<'a> Splitter<'a> {
             .unwrap_or_else(|| Layout::replicated(&extents));
         self.wants[v.index()] = Some(layout.clone());
         layout
+    }
+
+    /// The layout in which function argument `arg` comes in: as wanted, and perhaps in parts that are still to be
+    /// combined.
+    fn argument_layout(&mut self, arg: ValueId) -> Layout {
+        let layout = self.want(arg);
+        let Some(sharding) = values::sharding_of(self.src, arg) else { return layout };
+        let parts = self.m.e.atoms.of_axes(&sharding.unreduced).unwrap_or_default();
+        let combine = match sharding.reduction {
+            Reduction::Sum => Combine::Add,
+            Reduction::Max => Combine::Max,
+            Reduction::Min => Combine::Min,
+        };
+        layout.with_partial(parts, combine)
+    }
+
+    /// Every placement in the function must make sense on this mesh.
+    fn check_placements(&self, func: OpId, block: BlockId) -> Result<()> {
+        let placed = |v: ValueId, at: OpId| match values::sharding_of(self.src, v) {
+            Some(sharding) => self.layout_of_sharding(&sharding, self.src.ty(v).dims(), at).map(drop),
+            None => Ok(()),
+        };
+        for &arg in self.src.block(block).args() {
+            placed(arg, func)?;
+        }
+        for op in self.src.ops_below_block(block, Walk::PreOrder) {
+            for &r in self.src.op(op).results() {
+                placed(r, op)?;
+            }
+        }
+        for i in 0..self.src.func_type(func).results.len() {
+            let sharding = values::func_result_sharding(self.src, func, i);
+            if let Some(sharding) = sharding.filter(|s| !s.unreduced.is_empty()) {
+                return self.unsupported(func, format!("result {i} is to be returned unreduced: {sharding}"));
+            }
+        }
+        Ok(())
     }
 
     /// The ordinary layout that `sharding` asks for.
