@@ -24,6 +24,7 @@ pub mod drop_sharding_and_mesh;
 pub mod drop_sharding_rules;
 pub mod explicit_reshards;
 pub mod export_named_computations;
+pub mod halo;
 mod halo_free;
 pub mod inline_meshes;
 pub mod insert_func_call_reshards;
@@ -34,6 +35,7 @@ pub mod remove_all_gather_reduce_scatter_for_cmv1;
 pub mod remove_propagation_debug_info;
 pub mod remove_sharding_groups;
 pub mod remove_sub_axes_in_input_output_shardings;
+pub mod resolve_single_device_sharding;
 pub mod sharding_constraint_to_reshard;
 pub mod sink_data_flow_edges;
 pub mod sink_func_data_flow_edges;
@@ -52,6 +54,7 @@ pub const PASSES: &[Pass] = &[
     export_named_computations::PASS,
     inline_meshes::PASS,
     insert_func_call_reshards::PASS,
+    halo::PASS,
     local::PASS,
     padding::PASS,
     propagate_to_func_results::PASS,
@@ -59,6 +62,7 @@ pub const PASSES: &[Pass] = &[
     remove_propagation_debug_info::PASS,
     remove_sharding_groups::PASS,
     remove_sub_axes_in_input_output_shardings::PASS,
+    resolve_single_device_sharding::PASS,
     sharding_constraint_to_reshard::PASS,
     sink_data_flow_edges::PASS,
     sink_func_data_flow_edges::PASS,

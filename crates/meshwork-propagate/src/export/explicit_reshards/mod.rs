@@ -15,7 +15,7 @@ mod common_mesh;
 mod dot;
 mod flow;
 mod op;
-mod reductions;
+pub(super) mod reductions;
 mod reshape;
 mod single_device;
 mod unreduced;
@@ -46,7 +46,7 @@ pub enum Version {
 }
 
 /// What the parts of the pass share.
-struct Context {
+pub(super) struct Context {
     meshes: Meshes,
     placements: Placements,
     version: Version,
@@ -112,6 +112,12 @@ impl Context {
     fn is_single_device(&self, sharding: &Sharding) -> bool {
         self.meshes.mesh(sharding).is_some_and(|mesh| mesh.is_maximal())
     }
+}
+
+/// Reshards around `op` so that it computes with these factors whole.
+pub(super) fn unsplit_factors(module: &mut Module, op: OpId, factors: &[usize]) -> Result<(), String> {
+    let mut cx = Context { meshes: Meshes::of(module), placements: Placements::of(module), version: Version::Full };
+    op::unsplit(&mut cx, module, op, factors)
 }
 
 /// The placement of `value` before any propagation barriers.

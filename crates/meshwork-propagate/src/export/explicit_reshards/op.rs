@@ -11,6 +11,7 @@ use super::{Context, Version, apply, common_axes, dot, reductions, reshape};
 use crate::placement::{MeshId, PlacementId};
 use crate::projection::{CompiledRule, Projection};
 use crate::rules::{RuleMode, RuleResult, sharding_rule};
+use crate::values::sharding_of;
 
 /// An op with its rule and placements. Lists of tensors have operands first.
 pub struct Subject {
@@ -61,6 +62,29 @@ pub fn process(
         Some(kinds) => reductions::insert(cx, module, &subject, axes.as_deref(), &kinds),
         None => Ok(()),
     }
+}
+
+/// Makes `op` compute with these factors whole.
+pub fn unsplit(cx: &mut Context, module: &mut Module, op: OpId, factors: &[usize]) -> Result<(), String> {
+    let RuleResult::Rule(rule) = sharding_rule(module, op, RuleMode::Full) else { return Ok(()) };
+    let tensors = module.op(op).operands().iter().chain(module.op(op).results());
+    let shardings: Vec<Option<Sharding>> = tensors.map(|&v| sharding_of(module, v)).collect();
+    let Some(mesh_ref) = common_mesh(&cx.meshes, &shardings) else { return Ok(()) };
+    let mut subject = subject(cx, module, op, rule, &shardings, mesh_ref)?;
+    let mut changed = vec![false; shardings.len()];
+    for (tensor, changed) in subject.projection.tensors.iter_mut().zip(&mut changed) {
+        for &factor in factors {
+            if let Some(sharding) = &mut tensor.factors[factor] {
+                *changed |= !sharding.axes.is_empty() || !sharding.overflow.is_empty();
+                sharding.axes.clear();
+                sharding.overflow.clear();
+            }
+        }
+    }
+    if changed.contains(&true) {
+        apply::reshard_around(cx, module, &subject, &changed);
+    }
+    Ok(())
 }
 
 /// The rule of an op whose partial results no all-reduce can combine: what it reduces must be whole.

@@ -9,9 +9,9 @@
 
 mod collective;
 mod contract;
-mod device;
+pub(crate) mod device;
 mod gather;
-mod groups;
+pub(crate) mod groups;
 pub(crate) mod indices;
 mod movement;
 mod pad;
@@ -101,7 +101,7 @@ impl DeviceId {
 }
 
 /// The state of the pass.
-struct Local {
+pub(crate) struct Local {
     meshes: Meshes,
     known: HashMap<ValueId, Known>,
     device_id: DeviceId,
@@ -136,7 +136,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
 }
 
 /// The first channel that no op of the module uses, nor any before it.
-fn next_channel(module: &Module) -> i64 {
+pub(crate) fn next_channel(module: &Module) -> i64 {
     let handles =
         module.all_ops(Walk::PreOrder).into_iter().filter_map(|op| match module.op(op).attr("channel_handle") {
             Some(Attr::Channel(channel)) => Some(channel.handle),
