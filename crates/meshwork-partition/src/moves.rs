@@ -59,6 +59,11 @@ impl<'a> Mover<'a> {
         peers: Peers,
         attrs: Vec<(&'static str, Attr)>,
     ) -> ValueId {
+        if self.e.bytes(operand) == 0 {
+            // Nothing to exchange, and StableHLO has no collectives of empty tensors.
+            let elem = self.e.elem(operand);
+            return self.e.zeros(result.dims(), elem);
+        }
         let mut spec = OpSpec::new(op_kind).operands([operand]).results([result]);
         for (name, value) in attrs {
             spec.attrs.set(name, value);
@@ -223,6 +228,15 @@ impl<'a> Mover<'a> {
         Form { value, layout }
     }
 
+    /// Lets the atoms of `dim` stand in another order: every shard goes to the device that has its index then.
+    pub fn reorder(&mut self, form: Form, dim: usize, list: &AtomList) -> Form {
+        let Form { value, mut layout } = form;
+        let peers = reorder_peers(&layout.dims[dim].atoms, list, self.e.atoms);
+        layout.dims[dim].atoms = list.clone();
+        let ty = self.e.out.ty(value).clone();
+        Form { value: self.permute(value, ty, peers), layout }
+    }
+
     /// Sends `value` along `peers`; a device nobody sends to gets zeros.
     pub fn permute(&mut self, value: ValueId, ty: Type, peers: Peers) -> ValueId {
         self.collective(CollectiveKind::Permute, OpKind::CollectivePermute, value, ty, peers, vec![])
@@ -275,6 +289,14 @@ fn scaled(t: &TensorType, dim: usize, times: i64, by: i64) -> TensorType {
     let mut dims = t.dims.clone();
     dims[dim] = dims[dim] * times / by;
     t.with_dims(dims)
+}
+
+/// Which shard goes where when a dimension is split by the same atoms in the order `to` instead of `from`.
+pub fn reorder_peers(from: &[u8], to: &[u8], atoms: &Atoms) -> Peers {
+    let parts = atoms.product(from);
+    // Shard t is wanted by the device whose index along `to` is t; a line counts devices along `from`.
+    let moves = (0..parts).map(|t| (t, atoms.index_at(from, atoms.with_index(to, 0, t)))).collect();
+    Peers::Line { atoms: from.into(), moves }
 }
 
 /// Which coordinate becomes which when the dimensions of `layout` are split by `lists` instead, so that every device

@@ -13,7 +13,7 @@ use crate::atoms::{AtomList, Atoms};
 use crate::collective::Peers;
 use crate::fetch::{reframe_window, window_cost};
 use crate::layout::{DimLayout, Layout};
-use crate::moves::{Form, Mover, relabel_pairs};
+use crate::moves::{Form, Mover, relabel_pairs, reorder_peers};
 
 /// One step of a reshard.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,8 +24,10 @@ pub enum Move {
     Gather(usize, usize),
     /// Move the last atoms of the first dimension to the second.
     AllToAll(usize, usize, usize),
-    /// Let atoms trade places.
+    /// Let atoms trade places with atoms of the same size.
     Relabel(SmallVec<[AtomList; 4]>),
+    /// Let the atoms of a dimension, of any sizes, stand in this order.
+    Reorder(usize, AtomList),
     /// Combine over these partial atoms.
     AllReduce(AtomList),
     /// Combine over these partial atoms and split a dimension by them.
@@ -49,6 +51,12 @@ const SEARCH_LIMIT: usize = 4000;
 
 /// Up to so many atoms move one by one; more are grouped.
 const MOST_SINGLE_ATOMS: usize = 6;
+
+/// On meshes of up to so many atoms every move is tried, not only those that lead on.
+const TRY_ALL_ATOMS: usize = 3;
+
+/// More shards than this are not reordered: the pairs are listed one by one.
+const MOST_REORDERED: i64 = 1024;
 
 type Lists = SmallVec<[AtomList; 4]>;
 
@@ -83,7 +91,10 @@ impl Paths {
 fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
     let start = State { lists: from.lists(), partial: from.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
     let goal = State { lists: to.lists(), partial: to.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
-    let units = units(&start, &goal, atoms);
+    let units = match atoms.len() <= TRY_ALL_ATOMS {
+        true => atoms.all().into_iter().map(|a| AtomList::from_iter([a])).collect(),
+        false => units(&start, &goal, atoms),
+    };
     let sizes = units.iter().map(|u| atoms.product(u)).collect();
     let name = |s: State| State {
         lists: s.lists.iter().map(|l| in_units(l, &units)).collect(),
@@ -203,6 +214,7 @@ impl Search<'_> {
             Move::Gather(d, count) => Move::Gather(*d, tail(*d, *count)),
             Move::AllToAll(from, to, count) => Move::AllToAll(*from, *to, tail(*from, *count)),
             Move::Relabel(lists) => Move::Relabel(lists.iter().map(|l| self.expand(l)).collect()),
+            Move::Reorder(d, list) => Move::Reorder(*d, self.expand(list)),
             Move::AllReduce(list) => Move::AllReduce(self.expand(list)),
             Move::ReduceScatter(d, list) => Move::ReduceScatter(*d, self.expand(list)),
         }
@@ -265,12 +277,12 @@ impl Search<'_> {
         let wanted = |a: u8| self.goal.lists.iter().any(|l| l.contains(&a));
         self.reductions(state, elements, &mut out);
         for d in 0..state.lists.len() {
-            // Split by the next free atoms of the goal, or by any free atoms that are wanted elsewhere: splitting early
-            // makes later moves smaller.
-            for list in self.runs(|a| !used(a) && wanted(a)) {
+            for list in self.splits(used, wanted) {
                 let mut next = state.clone();
                 next.lists[d].extend(list.iter().copied());
-                if self.product(&next.lists[d]) <= self.extents[d].max(self.product(&self.goal.lists[d])) {
+                if self.tries_all()
+                    || self.product(&next.lists[d]) <= self.extents[d].max(self.product(&self.goal.lists[d]))
+                {
                     out.push((Move::Split(d, list), next, 0.0));
                 }
             }
@@ -283,7 +295,8 @@ impl Search<'_> {
                 for to in (0..state.lists.len()).filter(|&to| to != d) {
                     let mut moved = next.clone();
                     moved.lists[to].extend(tail.iter().copied());
-                    let weight = (size - 1.0) / size * elements + PER_COLLECTIVE;
+                    let padded = elements * self.padding(&state.lists, &moved.lists, to);
+                    let weight = (size - 1.0) / size * padded + PER_COLLECTIVE;
                     out.push((Move::AllToAll(d, to, count), moved, weight));
                 }
             }
@@ -296,7 +309,85 @@ impl Search<'_> {
                 let next = State { lists: lists.clone(), partial: AtomList::new() };
                 out.push((Move::Relabel(lists), next, share * elements + PER_COLLECTIVE));
             }
+            for (d, list) in self.reorders(state) {
+                let (from, to) = (self.expand(&state.lists[d]), self.expand(&list));
+                let share = reorder_peers(&from, &to, self.atoms).sending_share(self.atoms);
+                let mut next = state.clone();
+                next.lists[d] = list.clone();
+                out.push((Move::Reorder(d, list), next, share * elements + PER_COLLECTIVE));
+            }
         }
+        out
+    }
+
+    /// How much longer dimension `d` gets by padding when it is cut from `from` into `to`.
+    fn padding(&self, from: &Lists, to: &Lists, d: usize) -> f64 {
+        let (p, q) = (self.product(&from[d]), self.product(&to[d]));
+        let block = |parts: i64| (self.extents[d] + parts - 1) / parts;
+        if block(p) == 0 { 1.0 } else { (block(q) * (q / p)) as f64 / block(p) as f64 }
+    }
+
+    fn tries_all(&self) -> bool {
+        self.units.len() <= TRY_ALL_ATOMS
+    }
+
+    /// Units to split by: the next free ones of the goal, or any free ones that are wanted elsewhere, because splitting
+    /// early makes later moves smaller.
+    fn splits(&self, used: impl Fn(u8) -> bool, wanted: impl Fn(u8) -> bool) -> Vec<AtomList> {
+        match self.tries_all() {
+            true => (0..self.units.len() as u8).filter(|&u| !used(u)).map(|u| AtomList::from_iter([u])).collect(),
+            false => self.runs(|a| !used(a) && wanted(a)),
+        }
+    }
+
+    /// Other orders of units of different sizes within a dimension.
+    fn reorders(&self, state: &State) -> Vec<(usize, AtomList)> {
+        let mut out = vec![];
+        for (d, list) in state.lists.iter().enumerate() {
+            let size = |u: &u8| self.sizes[*u as usize];
+            if list.iter().all(|u| size(u) == size(&list[0])) || self.product(list) > MOST_REORDERED {
+                continue;
+            }
+            if self.tries_all() {
+                out.extend(orders(list).into_iter().filter(|o| o != list).map(|o| (d, o)));
+            } else {
+                let sorted = self.goal_first(list, d);
+                if sorted != *list {
+                    out.push((d, sorted));
+                }
+            }
+        }
+        out
+    }
+
+    /// What the goal keeps in dimension `d` first, in the goal's order, then the rest.
+    fn goal_first(&self, list: &AtomList, d: usize) -> AtomList {
+        let mut sorted = list.clone();
+        let goal = &self.goal.lists[d];
+        sorted.sort_by_key(|a| goal.iter().position(|g| g == a).unwrap_or(usize::MAX));
+        sorted
+    }
+
+    /// All placements with the same sizes as `state` has, slot by slot.
+    fn all_relabels(&self, state: &State) -> Vec<Lists> {
+        let mut out: Vec<Lists> = vec![state.lists.iter().map(|_| AtomList::new()).collect()];
+        for (d, list) in state.lists.iter().enumerate() {
+            for &slot in list {
+                let mut longer = vec![];
+                for lists in &out {
+                    for unit in 0..self.units.len() as u8 {
+                        let same_size = self.sizes[unit as usize] == self.sizes[slot as usize];
+                        if same_size && !lists.iter().any(|l| l.contains(&unit)) {
+                            let mut more = lists.clone();
+                            more[d].push(unit);
+                            longer.push(more);
+                        }
+                    }
+                }
+                out = longer;
+            }
+        }
+        out.retain(|lists| *lists != state.lists);
         out
     }
 
@@ -327,7 +418,8 @@ impl Search<'_> {
                 let mut next = state.clone();
                 reduce(&list, &mut next);
                 next.lists[d].extend(list.iter().copied());
-                out.push((Move::ReduceScatter(d, list), next, (size - 1.0) / size * elements + PER_COLLECTIVE));
+                let padded = elements * self.padding(&state.lists, &next.lists, d);
+                out.push((Move::ReduceScatter(d, list), next, (size - 1.0) / size * padded + PER_COLLECTIVE));
             }
         }
     }
@@ -347,6 +439,9 @@ impl Search<'_> {
     /// Placements with the same number of shards per dimension that lead on: the goal itself, the goal's dimensions
     /// one by one, and orders that bring atoms which must leave to the end.
     fn relabels(&self, state: &State) -> Vec<Lists> {
+        if self.tries_all() {
+            return self.all_relabels(state);
+        }
         let mut out: Vec<Lists> = vec![];
         let fits = |a: &AtomList, b: &AtomList| {
             a.len() == b.len() && a.iter().zip(b).all(|(&x, &y)| self.sizes[x as usize] == self.sizes[y as usize])
@@ -391,12 +486,7 @@ impl Search<'_> {
         if lists.iter().zip(&state.lists).all(|(a, b)| fits(a, b)) {
             offer(lists);
         }
-        // Within each dimension: what the goal keeps here first, in the goal's order, then the rest.
-        let mut sorted = state.lists.clone();
-        for (d, goal) in self.goal.lists.iter().enumerate() {
-            let place = |a: &u8| goal.iter().position(|g| g == a).unwrap_or(usize::MAX);
-            sorted[d].sort_by_key(place);
-        }
+        let sorted: Lists = state.lists.iter().enumerate().map(|(d, list)| self.goal_first(list, d)).collect();
         if sorted.iter().zip(&state.lists).all(|(a, b)| fits(a, b)) {
             offer(sorted);
         }
@@ -442,6 +532,18 @@ impl Search<'_> {
     }
 }
 
+/// All orders of the units of `list`.
+fn orders(list: &[u8]) -> Vec<AtomList> {
+    let mut out = vec![AtomList::new()];
+    for _ in list {
+        let longer = out.iter().flat_map(|o| {
+            list.iter().filter(|u| !o.contains(u)).map(|&u| o.iter().copied().chain([u]).collect::<AtomList>())
+        });
+        out = longer.collect();
+    }
+    out
+}
+
 impl Mover<'_> {
     /// Brings `form` into layout `to`.
     pub fn reshard(&mut self, paths: &mut Paths, form: Form, to: &Layout, extents: &[i64]) -> Form {
@@ -460,6 +562,7 @@ impl Mover<'_> {
                 Move::Gather(d, count) => self.all_gather(form, extents, d, count),
                 Move::AllToAll(from, target, count) => self.all_to_all(form, extents, from, target, count),
                 Move::Relabel(lists) => self.relabel(form, &lists),
+                Move::Reorder(d, list) => self.reorder(form, d, &list),
                 Move::AllReduce(list) => self.all_reduce(form, &list),
                 Move::ReduceScatter(d, list) => self.reduce_scatter(form, extents, d, &list),
             };
@@ -481,3 +584,6 @@ impl Mover<'_> {
         Form { value, layout }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::{Result, Splitter};
+use crate::identity::identity;
 use crate::layout::{Combine, Layout};
 
 /// How a two-argument body combines, if it is one commutative operation on its two arguments.
@@ -45,6 +46,7 @@ impl Splitter<'_> {
         let assignment = self.choose(&problem);
         let inputs = problem.operands.len() / 2;
         let reduced_dims = self.src.op(op).i64s("dimensions").unwrap_or_default();
+        let partial = problem.partial(&assignment);
         let mut locals = vec![];
         let mut input_layout = None;
         for (i, (&v, dims)) in problem.operands.iter().zip(&problem.rule.operands).enumerate() {
@@ -58,10 +60,24 @@ impl Splitter<'_> {
                 }
                 let init = problem.operands[inputs + i];
                 let value = self.get(v, &layout)?;
-                locals.push(self.mask_with(value, v, &layout, init, |d| reduced_dims.contains(&(d as i64)))?);
+                let reduced = |d: usize| reduced_dims.contains(&(d as i64));
+                let elem = self.m.e.elem(value);
+                locals.push(match combine {
+                    Some(combine) if identity(combine, elem).is_some() => {
+                        self.mask_dims(value, v, &layout, reduced, combine)
+                    }
+                    _ => self.mask_with(value, v, &layout, init, reduced)?,
+                });
                 input_layout = Some(layout);
             } else {
-                locals.push(self.get(v, &layout)?);
+                let init = self.get(v, &layout)?;
+                // A start that changes something must count once.
+                locals.push(match combine {
+                    Some(combine) if !partial.is_empty() && !self.is_identity(v, combine) => {
+                        self.only_on_first(init, &partial, combine)?
+                    }
+                    _ => init,
+                });
             }
         }
         let Some(input_layout) = input_layout else { return self.whole(op) };
@@ -81,7 +97,6 @@ impl Splitter<'_> {
             types.push(self.local_type(r, &result_layout)?);
         }
         let copy = self.copy(op, &locals, types)?;
-        let partial = problem.partial(&assignment);
         self.m.reason = "each device has reduced its own part".into();
         if partial.is_empty() {
             self.register(op, copy, vec![result_layout; problem.results.len()]);
@@ -96,6 +111,19 @@ impl Splitter<'_> {
         let again = self.combine_by_gather(op, &results, &locals[inputs..], &partial)?;
         self.register(op, again, vec![result_layout; problem.results.len()]);
         Ok(())
+    }
+
+    /// Whether the scalar `v` is a constant that changes nothing under `combine`.
+    pub fn is_identity(&self, v: ValueId, combine: Combine) -> bool {
+        let Some(op) = self.src.def_op(v).map(|op| self.src.op(op)) else { return false };
+        match (op.kind(), op.attr("value")) {
+            (OpKind::Constant | OpKind::SdyConstant, Some(Attr::Dense(d))) => {
+                let neutral = identity(combine, d.ty.elem);
+                neutral.is_some() && d.splat_bytes().map(<[u8]>::to_vec) == neutral
+            }
+            (OpKind::BroadcastInDim | OpKind::Reshape, _) => self.is_identity(op.operands()[0], combine),
+            _ => false,
+        }
     }
 
     /// `value` with the scalar `init` wherever the chosen dimensions hold no element: `init` is neutral.

@@ -67,7 +67,7 @@ impl Splitter<'_> {
     }
 
     /// `value` on the first device along `list`, the identity of `combine` on the others.
-    fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
+    pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
         let me = self.m.e.shard_index(list);
         let zero = self.m.e.index_constant(0);
         let first = self.m.e.compare("EQ", me, zero);

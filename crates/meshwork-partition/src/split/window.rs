@@ -92,19 +92,31 @@ impl Splitter<'_> {
             scale: target.block * slide.stride,
             offset: frame.offset - target.offset * slide.stride - slide.low,
             divisor: 1,
-            length: (target.block - 1).max(0) * slide.stride + slide.span(),
+            length: if target.block == 0 { 0 } else { (target.block - 1) * slide.stride + slide.span() },
             useful: (frame.offset, frame.offset + n),
         };
-        let fetched = self.m.fetch(value, dim, frame, &window);
+        self.fetch_filled(value, dim, frame, &window, fill)
+    }
+
+    /// The window of `value` with `fill` at the positions that are not useful.
+    fn fetch_filled(
+        &mut self,
+        value: ValueId,
+        dim: usize,
+        frame: &DimLayout,
+        window: &Window,
+        fill: ValueId,
+    ) -> ValueId {
+        let fetched = self.m.fetch(value, dim, frame, window);
         // Mask by position: the windows of the border shards hang over the ends.
-        let first = window.start(0);
+        let (lo, hi) = window.useful;
         let parts = self.m.e.atoms.product(&frame.atoms);
-        if first >= frame.offset && window.start(parts - 1) + window.length <= frame.offset + n {
+        if window.length == 0 || (window.start(0) >= lo && window.start(parts - 1) + window.length <= hi) {
             return fetched;
         }
         let line = DimLayout { atoms: frame.atoms.clone(), block: window.length, offset: 0 };
         let start = self.m.e.shard_offset(&frame.atoms, window.scale, window.offset);
-        let mask = self.position_mask_from(start, &line, frame.offset, frame.offset + n);
+        let mask = self.position_mask_from(start, &line, lo, hi);
         self.m.e.mask_dim(fetched, dim, mask, fill)
     }
 
@@ -207,7 +219,10 @@ impl Splitter<'_> {
     /// The dimension along which `op` is a running sum (or product, maximum, ...) that is split where it is wanted.
     fn cumulative_dim(&mut self, op: OpId, slides: &[Slide], n: &[i64]) -> Option<usize> {
         let body = self.src.body_of(op, 0)?;
-        body_combine(self.src, body)?;
+        let combine = body_combine(self.src, body)?;
+        if !self.is_identity(*self.src.op(op).operands().get(1)?, combine) {
+            return None;
+        }
         let moving: Vec<usize> = (0..n.len()).filter(|&d| !slides[d].is_trivial()).collect();
         let [d] = moving[..] else { return None };
         let s = &slides[d];
@@ -294,14 +309,20 @@ impl Splitter<'_> {
         let slides = self.conv_slides(op, &dims, &k);
         let groups = self.src.op(op).int("feature_group_count").unwrap_or(1);
         let batch_groups = self.src.op(op).int("batch_group_count").unwrap_or(1);
-        let rule = conv_rule(&dims, &out, groups, batch_groups);
+        let summed = self.summed_spatial(op, &dims, &k, &out);
+        let rule = conv_rule(&dims, &k, &out, groups, batch_groups, &summed);
+        // Taps of a split kernel must be whole: a tap of padding would still multiply elements.
+        let mut even: Vec<usize> = (0..slides.len()).filter(|&i| summed[i]).map(|i| 4 + i).collect();
+        if groups > 1 || batch_groups > 1 {
+            even.push(3);
+        }
         let problem = Problem {
             operands: vec![lhs, rhs],
             results: vec![result],
             rule: Arc::new(rule),
             combine: Some(Combine::Add),
             permutation: Splittable::Yes,
-            even: if groups > 1 || batch_groups > 1 { vec![3] } else { vec![] },
+            even,
             whole: vec![],
         };
         let assignment = self.choose(&problem);
@@ -321,7 +342,7 @@ impl Splitter<'_> {
         let mut base_dilation = vec![];
         for (i, slide) in slides.iter().enumerate() {
             let (d, o) = (dims.input_spatial[i] as usize, dims.output_spatial[i] as usize);
-            if !layout.dims[o].is_split() {
+            if !lhs_layout.dims[d].is_split() {
                 padding.push((slide.low, slide.high));
                 base_dilation.push(slide.base_dilation);
                 continue;
@@ -335,7 +356,20 @@ impl Splitter<'_> {
                 image = self.spread_dim(image, d, &frame, &target, (n[d], extent, slide.base_dilation), zero);
                 frame = target;
             }
-            image = self.slide_over(image, d, &frame, extent, &layout.dims[o], slide, zero);
+            image = if summed[i] {
+                // This shard's taps, at every place of the result.
+                let taps = rhs_layout.dims[dims.kernel_spatial[i] as usize].block;
+                let window = Window {
+                    scale: taps * slide.dilation,
+                    offset: frame.offset - slide.low,
+                    divisor: 1,
+                    length: (out[o] - 1) * slide.stride + (taps - 1) * slide.dilation + 1,
+                    useful: (frame.offset, frame.offset + extent),
+                };
+                self.fetch_filled(image, d, &frame, &window, zero)
+            } else {
+                self.slide_over(image, d, &frame, extent, &layout.dims[o], slide, zero)
+            };
             padding.push((0, 0));
             base_dilation.push(1);
         }
@@ -354,10 +388,24 @@ impl Splitter<'_> {
             spec = spec.attr("batch_group_count", Attr::i64(batch_groups / parts(3)));
         }
         let copy = self.m.e.push(spec);
-        self.m.reason = "each device has a part of the sum over input features".into();
+        self.m.reason = "each device has a part of the sum".into();
         let partial = problem.partial(&assignment);
         self.register(op, copy, vec![layout.with_partial(partial, Combine::Add)]);
         Ok(())
+    }
+
+    /// Spatial dimensions along which the kernel is longer than the result, as in the gradient by a kernel: there the
+    /// sum over taps is split rather than the result.
+    fn summed_spatial(&self, op: OpId, dims: &ConvDims, kernel: &[i64], out: &[i64]) -> Vec<bool> {
+        let reversed = |i: usize| match self.src.op(op).attr("window_reversal") {
+            Some(Attr::BoolArray(list)) => list.get(i).copied().unwrap_or(false),
+            other => other.is_some(),
+        };
+        let longer = |i: usize| {
+            let o = out[dims.output_spatial[i] as usize];
+            o > 0 && kernel[dims.kernel_spatial[i] as usize] > o && !reversed(i)
+        };
+        (0..dims.input_spatial.len()).map(longer).collect()
     }
 
     fn conv_slides(&self, op: OpId, dims: &ConvDims, kernel: &[i64]) -> Vec<Slide> {
@@ -382,7 +430,15 @@ impl Splitter<'_> {
 /// Factors of a convolution: 0 batch, 1 output feature, 2 input feature, 3 groups, then one per spatial dimension.
 ///
 /// With groups, batch and features are left to the group factor, which must divide: groups are whole on a device.
-fn conv_rule(dims: &ConvDims, out: &[i64], groups: i64, batch_groups: i64) -> OpShardingRule {
+/// A spatial factor is shared by the input and the result or, where `summed`, by the input and the kernel.
+fn conv_rule(
+    dims: &ConvDims,
+    kernel: &[i64],
+    out: &[i64],
+    groups: i64,
+    batch_groups: i64,
+    summed: &[bool],
+) -> OpShardingRule {
     let rank = out.len();
     let unused = 4 + dims.input_spatial.len();
     let (mut lhs, mut rhs, mut res) = (vec![vec![unused]; rank], vec![vec![unused]; rank], vec![vec![unused]; rank]);
@@ -414,9 +470,15 @@ fn conv_rule(dims: &ConvDims, out: &[i64], groups: i64, batch_groups: i64) -> Op
     }
     for i in 0..dims.input_spatial.len() {
         put(&mut lhs, dims.input_spatial[i], 4 + i);
-        put(&mut res, dims.output_spatial[i], 4 + i);
-        rule.factor_sizes[4 + i] = out[dims.output_spatial[i] as usize];
-        rule.permutation.push(4 + i);
+        if summed[i] {
+            put(&mut rhs, dims.kernel_spatial[i], 4 + i);
+            rule.factor_sizes[4 + i] = kernel[dims.kernel_spatial[i] as usize];
+            rule.reduction.push(4 + i);
+        } else {
+            put(&mut res, dims.output_spatial[i], 4 + i);
+            rule.factor_sizes[4 + i] = out[dims.output_spatial[i] as usize];
+            rule.permutation.push(4 + i);
+        }
     }
     rule.need_replication.push(unused);
     (rule.operands, rule.results) = (vec![lhs, rhs], vec![res]);

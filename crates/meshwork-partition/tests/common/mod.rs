@@ -1,8 +1,8 @@
 //! Runs a program on one device and partitioned, and compares.
 #![allow(dead_code)] // each test binary uses a part
 
-use meshwork_ir::{ElementType, Literal, Module, Type, eval, text};
-use meshwork_partition::{Partitioned, partition, prepare, run};
+use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
+use meshwork_partition::{Partitioned, partition, prepare, shards};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
 pub fn inputs(module: &Module) -> Vec<Literal> {
@@ -43,15 +43,71 @@ pub fn split(source: &str) -> (Module, Partitioned) {
 
 /// Asserts that `source` gives the same on one device and partitioned. Returns the partitioned program.
 pub fn check(source: &str) -> Partitioned {
-    let (module, program) = split(source);
-    let inputs = inputs(&module);
-    let expected = eval::run(&module, None, &inputs).unwrap_or_else(|e| panic!("{e}"));
-    let types: Vec<Type> = expected.iter().map(Literal::ty).collect();
-    let got = run::run(&program, &inputs, &types).unwrap_or_else(|e| panic!("{e}\n{}", text::print(&program.module)));
-    for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
-        assert!(close(a, b), "result {i}: expected {:?}\ngot {:?}\n{}", show(a), show(b), text::print(&program.module));
+    try_check(source).unwrap_or_else(|what| panic!("{what}"))
+}
+
+/// Whether `source` gives the same on one device and partitioned; if not, what differs. Positions of input shards that
+/// hold no element are poisoned, so that a result that depends on them differs.
+pub fn try_check(source: &str) -> Result<Partitioned, String> {
+    let module = text::parse(source).map_err(|d| d.render("test", source))?;
+    let mut placed = module.clone();
+    meshwork_propagate::place(&mut placed).map_err(|d| format!("{d:?}\n{source}"))?;
+    prepare(&mut placed);
+    let program = partition(&placed).map_err(|e| format!("{e}\n{source}"))?;
+    let context = || format!("{source}\nis split into\n{}", text::print(&program.module));
+    if let Some(d) = verify::verify(&program.module).first() {
+        return Err(format!("the per-device program is not valid: {d}\n{}", context()));
     }
-    program
+    let inputs = inputs(&module);
+    let expected = eval::run(&module, None, &inputs).map_err(|e| format!("on one device: {e}\n{source}"))?;
+    let types: Vec<Type> = expected.iter().map(Literal::ty).collect();
+    let got = run_poisoned(&program, &inputs, &types).map_err(|e| format!("{e}\n{}", context()))?;
+    for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
+        if !close(a, b) {
+            return Err(format!("result {i}: expected {}\ngot {}\n{}", show(a), show(b), context()));
+        }
+    }
+    Ok(program)
+}
+
+/// Runs `program` with garbage at all positions of the input shards that hold no element.
+fn run_poisoned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>, String> {
+    let devices = program.mesh.device_count() as usize;
+    let mut per_device = vec![vec![]; devices];
+    for (input, sharding) in inputs.iter().zip(&program.inputs) {
+        let ones = Literal::from_bytes(input.dims().iter().copied(), ElementType::I8, vec![1; input.len()]);
+        let real = shards::cut(&ones.expect("one byte an element"), sharding, &program.mesh).map_err(err)?;
+        let cut = shards::cut(input, sharding, &program.mesh).map_err(err)?;
+        for (device, (mut shard, real)) in cut.into_iter().zip(real).enumerate() {
+            let poison = poison(shard.elem());
+            for i in (0..shard.len()).filter(|&i| real.bytes()[i] == 0) {
+                shard.set_element(i, &poison);
+            }
+            per_device[device].push(shard);
+        }
+    }
+    let grid = eval::DeviceGrid { replicas: 1, partitions: devices };
+    let outputs = eval::run_devices(&program.module, None, per_device, grid).map_err(|e| e.to_string())?;
+    let mut joined = vec![];
+    for (i, (sharding, ty)) in program.outputs.iter().zip(results).enumerate() {
+        let parts: Vec<Literal> = outputs.iter().map(|o| o[i].clone()).collect();
+        joined.push(shards::join(&parts, ty.dims(), sharding, &program.mesh).map_err(err)?);
+    }
+    Ok(joined)
+}
+
+fn err(e: impl ToString) -> String {
+    e.to_string()
+}
+
+/// Not a number for floats; an odd number with many bits for integers; true for booleans.
+fn poison(elem: ElementType) -> Vec<u8> {
+    let one = match elem {
+        ElementType::I1 => return vec![1],
+        e if e.is_integer() => Literal::from_i64s([1], e, &[0x55]).or_else(|| Literal::from_i64s([1], e, &[1])),
+        e => Literal::from_f64s([1], e, &[f64::NAN]),
+    };
+    one.map_or_else(|| vec![0x55; elem.storage_bytes()], |l| l.bytes().to_vec())
 }
 
 fn show(l: &Literal) -> String {

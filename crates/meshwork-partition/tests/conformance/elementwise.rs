@@ -1,0 +1,107 @@
+//! Operations that work element by element, all of the op table.
+
+use meshwork_ir::OpKind;
+
+use crate::cases::{Program, SIZES, conform, program, t};
+
+/// Operand element types and the result's of an elementwise operation; `None`: not one this suite can build.
+fn signature(kind: OpKind) -> Option<(Vec<&'static str>, &'static str)> {
+    use OpKind as K;
+    Some(match kind {
+        // Quantized types have no arithmetic here; the kernel is an implementation detail with one user.
+        K::UniformDequantize | K::UniformQuantize | K::ChloAsinAcosKernel => return None,
+        K::Compare | K::Select | K::Clamp | K::Convert | K::ReducePrecision => return None, // below
+        K::Complex => (vec!["f32", "f32"], "complex<f32>"),
+        K::Real | K::Imag => (vec!["complex<f32>"], "f32"),
+        K::ChloConj => (vec!["complex<f32>"], "complex<f32>"),
+        K::IsFinite | K::ChloIsInf | K::ChloIsNegInf | K::ChloIsPosInf => (vec!["f32"], "i1"),
+        K::CountLeadingZeros | K::Not | K::Popcnt => (vec!["i32"], "i32"),
+        K::And | K::Or | K::Xor | K::ShiftLeft | K::ShiftRightArithmetic | K::ShiftRightLogical | K::ChloMulhi => {
+            (vec!["i32", "i32"], "i32")
+        }
+        K::Add
+        | K::Atan2
+        | K::Divide
+        | K::Maximum
+        | K::Minimum
+        | K::Multiply
+        | K::Power
+        | K::Remainder
+        | K::Subtract
+        | K::ChloNextAfter
+        | K::ChloPolygamma
+        | K::ChloZeta => (vec!["f32", "f32"], "f32"),
+        _ => (vec!["f32"], "f32"),
+    })
+}
+
+fn elementwise_program(kind: OpKind, dims: &[i64]) -> Option<Program> {
+    let (operands, result) = signature(kind)?;
+    let args: Vec<String> = operands.iter().map(|e| t(dims, e)).collect();
+    let r = t(dims, result);
+    let names: Vec<String> = (0..args.len()).map(|i| format!("%a{i}")).collect();
+    let body = format!("%r0 = \"{}\"({}) : ({}) -> {r}", kind.name(), names.join(", "), args.join(", "));
+    Some(program(&args, &[r], body))
+}
+
+#[test]
+fn every_elementwise_operation() {
+    let kinds = OpKind::ALL.iter().copied().filter(|k| k.is_elementwise());
+    conform(kinds.filter_map(|k| elementwise_program(k, &[7])), 2);
+}
+
+#[test]
+fn two_operands_anywhere() {
+    let mut programs = vec![];
+    for &n in SIZES {
+        for &m in SIZES {
+            programs.extend(elementwise_program(OpKind::Subtract, &[n, m]));
+        }
+    }
+    conform(programs, 7);
+}
+
+#[test]
+fn compare_convert_and_precision() {
+    let mut programs = vec![];
+    for &n in SIZES {
+        let (f, i, b) = (t(&[n, 3], "f32"), t(&[n, 3], "i32"), t(&[n, 3], "i1"));
+        programs.push(program(
+            &[f.clone(), f.clone()],
+            &[b.clone()],
+            format!("%r0 = stablehlo.compare LT, %a0, %a1, FLOAT : ({f}, {f}) -> {b}"),
+        ));
+        programs.push(program(&[f.clone()], &[i.clone()], format!("%r0 = stablehlo.convert %a0 : ({f}) -> {i}")));
+        programs.push(program(
+            &[f.clone()],
+            &[f.clone()],
+            format!("%r0 = stablehlo.reduce_precision %a0, format = e5m2 : {f}"),
+        ));
+    }
+    conform(programs, 4);
+}
+
+#[test]
+fn select_and_clamp_with_scalars_and_tensors() {
+    let mut programs = vec![];
+    for &n in SIZES {
+        let (f, b) = (t(&[n, 4], "f32"), t(&[n, 4], "i1"));
+        for pred in [b.clone(), "tensor<i1>".to_string()] {
+            programs.push(program(
+                &[pred.clone(), f.clone(), f.clone()],
+                &[f.clone()],
+                format!("%r0 = stablehlo.select %a0, %a1, %a2 : {pred}, {f}"),
+            ));
+        }
+        for low in [f.clone(), "tensor<f32>".to_string()] {
+            for high in [f.clone(), "tensor<f32>".to_string()] {
+                programs.push(program(
+                    &[low.clone(), f.clone(), high.clone()],
+                    &[f.clone()],
+                    format!("%r0 = stablehlo.clamp %a0, %a1, %a2 : ({low}, {f}, {high}) -> {f}"),
+                ));
+            }
+        }
+    }
+    conform(programs, 4);
+}

@@ -1,0 +1,295 @@
+//! Slices, gathers and scatters at places known at run time.
+
+use crate::cases::{Program, SIZES, conform, list, program, t};
+
+#[test]
+fn dynamic_slice() {
+    let mut programs = vec![];
+    for &n in SIZES {
+        for m in [0, 1, 2, n] {
+            if m > n {
+                continue;
+            }
+            for k in [3, 2] {
+                let (a, r, s) = (t(&[n, 3], "i32"), t(&[m, k], "i32"), "tensor<i32>".to_string());
+                let body =
+                    format!("%r0 = stablehlo.dynamic_slice %a0, %a1, %a2, sizes = [{m}, {k}] : ({a}, {s}, {s}) -> {r}");
+                programs.push(program(&[a, s.clone(), s], &[r], body));
+            }
+        }
+    }
+    conform(programs, 6);
+}
+
+#[test]
+fn dynamic_update_slice() {
+    let mut programs = vec![];
+    for &n in SIZES {
+        for m in [0, 1, 2, n] {
+            if m > n {
+                continue;
+            }
+            for k in [3, 2] {
+                let (a, u, s) = (t(&[n, 3], "i32"), t(&[m, k], "i32"), "tensor<i32>".to_string());
+                let body =
+                    format!("%r0 = stablehlo.dynamic_update_slice %a0, %a1, %a2, %a3 : ({a}, {u}, {s}, {s}) -> {a}");
+                programs.push(program(&[a.clone(), u, s.clone(), s], &[a], body));
+            }
+        }
+    }
+    conform(programs, 4);
+}
+
+/// An update at a constant place, inside and beyond the end.
+#[test]
+fn update_at_a_constant_place() {
+    let mut programs = vec![];
+    for n in [3, 4, 7, 8] {
+        for (m, at) in [(1, 0), (2, 1), (n - 1, 1), (n, 0), (2, n + 1), (1, -1)] {
+            let (a, u) = (t(&[n, 3], "i32"), t(&[m, 3], "i32"));
+            let body = format!(
+                "%i = stablehlo.constant dense<{at}> : tensor<i32>\n%z = stablehlo.constant dense<0> : tensor<i32>\n%r0 = stablehlo.dynamic_update_slice %a0, %a1, %i, %z : ({a}, {u}, tensor<i32>, tensor<i32>) -> {a}"
+            );
+            programs.push(program(&[a.clone(), u], &[a], body));
+        }
+    }
+    conform(programs, 4);
+}
+
+/// Dimension numbers of a gather or scatter and the shapes they are for.
+struct Numbers<'a> {
+    operand: &'a [i64],
+    indices: &'a [i64],
+    sizes: &'a [i64],
+    offset: &'a [i64],
+    collapsed: &'a [i64],
+    operand_batching: &'a [i64],
+    indices_batching: &'a [i64],
+    map: &'a [i64],
+    vector: i64,
+    result: &'a [i64],
+}
+
+const NUMBERS: &[Numbers<'_>] = &[
+    // Rows of a table.
+    Numbers {
+        operand: &[7, 3],
+        indices: &[5, 1],
+        sizes: &[1, 3],
+        offset: &[1],
+        collapsed: &[0],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[0],
+        vector: 1,
+        result: &[5, 3],
+    },
+    // Columns, with the index vector implied.
+    Numbers {
+        operand: &[3, 8],
+        indices: &[4],
+        sizes: &[3, 1],
+        offset: &[0],
+        collapsed: &[1],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[1],
+        vector: 1,
+        result: &[3, 4],
+    },
+    // Single elements by two coordinates, the second first.
+    Numbers {
+        operand: &[4, 5],
+        indices: &[2, 6],
+        sizes: &[1, 1],
+        offset: &[],
+        collapsed: &[0, 1],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[1, 0],
+        vector: 0,
+        result: &[6],
+    },
+    // Windows of two rows, part of the columns.
+    Numbers {
+        operand: &[6, 4],
+        indices: &[3, 2],
+        sizes: &[2, 3],
+        offset: &[1, 2],
+        collapsed: &[],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[0, 1],
+        vector: 1,
+        result: &[3, 2, 3],
+    },
+    // One window, kept dimensions of size one.
+    Numbers {
+        operand: &[7, 4],
+        indices: &[1],
+        sizes: &[1, 4],
+        offset: &[0, 1],
+        collapsed: &[],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[0],
+        vector: 0,
+        result: &[1, 4],
+    },
+    // A batch of tables.
+    Numbers {
+        operand: &[4, 5, 2],
+        indices: &[4, 3, 1],
+        sizes: &[1, 1, 2],
+        offset: &[2],
+        collapsed: &[1],
+        operand_batching: &[0],
+        indices_batching: &[0],
+        map: &[1],
+        vector: 2,
+        result: &[4, 3, 2],
+    },
+    // Batches in another order than the indices have them.
+    Numbers {
+        operand: &[3, 2, 6],
+        indices: &[2, 3],
+        sizes: &[1, 1, 1],
+        offset: &[],
+        collapsed: &[2],
+        operand_batching: &[0, 1],
+        indices_batching: &[1, 0],
+        map: &[2],
+        vector: 2,
+        result: &[2, 3],
+    },
+    // Nothing looked up.
+    Numbers {
+        operand: &[4, 3],
+        indices: &[0, 1],
+        sizes: &[1, 3],
+        offset: &[1],
+        collapsed: &[0],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[0],
+        vector: 1,
+        result: &[0, 3],
+    },
+    // A prime number of rows, whole rows by a batch of two dimensions.
+    Numbers {
+        operand: &[5, 4],
+        indices: &[2, 3, 1],
+        sizes: &[1, 4],
+        offset: &[0],
+        collapsed: &[0],
+        operand_batching: &[],
+        indices_batching: &[],
+        map: &[0],
+        vector: 2,
+        result: &[4, 2, 3],
+    },
+];
+
+fn entry(name: &str, dims: &[i64]) -> String {
+    if dims.is_empty() { String::new() } else { format!("{name} = [{}], ", list(dims)) }
+}
+
+fn gather_program(d: &Numbers<'_>, index: &str) -> Program {
+    let (a, i, r) = (t(d.operand, "i32"), t(d.indices, index), t(d.result, "i32"));
+    let body = format!(
+        "%r0 = \"stablehlo.gather\"(%a0, %a1) <{{dimension_numbers = #stablehlo.gather<{}{}{}{}{}index_vector_dim = {}>, indices_are_sorted = false, slice_sizes = array<i64: {}>}}> : ({a}, {i}) -> {r}",
+        entry("offset_dims", d.offset),
+        entry("collapsed_slice_dims", d.collapsed),
+        entry("operand_batching_dims", d.operand_batching),
+        entry("start_indices_batching_dims", d.indices_batching),
+        entry("start_index_map", d.map),
+        d.vector,
+        list(d.sizes),
+    );
+    program(&[a, i], &[r], body)
+}
+
+/// Inputs hold numbers up to 17, so that many indices are out of bounds.
+#[test]
+fn gather() {
+    let programs = NUMBERS.iter().flat_map(|d| ["i32", "ui8", "i64"].map(|e| gather_program(d, e)));
+    conform(programs, 14);
+}
+
+fn scatter_program(d: &Numbers<'_>, op: Option<&str>, index: &str) -> Program {
+    let (a, i, u) = (t(d.operand, "i32"), t(d.indices, index), t(d.result, "i32"));
+    let combine = match op {
+        Some(op) => format!("  %s = stablehlo.{op} %p, %q : tensor<i32>\n  stablehlo.return %s : tensor<i32>"),
+        None => "  stablehlo.return %q : tensor<i32>".into(),
+    };
+    let body = format!(
+        "%r0 = \"stablehlo.scatter\"(%a0, %a1, %a2) <{{scatter_dimension_numbers = #stablehlo.scatter<{}{}{}{}{}index_vector_dim = {}>, indices_are_sorted = false, unique_indices = false}}> ({{
+^bb0(%p: tensor<i32>, %q: tensor<i32>):
+{combine}
+}}) : ({a}, {i}, {u}) -> {a}",
+        entry("update_window_dims", d.offset),
+        entry("inserted_window_dims", d.collapsed),
+        entry("input_batching_dims", d.operand_batching),
+        entry("scatter_indices_batching_dims", d.indices_batching),
+        entry("scatter_dims_to_operand_dims", d.map),
+        d.vector,
+    );
+    program(&[a.clone(), i, u], &[a], body)
+}
+
+#[test]
+fn scatter_that_combines() {
+    let mut programs = vec![];
+    for d in NUMBERS {
+        for op in ["add", "maximum", "minimum", "multiply"] {
+            programs.push(scatter_program(d, Some(op), "i32"));
+        }
+        programs.push(scatter_program(d, Some("add"), "ui8"));
+    }
+    conform(programs, 4);
+}
+
+/// Later updates win, whatever device they are on.
+#[test]
+fn scatter_that_overwrites() {
+    conform(NUMBERS.iter().flat_map(|d| ["i32", "i8"].map(|e| scatter_program(d, None, e))), 8);
+}
+
+/// Negative indices point nowhere in a scatter and to the first element in a gather.
+#[test]
+fn negative_indices() {
+    let mut programs = vec![];
+    for d in NUMBERS {
+        let shifted = |p: Program| {
+            let i = t(d.indices, "i32");
+            let body = format!(
+                "%six = stablehlo.constant dense<6> : {i}\n%at = stablehlo.subtract %a1, %six : {i}\n{}",
+                p.body.replacen("%a1", "%at", 1)
+            );
+            Program { body, ..p }
+        };
+        programs.push(shifted(gather_program(d, "i32")));
+        programs.push(shifted(scatter_program(d, Some("add"), "i32")));
+    }
+    conform(programs, 4);
+}
+
+/// A gather and a scatter of two arrays at once.
+#[test]
+fn scatter_of_two_arrays() {
+    let mut programs = vec![];
+    for n in [3, 4, 7] {
+        let (a, b, i, u, v) =
+            (t(&[n, 2], "i32"), t(&[n, 2], "f32"), t(&[5, 1], "i32"), t(&[5, 2], "i32"), t(&[5, 2], "f32"));
+        let body = format!(
+            "%r0, %r1 = \"stablehlo.scatter\"(%a0, %a1, %a2, %a3, %a4) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+^bb0(%p: tensor<i32>, %q: tensor<f32>, %s: tensor<i32>, %w: tensor<f32>):
+  %x = stablehlo.add %p, %s : tensor<i32>
+  %y = stablehlo.maximum %q, %w : tensor<f32>
+  stablehlo.return %x, %y : tensor<i32>, tensor<f32>
+}}) : ({a}, {b}, {i}, {u}, {v}) -> ({a}, {b})"
+        );
+        programs.push(program(&[a.clone(), b.clone(), i, u, v], &[a, b], body));
+    }
+    conform(programs, 6);
+}
