@@ -107,7 +107,9 @@ fn compare(axes: &[(&str, i64)], extents: &[i64]) {
         })
         .collect();
     let mut paths = Paths::default();
-    for (i, from) in all.iter().enumerate() {
+    // On eight devices three dimensions have 106 placements: every fourth is a start.
+    let step = if all.len() > 100 { 4 } else { 1 };
+    for (i, from) in all.iter().enumerate().step_by(step) {
         for (j, to) in all.iter().enumerate() {
             let [from, to] = [from, to].map(|l| Layout::ordinary(extents, l, &atoms));
             let found = paths.find(&from, &to, extents, &atoms);

@@ -11,7 +11,7 @@ fn sort_program(n: i64, m: i64, dim: i64) -> Program {
   stablehlo.return %c : tensor<i1>
 }}) {{dimension = {dim} : i64, is_stable = true}} : ({a}, {b}) -> ({a}, {b})"
     );
-    program(&[a.clone(), b.clone()], &[a, b], body)
+    program(&[&a, &b], &[&a, &b], body)
 }
 
 #[test]
@@ -32,11 +32,11 @@ fn fft() {
             let a = t(&[n, m], "complex<f32>");
             for (kind, length) in [("FFT", format!("{m}")), ("IFFT", format!("{n}, {m}"))] {
                 let body = format!("%r0 = stablehlo.fft %a0, type = {kind}, length = [{length}] : ({a}) -> {a}");
-                programs.push(program(&[a.clone()], &[a.clone()], body));
+                programs.push(program(&[&a], &[&a], body));
             }
             let (f, h) = (t(&[n, m], "f32"), t(&[n, m / 2 + 1], "complex<f32>"));
             let body = format!("%r0 = stablehlo.fft %a0, type = RFFT, length = [{m}] : ({f}) -> {h}");
-            programs.push(program(&[f], &[h], body));
+            programs.push(program(&[&f], &[&h], body));
         }
     }
     conform(programs, 4);
@@ -66,8 +66,8 @@ fn cholesky_and_triangular_solve() {
         let k = 3;
         let a = t(&[n, k, k], "f32");
         programs.push(program(
-            &[a.clone()],
-            &[a.clone()],
+            &[&a],
+            &[&a],
             positive(&a, n, k) + &format!("%r0 = stablehlo.cholesky %p, lower = true : {a}"),
         ));
         let b = t(&[n, k, 2], "f32");
@@ -75,7 +75,7 @@ fn cholesky_and_triangular_solve() {
             + &format!(
                 "%r0 = \"stablehlo.triangular_solve\"(%p, %a1) <{{left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}}> : ({a}, {b}) -> {b}"
             );
-        programs.push(program(&[a.clone(), b.clone()], &[b], body));
+        programs.push(program(&[&a, &b], &[&b], body));
     }
     conform(programs, 6);
 }
@@ -88,7 +88,7 @@ fn random_bits() {
             let (s, r) = (t(&[words], "ui64"), t(&[n, 3], "ui32"));
             let body =
                 format!("%r0, %r1 = stablehlo.rng_bit_generator %a0, algorithm = {algorithm} : ({s}) -> ({s}, {r})");
-            programs.push(program(&[s.clone()], &[s, r], body));
+            programs.push(program(&[&s], &[&s, &r], body));
         }
     }
     conform(programs, 2);
@@ -101,8 +101,8 @@ fn top_k() {
         for rows in [1, 3, 4] {
             let (a, v, i) = (t(&[rows, n], "f32"), t(&[rows, k], "f32"), t(&[rows, k], "i32"));
             programs.push(program(
-                &[a.clone()],
-                &[v.clone(), i.clone()],
+                &[&a],
+                &[&v, &i],
                 format!("%r0, %r1 = chlo.top_k(%a0, k = {k}) : {a} -> ({v}, {i})"),
             ));
         }
@@ -117,8 +117,8 @@ fn normalisations() {
         for c in [1, 3, 4] {
             let (a, f) = (t(&[n, 2, c], "f32"), t(&[c], "f32"));
             programs.push(program(
-                &[a.clone(), f.clone(), f.clone(), f.clone(), f.clone()],
-                &[a.clone()],
+                &[&a, &f, &f, &f, &f],
+                &[&a],
                 format!(
                     "%r0 = \"stablehlo.batch_norm_inference\"(%a0, %a1, %a2, %a3, %m) <{{epsilon = 1.0 : f32, feature_index = 2 : i64}}> : ({a}, {f}, {f}, {f}, {f}) -> {a}"
                 )
@@ -126,15 +126,15 @@ fn normalisations() {
                 .replacen("%r0", &format!("%sq = stablehlo.multiply %a4, %a4 : {f}\n%r0"), 1),
             ));
             programs.push(program(
-                &[a.clone(), f.clone(), f.clone()],
-                &[a.clone(), f.clone(), f.clone()],
+                &[&a, &f, &f],
+                &[&a, &f, &f],
                 format!(
                     "%r0, %r1, %r2 = \"stablehlo.batch_norm_training\"(%a0, %a1, %a2) <{{epsilon = 1.0 : f32, feature_index = 2 : i64}}> : ({a}, {f}, {f}) -> ({a}, {f}, {f})"
                 ),
             ));
             programs.push(program(
-                &[a.clone(), f.clone(), f.clone(), f.clone(), a.clone()],
-                &[a.clone(), f.clone(), f.clone()],
+                &[&a, &f, &f, &f, &a],
+                &[&a, &f, &f],
                 format!(
                     "%sq = stablehlo.multiply %a3, %a3 : {f}\n%r0, %r1, %r2 = \"stablehlo.batch_norm_grad\"(%a0, %a1, %a2, %sq, %a4) <{{epsilon = 1.0 : f32, feature_index = 2 : i64}}> : ({a}, {f}, {f}, {f}, {a}) -> ({a}, {f}, {f})"
                 ),
@@ -149,19 +149,15 @@ fn bitcasts() {
     let mut programs = vec![];
     for &n in SIZES {
         let (a, wide, narrow) = (t(&[n, 3], "f32"), t(&[n, 3], "i32"), t(&[n, 3, 4], "i8"));
+        programs.push(program(&[&a], &[&wide], format!("%r0 = stablehlo.bitcast_convert %a0 : ({a}) -> {wide}")));
         programs.push(program(
-            &[a.clone()],
-            &[wide.clone()],
-            format!("%r0 = stablehlo.bitcast_convert %a0 : ({a}) -> {wide}"),
-        ));
-        programs.push(program(
-            &[wide.clone()],
-            &[narrow.clone()],
+            &[&wide],
+            &[&narrow],
             format!("%r0 = stablehlo.bitcast_convert %a0 : ({wide}) -> {narrow}"),
         ));
         programs.push(program(
-            &[narrow.clone()],
-            &[wide.clone()],
+            &[&narrow],
+            &[&wide],
             format!("%r0 = stablehlo.bitcast_convert %a0 : ({narrow}) -> {wide}"),
         ));
     }

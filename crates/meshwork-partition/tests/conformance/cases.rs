@@ -29,8 +29,9 @@ pub fn t(dims: &[i64], elem: &str) -> String {
 }
 
 /// A program from its parts.
-pub fn program(args: &[String], results: &[String], body: impl Into<String>) -> Program {
-    Program { args: args.to_vec(), results: results.to_vec(), body: body.into() }
+pub fn program(args: &[&String], results: &[&String], body: impl Into<String>) -> Program {
+    let owned = |types: &[&String]| types.iter().map(|t| t.to_string()).collect();
+    Program { args: owned(args), results: owned(results), body: body.into() }
 }
 
 /// A list as MLIR writes it.

@@ -26,7 +26,7 @@ fn dot_program(dot: &Dot<'_>, elem: &str) -> Program {
         list(dot.contracting.0),
         list(dot.contracting.1)
     );
-    program(&[l, r], &[o], body)
+    program(&[&l, &r], &[&o], body)
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn conv_program(c: &Conv, batch: i64, features: (i64, i64, i64, i64), reversed: 
         "%r0 = stablehlo.convolution(%a0, %a1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {{stride = [{}], pad = [[{}, {}]], lhs_dilate = [{}], rhs_dilate = [{}], reverse = [{reversed}]}} {{batch_group_count = {batch_groups} : i64, feature_group_count = {groups} : i64}} : ({l}, {r}) -> {o}",
         c.stride, c.low, c.high, c.lhs_dilation, c.rhs_dilation
     );
-    Some(program(&[l, r], &[o], body))
+    Some(program(&[&l, &r], &[&o], body))
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::cases::{Failures, Program, conform, program, t};
 fn loop_program(n: i64, m: i64, body: &str) -> Program {
     let a = t(&[n, m], "f32");
     program(
-        &[a.clone()],
-        &[a.clone()],
+        &[&a],
+        &[&a],
         format!(
             "%zero = stablehlo.constant dense<0> : tensor<i32>
 %three = stablehlo.constant dense<3> : tensor<i32>
@@ -74,7 +74,7 @@ fn branches() {
   stablehlo.return %a2 : {a}
 }}) : (tensor<i32>) -> {a}"
         );
-        programs.push(program(&[s, a.clone(), a.clone()], &[a.clone()], body));
+        programs.push(program(&[&s, &a, &a], &[&a], body));
         let body = format!(
             "%r0 = \"stablehlo.if\"(%a0) ({{
   %x = stablehlo.transpose %a1, dims = [1, 0] : (tensor<3x{n}xi32>) -> {a}
@@ -83,7 +83,7 @@ fn branches() {
   stablehlo.return %a2 : {a}
 }}) : (tensor<i1>) -> {a}"
         );
-        programs.push(program(&[p, t(&[3, n], "i32"), a.clone()], &[a.clone()], body));
+        programs.push(program(&[&p, &t(&[3, n], "i32"), &a], &[&a], body));
     }
     conform(programs, 6);
 }
@@ -106,7 +106,7 @@ fn constraints_in_between() {
 %d = sdy.sharding_constraint %y <@mesh, {u}> : {a}
 %r0 = stablehlo.reverse %d, dims = [0] : {a}"
                     );
-                    failures.enumerate_on(mesh, &program(&[a.clone()], &[a.clone()], body), 10);
+                    failures.enumerate_on(mesh, &program(&[&a], &[&a], body), 10);
                 }
             }
         }
@@ -135,7 +135,7 @@ fn manual_computations() {
 }} : ({a}) -> {a}
 %r0 = stablehlo.reverse %m, dims = [0] : {a}"
             );
-            failures.enumerate_on(&[("x", 2), ("y", 3)], &program(&[a.clone()], &[a.clone()], body), 60);
+            failures.enumerate_on(&[("x", 2), ("y", 3)], &program(&[&a], &[&a], body), 60);
         }
     }
     failures.report();

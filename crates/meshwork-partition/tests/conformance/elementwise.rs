@@ -41,7 +41,7 @@ fn elementwise_program(kind: OpKind, dims: &[i64]) -> Option<Program> {
     let r = t(dims, result);
     let names: Vec<String> = (0..args.len()).map(|i| format!("%a{i}")).collect();
     let body = format!("%r0 = \"{}\"({}) : ({}) -> {r}", kind.name(), names.join(", "), args.join(", "));
-    Some(program(&args, &[r], body))
+    Some(Program { args, results: vec![r], body })
 }
 
 #[test]
@@ -67,16 +67,12 @@ fn compare_convert_and_precision() {
     for &n in SIZES {
         let (f, i, b) = (t(&[n, 3], "f32"), t(&[n, 3], "i32"), t(&[n, 3], "i1"));
         programs.push(program(
-            &[f.clone(), f.clone()],
-            &[b.clone()],
+            &[&f, &f],
+            &[&b],
             format!("%r0 = stablehlo.compare LT, %a0, %a1, FLOAT : ({f}, {f}) -> {b}"),
         ));
-        programs.push(program(&[f.clone()], &[i.clone()], format!("%r0 = stablehlo.convert %a0 : ({f}) -> {i}")));
-        programs.push(program(
-            &[f.clone()],
-            &[f.clone()],
-            format!("%r0 = stablehlo.reduce_precision %a0, format = e5m2 : {f}"),
-        ));
+        programs.push(program(&[&f], &[&i], format!("%r0 = stablehlo.convert %a0 : ({f}) -> {i}")));
+        programs.push(program(&[&f], &[&f], format!("%r0 = stablehlo.reduce_precision %a0, format = e5m2 : {f}")));
     }
     conform(programs, 4);
 }
@@ -88,16 +84,16 @@ fn select_and_clamp_with_scalars_and_tensors() {
         let (f, b) = (t(&[n, 4], "f32"), t(&[n, 4], "i1"));
         for pred in [b.clone(), "tensor<i1>".to_string()] {
             programs.push(program(
-                &[pred.clone(), f.clone(), f.clone()],
-                &[f.clone()],
+                &[&pred, &f, &f],
+                &[&f],
                 format!("%r0 = stablehlo.select %a0, %a1, %a2 : {pred}, {f}"),
             ));
         }
         for low in [f.clone(), "tensor<f32>".to_string()] {
             for high in [f.clone(), "tensor<f32>".to_string()] {
                 programs.push(program(
-                    &[low.clone(), f.clone(), high.clone()],
-                    &[f.clone()],
+                    &[&low, &f, &high],
+                    &[&f],
                     format!("%r0 = stablehlo.clamp %a0, %a1, %a2 : ({low}, {f}, {high}) -> {f}"),
                 ));
             }

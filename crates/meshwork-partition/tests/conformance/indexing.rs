@@ -14,7 +14,7 @@ fn dynamic_slice() {
                 let (a, r, s) = (t(&[n, 3], "i32"), t(&[m, k], "i32"), "tensor<i32>".to_string());
                 let body =
                     format!("%r0 = stablehlo.dynamic_slice %a0, %a1, %a2, sizes = [{m}, {k}] : ({a}, {s}, {s}) -> {r}");
-                programs.push(program(&[a, s.clone(), s], &[r], body));
+                programs.push(program(&[&a, &s, &s], &[&r], body));
             }
         }
     }
@@ -33,7 +33,7 @@ fn dynamic_update_slice() {
                 let (a, u, s) = (t(&[n, 3], "i32"), t(&[m, k], "i32"), "tensor<i32>".to_string());
                 let body =
                     format!("%r0 = stablehlo.dynamic_update_slice %a0, %a1, %a2, %a3 : ({a}, {u}, {s}, {s}) -> {a}");
-                programs.push(program(&[a.clone(), u, s.clone(), s], &[a], body));
+                programs.push(program(&[&a, &u, &s, &s], &[&a], body));
             }
         }
     }
@@ -50,7 +50,7 @@ fn update_at_a_constant_place() {
             let body = format!(
                 "%i = stablehlo.constant dense<{at}> : tensor<i32>\n%z = stablehlo.constant dense<0> : tensor<i32>\n%r0 = stablehlo.dynamic_update_slice %a0, %a1, %i, %z : ({a}, {u}, tensor<i32>, tensor<i32>) -> {a}"
             );
-            programs.push(program(&[a.clone(), u], &[a], body));
+            programs.push(program(&[&a, &u], &[&a], body));
         }
     }
     conform(programs, 4);
@@ -206,7 +206,7 @@ fn gather_program(d: &Numbers<'_>, index: &str) -> Program {
         d.vector,
         list(d.sizes),
     );
-    program(&[a, i], &[r], body)
+    program(&[&a, &i], &[&r], body)
 }
 
 /// Inputs hold numbers up to 17, so that many indices are out of bounds.
@@ -234,7 +234,7 @@ fn scatter_program(d: &Numbers<'_>, op: Option<&str>, index: &str) -> Program {
         entry("scatter_dims_to_operand_dims", d.map),
         d.vector,
     );
-    program(&[a.clone(), i, u], &[a], body)
+    program(&[&a, &i, &u], &[&a], body)
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn scatter_of_two_arrays() {
   stablehlo.return %x, %y : tensor<i32>, tensor<f32>
 }}) : ({a}, {b}, {i}, {u}, {v}) -> ({a}, {b})"
         );
-        programs.push(program(&[a.clone(), b.clone(), i, u, v], &[a, b], body));
+        programs.push(program(&[&a, &b, &i, &u, &v], &[&a, &b], body));
     }
     conform(programs, 6);
 }

@@ -11,24 +11,17 @@ fn transpose() {
     conform(
         pairs().map(|(n, m)| {
             let (a, r) = (t(&[n, m], "i32"), t(&[m, n], "i32"));
-            program(&[a.clone()], &[r.clone()], format!("%r0 = stablehlo.transpose %a0, dims = [1, 0] : ({a}) -> {r}"))
+            program(&[&a], &[&r], format!("%r0 = stablehlo.transpose %a0, dims = [1, 0] : ({a}) -> {r}"))
         }),
         40,
     );
     let (a, r) = (t(&[2, 3, 4], "i32"), t(&[4, 2, 3], "i32"));
-    conform(
-        [program(
-            &[a.clone()],
-            &[r.clone()],
-            format!("%r0 = stablehlo.transpose %a0, dims = [2, 0, 1] : ({a}) -> {r}"),
-        )],
-        14,
-    );
+    conform([program(&[&a], &[&r], format!("%r0 = stablehlo.transpose %a0, dims = [2, 0, 1] : ({a}) -> {r}"))], 14);
 }
 
 fn reshape_program(from: &[i64], to: &[i64]) -> Program {
     let (a, r) = (t(from, "i32"), t(to, "i32"));
-    program(&[a.clone()], &[r.clone()], format!("%r0 = stablehlo.reshape %a0 : ({a}) -> {r}"))
+    program(&[&a], &[&r], format!("%r0 = stablehlo.reshape %a0 : ({a}) -> {r}"))
 }
 
 #[test]
@@ -75,11 +68,7 @@ fn broadcast_in_dim() {
         shapes.iter().map(|(from, dims, to)| {
             let (a, r) = (t(from, "i32"), t(to, "i32"));
             let dims = list(dims);
-            program(
-                &[a.clone()],
-                &[r.clone()],
-                format!("%r0 = stablehlo.broadcast_in_dim %a0, dims = [{dims}] : ({a}) -> {r}"),
-            )
+            program(&[&a], &[&r], format!("%r0 = stablehlo.broadcast_in_dim %a0, dims = [{dims}] : ({a}) -> {r}"))
         }),
         30,
     );
@@ -88,11 +77,7 @@ fn broadcast_in_dim() {
 fn slice_program(n: i64, start: i64, limit: i64, stride: i64) -> Program {
     let m = (limit - start + stride - 1) / stride;
     let (a, r) = (t(&[n, 3], "i32"), t(&[m, 3], "i32"));
-    program(
-        &[a.clone()],
-        &[r.clone()],
-        format!("%r0 = stablehlo.slice %a0 [{start}:{limit}:{stride}, 0:3] : ({a}) -> {r}"),
-    )
+    program(&[&a], &[&r], format!("%r0 = stablehlo.slice %a0 [{start}:{limit}:{stride}, 0:3] : ({a}) -> {r}"))
 }
 
 #[test]
@@ -126,7 +111,7 @@ fn sum_of_slices() {
                 cut("y", j),
                 cut("z", k)
             );
-            programs.push(program(&[a.clone()], &[s.clone()], body));
+            programs.push(program(&[&a], &[&s], body));
         }
     }
     conform(programs, 7);
@@ -139,8 +124,8 @@ fn pad_program(n: i64, low: i64, high: i64, interior: i64) -> Option<Program> {
     }
     let (a, r) = (t(&[n, 2], "i32"), t(&[m, 2], "i32"));
     Some(program(
-        &[a.clone(), t(&[], "i32")],
-        &[r.clone()],
+        &[&a, &t(&[], "i32")],
+        &[&r],
         format!(
             "%r0 = stablehlo.pad %a0, %a1, low = [{low}, 0], high = [{high}, 0], interior = [{interior}, 0] : ({a}, tensor<i32>) -> {r}"
         ),
@@ -176,7 +161,7 @@ fn concatenate_program(sizes: &[i64], across: i64) -> Program {
     let r = t(&[total, across], "i32");
     let names: Vec<String> = (0..sizes.len()).map(|i| format!("%a{i}")).collect();
     let body = format!("%r0 = stablehlo.concatenate {}, dim = 0 : ({}) -> {r}", names.join(", "), args.join(", "));
-    program(&args, &[r], body)
+    Program { args, results: vec![r], body }
 }
 
 #[test]
@@ -199,11 +184,7 @@ fn reverse() {
     for (n, m) in pairs() {
         for dims in ["0", "1", "0, 1"] {
             let a = t(&[n, m], "i32");
-            programs.push(program(
-                &[a.clone()],
-                &[a.clone()],
-                format!("%r0 = stablehlo.reverse %a0, dims = [{dims}] : {a}"),
-            ));
+            programs.push(program(&[&a], &[&a], format!("%r0 = stablehlo.reverse %a0, dims = [{dims}] : {a}")));
         }
     }
     conform(programs, 6);
@@ -222,7 +203,7 @@ fn roll() {
 %y = stablehlo.slice %a0 [0:{by}, 0:2] : ({a}) -> {y}
 %r0 = stablehlo.concatenate %x, %y, dim = 0 : ({x}, {y}) -> {a}"
             );
-            programs.push(program(&[a.clone()], &[a.clone()], body));
+            programs.push(program(&[&a], &[&a], body));
         }
     }
     conform(programs, 5);
@@ -245,7 +226,7 @@ fn iota_and_constants() {
                 let body = format!(
                     "%i = stablehlo.iota dim = {d} : {a}\n%c = stablehlo.constant dense<{dense}> : {a}\n%s = stablehlo.add %i, %c : {a}\n%r0 = stablehlo.multiply %s, %a0 : {a}"
                 );
-                programs.push(program(&[a.clone()], &[a.clone()], body));
+                programs.push(program(&[&a], &[&a], body));
             }
         }
     }

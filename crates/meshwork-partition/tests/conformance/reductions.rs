@@ -22,7 +22,7 @@ fn reduce_program(op: &str, elem: &str, init: &str, dims: &[i64], over: &[i64]) 
         "%i = stablehlo.constant dense<{init}> : tensor<{elem}>\n%r0 = stablehlo.reduce(%a0 init: %i) applies stablehlo.{op} across dimensions = [{}] : ({a}, tensor<{elem}>) -> {r}",
         list(over)
     );
-    program(&[a], &[r], body)
+    program(&[&a], &[&r], body)
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn reduce_two_arrays_at_once() {
   stablehlo.return %v, %w : tensor<f32>, tensor<i32>
 }}) {{dimensions = array<i64: {over}>}} : ({a}, {i}, tensor<f32>, tensor<i32>) -> ({ra}, {ri})"
             );
-            programs.push(program(&[a.clone()], &[ra, ri], body));
+            programs.push(program(&[&a], &[&ra, &ri], body));
         }
     }
     conform(programs, 6);
@@ -112,7 +112,7 @@ fn window_program(op: &str, elem: &str, init: &str, s: &Slide) -> Option<Program
 }}) {{window_dimensions = array<i64: {}, 1>, window_strides = array<i64: {}, 1>, base_dilations = array<i64: {}, 1>, window_dilations = array<i64: {}, 1>, padding = dense<[[{}, {}], [0, 0]]> : tensor<2x2xi64>}} : ({a}, tensor<{elem}>) -> {r}",
         s.size, s.stride, s.base, s.dilation, s.low, s.high
     );
-    Some(program(&[a], &[r], body))
+    Some(program(&[&a], &[&r], body))
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn running_sum_and_running_maximum_of_one_array() {
         };
         let body =
             window("0", "add", "0.0") + &window("1", "maximum", "0xFF800000") + &window("2", "minimum", "0x7F800000");
-        programs.push(program(&[a.clone()], &[a.clone(), a.clone(), a.clone()], body));
+        programs.push(program(&[&a], &[&a, &a, &a], body));
     }
     conform(programs, 7);
 }
@@ -200,7 +200,7 @@ fn select_and_scatter() {
   stablehlo.return %c : tensor<i32>
 }}) {{window_dimensions = array<i64: {size}, 1>, window_strides = array<i64: {stride}, 1>, padding = dense<[[{low}, {high}], [0, 0]]> : tensor<2x2xi64>}} : ({a}, {s}, tensor<i32>) -> {a}"
             );
-            programs.push(program(&[a.clone(), s], &[a.clone()], body));
+            programs.push(program(&[&a, &s], &[&a], body));
         }
     }
     conform(programs, 4);
@@ -241,5 +241,5 @@ fn regression_sum_of_exponentials_over_an_uneven_dimension() {
 %i = stablehlo.constant dense<0.0> : tensor<f32>
 %r0 = stablehlo.reduce(%e init: %i) applies stablehlo.add across dimensions = [0] : ({a}, tensor<f32>) -> {r}"
     );
-    conform([program(&[a], &[r], body)], 7);
+    conform([program(&[&a], &[&r], body)], 7);
 }
