@@ -1,24 +1,124 @@
 //! `meshwork explain`: what splitting a program over its mesh costs, and why.
 
+use meshwork_partition::contract::KINDS;
+use meshwork_partition::cost::{Link, Links};
+use meshwork_partition::explain::{Detail, table};
+use meshwork_partition::{Contract, Lock, Plan, Trace, json};
+
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
 use crate::stages;
 
 /// Show what splitting a program over its mesh costs, and why
 ///
-/// Lists every collective with the operation that caused it, what a device sends, and the peak memory of a device.
+/// Lists every collective with the operation that needs it, what a device sends and how long that may take, the
+/// annotations behind it, and the peak memory of a device. With limits (--allow, --max-bytes, --max-collective,
+/// --nothing-implicit) or --check, a plan that breaks them is an error.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
-#[command(after_help = "Examples:\n  meshwork explain model.mlir")]
+#[command(after_help = "Examples:\n  meshwork explain model.mlir\n  \
+    meshwork explain model.mlir --link 2,25 --link pod=20,5\n  \
+    meshwork explain model.mlir --allow all-reduce,collective-permute --max-bytes 100000000\n  \
+    meshwork explain model.mlir --write-lock model.lock\n  \
+    meshwork explain model.mlir --check model.lock\n\n\
+    Exit status: 0 success, 1 the plan breaks a limit or differs from the lock file, 2 an error, 77 not supported.")]
 pub struct Args {
     /// Program to explain; `-` reads standard input
     file: String,
+    /// Print the whole plan as JSON
+    #[arg(long)]
+    json: bool,
+    /// Show every line, with its reason and annotation
+    #[arg(long)]
+    all: bool,
+    /// Latency in microseconds and 10⁹ bytes per second of the links, of all axes or of one [default: 1,50]
+    #[arg(long, value_name = "[AXIS=]US,GBPS", value_parser = parse_link)]
+    link: Vec<(Option<String>, Link)>,
+    /// Kinds of collectives the plan may use
+    #[arg(long, value_name = "KIND,..", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(KINDS))]
+    allow: Option<Vec<String>>,
+    /// The most bytes a device may send in a run
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+    /// The most bytes of operand a single collective may have
+    #[arg(long, value_name = "N")]
+    max_collective: Option<u32>,
+    /// Only collectives, constraints and result placements that the program writes may communicate
+    #[arg(long)]
+    nothing_implicit: bool,
+    /// Apply the limits to operations whose place or traced name starts with PREFIX only
+    #[arg(long, value_name = "PREFIX")]
+    region: Option<String>,
+    /// Compare the plan with a lock file
+    #[arg(long, value_name = "LOCKFILE", conflicts_with = "write_lock")]
+    check: Option<String>,
+    /// Write the plan to a lock file
+    #[arg(long, value_name = "LOCKFILE")]
+    write_lock: Option<String>,
 }
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.module()?;
-    let program = stages::partition(&source, &module)?.program;
-    write_text(None, &meshwork_partition::explain::table(&program.plan))
+    let plan = stages::partition(&source, &module, Trace::Yes)?.program.plan;
+    plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
+    if let Some(path) = &args.write_lock {
+        return write_text(Some(path), &Lock::of(&plan).to_string());
+    }
+    if let Some(path) = &args.check {
+        return check_lock(path, &plan);
+    }
+    let links = links(args);
+    let detail = if args.all { Detail::Full } else { Detail::Short };
+    let text = if args.json { json::plan(&plan, &links) } else { table(&plan, &links, detail) };
+    write_text(None, &text)
+}
+
+fn contract(args: &Args) -> Contract {
+    Contract {
+        region: args.region.clone(),
+        allowed: args.allow.clone(),
+        max_bytes: args.max_bytes.map(|n| n as f64),
+        max_collective: args.max_collective.map(i64::from),
+        nothing_implicit: args.nothing_implicit,
+    }
+}
+
+fn links(args: &Args) -> Links {
+    let mut links = Links::default();
+    for (axis, link) in &args.link {
+        match axis {
+            Some(axis) => links.by_axis.push((axis.clone(), *link)),
+            None => links.default = *link,
+        }
+    }
+    links
+}
+
+fn parse_link(text: &str) -> Result<(Option<String>, Link), String> {
+    let (axis, numbers) = match text.split_once('=') {
+        Some((axis, numbers)) => (Some(axis.to_string()), numbers),
+        None => (None, text),
+    };
+    let wrong = || format!("'{numbers}' is not LATENCY_US,GBPS, two positive numbers");
+    let (latency, speed) = numbers.split_once(',').ok_or_else(wrong)?;
+    let (latency_us, gigabytes_per_second): (f64, f64) =
+        (latency.trim().parse().map_err(|_| wrong())?, speed.trim().parse().map_err(|_| wrong())?);
+    match latency_us >= 0.0 && gigabytes_per_second > 0.0 {
+        true => Ok((axis, Link { latency_us, gigabytes_per_second })),
+        false => Err(wrong()),
+    }
+}
+
+fn check_lock(path: &str, plan: &Plan) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("can not read {path}: {e}")))?;
+    let recorded = Lock::parse(&text).map_err(|e| Failure::error(format!("{path}: {e}")))?;
+    let changes = recorded.changes(&Lock::of(plan));
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let list: String = changes.iter().map(|change| format!("  {change}\n")).collect();
+    let hint = "if this is meant, write it anew with --write-lock\n";
+    Err(Failure::check(format!("the plan is not what {path} records\n{list}{hint}")))
 }

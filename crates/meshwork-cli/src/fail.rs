@@ -22,6 +22,11 @@ impl Failure {
         Failure { status: ERROR, text: format!("error: {}\n", message.as_ref()) }
     }
 
+    /// The program is fine but does not keep to what was asked of it.
+    pub fn check(message: impl AsRef<str>) -> Failure {
+        Failure { status: CHECK_FAILED, text: format!("error: {}\n", message.as_ref().trim_end()) }
+    }
+
     /// What stopped an evaluation; its message names the operation and says what kind of failure it is.
     pub fn from_eval(error: &EvalError) -> Failure {
         let status = match error {

@@ -15,6 +15,7 @@ mod show;
 mod source;
 mod stages;
 mod verify;
+mod why;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ enum Command {
     Verify(verify::Args),
     Partition(partition::Args),
     Explain(explain::Args),
+    Why(why::Args),
     /// Run passes over a program, as MLIR's opt tools do
     ///
     /// See `meshwork opt --help` for its options and passes.
@@ -74,6 +76,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Verify(args) => verify::main(&args),
         Command::Partition(args) => partition::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Why(args) => why::main(&args),
         Command::Opt { args } => opt::main(&args),
     }
 }

@@ -1,6 +1,8 @@
 //! `meshwork partition`: place every value, split the program over its mesh and print the per-device program.
 
 use meshwork_ir::text::PrintOptions;
+use meshwork_partition::Trace;
+use meshwork_partition::xla::mark_partitioned;
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
@@ -28,7 +30,14 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.module()?;
-    let compiled = stages::partition(&source, &module)?;
-    let result = if args.placed { compiled.placed } else { compiled.program.module };
+    let compiled = stages::partition(&source, &module, Trace::No)?;
+    let result = match args.placed {
+        true => compiled.placed,
+        false => {
+            let mut local = compiled.program.module;
+            mark_partitioned(&mut local, compiled.program.mesh.device_count());
+            local
+        }
+    };
     write_text(args.output.as_deref(), &stages::print(&result, PrintOptions::default()))
 }

@@ -4,7 +4,8 @@ use meshwork_ir::eval::{self, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
 use meshwork_partition::run::RunError;
-use meshwork_partition::{CompileError, Compiled, PartitionError, Partitioned};
+use meshwork_partition::{CompileError, CompileOptions, Compiled, PartitionError, Partitioned, Trace};
+use meshwork_propagate::Provenance;
 
 use crate::fail::{Failure, render_all};
 use crate::source::Source;
@@ -35,15 +36,28 @@ pub fn is_sharded(module: &Module) -> bool {
 }
 
 /// Places every value of `module` and splits it over its mesh. Warnings are printed.
-pub fn partition(source: &Source, module: &Module) -> Result<Compiled, Failure> {
-    let compiled = meshwork_partition::compile(module).map_err(|error| match error {
-        CompileError::Placement(diagnostics) => Failure::from_diagnostics(&diagnostics, &source.name, &source.text)
-            .unwrap_or_else(|| Failure::error("placing the values failed")),
+pub fn partition(source: &Source, module: &Module, trace: Trace) -> Result<Compiled, Failure> {
+    let options = CompileOptions { trace, ..CompileOptions::default() };
+    let compiled = meshwork_partition::compile_with(module, &options).map_err(|error| match error {
+        CompileError::Placement(diagnostics) => placement_failure(source, &diagnostics),
         CompileError::Partition(error @ PartitionError::Unsupported { .. }) => Failure::unsupported(error.to_string()),
         CompileError::Partition(error) => Failure::error(error.to_string()),
     })?;
     eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
     Ok(compiled)
+}
+
+/// Places every value of `module` and notes where each placement came from. Warnings are printed.
+pub fn place_traced(source: &Source, module: &mut Module) -> Result<Provenance, Failure> {
+    let (warnings, provenance) =
+        meshwork_propagate::place_traced(module).map_err(|diagnostics| placement_failure(source, &diagnostics))?;
+    eprint!("{}", render_all(&warnings, &source.name, &source.text));
+    Ok(provenance)
+}
+
+fn placement_failure(source: &Source, diagnostics: &[Diagnostic]) -> Failure {
+    Failure::from_diagnostics(diagnostics, &source.name, &source.text)
+        .unwrap_or_else(|| Failure::error("placing the values failed"))
 }
 
 /// Runs a partitioned program on global arrays.

@@ -5,9 +5,12 @@
 
 use meshwork_ir::{Attr, Diagnostic, Module, OpId};
 use meshwork_mesh::Sharding;
+use meshwork_propagate::{Provenance, place, place_traced};
 use thiserror::Error;
 
-use crate::{PartitionError, Partitioned, partition, prepare};
+use crate::cause::Sources;
+use crate::optimize::DEFAULT_COMBINE_BYTES;
+use crate::{PartitionError, Partitioned, partition_with, prepare};
 
 /// Why a program could not be placed and split.
 #[derive(Debug, Error)]
@@ -28,14 +31,46 @@ pub struct Compiled {
     pub placed: Module,
     /// Warnings of propagation.
     pub warnings: Vec<Diagnostic>,
+    /// Where placements came from, if that was asked for.
+    pub provenance: Option<Provenance>,
+}
+
+/// Whether to note where placements come from. It takes some more time and memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trace {
+    /// Causes say which operation needs a collective, and why.
+    #[default]
+    No,
+    /// Causes name the annotation too.
+    Yes,
+}
+
+/// How to place and split a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CompileOptions {
+    /// Whether causes name annotations.
+    pub trace: Trace,
+    /// All-reduces of one group are combined up to this many bytes; 0 combines none.
+    pub combine_bytes: i64,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions { trace: Trace::No, combine_bytes: DEFAULT_COMBINE_BYTES }
+    }
 }
 
 /// Places every value of `module` and splits it over its mesh, in the way that sends the fewest bytes.
 pub fn compile(module: &Module) -> Result<Compiled, CompileError> {
-    let mut best = compile_as_annotated(module.clone())?;
+    compile_with(module, &CompileOptions::default())
+}
+
+/// Compiles as [`compile`] does, with options.
+pub fn compile_with(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let mut best = compile_as_annotated(module, module.clone(), options)?;
     if best.program.plan.wire_bytes() > 0.0
         && let Some(led_by_data) = data_first(module)
-        && let Ok(other) = compile_as_annotated(led_by_data)
+        && let Ok(other) = compile_as_annotated(module, led_by_data, options)
         && other.program.plan.wire_bytes() < best.program.plan.wire_bytes()
     {
         best = other;
@@ -43,11 +78,23 @@ pub fn compile(module: &Module) -> Result<Compiled, CompileError> {
     Ok(best)
 }
 
-fn compile_as_annotated(mut placed: Module) -> Result<Compiled, CompileError> {
-    let warnings = meshwork_propagate::place(&mut placed).map_err(CompileError::Placement)?;
+/// Compiles `placed`, a variant of the program as `written`.
+fn compile_as_annotated(
+    written: &Module,
+    mut placed: Module,
+    options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
+    let (warnings, provenance) = match options.trace {
+        Trace::No => (place(&mut placed).map_err(CompileError::Placement)?, None),
+        Trace::Yes => {
+            let (warnings, provenance) = place_traced(&mut placed).map_err(CompileError::Placement)?;
+            (warnings, Some(provenance))
+        }
+    };
     prepare(&mut placed);
-    let program = partition(&placed)?;
-    Ok(Compiled { program, placed, warnings })
+    let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });
+    let program = partition_with(&placed, sources, options.combine_bytes)?;
+    Ok(Compiled { program, placed, warnings, provenance })
 }
 
 /// `module` with the placements of its state propagated after those of its data; `None` if it has not both, or if the

@@ -1,6 +1,9 @@
 //! Collectives as data: which devices talk to which, kept as atoms until the program is written out.
 
-use meshwork_ir::{Attr, Dense, ElementType, Literal};
+use std::borrow::Cow;
+
+use meshwork_ir::attr::ChannelHandle;
+use meshwork_ir::{Attr, Dense, ElementType, Literal, Module, OpId, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
 use crate::layout::Combine;
@@ -145,6 +148,34 @@ pub fn matrix_attr(matrix: &Literal) -> Attr {
     Attr::Dense(std::sync::Arc::new(Dense::from_literal(matrix)))
 }
 
+/// The place of the global program that needs a collective.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Site {
+    /// An operation.
+    Op(OpId),
+    /// A result of the function, which is returned in a placement of its own.
+    Result(usize),
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Site::Result(0)
+    }
+}
+
+/// What needed a collective, in ids of the global program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Origin {
+    /// The place that needs it.
+    pub site: Site,
+    /// The value that moves.
+    pub tensor: Option<ValueId>,
+    /// Why it moves.
+    pub reason: Cow<'static, str>,
+    /// Bytes a device sends for it each time.
+    pub wire_bytes: f64,
+}
+
 /// One collective of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collective {
@@ -152,7 +183,7 @@ pub struct Collective {
     pub kind: CollectiveKind,
     /// Who takes part.
     pub peers: Peers,
-    /// Bytes of the local operand.
+    /// Bytes of the local operands.
     pub operand_bytes: i64,
     /// Bytes a device sends under the ring model, on average over the devices.
     pub wire_bytes: f64,
@@ -160,10 +191,47 @@ pub struct Collective {
     pub times: i64,
     /// Whether a loop around it has a trip count that is not known (counted once).
     pub times_unknown: bool,
-    /// The operation whose splitting needs it.
-    pub op: String,
-    /// Why it is needed.
-    pub reason: String,
+    /// The operation of the per-device program.
+    pub emitted: OpId,
+    /// What needs it: one entry, or one for each collective that was combined into this one.
+    pub origins: Vec<Origin>,
+}
+
+/// Writes the device lists and channel numbers of `collectives` into the operations of `module`.
+pub fn write_device_lists(module: &mut Module, collectives: &[Collective], atoms: &Atoms) {
+    let mut known: Vec<(&Peers, Attr)> = vec![];
+    let first_free = 1 + explicit_channels(module, collectives);
+    for (i, c) in collectives.iter().enumerate() {
+        let name = match &c.peers {
+            Peers::Group(_) => "replica_groups",
+            Peers::Line { .. } | Peers::Relabel(_) => "source_target_pairs",
+            // The program wrote them.
+            Peers::Given { .. } => continue,
+        };
+        let list = match known.iter().find(|(peers, _)| *peers == &c.peers) {
+            Some((_, list)) => list.clone(),
+            None => {
+                let Some(matrix) = c.peers.groups(atoms).or_else(|| c.peers.pairs(atoms)) else { continue };
+                known.push((&c.peers, matrix_attr(&matrix)));
+                matrix_attr(&matrix)
+            }
+        };
+        // Channel ids tell collectives of one program apart; type 1 is device to device.
+        let channel = ChannelHandle { handle: first_free + i as i64, channel_type: 1 };
+        let attrs = &mut module.op_mut(c.emitted).attrs;
+        attrs.set(name, list);
+        attrs.set("channel_handle", Attr::Channel(channel));
+    }
+}
+
+/// The highest channel number that the program uses itself.
+fn explicit_channels(module: &Module, collectives: &[Collective]) -> i64 {
+    let given = collectives.iter().filter(|c| matches!(c.peers, Peers::Given { .. }));
+    let channels = given.filter_map(|c| match module.op(c.emitted).attr("channel_handle") {
+        Some(Attr::Channel(channel)) => Some(channel.handle),
+        _ => None,
+    });
+    channels.max().unwrap_or(0).max(0)
 }
 
 /// Bytes a device sends under the ring model.

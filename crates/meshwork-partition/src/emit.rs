@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::{
-    Attr, BlockId, Dense, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId,
+    Attr, BlockId, Dense, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos, Type, ValueId,
 };
 
 use crate::atoms::{AtomList, Atoms};
@@ -25,6 +25,8 @@ pub struct Emitter<'a> {
     pub index: ElementType,
     /// Location given to new operations.
     pub loc: Loc,
+    /// Position in the text given to new operations.
+    pub pos: TextPos,
     entry: BlockId,
     last_prologue: Option<OpId>,
     device: Option<ValueId>,
@@ -42,6 +44,7 @@ impl<'a> Emitter<'a> {
             atoms,
             index,
             loc: Loc::unknown(),
+            pos: TextPos::default(),
             entry,
             last_prologue: None,
             device: None,
@@ -76,6 +79,7 @@ impl<'a> Emitter<'a> {
         if spec.loc.0.is_none() {
             spec.loc = self.loc.clone();
         }
+        spec.pos = self.pos;
         match self.before {
             Some(anchor) => self.out.push_before(anchor, spec),
             None => self.out.push(self.block, spec),

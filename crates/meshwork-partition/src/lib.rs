@@ -5,17 +5,23 @@
 #![deny(missing_docs)]
 
 pub mod atoms;
+pub mod cause;
 mod choose;
 pub mod collective;
+pub mod contract;
+pub mod cost;
 mod emit;
 mod error;
 pub mod explain;
 mod fetch;
 mod frames;
 mod identity;
+pub mod json;
 pub mod layout;
+pub mod lock;
 pub mod memory;
 mod moves;
+pub mod optimize;
 mod pass;
 pub mod plan;
 mod prepare;
@@ -24,12 +30,15 @@ pub mod run;
 pub mod shards;
 mod split;
 mod strategy;
+pub mod xla;
 
-use meshwork_ir::{Module, OpKind};
+use meshwork_ir::{Attr, Module, OpKind, Type};
 use meshwork_mesh::{Mesh, Sharding};
 
-pub use choose::{CompileError, Compiled, compile};
+pub use choose::{CompileError, CompileOptions, Compiled, Trace, compile, compile_with};
+pub use contract::{Contract, ContractViolation};
 pub use error::PartitionError;
+pub use lock::Lock;
 pub use pass::PASS;
 pub use plan::Plan;
 pub use prepare::prepare;
@@ -64,6 +73,16 @@ pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
 
 /// Splits the entry function of `module`, whose values have their final placements.
 pub fn partition(module: &Module) -> Result<Partitioned, PartitionError> {
+    partition_with(module, None, optimize::DEFAULT_COMBINE_BYTES)
+}
+
+/// Splits as [`partition`] does. With `sources`, causes name the annotations; all-reduces are combined up to
+/// `combine_bytes`.
+pub fn partition_with(
+    module: &Module,
+    sources: Option<cause::Sources<'_>>,
+    combine_bytes: i64,
+) -> Result<Partitioned, PartitionError> {
     let Some(func) = module.entry() else {
         return Err(PartitionError::Invalid {
             op: "module".into(),
@@ -72,15 +91,43 @@ pub fn partition(module: &Module) -> Result<Partitioned, PartitionError> {
     };
     let (name, mesh) = mesh_of(module).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
     let atoms = Atoms::of(&mesh);
-    let mut split = split::split_function(module, func, &atoms)?;
-    split.mover.write_device_lists();
+    let split = split::split_function(module, func, &atoms)?;
+    let (mut local, mut collectives) = (split.mover.e.out, split.mover.collectives);
+    optimize::optimize(&mut local, &mut collectives, combine_bytes);
+    collective::write_device_lists(&mut local, &collectives, &atoms);
     let as_shardings =
         |layouts: &[layout::Layout]| layouts.iter().map(|l| plan::sharding_of_layout(l, &name, &atoms)).collect();
-    let (inputs, outputs) = (as_shardings(&split.inputs), as_shardings(&split.outputs));
-    let collectives =
-        std::mem::take(&mut split.mover.collectives).into_iter().map(|c| plan::planned(c, &atoms)).collect();
-    let module = split.mover.e.out;
-    let peak = module.entry().map(|f| memory::peak(&module, f)).unwrap_or_default();
-    let plan = Plan { devices: mesh.device_count(), collectives, peak };
-    Ok(Partitioned { module, plan, mesh, inputs, outputs })
+    let (inputs, outputs): (Vec<Sharding>, Vec<Sharding>) = (as_shardings(&split.inputs), as_shardings(&split.outputs));
+    let namer = cause::Namer { program: module, sources };
+    let collectives = collectives.into_iter().map(|c| plan::PlannedCollective::new(c, &atoms, &namer)).collect();
+    let local_func = local.entry();
+    let plan = Plan {
+        mesh: mesh.clone(),
+        arguments: borders(&module.func_type(func).inputs, &inputs, |i| argument_label(module, func, i)),
+        results: borders(&module.func_type(func).results, &outputs, |i| result_label(module, func, i)),
+        collectives,
+        peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
+        flops: local_func.map_or(0.0, |f| cost::flops(&local, f)),
+    };
+    Ok(Partitioned { module: local, plan, mesh, inputs, outputs })
+}
+
+fn borders(types: &[Type], shardings: &[Sharding], name: impl Fn(usize) -> Option<String>) -> Vec<plan::Border> {
+    let all = types.iter().zip(shardings).enumerate();
+    all.map(|(i, (ty, sharding))| plan::Border {
+        name: name(i).unwrap_or_default(),
+        ty: ty.clone(),
+        sharding: sharding.clone(),
+    })
+    .collect()
+}
+
+fn argument_label(module: &Module, func: meshwork_ir::OpId, index: usize) -> Option<String> {
+    let body = module.body_of(func, 0)?;
+    module.block(body).arg_locs.get(index).and_then(cause::loc_name).map(str::to_string)
+}
+
+/// JAX notes the path of each result in the tree it returns.
+fn result_label(module: &Module, func: meshwork_ir::OpId, index: usize) -> Option<String> {
+    module.res_attr(func, index, "jax.result_info").and_then(Attr::as_str).map(str::to_string)
 }

@@ -1,10 +1,11 @@
 //! The moves of a reshard: each takes a form of a value and gives another form of the same value.
 
-use meshwork_ir::attr::ChannelHandle;
+use std::borrow::Cow;
+
 use meshwork_ir::{Attr, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
-use crate::collective::{Collective, CollectiveKind, Peers, matrix_attr, wire_bytes};
+use crate::collective::{Collective, CollectiveKind, Origin, Peers, Site, wire_bytes};
 use crate::emit::Emitter;
 use crate::layout::{Combine, DimLayout, Layout};
 
@@ -23,16 +24,16 @@ pub struct Mover<'a> {
     pub e: Emitter<'a>,
     /// Every collective so far.
     pub collectives: Vec<Collective>,
-    /// The operation being split, for the plan.
-    pub op: String,
+    /// What is being split, for the plan.
+    pub site: Site,
+    /// The global value that was asked for last, for the plan.
+    pub tensor: Option<ValueId>,
     /// Why the next collectives are needed, for the plan.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// How often the code being emitted runs.
     pub times: i64,
     /// Whether some loop around has an unknown trip count.
     pub times_unknown: bool,
-    /// Collectives whose device lists are not written out yet.
-    pending: Vec<(OpId, Peers)>,
 }
 
 impl<'a> Mover<'a> {
@@ -41,11 +42,11 @@ impl<'a> Mover<'a> {
         Mover {
             e,
             collectives: vec![],
-            op: String::new(),
-            reason: String::new(),
+            site: Site::default(),
+            tensor: None,
+            reason: Cow::Borrowed(""),
             times: 1,
             times_unknown: false,
-            pending: vec![],
         }
     }
 
@@ -68,9 +69,6 @@ impl<'a> Mover<'a> {
         for (name, value) in attrs {
             spec.attrs.set(name, value);
         }
-        // Channel ids tell collectives of one program apart; type 1 is device to device.
-        let channel = ChannelHandle { handle: self.collectives.len() as i64 + 1, channel_type: 1 };
-        spec.attrs.set("channel_handle", Attr::Channel(channel));
         if matches!(op_kind, OpKind::AllGather | OpKind::AllReduce | OpKind::ReduceScatter) {
             spec.attrs.set("use_global_device_ids", Attr::Unit);
         }
@@ -80,14 +78,14 @@ impl<'a> Mover<'a> {
             self.combine_body(op, combine, Type::tensor([], elem));
         }
         let operand_bytes = self.e.bytes(operand);
-        self.pending.push((op, peers.clone()));
-        self.record(kind, peers, operand_bytes);
+        self.record(kind, peers, operand_bytes, op);
         self.e.out.result(op)
     }
 
-    /// Notes a collective in the plan.
-    pub fn record(&mut self, kind: CollectiveKind, peers: Peers, operand_bytes: i64) {
+    /// Notes a collective in the plan; `emitted` is the operation of the per-device program.
+    pub fn record(&mut self, kind: CollectiveKind, peers: Peers, operand_bytes: i64, emitted: OpId) {
         let wire_bytes = wire_bytes(&kind, &peers, operand_bytes, self.e.atoms);
+        let reason = self.reason.clone();
         self.collectives.push(Collective {
             kind,
             peers,
@@ -95,8 +93,8 @@ impl<'a> Mover<'a> {
             wire_bytes,
             times: self.times,
             times_unknown: self.times_unknown,
-            op: self.op.clone(),
-            reason: self.reason.clone(),
+            emitted,
+            origins: vec![Origin { site: self.site, tensor: self.tensor, reason, wire_bytes }],
         });
     }
 
@@ -107,19 +105,6 @@ impl<'a> Mover<'a> {
         let inner = self.e.out.push(body, OpSpec::new(kind).operands(args).results([ty]));
         let result = self.e.out.result(inner);
         self.e.out.push(body, OpSpec::new(OpKind::HloReturn).operands([result]));
-    }
-
-    /// Writes out the device lists of all collectives emitted so far.
-    pub fn write_device_lists(&mut self) {
-        for (op, peers) in std::mem::take(&mut self.pending) {
-            let (name, matrix) = match &peers {
-                Peers::Group(_) => ("replica_groups", peers.groups(self.e.atoms)),
-                _ => ("source_target_pairs", peers.pairs(self.e.atoms)),
-            };
-            if let Some(matrix) = matrix {
-                self.e.out.op_mut(op).attrs.set(name, matrix_attr(&matrix));
-            }
-        }
     }
 
     /// Joins the last `count` atoms of `dim`: every device of the group then holds all their blocks.

@@ -6,6 +6,7 @@ use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::values;
 
 use crate::atoms::Atoms;
+use crate::collective::write_device_lists;
 use crate::split::split_function;
 use crate::{PartitionError, prepare};
 
@@ -47,9 +48,10 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
 
 fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, PartitionError> {
     let atoms = Atoms::of(mesh);
-    let mut split = split_function(module, func, &atoms)?;
-    split.mover.write_device_lists();
-    Ok(split.mover.e.out)
+    let split = split_function(module, func, &atoms)?;
+    let (mut local, collectives) = (split.mover.e.out, split.mover.collectives);
+    write_device_lists(&mut local, &collectives, &atoms);
+    Ok(local)
 }
 
 /// Puts the only function of `local` in the place of `func`.

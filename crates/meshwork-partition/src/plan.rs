@@ -1,10 +1,12 @@
-//! The plan: every collective with its cause, and what a device needs.
+//! The plan: every collective with its causes, and what a device needs.
 
 use std::collections::BTreeMap;
 
-use meshwork_mesh::{AxisRef, DimSharding, Sharding};
+use meshwork_ir::Type;
+use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding};
 
 use crate::atoms::Atoms;
+use crate::cause::{Cause, Namer};
 use crate::collective::{Collective, Peers};
 use crate::layout::Layout;
 use crate::memory::Peak;
@@ -12,12 +14,29 @@ use crate::memory::Peak;
 /// What partitioning a program amounts to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Number of devices.
-    pub devices: i64,
+    /// The mesh.
+    pub mesh: Mesh,
+    /// The function's arguments.
+    pub arguments: Vec<Border>,
+    /// The function's results.
+    pub results: Vec<Border>,
     /// Collectives in program order.
     pub collectives: Vec<PlannedCollective>,
     /// Peak memory of a device.
     pub peak: Peak,
+    /// Arithmetic operations of a device.
+    pub flops: f64,
+}
+
+/// A value that enters or leaves the function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Border {
+    /// The name it was traced under; empty if not known.
+    pub name: String,
+    /// Its global type.
+    pub ty: Type,
+    /// How it lies on the devices.
+    pub sharding: Sharding,
 }
 
 /// A collective of the plan, in the mesh's own words.
@@ -25,13 +44,45 @@ pub struct Plan {
 pub struct PlannedCollective {
     /// The collective.
     pub collective: Collective,
-    /// The mesh axes it works over.
+    /// The mesh axes it works over; empty if the program lists the devices.
     pub axes: Vec<AxisRef>,
+    /// What needs it: one cause, or one for each collective that was combined into this one.
+    pub causes: Vec<Cause>,
 }
 
-/// What the collectives of one kind add up to, loops multiplied, per device.
+impl PlannedCollective {
+    /// Says over which mesh axes a collective works, and for what.
+    pub fn new(collective: Collective, atoms: &Atoms, namer: &Namer<'_>) -> PlannedCollective {
+        let axes = match &collective.peers {
+            Peers::Group(list) | Peers::Line { atoms: list, .. } => atoms.to_axes(list),
+            Peers::Given { .. } => vec![],
+            Peers::Relabel(pairs) => {
+                let mut list: Vec<u8> = pairs.iter().map(|p| p.0).collect();
+                list.sort_unstable();
+                atoms.to_axes(&list)
+            }
+        };
+        let causes = collective.origins.iter().map(|origin| namer.cause(origin, &axes)).collect();
+        PlannedCollective { collective, axes, causes }
+    }
+
+    /// The axes as text: `x,y`; `given` if the program lists the devices.
+    pub fn axes_text(&self) -> String {
+        match self.axes.is_empty() {
+            true => "given".into(),
+            false => self.axes.iter().map(|a| a.to_string().replace('"', "")).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    /// Bytes a device sends for it in a run.
+    pub fn sent(&self) -> f64 {
+        self.collective.wire_bytes * self.collective.times as f64
+    }
+}
+
+/// What some collectives add up to, loops multiplied, per device.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct KindTotal {
+pub struct Total {
     /// How many run.
     pub count: i64,
     /// Bytes of their operands.
@@ -40,37 +91,47 @@ pub struct KindTotal {
     pub wire_bytes: f64,
 }
 
+impl Total {
+    fn add(&mut self, c: &Collective) {
+        self.count += c.times;
+        self.operand_bytes += c.times * c.operand_bytes;
+        self.wire_bytes += c.times as f64 * c.wire_bytes;
+    }
+}
+
 impl Plan {
     /// Totals by kind of collective.
-    pub fn totals(&self) -> BTreeMap<&'static str, KindTotal> {
-        let mut out: BTreeMap<&'static str, KindTotal> = BTreeMap::new();
-        for PlannedCollective { collective: c, .. } in &self.collectives {
-            let total = out.entry(c.kind.name()).or_default();
-            total.count += c.times;
-            total.operand_bytes += c.times * c.operand_bytes;
-            total.wire_bytes += c.times as f64 * c.wire_bytes;
+    pub fn totals(&self) -> BTreeMap<&'static str, Total> {
+        let mut out: BTreeMap<&'static str, Total> = BTreeMap::new();
+        for c in &self.collectives {
+            out.entry(c.collective.kind.name()).or_default().add(&c.collective);
         }
         out
     }
 
+    /// Totals by kind and axes.
+    pub fn totals_by_axes(&self) -> BTreeMap<(&'static str, String), Total> {
+        let mut out: BTreeMap<(&'static str, String), Total> = BTreeMap::new();
+        for c in &self.collectives {
+            out.entry((c.collective.kind.name(), c.axes_text())).or_default().add(&c.collective);
+        }
+        out
+    }
+
+    /// Number of devices.
+    pub fn devices(&self) -> i64 {
+        self.mesh.device_count()
+    }
+
     /// Bytes a device sends in all.
     pub fn wire_bytes(&self) -> f64 {
-        self.totals().values().map(|t| t.wire_bytes).sum()
+        self.collectives.iter().map(PlannedCollective::sent).sum()
     }
-}
 
-/// Says over which mesh axes a collective works.
-pub fn planned(collective: Collective, atoms: &Atoms) -> PlannedCollective {
-    let axes = match &collective.peers {
-        Peers::Group(list) | Peers::Line { atoms: list, .. } => atoms.to_axes(list),
-        Peers::Given { .. } => vec![],
-        Peers::Relabel(pairs) => {
-            let mut list: Vec<u8> = pairs.iter().map(|p| p.0).collect();
-            list.sort_unstable();
-            atoms.to_axes(&list)
-        }
-    };
-    PlannedCollective { collective, axes }
+    /// Whether a collective stands in a loop whose trip count is not known.
+    pub fn has_unknown_trip_counts(&self) -> bool {
+        self.collectives.iter().any(|c| c.collective.times_unknown)
+    }
 }
 
 /// The sharding that a layout in ordinary frames stands for.

@@ -2,6 +2,9 @@
 
 use meshwork_ir::{Diagnostic, Failed, Module, PassOptions, Severity};
 
+use crate::why::Trace;
+use crate::{Options, Record, propagate};
+
 /// The passes of [`place`], in order. Calls are inlined first, so that every call may be placed by itself.
 const STEPS: &[&str] = &[
     "inline",
@@ -19,18 +22,42 @@ const STEPS: &[&str] = &[
     "sdy-close-shardings",
 ];
 
+/// The step among them that propagates.
+const PROPAGATE: &str = "sdy-user-priority-propagate";
+
+/// Where the placements of a program came from.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// The module just after propagation. Values that are still in the placed module have the same ids there.
+    pub module: Module,
+    /// What propagation did.
+    pub trace: Trace,
+}
+
 /// Gives every value of `module` its final, closed placement.
 ///
 /// Sizes that do not divide keep their placement: uneven shards are ordinary. On error the diagnostics say why;
 /// warnings are returned on success.
 pub fn place(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+    run_steps(module, None)
+}
+
+/// Does what [`place`] does and notes where each placement came from.
+pub fn place_traced(module: &mut Module) -> Result<(Vec<Diagnostic>, Provenance), Vec<Diagnostic>> {
+    let mut provenance = Provenance { module: Module::new(), trace: Trace::default() };
+    let warnings = run_steps(module, Some(&mut provenance))?;
+    Ok((warnings, provenance))
+}
+
+fn run_steps(module: &mut Module, mut provenance: Option<&mut Provenance>) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
     let mut diagnostics = vec![];
     let known: Vec<_> = meshwork_ir::transform::passes().into_iter().chain(crate::passes()).collect();
     for step in STEPS {
         let pass = known.iter().find(|p| p.name == *step);
-        let outcome = match pass {
-            Some(pass) => (pass.run)(module, &PassOptions::default(), &mut diagnostics),
-            None => Err(Failed),
+        let outcome = match (pass, &mut provenance) {
+            (_, Some(provenance)) if *step == PROPAGATE => trace(module, provenance, &mut diagnostics),
+            (Some(pass), _) => (pass.run)(module, &PassOptions::default(), &mut diagnostics),
+            (None, _) => Err(Failed),
         };
         if outcome.is_err() {
             if !diagnostics.iter().any(|d| d.severity >= Severity::Error) {
@@ -40,4 +67,18 @@ pub fn place(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
         }
     }
     Ok(diagnostics)
+}
+
+fn trace(module: &mut Module, provenance: &mut Provenance, diagnostics: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    let options = Options { record: Record::Trace, ..Options::default() };
+    match propagate(module, &options, diagnostics) {
+        Ok(trace) => {
+            *provenance = Provenance { module: module.clone(), trace };
+            Ok(())
+        }
+        Err(error) => {
+            diagnostics.push(error);
+            Err(Failed)
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::{Loop, Result, Splitter};
+use crate::collective::Site;
 use crate::layout::Layout;
 use crate::moves::Form;
 
@@ -136,7 +137,7 @@ impl Splitter<'_> {
                     Some(layouts) => layouts[i].clone(),
                     None => Layout::replicated(&s.extents(v)),
                 };
-                s.m.op = s.src.terminator(block).map_or(String::new(), |t| s.src.describe(t));
+                s.m.site = s.src.terminator(block).map_or(Site::default(), Site::Op);
                 s.m.reason = "the region returns it in this placement".into();
                 returned.push(s.get(v, &layout)?);
             }

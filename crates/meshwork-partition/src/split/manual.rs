@@ -7,7 +7,7 @@ use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 use super::reduce::body_combine;
 use super::{Result, Splitter};
 use crate::atoms::AtomList;
-use crate::collective::{CollectiveKind, Peers};
+use crate::collective::{CollectiveKind, Peers, Site};
 use crate::layout::{Combine, DimLayout, Layout};
 use crate::moves::Form;
 
@@ -41,6 +41,7 @@ impl Splitter<'_> {
             for ((&r, v), sharding) in results.iter().zip(s.src.returned(body).to_vec()).zip(&outs) {
                 let layout = s.layout_of_sharding(sharding, &s.extents(r), op)?;
                 let local = s.inside(&layout, &manual, v);
+                s.m.site = Site::Op(op);
                 s.m.reason = "the manual computation returns it in this placement".into();
                 made.push((r, Form { value: s.get(v, &local)?, layout }));
             }
@@ -91,7 +92,7 @@ impl Splitter<'_> {
         let kind = self.collective_kind(op);
         for &operand in &locals {
             let bytes = self.m.e.bytes(operand);
-            self.m.record(kind.clone(), self.explicit_peers(op), bytes);
+            self.m.record(kind.clone(), self.explicit_peers(op), bytes, copy);
         }
         self.register(op, copy, layouts);
         Ok(())

@@ -5,7 +5,7 @@ mod constant;
 mod copy;
 mod dynamic;
 mod elementwise;
-mod flow;
+pub(crate) mod flow;
 mod gather;
 mod generic;
 mod manual;
@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 use crate::PartitionError;
 use crate::atoms::Atoms;
+use crate::collective::Site;
 use crate::emit::Emitter;
 use crate::layout::{Combine, Layout};
 use crate::moves::{Form, Mover};
@@ -114,7 +115,7 @@ pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Resu
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
         };
-        s.m.op = format!("result {i} of @{}", src.symbol_name(func).unwrap_or("main"));
+        s.m.site = Site::Result(i);
         s.m.reason = "the function returns it in this placement".into();
         results.push(s.get(v, &layout)?);
         outputs.push(layout);
@@ -254,6 +255,7 @@ impl<'a> Splitter<'a> {
 
     /// The local value of `v` in `layout`, made from its cheapest form if it is not there yet.
     pub fn get(&mut self, v: ValueId, layout: &Layout) -> Result<ValueId> {
+        self.m.tensor = Some(v);
         if let Some(form) = self.forms[v.index()].iter().find(|f| f.layout == *layout) {
             return Ok(form.value);
         }
@@ -353,6 +355,7 @@ impl<'a> Splitter<'a> {
     /// Brings a fresh result to the layout its users expect if it is partial, and registers it.
     pub fn finish(&mut self, v: ValueId, form: Form) {
         let form = if form.layout.partial.is_some() {
+            self.m.tensor = Some(v);
             let (want, extents) = (self.want(v), self.extents(v));
             self.m.reshard(&mut self.paths, form, &want, &extents)
         } else {
@@ -364,7 +367,8 @@ impl<'a> Splitter<'a> {
     fn op(&mut self, op: OpId) -> Result<()> {
         use OpKind as K;
         self.m.e.loc = self.src.op(op).loc.clone();
-        self.m.op = self.src.describe(op);
+        self.m.e.pos = self.src.op(op).pos;
+        (self.m.site, self.m.tensor) = (Site::Op(op), None);
         self.m.reason = "its operands do not lie as it needs them".into();
         let kind = self.src.op(op).kind();
         match kind {
@@ -402,9 +406,10 @@ impl<'a> Splitter<'a> {
         let (operands, results) = (self.src.op(op).operands().to_vec(), self.src.op(op).results().to_vec());
         for (v, r) in operands.into_iter().zip(results) {
             let layout = self.want(r);
-            self.m.reason = format!("the program asks for this placement of {}", self.src.ty(v));
+            self.m.reason = "the program asks for this placement".into();
             if let Some(parts) = self.unreduced_argument(op, v) {
                 let extents = self.extents(v);
+                self.m.tensor = Some(v);
                 let form = self.m.reshard(&mut self.paths, parts, &layout, &extents);
                 self.set(r, form);
                 continue;
