@@ -3,7 +3,8 @@
 use meshwork_partition::contract::KINDS;
 use meshwork_partition::cost::{Link, Links};
 use meshwork_partition::explain::{Detail, table};
-use meshwork_partition::{Contract, Lock, Plan, Trace, json};
+use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
+use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, json};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
@@ -34,6 +35,9 @@ pub struct Args {
     /// Latency in microseconds and 10⁹ bytes per second of the links, of all axes or of one [default: 1,50]
     #[arg(long, value_name = "[AXIS=]US,GBPS", value_parser = parse_link)]
     link: Vec<(Option<String>, Link)>,
+    /// Combine independent all-reduces of one group up to BYTES
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_COMBINE_BYTES)]
+    combine: i64,
     /// Kinds of collectives the plan may use
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(KINDS))]
     allow: Option<Vec<String>>,
@@ -61,7 +65,8 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.module()?;
-    let plan = stages::partition(&source, &module, Trace::Yes)?.program.plan;
+    let options = CompileOptions { trace: Trace::Yes, combine_bytes: args.combine };
+    let plan = stages::partition(&source, &module, &options)?.program.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
     if let Some(path) = &args.write_lock {
         return write_text(Some(path), &Lock::of(&plan).to_string());

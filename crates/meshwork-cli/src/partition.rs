@@ -1,7 +1,7 @@
 //! `meshwork partition`: place every value, split the program over its mesh and print the per-device program.
 
 use meshwork_ir::text::PrintOptions;
-use meshwork_partition::Trace;
+use meshwork_partition::CompileOptions;
 use meshwork_partition::xla::mark_partitioned;
 
 use crate::fail::Failure;
@@ -21,6 +21,10 @@ pub struct Args {
     /// Stop after placement: print the global program with a sharding on every value
     #[arg(long)]
     placed: bool,
+    /// Combine independent all-reduces of one group up to BYTES. XLA takes programs that are partitioned already only
+    /// without, and combines them itself
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    combine: i64,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
@@ -30,7 +34,8 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.module()?;
-    let compiled = stages::partition(&source, &module, Trace::No)?;
+    let options = CompileOptions { combine_bytes: args.combine, ..CompileOptions::default() };
+    let compiled = stages::partition(&source, &module, &options)?;
     let result = match args.placed {
         true => compiled.placed,
         false => {

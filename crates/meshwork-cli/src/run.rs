@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use meshwork_ir::eval::Stats;
 use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy};
 
-use meshwork_partition::{Plan, Trace};
+use meshwork_partition::{CompileOptions, Plan};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_stdout};
@@ -79,7 +79,7 @@ fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, 
 
 /// Splits the program over its mesh and runs it on that many devices.
 fn execute_partitioned(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let program = stages::partition(source, module, Trace::No)?.program;
+    let program = stages::partition(source, module, &CompileOptions::default())?.program;
     let results = stages::run_partitioned(&program, inputs, &module.func_type(entry).results)?;
     Ok(Outcome { results, stats: plan_json(&program.plan) })
 }

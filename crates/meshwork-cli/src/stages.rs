@@ -4,7 +4,7 @@ use meshwork_ir::eval::{self, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
 use meshwork_partition::run::RunError;
-use meshwork_partition::{CompileError, CompileOptions, Compiled, PartitionError, Partitioned, Trace};
+use meshwork_partition::{CompileError, CompileOptions, Compiled, PartitionError, Partitioned};
 use meshwork_propagate::Provenance;
 
 use crate::fail::{Failure, render_all};
@@ -36,9 +36,8 @@ pub fn is_sharded(module: &Module) -> bool {
 }
 
 /// Places every value of `module` and splits it over its mesh. Warnings are printed.
-pub fn partition(source: &Source, module: &Module, trace: Trace) -> Result<Compiled, Failure> {
-    let options = CompileOptions { trace, ..CompileOptions::default() };
-    let compiled = meshwork_partition::compile_with(module, &options).map_err(|error| match error {
+pub fn partition(source: &Source, module: &Module, options: &CompileOptions) -> Result<Compiled, Failure> {
+    let compiled = meshwork_partition::compile_with(module, options).map_err(|error| match error {
         CompileError::Placement(diagnostics) => placement_failure(source, &diagnostics),
         CompileError::Partition(error @ PartitionError::Unsupported { .. }) => Failure::unsupported(error.to_string()),
         CompileError::Partition(error) => Failure::error(error.to_string()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::cause::Annotation;
 use crate::cost::Links;
 use crate::plan::{Plan, PlannedCollective};
 
@@ -171,7 +172,7 @@ fn collectives(plan: &Plan, links: &Links, detail: Detail, out: &mut String) {
     }
     if lines.len() > shown {
         let rest: f64 = lines[shown..].iter().map(Line::sent).sum();
-        let _ = writeln!(out, "  and {} more lines, {} (--all shows them)", lines.len() - shown, human_bytes(rest));
+        let _ = writeln!(out, "  and {} more, {} (--all shows them)", lines.len() - shown, human_bytes(rest));
     }
 }
 
@@ -228,21 +229,23 @@ fn totals(plan: &Plan, links: &Links, out: &mut String) {
 
 /// What each annotation costs.
 fn annotations(plan: &Plan, detail: Detail, out: &mut String) {
-    let mut sent: BTreeMap<String, f64> = BTreeMap::new();
+    let mut sent: Vec<(&Annotation, f64)> = vec![];
     for c in &plan.collectives {
         for cause in &c.causes {
-            if let Some(annotation) = &cause.annotation {
-                *sent.entry(annotation.to_string()).or_default() += cause.wire_bytes * c.collective.times as f64;
+            let Some(annotation) = &cause.annotation else { continue };
+            let bytes = cause.wire_bytes * c.collective.times as f64;
+            match sent.iter_mut().find(|(a, _)| *a == annotation) {
+                Some((_, sum)) => *sum += bytes,
+                None => sent.push((annotation, bytes)),
             }
         }
     }
     if sent.is_empty() {
         return;
     }
-    let mut sent: Vec<(String, f64)> = sent.into_iter().collect();
     sent.sort_by(|a, b| b.1.total_cmp(&a.1));
     let shown = if detail == Detail::Full { sent.len() } else { sent.len().min(SHORT / 2) };
-    let rows: Vec<[String; 2]> = sent[..shown].iter().map(|(a, bytes)| [human_bytes(*bytes), a.clone()]).collect();
+    let rows: Vec<[String; 2]> = sent[..shown].iter().map(|(a, bytes)| [human_bytes(*bytes), a.to_string()]).collect();
     let _ = writeln!(out, "\nplaced by\n{}", align(&rows, &[true, false]).trim_end());
     if sent.len() > shown {
         let rest: f64 = sent[shown..].iter().map(|s| s.1).sum();
