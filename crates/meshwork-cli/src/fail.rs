@@ -34,7 +34,11 @@ impl Failure {
             EvalError::Unsupported { .. } => UNSUPPORTED,
             EvalError::Invalid { .. } => ERROR,
         };
-        Failure { status, text: format!("{error}\n") }
+        let text = match error {
+            EvalError::Invalid { .. } => format!("error: {error}\n"),
+            EvalError::CheckFailed { .. } | EvalError::Unsupported { .. } => format!("{error}\n"),
+        };
+        Failure { status, text }
     }
 
     /// The program is fine but needs something Meshwork does not do.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use meshwork_ir::eval::Stats;
+use meshwork_ir::transform::entry::make_entry;
 use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy};
 
 use meshwork_partition::{CompileOptions, Plan};
@@ -79,7 +80,9 @@ fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, 
 
 /// Splits the program over its mesh and runs it on that many devices.
 fn execute_partitioned(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let program = stages::partition(source, module, &CompileOptions::default())?.program;
+    let mut module = module.clone();
+    make_entry(&mut module, entry);
+    let program = stages::partition(source, &module, &CompileOptions::default())?.program;
     let results = stages::run_partitioned(&program, inputs, &module.func_type(entry).results)?;
     Ok(Outcome { results, stats: plan_json(&program.plan) })
 }

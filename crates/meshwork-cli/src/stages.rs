@@ -62,6 +62,7 @@ fn placement_failure(source: &Source, diagnostics: &[Diagnostic]) -> Failure {
 /// Runs a partitioned program on global arrays.
 pub fn run_partitioned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>, Failure> {
     meshwork_partition::run::run(program, inputs, results).map_err(|error| match error {
+        error @ RunError::TooManyDevices { .. } => Failure::unsupported(error.to_string()),
         RunError::Eval(error) => Failure::from_eval(&error),
         RunError::Sharding(error) => Failure::error(error.to_string()),
     })

@@ -233,3 +233,78 @@ fn help_is_there() {
         assert!(out.contains(&format!("  {pass} ")), "{out}");
     }
 }
+
+#[test]
+fn programs_too_large_for_memory_are_refused() {
+    let constant = "func.func @main() -> tensor<1000000x1000000xf32> {
+  %0 = stablehlo.constant dense<0.0> : tensor<1000000x1000000xf32>
+  return %0 : tensor<1000000x1000000xf32>
+}
+";
+    let (status, _, err) = said(&["run", "-"], constant);
+    assert_eq!(status, 77, "{err}");
+    assert!(err.contains("'stablehlo.constant' at line 2") && err.contains("4000000000000 bytes"), "{err}");
+
+    let broadcast = "func.func @main() {
+  %0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<9000000000x9000000000x9000000000xf32>
+  return
+}
+";
+    let (status, _, err) = said(&["run", "-"], broadcast);
+    assert_eq!(status, 77, "{err}");
+    assert!(err.contains("has more than 2^63 - 1 elements"), "{err}");
+}
+
+/// The sum of eight numbers split over `devices`.
+fn sum_over(devices: &str) -> String {
+    format!(
+        "sdy.mesh @m = <[\"x\"={devices}]>
+func.func @main(%0: tensor<8xf32> {{sdy.sharding = #sdy.sharding<@m, [{{\"x\"}}]>}}) -> tensor<f32> {{
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [0] : \
+(tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return %1 : tensor<f32>
+}}
+"
+    )
+}
+
+#[test]
+fn meshes_too_large_to_run_are_refused() {
+    let input = folder("meshes_too_large").join("ones.npy");
+    std::fs::write(&input, npy::write(&f32s(&[8], &[1.0; 8]))).unwrap();
+    let input = input.to_str().unwrap();
+    let (status, out, err) = said(&["run", "-", input], &sum_over("4"));
+    assert_eq!((status, out.as_str()), (0, "result 0: tensor<f32>\n8.0\n"), "{err}");
+    let (status, _, err) = said(&["run", "-", input], &sum_over("65536"));
+    assert_eq!(status, 77, "{err}");
+    assert!(err.contains("the mesh has 65536 devices; the evaluator runs at most 4096"), "{err}");
+    let (status, _, err) = said(&["partition", "-"], &sum_over("4294967295"));
+    assert_eq!(status, 77, "{err}");
+    assert!(err.contains("mesh @m has 4294967295 devices"), "{err}");
+}
+
+#[test]
+fn the_entry_of_a_split_program_can_be_chosen() {
+    let source = "sdy.mesh @m = <[\"x\"=2]>
+func.func @main() -> tensor<4xf32> {
+  %0 = stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @other() -> tensor<4xf32> {
+  %0 = call @main() : () -> tensor<4xf32>
+  %1 = stablehlo.negate %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+";
+    let (status, out, err) = said(&["run", "-", "--entry", "other"], source);
+    assert_eq!((status, out.as_str()), (0, "result 0: tensor<4xf32>\n[-0.0, -1.0, -2.0, -3.0]\n"), "{err}");
+}
+
+#[test]
+fn messages_stay_short() {
+    let (status, _, err) = said(&["verify", "-"], &"x".repeat(1_000_000));
+    assert_eq!(status, 2);
+    assert!(err.len() < 10_000 && err.starts_with("<stdin>:1:1: error: 'xxx"), "{} bytes", err.len());
+}

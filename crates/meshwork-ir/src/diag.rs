@@ -58,7 +58,10 @@ impl Diagnostic {
     }
 }
 
+const LONGEST_MESSAGE: usize = 2000;
+
 fn render_one(file: &str, source: &str, pos: TextPos, severity: Severity, message: &str) -> String {
+    let message = shortened(message);
     if pos.line == 0 {
         return format!("{file}: {severity}: {message}\n");
     }
@@ -76,6 +79,14 @@ fn render_one(file: &str, source: &str, pos: TextPos, severity: Severity, messag
         out.push_str(&format!("  {shown}\n  {pad}^\n"));
     }
     out
+}
+
+/// A message that quotes a name of a million letters is cut.
+fn shortened(message: &str) -> std::borrow::Cow<'_, str> {
+    match message.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}...", &message[..end]).into(),
+        None => message.into(),
+    }
 }
 
 impl fmt::Display for Severity {

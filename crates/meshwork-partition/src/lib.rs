@@ -71,6 +71,9 @@ pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
     found.max_by_key(|(_, mesh)| mesh.device_count())
 }
 
+/// The largest mesh for which collectives are written: each lists every device.
+const MAX_LISTED: i64 = 1 << 22;
+
 /// Splits the entry function of `module`, whose values have their final placements.
 pub fn partition(module: &Module) -> Result<Partitioned, PartitionError> {
     partition_with(module, None, optimize::DEFAULT_COMBINE_BYTES)
@@ -86,7 +89,10 @@ pub fn partition_with(
     let Some(func) = module.entry() else {
         return Err(PartitionError::Invalid {
             op: "module".into(),
-            what: "has no function @main, and more than one function to choose from".into(),
+            what: match module.funcs().count() {
+                0 => "has no function".into(),
+                n => format!("has no function @main, and {n} others to choose from"),
+            },
         });
     };
     let (name, mesh) = mesh_of(module).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
@@ -94,6 +100,13 @@ pub fn partition_with(
     let split = split::split_function(module, func, &atoms)?;
     let (mut local, mut collectives) = (split.mover.e.out, split.mover.collectives);
     optimize::optimize(&mut local, &mut collectives, combine_bytes);
+    if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
+        let what = format!(
+            "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",
+            mesh.device_count()
+        );
+        return Err(PartitionError::Unsupported { op: module.describe(func), what });
+    }
     collective::write_device_lists(&mut local, &collectives, &atoms);
     let as_shardings =
         |layouts: &[layout::Layout]| layouts.iter().map(|l| plan::sharding_of_layout(l, &name, &atoms)).collect();

@@ -97,9 +97,8 @@ fn disagreement(module: &Module, id: i64, first: ValueId) -> Diagnostic {
     Diagnostic::warning(
         pos,
         format!(
-            "The initial operand shardings on the sharding groups of groupID: {id} do not match. Inserting an open \
-             sharding constraint to all constrained values. This can be caused when shardings from different values \
-             are grouped but have separate inconsistent sharding constraints on them."
+            "the values of sharding group {id} have different shardings to begin with; they agree from here on \
+             through open constraints. Give them one sharding, or take them out of the group"
         ),
     )
 }

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::program::Body;
 use super::scalar::Scalar;
 use super::stats::Stats;
-use super::value::{Held, Meter, Val};
+use super::value::{Held, Meter, Val, check_size};
 use super::{DeviceGrid, dispatch};
 use crate::{BlockId, Literal, Module, OpId, Type, ValueId, Walk};
 
@@ -133,6 +133,7 @@ impl<'m> Machine<'m> {
                 self.depth -= 1;
                 return Ok(operands);
             }
+            self.check_sizes(step.op)?;
             let results = dispatch::execute(self, step.op, operands)?;
             self.check_types(step.op, &results)?;
             for (&value, result) in op.results().iter().zip(results) {
@@ -147,6 +148,18 @@ impl<'m> Machine<'m> {
         for value in values {
             self.values[value.index()] = None;
         }
+    }
+
+    /// What an operation is about to make must fit in memory.
+    fn check_sizes(&self, op: OpId) -> Result<(), EvalError> {
+        for &value in self.module.op(op).results() {
+            if let Type::Tensor(ty) = self.module.ty(value)
+                && ty.is_static()
+            {
+                check_size(ty).map_err(|fault| fault.at(self.module, op))?;
+            }
+        }
+        Ok(())
     }
 
     /// An operation must give what its types promise; dynamic extents promise nothing.

@@ -38,6 +38,7 @@ fn run(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault>
     if m.site.grid.len() != 1 {
         return Err(Fault::unsupported("a manual computation in a program that is split already"));
     }
+    parallel::check_devices(devices)?;
     let args: Vec<Literal> = args.into_iter().map(Val::into_literal).collect::<Result<_, _>>()?;
     let mut jobs = vec![];
     for device in 0..devices {

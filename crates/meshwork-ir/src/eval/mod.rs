@@ -78,6 +78,9 @@ use parallel::{Job, run_grid};
 use plan::Plan;
 use value::Val;
 
+/// The most devices that a program is evaluated on.
+pub const MAX_DEVICES: usize = 4096;
+
 /// How many devices there are: `replicas` copies of a program split in `partitions`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceGrid {

@@ -31,6 +31,9 @@ pub(crate) fn run_grid(
     jobs: Vec<Job>,
     manual: bool,
 ) -> Result<Vec<Vec<Val>>, EvalError> {
+    if let Some(first) = jobs.first() {
+        check_devices(jobs.len()).map_err(|fault| fault.at(m.module, first.owner))?;
+    }
     let hub = Hub::new(jobs.len());
     let (module, plan, infeed) = (m.module, m.plan, m.effects.infeed.clone());
     let outcomes = std::thread::scope(|scope| {
@@ -68,6 +71,14 @@ pub(crate) fn run_grid(
             .collect::<Vec<_>>()
     });
     collect(m, outcomes)
+}
+
+/// Each device is a thread, of which an operating system has only so many.
+pub(crate) fn check_devices(count: usize) -> Result<(), Fault> {
+    match count <= super::MAX_DEVICES {
+        true => Ok(()),
+        false => Err(Fault::unsupported(format!("running on {count} devices; at most {}", super::MAX_DEVICES))),
+    }
 }
 
 /// Tells the hub that a device has ended, however it did.

@@ -138,17 +138,36 @@ pub(crate) fn last_bytes(args: &[Val]) -> i64 {
 /// No evaluation makes a tensor larger than this many bytes.
 const LARGEST: usize = 1 << 36;
 
+/// Tensors from this size on are asked of the operating system before they are made.
+const LARGE: usize = 1 << 28;
+
+/// Bytes of a tensor of type `ty`, or an error if it would not fit in memory: an allocation that fails ends the
+/// process, so it has to be found out before.
+pub(crate) fn check_size(ty: &TensorType) -> Result<usize, Fault> {
+    let elements = match ty.num_elements().map(usize::try_from) {
+        Some(Ok(n)) => n,
+        None if !ty.is_static() => return Err(Fault::unsupported(format!("{ty} has extents that are not known"))),
+        None => return Err(Fault::unsupported(format!("{ty} has more than 2^63 - 1 elements"))),
+        Some(Err(_)) => return Err(Fault::invalid(format!("{ty} has a negative extent"))),
+    };
+    match elements.checked_mul(ty.elem.storage_bytes()) {
+        Some(n) if n > LARGEST => {
+            Err(Fault::unsupported(format!("a {ty} of {n} bytes is more than the {LARGEST} allowed")))
+        }
+        Some(n) if n >= LARGE && Vec::<u8>::new().try_reserve_exact(n).is_err() => {
+            Err(Fault::unsupported(format!("there is no memory for a {ty} of {n} bytes")))
+        }
+        Some(n) => Ok(n),
+        None => Err(Fault::unsupported(format!("{ty} has more than 2^64 - 1 bytes"))),
+    }
+}
+
 /// A literal of zeros, or an error if it would not reasonably fit in memory.
 pub(crate) fn allocate(dims: &[i64], elem: ElementType) -> Result<Literal, Fault> {
     let ty = TensorType::new(dims.iter().copied(), elem);
-    let bytes =
-        ty.num_elements().and_then(|n| usize::try_from(n).ok()).and_then(|n| n.checked_mul(elem.storage_bytes()));
-    match bytes {
-        Some(n) if n <= LARGEST => Literal::from_bytes(dims.iter().copied(), elem, vec![0; n])
-            .ok_or_else(|| Fault::invalid(format!("{ty} has a negative extent"))),
-        Some(n) => Err(Fault::unsupported(format!("a {ty} of {n} bytes is more than the {LARGEST} allowed"))),
-        None => Err(Fault::unsupported(format!("the number of elements of {ty} is not known or not an integer"))),
-    }
+    let bytes = check_size(&ty)?;
+    Literal::from_bytes(dims.iter().copied(), elem, vec![0; bytes])
+        .ok_or_else(|| Fault::invalid(format!("{ty} has a negative extent")))
 }
 
 /// A literal with every element equal to the one element of `value`.

@@ -10,6 +10,7 @@
 pub mod canonicalize;
 pub mod cse;
 pub mod dead;
+pub mod entry;
 pub mod inline;
 pub mod symbol_dce;
 pub mod symbols;

@@ -207,7 +207,10 @@ impl<'a> Splitter<'a> {
             Some(lists) if lists.len() == extents.len() => Ok(Layout::ordinary(extents, &lists, self.m.e.atoms)),
             _ => Err(PartitionError::Invalid {
                 op: self.src.describe(at),
-                what: format!("its sharding {sharding} does not fit a value of rank {} on this mesh", extents.len()),
+                what: format!(
+                    "its sharding {sharding} does not fit a value of rank {} on the one mesh the program is split over",
+                    extents.len()
+                ),
             }),
         }
     }

@@ -75,9 +75,9 @@ impl fmt::Display for NoRule {
             NoRule::NoElements => f.write_str("its tensors have no elements"),
             NoRule::Opaque => f.write_str("its effect is outside of the program"),
             NoRule::DynamicShape => f.write_str("its shape is known at run time only"),
-            NoRule::UnknownOp(name) => write!(f, "op '{name}' is unknown to SDY sharding rule registry"),
+            NoRule::UnknownOp(name) => write!(f, "op '{name}' has no sharding rule"),
             NoRule::UnknownCustomCall(name) => {
-                write!(f, "custom call @{name} is unknown to SDY sharding rule registry")
+                write!(f, "custom call @{name} has no sharding rule; give it one with sdy.sharding_rule")
             }
             NoRule::Misfit(reason) => write!(f, "its sharding rule does not fit: {reason}"),
         }
