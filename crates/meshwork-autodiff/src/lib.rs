@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod activity;
+mod error;
+mod prepare;
+mod reverse;
+mod rules;
+mod transform;
+
+pub use error::GradError;
+pub use transform::{GradOptions, grad, vjp};

@@ -1,0 +1,48 @@
+//! Derivatives of products.
+
+mod common;
+
+use common::{check, program};
+
+#[test]
+fn products_over_any_dimensions() {
+    for (lhs, rhs, dims, out) in [
+        ("2x3", "3x4", "contracting_dims = [1] x [0]", "2x4"),
+        ("3x2", "4x3", "contracting_dims = [0] x [1]", "2x4"),
+        ("2x3", "2x3", "contracting_dims = [0, 1] x [0, 1]", ""),
+        ("2x3", "3x2", "contracting_dims = [1, 0] x [0, 1]", ""),
+        ("2", "3", "contracting_dims = [] x []", "2x3"),
+        ("5x2x3", "5x3x4", "batching_dims = [0] x [0], contracting_dims = [2] x [1]", "5x2x4"),
+        ("2x5x3", "3x4x5", "batching_dims = [1] x [2], contracting_dims = [2] x [0]", "5x2x4"),
+        ("2x5x3x2", "2x3x4x5", "batching_dims = [1] x [3], contracting_dims = [3, 2] x [0, 1]", "5x2x4"),
+        ("2x3", "2x3", "batching_dims = [1, 0] x [1, 0], contracting_dims = [] x []", "3x2"),
+    ] {
+        let ty = |dims: &str| if dims.is_empty() { "tensor<f64>".into() } else { format!("tensor<{dims}xf64>") };
+        let (lhs, rhs, out) = (ty(lhs), ty(rhs), ty(out));
+        check(&program(
+            &format!("(%x: {lhs}, %y: {rhs}) -> {out}"),
+            &format!("%z = $dot_general %x, %y, {dims} : ({lhs}, {rhs}) -> {out}\nreturn %z : {out}"),
+        ));
+    }
+}
+
+#[test]
+fn old_dot() {
+    for (lhs, rhs, out) in [("3", "3", ""), ("2x3", "3", "2x"), ("3", "3x2", "2x"), ("2x3", "3x4", "2x4x")] {
+        check(&program(
+            &format!("(%x: tensor<{lhs}xf64>, %y: tensor<{rhs}xf64>) -> tensor<{out}f64>"),
+            &format!(
+                "%z = $dot %x, %y : (tensor<{lhs}xf64>, tensor<{rhs}xf64>) -> tensor<{out}f64>\nreturn %z : tensor<{out}f64>"
+            ),
+        ));
+    }
+}
+
+#[test]
+fn a_square_gets_both_parts() {
+    check(&program(
+        "(%x: tensor<3x3xf64>) -> tensor<3x3xf64>",
+        "%z = $dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
+         return %z : tensor<3x3xf64>",
+    ));
+}
