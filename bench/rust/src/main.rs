@@ -5,17 +5,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod compile;
 mod text;
+mod timing;
 
 use std::process::ExitCode;
 
 const HELP: &str = "usage: meshwork-bench NAME
 
-  text    parse, print, build and verify large modules";
+  text                 parse, print, build and verify large modules
+  compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]";
 
 fn main() -> ExitCode {
-    match std::env::args().nth(1).as_deref() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
         Some("text") => text::run(),
+        Some("compile") => compile::run(&args[1..]),
         Some("--help" | "-h") => {
             println!("{HELP}");
             ExitCode::SUCCESS

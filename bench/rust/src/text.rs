@@ -6,11 +6,13 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use meshwork_ir::text::{PrintOptions, parse, print, print_with};
 use meshwork_ir::verify::verify;
 use meshwork_ir::{ElementType, FuncSig, FunctionType, Module, OpKind, OpSpec, Type, same};
+
+use crate::timing::on_processor;
 
 const BYTES: usize = 10_000_000;
 const OPS: usize = 100_000;
@@ -69,18 +71,11 @@ fn best<T>(mut work: impl FnMut() -> T) -> (T, Duration) {
     for _ in 0..ROUNDS {
         // Freeing the last result is not part of the work.
         drop(result.take());
-        let (wall, processor) = (Instant::now(), processor_time());
-        result = Some(work());
-        let spent = processor_time().zip(processor).map(|(end, start)| end - start);
-        fastest = fastest.min(spent.unwrap_or_else(|| wall.elapsed()));
+        let (made, spent) = on_processor(&mut work);
+        result = Some(made);
+        fastest = fastest.min(spent);
     }
     (result.expect("there is at least one round"), fastest)
-}
-
-/// Time that this thread has been running.
-fn processor_time() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Functions of one layer each, forward and a loop, until the text has `bytes` bytes.

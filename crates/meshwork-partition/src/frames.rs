@@ -43,7 +43,7 @@ impl Splitter<'_> {
         for &candidate in &candidates {
             let mut cost = 0.0;
             for pull in &pulls {
-                cost += self.paths.find(pull, candidate, &extents, self.m.e.atoms).cost;
+                cost += self.paths.cost(pull, candidate, &extents, self.m.e.atoms);
             }
             if best.is_none_or(|b| cost < b.0) {
                 best = Some((cost, candidate));

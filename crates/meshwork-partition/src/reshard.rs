@@ -6,7 +6,10 @@
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
+use std::hash::BuildHasher;
+use std::rc::Rc;
 
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use crate::atoms::{AtomList, Atoms};
@@ -43,6 +46,14 @@ pub struct Path {
     pub cost: f64,
 }
 
+impl Path {
+    /// Whether no way can send less than this one, if `least` is a lower bound.
+    fn is_least(&self, least: f64) -> bool {
+        let bytes = self.cost - PER_COLLECTIVE * self.moves.len() as f64;
+        bytes <= least * (1.0 + 1e-12)
+    }
+}
+
 /// What a collective costs besides its bytes, in bytes: enough to prefer fewer of them.
 const PER_COLLECTIVE: f64 = 1e-3;
 
@@ -50,7 +61,7 @@ const PER_COLLECTIVE: f64 = 1e-3;
 const SEARCH_LIMIT: usize = 4000;
 
 /// Up to so many atoms move one by one; more are grouped.
-const MOST_SINGLE_ATOMS: usize = 6;
+const MOST_SINGLE_ATOMS: usize = 3;
 
 /// On meshes of up to so many atoms every move is tried, not only those that lead on.
 const TRY_ALL_ATOMS: usize = 3;
@@ -69,50 +80,102 @@ struct State {
 /// Remembers paths between layouts.
 #[derive(Default)]
 pub struct Paths {
-    known: HashMap<(Layout, Layout, SmallVec<[i64; 4]>), Path>,
+    // By hash of the key, so that looking one up copies nothing.
+    known: HashMap<u64, SmallVec<[Known; 1]>>,
+    hasher: RandomState,
+}
+
+struct Known {
+    from: Layout,
+    to: Layout,
+    extents: SmallVec<[i64; 4]>,
+    path: Rc<Path>,
 }
 
 impl Paths {
     /// The cheapest known way from `from` to `to` for a value of `extents`, with cost counted in elements.
-    pub fn find(&mut self, from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
+    pub fn find(&mut self, from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Rc<Path> {
         if from == to {
-            return Path { moves: vec![], cost: 0.0 };
+            return Rc::new(Path { moves: vec![], cost: 0.0 });
         }
-        let key = (from.clone(), to.clone(), extents.iter().copied().collect());
-        if let Some(path) = self.known.get(&key) {
-            return path.clone();
+        let hash = self.hasher.hash_one((from, to, extents));
+        let known = self.known.entry(hash).or_default();
+        if let Some(k) = known.iter().find(|k| k.from == *from && k.to == *to && k.extents[..] == *extents) {
+            return k.path.clone();
         }
-        let path = search(from, to, extents, atoms);
-        self.known.insert(key, path.clone());
+        let path = Rc::new(search(from, to, extents, atoms));
+        known.push(Known { from: from.clone(), to: to.clone(), extents: extents.into(), path: path.clone() });
         path
+    }
+
+    /// What the cheapest known way costs, in elements.
+    pub fn cost(&mut self, from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> f64 {
+        if from == to { 0.0 } else { self.find(from, to, extents, atoms).cost }
     }
 }
 
 fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
     let start = State { lists: from.lists(), partial: from.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
     let goal = State { lists: to.lists(), partial: to.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
-    let units = match atoms.len() <= TRY_ALL_ATOMS {
-        true => atoms.all().into_iter().map(|a| AtomList::from_iter([a])).collect(),
-        false => units(&start, &goal, atoms),
-    };
-    let sizes = units.iter().map(|u| atoms.product(u)).collect();
-    let name = |s: State| State {
-        lists: s.lists.iter().map(|l| in_units(l, &units)).collect(),
-        partial: in_units(&s.partial, &units),
-    };
-    let search = Search { start: name(start), goal: name(goal), units: &units, sizes, extents, atoms };
-    let mut path = search.run(true).or_else(|| search.run(false)).unwrap_or_else(|| search.through_replication());
+    if atoms.len() <= TRY_ALL_ATOMS {
+        let units = atoms.all().into_iter().map(|a| AtomList::from_iter([a])).collect();
+        let all = Search::new(&start, &goal, units, extents, atoms);
+        let path = all.run(Bound::Memory, f64::INFINITY).or_else(|| all.run(Bound::None, f64::INFINITY));
+        let mut path = path.unwrap_or_else(|| all.through_replication());
+        path.cost += frame_cost(from, to, extents, atoms);
+        return path;
+    }
+    let moving = Moving::of(&start, &goal);
+    // Whole runs of atoms first: that is quick on any mesh, and most often meets the lower bound.
+    let coarse = Search::new(&start, &goal, units(&start, &goal, &moving, Grain::Coarse, atoms), extents, atoms);
+    let mut best = coarse.run(Bound::Memory, f64::INFINITY);
+    let proven = best.as_ref().is_some_and(|path| path.is_least(coarse.least(&coarse.start)));
+    if !proven && moving.count <= 2 * MOST_SINGLE_ATOMS {
+        let fine = Search::new(&start, &goal, units(&start, &goal, &moving, Grain::Fine, atoms), extents, atoms);
+        let most = best.as_ref().map_or(f64::INFINITY, |path| path.cost);
+        best = fine.run(Bound::Memory, most).or(best);
+    }
+    let best = best.or_else(|| coarse.run(Bound::None, f64::INFINITY));
+    let mut path = best.unwrap_or_else(|| coarse.through_replication());
     path.cost += frame_cost(from, to, extents, atoms);
     path
 }
 
-/// Groups atoms that need not be told apart into units: those at the start of a dimension on both sides and, when many
-/// are left, those that are neighbours on both sides (or on one and absent from the other).
-fn units(start: &State, goal: &State, atoms: &Atoms) -> Vec<AtomList> {
-    let same = |d: usize| start.lists[d].iter().zip(&goal.lists[d]).take_while(|(a, b)| a == b).count();
-    let fixed: Vec<u8> = (0..start.lists.len()).flat_map(|d| start.lists[d][..same(d)].to_vec()).collect();
-    let moving = start.lists.iter().chain(&goal.lists).flatten().filter(|a| !fixed.contains(a)).count();
-    let group_all = moving > 2 * MOST_SINGLE_ATOMS;
+/// How atoms are grouped for a search.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grain {
+    /// Atoms that are neighbours on both sides move together.
+    Coarse,
+    /// Only atoms that do not move are grouped.
+    Fine,
+}
+
+/// Whether a search keeps to the bound on memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Memory,
+    None,
+}
+
+/// Which atoms stand still.
+struct Moving {
+    fixed: Vec<u8>,
+    count: usize,
+}
+
+impl Moving {
+    fn of(start: &State, goal: &State) -> Moving {
+        let same = |d: usize| start.lists[d].iter().zip(&goal.lists[d]).take_while(|(a, b)| a == b).count();
+        let fixed: Vec<u8> = (0..start.lists.len()).flat_map(|d| start.lists[d][..same(d)].to_vec()).collect();
+        let count = start.lists.iter().chain(&goal.lists).flatten().filter(|a| !fixed.contains(a)).count();
+        Moving { fixed, count }
+    }
+}
+
+/// Groups atoms that need not be told apart into units: those at the start of a dimension on both sides and, with a
+/// coarse grain, those that are neighbours on both sides (or on one and absent from the other).
+fn units(start: &State, goal: &State, moving: &Moving, grain: Grain, atoms: &Atoms) -> Vec<AtomList> {
+    let fixed = &moving.fixed;
     let follows = |s: &State, a: u8, b: u8| -> Option<bool> {
         let list = s.lists.iter().find(|l| l.contains(&a) || l.contains(&b));
         match list {
@@ -130,7 +193,7 @@ fn units(start: &State, goal: &State, atoms: &Atoms) -> Vec<AtomList> {
             }
             seen.push(a);
             let joins = |b: u8| {
-                (group_all || (fixed.contains(&a) && fixed.contains(&b)))
+                (grain == Grain::Coarse || (fixed.contains(&a) && fixed.contains(&b)))
                     && follows(start, b, a) == Some(true)
                     && follows(goal, b, a) == Some(true)
             };
@@ -167,14 +230,16 @@ fn frame_cost(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> f64
 struct Search<'a> {
     start: State,
     goal: State,
-    units: &'a [AtomList],
+    units: Vec<AtomList>,
     sizes: Vec<i64>,
     extents: &'a [i64],
     atoms: &'a Atoms,
 }
 
+// A state that was reached: what it took, and what it takes at least from there to the goal.
 struct Open {
     cost: f64,
+    rest: f64,
     state: State,
 }
 
@@ -191,13 +256,67 @@ impl PartialOrd for Open {
 }
 impl Ord for Open {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The heap gives the greatest first: cheaper is greater. Ties go by state, so that runs agree.
-        let by_cost = other.cost.total_cmp(&self.cost);
-        by_cost.then_with(|| (&other.state.lists, &other.state.partial).cmp(&(&self.state.lists, &self.state.partial)))
+        // The heap gives the greatest first: cheaper is greater, then nearer to the goal. Ties go by state, so that runs
+        // agree.
+        let by_cost = (other.cost + other.rest).total_cmp(&(self.cost + self.rest));
+        by_cost
+            .then_with(|| other.rest.total_cmp(&self.rest))
+            .then_with(|| (&other.state.lists, &other.state.partial).cmp(&(&self.state.lists, &self.state.partial)))
     }
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// A search from `start` to `goal`, given in atoms, by moves of whole `units`.
+    fn new(start: &State, goal: &State, units: Vec<AtomList>, extents: &'a [i64], atoms: &'a Atoms) -> Search<'a> {
+        let name = |s: &State| State {
+            lists: s.lists.iter().map(|l| in_units(l, &units)).collect(),
+            partial: in_units(&s.partial, &units),
+        };
+        let sizes = units.iter().map(|u| atoms.product(u)).collect();
+        Search { start: name(start), goal: name(goal), units, sizes, extents, atoms }
+    }
+
+    /// A lower bound on what it takes from `state` to the goal: elements that a device lacks, on average.
+    ///
+    /// Of a value that is not partial, a device has at most what its block and the goal's share. Of a partial one, each
+    /// element takes a message for every partial value but one, and one more for every copy of the sum but one.
+    fn least(&self, state: &State) -> f64 {
+        let real = |lists: &Lists| -> f64 {
+            lists.iter().zip(self.extents).map(|(l, &n)| n as f64 / self.product(l) as f64).product()
+        };
+        let wanted = real(&self.goal.lists);
+        let open: AtomList = state.partial.iter().copied().filter(|a| !self.goal.partial.contains(a)).collect();
+        let elements = if open.is_empty() {
+            (wanted - self.shared(state)).max(0.0)
+        } else {
+            let used = |a: u8| state.partial.contains(&a) || state.lists.iter().any(|l| l.contains(&a));
+            let may_split = |a: u8| self.tries_all() || self.goal.lists.iter().any(|l| l.contains(&a));
+            let free: AtomList = (0..self.units.len() as u8).filter(|&a| !used(a) && may_split(a)).collect();
+            let parts = self.product(&open) as f64;
+            let share = real(&state.lists) / (parts * self.product(&free) as f64);
+            (share * (parts - 1.0) + wanted - share).max(0.0)
+        };
+        if elements > 0.0 { elements + PER_COLLECTIVE } else { 0.0 }
+    }
+
+    /// The most elements, on average, that a device's block has in common with its block of the goal.
+    fn shared(&self, state: &State) -> f64 {
+        let (mut shared, mut chance) = (1.0, 1.0f64);
+        for ((a, b), &n) in state.lists.iter().zip(&self.goal.lists).zip(self.extents) {
+            let (p, q) = (self.product(a), self.product(b));
+            shared *= ((n + p - 1) / p).min((n + q - 1) / q) as f64;
+            // Where two other atoms of one size cut the line at the same places, only equal indices meet.
+            if let Some((&x, &y)) = a.iter().zip(b).find(|(x, y)| x != y)
+                && self.sizes[x as usize] == self.sizes[y as usize]
+                && n % p == 0
+                && n % q == 0
+            {
+                chance = chance.min(1.0 / self.sizes[x as usize] as f64);
+            }
+        }
+        shared * chance
+    }
+
     fn product(&self, list: &[u8]) -> i64 {
         list.iter().map(|&u| self.sizes[u as usize]).product()
     }
@@ -229,15 +348,16 @@ impl Search<'_> {
         .product()
     }
 
-    fn run(&self, bounded: bool) -> Option<Path> {
+    /// The cheapest way that costs less than `most`: the state that promises least is looked at first.
+    fn run(&self, bound: Bound, most: f64) -> Option<Path> {
         let (first, last) = (self.local_elements(&self.start), self.local_elements(&self.goal));
-        let bound = if bounded { first.max(last) + first.min(last) } else { f64::INFINITY };
+        let room = if bound == Bound::Memory { first.max(last) + first.min(last) } else { f64::INFINITY };
         let mut best: HashMap<State, (f64, Option<(State, Move)>)> = HashMap::new();
         let mut heap = BinaryHeap::new();
         best.insert(self.start.clone(), (0.0, None));
-        heap.push(Open { cost: 0.0, state: self.start.clone() });
+        heap.push(Open { cost: 0.0, rest: self.least(&self.start), state: self.start.clone() });
         let mut opened = 0;
-        while let Some(Open { cost, state }) = heap.pop() {
+        while let Some(Open { cost, state, .. }) = heap.pop() {
             if best.get(&state).is_some_and(|b| b.0 < cost) {
                 continue;
             }
@@ -256,13 +376,16 @@ impl Search<'_> {
                 return None;
             }
             for (step, next, weight) in self.steps(&state) {
-                if self.local_elements(&next) > bound {
+                if self.local_elements(&next) > room {
                     continue;
                 }
                 let total = cost + weight;
                 if best.get(&next).is_none_or(|b| total < b.0) {
-                    best.insert(next.clone(), (total, Some((state.clone(), step))));
-                    heap.push(Open { cost: total, state: next });
+                    let rest = self.least(&next);
+                    if total + rest < most {
+                        best.insert(next.clone(), (total, Some((state.clone(), step))));
+                        heap.push(Open { cost: total, rest, state: next });
+                    }
                 }
             }
         }
@@ -549,22 +672,22 @@ impl Mover<'_> {
     pub fn reshard(&mut self, paths: &mut Paths, form: Form, to: &Layout, extents: &[i64]) -> Form {
         let path = paths.find(&form.layout, to, extents, self.e.atoms);
         let mut form = form;
-        for step in path.moves {
+        for step in &path.moves {
             form = match step {
                 Move::Split(d, list) => {
-                    let target = &to.dims[d];
-                    if !form.layout.dims[d].is_split() && target.atoms == list {
-                        self.split_whole(form, d, target, extents[d])
+                    let target = &to.dims[*d];
+                    if !form.layout.dims[*d].is_split() && target.atoms == *list {
+                        self.split_whole(form, *d, target, extents[*d])
                     } else {
-                        self.split(form, extents, d, &list)
+                        self.split(form, extents, *d, list)
                     }
                 }
-                Move::Gather(d, count) => self.all_gather(form, extents, d, count),
-                Move::AllToAll(from, target, count) => self.all_to_all(form, extents, from, target, count),
-                Move::Relabel(lists) => self.relabel(form, &lists),
-                Move::Reorder(d, list) => self.reorder(form, d, &list),
-                Move::AllReduce(list) => self.all_reduce(form, &list),
-                Move::ReduceScatter(d, list) => self.reduce_scatter(form, extents, d, &list),
+                Move::Gather(d, count) => self.all_gather(form, extents, *d, *count),
+                Move::AllToAll(from, target, count) => self.all_to_all(form, extents, *from, *target, *count),
+                Move::Relabel(lists) => self.relabel(form, lists),
+                Move::Reorder(d, list) => self.reorder(form, *d, list),
+                Move::AllReduce(list) => self.all_reduce(form, list),
+                Move::ReduceScatter(d, list) => self.reduce_scatter(form, extents, *d, list),
             };
         }
         for (d, target) in to.dims.iter().enumerate() {

@@ -252,7 +252,7 @@ impl<'a> Splitter<'a> {
         }
         let extents = self.extents(v);
         let forms: SmallVec<[Layout; 2]> = self.forms[v.index()].iter().map(|f| f.layout.clone()).collect();
-        let costs = forms.iter().map(|f| self.paths.find(f, layout, &extents, self.m.e.atoms).cost);
+        let costs = forms.iter().map(|f| self.paths.cost(f, layout, &extents, self.m.e.atoms));
         costs.fold(f64::INFINITY, f64::min) * self.element_bytes(v)
     }
 
@@ -274,7 +274,7 @@ impl<'a> Splitter<'a> {
         let forms = self.forms[v.index()].clone();
         let mut best: Option<(f64, Form)> = None;
         for form in forms {
-            let cost = self.paths.find(&form.layout, layout, &extents, self.m.e.atoms).cost;
+            let cost = self.paths.cost(&form.layout, layout, &extents, self.m.e.atoms);
             if best.as_ref().is_none_or(|b| cost < b.0) {
                 best = Some((cost, form));
             }

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Writes GPT-style training steps as StableHLO text with sdy annotations.
+
+  gpt.py [--layers 1,2,4,8,16,32] [--mesh 2x4] [--out target/bench/programs]
+
+A step is the forward pass (token and position embedding, pre-norm attention and GELU blocks, unrolled, and a
+vocabulary product), mean cross-entropy, its gradient, and Adam. Parameters and Adam's moments are split over "model",
+the batch over "data". Nothing is run: JAX traces and lowers only. A file that exists already is kept.
+"""
+import argparse
+import os
+import pathlib
+
+DIM, HEADS, VOCAB, LENGTH, BATCH = 256, 8, 1024, 128, 16
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def shapes(layers):
+    """Name -> (shape, axes per dimension) of every parameter."""
+    m = "model"
+    out = {"embed": ((VOCAB, DIM), (m, None)), "position": ((LENGTH, DIM), (None, None)),
+           "norm.scale": ((DIM,), (None,)), "norm.bias": ((DIM,), (None,)), "head": ((DIM, VOCAB), (None, m))}
+    for i in range(layers):
+        for norm in ("norm1", "norm2"):
+            out[f"{i}.{norm}.scale"] = ((DIM,), (None,))
+            out[f"{i}.{norm}.bias"] = ((DIM,), (None,))
+        for name in "qkv":
+            out[f"{i}.{name}"] = ((DIM, HEADS, DIM // HEADS), (None, m, None))
+        out[f"{i}.o"] = ((HEADS, DIM // HEADS, DIM), (m, None, None))
+        out[f"{i}.up"] = ((DIM, 4 * DIM), (None, m))
+        out[f"{i}.up.bias"] = ((4 * DIM,), (m,))
+        out[f"{i}.down"] = ((4 * DIM, DIM), (m, None))
+        out[f"{i}.down.bias"] = ((DIM,), (None,))
+    return out
+
+
+def step_of(layers):
+    import jax
+    import jax.numpy as jnp
+
+    def norm(x, scale, bias):
+        mean = x.mean(-1, keepdims=True)
+        var = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(var + 1e-5) * scale + bias
+
+    def block(p, i, x):
+        h = norm(x, p[f"{i}.norm1.scale"], p[f"{i}.norm1.bias"])
+        q, k, v = (jnp.einsum("btd,dhk->bhtk", h, p[f"{i}.{n}"]) for n in "qkv")
+        scores = jnp.einsum("bhtk,bhsk->bhts", q, k) / (DIM // HEADS) ** 0.5
+        mask = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
+        weights = jax.nn.softmax(jnp.where(mask, scores, -1e9), axis=-1)
+        x = x + jnp.einsum("bhts,bhsk,hkd->btd", weights, v, p[f"{i}.o"])
+        h = norm(x, p[f"{i}.norm2.scale"], p[f"{i}.norm2.bias"])
+        h = jax.nn.gelu(h @ p[f"{i}.up"] + p[f"{i}.up.bias"])
+        return x + h @ p[f"{i}.down"] + p[f"{i}.down.bias"]
+
+    def loss(p, tokens, targets):
+        x = p["embed"][tokens] + p["position"]
+        for i in range(layers):
+            x = block(p, i, x)
+        logits = norm(x, p["norm.scale"], p["norm.bias"]) @ p["head"]
+        logp = jax.nn.log_softmax(logits)
+        return -jnp.take_along_axis(logp, targets[..., None], axis=-1).mean()
+
+    def step(p, m, v, count, tokens, targets):
+        value, g = jax.value_and_grad(loss)(p, tokens, targets)
+        count = count + 1
+        m = {n: 0.9 * m[n] + 0.1 * g[n] for n in p}
+        v = {n: 0.999 * v[n] + 0.001 * g[n] ** 2 for n in p}
+        fix1, fix2 = 1 - 0.9 ** count, 1 - 0.999 ** count
+        p = {n: p[n] - 1e-3 * (m[n] / fix1) / (jnp.sqrt(v[n] / fix2) + 1e-8) for n in p}
+        return p, m, v, count, value
+
+    return step
+
+
+def lower(layers, mesh_shape):
+    """The text of one training step."""
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
+
+    mesh = AbstractMesh(mesh_shape, ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    place = lambda *axes: NamedSharding(mesh, PartitionSpec(*axes))  # noqa: E731
+    array = lambda shape, axes, dtype=jnp.float32: jax.ShapeDtypeStruct(shape, dtype, sharding=place(*axes))  # noqa: E731
+    state = {n: array(shape, axes) for n, (shape, axes) in shapes(layers).items()}
+    batch = array((BATCH, LENGTH), ("data", None), jnp.int32)
+    count = array((), (), jnp.float32)
+    kept = {n: s.sharding for n, s in state.items()}
+    step = jax.jit(step_of(layers), out_shardings=(kept, kept, kept, place(), place()))
+    traced = step.trace(state, state, state, count, batch, batch)
+    return traced.lower(lowering_platforms=("cpu",)).as_text()
+
+
+def write(layers, mesh_shape, out):
+    """Writes the program unless it is there, and returns its path."""
+    path = pathlib.Path(out) / f"gpt_{layers}.mlir"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(lower(layers, mesh_shape))
+    return path
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--layers", default="1,2,4,8,16,32")
+    args.add_argument("--mesh", default="2x4")
+    args.add_argument("--out", default=ROOT / "target" / "bench" / "programs")
+    args = args.parse_args()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    for layers in map(int, args.layers.split(",")):
+        path = write(layers, tuple(map(int, args.mesh.split("x"))), args.out)
+        lines = path.read_text().count("stablehlo.")
+        print(f"{path}  {path.stat().st_size} bytes, about {lines} operations")
+
+
+if __name__ == "__main__":
+    main()
