@@ -1,8 +1,6 @@
 //! Derivatives of products.
 
-mod common;
-
-use common::{check, program};
+use crate::common::{check, program};
 
 #[test]
 fn products_over_any_dimensions() {

@@ -1,8 +1,6 @@
 //! Derivatives of reductions.
 
-mod common;
-
-use common::{check, check_at, program};
+use crate::common::{check, check_at, program};
 use meshwork_ir::{ElementType, Literal};
 
 fn reduction(op: &str, init: &str, dims: &str, out: &str) -> meshwork_ir::Module {

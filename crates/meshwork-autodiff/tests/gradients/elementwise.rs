@@ -1,8 +1,6 @@
 //! Derivatives of functions of elements.
 
-mod common;
-
-use common::{check_in, program};
+use crate::common::{check_in, program};
 
 fn unary(op: &str, range: (f64, f64)) {
     let module = program(

@@ -1,8 +1,6 @@
 //! Derivatives of operations that move elements.
 
-mod common;
-
-use common::{check, program};
+use crate::common::{check, program};
 
 #[test]
 fn broadcasts() {

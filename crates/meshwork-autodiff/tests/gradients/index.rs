@@ -1,0 +1,78 @@
+//! Derivatives of gathers, scatters and sorts.
+
+use crate::common::{check, program};
+
+#[test]
+fn rows_some_twice_some_outside() {
+    check(&program(
+        "(%x: tensor<4x3xf64>) -> tensor<5x2xf64>",
+        "%i = $constant dense<[[0, 0], [2, 1], [2, 1], [9, -3], [3, 7]]> : tensor<5x2xi32>
+         %y = \"$gather\"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0, 1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>}> : (tensor<4x3xf64>, tensor<5x2xi32>) -> tensor<5x2xf64>
+         return %y : tensor<5x2xf64>",
+    ));
+}
+
+#[test]
+fn batched_gather_with_scalar_indices() {
+    check(&program(
+        "(%x: tensor<2x4xf64>) -> tensor<2x3xf64>",
+        "%i = $constant dense<[[0, 3, 3], [1, 0, 8]]> : tensor<2x3xi64>
+         %y = \"$gather\"(%x, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, slice_sizes = array<i64: 1, 1>}> : (tensor<2x4xf64>, tensor<2x3xi64>) -> tensor<2x3xf64>
+         return %y : tensor<2x3xf64>",
+    ));
+}
+
+fn scatter(body: &str, unique: bool, indices: &str) {
+    check(&program(
+        "(%x: tensor<5x3xf64>, %u: tensor<3x2xf64>) -> tensor<5x3xf64>",
+        &format!(
+            "%i = $constant dense<{indices}> : tensor<3x2xi32>
+             %y = \"$scatter\"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, unique_indices = {unique}}}> ({{
+               ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+                 {body}
+             }}) : (tensor<5x3xf64>, tensor<3x2xi32>, tensor<3x2xf64>) -> tensor<5x3xf64>
+             return %y : tensor<5x3xf64>"
+        ),
+    ));
+}
+
+#[test]
+fn scatters() {
+    let add = "%c = $add %a, %b : tensor<f64>\n$return %c : tensor<f64>";
+    let set = "$return %b : tensor<f64>";
+    for indices in ["[[0, 0], [2, 1], [4, 0]]", "[[1, 0], [7, 0], [-2, 1]]", "[[3, 2], [0, -1], [2, 0]]"] {
+        scatter(add, true, indices);
+        scatter(set, true, indices);
+    }
+    for indices in ["[[1, 0], [1, 0], [1, 1]]", "[[2, 0], [2, 1], [2, 0]]"] {
+        scatter(add, false, indices);
+        scatter(set, false, indices);
+    }
+}
+
+#[test]
+fn sorts_carry_other_operands_along() {
+    for dim in [0, 1] {
+        check(&program(
+            "(%x: tensor<4x3xf64>, %y: tensor<4x3xf64>) -> (tensor<4x3xf64>, tensor<4x3xf64>, tensor<4x3xf64>)",
+            &format!(
+                "%s:2 = \"$sort\"(%x, %y) <{{dimension = {dim} : i64, is_stable = true}}> ({{
+                   ^bb0(%a: tensor<f64>, %b: tensor<f64>, %c: tensor<f64>, %d: tensor<f64>):
+                     %l = $compare GT, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>
+                     $return %l : tensor<i1>
+                 }}) : (tensor<4x3xf64>, tensor<4x3xf64>) -> (tensor<4x3xf64>, tensor<4x3xf64>)
+                 %z = $multiply %s#0, %s#1 : tensor<4x3xf64>
+                 return %z, %s#0, %s#1 : tensor<4x3xf64>, tensor<4x3xf64>, tensor<4x3xf64>"
+            ),
+        ));
+    }
+}
+
+#[test]
+fn largest_elements() {
+    check(&program(
+        "(%x: tensor<2x5xf64>) -> (tensor<2x3xf64>, tensor<2x3xi32>)",
+        "%v, %i = chlo.top_k(%x, k = 3) : tensor<2x5xf64> -> (tensor<2x3xf64>, tensor<2x3xi32>)
+         return %v, %i : tensor<2x3xf64>, tensor<2x3xi32>",
+    ));
+}
