@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::index::index_at;
 use super::linalg::{self, Transpose, Triangular, Vectors};
 use super::machine::Machine;
-use super::scalar::{ScalarOp, apply};
+use super::scalar::{Direction, ScalarOp, apply};
 use super::value::{Val, allocate};
 use super::{check, dispatch::tensors, sort};
 use crate::{Attr, Literal, Op, OpId, OpKind};
@@ -85,11 +85,12 @@ fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> 
     let declared = op.results().first().and_then(|&v| m.module.ty(v).dims().last().copied());
     let k = nested("mhlo.attributes").or(nested("mhlo.backend_config")).or(declared);
     let k = k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many"))?;
-    if attrs::entry(op, "mhlo.attributes", "largest") == Some(0) {
-        return Err(Fault::unsupported("the smallest elements of @mhlo.topk"));
-    }
+    let direction = match attrs::entry(op, "mhlo.attributes", "largest") {
+        Some(0) => Direction::Lt,
+        _ => Direction::Gt,
+    };
     let index = op.results().get(1).and_then(|&v| m.module.ty(v).elem());
-    let (values, places) = sort::top_k(x, k, index.unwrap_or(crate::ElementType::I32))?;
+    let (values, places) = sort::first_k(x, k, index.unwrap_or(crate::ElementType::I32), direction)?;
     Ok(vec![values, places])
 }
 
@@ -102,11 +103,17 @@ fn approx_top_k(op: &Op, x: &Literal, places: &Literal) -> Result<Vec<Literal>, 
     if dim != x.dims().len() as i64 - 1 || entry("aggregate_to_topk") != Some(1) {
         return Err(Fault::unsupported(format!("@ApproxTopK along dimension {dim} of {}, or not aggregated", x.ty())));
     }
-    let callee = op.attr("called_computations").and_then(Attr::as_array).and_then(|a| a.first()?.as_symbol());
-    if !callee.is_some_and(|name| name.contains("_gt_")) {
-        return Err(Fault::unsupported(format!("@ApproxTopK with the comparator {callee:?}")));
+    if places.dims() != x.dims() {
+        return Err(Fault::invalid(format!("the indices are {} for values {}", places.ty(), x.ty())));
     }
-    let (values, order) = sort::top_k(x, k as usize, crate::ElementType::I64)?;
+    let callee = op.attr("called_computations").and_then(Attr::as_array).and_then(|a| a.first()?.as_symbol());
+    // JAX names its comparators top_k_gt_f32_comparator and top_k_lt_f32_comparator.
+    let direction = match callee.unwrap_or("") {
+        name if name.contains("_gt_") => Direction::Gt,
+        name if name.contains("_lt_") => Direction::Lt,
+        name => return Err(Fault::unsupported(format!("@ApproxTopK with the comparator @{name}"))),
+    };
+    let (values, order) = sort::first_k(x, k as usize, crate::ElementType::I64, direction)?;
     let mut chosen = allocate(order.dims(), places.elem())?;
     let n = x.dims().last().map_or(1, |&n| n as usize);
     for i in 0..order.len() {

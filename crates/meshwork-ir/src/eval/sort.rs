@@ -42,6 +42,17 @@ pub(crate) fn sort(inputs: &[&Literal], dim: usize, body: &mut Body<'_>) -> Resu
 /// `chlo.top_k`: the `k` largest elements of each last-dimension line, largest first, and their indices. Equal
 /// elements keep their order; NaN is larger than any number.
 pub(crate) fn top_k(x: &Literal, k: usize, index: ElementType) -> Result<(Literal, Literal), Fault> {
+    first_k(x, k, index, Direction::Gt)
+}
+
+/// The first `k` elements of each last-dimension line sorted so that neighbours compare by `direction`, and their
+/// indices. Equal elements keep their order; NaN is larger than any number.
+pub(crate) fn first_k(
+    x: &Literal,
+    k: usize,
+    index: ElementType,
+    direction: Direction,
+) -> Result<(Literal, Literal), Fault> {
     let dims = x.dims();
     let Some((&n, outer)) = dims.split_last() else {
         return Err(Fault::invalid("top_k of a scalar"));
@@ -52,10 +63,10 @@ pub(crate) fn top_k(x: &Literal, k: usize, index: ElementType) -> Result<(Litera
     }
     let shape: Vec<i64> = outer.iter().copied().chain([k as i64]).collect();
     let (mut values, mut places) = (allocate(&shape, x.elem())?, allocate(&shape, index)?);
-    let greater = ScalarOp::compare(x.elem(), Comparison { direction: Direction::Gt, order: CompareType::TotalOrder });
+    let before = ScalarOp::compare(x.elem(), Comparison { direction, order: CompareType::TotalOrder });
     for line in 0..x.len().checked_div(n).unwrap_or(0) {
         let order =
-            merge_sort(n, &mut |a, b| Ok(apply(&greater, &[x.get(line * n + a), x.get(line * n + b)]).as_bool()))?;
+            merge_sort(n, &mut |a, b| Ok(apply(&before, &[x.get(line * n + a), x.get(line * n + b)]).as_bool()))?;
         for (i, &from) in order[..k].iter().enumerate() {
             values.set_element(line * k + i, x.element(line * n + from));
             places.set(line * k + i, Scalar::Int(from as i64));

@@ -466,3 +466,26 @@ fn sums_round_as_their_type_does() {
     let out = eval(source, &[x]).unwrap();
     assert_eq!((out[0].to_f64s(), out[1].to_f64s()), (vec![16777216.0], vec![16777216.0]));
 }
+
+#[test]
+fn the_smallest_elements_by_custom_call() {
+    let source = r#"
+        func.func @main(%x: tensor<2x3xi64>, %i: tensor<2x3xi64>, %z: tensor<i64>)
+            -> (tensor<2x2xi64>, tensor<2x2xi64>, tensor<2x1xi64>) {
+          %0:2 = stablehlo.custom_call @ApproxTopK(%x, %i, %z, %z) {called_computations = [@top_k_lt_i64_comparator],
+            mhlo.backend_config = {aggregate_to_topk = true, reduction_dim = 1 : i64, top_k = 2 : i64}}
+            : (tensor<2x3xi64>, tensor<2x3xi64>, tensor<i64>, tensor<i64>) -> (tensor<2x2xi64>, tensor<2x2xi64>)
+          %1:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {k = 1 : i64, largest = false}}
+            : (tensor<2x3xi64>) -> (tensor<2x1xi64>, tensor<2x1xi32>)
+          return %0#0, %0#1, %1#0 : tensor<2x2xi64>, tensor<2x2xi64>, tensor<2x1xi64>
+        }
+        func.func private @top_k_lt_i64_comparator(%a: tensor<i64>, %b: tensor<i64>) -> tensor<i1> {
+          %0 = stablehlo.compare LT, %a, %b : (tensor<i64>, tensor<i64>) -> tensor<i1>
+          return %0 : tensor<i1>
+        }"#;
+    let args = [i64s(&[2, 3], &[5, 1, 3, 2, 9, 2]), i64s(&[2, 3], &[10, 11, 12, 10, 11, 12]), i64s(&[], &[0])];
+    let results = eval(source, &args).unwrap();
+    assert_eq!(results[0].to_i64s(), [1, 3, 2, 2]);
+    assert_eq!(results[1].to_i64s(), [11, 12, 10, 12]);
+    assert_eq!(results[2].to_i64s(), [1, 2]);
+}
