@@ -1,4 +1,4 @@
-//! Runs every program under `tests/golden/` as its first line says, and compares with the recorded output.
+//! Runs every program under `tests/golden/` as its first lines say, and compares with the recorded output.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p meshwork-cli golden` rewrites the recorded outputs.
 
@@ -9,14 +9,22 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
 
-/// What `meshwork` says to `name`, called with the arguments on the file's first line.
+/// What `meshwork` says to `name`, called as each `// RUN:` line at the start of the file says. `%s` in it is the file;
+/// without it the file is the last argument.
 fn actual(name: &str, text: &str) -> String {
-    let first = text.lines().next().unwrap_or_default();
-    let words = first.strip_prefix("// RUN: ").unwrap_or_else(|| panic!("{name}: the first line is not // RUN: …"));
+    let calls: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("// RUN: ")).collect();
+    assert!(!calls.is_empty(), "{name}: the first line is not // RUN: …");
+    calls.iter().map(|words| call(name, words)).collect()
+}
+
+fn call(name: &str, words: &str) -> String {
+    let mut args: Vec<&str> = words.split_whitespace().map(|w| if w == "%s" { name } else { w }).collect();
+    if !words.contains("%s") {
+        args.push(name);
+    }
     let out = Command::new(env!("CARGO_BIN_EXE_meshwork"))
         .current_dir(folder())
-        .args(words.split_whitespace())
-        .arg(name)
+        .args(args)
         .output()
         .expect("the command starts");
     let mut said = String::from_utf8_lossy(&out.stdout).into_owned();

@@ -71,8 +71,8 @@ impl Namer<'_> {
         let (op, place, path) = match origin.site {
             Site::Result(_) => ("return".to_string(), String::new(), String::new()),
             Site::Op(op) => {
-                let data = self.program.op(op);
-                (short_name(data.name()), place_of(self.program, op), loc_name(&data.loc).unwrap_or("").to_string())
+                let path = loc_name(&self.program.op(op).loc).unwrap_or("").to_string();
+                (self.op_name(op), place_of(self.program, op), path)
             }
         };
         let annotation = self.asked(origin.site).or_else(|| self.annotation(origin, axes));
@@ -106,8 +106,27 @@ impl Namer<'_> {
     fn asked(&self, site: Site) -> Option<Annotation> {
         match site {
             Site::Result(i) => self.result_annotation(i),
-            Site::Op(op) if asks_for_placement(self.program.op(op).kind()) => written_on(self.program, op),
+            Site::Op(op) if asks_for_placement(self.program.op(op).kind()) => {
+                written_on(self.program, op, &self.op_name(op))
+            }
             Site::Op(_) => None,
+        }
+    }
+
+    /// The name of an operation, as it was written: placing turns constraints into reshards.
+    fn op_name(&self, op: OpId) -> String {
+        let data = self.program.op(op);
+        let was_constraint = || {
+            let module = &self.sources?.provenance.module;
+            let v = data.operands().first().filter(|v| v.index() < module.value_slots())?;
+            let uses = module.value(*v).uses();
+            uses.iter()
+                .find(|u| module.op(u.op).kind() == OpKind::SdyShardingConstraint)
+                .map(|u| module.op(u.op).name())
+        };
+        match data.kind() {
+            OpKind::SdyReshard => short_name(was_constraint().unwrap_or(data.name())),
+            _ => short_name(data.name()),
         }
     }
 
@@ -170,10 +189,11 @@ impl Namer<'_> {
         if !asks_for_placement(module.op(op).kind())
             && let Some(user) = constraint
         {
-            return written_on(module, user.op);
+            return written_on(module, user.op, &short_name(module.op(user.op).name()));
         }
-        written_on(module, op).or_else(|| {
-            let what = format!("{}{}", short_name(module.op(op).name()), at(&place_of(module, op)));
+        let name = short_name(module.op(op).name());
+        written_on(module, op, &name).or_else(|| {
+            let what = format!("{name}{}", at(&place_of(module, op)));
             Some(Annotation { what, sharding: dims_text(&sharding_of(module, v)?) })
         })
     }
@@ -213,9 +233,9 @@ fn moves_elements(kind: OpKind) -> bool {
     )
 }
 
-/// The placement written on a constraint or manual computation.
-fn written_on(module: &Module, op: OpId) -> Option<Annotation> {
-    let what = format!("{}{}", short_name(module.op(op).name()), at(&place_of(module, op)));
+/// The placement written on a constraint or manual computation called `name`.
+fn written_on(module: &Module, op: OpId, name: &str) -> Option<Annotation> {
+    let what = format!("{name}{}", at(&place_of(module, op)));
     let sharding = match (module.op(op).attr("sharding"), module.op(op).attr("in_shardings")) {
         (Some(Attr::Sharding(s)), _) => dims_text(s),
         (_, Some(Attr::ShardingPerValue(list))) => list.iter().map(dims_text).collect::<Vec<_>>().join(", "),

@@ -123,25 +123,21 @@ impl fmt::Display for ContractViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let c = &self.collective.collective;
         let kind = c.kind.name();
-        let what = format!("{kind} of {} over {}", human_bytes(c.operand_bytes as f64), self.collective.axes_text());
+        let what = format!("{kind} of {} over {}", bytes(c.operand_bytes as f64), self.collective.axes_text());
         match &self.limit {
             Limit::Kind { allowed } => write!(f, "the contract allows {}, not this {what}", allowed.join(", "))?,
             Limit::Bytes { limit, sent } => write!(
                 f,
-                "the contract allows {} sent per device and run, the plan sends {}; most of it by this {what}",
-                human_bytes(*limit),
-                human_bytes(*sent)
+                "the contract allows {} sent per device and run, the plan sends {}; the largest part of it by this {what}",
+                bytes(*limit),
+                bytes(*sent)
             )?,
             Limit::Collective { limit } => {
-                write!(
-                    f,
-                    "the contract allows collectives of at most {}, not this {what}",
-                    human_bytes(*limit as f64)
-                )?;
+                write!(f, "the contract allows collectives of at most {}, not this {what}", bytes(*limit as f64))?;
             }
             Limit::Implicit => write!(f, "the contract allows nothing implicit, but no one asked for this {what}")?,
         }
-        if self.others > 0 {
+        if self.others > 0 && !matches!(self.limit, Limit::Bytes { .. }) {
             write!(f, " ({} more like it)", self.others)?;
         }
         writeln!(f)?;
@@ -159,4 +155,9 @@ impl fmt::Display for ContractViolation {
         }
         Ok(())
     }
+}
+
+/// The exact number, and a short one beside it where it is long.
+fn bytes(n: f64) -> String {
+    if n < 1024.0 { human_bytes(n) } else { format!("{n:.0} B ({})", human_bytes(n)) }
 }

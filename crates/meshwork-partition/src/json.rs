@@ -25,7 +25,7 @@ pub fn plan(plan: &Plan, links: &Links) -> String {
     });
     let _ = writeln!(out, "\"totals\": {{{}}},", totals.collect::<Vec<_>>().join(", "));
     let time: f64 = plan.collectives.iter().map(|c| links.seconds(c, &plan.mesh) * c.collective.times as f64).sum();
-    let _ = writeln!(out, "\"wire_bytes\": {}, \"seconds\": {time:e},", plan.wire_bytes());
+    let _ = writeln!(out, "\"wire_bytes\": {}, \"seconds\": {time:.4e},", plan.wire_bytes());
     let _ = writeln!(out, "\"unknown_trip_counts\": {},", plan.has_unknown_trip_counts());
     let _ = writeln!(out, "\"flops\": {},", plan.flops);
     let alive = plan
@@ -54,7 +54,7 @@ fn collective(planned: &PlannedCollective, plan: &Plan, links: &Links) -> String
     let axes = list(planned.axes.iter().map(|a| Quoted(&a.to_string().replace('"', "")).to_string()));
     format!(
         "{{\"kind\": \"{}\", \"axes\": {axes}, \"operand_bytes\": {}, \"wire_bytes\": {}, \"times\": {}, \
-         \"times_unknown\": {}, \"seconds\": {:e}, \"causes\": {}}}",
+         \"times_unknown\": {}, \"seconds\": {:.4e}, \"causes\": {}}}",
         c.kind.name(),
         c.operand_bytes,
         c.wire_bytes,

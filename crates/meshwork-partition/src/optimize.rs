@@ -278,3 +278,115 @@ impl Order<'_> {
         module.insert_before(self.end, op);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{Origin, Site};
+    use crate::layout::Combine;
+    use meshwork_ir::text;
+
+    /// Optimises a program whose collectives all work over the first atom. Returns what is left of them.
+    fn optimized(source: &str, limit: i64) -> (Module, Vec<Collective>) {
+        let mut module = text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)));
+        let ops = module.all_ops(Walk::PreOrder);
+        let mut collectives = vec![];
+        for emitted in ops {
+            let kind = match module.op(emitted).kind() {
+                OpKind::AllReduce => CollectiveKind::AllReduce(Combine::Add),
+                OpKind::AllGather => CollectiveKind::AllGather,
+                OpKind::CollectivePermute => CollectiveKind::Permute,
+                _ => continue,
+            };
+            let operand_bytes = crate::memory::type_bytes(module.ty(module.op(emitted).operands()[0]));
+            let wire_bytes = operand_bytes as f64;
+            let origins = vec![Origin { site: Site::Op(emitted), tensor: None, reason: "test".into(), wire_bytes }];
+            let peers = Peers::Group([0].into_iter().collect());
+            let (times, times_unknown) = (1, false);
+            let collective =
+                Collective { kind, peers, operand_bytes, wire_bytes, times, times_unknown, emitted, origins };
+            collectives.push(collective);
+        }
+        optimize(&mut module, &mut collectives, limit);
+        assert_eq!(meshwork_ir::verify::verify(&module), [], "{}", text::print(&module));
+        (module, collectives)
+    }
+
+    fn kinds(module: &Module) -> Vec<&str> {
+        let ops = module.all_ops(Walk::PreOrder);
+        let names = ops.iter().map(|&op| module.op(op).kind().name());
+        names.filter(|n| n.starts_with("stablehlo.") && *n != "stablehlo.return").map(|n| &n[10..]).collect()
+    }
+
+    const PERMUTE: &str = r#""stablehlo.collective_permute"(%V) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}>
+        : (tensor<1xf32>) -> tensor<1xf32>"#;
+
+    #[test]
+    fn equal_collectives_on_equal_operands_are_one_and_unused_ones_none() {
+        let source = format!(
+            "func.func @main(%a: tensor<4xf32>) -> (tensor<1xf32>, tensor<1xf32>) {{
+              %0 = stablehlo.slice %a [0:1] : (tensor<4xf32>) -> tensor<1xf32>
+              %1 = {}
+              %2 = stablehlo.slice %a [0:1] : (tensor<4xf32>) -> tensor<1xf32>
+              %3 = {}
+              %4 = stablehlo.slice %a [1:2] : (tensor<4xf32>) -> tensor<1xf32>
+              %5 = {}
+              return %1, %3 : tensor<1xf32>, tensor<1xf32> }}",
+            PERMUTE.replace("%V", "%0"),
+            PERMUTE.replace("%V", "%2"),
+            PERMUTE.replace("%V", "%4"),
+        );
+        let (module, collectives) = optimized(&source, 0);
+        assert_eq!(kinds(&module), ["slice", "collective_permute"]);
+        assert_eq!(collectives.len(), 1);
+    }
+
+    fn sum(operand: &str) -> String {
+        format!(
+            r#""stablehlo.all_reduce"({operand}) <{{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}> ({{
+                ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+                  %s = stablehlo.add %p, %q : tensor<f32>
+                  stablehlo.return %s : tensor<f32> }}) : (tensor<4xf32>) -> tensor<4xf32>"#
+        )
+    }
+
+    #[test]
+    fn users_of_an_early_member_move_behind_the_joint_sum() {
+        let source = format!(
+            "func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{
+              %0 = {}
+              %1 = stablehlo.negate %0 : tensor<4xf32>
+              %2 = stablehlo.tanh %a : tensor<4xf32>
+              %3 = {}
+              return %1, %3 : tensor<4xf32>, tensor<4xf32> }}",
+            sum("%a"),
+            sum("%2"),
+        );
+        let (module, collectives) = optimized(&source, 32);
+        assert_eq!(kinds(&module), ["tanh", "all_reduce", "add", "negate"]);
+        let [one] = &collectives[..] else { panic!("{collectives:?}") };
+        assert_eq!((one.operand_bytes, one.wire_bytes, one.origins.len()), (32, 32.0, 2));
+        // One byte less, and they stay apart.
+        assert_eq!(optimized(&source, 31).1.len(), 2);
+    }
+
+    #[test]
+    fn sets_that_cross_do_not_close_a_circle() {
+        // a1 before b1 and b2 before a2: only sums with equally many before them are combined.
+        let source = format!(
+            "func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {{
+              %0 = {}
+              %1 = {}
+              %2 = {}
+              %3 = {}
+              return %1, %3 : tensor<4xf32>, tensor<4xf32> }}",
+            sum("%a"),
+            sum("%0"),
+            sum("%b"),
+            sum("%2"),
+        );
+        let (module, collectives) = optimized(&source, 1 << 20);
+        assert_eq!(collectives.len(), 2);
+        assert_eq!(kinds(&module), ["all_reduce", "add", "all_reduce", "add"]);
+    }
+}

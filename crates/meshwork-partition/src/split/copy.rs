@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use meshwork_ir::{BlockId, OpId, OpSpec, Type, ValueId};
+use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
@@ -59,6 +59,11 @@ impl Splitter<'_> {
                         self.get(v, &Layout::replicated(&extents))?
                     }
                 });
+            }
+            if matches!(self.src.op(op).kind(), OpKind::SdyReshard | OpKind::SdyShardingConstraint) {
+                // Bodies work on whole values: there is nothing to place.
+                map.extend(self.src.op(op).results().iter().copied().zip(operands));
+                continue;
             }
             let types: Vec<Type> = self.src.op(op).results().iter().map(|&r| self.src.ty(r).clone()).collect();
             let spec = self.spec_of(op).operands(operands).results(types);
