@@ -10,4 +10,4 @@ mod rules;
 mod transform;
 
 pub use error::GradError;
-pub use transform::{GradOptions, grad, vjp};
+pub use transform::{GradOptions, grad, jvp, vjp};

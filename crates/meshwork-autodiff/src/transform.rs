@@ -1,7 +1,11 @@
-//! The two transformations: `grad` of a scalar and `vjp` of any results.
+//! The transformations: `grad` of a scalar, `vjp` of any results, `jvp` of any arguments.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use meshwork_ir::build::Builder;
 use meshwork_ir::transform::dead::remove_dead;
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId};
+use meshwork_ir::{Attr, AttrDict, BlockId, ElementType, Module, OpId, OpKind, OpSpec, ValueId};
 
 use crate::GradError;
 use crate::activity::{Active, has_tangent, spread};
@@ -14,7 +18,7 @@ pub struct GradOptions {
     /// The arguments to differentiate with respect to, in the order of the gradients.
     pub wrt: Vec<usize>,
     /// Whether the function also returns what it returned before: for [`grad`] the value that is differentiated, for
-    /// [`vjp`] all results.
+    /// [`vjp`] and [`jvp`] all results.
     pub keep_value: bool,
 }
 
@@ -37,7 +41,7 @@ pub fn grad(module: &Module, func: &str, options: &GradOptions) -> Result<Module
     let others = (1..task.returned.len()).map(Slot::Old);
     let slots = options.keep_value.then_some(Slot::Old(0)).into_iter();
     let slots: Vec<Slot> = slots.chain(gradients.into_iter().map(Slot::New)).chain(others).collect();
-    Ok(task.finish(&slots))
+    task.finish(&slots, 0..0)
 }
 
 /// The product of cotangents of all results of `func` with its derivative.
@@ -60,7 +64,34 @@ pub fn vjp(module: &Module, func: &str, options: &GradOptions) -> Result<Module,
     let gradients = task.walk(options, |_| Ok(seeds))?;
     let kept = if options.keep_value { task.returned.len() } else { 0 };
     let slots: Vec<Slot> = (0..kept).map(Slot::Old).chain(gradients.into_iter().map(Slot::New)).collect();
-    Ok(task.finish(&slots))
+    task.finish(&slots, 0..0)
+}
+
+/// The product of the derivative of `func` with tangents of the chosen arguments: how its results change when the
+/// arguments move.
+///
+/// In the new module, the function of the same name takes, after its own arguments, one tangent for each argument of
+/// `wrt`. It returns its results (where `keep_value` says so) and then one tangent for each result of float or
+/// complex elements.
+///
+/// The product with a cotangent is linear in the cotangent, and its derivative by the cotangent is this product: so
+/// it is [`vjp`] applied twice, and every operation needs a rule that has rules itself.
+pub fn jvp(module: &Module, func: &str, options: &GradOptions) -> Result<Module, GradError> {
+    let back = vjp(module, func, &GradOptions { wrt: options.wrt.clone(), keep_value: true })?;
+    let args = |module: &Module| module.func(func).map_or(0, |f| module.func_type(f).inputs.len());
+    let cotangents = args(module)..args(&back);
+    let twice = GradOptions { wrt: cotangents.clone().collect(), keep_value: false };
+    let mut task = Task::new(&back, func, &twice)?;
+    let kept = task.returned.len() - options.wrt.len();
+    let mut seeds = vec![];
+    for &value in &task.returned[kept..] {
+        let ty = task.module.ty(value).clone();
+        seeds.push((value, task.module.add_block_arg(task.body, ty)));
+    }
+    let tangents = task.walk(&twice, |_| Ok(seeds))?;
+    let kept = if options.keep_value { kept } else { 0 };
+    let slots: Vec<Slot> = (0..kept).map(Slot::Old).chain(tangents.into_iter().map(Slot::New)).collect();
+    task.finish(&slots, cotangents)
 }
 
 /// A result of the new function.
@@ -132,8 +163,9 @@ impl Task {
         wrt.iter().map(|&arg| Ok(back.cotangent_or_zeros(arg)?)).collect()
     }
 
-    /// Returns `slots`, sets the type, and removes what is no longer needed.
-    fn finish(mut self, slots: &[Slot]) -> Module {
+    /// Returns `slots`, removes what is no longer needed, then the arguments `dropped`, and sets the signature.
+    fn finish(mut self, slots: &[Slot], dropped: Range<usize>) -> Result<Module, GradError> {
+        let attrs = self.slot_attrs(slots);
         let module = &mut self.module;
         // Loops on the way back may have replaced results.
         let returned = module.op(self.end).operands().to_vec();
@@ -143,37 +175,50 @@ impl Task {
         });
         let values: Vec<ValueId> = values.collect();
         let loc = module.op(self.end).loc.clone();
-        let end = self.end;
         module.push(self.body, OpSpec::new(OpKind::FuncReturn).operands(values.iter().copied()).loc(loc));
-        module.erase(end);
-        let attrs = self.slot_attrs(slots);
-        let module = &mut self.module;
+        module.erase(self.end);
+        remove_dead(module);
+        for index in dropped.clone().rev() {
+            let arg = module.block(self.body).args()[index];
+            if let Some(first) = module.block(self.body).first().filter(|_| !module.value(arg).uses().is_empty()) {
+                let ty = module.ty(arg).clone();
+                let elem = ty.elem().unwrap_or(ElementType::F32);
+                let zeros = Builder::before(module, first).splat(ty.dims().iter().copied(), elem, 0.0)?;
+                module.replace_all_uses(arg, zeros);
+            }
+            module.remove_block_arg(self.body, index);
+        }
+        let end = module.returned(self.body).to_vec();
         let mut ty = module.func_type(self.func);
         ty.inputs = module.block(self.body).args().iter().map(|&v| module.ty(v).clone()).collect();
-        ty.results = values.iter().map(|&v| module.ty(v).clone()).collect();
-        let added = ty.inputs.len();
+        ty.results = end.iter().map(|&v| module.ty(v).clone()).collect();
+        let count = ty.inputs.len();
         module.set_func_type(self.func, ty);
         module.op_mut(self.func).attrs.remove("res_attrs");
         for (index, name, attr) in attrs {
             module.set_res_attr(self.func, index, &name, Some(attr));
         }
-        let old_args = match module.op(self.func).attr("arg_attrs") {
-            Some(Attr::Array(list)) => list.len(),
-            _ => added,
-        };
-        if old_args != added {
-            // Setting any slot brings the list to the new length.
-            module.set_arg_attr(self.func, added - 1, "meshwork.cotangent", Some(Attr::Unit));
-            module.set_arg_attr(self.func, added - 1, "meshwork.cotangent", None);
-        }
-        for index in 0..added {
-            // Results have moved, so a promise to share memory with one of them no longer holds.
-            if module.arg_attr(self.func, index, "tf.aliasing_output").is_some() {
-                module.set_arg_attr(self.func, index, "tf.aliasing_output", None);
+        self.set_arg_attrs(dropped, count);
+        Ok(self.module)
+    }
+
+    /// Brings the list of argument attributes to the new arguments.
+    fn set_arg_attrs(&mut self, dropped: Range<usize>, count: usize) {
+        let attrs = &mut self.module.op_mut(self.func).attrs;
+        let Some(Attr::Array(old)) = attrs.remove("arg_attrs") else { return };
+        let kept = old.iter().enumerate().filter(|(i, _)| !dropped.contains(i)).map(|(_, attr)| match attr {
+            Attr::Dict(dict) => {
+                let mut dict = (**dict).clone();
+                // Results have moved, so a promise to share memory with one of them no longer holds.
+                dict.remove("tf.aliasing_output");
+                dict
             }
+            _ => AttrDict::new(),
+        });
+        let slots: Vec<AttrDict> = kept.chain(std::iter::repeat_with(AttrDict::new)).take(count).collect();
+        if slots.iter().any(|slot| !slot.is_empty()) {
+            attrs.set("arg_attrs", Attr::Array(slots.into_iter().map(|slot| Attr::Dict(Arc::new(slot))).collect()));
         }
-        remove_dead(module);
-        self.module
     }
 
     /// The attributes of results that stay, at their new places.

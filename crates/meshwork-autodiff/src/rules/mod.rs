@@ -5,7 +5,7 @@
 //! | `elementwise`, `unary` | functions of elements |
 //! | `movement` | broadcast, reshape, slice, pad and their kin |
 //! | `contract`, `conv`, `linalg` | products, convolutions, batch norms, Fourier transforms, triangular systems |
-//! | `reduce`, `window`, `combiner` | reductions, pooling, cumulative sums |
+//! | `reduce`, `window`, `patches`, `combiner` | reductions, pooling, cumulative sums |
 //! | `gather`, `scatter`, `sort` | data at computed positions |
 //! | `branch`, `loops`, `trip` | control flow |
 
@@ -18,6 +18,7 @@ mod gather;
 mod linalg;
 mod loops;
 mod movement;
+mod patches;
 mod reduce;
 mod scatter;
 mod sort;
@@ -73,6 +74,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
 
         Reduce => reduce::rule(r, site),
         ReduceWindow => window::rule(r, site),
+        SelectAndScatter => window::select_and_scatter(r, site),
         Gather => gather::rule(r, site),
         Scatter => scatter::rule(r, site),
         Sort => sort::sort(r, site),
@@ -120,8 +122,8 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         | SetDimensionSize => no_rule(r, "its shape is known only when it runs"),
         UniformDequantize | UniformQuantize => no_rule(r, "quantized types have no derivative"),
         BatchNormGrad | ChloAsinAcosKernel | ChloBesselI1e | ChloNextAfter | ChloRaggedDot | ChloScan | Composite
-        | Einsum | UnaryEinsum | Map | SelectAndScatter | TorchIndexSelect | Tuple | GetTupleElement | Infeed
-        | Outfeed | Recv | Send | SdyNamedComputation | Unregistered => no_rule(r, "there is no rule for it"),
+        | Einsum | UnaryEinsum | Map | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed | Recv | Send
+        | SdyNamedComputation | Unregistered => no_rule(r, "there is no rule for it"),
 
         // These have no results that could have a cotangent.
         Module

@@ -1,6 +1,7 @@
 //! Operations that move elements: their transposes move cotangents back, and add those that meet.
 
-use meshwork_ir::OpSpec;
+use meshwork_ir::build::BuildError;
+use meshwork_ir::{OpSpec, ValueId};
 
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
@@ -71,13 +72,7 @@ pub(super) fn pad(r: &mut Reverse<'_>, site: &Site) -> Done {
         let all = r.sum_all(ct)?;
         return Ok(r.give(value, all)?);
     }
-    let minus = |list: &[i64]| list.iter().map(|v| -v).collect::<Vec<_>>();
-    let zeros = vec![0; from.len()];
-    let zero = r.zero_of(ct)?;
-    // Elements that the padding cut away come back as zeros.
-    let framed = r.pad(ct, zero, &minus(&low), &minus(&high), &zeros)?;
-    let (limit, step) = (r.dims(framed), between.iter().map(|b| b + 1).collect::<Vec<_>>());
-    let inner = if between == zeros { framed } else { r.slice(framed, &zeros, &limit, &step)? };
+    let inner = unpad(r, ct, &low, &high, &between)?;
     r.give(x, inner)?;
     if r.wants(value) {
         let (all, inside) = (r.sum_all(ct)?, r.sum_all(inner)?);
@@ -85,6 +80,22 @@ pub(super) fn pad(r: &mut Reverse<'_>, site: &Site) -> Done {
         r.give(value, around)?;
     }
     Ok(())
+}
+
+/// The elements that a padding kept, back in their places; those that it cut away come back as zeros.
+pub(super) fn unpad(
+    r: &mut Reverse<'_>,
+    x: ValueId,
+    low: &[i64],
+    high: &[i64],
+    between: &[i64],
+) -> Result<ValueId, BuildError> {
+    let minus = |list: &[i64]| list.iter().map(|v| -v).collect::<Vec<_>>();
+    let zeros = vec![0; low.len()];
+    let zero = r.zero_of(x)?;
+    let framed = r.pad(x, zero, &minus(low), &minus(high), &zeros)?;
+    let (limit, step) = (r.dims(framed), between.iter().map(|b| b + 1).collect::<Vec<_>>());
+    if between == zeros { Ok(framed) } else { r.slice(framed, &zeros, &limit, &step) }
 }
 
 pub(super) fn concatenate(r: &mut Reverse<'_>, site: &Site) -> Done {

@@ -127,7 +127,7 @@ fn multiply(r: &mut Reverse<'_>, part: &Part<'_>) -> Result<(), GradError> {
 }
 
 /// For each element of the last dimension, of extent `n`, the product of those before (or after) it.
-fn products(r: &mut Reverse<'_>, x: ValueId, n: i64, before: bool) -> Result<ValueId, GradError> {
+pub(super) fn products(r: &mut Reverse<'_>, x: ValueId, n: i64, before: bool) -> Result<ValueId, GradError> {
     let shape = r.dims(x);
     let last = shape.len() - 1;
     let (mut start, mut limit) = (vec![0; shape.len()], shape.clone());

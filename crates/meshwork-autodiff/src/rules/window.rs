@@ -1,9 +1,10 @@
-//! Reductions over sliding windows: sums (and with them cumulative sums), maxima and minima.
+//! Reductions over sliding windows: sums (and with them cumulative sums), products, maxima and minima.
 
 use meshwork_ir::build::{Direction, Window};
-use meshwork_ir::{BlockId, ValueId};
+use meshwork_ir::{BlockId, Module, OpKind, ValueId};
 
 use super::combiner::{Combiner, recognise};
+use super::patches::product;
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
 
@@ -32,8 +33,9 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
             Some(Combiner::Add) => sum(r, x, ct, &window)?,
             Some(Combiner::Maximum) => choose(r, site, x, init, ct, &window, Direction::Ge)?,
             Some(Combiner::Minimum) => choose(r, site, x, init, ct, &window, Direction::Le)?,
-            Some(Combiner::Multiply | Combiner::Replace) | None => {
-                let why = format!("result {index} is not a plain sum, maximum or minimum over windows");
+            Some(Combiner::Multiply) => product(r, x, init, ct, &window)?,
+            Some(Combiner::Replace) | None => {
+                let why = format!("result {index} is not a plain sum, product, maximum or minimum over windows");
                 return Err(GradError::no_rule(r.module(), site.id, why));
             }
         };
@@ -105,4 +107,54 @@ fn choose(
     }
     let limit = r.dims(given);
     Ok(r.slice(given, &zeros, &limit, &window.base_dilations)?)
+}
+
+/// The source that was scattered to the chosen element of each window: its cotangent is read from there, by a
+/// reduction that takes the cotangent along with the element it chooses.
+pub(super) fn select_and_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    let (x, source, init, ct) = (site.x(0), site.x(1), site.x(2), site.ct);
+    let (select, scatter) = (r.module().body_of(site.id, 0), r.module().body_of(site.id, 1));
+    let adds = scatter.is_some_and(|body| recognise(r.module(), body, 0) == Some(Combiner::Add));
+    let better = select.and_then(|body| chooser(r.module(), body));
+    let (true, Some(better)) = (adds, better) else {
+        let why = "it does not add to the largest or smallest element of each window";
+        return Err(GradError::no_rule(r.module(), site.id, why));
+    };
+    if r.wants(init) {
+        let all = r.sum_all(ct)?;
+        r.give(init, all)?;
+    }
+    if !r.wants(source) || r.is_empty(source) {
+        return Ok(());
+    }
+    let rank = r.rank(x);
+    let window = Window {
+        sizes: site.i64s_or("window_dimensions", rank, 1),
+        strides: site.i64s_or("window_strides", rank, 1),
+        padding: site.pairs_or_zero("padding", rank),
+        ..Window::default()
+    };
+    let elem = r.elem(x);
+    let worst = if matches!(better, Direction::Ge | Direction::Gt) { f64::NEG_INFINITY } else { f64::INFINITY };
+    let (worst, zero) = (r.scalar(elem, worst)?, r.zero_of(ct)?);
+    let chosen = r.reduce_window(&[x, ct], &[worst, zero], &window, |b, a| {
+        let keep = b.compare(better, a[0], a[2])?;
+        Ok([b.select(keep, a[0], a[2])?, b.select(keep, a[1], a[3])?])
+    })?;
+    Ok(r.give(source, chosen[1])?)
+}
+
+/// The comparison of the first with the second argument that a body returns.
+fn chooser(module: &Module, body: BlockId) -> Option<Direction> {
+    let op = module.op(module.def_op(*module.returned(body).first()?)?);
+    if op.kind() != OpKind::Compare || op.operands() != module.block(body).args() {
+        return None;
+    }
+    match op.enum_value("comparison_direction")? {
+        "GE" => Some(Direction::Ge),
+        "GT" => Some(Direction::Gt),
+        "LE" => Some(Direction::Le),
+        "LT" => Some(Direction::Lt),
+        _ => None,
+    }
 }

@@ -1,7 +1,7 @@
 //! What the transformations take, return and refuse.
 
 use crate::common::program;
-use meshwork_autodiff::{GradOptions, grad, vjp};
+use meshwork_autodiff::{GradOptions, grad, jvp, vjp};
 use meshwork_ir::{ElementType, Literal, Module, OpKind, Walk, eval, text, verify};
 
 fn options(wrt: &[usize], keep_value: bool) -> GradOptions {
@@ -42,6 +42,19 @@ fn vjp_takes_a_cotangent_for_each_float_result() {
         signature(&back),
         "(tensor<f64>, tensor<i32>, tensor<f64>, tensor<2xf64>) -> (tensor<f64>, tensor<i32>, tensor<2xf64>, tensor<f64>)"
     );
+}
+
+#[test]
+fn jvp_takes_tangents_instead_of_cotangents() {
+    let moved = jvp(&square(), "main", &options(&[0], true)).expect("smooth");
+    assert_eq!(
+        signature(&moved),
+        "(tensor<f64>, tensor<i32>, tensor<f64>) -> (tensor<f64>, tensor<i32>, tensor<2xf64>, tensor<f64>, tensor<2xf64>)"
+    );
+    let x = Literal::from_f64s([], ElementType::F64, &[3.0]).expect("fits");
+    let n = Literal::from_i64s([], ElementType::I32, &[7]).expect("fits");
+    let out = eval::run(&moved, None, &[x.clone(), n, x]).expect("runs");
+    assert_eq!((out[3].to_f64s(), out[4].to_f64s()), (vec![18.0], vec![3.0, 3.0]));
 }
 
 #[test]

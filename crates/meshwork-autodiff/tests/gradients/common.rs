@@ -1,6 +1,6 @@
 //! Gradients against central finite differences in f64 on the reference evaluator.
 
-use meshwork_autodiff::{GradOptions, vjp};
+use meshwork_autodiff::{GradOptions, jvp, vjp};
 use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
 
 /// A program from the arguments, body and results of its function; `$` stands for `stablehlo.`.
@@ -83,4 +83,30 @@ pub fn check_at(module: &Module, args: &[Literal]) {
             );
         }
     }
+}
+
+/// Checks that the products of tangents and of cotangents with the derivative are transposes of each other, at
+/// random arguments, tangents and cotangents, all f64.
+pub fn check_transposed(module: &Module) {
+    let ty = module.func_type(module.entry().expect("a function"));
+    let draw = |types: &[Type], seed: u64| -> Vec<Literal> {
+        types.iter().zip(seed..).map(|(ty, seed)| literal(ty, seed, (-1.0, 1.0))).collect()
+    };
+    let (args, tangents, cts) = (draw(&ty.inputs, 1), draw(&ty.inputs, 50), draw(&ty.results, 100));
+    let options = GradOptions { wrt: (0..args.len()).collect(), keep_value: false };
+    let run = |module: Result<Module, meshwork_autodiff::GradError>, with: &[Literal]| {
+        let module = module.unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(verify::verify(&module), [], "{}", text::print(&module));
+        let all: Vec<Literal> = args.iter().chain(with).cloned().collect();
+        eval::run(&module, None, &all).unwrap_or_else(|e| panic!("{e}\n{}", text::print(&module)))
+    };
+    let dot = |a: &[Literal], b: &[Literal]| -> f64 {
+        let pairs = a.iter().zip(b).flat_map(|(a, b)| a.to_f64s().into_iter().zip(b.to_f64s()));
+        pairs.map(|(a, b)| a * b).sum()
+    };
+    let moved = run(jvp(module, "main", &options), &tangents);
+    let gradients = run(vjp(module, "main", &options), &cts);
+    assert_eq!(moved.len(), cts.len());
+    let (forward, back) = (dot(&moved, &cts), dot(&tangents, &gradients));
+    assert!((forward - back).abs() <= 1e-9 * (1.0 + back.abs()), "forward {forward}, back {back}");
 }

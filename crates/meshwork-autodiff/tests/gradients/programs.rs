@@ -1,12 +1,19 @@
 //! Gradients of whole programs.
 
-use crate::common::{check, program};
+use crate::common::{check, check_transposed, program};
+use meshwork_ir::Module;
+
+/// Both modes.
+fn both(module: &Module) {
+    check(module);
+    check_transposed(module);
+}
 
 const SUM: &str = "applies $add across dimensions =";
 
 #[test]
 fn mlp_loss() {
-    check(&program(
+    both(&program(
         "(%x: tensor<4x3xf64>, %w1: tensor<3x5xf64>, %b1: tensor<5xf64>, %w2: tensor<5x2xf64>, %t: tensor<4x2xf64>) -> tensor<f64>",
         &format!(
             "%h = $dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<4x3xf64>, tensor<3x5xf64>) -> tensor<4x5xf64>
@@ -27,7 +34,7 @@ fn mlp_loss() {
 
 #[test]
 fn layer_norm() {
-    check(&program(
+    both(&program(
         "(%x: tensor<3x5xf64>, %g: tensor<5xf64>, %b: tensor<5xf64>) -> tensor<3x5xf64>",
         &format!(
             "%zero = $constant dense<0.0> : tensor<f64>
@@ -55,7 +62,7 @@ fn layer_norm() {
 
 #[test]
 fn softmax_cross_entropy_of_labels() {
-    check(&program(
+    both(&program(
         "(%x: tensor<3x4xf64>) -> tensor<f64>",
         &format!(
             "%zero = $constant dense<0.0> : tensor<f64>
@@ -79,7 +86,7 @@ fn softmax_cross_entropy_of_labels() {
 
 #[test]
 fn causal_attention() {
-    check(&program(
+    both(&program(
         "(%q: tensor<2x3x4xf64>, %k: tensor<2x3x4xf64>, %v: tensor<2x3x4xf64>) -> tensor<2x3x4xf64>",
         &format!(
             "%zero = $constant dense<0.0> : tensor<f64>
@@ -105,7 +112,7 @@ fn causal_attention() {
 
 #[test]
 fn a_small_conv_net() {
-    check(&program(
+    both(&program(
         "(%x: tensor<2x5x5x1xf64>, %k: tensor<2x2x1x3xf64>, %w: tensor<12x2xf64>) -> tensor<2x2xf64>",
         "%c = $convolution(%x, %k) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x5x5x1xf64>, tensor<2x2x1x3xf64>) -> tensor<2x4x4x3xf64>
          %z = $constant dense<0.0> : tensor<2x4x4x3xf64>
@@ -125,7 +132,7 @@ fn a_small_conv_net() {
 /// A scan as JAX writes it: sequence and weights carried unchanged, outputs written row by row.
 #[test]
 fn a_scanned_recurrent_net() {
-    check(&program(
+    both(&program(
         "(%xs: tensor<4x3xf64>, %h0: tensor<2xf64>, %w: tensor<2x2xf64>, %u: tensor<3x2xf64>) -> (tensor<2xf64>, tensor<4x2xf64>)",
         "%z = $constant dense<0> : tensor<i32>
          %e = $constant dense<0.0> : tensor<4x2xf64>

@@ -39,12 +39,35 @@ fn sums_with_strides_dilations_and_padding() {
              padding = dense<[[{low}, {high}], [0, 0]]> : tensor<2x2xi64>"
         );
         windows("add", "0.0", n, &attrs, out);
-        cases += 1;
+        windows("multiply", "1.0", n, &attrs, out);
+        windows("multiply", "1.5", n, &attrs, out);
+        cases += 3;
         if holes == 1 {
             windows("maximum", "0xFFF0000000000000", n, &attrs, out);
             windows("minimum", "0x7FF0000000000000", n, &attrs, out);
             cases += 2;
         }
     }
-    assert_eq!(cases, 20);
+    assert_eq!(cases, 36);
+}
+
+#[test]
+fn select_and_scatter_reads_back_from_the_chosen_elements() {
+    for (direction, pads, out) in [("GE", "[[0, 0], [0, 0]]", 3), ("LT", "[[1, 1], [0, 0]]", 4)] {
+        check(&program(
+            &format!("(%x: tensor<6x2xf64>, %s: tensor<{out}x2xf64>, %i: tensor<f64>) -> tensor<6x2xf64>"),
+            &format!(
+                "%y = \"$select_and_scatter\"(%x, %s, %i) <{{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>, padding = dense<{pads}> : tensor<2x2xi64>}}> ({{
+                   ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+                     %c = $compare {direction}, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>
+                     $return %c : tensor<i1>
+                 }}, {{
+                   ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+                     %c = $add %a, %b : tensor<f64>
+                     $return %c : tensor<f64>
+                 }}) : (tensor<6x2xf64>, tensor<{out}x2xf64>, tensor<f64>) -> tensor<6x2xf64>
+                 return %y : tensor<6x2xf64>"
+            ),
+        ));
+    }
 }
