@@ -2,7 +2,7 @@
 //!
 //! 1. Where all tensors agree already, nothing changes.
 //! 2. An op of two tensors keeps one of them and reshards the other.
-//! 3. Otherwise the axes are chosen greedily, see [`candidates`](super::candidates); axes of factors that must be
+//! 3. Otherwise the axes are chosen greedily, see `candidates`; axes of factors that must be
 //!    whole move to batching factors with room for them.
 
 use meshwork_ir::attr::{FactorKind, OpShardingRule};

@@ -4,7 +4,7 @@
 //! not are rewritten, one file for each family. Placements must fit: reshards are collectives already, and all
 //! shards are of equal size.
 //!
-//! Invariants: [`Local`] knows the placement and the global type of every value of the program before, and of every value
+//! Invariants: `Local` knows the placement and the global type of every value of the program before, and of every value
 //! that replaces one; values made on the way have neither and are local as they are.
 
 mod collective;

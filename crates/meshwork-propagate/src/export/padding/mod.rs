@@ -3,7 +3,7 @@
 //! What lies in the padding is unspecified. It matters only where an op mixes it in: there it is set to what changes
 //! nothing first. Arguments and results of functions must divide evenly, so that padding never leaves a function.
 //!
-//! Invariants: [`Padding`] knows the type that every value had before; a value is padded where its type differs from
+//! Invariants: `Padding` knows the type that every value had before; a value is padded where its type differs from
 //! that. `zeros` are values whose padding is known to be zero.
 
 mod collective;
