@@ -122,11 +122,11 @@ impl<'a> Mover<'a> {
         self.trim(Form { value, layout }, extents, dim)
     }
 
-    /// Joins the group's local values along dimension 0.
-    pub fn gather_rows(&mut self, value: ValueId, list: &[u8]) -> ValueId {
+    /// Joins the group's local values along `dim`.
+    pub fn gather_lines(&mut self, value: ValueId, dim: usize, list: &[u8]) -> ValueId {
         let t = self.e.tensor(value).clone();
-        let ty = scaled(&t, 0, self.e.atoms.product(list), 1).into();
-        let attrs = vec![("all_gather_dim", Attr::i64(0))];
+        let ty = scaled(&t, dim, self.e.atoms.product(list), 1).into();
+        let attrs = vec![("all_gather_dim", Attr::i64(dim as i64))];
         self.collective(CollectiveKind::AllGather, OpKind::AllGather, value, ty, Peers::Group(list.into()), attrs)
     }
 

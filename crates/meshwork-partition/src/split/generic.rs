@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::{OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Module, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
+use super::window::shared_dims_rule;
 use super::{Result, Splitter};
 use crate::layout::{Combine, Layout};
 use crate::moves::Form;
@@ -26,13 +27,209 @@ fn local_form(kind: OpKind) -> Local {
         K::Transpose
         | K::Reshape
         | K::BroadcastInDim
+        | K::BitcastConvert
         | K::Sort
         | K::Fft
         | K::Cholesky
         | K::TriangularSolve
         | K::Map
-        | K::SelectAndScatter => Local::Clone(None),
-        _ => Local::Whole,
+        | K::BatchNormInference
+        | K::BatchNormTraining
+        | K::BatchNormGrad
+        | K::CustomCall => Local::Clone(None),
+        // Split by code of their own; here if their attributes are not as they should be.
+        K::Constant
+        | K::SdyConstant
+        | K::Iota
+        | K::Slice
+        | K::Pad
+        | K::Concatenate
+        | K::Reverse
+        | K::DynamicSlice
+        | K::DynamicUpdateSlice
+        | K::Gather
+        | K::Scatter
+        | K::Reduce
+        | K::ReduceWindow
+        | K::SelectAndScatter
+        | K::ChloTopK
+        | K::Convolution
+        | K::While
+        | K::Case
+        | K::If
+        | K::SdyManualComputation
+        | K::SdyShardingConstraint
+        | K::SdyReshard
+        | K::SdyAllGather
+        | K::SdyAllSlice
+        | K::SdyAllToAll
+        | K::SdyAllReduce
+        | K::SdyReduceScatter
+        | K::SdyCollectivePermute
+        | K::OptimizationBarrier => Local::Whole,
+        K::Abs
+        | K::Cbrt
+        | K::Ceil
+        | K::Convert
+        | K::Cosine
+        | K::CountLeadingZeros
+        | K::Exponential
+        | K::ExponentialMinusOne
+        | K::Floor
+        | K::Imag
+        | K::IsFinite
+        | K::Log
+        | K::LogPlusOne
+        | K::Logistic
+        | K::Negate
+        | K::Not
+        | K::Popcnt
+        | K::Real
+        | K::ReducePrecision
+        | K::RoundNearestAfz
+        | K::RoundNearestEven
+        | K::Rsqrt
+        | K::Sign
+        | K::Sine
+        | K::Sqrt
+        | K::Tan
+        | K::Tanh
+        | K::UniformDequantize
+        | K::UniformQuantize
+        | K::Add
+        | K::And
+        | K::Atan2
+        | K::Compare
+        | K::Complex
+        | K::Divide
+        | K::Maximum
+        | K::Minimum
+        | K::Multiply
+        | K::Or
+        | K::Power
+        | K::Remainder
+        | K::ShiftLeft
+        | K::ShiftRightArithmetic
+        | K::ShiftRightLogical
+        | K::Subtract
+        | K::Xor
+        | K::Clamp
+        | K::Select
+        | K::ChloAcos
+        | K::ChloAcosh
+        | K::ChloAsin
+        | K::ChloAsinAcosKernel
+        | K::ChloAsinh
+        | K::ChloAtan
+        | K::ChloAtanh
+        | K::ChloBesselI1e
+        | K::ChloConj
+        | K::ChloCosh
+        | K::ChloDigamma
+        | K::ChloErf
+        | K::ChloErfInv
+        | K::ChloErfc
+        | K::ChloIsInf
+        | K::ChloIsNegInf
+        | K::ChloIsPosInf
+        | K::ChloLgamma
+        | K::ChloMulhi
+        | K::ChloNextAfter
+        | K::ChloPolygamma
+        | K::ChloSinh
+        | K::ChloSquare
+        | K::ChloTan
+        | K::ChloZeta => Local::Clone(None),
+        K::AllGather
+        | K::AllReduce
+        | K::AllToAll
+        | K::CollectiveBroadcast
+        | K::CollectivePermute
+        | K::CollectiveReduce
+        | K::CrossReplicaSum
+        | K::ReduceScatter => Local::Whole,
+        // Every element of the result depends on all of the operands, or the operation is not one of tensors.
+        K::Module
+        | K::Func
+        | K::Call
+        | K::FuncReturn
+        | K::PartitionId
+        | K::ReplicaId
+        | K::Rng
+        | K::RngBitGenerator
+        | K::Broadcast
+        | K::GetDimensionSize
+        | K::SetDimensionSize
+        | K::TorchIndexSelect
+        | K::DynamicBroadcastInDim
+        | K::DynamicConv
+        | K::DynamicGather
+        | K::DynamicIota
+        | K::DynamicPad
+        | K::DynamicReshape
+        | K::RealDynamicSlice
+        | K::Einsum
+        | K::UnaryEinsum
+        | K::HloReturn
+        | K::AfterAll
+        | K::AsyncDone
+        | K::AsyncStart
+        | K::Composite
+        | K::CreateToken
+        | K::GetTupleElement
+        | K::Infeed
+        | K::Outfeed
+        | K::Recv
+        | K::Send
+        | K::Tuple
+        | K::ChloConstant
+        | K::ChloConstantLike
+        | K::ChloRaggedDot
+        | K::ChloScan
+        | K::SdyDataFlowEdge
+        | K::SdyFuncDataFlowEdge
+        | K::SdyMesh
+        | K::SdyNamedComputation
+        | K::SdyPropagationBarrier
+        | K::SdyReplicatedToUnreduced
+        | K::SdyReturn
+        | K::SdyShardedToUnreduced
+        | K::SdyShardingGroup
+        | K::CheckExpectAlmostEq
+        | K::CheckExpectAlmostEqConst
+        | K::CheckExpectClose
+        | K::CheckExpectEq
+        | K::CheckExpectEqConst
+        | K::CheckExpectSerializedEq
+        | K::InterpreterPrint
+        | K::InterpreterProbe
+        | K::InterpreterRunParallel
+        | K::Unregistered => Local::Whole,
+    }
+}
+
+/// A rule for an operation that propagation has none for: what its local form may be split by.
+fn own_rule(module: &Module, op: OpId) -> Option<OpShardingRule> {
+    let data = module.op(op);
+    let extents = module.ty(*data.operands().first()?).dims();
+    match data.kind() {
+        OpKind::Map => Some(shared_dims_rule(extents, data.operands().len(), 0, data.results().len(), vec![])),
+        OpKind::BatchNormTraining | OpKind::BatchNormGrad => {
+            // Statistics are over everything but the features.
+            let feature = data.int("feature_index")? as usize;
+            let dims_of = |&v: &ValueId| match module.ty(v).dims().len() {
+                1 if extents.len() > 1 => vec![vec![0]],
+                rank => (0..rank).map(|d| vec![usize::from(d != feature)]).collect(),
+            };
+            Some(OpShardingRule {
+                factor_sizes: vec![*extents.get(feature)?, 1],
+                operands: data.operands().iter().map(dims_of).collect(),
+                results: data.results().iter().map(dims_of).collect(),
+                need_replication: vec![1],
+                ..OpShardingRule::default()
+            })
+        }
+        _ => None,
     }
 }
 
@@ -42,15 +239,25 @@ impl Splitter<'_> {
         if self.is_free_op(op) {
             return Ok(());
         }
-        let combine = match local_form(self.src.op(op).kind()) {
+        let kind = self.src.op(op).kind();
+        let combine = match local_form(kind) {
             Local::Clone(combine) => combine,
             Local::Whole => return self.whole(op),
         };
-        let RuleResult::Rule(rule) = sharding_rule(self.src, op, RuleMode::Full) else { return self.whole(op) };
+        let rule = match (own_rule(self.src, op), sharding_rule(self.src, op, RuleMode::Full)) {
+            (Some(rule), _) => Arc::new(rule),
+            (None, RuleResult::Rule(rule)) => rule,
+            (None, _) => return self.whole(op),
+        };
         let mut problem = self.problem(op, rule, combine);
-        if self.src.op(op).kind() == OpKind::Reshape {
+        if kind == OpKind::Reshape {
             // Factors that merge with others or split off them keep their elements together only if they divide.
             problem.even = (0..problem.rule.factor_sizes.len()).filter(|&f| !problem.stands_alone(f)).collect();
+        }
+        if kind != OpKind::BroadcastInDim {
+            // Only a broadcast makes something of nothing: elsewhere a factor without operand is made whole.
+            let from_operand = |f: usize| problem.rule.operands.iter().flatten().any(|factors| factors.contains(&f));
+            problem.whole = (0..problem.rule.factor_sizes.len()).filter(|&f| !from_operand(f)).collect();
         }
         let assignment = self.choose(&problem);
         let frames = self.factor_frames(&problem, &assignment);

@@ -10,8 +10,10 @@ mod gather;
 mod generic;
 mod manual;
 mod movement;
+mod pool;
 mod reduce;
 mod scatter;
+mod top_k;
 mod window;
 
 use meshwork_ir::{
@@ -387,6 +389,8 @@ impl<'a> Splitter<'a> {
             K::Reduce => self.reduce(op),
             K::ReduceWindow => self.reduce_window(op),
             K::Convolution => self.convolution(op),
+            K::SelectAndScatter => self.select_and_scatter(op),
+            K::ChloTopK => self.top_k(op),
             K::While => self.while_loop(op),
             K::Case | K::If => self.branches(op),
             K::SdyManualComputation => self.manual_computation(op),

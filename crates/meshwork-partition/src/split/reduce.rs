@@ -153,7 +153,7 @@ impl Splitter<'_> {
             let mut dims = self.m.e.dims(part);
             dims.insert(0, 1);
             let row = self.m.e.reshape(part, &dims);
-            gathered.push(self.m.gather_rows(row, list));
+            gathered.push(self.m.gather_lines(row, 0, list));
         }
         gathered.extend_from_slice(inits);
         let spec = self.spec_of(op).operands(gathered).results(types).attr("dimensions", Attr::i64s([0]));

@@ -99,7 +99,7 @@ impl Splitter<'_> {
     }
 
     /// The window of `value` with `fill` at the positions that are not useful.
-    fn fetch_filled(
+    pub fn fetch_filled(
         &mut self,
         value: ValueId,
         dim: usize,

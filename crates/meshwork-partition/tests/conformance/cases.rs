@@ -134,7 +134,9 @@ impl Failures {
     /// Checks `program` on every mesh under all shardings of its arguments and results, at most `budget` a mesh.
     pub fn enumerate(&mut self, program: &Program, budget: usize) {
         for mesh in MESHES {
-            self.enumerate_on(mesh, program, budget);
+            // Every device is a thread: fewer programs on many of them.
+            let many = mesh.iter().map(|a| a.1).product::<i64>() > 4;
+            self.enumerate_on(mesh, program, if many { budget.div_ceil(2) } else { budget });
         }
     }
 

@@ -11,5 +11,7 @@ mod control;
 mod elementwise;
 mod indexing;
 mod movement;
+mod random;
 mod reductions;
 mod reshards;
+mod targets;

@@ -46,6 +46,8 @@ fn reshape() {
         (&[5, 2], &[10]),
         (&[10], &[5, 2]),
         (&[3, 1, 4], &[3, 4]),
+        (&[4, 9], &[6, 6]),
+        (&[6, 35], &[14, 15]),
     ];
     conform(shapes.iter().map(|(from, to)| reshape_program(from, to)), 10);
 }

@@ -1,0 +1,106 @@
+//! The k largest: each device finds those of its own block, then all choose among the candidates.
+
+use std::sync::Arc;
+
+use meshwork_ir::attr::GatherDims;
+use meshwork_ir::{Attr, ElementType, OpId, OpKind, OpSpec, Type, ValueId};
+
+use super::window::shared_dims_rule;
+use super::{Result, Splitter};
+use crate::identity::identity;
+use crate::layout::{Combine, DimLayout};
+use crate::moves::Form;
+
+impl Splitter<'_> {
+    /// Splits a `top_k` over its last dimension.
+    pub fn top_k(&mut self, op: OpId) -> Result<()> {
+        let operand = self.src.op(op).operands()[0];
+        let n = self.extents(operand);
+        let last = n.len() - 1;
+        let elem = self.src.ty(operand).elem();
+        let mut rule = shared_dims_rule(&n, 1, 0, 2, vec![]);
+        // The last dimension of the results is no part of the operand's.
+        rule.factor_sizes.push(1);
+        rule.need_replication.push(last + 1);
+        rule.results.iter_mut().for_each(|dims| dims[last] = vec![last + 1]);
+        rule.reduction.push(last);
+        // Candidates cost like a sum of the results.
+        let fits = elem.is_some_and(|e| identity(Combine::Max, e).is_some()) && n[last] > 0;
+        let problem = self.problem(op, Arc::new(rule), fits.then_some(Combine::Add));
+        let assignment = self.choose(&problem);
+        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
+        let value = self.get(operand, &layout)?;
+        let k = self.src.op(op).int("k").unwrap_or(0);
+        let frame = layout.dims[last].clone();
+        let mut found = layout.clone();
+        found.dims[last] = DimLayout::whole(k);
+        let (values, places) = if frame.is_split() {
+            let masked = self.mask_dims(value, operand, &layout, |d| d == last, Combine::Max);
+            self.best_of_all(op, masked, &frame, k)
+        } else {
+            self.local_top_k(op, value, k)
+        };
+        let results = self.src.op(op).results().to_vec();
+        self.set(results[0], Form { value: values, layout: found.clone() });
+        self.set(results[1], Form { value: places, layout: found });
+        Ok(())
+    }
+
+    /// The `k` largest along the last dimension of a local value, and where they are.
+    fn local_top_k(&mut self, op: OpId, value: ValueId, k: i64) -> (ValueId, ValueId) {
+        let mut dims = self.m.e.dims(value);
+        let elem = self.m.e.elem(value);
+        if let Some(last) = dims.last_mut() {
+            *last = k;
+        }
+        let types = [Type::tensor(dims.iter().copied(), elem), Type::tensor(dims.iter().copied(), ElementType::I32)];
+        let spec = self.spec_of(op).operands([value]).results(types).attr("k", Attr::i64(k));
+        let made = self.m.e.push(spec);
+        let results = self.m.e.out.op(made).results();
+        (results[0], results[1])
+    }
+
+    /// The `k` largest of a line: equal ones come in the order of their places, as shards and blocks do.
+    fn best_of_all(&mut self, op: OpId, value: ValueId, frame: &DimLayout, k: i64) -> (ValueId, ValueId) {
+        let last = self.m.e.dims(value).len() - 1;
+        let mine = k.min(frame.block);
+        let (values, places) = self.local_top_k(op, value, mine);
+        let dims = self.m.e.dims(places);
+        let shift = self.m.e.shard_offset(&frame.atoms, frame.block, -frame.offset);
+        let shift = match self.m.e.index == ElementType::I32 {
+            true => shift,
+            false => self.m.e.op(OpKind::Convert, &[shift], Type::tensor([], ElementType::I32), &[]),
+        };
+        let shift = self.m.e.broadcast(shift, &dims, &[]);
+        let places = self.m.e.same(OpKind::Add, &[places, shift]);
+        self.m.reason = "each device has found the largest of its own block".into();
+        let values = self.m.gather_lines(values, last, &frame.atoms);
+        let places = self.m.gather_lines(places, last, &frame.atoms);
+        let (values, chosen) = self.local_top_k(op, values, k);
+        (values, self.take_along(places, chosen))
+    }
+
+    /// `table[.., at[.., i]]` along the last dimension.
+    fn take_along(&mut self, table: ValueId, at: ValueId) -> ValueId {
+        let dims = self.m.e.dims(at);
+        let last = dims.len() - 1;
+        let rows: Vec<i64> = (0..last as i64).collect();
+        let numbers = GatherDims {
+            collapsed_slice_dims: vec![last as i64],
+            operand_batching_dims: rows.clone(),
+            start_indices_batching_dims: rows,
+            start_index_map: vec![last as i64],
+            index_vector_dim: dims.len() as i64,
+            ..GatherDims::default()
+        };
+        let ty = self.m.e.out.ty(at).clone();
+        let spec = OpSpec::new(OpKind::Gather)
+            .operands([table, at])
+            .results([ty])
+            .attr("dimension_numbers", Attr::Gather(Arc::new(numbers)))
+            .attr("slice_sizes", Attr::i64s(vec![1; dims.len()]))
+            .attr("indices_are_sorted", Attr::Bool(false));
+        let made = self.m.e.push(spec);
+        self.m.e.out.result(made)
+    }
+}

@@ -1,0 +1,124 @@
+//! What common patterns may cost at most.
+
+use crate::common::{check, collectives, split};
+
+/// A program on eight devices in a line.
+fn on_eight(args: &str, result: &str, body: &str) -> String {
+    let x = "{sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]>}";
+    format!(
+        "sdy.mesh @mesh = <[\"x\"=8]>\nfunc.func @main({}) -> ({}) {{\n{body}\nreturn %r : {}\n}}",
+        args.replace("@x", x),
+        result.replace("@x", x),
+        result.replace(" @x", "")
+    )
+}
+
+fn dynamic_slice(n: i64, result: &str) -> String {
+    on_eight(
+        &format!("%a: tensor<{n}xf32> @x, %i: tensor<i32>"),
+        result,
+        &format!(
+            "%r = stablehlo.dynamic_slice %a, %i, sizes = [16] : (tensor<{n}xf32>, tensor<i32>) -> tensor<16xf32>"
+        ),
+    )
+}
+
+#[test]
+fn a_small_dynamic_slice_of_a_large_array_moves_the_slice() {
+    for result in ["tensor<16xf32>", "tensor<16xf32> @x"] {
+        let (_, program) = split(&dynamic_slice(4_194_304, result));
+        let found = collectives(&program);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].1 <= 16 * 4, "{found:?}");
+        check(&dynamic_slice(128, result));
+        check(&dynamic_slice(101, result));
+    }
+}
+
+#[test]
+fn axes_meet_in_one_dimension_by_all_to_alls() {
+    let ty = "tensor<16x16x16xi32>";
+    let program = check(&format!(
+        "sdy.mesh @mesh = <[\"x\"=2, \"y\"=4]>
+func.func @main(%a: {ty} {{sdy.sharding = #sdy.sharding<@mesh, [{{\"y\"}}, {{}}, {{\"x\"}}]>}}) -> ({ty} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{\"x\", \"y\"}}, {{}}]>}}) {{
+%r = stablehlo.negate %a : {ty}
+return %r : {ty}
+}}"
+    ));
+    let found = collectives(&program);
+    assert!(found.len() == 2 && found.iter().all(|c| c.0 == "all-to-all"), "{found:?}");
+}
+
+/// Two arrays behind each other: every device sends each of its two shards at most once.
+#[test]
+fn a_concatenation_sends_every_shard_once() {
+    for n in [64, 128] {
+        let program = check(&on_eight(
+            &format!("%a: tensor<{n}xi32> @x, %b: tensor<{n}xi32> @x"),
+            &format!("tensor<{}xi32> @x", 2 * n),
+            &format!(
+                "%r = stablehlo.concatenate %a, %b, dim = 0 : (tensor<{n}xi32>, tensor<{n}xi32>) -> tensor<{}xi32>",
+                2 * n
+            ),
+        ));
+        let found = collectives(&program);
+        let shard = 4 * n / 8;
+        assert!(found.iter().all(|c| c.0 == "collective-permute" && c.1 <= shard), "{found:?}");
+        assert!(program.plan.wire_bytes() <= 2.0 * shard as f64, "{found:?}");
+    }
+}
+
+/// Pooling in windows that do not cross shards needs nothing from others; overlapping ones need a border.
+#[test]
+fn pooling_gradients_exchange_borders_only() {
+    let pool = |size: i64, stride: i64| {
+        let m = (64 - size) / stride + 1;
+        on_eight(
+            &format!("%a: tensor<64xf32> @x, %s: tensor<{m}xf32> @x"),
+            "tensor<64xf32> @x",
+            &format!(
+                "%i = stablehlo.constant dense<0.0> : tensor<f32>
+%r = \"stablehlo.select_and_scatter\"(%a, %s, %i) ({{
+^bb0(%p: tensor<f32>, %q: tensor<f32>):
+  %c = stablehlo.compare GE, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  stablehlo.return %c : tensor<i1>
+}}, {{
+^bb0(%p: tensor<f32>, %q: tensor<f32>):
+  %c = stablehlo.add %p, %q : tensor<f32>
+  stablehlo.return %c : tensor<f32>
+}}) {{window_dimensions = array<i64: {size}>, window_strides = array<i64: {stride}>}} : (tensor<64xf32>, tensor<{m}xf32>, tensor<f32>) -> tensor<64xf32>"
+            ),
+        )
+    };
+    assert_eq!(collectives(&check(&pool(2, 2))), []);
+    for (kind, bytes, _) in collectives(&check(&pool(3, 2))) {
+        assert!(kind == "collective-permute" && bytes <= 8, "{kind} of {bytes}");
+    }
+}
+
+/// Each device sends its own candidates, not its block.
+#[test]
+fn top_k_exchanges_candidates() {
+    let text = on_eight(
+        "%a: tensor<128xf32> @x",
+        "tensor<3xi32>",
+        "%v, %r = chlo.top_k(%a, k = 3) : tensor<128xf32> -> (tensor<3xf32>, tensor<3xi32>)",
+    );
+    for (kind, bytes, _) in collectives(&check(&text)) {
+        assert!(kind == "all-gather" && bytes == 12, "{kind} of {bytes}");
+    }
+}
+
+/// The gradient of a convolution by its kernel: borders move, and the sum of the small result.
+#[test]
+fn kernel_gradients_sum_over_split_taps() {
+    let text = "sdy.mesh @mesh = <[\"x\"=4]>
+func.func @main(%a: tensor<2x64x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {\"x\"}, {}]>}, %g: tensor<2x64x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {\"x\"}, {}]>}) -> tensor<3x3x5xf32> {
+%r = stablehlo.convolution(%a, %g) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x64x3xf32>, tensor<2x64x5xf32>) -> tensor<3x3x5xf32>
+return %r : tensor<3x3x5xf32>
+}";
+    for (kind, bytes, _) in collectives(&check(text)) {
+        let most = if kind == "all-reduce" { 4 * 3 * 3 * 5 } else { 4 * 2 * 3 };
+        assert!(matches!(kind, "all-reduce" | "collective-permute") && bytes <= most, "{kind} of {bytes}");
+    }
+}
