@@ -122,7 +122,9 @@ impl Task {
             return Err(GradError::NoFunction { name: name.into(), known });
         };
         // A private function may be inlined into its callers and removed; the one asked for stays.
-        module.op_mut(func).attrs.remove("sym_visibility");
+        if module.op(func).attr("sym_visibility").and_then(Attr::as_str) == Some("private") {
+            module.op_mut(func).attrs.remove("sym_visibility");
+        }
         flatten(&mut module);
         let no_body = || GradError::NoBody { name: name.into() };
         let blocks = module.op(func).regions().first().map_or(&[][..], |&r| module.region(r).blocks());

@@ -99,8 +99,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
             let part = r.multiply(ct, slope)?;
             r.give(y, part)?;
         }
-        // The table sends the operations above and zeta here.
-        _ => {
+        OpKind::ChloZeta => {
             let one = r.splat_like(x, 1.0)?;
             let next = r.add(x, one)?;
             let slope = r.zeta(next, y)?;
@@ -109,6 +108,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
             let part = r.negate(part)?;
             r.give(y, part)?;
         }
+        _ => return Err(GradError::no_rule(r.module(), site.id, "there is no rule for it")),
     }
     Ok(())
 }

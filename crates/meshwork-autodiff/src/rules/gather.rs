@@ -70,9 +70,7 @@ pub(super) fn per_component(
         let value = values.first().copied().unwrap_or(0);
         return Ok(r.splat(dims, elem, value as f64)?);
     }
-    let Some(literal) = Literal::from_i64s([values.len() as i64], elem, &values) else {
-        return Ok(r.zeros_like(indices)?);
-    };
+    let literal = Literal::from_i64s([values.len() as i64], elem, &values).expect("one number per element");
     let vector = r.constant(&literal)?;
     Ok(r.broadcast_in_dim(vector, dims, &[vector_dim])?)
 }

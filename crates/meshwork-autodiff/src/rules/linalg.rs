@@ -2,7 +2,7 @@
 
 use meshwork_ir::attr::DotDims;
 use meshwork_ir::build::{Direction, Triangle};
-use meshwork_ir::{Attr, ElementType, Type, ValueId};
+use meshwork_ir::{Attr, ElementType, Literal, Type, ValueId};
 
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
@@ -48,9 +48,7 @@ fn irfft_weights(r: &mut Reverse<'_>, like: ValueId, lengths: &[i64]) -> Out {
     let weight = |k: i64| if k == 0 || 2 * k == n { 1.0 } else { 2.0 };
     let weights: Vec<f64> = (0..half).map(|k| weight(k) / count as f64).collect();
     let real = elem.real_part();
-    let Some(literal) = meshwork_ir::Literal::from_f64s([half], real, &weights) else {
-        return Ok(r.splat_like(like, 1.0)?);
-    };
+    let literal = Literal::from_f64s([half], real, &weights).expect("one number per element");
     let weights = r.constant(&literal)?;
     let zero = r.zeros_like(weights)?;
     let weights = r.complex(weights, zero)?;

@@ -9,7 +9,7 @@
 
 use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::transform::dead::is_dead;
-use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
+use meshwork_ir::{BlockId, ElementType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
 use super::trip::{self, Trip};
 use crate::GradError;
@@ -219,7 +219,8 @@ impl Back {
             } else if i == there.trip.counter {
                 let elem = module.ty(placeholder).elem().unwrap_or(ElementType::I32);
                 let Some(mut b) = self.after_step(module) else { continue };
-                let (start, by) = (b.scalar(elem, there.trip.start as f64)?, b.scalar(elem, there.trip.step as f64)?);
+                let number = |v| Literal::from_i64s([], elem, &[v]).expect("one number per element");
+                let (start, by) = (b.constant(&number(there.trip.start))?, b.constant(&number(there.trip.step))?);
                 let step = b.convert(self.step, elem)?;
                 let moved = b.multiply(step, by)?;
                 let counter = b.add(start, moved)?;

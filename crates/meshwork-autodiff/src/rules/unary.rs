@@ -35,7 +35,9 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         }
         OpKind::ChloConj => r.conj(ct)?,
         kind => {
-            let slope = slope(r, kind, x, y)?;
+            let Some(slope) = slope(r, kind, x, y)? else {
+                return Err(GradError::no_rule(r.module(), site.id, "there is no rule for it"));
+            };
             r.multiply(ct, slope)?
         }
     };
@@ -60,10 +62,10 @@ fn convert(r: &mut Reverse<'_>, x: ValueId, ct: ValueId) -> Out {
     r.cast(real, elem)
 }
 
-/// The derivative of the function at `x`, where its value is `y`.
-fn slope(r: &mut Reverse<'_>, kind: OpKind, x: ValueId, y: ValueId) -> Out {
+/// The derivative of the function at `x`, where its value is `y`; `None` if it is not known here.
+fn slope(r: &mut Reverse<'_>, kind: OpKind, x: ValueId, y: ValueId) -> Result<Option<ValueId>, BuildError> {
     let one = r.splat_like(x, 1.0)?;
-    match kind {
+    let slope = match kind {
         OpKind::Cbrt => {
             let ratio = r.divide(y, x)?;
             r.scale(ratio, 1.0 / 3.0)
@@ -142,7 +144,7 @@ fn slope(r: &mut Reverse<'_>, kind: OpKind, x: ValueId, y: ValueId) -> Out {
         OpKind::ChloLgamma => r.digamma(x),
         OpKind::ChloDigamma => r.polygamma(one, x),
         OpKind::ChloSquare => r.scale(x, 2.0),
-        // The table sends no other operation here; its derivative would be zero.
-        _ => r.zeros_like(x),
-    }
+        _ => return Ok(None),
+    };
+    slope.map(Some)
 }

@@ -1,6 +1,8 @@
 //! Derivatives of products.
 
 use crate::common::{check, program};
+use meshwork_autodiff::{GradOptions, vjp};
+use meshwork_ir::{ElementType, Literal, eval, verify};
 
 #[test]
 fn products_over_any_dimensions() {
@@ -43,4 +45,23 @@ fn a_square_gets_both_parts() {
         "%z = $dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<3x3xf64>, tensor<3x3xf64>) -> tensor<3x3xf64>
          return %z : tensor<3x3xf64>",
     ));
+}
+
+/// The cotangent of a product wider than its operands is rounded only at the end.
+#[test]
+fn narrow_operands_with_a_wide_product() {
+    let module = program(
+        "(%x: tensor<2x3xbf16>, %y: tensor<3xbf16>) -> tensor<2xf32>",
+        "%z = $dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<2x3xbf16>, tensor<3xbf16>) -> tensor<2xf32>
+         return %z : tensor<2xf32>",
+    );
+    let back = vjp(&module, "main", &GradOptions { wrt: vec![0, 1], keep_value: false }).expect("differentiable");
+    assert_eq!(verify::verify(&back), []);
+    let literal = |dims: &[i64], elem, v: &[f64]| Literal::from_f64s(dims.to_vec(), elem, v).expect("fits");
+    let x = literal(&[2, 3], ElementType::BF16, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let y = literal(&[3], ElementType::BF16, &[0.5, -1.0, 2.0]);
+    let ct = literal(&[2], ElementType::F32, &[1.0, 3.0]);
+    let out = eval::run(&back, None, &[x, y, ct]).expect("runs");
+    assert_eq!(out[0], literal(&[2, 3], ElementType::BF16, &[0.5, -1.0, 2.0, 1.5, -3.0, 6.0]));
+    assert_eq!(out[1], literal(&[3], ElementType::BF16, &[13.0, 17.0, 21.0]));
 }

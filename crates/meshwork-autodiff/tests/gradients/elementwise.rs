@@ -125,3 +125,18 @@ fn integers_pass_nothing_back() {
     );
     check_in(&module, (1.2, 1.8));
 }
+
+#[test]
+fn polygamma_and_zeta_of_their_second_operand() {
+    for (op, first) in [("polygamma", "1.0"), ("polygamma", "2.0"), ("zeta", "2.5")] {
+        let module = program(
+            "(%x: tensor<3xf64>) -> tensor<3xf64>",
+            &format!(
+                "%n = $constant dense<{first}> : tensor<3xf64>
+                 %y = chlo.{op} %n, %x : tensor<3xf64>, tensor<3xf64> -> tensor<3xf64>
+                 return %y : tensor<3xf64>"
+            ),
+        );
+        check_in(&module, (1.2, 3.0));
+    }
+}
