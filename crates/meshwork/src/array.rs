@@ -1,0 +1,297 @@
+//! Global arrays of the host: elements, and where they live on a mesh.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, Literal, TensorType};
+use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, slice_of, slices};
+use meshwork_partition::shards::{cut, join};
+
+use crate::element::Element;
+use crate::error::{ArrayError, Error, Result};
+use crate::spec::P;
+
+/// A global array: its elements, and its placement on a mesh if it has one. Cloning is cheap.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let mesh = Mesh::linear("x", 4)?;
+/// let x = Array::from_fn([102], |i| i[0] as f32).shard(&mesh, P!["x"])?;
+/// // 102 elements over 4 devices: blocks of 26, the last one short.
+/// assert_eq!(x.shards()[3].slice, [78..102]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Array {
+    ty: Arc<TensorType>,
+    data: Option<Arc<Literal>>,
+    placement: Option<Placement>,
+}
+
+/// A mesh and how an array lies on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// The mesh.
+    pub mesh: Arc<Mesh>,
+    /// Which axes split which dimension.
+    pub sharding: Sharding,
+}
+
+/// What one device holds of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The device.
+    pub device: i64,
+    /// Its part of the array, one range per dimension.
+    pub slice: Vec<Range<i64>>,
+}
+
+impl Array {
+    /// The array with these elements in row-major order.
+    pub fn from_vec<T: Element>(shape: impl AsRef<[i64]>, elements: Vec<T>) -> Result<Array> {
+        Array::from_slice(shape, &elements)
+    }
+
+    /// The array with these elements in row-major order.
+    pub fn from_slice<T: Element>(shape: impl AsRef<[i64]>, elements: &[T]) -> Result<Array> {
+        let shape = shape.as_ref();
+        let mut bytes = Vec::with_capacity(elements.len() * T::TYPE.storage_bytes());
+        elements.iter().for_each(|e| e.write(&mut bytes));
+        let literal = Literal::from_bytes(shape.iter().copied(), T::TYPE, bytes);
+        literal.map(Array::from_literal).ok_or_else(|| {
+            let wanted = shape.iter().product();
+            ArrayError::Count { given: elements.len(), shape: shape.to_vec(), wanted }.into()
+        })
+    }
+
+    /// The array whose element at each index is `f` of it. Negative extents count as zero.
+    pub fn from_fn<T: Element>(shape: impl AsRef<[i64]>, mut f: impl FnMut(&[i64]) -> T) -> Array {
+        let shape: Vec<i64> = shape.as_ref().iter().map(|&d| d.max(0)).collect();
+        let mut literal = Literal::zeros(shape.iter().copied(), T::TYPE);
+        let mut index = vec![0i64; shape.len()];
+        let mut bytes = vec![];
+        for i in 0..literal.len() {
+            bytes.clear();
+            f(&index).write(&mut bytes);
+            literal.set_element(i, &bytes);
+            for d in (0..shape.len()).rev() {
+                index[d] += 1;
+                if index[d] < shape[d] {
+                    break;
+                }
+                index[d] = 0;
+            }
+        }
+        Array::from_literal(literal)
+    }
+
+    /// A single element.
+    pub fn scalar<T: Element>(value: T) -> Array {
+        Array::from_literal(Literal::scalar(T::TYPE, value.scalar()))
+    }
+
+    /// All zeros. Negative extents count as zero.
+    pub fn zeros(shape: impl AsRef<[i64]>, dtype: ElementType) -> Array {
+        Array::from_literal(Literal::zeros(shape.as_ref().iter().map(|&d| d.max(0)), dtype))
+    }
+
+    /// All `value`.
+    pub fn full<T: Element>(shape: impl AsRef<[i64]>, value: T) -> Array {
+        Array::from_fn(shape, |_| value)
+    }
+
+    /// A shape and element type without elements: enough to lower and plan a program, not to run it.
+    pub fn shape_only(shape: impl AsRef<[i64]>, dtype: ElementType) -> Array {
+        Array { ty: TensorType::new(shape.as_ref().iter().copied(), dtype).into(), data: None, placement: None }
+    }
+
+    /// The array with the elements of a literal.
+    pub fn from_literal(literal: Literal) -> Array {
+        let ty = TensorType::new(literal.dims().iter().copied(), literal.elem()).into();
+        Array { ty, data: Some(literal.into()), placement: None }
+    }
+
+    /// The array that workers' pieces make up: one per device of `mesh`, in order of device id, each of the shape of
+    /// that device's slice.
+    pub fn from_shards(shape: impl AsRef<[i64]>, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
+        let shape = shape.as_ref();
+        let sharding = place(spec, mesh, shape)?;
+        if pieces.len() as i64 != mesh.device_count() {
+            return Err(ArrayError::Pieces { given: pieces.len(), wanted: mesh.device_count() }.into());
+        }
+        let local = sharding.local_shape(mesh, shape).map_err(placing(shape))?;
+        let mut padded = vec![];
+        for (i, piece) in pieces.iter().enumerate() {
+            let device = i as i64;
+            let slice = slice_of(&sharding, mesh, shape, device).map_err(placing(shape))?;
+            let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
+            if piece.shape() != wanted {
+                return Err(ArrayError::Piece { piece: i, device, given: piece.shape().to_vec(), wanted }.into());
+            }
+            if piece.dtype() != pieces[0].dtype() {
+                return Err(ArrayError::ElementType { has: piece.dtype(), asked: pieces[0].dtype() }.into());
+            }
+            padded.push(pad_to(piece.literal()?, &local));
+        }
+        let literal = join(&padded, shape, &sharding, mesh).map_err(placing(shape))?;
+        let mut out = Array::from_literal(literal);
+        out.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding });
+        Ok(out)
+    }
+
+    /// The array placed on a mesh.
+    pub fn shard(mut self, mesh: &Mesh, spec: impl AsRef<P>) -> Result<Array> {
+        let sharding = place(spec.as_ref(), mesh, self.shape())?;
+        self.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding });
+        Ok(self)
+    }
+
+    pub(crate) fn with_placement(mut self, placement: Option<Placement>) -> Array {
+        self.placement = placement;
+        self
+    }
+
+    /// The extents, outermost first.
+    pub fn shape(&self) -> &[i64] {
+        &self.ty.dims
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> ElementType {
+        self.ty.elem
+    }
+
+    /// The number of elements.
+    pub fn size(&self) -> i64 {
+        self.ty.dims.iter().product()
+    }
+
+    /// Shape and element type.
+    pub fn ty(&self) -> &Arc<TensorType> {
+        &self.ty
+    }
+
+    /// Where it lives, if it was placed.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.placement.as_ref()
+    }
+
+    /// The elements; an error for an array that is [only a shape](Array::shape_only).
+    pub fn literal(&self) -> Result<&Literal> {
+        self.data.as_deref().ok_or_else(|| ArrayError::Abstract { shape: self.shape().to_vec() }.into())
+    }
+
+    /// The elements in row-major order; an error if they are of another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if self.dtype() != T::TYPE {
+            return Err(ArrayError::ElementType { has: self.dtype(), asked: T::TYPE }.into());
+        }
+        Ok(self.literal()?.bytes().chunks_exact(T::TYPE.storage_bytes()).map(T::from_bytes).collect())
+    }
+
+    /// The elements in row-major order, converted; of complex numbers the real parts.
+    pub fn to_f64s(&self) -> Result<Vec<f64>> {
+        Ok(self.literal()?.to_f64s())
+    }
+
+    /// The only element.
+    pub fn item<T: Element>(&self) -> Result<T> {
+        match self.to_vec::<T>()?[..] {
+            [one] => Ok(one),
+            _ => Err(ArrayError::NotScalar { shape: self.shape().to_vec() }.into()),
+        }
+    }
+
+    /// What each device holds, in order of position in the mesh; one device with everything if it is not placed.
+    pub fn shards(&self) -> Vec<Shard> {
+        let whole = || vec![Shard { device: 0, slice: self.shape().iter().map(|&n| 0..n).collect() }];
+        match &self.placement {
+            None => whole(),
+            // The placement was checked against the shape when it was given.
+            Some(p) => slices(&p.sharding, &p.mesh, self.shape())
+                .map_or_else(|_| whole(), |all| all.map(|(device, slice)| Shard { device, slice }).collect()),
+        }
+    }
+
+    /// The part that one device holds, padding cut off.
+    pub fn shard_data(&self, device: i64) -> Result<Array> {
+        let Some(p) = &self.placement else { return Ok(self.clone()) };
+        let slice = slice_of(&p.sharding, &p.mesh, self.shape(), device).map_err(placing(self.shape()))?;
+        let all = cut(self.literal()?, &p.sharding, &p.mesh).map_err(placing(self.shape()))?;
+        let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
+        Ok(Array::from_literal(pad_to(&all[device as usize], &wanted)))
+    }
+
+    /// Whether all elements of both are within `tolerance` of each other.
+    pub fn all_close(&self, other: &Array, tolerance: f64) -> bool {
+        match (self.to_f64s(), other.to_f64s()) {
+            (Ok(a), Ok(b)) => {
+                self.shape() == other.shape()
+                    && a.iter().zip(&b).all(|(x, y)| x == y || (x - y).abs() <= tolerance || (x.is_nan() && y.is_nan()))
+            }
+            _ => false,
+        }
+    }
+}
+
+fn placing(shape: &[i64]) -> impl Fn(ShardingError) -> Error + use<> {
+    let what = format!("array of shape {shape:?}");
+    move |error| Error::Sharding { what: what.clone(), error }
+}
+
+fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding> {
+    let what = || format!("{spec} for an array of shape {shape:?}");
+    let name = MeshRef::from(mesh.clone());
+    spec.sharding(name, mesh, shape.len()).map_err(|error| Error::Sharding { what: what(), error })
+}
+
+/// `x` cut off or filled up with zeros to `dims`.
+fn pad_to(x: &Literal, dims: &[i64]) -> Literal {
+    let mut out = Literal::zeros(dims.iter().copied(), x.elem());
+    let mut index = vec![0i64; dims.len()];
+    for i in 0..out.len() {
+        if index.iter().zip(x.dims()).all(|(i, n)| i < n) {
+            let from = index.iter().zip(x.dims()).fold(0, |o, (i, n)| o * n + i);
+            let element = x.element(from as usize).to_vec();
+            out.set_element(i, &element);
+        }
+        for d in (0..dims.len()).rev() {
+            index[d] += 1;
+            if index[d] < dims[d] {
+                break;
+            }
+            index[d] = 0;
+        }
+    }
+    out
+}
+
+impl<T: Element, const N: usize> From<[T; N]> for Array {
+    fn from(elements: [T; N]) -> Array {
+        Array::from(&elements[..])
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Array {
+    fn from(elements: Vec<T>) -> Array {
+        Array::from(&elements[..])
+    }
+}
+
+impl<T: Element> From<&[T]> for Array {
+    fn from(elements: &[T]) -> Array {
+        Array::from_fn([elements.len() as i64], |i| elements[i[0] as usize])
+    }
+}
+
+impl fmt::Display for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype(), self.shape())?;
+        match self.literal() {
+            Ok(literal) if literal.len() <= 64 => write!(f, " {:?}", literal.to_f64s()),
+            _ => Ok(()),
+        }
+    }
+}

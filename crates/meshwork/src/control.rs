@@ -1,0 +1,272 @@
+//! Loops and branches of the program: traced once, run as often as the data say.
+
+use std::sync::Arc;
+
+use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+
+use crate::element::Operand;
+use crate::error::fail;
+use crate::ops::{full, zeros};
+use crate::trace::with_top;
+use crate::tree::{Path, Tree, leaves, replace};
+use crate::{ElementType, Tensor};
+
+/// An operation with bodies under construction.
+struct Open {
+    op: OpId,
+}
+
+/// Creates an operation with these operands; bodies and results follow.
+#[track_caller]
+fn open(name: &str, kind: OpKind, operands: &[Tensor]) -> Open {
+    with_top(name, |trace| {
+        let values: Vec<ValueId> = operands.iter().map(|t| trace.resolve(name, t)).collect();
+        let loc = trace.loc();
+        Open { op: trace.module.create(OpSpec::new(kind).operands(values).loc(loc)) }
+    })
+}
+
+impl Open {
+    /// Adds a body that takes tensors of these types: `trace_body` runs in it and says what it returns.
+    #[track_caller]
+    fn body<R>(
+        &self,
+        name: &str,
+        types: &[Arc<TensorType>],
+        trace_body: impl FnOnce(&[Tensor]) -> (Vec<Tensor>, R),
+    ) -> R {
+        let args = with_top(name, |trace| {
+            let block: BlockId = trace.module.add_body(self.op, types.iter().map(|t| Type::Tensor(t.clone())));
+            trace.open(block);
+            let args = trace.module.block(block).args().to_vec();
+            args.into_iter().map(|v| trace.tensor(name, v)).collect::<Vec<_>>()
+        });
+        let (returned, out) = trace_body(&args);
+        with_top(name, |trace| {
+            let values: Vec<ValueId> = returned.iter().map(|t| trace.resolve(name, t)).collect();
+            let (block, loc) = (trace.block(), trace.loc());
+            trace.module.push(block, OpSpec::new(OpKind::HloReturn).operands(values).loc(loc));
+            trace.close();
+        });
+        out
+    }
+
+    /// Gives the operation its results and puts it in place.
+    #[track_caller]
+    fn close(self, name: &str, types: &[Arc<TensorType>]) -> Vec<Tensor> {
+        with_top(name, |trace| {
+            let values: Vec<ValueId> =
+                types.iter().map(|t| trace.module.add_result(self.op, Type::Tensor(t.clone()))).collect();
+            let block = trace.block();
+            trace.module.append(block, self.op);
+            values.into_iter().map(|v| trace.tensor(name, v)).collect()
+        })
+    }
+}
+
+fn types(tensors: &[Tensor]) -> Vec<Arc<TensorType>> {
+    tensors.iter().map(|t| t.ty.clone()).collect()
+}
+
+/// What a body returns has to be what it takes.
+#[track_caller]
+fn same_state<S: Tree>(name: &str, before: &S, after: &S) -> Vec<Tensor> {
+    let list = |s: &S| {
+        let mut out: Vec<(String, Tensor)> = vec![];
+        s.tensors(&mut Path::default(), &mut |p, t| out.push((p.to_string(), t.clone())));
+        out
+    };
+    let (a, b) = (list(before), list(after));
+    if a.len() != b.len() {
+        fail(name, format!("the body takes a state of {} tensors and returns one of {}", a.len(), b.len()));
+    }
+    for ((path, x), (_, y)) in a.iter().zip(&b) {
+        if x.ty != y.ty {
+            let at = if path.is_empty() { String::new() } else { format!(" at {path}") };
+            fail(name, format!("the body takes a {}{at} and returns a {} there", x.describe(), y.describe()));
+        }
+    }
+    b.into_iter().map(|(_, t)| t).collect()
+}
+
+/// Runs `body` on the state while `cond` holds of it. Both are traced once.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// // Halve until below one.
+/// let f = jit(|x: Tensor| while_loop(x, |x| x.ge(1.0), |x| x * 0.5));
+/// assert_eq!(f.call(&Array::scalar(10.0f32))?.item::<f32>()?, 0.625);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn while_loop<S: Tree>(init: S, cond: impl FnOnce(&S) -> Tensor, body: impl FnOnce(S) -> S) -> S {
+    run_while("while_loop", init, cond, body)
+}
+
+#[track_caller]
+fn run_while<S: Tree>(name: &str, init: S, cond: impl FnOnce(&S) -> Tensor, body: impl FnOnce(S) -> S) -> S {
+    let inits = leaves(&init);
+    let types = types(&inits);
+    let op = open(name, OpKind::While, &inits);
+    op.body(name, &types, |args| (vec![cond(&replace(&init, args))], ()));
+    let holds = with_top(name, |trace| {
+        let block = trace.module.body_of(op.op, 0);
+        block.and_then(|b| trace.module.returned(b).first().copied()).map(|v| trace.module.ty(v).to_string())
+    });
+    if holds.as_deref() != Some("tensor<i1>") {
+        fail(name, format!("the condition returns {}; it has to be a scalar of i1", holds.unwrap_or_default()));
+    }
+    let state = op.body(name, &types, |args| {
+        let before = replace(&init, args);
+        let after = body(replace(&init, args));
+        (same_state(name, &before, &after), after)
+    });
+    let results = op.close(name, &types);
+    replace(&state, &results)
+}
+
+/// Runs `body` for each number of a range that is known while tracing; `body` gets the number as an `i32` scalar and
+/// the state, and returns the next state. It is traced once.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let f = jit(|x: Tensor| for_loop(0..10, x, |i, x| x + i.to(F32)));
+/// assert_eq!(f.call(&Array::scalar(0.0f32))?.item::<f32>()?, 45.0);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn for_loop<S: Tree>(range: std::ops::Range<i64>, init: S, body: impl FnOnce(Tensor, S) -> S) -> S {
+    if i32::try_from(range.start).is_err() || i32::try_from(range.end).is_err() {
+        fail("for_loop", format!("the range {range:?} does not fit in i32"));
+    }
+    let start = full([], ElementType::I32, range.start);
+    let end = range.end;
+    let (_, state) = run_while(
+        "for_loop",
+        (start, init),
+        |(i, _)| i.lt(end),
+        |(i, state)| {
+            let next = &i + 1;
+            (next, body(i, state))
+        },
+    );
+    state
+}
+
+/// Runs `body` over the slices of `xs` along their first dimension: `body` gets the carried state and a slice, and
+/// returns the next state and an output. The outputs come back stacked along a new first dimension.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let cumulative = jit(|x: Tensor| scan(zeros([], F32), x, |sum, x| {
+///     let sum = sum + x;
+///     (sum.clone(), sum)
+/// }));
+/// let (total, sums) = cumulative.call(&Array::from([1.0f32, 2.0, 3.0]))?;
+/// assert_eq!(total.item::<f32>()?, 6.0);
+/// assert_eq!(sums.to_vec::<f32>()?, [1.0, 3.0, 6.0]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl Fn(C, X) -> (C, Y)) -> (C, Y) {
+    let inputs = leaves(&xs);
+    let lengths: Vec<i64> = inputs.iter().map(|x| x.shape().first().copied().unwrap_or(-1)).collect();
+    let length = match lengths.first() {
+        Some(&n) if n >= 0 && lengths.iter().all(|&m| m == n) => n,
+        Some(_) => {
+            fail("scan", format!("the inputs have first extents {lengths:?}, which have to be equal (-1: scalar)"))
+        }
+        None => fail("scan", "there is no input to scan over; use for_loop"),
+    };
+    // The outputs' types are those of the body: found by tracing it into a body that is thrown away.
+    let (shapes, structure) = outputs_of(&init, &xs, &inputs, &body);
+    let buffers: Vec<Tensor> = {
+        let mut out = vec![];
+        for ty in &shapes {
+            let dims: Vec<i64> = std::iter::once(length).chain(ty.dims.iter().copied()).collect();
+            out.push(zeros(dims, ty.elem));
+        }
+        out
+    };
+    let (carry, buffers) = for_loop(0..length, (init, buffers), |i, (carry, buffers)| {
+        let (carry, y) = body(carry, slice_inputs(&xs, &inputs, &i));
+        let mut next = vec![];
+        for (buffer, y) in buffers.iter().zip(leaves(&y)) {
+            let zero = full([], ElementType::I32, 0);
+            let mut starts = vec![i.clone()];
+            starts.resize(buffer.rank(), zero);
+            next.push(buffer.dynamic_update_slice(&y.expand_dims(0), &starts));
+        }
+        (carry, next)
+    });
+    (carry, replace(&structure, &buffers))
+}
+
+#[track_caller]
+fn slice_inputs<X: Tree>(xs: &X, inputs: &[Tensor], i: &Tensor) -> X {
+    let mut slices = vec![];
+    for x in inputs {
+        slices.push(x.slice(crate::s![i]));
+    }
+    replace(xs, &slices)
+}
+
+/// The types and the structure of what one step of a scan returns.
+#[track_caller]
+fn outputs_of<C: Tree, X: Tree, Y: Tree>(
+    init: &C,
+    xs: &X,
+    inputs: &[Tensor],
+    body: &impl Fn(C, X) -> (C, Y),
+) -> (Vec<Arc<TensorType>>, Y) {
+    let carried = leaves(init);
+    let mut all = types(&carried);
+    for x in inputs {
+        all.push(Arc::new(TensorType::new(x.shape()[1..].iter().copied(), x.dtype())));
+    }
+    let op = open("scan", OpKind::While, &[]);
+    let y = op.body("scan", &all, |args| {
+        let (carry, x) = args.split_at(carried.len());
+        let (_, y) = body(replace(init, carry), replace(xs, x));
+        (vec![], y)
+    });
+    with_top("scan", |trace| trace.module.erase(op.op));
+    (types(&leaves(&y)), y)
+}
+
+/// What `yes` returns if the scalar `pred` holds, else what `no` returns. Both are traced, one is run.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let f = jit(|x: Tensor| cond(x.gt(0.0), || x.sqrt(), || -&x));
+/// assert_eq!(f.call(&Array::scalar(9.0f32))?.item::<f32>()?, 3.0);
+/// assert_eq!(f.call(&Array::scalar(-9.0f32))?.item::<f32>()?, 9.0);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn cond<S: Tree>(pred: impl Into<Operand>, yes: impl FnOnce() -> S, no: impl FnOnce() -> S) -> S {
+    let pred = pred.into().tensor("cond", ElementType::I1);
+    if pred.dtype() != ElementType::I1 || pred.rank() != 0 {
+        fail("cond", format!("the condition is a {}; it has to be a scalar of i1", pred.describe()));
+    }
+    let op = open("cond", OpKind::If, &[pred]);
+    let first = op.body("cond", &[], |_| {
+        let out = yes();
+        (leaves(&out), out)
+    });
+    let kinds = types(&leaves(&first));
+    op.body("cond", &[], |_| {
+        let second = no();
+        let found = leaves(&second);
+        if types(&found) != kinds {
+            fail("cond", format!("one branch returns {:?}, the other {found:?}", leaves(&first)));
+        }
+        (found, ())
+    });
+    let results = op.close("cond", &kinds);
+    replace(&first, &results)
+}

@@ -1,0 +1,172 @@
+//! Numbers of Rust as elements of arrays and as scalars beside tensors.
+
+use meshwork_ir::eval::scalar::Scalar;
+use meshwork_ir::{Attr, Dense, ElementClass, ElementType, Literal, OpKind, OpSpec};
+
+use crate::Tensor;
+use crate::error::fail;
+use crate::trace::emit;
+
+/// A Rust number that can be an element of an array.
+pub trait Element: Copy + 'static {
+    /// The element type.
+    const TYPE: ElementType;
+    /// The number in the general form.
+    fn scalar(self) -> Scalar;
+    /// The number from its little-endian bytes, as many as the type has.
+    fn from_bytes(bytes: &[u8]) -> Self;
+    /// Appends its little-endian bytes.
+    fn write(self, out: &mut Vec<u8>);
+}
+
+macro_rules! elements {
+    ($($ty:ty: $elem:ident $form:ident as $wide:ty),* $(,)?) => {
+        $(
+            impl Element for $ty {
+                const TYPE: ElementType = ElementType::$elem;
+
+                fn scalar(self) -> Scalar {
+                    Scalar::$form(self as $wide)
+                }
+
+                fn from_bytes(bytes: &[u8]) -> Self {
+                    let mut own = [0; std::mem::size_of::<$ty>()];
+                    own.copy_from_slice(bytes);
+                    <$ty>::from_le_bytes(own)
+                }
+
+                fn write(self, out: &mut Vec<u8>) {
+                    out.extend(self.to_le_bytes());
+                }
+            }
+        )*
+    };
+}
+
+elements! {
+    f32: F32 Float as f64, f64: F64 Float as f64,
+    i8: I8 Int as i64, i16: I16 Int as i64, i32: I32 Int as i64, i64: I64 Int as i64,
+    u8: UI8 UInt as u64, u16: UI16 UInt as u64, u32: UI32 UInt as u64, u64: UI64 UInt as u64,
+}
+
+impl Element for bool {
+    const TYPE: ElementType = ElementType::I1;
+
+    fn scalar(self) -> Scalar {
+        Scalar::Bool(self)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        out.push(u8::from(self));
+    }
+}
+
+/// A number that takes the element type of the tensor it meets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// A float: fits float and complex tensors.
+    Float(f64),
+    /// An integer: fits all but boolean tensors.
+    Int(i64),
+    /// A truth value: fits boolean tensors.
+    Bool(bool),
+}
+
+/// A tensor or a number: what operations take beside a tensor.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A number.
+    Number(Number),
+}
+
+impl From<Tensor> for Operand {
+    fn from(x: Tensor) -> Operand {
+        Operand::Tensor(x)
+    }
+}
+
+impl From<&Tensor> for Operand {
+    fn from(x: &Tensor) -> Operand {
+        Operand::Tensor(x.clone())
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ty => $form:ident as $wide:ty),*) => {
+        $(
+            impl From<$ty> for Number {
+                fn from(x: $ty) -> Number {
+                    Number::$form(x as $wide)
+                }
+            }
+
+            impl From<$ty> for Operand {
+                fn from(x: $ty) -> Operand {
+                    Operand::Number(x.into())
+                }
+            }
+        )*
+    };
+}
+
+numbers! { f32 => Float as f64, f64 => Float as f64, i32 => Int as i64, i64 => Int as i64, bool => Bool as bool }
+
+impl Number {
+    /// The number as one element of type `elem`.
+    #[track_caller]
+    fn literal(self, op: &str, elem: ElementType) -> Literal {
+        let scalar = match (self, elem.class()) {
+            (Number::Float(v), ElementClass::Float) => Scalar::Float(v),
+            (Number::Float(v), ElementClass::Complex) => Scalar::Complex(v, 0.0),
+            (Number::Int(v), ElementClass::Float) => Scalar::Float(v as f64),
+            (Number::Int(v), ElementClass::Complex) => Scalar::Complex(v as f64, 0.0),
+            (Number::Int(v), ElementClass::Signed) => {
+                let unused = 64 - elem.bits().min(64) as u32;
+                if (v << unused) >> unused != v {
+                    fail(op, format!("the number {v} does not fit in {elem}"));
+                }
+                Scalar::Int(v)
+            }
+            (Number::Int(v), ElementClass::Unsigned) => {
+                if v < 0 || (elem.bits() < 64 && v >> elem.bits() != 0) {
+                    fail(op, format!("the number {v} does not fit in {elem}"));
+                }
+                Scalar::UInt(v as u64)
+            }
+            (Number::Bool(v), ElementClass::Bool) => Scalar::Bool(v),
+            (Number::Float(v), _) => {
+                fail(op, format!("the float {v} with a tensor of {elem}; convert the tensor with .to(F32) first"))
+            }
+            (Number::Int(v), ElementClass::Bool) => fail(op, format!("the number {v} with a tensor of i1")),
+            (Number::Bool(v), _) => fail(op, format!("the truth value {v} with a tensor of {elem}")),
+        };
+        Literal::scalar(elem, scalar)
+    }
+
+    /// The constant of this shape with all elements equal to the number.
+    #[track_caller]
+    pub(crate) fn fill(self, op: &str, dims: &[i64], elem: ElementType) -> Tensor {
+        let one = self.literal(op, elem);
+        let ty = meshwork_ir::TensorType::new(dims.iter().copied(), elem);
+        let dense = Dense::splat(ty.into(), one.bytes());
+        let spec = OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into()));
+        emit(op, &[], |b, _| b.value(spec))
+    }
+}
+
+impl Operand {
+    /// The tensor; a number as a scalar of the given element type.
+    #[track_caller]
+    pub(crate) fn tensor(self, op: &str, elem: ElementType) -> Tensor {
+        match self {
+            Operand::Tensor(t) => t,
+            Operand::Number(n) => n.fill(op, &[], elem),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What can go wrong, in the user's words: the operation, the numbers, and the line that asked for it.
+
+use std::fmt;
+use std::panic::Location;
+
+use meshwork_ir::eval::EvalError;
+use meshwork_mesh::{MeshError, ShardingError};
+use meshwork_partition::CompileError;
+use meshwork_partition::run::RunError;
+use thiserror::Error;
+
+/// A line of the user's program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct At(pub &'static Location<'static>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.0.file(), self.0.line(), self.0.column())
+    }
+}
+
+/// An operation was asked for something that it can not do. Found while tracing.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{op}: {message}\n  at {at}")]
+pub struct TraceError {
+    /// The operation, as the user called it.
+    pub op: String,
+    /// What is wrong, with names and numbers.
+    pub message: String,
+    /// The line that asked for it.
+    pub at: At,
+}
+
+/// Why an array could not be made, placed or read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ArrayError {
+    /// As many elements as the shape says are needed.
+    #[error("{given} elements do not fill the shape {shape:?}, which has {wanted}")]
+    Count {
+        /// Number of elements given.
+        given: usize,
+        /// The shape.
+        shape: Vec<i64>,
+        /// Number of elements of the shape.
+        wanted: i64,
+    },
+    /// Read as another element type than it has.
+    #[error("the array has elements of type {has}, not {asked}; read it with to_f64s, or convert it in the program")]
+    ElementType {
+        /// The array's element type.
+        has: meshwork_ir::ElementType,
+        /// The one asked for.
+        asked: meshwork_ir::ElementType,
+    },
+    /// A scalar was asked of an array of several elements.
+    #[error("an array of shape {shape:?} is not a single element")]
+    NotScalar {
+        /// The shape.
+        shape: Vec<i64>,
+    },
+    /// An array that is only a shape has no elements.
+    #[error("the array of shape {shape:?} is abstract: it can be lowered and planned with, not run")]
+    Abstract {
+        /// The shape.
+        shape: Vec<i64>,
+    },
+    /// Pieces do not cover the array.
+    #[error("piece {piece} has shape {given:?}; device {device} holds {wanted:?} of the array")]
+    Piece {
+        /// Which piece.
+        piece: usize,
+        /// The device it is for.
+        device: i64,
+        /// Its shape.
+        given: Vec<i64>,
+        /// The shape of the slice of that device.
+        wanted: Vec<i64>,
+    },
+    /// One piece per device.
+    #[error("{given} pieces for {wanted} devices; give one piece per device, in order of device id")]
+    Pieces {
+        /// Number of pieces.
+        given: usize,
+        /// Number of devices.
+        wanted: i64,
+    },
+}
+
+/// Any error of this crate.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operation can not do what was asked; found while tracing.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A mesh that can not be.
+    #[error(transparent)]
+    Mesh(#[from] MeshError),
+    /// A placement that does not fit.
+    #[error("{what}: {error}")]
+    Sharding {
+        /// What was to be placed.
+        what: String,
+        /// Why it does not fit.
+        error: ShardingError,
+    },
+    /// The arguments or options of `jit` do not fit the function.
+    #[error("jit: {0}")]
+    Jit(String),
+    /// An array could not be made or read.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// The program could not be placed and split.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The program failed on one device.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// The program failed on the devices of a mesh.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The plan breaks a contract.
+    #[error("the plan breaks its contract: {0}")]
+    Contract(String),
+}
+
+/// The result type of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Stops tracing at the caller's line: [`jit`](crate::jit) returns the error.
+///
+/// Operators can not return a `Result`, so a misuse unwinds to the `jit` that runs the trace. It does not go through
+/// the panic hook: nothing is printed.
+#[track_caller]
+pub(crate) fn fail(op: &str, message: impl Into<String>) -> ! {
+    fail_at(op, message, Location::caller())
+}
+
+/// [`fail`], at another line.
+pub(crate) fn fail_at(op: &str, message: impl Into<String>, at: &'static Location<'static>) -> ! {
+    let error = TraceError { op: op.into(), message: message.into(), at: At(at) };
+    if cfg!(panic = "abort") {
+        panic!("{error}");
+    }
+    std::panic::resume_unwind(Box::new(error))
+}

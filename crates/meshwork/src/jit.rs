@@ -1,0 +1,349 @@
+//! `jit`: traces a function of trees of tensors, places it, splits it and runs it on arrays.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, OpSpec, TensorType, Type};
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::Plan;
+
+use crate::array::Placement;
+use crate::engine::{Engine, Reference};
+use crate::error::{Error, Result, TraceError};
+use crate::function::Function;
+use crate::lower::Lowered;
+use crate::ops::STOP_GRADIENT;
+use crate::rule::Rule;
+use crate::spec::{MESH, P};
+use crate::trace::{self, Placing};
+use crate::tree::{Path, Tree, Visit};
+use crate::{Array, Tensor};
+
+/// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
+pub struct Jit<F, A>
+where
+    F: Function<A>,
+{
+    function: F,
+    mesh: Option<Arc<Mesh>>,
+    single: bool,
+    ins: Option<Vec<Rule>>,
+    outs: Option<Vec<Rule>>,
+    engine: Rc<dyn Engine>,
+    cache: Cache<F::Output>,
+}
+
+/// Programs by what they were traced for, each with the structure of its result.
+type Cache<O> = RefCell<HashMap<String, Rc<(Lowered, O)>>>;
+
+/// Makes a function of tensors into one of arrays.
+///
+/// The function is traced once for each combination of structure, shapes, element types, static values and
+/// placements of its arguments. It runs on one device, or, with a mesh, split over its devices. The mesh comes from
+/// [`on`](Jit::on) or from the arguments.
+///
+/// A misuse of a tensor inside of the function, such as a product of matrices that do not fit, ends the trace, and
+/// the call returns an [`Error`] with the operation, the shapes and the line.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let mesh = Mesh::linear("x", 4)?;
+/// let f = jit(|x: Tensor| (x.roll(1, 0) + x.roll(-1, 0)) * 0.5).on(&mesh).in_shardings([P!["x"]]);
+/// let x = Array::from_fn([8], |i| i[0] as f32);
+/// assert_eq!(f.call(&x)?.to_vec::<f32>()?, [4.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0]);
+/// assert_eq!(f.plan(&x)?.totals()["collective-permute"].count, 2);
+///
+/// let wrong = jit(|a: Tensor, b: Tensor| a.matmul(&b));
+/// let (a, b) = (Array::zeros([2, 3], F32), Array::zeros([4, 5], F32));
+/// let error = wrong.call((&a, &b)).unwrap_err().to_string();
+/// assert!(error.starts_with("matmul: [2, 3] x [4, 5]"));
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
+    Jit {
+        function,
+        mesh: None,
+        single: false,
+        ins: None,
+        outs: None,
+        engine: Rc::new(Reference),
+        cache: RefCell::default(),
+    }
+}
+
+impl<A, F: Function<A>> Jit<F, A> {
+    /// Splits the program over `mesh`.
+    pub fn on(mut self, mesh: &Mesh) -> Self {
+        self.mesh = Some(Arc::new(mesh.clone()));
+        self.single = false;
+        self
+    }
+
+    /// Runs on one device, whatever placements the program and its arguments have.
+    pub fn single_device(mut self) -> Self {
+        self.single = true;
+        self
+    }
+
+    /// How each argument is placed, in place of the placements that arrays bring: a [`P`] for all of its arrays, or a
+    /// [`Rule`].
+    pub fn in_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.ins = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How each result is placed: one rule for a result that is not a tuple, else one per member.
+    pub fn out_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.outs = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Runs on another engine.
+    pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
+        self.engine = Rc::new(engine);
+        self
+    }
+
+    /// Runs the function.
+    pub fn call(&self, args: F::Args<'_>) -> Result<<F::Output as Tree>::Host> {
+        let leaves = self.arguments(args)?;
+        let entry = self.entry(args, &leaves)?;
+        let (lowered, out) = &*entry;
+        let mut inputs: Vec<Literal> = vec![];
+        for (path, array) in &leaves {
+            let literal = array.literal().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
+            inputs.push(literal.clone());
+        }
+        let results = lowered.run(&*self.engine, &inputs)?;
+        let placements: Vec<Option<Placement>> = match lowered.mesh() {
+            None => vec![None; results.len()],
+            Some(mesh) => {
+                let mesh = Arc::new(mesh.clone());
+                let inline = |s: &Sharding| Sharding { mesh: mesh.clone().into(), ..s.clone() };
+                let outputs = &lowered.compiled()?.program.outputs;
+                outputs.iter().map(|s| Some(Placement { mesh: mesh.clone(), sharding: inline(s) })).collect()
+            }
+        };
+        let mut next = results.into_iter().zip(placements);
+        let mut missing = false;
+        let host = out.to_host(&mut |t| match next.next() {
+            Some((literal, placement)) => Array::from_literal(literal).with_placement(placement),
+            None => {
+                missing = true;
+                Array::shape_only(t.shape(), t.dtype())
+            }
+        });
+        match missing {
+            true => Err(Error::Jit("the engine returned too few results".into())),
+            false => Ok(host),
+        }
+    }
+
+    /// The program for these arguments, which may be [only shapes](Array::shape_only).
+    pub fn lower(&self, args: F::Args<'_>) -> Result<LoweredFor<F::Output>> {
+        let leaves = self.arguments(args)?;
+        Ok(LoweredFor(self.entry(args, &leaves)?))
+    }
+
+    /// The plan for these arguments: every collective with its cause.
+    pub fn plan(&self, args: F::Args<'_>) -> Result<Plan> {
+        self.lower(args)?.plan().cloned()
+    }
+
+    /// The plan as a table for people.
+    pub fn explain(&self, args: F::Args<'_>) -> Result<String> {
+        self.lower(args)?.explain()
+    }
+
+    fn arguments(&self, args: F::Args<'_>) -> Result<Vec<(String, Array)>> {
+        struct Collect(Vec<(String, Array)>);
+        impl Visit for Collect {
+            fn array(&mut self, path: &str, array: &Array) {
+                self.0.push((path.to_string(), array.clone()));
+            }
+            fn fact(&mut self, _: &dyn Debug) {}
+        }
+        let mut collect = Collect(vec![]);
+        F::visit(args, &mut Path::default(), &mut collect);
+        Ok(collect.0)
+    }
+
+    /// The program for these arguments, traced if it is not known yet.
+    fn entry(&self, args: F::Args<'_>, leaves: &[(String, Array)]) -> Result<Rc<(Lowered, F::Output)>> {
+        let mesh = self.mesh_for(leaves)?;
+        let key = self.key(args, mesh.as_deref());
+        if let Some(entry) = self.cache.borrow().get(&key) {
+            return Ok(entry.clone());
+        }
+        let entry = Rc::new(self.trace(args, leaves, mesh)?);
+        self.cache.borrow_mut().insert(key, entry.clone());
+        Ok(entry)
+    }
+
+    fn mesh_for(&self, leaves: &[(String, Array)]) -> Result<Option<Arc<Mesh>>> {
+        if self.single {
+            return Ok(None);
+        }
+        let mut mesh = self.mesh.clone();
+        for (path, array) in leaves {
+            let Some(own) = array.placement().map(|p| &p.mesh) else { continue };
+            match &mesh {
+                None => mesh = Some(own.clone()),
+                Some(mesh) if mesh == own => {}
+                Some(mesh) => {
+                    return Err(Error::Jit(format!("argument {path} is on the mesh {own}, the program on {mesh}")));
+                }
+            }
+        }
+        Ok(mesh)
+    }
+
+    /// Everything that the program depends on, as text.
+    fn key(&self, args: F::Args<'_>, mesh: Option<&Mesh>) -> String {
+        struct Key(String);
+        impl Visit for Key {
+            fn array(&mut self, _: &str, array: &Array) {
+                let _ = write!(self.0, "{}", array.ty());
+                if let Some(p) = array.placement() {
+                    let _ = write!(self.0, "{:?}", p.sharding.dims);
+                }
+                self.0.push(';');
+            }
+            fn fact(&mut self, fact: &dyn Debug) {
+                let _ = write!(self.0, "{fact:?};");
+            }
+        }
+        let mut key = Key(mesh.map(|m| format!("{m:?};")).unwrap_or_default());
+        F::visit(args, &mut Path::default(), &mut key);
+        key.0
+    }
+
+    fn trace(
+        &self,
+        args: F::Args<'_>,
+        leaves: &[(String, Array)],
+        mesh: Option<Arc<Mesh>>,
+    ) -> Result<(Lowered, F::Output)> {
+        let placing = match (&mesh, self.single) {
+            (_, true) => Placing::Ignored,
+            (Some(mesh), _) => Placing::On(mesh.clone()),
+            (None, _) => Placing::NoMesh,
+        };
+        let types: Vec<Arc<TensorType>> = leaves.iter().map(|(_, a)| a.ty().clone()).collect();
+        let traced = catch_unwind(AssertUnwindSafe(|| {
+            let (guard, tensors) = trace::start(&types, placing);
+            let mut next = tensors.into_iter();
+            // `leaves` are the arrays of `args` in the order in which they are asked for.
+            let out = self.function.call(args, &mut |_| next.next().expect("a tensor for each array"));
+            let mut results: Vec<(String, Tensor)> = vec![];
+            out.tensors(&mut Path::default(), &mut |p, t| results.push((p.to_string(), t.clone())));
+            let tensors: Vec<Tensor> = results.iter().map(|(_, t)| t.clone()).collect();
+            (trace::finish(guard, "jit", &tensors), out, results)
+        }));
+        let (finished, out, results) = match traced {
+            Ok(done) => done,
+            Err(payload) => match payload.downcast::<TraceError>() {
+                Ok(error) => return Err((*error).into()),
+                Err(other) => resume_unwind(other),
+            },
+        };
+        let mut module = finished.module;
+        drop_markers(&mut module);
+        if let Some(mesh) = &mesh {
+            declare_mesh(&mut module, mesh);
+            self.place_arguments(&mut module, finished.func, leaves, mesh)?;
+            self.place_results(&mut module, finished.func, &results, mesh)?;
+        } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
+            return Err(Error::Jit("in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)".into()));
+        }
+        let types = results.iter().map(|(_, t)| Type::Tensor(t.ty.clone())).collect();
+        Ok((Lowered::new(module, mesh, types), out))
+    }
+
+    fn place_arguments(&self, module: &mut Module, func: OpId, leaves: &[(String, Array)], mesh: &Mesh) -> Result<()> {
+        if let Some(rules) = &self.ins
+            && rules.len() != F::COUNT
+        {
+            let given = rules.len();
+            return Err(Error::Jit(format!("in_shardings has {given} rules for {} arguments", F::COUNT)));
+        }
+        for (i, (path, array)) in leaves.iter().enumerate() {
+            let own = array.placement().map(|p| Sharding { mesh: MESH.into(), ..p.sharding.clone() });
+            let sharding = match &self.ins {
+                None => own,
+                Some(rules) => {
+                    let (number, inside) = path.split_once('/').unwrap_or((path, ""));
+                    // Paths of arguments start with their number.
+                    let rule = number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free);
+                    placed("argument", path, rule.spec(inside, array.shape()), mesh, array.shape())?
+                }
+            };
+            if let Some(sharding) = sharding {
+                module.set_arg_attr(func, i, "sdy.sharding", Some(Attr::Sharding(sharding.into())));
+            }
+        }
+        Ok(())
+    }
+
+    fn place_results(&self, module: &mut Module, func: OpId, results: &[(String, Tensor)], mesh: &Mesh) -> Result<()> {
+        let Some(rules) = &self.outs else { return Ok(()) };
+        let members = results.iter().filter_map(|(p, _)| p.split('/').next()?.parse::<usize>().ok()).max();
+        let count = members.map_or(1, |m| m + 1);
+        if rules.len() != 1 && rules.len() != count {
+            return Err(Error::Jit(format!("out_shardings has {} rules for {count} results", rules.len())));
+        }
+        for (i, (path, tensor)) in results.iter().enumerate() {
+            let (rule, inside) = match path.split_once('/').unwrap_or((path, "")) {
+                (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
+                _ => (rules.first(), path.as_str()),
+            };
+            let spec = rule.and_then(|r| r.spec(inside, tensor.shape()));
+            if let Some(sharding) = placed("result", path, spec, mesh, tensor.shape())? {
+                module.set_res_attr(func, i, "sdy.sharding", Some(Attr::Sharding(sharding.into())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A program for certain arguments; see [`Lowered`].
+pub struct LoweredFor<O>(Rc<(Lowered, O)>);
+
+impl<O> std::ops::Deref for LoweredFor<O> {
+    type Target = Lowered;
+
+    fn deref(&self) -> &Lowered {
+        &self.0.0
+    }
+}
+
+fn placed(kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Sharding>> {
+    let Some(spec) = spec else { return Ok(None) };
+    let what = || format!("{spec} for {kind} {path} of shape {shape:?}");
+    let sharding = spec.sharding(MESH.into(), mesh, shape.len());
+    sharding.map(Some).map_err(|error| Error::Sharding { what: what(), error })
+}
+
+fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {
+    let spec = OpSpec::new(OpKind::SdyMesh).attr("sym_name", Attr::str(MESH)).attr("mesh", Attr::Mesh(mesh.clone()));
+    let op = module.create(spec);
+    module.prepend(module.body(), op);
+}
+
+/// Takes the markers of `stop_gradient` out of a program that no gradient will be taken of any more.
+fn drop_markers(module: &mut Module) {
+    let Some(func) = module.entry() else { return };
+    for op in module.ops_below(func, meshwork_ir::Walk::PreOrder) {
+        if module.op(op).kind() == OpKind::OptimizationBarrier && module.op(op).attr(STOP_GRADIENT).is_some() {
+            let (from, to) = (module.result(op), module.op(op).operands()[0]);
+            module.replace_all_uses(from, to);
+            module.erase(op);
+        }
+    }
+}

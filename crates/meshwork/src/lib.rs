@@ -1,0 +1,86 @@
+//! Tensor programs, written once as if for one very large device and split over a mesh of them.
+//!
+//! ```
+//! use meshwork::prelude::*;
+//!
+//! // One step of the heat equation, written with slices.
+//! fn step(u: Tensor) -> Tensor {
+//!     let next = 0.5 * u.slice(s![1..-1]) + 0.25 * u.slice(s![..-2]) + 0.25 * u.slice(s![2..]);
+//!     u.at(s![1..-1]).set(next)
+//! }
+//!
+//! let mesh = Mesh::linear("x", 4)?;
+//! let simulate = jit(|u: Tensor| for_loop(0..10, u, |_, u| step(u)));
+//!
+//! // 102 points over 4 devices: blocks of 26, the last one short.
+//! let u = Array::from_fn([102], |i| if i[0] == 51 { 1.0f32 } else { 0.0 }).shard(&mesh, P!["x"])?;
+//!
+//! // What each device sends: one element to each neighbour, each step.
+//! assert_eq!(simulate.plan(&u)?.totals()["collective-permute"].count, 20);
+//! let v = simulate.call(&u)?;
+//! assert!((v.to_f64s()?.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+//! # Ok::<(), meshwork::Error>(())
+//! ```
+//!
+//! | | |
+//! |---|---|
+//! | [`Tensor`] | a value of a program; operators, slices, sums, products, … |
+//! | [`jit`] | traces a function, places it, splits it, runs it |
+//! | [`for_loop`], [`while_loop`], [`scan`], [`cond`] | loops and branches, traced once |
+//! | [`Array`] | elements on the host, and where they live on a mesh |
+//! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
+//! | [`Tree`], [`tree!`] | arguments and results made of several tensors |
+//!
+//! # Errors
+//!
+//! Operations on tensors can not return a `Result` without spoiling arithmetic. A misuse ends the trace by unwinding,
+//! and the call of the [`jit`] function returns it as an [`Error`] with the operation, the shapes and the line. Other
+//! panics pass through. With `panic = "abort"` the message is printed and the process ends.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod array;
+mod control;
+mod element;
+mod engine;
+mod error;
+mod function;
+mod jit;
+mod lower;
+mod ops;
+mod picture;
+mod rule;
+mod spec;
+mod tensor;
+mod trace;
+mod tree;
+
+pub use array::{Array, Placement, Shard};
+pub use control::{cond, for_loop, scan, while_loop};
+pub use element::{Element, Number, Operand};
+pub use engine::{Engine, Program, Reference};
+pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
+pub use function::Function;
+pub use jit::{Jit, LoweredFor, jit};
+pub use lower::Lowered;
+pub use meshwork_ir::ElementType;
+pub use meshwork_ir::attr::DotDims;
+pub use meshwork_mesh::{Mesh, Sharding};
+pub use meshwork_partition::Plan;
+pub use ops::{
+    At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
+    stack, zeros,
+};
+pub use rule::Rule;
+pub use spec::{Axes, P};
+pub use tensor::Tensor;
+pub use tree::{Path, Static, Tree, Visit, visit_field};
+
+/// What most programs need: `use meshwork::prelude::*;`.
+pub mod prelude {
+    pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
+    pub use crate::{
+        Array, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, arange, concatenate, cond,
+        einsum, eye, for_loop, full, iota, jit, linspace, ones, s, scan, select, stack, tree, while_loop, zeros,
+    };
+}

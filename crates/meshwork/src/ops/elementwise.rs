@@ -1,0 +1,275 @@
+//! Elementwise mathematics, comparisons, conversions and choices.
+
+use meshwork_ir::build::Direction;
+use meshwork_ir::{Attr, ElementClass, OpKind, OpSpec};
+
+use super::broadcast::{common_shape, same_dtype, together};
+use crate::element::Operand;
+use crate::error::fail;
+use crate::trace::emit;
+use crate::{ElementType, Tensor};
+
+/// Marks a barrier that gradients do not pass. Taken out when tracing ends.
+pub(crate) const STOP_GRADIENT: &str = "stop_gradient";
+
+macro_rules! unary {
+    ($($(#[$doc:meta])* $name:ident $kind:ident $class:ident;)*) => {
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name(&self) -> Tensor {
+                    Class::$class.check(stringify!($name), self);
+                    emit(stringify!($name), &[self], |b, v| b.value(OpSpec::new(OpKind::$kind).operands([v[0]])))
+                }
+            )*
+        }
+    };
+}
+
+/// Element types that an operation takes.
+enum Class {
+    Float,
+    Real,
+    Number,
+}
+
+impl Class {
+    #[track_caller]
+    fn check(&self, op: &str, x: &Tensor) {
+        let class = x.dtype().class();
+        let (fits, what) = match self {
+            Class::Float => {
+                (matches!(class, ElementClass::Float | ElementClass::Complex), "floats; convert with .to(F32)")
+            }
+            Class::Real => (class == ElementClass::Float, "real floats"),
+            Class::Number => (class != ElementClass::Bool, "numbers; convert with .to(..)"),
+        };
+        if !fits {
+            fail(op, format!("a {} where the operation takes {what}", x.describe()));
+        }
+    }
+}
+
+unary! {
+    /// The absolute value; of complex numbers the magnitude.
+    abs Abs Number;
+    /// The sine.
+    sin Sine Float;
+    /// The cosine.
+    cos Cosine Float;
+    /// The tangent.
+    tan Tan Float;
+    /// The hyperbolic tangent.
+    tanh Tanh Float;
+    /// The hyperbolic sine.
+    sinh ChloSinh Float;
+    /// The hyperbolic cosine.
+    cosh ChloCosh Float;
+    /// The inverse sine.
+    asin ChloAsin Float;
+    /// The inverse cosine.
+    acos ChloAcos Float;
+    /// The inverse tangent.
+    atan ChloAtan Float;
+    /// The exponential.
+    exp Exponential Float;
+    /// `exp(x) - 1`, exact near zero.
+    expm1 ExponentialMinusOne Float;
+    /// The natural logarithm.
+    log Log Float;
+    /// `log(1 + x)`, exact near zero.
+    log1p LogPlusOne Float;
+    /// The square root.
+    sqrt Sqrt Float;
+    /// One over the square root.
+    rsqrt Rsqrt Float;
+    /// The cube root.
+    cbrt Cbrt Float;
+    /// The logistic function `1 / (1 + exp(-x))`.
+    sigmoid Logistic Float;
+    /// The error function.
+    erf ChloErf Real;
+    /// The inverse of the error function.
+    erf_inv ChloErfInv Real;
+    /// The logarithm of the gamma function.
+    lgamma ChloLgamma Real;
+    /// The derivative of [`lgamma`](Tensor::lgamma).
+    digamma ChloDigamma Real;
+    /// The largest integer that is not greater.
+    floor Floor Real;
+    /// The smallest integer that is not smaller.
+    ceil Ceil Real;
+    /// The nearest integer, ties to even.
+    round RoundNearestEven Real;
+    /// -1, 0 or 1.
+    sign Sign Number;
+    /// Whether it is neither infinite nor NaN.
+    is_finite IsFinite Real;
+    /// The number of bits that are set.
+    popcount Popcnt Number;
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident $kind:ident;)*) => {
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name(&self, other: impl Into<Operand>) -> Tensor {
+                    binary_op(stringify!($name), OpKind::$kind, self.into(), other.into())
+                }
+            )*
+        }
+    };
+}
+
+binary! {
+    /// The larger of each pair.
+    maximum Maximum;
+    /// The smaller of each pair.
+    minimum Minimum;
+    /// The first to the power of the second.
+    pow Power;
+    /// The angle of the point with this `y` and that `x`.
+    atan2 Atan2;
+    /// The remainder of the division, with the sign of the first.
+    rem Remainder;
+}
+
+/// A binary operation of two operands that broadcast.
+#[track_caller]
+pub(crate) fn binary_op(op: &str, kind: OpKind, a: Operand, b: Operand) -> Tensor {
+    let (a, b) = together(op, a, b);
+    emit(op, &[&a, &b], |b, v| b.value(OpSpec::new(kind).operands([v[0], v[1]])))
+}
+
+macro_rules! comparison {
+    ($($(#[$doc:meta])* $name:ident $direction:ident;)*) => {
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name(&self, other: impl Into<Operand>) -> Tensor {
+                    let (a, b) = together(stringify!($name), self.into(), other.into());
+                    emit(stringify!($name), &[&a, &b], |b, v| b.compare(Direction::$direction, v[0], v[1]))
+                }
+            )*
+        }
+    };
+}
+
+comparison! {
+    /// Whether each pair is equal.
+    eq Eq;
+    /// Whether each pair differs.
+    ne Ne;
+    /// Whether the first is less.
+    lt Lt;
+    /// Whether the first is less or equal.
+    le Le;
+    /// Whether the first is greater.
+    gt Gt;
+    /// Whether the first is greater or equal.
+    ge Ge;
+}
+
+impl Tensor {
+    /// The elements as another type: floats become integers by truncation, anything but zero becomes `true`.
+    #[track_caller]
+    pub fn to(&self, dtype: ElementType) -> Tensor {
+        match self.dtype() == dtype {
+            true => self.clone(),
+            false => emit("to", &[self], |b, v| b.convert(v[0], dtype)),
+        }
+    }
+
+    /// The bits as another type of the same width.
+    #[track_caller]
+    pub fn bitcast(&self, dtype: ElementType) -> Tensor {
+        if self.dtype().bits() != dtype.bits() {
+            fail("bitcast", format!("{} and {dtype} differ in width", self.dtype()));
+        }
+        let ty = meshwork_ir::Type::tensor(self.shape().iter().copied(), dtype);
+        emit("bitcast", &[self], |b, v| b.bitcast_convert(v[0], ty))
+    }
+
+    /// The square.
+    #[track_caller]
+    pub fn square(&self) -> Tensor {
+        emit("square", &[self], |b, v| b.multiply(v[0], v[0]))
+    }
+
+    /// One over each element.
+    #[track_caller]
+    pub fn recip(&self) -> Tensor {
+        binary_op("recip", OpKind::Divide, 1.into(), self.into())
+    }
+
+    /// Each element held between `min` and `max`.
+    #[track_caller]
+    pub fn clamp(&self, min: impl Into<Operand>, max: impl Into<Operand>) -> Tensor {
+        self.maximum(min).minimum(max)
+    }
+
+    /// Whether it is NaN.
+    #[track_caller]
+    pub fn is_nan(&self) -> Tensor {
+        self.ne(self)
+    }
+
+    /// The complex numbers with this real and that imaginary part.
+    #[track_caller]
+    pub fn complex(&self, imag: impl Into<Operand>) -> Tensor {
+        binary_op("complex", OpKind::Complex, self.into(), imag.into())
+    }
+
+    /// The real part.
+    #[track_caller]
+    pub fn real(&self) -> Tensor {
+        emit("real", &[self], |b, v| b.real(v[0]))
+    }
+
+    /// The imaginary part.
+    #[track_caller]
+    pub fn imag(&self) -> Tensor {
+        emit("imag", &[self], |b, v| b.imag(v[0]))
+    }
+
+    /// The same value, of which gradients take no notice.
+    #[track_caller]
+    pub fn stop_gradient(&self) -> Tensor {
+        let spec = |v| OpSpec::new(OpKind::OptimizationBarrier).operands([v]).attr(STOP_GRADIENT, Attr::Unit);
+        emit("stop_gradient", &[self], |b, v| b.value(spec(v[0])))
+    }
+}
+
+/// `yes` where `pred` holds, else `no`. All three broadcast; at least one of `yes` and `no` is a tensor.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let relu = jit(|x: Tensor| select(x.gt(0.0), &x, 0.0));
+/// assert_eq!(relu.call(&Array::from([-1.0f32, 2.0]))?.to_vec::<f32>()?, [0.0, 2.0]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<Operand>) -> Tensor {
+    let pred = pred.into().tensor("select", ElementType::I1);
+    if pred.dtype() != ElementType::I1 {
+        fail("select", format!("the condition is a {}; it has to be of i1: compare first", pred.describe()));
+    }
+    let (yes, no) = match (yes.into(), no.into()) {
+        (Operand::Tensor(a), b) => {
+            let b = b.tensor("select", a.dtype());
+            (a, b)
+        }
+        (a, Operand::Tensor(b)) => (a.tensor("select", b.dtype()), b),
+        (a, b) => (a.tensor("select", ElementType::F32), b.tensor("select", ElementType::F32)),
+    };
+    same_dtype("select", &yes, &no);
+    let shape = common_shape("select", yes.shape(), no.shape());
+    let shape = common_shape("select", pred.shape(), &shape);
+    let (pred, yes, no) = (pred.broadcast_to(&shape), yes.broadcast_to(&shape), no.broadcast_to(&shape));
+    emit("select", &[&pred, &yes, &no], |b, v| b.select(v[0], v[1], v[2]))
+}

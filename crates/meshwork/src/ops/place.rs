@@ -1,0 +1,43 @@
+//! Placements inside of a program.
+
+use std::sync::Arc;
+
+use crate::Tensor;
+use crate::error::fail;
+use crate::spec::{MESH, P};
+use crate::trace::{Placing, emit, placing};
+
+impl Tensor {
+    /// The same value, which has to be placed like this on the mesh.
+    ///
+    /// On a `jit` that was told to use a [single device](crate::Jit::single_device) this changes nothing; on one that
+    /// has no mesh it is an error.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let f = jit(|a: Tensor| (a + 1.0).shard(P!["x"])).on(&mesh);
+    /// let b = f.call(&Array::from([0.0f32; 8]))?;
+    /// assert_eq!(b.shards()[1].slice, [2..4]);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn shard(&self, spec: impl AsRef<P>) -> Tensor {
+        let spec = spec.as_ref();
+        let mesh: Arc<_> = match placing("shard") {
+            Placing::On(mesh) => mesh,
+            Placing::Ignored => return self.clone(),
+            Placing::NoMesh => fail(
+                "shard",
+                format!(
+                    "{spec} names mesh axes, but there is no mesh; give jit one with .on(&mesh), or pass an array that is on one"
+                ),
+            ),
+        };
+        match spec.sharding(MESH.into(), &mesh, self.rank()) {
+            Ok(sharding) => emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding)),
+            Err(e) => fail("shard", format!("{spec} for a {}: {e}", self.describe())),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Traces: programs under construction, one on top of the other, in a stack of this thread.
+//!
+//! - Operations go to the end of the innermost open block of the topmost trace.
+//! - A tensor belongs to the trace and block it was made in. It can be used while that block is open. A tensor of an
+//!   outer trace is captured: it becomes an additional argument of the inner trace's function.
+//! - A trace leaves the stack when its guard is dropped, also by unwinding.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::sync::Arc;
+
+use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::{BlockId, FuncSig, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_mesh::Mesh;
+
+use crate::Tensor;
+use crate::error::fail_at;
+
+/// What placements in the program mean.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Placing {
+    /// There is no mesh: a placement is an error.
+    NoMesh,
+    /// One device: placements are read over.
+    Ignored,
+    /// On this mesh.
+    On(Arc<Mesh>),
+}
+
+/// A program under construction.
+pub(crate) struct Trace {
+    id: u64,
+    /// The traces below it in the stack.
+    outer: Vec<u64>,
+    /// The line of the user's program that is being traced.
+    at: &'static Location<'static>,
+    pub(crate) module: Module,
+    pub(crate) func: OpId,
+    open: Vec<BlockId>,
+    captures: Vec<(Tensor, ValueId)>,
+    pub(crate) placing: Placing,
+    file: Option<(&'static str, Arc<str>)>,
+}
+
+thread_local! {
+    static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A trace on the stack; dropping it abandons the trace.
+pub(crate) struct Guard {
+    finished: bool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.finished {
+            STACK.with_borrow_mut(|s| s.pop());
+        }
+    }
+}
+
+/// A finished trace: a module whose `main` still lacks its return.
+pub(crate) struct Finished {
+    pub(crate) module: Module,
+    pub(crate) func: OpId,
+    /// Tensors of outer traces, each the value of an additional argument after the given ones.
+    pub(crate) captures: Vec<Tensor>,
+}
+
+/// Starts a trace of a function with arguments of these types, and returns them as tensors.
+#[track_caller]
+pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<Tensor>) {
+    let id = NEXT.replace(NEXT.get() + 1);
+    let mut module = Module::new();
+    let inputs: Vec<Type> = types.iter().map(|t| Type::Tensor(t.clone())).collect();
+    let ty = meshwork_ir::FunctionType { inputs, results: vec![] };
+    let func = module.add_func(FuncSig { name: "main".into(), ty, visibility: None });
+    // `add_func` gives every function a block.
+    let block = module.region(module.op(func).regions()[0]).blocks()[0];
+    let args = module.block(block).args().to_vec();
+    let tensor = |(&value, ty): (&ValueId, &Arc<TensorType>)| Tensor { trace: id, block, value, ty: ty.clone() };
+    let tensors = args.iter().zip(types).map(tensor).collect();
+    let at = Location::caller();
+    STACK.with_borrow_mut(|stack| {
+        let outer = stack.iter().map(|t| t.id).collect();
+        stack.push(Trace { id, outer, at, module, func, open: vec![block], captures: vec![], placing, file: None });
+    });
+    (Guard { finished: false }, tensors)
+}
+
+/// Ends the topmost trace, which returns `results`.
+#[track_caller]
+pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished {
+    let values = with_top(op, |trace| results.iter().map(|t| trace.resolve(op, t)).collect::<Vec<_>>());
+    guard.finished = true;
+    let Some(mut trace) = STACK.with_borrow_mut(Vec::pop) else {
+        // The guard keeps its trace on the stack.
+        unreachable!("a guarded trace is on the stack")
+    };
+    let (func, block) = (trace.func, trace.open[0]);
+    trace.module.push(block, OpSpec::new(OpKind::FuncReturn).operands(values));
+    let mut ty = trace.module.func_type(func);
+    ty.inputs = trace.module.block(block).args().iter().map(|&v| trace.module.ty(v).clone()).collect();
+    ty.results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
+    trace.module.set_func_type(func, ty);
+    let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
+    Finished { module: trace.module, func, captures }
+}
+
+/// What placements mean to the topmost trace.
+#[track_caller]
+pub(crate) fn placing(op: &str) -> Placing {
+    with_top(op, |trace| trace.placing.clone())
+}
+
+/// Works on the topmost trace, for the caller's line. Runs no code of the user.
+#[track_caller]
+pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
+    let at = Location::caller();
+    STACK.with_borrow_mut(|stack| {
+        let Some(trace) = stack.last_mut() else {
+            fail_at(op, "there is no trace: tensors exist inside of a function that jit runs", at)
+        };
+        trace.at = at;
+        work(trace)
+    })
+}
+
+impl Trace {
+    /// The value of `tensor` in this trace.
+    pub(crate) fn resolve(&mut self, op: &str, tensor: &Tensor) -> ValueId {
+        if tensor.trace == self.id {
+            if !self.open.contains(&tensor.block) {
+                self.fail(
+                    op,
+                    format!(
+                        "a {} was made inside of a loop body or branch that has ended; return it from the body to use \
+                         it outside",
+                        tensor.describe()
+                    ),
+                );
+            }
+            return tensor.value;
+        }
+        if !self.outer.contains(&tensor.trace) {
+            self.fail(
+                op,
+                format!(
+                    "a {} belongs to another trace, which has ended; pass it to this function as an argument or return \
+                     it from the other",
+                    tensor.describe()
+                ),
+            );
+        }
+        let known = |(outer, _): &&(Tensor, ValueId)| outer.trace == tensor.trace && outer.value == tensor.value;
+        if let Some((_, value)) = self.captures.iter().find(known) {
+            return *value;
+        }
+        let value = self.module.add_block_arg(self.open[0], Type::Tensor(tensor.ty.clone()));
+        self.captures.push((tensor.clone(), value));
+        value
+    }
+
+    fn fail(&self, op: &str, message: impl Into<String>) -> ! {
+        fail_at(op, message, self.at)
+    }
+
+    /// The location of the line that is being traced.
+    pub(crate) fn loc(&mut self) -> Loc {
+        let at = self.at;
+        let file = match &self.file {
+            // Most operations come from the file of the one before.
+            Some((name, file)) if std::ptr::eq(*name, at.file()) => file.clone(),
+            _ => {
+                let file: Arc<str> = at.file().into();
+                self.file = Some((at.file(), file.clone()));
+                file
+            }
+        };
+        Loc(Some(Arc::new(LocKind::File { file, line: at.line(), col: at.column() })))
+    }
+
+    /// The innermost open block.
+    pub(crate) fn block(&self) -> BlockId {
+        // The function's own block is open as long as the trace lives.
+        self.open[self.open.len() - 1]
+    }
+
+    /// Opens a block: operations go into it until it is closed.
+    pub(crate) fn open(&mut self, block: BlockId) {
+        self.open.push(block);
+    }
+
+    /// Closes the innermost block.
+    pub(crate) fn close(&mut self) {
+        self.open.pop();
+    }
+
+    /// A value of the innermost block as a tensor.
+    pub(crate) fn tensor(&self, op: &str, value: ValueId) -> Tensor {
+        let Type::Tensor(ty) = self.module.ty(value) else {
+            self.fail(op, format!("a value of type {} is not a tensor", self.module.ty(value)))
+        };
+        Tensor { trace: self.id, block: self.block(), value, ty: ty.clone() }
+    }
+
+    /// Builds operations with a [`Builder`] at the end of the innermost block.
+    pub(crate) fn build<R>(&mut self, op: &str, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {
+        let loc = self.loc();
+        let block = self.block();
+        let mut builder = Builder::at_end(&mut self.module, block);
+        builder.set_loc(loc);
+        match build(&mut builder) {
+            Ok(out) => out,
+            Err(e) => self.fail(op, e.error.to_string()),
+        }
+    }
+}
+
+/// Adds an operation on `inputs` to the topmost trace.
+#[track_caller]
+pub(crate) fn emit(
+    op: &str,
+    inputs: &[&Tensor],
+    build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId, BuildError>,
+) -> Tensor {
+    with_top(op, |trace| {
+        let values: Vec<ValueId> = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let value = trace.build(op, |b| build(b, &values));
+        trace.tensor(op, value)
+    })
+}
+
+/// Adds an operation with several results.
+#[track_caller]
+pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
+    op: &str,
+    inputs: &[&Tensor],
+    build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+) -> Vec<Tensor> {
+    with_top(op, |trace| {
+        let values: Vec<ValueId> = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let results = trace.build(op, |b| build(b, &values));
+        results.into_iter().map(|v| trace.tensor(op, v)).collect()
+    })
+}
