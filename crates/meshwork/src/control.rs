@@ -1,5 +1,6 @@
 //! Loops and branches of the program: traced once, run as often as the data say.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
@@ -7,7 +8,7 @@ use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use crate::element::Operand;
 use crate::error::fail;
 use crate::ops::{full, zeros};
-use crate::trace::with_top;
+use crate::trace::{pinned, with_top};
 use crate::tree::{Path, Tree, leaves, replace};
 use crate::{ElementType, Tensor};
 
@@ -27,28 +28,26 @@ fn open(name: &str, kind: OpKind, operands: &[Tensor]) -> Open {
 }
 
 impl Open {
-    /// Adds a body that takes tensors of these types: `trace_body` runs in it and says what it returns.
+    /// Starts a body that takes tensors of these types.
     #[track_caller]
-    fn body<R>(
-        &self,
-        name: &str,
-        types: &[Arc<TensorType>],
-        trace_body: impl FnOnce(&[Tensor]) -> (Vec<Tensor>, R),
-    ) -> R {
-        let args = with_top(name, |trace| {
+    fn begin(&self, name: &str, types: &[Arc<TensorType>]) -> Vec<Tensor> {
+        with_top(name, |trace| {
             let block: BlockId = trace.module.add_body(self.op, types.iter().map(|t| Type::Tensor(t.clone())));
             trace.open(block);
             let args = trace.module.block(block).args().to_vec();
             args.into_iter().map(|v| trace.tensor(name, v)).collect::<Vec<_>>()
-        });
-        let (returned, out) = trace_body(&args);
+        })
+    }
+
+    /// Ends the body, which returns these tensors.
+    #[track_caller]
+    fn end(&self, name: &str, returned: &[Tensor]) {
         with_top(name, |trace| {
             let values: Vec<ValueId> = returned.iter().map(|t| trace.resolve(name, t)).collect();
             let (block, loc) = (trace.block(), trace.loc());
             trace.module.push(block, OpSpec::new(OpKind::HloReturn).operands(values).loc(loc));
             trace.close();
         });
-        out
     }
 
     /// Gives the operation its results and puts it in place.
@@ -109,19 +108,16 @@ fn run_while<S: Tree>(name: &str, init: S, cond: impl FnOnce(&S) -> Tensor, body
     let inits = leaves(&init);
     let types = types(&inits);
     let op = open(name, OpKind::While, &inits);
-    op.body(name, &types, |args| (vec![cond(&replace(&init, args))], ()));
-    let holds = with_top(name, |trace| {
-        let block = trace.module.body_of(op.op, 0);
-        block.and_then(|b| trace.module.returned(b).first().copied()).map(|v| trace.module.ty(v).to_string())
-    });
-    if holds.as_deref() != Some("tensor<i1>") {
-        fail(name, format!("the condition returns {}; it has to be a scalar of i1", holds.unwrap_or_default()));
+    let args = op.begin(name, &types);
+    let holds = cond(&replace(&init, &args));
+    if holds.dtype() != ElementType::I1 || holds.rank() != 0 {
+        fail(name, format!("the condition is a {}; it has to be a scalar of i1", holds.describe()));
     }
-    let state = op.body(name, &types, |args| {
-        let before = replace(&init, args);
-        let after = body(replace(&init, args));
-        (same_state(name, &before, &after), after)
-    });
+    op.end(name, &[holds]);
+    let args = op.begin(name, &types);
+    let state = body(replace(&init, &args));
+    let returned = same_state(name, &replace(&init, &args), &state);
+    op.end(name, &returned);
     let results = op.close(name, &types);
     replace(&state, &results)
 }
@@ -142,13 +138,13 @@ pub fn for_loop<S: Tree>(range: std::ops::Range<i64>, init: S, body: impl FnOnce
         fail("for_loop", format!("the range {range:?} does not fit in i32"));
     }
     let start = full([], ElementType::I32, range.start);
-    let end = range.end;
+    let (end, at) = (range.end, Location::caller());
     let (_, state) = run_while(
         "for_loop",
         (start, init),
-        |(i, _)| i.lt(end),
+        |(i, _)| pinned(at, || i.lt(end)),
         |(i, state)| {
-            let next = &i + 1;
+            let next = pinned(at, || &i + 1);
             (next, body(i, state))
         },
     );
@@ -191,27 +187,30 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl Fn(C, X) -> (C
         }
         out
     };
+    let at = Location::caller();
     let (carry, buffers) = for_loop(0..length, (init, buffers), |i, (carry, buffers)| {
-        let (carry, y) = body(carry, slice_inputs(&xs, &inputs, &i));
-        let mut next = vec![];
-        for (buffer, y) in buffers.iter().zip(leaves(&y)) {
-            let zero = full([], ElementType::I32, 0);
-            let mut starts = vec![i.clone()];
-            starts.resize(buffer.rank(), zero);
-            next.push(buffer.dynamic_update_slice(&y.expand_dims(0), &starts));
-        }
-        (carry, next)
+        let (carry, y) = body(carry, pinned(at, || slice_inputs(&xs, &inputs, &i)));
+        (carry, pinned(at, || write_outputs(&buffers, &leaves(&y), &i)))
     });
     (carry, replace(&structure, &buffers))
 }
 
-#[track_caller]
 fn slice_inputs<X: Tree>(xs: &X, inputs: &[Tensor], i: &Tensor) -> X {
     let mut slices = vec![];
     for x in inputs {
         slices.push(x.slice(crate::s![i]));
     }
     replace(xs, &slices)
+}
+
+fn write_outputs(buffers: &[Tensor], outputs: &[Tensor], i: &Tensor) -> Vec<Tensor> {
+    let mut next = vec![];
+    for (buffer, y) in buffers.iter().zip(outputs) {
+        let mut starts = vec![i.clone()];
+        starts.resize(buffer.rank(), full([], ElementType::I32, 0));
+        next.push(buffer.dynamic_update_slice(&y.expand_dims(0), &starts));
+    }
+    next
 }
 
 /// The types and the structure of what one step of a scan returns.
@@ -228,11 +227,10 @@ fn outputs_of<C: Tree, X: Tree, Y: Tree>(
         all.push(Arc::new(TensorType::new(x.shape()[1..].iter().copied(), x.dtype())));
     }
     let op = open("scan", OpKind::While, &[]);
-    let y = op.body("scan", &all, |args| {
-        let (carry, x) = args.split_at(carried.len());
-        let (_, y) = body(replace(init, carry), replace(xs, x));
-        (vec![], y)
-    });
+    let args = op.begin("scan", &all);
+    let (carry, x) = args.split_at(carried.len());
+    let (_, y) = body(replace(init, carry), replace(xs, x));
+    op.end("scan", &[]);
     with_top("scan", |trace| trace.module.erase(op.op));
     (types(&leaves(&y)), y)
 }
@@ -254,19 +252,16 @@ pub fn cond<S: Tree>(pred: impl Into<Operand>, yes: impl FnOnce() -> S, no: impl
         fail("cond", format!("the condition is a {}; it has to be a scalar of i1", pred.describe()));
     }
     let op = open("cond", OpKind::If, &[pred]);
-    let first = op.body("cond", &[], |_| {
-        let out = yes();
-        (leaves(&out), out)
-    });
+    op.begin("cond", &[]);
+    let first = yes();
     let kinds = types(&leaves(&first));
-    op.body("cond", &[], |_| {
-        let second = no();
-        let found = leaves(&second);
-        if types(&found) != kinds {
-            fail("cond", format!("one branch returns {:?}, the other {found:?}", leaves(&first)));
-        }
-        (found, ())
-    });
+    op.end("cond", &leaves(&first));
+    op.begin("cond", &[]);
+    let second = leaves(&no());
+    if types(&second) != kinds {
+        fail("cond", format!("one branch returns {:?}, the other {second:?}", leaves(&first)));
+    }
+    op.end("cond", &second);
     let results = op.close("cond", &kinds);
     replace(&first, &results)
 }

@@ -34,6 +34,8 @@ pub(crate) struct Trace {
     outer: Vec<u64>,
     /// The line of the user's program that is being traced.
     at: &'static Location<'static>,
+    /// The line that stands for all others while the library works in the name of the user.
+    pin: Option<&'static Location<'static>>,
     pub(crate) module: Module,
     pub(crate) func: OpId,
     open: Vec<BlockId>,
@@ -84,7 +86,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let outer = stack.iter().map(|t| t.id).collect();
-        stack.push(Trace { id, outer, at, module, func, open: vec![block], captures: vec![], placing, file: None });
+        stack.push(Trace { id, outer, at, pin: None, module, func, open: vec![block], captures: vec![], placing, file: None });
     });
     (Guard { finished: false }, tensors)
 }
@@ -122,9 +124,18 @@ pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
         let Some(trace) = stack.last_mut() else {
             fail_at(op, "there is no trace: tensors exist inside of a function that jit runs", at)
         };
-        trace.at = at;
+        trace.at = trace.pin.unwrap_or(at);
         work(trace)
     })
+}
+
+/// Runs `work` of the library, which calls operations from closures, in the name of the line `at`.
+pub(crate) fn pinned<R>(at: &'static Location<'static>, work: impl FnOnce() -> R) -> R {
+    let set = |pin| STACK.with_borrow_mut(|s| s.last_mut().and_then(|t| std::mem::replace(&mut t.pin, pin)));
+    let before = set(Some(at));
+    let out = work();
+    set(before);
+    out
 }
 
 impl Trace {

@@ -106,21 +106,23 @@ impl At<'_> {
         if !chosen.computed.is_empty() {
             fail(op, "a computed position together with a step; write one after the other");
         }
-        let spread = |t: &Tensor, fill: Tensor| {
-            let spans = &chosen.spans;
-            let low: Vec<i64> = spans.iter().map(|s| s.low).collect();
-            let high: Vec<i64> = spans.iter().zip(self.tensor.shape()).map(|(s, &n)| n - Span::limit(s)).collect();
-            let gaps: Vec<i64> = spans.iter().map(|s| if s.count > 1 { s.step - 1 } else { 0 }).collect();
-            emit(op, &[t, &fill], |b, v| b.pad(v[0], v[1], &low, &high, &gaps))
-        };
         let zero = Number::Int(0).fill(op, &[], meshwork_ir::ElementType::I32);
         let one = Number::Int(1).fill(op, value.shape(), meshwork_ir::ElementType::I32);
-        let mask = spread(&one, zero).ne(0);
+        let mask = self.spread(op, &one, &zero, &chosen.spans).ne(0);
         let fill = match value.dtype() {
             meshwork_ir::ElementType::I1 => Number::Bool(false),
             _ => Number::Int(0),
         };
-        let wide = spread(value, fill.fill(op, &[], value.dtype()));
+        let wide = self.spread(op, value, &fill.fill(op, &[], value.dtype()), &chosen.spans);
         select(mask, wide, self.tensor)
+    }
+
+    /// `x` with its elements where the spans say, and `fill` elsewhere.
+    #[track_caller]
+    fn spread(&self, op: &str, x: &Tensor, fill: &Tensor, spans: &[Span]) -> Tensor {
+        let low: Vec<i64> = spans.iter().map(|s| s.low).collect();
+        let high: Vec<i64> = spans.iter().zip(self.tensor.shape()).map(|(s, &n)| n - s.limit()).collect();
+        let gaps: Vec<i64> = spans.iter().map(|s| if s.count > 1 { s.step - 1 } else { 0 }).collect();
+        emit(op, &[x, fill], |b, v| b.pad(v[0], v[1], &low, &high, &gaps))
     }
 }

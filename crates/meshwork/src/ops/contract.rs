@@ -51,8 +51,8 @@ impl Tensor {
             return emit("matmul", &[self, other], |b, v| b.dot_general(v[0], v[1], dims));
         }
         let batch = common_shape("matmul", batch_a, batch_b);
-        let wide = |x: &Tensor, tail: &[i64]| x.broadcast_to([&batch[..], tail].concat());
-        let (x, y) = (wide(self, &a[a.len().saturating_sub(2)..]), wide(other, &b[b.len() - 2..]));
+        let x = self.broadcast_to([&batch[..], &a[a.len().saturating_sub(2)..]].concat());
+        let y = other.broadcast_to([&batch[..], &b[b.len() - 2..]].concat());
         let n = batch.len() as i64;
         let dims = DotDims {
             lhs_batch: (0..n).collect(),

@@ -125,8 +125,8 @@ impl Tensor {
             return self.clone();
         }
         let cut = n - shift.rem_euclid(n);
-        let part = |from: i64, to: i64| self.narrow("roll", axis, from, to);
-        concatenate(&[part(cut, n), part(0, cut)], axis as i64)
+        let (front, back) = (self.narrow("roll", axis, cut, n), self.narrow("roll", axis, 0, cut));
+        concatenate(&[front, back], axis as i64)
     }
 
     /// Positions `from..to` of one dimension.

@@ -1,0 +1,167 @@
+//! The likeliest mistakes: each message names the operation, the numbers and the line.
+
+use std::cell::RefCell;
+
+use meshwork::prelude::*;
+
+/// The message of a program of one 2x3 matrix that can not be traced.
+fn message<O: Tree>(f: impl Fn(Tensor) -> O) -> String {
+    match jit(f).call(&Array::zeros([2, 3], F32)) {
+        Ok(_) => panic!("the program was traced"),
+        Err(e) => e.to_string(),
+    }
+}
+
+/// Compares a message without its line, and checks that the line is one of this file.
+#[track_caller]
+fn expect<O: Tree>(f: impl Fn(Tensor) -> O, wanted: &str) {
+    let message = message(f);
+    let (text, at) = message.split_once("\n  at ").unwrap_or((&message, ""));
+    assert_eq!(text, wanted);
+    assert!(at.contains("tests/errors.rs:"), "{message}");
+}
+
+#[test]
+fn the_line_is_the_users() {
+    let line = line!() + 1;
+    let message = message(|x| x.matmul(&x));
+    assert!(message.ends_with(&format!("tests/errors.rs:{line}:33")), "{message}");
+}
+
+#[test]
+fn shapes_that_do_not_fit() {
+    expect(
+        |x| x.matmul(&x),
+        "matmul: [2, 3] x [2, 3]: the last extent of the left (3) has to equal the last but one extent of the right (2)",
+    );
+    expect(
+        |x| &x + x.t(),
+        "add: shapes [2, 3] and [3, 2] do not broadcast: axis 2 from the end has extents 2 and 3, which have to be equal or 1",
+    );
+    expect(|x| x.reshape([4, 2]), "reshape: shape [2, 3] has 6 elements, [4, 2] has 8");
+    expect(|x| x.reshape([4, -1]), "reshape: 6 elements of shape [2, 3] do not fill [4, -1]");
+    expect(
+        |x| concatenate(&[x.clone(), x.t()], 0),
+        "concatenate: part 1 of shape [3, 2] does not fit part 0 of shape [2, 3] along axis 0",
+    );
+    expect(
+        |x| x.at(s![0]).set(zeros([2], F32)),
+        "at.set: a value of shape [2] does not broadcast to the part of shape [3]",
+    );
+}
+
+#[test]
+fn axes_and_indices() {
+    expect(|x| x.sum(&[2]), "sum: axis 2 is out of range for a tensor of rank 2; use -2..2");
+    expect(|x| x.sum(&[0, -2]), "sum: axis 0 is named twice in [0, -2]");
+    expect(|x| x.slice(s![2]), "slice: index 2 is out of range for axis 0 of extent 2, shape [2, 3]");
+    expect(|x| x.slice(s![.., .., 0]), "slice: 3 indices for a tensor of rank 2, shape [2, 3]");
+    expect(|x| einsum("ij,jk->ik", &[&x, &x]), "einsum: 'j' in \"ij,jk->ik\" has extent 3 and extent 2");
+}
+
+#[test]
+fn element_types() {
+    expect(
+        |x| &x + x.to(F64),
+        "add: element types f32 and f64 differ (shapes [2, 3] and [2, 3]); convert one with .to(..)",
+    );
+    expect(|x| x.to(I32) * 0.5, "mul: the float 0.5 with a tensor of i32; convert the tensor with .to(F32) first");
+    expect(|x| x.to(I8) + 200, "add: the number 200 does not fit in i8");
+    expect(|x| x.to(I32).sin(), "sin: a i32 tensor of shape [2, 3] where the operation takes floats; convert with .to(F32)");
+    expect(|x| select(&x, &x, 0.0), "select: the condition is a f32 tensor of shape [2, 3]; it has to be of i1: compare first");
+}
+
+#[test]
+fn loops() {
+    expect(
+        |x| for_loop(0..2, x, |_, x| x.t()),
+        "for_loop: the body takes a f32 tensor of shape [2, 3] at 1 and returns a f32 tensor of shape [3, 2] there",
+    );
+    expect(
+        |x| while_loop(x, |x| x.lt(1.0), |x| x),
+        "while_loop: the condition is a i1 tensor of shape [2, 3]; it has to be a scalar of i1",
+    );
+    let leaked: RefCell<Option<Tensor>> = RefCell::default();
+    expect(
+        |x| {
+            for_loop(0..2, x.clone(), |_, x| {
+                *leaked.borrow_mut() = Some(x.sin());
+                x
+            });
+            leaked.borrow().clone().unwrap() + 1.0
+        },
+        "add: a f32 tensor of shape [2, 3] was made inside of a loop body or branch that has ended; return it from the \
+         body to use it outside",
+    );
+}
+
+#[test]
+fn a_tensor_of_another_trace() {
+    let leaked: RefCell<Option<Tensor>> = RefCell::default();
+    jit(|x: Tensor| {
+        *leaked.borrow_mut() = Some(x.clone());
+        x
+    })
+    .call(&Array::zeros([2, 3], F32))
+    .unwrap();
+    expect(
+        |x| x + leaked.borrow().clone().unwrap(),
+        "add: a f32 tensor of shape [2, 3] belongs to another trace, which has ended; pass it to this function as an \
+         argument or return it from the other",
+    );
+}
+
+#[test]
+fn placements() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let x = Array::zeros([2, 3], F32);
+    let shard = |p: P| x.clone().shard(&mesh, p).unwrap_err().to_string();
+    assert_eq!(
+        shard(P!["y"]),
+        "P![\"y\"] for an array of shape [2, 3]: unknown axis name: \"y\"; the mesh is <[\"x\"=2]>"
+    );
+    assert_eq!(
+        shard(P!["x", "x"]),
+        "P![\"x\", \"x\"] for an array of shape [2, 3]: duplicate axis ref: \"x\"; an axis can be used once in a sharding"
+    );
+    assert_eq!(
+        shard(P![_, _, "x"]),
+        "P![_, _, \"x\"] for an array of shape [2, 3]: sharding doesn't match tensor rank: 3 != 2; write one {...} per \
+         dimension"
+    );
+    let inside = jit(|x: Tensor| x.shard(P!["y"])).on(&mesh).call(&x).unwrap_err().to_string();
+    assert!(inside.starts_with("shard: P![\"y\"] for a f32 tensor of shape [2, 3]: unknown axis name: \"y\""), "{inside}");
+    assert!(inside.contains("tests/errors.rs:"), "{inside}");
+    expect(
+        |x| x.shard(P!["x"]),
+        "shard: P![\"x\"] names mesh axes, but there is no mesh; give jit one with .on(&mesh), or pass an array that is \
+         on one",
+    );
+    let rules = jit(|x: Tensor| x).on(&mesh).in_shardings([P![], P![]]).call(&x).unwrap_err().to_string();
+    assert_eq!(rules, "jit: in_shardings has 2 rules for 1 arguments");
+    let other = x.clone().shard(&Mesh::linear("x", 4).unwrap(), P![]).unwrap();
+    let two = jit(|x: Tensor| x).on(&mesh).call(&other).unwrap_err().to_string();
+    assert_eq!(two, "jit: argument 0 is on the mesh <[\"x\"=4]>, the program on <[\"x\"=2]>");
+}
+
+#[test]
+fn arrays() {
+    let count = Array::from_vec([2, 2], vec![1.0f32]).unwrap_err().to_string();
+    assert_eq!(count, "1 elements do not fill the shape [2, 2], which has 4");
+    let kind = Array::from([1.0f32]).to_vec::<f64>().unwrap_err().to_string();
+    assert!(kind.starts_with("the array has elements of type f32, not f64"));
+    let shape = jit(|x: Tensor| x).call(&Array::shape_only([2], F32)).unwrap_err().to_string();
+    assert_eq!(
+        shape,
+        "jit: argument 0: the array of shape [2] is abstract: it can be lowered and planned with, not run"
+    );
+}
+
+#[test]
+fn other_panics_pass_through() {
+    let f = jit(|x: Tensor| if x.rank() == 1 { panic!("mine") } else { x });
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f.call(&Array::zeros([2], F32))));
+    assert_eq!(caught.err().and_then(|p| p.downcast_ref::<&str>().copied()), Some("mine"));
+    // The trace that was abandoned leaves nothing behind.
+    assert!(f.call(&Array::zeros([2, 2], F32)).is_ok());
+}
