@@ -68,6 +68,26 @@ fn update_slice(n: i64) -> String {
     )
 }
 
+/// Each slice is cut just before it is used, and the last one is near to the ordinary frame of the interior.
+fn weighted_slices(n: i64) -> String {
+    let m = n - 2;
+    format!(
+        r#"
+    %mid = stablehlo.slice %u [1:{}] : (tensor<{n}xf32>) -> tensor<{m}xf32>
+    %half = stablehlo.constant dense<0.5> : tensor<{m}xf32>
+    %t0 = stablehlo.multiply %half, %mid : tensor<{m}xf32>
+    %left = stablehlo.slice %u [0:{m}] : (tensor<{n}xf32>) -> tensor<{m}xf32>
+    %quarter = stablehlo.constant dense<0.25> : tensor<{m}xf32>
+    %t1 = stablehlo.multiply %quarter, %left : tensor<{m}xf32>
+    %t2 = stablehlo.add %t0, %t1 : tensor<{m}xf32>
+    %right = stablehlo.slice %u [2:{n}] : (tensor<{n}xf32>) -> tensor<{m}xf32>
+    %t3 = stablehlo.multiply %quarter, %right : tensor<{m}xf32>
+    %inner = stablehlo.add %t2, %t3 : tensor<{m}xf32>
+    %new = stablehlo.dynamic_update_slice %u, %inner, %one : (tensor<{n}xf32>, tensor<{m}xf32>, tensor<i32>) -> tensor<{n}xf32>"#,
+        n - 1
+    )
+}
+
 fn concatenate(n: i64) -> String {
     let m = n - 2;
     format!(
@@ -150,6 +170,11 @@ fn slice_assign_by_scatter() {
 #[test]
 fn slice_assign_by_dynamic_update_slice() {
     two_permutes("dynamic_update_slice", update_slice);
+}
+
+#[test]
+fn weighted_slices_stay_in_the_frame_of_their_chain() {
+    two_permutes("weighted slices", weighted_slices);
 }
 
 #[test]

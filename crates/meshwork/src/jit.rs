@@ -253,6 +253,12 @@ impl<A, F: Function<A>> Jit<F, A> {
                 Err(other) => resume_unwind(other),
             },
         };
+        if let Some(captured) = finished.captures.first() {
+            return Err(Error::Jit(format!(
+                "the function uses a {} of the trace around it; pass it as an argument",
+                captured.describe()
+            )));
+        }
         let mut module = finished.module;
         drop_markers(&mut module);
         if let Some(mesh) = &mesh {
@@ -336,14 +342,19 @@ fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {
     module.prepend(module.body(), op);
 }
 
-/// Takes the markers of `stop_gradient` out of a program that no gradient will be taken of any more.
+/// Takes the detours of `stop_gradient` out of a program that no gradient will be taken of any more.
 fn drop_markers(module: &mut Module) {
     let Some(func) = module.entry() else { return };
     for op in module.ops_below(func, meshwork_ir::Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::OptimizationBarrier && module.op(op).attr(STOP_GRADIENT).is_some() {
-            let (from, to) = (module.result(op), module.op(op).operands()[0]);
-            module.replace_all_uses(from, to);
-            module.erase(op);
+        if module.op(op).kind() != OpKind::BitcastConvert || module.op(op).attr(STOP_GRADIENT).is_none() {
+            continue;
+        }
+        let Some(bits) = module.def_op(module.op(op).operands()[0]) else { continue };
+        let (from, to) = (module.result(op), module.op(bits).operands()[0]);
+        module.replace_all_uses(from, to);
+        module.erase(op);
+        if module.value(module.result(bits)).uses().is_empty() {
+            module.erase(bits);
         }
     }
 }

@@ -84,3 +84,10 @@ pub mod prelude {
         einsum, eye, for_loop, full, iota, jit, linspace, ones, s, scan, select, stack, tree, while_loop, zeros,
     };
 }
+
+/// The chapters of the book, so that their code is compiled and run.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/ten-minutes.md")]
+    mod ten_minutes {}
+}

@@ -86,7 +86,18 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let outer = stack.iter().map(|t| t.id).collect();
-        stack.push(Trace { id, outer, at, pin: None, module, func, open: vec![block], captures: vec![], placing, file: None });
+        stack.push(Trace {
+            id,
+            outer,
+            at,
+            pin: None,
+            module,
+            func,
+            open: vec![block],
+            captures: vec![],
+            placing,
+            file: None,
+        });
     });
     (Guard { finished: false }, tensors)
 }

@@ -67,8 +67,14 @@ fn element_types() {
     );
     expect(|x| x.to(I32) * 0.5, "mul: the float 0.5 with a tensor of i32; convert the tensor with .to(F32) first");
     expect(|x| x.to(I8) + 200, "add: the number 200 does not fit in i8");
-    expect(|x| x.to(I32).sin(), "sin: a i32 tensor of shape [2, 3] where the operation takes floats; convert with .to(F32)");
-    expect(|x| select(&x, &x, 0.0), "select: the condition is a f32 tensor of shape [2, 3]; it has to be of i1: compare first");
+    expect(
+        |x| x.to(I32).sin(),
+        "sin: a i32 tensor of shape [2, 3] where the operation takes floats; convert with .to(F32)",
+    );
+    expect(
+        |x| select(&x, &x, 0.0),
+        "select: the condition is a f32 tensor of shape [2, 3]; it has to be of i1: compare first",
+    );
 }
 
 #[test]
@@ -130,7 +136,10 @@ fn placements() {
          dimension"
     );
     let inside = jit(|x: Tensor| x.shard(P!["y"])).on(&mesh).call(&x).unwrap_err().to_string();
-    assert!(inside.starts_with("shard: P![\"y\"] for a f32 tensor of shape [2, 3]: unknown axis name: \"y\""), "{inside}");
+    assert!(
+        inside.starts_with("shard: P![\"y\"] for a f32 tensor of shape [2, 3]: unknown axis name: \"y\""),
+        "{inside}"
+    );
     assert!(inside.contains("tests/errors.rs:"), "{inside}");
     expect(
         |x| x.shard(P!["x"]),

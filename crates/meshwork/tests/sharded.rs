@@ -80,7 +80,12 @@ fn a_heat_step_sends_one_element_each_way() {
             let f = jit(|u: Tensor| for_loop(0..5, u, |_, u| step(u)));
             let plan = f.plan(&u).unwrap();
             let total = plan.totals()["collective-permute"];
-            assert_eq!((plan.totals().len(), total.count, total.operand_bytes), (1, 10, 40), "{}", f.explain(&u).unwrap());
+            assert_eq!(
+                (plan.totals().len(), total.count, total.operand_bytes),
+                (1, 10, 40),
+                "{}",
+                f.explain(&u).unwrap()
+            );
             let alone = jit(|u: Tensor| for_loop(0..5, u, |_, u| step(u))).single_device().call(&u).unwrap();
             assert!(f.call(&u).unwrap().all_close(&alone, 1e-6));
         }

@@ -45,7 +45,9 @@ impl Splitter<'_> {
         if candidates.iter().any(|l| !l.is_ordinary(&extents, self.m.e.atoms))
             && let Some(hint) = self.frame_hint(result, &want)
         {
-            candidates = vec![hint];
+            // The hint weighs the whole chain; a frame that is nearer to this operation's operands alone would be left
+            // again by the next.
+            return hint;
         }
         if !candidates.contains(&want) {
             candidates.push(want.clone());

@@ -9,7 +9,7 @@ use crate::error::fail;
 use crate::trace::emit;
 use crate::{ElementType, Tensor};
 
-/// Marks a barrier that gradients do not pass. Taken out when tracing ends.
+/// Marks the return from integers of [`Tensor::stop_gradient`]. Taken out when tracing ends.
 pub(crate) const STOP_GRADIENT: &str = "stop_gradient";
 
 macro_rules! unary {
@@ -239,8 +239,23 @@ impl Tensor {
     /// The same value, of which gradients take no notice.
     #[track_caller]
     pub fn stop_gradient(&self) -> Tensor {
-        let spec = |v| OpSpec::new(OpKind::OptimizationBarrier).operands([v]).attr(STOP_GRADIENT, Attr::Unit);
-        emit("stop_gradient", &[self], |b, v| b.value(spec(v[0])))
+        let bits = match (self.dtype().is_float(), self.dtype().bits()) {
+            (true, 8) => ElementType::UI8,
+            (true, 16) => ElementType::UI16,
+            (true, 32) => ElementType::UI32,
+            (true, 64) => ElementType::UI64,
+            (false, _) if !self.dtype().is_complex() => return self.clone(),
+            _ => fail("stop_gradient", format!("does not take a {}", self.describe())),
+        };
+        // Nothing is differentiated through integers. Both steps are taken out when tracing ends.
+        let (dims, elem) = (self.shape().to_vec(), self.dtype());
+        emit("stop_gradient", &[self], |b, v| {
+            let bits = b.bitcast_convert(v[0], meshwork_ir::Type::tensor(dims.iter().copied(), bits))?;
+            let back = meshwork_ir::Type::tensor(dims.iter().copied(), elem);
+            b.value(
+                OpSpec::new(OpKind::BitcastConvert).operands([bits]).results([back]).attr(STOP_GRADIENT, Attr::Unit),
+            )
+        })
     }
 }
 
