@@ -5,8 +5,8 @@ use std::panic::Location;
 
 use meshwork_ir::eval::EvalError;
 use meshwork_mesh::{MeshError, ShardingError};
-use meshwork_partition::CompileError;
 use meshwork_partition::run::RunError;
+use meshwork_partition::{CompileError, ContractViolation};
 use thiserror::Error;
 
 /// A line of the user's program.
@@ -120,8 +120,8 @@ pub enum Error {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The plan breaks a contract.
-    #[error("the plan breaks its contract: {0}")]
-    Contract(String),
+    #[error(transparent)]
+    Contract(#[from] ContractViolation),
 }
 
 /// The result type of this crate.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, OpSpec, TensorType, Type};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::Plan;
+use meshwork_partition::{Contract, Plan};
 
 use crate::array::Placement;
 use crate::engine::{Engine, Reference};
@@ -34,6 +34,7 @@ where
     single: bool,
     ins: Option<Vec<Rule>>,
     outs: Option<Vec<Rule>>,
+    contract: Option<Contract>,
     engine: Rc<dyn Engine>,
     cache: Cache<F::Output>,
 }
@@ -72,6 +73,7 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         single: false,
         ins: None,
         outs: None,
+        contract: None,
         engine: Rc::new(Reference),
         cache: RefCell::default(),
     }
@@ -101,6 +103,23 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// How each result is placed: one rule for a result that is not a tuple, else one per member.
     pub fn out_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         self.outs = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Holds every plan to `contract`: a program that would communicate otherwise is an error, not a slow run.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let neighbours = Contract { allowed: Some(vec!["collective-permute".into()]), ..Contract::default() };
+    /// let f = jit(|x: Tensor| x.sum_all()).contract(neighbours);
+    /// let x = Array::from_fn([8], |i| i[0] as f32).shard(&mesh, P!["x"])?;
+    /// assert!(f.call(&x).unwrap_err().to_string().contains("all-reduce"));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn contract(mut self, contract: Contract) -> Self {
+        self.contract = Some(contract);
         self
     }
 
@@ -182,6 +201,9 @@ impl<A, F: Function<A>> Jit<F, A> {
             return Ok(entry.clone());
         }
         let entry = Rc::new(self.trace(args, leaves, mesh)?);
+        if let (Some(contract), Some(_)) = (&self.contract, entry.0.mesh()) {
+            entry.0.check(contract)?;
+        }
         self.cache.borrow_mut().insert(key, entry.clone());
         Ok(entry)
     }

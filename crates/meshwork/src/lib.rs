@@ -27,6 +27,7 @@
 //! | [`Tensor`] | a value of a program; operators, slices, sums, products, … |
 //! | [`jit`] | traces a function, places it, splits it, runs it |
 //! | [`for_loop`], [`while_loop`], [`scan`], [`cond`] | loops and branches, traced once |
+//! | [`grad`], [`value_and_grad`] | gradients |
 //! | [`Array`] | elements on the host, and where they live on a mesh |
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
 //! | [`Tree`], [`tree!`] | arguments and results made of several tensors |
@@ -45,6 +46,7 @@ mod element;
 mod engine;
 mod error;
 mod function;
+mod grad;
 mod jit;
 mod lower;
 mod ops;
@@ -61,12 +63,13 @@ pub use element::{Element, Number, Operand};
 pub use engine::{Engine, Program, Reference};
 pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
 pub use function::Function;
+pub use grad::{grad, value_and_grad, value_and_grad_aux};
 pub use jit::{Jit, LoweredFor, jit};
 pub use lower::Lowered;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Sharding};
-pub use meshwork_partition::Plan;
+pub use meshwork_partition::{Contract, Plan};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     stack, zeros,
@@ -80,8 +83,9 @@ pub use tree::{Path, Static, Tree, Visit, visit_field};
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, arange, concatenate, cond,
-        einsum, eye, for_loop, full, iota, jit, linspace, ones, s, scan, select, stack, tree, while_loop, zeros,
+        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, arange, concatenate,
+        cond, einsum, eye, for_loop, full, grad, iota, jit, linspace, ones, s, scan, select, stack, tree,
+        value_and_grad, while_loop, zeros,
     };
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use meshwork_ir::{Literal, Module, Type};
 use meshwork_mesh::Mesh;
-use meshwork_partition::{Compiled, Plan, compile, explain};
+use meshwork_partition::cost::Links;
+use meshwork_partition::explain::{self, Detail};
+use meshwork_partition::{Compiled, Contract, Plan, compile};
 
 use crate::engine::{Engine, Program};
 use crate::error::{Error, Result};
@@ -59,9 +61,14 @@ impl Lowered {
         Ok(&self.compiled()?.program.plan)
     }
 
+    /// Holds the plan to a contract: an error names the collective that breaks it and its cause.
+    pub fn check(&self, contract: &Contract) -> Result<()> {
+        Ok(self.plan()?.check(contract)?)
+    }
+
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        Ok(explain::table(self.plan()?))
+        Ok(explain::table(self.plan()?, &Links::default(), Detail::Short))
     }
 
     /// The program with the placement of every value, as text.
