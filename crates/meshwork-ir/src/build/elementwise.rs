@@ -1,6 +1,7 @@
 //! Elementwise operations.
 
 use super::{BuildError, Builder};
+pub use crate::eval::scalar::Direction;
 use crate::{Attr, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
 macro_rules! unary {
@@ -45,37 +46,6 @@ binary! {
     multiply Multiply, or Or, power Power, remainder Remainder, shift_left ShiftLeft,
     shift_right_arithmetic ShiftRightArithmetic, shift_right_logical ShiftRightLogical, subtract Subtract, xor Xor,
     mulhi ChloMulhi, next_after ChloNextAfter, polygamma ChloPolygamma, zeta ChloZeta,
-}
-
-/// How `compare` compares.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Direction {
-    /// Equal.
-    Eq,
-    /// Not equal.
-    Ne,
-    /// Greater or equal.
-    Ge,
-    /// Greater.
-    Gt,
-    /// Less or equal.
-    Le,
-    /// Less.
-    Lt,
-}
-
-impl Direction {
-    /// The spelling in text, `EQ`.
-    pub fn text(self) -> &'static str {
-        match self {
-            Direction::Eq => "EQ",
-            Direction::Ne => "NE",
-            Direction::Ge => "GE",
-            Direction::Gt => "GT",
-            Direction::Le => "LE",
-            Direction::Lt => "LT",
-        }
-    }
 }
 
 impl Builder<'_> {

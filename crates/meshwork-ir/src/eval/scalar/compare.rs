@@ -35,6 +35,18 @@ impl Direction {
         })
     }
 
+    /// The spelling in text, `EQ`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Direction::Eq => "EQ",
+            Direction::Ne => "NE",
+            Direction::Ge => "GE",
+            Direction::Gt => "GT",
+            Direction::Le => "LE",
+            Direction::Lt => "LT",
+        }
+    }
+
     /// Whether the relation holds between values so ordered; `None` is unordered (a NaN).
     fn holds(self, order: Option<Ordering>) -> bool {
         match self {
