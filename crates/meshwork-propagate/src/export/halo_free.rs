@@ -30,7 +30,8 @@ mod tests {
     #[test]
     fn only_tails_are_cut_without_exchange() {
         assert!(is_free_slice(0, 1, (8, 7), 4));
-        assert!(!is_free_slice(0, 1, (8, 6), 4));
+        assert!(is_free_slice(0, 1, (8, 6), 4));
+        assert!(!is_free_slice(0, 1, (8, 4), 4));
         assert!(!is_free_slice(1, 1, (8, 7), 4));
         assert!(!is_free_slice(0, 2, (8, 8), 4));
         assert!(is_free_slice(1, 2, (8, 3), 1));

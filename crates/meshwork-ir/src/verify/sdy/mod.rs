@@ -292,6 +292,8 @@ fn placement(module: &Module, value: ValueId) -> Option<Cow<'_, Sharding>> {
                     Some(Cow::Owned(manual::without_axes(module, owner, outer)))
                 }
                 OpKind::SdyNamedComputation => in_list(module, owner, "in_shardings", index).map(Cow::Borrowed),
+                // The arguments of a loop are placed like its results.
+                OpKind::While => in_list(module, owner, "sdy.sharding", index).map(Cow::Borrowed),
                 _ => None,
             }
         }

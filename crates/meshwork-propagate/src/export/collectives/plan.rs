@@ -75,26 +75,29 @@ const ROUNDS: usize = 4;
 
 /// The steps from placement `from` of a tensor of this shape to placement `to`, which differ in axes and in the order of
 /// devices only.
+///
+/// Where the sizes of axes do not divide each other, there may be no permute that keeps the number of shards of each
+/// dimension. A plan that would need one is replaced by one that gathers what changes and slices it anew.
 pub fn plan(from: &Sharding, to: &Sharding, mesh: &Mesh, shape: &[i64]) -> Vec<Step> {
-    let axes = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
-    let (mut ins, mut outs) = align(axes(from), axes(to), mesh);
-    for (ins, outs) in ins.iter_mut().zip(&mut outs) {
-        let common = ins.iter().zip(&*outs).take_while(|(a, b)| a == b).count();
-        ins.drain(..common);
-        outs.drain(..common);
+    let (mut state, steps) = (State::new(from, to, mesh, shape), in_place_steps(from, to, mesh, shape));
+    let mut at = from;
+    for step in &steps {
+        if step.collective == Collective::Permute && at.num_shards(mesh) != step.out.num_shards(mesh) {
+            state.gather_whole();
+            state.slice_all();
+            if state.mesh_ref != to.mesh {
+                state.mesh_ref = to.mesh.clone();
+                state.push(Collective::Permute);
+            }
+            return state.steps;
+        }
+        at = &step.out;
     }
-    let mut state = State {
-        mesh,
-        shape,
-        ins,
-        outs,
-        current: axes(from),
-        capacity: vec![1; from.rank()],
-        mesh_ref: from.mesh.clone(),
-        unreduced: to.unreduced.clone(),
-        reduction: to.reduction,
-        steps: vec![],
-    };
+    steps
+}
+
+fn in_place_steps(from: &Sharding, to: &Sharding, mesh: &Mesh, shape: &[i64]) -> Vec<Step> {
+    let mut state = State::new(from, to, mesh, shape);
     for _ in 0..ROUNDS {
         if state.is_done(&to.mesh) {
             return state.steps;
@@ -118,6 +121,44 @@ pub fn plan(from: &Sharding, to: &Sharding, mesh: &Mesh, shape: &[i64]) -> Vec<S
         state.slice_all();
     }
     state.steps
+}
+
+impl<'m> State<'m> {
+    fn new(from: &Sharding, to: &Sharding, mesh: &'m Mesh, shape: &'m [i64]) -> State<'m> {
+        let axes = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
+        let (mut ins, mut outs) = align(axes(from), axes(to), mesh);
+        for (ins, outs) in ins.iter_mut().zip(&mut outs) {
+            let common = ins.iter().zip(&*outs).take_while(|(a, b)| a == b).count();
+            ins.drain(..common);
+            outs.drain(..common);
+        }
+        State {
+            mesh,
+            shape,
+            ins,
+            outs,
+            current: axes(from),
+            capacity: vec![1; from.rank()],
+            mesh_ref: from.mesh.clone(),
+            unreduced: to.unreduced.clone(),
+            reduction: to.reduction,
+            steps: vec![],
+        }
+    }
+
+    /// Gathers all axes of the dimensions that change, also those that both placements start with.
+    fn gather_whole(&mut self) {
+        for dim in 0..self.rank() {
+            if !(self.ins[dim].is_empty() && self.outs[dim].is_empty()) {
+                let kept = self.current[dim].clone();
+                let mut kept = axis_list::strip_suffix(&kept, &self.ins[dim], self.mesh).unwrap_or_default();
+                self.outs[dim].splice(0..0, kept.iter().cloned());
+                kept.append(&mut self.ins[dim]);
+                self.ins[dim] = kept;
+            }
+        }
+        self.gather_all();
+    }
 }
 
 impl State<'_> {
@@ -204,4 +245,81 @@ pub(super) fn fit(axis: &AxisRef, capacity: &mut i64, mesh: &Mesh) -> Option<Fit
     let rest = AxisRef::sub(axis.name.clone(), within.next_pre_size(mesh), size / *capacity);
     *capacity = 1;
     Some(Fit { within, rest: Some(rest) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All placements of two dimensions by at most two of these axes each, without overlaps.
+    fn placements(axes: &[AxisRef]) -> Vec<Sharding> {
+        let mut lists: Vec<Vec<AxisRef>> = vec![vec![]];
+        lists.extend(axes.iter().map(|a| vec![a.clone()]));
+        for (i, a) in axes.iter().enumerate() {
+            let others = axes.iter().enumerate().filter(|(j, b)| *j != i && !a.overlaps(b) && !a.can_merge(b));
+            lists.extend(others.map(|(_, b)| vec![a.clone(), b.clone()]));
+        }
+        let pairs = lists.iter().flat_map(|a| lists.iter().map(move |b| (a, b)));
+        let disjoint = pairs.filter(|(a, b)| !axis_list::overlaps(a, b));
+        disjoint.map(|(a, b)| Sharding::new("mesh", [DimSharding::closed(a), DimSharding::closed(b)])).collect()
+    }
+
+    /// The placement that a step leads to, from what it says that it does.
+    fn after(from: &Sharding, step: &Step, mesh: &Mesh) -> Option<Sharding> {
+        let mut out = from.clone();
+        match &step.collective {
+            Collective::AllGather(axes) => {
+                for (dim, axes) in out.dims.iter_mut().zip(axes) {
+                    dim.axes = axis_list::strip_suffix(&dim.axes, axes, mesh)?;
+                }
+            }
+            Collective::AllSlice(axes) => {
+                for (dim, axes) in out.dims.iter_mut().zip(axes) {
+                    axis_list::extend(&mut dim.axes, axes.iter().cloned(), mesh);
+                }
+            }
+            Collective::AllToAll { axes, from, to } => {
+                out.dims[*from].axes = axis_list::strip_suffix(&out.dims[*from].axes, axes, mesh)?;
+                axis_list::extend(&mut out.dims[*to].axes, axes.iter().cloned(), mesh);
+            }
+            Collective::Permute => {
+                if out.num_shards(mesh) != step.out.num_shards(mesh) {
+                    return None;
+                }
+                out = step.out.clone();
+            }
+        }
+        Some(out)
+    }
+
+    fn check_all_pairs(mesh: &Mesh, axes: &[AxisRef]) {
+        // Even, and not even anywhere.
+        check_all_pairs_of(mesh, axes, &[48, 48]);
+        check_all_pairs_of(mesh, axes, &[7, 13]);
+    }
+
+    fn check_all_pairs_of(mesh: &Mesh, axes: &[AxisRef], shape: &[i64]) {
+        let all = placements(axes);
+        for from in &all {
+            for to in &all {
+                let mut at = from.clone();
+                for step in plan(from, to, mesh, shape) {
+                    let next = after(&at, &step, mesh);
+                    assert_eq!(next.as_ref(), Some(&step.out), "{from} to {to}: {:?} at {at}", step.collective);
+                    at = step.out;
+                }
+                assert_eq!(&at, to, "{from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_plan_ends_where_it_should() -> Result<(), meshwork_mesh::MeshError> {
+        let full = |names: &[&str]| names.iter().map(|&n| AxisRef::full(n)).collect::<Vec<_>>();
+        check_all_pairs(&Mesh::new([("x", 2), ("y", 4), ("z", 2)])?, &full(&["x", "y", "z"]));
+        check_all_pairs(&Mesh::new([("x", 2), ("y", 3), ("z", 4)])?, &full(&["x", "y", "z"]));
+        let parts = [AxisRef::full("x"), AxisRef::sub("y", 1, 2), AxisRef::sub("y", 2, 3), AxisRef::full("y")];
+        check_all_pairs(&Mesh::new([("x", 4), ("y", 6)])?, &parts);
+        Ok(())
+    }
 }

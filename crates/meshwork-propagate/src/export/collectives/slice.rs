@@ -50,7 +50,9 @@ impl State<'_> {
                 self.add_current(dim, axis);
             }
         }
-        self.push(Collective::AllSlice(sliced));
+        if sliced.iter().any(|axes| !axes.is_empty()) {
+            self.push(Collective::AllSlice(sliced));
+        }
     }
 
     fn slice_at_home(&mut self, dim: usize, sliced: &mut Vec<AxisRef>, elsewhere: &mut Vec<AxisRef>) {

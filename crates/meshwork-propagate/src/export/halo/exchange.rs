@@ -5,12 +5,13 @@
 
 use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::build::Builder;
-use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, ValueId};
+use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
 use super::{Halo, Problem};
 use crate::export::local::device::{device_id, look_up, scalar, shard_indices};
 use crate::export::local::groups::matrix;
+use crate::export::local::indices::compare;
 use crate::values::set_sharding;
 
 /// How a dimension changes: element `i` goes to position `i * dilation + low` of the result, whose extents per shard
@@ -147,6 +148,44 @@ fn shard_of_device(cx: &Halo, b: &mut Builder, mesh: &Mesh, axes: &[AxisRef]) ->
     }
 }
 
+/// What stands in the line where a shard at the end has no neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// Zeros, which is what a permute gives those that receive nothing: fine if that is the padding, or not looked at.
+    Zero,
+    /// The padding.
+    Padding,
+}
+
+/// Puts padding into `laid` where no neighbour stands.
+fn fill_ends(
+    cx: &Halo,
+    b: &mut Builder,
+    laid: ValueId,
+    shard: ValueId,
+    padding: ValueId,
+    line: &Line,
+    mesh: &Mesh,
+) -> Result<ValueId, Problem> {
+    let size = b.ty(shard).dims()[line.dim];
+    let shards = meshwork_mesh::axis_list::product(line.axes, mesh);
+    let dims = b.ty(laid).dims().to_vec();
+    let index = shard_of_device(cx, b, mesh, line.axes)?;
+    let left = scalar(b, ElementType::I64, line.neighbours.left)?;
+    let first = b.subtract(index, left)?;
+    let extent = scalar(b, ElementType::I64, size)?;
+    let start = b.multiply(first, extent)?;
+    let start = b.broadcast_in_dim(start, dims.clone(), &[])?;
+    let position = b.iota(Type::tensor(dims.clone(), ElementType::I64), line.dim as i64)?;
+    let position = b.add(position, start)?;
+    let zero = b.splat(dims.clone(), ElementType::I64, 0.0)?;
+    let end = b.splat(dims.clone(), ElementType::I64, (shards * size) as f64)?;
+    let (from_start, to_end) = (compare(b, "GE", position, zero)?, compare(b, "LT", position, end)?);
+    let inside = b.and(from_start, to_end)?;
+    let padding = b.broadcast_in_dim(padding, dims, &[])?;
+    Ok(b.select(inside, laid, padding)?)
+}
+
 /// Where each shard finds what it needs in the line of its neighbours.
 pub enum Place {
     /// At a place that grows by the same amount from shard to shard.
@@ -172,6 +211,8 @@ pub struct Line<'a> {
     pub edge: i64,
     /// Padding between elements.
     pub interior: i64,
+    /// What stands where a shard at the end has no neighbour.
+    pub ends: Ends,
     /// Where to cut.
     pub place: Place,
     /// How much to cut out.
@@ -189,15 +230,23 @@ pub fn exchange(
     inner: &Sharding,
 ) -> Result<ValueId, Problem> {
     let mut parts = vec![];
-    for distance in (1..=line.neighbours.left).rev() {
-        parts.push(send(cx, b, value, mesh, line.axes, distance)?.unwrap_or(value));
+    for distance in (-line.neighbours.right..=line.neighbours.left).rev() {
+        let part = match distance {
+            0 => None,
+            _ => send(cx, b, value, mesh, line.axes, distance)?,
+        };
+        // Axes that are not part of the exchange split the neighbours too.
+        if let Some(part) = part.filter(|_| !inner.is_fully_replicated()) {
+            set_sharding(b.module_mut(), part, inner.clone());
+        }
+        parts.push(part.unwrap_or(value));
     }
-    parts.push(value);
-    for distance in 1..=line.neighbours.right {
-        parts.push(send(cx, b, value, mesh, line.axes, -distance)?.unwrap_or(value));
-    }
-    let laid = b.concatenate(&parts, line.dim as i64)?;
+    let mut laid = b.concatenate(&parts, line.dim as i64)?;
     set_sharding(b.module_mut(), laid, inner.clone());
+    if line.ends == Ends::Padding {
+        laid = fill_ends(cx, b, laid, value, padding, line, mesh)?;
+        set_sharding(b.module_mut(), laid, inner.clone());
+    }
     let rank = b.ty(laid).dims().len();
     let along = |value: i64| (0..rank).map(|d| if d == line.dim { value } else { 0 }).collect::<Vec<i64>>();
     let padded = b.pad(laid, padding, &along(line.edge), &along(line.edge), &along(line.interior))?;
@@ -223,7 +272,13 @@ pub fn exchange(
 }
 
 /// The exchange for a shift.
-pub fn shift_line<'a>(dim: usize, axes: &'a [AxisRef], shift: &Shift, neighbours: &'a Neighbours) -> Line<'a> {
+pub fn shift_line<'a>(
+    dim: usize,
+    axes: &'a [AxisRef],
+    shift: &Shift,
+    neighbours: &'a Neighbours,
+    ends: Ends,
+) -> Line<'a> {
     let (from, edge) = (shift.from * shift.dilation, shift.to * shift.dilation);
     Line {
         dim,
@@ -231,6 +286,7 @@ pub fn shift_line<'a>(dim: usize, axes: &'a [AxisRef], shift: &Shift, neighbours
         neighbours,
         edge,
         interior: shift.dilation - 1,
+        ends,
         place: Place::Linear { step: shift.to - from, base: neighbours.left * from + edge - shift.low },
         size: shift.to,
     }

@@ -1,9 +1,9 @@
 //! Pads along split dimensions.
 
-use meshwork_ir::{Module, OpId, Type, ValueId};
+use meshwork_ir::{Attr, Module, OpId, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, ceil_div};
 
-use super::exchange::{Neighbours, Shift, exchange, neighbours, shift_line};
+use super::exchange::{Ends, Neighbours, Shift, exchange, neighbours, shift_line};
 use super::shards::{
     before, cut_high, even_dims, manual_computation, pad_high, return_from, tensor, whole_axes, without_axes,
 };
@@ -77,6 +77,7 @@ impl Shifted {
         let manual = whole_axes(axes, &self.mesh);
         let inner = without_axes(&self.sharding, &manual);
         let result = tensor(module, module.result(op))?;
+        let ends = if is_zero(module, padding) { Ends::Zero } else { Ends::Padding };
         let even = even_dims(&tensor(module, self.value)?.dims, &self.sharding, &self.mesh);
         let input = pad_high(module, op, self.value, &even, &self.sharding, fill)?;
         let even = even_dims(&result.dims, &self.sharding, &self.mesh);
@@ -91,7 +92,7 @@ impl Shifted {
         for (dim, shift, needed) in &self.dims {
             // A dimension where every shard keeps its elements in place needs nothing.
             if needed.moves || shift.from != shift.to || shift.low != 0 || shift.dilation != 1 {
-                let line = shift_line(*dim, &self.sharding.dims[*dim].axes, shift, needed);
+                let line = shift_line(*dim, &self.sharding.dims[*dim].axes, shift, needed, ends);
                 value = exchange(cx, &mut b, value, padding, &line, &self.mesh, &inner)?;
             }
         }
@@ -139,4 +140,10 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved,
 pub fn zero(module: &mut Module, op: OpId, value: ValueId) -> Result<ValueId, Problem> {
     let elem = tensor(module, value)?.elem;
     Ok(before(module, op).scalar(elem, 0.0)?)
+}
+
+/// Whether `value` is known to be zero.
+fn is_zero(module: &Module, value: ValueId) -> bool {
+    let constant = module.def_op(value).and_then(|op| module.op(op).attr("value"));
+    matches!(constant, Some(Attr::Dense(dense)) if dense.splat_bytes().is_some_and(|bytes| bytes.iter().all(|&b| b == 0)))
 }

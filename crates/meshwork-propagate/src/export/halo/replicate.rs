@@ -23,6 +23,13 @@ pub fn resolve(cx: &Halo, module: &mut Module, op: OpId) -> Result<(), Problem> 
             .filter(|&dim| moves_along(cx, module, op, dim))
             .flat_map(|dim| rule.results[0][dim].clone())
             .collect(),
+        // Only the shard that the update falls into would change: the dimensions that are updated in part are gathered.
+        OpKind::DynamicUpdateSlice => {
+            let operands = module.op(op).operands();
+            let (whole, part) = (module.ty(operands[0]).dims(), module.ty(operands[1]).dims());
+            let partial = (0..whole.len()).filter(|&dim| whole[dim] != part[dim]);
+            partial.flat_map(|dim| rule.results[0][dim].clone()).collect()
+        }
         _ => rule.permutation.clone(),
     };
     if moves.is_empty() {

@@ -5,7 +5,7 @@ use meshwork_ir::build::Builder;
 use meshwork_ir::{Module, OpId, Type};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, ceil_div};
 
-use super::exchange::{Line, Neighbours, Place, exchange};
+use super::exchange::{Ends, Line, Neighbours, Place, exchange};
 use super::pad::zero;
 use super::reshape_groups::{Group, Uneven, groups, same_through_reshape};
 use super::shards::{
@@ -179,6 +179,7 @@ impl Reshape {
                 neighbours: &split.neighbours,
                 edge: size,
                 interior: 0,
+                ends: Ends::Zero,
                 place: Place::Listed(split.places.iter().map(|place| size + place).collect()),
                 size,
             };

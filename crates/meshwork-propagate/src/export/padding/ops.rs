@@ -6,8 +6,9 @@ use meshwork_ir::infer::infer_op;
 use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, Type};
 
 use super::mask::{Fill, fill_padding};
-use super::{Padding, Problem, tensor};
+use super::{Padding, Problem, before, place, tensor};
 use crate::export::halo_free::is_free_slice;
+use crate::export::local::device::table;
 use crate::values::sharding_of;
 
 fn ints(module: &Module, op: OpId, name: &str) -> Vec<i64> {
@@ -176,8 +177,36 @@ pub fn take(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Probl
             *size = now.dims[dim];
         }
     }
+    if was != Type::from(now) {
+        clamp_indices(module, op, &was, &ints(module, op, "slice_sizes"))?;
+    }
     module.op_mut(op).attrs.set("slice_sizes", Attr::i64s(sizes));
     cx.set_padded_types(module, op);
+    Ok(())
+}
+
+/// Clamps the indices of a gather to the extents that its operand had: beyond these is padding.
+fn clamp_indices(module: &mut Module, op: OpId, was: &Type, sizes: &[i64]) -> Result<(), Problem> {
+    let Some(Attr::Gather(numbers)) = module.op(op).attr("dimension_numbers").cloned() else { return Ok(()) };
+    let indices = module.op(op).operands()[1];
+    let ty = tensor(module, indices)?;
+    let limit = |&dim: &i64| was.dims()[dim as usize] - sizes[dim as usize];
+    let limits: Vec<i64> = numbers.start_index_map.iter().map(limit).collect();
+    let mut b = before(module, op);
+    let zero = b.splat(ty.dims.to_vec(), ty.elem, 0.0)?;
+    let last = match (numbers.index_vector_dim as usize) < ty.rank() {
+        true => {
+            let table = table(&mut b, &limits)?;
+            let table = b.convert(table, ty.elem)?;
+            b.broadcast_in_dim(table, ty.dims.to_vec(), &[numbers.index_vector_dim])?
+        }
+        false => b.splat(ty.dims.to_vec(), ty.elem, limits.first().copied().unwrap_or(0) as f64)?,
+    };
+    let clamped = b.clamp(zero, indices, last)?;
+    for made in [zero, last, clamped] {
+        place(module, made, sharding_of(module, indices).as_ref());
+    }
+    module.set_operand(op, 1, clamped);
     Ok(())
 }
 
