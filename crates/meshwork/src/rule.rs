@@ -5,6 +5,9 @@ use std::rc::Rc;
 
 use crate::spec::P;
 
+/// A placement by path and shape.
+pub type PolicyFn = dyn Fn(&str, &[i64]) -> Option<P>;
+
 /// How the arrays of one argument or result are placed.
 #[derive(Clone)]
 pub enum Rule {
@@ -13,7 +16,7 @@ pub enum Rule {
     /// All alike.
     All(P),
     /// By path and shape: `None` leaves it to propagation.
-    Policy(Rc<dyn Fn(&str, &[i64]) -> Option<P>>),
+    Policy(Rc<PolicyFn>),
 }
 
 impl Rule {

@@ -7,7 +7,7 @@ use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding, ShardingError
 /// The symbol of the mesh in programs.
 pub(crate) const MESH: &str = "mesh";
 
-/// Which mesh axes split which dimension. Made by [`P!`](crate::P); dimensions that are not named are not split.
+/// Which mesh axes split which dimension. Made by [`P!`](macro@crate::P); dimensions that are not named are not split.
 ///
 /// Dimensions are closed: propagation leaves them as they are. [`open`](P::open) lets it split them further.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -16,7 +16,7 @@ pub struct P {
     replicated: Vec<AxisRef>,
 }
 
-/// The entry of one dimension in [`P!`](crate::P): axis names, major to minor.
+/// The entry of one dimension in [`P!`](macro@crate::P): axis names, major to minor.
 pub trait Axes {
     /// The names.
     fn axes(self) -> Vec<AxisRef>;

@@ -118,7 +118,7 @@ impl Key {
         let mut stride = 1;
         for d in (0..shape.len()).rev() {
             if shape[d] > 1 {
-                position = position + iota(shape, UI32, d as i64) * stride;
+                position += iota(shape, UI32, d as i64) * stride;
             }
             stride *= shape[d];
         }
@@ -137,7 +137,7 @@ impl Key {
                 x0 = &x0 + &x1;
                 x1 = ((&x1 << by) | (&x1 >> (32 - by))) ^ &x0;
             }
-            x0 = x0 + &keys[(group + 1) % 3];
+            x0 += &keys[(group + 1) % 3];
             x1 = x1 + &keys[(group + 2) % 3] + (group as i64 + 1);
         }
         (x0, x1)
