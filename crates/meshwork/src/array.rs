@@ -238,13 +238,13 @@ impl Array {
 
 fn placing(shape: &[i64]) -> impl Fn(ShardingError) -> Error + use<> {
     let what = format!("array of shape {shape:?}");
-    move |error| Error::Sharding { what: what.clone(), error }
+    move |error| Error::Sharding { what: what.clone(), error: error.into() }
 }
 
 fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding> {
     let what = || format!("{spec} for an array of shape {shape:?}");
     let name = MeshRef::from(mesh.clone());
-    spec.sharding(name, mesh, shape.len()).map_err(|error| Error::Sharding { what: what(), error })
+    spec.sharding(name, mesh, shape.len()).map_err(|error| Error::Sharding { what: what(), error: error.into() })
 }
 
 /// `x` cut off or filled up with zeros to `dims`.

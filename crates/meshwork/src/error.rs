@@ -102,7 +102,7 @@ pub enum Error {
         /// What was to be placed.
         what: String,
         /// Why it does not fit.
-        error: ShardingError,
+        error: Box<ShardingError>,
     },
     /// The arguments or options of `jit` do not fit the function.
     #[error("jit: {0}")]
@@ -112,17 +112,32 @@ pub enum Error {
     Array(#[from] ArrayError),
     /// The program could not be placed and split.
     #[error(transparent)]
-    Compile(#[from] CompileError),
+    Compile(Box<CompileError>),
     /// The program failed on one device.
     #[error(transparent)]
-    Eval(#[from] EvalError),
+    Eval(Box<EvalError>),
     /// The program failed on the devices of a mesh.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(Box<RunError>),
     /// The plan breaks a contract.
     #[error(transparent)]
-    Contract(#[from] ContractViolation),
+    Contract(Box<ContractViolation>),
 }
+
+/// Large errors are boxed, so that results stay small.
+macro_rules! boxed {
+    ($($name:ident $error:ty),*) => {
+        $(
+            impl From<$error> for Error {
+                fn from(error: $error) -> Error {
+                    Error::$name(Box::new(error))
+                }
+            }
+        )*
+    };
+}
+
+boxed!(Compile CompileError, Eval EvalError, Run RunError, Contract ContractViolation);
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

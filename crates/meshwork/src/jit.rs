@@ -355,7 +355,7 @@ fn placed(kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -
     let Some(spec) = spec else { return Ok(None) };
     let what = || format!("{spec} for {kind} {path} of shape {shape:?}");
     let sharding = spec.sharding(MESH.into(), mesh, shape.len());
-    sharding.map(Some).map_err(|error| Error::Sharding { what: what(), error })
+    sharding.map(Some).map_err(|error| Error::Sharding { what: what(), error: error.into() })
 }
 
 fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {

@@ -74,7 +74,7 @@ pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     stack, zeros,
 };
-pub use rule::Rule;
+pub use rule::{Policy, Rule};
 pub use spec::{Axes, P};
 pub use tensor::Tensor;
 pub use tree::{Path, Static, Tree, Visit, visit_field};

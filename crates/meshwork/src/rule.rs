@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::spec::P;
 
-/// A placement by path and shape.
-pub type PolicyFn = dyn Fn(&str, &[i64]) -> Option<P>;
+/// The placement of an array by its path and shape.
+pub type Policy = dyn Fn(&str, &[i64]) -> Option<P>;
 
 /// How the arrays of one argument or result are placed.
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub enum Rule {
     /// All alike.
     All(P),
     /// By path and shape: `None` leaves it to propagation.
-    Policy(Rc<PolicyFn>),
+    Policy(Rc<Policy>),
 }
 
 impl Rule {

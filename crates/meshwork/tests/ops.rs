@@ -53,7 +53,8 @@ fn shapes_broadcast() {
 #[test]
 fn elementwise_functions() {
     let x: [f32; 3] = [0.5, 1.0, 2.0];
-    let cases: [(fn(&Tensor) -> Tensor, fn(f64) -> f64); 17] = [
+    type Case = (fn(&Tensor) -> Tensor, fn(f64) -> f64);
+    let cases: [Case; 17] = [
         (Tensor::sin, f64::sin),
         (Tensor::cos, f64::cos),
         (Tensor::tan, f64::tan),

@@ -115,7 +115,12 @@ impl Index {
 #[macro_export]
 macro_rules! s {
     ($($range:expr $(; $step:expr)?),* $(,)?) => {
-        [$($crate::Index::from($range)$(.step($step))?),*]
+        {
+            // A negative end counts from the end.
+            #[allow(clippy::reversed_empty_ranges)]
+            let indices: &[$crate::Index] = &[$($crate::Index::from($range)$(.step($step))?),*];
+            indices.to_vec()
+        }
     };
 }
 
