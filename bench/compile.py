@@ -142,13 +142,13 @@ def chain_text(layers):
     a, b = 'tensor<64x512xf32>', 'tensor<64x2048xf32>'
     last = '%x'
     for i in range(layers):
-        out += [f'    %{i}a = stablehlo.dot_general {last}, %u, contracting_dims = [1] x [0] : ({a}, tensor<512x2048xf32>) -> {b}',
-                f'    %{i}b = stablehlo.tanh %{i}a : {b}', f'    %{i}c = stablehlo.multiply %{i}a, %{i}b : {b}',
-                f'    %{i}d = stablehlo.add %{i}c, %{i}b : {b}',
-                f'    %{i}e = stablehlo.dot_general %{i}d, %d, contracting_dims = [1] x [0] : ({b}, tensor<2048x512xf32>) -> {a}',
-                f'    %{i}f = stablehlo.tanh %{i}e : {a}', f'    %{i}g = stablehlo.subtract %{i}e, {last} : {a}',
-                f'    %{i}h = stablehlo.add %{i}f, %{i}g : {a}']
-        last = f'%{i}h'
+        out += [f'    %a{i} = stablehlo.dot_general {last}, %u, contracting_dims = [1] x [0] : ({a}, tensor<512x2048xf32>) -> {b}',
+                f'    %b{i} = stablehlo.tanh %a{i} : {b}', f'    %c{i} = stablehlo.multiply %a{i}, %b{i} : {b}',
+                f'    %d{i} = stablehlo.add %c{i}, %b{i} : {b}',
+                f'    %e{i} = stablehlo.dot_general %d{i}, %d, contracting_dims = [1] x [0] : ({b}, tensor<2048x512xf32>) -> {a}',
+                f'    %f{i} = stablehlo.tanh %e{i} : {a}', f'    %g{i} = stablehlo.subtract %e{i}, {last} : {a}',
+                f'    %h{i} = stablehlo.add %f{i}, %g{i} : {a}']
+        last = f'%h{i}'
     return '\n'.join(out + [f'    return {last} : {a}', '  }', '}', ''])
 
 
