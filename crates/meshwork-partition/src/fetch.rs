@@ -5,7 +5,9 @@
 //! the part of its block that some shard wants is sent, and only shards that want something take part. Slices, pads,
 //! shifts, concatenations, strides and windows are all one call of [`Mover::fetch`].
 
-use meshwork_ir::ValueId;
+use std::collections::HashSet;
+
+use meshwork_ir::{ElementType, Literal, ValueId};
 
 use crate::collective::Peers;
 use crate::layout::DimLayout;
@@ -88,12 +90,20 @@ pub fn window_cost(block: i64, parts: i64, window: &Window) -> f64 {
     (sent as f64 / parts as f64).min(((parts - 1) * block) as f64)
 }
 
-/// A permute of `length` positions of a local value, possibly for several windows.
-struct Send {
+/// What some shards send of a value.
+struct Part {
     value: ValueId,
+    /// First local position sent.
+    lo: i64,
+    /// Between which shards.
+    moves: Vec<(i64, i64)>,
+}
+
+/// A permute of `length` positions of local values, possibly for several windows.
+struct Send {
     length: i64,
-    /// First local position sent, and between which shards.
-    parts: Vec<(i64, Vec<(i64, i64)>)>,
+    /// Of one value, until sends are merged; each shard is the sender in at most one of them, and the receiver.
+    parts: Vec<Part>,
     received: Option<ValueId>,
 }
 
@@ -102,32 +112,37 @@ const FEW_SENDERS: usize = 2;
 
 impl Send {
     fn moves(&self) -> impl Iterator<Item = (i64, i64)> {
-        self.parts.iter().flat_map(|(_, moves)| moves.iter().copied())
+        self.parts.iter().flat_map(|p| p.moves.iter().copied())
     }
 
-    /// Adds `lo` for `moves` if no shard would send or receive twice.
+    /// Whether no shard would send or receive twice if `moves` were added.
+    fn is_apart(&self, moves: &[(i64, i64)]) -> bool {
+        let (from, to): (HashSet<i64>, HashSet<i64>) = self.moves().unzip();
+        moves.iter().all(|m| !from.contains(&m.0) && !to.contains(&m.1))
+    }
+
+    /// Adds `hop` of `value` for `moves` if no shard would send or receive twice.
     fn join(&mut self, value: ValueId, hop: &Hop, moves: &[(i64, i64)]) -> bool {
-        let apart = self.moves().all(|a| moves.iter().all(|b| a.0 != b.0 && a.1 != b.1));
-        if (self.value, self.length) != (value, hop.hi - hop.lo) || !apart {
+        if self.parts[0].value != value || self.length != hop.hi - hop.lo || !self.is_apart(moves) {
             return false;
         }
-        if let Some((_, same)) = self.parts.iter_mut().find(|(lo, _)| *lo == hop.lo) {
-            same.extend_from_slice(moves);
+        if let Some(same) = self.parts.iter_mut().find(|p| p.lo == hop.lo) {
+            same.moves.extend_from_slice(moves);
             return true;
         }
-        self.parts.push((hop.lo, moves.to_vec()));
-        self.parts.sort_by_key(|(_, moves)| std::cmp::Reverse(moves.len()));
-        if self.parts[1..].iter().map(|(_, moves)| moves.len()).sum::<usize>() > FEW_SENDERS {
-            self.parts.retain(|(lo, _)| *lo != hop.lo);
+        self.parts.push(Part { value, lo: hop.lo, moves: moves.to_vec() });
+        self.parts.sort_by_key(|p| std::cmp::Reverse(p.moves.len()));
+        if self.parts[1..].iter().map(|p| p.moves.len()).sum::<usize>() > FEW_SENDERS {
+            self.parts.retain(|p| p.lo != hop.lo);
             return false;
         }
         true
     }
 
     fn brings(&self, value: ValueId, hop: &Hop) -> bool {
-        let part = self.parts.iter().find(|(lo, _)| *lo == hop.lo);
-        (self.value, self.length) == (value, hop.hi - hop.lo)
-            && part.is_some_and(|(_, moves)| hop.to.iter().all(|&t| moves.contains(&(t + hop.hop, t))))
+        let part = self.parts.iter().find(|p| p.value == value && p.lo == hop.lo);
+        self.length == hop.hi - hop.lo
+            && part.is_some_and(|p| hop.to.iter().all(|&t| p.moves.contains(&(t + hop.hop, t))))
     }
 }
 
@@ -146,11 +161,12 @@ impl Mover<'_> {
             for h in hops(frame.block, parts, window).into_iter().filter(|h| h.hop != 0) {
                 let moves: Vec<(i64, i64)> = h.to.iter().map(|&t| (t + h.hop, t)).collect();
                 if !sends.iter_mut().any(|s| s.join(*value, &h, &moves)) {
-                    let parts = vec![(h.lo, moves)];
-                    sends.push(Send { value: *value, length: h.hi - h.lo, parts, received: None });
+                    let parts = vec![Part { value: *value, lo: h.lo, moves }];
+                    sends.push(Send { length: h.hi - h.lo, parts, received: None });
                 }
             }
         }
+        let mut sends = self.merge(sends);
         wanted.iter().map(|(value, frame, window)| self.fetch_one(*value, dim, frame, window, &mut sends)).collect()
     }
 
@@ -203,22 +219,76 @@ impl Mover<'_> {
         self.cut(line, dim, frame, window, line_lo, filled)
     }
 
+    /// Lets sends of different values share a permute where no shard takes part in both: the pieces of a concatenation
+    /// come from and go to different shards.
+    fn merge(&self, sends: Vec<Send>) -> Vec<Send> {
+        let mut out: Vec<Send> = vec![];
+        for send in sends {
+            let moves: Vec<(i64, i64)> = send.moves().collect();
+            let fits = |s: &&mut Send| {
+                let (a, b) = (self.e.tensor(s.parts[0].value), self.e.tensor(send.parts[0].value));
+                // Values in different frames have blocks of different lengths: only what is sent must agree.
+                s.length == send.length && a.elem == b.elem && a.rank() == b.rank() && s.is_apart(&moves)
+            };
+            match out.iter_mut().find(fits) {
+                Some(s) => s.parts.extend(send.parts),
+                None => out.push(send),
+            }
+        }
+        out
+    }
+
     /// What this shard sends: a fixed part of its block, or one chosen by its index.
     fn sent_part(&mut self, send: &Send, dim: usize, frame: &DimLayout) -> ValueId {
-        let first = send.parts[0].0;
-        if send.parts.len() == 1 {
-            return self.e.slice(send.value, dim, first, first + send.length);
+        let mut values: Vec<ValueId> = vec![];
+        for part in &send.parts {
+            if !values.contains(&part.value) {
+                values.push(part.value);
+            }
+        }
+        let mut out = None;
+        for value in values {
+            let parts: Vec<&Part> = send.parts.iter().filter(|p| p.value == value).collect();
+            let piece = self.piece_of(value, &parts, send.length, dim, frame);
+            out = Some(match out {
+                None => piece,
+                Some(under) => {
+                    let senders = parts.iter().flat_map(|p| p.moves.iter().map(|m| m.0)).collect();
+                    let mask = self.is_among(&senders, frame);
+                    self.e.select(mask, piece, under)
+                }
+            });
+        }
+        out.unwrap_or_else(|| self.e.slice(send.parts[0].value, dim, 0, send.length))
+    }
+
+    /// The part of `value` that this shard sends.
+    fn piece_of(&mut self, value: ValueId, parts: &[&Part], length: i64, dim: usize, frame: &DimLayout) -> ValueId {
+        let first = parts[0].lo;
+        if parts.len() == 1 {
+            return self.e.slice(value, dim, first, first + length);
         }
         let me = self.e.shard_index(&frame.atoms);
         let mut start = self.e.index_constant(first);
-        for (lo, moves) in &send.parts[1..] {
-            for &(sender, _) in moves {
-                let (other, at) = (self.e.index_constant(*lo), self.e.index_constant(sender));
+        for part in &parts[1..] {
+            for &(sender, _) in &part.moves {
+                let (other, at) = (self.e.index_constant(part.lo), self.e.index_constant(sender));
                 let chosen = self.e.compare("EQ", me, at);
                 start = self.e.select(chosen, other, start);
             }
         }
-        self.e.dynamic_slice(send.value, dim, start, send.length)
+        self.e.dynamic_slice(value, dim, start, length)
+    }
+
+    /// Whether this shard's index is in `set`: a scalar of `i1`.
+    fn is_among(&mut self, set: &HashSet<i64>, frame: &DimLayout) -> ValueId {
+        let parts = self.e.atoms.product(&frame.atoms);
+        let bytes = (0..parts).map(|t| u8::from(set.contains(&t))).collect();
+        let table = Literal::from_bytes([parts], ElementType::I1, bytes);
+        let table = self.e.constant(&table.unwrap_or_else(|| Literal::zeros([parts], ElementType::I1)));
+        let me = self.e.shard_index(&frame.atoms);
+        let entry = self.e.dynamic_slice(table, 0, me, 1);
+        self.e.reshape(entry, &[])
     }
 
     /// The same by gathering the whole line: cheaper when most of it is wanted by everyone.
