@@ -1,0 +1,77 @@
+//! The state of a lowering: which view each value of the module has, which buffers there are, what has been emitted.
+
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, Literal, Module, OpId, ValueId};
+
+use crate::program::{BufInfo, Node};
+use crate::step::{Buf, Step, View, Work};
+
+/// A lowering in progress. Each family of ops adds its nodes through it.
+pub struct Lower<'m> {
+    /// The per-device module.
+    pub module: &'m Module,
+    /// All buffers so far.
+    pub bufs: Vec<BufInfo>,
+    /// Nodes of the block being lowered.
+    pub nodes: Vec<Node>,
+    /// Operations left to the evaluator.
+    pub fallbacks: Vec<OpId>,
+    views: Vec<Option<View>>,
+}
+
+impl<'m> Lower<'m> {
+    /// Nothing lowered yet.
+    pub fn new(module: &'m Module) -> Lower<'m> {
+        let views = vec![None; module.value_slots()];
+        Lower { module, bufs: vec![], nodes: vec![], fallbacks: vec![], views }
+    }
+
+    /// A new buffer for a value of this type.
+    pub fn buffer(&mut self, elem: ElementType, dims: &[i64]) -> Buf {
+        let bytes = dims.iter().product::<i64>() as usize * elem.storage_bytes();
+        self.bufs.push(BufInfo { bytes, elem, dims: dims.to_vec(), constant: None });
+        Buf(self.bufs.len() as u32 - 1)
+    }
+
+    /// A new buffer that holds `literal`.
+    pub fn constant(&mut self, literal: Literal) -> Buf {
+        let buf = self.buffer(literal.elem(), literal.dims());
+        self.bufs[buf.0 as usize].constant = Some(literal);
+        buf
+    }
+
+    /// A temporary of `bytes` bytes.
+    pub fn temp(&mut self, bytes: usize) -> Buf {
+        self.buffer(ElementType::UI8, &[bytes as i64])
+    }
+
+    /// How `value` lies in memory, if it has been lowered.
+    pub fn view(&self, value: ValueId) -> Option<&View> {
+        self.views[value.index()].as_ref()
+    }
+
+    /// Says how `value` lies in memory.
+    pub fn set_view(&mut self, value: ValueId, view: View) {
+        self.views[value.index()] = Some(view);
+    }
+
+    /// A new dense buffer for `value`, which the caller's step will write.
+    pub fn result(&mut self, value: ValueId) -> Buf {
+        let (elem, dims) = self.shape(value);
+        let buf = self.buffer(elem, &dims);
+        self.set_view(value, View::dense(buf, elem, &dims));
+        buf
+    }
+
+    /// Element type and extents of a tensor value.
+    pub fn shape(&self, value: ValueId) -> (ElementType, Vec<i64>) {
+        let ty = self.module.ty(value);
+        (ty.elem().unwrap_or(ElementType::UI8), ty.dims().to_vec())
+    }
+
+    /// Adds a step without in-place pairs.
+    pub fn step(&mut self, op: OpId, name: String, work: Arc<dyn Work>, reads: Vec<Buf>, writes: Vec<Buf>) {
+        self.nodes.push(Node::Step(Step { work, reads, writes, in_place: vec![], op, name }));
+    }
+}

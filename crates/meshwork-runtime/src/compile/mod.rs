@@ -1,0 +1,3 @@
+//! From a per-device module to a program of steps over buffers.
+
+pub mod lower;

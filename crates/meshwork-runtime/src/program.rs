@@ -1,0 +1,123 @@
+//! A compiled program before memory is planned: nested blocks of steps over named buffers.
+
+use meshwork_ir::{ElementType, Literal, OpId};
+
+use crate::step::{Buf, Step};
+
+/// What is known of a buffer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BufInfo {
+    /// Size in bytes; may be 0.
+    pub bytes: usize,
+    /// Element type and extents of the value it was made for; temporaries are bytes.
+    pub elem: ElementType,
+    /// Extents.
+    pub dims: Vec<i64>,
+    /// What it holds from the start, if it is a constant. Constants are never written.
+    pub constant: Option<Literal>,
+}
+
+/// A program for one device; all devices run it.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// All buffers, by number.
+    pub bufs: Vec<BufInfo>,
+    /// The entry function. Its arguments belong to the caller and are never written, unless donated.
+    pub main: Block,
+    /// Per argument, whether its memory may be reused.
+    pub donated: Vec<bool>,
+    /// Operations that run on the reference evaluator, for the plan to report.
+    pub fallbacks: Vec<OpId>,
+}
+
+/// A straight line of nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Where its arguments lie.
+    pub args: Vec<Buf>,
+    /// What it does, in order.
+    pub nodes: Vec<Node>,
+    /// Where its results lie when it ends: dense buffers. One may be named twice, or be an argument, or belong to an
+    /// outer block.
+    pub results: Vec<Buf>,
+}
+
+/// One element of a block.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// Work on each device by itself.
+    Step(Step),
+    /// Communication between devices.
+    Collective(Collective),
+    /// A loop.
+    While(While),
+    /// A choice of blocks.
+    Case(Case),
+}
+
+/// `while cond(carries) { carries = body(carries) }`. The carries are the arguments of `body` and also those of
+/// `cond`; they are the results of the loop too.
+#[derive(Clone, Debug)]
+pub struct While {
+    /// First values of the carries.
+    pub init: Vec<Buf>,
+    /// Its only result is the predicate.
+    pub cond: Block,
+    /// Computes the next values.
+    pub body: Block,
+    /// How often it runs, where that is known.
+    pub trips: Option<u64>,
+    /// The operation.
+    pub op: OpId,
+}
+
+/// `results = branches[index]()`.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// An `i32`, or an `i1` where true means branch 0. An index out of range means the last branch.
+    pub index: Buf,
+    /// Without arguments; they read the buffers of outer blocks.
+    pub branches: Vec<Block>,
+    /// Where the results go.
+    pub results: Vec<Buf>,
+    /// The operation.
+    pub op: OpId,
+}
+
+/// Which communication.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // as in StableHLO
+pub enum CollectiveKind {
+    AllReduce(Reducer),
+    ReduceScatter { dim: usize, reducer: Reducer },
+    AllGather { dim: usize },
+    AllToAll { split_dim: usize, concat_dim: usize, split_count: usize },
+    Permute { pairs: Vec<(u32, u32)> },
+    Broadcast,
+}
+
+/// How a reduction combines.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reducer {
+    /// One of the usual ones.
+    Combine(crate::kernel::ir::Combine),
+    /// Any other body: computed by the evaluator from the op's region.
+    Body(OpId),
+}
+
+/// Communication between the devices of each group.
+#[derive(Clone, Debug)]
+pub struct Collective {
+    /// Which.
+    pub kind: CollectiveKind,
+    /// Device numbers (replica × partitions + partition) of each group, in order. Empty for a permute.
+    pub groups: Vec<Vec<u32>>,
+    /// One dense operand and one dense result each; several operands move together.
+    pub operands: Vec<Buf>,
+    /// Results.
+    pub results: Vec<Buf>,
+    /// The operation.
+    pub op: OpId,
+    /// What profiles call it: as in the plan.
+    pub name: String,
+}

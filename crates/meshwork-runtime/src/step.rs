@@ -1,0 +1,139 @@
+//! What a compiled program consists of: steps that read and write buffers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, OpId};
+
+/// Names a buffer of a program: each device has one under that name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Buf(pub u32);
+
+/// How a value lies in a buffer: element `i` is at byte `offset + Σ i[d] * strides[d]`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct View {
+    /// The buffer.
+    pub buf: Buf,
+    /// Element type.
+    pub elem: ElementType,
+    /// Extents.
+    pub dims: Vec<i64>,
+    /// Byte of element zero.
+    pub offset: i64,
+    /// Bytes from one element to the next along each dimension: 0 for a broadcast, negative when reversed.
+    pub strides: Vec<i64>,
+}
+
+impl View {
+    /// The whole of `buf`, row-major.
+    pub fn dense(buf: Buf, elem: ElementType, dims: &[i64]) -> View {
+        let mut strides = vec![0; dims.len()];
+        let mut step = elem.storage_bytes() as i64;
+        for d in (0..dims.len()).rev() {
+            strides[d] = step;
+            step *= dims[d].max(1);
+        }
+        View { buf, elem, dims: dims.to_vec(), offset: 0, strides }
+    }
+
+    /// Whether it is row-major without gaps from the start of the buffer.
+    pub fn is_dense(&self) -> bool {
+        let dense = View::dense(self.buf, self.elem, &self.dims);
+        let same = |d: usize| self.dims[d] <= 1 || self.strides[d] == dense.strides[d];
+        self.offset == 0 && (self.dims.contains(&0) || (0..self.dims.len()).all(same))
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.dims.iter().product::<i64>() as usize
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One device's memory while a step runs on it.
+pub struct Frame<'a> {
+    /// Start of each buffer, by number.
+    pub ptrs: &'a [*mut u8],
+    /// Device number: replica × partitions + partition.
+    pub device: usize,
+    /// Partition number.
+    pub partition: u32,
+    /// Replica number.
+    pub replica: u32,
+}
+
+impl Frame<'_> {
+    /// Start of `buf`.
+    pub fn ptr(&self, buf: Buf) -> *mut u8 {
+        self.ptrs[buf.0 as usize]
+    }
+}
+
+/// Scratch memory of one thread, 64-byte aligned; grows on demand and keeps its size.
+#[derive(Default)]
+pub struct Scratch {
+    bytes: Vec<Line>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+impl Scratch {
+    /// At least `bytes` bytes with unspecified contents.
+    pub fn get(&mut self, bytes: usize) -> *mut u8 {
+        let lines = bytes.div_ceil(64);
+        if self.bytes.len() < lines {
+            self.bytes.resize(lines, Line([0; 64]));
+        }
+        self.bytes.as_mut_ptr().cast()
+    }
+}
+
+/// What went wrong while a step ran; the executor adds the op and where it stands.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Fault(pub String);
+
+/// Something that can be done on a device's buffers, in parts.
+///
+/// # Contract
+/// The executor guarantees that every buffer the step names is valid for its planned size, 64-byte aligned, that no
+/// two overlap unless the step allows it, and that all steps it depends on have finished. The work guarantees that
+/// it stays inside those buffers, and that different parts write disjoint bytes (or only their own scratch), so that
+/// parts may run in any order and at the same time. What the parts are must not depend on the number of threads.
+pub trait Work: Send + Sync + fmt::Debug {
+    /// How many independent parts there are; at least 1, at most a few hundred.
+    fn parts(&self) -> usize;
+
+    /// Rough cost of all parts in nanoseconds on one core: decides whether it is worth waking other threads.
+    fn cost(&self) -> u64;
+
+    /// Does part `part` (below [`parts`](Work::parts)) on one device.
+    ///
+    /// # Safety
+    /// The contract of the trait holds for `frame`.
+    unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault>;
+}
+
+/// One step of a block.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What is done.
+    pub work: Arc<dyn Work>,
+    /// Buffers it reads.
+    pub reads: Vec<Buf>,
+    /// Buffers it writes, wholly unless they are also in `reads`.
+    pub writes: Vec<Buf>,
+    /// Pairs `(read, written)` that may be one piece of memory: each element of `written` is written after the
+    /// last read of the same byte of `read`, within one part.
+    pub in_place: Vec<(Buf, Buf)>,
+    /// The operation it stands for (the last one of a fused group).
+    pub op: OpId,
+    /// What profiles and plans call it, e.g. `fused add·multiply·tanh` or `dot 512×1024×784`.
+    pub name: String,
+}
