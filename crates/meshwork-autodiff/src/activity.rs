@@ -20,6 +20,7 @@ pub(crate) fn spread(module: &Module, block: BlockId, active: &mut Active) {
         match module.op(op).kind() {
             OpKind::While => spread_loop(module, op, active),
             OpKind::Case | OpKind::If => spread_branches(module, op, active),
+            OpKind::SdyNamedComputation => spread_computation(module, op, active),
             _ => {
                 let reached = module.op(op).operands().iter().any(|v| active.contains(v))
                     || captures(module, op).iter().any(|v| active.contains(v));
@@ -65,6 +66,20 @@ fn spread_branches(module: &Module, op: OpId, active: &mut Active) {
             }
         }
     }
+}
+
+fn spread_computation(module: &Module, op: OpId, active: &mut Active) {
+    let Some(body) = module.body_of(op, 0) else { return };
+    let pairs = |from: &[ValueId], to: &[ValueId], active: &mut Active| {
+        for (source, &target) in from.iter().zip(to) {
+            if active.contains(source) && has_tangent(module.ty(target)) {
+                active.insert(target);
+            }
+        }
+    };
+    pairs(module.op(op).operands(), module.block(body).args(), active);
+    spread(module, body, active);
+    pairs(module.returned(body), module.op(op).results(), active);
 }
 
 /// Values from outside that the bodies of `op` use, each once, in order of first use.

@@ -10,4 +10,5 @@ mod rules;
 mod transform;
 
 pub use error::GradError;
+pub use prepare::{CHECKPOINT, inline_computations};
 pub use transform::{GradOptions, grad, jvp, vjp};

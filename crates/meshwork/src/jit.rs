@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use meshwork_autodiff::{CHECKPOINT, inline_computations};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, OpSpec, TensorType, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Contract, Plan};
@@ -364,8 +365,10 @@ fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {
     module.prepend(module.body(), op);
 }
 
-/// Takes the detours of `stop_gradient` out of a program that no gradient will be taken of any more.
+/// Takes what only gradients need out of a program that no gradient will be taken of any more: the frames of
+/// `checkpoint` and the detours of `stop_gradient`.
 fn drop_markers(module: &mut Module) {
+    inline_computations(module, |name| name == CHECKPOINT);
     let Some(func) = module.entry() else { return };
     for op in module.ops_below(func, meshwork_ir::Walk::PreOrder) {
         if module.op(op).kind() != OpKind::BitcastConvert || module.op(op).attr(STOP_GRADIENT).is_none() {

@@ -27,7 +27,8 @@
 //! | [`Tensor`] | a value of a program; operators, slices, sums, products, … |
 //! | [`jit`] | traces a function, places it, splits it, runs it |
 //! | [`for_loop`], [`while_loop`], [`scan`], [`cond`] | loops and branches, traced once |
-//! | [`grad`], [`value_and_grad`] | gradients |
+//! | [`grad`], [`value_and_grad`], [`vjp`], [`jvp`] | derivatives |
+//! | [`checkpoint`] | less memory for more arithmetic |
 //! | [`Array`] | elements on the host, and where they live on a mesh |
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
 //! | [`Tree`], [`tree!`] | arguments and results made of several tensors |
@@ -41,6 +42,7 @@
 #![deny(missing_docs)]
 
 mod array;
+mod checkpoint;
 mod control;
 mod element;
 mod engine;
@@ -48,16 +50,19 @@ mod error;
 mod function;
 mod grad;
 mod jit;
+mod linear;
 mod lower;
 mod ops;
 mod picture;
 mod rule;
 mod spec;
+mod splice;
 mod tensor;
 mod trace;
 mod tree;
 
 pub use array::{Array, Placement, Shard};
+pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::{Engine, Program, Reference};
@@ -65,6 +70,7 @@ pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
 pub use function::Function;
 pub use grad::{grad, value_and_grad, value_and_grad_aux};
 pub use jit::{Jit, LoweredFor, jit};
+pub use linear::{jvp, vjp};
 pub use lower::Lowered;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
@@ -83,9 +89,9 @@ pub use tree::{Path, Static, Tree, Visit, visit_field};
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, arange, concatenate,
-        cond, einsum, eye, for_loop, full, grad, iota, jit, linspace, ones, s, scan, select, stack, tree,
-        value_and_grad, while_loop, zeros,
+        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, arange, checkpoint,
+        concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, stack,
+        tree, value_and_grad, vjp, while_loop, zeros,
     };
 }
 

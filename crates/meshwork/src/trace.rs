@@ -184,7 +184,7 @@ impl Trace {
         value
     }
 
-    fn fail(&self, op: &str, message: impl Into<String>) -> ! {
+    pub(crate) fn fail(&self, op: &str, message: impl Into<String>) -> ! {
         fail_at(op, message, self.at)
     }
 

@@ -8,8 +8,10 @@
 //! | `reduce`, `window`, `patches`, `combiner` | reductions, pooling, cumulative sums |
 //! | `gather`, `scatter`, `sort` | data at computed positions |
 //! | `branch`, `loops`, `trip` | control flow |
+//! | `checkpoint` | parts of the program that are computed again instead of kept |
 
 mod branch;
+mod checkpoint;
 mod combiner;
 mod contract;
 mod conv;
@@ -82,6 +84,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
 
         While => loops::rule(r, site),
         Case | If => branch::rule(r, site),
+        SdyNamedComputation => checkpoint::rule(r, site),
 
         // The cotangent is moved as the value is, in the other direction.
         OptimizationBarrier => movement::barrier(r, site),
@@ -123,7 +126,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         UniformDequantize | UniformQuantize => no_rule(r, "quantized types have no derivative"),
         BatchNormGrad | ChloAsinAcosKernel | ChloBesselI1e | ChloNextAfter | ChloRaggedDot | ChloScan | Composite
         | Einsum | UnaryEinsum | Map | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed | Recv | Send
-        | SdyNamedComputation | Unregistered => no_rule(r, "there is no rule for it"),
+        | Unregistered => no_rule(r, "there is no rule for it"),
 
         // These have no results that could have a cotangent.
         Module

@@ -1,0 +1,57 @@
+//! Rematerialisation: less memory for more arithmetic.
+
+use meshwork_autodiff::CHECKPOINT;
+use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId, ValueMap};
+
+use crate::Tensor;
+use crate::linear::traced;
+use crate::splice::body_ops;
+use crate::trace::with_top;
+use crate::tree::{Tree, leaves, replace};
+
+/// `f(x)`, of which a gradient keeps nothing but `x` and what `f` captures: what its derivative needs is computed again
+/// on the way back.
+///
+/// Without it, every value that a derivative needs stays in memory from the way there to the way back. With it around
+/// each block of a deep model, what stays are the inputs of the blocks, at the price of running each block twice.
+/// Where no gradient is taken it changes nothing.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let block = |x: Tensor| x.sin().cos().exp();
+/// let f = jit(move |x: Tensor| grad(|x: Tensor| checkpoint(block, x).sum_all(), x));
+/// let g = jit(move |x: Tensor| grad(|x: Tensor| block(x).sum_all(), x));
+/// let x = Array::from([0.5f32, 1.5]);
+/// assert_eq!(f.call(&x)?.to_vec::<f32>()?, g.call(&x)?.to_vec::<f32>()?);
+/// assert!(f.lower(&x)?.text().contains("optimization_barrier"));
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn checkpoint<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A) -> B {
+    let inputs = leaves(&x);
+    let (out, module, captures) = traced("checkpoint", &inputs, |t| f(replace(&x, t)));
+    let Some(from) = module.entry().and_then(|f| module.body_of(f, 0)) else { return out };
+    let args: Vec<Tensor> = inputs.into_iter().chain(captures).collect();
+    let results = leaves(&out);
+    let results = with_top("checkpoint", |trace| {
+        let values: Vec<ValueId> = args.iter().map(|t| trace.resolve("checkpoint", t)).collect();
+        let loc = trace.loc();
+        let spec = OpSpec::new(OpKind::SdyNamedComputation)
+            .operands(values)
+            .results(results.iter().map(|t| Type::Tensor(t.ty.clone())))
+            .attr("name", Attr::str(CHECKPOINT))
+            .loc(loc.clone());
+        let (block, to) = (trace.block(), trace.module.create(spec));
+        let body = trace.module.add_body(to, args.iter().map(|t| Type::Tensor(t.ty.clone())));
+        let inner = trace.module.block(body).args().to_vec();
+        let mut map: ValueMap = module.block(from).args().iter().copied().zip(inner).collect();
+        trace.copy("checkpoint", &module, &body_ops(&module, from), body, &mut map);
+        let returned: Vec<ValueId> = module.returned(from).iter().map(|v| map[v]).collect();
+        trace.module.push(body, OpSpec::new(OpKind::SdyReturn).operands(returned).loc(loc));
+        trace.module.append(block, to);
+        let values = trace.module.op(to).results().to_vec();
+        values.into_iter().map(|v| trace.tensor("checkpoint", v)).collect::<Vec<_>>()
+    });
+    replace(&out, &results)
+}

@@ -1,0 +1,38 @@
+//! Putting the operations of another module in place, at the end of the current trace.
+
+use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId, ValueMap};
+
+use crate::Tensor;
+use crate::trace::{Trace, with_top};
+
+/// The operations of the entry function of `module`, applied to `args`.
+#[track_caller]
+pub(crate) fn inline(op: &str, module: &Module, args: &[Tensor]) -> Vec<Tensor> {
+    with_top(op, |trace| {
+        let values: Vec<ValueId> = args.iter().map(|t| trace.resolve(op, t)).collect();
+        let Some(from) = module.entry().and_then(|f| module.body_of(f, 0)) else { return vec![] };
+        let mut map: ValueMap = module.block(from).args().iter().copied().zip(values).collect();
+        let to = trace.block();
+        trace.copy(op, module, &body_ops(module, from), to, &mut map);
+        let returned: Vec<ValueId> = module.returned(from).iter().map(|v| map[v]).collect();
+        returned.into_iter().map(|v| trace.tensor(op, v)).collect()
+    })
+}
+
+/// The operations of a function's block, without the return.
+pub(crate) fn body_ops(module: &Module, block: BlockId) -> Vec<OpId> {
+    let mut ops = module.op_list(block);
+    ops.retain(|&op| module.op(op).kind() != OpKind::FuncReturn);
+    ops
+}
+
+impl Trace {
+    /// Copies operations of another module to the end of `to`. `map` says what stands for their operands.
+    pub(crate) fn copy(&mut self, op: &str, source: &Module, ops: &[OpId], to: BlockId, map: &mut ValueMap) {
+        for &id in ops {
+            if let Err(why) = self.module.import_op(source, id, to, map) {
+                self.fail(op, why);
+            }
+        }
+    }
+}
