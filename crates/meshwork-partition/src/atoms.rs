@@ -152,6 +152,16 @@ impl Atoms {
         out
     }
 
+    /// The positions that differ from position 0 along `list` only, by their shard index along it.
+    pub fn line(&self, list: &[Atom]) -> Vec<i64> {
+        let mut out = vec![0];
+        for &a in list {
+            let info = self.info(a);
+            out = out.iter().flat_map(|&p| (0..info.size).map(move |i| p + i * info.stride)).collect();
+        }
+        out
+    }
+
     /// The device id at `position` in row-major mesh order.
     pub fn device(&self, position: i64) -> i64 {
         self.mesh.device_ids().map_or(position, |ids| ids[position as usize])
@@ -202,6 +212,7 @@ mod tests {
         for position in 0..12 {
             let t = atoms.index_at(&list, position);
             assert_eq!(t, (position % 6) * 2 + position / 6);
+            assert_eq!(atoms.line(&list)[t as usize], position);
             for u in 0..12 {
                 assert_eq!(atoms.index_at(&list, atoms.with_index(&list, position, u)), u);
             }

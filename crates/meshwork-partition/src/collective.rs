@@ -96,14 +96,10 @@ impl Peers {
     /// Device groups, a row each, for the collectives that take groups.
     pub fn groups(&self, atoms: &Atoms) -> Option<Literal> {
         let Peers::Group(list) = self else { return None };
-        let size = atoms.product(list);
-        let mut ids = vec![];
-        for position in 0..atoms.mesh().device_count() {
-            if atoms.index_at(list, position) == 0 {
-                ids.extend((0..size).map(|t| atoms.device(atoms.with_index(list, position, t))));
-            }
-        }
-        i64_matrix(&ids, size)
+        let line = atoms.line(list);
+        let first = first_of_lines(list, atoms);
+        let ids: Vec<i64> = first.iter().flat_map(|&p| line.iter().map(move |&q| atoms.device(p + q))).collect();
+        i64_matrix(&ids, line.len() as i64)
     }
 
     /// Source-target pairs for a permute.
@@ -113,12 +109,19 @@ impl Peers {
         match self {
             Peers::Group(_) | Peers::Given { .. } => return None,
             Peers::Line { atoms: list, moves } => {
-                for position in 0..count {
-                    let t = atoms.index_at(list, position);
-                    for &(from, to) in moves {
-                        if from == t {
-                            ids.extend([position, atoms.with_index(list, position, to)].map(|p| atoms.device(p)));
-                        }
+                let line = atoms.line(list);
+                let mut targets = vec![vec![]; line.len()];
+                for &(from, to) in moves {
+                    let (from, to) = (from as usize, to as usize);
+                    targets[from].push(line[to] - line[from]);
+                }
+                let mut index = vec![0; count as usize];
+                for first in first_of_lines(list, atoms) {
+                    line.iter().enumerate().for_each(|(t, &p)| index[(first + p) as usize] = t);
+                }
+                for (position, &t) in (0..count).zip(&index) {
+                    for &distance in &targets[t] {
+                        ids.extend([position, position + distance].map(|p| atoms.device(p)));
                     }
                 }
             }
@@ -138,8 +141,15 @@ impl Peers {
     }
 }
 
+/// The positions with index 0 along `list`, in mesh order: where each group or line starts.
+fn first_of_lines(list: &[u8], atoms: &Atoms) -> Vec<i64> {
+    let others: AtomList = atoms.all().into_iter().filter(|a| !list.contains(a)).collect();
+    atoms.line(&others)
+}
+
 fn i64_matrix(ids: &[i64], columns: i64) -> Option<Literal> {
-    let bytes = ids.iter().flat_map(|i| i.to_le_bytes()).collect();
+    let mut bytes = Vec::with_capacity(ids.len() * 8);
+    ids.iter().for_each(|i| bytes.extend_from_slice(&i.to_le_bytes()));
     Literal::from_bytes([ids.len() as i64 / columns.max(1), columns], ElementType::I64, bytes)
 }
 

@@ -81,7 +81,7 @@ struct State {
 #[derive(Default)]
 pub struct Paths {
     // By hash of the key, so that looking one up copies nothing.
-    known: HashMap<u64, SmallVec<[Known; 1]>>,
+    known: HashMap<u64, SmallVec<[Known; 1]>, RandomState>,
     hasher: RandomState,
 }
 
@@ -352,7 +352,7 @@ impl<'a> Search<'a> {
     fn run(&self, bound: Bound, most: f64) -> Option<Path> {
         let (first, last) = (self.local_elements(&self.start), self.local_elements(&self.goal));
         let room = if bound == Bound::Memory { first.max(last) + first.min(last) } else { f64::INFINITY };
-        let mut best: HashMap<State, (f64, Option<(State, Move)>)> = HashMap::new();
+        let mut best: HashMap<State, (f64, Option<(State, Move)>), RandomState> = HashMap::default();
         let mut heap = BinaryHeap::new();
         best.insert(self.start.clone(), (0.0, None));
         heap.push(Open { cost: 0.0, rest: self.least(&self.start), state: self.start.clone() });

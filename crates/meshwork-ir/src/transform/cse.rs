@@ -5,7 +5,9 @@
 //! by the earlier one where that is visible: in its block, or in a block around it within the same function.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use foldhash::fast::FixedState;
 
 use super::dead;
 use crate::{BlockId, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, RegionId, Trait, ValueId, ValueMap};
@@ -29,7 +31,7 @@ pub fn eliminate(module: &mut Module) -> bool {
 /// Operations seen so far that are visible here, by hash.
 #[derive(Default)]
 struct Known {
-    by_hash: HashMap<u64, Vec<OpId>>,
+    by_hash: HashMap<u64, Vec<OpId>, FixedState>,
     /// Hashes in the order of insertion, to leave a scope.
     log: Vec<u64>,
 }
@@ -100,7 +102,7 @@ fn operand_key(module: &Module, op: OpId) -> Vec<ValueId> {
 
 fn hash_of(module: &Module, op: OpId) -> u64 {
     let data = module.op(op);
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FixedState::default().build_hasher();
     data.name().hash(&mut hasher);
     operand_key(module, op).hash(&mut hasher);
     data.results().iter().for_each(|&r| module.ty(r).hash(&mut hasher));
