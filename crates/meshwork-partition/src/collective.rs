@@ -222,8 +222,9 @@ pub fn write_device_lists(module: &mut Module, collectives: &[Collective], atoms
             Some((_, list)) => list.clone(),
             None => {
                 let Some(matrix) = c.peers.groups(atoms).or_else(|| c.peers.pairs(atoms)) else { continue };
-                known.push((&c.peers, matrix_attr(&matrix)));
-                matrix_attr(&matrix)
+                let list = matrix_attr(&matrix);
+                known.push((&c.peers, list.clone()));
+                list
             }
         };
         // Channel ids tell collectives of one program apart; type 1 is device to device.
