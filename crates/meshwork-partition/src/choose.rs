@@ -3,7 +3,9 @@
 //! Propagation resolves conflicts by an order. When state (parameters, optimizer moments) and data are both split over
 //! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried.
 
-use meshwork_ir::{Attr, Diagnostic, Module, OpId};
+use std::collections::{BTreeSet, HashSet};
+
+use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::{Provenance, place, place_traced};
 use thiserror::Error;
@@ -97,8 +99,8 @@ fn compile_as_annotated(
     Ok(Compiled { program, placed, warnings, provenance })
 }
 
-/// `module` with the placements of its state propagated after those of its data; `None` if it has not both, or if the
-/// program sets priorities itself.
+/// `module` with the placements of its state propagated after those of its data; `None` if no axis splits both, or if
+/// the program sets priorities itself.
 ///
 /// State is what goes in and comes out again: arguments with a result of the same type and placement.
 fn data_first(module: &Module) -> Option<Module> {
@@ -107,12 +109,16 @@ fn data_first(module: &Module) -> Option<Module> {
     let arg = |i: usize| module.arg_attr(func, i, "sdy.sharding").and_then(Attr::as_sharding);
     let res = |i: usize| module.res_attr(func, i, "sdy.sharding").and_then(Attr::as_sharding);
     let is_split = |s: &Sharding| s.dim_axes().next().is_some();
-    let returned =
-        |i: usize| (0..ty.results.len()).any(|r| ty.results[r] == ty.inputs[i] && arg(i).is_some() && arg(i) == res(r));
+    let results: HashSet<(&Type, &Sharding)> =
+        ty.results.iter().enumerate().filter_map(|(r, t)| Some((t, res(r)?))).collect();
+    let returned = |i: usize| arg(i).is_some_and(|sharding| results.contains(&(&ty.inputs[i], sharding)));
     let split: Vec<usize> = (0..ty.inputs.len()).filter(|&i| arg(i).is_some_and(is_split)).collect();
     let (state, data): (Vec<usize>, Vec<usize>) = split.iter().partition(|&&i| returned(i));
     let own_priorities = (0..ty.inputs.len()).filter_map(arg).any(|s| s.dims.iter().any(|d| d.priority.is_some()));
-    if state.is_empty() || data.is_empty() || own_priorities {
+    let axes = |list: &[usize]| -> BTreeSet<&str> {
+        list.iter().filter_map(|&i| arg(i)).flat_map(Sharding::dim_axes).map(|axis| &axis.name[..]).collect()
+    };
+    if own_priorities || axes(&state).is_disjoint(&axes(&data)) {
         return None;
     }
     let mut out = module.clone();
