@@ -77,6 +77,9 @@ struct State {
     partial: AtomList,
 }
 
+/// The least cost of each state reached so far, and how it was reached.
+type Best = HashMap<State, (f64, Option<(State, Move)>), RandomState>;
+
 /// Remembers paths between layouts.
 #[derive(Default)]
 pub struct Paths {
@@ -352,7 +355,7 @@ impl<'a> Search<'a> {
     fn run(&self, bound: Bound, most: f64) -> Option<Path> {
         let (first, last) = (self.local_elements(&self.start), self.local_elements(&self.goal));
         let room = if bound == Bound::Memory { first.max(last) + first.min(last) } else { f64::INFINITY };
-        let mut best: HashMap<State, (f64, Option<(State, Move)>), RandomState> = HashMap::default();
+        let mut best = Best::default();
         let mut heap = BinaryHeap::new();
         best.insert(self.start.clone(), (0.0, None));
         heap.push(Open { cost: 0.0, rest: self.least(&self.start), state: self.start.clone() });
