@@ -1,6 +1,7 @@
 //! Runs partitioned programs on the CPU: fused kernels, a static buffer plan, devices as work for a pool of threads.
 
 pub mod compile;
+pub mod exec;
 pub mod kernel;
 pub mod program;
 pub mod step;

@@ -29,6 +29,7 @@
 //! | `index`, `movement`, `gather` | walking and copying tensors |
 //! | `nums`, `contract`, `conv`, `ragged`, `fft`, `matrix`, `linalg` | numeric kernels |
 //! | `program`, `reduce`, `window`, `sort`, `batch_norm` | ops with bodies |
+//! | `single` | one operation by itself |
 //! | `parallel`, `hub`, `groups`, `collective`, `manual` | many devices |
 
 mod attrs;
@@ -61,6 +62,7 @@ mod ragged;
 mod reduce;
 pub(crate) mod rng;
 pub mod scalar;
+mod single;
 mod sort;
 pub mod special;
 mod stats;
@@ -70,6 +72,7 @@ mod value;
 mod window;
 
 pub use error::EvalError;
+pub use single::{SingleOp, captures, run_op};
 pub use stats::{CollectiveStats, Stats};
 
 use crate::{Literal, Module, OpId};

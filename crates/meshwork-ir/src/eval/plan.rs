@@ -8,17 +8,19 @@ use std::collections::HashMap;
 use crate::{BlockId, Module, OpId, ValueId, Walk};
 
 /// The steps of every block of a module.
+#[derive(Debug)]
 pub(crate) struct Plan {
     blocks: HashMap<BlockId, BlockPlan>,
 }
 
 /// The steps of one block.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct BlockPlan {
     pub steps: Vec<Step>,
 }
 
 /// One operation, and what ends with it.
+#[derive(Debug)]
 pub(crate) struct Step {
     pub op: OpId,
     /// Per operand, whether the operation gets the only reference.

@@ -489,3 +489,31 @@ fn the_smallest_elements_by_custom_call() {
     assert_eq!(results[1].to_i64s(), [11, 12, 10, 12]);
     assert_eq!(results[2].to_i64s(), [1, 2]);
 }
+
+#[test]
+fn one_op_runs_by_itself_with_what_its_regions_capture() {
+    let source = r#"
+        func.func @main(%x: tensor<3xi64>, %k: tensor<i64>) -> tensor<i64> {
+          %zero = stablehlo.constant dense<0> : tensor<i64>
+          %r = "stablehlo.reduce"(%x, %zero) ({
+          ^bb0(%a: tensor<i64>, %b: tensor<i64>):
+            %scaled = stablehlo.multiply %b, %k : tensor<i64>
+            %sum = func.call @plus(%a, %scaled) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+            stablehlo.return %sum : tensor<i64>
+          }) {dimensions = array<i64: 0>} : (tensor<3xi64>, tensor<i64>) -> tensor<i64>
+          func.return %r : tensor<i64>
+        }
+        func.func private @plus(%a: tensor<i64>, %b: tensor<i64>) -> tensor<i64> {
+          %sum = stablehlo.add %a, %b : tensor<i64>
+          func.return %sum : tensor<i64>
+        }"#;
+    let module = parse(source);
+    let kind = |k| module.all_ops(crate::Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == k).unwrap();
+    let reduce = kind(crate::OpKind::Reduce);
+    let captured = super::captures(&module, reduce);
+    assert_eq!(captured, [module.block(module.body_of(module.entry().unwrap(), 0).unwrap()).args()[1]]);
+    let args = || vec![i64s(&[3], &[1, 2, 3]), i64s(&[], &[5]), i64s(&[], &[10])];
+    assert_eq!(super::run_op(&module, reduce, args()).unwrap(), [i64s(&[], &[65])]);
+    let wrong = super::run_op(&module, reduce, args().split_off(1)).unwrap_err().to_string();
+    assert!(wrong.contains("declared tensor<3xi64> is given as tensor<i64>"), "{wrong}");
+}

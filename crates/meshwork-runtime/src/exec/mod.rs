@@ -1,0 +1,3 @@
+//! Running compiled programs: threads, devices, communication.
+
+pub mod fallback;
