@@ -3,12 +3,14 @@
 #![deny(missing_docs)]
 
 mod activity;
+mod batch;
 mod error;
 mod prepare;
 mod reverse;
 mod rules;
 mod transform;
 
+pub use batch::{BatchError, BatchOptions, vmap};
 pub use error::GradError;
 pub use prepare::{CHECKPOINT, inline_computations};
 pub use transform::{GradOptions, grad, jvp, vjp};

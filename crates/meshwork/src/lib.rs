@@ -28,6 +28,7 @@
 //! | [`jit`] | traces a function, places it, splits it, runs it |
 //! | [`for_loop`], [`while_loop`], [`scan`], [`cond`] | loops and branches, traced once |
 //! | [`grad`], [`value_and_grad`], [`vjp`], [`jvp`] | derivatives |
+//! | [`vmap`] | functions of one example on many |
 //! | [`checkpoint`] | less memory for more arithmetic |
 //! | [`Array`] | elements on the host, and where they live on a mesh |
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
@@ -60,6 +61,7 @@ mod splice;
 mod tensor;
 mod trace;
 mod tree;
+mod vmap;
 
 pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
@@ -84,14 +86,15 @@ pub use rule::{Policy, Rule};
 pub use spec::{Axes, P};
 pub use tensor::Tensor;
 pub use tree::{Path, Static, Tree, Visit, visit_field};
+pub use vmap::{MapAxes, Vmap, vmap};
 
 /// What most programs need: `use meshwork::prelude::*;`.
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, arange, checkpoint,
-        concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, stack,
-        tree, value_and_grad, vjp, while_loop, zeros,
+        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, arange,
+        checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan,
+        select, stack, tree, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 
