@@ -48,7 +48,7 @@ fn stack(parts: &[Literal], ty: &Type, axis: usize) -> Literal {
 
 /// Checks `@main` for every non-empty choice of batched arguments, 3 examples, along the first and the last dimension.
 pub fn check(module: &Module) {
-    check_with(module, |ty, seed| example(ty, seed));
+    check_with(module, example);
 }
 
 /// [`check`] with arguments that `make` makes from a type and a number.
