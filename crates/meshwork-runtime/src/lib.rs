@@ -3,5 +3,6 @@
 pub mod compile;
 pub mod exec;
 pub mod kernel;
+pub mod library;
 pub mod program;
 pub mod step;

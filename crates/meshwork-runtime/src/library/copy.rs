@@ -1,0 +1,285 @@
+//! Copies between strided boxes of buffers: what materialises views, concatenates, pads and reverses.
+
+use std::sync::Arc;
+
+use meshwork_ir::{Def, ElementType, OpId, ValueId};
+
+use super::nest::{Nest, parts_of, piece, walk};
+use super::transpose::{Planes, transpose};
+use crate::compile::lower::Lower;
+use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
+
+/// One strided box of elements that is copied from a buffer to another.
+#[derive(Clone, Debug)]
+pub(crate) struct BoxCopy {
+    from: Buf,
+    to: Buf,
+    from_offset: isize,
+    to_offset: isize,
+    /// Bytes of an element.
+    size: usize,
+    /// Operand 0 is `to`, operand 1 is `from`.
+    nest: Nest<2>,
+    how: How,
+    /// The dimension that is cut into parts, and how many there are.
+    split: usize,
+    parts: usize,
+}
+
+/// How the innermost loops run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// The innermost dimension is contiguous on both sides.
+    Rows,
+    /// The innermost dimension is contiguous in `to` and one element in `from`.
+    Fill,
+    /// The innermost dimension is contiguous in `to`, this one in `from`.
+    Transpose(usize),
+    /// Element by element.
+    Elements,
+}
+
+impl BoxCopy {
+    /// The copy of the elements that `from` shows to where `to` shows them. Both have the same extents and type.
+    pub(crate) fn new(from: &View, to: &View) -> BoxCopy {
+        let size = from.elem.storage_bytes();
+        let nest = Nest::new(&to.dims, [&to.strides, &from.strides]);
+        let inner = nest.dims.len().wrapping_sub(1);
+        let unit = size as isize;
+        let how = match nest.strides.last() {
+            None => How::Rows,
+            Some(&[t, f]) if t == unit && f == unit => How::Rows,
+            Some(&[t, 0]) if t == unit => How::Fill,
+            Some(&[t, _]) if t == unit => match (0..inner).rev().find(|&d| nest.strides[d][1] == unit) {
+                Some(d) if nest.dims[d] >= 4 && nest.dims[inner] >= 4 => How::Transpose(d),
+                _ => How::Elements,
+            },
+            Some(_) => How::Elements,
+        };
+        let split = (0..nest.dims.len()).max_by_key(|&d| (nest.dims[d].min(64), std::cmp::Reverse(d))).unwrap_or(0);
+        let most = nest.dims.get(split).map_or(1, |&n| n.div_ceil(if split == inner { GRAIN } else { 1 }));
+        let parts = parts_of(nest.len() * size, PART_BYTES, most);
+        let (from_offset, to_offset) = (from.offset as isize, to.offset as isize);
+        BoxCopy { from: from.buf, to: to.buf, from_offset, to_offset, size, nest, how, split, parts }
+    }
+
+    /// In how many parts it is done.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// Nanoseconds on one core, roughly.
+    pub(crate) fn cost(&self) -> u64 {
+        let bytes = (self.nest.len() * self.size) as u64;
+        match self.how {
+            How::Rows | How::Fill => 20 + bytes / 10,
+            How::Transpose(_) => 20 + bytes / 5,
+            How::Elements => 20 + self.nest.len() as u64,
+        }
+    }
+
+    /// Copies one part between the buffers of `frame`.
+    ///
+    /// # Safety
+    /// As [`Work::run`].
+    pub(crate) unsafe fn run(&self, frame: &Frame<'_>, part: usize) {
+        // SAFETY: the views lie inside their buffers.
+        unsafe {
+            let from = frame.ptr(self.from).offset(self.from_offset);
+            let to = frame.ptr(self.to).offset(self.to_offset);
+            self.run_at(from, to, part);
+        }
+    }
+
+    /// Copies one part from the box that starts at `from` to the one that starts at `to`.
+    ///
+    /// # Safety
+    /// Both boxes are valid memory and do not overlap.
+    pub(crate) unsafe fn run_at(&self, from: *const u8, to: *mut u8, part: usize) {
+        let mut dims = self.nest.dims.clone();
+        let (mut from, mut to) = (from, to);
+        if let Some(n) = dims.get_mut(self.split) {
+            let range = piece(*n, self.parts, part, if *n >= self.parts * GRAIN { GRAIN } else { 1 });
+            let [t, f] = self.nest.strides[self.split];
+            // SAFETY: the first element of the range, or one past the end of a box whose range is empty.
+            unsafe {
+                from = from.offset(range.start as isize * f);
+                to = to.offset(range.start as isize * t);
+            }
+            *n = range.len();
+        }
+        if dims.contains(&0) {
+            return;
+        }
+        // SAFETY: `dims` and the strides name elements of the boxes only.
+        unsafe { self.copy(&dims, from, to) }
+    }
+
+    /// # Safety
+    /// All elements of `dims` at the nest's strides from `from` and `to` are valid and do not overlap.
+    unsafe fn copy(&self, dims: &[usize], from: *const u8, to: *mut u8) {
+        let strides = &self.nest.strides;
+        let inner = dims.len().wrapping_sub(1);
+        let n = dims.last().copied().unwrap_or(1);
+        let outer = dims.len().saturating_sub(1);
+        // SAFETY: in all arms: offsets of elements of the boxes.
+        unsafe {
+            match self.how {
+                How::Rows => {
+                    let bytes = n * self.size;
+                    walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
+                        std::ptr::copy_nonoverlapping(from.offset(f), to.offset(t), bytes);
+                    });
+                }
+                How::Fill => walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
+                    fill(from.offset(f), to.offset(t), n, self.size);
+                }),
+                How::Transpose(d) => {
+                    let mut rest_dims = dims[..outer].to_vec();
+                    let mut rest = strides[..outer].to_vec();
+                    rest_dims.remove(d);
+                    rest.remove(d);
+                    let (rows, columns) = (dims[d], dims[inner]);
+                    walk(&rest_dims, &rest, [0, 0], &mut |[t, f]| {
+                        let planes = Planes {
+                            from: from.offset(f),
+                            from_stride: strides[inner][1],
+                            to: to.offset(t),
+                            to_stride: strides[d][0],
+                        };
+                        transpose(planes, rows, columns, self.size);
+                    });
+                }
+                How::Elements => {
+                    let [ts, fs] = strides[inner];
+                    walk(&dims[..outer], &strides[..outer], [0, 0], &mut |[t, f]| {
+                        let (to, from) = (to.offset(t), from.offset(f));
+                        match self.size {
+                            1 => elements::<1>(from, to, n, fs, ts),
+                            2 => elements::<2>(from, to, n, fs, ts),
+                            4 => elements::<4>(from, to, n, fs, ts),
+                            8 => elements::<8>(from, to, n, fs, ts),
+                            _ => elements::<16>(from, to, n, fs, ts),
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Borders of parts are multiples of this many elements where there are enough.
+const GRAIN: usize = 16;
+
+/// About how many bytes a part copies.
+const PART_BYTES: usize = 1 << 17;
+
+/// # Safety
+/// `n` elements of `SIZE` bytes at these strides are valid on both sides and do not overlap.
+#[inline(always)]
+unsafe fn elements<const SIZE: usize>(from: *const u8, to: *mut u8, n: usize, fs: isize, ts: isize) {
+    for i in 0..n as isize {
+        // SAFETY: the caller's.
+        unsafe {
+            let value = from.offset(i * fs).cast::<[u8; SIZE]>().read_unaligned();
+            to.offset(i * ts).cast::<[u8; SIZE]>().write_unaligned(value);
+        }
+    }
+}
+
+/// Writes the element at `from` `n` times.
+///
+/// # Safety
+/// `from` is valid for an element, `to` for `n`.
+unsafe fn fill(from: *const u8, to: *mut u8, n: usize, size: usize) {
+    /// # Safety
+    /// As [`fill`].
+    unsafe fn of<T: Copy>(from: *const u8, to: *mut u8, n: usize) {
+        // SAFETY: the caller's.
+        unsafe {
+            let value = from.cast::<T>().read_unaligned();
+            for i in 0..n {
+                to.cast::<T>().add(i).write_unaligned(value);
+            }
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match size {
+            1 => std::ptr::write_bytes(to, *from, n),
+            2 => of::<u16>(from, to, n),
+            4 => of::<u32>(from, to, n),
+            8 => of::<u64>(from, to, n),
+            _ => of::<u128>(from, to, n),
+        }
+    }
+}
+
+/// Copies of several boxes, which do not overlap in what they write.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    boxes: Vec<BoxCopy>,
+}
+
+impl Copies {
+    /// All of `boxes`; those without elements are left out.
+    pub(crate) fn new(boxes: Vec<BoxCopy>) -> Copies {
+        Copies { boxes: boxes.into_iter().filter(|b| b.nest.len() > 0).collect() }
+    }
+}
+
+impl Work for Copies {
+    fn parts(&self) -> usize {
+        self.boxes.iter().map(BoxCopy::parts).sum::<usize>().clamp(1, 256)
+    }
+
+    fn cost(&self) -> u64 {
+        self.boxes.iter().map(BoxCopy::cost).sum()
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let pieces = self.boxes.iter().flat_map(|b| (0..b.parts()).map(move |p| (b, p)));
+        for (b, p) in pieces.skip(part).step_by(self.parts()) {
+            // SAFETY: the trait's contract.
+            unsafe { b.run(frame, p) };
+        }
+        Ok(())
+    }
+}
+
+/// Adds a step that copies what `from` shows to where `to` shows it; `to` covers all of its buffer.
+pub fn copy(cx: &mut Lower<'_>, op: OpId, from: &View, to: &View) {
+    let work = Copies::new(vec![BoxCopy::new(from, to)]);
+    let name = format!("copy {} {:?}", from.elem, from.dims);
+    cx.step(op, name, Arc::new(work), vec![from.buf], vec![to.buf]);
+}
+
+/// A view of one element of `elem` at `offset` of `buf`, spread over `dims`.
+pub fn spread(buf: Buf, offset: i64, elem: ElementType, dims: &[i64]) -> View {
+    View { buf, elem, dims: dims.to_vec(), offset, strides: vec![0; dims.len()] }
+}
+
+/// The buffer of `value` if that is dense; else a new one, with a step that copies it there for `op`.
+pub fn dense(cx: &mut Lower<'_>, op: OpId, value: ValueId) -> Result<Buf, String> {
+    let view = view_of(cx, value)?;
+    if view.is_dense() {
+        return Ok(view.buf);
+    }
+    let buf = cx.buffer(view.elem, &view.dims);
+    let to = View::dense(buf, view.elem, &view.dims);
+    copy(cx, op, &view, &to);
+    // Later operations of the same block can use it; those of other blocks may run without this one.
+    let home = match cx.module.value(value).def() {
+        Def::Arg(block, _) => Some(block),
+        Def::Result(def, _) => cx.module.op(def).parent(),
+    };
+    if home.is_some() && home == cx.module.op(op).parent() {
+        cx.set_view(value, to);
+    }
+    Ok(buf)
+}
+
+/// How `value` lies in memory; an error if it has not been lowered.
+pub(crate) fn view_of(cx: &Lower<'_>, value: ValueId) -> Result<View, String> {
+    cx.view(value).cloned().ok_or_else(|| format!("value {} has no place in memory yet", value.index()))
+}

@@ -1,0 +1,30 @@
+//! Kernels of the library: what the fusion does not build as loops of straight-line code.
+//!
+//! [`lower`] adds the steps of one operation. Each kernel is a struct of numbers and buffer names that implements
+//! [`Work`](crate::step::Work); how it is cut into parts depends on shapes alone.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
+
+mod attrs;
+pub mod copy;
+mod movement;
+mod nest;
+#[cfg(test)]
+mod testing;
+mod transpose;
+
+use meshwork_ir::{OpId, OpKind};
+
+use crate::compile::lower::Lower;
+
+/// Adds the steps that compute the results of `op`; false if there is no kernel for it or its element types.
+pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
+    match cx.module.op(op).kind() {
+        OpKind::Concatenate => movement::concatenate(cx, op),
+        OpKind::Pad => movement::pad(cx, op),
+        OpKind::Reverse => movement::reverse(cx, op),
+        _ => Ok(false),
+    }
+}
