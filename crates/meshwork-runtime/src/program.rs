@@ -1,6 +1,8 @@
 //! A compiled program before memory is planned: nested blocks of steps over named buffers.
 
-use meshwork_ir::{ElementType, Literal, OpId};
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, Literal, Module, OpId};
 
 use crate::step::{Buf, Step};
 
@@ -20,6 +22,8 @@ pub struct BufInfo {
 /// A program for one device; all devices run it.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
+    /// The module that the `OpId`s of the nodes belong to: a prepared copy of what was compiled.
+    pub module: Arc<Module>,
     /// All buffers, by number.
     pub bufs: Vec<BufInfo>,
     /// The entry function. Its arguments belong to the caller and are never written, unless donated.

@@ -1,8 +1,9 @@
 //! Which devices take part in a collective together: StableHLO's process groups.
 
 use super::DeviceGrid;
+use super::error::EvalError;
 use super::fault::Fault;
-use crate::{Attr, Op};
+use crate::{Attr, Module, Op, OpId, OpKind};
 
 /// What the ids in replica groups (or source-target pairs) name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +85,63 @@ pub(crate) fn group_of(
         }
         Strategy::FlattenedIds => row.clone(),
     }))
+}
+
+/// The devices that meet in collective `id`, numbered `replica * partitions + partition`: all groups, each in order.
+/// Devices in no group are left out.
+pub fn device_groups(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, EvalError> {
+    let op = module.op(id);
+    let found = || {
+        let strategy = match op.kind() {
+            OpKind::AllToAll | OpKind::CollectiveBroadcast | OpKind::CollectivePermute | OpKind::CollectiveReduce => {
+                moving_strategy(op)
+            }
+            OpKind::CrossReplicaSum => Strategy::CrossReplica,
+            _ => reducing_strategy(op)?,
+        };
+        let rows = rows(op, "replica_groups")?;
+        let mut seen = vec![false; grid.len()];
+        let mut groups = vec![];
+        for device in 0..grid.len() {
+            if seen[device] {
+                continue;
+            }
+            if let Some(group) = group_of(device, grid, strategy, &rows)? {
+                group.iter().for_each(|&d| seen[d] = true);
+                groups.push(group);
+            }
+        }
+        Ok(groups)
+    };
+    found().map_err(|fault: Fault| fault.at(module, id))
+}
+
+/// Which device sends to which in the `collective_permute` `id`.
+pub fn device_pairs(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, EvalError> {
+    let op = module.op(id);
+    let found = || {
+        let pairs = rows(op, "source_target_pairs")?;
+        let (ids, others) = match moving_strategy(op) {
+            Strategy::CrossPartition => (grid.partitions, grid.replicas),
+            _ => (grid.replicas, grid.partitions),
+        };
+        let mut out = vec![];
+        for pair in &pairs {
+            let &[from, to] = &pair[..] else { return Err(Fault::invalid("a pair is not two ids")) };
+            if from >= ids || to >= ids {
+                return Err(Fault::invalid(format!("it moves {from} to {to} where there are {ids} ids")));
+            }
+            for other in 0..others {
+                let device = |id: usize| match moving_strategy(op) {
+                    Strategy::CrossPartition => other * grid.partitions + id,
+                    _ => id * grid.partitions + other,
+                };
+                out.push((device(from), device(to)));
+            }
+        }
+        Ok(out)
+    };
+    found().map_err(|fault: Fault| fault.at(module, id))
 }
 
 #[cfg(test)]

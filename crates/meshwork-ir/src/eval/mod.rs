@@ -72,6 +72,7 @@ mod value;
 mod window;
 
 pub use error::EvalError;
+pub use groups::{device_groups, device_pairs};
 pub use single::{SingleOp, captures, run_op};
 pub use stats::{CollectiveStats, Stats};
 

@@ -1,0 +1,88 @@
+//! Collectives: their kind, and the devices that meet.
+
+use meshwork_ir::eval::{DeviceGrid, device_groups, device_pairs};
+use meshwork_ir::{Module, OpId, OpKind};
+
+use super::CompileError;
+use super::lower::Lower;
+use crate::kernel::ir::Combine;
+use crate::program::{Collective, CollectiveKind, Node, Reducer};
+
+/// Adds the collective `op`, whose operands are dense.
+pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<(), CompileError> {
+    let module = cx.module;
+    let data = module.op(op);
+    if data.flag("has_dynamic_root") {
+        return Err(CompileError::unsupported(module, op, "a root known at run time only"));
+    }
+    let invalid =
+        |e: meshwork_ir::eval::EvalError| CompileError::Invalid { op: module.describe(op), message: e.to_string() };
+    let dim = |name: &str| {
+        let value = data.int(name).and_then(|d| usize::try_from(d).ok());
+        value.ok_or_else(|| CompileError::invalid(module, op, format!("attribute '{name}' is missing")))
+    };
+    let mut groups: Vec<Vec<u32>> = vec![];
+    if data.kind() != OpKind::CollectivePermute {
+        let found = device_groups(module, op, grid).map_err(invalid)?;
+        groups = found.into_iter().map(|g| g.into_iter().map(|d| d as u32).collect()).collect();
+    }
+    let kind = match data.kind() {
+        OpKind::AllReduce => CollectiveKind::AllReduce(reducer(module, op)),
+        OpKind::CrossReplicaSum => CollectiveKind::AllReduce(Reducer::Combine(Combine::Add)),
+        OpKind::ReduceScatter => {
+            CollectiveKind::ReduceScatter { dim: dim("scatter_dimension")?, reducer: reducer(module, op) }
+        }
+        OpKind::AllGather => CollectiveKind::AllGather { dim: dim("all_gather_dim")? },
+        OpKind::AllToAll => CollectiveKind::AllToAll {
+            split_dim: dim("split_dimension")?,
+            concat_dim: dim("concat_dimension")?,
+            split_count: dim("split_count")?,
+        },
+        OpKind::CollectivePermute => {
+            let pairs = device_pairs(module, op, grid).map_err(invalid)?;
+            CollectiveKind::Permute { pairs: pairs.into_iter().map(|(a, b)| (a as u32, b as u32)).collect() }
+        }
+        OpKind::CollectiveBroadcast => CollectiveKind::Broadcast,
+        _ => return Err(CompileError::unsupported(module, op, "this collective")),
+    };
+    let covered = groups.iter().map(Vec::len).sum::<usize>();
+    if !groups.is_empty() && covered != grid.len() && data.kind() != OpKind::CollectiveBroadcast {
+        let message = format!("its groups hold {covered} of {} devices", grid.len());
+        return Err(CompileError::invalid(module, op, message));
+    }
+    let operands = data.operands().iter().filter_map(|&v| cx.view(v).map(|view| view.buf)).collect();
+    let results = data.results().to_vec().into_iter().map(|r| cx.result(r)).collect();
+    let (_, dims) = cx.shape(data.operands()[0]);
+    let short = data.kind().name().trim_start_matches("stablehlo.");
+    let name = format!("{short} {}", dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×"));
+    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, results, op, name }));
+    Ok(())
+}
+
+fn reducer(module: &Module, op: OpId) -> Reducer {
+    match module.body_of(op, 0).and_then(|body| combine_of(module, body)) {
+        Some(combine) => Reducer::Combine(combine),
+        None => Reducer::Body(op),
+    }
+}
+
+/// The combination that a reduction's body is, if it is one op on its two arguments.
+pub(crate) fn combine_of(module: &Module, body: meshwork_ir::BlockId) -> Option<Combine> {
+    let args = module.block(body).args();
+    let &[result] = module.returned(body) else { return None };
+    let op = module.op(module.def_op(result)?);
+    let &[a, b] = op.operands() else { return None };
+    if args.len() != 2 || !((a, b) == (args[0], args[1]) || (a, b) == (args[1], args[0])) {
+        return None;
+    }
+    Some(match op.kind() {
+        OpKind::Add => Combine::Add,
+        OpKind::Multiply => Combine::Mul,
+        OpKind::Maximum => Combine::Max,
+        OpKind::Minimum => Combine::Min,
+        OpKind::And => Combine::And,
+        OpKind::Or => Combine::Or,
+        OpKind::Xor => Combine::Xor,
+        _ => return None,
+    })
+}
