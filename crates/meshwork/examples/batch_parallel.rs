@@ -2,8 +2,11 @@
 
 use meshwork::prelude::*;
 
-tree! {
-    struct Params<T> { w1: T, b1: T, w2: T }
+#[derive(Clone, Debug, Tree)]
+struct Params<T = Tensor> {
+    w1: T,
+    b1: T,
+    w2: T,
 }
 
 fn forward(p: Params, x: Tensor) -> Tensor {

@@ -3,8 +3,12 @@
 
 use meshwork::prelude::*;
 
-tree! {
-    struct Params<T> { w1: T, b1: T, w2: T, b2: T }
+#[derive(Clone, Debug, Tree)]
+struct Params<T = Tensor> {
+    w1: T,
+    b1: T,
+    w2: T,
+    b2: T,
 }
 
 fn loss(p: &Params, x: &Tensor, y: &Tensor) -> Tensor {

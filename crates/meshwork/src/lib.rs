@@ -32,7 +32,7 @@
 //! | [`checkpoint`] | less memory for more arithmetic |
 //! | [`Array`] | elements on the host, and where they live on a mesh |
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
-//! | [`Tree`], [`tree!`] | arguments and results made of several tensors |
+//! | [`Tree`] | arguments and results made of several tensors |
 //!
 //! # Errors
 //!
@@ -41,6 +41,9 @@
 //! panics pass through. With `panic = "abort"` the message is printed and the process ends.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
+
+// `#[derive(Tree)]` names this crate, also within it.
+extern crate self as meshwork;
 
 mod array;
 mod checkpoint;
@@ -74,6 +77,7 @@ pub use grad::{grad, value_and_grad, value_and_grad_aux};
 pub use jit::{Jit, LoweredFor, jit};
 pub use linear::{jvp, vjp};
 pub use lower::Lowered;
+pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Sharding};
@@ -85,7 +89,7 @@ pub use ops::{
 pub use rule::{Policy, Rule};
 pub use spec::{Axes, P};
 pub use tensor::Tensor;
-pub use tree::{Path, Static, Tree, Visit, visit_field};
+pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays};
 pub use vmap::{MapAxes, Vmap, vmap};
 
 /// What most programs need: `use meshwork::prelude::*;`.
@@ -94,7 +98,7 @@ pub mod prelude {
     pub use crate::{
         Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, arange,
         checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan,
-        select, stack, tree, value_and_grad, vjp, vmap, while_loop, zeros,
+        select, stack, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

@@ -1,7 +1,9 @@
 //! Trees: values made of tensors inside of a program and of arrays outside, of the same structure.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::marker::PhantomData;
 
 use crate::{Array, Tensor};
 
@@ -13,10 +15,59 @@ pub trait Visit {
     fn fact(&mut self, fact: &dyn Debug);
 }
 
-/// A value made of tensors: a tensor, or tuples, lists, maps, options and [structs](crate::tree!) of trees.
+/// A value made of tensors: a tensor, or tuples, lists, maps, options and structs of trees.
 ///
 /// Arguments and results of a [`jit`](crate::jit) function and the state of a loop are trees. To each belongs the
 /// type of the same structure on the host, with [`Array`] in place of [`Tensor`].
+///
+/// Structs derive it. One with a type parameter serves on both sides, with tensors in it or with arrays:
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// #[derive(Clone, Debug, Tree)]
+/// struct Layer<T = Tensor> {
+///     w: T,
+///     b: Option<T>,
+///     // Not a tensor: part of the program, which is traced for each value of it.
+///     #[tree(skip)]
+///     times: usize,
+/// }
+///
+/// impl Layer {
+///     fn apply(&self, x: &Tensor) -> Tensor {
+///         let y = (0..self.times).fold(x.clone(), |x, _| x.matmul(&self.w));
+///         self.b.as_ref().map_or(y.clone(), |b| y + b)
+///     }
+/// }
+///
+/// let f = jit(|layer: Layer, x: Tensor| layer.apply(&x));
+/// let layer = Layer { w: Array::from_vec([1, 1], vec![3.0f32])?, b: Some(Array::from([0.5f32])), times: 2 };
+/// assert_eq!(f.call((&layer, &Array::from([2.0f32])))?.to_vec::<f32>()?, [18.5]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+///
+/// For one without type parameters, `#[derive(Tree)]` makes a second struct of arrays with `Host` behind its name:
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// #[derive(Tree)]
+/// struct State {
+///     position: Tensor,
+///     speed: Tensor,
+/// }
+///
+/// let step = jit(|s: State| State { position: s.position + &s.speed * 0.5, speed: s.speed });
+/// let state = StateHost { position: Array::scalar(1.0f32), speed: Array::scalar(2.0f32) };
+/// assert_eq!(step.call(&state)?.position.item::<f32>()?, 2.0);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tree of tensors",
+    note = "trees are tensors, tuples, arrays, `Vec`, `Option`, maps, and structs with `#[derive(Tree)]`",
+    note = "a field that holds no tensors is marked `#[tree(skip)]`; an argument that holds none is wrapped in `Static`"
+)]
 pub trait Tree: Sized {
     /// The same structure with arrays.
     type Host;
@@ -264,8 +315,13 @@ impl<T: Tree> Tree for Option<T> {
     }
 }
 
-impl<T: Tree> Tree for BTreeMap<String, T> {
-    type Host = BTreeMap<String, T::Host>;
+/// Keys of maps, which become steps of paths.
+pub trait MapKey: Ord + Hash + Clone + Debug + Display {}
+
+impl<K: Ord + Hash + Clone + Debug + Display> MapKey for K {}
+
+impl<K: MapKey, T: Tree> Tree for BTreeMap<K, T> {
+    type Host = BTreeMap<K, T::Host>;
 
     fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
         for (name, part) in self {
@@ -294,70 +350,143 @@ impl<T: Tree> Tree for BTreeMap<String, T> {
     }
 }
 
-/// [`Tree::visit_host`] of the type that `_of` returns: for [`tree!`](crate::tree!), which knows the types of fields
-/// only so.
-#[doc(hidden)]
-pub fn visit_field<S, T: Tree>(_of: fn(&S) -> &T, host: &T::Host, path: &mut Path, visit: &mut dyn Visit) {
-    T::visit_host(host, path, visit);
+/// A map in the order of its keys.
+fn sorted<K: MapKey, V>(map: &HashMap<K, V>) -> Vec<(&K, &V)> {
+    let mut all: Vec<(&K, &V)> = map.iter().collect();
+    all.sort_by(|a, b| a.0.cmp(b.0));
+    all
 }
 
-/// Declares a struct that is a [`Tree`]: it takes the type of its leaves as a parameter, [`Tensor`] inside of
-/// programs (the default) and [`Array`] outside.
+impl<K: MapKey, T: Tree> Tree for HashMap<K, T> {
+    type Host = HashMap<K, T::Host>;
+
+    fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
+        for (name, part) in sorted(self) {
+            path.inside(name, |p| part.tensors(p, visit));
+        }
+    }
+
+    fn map(&self, next: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        sorted(self).into_iter().map(|(name, part)| (name.clone(), part.map(next))).collect()
+    }
+
+    fn to_host(&self, next: &mut dyn FnMut(&Tensor) -> Array) -> Self::Host {
+        sorted(self).into_iter().map(|(name, part)| (name.clone(), part.to_host(next))).collect()
+    }
+
+    fn visit_host(host: &Self::Host, path: &mut Path, visit: &mut dyn Visit) {
+        visit.fact(&host.len());
+        for (name, part) in sorted(host) {
+            visit.fact(name);
+            path.inside(name, |p| T::visit_host(part, p, visit));
+        }
+    }
+
+    fn from_host(host: &Self::Host, next: &mut dyn FnMut(&Array) -> Tensor) -> Self {
+        sorted(host).into_iter().map(|(name, part)| (name.clone(), T::from_host(part, next))).collect()
+    }
+}
+
+impl<T: Tree> Tree for Box<T> {
+    type Host = Box<T::Host>;
+
+    fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
+        (**self).tensors(path, visit);
+    }
+
+    fn map(&self, next: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        Box::new((**self).map(next))
+    }
+
+    fn to_host(&self, next: &mut dyn FnMut(&Tensor) -> Array) -> Self::Host {
+        Box::new((**self).to_host(next))
+    }
+
+    fn visit_host(host: &Self::Host, path: &mut Path, visit: &mut dyn Visit) {
+        T::visit_host(host, path, visit);
+    }
+
+    fn from_host(host: &Self::Host, next: &mut dyn FnMut(&Array) -> Tensor) -> Self {
+        Box::new(T::from_host(host, next))
+    }
+}
+
+impl<T: Tree> Tree for PhantomData<T> {
+    type Host = PhantomData<T::Host>;
+
+    fn tensors(&self, _: &mut Path, _: &mut dyn FnMut(&str, &Tensor)) {}
+
+    fn map(&self, _: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        PhantomData
+    }
+
+    fn to_host(&self, _: &mut dyn FnMut(&Tensor) -> Array) -> Self::Host {
+        PhantomData
+    }
+
+    fn visit_host(_: &Self::Host, _: &mut Path, _: &mut dyn Visit) {}
+
+    fn from_host(_: &Self::Host, _: &mut dyn FnMut(&Array) -> Tensor) -> Self {
+        PhantomData
+    }
+}
+
+/// The arrays of a tree of the host with their paths, in order.
 ///
 /// ```
 /// use meshwork::prelude::*;
 ///
-/// tree! {
-///     /// A layer.
-///     struct Layer<T> { w: T, b: T }
-/// }
+/// let model = (Array::zeros([2], F32), vec![Array::zeros([3], F32)]);
+/// let paths: Vec<String> = meshwork::named_arrays::<(Tensor, Vec<Tensor>)>(&model).into_iter().map(|(p, _)| p).collect();
+/// assert_eq!(paths, ["0", "1/0"]);
+/// ```
+pub fn named_arrays<T: Tree>(host: &T::Host) -> Vec<(String, Array)> {
+    struct Collect(Vec<(String, Array)>);
+    impl Visit for Collect {
+        fn array(&mut self, path: &str, array: &Array) {
+            self.0.push((path.to_string(), array.clone()));
+        }
+        fn fact(&mut self, _: &dyn Debug) {}
+    }
+    let mut collect = Collect(vec![]);
+    T::visit_host(host, &mut Path::default(), &mut collect);
+    collect.0
+}
+
+/// A tree like `host` whose arrays are `f` of their paths and the old ones. The first error ends it.
 ///
-/// impl Layer {
-///     fn apply(&self, x: &Tensor) -> Tensor {
-///         x.matmul(&self.w) + &self.b
-///     }
-/// }
+/// ```
+/// use meshwork::prelude::*;
 ///
-/// let f = jit(|layer: Layer, x: Tensor| layer.apply(&x));
-/// let layer = Layer { w: Array::from_vec([2, 1], vec![1.0f32, 2.0])?, b: Array::from([0.5f32]) };
-/// assert_eq!(f.call((&layer, &Array::from([3.0f32, 4.0])))?.to_vec::<f32>()?, [11.5]);
+/// let model = (Array::scalar(1.0f32), vec![Array::scalar(2.0f32)]);
+/// let halves = meshwork::map_arrays::<(Tensor, Vec<Tensor>), meshwork::Error>(&model, |_, a| {
+///     Ok(Array::scalar(a.item::<f32>()? / 2.0))
+/// })?;
+/// assert_eq!(halves.1[0].item::<f32>()?, 1.0);
 /// # Ok::<(), meshwork::Error>(())
 /// ```
+pub fn map_arrays<T: Tree, E>(
+    host: &T::Host,
+    mut f: impl FnMut(&str, &Array) -> Result<Array, E>,
+) -> Result<T::Host, E> {
+    let old = named_arrays::<T>(host);
+    let new: Vec<Array> = old.iter().map(|(path, array)| f(path, array)).collect::<Result<_, E>>()?;
+    // Tensors of a trace that is given up carry the structure from one side to the other.
+    let types: Vec<_> = new.iter().map(|a| a.ty().clone()).collect();
+    let (_guard, tensors) = crate::trace::start(&types, crate::trace::Placing::NoMesh);
+    let (mut tensors, mut arrays) = (tensors.into_iter(), new.into_iter());
+    // As many as `host` has arrays, in the same order.
+    let tree = T::from_host(host, &mut |_| tensors.next().expect("a tensor for each array"));
+    Ok(tree.to_host(&mut |_| arrays.next().expect("an array for each tensor")))
+}
+
+/// A struct that derives [`Tree`], `Clone` and `Debug`, in short form.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! tree {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident<$leaf:ident> {
-        $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $ty:ty),* $(,)?
-    }) => {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident<$leaf:ident> { $($fields:tt)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Debug)]
-        $vis struct $name<$leaf = $crate::Tensor> {
-            $($(#[$field_meta])* $field_vis $field: $ty),*
-        }
-
-        impl $crate::Tree for $name<$crate::Tensor> {
-            type Host = $name<$crate::Array>;
-
-            fn tensors(&self, path: &mut $crate::Path, visit: &mut dyn FnMut(&str, &$crate::Tensor)) {
-                $(path.inside(stringify!($field), |p| $crate::Tree::tensors(&self.$field, p, visit));)*
-            }
-
-            fn map(&self, next: &mut dyn FnMut(&$crate::Tensor) -> $crate::Tensor) -> Self {
-                Self { $($field: $crate::Tree::map(&self.$field, next)),* }
-            }
-
-            fn to_host(&self, next: &mut dyn FnMut(&$crate::Tensor) -> $crate::Array) -> Self::Host {
-                $name { $($field: $crate::Tree::to_host(&self.$field, next)),* }
-            }
-
-            fn visit_host(host: &Self::Host, path: &mut $crate::Path, visit: &mut dyn $crate::Visit) {
-                $(path.inside(stringify!($field), |p| {
-                    $crate::visit_field(|tree: &Self| &tree.$field, &host.$field, p, visit)
-                });)*
-            }
-
-            fn from_host(host: &Self::Host, next: &mut dyn FnMut(&$crate::Array) -> $crate::Tensor) -> Self {
-                Self { $($field: $crate::Tree::from_host(&host.$field, next)),* }
-            }
-        }
+        #[derive(Clone, Debug, $crate::Tree)]
+        $vis struct $name<$leaf = $crate::Tensor> { $($fields)* }
     };
 }

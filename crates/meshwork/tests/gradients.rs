@@ -98,8 +98,11 @@ fn a_function_without_a_scalar_has_no_gradient() {
     assert!(error.contains("tests/gradients.rs:"), "{error}");
 }
 
-tree! {
-    struct Params<T> { w1: T, b1: T, w2: T }
+#[derive(Clone, Debug, Tree)]
+struct Params<T = Tensor> {
+    w1: T,
+    b1: T,
+    w2: T,
 }
 
 /// The gradient of a network is the same for every placement of weights and batch.

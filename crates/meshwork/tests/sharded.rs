@@ -135,12 +135,17 @@ fn results_are_placed_as_asked() {
     assert_eq!((&a.shards()[1].slice, &b.shards()[1].slice), (&vec![2..4, 0..6], &vec![0..6, 2..4]));
 }
 
-tree! {
-    struct Model<T> { layers: Vec<Layer<T>>, scale: Option<T>, depth: Static<usize> }
+#[derive(Clone, Debug, Tree)]
+struct Model<T = Tensor> {
+    layers: Vec<Layer<T>>,
+    scale: Option<T>,
+    depth: Static<usize>,
 }
 
-tree! {
-    struct Layer<T> { w: T, b: T }
+#[derive(Clone, Debug, Tree)]
+struct Layer<T = Tensor> {
+    w: T,
+    b: T,
 }
 
 #[test]
