@@ -1,3 +1,84 @@
 //! Kernels: straight-line code over rows, interpreted in tiles or compiled to machine code.
 
+pub mod check;
+mod error;
+mod interp;
 pub mod ir;
+pub mod lanes;
+mod print;
+mod ty;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+pub use error::KernelError;
+use ir::{Body, Call};
+
+use crate::step::Scratch;
+
+/// Which backend runs a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    /// The tile interpreter.
+    Interpreter,
+}
+
+/// A kernel that can run.
+pub struct Kernel {
+    body: Body,
+    program: interp::Program,
+}
+
+impl Kernel {
+    /// Checks `body` and makes it ready to run.
+    pub fn new(body: Body) -> Result<Kernel, KernelError> {
+        let types = check::check(&body)?;
+        let program = interp::build(&body, &types)?;
+        Ok(Kernel { body, program })
+    }
+
+    /// The kernel for `body`, made only once per process.
+    pub fn cached(body: Body) -> Result<Arc<Kernel>, KernelError> {
+        static CACHE: LazyLock<Mutex<HashMap<Body, Arc<Kernel>>>> = LazyLock::new(Mutex::default);
+        let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = cache.get(&body) {
+            return Ok(kernel.clone());
+        }
+        let kernel = Arc::new(Kernel::new(body.clone())?);
+        cache.insert(body, kernel.clone());
+        Ok(kernel)
+    }
+
+    /// Its code as it was given.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// What runs it.
+    pub fn backend(&self) -> Backend {
+        Backend::Interpreter
+    }
+
+    /// Runs the kernel on the rows that `call` describes.
+    ///
+    /// # Safety
+    /// - `ptrs`, `row_strides` and `strides` have one entry per argument, `index` one per index dimension that the
+    ///   body names;
+    /// - every element that these reach is inside memory that may be read (and written, for outputs) for as long as
+    ///   the call runs, and aligned to its size; nobody else writes it meanwhile;
+    /// - an output overlaps another argument only if both have the same element type and each element of the output
+    ///   is at the address of the same element of the same row of the other argument, or of an element that no
+    ///   later row reads.
+    pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
+        debug_assert_eq!(call.ptrs.len(), self.body.args.len());
+        // SAFETY: the caller's promise.
+        unsafe { self.program.run(call, scratch) }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}\n{}", self.backend(), self.body)
+    }
+}

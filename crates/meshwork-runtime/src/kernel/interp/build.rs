@@ -1,0 +1,288 @@
+//! From a checked body to a program for the interpreter: places for values, loops for operations.
+
+use std::collections::HashMap;
+
+use super::reduce::{self, MOST};
+use super::{Code, Instr, Place, Program, Reduction, TILE, table};
+use crate::kernel::error::KernelError;
+use crate::kernel::ir::{Access, Body, Extent, Op, Phase, Ty, Val};
+use crate::kernel::lanes;
+
+/// Lays out `body`; `types` are those that the check gave.
+pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Result<Program, KernelError> {
+    let scalars = 0;
+    let mut layout = Layout { bytes: (8 * usize::from(body.scalars)).next_multiple_of(64) };
+    let mut constants = Constants::default();
+    let mut phases = vec![];
+    let mut most = layout.bytes;
+    // Constants stay for the whole call, so they lie below the tiles of all phases.
+    for phase in &body.phases {
+        let uses = uses(phase);
+        for (at, op) in phase.ops.iter().enumerate() {
+            if let (Op::Const(ty, bits), true) = (*op, uses[at] > at) {
+                constants.place(&mut layout, ty, bits);
+            }
+        }
+    }
+    let first = layout.bytes;
+    for (phase, types) in body.phases.iter().zip(types) {
+        let layout = Layout { bytes: first };
+        let mut builder =
+            Builder { body, phase, types, layout, constants: &constants, free: HashMap::new(), stays: false };
+        phases.push(builder.phase()?);
+        most = most.max(builder.layout.bytes);
+    }
+    let temps = body.temps.iter().map(|ty| ty.size()).collect();
+    Ok(Program { constants: constants.code, phases, temps, scalars, bytes: most })
+}
+
+struct Layout {
+    bytes: usize,
+}
+
+impl Layout {
+    fn tile(&mut self, size: usize) -> usize {
+        self.bytes += size * TILE;
+        self.bytes - size * TILE
+    }
+}
+
+#[derive(Default)]
+struct Constants {
+    code: Vec<Instr>,
+    places: HashMap<(Ty, u64), usize>,
+}
+
+impl Constants {
+    fn place(&mut self, layout: &mut Layout, ty: Ty, bits: u64) {
+        self.places.entry((ty, bits)).or_insert_with(|| {
+            let dst = layout.tile(ty.size());
+            self.code.push(Instr::Const { dst, bits, size: ty.size() });
+            dst
+        });
+    }
+}
+
+/// The value that a chain of bitcasts starts from.
+fn root(ops: &[Op], mut v: usize) -> usize {
+    while let Op::Bitcast(_, a) = ops[v] {
+        v = usize::from(a);
+    }
+    v
+}
+
+/// Per value, the position of its last use, also by way of bitcasts; its own position if there is none.
+fn uses(phase: &Phase) -> Vec<usize> {
+    let mut last: Vec<usize> = (0..phase.ops.len()).collect();
+    for (at, op) in phase.ops.iter().enumerate() {
+        if !matches!(op, Op::Bitcast(..)) {
+            for a in op.operands() {
+                last[root(&phase.ops, usize::from(a))] = at;
+            }
+        }
+    }
+    last
+}
+
+struct Builder<'a> {
+    body: &'a Body,
+    phase: &'a Phase,
+    types: &'a [Option<Ty>],
+    layout: Layout,
+    constants: &'a Constants,
+    /// Tiles by element size that hold nothing any more.
+    free: HashMap<usize, Vec<usize>>,
+    /// Whether the present value must keep its tile for the whole phase.
+    stays: bool,
+}
+
+impl Builder<'_> {
+    fn ty(&self, v: Val) -> Ty {
+        self.types[usize::from(v)].unwrap_or(Ty::Pred)
+    }
+
+    fn take(&mut self, size: usize) -> usize {
+        let reused = if self.stays { None } else { self.free.get_mut(&size).and_then(Vec::pop) };
+        reused.unwrap_or_else(|| self.layout.tile(size))
+    }
+
+    /// Per value, whether it is the same all along the row.
+    fn uniform(&self) -> Vec<bool> {
+        let mut out: Vec<bool> = vec![];
+        for op in &self.phase.ops {
+            let same = match *op {
+                Op::Const(..) | Op::Scalar(..) => true,
+                Op::Load(arg) => {
+                    let arg = &self.body.args[usize::from(arg)];
+                    arg.access == Access::Zero && !arg.output
+                }
+                Op::LoadTemp(..) | Op::Index(..) => false,
+                _ => !op.is_effect() && op.operands().all(|a| out[usize::from(a)]),
+            };
+            out.push(same || self.phase.extent == Extent::Once);
+        }
+        out
+    }
+
+    fn phase(&mut self) -> Result<Code, KernelError> {
+        let phase = self.phase;
+        let uniform = self.uniform();
+        let last = uses(phase);
+        let mut code = Code { extent: phase.extent, uniform: vec![], tile: vec![], reductions: vec![] };
+        let mut places: Vec<Place> = vec![];
+        // Tiles whose value is last used by an op.
+        let mut dying: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();
+        for (at, &op) in phase.ops.iter().enumerate() {
+            let mut out = vec![];
+            self.stays = uniform[at];
+            let place = self.op(at, op, &places, &last, &mut out, &mut code.reductions)?;
+            places.push(place);
+            if let (Place::Tile(dst), Some(ty), false) = (place, self.types[at], matches!(op, Op::Bitcast(..))) {
+                if matches!(op, Op::Scalar(..)) {
+                    out.push(Instr::Fill { dst, size: ty.size() });
+                }
+                if !uniform[at] {
+                    dying.entry(last[at]).or_default().push((ty.size(), dst));
+                }
+            }
+            for (size, tile) in dying.remove(&at).unwrap_or_default() {
+                self.free.entry(size).or_default().push(tile);
+            }
+            if uniform[at] { code.uniform.append(&mut out) } else { code.tile.append(&mut out) }
+        }
+        Ok(code)
+    }
+
+    /// Emits one op and says where its value lies.
+    fn op(
+        &mut self,
+        at: usize,
+        op: Op,
+        places: &[Place],
+        last: &[usize],
+        out: &mut Vec<Instr>,
+        reductions: &mut Vec<Reduction>,
+    ) -> Result<Place, KernelError> {
+        let place = |v: Val| places[usize::from(v)];
+        let nowhere = Place::Tile(0);
+        let size = self.types[at].map_or(0, Ty::size);
+        let found = match op {
+            Op::Const(ty, bits) => {
+                return Ok(self.constants.places.get(&(ty, bits)).map_or(nowhere, |&at| Place::Tile(at)));
+            }
+            Op::Scalar(scalar, _) => {
+                let dst = self.take(size);
+                out.push(Instr::Scalar { dst, scalar, size });
+                return Ok(Place::Tile(dst));
+            }
+            Op::Load(arg) => return Ok(self.load(at, arg, last, out)),
+            Op::LoadTemp(temp, _) => {
+                let from = Place::Temp(temp, size);
+                if self.overwritten(at, last) {
+                    let dst = self.take(size);
+                    out.push(Instr::Copy { dst, src: from, size });
+                    return Ok(Place::Tile(dst));
+                }
+                return Ok(from);
+            }
+            Op::Index(dim, ty) => {
+                let dst = self.take(size);
+                out.push(Instr::Index { dim, ty, dst });
+                return Ok(Place::Tile(dst));
+            }
+            Op::Bitcast(_, a) => return Ok(place(a)),
+            Op::Store(arg, a) => {
+                let arg_is = &self.body.args[usize::from(arg)];
+                let size = arg_is.elem.storage_bytes();
+                let unit = arg_is.access == Access::Unit;
+                let f = table::store(arg_is.elem).map(|f| f.best());
+                let tmp = if f.is_some() && !unit { self.layout.tile(size) } else { 0 };
+                out.push(Instr::Store { arg, f, src: place(a), tmp, size, unit });
+                return Ok(nowhere);
+            }
+            Op::StoreTemp(temp, a) => {
+                out.push(Instr::StoreTemp { temp, src: place(a), size: self.ty(a).size() });
+                return Ok(nowhere);
+            }
+            Op::SetScalar(scalar, a) => {
+                out.push(Instr::SetScalar { scalar, src: place(a), size: self.ty(a).size() });
+                return Ok(nowhere);
+            }
+            Op::Reduce(how, scalar, a) => {
+                let ty = self.ty(a);
+                let lanes = lanes::lanes(self.types);
+                let missing = KernelError::Missing { op, ty };
+                let (Some(accumulate), Some(fold)) = (reduce::accumulate(how, ty), reduce::fold(how, ty)) else {
+                    return Err(missing);
+                };
+                let acc = self.layout.bytes;
+                self.layout.bytes += 2 * MOST * 8;
+                out.push(Instr::Accumulate { reduction: reductions.len(), src: place(a) });
+                reductions.push(Reduction {
+                    accumulate: accumulate.best(),
+                    fold: fold.best(),
+                    acc,
+                    second: acc + MOST * 8,
+                    identity: how.identity(ty),
+                    size: ty.size(),
+                    lanes,
+                    group: lanes * lanes::interleave(self.phase),
+                    blocks: lanes::folds(how, ty),
+                    scalar,
+                });
+                return Ok(nowhere);
+            }
+            Op::Unary(f, a) => table::unary(f, self.ty(a)),
+            Op::Binary(f, a, _) => table::binary(f, self.ty(a)),
+            Op::Compare(f, a, _) => Some(table::compare(f, self.ty(a))),
+            Op::Select(_, a, _) => Some(table::select(self.ty(a).size())),
+            Op::MulAdd(a, _, _) => table::mul_add(self.ty(a)),
+            Op::Convert(to, a) => Some(table::convert(self.ty(a), to)),
+            Op::Round(elem, _) => table::round(elem),
+        };
+        let operands: Vec<Val> = op.operands().collect();
+        let ty = operands.first().map_or(Ty::Pred, |&a| self.ty(a));
+        let f = found.ok_or(KernelError::Missing { op, ty })?.best();
+        let mut src = [nowhere; 3];
+        for (slot, &a) in src.iter_mut().zip(&operands) {
+            *slot = place(a);
+        }
+        let dst = self.take(size);
+        out.push(Instr::Map { f, dst, src });
+        Ok(Place::Tile(dst))
+    }
+
+    /// Whether something is written between op `at` and the last use of its value.
+    fn overwritten(&self, at: usize, last: &[usize]) -> bool {
+        self.phase.ops[at..last[at]].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreTemp(..)))
+    }
+
+    fn load(&mut self, at: usize, arg: u16, last: &[usize], out: &mut Vec<Instr>) -> Place {
+        let arg_is = self.body.args[usize::from(arg)];
+        let (size, lane) = (arg_is.elem.storage_bytes(), self.types[at].map_or(0, Ty::size));
+        let convert = table::load(arg_is.elem).map(|f| f.best());
+        let raw = Place::Arg(arg);
+        let raw = match arg_is.access {
+            Access::Unit if convert.is_some() || !self.overwritten(at, last) => raw,
+            Access::Unit => {
+                let dst = self.take(size);
+                out.push(Instr::Copy { dst, src: raw, size });
+                return Place::Tile(dst);
+            }
+            Access::Zero | Access::Strided => {
+                // A tile of its own where a conversion follows, since the result must not overlap it.
+                let dst = if convert.is_some() { self.layout.tile(size) } else { self.take(size) };
+                out.push(Instr::Gather { arg, size, dst });
+                Place::Tile(dst)
+            }
+        };
+        match convert {
+            None => raw,
+            Some(f) => {
+                let dst = self.take(lane);
+                out.push(Instr::Map { f, dst, src: [raw; 3] });
+                Place::Tile(dst)
+            }
+        }
+    }
+}

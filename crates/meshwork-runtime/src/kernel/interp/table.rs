@@ -1,0 +1,344 @@
+//! Which loop computes an operation on a type.
+
+use meshwork_ir::ElementType;
+use meshwork_ir::eval::special;
+
+use super::loops::{Loop, loop1, loop2, loop3};
+use super::scalar::{Float, Int, from_bf16, from_f16, to_bf16, to_f16};
+use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
+
+/// Expands `$body!(type)` for the Rust type that holds `$ty`; preds are bytes that are 0 or 1.
+macro_rules! integers {
+    ($ty:expr, $body:ident, $otherwise:expr) => {
+        match $ty {
+            Ty::I8 => $body!(i8),
+            Ty::U8 => $body!(u8),
+            Ty::I16 => $body!(i16),
+            Ty::U16 => $body!(u16),
+            Ty::I32 => $body!(i32),
+            Ty::U32 => $body!(u32),
+            Ty::I64 => $body!(i64),
+            Ty::U64 => $body!(u64),
+            Ty::Pred | Ty::F32 | Ty::F64 => $otherwise,
+        }
+    };
+}
+
+/// As [`integers`], for floats.
+macro_rules! floats {
+    ($ty:expr, $body:ident, $otherwise:expr) => {
+        match $ty {
+            Ty::F32 => $body!(f32),
+            Ty::F64 => $body!(f64),
+            _ => $otherwise,
+        }
+    };
+}
+
+/// A function of one value of type `ty`.
+pub fn unary(f: Unary, ty: Ty) -> Option<Loop> {
+    macro_rules! integer {
+        ($t:ty) => {
+            match f {
+                Unary::Neg => Some(loop1!($t => $t, |x| x.wrapping_neg())),
+                Unary::Not => Some(loop1!($t => $t, |x| !x)),
+                Unary::Popcnt => Some(loop1!($t => $t, |x| x.count_ones() as $t)),
+                Unary::Clz => Some(loop1!($t => $t, |x| x.leading_zeros() as $t)),
+                _ => None,
+            }
+        };
+    }
+    macro_rules! float {
+        ($t:ty) => {
+            match f {
+                Unary::Neg => Some(loop1!($t => $t, |x| -x)),
+                Unary::Abs => Some(loop1!($t => $t, |x| x.abs())),
+                Unary::Sign => Some(loop1!($t => $t, |x| x.sign())),
+                Unary::Sqrt => Some(loop1!($t => $t, |x| x.sqrt())),
+                Unary::Floor => Some(loop1!($t => $t, |x| x.floor())),
+                Unary::Ceil => Some(loop1!($t => $t, |x| x.ceil())),
+                Unary::RoundEven => Some(loop1!($t => $t, |x| x.round_ties_even())),
+                Unary::RoundAway => Some(loop1!($t => $t, |x| x.round())),
+                Unary::IsFinite => Some(loop1!($t => u8, |x| u8::from(x.abs() < <$t>::INFINITY))),
+                // The rest by way of f64, as the reference does.
+                Unary::Rsqrt => Some(loop1!($t => $t, |x| (1.0 / f64::from(x).sqrt()) as $t)),
+                Unary::Cbrt => Some(loop1!($t => $t, |x| f64::from(x).cbrt() as $t)),
+                Unary::Exp => Some(loop1!($t => $t, |x| f64::from(x).exp() as $t)),
+                Unary::Expm1 => Some(loop1!($t => $t, |x| f64::from(x).exp_m1() as $t)),
+                Unary::Log => Some(loop1!($t => $t, |x| f64::from(x).ln() as $t)),
+                Unary::Log1p => Some(loop1!($t => $t, |x| f64::from(x).ln_1p() as $t)),
+                Unary::Tanh => Some(loop1!($t => $t, |x| f64::from(x).tanh() as $t)),
+                Unary::Logistic => Some(loop1!($t => $t, |x| (1.0 / (1.0 + (-f64::from(x)).exp())) as $t)),
+                Unary::Sin => Some(loop1!($t => $t, |x| f64::from(x).sin() as $t)),
+                Unary::Cos => Some(loop1!($t => $t, |x| f64::from(x).cos() as $t)),
+                Unary::Tan => Some(loop1!($t => $t, |x| f64::from(x).tan() as $t)),
+                Unary::Erf => Some(loop1!($t => $t, |x| special::erf(x.into()) as $t)),
+                Unary::Erfc => Some(loop1!($t => $t, |x| special::erfc(x.into()) as $t)),
+                Unary::Not | Unary::Popcnt | Unary::Clz => None,
+            }
+        };
+    }
+    macro_rules! signed {
+        ($t:ty) => {
+            match f {
+                Unary::Abs => Some(loop1!($t => $t, |x| x.wrapping_abs())),
+                Unary::Sign => Some(loop1!($t => $t, |x| x.signum())),
+                _ => integer!($t),
+            }
+        };
+    }
+    macro_rules! unsigned {
+        ($t:ty) => {
+            match f {
+                Unary::Abs => Some(loop1!($t => $t, |x| x)),
+                Unary::Sign => Some(loop1!($t => $t, |x| <$t>::from(x != 0))),
+                _ => integer!($t),
+            }
+        };
+    }
+    match ty {
+        Ty::Pred if f == Unary::Not => Some(loop1!(u8 => u8, |x| x ^ 1)),
+        Ty::Pred => None,
+        Ty::I8 => signed!(i8),
+        Ty::I16 => signed!(i16),
+        Ty::I32 => signed!(i32),
+        Ty::I64 => signed!(i64),
+        Ty::U8 => unsigned!(u8),
+        Ty::U16 => unsigned!(u16),
+        Ty::U32 => unsigned!(u32),
+        Ty::U64 => unsigned!(u64),
+        Ty::F32 => float!(f32),
+        Ty::F64 => float!(f64),
+    }
+}
+
+/// A function of two values of type `ty`.
+pub fn binary(f: Binary, ty: Ty) -> Option<Loop> {
+    macro_rules! integer {
+        ($t:ty) => {
+            Some(match f {
+                Binary::Add => loop2!($t, $t => $t, |x, y| x.wrapping_add(y)),
+                Binary::Sub => loop2!($t, $t => $t, |x, y| x.wrapping_sub(y)),
+                Binary::Mul => loop2!($t, $t => $t, |x, y| x.wrapping_mul(y)),
+                Binary::Div => loop2!($t, $t => $t, |x, y| x.div(y)),
+                Binary::Rem => loop2!($t, $t => $t, |x, y| x.rem(y)),
+                Binary::Max => loop2!($t, $t => $t, |x, y| x.max(y)),
+                Binary::Min => loop2!($t, $t => $t, |x, y| x.min(y)),
+                Binary::Pow => loop2!($t, $t => $t, |x, y| Int::pow(x, y)),
+                Binary::And => loop2!($t, $t => $t, |x, y| x & y),
+                Binary::Or => loop2!($t, $t => $t, |x, y| x | y),
+                Binary::Xor => loop2!($t, $t => $t, |x, y| x ^ y),
+                Binary::Shl => loop2!($t, $t => $t, |x, y| x.shl(y)),
+                Binary::ShrArith => loop2!($t, $t => $t, |x, y| x.shr_arith(y)),
+                Binary::ShrLogic => loop2!($t, $t => $t, |x, y| x.shr_logic(y)),
+                Binary::Atan2 => return None,
+            })
+        };
+    }
+    macro_rules! float {
+        ($t:ty) => {
+            Some(match f {
+                Binary::Add => loop2!($t, $t => $t, |x, y| x + y),
+                Binary::Sub => loop2!($t, $t => $t, |x, y| x - y),
+                Binary::Mul => loop2!($t, $t => $t, |x, y| x * y),
+                Binary::Div => loop2!($t, $t => $t, |x, y| x / y),
+                Binary::Rem => loop2!($t, $t => $t, |x, y| x % y),
+                Binary::Max => loop2!($t, $t => $t, |x, y| x.larger(y)),
+                Binary::Min => loop2!($t, $t => $t, |x, y| x.smaller(y)),
+                Binary::Pow => loop2!($t, $t => $t, |x, y| f64::from(x).powf(y.into()) as $t),
+                Binary::Atan2 => loop2!($t, $t => $t, |x, y| f64::from(x).atan2(y.into()) as $t),
+                _ => return None,
+            })
+        };
+    }
+    if ty == Ty::Pred {
+        return match f {
+            Binary::Add | Binary::Or | Binary::Max => Some(loop2!(u8, u8 => u8, |x, y| x | y)),
+            Binary::Mul | Binary::And | Binary::Min => Some(loop2!(u8, u8 => u8, |x, y| x & y)),
+            Binary::Xor => Some(loop2!(u8, u8 => u8, |x, y| x ^ y)),
+            _ => None,
+        };
+    }
+    integers!(ty, integer, floats!(ty, float, None))
+}
+
+/// A comparison of two values of type `ty`.
+pub fn compare(f: Cmp, ty: Ty) -> Loop {
+    macro_rules! any {
+        ($t:ty) => {
+            match f {
+                Cmp::Eq => loop2!($t, $t => u8, |x, y| u8::from(x == y)),
+                Cmp::Ne => loop2!($t, $t => u8, |x, y| u8::from(x != y)),
+                Cmp::Lt => loop2!($t, $t => u8, |x, y| u8::from(x < y)),
+                Cmp::Le => loop2!($t, $t => u8, |x, y| u8::from(x <= y)),
+                Cmp::Gt => loop2!($t, $t => u8, |x, y| u8::from(x > y)),
+                Cmp::Ge => loop2!($t, $t => u8, |x, y| u8::from(x >= y)),
+            }
+        };
+    }
+    integers!(ty, any, floats!(ty, any, any!(u8)))
+}
+
+/// A choice between values of `size` bytes.
+pub fn select(size: usize) -> Loop {
+    macro_rules! any {
+        ($t:ty) => {
+            loop3!(u8, $t, $t => $t, |p, x, y| if p != 0 { x } else { y })
+        };
+    }
+    match size {
+        1 => any!(u8),
+        2 => any!(u16),
+        4 => any!(u32),
+        _ => any!(u64),
+    }
+}
+
+/// `x * y + z`.
+pub fn mul_add(ty: Ty) -> Option<Loop> {
+    macro_rules! integer {
+        ($t:ty) => {
+            Some(loop3!($t, $t, $t => $t, |x, y, z| x.wrapping_mul(y).wrapping_add(z)))
+        };
+    }
+    macro_rules! float {
+        ($t:ty) => {
+            Some(loop3!($t, $t, $t => $t, |x, y, z| x.mul_add(y, z)))
+        };
+    }
+    integers!(ty, integer, floats!(ty, float, None))
+}
+
+/// A conversion as `stablehlo.convert` has it.
+pub fn convert(from: Ty, to: Ty) -> Loop {
+    macro_rules! pair {
+        ($from:ty, $to:ty) => {
+            loop1!($from => $to, |x| x as $to)
+        };
+    }
+    macro_rules! from {
+        ($from:ty) => {{
+            macro_rules! to {
+                ($to:ty) => {
+                    pair!($from, $to)
+                };
+            }
+            integers!(to, to, floats!(to, to, loop1!($from => u8, |x| u8::from(x != 0 as $from))))
+        }};
+    }
+    integers!(from, from, floats!(from, from, from!(u8)))
+}
+
+/// Elements in memory to lanes; `None` where they are the same.
+pub fn load(elem: ElementType) -> Option<Loop> {
+    match elem {
+        ElementType::I1 => Some(loop1!(u8 => u8, |x| u8::from(x != 0))),
+        ElementType::BF16 => Some(loop1!(u16 => f32, |x| from_bf16(x))),
+        ElementType::F16 => Some(loop1!(u16 => f32, |x| from_f16(x))),
+        _ => None,
+    }
+}
+
+/// Lanes to elements in memory; `None` where they are the same.
+pub fn store(elem: ElementType) -> Option<Loop> {
+    match elem {
+        ElementType::BF16 => Some(loop1!(f32 => u16, |x| to_bf16(x))),
+        ElementType::F16 => Some(loop1!(f32 => u16, |x| to_f16(x))),
+        _ => None,
+    }
+}
+
+/// An `f32` rounded to what `elem` holds.
+pub fn round(elem: ElementType) -> Option<Loop> {
+    macro_rules! by_code {
+        ($($name:ident),*) => {
+            match elem {
+                ElementType::BF16 => Some(loop1!(f32 => f32, |x| from_bf16(to_bf16(x)))),
+                ElementType::F16 => Some(loop1!(f32 => f32, |x| from_f16(to_f16(x)))),
+                ElementType::F32 | ElementType::F64 => Some(loop1!(f32 => f32, |x| x)),
+                $(ElementType::$name => Some(loop1!(f32 => f32, |x| round_by_code(ElementType::$name, x))),)*
+                _ => None,
+            }
+        };
+    }
+    by_code!(
+        F4E2M1FN,
+        F6E2M3FN,
+        F6E3M2FN,
+        F8E3M4,
+        F8E4M3,
+        F8E4M3FN,
+        F8E4M3FNUZ,
+        F8E4M3B11FNUZ,
+        F8E5M2,
+        F8E5M2FNUZ,
+        F8E8M0FNU,
+        TF32
+    )
+}
+
+fn round_by_code(elem: ElementType, x: f32) -> f32 {
+    meshwork_ir::float::decode(elem, meshwork_ir::float::encode(elem, x.into())) as f32
+}
+
+/// The same element `n` times, and every `stride`-th byte position gathered or scattered, by element size.
+pub mod copy {
+    macro_rules! by_size {
+        ($size:expr, $body:ident) => {
+            match $size {
+                1 => $body!(u8),
+                2 => $body!(u16),
+                4 => $body!(u32),
+                _ => $body!(u64),
+            }
+        };
+    }
+
+    /// Repeats the first of `n` elements of `size` bytes at `tile`.
+    ///
+    /// # Safety
+    /// `tile` has room for `n` aligned elements, and the first is there.
+    pub unsafe fn fill(tile: *mut u8, size: usize, n: usize) {
+        macro_rules! body {
+            ($t:ty) => {{
+                // SAFETY: the caller's promise.
+                let tile = unsafe { std::slice::from_raw_parts_mut(tile.cast::<$t>(), n.max(1)) };
+                let first = tile[0];
+                tile.fill(first);
+            }};
+        }
+        by_size!(size, body)
+    }
+
+    /// Reads `n` elements of `size` bytes that lie `stride` bytes apart.
+    ///
+    /// # Safety
+    /// They are there, and `tile` has room for them apart from them.
+    pub unsafe fn gather(tile: *mut u8, from: *const u8, stride: isize, size: usize, n: usize) {
+        macro_rules! body {
+            ($t:ty) => {
+                for i in 0..n {
+                    // SAFETY: the caller's promise.
+                    unsafe { *tile.cast::<$t>().add(i) = *from.offset(stride * i as isize).cast::<$t>() }
+                }
+            };
+        }
+        by_size!(size, body)
+    }
+
+    /// Writes `n` elements of `size` bytes `stride` bytes apart.
+    ///
+    /// # Safety
+    /// There is room for them, and `tile` holds them.
+    pub unsafe fn scatter(to: *mut u8, tile: *const u8, stride: isize, size: usize, n: usize) {
+        macro_rules! body {
+            ($t:ty) => {
+                for i in 0..n {
+                    // SAFETY: the caller's promise.
+                    unsafe { *to.offset(stride * i as isize).cast::<$t>() = *tile.cast::<$t>().add(i) }
+                }
+            };
+        }
+        by_size!(size, body)
+    }
+}

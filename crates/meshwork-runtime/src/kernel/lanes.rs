@@ -1,0 +1,38 @@
+//! The shape of vectors that both backends share, so that reductions give the same bits on either.
+//!
+//! A phase works on vectors of `lanes` elements, `interleave` of them at a time. A reduction keeps one accumulator
+//! per lane of such a group: element `i` of the row goes to accumulator `i mod (lanes × interleave)`, except that the
+//! rest of the row after the last whole group goes, vector by vector, to the first `lanes` accumulators. Sums and
+//! products of floats are folded into second accumulators every [`BLOCK`] elements, which bounds how long the chain
+//! of roundings gets. At the end of the row the upper half of the accumulators is combined into the lower half until
+//! one is left.
+
+use super::ir::{Combine, Op, Phase, Ty};
+
+/// Elements after which accumulators of floats are folded.
+pub const BLOCK: usize = 4096;
+
+/// Bytes of a vector.
+pub const VECTOR: usize = 32;
+
+/// Elements of a vector: as many as fit of the widest type in the phase.
+pub fn lanes(types: &[Option<Ty>]) -> usize {
+    let widest = types.iter().flatten().map(|ty| ty.size()).max().unwrap_or(1);
+    VECTOR / widest
+}
+
+/// Vectors in flight of a phase that reduces.
+pub fn interleave(phase: &Phase) -> usize {
+    let reduces = phase.ops.iter().filter(|op| matches!(op, Op::Reduce(..))).count();
+    let work = phase.ops.iter().filter(|op| !matches!(op, Op::Const(..) | Op::Scalar(..))).count();
+    match (reduces, work) {
+        (0..=1, 0..=12) => 4,
+        (0..=2, 0..=40) => 2,
+        _ => 1,
+    }
+}
+
+/// Whether the accumulators of a reduction are folded in blocks.
+pub fn folds(how: Combine, ty: Ty) -> bool {
+    ty.is_float() && matches!(how, Combine::Add | Combine::Mul)
+}

@@ -1,0 +1,5 @@
+//! Kernels against the reference evaluator, and the backends against each other.
+
+mod harness;
+mod ops;
+mod shapes;
