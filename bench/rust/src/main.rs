@@ -8,19 +8,22 @@
 mod compile;
 mod text;
 mod timing;
+mod trace;
 
 use std::process::ExitCode;
 
 const HELP: &str = "usage: meshwork-bench NAME
 
   text                 parse, print, build and verify large modules
-  compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]";
+  compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
+  trace PROGRAM LAYERS from a Rust function to text, as JSON: [--repeat N] [--text]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("text") => text::run(),
         Some("compile") => compile::run(&args[1..]),
+        Some("trace") => trace::run(&args[1..]),
         Some("--help" | "-h") => {
             println!("{HELP}");
             ExitCode::SUCCESS

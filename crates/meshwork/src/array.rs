@@ -27,7 +27,7 @@ use crate::spec::P;
 pub struct Array {
     ty: Arc<TensorType>,
     data: Option<Arc<Literal>>,
-    placement: Option<Placement>,
+    placement: Option<Arc<Placement>>,
 }
 
 /// A mesh and how an array lies on it.
@@ -137,19 +137,19 @@ impl Array {
         }
         let literal = join(&padded, shape, &sharding, mesh).map_err(placing(shape))?;
         let mut out = Array::from_literal(literal);
-        out.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding });
+        out.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding }.into());
         Ok(out)
     }
 
     /// The array placed on a mesh.
     pub fn shard(mut self, mesh: &Mesh, spec: impl AsRef<P>) -> Result<Array> {
         let sharding = place(spec.as_ref(), mesh, self.shape())?;
-        self.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding });
+        self.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding }.into());
         Ok(self)
     }
 
     pub(crate) fn with_placement(mut self, placement: Option<Placement>) -> Array {
-        self.placement = placement;
+        self.placement = placement.map(Arc::new);
         self
     }
 
@@ -175,7 +175,7 @@ impl Array {
 
     /// Where it lives, if it was placed.
     pub fn placement(&self) -> Option<&Placement> {
-        self.placement.as_ref()
+        self.placement.as_deref()
     }
 
     /// The elements; an error for an array that is [only a shape](Array::shape_only).

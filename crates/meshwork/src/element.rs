@@ -1,11 +1,11 @@
 //! Numbers of Rust as elements of arrays and as scalars beside tensors.
 
 use meshwork_ir::eval::scalar::Scalar;
-use meshwork_ir::{Attr, Dense, ElementClass, ElementType, Literal, OpKind, OpSpec};
+use meshwork_ir::{Dense, ElementClass, ElementType, Literal};
 
 use crate::Tensor;
 use crate::error::fail;
-use crate::trace::emit;
+use crate::trace::constant;
 
 /// A Rust number that can be an element of an array.
 pub trait Element: Copy + 'static {
@@ -152,11 +152,22 @@ impl Number {
     /// The constant of this shape with all elements equal to the number.
     #[track_caller]
     pub(crate) fn fill(self, op: &str, dims: &[i64], elem: ElementType) -> Tensor {
-        let one = self.literal(op, elem);
+        constant(op, self, dims, elem)
+    }
+
+    /// The elements of that constant.
+    #[track_caller]
+    pub(crate) fn splat(self, op: &str, dims: &[i64], elem: ElementType) -> Dense {
         let ty = meshwork_ir::TensorType::new(dims.iter().copied(), elem);
-        let dense = Dense::splat(ty.into(), one.bytes());
-        let spec = OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into()));
-        emit(op, &[], |b, _| b.value(spec))
+        Dense::splat(ty.into(), self.literal(op, elem).bytes())
+    }
+
+    /// Whether two are the same to the bit: zero is not its negative, and a NaN is itself.
+    pub(crate) fn same(self, other: Number) -> bool {
+        match (self, other) {
+            (Number::Float(a), Number::Float(b)) => a.to_bits() == b.to_bits(),
+            (a, b) => a == b,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
-use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, OpSpec, TensorType, Type};
+use meshwork_ir::{Attr, AttrDict, Literal, Module, OpId, OpKind, OpSpec, TensorType, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Contract, Plan};
 
@@ -41,7 +41,28 @@ where
 }
 
 /// Programs by what they were traced for, each with the structure of its result.
-type Cache<O> = RefCell<HashMap<String, Rc<(Lowered, O)>>>;
+type Cache<O> = RefCell<HashMap<Key, Rc<(Lowered, O)>>>;
+
+/// Everything that a program depends on, beside the function.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    mesh: Option<Arc<Mesh>>,
+    /// Shape, element type and placement of each array.
+    arrays: Vec<(Arc<TensorType>, Option<Sharding>)>,
+    /// Static values, lengths and names, as text.
+    facts: String,
+}
+
+impl Visit for Key {
+    fn array(&mut self, _: &str, array: &Array) {
+        self.arrays.push((array.ty().clone(), array.placement().map(|p| p.sharding.clone())));
+    }
+
+    fn fact(&mut self, fact: &dyn Debug) {
+        // Writing to a string does not fail.
+        let _ = write!(self.facts, "{fact:?};");
+    }
+}
 
 /// Makes a function of tensors into one of arrays.
 ///
@@ -197,7 +218,8 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// The program for these arguments, traced if it is not known yet.
     fn entry(&self, args: F::Args<'_>, leaves: &[(String, Array)]) -> Result<Rc<(Lowered, F::Output)>> {
         let mesh = self.mesh_for(leaves)?;
-        let key = self.key(args, mesh.as_deref());
+        let mut key = Key { mesh: mesh.clone(), arrays: Vec::with_capacity(leaves.len()), facts: String::new() };
+        F::visit(args, &mut Path::default(), &mut key);
         if let Some(entry) = self.cache.borrow().get(&key) {
             return Ok(entry.clone());
         }
@@ -225,26 +247,6 @@ impl<A, F: Function<A>> Jit<F, A> {
             }
         }
         Ok(mesh)
-    }
-
-    /// Everything that the program depends on, as text.
-    fn key(&self, args: F::Args<'_>, mesh: Option<&Mesh>) -> String {
-        struct Key(String);
-        impl Visit for Key {
-            fn array(&mut self, _: &str, array: &Array) {
-                let _ = write!(self.0, "{}", array.ty());
-                if let Some(p) = array.placement() {
-                    let _ = write!(self.0, "{:?}", p.sharding.dims);
-                }
-                self.0.push(';');
-            }
-            fn fact(&mut self, fact: &dyn Debug) {
-                let _ = write!(self.0, "{fact:?};");
-            }
-        }
-        let mut key = Key(mesh.map(|m| format!("{m:?};")).unwrap_or_default());
-        F::visit(args, &mut Path::default(), &mut key);
-        key.0
     }
 
     fn trace(
@@ -302,20 +304,22 @@ impl<A, F: Function<A>> Jit<F, A> {
             let given = rules.len();
             return Err(Error::Jit(format!("in_shardings has {given} rules for {} arguments", F::COUNT)));
         }
-        for (i, (path, array)) in leaves.iter().enumerate() {
-            let own = array.placement().map(|p| Sharding { mesh: MESH.into(), ..p.sharding.clone() });
+        let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
+        let mut slots = Vec::with_capacity(leaves.len());
+        for (path, array) in leaves {
             let sharding = match &self.ins {
-                None => own,
+                None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
                 Some(rules) => {
                     let (number, inside) = path.split_once('/').unwrap_or((path, ""));
                     // Paths of arguments start with their number.
                     let rule = number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free);
-                    placed("argument", path, rule.spec(inside, array.shape()), mesh, array.shape())?
+                    known.place("argument", path, rule.spec(inside, array.shape()), mesh, array.shape())?
                 }
             };
-            if let Some(sharding) = sharding {
-                module.set_arg_attr(func, i, "sdy.sharding", Some(Attr::Sharding(sharding.into())));
-            }
+            slots.push(sharding.unwrap_or_else(|| none.clone()));
+        }
+        if slots.iter().any(|s| *s != none) {
+            module.op_mut(func).attrs.set("arg_attrs", Attr::Array(slots.into()));
         }
         Ok(())
     }
@@ -327,15 +331,19 @@ impl<A, F: Function<A>> Jit<F, A> {
         if rules.len() != 1 && rules.len() != count {
             return Err(Error::Jit(format!("out_shardings has {} rules for {count} results", rules.len())));
         }
-        for (i, (path, tensor)) in results.iter().enumerate() {
+        let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
+        let mut slots = Vec::with_capacity(results.len());
+        for (path, tensor) in results {
             let (rule, inside) = match path.split_once('/').unwrap_or((path, "")) {
                 (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
                 _ => (rules.first(), path.as_str()),
             };
             let spec = rule.and_then(|r| r.spec(inside, tensor.shape()));
-            if let Some(sharding) = placed("result", path, spec, mesh, tensor.shape())? {
-                module.set_res_attr(func, i, "sdy.sharding", Some(Attr::Sharding(sharding.into())));
-            }
+            let placed = known.place("result", path, spec, mesh, tensor.shape())?;
+            slots.push(placed.unwrap_or_else(|| none.clone()));
+        }
+        if slots.iter().any(|s| *s != none) {
+            module.op_mut(func).attrs.set("res_attrs", Attr::Array(slots.into()));
         }
         Ok(())
     }
@@ -352,11 +360,28 @@ impl<O> std::ops::Deref for LoweredFor<O> {
     }
 }
 
-fn placed(kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Sharding>> {
-    let Some(spec) = spec else { return Ok(None) };
-    let what = || format!("{spec} for {kind} {path} of shape {shape:?}");
-    let sharding = spec.sharding(MESH.into(), mesh, shape.len());
-    sharding.map(Some).map_err(|error| Error::Sharding { what: what(), error: error.into() })
+/// The attributes of an argument or result that is placed so.
+fn slot(sharding: Sharding) -> Attr {
+    let dict: AttrDict = [("sdy.sharding", Attr::Sharding(sharding.into()))].into_iter().collect();
+    Attr::Dict(dict.into())
+}
+
+/// Placements that were worked out already, by rank: most arrays of a program share a few.
+#[derive(Default)]
+struct Known(Vec<(P, usize, Attr)>);
+
+impl Known {
+    fn place(&mut self, kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
+        let Some(spec) = spec else { return Ok(None) };
+        if let Some((_, _, known)) = self.0.iter().find(|(p, rank, _)| *rank == shape.len() && *p == spec) {
+            return Ok(Some(known.clone()));
+        }
+        let what = || format!("{spec} for {kind} {path} of shape {shape:?}");
+        let sharding = spec.sharding(MESH.into(), mesh, shape.len());
+        let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
+        self.0.push((spec, shape.len(), attrs.clone()));
+        Ok(Some(attrs))
+    }
 }
 
 fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {

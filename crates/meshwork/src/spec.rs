@@ -1,6 +1,7 @@
 //! Placements as people write them: one entry per dimension, names of mesh axes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding, ShardingError, verify_sharding};
 
@@ -12,7 +13,7 @@ pub(crate) const MESH: &str = "mesh";
 /// Dimensions are closed: propagation leaves them as they are. [`open`](P::open) lets it split them further.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct P {
-    dims: Vec<DimSharding>,
+    dims: Arc<Vec<DimSharding>>,
     replicated: Vec<AxisRef>,
 }
 
@@ -70,7 +71,7 @@ macro_rules! P {
 impl P {
     /// These axes per dimension, closed.
     pub fn of(dims: Vec<Vec<AxisRef>>) -> P {
-        P { dims: dims.into_iter().map(DimSharding::closed).collect(), replicated: vec![] }
+        P { dims: Arc::new(dims.into_iter().map(DimSharding::closed).collect()), replicated: vec![] }
     }
 
     /// A copy on every device: for weights under data parallelism, and for small tensors.
@@ -96,13 +97,14 @@ impl P {
 
     /// Lets propagation split every dimension further.
     pub fn open(mut self) -> P {
-        self.dims.iter_mut().for_each(|d| d.is_closed = false);
+        Arc::make_mut(&mut self.dims).iter_mut().for_each(|d| d.is_closed = false);
         self
     }
 
     /// When propagation looks at the named dimensions: 0 first.
     pub fn priority(mut self, priority: i64) -> P {
-        self.dims.iter_mut().filter(|d| !d.axes.is_empty() || !d.is_closed).for_each(|d| d.priority = Some(priority));
+        let dims = Arc::make_mut(&mut self.dims).iter_mut();
+        dims.filter(|d| !d.axes.is_empty() || !d.is_closed).for_each(|d| d.priority = Some(priority));
         self
     }
 
@@ -117,7 +119,8 @@ impl P {
         if self.dims.len() > rank {
             return Err(ShardingError::Rank { sharding: self.dims.len(), tensor: rank });
         }
-        let mut dims = self.dims.clone();
+        let mut dims = Vec::with_capacity(rank);
+        dims.extend_from_slice(&self.dims);
         dims.resize(rank, DimSharding { is_closed: true, ..DimSharding::default() });
         let mut sharding = Sharding::new(name, dims);
         sharding.replicated = self.replicated.clone();

@@ -10,11 +10,14 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::{BlockId, FuncSig, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{
+    Attr, BlockId, FuncSig, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
+};
 use meshwork_mesh::Mesh;
 
-use crate::Tensor;
+use crate::element::Number;
 use crate::error::fail_at;
+use crate::{ElementType, Tensor};
 
 /// What placements in the program mean.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +45,14 @@ pub(crate) struct Trace {
     captures: Vec<(Tensor, ValueId)>,
     pub(crate) placing: Placing,
     file: Option<(&'static str, Arc<str>)>,
+    /// Locations of lines that were traced before, in slots by line and column.
+    locs: Vec<Option<(&'static Location<'static>, Loc)>>,
+    /// Numbers that the program has as constants already, in slots by number and shape.
+    constants: Vec<Option<(Number, Tensor)>>,
 }
+
+/// How many locations and how many constants a trace remembers.
+const SLOTS: usize = 64;
 
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
@@ -97,6 +107,8 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
             captures: vec![],
             placing,
             file: None,
+            locs: vec![None; SLOTS],
+            constants: vec![None; SLOTS],
         });
     });
     (Guard { finished: false }, tensors)
@@ -191,6 +203,12 @@ impl Trace {
     /// The location of the line that is being traced.
     pub(crate) fn loc(&mut self) -> Loc {
         let at = self.at;
+        let slot = (at.line() as usize * 8 + at.column() as usize / 2) % SLOTS;
+        if let Some((known, loc)) = &self.locs[slot]
+            && (std::ptr::eq(*known, at) || *known == at)
+        {
+            return loc.clone();
+        }
         let file = match &self.file {
             // Most operations come from the file of the one before.
             Some((name, file)) if std::ptr::eq(*name, at.file()) => file.clone(),
@@ -200,7 +218,9 @@ impl Trace {
                 file
             }
         };
-        Loc(Some(Arc::new(LocKind::File { file, line: at.line(), col: at.column() })))
+        let loc = Loc(Some(Arc::new(LocKind::File { file, line: at.line(), col: at.column() })));
+        self.locs[slot] = Some((at, loc.clone()));
+        loc
     }
 
     /// The innermost open block.
@@ -248,7 +268,7 @@ pub(crate) fn emit(
     build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId, BuildError>,
 ) -> Tensor {
     with_top(op, |trace| {
-        let values: Vec<ValueId> = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
         let value = trace.build(op, |b| build(b, &values));
         trace.tensor(op, value)
     })
@@ -262,8 +282,38 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
     build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
 ) -> Vec<Tensor> {
     with_top(op, |trace| {
-        let values: Vec<ValueId> = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
         let results = trace.build(op, |b| build(b, &values));
         results.into_iter().map(|v| trace.tensor(op, v)).collect()
     })
+}
+
+/// The constant with all elements equal to `number`: the one that the block has already, or a new one.
+#[track_caller]
+pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType) -> Tensor {
+    let slot = slot_of(number, dims);
+    let known = with_top(op, |trace| match &trace.constants[slot] {
+        Some((n, t)) if n.same(number) && t.block == trace.block() && t.ty.elem == elem && t.ty.dims[..] == *dims => {
+            Some(t.clone())
+        }
+        _ => None,
+    });
+    if let Some(tensor) = known {
+        return tensor;
+    }
+    let dense = number.splat(op, dims, elem);
+    let spec = OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into()));
+    let tensor = emit(op, &[], |b, _| b.value(spec));
+    with_top(op, |trace| trace.constants[slot] = Some((number, tensor.clone())));
+    tensor
+}
+
+fn slot_of(number: Number, dims: &[i64]) -> usize {
+    let bits = match number {
+        Number::Float(v) => v.to_bits(),
+        Number::Int(v) => v as u64,
+        Number::Bool(v) => u64::from(v),
+    };
+    let mixed = dims.iter().fold(bits, |h, &d| (h ^ d as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
 }

@@ -1,7 +1,7 @@
 //! Trees: values made of tensors inside of a program and of arrays outside, of the same structure.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::{Debug, Display};
+use std::fmt::{Debug, Display, Write};
 use std::hash::Hash;
 use std::marker::PhantomData;
 
@@ -100,7 +100,8 @@ impl Path {
         if length > 0 {
             self.0.push('/');
         }
-        self.0.push_str(&step.to_string());
+        // Writing to a string does not fail.
+        let _ = write!(self.0, "{step}");
         let out = work(self);
         self.0.truncate(length);
         out

@@ -61,7 +61,18 @@ impl Builder<'_> {
 
     /// A scalar type for each value.
     pub(super) fn scalars_of<'v>(&self, values: impl Iterator<Item = &'v ValueId>) -> Vec<Type> {
-        let scalar = |ty: &Type| ty.elem().map_or_else(|| ty.clone(), |elem| Type::tensor([], elem));
-        values.map(|&v| scalar(self.ty(v))).collect()
+        let mut out: Vec<Type> = vec![];
+        for &v in values {
+            let ty = self.ty(v);
+            let scalar = match ty.as_tensor() {
+                Some(t) if t.rank() > 0 => match out.iter().find(|s| s.elem() == Some(t.elem)) {
+                    Some(known) => known.clone(),
+                    None => Type::tensor([], t.elem),
+                },
+                _ => ty.clone(),
+            };
+            out.push(scalar);
+        }
+        out
     }
 }

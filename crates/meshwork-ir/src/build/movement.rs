@@ -28,6 +28,11 @@ impl Builder<'_> {
         map: &[i64],
     ) -> Result<ValueId, BuildError> {
         let ty = Type::tensor(dims, self.elem_of(x));
+        self.broadcast_as(x, ty, map)
+    }
+
+    /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
+    pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]);
         self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
     }

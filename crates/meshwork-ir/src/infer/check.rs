@@ -119,6 +119,9 @@ pub(crate) fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
 /// A value that appears twice.
 pub(crate) fn duplicate(values: impl IntoIterator<Item = i64>) -> Option<i64> {
     let mut sorted: smallvec::SmallVec<[i64; 8]> = values.into_iter().collect();
+    if sorted.is_sorted_by(|a, b| a < b) {
+        return None;
+    }
     sorted.sort_unstable();
     sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
 }
@@ -230,8 +233,7 @@ impl<'a> OpTypes<'a> {
 
     /// The declared type of result `index`.
     pub(super) fn wanted(&self, index: usize) -> Result<&'a Type, InferError> {
-        let missing = InferError::NeedsResultType { op: self.op(), index };
-        self.wanted.get(index).copied().ok_or(missing)
+        self.wanted.get(index).copied().ok_or_else(|| InferError::NeedsResultType { op: self.op(), index })
     }
 
     /// The declared type of result `index` as a tensor of `elems`.
@@ -251,8 +253,8 @@ impl<'a> OpTypes<'a> {
     }
 
     pub(super) fn int(&self, attr: &'static str) -> Result<i64, InferError> {
-        let missing = InferError::MissingAttr { op: self.op(), attr, expected: "an integer" };
-        self.attrs.get(attr).and_then(Attr::as_int).ok_or(missing)
+        let missing = || InferError::MissingAttr { op: self.op(), attr, expected: "an integer" };
+        self.attrs.get(attr).and_then(Attr::as_int).ok_or_else(missing)
     }
 
     pub(super) fn int_or(&self, attr: &'static str, default: i64) -> Result<i64, InferError> {
@@ -274,7 +276,8 @@ impl<'a> OpTypes<'a> {
 
     /// A list of integers that has to be there.
     pub(super) fn ints(&self, attr: &'static str) -> Result<Cow<'a, [i64]>, InferError> {
-        self.ints_opt(attr)?.ok_or(InferError::MissingAttr { op: self.op(), attr, expected: "a list of integers" })
+        let missing = || InferError::MissingAttr { op: self.op(), attr, expected: "a list of integers" };
+        self.ints_opt(attr)?.ok_or_else(missing)
     }
 
     /// A list of integers that may be absent.

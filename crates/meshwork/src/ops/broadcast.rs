@@ -1,5 +1,7 @@
 //! Broadcasting: NumPy's rules, with both shapes in the message when they do not fit.
 
+use meshwork_ir::Type;
+
 use crate::element::Operand;
 use crate::error::fail;
 use crate::trace::emit;
@@ -45,10 +47,18 @@ impl Tensor {
         emit("broadcast_to", &[self], |b, v| b.broadcast_in_dim(v[0], shape.iter().copied(), &map))
     }
 
-    /// The tensor as dimensions `map` of `shape`; the others repeat it.
+    /// [`broadcast_to`](Tensor::broadcast_to) the shape of a tensor of the same element type, which it fits.
     #[track_caller]
-    pub(crate) fn spread(&self, op: &str, shape: &[i64], map: &[i64]) -> Tensor {
-        emit(op, &[self], |b, v| b.broadcast_in_dim(v[0], shape.iter().copied(), map))
+    fn broadcast_like(&self, other: &Tensor) -> Tensor {
+        let skip = (other.rank() - self.rank()) as i64;
+        let map: Vec<i64> = (0..self.rank() as i64).map(|i| i + skip).collect();
+        self.spread("broadcast_to", Type::Tensor(other.ty.clone()), &map)
+    }
+
+    /// The tensor as dimensions `map` of one of type `ty`; the others repeat it.
+    #[track_caller]
+    pub(crate) fn spread(&self, op: &str, ty: Type, map: &[i64]) -> Tensor {
+        emit(op, &[self], |b, v| b.broadcast_as(v[0], ty, map))
     }
 }
 
@@ -57,9 +67,19 @@ impl Tensor {
 pub(crate) fn together(op: &str, a: Operand, b: Operand) -> (Tensor, Tensor) {
     match (a, b) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {
+            if a.ty == b.ty {
+                return (a, b);
+            }
             same_dtype(op, &a, &b);
             let shape = common_shape(op, a.shape(), b.shape());
-            (a.broadcast_to(&shape), b.broadcast_to(&shape))
+            match (a.shape() == shape, b.shape() == shape) {
+                (true, _) => {
+                    let b = b.broadcast_like(&a);
+                    (a, b)
+                }
+                (_, true) => (a.broadcast_like(&b), b),
+                _ => (a.broadcast_to(&shape), b.broadcast_to(&shape)),
+            }
         }
         (Operand::Tensor(a), Operand::Number(n)) => {
             let n = n.fill(op, a.shape(), a.dtype());

@@ -1,5 +1,8 @@
 //! Matrix products and Einstein sums.
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
 use meshwork_ir::attr::DotDims;
 
 use super::broadcast::{common_shape, same_dtype};
@@ -80,7 +83,7 @@ impl AsRef<Tensor> for Tensor {
 /// A tensor and the letter of each of its dimensions.
 struct Labelled {
     tensor: Tensor,
-    labels: Vec<char>,
+    labels: Vec<u8>,
 }
 
 /// An Einstein sum: `einsum("bij,bjk->bik", &[&a, &b])`.
@@ -89,57 +92,37 @@ struct Labelled {
 /// the letters that appear once, in alphabetical order. Factors are multiplied from left to right.
 #[track_caller]
 pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
-    let formula_text: String = formula.chars().filter(|c| !c.is_whitespace()).collect();
-    let (left, right) = match formula_text.split_once("->") {
-        Some((left, right)) => (left, Some(right.chars().collect::<Vec<char>>())),
-        None => (formula_text.as_str(), None),
+    let text: Cow<'_, str> = match formula.contains(char::is_whitespace) {
+        true => formula.split_whitespace().collect::<String>().into(),
+        false => formula.into(),
     };
-    let terms: Vec<Vec<char>> = left.split(',').map(|t| t.chars().collect()).collect();
-    if terms.len() != factors.len() {
-        fail("einsum", format!("\"{formula}\" has {} terms for {} tensors", terms.len(), factors.len()));
+    let (left, right) = text.split_once("->").map_or((&*text, None), |(left, right)| (left, Some(right)));
+    let count = left.bytes().filter(|&c| c == b',').count() + 1;
+    if count != factors.len() {
+        fail("einsum", format!("\"{formula}\" has {count} terms for {} tensors", factors.len()));
     }
-    let mut extents: Vec<(char, i64)> = vec![];
-    for (labels, x) in terms.iter().zip(factors) {
-        if labels.len() != x.rank() {
-            let term: String = labels.iter().collect();
-            fail("einsum", format!("\"{term}\" in \"{formula}\" has {} letters for a {}", labels.len(), x.describe()));
-        }
-        for (i, (&c, &n)) in labels.iter().zip(x.shape()).enumerate() {
-            if !c.is_ascii_alphabetic() {
-                fail("einsum", format!("'{c}' in \"{formula}\" is not a letter"));
-            }
-            if labels[..i].contains(&c) {
-                fail("einsum", format!("'{c}' stands twice in one term of \"{formula}\"; take the diagonal first"));
-            }
-            match extents.iter().find(|(d, _)| *d == c) {
-                Some(&(_, m)) if m != n => {
-                    fail("einsum", format!("'{c}' in \"{formula}\" has extent {m} and extent {n}"))
-                }
-                Some(_) => {}
-                None => extents.push((c, n)),
-            }
-        }
-    }
-    let all: Vec<char> = terms.concat();
-    let result = right.unwrap_or_else(|| {
-        let mut once: Vec<char> = all.iter().copied().filter(|c| all.iter().filter(|d| *d == c).count() == 1).collect();
-        once.sort_unstable();
-        once
-    });
+    check_terms(formula, left, factors);
+    let once = |c: &u8| left.bytes().filter(|d| d == c).count() == 1;
+    let result: Vec<u8> = match right {
+        Some(right) => right.bytes().collect(),
+        None => (b'A'..=b'z').filter(|c| c.is_ascii_alphabetic() && once(c)).collect(),
+    };
     for (i, c) in result.iter().enumerate() {
-        if !all.contains(c) || result[..i].contains(c) {
+        if !(c.is_ascii_alphabetic() && left.as_bytes().contains(c)) || result[..i].contains(c) {
+            let c = char::from(*c);
             fail(
                 "einsum",
                 format!("'{c}' of the result of \"{formula}\" has to stand in a term, and once in the result"),
             );
         }
     }
-    let mut rest = terms.into_iter().zip(factors).map(|(labels, &tensor)| Labelled { tensor: tensor.clone(), labels });
+    let labelled = |(term, tensor): (&str, &&Tensor)| Labelled { tensor: (*tensor).clone(), labels: term.into() };
+    let mut rest = left.split(',').zip(factors).map(labelled);
     // There is a term for each tensor, and splitting a text gives at least one term.
     let Some(mut product) = rest.next() else { fail("einsum", "no tensors given") };
-    let mut rest: std::collections::VecDeque<Labelled> = rest.collect();
+    let mut rest: VecDeque<Labelled> = rest.collect();
     while let Some(next) = rest.pop_front() {
-        let needed = |c: &char| result.contains(c) || rest.iter().any(|l| l.labels.contains(c));
+        let needed = |c: &u8| result.contains(c) || rest.iter().any(|l| l.labels.contains(c));
         product = contract(sum_out(product, |c| needed(c) || next.labels.contains(c)), next, &needed);
     }
     let product = sum_out(product, |c| result.contains(c));
@@ -148,32 +131,63 @@ pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
     product.tensor.permute(&order)
 }
 
+/// Checks that each term fits its tensor, and that each letter has one extent.
+#[track_caller]
+fn check_terms(formula: &str, left: &str, factors: &[&Tensor]) {
+    let mut extents = [None; 128];
+    for (term, x) in left.split(',').zip(factors) {
+        if let Some(c) = term.chars().find(|c| !c.is_ascii_alphabetic()) {
+            fail("einsum", format!("'{c}' in \"{formula}\" is not a letter"));
+        }
+        if term.len() != x.rank() {
+            fail("einsum", format!("\"{term}\" in \"{formula}\" has {} letters for a {}", term.len(), x.describe()));
+        }
+        for (i, (c, &n)) in term.bytes().zip(x.shape()).enumerate() {
+            let letter = char::from(c);
+            if term.as_bytes()[..i].contains(&c) {
+                fail(
+                    "einsum",
+                    format!("'{letter}' stands twice in one term of \"{formula}\"; take the diagonal first"),
+                );
+            }
+            match extents[usize::from(c)].replace(n) {
+                Some(m) if m != n => {
+                    fail("einsum", format!("'{letter}' in \"{formula}\" has extent {m} and extent {n}"))
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// Sums over the dimensions that nothing needs.
 #[track_caller]
-fn sum_out(x: Labelled, needed: impl Fn(&char) -> bool) -> Labelled {
+fn sum_out(x: Labelled, needed: impl Fn(&u8) -> bool) -> Labelled {
+    if x.labels.iter().all(&needed) {
+        return x;
+    }
     let axes: Vec<i64> = (0..x.labels.len()).filter(|&i| !needed(&x.labels[i])).map(|i| i as i64).collect();
-    let tensor = if axes.is_empty() { x.tensor.clone() } else { x.tensor.sum(&axes) };
-    Labelled { tensor, labels: x.labels.into_iter().filter(|c| needed(c)).collect() }
+    Labelled { tensor: x.tensor.sum(&axes), labels: x.labels.into_iter().filter(|c| needed(c)).collect() }
 }
 
 #[track_caller]
-fn contract(a: Labelled, b: Labelled, needed: &dyn Fn(&char) -> bool) -> Labelled {
+fn contract(a: Labelled, b: Labelled, needed: &dyn Fn(&u8) -> bool) -> Labelled {
     let b = sum_out(b, |c| needed(c) || a.labels.contains(c));
     same_dtype("einsum", &a.tensor, &b.tensor);
     let mut dims = DotDims::default();
-    let mut batch = vec![];
+    let mut labels = Vec::with_capacity(a.labels.len() + b.labels.len());
     for (i, c) in a.labels.iter().enumerate() {
         let Some(j) = b.labels.iter().position(|d| d == c) else { continue };
         if needed(c) {
             dims.lhs_batch.push(i as i64);
             dims.rhs_batch.push(j as i64);
-            batch.push(*c);
+            labels.push(*c);
         } else {
             dims.lhs_contract.push(i as i64);
             dims.rhs_contract.push(j as i64);
         }
     }
-    let free = |x: &[char], y: &[char]| x.iter().copied().filter(|c| !y.contains(c)).collect::<Vec<char>>();
-    let labels = [batch, free(&a.labels, &b.labels), free(&b.labels, &a.labels)].concat();
+    labels.extend(a.labels.iter().filter(|c| !b.labels.contains(c)));
+    labels.extend(b.labels.iter().filter(|c| !a.labels.contains(c)));
     Labelled { tensor: a.tensor.dot_general(&b.tensor, dims), labels }
 }

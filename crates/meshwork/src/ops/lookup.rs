@@ -1,7 +1,7 @@
 //! Rows at positions that are data: take and scatter.
 
 use meshwork_ir::attr::{GatherDims, ScatterDims};
-use meshwork_ir::{OpKind, OpSpec};
+use meshwork_ir::{OpKind, OpSpec, Type};
 
 use super::broadcast::same_dtype;
 use crate::Tensor;
@@ -124,7 +124,7 @@ impl Tensor {
         let mut shape = self.shape().to_vec();
         shape.push(classes);
         let map: Vec<i64> = (0..self.rank() as i64).collect();
-        let wide = self.spread("one_hot", &shape, &map);
+        let wide = self.spread("one_hot", Type::tensor(shape.iter().copied(), self.dtype()), &map);
         wide.eq(super::create::iota(&shape, self.dtype(), -1)).to(dtype)
     }
 }

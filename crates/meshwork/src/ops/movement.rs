@@ -1,5 +1,7 @@
 //! Reshape, transpose, pad, roll, concatenate and their kin.
 
+use meshwork_ir::Type;
+
 use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::element::{Number, Operand};
@@ -149,7 +151,7 @@ impl Tensor {
         let map: Vec<i64> = (0..self.rank() as i64).map(|d| if d as usize >= axis { d + 1 } else { d }).collect();
         let mut shape = self.shape().to_vec();
         shape[axis] *= times;
-        self.spread("tile", &wide, &map).reshape(shape)
+        self.spread("tile", Type::tensor(wide, self.dtype()), &map).reshape(shape)
     }
 
     /// Cut in `parts` equal parts along `axis`.

@@ -1,5 +1,7 @@
 //! The softmax family and activations.
 
+use meshwork_ir::Type;
+
 use crate::Tensor;
 use crate::ops::elementwise::select;
 
@@ -35,12 +37,12 @@ impl Tensor {
         self - self.restore(axis, &max)
     }
 
-    /// A tensor reduced over `axis`, with that axis back at extent 1.
+    /// A tensor reduced over `axis`, repeated along it.
     #[track_caller]
     fn restore(&self, axis: i64, reduced: &Tensor) -> Tensor {
-        let mut shape = self.shape().to_vec();
-        shape[self.axis("softmax", axis)] = 1;
-        reduced.reshape(shape)
+        let axis = self.axis("softmax", axis) as i64;
+        let map: Vec<i64> = (0..self.rank() as i64).filter(|&d| d != axis).collect();
+        reduced.spread("softmax", Type::Tensor(self.ty.clone()), &map)
     }
 
     /// The larger of `x` and 0.
@@ -73,7 +75,7 @@ impl Tensor {
     pub fn layer_norm(&self, epsilon: f64) -> Tensor {
         let mean = self.mean(&[-1]);
         let centered = self - self.restore(-1, &mean);
-        let var = centered.square().mean(&[-1]);
-        &centered * (self.restore(-1, &var) + epsilon).rsqrt()
+        let scale = (centered.square().mean(&[-1]) + epsilon).rsqrt();
+        &centered * self.restore(-1, &scale)
     }
 }

@@ -46,6 +46,24 @@ impl Combine {
         Literal::scalar(elem, value)
     }
 
+    /// [`neutral`](Combine::neutral) as a scalar of the program.
+    #[track_caller]
+    fn start(self, op: &str, elem: ElementType) -> Tensor {
+        let number = match (self, elem.class()) {
+            (Combine::Sum, _) => Number::Int(0),
+            (Combine::Product, _) => Number::Int(1),
+            (Combine::Max, ElementClass::Float) => Number::Float(f64::NEG_INFINITY),
+            (Combine::Min, ElementClass::Float) => Number::Float(f64::INFINITY),
+            (Combine::And, _) => Number::Bool(true),
+            (Combine::Or, _) => Number::Bool(false),
+            (Combine::Max | Combine::Min, _) => {
+                let neutral = self.neutral(elem);
+                return emit(op, &[], |b, _| b.constant(&neutral));
+            }
+        };
+        number.fill(op, &[], elem)
+    }
+
     fn body(self, b: &mut Builder<'_>, args: &[ValueId]) -> Result<[ValueId; 1], BuildError> {
         Ok([b.value(OpSpec::new(self.kind()).operands([args[0], args[1]]))?])
     }
@@ -83,12 +101,9 @@ pub(crate) fn reduce(op: &str, how: Combine, x: &Tensor, axes: &[i64]) -> Tensor
     if dims.is_empty() {
         return x.clone();
     }
-    let neutral = how.neutral(x.dtype());
+    let init = how.start(op, x.dtype());
     let body = |b: &mut Builder<'_>, args: &[ValueId]| how.body(b, args);
-    emit(op, &[x], |b, v| {
-        let init = b.constant(&neutral)?;
-        Ok(b.reduce(&[v[0]], &[init], &dims, body)?[0])
-    })
+    emit(op, &[x, &init], |b, v| Ok(b.reduce(&v[..1], &v[1..], &dims, body)?[0]))
 }
 
 /// Reduces each window of `x`.

@@ -81,7 +81,8 @@ impl<'m> Printer<'m> {
             && !dict.is_empty()
         {
             self.out.push(' ');
-            push_dict(&mut self.out, dict);
+            // Many arguments share one.
+            self.again(std::ptr::from_ref(dict) as usize, |out| push_dict(out, dict));
         }
         Some(())
     }

@@ -26,7 +26,7 @@ use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
 use self::write::{push_list, push_quoted, push_results, push_type, push_u64};
-use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, ValueId};
+use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
 /// How a module is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,7 +47,7 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, options.generic);
     // Most operations take some 80 bytes.
     let out = String::with_capacity(80 * module.op_slots() + 64);
-    let mut printer = Printer { module, out, names, options: *options, indent: 0, in_func: false };
+    let mut printer = Printer::new(module, names, *options, out);
     printer.module();
     printer.out
 }
@@ -56,8 +56,8 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
 pub fn print_op(module: &Module, op: OpId) -> String {
     let names = Names::around(module, op, false);
     let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Func);
-    let options = PrintOptions::default();
-    let mut printer = Printer { module, out: String::new(), names, options, indent: 0, in_func };
+    let mut printer = Printer::new(module, names, PrintOptions::default(), String::new());
+    printer.in_func = in_func;
     printer.op(op);
     printer.out
 }
@@ -77,9 +77,54 @@ struct Printer<'m> {
     indent: usize,
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
+    written: Written,
+}
+
+/// Where in the text a tensor type or a sharding stands already, by its address: most are printed many times.
+struct Written([Option<(usize, u32, u32)>; 64]);
+
+impl Written {
+    fn slot(&mut self, address: usize) -> &mut Option<(usize, u32, u32)> {
+        &mut self.0[(address >> 4) % 64]
+    }
 }
 
 impl<'m> Printer<'m> {
+    fn new(module: &'m Module, names: Names, options: PrintOptions, out: String) -> Printer<'m> {
+        Printer { module, out, names, options, indent: 0, in_func: false, written: Written([None; 64]) }
+    }
+
+    /// Appends what `write` writes for the object at `address`, which lives as long as the module: a copy of it if it
+    /// has been written before.
+    fn again(&mut self, address: usize, write: impl FnOnce(&mut String)) {
+        if let Some((known, start, end)) = *self.written.slot(address)
+            && known == address
+        {
+            return self.out.extend_from_within(start as usize..end as usize);
+        }
+        let start = self.out.len();
+        write(&mut self.out);
+        if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(self.out.len())) {
+            *self.written.slot(address) = Some((address, start, end));
+        }
+    }
+
+    /// Appends the type of a value.
+    fn ty(&mut self, value: ValueId) {
+        match self.module.ty(value) {
+            ty @ Type::Tensor(t) => self.again(std::sync::Arc::as_ptr(t) as usize, |out| push_type(out, ty)),
+            ty => push_type(&mut self.out, ty),
+        }
+    }
+
+    /// Takes back what was written since the text had this length.
+    fn take_back(&mut self, length: usize) {
+        if self.out.len() > length {
+            self.out.truncate(length);
+            self.written.0.fill(None);
+        }
+    }
+
     fn module(&mut self) {
         let module = self.module;
         if self.options.generic {
@@ -165,7 +210,7 @@ impl<'m> Printer<'m> {
         self.names.push_results(&mut self.out, op.results());
         let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
         if self.options.generic || self.pretty(op).is_none() {
-            self.out.truncate(start);
+            self.take_back(start);
             (self.indent, self.in_func) = (indent, in_func);
             push_quoted(&mut self.out, op.name());
             self.generic_tail(op);
@@ -248,7 +293,7 @@ impl<'m> Printer<'m> {
         let arg = self.module.block(block).args()[index];
         self.value(arg);
         self.out.push_str(": ");
-        push_type(&mut self.out, self.module.ty(arg));
+        self.ty(arg);
     }
 
     fn arg_loc(&mut self, block: BlockId, index: usize) {
@@ -266,8 +311,12 @@ impl<'m> Printer<'m> {
     }
 
     fn types(&mut self, values: &[ValueId]) {
-        let module = self.module;
-        push_list(&mut self.out, values, |out, &v| push_type(out, module.ty(v)));
+        for (i, &value) in values.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.ty(value);
+        }
     }
 
     /// `(operand types) -> result types`.
@@ -276,7 +325,10 @@ impl<'m> Printer<'m> {
         self.types(op.operands());
         self.out.push_str(") -> ");
         let module = self.module;
-        push_results(&mut self.out, op.results().iter().map(|&r| module.ty(r)));
+        match op.results() {
+            &[only] if matches!(module.ty(only), Type::Tensor(_)) => self.ty(only),
+            results => push_results(&mut self.out, results.iter().map(|&r| module.ty(r))),
+        }
     }
 }
 

@@ -5,8 +5,9 @@
 
 use super::Printer;
 use super::attr::{NumberType, push_attr, push_attr_as, push_named};
+use super::dense::push_dense;
 use super::sdy::push_stripped;
-use super::write::{push_dims, push_quoted, push_symbol, push_type};
+use super::write::{push_dims, push_quoted, push_symbol};
 use crate::attr::is_default;
 use crate::{Attr, ElementType, Op, OpKind, Type, ValueId};
 
@@ -187,7 +188,7 @@ impl<'m> Printer<'m> {
         self.out.push_str(" : ");
         let ty = self.module.ty(result);
         if op.operands().iter().all(|&v| self.module.ty(v) == ty) {
-            push_type(&mut self.out, ty);
+            self.ty(result);
         } else {
             self.functional_type(op);
         }
@@ -259,7 +260,7 @@ impl<'m> Printer<'m> {
         }
         self.dict(op, hidden);
         self.out.push_str(" : ");
-        push_type(&mut self.out, self.module.ty(*op.operands().first()?));
+        self.ty(*op.operands().first()?);
         Some(())
     }
 
@@ -308,7 +309,14 @@ impl<'m> Printer<'m> {
         }
         self.dict(op, &["value"]);
         self.out.push(' ');
-        push_attr(&mut self.out, value);
+        match value {
+            Attr::Dense(d) => {
+                push_dense(&mut self.out, d);
+                self.out.push_str(" : ");
+                self.ty(result);
+            }
+            _ => push_attr(&mut self.out, value),
+        }
         Some(())
     }
 
@@ -327,7 +335,7 @@ impl<'m> Printer<'m> {
         let &[result] = op.results() else { return None };
         self.dict(op, &[]);
         self.out.push_str(" : ");
-        push_type(&mut self.out, self.module.ty(result));
+        self.ty(result);
         Some(())
     }
 
@@ -338,7 +346,7 @@ impl<'m> Printer<'m> {
         if op.operands().iter().all(|&v| Some(self.module.ty(v)) == real.as_ref()) {
             self.dict(op, &[]);
             self.out.push_str(" : ");
-            push_type(&mut self.out, self.module.ty(result));
+            self.ty(result);
         } else {
             self.tail_functional(op, &[]);
         }
@@ -368,7 +376,7 @@ impl<'m> Printer<'m> {
         }
         self.dict(op, &[]);
         self.out.push_str(" : ");
-        push_type(&mut self.out, self.module.ty(result));
+        self.ty(result);
         Some(())
     }
 
@@ -395,7 +403,7 @@ impl<'m> Printer<'m> {
         self.out.push_str(" : ");
         self.types(op.operands());
         self.out.push_str(" -> ");
-        push_type(&mut self.out, self.module.ty(result));
+        self.ty(result);
         Some(())
     }
 

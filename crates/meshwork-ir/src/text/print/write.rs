@@ -3,20 +3,21 @@
 use crate::types::DYNAMIC;
 use crate::{FunctionType, TensorType, Type};
 
-/// Appends a decimal number.
-pub(super) fn push_u64(out: &mut String, mut value: u64) {
+/// The numbers from 00 to 99.
+const PAIRS: &str = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748\
+                     4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798\
+                     99";
+
+/// Appends a decimal number. Recursion is ten deep at most.
+pub(super) fn push_u64(out: &mut String, value: u64) {
     if value < 10 {
-        out.push(char::from(b'0' + value as u8));
-        return;
+        return out.push(char::from(b'0' + value as u8));
     }
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    while value > 0 {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
+    if value >= 100 {
+        push_u64(out, value / 100);
     }
-    out.extend(digits[at..].iter().map(|&d| char::from(d)));
+    let at = 2 * (value % 100) as usize;
+    out.push_str(&PAIRS[at..at + 2]);
 }
 
 /// Appends a decimal number with its sign.

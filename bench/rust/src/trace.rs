@@ -1,0 +1,165 @@
+//! How long it takes from a Rust function to StableHLO text: trace, place the arguments, print.
+//!
+//! Each round makes a new `jit`, so that nothing is remembered from the one before, and drops what it made. Rounds with
+//! and without placements take turns.
+
+use std::process::ExitCode;
+
+use meshwork::prelude::*;
+
+use crate::timing::{Times, wall};
+
+const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text]";
+
+const BATCH: i64 = 8;
+const LENGTH: i64 = 128;
+const DIM: i64 = 256;
+const HEADS: i64 = 8;
+
+tree! {
+    /// The weights of one transformer block.
+    struct Block<T> {
+        scale1: T, bias1: T, wq: T, wk: T, wv: T, wo: T,
+        scale2: T, bias2: T, up: T, up_bias: T, down: T, down_bias: T,
+    }
+}
+
+impl Block<Array> {
+    fn new() -> Self {
+        let array = |dims: &[i64]| Array::shape_only(dims, F32);
+        let (model, hidden) = (|| array(&[DIM]), || array(&[4 * DIM]));
+        let heads = || array(&[DIM, HEADS, DIM / HEADS]);
+        Block {
+            scale1: model(),
+            bias1: model(),
+            wq: heads(),
+            wk: heads(),
+            wv: heads(),
+            wo: array(&[HEADS, DIM / HEADS, DIM]),
+            scale2: model(),
+            bias2: model(),
+            up: array(&[DIM, 4 * DIM]),
+            up_bias: hidden(),
+            down: array(&[4 * DIM, DIM]),
+            down_bias: model(),
+        }
+    }
+}
+
+impl Block {
+    fn apply(&self, x: &Tensor, mask: &Tensor) -> Tensor {
+        let h = x.layer_norm(1e-5) * &self.scale1 + &self.bias1;
+        let [q, k, v] = [&self.wq, &self.wk, &self.wv].map(|w| einsum("btd,dhk->bhtk", &[&h, w]));
+        let scores = einsum("bhtk,bhsk->bhts", &[&q, &k]) * (1.0 / ((DIM / HEADS) as f64).sqrt());
+        let weights = select(mask, scores, -1e9).softmax(-1);
+        let x = x + einsum("bhtk,hkd->btd", &[&weights.matmul(v), &self.wo]);
+        let h = x.layer_norm(1e-5) * &self.scale2 + &self.bias2;
+        let h = (h.matmul(&self.up) + &self.up_bias).gelu();
+        &x + h.matmul(&self.down) + &self.down_bias
+    }
+}
+
+fn transformer(x: Tensor, blocks: Vec<Block>) -> Tensor {
+    let position = |axis| iota([LENGTH, LENGTH], I32, axis);
+    let mask = position(0).ge(position(1));
+    blocks.iter().fold(x, |x, block| block.apply(&x, &mask))
+}
+
+/// Products and ramps: the stack that SwiftIR's benchmark traces.
+fn dense(x: Tensor, weights: Vec<Tensor>) -> Tensor {
+    let last = weights.len();
+    weights.iter().enumerate().fold(x, |x, (i, w)| if i + 1 < last { x.matmul(w).relu() } else { x.matmul(w) })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Placed {
+    Yes,
+    No,
+}
+
+fn mesh() -> Result<Mesh, Error> {
+    Ok(Mesh::grid(("data", 2), ("model", 4))?)
+}
+
+fn trace_dense(x: &Array, weights: &Vec<Array>, placed: Placed) -> Result<String, Error> {
+    let f = jit(dense);
+    let f = match placed {
+        Placed::Yes => f.on(&mesh()?).in_shardings([P!["data"], P![_, "model"]]).out_shardings([P!["data"]]),
+        Placed::No => f,
+    };
+    Ok(f.lower((x, weights))?.text())
+}
+
+fn trace_transformer(x: &Array, blocks: &Vec<Block<Array>>, placed: Placed) -> Result<String, Error> {
+    let f = jit(transformer);
+    let f = match placed {
+        Placed::Yes => {
+            let weights = Rule::by_name([
+                ("wq", P![_, "model"]),
+                ("wk", P![_, "model"]),
+                ("wv", P![_, "model"]),
+                ("wo", P!["model"]),
+                ("up", P![_, "model"]),
+                ("up_bias", P!["model"]),
+                ("down", P!["model"]),
+            ]);
+            f.on(&mesh()?).in_shardings([P!["data"].into(), weights]).out_shardings([P!["data"]])
+        }
+        Placed::No => f,
+    };
+    Ok(f.lower((x, blocks))?.text())
+}
+
+/// Prints medians as JSON, or the program.
+pub fn run(args: &[String]) -> ExitCode {
+    match measure(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(args: &[String]) -> Result<(), String> {
+    let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
+    let layers: usize = layers.parse().map_err(|_| USAGE)?;
+    let (mut repeat, mut text) = (101, false);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match option.as_str() {
+            "--repeat" => repeat = options.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
+            "--text" => text = true,
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let (x, weights) = (Array::shape_only([32, DIM], F32), vec![Array::shape_only([DIM, DIM], F32); layers]);
+    let (tokens, blocks) = (Array::shape_only([BATCH, LENGTH, DIM], F32), vec![Block::new(); layers]);
+    let trace = |placed| match program.as_str() {
+        "dense" => trace_dense(&x, &weights, placed).map_err(|e| e.to_string()),
+        "transformer" => trace_transformer(&tokens, &blocks, placed).map_err(|e| e.to_string()),
+        _ => Err(USAGE.into()),
+    };
+    let shown = trace(Placed::Yes)?;
+    if text {
+        print!("{shown}");
+        return Ok(());
+    }
+    let (mut placed, mut plain) = (Times::default(), Times::default());
+    for _ in 0..repeat {
+        for (times, how) in [(&mut placed, Placed::Yes), (&mut plain, Placed::No)] {
+            let (done, time) = wall(|| trace(how).map(drop));
+            done?;
+            times.add(time);
+        }
+    }
+    println!(
+        "{{\"program\": \"{program}\", \"layers\": {layers}, \"operations\": {}, \"bytes\": {}, \"placed_ms\": {:.5}, \
+         \"plain_ms\": {:.5}}}",
+        shown.matches("stablehlo.").count(),
+        shown.len(),
+        placed.median(),
+        plain.median()
+    );
+    Ok(())
+}
