@@ -16,12 +16,21 @@ const LENGTH: i64 = 128;
 const DIM: i64 = 256;
 const HEADS: i64 = 8;
 
-tree! {
-    /// The weights of one transformer block.
-    struct Block<T> {
-        scale1: T, bias1: T, wq: T, wk: T, wv: T, wo: T,
-        scale2: T, bias2: T, up: T, up_bias: T, down: T, down_bias: T,
-    }
+/// The weights of one transformer block.
+#[derive(Clone, Tree)]
+struct Block<T = Tensor> {
+    scale1: T,
+    bias1: T,
+    wq: T,
+    wk: T,
+    wv: T,
+    wo: T,
+    scale2: T,
+    bias2: T,
+    up: T,
+    up_bias: T,
+    down: T,
+    down_bias: T,
 }
 
 impl Block<Array> {
