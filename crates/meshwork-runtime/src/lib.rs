@@ -2,6 +2,7 @@
 
 pub mod compile;
 pub mod exec;
+mod fuse;
 pub mod kernel;
 pub mod library;
 pub mod program;

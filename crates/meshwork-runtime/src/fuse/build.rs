@@ -45,7 +45,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         hi: &[i64],
     ) -> Self {
         let row_mask = split.map_or(0, |k| (k..domain.len()).fold(0, |m, d| m | 1 << d));
-        let graph = Graph { lo: lo.to_vec(), hi: hi.to_vec(), row_mask, ..Graph::default() };
+        let graph = Graph::new(lo, hi, row_mask);
         Builder { cx, grid, graph, domain, cut_masks: true, memo: HashMap::new() }
     }
 
@@ -74,7 +74,8 @@ impl<'a, 'm> Builder<'a, 'm> {
         {
             return Ok(self.graph.constant(ty, word));
         }
-        let mut place = Place { buf: view.buf, elem: view.elem, offset: view.offset, strides: vec![0; self.domain.len()] };
+        let mut place =
+            Place { buf: view.buf, elem: view.elem, offset: view.offset, strides: vec![0; self.domain.len()] };
         for (l, &stride) in map.iter().zip(&view.strides) {
             place.offset += l.base * stride;
             if l.coef != 0 {

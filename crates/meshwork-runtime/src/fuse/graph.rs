@@ -70,6 +70,11 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
+    /// Nothing yet, for the box `lo..hi`; reductions run over the dimensions of `row_mask`.
+    pub fn new(lo: &[i64], hi: &[i64], row_mask: u32) -> Graph {
+        Graph { lo: lo.to_vec(), hi: hi.to_vec(), row_mask, ..Graph::default() }
+    }
+
     fn add(&mut self, info: Info) -> Id {
         if let Some(&id) = self.known.get(&(info.node, info.ty)) {
             return id;

@@ -1,12 +1,11 @@
 //! Loop nests: which dimensions of a box are one, which one is the row, and where each array starts and steps.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::graph::{Graph, Id, Node, Place};
 use super::phases::{self, Output};
-use crate::kernel::Kernel;
-use crate::kernel::ir::{Access, Arg, Body};
+use crate::kernel::ir::{Access, Arg};
+use crate::kernel::{Kernel, KernelError};
 use crate::step::Buf;
 
 /// One array of a loop.
@@ -33,7 +32,10 @@ pub(crate) struct Counter {
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
     pub kernel: Arc<Kernel>,
+    /// Inputs, then outputs.
     pub arrays: Vec<Array>,
+    /// The places of the graph that the inputs are.
+    pub inputs: Vec<u32>,
     pub counters: Vec<Counter>,
     /// Extents around the row, outermost first.
     pub outer: Vec<i64>,
@@ -45,12 +47,29 @@ pub(crate) struct Loop {
     pub cost: u64,
 }
 
-/// Kernels already made, by their code.
-pub(crate) type Kernels = HashMap<Body, Arc<Kernel>>;
+impl Loop {
+    /// An input, by its place, whose elements along the row are far apart, and which is worth being copied first.
+    pub fn far_input(&self) -> Option<u32> {
+        let rows: i64 = self.outer.iter().product();
+        let far = |a: &&(usize, &Array)| a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
+        let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
+        inputs.iter().find(far).map(|&(i, _)| self.inputs[i])
+    }
+}
 
-/// Why there is no nest: this place does not run evenly along the row.
+/// Elements of a row further apart than this are on different cache lines.
+const FAR_BYTES: i64 = 64;
+
+/// Why there is no loop.
 #[derive(Debug)]
-pub(crate) struct Uneven(pub Place);
+pub(crate) enum NoLoop {
+    /// This place (a number of the graph) does not run evenly along the row.
+    Uneven(u32),
+    /// The outputs do not run evenly along the row.
+    UnevenOutput,
+    /// There is no such kernel.
+    Kernel(KernelError),
+}
 
 /// The shape of a nest: groups of dimensions of the domain that are one loop each, and the row among them.
 struct Shape {
@@ -59,12 +78,7 @@ struct Shape {
 }
 
 /// The loop that computes `outputs` over the box of `graph`. Dimensions from `split` on must form the row.
-pub(crate) fn plan(
-    graph: &Graph,
-    outputs: &[(Id, Place)],
-    split: Option<usize>,
-    kernels: &mut Kernels,
-) -> Result<Loop, Uneven> {
+pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>) -> Result<Loop, NoLoop> {
     let live = live_nodes(graph, outputs);
     let mut places: Vec<u32> = vec![];
     let mut positions: Vec<u32> = vec![];
@@ -88,8 +102,9 @@ pub(crate) fn plan(
         Some(k) => {
             let row = merged(&wide(k..rank), &all, &extent);
             if row.len() > 1 {
-                let bad = inputs.iter().find(|p| merged(&wide(k..rank), &[&p.strides], &extent).len() > 1);
-                return Err(Uneven(bad.map_or_else(|| outputs[0].1.clone(), |&p| p.clone())));
+                let uneven = |p: &Place| merged(&wide(k..rank), &[&p.strides], &extent).len() > 1;
+                let bad = places.iter().find(|&&p| uneven(&graph.places[p as usize]));
+                return Err(bad.map_or(NoLoop::UnevenOutput, |&p| NoLoop::Uneven(p)));
             }
             Shape { outer: merged(&wide(0..k), &all, &extent), row: row.into_iter().next().unwrap_or_default() }
         }
@@ -100,7 +115,8 @@ pub(crate) fn plan(
             Shape { outer: groups, row }
         }
     };
-    let n: i64 = shape.row.iter().map(|&d| extent(d)).product();
+    let empty = split.is_some_and(|k| (k..rank).any(|d| extent(d) == 0));
+    let n: i64 = if empty { 0 } else { shape.row.iter().map(|&d| extent(d)).product() };
     let step_of = |strides: &[i64]| shape.row.last().map_or(0, |&d| strides[d]);
     let strides_of = |strides: &[i64]| shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect();
     let start_of = |strides: &[i64]| strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
@@ -108,7 +124,7 @@ pub(crate) fn plan(
         buf: p.buf,
         offset: p.offset + start_of(&p.strides),
         strides: strides_of(&p.strides),
-        step: if n == 1 { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
+        step: if n == 1 && split.is_none() { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
         elem_bytes: p.elem.storage_bytes() as i64,
     };
     let arg = |p: &Place, output: bool| {
@@ -123,7 +139,7 @@ pub(crate) fn plan(
     let mut args: Vec<Arg> = inputs.iter().map(|p| arg(p, false)).collect();
     args.extend(outputs.iter().map(|(_, p)| arg(p, true)));
     let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
-    let row_level = |p: &Place| split.is_some_and(|k| p.strides[k..].iter().all(|&s| s == 0)) && n > 1;
+    let row_level = |p: &Place| split.is_some_and(|k| (k..rank).all(|d| p.strides[d] == 0 || extent(d) == 1));
     let outs: Vec<Output> = outputs
         .iter()
         .enumerate()
@@ -136,22 +152,13 @@ pub(crate) fn plan(
     let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
     let arrays: Vec<Array> = inputs.iter().copied().chain(outputs.iter().map(|(_, p)| p)).map(array).collect();
     let bytes: i64 = arrays.iter().map(|a| if a.step == 0 { 0 } else { a.elem_bytes }).sum();
-    let kernel = match kernels.get(&body) {
-        Some(kernel) => kernel.clone(),
-        None => {
-            let kernel = Arc::new(Kernel::new(body.clone()));
-            kernels.insert(body, kernel.clone());
-            kernel
-        }
-    };
-    let counters = counters.iter().map(|(c, base)| Counter {
-        base: base + start_of(c),
-        strides: strides_of(c),
-        step: step_of(c),
-    });
+    let kernel = Kernel::cached(body).map_err(NoLoop::Kernel)?;
+    let counters =
+        counters.iter().map(|(c, base)| Counter { base: base + start_of(c), strides: strides_of(c), step: step_of(c) });
     Ok(Loop {
         kernel,
         arrays,
+        inputs: places,
         counters: counters.collect(),
         outer: shape.outer.iter().map(|g| g.iter().map(|&d| extent(d)).product()).collect(),
         n,
@@ -197,12 +204,7 @@ fn merged(dims: &[usize], all: &[&[i64]], extent: &dyn Fn(usize) -> i64) -> Vec<
 }
 
 /// The loop along which most arrays have neighbouring elements; the innermost one where it makes no difference.
-fn best_row(
-    groups: &[Vec<usize>],
-    inputs: &[&Place],
-    outputs: &[(Id, Place)],
-    extent: &dyn Fn(usize) -> i64,
-) -> usize {
+fn best_row(groups: &[Vec<usize>], inputs: &[&Place], outputs: &[(Id, Place)], extent: &dyn Fn(usize) -> i64) -> usize {
     let score = |g: &Vec<usize>| {
         let (Some(&d), n) = (g.last(), g.iter().map(|&d| extent(d)).product::<i64>()) else { return 0 };
         let near = |p: &Place, unit: i64| match p.strides[d] {
@@ -210,7 +212,8 @@ fn best_row(
             0 => 1,
             _ => 0,
         };
-        let sum: i64 = inputs.iter().map(|p| near(p, 2)).sum::<i64>() + outputs.iter().map(|(_, p)| near(p, 3)).sum::<i64>();
+        let sum: i64 =
+            inputs.iter().map(|p| near(p, 2)).sum::<i64>() + outputs.iter().map(|(_, p)| near(p, 3)).sum::<i64>();
         sum * n.min(16)
     };
     (0..groups.len()).max_by_key(|&i| (score(&groups[i]), i)).unwrap_or(0)

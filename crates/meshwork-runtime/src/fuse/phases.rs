@@ -283,7 +283,9 @@ impl Writer<'_> {
                 && !self.plan.scalars.contains_key(&product)
                 && !self.plan.temps.contains_key(&product)
                 && !self.plan.is_once(product);
-            if let (true, Node::Binary(Binary::Mul, a, b)) = (free && self.extent == Extent::Row, *self.plan.node(product)) {
+            if let (true, Node::Binary(Binary::Mul, a, b)) =
+                (free && self.extent == Extent::Row, *self.plan.node(product))
+            {
                 let (a, b, c) = (self.emit(a), self.emit(b), self.emit(other));
                 return Op::MulAdd(a, b, c);
             }

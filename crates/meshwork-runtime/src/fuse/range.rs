@@ -40,11 +40,7 @@ fn bounded(module: &Module, value: ValueId, grid: DeviceGrid, depth: usize) -> O
 }
 
 /// Bounds of a function that is monotone in each argument.
-pub(crate) fn combine(
-    a: (i64, i64),
-    b: (i64, i64),
-    f: impl Fn(i64, i64) -> Option<i64>,
-) -> Option<(i64, i64)> {
+pub(crate) fn combine(a: (i64, i64), b: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
     let corners = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
     Some((*corners.iter().min()?, *corners.iter().max()?))
 }

@@ -29,6 +29,11 @@ const GRAIN: i64 = 64;
 /// Arrays of one loop.
 pub(crate) const MAX_ARRAYS: usize = 64;
 
+/// `a / b` rounded up, for positive numbers.
+fn up(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
 impl Fused {
     /// Cuts `loops` into parts.
     pub fn new(loops: Vec<Loop>) -> Fused {
@@ -44,8 +49,8 @@ impl Fused {
             }
             let pieces = (cost_of(l) / target).max(1) as i64;
             let (row_step, col_step) = match rows >= pieces || !l.divisible {
-                true => (rows.div_ceil(pieces.min(rows)), l.n.max(1)),
-                false => (1, (l.n.div_ceil(pieces.div_ceil(rows)) + GRAIN - 1) / GRAIN * GRAIN),
+                true => (up(rows, pieces.min(rows)), l.n.max(1)),
+                false => (1, up(up(l.n, up(pieces, rows)), GRAIN) * GRAIN),
             };
             let piece_cost = cost_of(l) / pieces as u64;
             let mut r = 0;
@@ -70,10 +75,6 @@ impl Fused {
             }
         }
         Fused { loops, parts, cost: cost.max(1) }
-    }
-
-    pub fn loops(&self) -> &[Loop] {
-        &self.loops
     }
 }
 

@@ -16,7 +16,7 @@ mod movement;
 mod nest;
 mod num;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod transpose;
 
 use meshwork_ir::{OpId, OpKind};
