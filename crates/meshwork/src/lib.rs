@@ -45,11 +45,9 @@
 // `#[derive(Tree)]` names this crate, also within it.
 extern crate self as meshwork;
 
-mod annotate;
 mod array;
 mod checkpoint;
 mod control;
-mod donate;
 mod element;
 mod engine;
 mod error;
@@ -68,7 +66,6 @@ mod trace;
 mod tree;
 mod vmap;
 
-pub use annotate::annotate;
 pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
@@ -92,16 +89,16 @@ pub use ops::{
 pub use rule::{Policy, Rule};
 pub use spec::{Axes, P};
 pub use tensor::Tensor;
-pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
+pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays};
 pub use vmap::{MapAxes, Vmap, vmap};
 
 /// What most programs need: `use meshwork::prelude::*;`.
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, annotate,
-        arange, checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s,
-        scan, select, stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
+        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, arange,
+        checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan,
+        select, stack, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

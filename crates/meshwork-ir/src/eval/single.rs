@@ -98,6 +98,28 @@ impl SingleOp {
         Ok(SingleOp { module: own, plan, func, block, inputs, deep })
     }
 
+    /// Region `region` of `op` as an operation of its own, on values of the types of its arguments. It must not use
+    /// values from outside.
+    pub fn body(module: &Module, op: OpId, region: usize) -> Result<SingleOp, EvalError> {
+        let wrong = |message: String| EvalError::invalid(module, op, message);
+        let from = module.body_of(op, region).ok_or_else(|| wrong(format!("region {region} is missing or empty")))?;
+        let types = |values: &[ValueId]| values.iter().map(|&v| module.ty(v).clone()).collect::<Vec<Type>>();
+        let params = module.block(from).args().to_vec();
+        let ty = FunctionType { inputs: types(&params), results: types(module.returned(from)) };
+        let mut own = Module::new();
+        let func = own.add_func(FuncSig { name: "the body".into(), ty, visibility: None });
+        let block = own.body_of(func, 0).ok_or_else(|| wrong("a function without a body".into()))?;
+        let mut map: ValueMap = params.iter().copied().zip(own.block(block).args().iter().copied()).collect();
+        for inner in module.ops_in(from) {
+            if !stands_alone(module.op(inner).kind()) {
+                return Err(EvalError::unsupported(module, inner, "it can not run by itself"));
+            }
+            own.import_op(module, inner, block, &mut map).map_err(wrong)?;
+        }
+        let plan = Plan::new(&own);
+        Ok(SingleOp { module: own, plan, func, block, inputs: params, deep: false })
+    }
+
     /// The operands of the operation, then its [`captures`]: what [`run`](SingleOp::run) wants the values of.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs

@@ -1,3 +1,22 @@
 //! Running compiled programs: threads, devices, communication.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `gate`, `tasks`, `pool` | threads: who may work on a job, which task is whose, the pool of them |
+//! | `tape` | a program whose memory is planned, ready to walk |
+//! | `device` | the pointers of one device |
+//! | `run` | the coordinator |
+//! | `exchange`, `boxes`, `combine` | communication: what goes where, copies of boxes, sums |
+//! | `fallback` | operations without a kernel |
 
+pub(crate) mod boxes;
+mod combine;
+pub(crate) mod device;
+pub(crate) mod exchange;
 pub mod fallback;
+mod gate;
+pub mod pool;
+pub(crate) mod run;
+mod sync;
+pub(crate) mod tape;
+mod tasks;

@@ -1,0 +1,316 @@
+//! Communication: devices read the buffers of their peers where they lie.
+//!
+//! What is to be done is a list of tasks, each with targets of its own, found once. A reduction goes over the members
+//! of a group in their order, so its result is the same on every run and on every device of the group.
+
+use std::ops::Range;
+
+use meshwork_ir::{ElementType, Module, OpId};
+
+use super::boxes::{At, BoxCopy};
+use super::combine::Combiner;
+use super::device::Device;
+use super::pool::Pool;
+use crate::program::{Collective, CollectiveKind, Program, Reducer};
+use crate::step::{Buf, Fault, Scratch};
+
+/// Bytes of a task, about: long enough to be worth handing out, short enough to balance.
+const TASK_BYTES: usize = 128 << 10;
+/// Bytes that are reduced over all members before the next: they stay in the first-level cache.
+const BLOCK_BYTES: usize = 8 << 10;
+
+/// A collective, ready to run.
+pub(crate) struct Exchange {
+    pub op: OpId,
+    pub name: String,
+    /// Nanoseconds per device.
+    pub cost: u64,
+    tasks: Vec<Task>,
+    /// Devices that must all take part, or none of them.
+    together: Vec<Vec<usize>>,
+    combiners: Vec<Combiner>,
+    elems: Vec<ElementType>,
+}
+
+enum Task {
+    Copy {
+        from: Place,
+        to: Place,
+        what: BoxCopy,
+    },
+    Zero {
+        to: Place,
+        range: Range<usize>,
+    },
+    /// The box of all members of a group goes, combined, to the targets.
+    Reduce {
+        operand: usize,
+        from: Vec<Place>,
+        to: Vec<Place>,
+        what: BoxCopy,
+    },
+}
+
+/// A buffer of a device.
+#[derive(Clone, Copy)]
+struct Place {
+    device: usize,
+    buf: Buf,
+}
+
+/// Where devices of other processes would be reached: the one seam between the executor and its surroundings.
+pub(crate) trait Transport: Send + Sync {
+    /// Does `exchange` for the devices in `active`, of all `devices`.
+    fn exchange(
+        &self,
+        exchange: &Exchange,
+        devices: &[Device],
+        active: &[usize],
+        pool: &Pool,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault>;
+}
+
+/// All devices are in this process.
+pub(crate) struct InProcess;
+
+impl Exchange {
+    /// Finds what `c` has to do on `devices` devices.
+    pub(crate) fn new(c: &Collective, program: &Program, module: &Module, devices: usize) -> Result<Exchange, String> {
+        let mut exchange = Exchange {
+            op: c.op,
+            name: c.name.clone(),
+            cost: 0,
+            tasks: vec![],
+            together: c.groups.iter().map(|g| g.iter().map(|&d| d as usize).collect()).collect(),
+            combiners: vec![],
+            elems: vec![],
+        };
+        let mut traffic = 0;
+        for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {
+            let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
+            let shape = Shape { operand, result, from: &from.dims, to: &to.dims, size: from.elem.storage_bytes() };
+            exchange.elems.push(from.elem);
+            traffic += from.bytes + to.bytes;
+            let groups = exchange.together.clone();
+            match &c.kind {
+                CollectiveKind::AllReduce(reducer) | CollectiveKind::ReduceScatter { reducer, .. } => {
+                    let dim = match c.kind {
+                        CollectiveKind::ReduceScatter { dim, .. } => Some(dim),
+                        _ => None,
+                    };
+                    exchange.combiners.push(Combiner::new(reducer, from.elem, module)?);
+                    if !matches!(reducer, Reducer::Combine(_)) {
+                        traffic *= 100;
+                    }
+                    groups.iter().for_each(|g| exchange.reduce(i, g, &shape, dim));
+                }
+                CollectiveKind::AllGather { dim } => {
+                    groups.iter().for_each(|g| exchange.all_to_all(g, &shape, None, *dim));
+                }
+                CollectiveKind::AllToAll { split_dim, concat_dim, .. } => {
+                    groups.iter().for_each(|g| exchange.all_to_all(g, &shape, Some(*split_dim), *concat_dim));
+                }
+                CollectiveKind::Broadcast => {
+                    for g in &groups {
+                        g.iter().for_each(|&d| exchange.whole(g[0], d, &shape));
+                    }
+                    let idle = (0..devices).filter(|d| !groups.iter().any(|g| g.contains(d)));
+                    idle.for_each(|d| exchange.zero(d, result, to.bytes));
+                }
+                CollectiveKind::Permute { pairs } => {
+                    let mut silent = vec![true; devices];
+                    for &(a, b) in pairs {
+                        exchange.whole(a as usize, b as usize, &shape);
+                        silent[b as usize] = false;
+                        if i == 0 && a != b {
+                            exchange.together.push(vec![a as usize, b as usize]);
+                        }
+                    }
+                    (0..devices).filter(|&d| silent[d]).for_each(|d| exchange.zero(d, result, to.bytes));
+                }
+            }
+        }
+        exchange.cost = 30 + traffic as u64 / 10;
+        Ok(exchange)
+    }
+
+    /// `to` gets all of what `from` has.
+    fn whole(&mut self, from: usize, to: usize, shape: &Shape<'_>) {
+        let start = vec![0; shape.from.len()];
+        let at = At { dims: shape.from, start: &start };
+        self.copy(from, to, shape, BoxCopy::new(&at, &at, shape.from, shape.size));
+    }
+
+    fn copy(&mut self, from: usize, to: usize, shape: &Shape<'_>, what: BoxCopy) {
+        let (from, to) = (Place { device: from, buf: shape.operand }, Place { device: to, buf: shape.result });
+        let mut pieces = vec![];
+        what.pieces(TASK_BYTES, &mut pieces);
+        let pieces = pieces.into_iter().filter(|p| p.bytes() > 0);
+        self.tasks.extend(pieces.map(|what| Task::Copy { from, to, what }));
+    }
+
+    fn zero(&mut self, device: usize, buf: Buf, bytes: usize) {
+        let to = Place { device, buf };
+        let starts = (0..bytes).step_by(TASK_BYTES);
+        self.tasks.extend(starts.map(|at| Task::Zero { to, range: at..bytes.min(at + TASK_BYTES) }));
+    }
+
+    /// Each member gets a part of every member, one after the other along `concat`: all of it, or its own share along
+    /// `split`.
+    fn all_to_all(&mut self, group: &[usize], shape: &Shape<'_>, split: Option<usize>, concat: usize) {
+        let mut lengths = shape.from.to_vec();
+        if let Some(split) = split {
+            lengths[split] /= group.len() as i64;
+        }
+        for (i, &from) in group.iter().enumerate() {
+            for (j, &to) in group.iter().enumerate() {
+                let (mut start, mut target) = (vec![0; lengths.len()], vec![0; lengths.len()]);
+                if let Some(split) = split {
+                    start[split] = j as i64 * lengths[split];
+                }
+                target[concat] = i as i64 * lengths[concat];
+                let (a, b) = (At { dims: shape.from, start: &start }, At { dims: shape.to, start: &target });
+                self.copy(from, to, shape, BoxCopy::new(&a, &b, &lengths, shape.size));
+            }
+        }
+    }
+
+    /// All members get the combination of all, or of their share along `dim`.
+    fn reduce(&mut self, operand: usize, group: &[usize], shape: &Shape<'_>, dim: Option<usize>) {
+        let from: Vec<Place> = group.iter().map(|&device| Place { device, buf: shape.operand }).collect();
+        let target = |device: usize| Place { device, buf: shape.result };
+        let zero = vec![0; shape.from.len()];
+        let mut add = |what: BoxCopy, to: Vec<Place>| {
+            let mut pieces = vec![];
+            what.pieces(TASK_BYTES, &mut pieces);
+            let pieces = pieces.into_iter().filter(|p| p.bytes() > 0);
+            let task = |what| Task::Reduce { operand, from: from.clone(), to: to.clone(), what };
+            self.tasks.extend(pieces.map(task));
+        };
+        let Some(dim) = dim else {
+            let at = At { dims: shape.from, start: &zero };
+            add(BoxCopy::new(&at, &at, shape.from, shape.size), group.iter().map(|&d| target(d)).collect());
+            return;
+        };
+        for (i, &device) in group.iter().enumerate() {
+            let mut start = zero.clone();
+            start[dim] = i as i64 * shape.to[dim];
+            let (a, b) = (At { dims: shape.from, start: &start }, At { dims: shape.to, start: &zero });
+            add(BoxCopy::new(&a, &b, shape.to, shape.size), vec![target(device)]);
+        }
+    }
+
+    /// Some devices of a group are here and others are not: which.
+    fn torn(&self, active: &[usize]) -> Option<Fault> {
+        let here = |d: &&usize| active.binary_search(d).is_ok();
+        let group = self.together.iter().find(|g| {
+            let count = g.iter().filter(here).count();
+            count != 0 && count != g.len()
+        })?;
+        let absent: Vec<String> = group.iter().filter(|d| !here(d)).map(usize::to_string).collect();
+        Some(Fault(format!("devices {} do not reach it, though others of their group do", absent.join(", "))))
+    }
+
+    /// Does one task.
+    ///
+    /// # Safety
+    /// All devices of the task are at the exchange, and nobody else uses the buffers it names.
+    unsafe fn run(&self, task: &Task, devices: &[Device]) -> Result<(), Fault> {
+        // SAFETY: nobody changes pointers during an exchange.
+        let ptr = |place: &Place| unsafe { devices[place.device].ptr(place.buf) };
+        match task {
+            // SAFETY: operands and results are different buffers as large as their shapes.
+            Task::Copy { from, to, what } => unsafe { what.run(ptr(from), ptr(to)) },
+            // SAFETY: the range lies inside the result.
+            Task::Zero { to, range } => unsafe { ptr(to).add(range.start).write_bytes(0, range.len()) },
+            Task::Reduce { operand, from, to, what } => {
+                let size = self.elems[*operand].storage_bytes();
+                let combiner = &self.combiners[*operand];
+                what.runs(BLOCK_BYTES, &mut |read, write, bytes| {
+                    // SAFETY: the first target may be the first operand; that of another device is another buffer.
+                    // All operands of this run are read before any other target is written.
+                    unsafe {
+                        let first = ptr(&to[0]).add(write);
+                        // The target that is also an operand must be the first operand read.
+                        let own = from.iter().position(|p| p.device == to[0].device).unwrap_or(0);
+                        debug_assert!(own == 0 || ptr(&from[own]) != ptr(&to[0]));
+                        match &from[..] {
+                            [only] => std::ptr::copy(ptr(only).add(read), first, bytes),
+                            [a, b, rest @ ..] => {
+                                combiner.run(first, ptr(a).add(read), ptr(b).add(read), bytes / size)?;
+                                for c in rest {
+                                    combiner.run(first, first, ptr(c).add(read), bytes / size)?;
+                                }
+                            }
+                            [] => {}
+                        }
+                        for other in &to[1..] {
+                            std::ptr::copy_nonoverlapping(first, ptr(other).add(write), bytes);
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Task {
+    fn device(&self) -> usize {
+        match self {
+            Task::Copy { to, .. } | Task::Zero { to, .. } => to.device,
+            Task::Reduce { to, .. } => to[0].device,
+        }
+    }
+}
+
+impl Transport for InProcess {
+    fn exchange(
+        &self,
+        exchange: &Exchange,
+        devices: &[Device],
+        active: &[usize],
+        pool: &Pool,
+        _: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let all = active.len() == devices.len();
+        if !all && let Some(fault) = exchange.torn(active) {
+            return Err(fault);
+        }
+        let cost = exchange.cost * active.len() as u64;
+        let skip = |task: &Task| !all && active.binary_search(&task.device()).is_err();
+        if cost < super::run::ALONE_NS {
+            for task in exchange.tasks.iter().filter(|t| !skip(t)) {
+                // SAFETY: all devices of the group are at this exchange, and this thread runs all of them.
+                unsafe { exchange.run(task, devices)? };
+            }
+            return Ok(());
+        }
+        let fault = std::sync::Mutex::new(None);
+        pool.run(exchange.tasks.len(), cost, &|i, _| {
+            let task = &exchange.tasks[i];
+            if skip(task) {
+                return;
+            }
+            // SAFETY: as above, and tasks write different bytes.
+            if let Err(e) = unsafe { exchange.run(task, devices) } {
+                fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert((i, e));
+            }
+        });
+        match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            Some((_, fault)) => Err(fault),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Shape<'a> {
+    operand: Buf,
+    result: Buf,
+    from: &'a [i64],
+    to: &'a [i64],
+    /// Bytes of an element.
+    size: usize,
+}

@@ -1,0 +1,273 @@
+//! A program ready to be run: steps by number, loops and choices with what happens to memory around them.
+
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, Module, OpId};
+
+use super::exchange::Exchange;
+use crate::memory::plan::Plan;
+use crate::program::{Block, Case, Node, Program, While};
+use crate::step::{Buf, Fault, Frame, Scratch, Step, Work};
+
+/// A program whose memory is planned.
+pub(crate) struct Tape {
+    pub steps: Vec<TapeStep>,
+    pub exchanges: Vec<Exchange>,
+    pub main: Line,
+}
+
+/// A step and what is asked of it often.
+pub(crate) struct TapeStep {
+    pub work: Arc<dyn Work>,
+    pub parts: usize,
+    pub cost: u64,
+    pub op: OpId,
+    pub name: String,
+}
+
+/// A straight line of items.
+pub(crate) struct Line {
+    pub items: Vec<Item>,
+    /// The items in runs: those that every device does by itself, and single ones that need all devices.
+    pub sections: Vec<Section>,
+    pub weight: Weight,
+}
+
+/// A run of items without communication, or one item with.
+pub(crate) struct Section {
+    pub range: std::ops::Range<usize>,
+    pub local: bool,
+    pub weight: Weight,
+}
+
+/// What something costs one device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Weight {
+    /// Nanoseconds.
+    pub cost: u64,
+    /// Of the most expensive step that has parts.
+    pub widest: u64,
+    /// Steps to run, once per loop body.
+    pub steps: u64,
+    /// Whether there is communication.
+    pub shared: bool,
+}
+
+impl Weight {
+    fn and(self, other: Weight) -> Weight {
+        Weight {
+            cost: self.cost.saturating_add(other.cost),
+            widest: self.widest.max(other.widest),
+            steps: self.steps + other.steps,
+            shared: self.shared || other.shared,
+        }
+    }
+}
+
+pub(crate) enum Item {
+    Step(u32),
+    Exchange(u32),
+    Loop(Box<Loop>),
+    Choice(Box<Choice>),
+}
+
+/// A loop; its carries have been given their first values.
+pub(crate) struct Loop {
+    pub cond: Line,
+    /// The condition, one byte.
+    pub go_on: Buf,
+    pub body: Line,
+    /// Pointers to exchange after a turn.
+    pub trades: Vec<Trade>,
+    /// Then copies: numbers of steps.
+    pub copies: Vec<u32>,
+}
+
+/// These buffers get the pointer of that one.
+pub(crate) struct Trade {
+    pub to: Vec<Buf>,
+    pub from: Buf,
+}
+
+/// A choice.
+pub(crate) struct Choice {
+    pub index: Buf,
+    /// Whether the index is an `i1`, which chooses the first branch when true.
+    pub flag: bool,
+    pub branches: Vec<Line>,
+}
+
+struct Builder<'a> {
+    program: &'a Program,
+    module: &'a Module,
+    plan: &'a Plan,
+    devices: usize,
+    tape: Tape,
+    turns: std::slice::Iter<'a, crate::memory::plan::Turn>,
+}
+
+/// How often a loop turns if nobody knows.
+const GUESSED_TRIPS: u64 = 16;
+
+/// Lays out `program` for `devices` devices.
+pub(crate) fn tape(program: &Program, module: &Module, plan: &Plan, devices: usize) -> Result<Tape, (OpId, String)> {
+    let main = Line { items: vec![], sections: vec![], weight: Weight::default() };
+    let tape = Tape { steps: vec![], exchanges: vec![], main };
+    let mut builder = Builder { program, module, plan, devices, tape, turns: plan.turns.iter() };
+    let (items, weights) = builder.block(&program.main)?;
+    builder.tape.main = line(items, weights);
+    Ok(builder.tape)
+}
+
+/// Items with their weights.
+type Weighted = (Vec<Item>, Vec<Weight>);
+
+impl Builder<'_> {
+    fn block(&mut self, block: &Block) -> Result<Weighted, (OpId, String)> {
+        let (mut items, mut weights) = (vec![], vec![]);
+        for node in &block.nodes {
+            match node {
+                Node::Step(step) => self.step(step, &mut items, &mut weights),
+                Node::Collective(c) => {
+                    let exchange = Exchange::new(c, self.program, self.module, self.devices).map_err(|e| (c.op, e))?;
+                    weights.push(Weight { cost: exchange.cost, widest: exchange.cost, steps: 1, shared: true });
+                    items.push(Item::Exchange(self.tape.exchanges.len() as u32));
+                    self.tape.exchanges.push(exchange);
+                }
+                Node::While(w) => self.while_loop(w, &mut items, &mut weights)?,
+                Node::Case(case) => self.case(case, &mut items, &mut weights)?,
+            }
+        }
+        Ok((items, weights))
+    }
+
+    fn step(&mut self, step: &Step, items: &mut Vec<Item>, weights: &mut Vec<Weight>) {
+        let (parts, cost) = (step.work.parts(), step.work.cost());
+        let widest = if parts > 1 { cost } else { 0 };
+        weights.push(Weight { cost, widest, steps: 1, shared: false });
+        items.push(Item::Step(self.tape.steps.len() as u32));
+        let (work, name) = (step.work.clone(), step.name.clone());
+        self.tape.steps.push(TapeStep { work, parts, cost, op: step.op, name });
+    }
+
+    /// A copy of `from` to `to`, unless they are one piece of memory.
+    fn copy(&mut self, from: Buf, to: Buf, op: OpId) -> Option<Step> {
+        let bytes = self.program.bufs[to.0 as usize].bytes;
+        if self.plan.slot_of[from.0 as usize] == self.plan.slot_of[to.0 as usize] || bytes == 0 {
+            return None;
+        }
+        let (work, reads, writes) = (Arc::new(Copy { from, to, bytes }), vec![from], vec![to]);
+        Some(Step { work, reads, writes, in_place: vec![], op, name: format!("copy {bytes} bytes") })
+    }
+
+    fn while_loop(
+        &mut self,
+        w: &While,
+        items: &mut Vec<Item>,
+        weights: &mut Vec<Weight>,
+    ) -> Result<(), (OpId, String)> {
+        let turn = self.turns.next().cloned().unwrap_or_default();
+        for (&init, &carry) in w.init.iter().zip(&w.body.args) {
+            if let Some(step) = self.copy(init, carry, w.op) {
+                self.step(&step, items, weights);
+            }
+        }
+        let (cond, cond_weights) = self.block(&w.cond)?;
+        let (body, body_weights) = self.block(&w.body)?;
+        let (mut copies, mut copy_weights) = (vec![], vec![]);
+        for &(from, to) in &turn.copies {
+            if let Some(step) = self.copy(from, to, w.op) {
+                self.step(&step, &mut copies, &mut copy_weights);
+            }
+        }
+        let number = |item: Item| if let Item::Step(i) = item { Some(i) } else { None };
+        let copies = copies.into_iter().filter_map(number).collect();
+        let trades = turn
+            .trades
+            .iter()
+            .map(|&(to, from)| Trade {
+                to: self.plan.slots[to].members.clone(),
+                from: self.plan.slots[from].members[0],
+            })
+            .collect();
+        let Some(&go_on) = w.cond.results.first() else {
+            return Err((w.op, "a loop whose condition has no result".into()));
+        };
+        let (cond, body) = (line(cond, cond_weights), line(body, body_weights));
+        let mut weight = cond.weight.and(body.weight);
+        weight = copy_weights.into_iter().fold(weight, Weight::and);
+        weight.cost = (weight.cost + 20).saturating_mul(w.trips.unwrap_or(GUESSED_TRIPS));
+        weights.push(weight);
+        items.push(Item::Loop(Box::new(Loop { cond, go_on, body, trades, copies })));
+        Ok(())
+    }
+
+    fn case(&mut self, case: &Case, items: &mut Vec<Item>, weights: &mut Vec<Weight>) -> Result<(), (OpId, String)> {
+        let mut branches = vec![];
+        for branch in &case.branches {
+            let (mut inner, mut inner_weights) = self.block(branch)?;
+            for (&from, &to) in branch.results.iter().zip(&case.results) {
+                if let Some(step) = self.copy(from, to, case.op) {
+                    self.step(&step, &mut inner, &mut inner_weights);
+                }
+            }
+            branches.push(line(inner, inner_weights));
+        }
+        if branches.is_empty() {
+            return Err((case.op, "a choice without branches".into()));
+        }
+        let mut weight = branches.iter().fold(Weight::default(), |w, b| w.and(b.weight));
+        weight.cost /= branches.len() as u64;
+        weights.push(weight);
+        let flag = self.program.bufs[case.index.0 as usize].elem == ElementType::I1;
+        items.push(Item::Choice(Box::new(Choice { index: case.index, flag, branches })));
+        Ok(())
+    }
+}
+
+fn line(items: Vec<Item>, weights: Vec<Weight>) -> Line {
+    let mut sections: Vec<Section> = vec![];
+    for (i, &weight) in weights.iter().enumerate() {
+        let local = !weight.shared;
+        match sections.last_mut() {
+            Some(last) if local && last.local => {
+                last.range.end = i + 1;
+                last.weight = last.weight.and(weight);
+            }
+            _ => sections.push(Section { range: i..i + 1, local, weight }),
+        }
+    }
+    let weight = weights.into_iter().fold(Weight::default(), Weight::and);
+    Line { items, sections, weight }
+}
+
+/// A copy of a whole buffer.
+#[derive(Debug)]
+struct Copy {
+    from: Buf,
+    to: Buf,
+    bytes: usize,
+}
+
+const COPY_PART: usize = 256 << 10;
+
+impl Work for Copy {
+    fn parts(&self) -> usize {
+        self.bytes.div_ceil(COPY_PART).clamp(1, 256)
+    }
+
+    fn cost(&self) -> u64 {
+        10 + self.bytes as u64 / 12
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let parts = self.parts();
+        let (from, to) = (self.bytes / 64 * part / parts * 64, self.bytes / 64 * (part + 1) / parts * 64);
+        let to = if part + 1 == parts { self.bytes } else { to };
+        // SAFETY: both buffers have `bytes` bytes and are different slots, so they do not overlap; parts are disjoint.
+        unsafe {
+            std::ptr::copy_nonoverlapping(frame.ptr(self.from).add(from), frame.ptr(self.to).add(from), to - from);
+        }
+        Ok(())
+    }
+}

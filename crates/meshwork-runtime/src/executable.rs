@@ -1,0 +1,312 @@
+//! A compiled program: planned once, run any number of times.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::{Module, OpId, TensorType};
+
+use crate::compile::CompileError;
+use crate::exec::device::{Device, NOWHERE};
+use crate::exec::exchange::{InProcess, Transport};
+use crate::exec::pool::Pool;
+use crate::exec::run::{Run, Stop};
+use crate::exec::tape::{Tape, tape};
+use crate::memory::buffer::{Buffer, OutOfMemory};
+use crate::memory::plan::{Home, Plan, plan};
+use crate::profile::{Profile, Recorder};
+use crate::program::Program;
+use crate::step::Buf;
+
+/// The pieces of one array, one per device in order of device number. Devices with equal pieces may share one.
+pub type Shards = Vec<Arc<Buffer>>;
+
+/// Why a run failed. The executable can be run again.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RunError {
+    /// The arguments do not fit the program.
+    #[error("{0}")]
+    Arguments(String),
+    /// There is not enough memory.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    /// An operation failed.
+    #[error("{op}{}: {message}", on(.device))]
+    Failed {
+        /// The operation and where it stands.
+        op: String,
+        /// The device, unless it is a matter of several.
+        device: Option<usize>,
+        /// What went wrong.
+        message: String,
+    },
+}
+
+fn on(device: &Option<usize>) -> String {
+    device.map_or(String::new(), |d| format!(" on device {d}"))
+}
+
+/// A program for all devices of a grid, with its plan.
+pub struct Executable {
+    module: Arc<Module>,
+    program: Program,
+    plan: Plan,
+    tape: Tape,
+    /// By buffer; all devices read the same.
+    constants: Vec<Option<Arc<Buffer>>>,
+    /// Buffers whose pointers must be set before every run.
+    moving: Vec<(Buf, Home)>,
+    grid: DeviceGrid,
+    pool: Arc<Pool>,
+    transport: Box<dyn Transport>,
+    idle: Mutex<Vec<State>>,
+}
+
+/// Memory of a run, kept for the next.
+struct State {
+    devices: Vec<Device>,
+    arenas: Vec<*mut u8>,
+}
+
+// SAFETY: the addresses are only compared and handed to devices.
+unsafe impl Send for State {}
+
+impl Executable {
+    /// Plans the memory of `program`, which was compiled for `grid`.
+    pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<Executable, CompileError> {
+        let module = program.module.clone();
+        let plan = plan(&program);
+        let wrong = |(op, message): (OpId, String)| CompileError::unsupported(&module, op, message);
+        let tape = tape(&program, &module, &plan, grid.len()).map_err(wrong)?;
+        let memory = |e: OutOfMemory| CompileError::Invalid { op: "constants".into(), message: e.to_string() };
+        let mut constants = vec![];
+        for info in &program.bufs {
+            let buffer = info.constant.as_ref().map(|c| Buffer::from_bytes(c.bytes())).transpose().map_err(memory)?;
+            constants.push(buffer.map(Arc::new));
+        }
+        let mut traded = vec![false; plan.slots.len()];
+        for &(to, from) in plan.turns.iter().flat_map(|t| &t.trades) {
+            (traded[to], traded[from]) = (true, true);
+        }
+        let mut moving = vec![];
+        for (slot, info) in plan.slots.iter().enumerate() {
+            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_)) {
+                moving.extend(info.members.iter().map(|&b| (b, info.home)));
+            }
+        }
+        Ok(Executable {
+            module,
+            program,
+            plan,
+            tape,
+            constants,
+            moving,
+            grid,
+            pool,
+            transport: Box::new(InProcess),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// Bytes that a device holds at once besides its arguments and the constants.
+    pub fn peak_bytes(&self) -> usize {
+        self.plan.peak_bytes()
+    }
+
+    /// The devices it runs on.
+    pub fn grid(&self) -> DeviceGrid {
+        self.grid
+    }
+
+    /// Names of operations that run on the evaluator, and where they stand.
+    pub fn fallbacks(&self) -> Vec<String> {
+        self.program.fallbacks.iter().map(|&op| self.module.describe(op)).collect()
+    }
+
+    /// Element type and extents of each argument on a device.
+    pub fn inputs(&self) -> Vec<TensorType> {
+        self.program.main.args.iter().map(|&b| self.ty(b)).collect()
+    }
+
+    /// Element type and extents of each result on a device.
+    pub fn outputs(&self) -> Vec<TensorType> {
+        self.program.main.results.iter().map(|&b| self.ty(b)).collect()
+    }
+
+    /// Per argument, whether it is donated: its memory becomes a result's if the caller hands over the only reference.
+    pub fn donated(&self) -> &[bool] {
+        &self.program.donated
+    }
+
+    fn ty(&self, buf: Buf) -> TensorType {
+        let info = &self.program.bufs[buf.0 as usize];
+        TensorType::new(info.dims.iter().copied(), info.elem)
+    }
+
+    /// Runs it. Arguments are read where they are; results are new buffers, or arguments that were handed through.
+    pub fn run(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.run_recorded(args, None)
+    }
+
+    /// Runs it and notes what runs when.
+    pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
+        let recorder = Recorder::new();
+        let results = self.run_recorded(args, Some(&recorder))?;
+        let place = |op: OpId| match self.module.op(op).loc.source() {
+            Some((file, line, _)) => format!(" at {file}:{line}"),
+            None => String::new(),
+        };
+        let step = |i: u32| {
+            let step = &self.tape.steps[i as usize];
+            format!("{}{}", step.name, place(step.op))
+        };
+        let exchange = |i: u32| {
+            let exchange = &self.tape.exchanges[i as usize];
+            format!("{}{}", exchange.name, place(exchange.op))
+        };
+        Ok((results, recorder.finish(step, exchange)))
+    }
+
+    fn run_recorded(&self, mut args: Vec<Shards>, recorder: Option<&Recorder>) -> Result<Vec<Shards>, RunError> {
+        self.check(&args)?;
+        let count = self.grid.len();
+        let mut owns: Vec<Vec<Buffer>> = (0..count).map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
+        for own in &self.plan.owns {
+            for (device, owns) in owns.iter_mut().enumerate() {
+                owns.push(match own.arg {
+                    None => Buffer::new(own.bytes)?,
+                    Some(arg) => take_over(&mut args[arg][device], own.bytes)?,
+                });
+            }
+        }
+        let arenas: Vec<Buffer> =
+            (0..count).map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut state = idle.unwrap_or_else(|| self.state());
+        for (d, device) in state.devices.iter().enumerate() {
+            let ptr = |home: Home| match home {
+                Home::Nowhere => NOWHERE,
+                // SAFETY: the offset lies inside the arena.
+                Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
+                Home::Arg(i) => args[i][d].as_ptr(),
+                Home::Own(i) => owns[d][i].as_ptr(),
+                Home::Constant(buf) => self.constants[buf.0 as usize].as_ref().map_or(NOWHERE, |c| c.as_ptr()),
+            };
+            // SAFETY: nobody runs these devices now.
+            unsafe {
+                if state.arenas[d] == arenas[d].as_ptr() {
+                    self.moving.iter().for_each(|&(buf, home)| device.set_ptr(buf, ptr(home)));
+                } else {
+                    for (b, &slot) in self.plan.slot_of.iter().enumerate() {
+                        device.set_ptr(Buf(b as u32), ptr(self.plan.slots[slot].home));
+                    }
+                }
+            }
+            state.arenas[d] = arenas[d].as_ptr();
+        }
+        let run = Run {
+            tape: &self.tape,
+            devices: &state.devices,
+            pool: &self.pool,
+            transport: self.transport.as_ref(),
+            recorder,
+        };
+        // SAFETY: the pointers are set as planned: arenas and own buffers belong to this run, arguments and constants
+        // are kept alive by it and not written.
+        let done = unsafe { run.all() };
+        let results = done.map_err(|stop| self.error(&stop)).map(|()| self.results(&args, owns, &state.devices));
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        results
+    }
+
+    fn state(&self) -> State {
+        let device = |d: usize| {
+            let (replica, partition) = (d / self.grid.partitions, d % self.grid.partitions);
+            Device::new(self.plan.slot_of.len(), d, replica as u32, partition as u32)
+        };
+        let count = self.grid.len();
+        State { devices: (0..count).map(device).collect(), arenas: vec![std::ptr::null_mut(); count] }
+    }
+
+    fn results(&self, args: &[Shards], owns: Vec<Vec<Buffer>>, devices: &[Device]) -> Vec<Shards> {
+        let mut owns: Vec<Vec<Option<Buffer>>> = owns.into_iter().map(|d| d.into_iter().map(Some).collect()).collect();
+        let mut made: Vec<(Buf, usize)> = vec![];
+        let mut results: Vec<Shards> = vec![];
+        for &buf in &self.program.main.results {
+            let home = self.plan.slots[self.plan.slot_of[buf.0 as usize]].home;
+            let bytes = self.program.bufs[buf.0 as usize].bytes;
+            let earlier = made.iter().find(|(b, _)| *b == buf).map(|&(_, i)| i);
+            made.push((buf, results.len()));
+            let shards = match (home, earlier) {
+                (Home::Arg(i), _) => args[i].clone(),
+                (Home::Constant(c), _) => {
+                    // A constant result has its elements in full.
+                    self.constants[c.0 as usize].iter().flat_map(|c| vec![c.clone(); devices.len()]).collect()
+                }
+                (_, Some(i)) => results[i].clone(),
+                _ => devices
+                    .iter()
+                    .zip(&mut owns)
+                    .filter_map(|(device, owns)| {
+                        // SAFETY: the run is over.
+                        let ptr = unsafe { device.ptr(buf) };
+                        let own = owns.iter_mut().find(|o| o.as_ref().is_some_and(|b| b.as_ptr() == ptr))?;
+                        let mut buffer = own.take()?;
+                        buffer.truncate(bytes);
+                        Some(Arc::new(buffer))
+                    })
+                    .collect(),
+            };
+            results.push(shards);
+        }
+        results
+    }
+
+    fn check(&self, args: &[Shards]) -> Result<(), RunError> {
+        let wanted = &self.program.main.args;
+        if args.len() != wanted.len() {
+            let message = format!("the program takes {} arguments, {} given", wanted.len(), args.len());
+            return Err(RunError::Arguments(message));
+        }
+        for (i, (shards, &buf)) in args.iter().zip(wanted).enumerate() {
+            let bytes = self.program.bufs[buf.0 as usize].bytes;
+            if shards.len() != self.grid.len() {
+                let message = format!("argument {i} is in {} pieces for {} devices", shards.len(), self.grid.len());
+                return Err(RunError::Arguments(message));
+            }
+            if let Some((d, shard)) = shards.iter().enumerate().find(|(_, s)| s.len() != bytes) {
+                let message =
+                    format!("argument {i} has {} bytes on device {d}, {} needs {bytes}", shard.len(), self.ty(buf));
+                return Err(RunError::Arguments(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, stop: &Stop) -> RunError {
+        let device = stop.device.filter(|_| self.grid.len() > 1);
+        RunError::Failed { op: self.module.describe(stop.op), device, message: stop.fault.to_string() }
+    }
+}
+
+/// The memory of a donated argument, or a copy if somebody else has it too.
+fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
+    let empty = Arc::new(Buffer::new(0)?);
+    match Arc::try_unwrap(std::mem::replace(shard, empty)) {
+        Ok(buffer) if buffer.len() >= bytes => Ok(buffer),
+        Ok(buffer) => copied(&buffer, bytes),
+        Err(shared) => copied(&shared, bytes),
+    }
+}
+
+fn copied(from: &Buffer, bytes: usize) -> Result<Buffer, OutOfMemory> {
+    let mut buffer = Buffer::new(bytes.max(from.len()))?;
+    buffer.as_mut_slice()[..from.len()].copy_from_slice(from.as_slice());
+    Ok(buffer)
+}
+
+impl std::fmt::Debug for Executable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (steps, exchanges) = (self.tape.steps.len(), self.tape.exchanges.len());
+        write!(f, "Executable({steps} steps, {exchanges} exchanges, {} bytes)", self.peak_bytes())
+    }
+}

@@ -1,0 +1,84 @@
+//! A buffer: bytes with one owner, given back to the cache when it is dropped.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+
+use super::pages::{self, Piece};
+
+/// Aligned memory of a certain size with unspecified contents at first.
+pub struct Buffer {
+    piece: ManuallyDrop<Piece>,
+    bytes: usize,
+}
+
+// SAFETY: a buffer owns its bytes; shared references only read them, except through `as_ptr`, whose users vouch for
+// what they do.
+unsafe impl Sync for Buffer {}
+
+/// There is no memory left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no memory for {bytes} bytes")]
+pub struct OutOfMemory {
+    /// How many were asked for.
+    pub bytes: usize,
+}
+
+impl Buffer {
+    /// A buffer of `bytes` bytes; it has an address even if that is 0.
+    pub fn new(bytes: usize) -> Result<Buffer, OutOfMemory> {
+        let piece = pages::take(bytes).ok_or(OutOfMemory { bytes })?;
+        Ok(Buffer { piece: ManuallyDrop::new(piece), bytes })
+    }
+
+    /// A buffer with these contents.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Buffer, OutOfMemory> {
+        let mut buffer = Buffer::new(bytes.len())?;
+        buffer.as_mut_slice().copy_from_slice(bytes);
+        Ok(buffer)
+    }
+
+    /// Size in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Makes it `bytes` bytes long if it is longer.
+    pub fn truncate(&mut self, bytes: usize) {
+        self.bytes = self.bytes.min(bytes);
+    }
+
+    /// Its address, 64-byte aligned. Writing through it needs exclusive use of the buffer.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.piece.ptr.as_ptr()
+    }
+
+    /// Its contents.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the piece has at least `bytes` bytes, all initialised.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.bytes) }
+    }
+
+    /// Its contents, writable.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the reference is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: it is not used again.
+        pages::give(unsafe { ManuallyDrop::take(&mut self.piece) });
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.bytes)
+    }
+}

@@ -1,0 +1,9 @@
+//! Memory: pages and buffers, and the plan of which value lies where.
+
+pub mod buffer;
+pub mod live;
+mod pages;
+pub mod place;
+pub mod plan;
+
+pub use buffer::Buffer;

@@ -1,0 +1,199 @@
+//! What ran when: a record of a run, and the Chrome trace it makes.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Notes what runs.
+pub(crate) struct Recorder {
+    start: Instant,
+    events: Mutex<Vec<Raw>>,
+}
+
+#[derive(Clone, Copy)]
+struct Raw {
+    /// A step, or an exchange.
+    number: u32,
+    exchange: bool,
+    device: u32,
+    thread: u32,
+    start: u64,
+    end: u64,
+}
+
+static THREADS: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    static THREAD: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+fn thread() -> u32 {
+    THREAD.with(|t| {
+        t.get().unwrap_or_else(|| {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            t.set(Some(number));
+            number
+        })
+    })
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Recorder {
+        Recorder { start: Instant::now(), events: Mutex::default() }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    pub(crate) fn step(&self, number: u32, device: usize, start: u64) {
+        self.add(Raw { number, exchange: false, device: device as u32, thread: thread(), start, end: self.now() });
+    }
+
+    pub(crate) fn exchange(&self, number: u32, device: usize, start: u64) {
+        self.add(Raw { number, exchange: true, device: device as u32, thread: thread(), start, end: self.now() });
+    }
+
+    fn add(&self, raw: Raw) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
+    }
+
+    /// The record, with names.
+    pub(crate) fn finish(self, step: impl Fn(u32) -> String, exchange: impl Fn(u32) -> String) -> Profile {
+        let total_ns = self.now();
+        let raw = self.events.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let event = |r: Raw| Event {
+            name: if r.exchange { exchange(r.number) } else { step(r.number) },
+            collective: r.exchange,
+            device: r.device,
+            thread: r.thread,
+            start_ns: r.start,
+            end_ns: r.end,
+        };
+        Profile { events: raw.into_iter().map(event).collect(), total_ns }
+    }
+}
+
+/// One thing that ran.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Event {
+    /// What, as in the plan.
+    pub name: String,
+    /// Whether it is communication.
+    pub collective: bool,
+    /// On which device.
+    pub device: u32,
+    /// On which thread.
+    pub thread: u32,
+    /// From when, in nanoseconds since the start of the run.
+    pub start_ns: u64,
+    /// Until when.
+    pub end_ns: u64,
+}
+
+/// What ran when.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Profile {
+    /// Everything that ran.
+    pub events: Vec<Event>,
+    /// How long it took.
+    pub total_ns: u64,
+}
+
+/// The time that all events of one name took.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Total {
+    /// What.
+    pub name: String,
+    /// How often, counting parts.
+    pub count: u64,
+    /// Nanoseconds, summed over devices and parts.
+    pub ns: u64,
+}
+
+impl Profile {
+    /// The names that took longest.
+    pub fn top(&self, count: usize) -> Vec<Total> {
+        let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for e in &self.events {
+            let entry = by_name.entry(&e.name).or_default();
+            entry.0 += 1;
+            entry.1 += e.end_ns.saturating_sub(e.start_ns);
+        }
+        let total = |(name, (count, ns)): (&str, (u64, u64))| Total { name: name.into(), count, ns };
+        let mut all: Vec<Total> = by_name.into_iter().map(total).collect();
+        all.sort_by_key(|t| std::cmp::Reverse(t.ns));
+        all.truncate(count);
+        all
+    }
+
+    /// The table of [`top`](Profile::top).
+    pub fn table(&self, count: usize) -> String {
+        let mut out = format!("{:>12} {:>9} {:>6}  step\n", "time ms", "count", "share");
+        let all: u64 = self.events.iter().map(|e| e.end_ns.saturating_sub(e.start_ns)).sum();
+        for t in self.top(count) {
+            let share = 100.0 * t.ns as f64 / all.max(1) as f64;
+            let _ = writeln!(out, "{:>12.3} {:>9} {share:>5.1}%  {}", t.ns as f64 / 1e6, t.count, t.name);
+        }
+        out
+    }
+
+    /// A trace in the format that Chrome and Perfetto read: one process per device, one row per thread.
+    pub fn chrome_trace(&self) -> String {
+        let mut out = String::from("{\"traceEvents\":[");
+        let mut rows: Vec<(u32, u32)> = self.events.iter().map(|e| (e.device, e.thread)).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let mut first = true;
+        let mut separate = |out: &mut String| {
+            if !std::mem::take(&mut first) {
+                out.push(',');
+            }
+            out.push('\n');
+        };
+        for (device, thread) in rows {
+            for (what, name) in
+                [("process_name", format!("device {device}")), ("thread_name", format!("thread {thread}"))]
+            {
+                separate(&mut out);
+                let _ = write!(
+                    out,
+                    "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{device},\"tid\":{thread},\"args\":{{\"name\":\"{name}\"}}}}"
+                );
+            }
+        }
+        for e in &self.events {
+            separate(&mut out);
+            let kind = if e.collective { "collective" } else { "step" };
+            let (start, length) = (e.start_ns as f64 / 1e3, e.end_ns.saturating_sub(e.start_ns) as f64 / 1e3);
+            let _ = write!(
+                out,
+                "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{kind}\",\"pid\":{},\"tid\":{},\"ts\":{start:.3},\"dur\":{length:.3}}}",
+                escape(&e.name),
+                e.device,
+                e.thread
+            );
+        }
+        out.push_str("\n],\"displayTimeUnit\":\"ns\"}\n");
+        out
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
