@@ -26,6 +26,9 @@ use crate::stages;
 pub struct Args {
     /// Program to explain; `-` reads standard input
     file: String,
+    /// Function to use instead of @main
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
     /// Print the whole plan as JSON
     #[arg(long)]
     json: bool,
@@ -64,7 +67,7 @@ pub struct Args {
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
-    let module = source.module()?;
+    let module = source.program(args.entry.as_deref())?;
     let options = CompileOptions { trace: Trace::Yes, combine_bytes: args.combine };
     let plan = stages::partition(&source, &module, &options)?.program.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;

@@ -2,6 +2,7 @@
 
 use meshwork_ir::eval::EvalError;
 use meshwork_ir::{Diagnostic, Severity};
+use meshwork_partition::PartitionError;
 
 const CHECK_FAILED: u8 = 1;
 const ERROR: u8 = 2;
@@ -27,18 +28,23 @@ impl Failure {
         Failure { status: CHECK_FAILED, text: format!("error: {}\n", message.as_ref().trim_end()) }
     }
 
-    /// What stopped an evaluation; its message names the operation and says what kind of failure it is.
-    pub fn from_eval(error: &EvalError) -> Failure {
+    /// What stopped an evaluation, with the line of `source` it is about.
+    pub fn from_eval(error: &EvalError, file: &str, source: &str) -> Failure {
         let status = match error {
             EvalError::CheckFailed { .. } => CHECK_FAILED,
             EvalError::Unsupported { .. } => UNSUPPORTED,
             EvalError::Invalid { .. } => ERROR,
         };
-        let text = match error {
-            EvalError::Invalid { .. } => format!("error: {error}\n"),
-            EvalError::CheckFailed { .. } | EvalError::Unsupported { .. } => format!("{error}\n"),
+        Failure { status, text: error.diagnostic().render(file, source) }
+    }
+
+    /// Why a program could not be split, with the line of `source` it is about.
+    pub fn from_partition(error: &PartitionError, file: &str, source: &str) -> Failure {
+        let status = match error {
+            PartitionError::Unsupported { .. } => UNSUPPORTED,
+            PartitionError::Invalid { .. } => ERROR,
         };
-        Failure { status, text }
+        Failure { status, text: error.diagnostic().render(file, source) }
     }
 
     /// The program is fine but needs something Meshwork does not do.

@@ -18,6 +18,9 @@ use crate::stages;
 pub struct Args {
     /// Program to split; `-` reads standard input
     file: String,
+    /// Function to use instead of @main
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
     /// Stop after placement: print the global program with a sharding on every value
     #[arg(long)]
     placed: bool,
@@ -33,7 +36,7 @@ pub struct Args {
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
-    let module = source.module()?;
+    let module = source.program(args.entry.as_deref())?;
     let options = CompileOptions { combine_bytes: args.combine, ..CompileOptions::default() };
     let compiled = stages::partition(&source, &module, &options)?;
     let result = match args.placed {

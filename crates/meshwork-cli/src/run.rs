@@ -9,7 +9,7 @@ use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy};
 use meshwork_partition::{CompileOptions, Plan};
 
 use crate::fail::Failure;
-use crate::source::{Source, write_stdout};
+use crate::source::{Source, entry_function, write_stdout};
 use crate::{npz, show, stages};
 
 /// Execute a program
@@ -50,7 +50,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let inputs = check_inputs(&module, entry, given)?;
     let outcome = match stages::is_sharded(&module) {
         true => execute_partitioned(&source, &module, entry, &inputs)?,
-        false => execute(&module, entry, &inputs)?,
+        false => execute(&source, &module, entry, &inputs)?,
     };
     if let Some(path) = &args.stats {
         write_file(path, outcome.stats.as_bytes())?;
@@ -69,8 +69,8 @@ struct Outcome {
 }
 
 /// Runs the program on one device.
-fn execute(module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let mut outcome = stages::run(module, module.symbol_name(entry), inputs)?;
+fn execute(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
+    let mut outcome = stages::run(source, module, module.symbol_name(entry), inputs)?;
     for line in &outcome.printed {
         write_stdout(&format!("{line}\n"))?;
     }
@@ -83,7 +83,7 @@ fn execute_partitioned(source: &Source, module: &Module, entry: OpId, inputs: &[
     let mut module = module.clone();
     make_entry(&mut module, entry);
     let program = stages::partition(source, &module, &CompileOptions::default())?.program;
-    let results = stages::run_partitioned(&program, inputs, &module.func_type(entry).results)?;
+    let results = stages::run_partitioned(source, &program, inputs, &module.func_type(entry).results)?;
     Ok(Outcome { results, stats: plan_json(&program.plan) })
 }
 
@@ -117,22 +117,6 @@ fn stats_json(stats: &Stats) -> String {
         })
         .collect();
     format!("{{\"collectives\": {{{}}}, \"peak_bytes_per_device\": {}}}\n", kinds.join(", "), stats.peak_bytes)
-}
-
-fn entry_function(module: &Module, name: Option<&str>) -> Result<OpId, Failure> {
-    let names: Vec<String> =
-        module.funcs().filter_map(|f| module.symbol_name(f)).map(|name| format!("@{name}")).collect();
-    let list = if names.is_empty() { "none".into() } else { names.join(", ") };
-    match name {
-        Some(name) => module
-            .func(name)
-            .ok_or_else(|| Failure::error(format!("the module has no function @{name}; its functions: {list}"))),
-        None => module.entry().ok_or_else(|| {
-            Failure::error(format!(
-                "the module has no function @main; choose another with --entry; its functions: {list}"
-            ))
-        }),
-    }
 }
 
 /// An array and where it came from.

@@ -2,7 +2,8 @@
 
 use std::io::{Read, Write};
 
-use meshwork_ir::Module;
+use meshwork_ir::transform::entry::make_entry;
+use meshwork_ir::{Module, OpId};
 
 use crate::fail::Failure;
 use crate::stages;
@@ -42,12 +43,39 @@ impl Source {
         }
     }
 
+    /// Parses and verifies as [`module`](Source::module) does, and makes function `entry`, if given, the entry function.
+    pub fn program(&self, entry: Option<&str>) -> Result<Module, Failure> {
+        let mut module = self.module()?;
+        let func = entry_function(&module, entry)?;
+        if entry.is_some() {
+            make_entry(&mut module, func);
+        }
+        Ok(module)
+    }
+
     /// Parses the text only.
     pub fn parse(&self) -> Result<Module, Failure> {
         stages::parse(&self.text).map_err(|d| {
             Failure::from_diagnostics(std::slice::from_ref(&d), &self.name, &self.text)
                 .unwrap_or_else(|| Failure::error(d.to_string()))
         })
+    }
+}
+
+/// Function `name` of `module`, or its entry function.
+pub fn entry_function(module: &Module, name: Option<&str>) -> Result<OpId, Failure> {
+    let names: Vec<String> =
+        module.funcs().filter_map(|f| module.symbol_name(f)).map(|name| format!("@{name}")).collect();
+    let list = if names.is_empty() { "none".into() } else { names.join(", ") };
+    match name {
+        Some(name) => module
+            .func(name)
+            .ok_or_else(|| Failure::error(format!("the module has no function @{name}; its functions: {list}"))),
+        None => module.entry().ok_or_else(|| {
+            Failure::error(format!(
+                "the module has no function @main; choose another with --entry; its functions: {list}"
+            ))
+        }),
     }
 }
 

@@ -4,7 +4,7 @@ use meshwork_ir::eval::{self, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
 use meshwork_partition::run::RunError;
-use meshwork_partition::{CompileError, CompileOptions, Compiled, PartitionError, Partitioned};
+use meshwork_partition::{CompileError, CompileOptions, Compiled, Partitioned};
 use meshwork_propagate::Provenance;
 
 use crate::fail::{Failure, render_all};
@@ -26,8 +26,8 @@ pub fn verify(module: &Module) -> Vec<Diagnostic> {
 }
 
 /// Runs function `entry` (or the module's entry function) on `inputs`.
-pub fn run(module: &Module, entry: Option<&str>, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    eval::run_observed(module, entry, inputs).map_err(|error| Failure::from_eval(&error))
+pub fn run(source: &Source, module: &Module, entry: Option<&str>, inputs: &[Literal]) -> Result<Outcome, Failure> {
+    eval::run_observed(module, entry, inputs).map_err(|e| Failure::from_eval(&e, &source.name, &source.text))
 }
 
 /// Whether `module` asks for more than one device.
@@ -39,8 +39,7 @@ pub fn is_sharded(module: &Module) -> bool {
 pub fn partition(source: &Source, module: &Module, options: &CompileOptions) -> Result<Compiled, Failure> {
     let compiled = meshwork_partition::compile_with(module, options).map_err(|error| match error {
         CompileError::Placement(diagnostics) => placement_failure(source, &diagnostics),
-        CompileError::Partition(error @ PartitionError::Unsupported { .. }) => Failure::unsupported(error.to_string()),
-        CompileError::Partition(error) => Failure::error(error.to_string()),
+        CompileError::Partition(error) => Failure::from_partition(&error, &source.name, &source.text),
     })?;
     eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
     Ok(compiled)
@@ -60,10 +59,15 @@ fn placement_failure(source: &Source, diagnostics: &[Diagnostic]) -> Failure {
 }
 
 /// Runs a partitioned program on global arrays.
-pub fn run_partitioned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>, Failure> {
+pub fn run_partitioned(
+    source: &Source,
+    program: &Partitioned,
+    inputs: &[Literal],
+    results: &[Type],
+) -> Result<Vec<Literal>, Failure> {
     meshwork_partition::run::run(program, inputs, results).map_err(|error| match error {
         error @ RunError::TooManyDevices { .. } => Failure::unsupported(error.to_string()),
-        RunError::Eval(error) => Failure::from_eval(&error),
+        RunError::Eval(error) => Failure::from_eval(&error, &source.name, &source.text),
         RunError::Sharding(error) => Failure::error(error.to_string()),
     })
 }

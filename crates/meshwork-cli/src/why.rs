@@ -24,6 +24,9 @@ pub struct Args {
     file: String,
     /// %argN, resultN, or the number of a line: the results of the operations that stand there
     value: String,
+    /// Function to use instead of @main
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
     /// Only this dimension
     #[arg(long, value_name = "D")]
     dim: Option<usize>,
@@ -32,7 +35,7 @@ pub struct Args {
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
-    let written = source.module()?;
+    let written = source.program(args.entry.as_deref())?;
     let mut placed = written.clone();
     let provenance = stages::place_traced(&source, &mut placed)?;
     let values = find(&provenance.module, &args.value)?;

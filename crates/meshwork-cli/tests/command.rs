@@ -123,7 +123,10 @@ fn failed_checks_exit_with_1() {
     assert_eq!(check("1"), (0, "".into(), "".into()));
     let (status, _, err) = check("2");
     assert_eq!(status, 1);
-    assert!(err.contains("'check.expect_eq_const' at line 3") && err.contains("got 1, expected 2"), "{err}");
+    assert!(
+        err.starts_with("<stdin>:3:") && err.contains("'check.expect_eq_const'") && err.contains("got 1, expected 2"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -243,7 +246,10 @@ fn programs_too_large_for_memory_are_refused() {
 ";
     let (status, _, err) = said(&["run", "-"], constant);
     assert_eq!(status, 77, "{err}");
-    assert!(err.contains("'stablehlo.constant' at line 2") && err.contains("4000000000000 bytes"), "{err}");
+    assert!(
+        err.starts_with("<stdin>:2:") && err.contains("'stablehlo.constant'") && err.contains("4000000000000 bytes"),
+        "{err}"
+    );
 
     let broadcast = "func.func @main() {
   %0 = stablehlo.constant dense<0.0> : tensor<f32>
@@ -307,4 +313,54 @@ fn messages_stay_short() {
     let (status, _, err) = said(&["verify", "-"], &"x".repeat(1_000_000));
     assert_eq!(status, 2);
     assert!(err.len() < 10_000 && err.starts_with("<stdin>:1:1: error: 'xxx"), "{} bytes", err.len());
+}
+
+/// Two functions over a mesh; one uses an operation that nobody knows.
+const TWO_FUNCTIONS: &str = r#"sdy.mesh @mesh = <["x"=2]>
+func.func @first(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
+  %0 = stablehlo.negate %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @second(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
+  %0 = "foo.bar"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"#;
+
+#[test]
+fn one_of_several_functions_is_split_placed_and_explained() {
+    for command in [&["partition", "-", "--entry", "first"][..], &["explain", "-", "--entry", "first"]] {
+        let (status, out, err) = said(command, TWO_FUNCTIONS);
+        assert_eq!((status, err.as_str()), (0, ""), "{command:?}: {out}");
+    }
+    let (status, out, _) = said(&["why", "-", "%arg0", "--entry", "first"], TWO_FUNCTIONS);
+    assert!(status == 0 && out.contains("split by \"x\""), "{out}");
+    let (status, _, err) = said(&["partition", "-", "--entry", "third"], TWO_FUNCTIONS);
+    assert!(status == 2 && err.contains("no function @third; its functions: @first, @second"), "{err}");
+    let (status, _, err) = said(&["partition", "-"], TWO_FUNCTIONS);
+    assert!(status == 2 && err.contains("--entry"), "{err}");
+}
+
+#[test]
+fn what_can_not_be_split_is_shown_in_the_text() {
+    let (status, _, err) = said(&["partition", "-", "--entry", "second"], TWO_FUNCTIONS);
+    assert_eq!(status, 77, "{err}");
+    assert!(err.starts_with("<stdin>:7:8: not supported: 'foo.bar': the operation is not known"), "{err}");
+    assert!(err.contains("\n  "), "the line is quoted: {err}");
+    assert!(err.contains(r#"%0 = "foo.bar"(%a)"#), "{err}");
+}
+
+/// The per-device program remembers where its operations come from.
+#[test]
+fn what_fails_on_the_devices_is_shown_in_the_text() {
+    let source = r#"sdy.mesh @mesh = <["x"=2]>
+func.func @main() -> tensor<4xi32> {
+  %0 = stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<4xi32>
+  %1 = stablehlo.custom_call @nobody_knows(%0) : (tensor<4xi32>) -> tensor<4xi32>
+  return %1 : tensor<4xi32>
+}
+"#;
+    let (status, _, err) = said(&["run", "-"], source);
+    assert_eq!(status, 77, "{err}");
+    assert!(err.contains("<stdin>:4:8: not supported: 'stablehlo.custom_call': custom call @nobody_knows"), "{err}");
 }

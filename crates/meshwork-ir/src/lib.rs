@@ -29,7 +29,7 @@ pub use element::{ElementClass, ElementType};
 pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
 pub use module::{
-    Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpSpec, Region, RegionId, Use, Value, ValueId,
+    Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, Use, Value, ValueId,
     ValueMap, Values, Walk, same,
 };
 pub use op::{OpKind, Trait};

@@ -62,6 +62,9 @@ impl Default for CompileOptions {
     }
 }
 
+/// Nested programs recurse; only touched pages take memory.
+const STACK_BYTES: usize = 1 << 30;
+
 /// Places every value of `module` and splits it over its mesh, in the way that sends the fewest bytes.
 pub fn compile(module: &Module) -> Result<Compiled, CompileError> {
     compile_with(module, &CompileOptions::default())
@@ -69,15 +72,21 @@ pub fn compile(module: &Module) -> Result<Compiled, CompileError> {
 
 /// Compiles as [`compile`] does, with options.
 pub fn compile_with(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
-    let Some(led_by_data) = data_first(module) else {
-        return compile_as_annotated(module, module.clone(), options);
-    };
+    let as_written = || compile_as_annotated(module, module.clone(), options);
+    let Some(later) = led_by_data(module) else { return as_written() };
+    let data_first = || compile_as_annotated(module, with_later(module, &later), options);
     // Side by side, so that a choice takes no longer than a single placement where there is a second processor.
     let (first, second) = std::thread::scope(|threads| {
-        let second = threads.spawn(|| compile_as_annotated(module, led_by_data, options));
-        (compile_as_annotated(module, module.clone(), options), second.join())
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        match thread.spawn_scoped(threads, data_first) {
+            Ok(thread) => {
+                let first = as_written();
+                (first, thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            }
+            Err(_) => (as_written(), data_first()),
+        }
     });
-    let (first, second) = (first?, second.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    let first = first?;
     Ok(match second {
         Ok(second) if second.program.plan.wire_bytes() < first.program.plan.wire_bytes() => second,
         _ => first,
@@ -103,11 +112,17 @@ fn compile_as_annotated(
     Ok(Compiled { program, placed, warnings, provenance })
 }
 
-/// `module` with the placements of its state propagated after those of its data; `None` if no axis splits both, or if
-/// the program sets priorities itself.
+/// Arguments and results whose placements are propagated after all others.
+struct Later {
+    arguments: Vec<usize>,
+    results: Vec<usize>,
+}
+
+/// What has to come later for the data to lead: the state. `None` if no axis splits both, or if the program sets
+/// priorities itself.
 ///
 /// State is what goes in and comes out again: arguments with a result of the same type and placement.
-fn data_first(module: &Module) -> Option<Module> {
+fn led_by_data(module: &Module) -> Option<Later> {
     let func = module.entry()?;
     let ty = module.func_type(func);
     let arg = |i: usize| module.arg_attr(func, i, "sdy.sharding").and_then(Attr::as_sharding);
@@ -125,14 +140,18 @@ fn data_first(module: &Module) -> Option<Module> {
     if own_priorities || axes(&state).is_disjoint(&axes(&data)) {
         return None;
     }
+    let results = (0..ty.results.len()).filter(|&r| res(r).is_some_and(is_split)).collect();
+    Some(Later { arguments: state, results })
+}
+
+/// `module` with these placements propagated later.
+fn with_later(module: &Module, places: &Later) -> Module {
     let mut out = module.clone();
-    for i in state {
-        later(&mut out, func, i, true);
+    if let Some(func) = module.entry() {
+        places.arguments.iter().for_each(|&i| later(&mut out, func, i, true));
+        places.results.iter().for_each(|&r| later(&mut out, func, r, false));
     }
-    for r in (0..ty.results.len()).filter(|&r| res(r).is_some_and(is_split)) {
-        later(&mut out, func, r, false);
-    }
-    Some(out)
+    out
 }
 
 /// Gives the split dimensions of an argument or result priority 1.

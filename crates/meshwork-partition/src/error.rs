@@ -1,5 +1,6 @@
 //! What can go wrong when a program is split.
 
+use meshwork_ir::{Diagnostic, OpPlace, Severity};
 use thiserror::Error;
 
 /// Why a program could not be partitioned.
@@ -9,7 +10,7 @@ pub enum PartitionError {
     #[error("{op}: {what}")]
     Unsupported {
         /// The operation and where it stands.
-        op: String,
+        op: OpPlace,
         /// What is not supported.
         what: String,
     },
@@ -17,8 +18,18 @@ pub enum PartitionError {
     #[error("{op}: {what}")]
     Invalid {
         /// The operation and where it stands.
-        op: String,
+        op: OpPlace,
         /// What is wrong, with names and numbers.
         what: String,
     },
+}
+
+impl PartitionError {
+    /// The error at its place in the program's text.
+    pub fn diagnostic(&self) -> Diagnostic {
+        match self {
+            PartitionError::Unsupported { op, what } => op.diagnostic(Severity::Unsupported, what),
+            PartitionError::Invalid { op, what } => op.diagnostic(Severity::Error, what),
+        }
+    }
 }

@@ -105,7 +105,7 @@ pub fn partition_with(
             "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",
             mesh.device_count()
         );
-        return Err(PartitionError::Unsupported { op: module.describe(func), what });
+        return Err(PartitionError::Unsupported { op: module.place(func), what });
     }
     collective::write_device_lists(&mut local, &collectives, &atoms);
     let as_shardings =

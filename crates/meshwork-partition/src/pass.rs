@@ -30,11 +30,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
         let local = match split_one(module, func, &mesh) {
             Ok(local) => local,
             Err(error) => {
-                let pos = module.op(func).pos;
-                out.push(match error {
-                    PartitionError::Unsupported { .. } => Diagnostic::unsupported(pos, error.to_string()),
-                    PartitionError::Invalid { .. } => Diagnostic::error(pos, error.to_string()),
-                });
+                out.push(error.diagnostic());
                 return Err(Failed);
             }
         };

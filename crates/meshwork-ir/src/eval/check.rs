@@ -104,7 +104,7 @@ fn compare(module: &Module, id: OpId, rule: Rule, got: &Literal, want: &Literal)
         let (a, b) = (got.get(i), want.get(i));
         if let Some(rule) = broken(rule, got.elem(), a, b) {
             return Err(EvalError::CheckFailed {
-                op: module.describe(id),
+                op: module.place(id),
                 index: position(got.dims(), i),
                 got: a.to_string(),
                 want: b.to_string(),

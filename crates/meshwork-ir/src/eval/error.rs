@@ -1,6 +1,6 @@
 //! What can go wrong while a program is evaluated.
 
-use crate::{Module, OpId};
+use crate::{Diagnostic, Module, OpId, OpPlace, Severity};
 
 /// Why an evaluation stopped.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum EvalError {
     #[error("{op}: not supported: {what}")]
     Unsupported {
         /// The operation and where it stands.
-        op: String,
+        op: OpPlace,
         /// What about it is not supported.
         what: String,
     },
@@ -17,7 +17,7 @@ pub enum EvalError {
     #[error("{op}: check failed at index {index:?}: got {got}, expected {want} ({rule})")]
     CheckFailed {
         /// The operation and where it stands.
-        op: String,
+        op: OpPlace,
         /// The first element that differs.
         index: Vec<i64>,
         /// What the program computed.
@@ -31,7 +31,7 @@ pub enum EvalError {
     #[error("{op}: {message}")]
     Invalid {
         /// The operation and where it stands.
-        op: String,
+        op: OpPlace,
         /// What is wrong, with names and numbers.
         message: String,
     },
@@ -40,11 +40,23 @@ pub enum EvalError {
 impl EvalError {
     /// Operation `op` is beyond the evaluator because of `what`.
     pub fn unsupported(module: &Module, op: OpId, what: impl Into<String>) -> EvalError {
-        EvalError::Unsupported { op: module.describe(op), what: what.into() }
+        EvalError::Unsupported { op: module.place(op), what: what.into() }
     }
 
     /// Operation `op` is wrong.
     pub fn invalid(module: &Module, op: OpId, message: impl Into<String>) -> EvalError {
-        EvalError::Invalid { op: module.describe(op), message: message.into() }
+        EvalError::Invalid { op: module.place(op), message: message.into() }
+    }
+
+    /// The error at its place in the program's text.
+    pub fn diagnostic(&self) -> Diagnostic {
+        match self {
+            EvalError::Unsupported { op, what } => op.diagnostic(Severity::Unsupported, what),
+            EvalError::CheckFailed { op, index, got, want, rule } => {
+                let message = format!("check failed at index {index:?}: got {got}, expected {want} ({rule})");
+                op.diagnostic(Severity::Error, message)
+            }
+            EvalError::Invalid { op, message } => op.diagnostic(Severity::Error, message),
+        }
     }
 }

@@ -242,7 +242,7 @@ fn observe_value(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Va
     match recorded == x {
         true => Ok(vec![]),
         false => Err(Fault::Inner(EvalError::CheckFailed {
-            op: m.module.describe(id),
+            op: m.module.place(id),
             index: vec![],
             got: shown(x),
             want: shown(recorded),

@@ -14,6 +14,7 @@ mod clone;
 mod edit;
 mod eq;
 mod func;
+mod place;
 mod walk;
 
 use smallvec::SmallVec;
@@ -22,6 +23,7 @@ use smol_str::SmolStr;
 pub use clone::ValueMap;
 pub use eq::same;
 pub use func::FuncSig;
+pub use place::OpPlace;
 pub use walk::Walk;
 
 use crate::attr::AttrDict;
@@ -418,15 +420,5 @@ impl Module {
     /// Number of slots in the value arena: the size of a side table indexed by [`ValueId`].
     pub fn value_slots(&self) -> usize {
         self.values.len()
-    }
-
-    /// The name of an operation and where it stands, for messages: `stablehlo.add at 3:5`.
-    pub fn describe(&self, op: OpId) -> String {
-        let op = self.op(op);
-        match (op.loc.source(), op.pos.line) {
-            (Some((file, line, col)), _) => format!("'{}' at {file}:{line}:{col}", op.name()),
-            (None, 0) => format!("'{}'", op.name()),
-            (None, line) => format!("'{}' at line {line}, column {}", op.name(), op.pos.col),
-        }
     }
 }

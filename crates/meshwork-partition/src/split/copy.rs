@@ -20,6 +20,7 @@ impl Splitter<'_> {
     pub fn spec_of(&self, op: OpId) -> OpSpec {
         let op = self.src.op(op);
         let mut spec = OpSpec::new(op.kind()).loc(op.loc.clone());
+        spec.pos = op.pos;
         spec.name = op.name().into();
         spec.attrs = op.attrs.clone();
         spec.attrs.retain(|name, _| !name.starts_with("sdy.") && name != "mhlo.sharding");

@@ -18,6 +18,8 @@ enum Local {
     Clone(Option<Combine>),
     /// Needs all operands whole.
     Whole,
+    /// Nothing is known about it.
+    Unknown,
 }
 
 fn local_form(kind: OpKind) -> Local {
@@ -203,8 +205,8 @@ fn local_form(kind: OpKind) -> Local {
         | K::CheckExpectSerializedEq
         | K::InterpreterPrint
         | K::InterpreterProbe
-        | K::InterpreterRunParallel
-        | K::Unregistered => Local::Whole,
+        | K::InterpreterRunParallel => Local::Whole,
+        K::Unregistered => Local::Unknown,
     }
 }
 
@@ -243,6 +245,12 @@ impl Splitter<'_> {
         let combine = match local_form(kind) {
             Local::Clone(combine) => combine,
             Local::Whole => return self.whole(op),
+            Local::Unknown if self.m.e.atoms.is_empty() => return self.whole(op),
+            Local::Unknown => {
+                let what = "the operation is not known, so neither is whether several devices may compute it; \
+                            a stablehlo.custom_call with an sdy.sharding_rule can be split";
+                return self.unsupported(op, what);
+            }
         };
         let rule = match (own_rule(self.src, op), sharding_rule(self.src, op, RuleMode::Full)) {
             (Some(rule), _) => Arc::new(rule),

@@ -80,7 +80,7 @@ pub struct SplitFunction<'a> {
 pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Result<SplitFunction<'a>> {
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
-        op: src.describe(func),
+        op: src.place(func),
         what: "a function without a body can not be partitioned".into(),
     })?;
     let mut out = Module::new();
@@ -208,7 +208,7 @@ impl<'a> Splitter<'a> {
         match lists {
             Some(lists) if lists.len() == extents.len() => Ok(Layout::ordinary(extents, &lists, self.m.e.atoms)),
             _ => Err(PartitionError::Invalid {
-                op: self.src.describe(at),
+                op: self.src.place(at),
                 what: format!(
                     "its sharding {sharding} does not fit a value of rank {} on the one mesh the program is split over",
                     extents.len()
@@ -222,7 +222,7 @@ impl<'a> Splitter<'a> {
         match self.src.ty(v) {
             Type::Tensor(t) if t.is_static() => Ok(t.with_dims(layout.local_extents()).into()),
             other => Err(PartitionError::Unsupported {
-                op: "value".into(),
+                op: self.src.def_op(v).map_or("an argument".into(), |op| self.src.place(op)),
                 what: format!("values of type {other} can not be split"),
             }),
         }
@@ -283,7 +283,7 @@ impl<'a> Splitter<'a> {
         }
         let Some((_, form)) = best else {
             return Err(PartitionError::Invalid {
-                op: self.src.def_op(v).map_or("block argument".into(), |op| self.src.describe(op)),
+                op: self.src.def_op(v).map_or("block argument".into(), |op| self.src.place(op)),
                 what: "is used before it is computed".into(),
             });
         };
@@ -449,6 +449,6 @@ impl<'a> Splitter<'a> {
 
     /// An error that names `op`.
     pub fn unsupported<T>(&self, op: OpId, what: impl Into<String>) -> Result<T> {
-        Err(PartitionError::Unsupported { op: self.src.describe(op), what: what.into() })
+        Err(PartitionError::Unsupported { op: self.src.place(op), what: what.into() })
     }
 }
