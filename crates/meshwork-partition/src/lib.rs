@@ -30,6 +30,7 @@ pub mod run;
 pub mod shards;
 mod split;
 mod strategy;
+pub mod tell;
 pub mod xla;
 
 use meshwork_ir::{Attr, Module, OpKind, Type};

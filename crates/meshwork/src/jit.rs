@@ -1,7 +1,7 @@
 //! `jit`: traces a function of trees of tensors, places it, splits it and runs it on arrays.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,11 +13,13 @@ use meshwork_ir::{Attr, AttrDict, Literal, Module, OpId, OpKind, OpSpec, TensorT
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Contract, Plan};
 
+use crate::annotate::Notes;
 use crate::array::Placement;
+use crate::donate;
 use crate::engine::{Engine, Reference};
 use crate::error::{Error, Result, TraceError};
 use crate::function::Function;
-use crate::lower::Lowered;
+use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
 use crate::rule::Rule;
 use crate::spec::{MESH, P};
@@ -35,6 +37,9 @@ where
     single: bool,
     ins: Option<Vec<Rule>>,
     outs: Option<Vec<Rule>>,
+    constraints: Option<Vec<Rule>>,
+    annotations: BTreeMap<String, Rule>,
+    donated: Vec<usize>,
     contract: Option<Contract>,
     engine: Rc<dyn Engine>,
     cache: Cache<F::Output>,
@@ -95,6 +100,9 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         single: false,
         ins: None,
         outs: None,
+        constraints: None,
+        annotations: BTreeMap::new(),
+        donated: vec![],
         contract: None,
         engine: Rc::new(Reference),
         cache: RefCell::default(),
@@ -125,6 +133,39 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// How each result is placed: one rule for a result that is not a tuple, else one per member.
     pub fn out_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         self.outs = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How each argument is placed inside of the program, wherever it comes from: a constraint on its first use. With
+    /// [`in_shardings`](Jit::in_shardings) an array that lies otherwise is brought there before the program starts,
+    /// with this as its first step.
+    pub fn constrain<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.constraints = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How the values that the program names by [`annotate`](crate::annotate) are placed. A name that the program does
+    /// not have is an error, as is one that it has and that is not given here.
+    pub fn annotations<'n, R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = (&'n str, R)>) -> Self {
+        self.annotations = rules.into_iter().map(|(name, rule)| (name.to_string(), rule.into())).collect();
+        self
+    }
+
+    /// Gives the memory of these arguments, by number, to the results: the caller does not use their arrays any more.
+    ///
+    /// In the program they are marked as JAX marks them: `tf.aliasing_output` with the result of the same type and
+    /// placement that takes the memory, or `jax.buffer_donor` if there is none. An engine may use it or not.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let step = jit(|x: Tensor, dx: Tensor| x + dx).donate([0]);
+    /// let x = Array::from([1.0f32, 2.0]);
+    /// assert!(step.lower((&x, &x))?.text().contains("tf.aliasing_output = 0"));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn donate(mut self, arguments: impl IntoIterator<Item = usize>) -> Self {
+        self.donated = arguments.into_iter().collect();
         self
     }
 
@@ -197,6 +238,11 @@ impl<A, F: Function<A>> Jit<F, A> {
         self.lower(args)?.plan().cloned()
     }
 
+    /// Why a value is placed as it is; see [`Lowered::why`].
+    pub fn why(&self, args: F::Args<'_>, name: &str) -> Result<String> {
+        self.lower(args)?.why(name)
+    }
+
     /// The plan as a table for people.
     pub fn explain(&self, args: F::Args<'_>) -> Result<String> {
         self.lower(args)?.explain()
@@ -261,8 +307,16 @@ impl<A, F: Function<A>> Jit<F, A> {
             (None, _) => Placing::NoMesh,
         };
         let types: Vec<Arc<TensorType>> = leaves.iter().map(|(_, a)| a.ty().clone()).collect();
+        let notes = Rc::new(Notes::new(&self.annotations));
+        let constraints = self.constraints_of(leaves)?;
         let traced = catch_unwind(AssertUnwindSafe(|| {
-            let (guard, tensors) = trace::start(&types, placing);
+            let (guard, mut tensors) = trace::start(&types, placing);
+            trace::with_top("jit", |trace| trace.notes = notes.clone());
+            for (tensor, spec) in tensors.iter_mut().zip(&constraints) {
+                if let Some(spec) = spec {
+                    *tensor = tensor.shard(spec);
+                }
+            }
             let mut next = tensors.into_iter();
             // `leaves` are the arrays of `args` in the order in which they are asked for.
             let out = self.function.call(args, &mut |_| next.next().expect("a tensor for each array"));
@@ -284,6 +338,7 @@ impl<A, F: Function<A>> Jit<F, A> {
                 captured.describe()
             )));
         }
+        notes.check_used()?;
         let mut module = finished.module;
         drop_markers(&mut module);
         if let Some(mesh) = &mesh {
@@ -293,16 +348,41 @@ impl<A, F: Function<A>> Jit<F, A> {
         } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
             return Err(Error::Jit("in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)".into()));
         }
+        let donated = self.donated_of(leaves)?;
+        donate::mark(&mut module, finished.func, &donated);
         let types = results.iter().map(|(_, t)| Type::Tensor(t.ty.clone())).collect();
-        Ok((Lowered::new(module, mesh, types), out))
+        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results)), out))
+    }
+
+    /// The placement that each argument is held to inside of the program.
+    fn constraints_of(&self, leaves: &[(String, Array)]) -> Result<Vec<Option<P>>> {
+        let Some(rules) = &self.constraints else { return Ok(vec![None; leaves.len()]) };
+        self.check_count("constrain", rules.len())?;
+        let of = |(path, array): &(String, Array)| rule_for(rules, path).0.spec(rule_for(rules, path).1, array.shape());
+        Ok(leaves.iter().map(of).collect())
+    }
+
+    /// The numbers of the arrays of donated arguments.
+    fn donated_of(&self, leaves: &[(String, Array)]) -> Result<Vec<usize>> {
+        if let Some(number) = self.donated.iter().find(|&&n| n >= F::COUNT) {
+            return Err(Error::Jit(format!("donate names argument {number}, but there are {}", F::COUNT)));
+        }
+        let argument = |path: &str| path.split('/').next().and_then(|n| n.parse::<usize>().ok());
+        let given =
+            |(_, (path, _)): &(usize, &(String, Array))| argument(path).is_some_and(|n| self.donated.contains(&n));
+        Ok(leaves.iter().enumerate().filter(given).map(|(i, _)| i).collect())
+    }
+
+    fn check_count(&self, what: &str, given: usize) -> Result<()> {
+        match given == F::COUNT {
+            true => Ok(()),
+            false => Err(Error::Jit(format!("{what} has {given} rules for {} arguments", F::COUNT))),
+        }
     }
 
     fn place_arguments(&self, module: &mut Module, func: OpId, leaves: &[(String, Array)], mesh: &Mesh) -> Result<()> {
-        if let Some(rules) = &self.ins
-            && rules.len() != F::COUNT
-        {
-            let given = rules.len();
-            return Err(Error::Jit(format!("in_shardings has {given} rules for {} arguments", F::COUNT)));
+        if let Some(rules) = &self.ins {
+            self.check_count("in_shardings", rules.len())?;
         }
         let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
         let mut slots = Vec::with_capacity(leaves.len());
@@ -310,9 +390,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             let sharding = match &self.ins {
                 None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
                 Some(rules) => {
-                    let (number, inside) = path.split_once('/').unwrap_or((path, ""));
-                    // Paths of arguments start with their number.
-                    let rule = number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free);
+                    let (rule, inside) = rule_for(rules, path);
                     known.place("argument", path, rule.spec(inside, array.shape()), mesh, array.shape())?
                 }
             };
@@ -358,6 +436,12 @@ impl<O> std::ops::Deref for LoweredFor<O> {
     fn deref(&self) -> &Lowered {
         &self.0.0
     }
+}
+
+/// The rule for the array at `path`, which starts with the number of its argument, and the path inside of that.
+fn rule_for<'a>(rules: &'a [Rule], path: &'a str) -> (&'a Rule, &'a str) {
+    let (number, inside) = path.split_once('/').unwrap_or((path, ""));
+    (number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free), inside)
 }
 
 /// The attributes of an argument or result that is placed so.

@@ -45,9 +45,11 @@
 // `#[derive(Tree)]` names this crate, also within it.
 extern crate self as meshwork;
 
+mod annotate;
 mod array;
 mod checkpoint;
 mod control;
+mod donate;
 mod element;
 mod engine;
 mod error;
@@ -66,6 +68,7 @@ mod trace;
 mod tree;
 mod vmap;
 
+pub use annotate::annotate;
 pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
@@ -96,9 +99,9 @@ pub use vmap::{MapAxes, Vmap, vmap};
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, arange,
-        checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan,
-        select, stack, value_and_grad, vjp, vmap, while_loop, zeros,
+        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, annotate,
+        arange, checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s,
+        scan, select, stack, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

@@ -3,26 +3,57 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use meshwork_ir::{Literal, Module, Type};
+use meshwork_ir::{Literal, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
+use meshwork_partition::cause::loc_name;
 use meshwork_partition::cost::Links;
 use meshwork_partition::explain::{self, Detail};
-use meshwork_partition::{Compiled, Contract, Plan, compile};
+use meshwork_partition::tell::Teller;
+use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile_with};
 
+use crate::donate;
 use crate::engine::{Engine, Program};
 use crate::error::{Error, Result};
+use crate::{Array, Tensor};
 
 /// A traced program with the placements it was given. Splitting it happens when it is first asked for.
 pub struct Lowered {
     module: Module,
     mesh: Option<Arc<Mesh>>,
     results: Vec<Type>,
+    names: Names,
     compiled: OnceCell<Compiled>,
+    traced: OnceCell<Compiled>,
+}
+
+/// The paths of arguments and results.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) arguments: Vec<String>,
+    pub(crate) results: Vec<String>,
+}
+
+impl Names {
+    /// Results are called `result`, and their paths stand behind that.
+    pub(crate) fn new(arguments: &[(String, Array)], results: &[(String, Tensor)]) -> Names {
+        let result = |path: &str| if path.is_empty() { "result".to_string() } else { format!("result/{path}") };
+        Names {
+            arguments: arguments.iter().map(|(path, _)| path.clone()).collect(),
+            results: results.iter().map(|(path, _)| result(path)).collect(),
+        }
+    }
+
+    /// Notes the paths of arguments in the program, where plans and explanations find them.
+    fn write(&self, module: &mut Module) {
+        let Some(body) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
+        let name = |path: &String| Loc(Some(Arc::new(LocKind::Name { name: path.as_str().into(), child: None })));
+        module.block_mut(body).arg_locs = self.arguments.iter().map(name).collect();
+    }
 }
 
 impl Lowered {
-    pub(crate) fn new(module: Module, mesh: Option<Arc<Mesh>>, results: Vec<Type>) -> Lowered {
-        Lowered { module, mesh, results, compiled: OnceCell::new() }
+    pub(crate) fn new(module: Module, mesh: Option<Arc<Mesh>>, results: Vec<Type>, names: Names) -> Lowered {
+        Lowered { module, mesh, results, names, compiled: OnceCell::new(), traced: OnceCell::new() }
     }
 
     /// The program.
@@ -42,6 +73,10 @@ impl Lowered {
 
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
+        self.compile(&self.compiled, Trace::No)
+    }
+
+    fn compile<'a>(&self, cell: &'a OnceCell<Compiled>, trace: Trace) -> Result<&'a Compiled> {
         if self.mesh.is_none() {
             return Err(Error::Jit(
                 "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on \
@@ -49,11 +84,72 @@ impl Lowered {
                 .into(),
             ));
         }
-        if let Some(done) = self.compiled.get() {
+        if let Some(done) = cell.get() {
             return Ok(done);
         }
-        let done = compile(&self.module)?;
-        Ok(self.compiled.get_or_init(|| done))
+        let mut module = self.module.clone();
+        self.names.write(&mut module);
+        let mut done = compile_with(&module, &CompileOptions { trace, ..CompileOptions::default() })?;
+        donate::carry(&self.module, &mut done.program.module);
+        for (border, name) in done.program.plan.results.iter_mut().zip(&self.names.results) {
+            border.name = name.clone();
+        }
+        Ok(cell.get_or_init(|| done))
+    }
+
+    /// Why a value is placed as it is: for each dimension the operations that its axes came through, back to what was
+    /// annotated, and the axes that it did not take.
+    ///
+    /// The name is the path of an argument (`0/w`), `result` or the path of one (`result/1`), a name given by
+    /// [`annotate`](crate::annotate), or a line of the program (`train.rs:42`).
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let f = jit(|a: Tensor, b: Tensor| a.matmul(&b)).on(&mesh).in_shardings([P!["x"], P![]]);
+    /// let lowered = f.lower((&Array::zeros([8, 2], F32), &Array::zeros([2, 4], F32)))?;
+    /// let told = lowered.why("result")?;
+    /// assert!(told.contains(r#"dimension 0 (8): split by "x""#));
+    /// assert!(told.contains("annotated: argument 0 (0)"));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn why(&self, name: &str) -> Result<String> {
+        let compiled = self.compile(&self.traced, Trace::Yes)?;
+        let Some(provenance) = &compiled.provenance else { return Ok(String::new()) };
+        let values = self.find(&provenance.module, name)?;
+        let teller = Teller { written: &self.module, provenance };
+        Ok(values.into_iter().map(|v| teller.explain(v, None)).collect())
+    }
+
+    /// The values of `module`, a stage of this program, that `name` stands for.
+    fn find(&self, module: &Module, name: &str) -> Result<Vec<ValueId>> {
+        let body = module.entry().and_then(|f| module.body_of(f, 0));
+        let (args, returned) = body.map_or((&[][..], &[][..]), |b| (module.block(b).args(), module.returned(b)));
+        let at = |names: &[String], values: &[ValueId]| {
+            names.iter().position(|n| n == name).and_then(|i| values.get(i)).copied()
+        };
+        if let Some(v) = at(&self.names.arguments, args).or_else(|| at(&self.names.results, returned)) {
+            return Ok(vec![v]);
+        }
+        let here = |op: OpId| {
+            let loc = &module.op(op).loc;
+            loc_name(loc).is_some_and(|n| n == name || n.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')))
+                || loc.source().is_some_and(|(file, line, _)| {
+                    name.rsplit_once(':').is_some_and(|(f, l)| file.ends_with(f) && l.parse() == Ok(line))
+                })
+        };
+        let ops = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| here(op));
+        let ops = ops.filter(|&op| !matches!(module.op(op).kind(), OpKind::Func | OpKind::SdyDataFlowEdge));
+        let found: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
+        match found.is_empty() {
+            false => Ok(found),
+            true => Err(Error::Jit(format!(
+                "why: the program has nothing called {name:?}; its arguments are {:?}, its results {:?}, and `file:line` \
+                 names what a line computes",
+                self.names.arguments, self.names.results
+            ))),
+        }
     }
 
     /// Every collective with its cause, and the memory a device needs.

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
@@ -15,12 +16,13 @@ use meshwork_ir::{
 };
 use meshwork_mesh::Mesh;
 
+use crate::annotate::Notes;
 use crate::element::Number;
 use crate::error::fail_at;
 use crate::{ElementType, Tensor};
 
 /// What placements in the program mean.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Placing {
     /// There is no mesh: a placement is an error.
     NoMesh,
@@ -44,6 +46,8 @@ pub(crate) struct Trace {
     open: Vec<BlockId>,
     captures: Vec<(Tensor, ValueId)>,
     pub(crate) placing: Placing,
+    /// Placements of named values.
+    pub(crate) notes: Rc<Notes>,
     file: Option<(&'static str, Arc<str>)>,
     /// Locations of lines that were traced before, in slots by line and column.
     locs: Vec<Option<(&'static Location<'static>, Loc)>>,
@@ -96,6 +100,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let outer = stack.iter().map(|t| t.id).collect();
+        let notes = stack.last().map(|t| t.notes.clone()).unwrap_or_default();
         stack.push(Trace {
             id,
             outer,
@@ -106,6 +111,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
             open: vec![block],
             captures: vec![],
             placing,
+            notes,
             file: None,
             locs: vec![None; SLOTS],
             constants: vec![None; SLOTS],

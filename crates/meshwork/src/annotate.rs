@@ -1,0 +1,100 @@
+//! Named values: a program says which, and whoever runs it says how they are placed.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use meshwork_ir::{Loc, LocKind};
+
+use crate::Tensor;
+use crate::error::{Error, Result, fail};
+use crate::rule::Rule;
+use crate::spec::MESH;
+use crate::trace::{Placing, with_top};
+use crate::tree::{Path, Tree, replace};
+
+/// The placements of named values, and which names the program has.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) rules: BTreeMap<String, Rule>,
+    met: RefCell<BTreeSet<String>>,
+}
+
+impl Notes {
+    /// With these placements.
+    pub(crate) fn new(rules: &BTreeMap<String, Rule>) -> Notes {
+        Notes { rules: rules.clone(), met: RefCell::default() }
+    }
+
+    /// Every placement belongs to a value of the program.
+    pub(crate) fn check_used(&self) -> Result<()> {
+        let met = self.met.borrow();
+        match self.rules.keys().find(|name| !met.contains(*name)) {
+            None => Ok(()),
+            Some(name) => {
+                let known: Vec<String> = met.iter().map(|n| format!("{n:?}")).collect();
+                let known = if known.is_empty() { "no names".into() } else { known.join(", ") };
+                Err(Error::Jit(format!("annotations has {name:?}, but the program annotates {known}")))
+            }
+        }
+    }
+}
+
+/// `x`, a tensor or a tree of them, under a name: [`Jit::annotations`](crate::Jit::annotations) says how it is placed.
+///
+/// So a model can be written without knowing any mesh. On a mesh every name needs a placement, which may be
+/// [`Rule::Free`]; without one, names are read over. [`Lowered::why`](crate::Lowered::why) knows the name too.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let model = |x: Tensor| annotate("hidden", x.sin()) * 2.0;
+/// let x = Array::from_fn([8], |i| i[0] as f32);
+/// let one = jit(model).call(&x)?;
+///
+/// let mesh = Mesh::linear("x", 4)?;
+/// let four = jit(model).on(&mesh).annotations([("hidden", P!["x"])]);
+/// assert!(four.call(&x)?.all_close(&one, 1e-6));
+///
+/// let wrong = jit(model).on(&mesh).annotations([("hiden", P!["x"])]);
+/// let error = wrong.call(&x).unwrap_err().to_string();
+/// assert!(error.starts_with(r#"annotate: "hidden" has no placement; annotations has "hiden""#));
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn annotate<T: Tree>(name: &str, x: T) -> T {
+    let mut tensors: Vec<(String, Tensor)> = vec![];
+    x.tensors(&mut Path::default(), &mut |p, t| tensors.push((p.to_string(), t.clone())));
+    let mut placed = vec![];
+    for (path, tensor) in tensors {
+        let full = if path.is_empty() { name.to_string() } else { format!("{name}/{path}") };
+        placed.push(hold(name, &full, &path, &tensor));
+    }
+    replace(&x, &placed)
+}
+
+#[track_caller]
+fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
+    with_top("annotate", |trace| {
+        let notes = trace.notes.clone();
+        notes.met.borrow_mut().insert(name.to_string());
+        let Placing::On(mesh) = trace.placing.clone() else { return x.clone() };
+        let Some(rule) = notes.rules.get(name) else {
+            let known: Vec<String> = notes.rules.keys().map(|n| format!("{n:?}")).collect();
+            let known = if known.is_empty() { "is not given".into() } else { format!("has {}", known.join(", ")) };
+            trace.fail("annotate", format!("{name:?} has no placement; annotations {known}"))
+        };
+        let Some(spec) = rule.spec(path, x.shape()) else { return x.clone() };
+        let sharding = match spec.sharding(MESH.into(), &mesh, x.rank()) {
+            Ok(sharding) => sharding,
+            Err(e) => fail("annotate", format!("{spec} for {full:?}, a {}: {e}", x.describe())),
+        };
+        let value = trace.resolve("annotate", x);
+        let child = Some(trace.loc());
+        let held = trace.build("annotate", |b| {
+            b.set_loc(Loc(Some(Arc::new(LocKind::Name { name: full.into(), child }))));
+            b.sharding_constraint(value, sharding)
+        });
+        trace.tensor("annotate", held)
+    })
+}

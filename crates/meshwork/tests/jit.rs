@@ -1,0 +1,165 @@
+//! What `jit` takes beside arrays: donation, annotations, constraints, names, and what its cache depends on.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use meshwork::prelude::*;
+use meshwork::{Engine, Program, Reference, Result};
+use meshwork_ir::{Literal, Module, Type};
+
+fn wave(shape: &[i64]) -> Array {
+    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin())
+}
+
+/// Looks at the marks of donated arguments of whatever it runs.
+#[derive(Default)]
+struct Watching(Rc<Cell<(usize, usize)>>);
+
+impl Engine for Watching {
+    fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>> {
+        let module: &Module = match &program {
+            Program::Single(module) => module,
+            Program::Split(split) => &split.module,
+        };
+        let func = module.entry().unwrap();
+        let has = |i: usize, name: &str| module.arg_attr(func, i, name).is_some();
+        let count = |name: &str| (0..inputs.len()).filter(|&i| has(i, name)).count();
+        self.0.set((count("tf.aliasing_output"), count("jax.buffer_donor")));
+        Reference.run(program, inputs, results)
+    }
+}
+
+#[test]
+fn donated_arguments_reach_the_engine() {
+    let seen = Rc::new(Cell::new((0, 0)));
+    let step = |(x, v): (Tensor, Tensor), dt: Tensor| ((&x + &v * &dt, v.sum(&[0])), dt);
+    let state = (wave(&[8]), wave(&[8]));
+    let one = jit(step).donate([0]).engine(Watching(seen.clone()));
+    let want = one.call((&state, &Array::scalar(0.5))).unwrap();
+    // The position takes the memory of the old one; nothing takes that of the speed.
+    assert_eq!(seen.get(), (1, 1));
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let four = jit(step).donate([0]).on(&mesh).in_shardings([P!["x"], P![]]).engine(Watching(seen.clone()));
+    seen.set((0, 0));
+    assert!(four.call((&state, &Array::scalar(0.5))).unwrap().0.0.all_close(&want.0.0, 0.0));
+    assert_eq!(seen.get(), (1, 1));
+    let error = jit(step).donate([2]).call((&state, &Array::scalar(0.5))).unwrap_err().to_string();
+    assert_eq!(error, "jit: donate names argument 2, but there are 2");
+}
+
+#[test]
+fn annotations_place_named_values() {
+    let mesh = Mesh::grid(("d", 2), ("m", 2)).unwrap();
+    let model = |x: Tensor| {
+        let (a, b) = annotate("pair", (x.sin(), x.cos()));
+        annotate("out", a * b)
+    };
+    let x = wave(&[4, 4]);
+    let by_path = Rule::policy(|path, _| Some(if path == "0" { P!["d"] } else { P![_, "m"] }));
+    let placed = jit(model).on(&mesh).annotations([("pair", by_path), ("out", P!["d", "m"].into())]);
+    assert!(placed.call(&x).unwrap().all_close(&jit(model).call(&x).unwrap(), 1e-15));
+    let text = placed.lower(&x).unwrap().text();
+    for wanted in [r#"[{"d"}, {}]"#, r#"[{}, {"m"}]"#, r#"[{"d"}, {"m"}]"#] {
+        assert!(text.contains(wanted), "{wanted} in {text}");
+    }
+    assert_eq!(placed.call(&x).unwrap().shards()[3].slice, [2..4, 2..4]);
+
+    let unused = jit(model).on(&mesh).annotations([("pair", P![]), ("out", P![]), ("more", P![])]);
+    let error = unused.call(&x).unwrap_err().to_string();
+    assert_eq!(error, r#"jit: annotations has "more", but the program annotates "out", "pair""#);
+    let missing = jit(model).on(&mesh).annotations([("pair", P![])]).call(&x).unwrap_err().to_string();
+    assert!(missing.starts_with(r#"annotate: "out" has no placement; annotations has "pair""#), "{missing}");
+    assert!(missing.contains("tests/jit.rs:"), "{missing}");
+    let bare = jit(model).on(&mesh).call(&x).unwrap_err().to_string();
+    assert!(bare.starts_with(r#"annotate: "pair" has no placement; annotations is not given"#), "{bare}");
+    let rank = jit(model).on(&mesh).annotations([("pair", P![]), ("out", P![_, _, "d"])]).call(&x).unwrap_err();
+    assert!(rank.to_string().starts_with(r#"annotate: P![_, _, "d"] for "out", a f64 tensor"#), "{rank}");
+}
+
+/// Names are found inside of loops, gradients and batches too.
+#[test]
+fn annotations_reach_inside_of_transformations() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let f = |x: Tensor| grad(|x: Tensor| vmap(|x: Tensor| annotate("h", x.sin()), x).sum_all(), x);
+    let x = wave(&[3, 4]);
+    let placed = jit(f).on(&mesh).annotations([("h", P!["x"])]);
+    assert!(placed.call(&x).unwrap().all_close(&jit(f).call(&x).unwrap(), 1e-15));
+    assert!(placed.lower(&x).unwrap().text().contains(r#"[{?}, {"x"}]"#));
+}
+
+#[test]
+fn constraints_on_arguments() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let f = jit(|x: Tensor, y: Tensor| x + y).on(&mesh).constrain([P!["x"], P!["x"]]);
+    let (x, y) = (wave(&[8]), wave(&[8]));
+    assert_eq!(f.call((&x, &y)).unwrap().shards()[1].slice, [2..4]);
+    assert_eq!(f.lower((&x, &y)).unwrap().text().matches("sdy.sharding_constraint").count(), 2);
+    let error = jit(|x: Tensor, y: Tensor| x + y).on(&mesh).constrain([P!["x"]]).call((&x, &y)).unwrap_err();
+    assert_eq!(error.to_string(), "jit: constrain has 1 rules for 2 arguments");
+}
+
+#[test]
+fn why_follows_names_paths_and_lines() {
+    let mesh = Mesh::grid(("d", 2), ("m", 2)).unwrap();
+    let f = jit(|p: (Tensor, Tensor), x: Tensor| {
+        let h = x.matmul(&p.0);
+        let y = annotate("hidden", h).tanh().matmul(&p.1); // the line asked about below
+        (y.clone(), y.sum(&[1]))
+    });
+    let f = f.on(&mesh).in_shardings([Rule::Free, P!["d"].into()]).annotations([("hidden", P!["d", "m"])]);
+    let args = (&(wave(&[4, 8]), wave(&[8, 2])), &wave(&[6, 4]));
+    let lowered = f.lower(args).unwrap();
+    let told = lowered.why("0/0").unwrap();
+    assert!(told.contains("argument 0 (0/0), f64[4,8]") && told.contains(r#"dimension 1 (8): split by "m""#), "{told}");
+    let told = lowered.why("result/1").unwrap();
+    assert!(told.contains(r#"dimension 0 (6): split by "d""#) && told.contains("annotated:"), "{told}");
+    let told = lowered.why("hidden").unwrap();
+    assert!(told.contains(r#"split by "m""#), "{told}");
+    let line = include_str!("jit.rs").lines().position(|l| l.contains("// the line asked")).unwrap() + 1;
+    assert!(lowered.why(&format!("jit.rs:{line}")).unwrap().contains("tanh"));
+    let error = f.why(args, "hiden").unwrap_err().to_string();
+    assert!(error.contains(r#"nothing called "hiden"; its arguments are ["0/0", "0/1", "1"]"#), "{error}");
+    assert!(f.plan(args).unwrap().arguments[1].name.contains("0/1"));
+}
+
+#[test]
+fn the_cache_depends_on_all_that_matters() {
+    let traced = Rc::new(Cell::new(0));
+    let count = traced.clone();
+    let f = jit(move |x: Tensor, n: Static<i64>| {
+        count.set(count.get() + 1);
+        x * n.0
+    });
+    let mesh = Mesh::grid(("d", 2), ("m", 2)).unwrap();
+    let x = wave(&[4, 4]);
+    let mut expected = 0;
+    let mut is_new = |x: &Array, n: i64, new: bool| {
+        f.lower((x, &Static(n))).unwrap();
+        expected += usize::from(new);
+        assert_eq!(traced.get(), expected, "{x} {n}");
+    };
+    is_new(&x, 2, true);
+    is_new(&wave(&[4, 4]), 2, false);
+    is_new(&x, 3, true);
+    is_new(&wave(&[4, 3]), 2, true);
+    is_new(&Array::zeros([4, 4], F32), 2, true);
+    is_new(&x.clone().shard(&mesh, P!["d"]).unwrap(), 2, true);
+    is_new(&x.clone().shard(&mesh, P!["d"]).unwrap(), 2, false);
+    is_new(&x.clone().shard(&mesh, P![_, "d"]).unwrap(), 2, true);
+    is_new(&x.clone().shard(&mesh, P!["d"].open()).unwrap(), 2, true);
+    is_new(&x.clone().shard(&mesh, P!["d"].copies_over(&["m"])).unwrap(), 2, true);
+    let turned = Mesh::grid(("m", 2), ("d", 2)).unwrap();
+    is_new(&x.clone().shard(&turned, P!["d"]).unwrap(), 2, true);
+    is_new(&x, 2, false);
+}
+
+#[test]
+fn results_and_arguments_are_named_in_the_plan() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let f = jit(|p: (Tensor, Tensor)| (p.0, vec![p.1])).on(&mesh);
+    let plan = f.plan(&(wave(&[1]), wave(&[2]))).unwrap();
+    let names =
+        |borders: &[meshwork_partition::plan::Border]| borders.iter().map(|b| b.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&plan.arguments), ["0/0", "0/1"]);
+    assert_eq!(names(&plan.results), ["result/0", "result/1/0"]);
+}
