@@ -1,15 +1,20 @@
 //! How long it takes from a Rust function to StableHLO text: trace, place the arguments, print.
 //!
-//! Each round makes a new `jit`, so that nothing is remembered from the one before, and drops what it made. Rounds with
-//! and without placements take turns.
+//! Each run makes a new mesh and a new `jit`, so that nothing is remembered from the one before, and drops what it made.
+//! Runs with and without placements take turns, in rounds of some milliseconds each. Counted is what the thread spent on
+//! a processor.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use meshwork::prelude::*;
 
-use crate::timing::{Times, wall};
+use crate::timing::{Times, on_processor, wall};
 
 const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text]";
+
+/// About how long one round takes.
+const ROUND: Duration = Duration::from_millis(4);
 
 const BATCH: i64 = 8;
 const LENGTH: i64 = 128;
@@ -91,16 +96,16 @@ fn mesh() -> Result<Mesh, Error> {
 }
 
 fn trace_dense(x: &Array, weights: &Vec<Array>, placed: Placed) -> Result<String, Error> {
-    let f = jit(dense);
+    let f = jit(dense).on(&mesh()?);
     let f = match placed {
-        Placed::Yes => f.on(&mesh()?).in_shardings([P!["data"], P![_, "model"]]).out_shardings([P!["data"]]),
+        Placed::Yes => f.in_shardings([P!["data"], P![_, "model"]]).out_shardings([P!["data"]]),
         Placed::No => f,
     };
     Ok(f.lower((x, weights))?.text())
 }
 
 fn trace_transformer(x: &Array, blocks: &Vec<Block<Array>>, placed: Placed) -> Result<String, Error> {
-    let f = jit(transformer);
+    let f = jit(transformer).on(&mesh()?);
     let f = match placed {
         Placed::Yes => {
             let weights = Rule::by_name([
@@ -112,7 +117,7 @@ fn trace_transformer(x: &Array, blocks: &Vec<Block<Array>>, placed: Placed) -> R
                 ("up_bias", P!["model"]),
                 ("down", P!["model"]),
             ]);
-            f.on(&mesh()?).in_shardings([P!["data"].into(), weights]).out_shardings([P!["data"]])
+            f.in_shardings([P!["data"].into(), weights]).out_shardings([P!["data"]])
         }
         Placed::No => f,
     };
@@ -133,7 +138,7 @@ pub fn run(args: &[String]) -> ExitCode {
 fn measure(args: &[String]) -> Result<(), String> {
     let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
     let layers: usize = layers.parse().map_err(|_| USAGE)?;
-    let (mut repeat, mut text) = (101, false);
+    let (mut repeat, mut text) = (21, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.as_str() {
@@ -154,12 +159,14 @@ fn measure(args: &[String]) -> Result<(), String> {
         print!("{shown}");
         return Ok(());
     }
+    let (_, once) = wall(|| trace(Placed::No));
+    let runs = (ROUND.as_nanos() / once.as_nanos().max(1)).clamp(1, 1000) as u32;
     let (mut placed, mut plain) = (Times::default(), Times::default());
     for _ in 0..repeat {
         for (times, how) in [(&mut placed, Placed::Yes), (&mut plain, Placed::No)] {
-            let (done, time) = wall(|| trace(how).map(drop));
+            let (done, time) = on_processor(|| (0..runs).try_for_each(|_| trace(how).map(drop)));
             done?;
-            times.add(time);
+            times.add(time / runs);
         }
     }
     println!(

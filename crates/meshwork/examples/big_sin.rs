@@ -11,7 +11,9 @@ fn main() -> Result<(), Error> {
     println!("{}", big_sin.explain(&data)?);
     let out = big_sin.call(&data)?;
     assert_eq!(out.shards(), data.shards());
-    println!("sin(1) = {:.4}, sin(100) = {:.4}", out.to_vec::<f32>()?[0], out.to_vec::<f32>()?[99]);
+    let alone = jit(|x: Tensor| x.sin()).single_device().call(&data)?;
+    println!("sin(100) = {:.4}, on one device {:.4}", out.to_vec::<f32>()?[99], alone.to_vec::<f32>()?[99]);
+    assert_eq!(out.to_vec::<f32>()?, alone.to_vec::<f32>()?);
 
     // The same program for an array that does not exist: what would 8 TB need?
     let huge = Array::shape_only([2_000_000_000_000], F32).shard(&mesh, P!["x"])?;

@@ -23,8 +23,8 @@ fn main() -> Result<(), Error> {
     let glider = [[0, 1], [1, 2], [2, 0], [2, 1], [2, 2]];
     let start = Array::from_fn([SIDE, SIDE], |i| i32::from(glider.contains(&[i[0], i[1]])));
 
-    let life =
-        jit(|cells: Tensor| for_loop(0..20, cells, |_, cells| generation(cells))).on(&mesh).in_shardings([P!["rows"]]);
+    let generations = |cells: Tensor| for_loop(0..20, cells, |_, cells| generation(cells));
+    let life = jit(generations).on(&mesh).in_shardings([P!["rows"]]);
     println!("{}", life.explain(&start)?);
     let end = life.call(&start)?;
     show(&end)?;
@@ -32,5 +32,6 @@ fn main() -> Result<(), Error> {
     // A glider moves one cell down and right in four generations.
     let moved = Array::from_fn([SIDE, SIDE], |i| i32::from(glider.contains(&[i[0] - 5, i[1] - 5])));
     assert_eq!(end.to_vec::<i32>()?, moved.to_vec::<i32>()?);
+    assert_eq!(end.to_vec::<i32>()?, jit(generations).call(&start)?.to_vec::<i32>()?);
     Ok(())
 }

@@ -11,7 +11,9 @@ fn main() -> Result<(), Error> {
     println!("what each device runs:\n{}", neighbour_add.lower(&x)?.device_text()?);
 
     let sums = neighbour_add.call(&x)?;
-    println!("{sums}");
+    let alone = jit(|x: Tensor| x.slice(s![..-1]) + x.slice(s![1..])).single_device().call(&x)?;
+    println!("{sums}\n{alone} on one device");
+    assert_eq!(sums.to_vec::<f32>()?, alone.to_vec::<f32>()?);
     assert_eq!(sums.to_vec::<f32>()?, (0..15).map(|i| (2 * i + 1) as f32).collect::<Vec<_>>());
     Ok(())
 }

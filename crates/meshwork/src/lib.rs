@@ -92,7 +92,7 @@ pub use ops::{
 pub use rule::{Policy, Rule};
 pub use spec::{Axes, P};
 pub use tensor::Tensor;
-pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays};
+pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
 pub use vmap::{MapAxes, Vmap, vmap};
 
 /// What most programs need: `use meshwork::prelude::*;`.
@@ -101,7 +101,7 @@ pub mod prelude {
     pub use crate::{
         Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, annotate,
         arange, checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s,
-        scan, select, stack, value_and_grad, vjp, vmap, while_loop, zeros,
+        scan, select, stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

@@ -5,6 +5,7 @@ use std::fmt::{Debug, Display, Write};
 use std::hash::Hash;
 use std::marker::PhantomData;
 
+use crate::error::fail;
 use crate::{Array, Tensor};
 
 /// Sees the arrays of a tree with their paths, and whatever else tells one structure from another.
@@ -121,6 +122,32 @@ pub(crate) fn replace<T: Tree>(tree: &T, tensors: &[Tensor]) -> T {
     tree.map(&mut |_| {
         at += 1;
         tensors[at - 1].clone()
+    })
+}
+
+/// The tree whose tensors are `f` of the tensors in the same place of all `trees`, which have one structure.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let step = jit(|p: (Tensor, Tensor), slope: (Tensor, Tensor)| tree_map([&p, &slope], |[p, s]| p - 0.1 * s));
+/// let (p, slope) = ((Array::from([1.0f32]), Array::scalar(2.0f32)), (Array::from([10.0f32]), Array::scalar(0.0f32)));
+/// assert_eq!(step.call((&p, &slope))?.0.to_vec::<f32>()?, [0.0]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn tree_map<T: Tree, const N: usize>(trees: [&T; N], mut f: impl FnMut([&Tensor; N]) -> Tensor) -> T {
+    let lists = trees.map(leaves);
+    let (Some(first), Some(count)) = (trees.first(), lists.first().map(Vec::len)) else {
+        fail("tree_map", "no trees given");
+    };
+    if let Some((i, list)) = lists.iter().enumerate().find(|(_, list)| list.len() != count) {
+        fail("tree_map", format!("tree 0 has {count} tensors, tree {i} has {}", list.len()));
+    }
+    let mut at = 0;
+    first.map(&mut |_| {
+        at += 1;
+        f(std::array::from_fn(|i| &lists[i][at - 1]))
     })
 }
 
