@@ -4,6 +4,8 @@ pub mod check;
 mod error;
 mod interp;
 pub mod ir;
+#[cfg(target_arch = "x86_64")]
+mod jit;
 pub mod lanes;
 mod print;
 mod ty;
@@ -22,20 +24,42 @@ use crate::step::Scratch;
 pub enum Backend {
     /// The tile interpreter.
     Interpreter,
+    /// Machine code made on the spot.
+    Compiled,
 }
 
 /// A kernel that can run.
 pub struct Kernel {
     body: Body,
     program: interp::Program,
+    #[cfg(target_arch = "x86_64")]
+    compiled: Option<jit::Compiled>,
 }
 
 impl Kernel {
     /// Checks `body` and makes it ready to run.
     pub fn new(body: Body) -> Result<Kernel, KernelError> {
+        Kernel::with(body, jit_is_available())
+    }
+
+    /// As [`new`](Kernel::new), for the interpreter only.
+    pub fn interpreted(body: Body) -> Result<Kernel, KernelError> {
+        Kernel::with(body, false)
+    }
+
+    fn with(body: Body, compile: bool) -> Result<Kernel, KernelError> {
         let types = check::check(&body)?;
         let program = interp::build(&body, &types)?;
-        Ok(Kernel { body, program })
+        #[cfg(target_arch = "x86_64")]
+        let compiled = if compile { jit::compile(&body, &types) } else { None };
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = compile;
+        Ok(Kernel {
+            body,
+            program,
+            #[cfg(target_arch = "x86_64")]
+            compiled,
+        })
     }
 
     /// The kernel for `body`, made only once per process.
@@ -57,7 +81,29 @@ impl Kernel {
 
     /// What runs it.
     pub fn backend(&self) -> Backend {
+        #[cfg(target_arch = "x86_64")]
+        if self.compiled.is_some() {
+            return Backend::Compiled;
+        }
         Backend::Interpreter
+    }
+
+    /// The machine code, if it was compiled.
+    pub fn machine_code(&self) -> Option<&[u8]> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(compiled) = &self.compiled {
+            return Some(compiled.bytes());
+        }
+        None
+    }
+
+    /// Vectors in flight in each phase of the machine code.
+    pub fn interleave(&self) -> Option<&[usize]> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(compiled) = &self.compiled {
+            return Some(compiled.interleave());
+        }
+        None
     }
 
     /// Runs the kernel on the rows that `call` describes.
@@ -72,8 +118,25 @@ impl Kernel {
     ///   later row reads.
     pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
         debug_assert_eq!(call.ptrs.len(), self.body.args.len());
+        #[cfg(target_arch = "x86_64")]
+        if let Some(compiled) = self.compiled.as_ref().filter(|c| c.can_run(call)) {
+            // SAFETY: the caller's promise, and the check before.
+            return unsafe { compiled.run(call, scratch) };
+        }
         // SAFETY: the caller's promise.
         unsafe { self.program.run(call, scratch) }
+    }
+}
+
+/// Whether kernels are compiled here.
+pub fn jit_is_available() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        jit::available()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
     }
 }
 

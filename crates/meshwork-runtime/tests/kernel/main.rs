@@ -1,5 +1,6 @@
 //! Kernels against the reference evaluator, and the backends against each other.
 
+mod fuzz;
 mod harness;
 mod ops;
 mod shapes;

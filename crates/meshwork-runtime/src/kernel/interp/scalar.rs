@@ -11,7 +11,7 @@ pub trait Float: Copy + PartialOrd {
 }
 
 macro_rules! float {
-    ($t:ty, $bits:ty) => {
+    ($t:ty) => {
         impl Float for $t {
             #[inline(always)]
             fn larger(self, other: $t) -> $t {
@@ -33,14 +33,14 @@ macro_rules! float {
             #[inline(always)]
             fn sign(self) -> $t {
                 let one = (1.0 as $t).copysign(self);
-                if self > 0.0 || self < 0.0 { one } else { self }
+                if self.is_nan() || self == 0.0 { self } else { one }
             }
         }
     };
 }
 
-float!(f32, u32);
-float!(f64, u64);
+float!(f32);
+float!(f64);
 
 /// Integers as the interpreter computes with them: a quotient by zero has all bits set, a remainder by zero is the
 /// dividend, and bits shifted past the end are gone.

@@ -1,0 +1,554 @@
+//! Registers for straight-line code: a value is evicted when its next use is the furthest away.
+//!
+//! Values that also lie in memory (constants, invariants, unit loads, spilled ones) are dropped without a store, and
+//! are read from there when the instruction can do so and they are not needed again soon.
+
+use super::asm::{Asm, Cond, Enc, Gpr, Rm, at, gpr};
+use super::inst::{Count, Form, Home, Inst, NONE, V, Value, Vex, op};
+
+/// What code generation knows of the frame that the code works on.
+pub struct Frame {
+    /// Byte of the table of pointers to the present row of each argument and temporary.
+    pub ptrs: i32,
+    /// Byte of the strides along the row.
+    pub strides: i32,
+    /// Byte of the first index dimension: the present row's start, step per row, step per element.
+    pub index: i32,
+    /// Byte of 64 bytes for moving elements one by one.
+    pub buffer: i32,
+    /// First free byte, a multiple of 32.
+    pub bytes: i32,
+}
+
+impl Frame {
+    /// Room for one vector.
+    pub fn slot(&mut self) -> i32 {
+        self.bytes += 32;
+        self.bytes - 32
+    }
+}
+
+/// The register with the frame's address, the one with the number of the element, and the one with how many are left.
+pub const FRAME: Gpr = gpr::R15;
+/// The number of the element.
+pub const ELEMENT: Gpr = gpr::RBX;
+/// Elements left at the end of a row.
+pub const REST: Gpr = gpr::R14;
+
+/// Registers that hold pointers of arguments.
+pub const POINTERS: [Gpr; 9] = [gpr::RSI, gpr::RDI, gpr::R8, gpr::R9, gpr::R10, gpr::R11, gpr::R12, gpr::R13, gpr::RBP];
+
+/// Emits straight-line code.
+pub struct Emitter<'a> {
+    /// Where the bytes go.
+    pub asm: &'a mut Asm,
+    /// All values.
+    pub values: &'a mut Vec<Value>,
+    /// The frame.
+    pub frame: &'a mut Frame,
+    /// The register of each argument's pointer, if it has one.
+    pub pointers: &'a [Option<Gpr>],
+}
+
+struct State<'a, 'b> {
+    out: &'a mut Emitter<'b>,
+    /// What each register holds.
+    held: [V; 16],
+    /// Register of each value, or 255.
+    place: Vec<u8>,
+    /// Positions where each value is read, latest first.
+    uses: Vec<Vec<u32>>,
+    now: u32,
+}
+
+const NOWHERE: u8 = 255;
+
+/// Most values in registers at once that have no other home, of code that starts and ends with none.
+pub fn pressure(insts: &[Inst], values: &[Value]) -> usize {
+    let mut last = vec![0usize; values.len()];
+    for (i, inst) in insts.iter().enumerate() {
+        for v in inst.sources() {
+            last[v as usize] = i;
+        }
+    }
+    let counts = |v: V| {
+        let value = &values[v as usize];
+        value.pin.is_none() && !matches!(value.home, Home::Pool(_) | Home::Slot(_))
+    };
+    let mut live = vec![false; values.len()];
+    let (mut now, mut most) = (0usize, 0);
+    for (i, inst) in insts.iter().enumerate() {
+        // Loads become live where they are used.
+        for v in inst.sources().filter(|&v| counts(v)) {
+            if !live[v as usize] {
+                live[v as usize] = true;
+                now += 1;
+            }
+        }
+        most = most.max(now);
+        for v in inst.sources().filter(|&v| counts(v)) {
+            if live[v as usize] && last[v as usize] == i {
+                live[v as usize] = false;
+                now -= 1;
+            }
+        }
+        if let Some(v) = inst.result()
+            && counts(v)
+            && last[v as usize] > i
+            && !live[v as usize]
+        {
+            live[v as usize] = true;
+            now += 1;
+        }
+        most = most.max(now);
+    }
+    most
+}
+
+impl Emitter<'_> {
+    /// Emits `insts`; only pinned values survive it.
+    pub fn block(&mut self, insts: &[Inst]) {
+        let n = self.values.len();
+        let mut uses: Vec<Vec<u32>> = vec![vec![]; n];
+        for (i, inst) in insts.iter().enumerate().rev() {
+            for v in inst.sources() {
+                if uses[v as usize].last() != Some(&(i as u32)) {
+                    uses[v as usize].push(i as u32);
+                }
+            }
+        }
+        let mut state = State { held: [NONE; 16], place: vec![NOWHERE; n], uses, now: 0, out: self };
+        for v in 0..n {
+            if let Some(r) = state.out.values[v].pin {
+                state.held[usize::from(r)] = v as V;
+                state.place[v] = r;
+            }
+        }
+        for (i, inst) in insts.iter().enumerate() {
+            state.now = i as u32;
+            state.inst(inst);
+        }
+    }
+
+    /// Loads a value with a home into register `r`.
+    pub fn load(&mut self, r: u8, v: V) {
+        let value = self.values[v as usize];
+        let rm = self.home(value.home);
+        if matches!(value.home, Home::Arg { .. }) {
+            match value.width {
+                32 => self.asm.vex(op::MOVUPS, true, r, 0, rm, None),
+                16 => self.asm.vex(op::MOVUPS, false, r, 0, rm, None),
+                8 => self.asm.vex(op::MOVQ, false, r, 0, rm, None),
+                _ => self.asm.vex(op::MOVD, false, r, 0, rm, None),
+            }
+        } else {
+            self.asm.vex(op::MOVUPS, true, r, 0, rm, None);
+        }
+    }
+
+    /// The operand for a home; may load a pointer into `rax`.
+    fn home(&mut self, home: Home) -> Rm {
+        match home {
+            Home::Pool(byte) => Rm::Pool(byte),
+            Home::Slot(byte) => at(FRAME, byte),
+            Home::Arg { arg, ahead, scale } => self.element(arg, ahead, scale),
+            // Values without a home are in registers; the allocator never asks.
+            Home::None => at(FRAME, self.frame.buffer),
+        }
+    }
+
+    fn pointer(&mut self, arg: u16) -> Gpr {
+        match self.pointers[usize::from(arg)] {
+            Some(r) => r,
+            None => {
+                self.asm.load(gpr::RAX, at(FRAME, self.frame.ptrs + 8 * i32::from(arg)));
+                gpr::RAX
+            }
+        }
+    }
+
+    fn element(&mut self, arg: u16, ahead: i32, scale: u8) -> Rm {
+        let base = self.pointer(arg);
+        Rm::Mem { base, index: Some((ELEMENT, scale)), disp: ahead << scale }
+    }
+
+    fn store(&mut self, rm: Rm, r: u8, width: u8) {
+        match width {
+            32 => self.asm.vex(op::MOVUPS_STORE, true, r, 0, rm, None),
+            16 => self.asm.vex(op::MOVUPS_STORE, false, r, 0, rm, None),
+            8 => self.asm.vex(op::MOVQ_STORE, false, r, 0, rm, None),
+            _ => self.asm.vex(op::MOVD_STORE, false, r, 0, rm, None),
+        }
+    }
+}
+
+impl State<'_, '_> {
+    fn value(&self, v: V) -> &Value {
+        &self.out.values[v as usize]
+    }
+
+    fn next_use(&self, v: V) -> u32 {
+        // Uses before now are popped when their instruction ends.
+        self.uses[v as usize].iter().rev().copied().find(|&u| u > self.now).unwrap_or(u32::MAX)
+    }
+
+    fn dies(&self, v: V) -> bool {
+        self.value(v).pin.is_none() && self.next_use(v) == u32::MAX
+    }
+
+    /// A free register, evicting if need be; never one of `locked`.
+    fn take(&mut self, locked: &[V]) -> u8 {
+        let mut best = (0, 0u8);
+        for r in 0..16u8 {
+            let v = self.held[usize::from(r)];
+            if v == NONE {
+                return r;
+            }
+            if self.value(v).pin.is_some() || locked.contains(&v) {
+                continue;
+            }
+            // Dropping is cheaper than spilling.
+            let far = u64::from(self.next_use(v)) * 2 + u64::from(self.value(v).home != Home::None);
+            if far >= best.0 {
+                best = (far, r);
+            }
+        }
+        let r = best.1;
+        let v = self.held[usize::from(r)];
+        if self.value(v).home == Home::None && self.next_use(v) != u32::MAX {
+            let slot = self.out.frame.slot();
+            self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+            self.out.values[v as usize].home = Home::Slot(slot);
+        }
+        self.release(v);
+        r
+    }
+
+    fn release(&mut self, v: V) {
+        let r = self.place[v as usize];
+        if r != NOWHERE {
+            self.held[usize::from(r)] = NONE;
+            self.place[v as usize] = NOWHERE;
+        }
+    }
+
+    fn occupy(&mut self, v: V, r: u8) {
+        self.held[usize::from(r)] = v;
+        self.place[v as usize] = r;
+    }
+
+    /// The register of `v`, loading it if need be.
+    fn register(&mut self, v: V, locked: &[V]) -> u8 {
+        if self.place[v as usize] == NOWHERE {
+            let r = self.take(locked);
+            self.out.load(r, v);
+            self.occupy(v, r);
+        }
+        self.place[v as usize]
+    }
+
+    /// `v` as the operand that may be in memory, of which the instruction reads `read` bytes.
+    fn operand(&mut self, v: V, read: u8, locked: &[V]) -> Rm {
+        let place = self.place[v as usize];
+        if place != NOWHERE {
+            return Rm::Reg(place);
+        }
+        let value = *self.value(v);
+        let fits = match value.home {
+            Home::Pool(_) | Home::Slot(_) => true,
+            // Another use soon: one load for both.
+            Home::Arg { .. } => value.width == read && self.next_use(v) == u32::MAX,
+            Home::None => false,
+        };
+        if fits { self.out.home(value.home) } else { Rm::Reg(self.register(v, locked)) }
+    }
+
+    /// Lets go of values that are not used after this instruction.
+    fn retire(&mut self, inst: &Inst) {
+        for v in inst.sources() {
+            if self.dies(v) {
+                self.release(v);
+            }
+        }
+    }
+
+    /// A register for the result, after the operands were retired.
+    fn result(&mut self, v: V) -> u8 {
+        if let Some(r) = self.value(v).pin {
+            return r;
+        }
+        let r = self.take(&[]);
+        self.occupy(v, r);
+        if self.uses[v as usize].is_empty() {
+            // Nobody reads it: the register is free again at once.
+            self.release(v);
+        }
+        r
+    }
+
+    fn inst(&mut self, inst: &Inst) {
+        match *inst {
+            Inst::Vex(x) => match x.form {
+                Form::Fma | Form::FmaNegated => self.fma(inst, x),
+                _ => self.vex(inst, x),
+            },
+            Inst::Touch(v) => {
+                self.register(v, &[v]);
+                self.out.values[v as usize].home = Home::None;
+                self.retire(inst);
+            }
+            Inst::Store { src, arg, ahead, scale } => {
+                let (r, width) = (self.register(src, &[src]), self.value(src).width);
+                let rm = self.out.element(arg, ahead, scale);
+                self.out.store(rm, r, width);
+                self.retire(inst);
+            }
+            Inst::Keep { src, slot } => {
+                let r = self.register(src, &[src]);
+                self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
+                self.retire(inst);
+            }
+            Inst::StoreOne { src, arg, scale } => {
+                let r = self.register(src, &[src]);
+                let base = self.out.pointer(arg);
+                let (asm, rm) = (&mut *self.out.asm, at(base, 0));
+                match scale {
+                    0 => asm.vex(op::PEXTRB, false, r, 0, rm, Some(0)),
+                    1 => asm.vex(op::PEXTRW, false, r, 0, rm, Some(0)),
+                    2 => asm.vex(op::MOVD_STORE, false, r, 0, rm, None),
+                    _ => asm.vex(op::MOVQ_STORE, false, r, 0, rm, None),
+                }
+                self.retire(inst);
+            }
+            Inst::LoadRest { dst, mask, arg, scale } => {
+                if scale >= 2 {
+                    let m = self.register(mask, &[mask]);
+                    self.retire(inst);
+                    let r = self.result(dst);
+                    let wide = self.value(dst).width == 32;
+                    let rm = self.out.element(arg, 0, scale);
+                    let e = if scale == 2 { op::MASKMOVD_LOAD } else { op::MASKMOVQ_LOAD };
+                    self.out.asm.vex(e, wide, r, m, rm, None);
+                } else {
+                    self.retire(inst);
+                    self.copy_rest(arg, scale, true);
+                    self.read_buffer(dst);
+                }
+            }
+            Inst::StoreRest { src, mask, arg, scale } => {
+                let r = self.register(src, &[src, mask]);
+                if scale >= 2 {
+                    let m = self.register(mask, &[src, mask]);
+                    let wide = self.value(src).width == 32;
+                    let rm = self.out.element(arg, 0, scale);
+                    let e = if scale == 2 { op::MASKMOVD_STORE } else { op::MASKMOVQ_STORE };
+                    self.out.asm.vex(e, wide, r, m, rm, None);
+                } else {
+                    let buffer = at(FRAME, self.out.frame.buffer);
+                    self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, buffer, None);
+                    self.copy_rest(arg, scale, false);
+                }
+                self.retire(inst);
+            }
+            Inst::Gather { dst, arg, ahead, scale, count } => {
+                self.copy_strided(arg, ahead, scale, count, true);
+                self.read_buffer(dst);
+            }
+            Inst::Scatter { src, arg, ahead, scale, count } => {
+                let r = self.register(src, &[src]);
+                let buffer = at(FRAME, self.out.frame.buffer);
+                self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, buffer, None);
+                self.copy_strided(arg, ahead, scale, count, false);
+                self.retire(inst);
+            }
+            Inst::Spread { dst, arg, scale, shl } => {
+                let base = self.out.pointer(arg);
+                let r = self.result(dst);
+                let asm = &mut *self.out.asm;
+                asm.load_sized(gpr::RAX, at(base, 0), 1 << scale);
+                if shl > 0 {
+                    asm.shl(gpr::RAX, shl);
+                }
+                let spread = if shl > 0 { 2 } else { scale };
+                asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
+                asm.vex(op::PBROADCAST[usize::from(spread)], true, r, 0, Rm::Reg(r), None);
+            }
+            Inst::SpreadMask { dst, arg } => {
+                let base = self.out.pointer(arg);
+                let r = self.result(dst);
+                let asm = &mut *self.out.asm;
+                asm.load_sized(gpr::RAX, at(base, 0), 1);
+                asm.neg(gpr::RAX);
+                asm.carry_mask(gpr::RAX);
+                asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
+                asm.vex(op::PBROADCAST[3], true, r, 0, Rm::Reg(r), None);
+            }
+            Inst::Index { dst, dim, ahead, scale } => {
+                let r = self.result(dst);
+                let entry = self.out.frame.index + 24 * i32::from(dim);
+                let asm = &mut *self.out.asm;
+                asm.lea(gpr::RAX, at(ELEMENT, ahead));
+                asm.mul(gpr::RAX, at(FRAME, entry + 16));
+                asm.add(gpr::RAX, at(FRAME, entry));
+                asm.vex(op::MOVQ_FROM_GPR, false, r, 0, Rm::Reg(gpr::RAX), None);
+                asm.vex(op::PBROADCAST[usize::from(scale)], true, r, 0, Rm::Reg(r), None);
+            }
+        }
+    }
+
+    fn read_buffer(&mut self, dst: V) {
+        let r = self.result(dst);
+        let buffer = at(FRAME, self.out.frame.buffer);
+        self.out.asm.vex(op::MOVUPS, true, r, 0, buffer, None);
+    }
+
+    /// Copies the bytes of the rest of the row to the buffer or back.
+    fn copy_rest(&mut self, arg: u16, scale: u8, load: bool) {
+        let from = self.out.element(arg, 0, scale);
+        let buffer = self.out.frame.buffer;
+        let asm = &mut *self.out.asm;
+        asm.lea(gpr::RAX, from);
+        asm.mov(gpr::RDX, REST);
+        asm.shl(gpr::RDX, scale);
+        let again = asm.label();
+        asm.bind(again);
+        let there = Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 0)), disp: -1 };
+        let here = Rm::Mem { base: FRAME, index: Some((gpr::RDX, 0)), disp: buffer - 1 };
+        let (from, to) = if load { (there, here) } else { (here, there) };
+        asm.load_sized(gpr::RCX, from, 1);
+        asm.store_sized(to, gpr::RCX, 1);
+        asm.dec(Rm::Reg(gpr::RDX));
+        asm.jump_if(Cond::NotEqual, again);
+    }
+
+    /// Copies elements that lie apart to the buffer or back.
+    fn copy_strided(&mut self, arg: u16, ahead: i32, scale: u8, count: Count, load: bool) {
+        let (buffer, size) = (self.out.frame.buffer, 1usize << scale);
+        let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
+        let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
+        let asm = &mut *self.out.asm;
+        asm.lea(gpr::RAX, at(ELEMENT, ahead));
+        asm.mul(gpr::RAX, stride);
+        asm.add(gpr::RAX, pointer);
+        asm.set(gpr::RDX, 0);
+        let again = asm.label();
+        asm.bind(again);
+        let there = at(gpr::RAX, 0);
+        let here = Rm::Mem { base: FRAME, index: Some((gpr::RDX, scale)), disp: buffer };
+        let (from, to) = if load { (there, here) } else { (here, there) };
+        asm.load_sized(gpr::RCX, from, size);
+        asm.store_sized(to, gpr::RCX, size);
+        asm.add(gpr::RAX, stride);
+        asm.add_imm(gpr::RDX, 1);
+        match count {
+            Count::Rest => asm.cmp(gpr::RDX, Rm::Reg(REST)),
+            Count::Lanes(n) => {
+                asm.set(gpr::RCX, n.into());
+                asm.cmp(gpr::RDX, Rm::Reg(gpr::RCX));
+            }
+        }
+        asm.jump_if(Cond::Less, again);
+    }
+
+    fn vex(&mut self, inst: &Inst, mut x: Vex) {
+        if x.form == Form::Commutes && self.place[x.a as usize] == NOWHERE && self.place[x.b as usize] != NOWHERE {
+            std::mem::swap(&mut x.a, &mut x.b);
+        }
+        let locked = [x.a, x.b, x.c];
+        let a = if x.a == NONE { 0 } else { self.register(x.a, &locked) };
+        let c = if x.c == NONE { 0 } else { self.register(x.c, &locked) };
+        let b = match x.form {
+            Form::Shift(_) => Rm::Reg(self.register(x.b, &locked)),
+            Form::Mr => Rm::Reg(0),
+            _ => self.operand(x.b, x.read, &locked),
+        };
+        self.retire(inst);
+        let dst = self.result(x.dst);
+        let asm = &mut *self.out.asm;
+        match x.form {
+            Form::Rm => asm.vex(x.enc, x.wide, dst, 0, b, x.imm),
+            Form::Shift(extension) => asm.vex(x.enc, x.wide, extension, dst, b, x.imm),
+            Form::Mr => asm.vex(x.enc, x.wide, a, 0, Rm::Reg(dst), x.imm),
+            Form::Blend => asm.vex(x.enc, x.wide, dst, a, b, Some(c << 4)),
+            Form::Rvm | Form::Commutes | Form::Fma | Form::FmaNegated => asm.vex(x.enc, x.wide, dst, a, b, x.imm),
+        }
+    }
+
+    /// `dst = ±a * b + c`: the result takes the register of an operand that is not needed any more.
+    fn fma(&mut self, inst: &Inst, mut x: Vex) {
+        let forms = if x.form == Form::Fma { op::FMA } else { op::FNMA };
+        let encode = |form: usize| Enc { op: forms[form], ..x.enc };
+        let here = |s: &Self, v: V| s.place[v as usize] != NOWHERE;
+        let locked = [x.a, x.b, x.c];
+        // A factor in memory goes last.
+        if !here(self, x.a) && here(self, x.b) {
+            std::mem::swap(&mut x.a, &mut x.b);
+        }
+        let pinned = self.value(x.dst).pin;
+        let usable = |s: &Self, v: V, others: [V; 2]| here(s, v) && s.dies(v) && !others.contains(&v);
+        let a = self.register(x.a, &locked);
+        if pinned.is_none() && x.a != x.b && usable(self, x.a, [x.b, x.c]) && !here(self, x.c) {
+            // The summand may stay in memory: dst = b * dst + c.
+            let b = self.register(x.b, &locked);
+            let c = self.operand(x.c, x.read, &locked);
+            self.finish_fma(inst, x, a, encode(1), b, c);
+            return;
+        }
+        if pinned.is_none() && x.a != x.b && usable(self, x.a, [x.b, x.c]) && !self.dies(x.c) {
+            let c = self.register(x.c, &locked);
+            let b = self.operand(x.b, x.read, &locked);
+            self.finish_fma(inst, x, a, encode(0), c, b);
+            return;
+        }
+        if pinned.is_none() && x.a != x.b && usable(self, x.b, [x.a, x.c]) && !self.dies(x.c) {
+            let b = self.place[x.b as usize];
+            let c = self.operand(x.c, x.read, &locked);
+            self.finish_fma(inst, x, b, encode(1), a, c);
+            return;
+        }
+        // dst = a * b + dst, with the summand in a register of its own.
+        if self.place[x.c as usize] != NOWHERE
+            && (usable(self, x.c, [x.a, x.b]) || pinned == Some(self.place[x.c as usize]))
+        {
+            let c = self.place[x.c as usize];
+            let b = self.operand(x.b, x.read, &locked);
+            self.finish_fma(inst, x, c, encode(2), a, b);
+            return;
+        }
+        let b = self.operand(x.b, x.read, &locked);
+        let c = self.operand(x.c, 32, &locked);
+        // Operands stay until the copy is made.
+        let dst = match pinned {
+            Some(r) => r,
+            None => self.take(&locked),
+        };
+        match c {
+            Rm::Reg(_) => self.out.asm.vex(op::MOVAPS, true, dst, 0, c, None),
+            _ => self.out.asm.vex(op::MOVUPS, true, dst, 0, c, None),
+        }
+        // The pointer of a factor in memory may have been in the register that loading the summand used.
+        let b = match b {
+            Rm::Reg(r) => Rm::Reg(r),
+            _ => self.operand(x.b, x.read, &locked),
+        };
+        self.out.asm.vex(encode(2), x.wide, dst, a, b, None);
+        self.retire(inst);
+        if pinned.is_none() {
+            self.occupy(x.dst, dst);
+            if self.uses[x.dst as usize].is_empty() {
+                self.release(x.dst);
+            }
+        }
+    }
+
+    fn finish_fma(&mut self, inst: &Inst, x: Vex, dst: u8, e: Enc, first: u8, rm: Rm) {
+        self.out.asm.vex(e, x.wide, dst, first, rm, None);
+        self.retire(inst);
+        if self.value(x.dst).pin.is_none() {
+            self.occupy(x.dst, dst);
+            if self.uses[x.dst as usize].is_empty() {
+                self.release(x.dst);
+            }
+        }
+    }
+}

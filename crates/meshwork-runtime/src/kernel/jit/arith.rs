@@ -1,0 +1,313 @@
+//! Arithmetic, comparisons and choices as vector instructions.
+
+use super::code::{Code, log2};
+use super::inst::{V, op};
+use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
+
+/// Comparison predicates of `vcmpps`: quiet, false on NaN (true for "not equal").
+const UNORDERED: u8 = 3;
+const NOT_EQUAL_ORDERED: u8 = 0x0C;
+
+fn float_index(ty: Ty) -> usize {
+    usize::from(ty == Ty::F64)
+}
+
+impl Code<'_> {
+    fn sign_bit(&mut self, size: usize) -> V {
+        self.unit.splat(size, 1 << (8 * size - 1))
+    }
+
+    /// The number one as `ty`.
+    pub fn one(&mut self, ty: Ty) -> V {
+        let bits = match ty {
+            Ty::F32 => 1f32.to_bits().into(),
+            Ty::F64 => 1f64.to_bits(),
+            _ => 1,
+        };
+        self.unit.splat(ty.size(), bits)
+    }
+
+    /// A function of one value; `None` if there are no instructions for it.
+    pub fn unary(&mut self, f: Unary, ty: Ty, a: V) -> Option<V> {
+        let (size, k) = (ty.size(), float_index(ty));
+        let i = usize::from(log2(size));
+        if ty == Ty::Pred {
+            let have = usize::from(self.unit.masks[a as usize]).max(1);
+            let v = self.not(have, a);
+            return (f == Unary::Not).then(|| self.mark_mask(v, have));
+        }
+        if ty.is_float() {
+            return Some(match f {
+                Unary::Neg => {
+                    let sign = self.sign_bit(size);
+                    self.both(op::XOR[k], size, a, sign)
+                }
+                Unary::Abs => {
+                    let rest = self.unit.splat(size, (1 << (8 * size - 1)) - 1);
+                    self.both(op::AND[k], size, a, rest)
+                }
+                Unary::Sqrt => self.rm(op::SQRT[k], size, a, None),
+                Unary::RoundEven => self.rm(op::ROUND[k], size, a, Some(8)),
+                Unary::Floor => self.rm(op::ROUND[k], size, a, Some(9)),
+                Unary::Ceil => self.rm(op::ROUND[k], size, a, Some(10)),
+                Unary::Sign => {
+                    let (sign, one, zero) = (self.sign_bit(size), self.one(ty), self.unit.zero());
+                    let signed = self.both(op::AND[k], size, a, sign);
+                    let signed = self.both(op::OR[k], size, signed, one);
+                    let some = self.rvmi(op::CMP[k], size, a, zero, NOT_EQUAL_ORDERED);
+                    self.blend(size, some, signed, a)
+                }
+                Unary::IsFinite => {
+                    let rest = self.unit.splat(size, (1 << (8 * size - 1)) - 1);
+                    let magnitude = self.both(op::AND[k], size, a, rest);
+                    let infinity = if ty == Ty::F32 { f32::INFINITY.to_bits().into() } else { f64::INFINITY.to_bits() };
+                    let infinity = self.unit.splat(size, infinity);
+                    self.compare(Cmp::Lt, ty, magnitude, infinity)
+                }
+                _ => return None,
+            });
+        }
+        let zero = self.unit.zero();
+        Some(match f {
+            Unary::Neg => self.rvm(op::PSUB[i], size, zero, a),
+            Unary::Not => self.not(size, a),
+            Unary::Abs if ty.is_unsigned() => a,
+            Unary::Abs if size < 8 => self.rm(op::PABS[i], size, a, None),
+            Unary::Abs => {
+                let negative = self.rvm(op::PCMPGT[3], size, zero, a);
+                let flipped = self.both(op::PXOR, size, a, negative);
+                self.rvm(op::PSUB[3], size, flipped, negative)
+            }
+            Unary::Sign if ty.is_unsigned() => {
+                let one = self.one(ty);
+                let none = self.both(op::PCMPEQ[i], size, a, zero);
+                self.rvm(op::PANDN, size, none, one)
+            }
+            Unary::Sign if size < 8 => {
+                let one = self.one(ty);
+                self.rvm(op::PSIGN[i], size, one, a)
+            }
+            Unary::Sign => {
+                let negative = self.rvm(op::PCMPGT[3], size, zero, a);
+                let positive = self.rvm(op::PCMPGT[3], size, a, zero);
+                self.rvm(op::PSUB[3], size, negative, positive)
+            }
+            _ => return None,
+        })
+    }
+
+    /// A function of two values; `None` if there are no instructions for it.
+    pub fn binary(&mut self, f: Binary, ty: Ty, a: V, b: V) -> Option<V> {
+        let size = ty.size();
+        if ty == Ty::Pred {
+            let have = |v: V| usize::from(self.unit.masks[v as usize]);
+            let size = if have(a) == 0 { have(b).max(1) } else { have(a) };
+            let (a, b) = (self.mask(a, size), self.mask(b, size));
+            let enc = match f {
+                Binary::Add | Binary::Or | Binary::Max => op::POR,
+                Binary::Mul | Binary::And | Binary::Min => op::PAND,
+                Binary::Xor => op::PXOR,
+                _ => return None,
+            };
+            let v = self.both(enc, size, a, b);
+            return Some(self.mark_mask(v, size));
+        }
+        if ty.is_float() {
+            let k = float_index(ty);
+            return Some(match f {
+                Binary::Add => self.both(op::ADD[k], size, a, b),
+                Binary::Sub => self.rvm(op::SUB[k], size, a, b),
+                Binary::Mul => self.both(op::MUL[k], size, a, b),
+                Binary::Div => self.rvm(op::DIV[k], size, a, b),
+                Binary::Max => self.extreme(true, ty, a, b),
+                Binary::Min => self.extreme(false, ty, a, b),
+                _ => return None,
+            });
+        }
+        self.integer(f, ty, a, b)
+    }
+
+    /// The larger or smaller of two floats, NaN if either is, with +0 above -0.
+    fn extreme(&mut self, larger: bool, ty: Ty, a: V, b: V) -> V {
+        let (size, k) = (ty.size(), float_index(ty));
+        let pick = if larger { op::MAX[k] } else { op::MIN[k] };
+        for (x, c) in [(a, b), (b, a)] {
+            let Some(bits) = self.unit.constant(c) else { continue };
+            let value = if ty == Ty::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
+            let negative = value.is_sign_negative();
+            // The instruction gives its second operand if one is NaN or both are zero.
+            if value.is_nan() || (value == 0.0 && negative && !larger) {
+                continue;
+            }
+            let picked = self.rvm(pick, size, c, x);
+            if value == 0.0 && !negative && larger {
+                let zero = self.unit.zero();
+                return self.both(op::ADD[k], size, picked, zero);
+            }
+            return picked;
+        }
+        let (one, other) = (self.rvm(pick, size, a, b), self.rvm(pick, size, b, a));
+        let join = if larger { op::AND[k] } else { op::OR[k] };
+        let joined = self.both(join, size, one, other);
+        let nan = self.rvmi(op::CMP[k], size, a, b, UNORDERED);
+        self.both(op::OR[k], size, joined, nan)
+    }
+
+    /// Which lanes of `v` are NaN.
+    pub fn is_nan(&mut self, ty: Ty, v: V) -> V {
+        self.rvmi(op::CMP[float_index(ty)], ty.size(), v, v, UNORDERED)
+    }
+
+    /// The larger or smaller by the bare instruction: `b` if either is NaN.
+    pub fn bare_extreme(&mut self, larger: bool, ty: Ty, a: V, b: V) -> V {
+        let k = float_index(ty);
+        self.rvm(if larger { op::MAX[k] } else { op::MIN[k] }, ty.size(), a, b)
+    }
+
+    fn integer(&mut self, f: Binary, ty: Ty, a: V, b: V) -> Option<V> {
+        let size = ty.size();
+        let i = usize::from(log2(size));
+        Some(match f {
+            Binary::Add => self.both(op::PADD[i], size, a, b),
+            Binary::Sub => self.rvm(op::PSUB[i], size, a, b),
+            Binary::Mul => self.product(size, a, b),
+            Binary::And => self.both(op::PAND, size, a, b),
+            Binary::Or => self.both(op::POR, size, a, b),
+            Binary::Xor => self.both(op::PXOR, size, a, b),
+            Binary::Max | Binary::Min if size < 8 => {
+                let table = match (f, ty.is_signed()) {
+                    (Binary::Max, true) => op::PMAXS,
+                    (Binary::Max, false) => op::PMAXU,
+                    (_, true) => op::PMINS,
+                    (_, false) => op::PMINU,
+                };
+                self.both(table[i], size, a, b)
+            }
+            Binary::Max => {
+                let greater = self.compare(Cmp::Gt, ty, a, b);
+                self.blend(size, greater, a, b)
+            }
+            Binary::Min => {
+                let greater = self.compare(Cmp::Gt, ty, a, b);
+                self.blend(size, greater, b, a)
+            }
+            Binary::Shl if size >= 4 => self.rvm(op::PSLLV[i - 2], size, a, b),
+            Binary::ShrLogic if size >= 4 => self.rvm(op::PSRLV[i - 2], size, a, b),
+            Binary::ShrArith if size == 4 => self.rvm(op::PSRAVD, size, a, b),
+            Binary::ShrArith if size == 8 => {
+                let zero = self.unit.zero();
+                let negative = self.rvm(op::PCMPGT[3], size, zero, a);
+                let flipped = self.both(op::PXOR, size, a, negative);
+                let shifted = self.rvm(op::PSRLV[1], size, flipped, b);
+                self.both(op::PXOR, size, shifted, negative)
+            }
+            _ => return None,
+        })
+    }
+
+    fn product(&mut self, size: usize, a: V, b: V) -> V {
+        match size {
+            1 => {
+                let (low, high) = (self.unit.splat(2, 0xFF), [a, b]);
+                let even = self.both(op::PMULLW, 1, a, b);
+                let even = self.both(op::PAND, 1, even, low);
+                // Words of bytes: the odd ones are shifted down, multiplied, shifted back.
+                let [x, y] = high.map(|v| self.shift_words(2, v, 8));
+                let odd = self.both(op::PMULLW, 1, x, y);
+                let odd = self.shift_words(6, odd, 8);
+                self.both(op::POR, 1, even, odd)
+            }
+            2 => self.both(op::PMULLW, 2, a, b),
+            4 => self.both(op::PMULLD, 4, a, b),
+            _ => {
+                let low = self.both(op::PMULUDQ, 8, a, b);
+                let (upper_a, upper_b) = (self.shift(2, 8, a, 32), self.shift(2, 8, b, 32));
+                let one = self.both(op::PMULUDQ, 8, upper_a, b);
+                let other = self.both(op::PMULUDQ, 8, upper_b, a);
+                let cross = self.both(op::PADD[3], 8, one, other);
+                let cross = self.shift(6, 8, cross, 32);
+                self.both(op::PADD[3], 8, low, cross)
+            }
+        }
+    }
+
+    /// Bytes shifted as words.
+    fn shift_words(&mut self, extension: u8, v: V, by: u8) -> V {
+        // The table has the opcode of words for bytes too.
+        self.shift(extension, 1, v, by)
+    }
+
+    /// A comparison, as a mask with lanes of the operands' size.
+    pub fn compare(&mut self, f: Cmp, ty: Ty, a: V, b: V) -> V {
+        let size = ty.size();
+        let i = usize::from(log2(size));
+        if ty == Ty::Pred {
+            return self.compare_masks(f, a, b);
+        }
+        let v = if ty.is_float() {
+            let predicate = match f {
+                Cmp::Eq => 0,
+                Cmp::Ne => 4,
+                Cmp::Lt => 0x11,
+                Cmp::Le => 0x12,
+                Cmp::Gt => 0x1E,
+                Cmp::Ge => 0x1D,
+            };
+            self.rvmi(op::CMP[float_index(ty)], size, a, b, predicate)
+        } else if matches!(f, Cmp::Eq | Cmp::Ne) {
+            let equal = self.both(op::PCMPEQ[i], size, a, b);
+            if f == Cmp::Eq { equal } else { self.not(size, equal) }
+        } else if ty.is_unsigned() && size < 8 {
+            // a >= b where a is the larger one of the two; the others by exchange and complement.
+            let (x, y, flip) = match f {
+                Cmp::Ge => (a, b, false),
+                Cmp::Le => (b, a, false),
+                Cmp::Lt => (a, b, true),
+                _ => (b, a, true),
+            };
+            let larger = self.both(op::PMAXU[i], size, x, y);
+            let v = self.both(op::PCMPEQ[i], size, larger, x);
+            if flip { self.not(size, v) } else { v }
+        } else {
+            let (mut a, mut b) = (a, b);
+            if ty.is_unsigned() {
+                let sign = self.sign_bit(size);
+                (a, b) = (self.both(op::PXOR, size, a, sign), self.both(op::PXOR, size, b, sign));
+            }
+            let (x, y, flip) = match f {
+                Cmp::Gt => (a, b, false),
+                Cmp::Lt => (b, a, false),
+                Cmp::Le => (a, b, true),
+                _ => (b, a, true),
+            };
+            let v = self.rvm(op::PCMPGT[i], size, x, y);
+            if flip { self.not(size, v) } else { v }
+        };
+        self.mark_mask(v, size)
+    }
+
+    /// Masks as numbers 0 and 1.
+    fn compare_masks(&mut self, f: Cmp, a: V, b: V) -> V {
+        let have = |v: V| usize::from(self.unit.masks[v as usize]);
+        let size = if have(a) == 0 { have(b).max(1) } else { have(a) };
+        let (a, b) = (self.mask(a, size), self.mask(b, size));
+        let v = match f {
+            Cmp::Ne => self.both(op::PXOR, size, a, b),
+            Cmp::Eq => {
+                let v = self.both(op::PXOR, size, a, b);
+                self.not(size, v)
+            }
+            Cmp::Lt => self.rvm(op::PANDN, size, a, b),
+            Cmp::Gt => self.rvm(op::PANDN, size, b, a),
+            Cmp::Ge => {
+                let v = self.rvm(op::PANDN, size, a, b);
+                self.not(size, v)
+            }
+            Cmp::Le => {
+                let v = self.rvm(op::PANDN, size, b, a);
+                self.not(size, v)
+            }
+        };
+        self.mark_mask(v, size)
+    }
+}

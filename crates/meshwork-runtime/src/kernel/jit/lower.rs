@@ -1,0 +1,525 @@
+//! From the operations of a phase to vector instructions: loads, stores, reductions, and what lies between.
+
+use std::collections::HashMap;
+
+use meshwork_ir::ElementType;
+
+use super::code::{Code, Unit, log2};
+use super::inst::{Count, Form, Home, Inst, NONE, V, op};
+use crate::kernel::ir::{Access, Binary, Body, Combine, Extent, Op, Phase, Ty, Val};
+use crate::kernel::lanes;
+
+/// Which part of a phase is being written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Mode {
+    /// What is the same all along the row, or a phase that runs once.
+    Uniform,
+    /// So many vectors in flight.
+    Group(usize),
+    /// The last elements of the row, fewer than a vector.
+    Rest,
+}
+
+/// One reduction of a phase.
+pub struct Reduction {
+    /// How.
+    pub how: Combine,
+    /// Type of the elements; for `Pred` masks of `size` bytes.
+    pub ty: Ty,
+    /// Bytes of a lane.
+    pub size: usize,
+    /// Accumulators, one per vector in flight.
+    pub acc: Vec<V>,
+    /// Which lanes met a NaN, for extremes of floats.
+    pub nan: Option<V>,
+    /// Slots of the second accumulators, if the first ones are folded in blocks.
+    pub second: Vec<i32>,
+    /// Result.
+    pub scalar: u16,
+}
+
+/// A phase being lowered.
+pub struct Lower<'a> {
+    body: &'a Body,
+    phase: &'a Phase,
+    types: &'a [Option<Ty>],
+    /// Elements of a vector.
+    pub lanes: usize,
+    /// Per value, whether it is the same all along the row.
+    uniform: Vec<bool>,
+    /// Per value, what stands for it in each vector in flight.
+    vals: Vec<[V; 4]>,
+    /// Size of mask that the first user of a `Pred` wants.
+    wanted: Vec<usize>,
+    /// Slots of scalars.
+    scalars: &'a [i32],
+    /// Masks of the rest of the row by log2 of the size, in slots.
+    pub rest_masks: [V; 4],
+    /// Steps of lanes along index dimensions: (dimension, log2 of the size), and where.
+    pub steps: &'a mut HashMap<(u8, u8), i32>,
+    /// Reductions in order.
+    pub reductions: Vec<Reduction>,
+    /// Values of the uniform part that the rest uses, and their slots.
+    pub kept: Vec<(V, i32)>,
+}
+
+impl<'a> Lower<'a> {
+    /// Nothing lowered yet.
+    pub fn new(
+        body: &'a Body,
+        phase: &'a Phase,
+        types: &'a [Option<Ty>],
+        scalars: &'a [i32],
+        steps: &'a mut HashMap<(u8, u8), i32>,
+    ) -> Lower<'a> {
+        let mut uniform: Vec<bool> = vec![];
+        for op in &phase.ops {
+            let same = match *op {
+                Op::Const(..) | Op::Scalar(..) => true,
+                Op::Load(arg) => {
+                    let arg = &body.args[usize::from(arg)];
+                    arg.access == Access::Zero && !arg.output
+                }
+                Op::LoadTemp(..) | Op::Index(..) => false,
+                _ => !op.is_effect() && op.operands().all(|a| uniform[usize::from(a)]),
+            };
+            uniform.push(same || phase.extent == Extent::Once);
+        }
+        let lanes = lanes::lanes(types);
+        let n = phase.ops.len();
+        let mut lower = Lower {
+            body,
+            phase,
+            types,
+            lanes,
+            uniform,
+            vals: vec![[NONE; 4]; n],
+            wanted: vec![0; n],
+            scalars,
+            rest_masks: [NONE; 4],
+            steps,
+            reductions: vec![],
+            kept: vec![],
+        };
+        lower.want();
+        lower
+    }
+
+    fn ty(&self, v: Val) -> Ty {
+        self.types[usize::from(v)].unwrap_or(Ty::Pred)
+    }
+
+    /// Finds which size of mask the users of each `Pred` want.
+    fn want(&mut self) {
+        let types = self.types;
+        let is_pred = |v: &Val| types[usize::from(*v)] == Some(Ty::Pred);
+        for (at, op) in self.phase.ops.iter().enumerate().rev() {
+            let own = self.wanted[at];
+            match *op {
+                Op::Select(p, a, _) => {
+                    self.wanted[usize::from(p)] = match self.ty(a) {
+                        Ty::Pred => own.max(1),
+                        ty => ty.size(),
+                    };
+                    for v in op.operands().skip(1).filter(is_pred) {
+                        self.wanted[usize::from(v)] = own.max(1);
+                    }
+                }
+                Op::Convert(ty, a) if self.ty(a) == Ty::Pred => self.wanted[usize::from(a)] = ty.size(),
+                _ => {
+                    for v in op.operands().filter(is_pred) {
+                        self.wanted[usize::from(v)] = own.max(1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether something is written between op `at` and the last use of its value.
+    fn overwritten(&self, at: usize) -> bool {
+        // A bitcast passes the value on.
+        let mut same = vec![at as Val];
+        let mut last = at;
+        for (i, op) in self.phase.ops.iter().enumerate().skip(at + 1) {
+            if op.operands().any(|v| same.contains(&v)) {
+                last = i;
+                if matches!(op, Op::Bitcast(..)) {
+                    same.push(i as Val);
+                }
+            }
+        }
+        self.phase.ops[at..last].iter().any(|op| matches!(op, Op::Store(..) | Op::StoreTemp(..)))
+    }
+
+    /// Lowers the uniform part; its values stay known for the other parts.
+    pub fn uniform(&mut self, unit: &mut Unit) -> Option<Vec<Inst>> {
+        let mut code = Code { unit, insts: vec![], lanes: self.lanes };
+        for at in 0..self.phase.ops.len() {
+            if self.uniform[at] {
+                self.op(&mut code, at, Mode::Uniform)?;
+            }
+        }
+        if self.phase.extent == Extent::Row {
+            // What is computed here is kept for the loops.
+            let mut kept: Vec<V> = vec![];
+            for (_, op) in self.phase.ops.iter().enumerate().filter(|(at, _)| !self.uniform[*at]) {
+                for a in op.operands().filter(|&a| self.uniform[usize::from(a)]) {
+                    let v = self.vals[usize::from(a)][0];
+                    if code.unit.values[v as usize].home == Home::None && !kept.contains(&v) {
+                        kept.push(v);
+                    }
+                }
+            }
+            for v in kept {
+                let slot = code.unit.frame.slot();
+                code.insts.push(Inst::Keep { src: v, slot });
+                self.kept.push((v, slot));
+            }
+        }
+        Some(code.insts)
+    }
+
+    /// Lowers what varies along the row.
+    pub fn varying(&mut self, unit: &mut Unit, mode: Mode) -> Option<Vec<Inst>> {
+        let mut code = Code { unit, insts: vec![], lanes: self.lanes };
+        let mut reduction = 0;
+        for at in 0..self.phase.ops.len() {
+            if self.uniform[at] {
+                continue;
+            }
+            if let Op::Reduce(_, _, a) = self.phase.ops[at] {
+                self.reduce(&mut code, reduction, a, mode)?;
+                reduction += 1;
+            } else {
+                self.op(&mut code, at, mode)?;
+            }
+        }
+        Some(code.insts)
+    }
+
+    fn op(&mut self, code: &mut Code<'_>, at: usize, mode: Mode) -> Option<()> {
+        let vectors = if let Mode::Group(n) = mode { n } else { 1 };
+        for u in 0..vectors {
+            let v = self.one(code, at, mode, u)?;
+            if self.uniform[at] {
+                self.vals[at] = [v; 4];
+            } else {
+                self.vals[at][u] = v;
+            }
+        }
+        Some(())
+    }
+
+    /// Lowers op `at` for vector `u` of those in flight.
+    fn one(&mut self, code: &mut Code<'_>, at: usize, mode: Mode, u: usize) -> Option<V> {
+        let val = |v: Val| self.vals[usize::from(v)][u];
+        Some(match self.phase.ops[at] {
+            Op::Const(Ty::Pred, bits) => {
+                if bits != 0 {
+                    code.unit.ones()
+                } else {
+                    code.unit.zero()
+                }
+            }
+            Op::Const(ty, bits) => code.unit.splat(ty.size(), bits),
+            Op::Scalar(scalar, _) => {
+                let home = Home::Slot(self.scalars[usize::from(scalar)]);
+                code.unit.value(32, home)
+            }
+            Op::Load(arg) => self.load(code, at, arg, mode, u)?,
+            Op::LoadTemp(temp, ty) => {
+                let arg = (self.body.args.len() + usize::from(temp)) as u16;
+                let raw = self.unit_load(code, arg, ty.size(), mode, u);
+                if ty == Ty::Pred {
+                    self.load_mask(code, at, raw)
+                } else {
+                    if self.overwritten(at) {
+                        code.insts.push(Inst::Touch(raw));
+                    }
+                    raw
+                }
+            }
+            Op::Index(dim, ty) => self.index(code, dim, ty, mode, u),
+            Op::Unary(f, a) => code.unary(f, self.ty(a), val(a))?,
+            Op::Binary(f, a, b) => code.binary(f, self.ty(a), val(a), val(b))?,
+            Op::Compare(f, a, b) => code.compare(f, self.ty(a), val(a), val(b)),
+            Op::Select(p, a, b) if self.ty(a) == Ty::Pred => {
+                let have = |v: V| usize::from(code.unit.masks[v as usize]);
+                let size = [p, a, b].map(|v| have(val(v))).into_iter().max().unwrap_or(1).max(1);
+                let [p, a, b] = [p, a, b].map(|v| code.mask(val(v), size));
+                let v = code.blend(size, p, a, b);
+                code.mark_mask(v, size)
+            }
+            Op::Select(p, a, b) => {
+                let size = self.ty(a).size();
+                let mask = code.mask(val(p), size);
+                code.blend(size, mask, val(a), val(b))
+            }
+            Op::MulAdd(a, b, c) => {
+                let ty = self.ty(a);
+                if ty.is_float() {
+                    code.fma(ty.size(), val(a), val(b), val(c), false)
+                } else {
+                    let product = code.binary(Binary::Mul, ty, val(a), val(b))?;
+                    code.binary(Binary::Add, ty, product, val(c))?
+                }
+            }
+            Op::Convert(to, a) => code.convert(self.ty(a), to, val(a))?,
+            Op::Bitcast(_, a) => val(a),
+            Op::Round(elem, a) => code.round(elem, val(a))?,
+            Op::Store(arg, a) => {
+                self.store(code, arg, a, mode, u);
+                NONE
+            }
+            Op::StoreTemp(temp, a) => {
+                let ty = self.ty(a);
+                let arg = (self.body.args.len() + usize::from(temp)) as u16;
+                let raw = if ty == Ty::Pred { self.store_mask(code, val(a)) } else { val(a) };
+                self.unit_store(code, arg, raw, ty.size(), mode, u);
+                NONE
+            }
+            Op::SetScalar(scalar, a) => {
+                let (v, size) = (val(a), self.ty(a).size());
+                let mask = usize::from(code.unit.masks[v as usize]).max(1);
+                let size = if self.ty(a) == Ty::Pred { mask } else { size };
+                self.set_scalar(code, scalar, v, size);
+                NONE
+            }
+            Op::Reduce(..) => return None,
+        })
+    }
+
+    /// Spreads lane 0 of `v` over the slot of a scalar.
+    pub fn set_scalar(&self, code: &mut Code<'_>, scalar: u16, v: V, size: usize) {
+        let spread = code.unit.value(32, Home::None);
+        let enc = op::PBROADCAST[usize::from(log2(size))];
+        code.insts.push(Inst::Vex(super::inst::Vex {
+            enc,
+            wide: true,
+            form: Form::Rm,
+            dst: spread,
+            a: NONE,
+            b: v,
+            c: NONE,
+            imm: None,
+            read: size as u8,
+        }));
+        code.insts.push(Inst::Keep { src: spread, slot: self.scalars[usize::from(scalar)] });
+    }
+
+    fn count(&self, mode: Mode) -> Count {
+        match mode {
+            Mode::Group(_) => Count::Lanes(self.lanes as u8),
+            Mode::Uniform => Count::Lanes(1),
+            Mode::Rest => Count::Rest,
+        }
+    }
+
+    fn unit_load(&self, code: &mut Code<'_>, arg: u16, size: usize, mode: Mode, u: usize) -> V {
+        let scale = log2(size);
+        if mode == Mode::Rest {
+            let dst = code.fresh(size);
+            code.insts.push(Inst::LoadRest { dst, mask: self.rest_mask(size), arg, scale });
+            return dst;
+        }
+        let home = Home::Arg { arg, ahead: (u * self.lanes) as i32, scale };
+        let width = code.width(size);
+        code.unit.value(width, home)
+    }
+
+    fn rest_mask(&self, size: usize) -> V {
+        // Narrow elements are moved byte by byte.
+        if size >= 4 { self.rest_masks[usize::from(log2(size))] } else { NONE }
+    }
+
+    fn load(&mut self, code: &mut Code<'_>, at: usize, arg: u16, mode: Mode, u: usize) -> Option<V> {
+        let arg_is = self.body.args[usize::from(arg)];
+        let size = arg_is.elem.storage_bytes();
+        let scale = log2(size);
+        if self.uniform[at] {
+            return Some(self.spread(code, arg, arg_is.elem));
+        }
+        let raw = match arg_is.access {
+            Access::Unit => self.unit_load(code, arg, size, mode, u),
+            Access::Zero | Access::Strided => {
+                let dst = code.fresh(size);
+                let ahead = (u * self.lanes) as i32;
+                code.insts.push(Inst::Gather { dst, arg, ahead, scale, count: self.count(mode) });
+                dst
+            }
+        };
+        Some(match arg_is.elem {
+            ElementType::I1 => self.load_mask(code, at, raw),
+            ElementType::BF16 => code.widen_bf16(raw),
+            ElementType::F16 => code.widen_f16(raw),
+            _ => {
+                if matches!(code.unit.values[raw as usize].home, Home::Arg { .. }) && self.overwritten(at) {
+                    code.insts.push(Inst::Touch(raw));
+                }
+                raw
+            }
+        })
+    }
+
+    /// The one element of `arg` in all lanes.
+    fn spread(&self, code: &mut Code<'_>, arg: u16, elem: ElementType) -> V {
+        let dst = code.unit.value(32, Home::None);
+        let scale = log2(elem.storage_bytes());
+        match elem {
+            ElementType::I1 => {
+                code.insts.push(Inst::SpreadMask { dst, arg });
+                dst
+            }
+            ElementType::BF16 => {
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 16 });
+                dst
+            }
+            ElementType::F16 => {
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0 });
+                code.unit.values[dst as usize].width = code.width(2) as u8;
+                code.widen_f16(dst)
+            }
+            _ => {
+                code.insts.push(Inst::Spread { dst, arg, scale, shl: 0 });
+                dst
+            }
+        }
+    }
+
+    /// Bytes that are zero or not, as a mask of the size that is wanted.
+    fn load_mask(&self, code: &mut Code<'_>, at: usize, raw: V) -> V {
+        let size = self.wanted[at].max(1);
+        let zero = code.unit.zero();
+        if size == 1 {
+            let none = code.both(op::PCMPEQ[0], 1, raw, zero);
+            // The load stays where it is even if a store follows: this reads it at once.
+            let v = code.not(1, none);
+            return code.mark_mask(v, 1);
+        }
+        let wide = code.widen(raw, 1, size, false);
+        let v = code.rvm(op::PCMPGT[usize::from(log2(size))], size, wide, zero);
+        code.mark_mask(v, size)
+    }
+
+    fn index(&mut self, code: &mut Code<'_>, dim: u8, ty: Ty, mode: Mode, u: usize) -> V {
+        // Floats count in 32-bit integers first.
+        let size = if ty.is_float() { 4 } else { ty.size() };
+        let scale = log2(size);
+        let first = code.unit.value(32, Home::None);
+        code.insts.push(Inst::Index { dst: first, dim, ahead: (u * self.lanes) as i32, scale });
+        let v = if mode == Mode::Uniform {
+            first
+        } else {
+            let slot = *self.steps.entry((dim, scale)).or_insert_with(|| code.unit.frame.slot());
+            let steps = code.unit.value(32, Home::Slot(slot));
+            code.both(op::PADD[usize::from(scale)], size, first, steps)
+        };
+        if ty.is_float() { code.i32_to_float(ty, v) } else { v }
+    }
+
+    /// A mask as bytes 0 and 1.
+    fn store_mask(&self, code: &mut Code<'_>, v: V) -> V {
+        let (bytes, one) = (code.mask(v, 1), code.unit.splat(1, 1));
+        code.both(op::PAND, 1, bytes, one)
+    }
+
+    fn store(&self, code: &mut Code<'_>, arg: u16, a: Val, mode: Mode, u: usize) {
+        let arg_is = self.body.args[usize::from(arg)];
+        let (v, size) = (self.vals[usize::from(a)][u], arg_is.elem.storage_bytes());
+        let raw = match arg_is.elem {
+            ElementType::I1 => self.store_mask(code, v),
+            ElementType::BF16 => {
+                let rounded = matches!(self.phase.ops[usize::from(a)], Op::Round(ElementType::BF16, _));
+                code.narrow_bf16(v, rounded)
+            }
+            ElementType::F16 => code.narrow_f16(v),
+            _ => v,
+        };
+        let scale = log2(size);
+        match (arg_is.access, mode) {
+            (_, Mode::Uniform) => code.insts.push(Inst::StoreOne { src: raw, arg, scale }),
+            (Access::Unit, _) => self.unit_store(code, arg, raw, size, mode, u),
+            _ => {
+                let ahead = (u * self.lanes) as i32;
+                code.insts.push(Inst::Scatter { src: raw, arg, ahead, scale, count: self.count(mode) });
+            }
+        }
+    }
+
+    fn unit_store(&self, code: &mut Code<'_>, arg: u16, raw: V, size: usize, mode: Mode, u: usize) {
+        let scale = log2(size);
+        // A constant or scalar is known in all 32 bytes; only the vector's own are written.
+        let src = if usize::from(code.unit.values[raw as usize].width) == code.width(size) {
+            raw
+        } else {
+            code.rm(op::MOVUPS, size, raw, None)
+        };
+        code.insts.push(match mode {
+            Mode::Rest => Inst::StoreRest { src, mask: self.rest_mask(size), arg, scale },
+            _ => Inst::Store { src, arg, ahead: (u * self.lanes) as i32, scale },
+        });
+    }
+
+    /// Combines the vectors of value `a` into the accumulators of a reduction.
+    fn reduce(&mut self, code: &mut Code<'_>, number: usize, a: Val, mode: Mode) -> Option<()> {
+        let vectors = if let Mode::Group(n) = mode { n } else { 1 };
+        let r = &self.reductions[number];
+        for u in 0..vectors {
+            let mut v = self.vals[usize::from(a)][u];
+            if r.ty == Ty::Pred {
+                v = code.mask(v, r.size);
+            }
+            if mode == Mode::Rest {
+                let mut identity = r.how.identity(r.ty);
+                if r.ty == Ty::Pred && identity == 1 {
+                    identity = u64::MAX >> (64 - 8 * r.size);
+                }
+                let identity = code.unit.splat(r.size, identity);
+                v = code.blend(r.size, self.rest_masks[usize::from(log2(r.size))], v, identity);
+            }
+            if let Some(nan) = r.nan {
+                let met = code.is_nan(r.ty, v);
+                let all = code.both(op::POR, r.size, nan, met);
+                assign(code, nan, all);
+            }
+            let acc = r.acc[u];
+            let v = combine(code, r, acc, v)?;
+            assign(code, acc, v);
+        }
+        Some(())
+    }
+}
+
+/// `a ⊕ b` for lanes of a reduction, without regard to NaN in extremes.
+pub fn combine(code: &mut Code<'_>, r: &Reduction, a: V, b: V) -> Option<V> {
+    if r.ty == Ty::Pred {
+        let enc = match r.how {
+            Combine::Add | Combine::Or | Combine::Max => op::POR,
+            Combine::Mul | Combine::And | Combine::Min => op::PAND,
+            Combine::Xor => op::PXOR,
+        };
+        return Some(code.both(enc, r.size, a, b));
+    }
+    if r.ty.is_float() && matches!(r.how, Combine::Max | Combine::Min) {
+        return Some(code.bare_extreme(r.how == Combine::Max, r.ty, a, b));
+    }
+    let f = match r.how {
+        Combine::Add => Binary::Add,
+        Combine::Mul => Binary::Mul,
+        Combine::Max => Binary::Max,
+        Combine::Min => Binary::Min,
+        Combine::And => Binary::And,
+        Combine::Or => Binary::Or,
+        Combine::Xor => Binary::Xor,
+    };
+    code.binary(f, r.ty, a, b)
+}
+
+/// Makes the value `v`, just computed, the new value of `to`, which stays in its register.
+pub fn assign(code: &mut Code<'_>, to: V, v: V) {
+    if let Some(Inst::Vex(last)) = code.insts.last_mut()
+        && last.dst == v
+    {
+        last.dst = to;
+    }
+}

@@ -1,0 +1,120 @@
+//! The just-in-time compiler: kernels as x86-64 machine code with AVX2, FMA and F16C.
+//!
+//! `lower` turns operations into vector instructions on values without registers (`inst`, `code`, `arith`,
+//! `convert`); `alloc` gives them registers and writes bytes through `asm`; `emit` builds the loops around them;
+//! `memory` makes the bytes executable. What has no instructions here is left to the interpreter.
+
+mod alloc;
+mod arith;
+mod asm;
+mod code;
+mod convert;
+mod emit;
+mod inst;
+mod lower;
+mod memory;
+
+use super::interp::loops;
+use super::ir::{Access, Body, Call, Ty};
+use crate::step::Scratch;
+use memory::Executable;
+
+/// A compiled kernel.
+pub struct Compiled {
+    code: Executable,
+    function: emit::Function,
+    /// Sizes of elements of the temporaries.
+    temps: Vec<usize>,
+    /// Stride along the row of each argument, where its access says it.
+    strides: Vec<Option<isize>>,
+}
+
+/// Whether kernels are compiled: the processor can, and `MESHWORK_JIT` is not `0`.
+pub fn available() -> bool {
+    static ON: std::sync::LazyLock<bool> =
+        std::sync::LazyLock::new(|| loops::wide() && std::env::var_os("MESHWORK_JIT").is_none_or(|v| v != "0"));
+    *ON
+}
+
+/// Compiles `body`; `None` if something in it has no instructions, or there is no executable memory.
+pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Compiled> {
+    let function = emit::compile(body, types)?;
+    let code = memory::publish(&function.bytes)?;
+    let strides = body.args.iter().map(|a| match a.access {
+        Access::Unit => Some(a.elem.storage_bytes() as isize),
+        Access::Zero => Some(0),
+        Access::Strided => None,
+    });
+    let temps = body.temps.iter().map(|ty| ty.size()).collect();
+    Some(Compiled { code, strides: strides.collect(), temps, function })
+}
+
+impl Compiled {
+    /// The machine code.
+    pub fn bytes(&self) -> &[u8] {
+        &self.function.bytes
+    }
+
+    /// Vectors in flight, per phase.
+    pub fn interleave(&self) -> &[usize] {
+        &self.function.interleave
+    }
+
+    /// Whether the numbers of this call are within what the code can do: indices that become floats pass through 32
+    /// bits.
+    pub fn can_run(&self, call: &Call<'_>) -> bool {
+        let reach = |[start, per_row, per_element]: &[i64; 3]| {
+            let far = |step: i64, n: usize| step.unsigned_abs().checked_mul(n as u64);
+            let sum = far(*per_row, call.rows)?.checked_add(far(*per_element, call.n)?)?;
+            sum.checked_add(start.unsigned_abs())
+        };
+        !self.function.float_index || call.index.iter().all(|d| reach(d).is_some_and(|far| far < 1 << 31))
+    }
+
+    /// Runs the kernel.
+    ///
+    /// # Safety
+    /// As for [`Kernel::run`](crate::kernel::Kernel::run), and [`can_run`](Compiled::can_run) holds.
+    pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
+        let temp_bytes: usize = self.temps.iter().map(|size| (size * call.n).next_multiple_of(64) + 64).sum();
+        let base = scratch.get(self.function.frame + temp_bytes);
+        // SAFETY: the frame lies at the start of the scratch with the layout that the code was compiled for, the
+        // temporaries behind it; the code stays inside them and inside the arguments by the caller's promise.
+        unsafe {
+            let words = base.cast::<i64>();
+            words.write(call.rows as i64);
+            words.add(1).write(call.n as i64);
+            let mut word = 2;
+            let mut put = |value: i64| {
+                words.add(word).write(value);
+                word += 1;
+            };
+            call.ptrs.iter().for_each(|p| put(p.addr() as i64));
+            let mut at = base.add(self.function.frame);
+            for size in &self.temps {
+                put(at.addr() as i64);
+                at = at.add((size * call.n).next_multiple_of(64) + 64);
+            }
+            call.row_strides.iter().for_each(|&s| put(s as i64));
+            for (known, &given) in self.strides.iter().zip(call.strides) {
+                put(known.unwrap_or(given) as i64);
+            }
+            call.index.iter().take(self.function.dims).flatten().for_each(|&v| put(v));
+            for &(dim, scale, slot) in &self.function.steps {
+                let step = call.index[usize::from(dim)][2];
+                let lanes = base.add(slot as usize);
+                for lane in 0..32 >> scale {
+                    let value = step.wrapping_mul(lane as i64).to_le_bytes();
+                    std::ptr::copy(value.as_ptr(), lanes.add(lane << scale), 1 << scale);
+                }
+            }
+            // Pointers were exposed as numbers; the code reads and writes through them.
+            call.ptrs.iter().for_each(|p| {
+                p.expose_provenance();
+            });
+            base.expose_provenance();
+            let run: extern "sysv64" fn(*mut u8) = std::mem::transmute(self.code.start());
+            run(base);
+        }
+    }
+}
