@@ -8,7 +8,7 @@ use meshwork_ir::{Loc, LocKind};
 
 use crate::Tensor;
 use crate::error::{Error, Result, fail};
-use crate::rule::Rule;
+use crate::rules::{Leaf, Rule};
 use crate::spec::MESH;
 use crate::trace::{Placing, with_top};
 use crate::tree::{Path, Tree, replace};
@@ -84,7 +84,11 @@ fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
             let known = if known.is_empty() { "is not given".into() } else { format!("has {}", known.join(", ")) };
             trace.fail("annotate", format!("{name:?} has no placement; annotations {known}"))
         };
-        let Some(spec) = rule.spec(path, x.shape()) else { return x.clone() };
+        let spec = match rule.spec(&Leaf::new(path, &x.ty), &mesh) {
+            Ok(Some(spec)) => spec,
+            Ok(None) => return x.clone(),
+            Err(e) => trace.fail("annotate", e.to_string()),
+        };
         let sharding = match spec.sharding(MESH.into(), &mesh, x.rank()) {
             Ok(sharding) => sharding,
             Err(e) => fail("annotate", format!("{spec} for {full:?}, a {}: {e}", x.describe())),

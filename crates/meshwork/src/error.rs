@@ -119,6 +119,9 @@ pub enum Error {
     /// The program failed on the devices of a mesh.
     #[error(transparent)]
     Run(Box<RunError>),
+    /// A rule has no placement for an array.
+    #[error(transparent)]
+    Rule(#[from] crate::rules::RuleError),
     /// The plan breaks a contract.
     #[error(transparent)]
     Contract(Box<ContractViolation>),

@@ -21,7 +21,7 @@ use crate::error::{Error, Result, TraceError};
 use crate::function::Function;
 use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
-use crate::rule::Rule;
+use crate::rules::{Leaf, Rule};
 use crate::spec::{MESH, P};
 use crate::trace::{self, Placing};
 use crate::tree::{Path, Tree, Visit};
@@ -308,7 +308,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         };
         let types: Vec<Arc<TensorType>> = leaves.iter().map(|(_, a)| a.ty().clone()).collect();
         let notes = Rc::new(Notes::new(&self.annotations));
-        let constraints = self.constraints_of(leaves)?;
+        let constraints = self.constraints_of(leaves, mesh.as_deref())?;
         let traced = catch_unwind(AssertUnwindSafe(|| {
             let (guard, mut tensors) = trace::start(&types, placing);
             trace::with_top("jit", |trace| trace.notes = notes.clone());
@@ -355,11 +355,19 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 
     /// The placement that each argument is held to inside of the program.
-    fn constraints_of(&self, leaves: &[(String, Array)]) -> Result<Vec<Option<P>>> {
-        let Some(rules) = &self.constraints else { return Ok(vec![None; leaves.len()]) };
+    fn constraints_of(&self, leaves: &[(String, Array)], mesh: Option<&Mesh>) -> Result<Vec<Option<P>>> {
+        let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else {
+            return Ok(vec![None; leaves.len()]);
+        };
         self.check_count("constrain", rules.len())?;
-        let of = |(path, array): &(String, Array)| rule_for(rules, path).0.spec(rule_for(rules, path).1, array.shape());
-        Ok(leaves.iter().map(of).collect())
+        let Some(mesh) = mesh else {
+            return Err(Error::Jit("constrain needs a mesh: give jit one with .on(&mesh)".into()));
+        };
+        let of = |(path, array): &(String, Array)| {
+            let (rule, inside) = rule_for(rules, path);
+            rule.spec(&Leaf::new(inside, array.ty()), mesh)
+        };
+        Ok(leaves.iter().map(of).collect::<Result<_, _>>()?)
     }
 
     /// The numbers of the arrays of donated arguments.
@@ -391,7 +399,13 @@ impl<A, F: Function<A>> Jit<F, A> {
                 None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
                 Some(rules) => {
                     let (rule, inside) = rule_for(rules, path);
-                    known.place("argument", path, rule.spec(inside, array.shape()), mesh, array.shape())?
+                    known.place(
+                        "argument",
+                        path,
+                        rule.spec(&Leaf::new(inside, array.ty()), mesh)?,
+                        mesh,
+                        array.shape(),
+                    )?
                 }
             };
             slots.push(sharding.unwrap_or_else(|| none.clone()));
@@ -416,7 +430,7 @@ impl<A, F: Function<A>> Jit<F, A> {
                 (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
                 _ => (rules.first(), path.as_str()),
             };
-            let spec = rule.and_then(|r| r.spec(inside, tensor.shape()));
+            let spec = rule.unwrap_or(&Rule::Free).spec(&Leaf::new(inside, &tensor.ty), mesh)?;
             let placed = known.place("result", path, spec, mesh, tensor.shape())?;
             slots.push(placed.unwrap_or_else(|| none.clone()));
         }

@@ -60,7 +60,7 @@ mod linear;
 mod lower;
 mod ops;
 mod picture;
-mod rule;
+pub mod rules;
 mod spec;
 mod splice;
 mod tensor;
@@ -89,7 +89,7 @@ pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     stack, zeros,
 };
-pub use rule::{Policy, Rule};
+pub use rules::{Policy, Rule};
 pub use spec::{Axes, P};
 pub use tensor::Tensor;
 pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};

@@ -114,6 +114,37 @@ impl P {
         self
     }
 
+    /// The entries of the dimensions that are named.
+    pub fn dims(&self) -> &[DimSharding] {
+        &self.dims
+    }
+
+    /// With `axis` as the most minor one of dimension `dim`.
+    pub fn with_axis(&self, dim: usize, axis: &str) -> P {
+        let mut out = self.clone();
+        let dims = Arc::make_mut(&mut out.dims);
+        if dims.len() <= dim {
+            dims.resize(dim + 1, DimSharding { is_closed: true, ..DimSharding::default() });
+        }
+        dims[dim].axes.push(axis.into());
+        out
+    }
+
+    /// With the axes of `other` added to those of each dimension, minor to them.
+    pub fn merge(&self, other: &P) -> P {
+        let mut out = self.clone();
+        let named = self.dims.len().max(other.dims.len());
+        let dims = Arc::make_mut(&mut out.dims);
+        dims.resize(named, DimSharding { is_closed: true, ..DimSharding::default() });
+        for (own, more) in dims.iter_mut().zip(&*other.dims) {
+            own.axes.extend(more.axes.iter().cloned());
+            own.is_closed &= more.is_closed;
+            own.priority = own.priority.or(more.priority);
+        }
+        out.replicated.extend(other.replicated.iter().cloned());
+        out
+    }
+
     /// The sharding of a tensor of this rank on `mesh`, which programs call `name`.
     pub fn sharding(&self, name: MeshRef, mesh: &Mesh, rank: usize) -> Result<Sharding, ShardingError> {
         if self.dims.len() > rank {

@@ -119,7 +119,7 @@ fn gradients_do_not_depend_on_the_mesh() {
         Rule::by_name([]),
         Rule::by_name([("w1", P![_, "b"]), ("b1", P!["b"]), ("w2", P!["b"])]),
         Rule::by_name([("w1", P!["b"]), ("w2", P![_, "b"])]),
-        Rule::fully_sharded("a", 1),
+        meshwork::rules::FsdpRule::new("a").least(1).uneven().into(),
     ];
     for rule in weights {
         for batch in [P![], P!["a"], P![["a", "b"]]] {

@@ -1,0 +1,105 @@
+//! Rules applied to trees: as a query, to arrays of the host, and to tensors of a program.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use meshwork_ir::TensorType;
+use meshwork_mesh::{Mesh, MeshRef, Sharding};
+
+use super::{Leaf, Rule};
+use crate::error::{Error, Result, fail_at};
+use crate::spec::{MESH, P};
+use crate::trace::{self, Placing, placing};
+use crate::tree::{Path, Tree, map_arrays, named_arrays};
+use crate::{Array, Tensor};
+
+/// What a rule says of one array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched {
+    /// The array's path.
+    pub path: String,
+    /// Its type.
+    pub ty: Arc<TensorType>,
+    /// Its placement; `None` if propagation decides.
+    pub spec: Option<P>,
+    /// The placement on the mesh; replicated if propagation decides.
+    pub sharding: Sharding,
+    /// Bytes of the part that a device holds, padding included.
+    pub bytes_per_device: i64,
+}
+
+impl fmt::Display for Matched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{:?}: ", self.path, self.ty.elem, &self.ty.dims[..])?;
+        match &self.spec {
+            Some(spec) => write!(f, "{spec}")?,
+            None => f.write_str("free")?,
+        }
+        write!(f, ", {} bytes per device", self.bytes_per_device)
+    }
+}
+
+/// What `rule` says of each array of a tree, which may be [only shapes](Array::shape_only).
+pub fn match_sharding_rule<T: Tree>(rule: &Rule, tree: &T::Host, mesh: &Mesh) -> Result<Vec<Matched>> {
+    named_arrays::<T>(tree).iter().map(|(path, array)| matched(rule, path, array, mesh)).collect()
+}
+
+pub(super) fn matched(rule: &Rule, path: &str, array: &Array, mesh: &Mesh) -> Result<Matched> {
+    let spec = rule.spec(&Leaf::new(path, array.ty()), mesh)?;
+    let shape = array.shape();
+    let what = || format!("{} for {path} of shape {shape:?}", spec.clone().unwrap_or_default());
+    let fails = |error| Error::Sharding { what: what(), error: Box::new(error) };
+    let name = MeshRef::from(mesh.clone());
+    let sharding = spec.clone().unwrap_or_default().sharding(name, mesh, shape.len()).map_err(fails)?;
+    let local = sharding.local_shape(mesh, shape).map_err(fails)?;
+    let bytes_per_device = local.iter().product::<i64>() * array.dtype().storage_bytes() as i64;
+    Ok(Matched { path: path.to_string(), ty: array.ty().clone(), spec, sharding, bytes_per_device })
+}
+
+/// The tree placed by `rule` on `mesh`; arrays that the rule leaves free are copied to every device.
+pub fn shard_tree<T: Tree>(tree: &T::Host, rule: &Rule, mesh: &Mesh) -> Result<T::Host> {
+    map_arrays::<T, Error>(tree, |path, array| {
+        let spec = matched(rule, path, array, mesh)?.spec.unwrap_or_default();
+        array.clone().shard(mesh, spec)
+    })
+}
+
+/// The tree on the host, without placements.
+pub fn gather_tree<T: Tree>(tree: &T::Host) -> Result<T::Host> {
+    map_arrays::<T, Error>(tree, |_, array| Ok(array.clone().with_placement(None)))
+}
+
+/// The same values inside of a program, which have to be placed by `rule`; what it leaves free stays free.
+///
+/// On a `jit` without a mesh it is an error, on a [single device](crate::Jit::single_device) it changes nothing.
+#[track_caller]
+pub fn constrain<T: Tree>(tree: &T, rule: impl Into<Rule>) -> T {
+    let rule = rule.into();
+    let mut paths: Vec<String> = vec![];
+    tree.tensors(&mut Path::default(), &mut |path, _| paths.push(path.to_string()));
+    let at = Location::caller();
+    let mut paths = paths.into_iter();
+    let mut next = |t: &Tensor| constrain_leaf(&rule, &paths.next().unwrap_or_default(), t, at);
+    tree.map(&mut next)
+}
+
+/// One tensor placed by `rule`, asked for at the line `at`.
+pub(super) fn constrain_leaf(rule: &Rule, path: &str, tensor: &Tensor, at: &'static Location<'static>) -> Tensor {
+    let mesh = match placing("constrain") {
+        Placing::On(mesh) => mesh,
+        Placing::Ignored => return tensor.clone(),
+        Placing::NoMesh => {
+            let message = "there is no mesh; give jit one with .on(&mesh), or pass an array on one";
+            fail_at("constrain", message, at)
+        }
+    };
+    match rule.spec(&Leaf::new(path, &tensor.ty), &mesh) {
+        Ok(None) => tensor.clone(),
+        Ok(Some(spec)) => match spec.sharding(MESH.into(), &mesh, tensor.rank()) {
+            Ok(_) => trace::pinned(at, || tensor.shard(spec)),
+            Err(e) => fail_at("constrain", format!("{spec} for {path} of shape {:?}: {e}", tensor.shape()), at),
+        },
+        Err(e) => fail_at("constrain", e.to_string(), at),
+    }
+}

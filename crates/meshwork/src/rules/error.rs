@@ -1,0 +1,51 @@
+//! Why a rule has no placement for an array.
+
+use thiserror::Error;
+
+/// Why a rule has no placement for an array.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RuleError {
+    /// A pattern is not a regular expression.
+    #[error("the pattern {pattern:?} of rule {index} is not a regular expression: {why}")]
+    Pattern {
+        /// Which rule.
+        index: usize,
+        /// Its pattern.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No pattern is found in a path.
+    #[error(
+        "no pattern is found in the path {path:?} of an array of shape {shape:?}; tried {patterns:?}. Add a pattern for \
+         it, or .unmatched(Unmatched::Replicate)"
+    )]
+    Unmatched {
+        /// The path.
+        path: String,
+        /// The shape of the array.
+        shape: Vec<i64>,
+        /// The patterns.
+        patterns: Vec<String>,
+    },
+    /// The mesh lacks the axis of a rule.
+    #[error("the mesh has no axis {axis:?}; it has {has:?}")]
+    UnknownAxis {
+        /// The axis of the rule.
+        axis: String,
+        /// The axes of the mesh.
+        has: Vec<String>,
+    },
+    /// The number of parts of a rule is not one that the mesh can make.
+    #[error(
+        "a rule is for {parts} parts over the axis {axis:?}, which has {size} devices; give a multiple of it, or none"
+    )]
+    Parts {
+        /// The axis.
+        axis: String,
+        /// The number of parts given.
+        parts: i64,
+        /// The size of the axis.
+        size: i64,
+    },
+}

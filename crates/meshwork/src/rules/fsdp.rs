@@ -1,0 +1,93 @@
+//! Fully sharded by size: one dimension of each large array over one axis.
+
+use meshwork_mesh::{Mesh, axis_list};
+
+use super::{Leaf, RuleError};
+use crate::spec::P;
+
+/// Splits one dimension of each array over an axis, if the array is large and a dimension divides.
+///
+/// Dimensions are looked at from the largest to the smallest, equals from the first: the first that the number of
+/// parts divides is split. If none divides, the array is copied, unless [`uneven`](FsdpRule::uneven) splits are
+/// allowed: then the largest is split. After another rule (see [`Rule::and`](super::Rule::and)) dimensions which that
+/// one leaves whole come first, and extents are those of one device.
+///
+/// ```
+/// use meshwork::prelude::*;
+/// use meshwork::rules::{FsdpRule, Leaf};
+///
+/// let mesh = Mesh::linear("fsdp", 4)?;
+/// let place = |rule: FsdpRule, shape: &[i64]| {
+///     let leaf = Leaf { path: "w", shape, dtype: F32 };
+///     Rule::from(rule).spec(&leaf, &mesh).map(|p| p.unwrap_or_default().to_string())
+/// };
+/// let rule = FsdpRule::new("fsdp").least(8);
+/// assert_eq!(place(rule.clone(), &[12, 8])?, r#"P!["fsdp"]"#);
+/// assert_eq!(place(rule.clone(), &[9, 8])?, r#"P![_, "fsdp"]"#);
+/// assert_eq!(place(rule.clone(), &[7, 5])?, "P![]");
+/// assert_eq!(place(rule.uneven(), &[7, 5])?, r#"P!["fsdp"]"#);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FsdpRule {
+    axis: String,
+    parts: Option<i64>,
+    least: i64,
+    uneven: bool,
+}
+
+impl FsdpRule {
+    /// Over `axis`: arrays of at least 2^20 elements, into as many parts as the axis has devices.
+    pub fn new(axis: &str) -> FsdpRule {
+        FsdpRule { axis: axis.to_string(), parts: None, least: 1 << 20, uneven: false }
+    }
+
+    /// The number of parts that has to divide a dimension, if it is more than the axis has devices: choices made for a
+    /// larger mesh. It has to be a multiple of the size of the axis.
+    pub fn parts(mut self, parts: i64) -> FsdpRule {
+        self.parts = Some(parts);
+        self
+    }
+
+    /// Arrays of fewer elements are copied.
+    pub fn least(mut self, elements: i64) -> FsdpRule {
+        self.least = elements;
+        self
+    }
+
+    /// Splits the largest dimension if none divides.
+    pub fn uneven(mut self) -> FsdpRule {
+        self.uneven = true;
+        self
+    }
+
+    /// Arrays of fewer elements than this are copied.
+    pub fn least_elements(&self) -> i64 {
+        self.least
+    }
+
+    /// What is made of an array that is placed like `base`.
+    pub(super) fn refine(&self, base: &P, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<P, RuleError> {
+        let Some(size) = mesh.axis_size(&self.axis) else {
+            let has = mesh.axes().iter().map(|a| a.name.to_string()).collect();
+            return Err(RuleError::UnknownAxis { axis: self.axis.clone(), has });
+        };
+        let parts = self.parts.unwrap_or(size);
+        if parts < 1 || parts % size != 0 {
+            return Err(RuleError::Parts { axis: self.axis.clone(), parts, size });
+        }
+        let used = base.dims().iter().any(|d| d.axes.iter().any(|a| *a.name == *self.axis));
+        if used || leaf.size() < self.least.max(1) {
+            return Ok(base.clone());
+        }
+        let shards = |dim: usize| base.dims().get(dim).map_or(1, |d| axis_list::product(&d.axes, mesh));
+        let mut dims: Vec<usize> = (0..leaf.shape.len()).filter(|&d| leaf.shape[d] > 1).collect();
+        // The sort keeps the order of equals.
+        dims.sort_by_key(|&d| (shards(d) > 1, std::cmp::Reverse(leaf.shape[d] / shards(d))));
+        let divides = dims.iter().find(|&&d| leaf.shape[d] % (shards(d) * parts) == 0);
+        Ok(match divides.or_else(|| dims.first().filter(|_| self.uneven)) {
+            Some(&dim) => base.with_axis(dim, &self.axis),
+            None => base.clone(),
+        })
+    }
+}

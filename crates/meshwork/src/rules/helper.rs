@@ -1,0 +1,85 @@
+//! A mesh with the functions that take rules: `sjit`, queries, shard and gather.
+
+use meshwork_mesh::Mesh;
+
+use super::apply::{gather_tree, match_sharding_rule, shard_tree};
+use super::{Matched, Report, Rule, lint};
+use crate::error::Result;
+use crate::function::Function;
+use crate::jit::{Jit, jit};
+use crate::tree::Tree;
+
+/// A mesh, and what is done on it with rules.
+#[derive(Clone, Debug)]
+pub struct MeshHelper {
+    mesh: Mesh,
+}
+
+impl MeshHelper {
+    /// The mesh with these axes over `devices` devices; the size of at most one axis may be left open.
+    ///
+    /// ```
+    /// use meshwork::rules::MeshHelper;
+    ///
+    /// let helper = MeshHelper::new(&[("data", None), ("model", Some(2))], 8)?;
+    /// assert_eq!(helper.mesh().axis_size("data"), Some(4));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn new(axes: &[(&str, Option<i64>)], devices: i64) -> Result<MeshHelper> {
+        Ok(MeshHelper { mesh: Mesh::infer(axes, devices)? })
+    }
+
+    /// A mesh that is there.
+    pub fn of(mesh: &Mesh) -> MeshHelper {
+        MeshHelper { mesh: mesh.clone() }
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
+    /// A function on this mesh. It takes rules wherever a placement goes: [`in_shardings`](Jit::in_shardings),
+    /// [`out_shardings`](Jit::out_shardings), [`constrain`](Jit::constrain), [`annotations`](Jit::annotations).
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    /// use meshwork::rules::{FsdpRule, MeshHelper};
+    ///
+    /// // Parameters are stored in parts and used whole.
+    /// let helper = MeshHelper::new(&[("data", None)], 4)?;
+    /// let f = helper
+    ///     .sjit(|w: Tensor, x: Tensor| annotate("y", x.matmul(&w)))
+    ///     .in_shardings([Rule::from(FsdpRule::new("data").least(1)), P!["data"].into()])
+    ///     .constrain([P![].into(), Rule::Free])
+    ///     .annotations([("y", P!["data"])])
+    ///     .out_shardings([P!["data"]]);
+    /// let (w, x) = (Array::full([8, 4], 1.0f32), Array::full([16, 8], 1.0f32));
+    /// assert_eq!(f.plan((&w, &x))?.totals().keys().collect::<Vec<_>>(), [&"all-gather"]);
+    /// assert_eq!(f.call((&w, &x))?.to_vec::<f32>()?, [8.0; 64]);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn sjit<A, F: Function<A>>(&self, function: F) -> Jit<F, A> {
+        jit(function).on(&self.mesh)
+    }
+
+    /// What `rule` says of each array of a tree.
+    pub fn match_rule<T: Tree>(&self, rule: &Rule, tree: &T::Host) -> Result<Vec<Matched>> {
+        match_sharding_rule::<T>(rule, tree, &self.mesh)
+    }
+
+    /// The tree placed by `rule`.
+    pub fn shard<T: Tree>(&self, tree: &T::Host, rule: &Rule) -> Result<T::Host> {
+        shard_tree::<T>(tree, rule, &self.mesh)
+    }
+
+    /// The tree on the host, without placements.
+    pub fn gather<T: Tree>(&self, tree: &T::Host) -> Result<T::Host> {
+        gather_tree::<T>(tree)
+    }
+
+    /// What is odd about `rule` for a tree, and the bytes that it comes to.
+    pub fn lint<T: Tree>(&self, rule: &Rule, tree: &T::Host) -> Result<Report> {
+        lint::<T>(rule, tree, &self.mesh)
+    }
+}

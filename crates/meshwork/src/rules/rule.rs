@@ -1,0 +1,141 @@
+//! A rule: the placement of each array of a tree by its path, its shape and the mesh.
+
+use std::fmt;
+use std::rc::Rc;
+
+use meshwork_ir::{ElementType, TensorType};
+use meshwork_mesh::Mesh;
+
+use super::{FsdpRule, RuleError, TreePathRule};
+use crate::spec::P;
+
+/// The placement of an array by its path and shape.
+pub type Policy = dyn Fn(&str, &[i64]) -> Option<P>;
+
+/// How the arrays of one argument or result are placed.
+#[derive(Clone)]
+pub enum Rule {
+    /// As propagation finds best.
+    Free,
+    /// All alike.
+    All(P),
+    /// By path and shape: `None` leaves it to propagation.
+    Policy(Rc<Policy>),
+    /// One dimension over one axis, by size.
+    Fsdp(FsdpRule),
+    /// By the first pattern that is found in the path.
+    Paths(TreePathRule),
+    /// What the first says, and what the second adds to it.
+    And(Rc<Rule>, Rc<Rule>),
+}
+
+/// An array of a tree, as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a> {
+    /// The steps to it, joined by `/`; empty for a tree that is an array.
+    pub path: &'a str,
+    /// Its extents.
+    pub shape: &'a [i64],
+    /// Its element type.
+    pub dtype: ElementType,
+}
+
+impl<'a> Leaf<'a> {
+    /// The array of type `ty` at `path`.
+    pub fn new(path: &'a str, ty: &'a TensorType) -> Leaf<'a> {
+        Leaf { path, shape: &ty.dims, dtype: ty.elem }
+    }
+
+    /// The number of elements.
+    pub fn size(&self) -> i64 {
+        self.shape.iter().product()
+    }
+}
+
+impl Rule {
+    /// The placement of an array on `mesh`; `None` leaves it to propagation.
+    pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+        match self {
+            Rule::Free => Ok(None),
+            Rule::All(p) => Ok(Some(p.clone())),
+            Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
+            Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),
+            Rule::Paths(rule) => rule.spec(leaf, mesh),
+            Rule::And(first, second) => match (first.spec(leaf, mesh)?, &**second) {
+                (None, second) => second.spec(leaf, mesh),
+                (Some(base), second) => second.refine(base, leaf, mesh).map(Some),
+            },
+        }
+    }
+
+    /// What this rule makes of an array that is already placed like `base`.
+    fn refine(&self, base: P, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<P, RuleError> {
+        match self {
+            Rule::Fsdp(rule) => rule.refine(&base, leaf, mesh),
+            Rule::And(first, second) => second.refine(first.refine(base, leaf, mesh)?, leaf, mesh),
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Paths(_) => {
+                Ok(self.spec(leaf, mesh)?.map_or(base.clone(), |more| base.merge(&more)))
+            }
+        }
+    }
+
+    /// This rule, and on the same array another one: its axes are added to those of each dimension, minor to them. A
+    /// [`FsdpRule`] takes a dimension that this rule leaves whole if one divides, else splits one further.
+    ///
+    /// An axis that both put on one array is an error when the array is placed, except that a [`FsdpRule`] leaves an
+    /// array alone that is split over its axis already.
+    pub fn and(self, other: impl Into<Rule>) -> Rule {
+        Rule::And(Rc::new(self), Rc::new(other.into()))
+    }
+
+    /// By a function of the path and the shape. It sees scalars too.
+    pub fn policy(f: impl Fn(&str, &[i64]) -> Option<P> + 'static) -> Rule {
+        Rule::Policy(Rc::new(f))
+    }
+
+    /// By the last step of the path: the first pair with that name. Others are copied to every device.
+    pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
+        let names: Vec<(String, P)> = names.into_iter().map(|(name, p)| (name.to_string(), p)).collect();
+        Rule::policy(move |path, _| {
+            let last = path.rsplit('/').next().unwrap_or(path);
+            Some(names.iter().find(|(name, _)| name == last).map_or_else(P::replicated, |(_, p)| p.clone()))
+        })
+    }
+}
+
+impl From<P> for Rule {
+    fn from(spec: P) -> Rule {
+        Rule::All(spec)
+    }
+}
+
+impl From<FsdpRule> for Rule {
+    fn from(rule: FsdpRule) -> Rule {
+        Rule::Fsdp(rule)
+    }
+}
+
+impl From<TreePathRule> for Rule {
+    fn from(rule: TreePathRule) -> Rule {
+        Rule::Paths(rule)
+    }
+}
+
+impl From<&Rule> for Rule {
+    fn from(rule: &Rule) -> Rule {
+        rule.clone()
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Free => f.write_str("Free"),
+            Rule::All(p) => write!(f, "All({p})"),
+            Rule::Policy(_) => f.write_str("Policy(..)"),
+            Rule::Fsdp(rule) => write!(f, "{rule:?}"),
+            Rule::Paths(rule) => write!(f, "{rule:?}"),
+            Rule::And(first, second) => write!(f, "{first:?}.and({second:?})"),
+        }
+    }
+}
