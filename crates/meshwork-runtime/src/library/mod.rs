@@ -5,12 +5,16 @@
 //!
 //! | file | what it is |
 //! |---|---|
+//! | `num` | numbers and elements |
+//! | `dot` | matrix products |
 //! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
 
 mod attrs;
 pub mod copy;
+pub mod dot;
 mod movement;
 mod nest;
+mod num;
 #[cfg(test)]
 mod testing;
 mod transpose;
@@ -23,6 +27,7 @@ use crate::compile::lower::Lower;
 pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     match cx.module.op(op).kind() {
         OpKind::Concatenate => movement::concatenate(cx, op),
+        OpKind::Dot | OpKind::DotGeneral => dot::lower(cx, op, dot::Extra::default()),
         OpKind::Pad => movement::pad(cx, op),
         OpKind::Reverse => movement::reverse(cx, op),
         _ => Ok(false),

@@ -1,0 +1,140 @@
+//! The innermost loops of a matrix product: a small tile of `C` in registers, grown over the depth.
+
+use crate::library::num::{Complex, Num};
+
+/// One call of a micro-kernel: `C[rows × columns] (+)= A[rows × depth] B[depth × columns]`.
+///
+/// Strides are in elements. `A` is read in full panels of `height` rows (rows beyond `rows` are computed and thrown
+/// away), `B` in full panels of `NR` columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Micro<T> {
+    /// Terms of each sum.
+    pub depth: usize,
+    /// Element `(i, k)` is at `i * a_row + k * a_step`; one of the two strides is 1.
+    pub a: *const T,
+    pub a_row: isize,
+    pub a_step: isize,
+    /// Element `(k, j)` is at `k * b_step + j`.
+    pub b: *const T,
+    pub b_step: isize,
+    /// Element `(i, j)` is at `i * c_row + j`.
+    pub c: *mut T,
+    pub c_row: isize,
+    /// Rows that are computed: 1 to `MR`.
+    pub height: usize,
+    /// Rows and columns that are written.
+    pub rows: usize,
+    pub columns: usize,
+    /// Whether the sums are added to what `C` holds.
+    pub add: bool,
+}
+
+/// A number type with a micro-kernel.
+pub(crate) trait Tile: Num {
+    /// Most rows of a tile.
+    const MR: usize;
+    /// Columns of a tile.
+    const NR: usize;
+
+    /// Computes one tile.
+    ///
+    /// # Safety
+    /// All elements that `call` names are valid, and `C` overlaps nothing else.
+    unsafe fn micro(call: &Micro<Self>);
+}
+
+impl<T: Copy> Micro<T> {
+    /// Writes or adds a finished tile.
+    ///
+    /// # Safety
+    /// As [`Tile::micro`].
+    #[inline(always)]
+    pub(crate) unsafe fn finish<const NR: usize>(&self, tile: &[[T; NR]])
+    where
+        T: Num,
+    {
+        for (i, row) in tile.iter().enumerate().take(self.rows) {
+            // SAFETY: the caller's.
+            unsafe {
+                let c = self.c.offset(i as isize * self.c_row);
+                for (j, &v) in row.iter().enumerate().take(self.columns) {
+                    let sum = if self.add { (*c.add(j)).plus(v) } else { v };
+                    c.add(j).write(sum);
+                }
+            }
+        }
+    }
+}
+
+/// The micro-kernel in plain code: for number types without one of their own, and other processors.
+///
+/// # Safety
+/// As [`Tile::micro`]; `call.height <= MR`.
+#[inline(always)]
+pub(crate) unsafe fn plain<T: Num, const MR: usize, const NR: usize, const FUSED: bool>(call: &Micro<T>) {
+    let mut tile = [[T::default(); NR]; MR];
+    for k in 0..call.depth as isize {
+        // SAFETY: the caller's.
+        unsafe {
+            let b = call.b.offset(k * call.b_step).cast::<[T; NR]>().read_unaligned();
+            for (i, sums) in tile.iter_mut().enumerate().take(call.height) {
+                let a = *call.a.offset(i as isize * call.a_row + k * call.a_step);
+                for j in 0..NR {
+                    sums[j] = sums[j].add_product::<FUSED>(a, b[j]);
+                }
+            }
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe { call.finish(&tile) }
+}
+
+macro_rules! plain_tiles {
+    ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
+        impl Tile for $t {
+            const MR: usize = $mr;
+            const NR: usize = $nr;
+
+            unsafe fn micro(call: &Micro<$t>) {
+                #[cfg(target_arch = "x86_64")]
+                {
+                    /// # Safety
+                    /// As `Tile::micro`, and AVX2 is there.
+                    #[target_feature(enable = "avx2")]
+                    unsafe fn wide(call: &Micro<$t>) {
+                        // SAFETY: the caller's.
+                        unsafe { plain::<$t, $mr, $nr, false>(call) }
+                    }
+                    if std::arch::is_x86_feature_detected!("avx2") {
+                        // SAFETY: AVX2 is there; the rest is the caller's.
+                        return unsafe { wide(call) };
+                    }
+                }
+                // SAFETY: the caller's.
+                unsafe { plain::<$t, $mr, $nr, false>(call) }
+            }
+        }
+    )*};
+}
+plain_tiles! { i32, 4 x 16; i64, 4 x 8; Complex<f32>, 4 x 4; Complex<f64>, 2 x 4; }
+
+macro_rules! float_tiles {
+    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident;)*) => {$(
+        impl Tile for $t {
+            const MR: usize = $mr;
+            const NR: usize = $nr;
+
+            #[inline]
+            unsafe fn micro(call: &Micro<$t>) {
+                #[cfg(target_arch = "x86_64")]
+                if super::has_fma() {
+                    // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                    return unsafe { super::avx2::$kernel(call) };
+                }
+                // SAFETY: the caller's.
+                unsafe { plain::<$t, $mr, $nr, false>(call) }
+            }
+        }
+    )*};
+}
+float_tiles! { f32, 6 x 16, tile_f32; f64, 6 x 8, tile_f64; }

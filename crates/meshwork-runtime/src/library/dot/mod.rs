@@ -1,0 +1,216 @@
+//! Matrix products: `dot` and `dot_general` of any layout and element type.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `micro`, `avx2` | tiles of the result in registers |
+//! | `pack` | operands in the order in which these read them |
+//! | `plan` | parts, blocks, what is packed |
+//! | `product` | the work of a stack of products |
+//!
+//! Operands are read by their strides: a transposed, sliced or broadcast view costs nothing but its packing.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+pub(crate) mod micro;
+pub(crate) mod pack;
+pub(crate) mod plan;
+pub(crate) mod product;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use meshwork_ir::attr::DotDims;
+use meshwork_ir::{Attr, ElementType, OpId, OpKind};
+
+use super::attrs;
+use super::copy::view_of;
+use super::nest::offsets;
+use super::num::{Complex, with_f32_element, with_int_element};
+use crate::compile::lower::Lower;
+use crate::step::{Buf, View};
+use micro::Tile;
+use pack::{Index, Of, Packer};
+pub use product::{DoneTile, Epilogue};
+use product::{PackB, Product, Side};
+
+/// Whether the processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn has_fma() -> bool {
+    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+}
+
+/// What else a product may do.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// Runs on each finished piece of the result.
+    pub epilogue: Option<Arc<dyn Epilogue>>,
+    /// Buffers that the epilogue reads.
+    pub reads: Vec<Buf>,
+}
+
+/// The dimension numbers of a `dot` or `dot_general`.
+pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
+    let data = cx.module.op(op);
+    match (data.kind(), data.attr("dot_dimension_numbers")) {
+        (OpKind::DotGeneral, Some(Attr::Dot(dims))) => Ok((**dims).clone()),
+        (OpKind::Dot, _) => {
+            let rank = cx.shape(data.operands()[0]).1.len() as i64;
+            Ok(DotDims { lhs_contract: vec![rank - 1], rhs_contract: vec![0], ..DotDims::default() })
+        }
+        _ => Err(attrs::missing(data, "dot_dimension_numbers", "#stablehlo.dot<...>")),
+    }
+}
+
+/// Adds the steps of a `dot` or `dot_general`; false if its element types are not covered.
+pub fn lower(cx: &mut Lower<'_>, op: OpId, extra: Extra) -> Result<bool, String> {
+    let dims = dimensions(cx, op)?;
+    let data = cx.module.op(op);
+    let (lhs, rhs) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
+    let result = data.results()[0];
+    let elem = cx.shape(result).0;
+    let types = [lhs.elem, rhs.elem, elem];
+    let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
+    if types.iter().any(|t| t.is_complex()) {
+        return Ok(match wide {
+            false => typed::<Complex<f32>>(cx, op, [&lhs, &rhs], elem, &dims, extra, &complex(ElementType::C64)),
+            true => typed::<Complex<f64>>(cx, op, [&lhs, &rhs], elem, &dims, extra, &complex(ElementType::C128)),
+        });
+    }
+    if types.iter().any(|t| t.is_float()) {
+        return Ok(match wide {
+            false => typed::<f32>(cx, op, [&lhs, &rhs], elem, &dims, extra, &single),
+            true => typed::<f64>(cx, op, [&lhs, &rhs], elem, &dims, extra, &double),
+        });
+    }
+    let long = types.iter().any(|t| t.bits() == 64);
+    Ok(match long {
+        false => typed::<i32>(cx, op, [&lhs, &rhs], elem, &dims, extra, &int),
+        true => typed::<i64>(cx, op, [&lhs, &rhs], elem, &dims, extra, &long_int),
+    })
+}
+
+/// Finds the packer of an element type.
+type Find<'a, T> = &'a dyn Fn(ElementType) -> Option<Arc<dyn Packer<T>>>;
+
+/// Elements of a type that compute in `f32`.
+pub(crate) fn single(elem: ElementType) -> Option<Arc<dyn Packer<f32>>> {
+    with_f32_element!(elem, e => Some(Arc::new(Of(e))), else None)
+}
+
+/// Elements of a type that compute in `f64`.
+pub(crate) fn double(elem: ElementType) -> Option<Arc<dyn Packer<f64>>> {
+    use super::num::{Cast, Same};
+    match elem {
+        ElementType::F64 => Some(Arc::new(Of(Same))),
+        ElementType::F32 => Some(Arc::new(Of(Cast::<f32>(std::marker::PhantomData)))),
+        _ => None,
+    }
+}
+
+fn int(elem: ElementType) -> Option<Arc<dyn Packer<i32>>> {
+    with_int_element!(elem, i32, e => Some(Arc::new(Of(e))), else None)
+}
+
+fn long_int(elem: ElementType) -> Option<Arc<dyn Packer<i64>>> {
+    with_int_element!(elem, i64, e => Some(Arc::new(Of(e))), else None)
+}
+
+fn complex<T: Tile>(of: ElementType) -> impl Fn(ElementType) -> Option<Arc<dyn Packer<T>>> {
+    move |elem| (elem == of).then(|| Arc::new(Of(super::num::Same)) as Arc<dyn Packer<T>>)
+}
+
+/// Whether elements of type `elem` are numbers of type `T` as they lie in memory.
+pub(crate) fn is_same<T: 'static>(elem: ElementType) -> bool {
+    use std::any::TypeId;
+    let id = match elem {
+        ElementType::F32 => TypeId::of::<f32>(),
+        ElementType::F64 => TypeId::of::<f64>(),
+        ElementType::I32 => TypeId::of::<i32>(),
+        ElementType::I64 => TypeId::of::<i64>(),
+        ElementType::C64 => TypeId::of::<Complex<f32>>(),
+        ElementType::C128 => TypeId::of::<Complex<f64>>(),
+        _ => return false,
+    };
+    id == TypeId::of::<T>()
+}
+
+fn typed<T: Tile>(
+    cx: &mut Lower<'_>,
+    op: OpId,
+    [lhs, rhs]: [&View; 2],
+    elem: ElementType,
+    dims: &DotDims,
+    extra: Extra,
+    find: Find<'_, T>,
+) -> bool {
+    let (Some(a), Some(b), Some(out)) = (find(lhs.elem), find(rhs.elem), find(elem)) else { return false };
+    let free = |x: &View, batch: &[i64], contract: &[i64]| -> Vec<i64> {
+        (0..x.dims.len() as i64).filter(|d| !batch.contains(d) && !contract.contains(d)).collect()
+    };
+    let (l_free, r_free) =
+        (free(lhs, &dims.lhs_batch, &dims.lhs_contract), free(rhs, &dims.rhs_batch, &dims.rhs_contract));
+    let pick = |x: &View, of: &[i64]| -> (Vec<i64>, Vec<i64>) {
+        of.iter().map(|&d| (x.dims[d as usize], x.strides[d as usize])).unzip()
+    };
+    let side = |x: &View, batch: &[i64], outer: &[i64], depth: &[i64], packer| {
+        let ((bd, bs), (od, os), (dd, ds)) = (pick(x, batch), pick(x, outer), pick(x, depth));
+        Side {
+            buf: x.buf,
+            batch: offsets(&bd, &bs).into_iter().map(|o| o + x.offset as isize).collect(),
+            outer: Index::new(&od, &os),
+            depth: Index::new(&dd, &ds),
+            packer,
+            same: is_same::<T>(x.elem),
+        }
+    };
+    let size = |x: &View, of: &[i64]| of.iter().map(|&d| x.dims[d as usize] as usize).product::<usize>();
+    let product = Product {
+        a: side(lhs, &dims.lhs_batch, &l_free, &dims.lhs_contract, a),
+        b: side(rhs, &dims.rhs_batch, &r_free, &dims.rhs_contract, b),
+        c: Buf(0),
+        rows: size(lhs, &l_free),
+        columns: size(rhs, &r_free),
+        depth: size(lhs, &dims.lhs_contract),
+        out,
+        out_size: elem.storage_bytes(),
+        out_same: is_same::<T>(elem),
+        accumulate: false,
+        epilogue: extra.epilogue,
+        packed: None,
+        plan: Default::default(),
+    };
+    let c = cx.result(cx.module.op(op).results()[0]);
+    emit(cx, op, product, c, extra.reads, elem);
+    true
+}
+
+/// Adds the steps of `product` into `c`.
+pub(crate) fn emit<T: Tile>(
+    cx: &mut Lower<'_>,
+    op: OpId,
+    mut product: Product<T>,
+    c: Buf,
+    mut reads: Vec<Buf>,
+    elem: ElementType,
+) {
+    product.c = c;
+    product.replan();
+    let name = {
+        let (b, m, n, k) = (product.a.batch.len(), product.rows, product.columns, product.depth);
+        if b == 1 { format!("dot {elem} {m}×{n}×{k}") } else { format!("dot {elem} {b} of {m}×{n}×{k}") }
+    };
+    reads.insert(0, product.a.buf);
+    if product.plan.shared_b {
+        let bytes = product.b.batch.len() * product.packed_len() * size_of::<T>();
+        let to = cx.temp(bytes);
+        let pack = PackB { product: product.clone(), to };
+        cx.step(op, format!("pack for {name}"), Arc::new(pack), vec![product.b.buf], vec![to]);
+        product.packed = Some(to);
+        reads.insert(1, to);
+    } else {
+        reads.insert(1, product.b.buf);
+    }
+    cx.step(op, name, Arc::new(product), reads, vec![c]);
+}

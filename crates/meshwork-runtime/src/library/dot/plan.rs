@@ -1,0 +1,103 @@
+//! How a matrix product is cut: into parts, blocks for the caches, and which operands are packed.
+
+/// The size of a product and what its operands allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Problem {
+    pub batch: usize,
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
+    /// Bytes of a number.
+    pub size: usize,
+    /// Rows and columns of the micro-kernel's tile.
+    pub mr: usize,
+    pub nr: usize,
+    /// Whether the micro-kernel can read `A` (`B`) where it lies.
+    pub plain_a: Lie,
+    pub plain_b: Lie,
+}
+
+/// How an operand lies, for the micro-kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lie {
+    /// The direction in which the micro-kernel is wide (rows of `A`, columns of `B`) is contiguous.
+    Across,
+    /// The depth is contiguous.
+    Along,
+    /// It must be packed: other strides or element type.
+    Other,
+}
+
+/// Decisions about a product; functions of the [`Problem`] alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Plan {
+    /// Parts in the directions of batch, rows and columns.
+    pub batch_parts: usize,
+    pub row_parts: usize,
+    pub column_parts: usize,
+    /// Rows of a panel of `A`.
+    pub height: usize,
+    /// Block of the depth, rows and columns that is worked on at a time.
+    pub depth_block: usize,
+    pub row_block: usize,
+    pub column_block: usize,
+    /// Whether `A` and `B` are read where they lie.
+    pub direct_a: bool,
+    pub direct_b: bool,
+    /// Whether a step before packs all of `B` for all parts.
+    pub shared_b: bool,
+}
+
+/// Floating-point operations of a part that is worth a thread.
+const PART_FLOPS: f64 = 2e6;
+
+impl Plan {
+    /// The plan for `p`.
+    pub(crate) fn new(p: &Problem) -> Plan {
+        let flops = 2.0 * p.batch as f64 * p.rows as f64 * p.columns as f64 * p.depth.max(1) as f64;
+        let want = ((flops / PART_FLOPS) as usize).clamp(1, 48);
+        let height = p.rows.max(1).div_ceil(p.rows.max(1).div_ceil(p.mr));
+        let (mut batch_parts, mut row_parts, mut column_parts) = (want.min(p.batch).max(1), 1, 1);
+        if batch_parts * 2 <= want {
+            // Blocks of few rows read B too often; as many as are wanted, none above 480 rows.
+            let each = want / batch_parts;
+            row_parts = (p.rows / 96).clamp(1, each).max(p.rows.div_ceil(480)).min(200 / batch_parts);
+            if row_parts * 2 <= each {
+                column_parts = (p.columns / 128).clamp(1, each / row_parts);
+            }
+        } else if batch_parts > 16 {
+            batch_parts = p.batch.min(48);
+        }
+        let direct_a = match p.plain_a {
+            Lie::Along => true,
+            Lie::Across => p.columns <= 64,
+            Lie::Other => false,
+        };
+        let direct_b = p.plain_b == Lie::Across && (p.rows < 64 || p.depth * p.columns * p.size <= 24 << 10);
+        let shared_b = !direct_b && row_parts > 1;
+        let depth_block = match p.size {
+            ..=4 => 384,
+            _ => 256,
+        };
+        // Blocks of nearly equal depth.
+        let depth_block = p.depth.max(1).div_ceil(p.depth.max(1).div_ceil(depth_block));
+        let row_block = 120 / height * height;
+        let columns = match direct_b || shared_b {
+            true => (256 << 10) / (row_block * p.size),
+            false => (512 << 10) / (p.depth.max(1) * p.size),
+        };
+        let column_block = (columns / p.nr * p.nr).clamp(p.nr, 1024);
+        Plan {
+            batch_parts,
+            row_parts,
+            column_parts,
+            height,
+            depth_block,
+            row_block,
+            column_block,
+            direct_a,
+            direct_b,
+            shared_b,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Products against the evaluator: layouts, sizes and element types.
+
+use crate::library::testing::{check, covers};
+
+/// A product with batch `b` (0 for none) of `[m, k]` and `[k, n]`; `ta` and `tb` say which is stored transposed.
+fn product(elem: &str, out: &str, [b, m, n, k]: [usize; 4], ta: bool, tb: bool) -> String {
+    let (lead, batch, bdims) = match b {
+        0 => (String::new(), String::new(), 0),
+        b => (format!("{b}x"), "batching_dims = [0] x [0], ".into(), 1),
+    };
+    let a = if ta { format!("{lead}{k}x{m}x{elem}") } else { format!("{lead}{m}x{k}x{elem}") };
+    let bb = if tb { format!("{lead}{n}x{k}x{elem}") } else { format!("{lead}{k}x{n}x{elem}") };
+    let (ca, cb) = (bdims + usize::from(!ta), bdims + usize::from(tb));
+    let r = format!("{lead}{m}x{n}x{out}");
+    format!(
+        "func.func @main(%a: tensor<{a}>, %b: tensor<{bb}>) -> tensor<{r}> {{
+        %r = stablehlo.dot_general %a, %b, {batch}contracting_dims = [{ca}] x [{cb}] : (tensor<{a}>, tensor<{bb}>) -> tensor<{r}>
+        return %r : tensor<{r}> }}"
+    )
+}
+
+const SIZES: &[[usize; 4]] = &[
+    [0, 1, 1, 1],
+    [0, 0, 3, 2],
+    [0, 3, 0, 2],
+    [0, 3, 2, 0],
+    [0, 1, 17, 5],
+    [0, 13, 1, 31],
+    [0, 1, 1, 100],
+    [0, 2, 40, 9],
+    [0, 7, 16, 8],
+    [0, 8, 33, 65],
+    [0, 37, 41, 43],
+    [0, 64, 16, 32],
+    [0, 65, 130, 33],
+    [3, 5, 7, 11],
+    [5, 1, 9, 4],
+    [17, 8, 8, 8],
+];
+
+#[test]
+fn float_products_of_all_layouts() {
+    for elem in ["f32", "f64"] {
+        for &size in SIZES {
+            for (ta, tb) in [(false, false), (true, false), (false, true), (true, true)] {
+                check(&product(elem, elem, size, ta, tb), 1e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_all_element_types() {
+    let small = [[0, 5, 18, 7], [0, 3, 2, 0], [2, 9, 5, 19]];
+    for elem in [
+        "i1",
+        "i2",
+        "ui2",
+        "i4",
+        "ui4",
+        "i8",
+        "ui8",
+        "i16",
+        "ui16",
+        "i32",
+        "ui32",
+        "i64",
+        "ui64",
+        "bf16",
+        "f16",
+        "f8E4M3FN",
+        "f8E5M2",
+        "f4E2M1FN",
+        "complex<f32>",
+        "complex<f64>",
+    ] {
+        // One rounding step of the narrow types.
+        let tolerance = match elem {
+            "bf16" => 8e-3,
+            "f16" => 1e-3,
+            "f8E4M3FN" | "f8E5M2" | "f4E2M1FN" => 0.3,
+            _ => 1e-6,
+        };
+        for size in small {
+            check(&product(elem, elem, size, false, true), tolerance);
+        }
+    }
+    for (elem, out) in [("i8", "i32"), ("bf16", "f32"), ("f16", "f32"), ("f32", "f64"), ("ui8", "i64"), ("f32", "bf16")]
+    {
+        check(&product(elem, out, [0, 9, 21, 13], true, false), 8e-3);
+    }
+}
+
+#[test]
+fn large_products_in_several_parts() {
+    for (elem, size) in [
+        ("f32", [0, 200, 150, 400]),
+        ("f32", [0, 500, 48, 210]),
+        ("f32", [0, 48, 700, 210]),
+        ("bf16", [0, 210, 60, 500]),
+        ("f32", [2, 210, 64, 300]),
+        ("f32", [70, 40, 40, 40]),
+        ("i32", [0, 200, 100, 300]),
+    ] {
+        for (ta, tb) in [(false, false), (true, true)] {
+            check(&product(elem, elem, size, ta, tb), if elem == "bf16" { 8e-3 } else { 1e-5 });
+        }
+    }
+}
+
+#[test]
+fn several_contracted_and_free_dimensions_by_strides() {
+    // Contracted over two dimensions that are not one run, after a transposition that is only a view.
+    check(
+        "func.func @main(%a: tensor<4x5x3x7xf32>, %b: tensor<3x6x7xf32>) -> tensor<5x4x6xf32> {
+        %0 = stablehlo.transpose %a, dims = [1, 2, 0, 3] : (tensor<4x5x3x7xf32>) -> tensor<5x3x4x7xf32>
+        %r = stablehlo.dot_general %0, %b, contracting_dims = [1, 3] x [0, 2]
+            : (tensor<5x3x4x7xf32>, tensor<3x6x7xf32>) -> tensor<5x4x6xf32>
+        return %r : tensor<5x4x6xf32> }",
+        1e-6,
+    );
+    // A sliced and a broadcast operand, batch dimensions in another order.
+    check(
+        "func.func @main(%a: tensor<8x3x4x10xbf16>, %b: tensor<3x5xbf16>) -> tensor<4x3x4x5xf32> {
+        %0 = stablehlo.slice %a [0:8:2, 0:3, 0:4, 2:7] : (tensor<8x3x4x10xbf16>) -> tensor<4x3x4x5xbf16>
+        %1 = stablehlo.broadcast_in_dim %b, dims = [0, 3] : (tensor<3x5xbf16>) -> tensor<3x4x5x5xbf16>
+        %r = stablehlo.dot_general %0, %1, batching_dims = [0, 1] x [1, 0], contracting_dims = [3] x [3]
+            : (tensor<4x3x4x5xbf16>, tensor<3x4x5x5xbf16>) -> tensor<4x3x4x5xf32>
+        return %r : tensor<4x3x4x5xf32> }",
+        1e-2,
+    );
+    check(
+        "func.func @main(%a: tensor<6xf32>, %b: tensor<6x5xf32>) -> (tensor<5xf32>, tensor<f32>) {
+        %r = stablehlo.dot %a, %b : (tensor<6xf32>, tensor<6x5xf32>) -> tensor<5xf32>
+        %s = stablehlo.dot %a, %a : (tensor<6xf32>, tensor<6xf32>) -> tensor<f32>
+        return %r, %s : tensor<5xf32>, tensor<f32> }",
+        1e-6,
+    );
+}
+
+#[test]
+fn mixed_kinds_are_left_to_the_evaluator() {
+    assert!(!covers(&product("i32", "f32", [0, 2, 2, 2], false, false)));
+}
