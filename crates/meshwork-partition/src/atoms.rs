@@ -23,7 +23,7 @@ pub struct AtomInfo {
 }
 
 /// The atoms of a mesh, in mesh order, major to minor within an axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Atoms {
     mesh: Mesh,
     atoms: Vec<AtomInfo>,

@@ -7,6 +7,7 @@ use meshwork_ir::{Attr, Dense, ElementType, Literal, Module, OpId, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
 use crate::layout::Combine;
+use crate::meshes::DevicePairs;
 
 /// What a collective does with the local operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +52,8 @@ pub enum Peers {
     /// Every device sends its shard to where it belongs after atoms trade places: the coordinate in the first atom
     /// of a pair becomes the coordinate in the second.
     Relabel(Vec<(u8, u8)>),
+    /// Each device sends to another, as between meshes of different device orders.
+    Devices(DevicePairs),
     /// Devices that the program lists itself.
     Given {
         /// Devices per group.
@@ -66,6 +69,9 @@ impl Peers {
         match self {
             Peers::Group(list) => f64::from(u8::from(atoms.product(list) > 1)),
             Peers::Given { share, .. } => *share,
+            Peers::Devices(pairs) => {
+                pairs.iter().filter(|(a, b)| a != b).count() as f64 / atoms.mesh().device_count() as f64
+            }
             Peers::Line { atoms: list, moves } => {
                 moves.iter().filter(|(a, b)| a != b).count() as f64 / atoms.product(list) as f64
             }
@@ -108,6 +114,7 @@ impl Peers {
         let count = atoms.mesh().device_count();
         match self {
             Peers::Group(_) | Peers::Given { .. } => return None,
+            Peers::Devices(pairs) => ids.extend(pairs.iter().flat_map(|&(from, to)| [from, to])),
             Peers::Line { atoms: list, moves } => {
                 let line = atoms.line(list);
                 let mut targets = vec![vec![]; line.len()];
@@ -214,7 +221,7 @@ pub fn write_device_lists(module: &mut Module, collectives: &[Collective], atoms
     for (i, c) in collectives.iter().enumerate() {
         let name = match &c.peers {
             Peers::Group(_) => "replica_groups",
-            Peers::Line { .. } | Peers::Relabel(_) => "source_target_pairs",
+            Peers::Line { .. } | Peers::Relabel(_) | Peers::Devices(_) => "source_target_pairs",
             // The program wrote them.
             Peers::Given { .. } => continue,
         };
@@ -251,7 +258,7 @@ pub fn wire_bytes(kind: &CollectiveKind, peers: &Peers, operand_bytes: i64, atom
     let group = match peers {
         Peers::Group(list) => atoms.product(list) as f64,
         Peers::Given { group, .. } => *group as f64,
-        Peers::Line { .. } | Peers::Relabel(_) => 1.0,
+        Peers::Line { .. } | Peers::Relabel(_) | Peers::Devices(_) => 1.0,
     };
     match kind {
         CollectiveKind::AllGather => (group - 1.0) * bytes,

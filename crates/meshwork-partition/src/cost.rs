@@ -54,7 +54,7 @@ impl Links {
         };
         let group: i64 = match c.peers {
             Peers::Given { group, .. } => group,
-            Peers::Group(_) | Peers::Line { .. } | Peers::Relabel(_) => {
+            Peers::Group(_) | Peers::Line { .. } | Peers::Relabel(_) | Peers::Devices(_) => {
                 planned.axes.iter().map(|a| a.size(mesh)).product()
             }
         };

@@ -8,7 +8,7 @@ use meshwork_ir::{
 };
 
 use crate::atoms::{AtomList, Atoms};
-use crate::identity::identity;
+use crate::identity::{identity, nothing};
 use crate::layout::{Combine, DimLayout};
 
 /// Appends operations to one block of the per-device program.
@@ -130,6 +130,11 @@ impl<'a> Emitter<'a> {
     pub fn identity(&mut self, combine: Combine, elem: ElementType) -> Option<ValueId> {
         let bytes = identity(combine, elem)?;
         Some(self.splat(&[], elem, &bytes))
+    }
+
+    /// A scalar that added to any `x` gives `x` to the bit.
+    pub fn nothing(&mut self, elem: ElementType) -> ValueId {
+        self.splat(&[], elem, &nothing(elem))
     }
 
     /// `operand[.., lo..hi, ..]` along `dim`; the operand itself if that is all of it.
@@ -340,6 +345,14 @@ impl<'a> Emitter<'a> {
         });
         self.shard_indices.insert(key, v);
         v
+    }
+
+    /// Whether this is the device with id `device`: a scalar `i1`.
+    pub fn is_device(&mut self, device: i64) -> ValueId {
+        let atoms = self.atoms;
+        let position = (0..atoms.mesh().device_count()).find(|&p| atoms.device(p) == device).unwrap_or(-1);
+        let (here, there) = (self.shard_index(&atoms.all()), self.index_constant(position));
+        self.compare("EQ", here, there)
     }
 
     /// `scale * shard index + offset`, a scalar of the index type.

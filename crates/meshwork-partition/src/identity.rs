@@ -43,6 +43,20 @@ pub fn identity(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {
     })
 }
 
+/// What added to any `x` gives `x` to the bit, in storage format: negative zero for floats.
+pub fn nothing(elem: ElementType) -> Vec<u8> {
+    let mut out = vec![];
+    match elem.class() {
+        ElementClass::Bool | ElementClass::Signed | ElementClass::Unsigned => out.resize(elem.storage_bytes(), 0),
+        ElementClass::Float => float::write(elem, -0.0, &mut out),
+        ElementClass::Complex => {
+            float::write(elem.real_part(), -0.0, &mut out);
+            float::write(elem.real_part(), -0.0, &mut out);
+        }
+    }
+    out
+}
+
 fn max_unsigned(elem: ElementType) -> i64 {
     (u64::MAX >> (64 - elem.bits())) as i64
 }

@@ -20,6 +20,7 @@ pub mod json;
 pub mod layout;
 pub mod lock;
 pub mod memory;
+pub mod meshes;
 mod moves;
 pub mod optimize;
 mod pass;
@@ -64,12 +65,13 @@ pub struct Partitioned {
 pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
     let meshes = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::SdyMesh);
     let found = meshes.filter_map(|op| match module.op(op).attr("mesh") {
-        Some(meshwork_ir::Attr::Mesh(mesh)) if !mesh.axes().is_empty() => {
+        Some(Attr::Mesh(mesh)) if !mesh.axes().is_empty() => {
             Some((module.symbol_name(op)?.to_string(), (**mesh).clone()))
         }
         _ => None,
     });
-    found.max_by_key(|(_, mesh)| mesh.device_count())
+    // Of meshes over the same devices the one in plain order is the easiest to work with.
+    found.max_by_key(|(_, mesh)| (mesh.device_count(), mesh.device_ids().is_none()))
 }
 
 /// The largest mesh for which collectives are written: each lists every device.
@@ -109,8 +111,7 @@ pub fn partition_with(
         return Err(PartitionError::Unsupported { op: module.place(func), what });
     }
     collective::write_device_lists(&mut local, &collectives, &atoms);
-    let as_shardings =
-        |layouts: &[layout::Layout]| layouts.iter().map(|l| plan::sharding_of_layout(l, &name, &atoms)).collect();
+    let as_shardings = |all: &[split::Placed]| all.iter().map(|p| plan::sharding_of_placed(p, &name, &atoms)).collect();
     let (inputs, outputs): (Vec<Sharding>, Vec<Sharding>) = (as_shardings(&split.inputs), as_shardings(&split.outputs));
     let namer = cause::Namer { program: module, sources };
     let collectives = collectives.into_iter().map(|c| plan::PlannedCollective::new(c, &atoms, &namer)).collect();

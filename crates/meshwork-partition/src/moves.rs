@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use meshwork_ir::{Attr, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{Attr, ElementType, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
 use crate::collective::{Collective, CollectiveKind, Origin, Peers, Site, wire_bytes};
@@ -225,6 +225,24 @@ impl<'a> Mover<'a> {
     /// Sends `value` along `peers`; a device nobody sends to gets zeros.
     pub fn permute(&mut self, value: ValueId, ty: Type, peers: Peers) -> ValueId {
         self.collective(CollectiveKind::Permute, OpKind::CollectivePermute, value, ty, peers, vec![])
+    }
+
+    /// What `device` holds, on every device.
+    pub fn broadcast(&mut self, value: ValueId, device: i64) -> ValueId {
+        let all = self.e.atoms.all();
+        let elem = self.e.elem(value);
+        let combine = if elem == ElementType::I1 { Combine::Or } else { Combine::Add };
+        let nothing = self.e.nothing(elem);
+        let here = self.e.is_device(device);
+        let dims = self.e.dims(value);
+        let (mask, fill) = (self.e.broadcast(here, &dims, &[]), self.e.broadcast(nothing, &dims, &[]));
+        let part = self.e.select(mask, value, fill);
+        if all.is_empty() {
+            return part;
+        }
+        let ty = self.e.out.ty(part).clone();
+        let kind = CollectiveKind::AllReduce(combine);
+        self.collective(kind, OpKind::AllReduce, part, ty, Peers::Group(all), vec![])
     }
 
     /// Combines a partial value over `list`, a subset of its partial atoms.

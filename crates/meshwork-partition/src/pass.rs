@@ -105,5 +105,5 @@ fn mesh_of_func(module: &Module, func: OpId) -> Option<Mesh> {
             add(values::sharding_of(module, r));
         }
     }
-    meshes.into_iter().max_by_key(Mesh::device_count)
+    meshes.into_iter().max_by_key(|mesh| (mesh.device_count(), mesh.device_ids().is_none()))
 }

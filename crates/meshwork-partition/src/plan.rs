@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use meshwork_ir::Type;
-use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding};
+use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding};
 
 use crate::atoms::Atoms;
 use crate::cause::{Cause, Namer};
 use crate::collective::{Collective, Peers};
-use crate::layout::Layout;
 use crate::memory::Peak;
+use crate::split::Placed;
 
 /// What partitioning a program amounts to.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +56,7 @@ impl PlannedCollective {
         let axes = match &collective.peers {
             Peers::Group(list) | Peers::Line { atoms: list, .. } => atoms.to_axes(list),
             Peers::Given { .. } => vec![],
+            Peers::Devices(_) => atoms.to_axes(&atoms.all()),
             Peers::Relabel(pairs) => {
                 let mut list: Vec<u8> = pairs.iter().map(|p| p.0).collect();
                 list.sort_unstable();
@@ -134,7 +135,12 @@ impl Plan {
     }
 }
 
-/// The sharding that a layout in ordinary frames stands for.
-pub fn sharding_of_layout(layout: &Layout, mesh: &str, atoms: &Atoms) -> Sharding {
-    Sharding::new(mesh, layout.dims.iter().map(|d| DimSharding::closed(atoms.to_axes(&d.atoms))))
+/// The sharding of a value at the border; over a mesh of its own if its device order is another.
+pub(crate) fn sharding_of_placed(placed: &Placed, mesh: &str, atoms: &Atoms) -> Sharding {
+    let mut sharding =
+        Sharding::new(mesh, placed.layout.dims.iter().map(|d| DimSharding::closed(atoms.to_axes(&d.atoms))));
+    if let Some(reordered) = &placed.reordered {
+        sharding.mesh = MeshRef::Inline(reordered.clone());
+    }
+    sharding
 }

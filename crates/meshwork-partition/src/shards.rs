@@ -7,6 +7,7 @@ use meshwork_mesh::{Mesh, Sharding, ShardingError, slice_of};
 
 /// The shards of `global`, one per device id. Every shard has the same extents; what lies past the end is zero.
 pub fn cut(global: &Literal, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Literal>, ShardingError> {
+    let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
     let local = sharding.local_shape(mesh, global.dims())?;
     (0..mesh.device_count())
         .map(|device| {
@@ -20,6 +21,7 @@ pub fn cut(global: &Literal, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Lit
 
 /// The global array of extents `dims` that `shards`, one per device id, make up.
 pub fn join(shards: &[Literal], dims: &[i64], sharding: &Sharding, mesh: &Mesh) -> Result<Literal, ShardingError> {
+    let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
     let mut global = Literal::zeros(dims.iter().copied(), shards[0].elem());
     for (device, shard) in shards.iter().enumerate() {
         let slice = slice_of(sharding, mesh, dims, device as i64)?;

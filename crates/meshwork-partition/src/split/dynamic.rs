@@ -70,8 +70,10 @@ impl Splitter<'_> {
             }
             let start = self.clamped_start(operands[1 + d], n[d] - out[d])?;
             starts.push(if split {
-                // Zeros on both sides: a slice that is not here reads zeros.
-                value = self.m.e.pad(value, d, out[d], out[d]);
+                // A slice that is not here reads the margin, which adds nothing.
+                let elem = self.m.e.elem(value);
+                let nothing = self.m.e.nothing(elem);
+                value = self.m.e.pad_with(value, d, out[d], out[d], 0, nothing);
                 self.local_start(start, &layout, d, out[d])
             } else {
                 start

@@ -59,8 +59,9 @@ impl Splitter<'_> {
             let local = self.m.e.dims(value);
             let mask = self.m.e.broadcast(mask, &local, &batch);
             let elem = self.m.e.elem(value);
-            let zeros = self.m.e.zeros(&local, elem);
-            value = self.m.e.select(mask, value, zeros);
+            let nothing = self.m.e.nothing(elem);
+            let nothing = self.m.e.broadcast(nothing, &local, &[]);
+            value = self.m.e.select(mask, value, nothing);
         }
         self.m.reason = "each device looks up the rows it holds".into();
         let layout = result_layout.with_partial(problem.partial(&assignment), Combine::Add);

@@ -9,17 +9,35 @@ use super::{Result, Splitter};
 use crate::atoms::AtomList;
 use crate::collective::{CollectiveKind, Peers, Site};
 use crate::layout::{Combine, DimLayout, Layout};
+use crate::meshes::Relation;
 use crate::moves::Form;
 
 impl Splitter<'_> {
     /// Splits a manual computation.
     pub fn manual_computation(&mut self, op: OpId) -> Result<()> {
         let Some(body) = self.src.body_of(op, 0) else { return self.unsupported(op, "it has no body") };
+        let (ins, outs) = (self.shardings(op, "in_shardings"), self.shardings(op, "out_shardings"));
         let manual: AtomList = match self.src.op(op).attr("manual_axes") {
-            Some(Attr::Axes(axes)) => self.m.e.atoms.of_axes(axes.iter()).unwrap_or_default(),
+            Some(Attr::Axes(axes)) => match ins.first().or(outs.first()) {
+                Some(sharding) => {
+                    let relation = self.meshes.relation(sharding, self.m.e.atoms);
+                    relation.atoms_of(axes.iter(), self.m.e.atoms).unwrap_or_default()
+                }
+                None => AtomList::new(),
+            },
             _ => AtomList::new(),
         };
-        let (ins, outs) = (self.shardings(op, "in_shardings"), self.shardings(op, "out_shardings"));
+        let borders = ins.iter().chain(&outs);
+        let other_order = borders
+            .clone()
+            .any(|s| matches!(&*self.meshes.relation(s, self.m.e.atoms), Relation::Other(o) if o.reordered.is_some()));
+        if other_order && manual.len() < self.m.e.atoms.len() {
+            let what = format!(
+                "its mesh has another device order than the program's, {}; all axes would have to be manual",
+                self.m.e.atoms.mesh()
+            );
+            return self.unsupported(op, what);
+        }
         let operands = self.src.op(op).operands().to_vec();
         let args = self.src.block(body).args().to_vec();
         self.m.reason = "the manual computation takes it in this placement".into();
@@ -27,6 +45,7 @@ impl Splitter<'_> {
         for ((&v, &arg), sharding) in operands.iter().zip(&args).zip(&ins) {
             let layout = self.layout_of_sharding(sharding, &self.extents(v), op)?;
             let value = self.get(v, &layout)?;
+            let (value, _) = self.leave(value, Some(sharding));
             forms.push((arg, Form { value, layout: self.inside(&layout, &manual, arg) }));
         }
         let results = self.src.op(op).results().to_vec();
@@ -43,7 +62,9 @@ impl Splitter<'_> {
                 let local = s.inside(&layout, &manual, v);
                 s.m.site = Site::Op(op);
                 s.m.reason = "the manual computation returns it in this placement".into();
-                made.push((r, Form { value: s.get(v, &local)?, layout }));
+                let value = s.get(v, &local)?;
+                let (value, _) = s.enter(value, Some(sharding), "the manual computation leaves it on other devices");
+                made.push((r, Form { value, layout }));
             }
             Ok(())
         })?;

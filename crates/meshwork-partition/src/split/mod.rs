@@ -13,13 +13,17 @@ mod movement;
 mod pool;
 mod reduce;
 mod scatter;
+mod single;
 mod top_k;
 mod window;
+
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use meshwork_ir::{
     Attr, BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId, Walk,
 };
-use meshwork_mesh::Reduction;
+use meshwork_mesh::{Mesh, Reduction};
 use meshwork_propagate::values;
 use smallvec::SmallVec;
 
@@ -28,6 +32,7 @@ use crate::atoms::Atoms;
 use crate::collective::Site;
 use crate::emit::Emitter;
 use crate::layout::{Combine, Layout};
+use crate::meshes::{Meshes, Relation};
 use crate::moves::{Form, Mover};
 use crate::reshard::Paths;
 
@@ -48,6 +53,9 @@ pub struct Splitter<'a> {
     marks: Vec<usize>,
     wants: Vec<Option<Layout>>,
     loops: Vec<Loop>,
+    meshes: Meshes,
+    // Values that differ from device to device beside how they are split; known if a device computes alone.
+    device_dependent: HashSet<ValueId>,
 }
 
 /// A loop being split, and which of its arguments are values from outside that it never changes.
@@ -70,10 +78,18 @@ struct Loop {
 pub struct SplitFunction<'a> {
     /// The mover with the per-device module and the recorded collectives.
     pub mover: Mover<'a>,
-    /// Layouts of the arguments.
-    pub inputs: Vec<Layout>,
-    /// Layouts of the results.
-    pub outputs: Vec<Layout>,
+    /// How the arguments lie.
+    pub inputs: Vec<Placed>,
+    /// How the results lie.
+    pub outputs: Vec<Placed>,
+}
+
+/// How a value at the border of the function lies.
+pub struct Placed {
+    /// Its layout.
+    pub layout: Layout,
+    /// The program's mesh in another device order, if it lies on that.
+    pub reordered: Option<Arc<Mesh>>,
 }
 
 /// Splits function `func` of `src`, in which every call is inlined and every value has its final placement.
@@ -98,15 +114,20 @@ pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Resu
         marks: vec![],
         wants: vec![None; src.value_slots()],
         loops: vec![],
+        meshes: Meshes::of(src, atoms),
+        device_dependent: HashSet::new(),
     };
     s.check_placements(func, block)?;
+    s.find_device_dependent(block);
     let mut inputs = vec![];
     for &arg in src.block(block).args() {
         let layout = s.argument_layout(arg);
         let ty = s.local_type(arg, &layout)?;
         let value = s.m.e.out.add_block_arg(entry, ty);
+        let sharding = values::sharding_of(src, arg);
+        let (value, reordered) = s.enter(value, sharding.as_ref(), "the argument lies on other devices");
         s.set(arg, Form { value, layout: layout.clone() });
-        inputs.push(layout);
+        inputs.push(Placed { layout, reordered });
     }
     s.block(block)?;
     let mut outputs = vec![];
@@ -119,8 +140,10 @@ pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Resu
         };
         s.m.site = Site::Result(i);
         s.m.reason = "the function returns it in this placement".into();
-        results.push(s.get(v, &layout)?);
-        outputs.push(layout);
+        let value = s.get(v, &layout)?;
+        let (value, reordered) = s.leave(value, sharding);
+        results.push(value);
+        outputs.push(Placed { layout, reordered });
     }
     let out = &mut s.m.e.out;
     out.push(entry, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
@@ -170,7 +193,8 @@ impl<'a> Splitter<'a> {
     fn argument_layout(&mut self, arg: ValueId) -> Layout {
         let layout = self.want(arg);
         let Some(sharding) = values::sharding_of(self.src, arg) else { return layout };
-        let parts = self.m.e.atoms.of_axes(&sharding.unreduced).unwrap_or_default();
+        let relation = self.meshes.relation(&sharding, self.m.e.atoms);
+        let parts = relation.atoms_of(&sharding.unreduced, self.m.e.atoms).unwrap_or_default();
         let combine = match sharding.reduction {
             Reduction::Sum => Combine::Add,
             Reduction::Max => Combine::Max,
@@ -204,14 +228,18 @@ impl<'a> Splitter<'a> {
 
     /// The ordinary layout that `sharding` asks for.
     pub fn layout_of_sharding(&self, sharding: &meshwork_mesh::Sharding, extents: &[i64], at: OpId) -> Result<Layout> {
-        let lists: Option<SmallVec<[_; 4]>> = sharding.dims.iter().map(|d| self.m.e.atoms.of_axes(&d.axes)).collect();
+        let atoms = self.m.e.atoms;
+        let relation = self.meshes.relation(sharding, atoms);
+        let lists: Option<SmallVec<[_; 4]>> = sharding.dims.iter().map(|d| relation.atoms_of(&d.axes, atoms)).collect();
         match lists {
-            Some(lists) if lists.len() == extents.len() => Ok(Layout::ordinary(extents, &lists, self.m.e.atoms)),
+            _ if matches!(*relation, Relation::Single(_)) => Ok(Layout::replicated(extents)),
+            Some(lists) if lists.len() == extents.len() => Ok(Layout::ordinary(extents, &lists, atoms)),
             _ => Err(PartitionError::Invalid {
                 op: self.src.place(at),
                 what: format!(
-                    "its sharding {sharding} does not fit a value of rank {} on the one mesh the program is split over",
-                    extents.len()
+                    "its sharding {sharding} does not fit a value of rank {} on the mesh the program is split over, {}",
+                    extents.len(),
+                    atoms.mesh()
                 ),
             }),
         }
@@ -376,6 +404,9 @@ impl<'a> Splitter<'a> {
         (self.m.site, self.m.tensor) = (Site::Op(op), None);
         self.m.reason = "its operands do not lie as it needs them".into();
         let kind = self.src.op(op).kind();
+        if let Some(device) = self.alone_on(op) {
+            return self.on_one_device(op, device);
+        }
         match kind {
             K::Constant | K::SdyConstant | K::Iota => Ok(()), // made where they are used
             _ if kind.is_elementwise() => self.elementwise(op),
@@ -429,12 +460,14 @@ impl<'a> Splitter<'a> {
 
     /// If `op` reduces `v`, an argument: its parts on the devices. What the program computes itself is whole already.
     fn unreduced_argument(&self, op: OpId, v: ValueId) -> Option<Form> {
+        let sharding = values::sharding_of(self.src, *self.src.op(op).results().first()?)?;
+        let relation = self.meshes.relation(&sharding, self.m.e.atoms);
         let axes = match (self.src.op(op).attr("reduction_axes"), self.src.op(op).attr("reduce_scatter_axes")) {
             (Some(Attr::Axes(axes)), _) => axes.to_vec(),
             (_, Some(Attr::AxesPerDim(lists))) => lists.concat(),
             _ => return None,
         };
-        let list = self.m.e.atoms.of_axes(&axes)?;
+        let list = relation.atoms_of(&axes, self.m.e.atoms)?;
         // The argument itself, or what earlier reductions made of it.
         let mut root = v;
         while let Some(def) = self.src.def_op(root) {

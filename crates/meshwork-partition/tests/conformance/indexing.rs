@@ -1,6 +1,10 @@
 //! Slices, gathers and scatters at places known at run time.
 
+use meshwork_ir::{ElementType, Literal};
+use meshwork_partition::run::run;
+
 use crate::cases::{Program, SIZES, conform, list, program, t};
+use crate::common::split;
 
 #[test]
 fn dynamic_slice() {
@@ -57,151 +61,72 @@ fn update_at_a_constant_place() {
 }
 
 /// Dimension numbers of a gather or scatter and the shapes they are for.
-struct Numbers<'a> {
-    operand: &'a [i64],
-    indices: &'a [i64],
-    sizes: &'a [i64],
-    offset: &'a [i64],
-    collapsed: &'a [i64],
-    operand_batching: &'a [i64],
-    indices_batching: &'a [i64],
-    map: &'a [i64],
+struct Numbers {
+    operand: Dims,
+    indices: Dims,
+    sizes: Dims,
+    offset: Dims,
+    collapsed: Dims,
+    batching: [Dims; 2],
+    map: Dims,
     vector: i64,
-    result: &'a [i64],
+    result: Dims,
 }
 
-const NUMBERS: &[Numbers<'_>] = &[
+type Dims = &'static [i64];
+
+/// A row of the table: operand, indices and slice sizes; offset, collapsed and batching (operand, indices) dimensions;
+/// index map, index vector dimension; result.
+type Row = (Dims, Dims, Dims, Dims, Dims, [Dims; 2], Dims, i64, Dims);
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
     // Rows of a table.
-    Numbers {
-        operand: &[7, 3],
-        indices: &[5, 1],
-        sizes: &[1, 3],
-        offset: &[1],
-        collapsed: &[0],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[0],
-        vector: 1,
-        result: &[5, 3],
-    },
+    (&[7, 3], &[5, 1], &[1, 3], &[1], &[0], [&[], &[]], &[0], 1, &[5, 3]),
     // Columns, with the index vector implied.
-    Numbers {
-        operand: &[3, 8],
-        indices: &[4],
-        sizes: &[3, 1],
-        offset: &[0],
-        collapsed: &[1],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[1],
-        vector: 1,
-        result: &[3, 4],
-    },
+    (&[3, 8], &[4], &[3, 1], &[0], &[1], [&[], &[]], &[1], 1, &[3, 4]),
     // Single elements by two coordinates, the second first.
-    Numbers {
-        operand: &[4, 5],
-        indices: &[2, 6],
-        sizes: &[1, 1],
-        offset: &[],
-        collapsed: &[0, 1],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[1, 0],
-        vector: 0,
-        result: &[6],
-    },
+    (&[4, 5], &[2, 6], &[1, 1], &[], &[0, 1], [&[], &[]], &[1, 0], 0, &[6]),
     // Windows of two rows, part of the columns.
-    Numbers {
-        operand: &[6, 4],
-        indices: &[3, 2],
-        sizes: &[2, 3],
-        offset: &[1, 2],
-        collapsed: &[],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[0, 1],
-        vector: 1,
-        result: &[3, 2, 3],
-    },
+    (&[6, 4], &[3, 2], &[2, 3], &[1, 2], &[], [&[], &[]], &[0, 1], 1, &[3, 2, 3]),
     // One window, kept dimensions of size one.
-    Numbers {
-        operand: &[7, 4],
-        indices: &[1],
-        sizes: &[1, 4],
-        offset: &[0, 1],
-        collapsed: &[],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[0],
-        vector: 0,
-        result: &[1, 4],
-    },
+    (&[7, 4], &[1], &[1, 4], &[0, 1], &[], [&[], &[]], &[0], 0, &[1, 4]),
     // A batch of tables.
-    Numbers {
-        operand: &[4, 5, 2],
-        indices: &[4, 3, 1],
-        sizes: &[1, 1, 2],
-        offset: &[2],
-        collapsed: &[1],
-        operand_batching: &[0],
-        indices_batching: &[0],
-        map: &[1],
-        vector: 2,
-        result: &[4, 3, 2],
-    },
+    (&[4, 5, 2], &[4, 3, 1], &[1, 1, 2], &[2], &[1], [&[0], &[0]], &[1], 2, &[4, 3, 2]),
     // Batches in another order than the indices have them.
-    Numbers {
-        operand: &[3, 2, 6],
-        indices: &[2, 3],
-        sizes: &[1, 1, 1],
-        offset: &[],
-        collapsed: &[2],
-        operand_batching: &[0, 1],
-        indices_batching: &[1, 0],
-        map: &[2],
-        vector: 2,
-        result: &[2, 3],
-    },
+    (&[3, 2, 6], &[2, 3], &[1, 1, 1], &[], &[2], [&[0, 1], &[1, 0]], &[2], 2, &[2, 3]),
     // Nothing looked up.
-    Numbers {
-        operand: &[4, 3],
-        indices: &[0, 1],
-        sizes: &[1, 3],
-        offset: &[1],
-        collapsed: &[0],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[0],
-        vector: 1,
-        result: &[0, 3],
-    },
+    (&[4, 3], &[0, 1], &[1, 3], &[1], &[0], [&[], &[]], &[0], 1, &[0, 3]),
     // A prime number of rows, whole rows by a batch of two dimensions.
-    Numbers {
-        operand: &[5, 4],
-        indices: &[2, 3, 1],
-        sizes: &[1, 4],
-        offset: &[0],
-        collapsed: &[0],
-        operand_batching: &[],
-        indices_batching: &[],
-        map: &[0],
-        vector: 2,
-        result: &[4, 2, 3],
-    },
+    (&[5, 4], &[2, 3, 1], &[1, 4], &[0], &[0], [&[], &[]], &[0], 2, &[4, 2, 3]),
 ];
+
+fn numbers() -> impl Iterator<Item = Numbers> {
+    TABLE.iter().map(|&(operand, indices, sizes, offset, collapsed, batching, map, vector, result)| Numbers {
+        operand,
+        indices,
+        sizes,
+        offset,
+        collapsed,
+        batching,
+        map,
+        vector,
+        result,
+    })
+}
 
 fn entry(name: &str, dims: &[i64]) -> String {
     if dims.is_empty() { String::new() } else { format!("{name} = [{}], ", list(dims)) }
 }
 
-fn gather_program(d: &Numbers<'_>, index: &str) -> Program {
+fn gather_program(d: &Numbers, index: &str) -> Program {
     let (a, i, r) = (t(d.operand, "i32"), t(d.indices, index), t(d.result, "i32"));
     let body = format!(
         "%r0 = \"stablehlo.gather\"(%a0, %a1) <{{dimension_numbers = #stablehlo.gather<{}{}{}{}{}index_vector_dim = {}>, indices_are_sorted = false, slice_sizes = array<i64: {}>}}> : ({a}, {i}) -> {r}",
         entry("offset_dims", d.offset),
         entry("collapsed_slice_dims", d.collapsed),
-        entry("operand_batching_dims", d.operand_batching),
-        entry("start_indices_batching_dims", d.indices_batching),
+        entry("operand_batching_dims", d.batching[0]),
+        entry("start_indices_batching_dims", d.batching[1]),
         entry("start_index_map", d.map),
         d.vector,
         list(d.sizes),
@@ -212,11 +137,11 @@ fn gather_program(d: &Numbers<'_>, index: &str) -> Program {
 /// Inputs hold numbers up to 17, so that many indices are out of bounds.
 #[test]
 fn gather() {
-    let programs = NUMBERS.iter().flat_map(|d| ["i32", "ui8", "i64"].map(|e| gather_program(d, e)));
+    let programs = numbers().flat_map(|d| ["i32", "ui8", "i64"].map(|e| gather_program(&d, e)));
     conform(programs, 14);
 }
 
-fn scatter_program(d: &Numbers<'_>, op: Option<&str>, index: &str) -> Program {
+fn scatter_program(d: &Numbers, op: Option<&str>, index: &str) -> Program {
     let (a, i, u) = (t(d.operand, "i32"), t(d.indices, index), t(d.result, "i32"));
     let combine = match op {
         Some(op) => format!("  %s = stablehlo.{op} %p, %q : tensor<i32>\n  stablehlo.return %s : tensor<i32>"),
@@ -229,8 +154,8 @@ fn scatter_program(d: &Numbers<'_>, op: Option<&str>, index: &str) -> Program {
 }}) : ({a}, {i}, {u}) -> {a}",
         entry("update_window_dims", d.offset),
         entry("inserted_window_dims", d.collapsed),
-        entry("input_batching_dims", d.operand_batching),
-        entry("scatter_indices_batching_dims", d.indices_batching),
+        entry("input_batching_dims", d.batching[0]),
+        entry("scatter_indices_batching_dims", d.batching[1]),
         entry("scatter_dims_to_operand_dims", d.map),
         d.vector,
     );
@@ -240,11 +165,11 @@ fn scatter_program(d: &Numbers<'_>, op: Option<&str>, index: &str) -> Program {
 #[test]
 fn scatter_that_combines() {
     let mut programs = vec![];
-    for d in NUMBERS {
+    for d in numbers() {
         for op in ["add", "maximum", "minimum", "multiply"] {
-            programs.push(scatter_program(d, Some(op), "i32"));
+            programs.push(scatter_program(&d, Some(op), "i32"));
         }
-        programs.push(scatter_program(d, Some("add"), "ui8"));
+        programs.push(scatter_program(&d, Some("add"), "ui8"));
     }
     conform(programs, 4);
 }
@@ -252,14 +177,14 @@ fn scatter_that_combines() {
 /// Later updates win, whatever device they are on.
 #[test]
 fn scatter_that_overwrites() {
-    conform(NUMBERS.iter().flat_map(|d| ["i32", "i8"].map(|e| scatter_program(d, None, e))), 8);
+    conform(numbers().flat_map(|d| ["i32", "i8"].map(|e| scatter_program(&d, None, e))), 8);
 }
 
 /// Negative indices point nowhere in a scatter and to the first element in a gather.
 #[test]
 fn negative_indices() {
     let mut programs = vec![];
-    for d in NUMBERS {
+    for d in numbers() {
         let shifted = |p: Program| {
             let i = t(d.indices, "i32");
             let body = format!(
@@ -268,8 +193,8 @@ fn negative_indices() {
             );
             Program { body, ..p }
         };
-        programs.push(shifted(gather_program(d, "i32")));
-        programs.push(shifted(scatter_program(d, Some("add"), "i32")));
+        programs.push(shifted(gather_program(&d, "i32")));
+        programs.push(shifted(scatter_program(&d, Some("add"), "i32")));
     }
     conform(programs, 4);
 }
@@ -292,4 +217,25 @@ fn scatter_of_two_arrays() {
         programs.push(program(&[&a, &b, &i, &u, &v], &[&a, &b], body));
     }
     conform(programs, 6);
+}
+
+/// A slice that one device holds reaches the others to the bit: adding zero would make negative zero positive.
+#[test]
+fn slices_and_gathers_keep_the_sign_of_zero() {
+    let source = "sdy.mesh @mesh = <[\"x\"=4]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]>}, %i: tensor<1xi32>)
+    -> (tensor<1xf32>, tensor<1xf32>) {
+  %at = stablehlo.reshape %i : (tensor<1xi32>) -> tensor<i32>
+  %0 = stablehlo.dynamic_slice %a, %at, sizes = [1] : (tensor<8xf32>, tensor<i32>) -> tensor<1xf32>
+  %1 = \"stablehlo.gather\"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], start_index_map = [0]>,
+    slice_sizes = array<i64: 1>}> : (tensor<8xf32>, tensor<1xi32>) -> tensor<1xf32>
+  return %0, %1 : tensor<1xf32>, tensor<1xf32>
+}";
+    let (module, program) = split(source);
+    let zeros = Literal::from_f64s([8], ElementType::F32, &[-0.0; 8]).expect("eight floats");
+    let at = Literal::from_i64s([1], ElementType::I32, &[5]).expect("one index");
+    let types = module.func_type(module.entry().expect("a function")).results;
+    let found = run(&program, &[zeros, at], &types).expect("runs");
+    assert!(found.iter().all(|l| l.to_f64s()[0].is_sign_negative()), "{found:?}");
+    assert_eq!(program.plan.collectives.len(), 1, "both sums are one");
 }

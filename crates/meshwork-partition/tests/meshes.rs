@@ -1,0 +1,107 @@
+//! Programs over more than one mesh: other device orders, other axes over the same devices, single devices.
+
+mod common;
+
+use common::{check, split};
+use meshwork_ir::text;
+
+fn kinds(program: &meshwork_partition::Partitioned) -> Vec<&'static str> {
+    program.plan.collectives.iter().map(|c| c.collective.kind.name()).collect()
+}
+
+#[test]
+fn a_result_in_another_device_order_is_one_permute_away() {
+    let program = check(
+        r#"sdy.mesh @a = <["x"=4]>
+        sdy.mesh @b = <["x"=4], device_ids=[1, 2, 3, 0]>
+        func.func @main(%0: tensor<6xi32> {sdy.sharding = #sdy.sharding<@a, [{"x"}]>})
+            -> (tensor<6xi32> {sdy.sharding = #sdy.sharding<@b, [{"x"}]>}) {
+          %1 = stablehlo.negate %0 : tensor<6xi32>
+          return %1 : tensor<6xi32>
+        }"#,
+    );
+    assert_eq!(kinds(&program), ["collective-permute"]);
+    let local = text::print(&program.module);
+    assert!(local.contains("dense<[[0, 1], [1, 2], [2, 3], [3, 0]]>"), "{local}");
+}
+
+#[test]
+fn an_argument_in_another_device_order_comes_in_by_a_permute() {
+    let program = check(
+        r#"sdy.mesh @a = <["x"=2, "y"=2]>
+        sdy.mesh @b = <["x"=2, "y"=2], device_ids=[3, 1, 2, 0]>
+        func.func @main(%0: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@b, [{"x"}, {"y"}]>},
+                        %1: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {"y"}]>})
+            -> (tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {"y"}]>}) {
+          %2 = stablehlo.add %0, %1 : tensor<4x6xf32>
+          return %2 : tensor<4x6xf32>
+        }"#,
+    );
+    assert_eq!(kinds(&program), ["collective-permute"]);
+    // Two of four devices keep what they have.
+    assert_eq!(program.plan.wire_bytes(), 0.5 * 2.0 * 3.0 * 4.0);
+}
+
+#[test]
+fn axes_of_two_meshes_over_the_same_devices_mix_without_communication() {
+    let program = check(
+        r#"sdy.mesh @a = <["x"=2, "y"=4]>
+        sdy.mesh @b = <["all"=8]>
+        func.func @main(%0: tensor<16xi32> {sdy.sharding = #sdy.sharding<@a, [{"x", "y"}]>})
+            -> (tensor<16xi32> {sdy.sharding = #sdy.sharding<@b, [{"all"}]>}) {
+          %1 = stablehlo.negate %0 : tensor<16xi32>
+          return %1 : tensor<16xi32>
+        }"#,
+    );
+    assert_eq!(kinds(&program), [""; 0]);
+}
+
+#[test]
+fn a_value_on_a_single_device_that_all_can_compute_needs_nothing() {
+    let program = check(
+        r#"sdy.mesh @a = <["x"=4]>
+        sdy.mesh @one = <[], device_ids=[2]>
+        func.func @main(%0: tensor<4xi32>) -> tensor<4xi32> {
+          %1 = stablehlo.negate %0 {sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : tensor<4xi32>
+          return %1 : tensor<4xi32>
+        }"#,
+    );
+    assert_eq!(kinds(&program), [""; 0]);
+}
+
+#[test]
+fn what_depends_on_the_device_is_computed_by_the_one_it_is_placed_on() {
+    let source = r#"sdy.mesh @a = <["x"=4]>
+        sdy.mesh @one = <[], device_ids=[2]>
+        func.func @main(%0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}]>}) -> tensor<4xf32> {
+          %id = stablehlo.partition_id : tensor<ui32>
+          %1 = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+          %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<4xf32>
+          %3 = stablehlo.multiply %0, %2 {sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : tensor<4xf32>
+          return %3 : tensor<4xf32>
+        }"#;
+    let (module, program) = split(source);
+    let input = meshwork_ir::Literal::from_f64s([4], meshwork_ir::ElementType::F32, &[1.0, -0.0, 3.0, 4.0]).unwrap();
+    let types = module.func_type(module.entry().unwrap()).results;
+    let out = meshwork_partition::run::run(&program, &[input], &types).unwrap();
+    let found = out[0].to_f64s();
+    assert_eq!(found, [2.0, 0.0, 6.0, 8.0]);
+    assert!(found[1].is_sign_negative(), "a broadcast changes no bit");
+    assert_eq!(kinds(&program), ["all-gather", "all-reduce"]);
+}
+
+#[test]
+fn what_acts_on_the_world_acts_on_one_device_only() {
+    let source = r#"sdy.mesh @a = <["x"=4]>
+        sdy.mesh @one = <[], device_ids=[2]>
+        func.func @main(%0: tensor<4xf32>) -> tensor<4xf32> {
+          %1 = stablehlo.custom_call @log(%0) {has_side_effect = true,
+            sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : (tensor<4xf32>) -> tensor<4xf32>
+          return %1 : tensor<4xf32>
+        }"#;
+    let (_, program) = split(source);
+    let local = text::print(&program.module);
+    let (branch, call) = (local.find("stablehlo.if"), local.find("stablehlo.custom_call"));
+    assert!(branch.is_some() && branch < call, "{local}");
+    assert_eq!(kinds(&program), ["all-reduce"]);
+}
