@@ -113,6 +113,12 @@ pub trait Work: Send + Sync + fmt::Debug {
     /// Rough cost of all parts in nanoseconds on one core: decides whether it is worth waking other threads.
     fn cost(&self) -> u64;
 
+    /// Whether there is nothing to do where the step's in-place pairs are each one piece of memory; the plan then
+    /// leaves the step out.
+    fn nothing_in_place(&self) -> bool {
+        false
+    }
+
     /// Does part `part` (below [`parts`](Work::parts)) on one device.
     ///
     /// # Safety

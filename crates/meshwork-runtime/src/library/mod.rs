@@ -7,14 +7,21 @@
 //! |---|---|
 //! | `num` | numbers and elements |
 //! | `dot` | matrix products |
+//! | `dynamic` | slices at positions that are data |
+//! | `gather`, `scatter` | windows at positions that are data |
+//! | `combine` | bodies of reductions and scatters |
 //! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
 
 mod attrs;
+mod combine;
 pub mod copy;
 pub mod dot;
+mod dynamic;
+mod gather;
 mod movement;
 mod nest;
 mod num;
+mod scatter;
 #[cfg(test)]
 mod testing;
 mod transpose;
@@ -28,6 +35,10 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     match cx.module.op(op).kind() {
         OpKind::Concatenate => movement::concatenate(cx, op),
         OpKind::Dot | OpKind::DotGeneral => dot::lower(cx, op, dot::Extra::default()),
+        OpKind::DynamicSlice => dynamic::slice(cx, op),
+        OpKind::DynamicUpdateSlice => dynamic::update_slice(cx, op),
+        OpKind::Gather => gather::lower(cx, op),
+        OpKind::Scatter => scatter::lower(cx, op),
         OpKind::Pad => movement::pad(cx, op),
         OpKind::Reverse => movement::reverse(cx, op),
         _ => Ok(false),

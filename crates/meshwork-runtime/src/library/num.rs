@@ -73,6 +73,8 @@ complex!(f32 f64);
 pub(crate) trait Element<T>: Copy + Send + Sync + std::fmt::Debug + 'static {
     /// What lies in memory.
     type Raw: Copy + Default;
+    /// Whether that is the number itself.
+    const SAME: bool = false;
     /// As a number.
     fn load(self, raw: Self::Raw) -> T;
     /// From a number, rounded or wrapped.
@@ -85,6 +87,7 @@ pub(crate) struct Same;
 
 impl<T: Num> Element<T> for Same {
     type Raw = T;
+    const SAME: bool = true;
     #[inline(always)]
     fn load(self, raw: T) -> T {
         raw

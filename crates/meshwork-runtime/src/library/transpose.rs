@@ -39,19 +39,19 @@ pub(crate) unsafe fn transpose(p: Planes, rows: usize, columns: usize, size: usi
         // SAFETY: AVX2 is there; the rest is the caller's.
         unsafe {
             return match size {
-                4 => blocked(p, rows, columns, 4, 8, |q| avx2::words(q)),
-                _ => blocked(p, rows, columns, 8, 4, |q| avx2::doubles(q)),
+                4 => avx2::all_words(p, rows, columns),
+                _ => avx2::all_doubles(p, rows, columns),
             };
         }
     }
     // SAFETY: as the caller's.
     unsafe {
         match size {
-            1 => blocked(p, rows, columns, 1, 16, |q| square::<u8, 16>(q)),
-            2 => blocked(p, rows, columns, 2, 8, |q| square::<u16, 8>(q)),
-            4 => blocked(p, rows, columns, 4, 8, |q| square::<u32, 8>(q)),
-            8 => blocked(p, rows, columns, 8, 4, |q| square::<u64, 4>(q)),
-            _ => blocked(p, rows, columns, 16, 4, |q| square::<u128, 4>(q)),
+            1 => blocked(p, rows, columns, 1, 16, square::<u8, 16>),
+            2 => blocked(p, rows, columns, 2, 8, square::<u16, 8>),
+            4 => blocked(p, rows, columns, 4, 8, square::<u32, 8>),
+            8 => blocked(p, rows, columns, 8, 4, square::<u64, 4>),
+            _ => blocked(p, rows, columns, 16, 4, square::<u128, 4>),
         }
     }
 }
@@ -116,10 +116,30 @@ mod avx2 {
     use super::Planes;
     use std::arch::x86_64::*;
 
+    /// Elements of four bytes.
+    ///
+    /// # Safety
+    /// As [`super::transpose`]; AVX2 is there.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn all_words(p: Planes, rows: usize, columns: usize) {
+        // SAFETY: the caller's.
+        unsafe { super::blocked(p, rows, columns, 4, 8, |q| words(q)) }
+    }
+
+    /// Elements of eight bytes.
+    ///
+    /// # Safety
+    /// As [`super::transpose`]; AVX2 is there.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn all_doubles(p: Planes, rows: usize, columns: usize) {
+        // SAFETY: the caller's.
+        unsafe { super::blocked(p, rows, columns, 8, 4, |q| doubles(q)) }
+    }
+
     /// 8 × 8 elements of four bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(super) fn words(p: Planes) {
+    fn words(p: Planes) {
         // SAFETY: `blocked` passes squares inside the matrix.
         unsafe {
             let row = |j: isize| _mm256_loadu_ps(p.from.offset(j * p.from_stride).cast());
@@ -148,7 +168,7 @@ mod avx2 {
     /// 4 × 4 elements of eight bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(super) fn doubles(p: Planes) {
+    fn doubles(p: Planes) {
         // SAFETY: `blocked` passes squares inside the matrix.
         unsafe {
             let row = |j: isize| _mm256_loadu_pd(p.from.offset(j * p.from_stride).cast());

@@ -45,7 +45,7 @@ macro_rules! kernel {
                 for i in 0..call.rows {
                     _mm_prefetch::<_MM_HINT_T0>(call.c.offset(i as isize * call.c_row).cast());
                 }
-                let far = next * 8;
+                let far = next * 32;
                 for _ in 0..call.depth / 4 {
                     for u in 0..4 {
                         _mm_prefetch::<_MM_HINT_T0>(b.wrapping_offset(far).cast());

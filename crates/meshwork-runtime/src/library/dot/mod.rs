@@ -5,12 +5,14 @@
 //! | `micro`, `avx2` | tiles of the result in registers |
 //! | `pack` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
+//! | `matvec` | matrix times vector |
 //! | `product` | the work of a stack of products |
 //!
 //! Operands are read by their strides: a transposed, sliced or broadcast view costs nothing but its packing.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod matvec;
 pub(crate) mod micro;
 pub(crate) mod pack;
 pub(crate) mod plan;
@@ -201,6 +203,11 @@ pub(crate) fn emit<T: Tile>(
         let (b, m, n, k) = (product.a.batch.len(), product.rows, product.columns, product.depth);
         if b == 1 { format!("dot {elem} {m}×{n}×{k}") } else { format!("dot {elem} {b} of {m}×{n}×{k}") }
     };
+    if let Some(work) = matvec::Matvec::new(&product) {
+        let reads = work.reads();
+        cx.step(op, name, Arc::new(work), reads, vec![c]);
+        return;
+    }
     reads.insert(0, product.a.buf);
     if product.plan.shared_b {
         let bytes = product.b.batch.len() * product.packed_len() * size_of::<T>();

@@ -93,6 +93,19 @@ pub(crate) unsafe fn panel<T: Tile, E: Element<T>>(
             };
         }
     }
+    let size = size_of::<T>();
+    if E::SAME
+        && along == Some(raw)
+        && have == width
+        && width >= 4
+        && let Some(row) = across
+    {
+        // SAFETY: the caller's.
+        let from = unsafe { from.offset(outer.at(outer_at) + inner.at(depth_at)) };
+        let planes = Planes { from, from_stride: row, to: to.cast(), to_stride: (width * size) as isize };
+        // SAFETY: `depth × width` numbers on both sides.
+        return unsafe { transpose(planes, depth, width, size) };
+    }
     if along == Some(raw) && width >= 4 && depth >= 8 {
         let mut rows = [[T::default(); CHUNK]; 16];
         let mut k = 0;
@@ -105,7 +118,6 @@ pub(crate) unsafe fn panel<T: Tile, E: Element<T>>(
                     *v = read(at + j as isize * raw);
                 }
             }
-            let size = size_of::<T>();
             let planes = Planes {
                 from: rows.as_ptr().cast(),
                 from_stride: (CHUNK * size) as isize,
@@ -129,6 +141,22 @@ pub(crate) unsafe fn panel<T: Tile, E: Element<T>>(
     }
 }
 
+/// `WIDTH` neighbours.
+///
+/// # Safety
+/// As [`panel`].
+#[inline(always)]
+unsafe fn numbers<T: Tile, E: Element<T>, const WIDTH: usize>(e: E, from: *const u8, to: *mut T) {
+    // SAFETY: the caller's.
+    unsafe {
+        let raw = from.cast::<[E::Raw; WIDTH]>().read_unaligned();
+        let to = to.cast::<[T; WIDTH]>();
+        for i in 0..WIDTH {
+            (*to)[i] = e.load(raw[i]);
+        }
+    }
+}
+
 /// `depth` lines of `WIDTH` neighbours each.
 ///
 /// # Safety
@@ -140,13 +168,8 @@ unsafe fn lines<T: Tile, E: Element<T>, const WIDTH: usize>(
     (inner, depth_at, depth): (&Index, usize, usize),
     to: *mut T,
 ) {
-    let line = |k: usize, at: isize| {
-        // SAFETY: the caller's.
-        unsafe {
-            let raw = from.offset(at).cast::<[E::Raw; WIDTH]>().read_unaligned();
-            to.add(k * WIDTH).cast::<[T; WIDTH]>().write(raw.map(|r| e.load(r)));
-        }
-    };
+    // SAFETY: the caller's.
+    let line = |k: usize, at: isize| unsafe { numbers::<T, E, WIDTH>(e, from.offset(at), to.add(k * WIDTH)) };
     match inner {
         Index::Stride(s) => (0..depth).for_each(|k| line(k, (depth_at + k) as isize * s)),
         Index::Table(t) => t[depth_at..depth_at + depth].iter().enumerate().for_each(|(k, &at)| line(k, at)),
@@ -167,6 +190,21 @@ pub(crate) trait Packer<T>: Send + Sync + std::fmt::Debug {
         to: *mut T,
         width: usize,
     );
+
+    /// Packs full panels (as many as the third item of `outer` says) of `width` neighbours at once, `apart` numbers
+    /// apart, so that memory is read in order; false if the outer positions are no neighbours.
+    ///
+    /// # Safety
+    /// As [`panel`], for each of the panels.
+    unsafe fn pack_group(
+        &self,
+        from: *const u8,
+        outer: (&Index, usize, usize),
+        depth: (&Index, usize, usize),
+        to: *mut T,
+        apart: usize,
+        width: usize,
+    ) -> bool;
 
     /// Writes `n` numbers as elements.
     ///
@@ -190,6 +228,39 @@ impl<T: Tile, E: Element<T>> Packer<T> for Of<E> {
     ) {
         // SAFETY: the caller's.
         unsafe { panel(self.0, from, outer, depth, to, width) }
+    }
+
+    unsafe fn pack_group(
+        &self,
+        from: *const u8,
+        (outer, outer_at, panels): (&Index, usize, usize),
+        (inner, depth_at, depth): (&Index, usize, usize),
+        to: *mut T,
+        apart: usize,
+        width: usize,
+    ) -> bool {
+        let raw = size_of::<E::Raw>();
+        if outer.step(outer_at, panels * width) != Some(raw as isize) {
+            return false;
+        }
+        let first = outer.at(outer_at);
+        for k in 0..depth {
+            // SAFETY: the caller's.
+            unsafe {
+                let line = from.offset(first + inner.at(depth_at + k));
+                for p in 0..panels {
+                    let (from, to) = (line.add(p * width * raw), to.add(p * apart + k * width));
+                    match width {
+                        16 => numbers::<T, E, 16>(self.0, from, to),
+                        8 => numbers::<T, E, 8>(self.0, from, to),
+                        6 => numbers::<T, E, 6>(self.0, from, to),
+                        4 => numbers::<T, E, 4>(self.0, from, to),
+                        _ => (0..width).for_each(|i| numbers::<T, E, 1>(self.0, from.add(i * raw), to.add(i))),
+                    }
+                }
+            }
+        }
+        true
     }
 
     unsafe fn write(&self, from: *const T, to: *mut u8, n: usize) {

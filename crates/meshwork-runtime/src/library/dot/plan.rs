@@ -73,7 +73,7 @@ impl Plan {
             Lie::Across => p.columns <= 64,
             Lie::Other => false,
         };
-        let direct_b = p.plain_b == Lie::Across && (p.rows < 64 || p.depth * p.columns * p.size <= 24 << 10);
+        let direct_b = p.plain_b == Lie::Across && (p.rows <= p.mr || p.depth * p.columns * p.size <= 24 << 10);
         let shared_b = !direct_b && row_parts > 1;
         let depth_block = match p.size {
             ..=4 => 384,

@@ -64,6 +64,9 @@ pub trait Epilogue: Send + Sync + Debug {
     unsafe fn tile(&self, frame: &Frame<'_>, tile: &DoneTile, scratch: *mut u8) -> Result<(), Fault>;
 }
 
+/// Panels that are packed side by side.
+const GROUP: usize = 8;
+
 /// `C[b] = A[b] B[b]`, or `C[b] += A[b] B[b]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Product<T> {
@@ -117,15 +120,24 @@ impl<T: Tile> Product<T> {
     ///
     /// # Safety
     /// `from` is that matrix, `to` has room; the panels of one block of depth are `stride` numbers apart from those
-    /// of the next per unit of depth.
-    unsafe fn pack_b(&self, from: *const u8, columns: Range<usize>, to: *mut T, stride: usize) {
+    /// of the next per unit of depth, and the first panel is that of column `first` there.
+    unsafe fn pack_b(&self, from: *const u8, columns: Range<usize>, to: *mut T, stride: usize, first: usize) {
         for (k, depth) in self.depth_blocks() {
-            for (p, j) in columns.clone().step_by(T::NR).enumerate() {
-                let have = T::NR.min(columns.end - j);
+            let inner = (&self.b.depth, k, depth);
+            let mut j = columns.start;
+            while j < columns.end {
                 // SAFETY: the caller's.
                 unsafe {
-                    let to = to.add(k * stride + p * depth * T::NR);
-                    self.b.packer.pack(from, (&self.b.outer, j, have), (&self.b.depth, k, depth), to, T::NR);
+                    let to = to.add(k * stride + (first + j - columns.start) * depth);
+                    let panels = ((columns.end - j) / T::NR).min(GROUP);
+                    let group = (&self.b.outer, j, panels);
+                    if panels > 1 && self.b.packer.pack_group(from, group, inner, to, depth * T::NR, T::NR) {
+                        j += panels * T::NR;
+                        continue;
+                    }
+                    let have = T::NR.min(columns.end - j);
+                    self.b.packer.pack(from, (&self.b.outer, j, have), inner, to, T::NR);
+                    j += T::NR;
                 }
             }
         }
@@ -175,10 +187,19 @@ impl<T: Tile> Product<T> {
             let c = frame.ptr(self.c).add(batch * self.rows * self.columns * self.out_size);
             let shared = self.packed.map(|p| frame.ptr(p).cast::<T>().add(batch * self.packed_len()));
             if !plan.direct_a {
-                for i in rows.clone().step_by(h) {
+                let mut i = rows.start;
+                while i < rows.end {
                     let to = packed_a.add((i - rows.start) * self.depth);
+                    let inner = (&self.a.depth, 0, self.depth);
+                    let panels = ((rows.end - i) / h).min(GROUP);
+                    let group = (&self.a.outer, i, panels);
+                    if panels > 1 && self.a.packer.pack_group(a, group, inner, to, self.depth * h, h) {
+                        i += panels * h;
+                        continue;
+                    }
                     let have = h.min(rows.end - i);
-                    self.a.packer.pack(a, (&self.a.outer, i, have), (&self.a.depth, 0, self.depth), to, h);
+                    self.a.packer.pack(a, (&self.a.outer, i, have), inner, to, h);
+                    i += h;
                 }
             }
             let tail = self.columns - self.columns % T::NR;
@@ -187,10 +208,10 @@ impl<T: Tile> Product<T> {
                 let wide = (j1 - j0).next_multiple_of(T::NR);
                 if plan.direct_b {
                     if j1 > tail {
-                        self.pack_b(b, tail..self.columns, packed_b, T::NR);
+                        self.pack_b(b, tail..self.columns, packed_b, T::NR, 0);
                     }
                 } else if shared.is_none() {
-                    self.pack_b(b, j0..j1, packed_b, wide);
+                    self.pack_b(b, j0..j1, packed_b, wide, 0);
                 }
                 for i0 in rows.clone().step_by(plan.row_block) {
                     let i1 = (i0 + plan.row_block).min(rows.end);
@@ -297,7 +318,7 @@ pub(crate) struct PackB<T> {
 }
 
 /// Panels that are packed by one part.
-const PANELS: usize = 8;
+const PANELS: usize = GROUP;
 
 impl<T: Tile> PackB<T> {
     fn groups(&self) -> usize {
@@ -320,18 +341,12 @@ impl<T: Tile> Work for PackB<T> {
         let stride = p.columns.next_multiple_of(T::NR);
         for group in (part..p.b.batch.len() * groups).step_by(self.parts()) {
             let (batch, at) = (group / groups, group % groups * PANELS * T::NR);
-            for j in (at..(at + PANELS * T::NR).min(p.columns)).step_by(T::NR) {
-                // SAFETY: the panel lies inside the packed matrix, and no other part writes it. `pack_b` puts one
-                // panel at `k * stride`; it belongs `j * depth` further, which differs for the last block of depth.
-                unsafe {
-                    let from = frame.ptr(p.b.buf).offset(p.b.batch[batch]).cast_const();
-                    let base = frame.ptr(self.to).cast::<T>().add(batch * p.packed_len());
-                    for (k, depth) in p.depth_blocks() {
-                        let to = base.add(k * stride + j * depth);
-                        let have = T::NR.min(p.columns - j);
-                        p.b.packer.pack(from, (&p.b.outer, j, have), (&p.b.depth, k, depth), to, T::NR);
-                    }
-                }
+            let end = (at + PANELS * T::NR).min(p.columns);
+            // SAFETY: the panels lie inside the packed matrix, and no other part writes them.
+            unsafe {
+                let from = frame.ptr(p.b.buf).offset(p.b.batch[batch]).cast_const();
+                let to = frame.ptr(self.to).cast::<T>().add(batch * p.packed_len());
+                p.pack_b(from, at..end, to, stride, at);
             }
         }
         Ok(())

@@ -1,0 +1,186 @@
+//! Matrix products of the runtime's library on one thread, beside the `gemm` crate (feature `compare`).
+
+use std::process::ExitCode;
+
+use meshwork_ir::text;
+use meshwork_runtime::compile::lower::Lower;
+use meshwork_runtime::library;
+use meshwork_runtime::program::Node;
+use meshwork_runtime::step::{Frame, Scratch};
+
+use crate::timing::{on_processor, wall};
+
+/// Rows, columns, depth, how `A` and `B` are stored, batch.
+#[derive(Clone, Debug)]
+struct Shape {
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    ta: bool,
+    tb: bool,
+}
+
+fn parse(text: &str) -> Option<Shape> {
+    let (sizes, flags) = text.split_once(':').unwrap_or((text, ""));
+    let sizes: Vec<usize> = sizes.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let (batch, rest) = match sizes.len() {
+        3 => (1, &sizes[..]),
+        4 => (sizes[0], &sizes[1..]),
+        _ => return None,
+    };
+    Some(Shape { batch, m: rest[0], n: rest[1], k: rest[2], ta: flags.contains('a'), tb: flags.contains('t') })
+}
+
+const DEFAULT: &[&str] = &[
+    "8x8x8",
+    "64x64x64",
+    "256x256x256",
+    "512x512x512",
+    "1024x1024x1024",
+    "1024x1024x1024:a",
+    "1024x1024x1024:t",
+    "1024x1024x1024:at",
+    "2048x2048x2048",
+    "2048x3072x768",
+    "2048x768x3072",
+    "512x1024x784",
+    "1x1024x1024",
+    "1x1024x1024:t",
+    "1024x1x1024",
+    "4x1024x1024",
+    "8x1024x1024",
+    "8x1024x1024:t",
+    "512x10x1024",
+    "1024x32x1024",
+    "1024x1024x32",
+    "4096x256x64",
+    "64x256x256x32",
+    "64x256x256x32:t",
+    "64x256x32x256",
+    "64x256x32x256:a",
+];
+
+/// Runs the shapes given, or the usual ones.
+pub fn run(args: &[String]) -> ExitCode {
+    let names: Vec<&str> = if args.is_empty() { DEFAULT.to_vec() } else { args.iter().map(String::as_str).collect() };
+    println!("{:24} {:>10} {:>10} {:>10} {:>10}", "shape", "ours µs", "GF/s", "gemm µs", "ratio");
+    for name in names {
+        let Some(shape) = parse(name) else {
+            eprintln!("'{name}' is no shape such as 512x512x512, 8x64x64x64 or 512x512x512:at");
+            return ExitCode::FAILURE;
+        };
+        measure(name, &shape);
+    }
+    ExitCode::SUCCESS
+}
+
+fn measure(name: &str, s: &Shape) {
+    let lead = format!("{}x", s.batch);
+    let a = if s.ta { format!("{lead}{}x{}xf32", s.k, s.m) } else { format!("{lead}{}x{}xf32", s.m, s.k) };
+    let b = if s.tb { format!("{lead}{}x{}xf32", s.n, s.k) } else { format!("{lead}{}x{}xf32", s.k, s.n) };
+    let r = format!("{lead}{}x{}xf32", s.m, s.n);
+    let (ca, cb) = (1 + usize::from(!s.ta), 1 + usize::from(s.tb));
+    let source = format!(
+        "func.func @main(%a: tensor<{a}>, %b: tensor<{b}>) -> tensor<{r}> {{
+        %r = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [{ca}] x [{cb}] : (tensor<{a}>, tensor<{b}>) -> tensor<{r}>
+        return %r : tensor<{r}> }}"
+    );
+    let Ok(module) = text::parse(&source) else { return eprintln!("{source} does not parse") };
+    let Some(block) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
+    let mut cx = Lower::new(&module);
+    for &arg in module.block(block).args() {
+        cx.result(arg);
+    }
+    let Some(op) = module.block(block).first() else { return };
+    if !library::lower(&mut cx, op).unwrap_or(false) {
+        return eprintln!("{name}: no kernel");
+    }
+    let mut memory: Vec<Vec<[u64; 8]>> =
+        cx.bufs.iter().map(|b| vec![[0x3F80_1234_3F70_4321; 8]; b.bytes / 64 + 2]).collect();
+    let ptrs: Vec<*mut u8> =
+        memory.iter_mut().map(|m| m.as_mut_ptr().cast::<u8>().wrapping_add(64 - m.as_ptr() as usize % 64)).collect();
+    let frame = Frame { ptrs: &ptrs, device: 0, partition: 0, replica: 0 };
+    let mut scratch = Scratch::default();
+    let mut ours = || {
+        for node in &cx.nodes {
+            let Node::Step(step) = node else { continue };
+            for part in 0..step.work.parts() {
+                #[allow(unsafe_code)]
+                // SAFETY: every buffer has memory of its size, nothing else uses it.
+                let done = unsafe { step.work.run(&frame, &mut scratch, part) };
+                if let Err(fault) = done {
+                    eprintln!("{name}: {fault}");
+                }
+            }
+        }
+    };
+    let flops = 2.0 * (s.batch * s.m * s.n * s.k) as f64;
+    let rounds = ((2e9 / flops) as usize).clamp(5, 2000);
+    let inner = ((1e5 / flops) as usize).clamp(1, 1000);
+    let (mut best, mut other) = (f64::MAX, f64::MAX);
+    for _ in 0..rounds {
+        best = best.min(seconds(flops, || (0..inner).for_each(|_| ours())) / inner as f64);
+        if let Some(seconds) = reference(s, &ptrs, inner) {
+            other = other.min(seconds);
+        }
+    }
+    let rate = flops / best / 1e9;
+    match other < f64::MAX {
+        true => println!("{name:24} {:10.1} {rate:10.1} {:10.1} {:10.2}", best * 1e6, other * 1e6, other / best),
+        false => println!("{name:24} {:10.1} {rate:10.1}", best * 1e6),
+    }
+}
+
+/// What `work` takes: where that is long enough to be interrupted, by the processor's clock.
+fn seconds(flops: f64, work: impl FnOnce()) -> f64 {
+    let ((), time) = if flops > 1e8 { on_processor(work) } else { wall(work) };
+    time.as_secs_f64()
+}
+
+#[cfg(not(feature = "compare"))]
+fn reference(_: &Shape, _: &[*mut u8], _: usize) -> Option<f64> {
+    None
+}
+
+/// Seconds of the `gemm` crate on the same buffers: arguments are the first two, the result the third.
+#[cfg(feature = "compare")]
+fn reference(s: &Shape, ptrs: &[*mut u8], inner: usize) -> Option<f64> {
+    let (m, n, k) = (s.m as isize, s.n as isize, s.k as isize);
+    let (a, b, c) = (ptrs[0].cast::<f32>(), ptrs[1].cast::<f32>(), ptrs[2].cast::<f32>());
+    let (a_row, a_col) = if s.ta { (1, m) } else { (k, 1) };
+    let (b_row, b_col) = if s.tb { (1, k) } else { (n, 1) };
+    let work = || {
+        for _ in 0..inner {
+            for i in 0..s.batch as isize {
+                #[allow(unsafe_code)]
+                // SAFETY: the buffers hold `batch` matrices of these sizes.
+                unsafe {
+                    gemm::gemm(
+                        s.m,
+                        s.n,
+                        s.k,
+                        c.offset(i * m * n),
+                        1,
+                        n,
+                        false,
+                        a.offset(i * m * k),
+                        a_col,
+                        a_row,
+                        b.offset(i * k * n),
+                        b_col,
+                        b_row,
+                        0.0,
+                        1.0,
+                        false,
+                        false,
+                        false,
+                        gemm::Parallelism::None,
+                    );
+                }
+            }
+        }
+    };
+    let flops = 2.0 * (s.batch * s.m * s.n * s.k) as f64;
+    Some(seconds(flops, work) / inner as f64)
+}

@@ -1,0 +1,233 @@
+//! Products of matrices and single vectors, which are as fast as the matrix streams from memory.
+
+use std::ops::Range;
+
+use super::pack::Index;
+use super::product::Product;
+use crate::library::dot::micro::Tile;
+use crate::library::nest::{parts_of, piece};
+use crate::step::{Buf, Fault, Frame, Scratch, Work};
+
+/// `y[b][i] = Σ M[b][i, k] x[b][k]`: a [`Product`] with one row or one column.
+#[derive(Debug)]
+pub(crate) struct Matvec<T> {
+    product: Product<T>,
+    /// Whether the matrix is `A`.
+    left: bool,
+    /// Whether the matrix is contiguous along the sums.
+    along: bool,
+    parts: usize,
+}
+
+impl<T: Tile> Matvec<T> {
+    /// The product as this kind of work, if it is one and its matrix is contiguous in some direction.
+    pub(crate) fn new(product: &Product<T>) -> Option<Matvec<T>> {
+        let left = product.columns == 1;
+        let (m, rows) = if left { (&product.a, product.rows) } else { (&product.b, product.columns) };
+        let unit = size_of::<T>() as isize;
+        let along = match (&m.outer, &m.depth) {
+            (Index::Stride(_), Index::Stride(d)) if *d == unit => true,
+            (Index::Stride(o), Index::Stride(_)) if *o == unit => false,
+            _ => return None,
+        };
+        let one = product.rows == 1 || product.columns == 1;
+        if !one || !m.same || !product.out_same || product.accumulate || product.epilogue.is_some() {
+            return None;
+        }
+        let batch = m.batch.len();
+        let most = if batch > 1 { batch } else { rows.div_ceil(64) };
+        let parts = parts_of(batch * rows * product.depth * size_of::<T>(), 256 << 10, most);
+        Some(Matvec { product: product.clone(), left, along, parts })
+    }
+
+    /// Buffers it reads.
+    pub(crate) fn reads(&self) -> Vec<Buf> {
+        vec![self.product.a.buf, self.product.b.buf]
+    }
+
+    /// # Safety
+    /// As [`Work::run`].
+    unsafe fn rows(&self, frame: &Frame<'_>, scratch: &mut Scratch, batch: usize, rows: Range<usize>) {
+        let p = &self.product;
+        let (m, v, all) = if self.left { (&p.a, &p.b, p.rows) } else { (&p.b, &p.a, p.columns) };
+        let x = scratch.get(p.depth * size_of::<T>()).cast::<T>();
+        // SAFETY: the trait's contract; `x` has room for the vector.
+        unsafe {
+            let from = frame.ptr(v.buf).offset(v.batch[batch]).cast_const();
+            v.packer.pack(from, (&v.outer, 0, 1), (&v.depth, 0, p.depth), x, 1);
+            let at = m.batch[batch] + m.outer.at(rows.start);
+            let call = Call {
+                matrix: frame.ptr(m.buf).offset(at).cast_const().cast::<T>(),
+                row: m.outer.at(1) / size_of::<T>() as isize,
+                step: m.depth.at(1) / size_of::<T>() as isize,
+                x,
+                y: frame.ptr(p.c).cast::<T>().add(batch * all + rows.start),
+                rows: rows.len(),
+                depth: p.depth,
+            };
+            #[cfg(target_arch = "x86_64")]
+            if super::has_fma() {
+                return if self.along { wide::along(&call) } else { wide::across(&call) };
+            }
+            if self.along { along::<T, false>(&call) } else { across::<T, false>(&call) }
+        }
+    }
+}
+
+impl<T: Tile> Work for Matvec<T> {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        let p = &self.product;
+        (p.a.batch.len() * p.rows * p.columns * p.depth * size_of::<T>()) as u64 / 15 + 50
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let batch = self.product.a.batch.len();
+        let rows = if self.left { self.product.rows } else { self.product.columns };
+        // SAFETY: in both: the trait's contract; parts are disjoint ranges of the result.
+        match batch {
+            1 => unsafe { self.rows(frame, scratch, 0, piece(rows, self.parts, part, 16)) },
+            _ => {
+                for b in piece(batch, self.parts, part, 1) {
+                    unsafe { self.rows(frame, scratch, b, 0..rows) };
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One range of rows; strides in elements.
+struct Call<T> {
+    matrix: *const T,
+    row: isize,
+    step: isize,
+    x: *const T,
+    y: *mut T,
+    rows: usize,
+    depth: usize,
+}
+
+/// Sums are kept in this many lanes.
+const LANES: usize = 16;
+
+/// Rows whose depth is contiguous, four at a time.
+///
+/// # Safety
+/// All elements that `call` names are valid; `call.step == 1`.
+#[inline(always)]
+unsafe fn along<T: Tile, const FUSED: bool>(call: &Call<T>) {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut i = 0;
+        while i < call.rows {
+            let n = if call.rows - i >= 4 { 4 } else { 1 };
+            let sums = match n {
+                4 => dots::<T, 4, FUSED>(call, i),
+                _ => [dots::<T, 1, FUSED>(call, i)[0]; 4],
+            };
+            for (j, &sum) in sums.iter().enumerate().take(n) {
+                call.y.add(i + j).write(sum);
+            }
+            i += n;
+        }
+    }
+}
+
+/// # Safety
+/// As [`along`]; there are `R` rows from `i` on.
+#[inline(always)]
+unsafe fn dots<T: Tile, const R: usize, const FUSED: bool>(call: &Call<T>, i: usize) -> [T; R] {
+    let mut acc = [[T::default(); LANES]; R];
+    let full = call.depth / LANES * LANES;
+    // SAFETY: the caller's.
+    unsafe {
+        let rows: [*const T; R] = std::array::from_fn(|r| call.matrix.offset((i + r) as isize * call.row));
+        let mut k = 0;
+        while k < full {
+            let x = call.x.add(k).cast::<[T; LANES]>().read_unaligned();
+            for r in 0..R {
+                let m = rows[r].add(k).cast::<[T; LANES]>().read_unaligned();
+                for l in 0..LANES {
+                    acc[r][l] = acc[r][l].add_product::<FUSED>(m[l], x[l]);
+                }
+            }
+            k += LANES;
+        }
+        std::array::from_fn(|r| {
+            let mut lanes = acc[r];
+            for k in full..call.depth {
+                lanes[k - full] = lanes[k - full].add_product::<FUSED>(*rows[r].add(k), *call.x.add(k));
+            }
+            let mut n = LANES;
+            while n > 1 {
+                n /= 2;
+                for l in 0..n {
+                    lanes[l] = lanes[l].plus(lanes[l + n]);
+                }
+            }
+            lanes[0]
+        })
+    }
+}
+
+/// Rows that are neighbours: four columns of the matrix at a time on a stretch of the result that stays in L1.
+///
+/// # Safety
+/// All elements that `call` names are valid; `call.row == 1`.
+#[inline(always)]
+unsafe fn across<T: Tile, const FUSED: bool>(call: &Call<T>) {
+    const STRETCH: usize = 2048;
+    // SAFETY: the caller's.
+    unsafe {
+        for start in (0..call.rows).step_by(STRETCH) {
+            let n = STRETCH.min(call.rows - start);
+            let y = std::slice::from_raw_parts_mut(call.y.add(start), n);
+            let column =
+                |k: usize| std::slice::from_raw_parts(call.matrix.offset(k as isize * call.step).add(start), n);
+            y.fill(T::default());
+            let mut k = 0;
+            while k < call.depth {
+                if call.depth - k >= 4 {
+                    let (a, b, c, d) = (column(k), column(k + 1), column(k + 2), column(k + 3));
+                    let x: [T; 4] = call.x.add(k).cast::<[T; 4]>().read_unaligned();
+                    for i in 0..n {
+                        let sum = y[i].add_product::<FUSED>(a[i], x[0]).add_product::<FUSED>(b[i], x[1]);
+                        y[i] = sum.add_product::<FUSED>(c[i], x[2]).add_product::<FUSED>(d[i], x[3]);
+                    }
+                    k += 4;
+                } else {
+                    let (a, x) = (column(k), *call.x.add(k));
+                    for i in 0..n {
+                        y[i] = y[i].add_product::<FUSED>(a[i], x);
+                    }
+                    k += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    use super::{Call, Tile};
+
+    /// # Safety
+    /// As [`super::along`]; AVX2 and FMA are there.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn along<T: Tile>(call: &Call<T>) {
+        // SAFETY: the caller's.
+        unsafe { super::along::<T, true>(call) }
+    }
+
+    /// # Safety
+    /// As [`super::across`]; AVX2 and FMA are there.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn across<T: Tile>(call: &Call<T>) {
+        // SAFETY: the caller's.
+        unsafe { super::across::<T, true>(call) }
+    }
+}
