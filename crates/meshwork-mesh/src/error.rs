@@ -63,6 +63,32 @@ pub enum MeshError {
         /// Number of devices.
         device_count: i64,
     },
+    /// The axes do not fit the wiring of the devices.
+    #[error("mesh axes of sizes {sizes:?} can not be laid along the physical axes {dims:?}{hint}")]
+    Topology {
+        /// Sizes of the mesh axes.
+        sizes: Vec<i64>,
+        /// Extents of the physical grid.
+        dims: Vec<i64>,
+        /// What to try.
+        hint: &'static str,
+    },
+    /// A physical grid that can not be.
+    #[error(
+        "a physical grid of {dims:?} devices; every extent has to be at least 1, and the product has to fit in 63 bits"
+    )]
+    Grid {
+        /// Its extents.
+        dims: Vec<i64>,
+    },
+    /// Blocks of hosts that do not tile the grid.
+    #[error("hosts with blocks of {block:?} devices do not tile a grid of {dims:?}")]
+    Hosts {
+        /// Extents of a host's block.
+        block: Vec<i64>,
+        /// Extents of the grid.
+        dims: Vec<i64>,
+    },
     /// The product of the sizes overflows.
     #[error("the sizes of the {axes} mesh axes multiply to more than 2^63-1 devices")]
     TooManyDevices {

@@ -30,6 +30,8 @@
 //! | `sharding`, `query` | [`Sharding`]: its making, and questions about it |
 //! | [`verify`] | the rules of a valid sharding |
 //! | `shard` | which elements each device holds; groups of devices |
+//! | `topology` | [`Topology`]: how devices are wired, and meshes that keep neighbours near |
+//! | `picture` | [`Picture`]: which devices hold which block, for people |
 //! | `text` | Shardy's text forms |
 
 #![forbid(unsafe_code)]
@@ -40,20 +42,24 @@ pub mod axis_list;
 mod coordinates;
 mod error;
 mod mesh;
+mod picture;
 mod query;
 mod shard;
 mod sharding;
 mod text;
+mod topology;
 pub mod verify;
 
 pub use axis::{AxisRef, SubAxis};
 pub use axis_list::PrefixStatus;
 pub use error::{MeshError, ShardingError};
 pub use mesh::{Mesh, MeshAxis};
+pub use picture::{Block, Picture};
 pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, slice_of, slices};
 pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
 pub use text::{
     AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list, parse_dim_sharding, parse_mesh,
     parse_sharding,
 };
+pub use topology::{Split, Topology};
 pub use verify::verify_sharding;
