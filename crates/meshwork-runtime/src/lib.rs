@@ -8,6 +8,7 @@ pub mod compile;
 pub mod engine;
 pub mod exec;
 pub mod executable;
+mod fuse;
 pub mod kernel;
 pub mod library;
 pub mod memory;

@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::eval::{DeviceGrid, EvalError};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::lower::Lower;
 use super::views::view_of;
-use super::{CompileError, collective, copy, fallback, ids, trips};
+use super::{CompileError, collective, ids, trips};
+use crate::fuse::{self, is_fusible, is_renaming};
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, View};
+use crate::{exec, library};
 
 /// Compiles `func` of a prepared module.
 pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid) -> Result<Program, CompileError> {
     let Some(body) = module.body_of(func, 0) else {
         return Err(CompileError::unsupported(module, func, "a function without a body"));
     };
-    let mut c = Compiler { cx: Lower::new(module), grid };
+    let mut c = Compiler { cx: Lower::new(module), grid, fuse: fuse::State::default() };
     let args = module.block(body).args().to_vec();
     if let Some(&arg) = args.iter().find(|&&a| module.ty(a).as_tensor().is_none()) {
         return Err(CompileError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));
@@ -34,6 +36,7 @@ fn is_donated(module: &Module, func: OpId, arg: usize) -> bool {
 pub(crate) struct Compiler<'m> {
     pub cx: Lower<'m>,
     pub grid: DeviceGrid,
+    pub fuse: fuse::State,
 }
 
 impl Compiler<'_> {
@@ -42,6 +45,7 @@ impl Compiler<'_> {
         let module = self.cx.module;
         let outer = std::mem::take(&mut self.cx.nodes);
         let args = module.block(block).args().iter().map(|&a| self.argument(a)).collect();
+        self.enter(block);
         for op in module.ops_in(block) {
             self.op(op)?;
         }
@@ -92,34 +96,47 @@ impl Compiler<'_> {
         Ok(out)
     }
 
-    /// A dense buffer that holds `value`.
+    /// A dense buffer that holds `value` and nothing else.
     pub(crate) fn dense(&mut self, value: ValueId) -> Result<Buf, CompileError> {
         let view = self.view(value)?;
-        if view.is_dense() {
+        let whole = self.cx.bufs[view.buf.0 as usize].bytes == view.len() * view.elem.storage_bytes();
+        if view.is_dense() && whole {
             return Ok(view.buf);
         }
         let buf = self.cx.buffer(view.elem, &view.dims);
-        copy::strided(&mut self.cx, value, &view, buf);
-        self.cx.set_view(value, View::dense(buf, view.elem, &view.dims));
+        let to = View::dense(buf, view.elem, &view.dims);
+        if let Some(op) = self.owner(value) {
+            library::copy::copy(&mut self.cx, op, &view, &to);
+        }
+        self.cx.set_view(value, to);
         Ok(buf)
     }
 
     /// Where `value` lies.
     pub(crate) fn view(&mut self, value: ValueId) -> Result<View, CompileError> {
-        match self.cx.view(value) {
-            Some(view) => Ok(view.clone()),
-            None => {
-                let op = self.cx.module.def_op(value);
-                let op = op.map_or("block argument".into(), |op| self.cx.module.describe(op));
-                Err(CompileError::Invalid { op, message: "it is used before it is computed".into() })
-            }
+        self.force(value)?;
+        let missing = || CompileError::Invalid { op: "value".into(), message: "it lies nowhere".into() };
+        self.cx.view(value).cloned().ok_or_else(missing)
+    }
+
+    /// The op that makes `value`, or whose region's argument it is.
+    fn owner(&self, value: ValueId) -> Option<OpId> {
+        match self.cx.module.value(value).def() {
+            meshwork_ir::Def::Arg(block, _) => self.cx.module.block_parent_op(block),
+            meshwork_ir::Def::Result(op, _) => Some(op),
         }
     }
 
     fn op(&mut self, op: OpId) -> Result<(), CompileError> {
         let module = self.cx.module;
         let data = module.op(op);
-        match data.kind() {
+        let kind = data.kind();
+        if is_fusible(module, op) {
+            // What only renames elements in memory is done at once.
+            let lies = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
+            return if is_renaming(kind) && lies { self.rename(op) } else { self.postpone(op) };
+        }
+        match kind {
             OpKind::FuncReturn | OpKind::HloReturn | OpKind::SdyReturn | OpKind::Tuple => Ok(()),
             OpKind::AfterAll | OpKind::CreateToken => {
                 self.token(data.results()[0]);
@@ -181,7 +198,7 @@ impl Compiler<'_> {
     }
 
     /// An op that only renames elements, or else copies them.
-    fn rename(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn rename(&mut self, op: OpId) -> Result<(), CompileError> {
         let module = self.cx.module;
         let (operand, result) = (module.op(op).operands()[0], module.op(op).results()[0]);
         let from = self.view(operand)?;
@@ -199,22 +216,25 @@ impl Compiler<'_> {
     }
 
     /// An op of the library, or else one for the evaluator.
-    fn opaque(&mut self, op: OpId) -> Result<(), CompileError> {
-        let module = self.cx.module;
-        for &v in module.op(op).operands() {
-            self.view(v)?;
-        }
-        self.fallback(op)
-    }
-
-    fn fallback(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn opaque(&mut self, op: OpId) -> Result<(), CompileError> {
         let module = self.cx.module;
         let mut operands = module.op(op).operands().to_vec();
         operands.extend(captured(module, op));
-        for v in operands {
-            self.dense(v)?;
+        for v in operands.into_iter().filter(|&v| module.ty(v).as_tensor().is_some()) {
+            self.view(v)?;
         }
-        fallback::lower(&mut self.cx, op)
+        let wrong = |message: String| CompileError::Invalid { op: module.describe(op), message };
+        if library::lower(&mut self.cx, op).map_err(wrong)? {
+            return Ok(());
+        }
+        exec::fallback::lower(&mut self.cx, op).map_err(|e| match e {
+            EvalError::Unsupported { op, what } => CompileError::Unsupported { op: op.to_string(), what },
+            other => wrong(other.to_string()),
+        })?;
+        for &token in module.op(op).results().iter().filter(|&&r| module.ty(r).as_tensor().is_none()) {
+            self.token(token);
+        }
+        Ok(())
     }
 
     fn while_loop(&mut self, op: OpId) -> Result<(), CompileError> {

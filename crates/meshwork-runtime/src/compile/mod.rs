@@ -7,20 +7,24 @@
 //! | `views` | slices, broadcasts, transposes, reshapes as strides |
 //! | `collective` | who meets whom |
 //! | `trips` | how often a loop runs |
-//! | `copy`, `fallback`, `ids` | work that is neither a fused kernel nor in the library |
+//! | `ids` | the numbers that a device knows |
 //! | `lower` | the state of a lowering, which the library shares |
 //! | `display` | a program as text |
 
 mod block;
 mod collective;
-mod copy;
 mod display;
-mod fallback;
 mod ids;
 pub mod lower;
 mod prepare;
+#[cfg(test)]
+pub(crate) mod testing;
 mod trips;
 mod views;
+
+pub(crate) use block::{Compiler, captured};
+pub(crate) use collective::combine_of;
+pub(crate) use trips::constant;
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ mod nest;
 mod num;
 mod scatter;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod transpose;
 
 use meshwork_ir::{OpId, OpKind};

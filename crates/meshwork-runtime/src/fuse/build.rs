@@ -1,0 +1,295 @@
+//! From values of the module to the graph of one box.
+
+use std::collections::HashMap;
+
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::{OpId, OpKind, ValueId};
+
+use super::affine::{self, Lin, Map};
+use super::graph::{Graph, Id, Place};
+use super::numbers::{self, lane};
+use super::range;
+use crate::compile::lower::Lower;
+use crate::kernel::ir::{Binary, Combine, Ty, Unary};
+use crate::step::View;
+
+/// Why a box could not be built as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// The box must be cut in two at position `at` of dimension `dim`, for the sake of `value`.
+    Cut { dim: usize, at: i64, value: ValueId },
+    /// `value` must lie in memory first.
+    Force(ValueId),
+}
+
+/// Builds the graph of one box.
+pub(crate) struct Builder<'a, 'm> {
+    pub cx: &'a Lower<'m>,
+    pub grid: DeviceGrid,
+    pub graph: Graph,
+    /// Extents of the domain.
+    pub domain: &'a [i64],
+    /// Whether a comparison with a fixed bound may cut the box.
+    pub cut_masks: bool,
+    memo: HashMap<(ValueId, Map), Id>,
+}
+
+impl<'a, 'm> Builder<'a, 'm> {
+    /// Nothing built yet for the box `lo..hi` of `domain`, whose dimensions from `split` on form the row.
+    pub fn new(
+        cx: &'a Lower<'m>,
+        grid: DeviceGrid,
+        domain: &'a [i64],
+        split: Option<usize>,
+        lo: &[i64],
+        hi: &[i64],
+    ) -> Self {
+        let row_mask = split.map_or(0, |k| (k..domain.len()).fold(0, |m, d| m | 1 << d));
+        let graph = Graph::new(lo, hi, row_mask);
+        Builder { cx, grid, graph, domain, cut_masks: true, memo: HashMap::new() }
+    }
+
+    /// The node for `value` at `map`.
+    pub fn value(&mut self, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let key = (value, map.to_vec());
+        if let Some(&id) = self.memo.get(&key) {
+            return Ok(id);
+        }
+        let id = match self.cx.view(value) {
+            Some(view) => self.load(value, &view.clone(), map)?,
+            None => {
+                let op = self.cx.module.def_op(value).ok_or(Stop::Force(value))?;
+                self.op(op, value, map)?
+            }
+        };
+        self.memo.insert(key, id);
+        Ok(id)
+    }
+
+    fn load(&mut self, value: ValueId, view: &View, map: &[Lin]) -> Result<Id, Stop> {
+        let info = &self.cx.bufs[view.buf.0 as usize];
+        if let (Some(literal), Some(ty)) = (&info.constant, lane(view.elem))
+            && literal.len() == 1
+            && let Some(word) = constant_bits(literal, ty)
+        {
+            return Ok(self.graph.constant(ty, word));
+        }
+        let mut place =
+            Place { buf: view.buf, elem: view.elem, offset: view.offset, strides: vec![0; self.domain.len()] };
+        for (l, &stride) in map.iter().zip(&view.strides) {
+            place.offset += l.base * stride;
+            if l.coef != 0 {
+                place.strides[l.dim as usize] += l.coef * stride;
+            }
+        }
+        let bounds = match view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
+            true => range::range(self.cx.module, value, self.grid),
+            false => None,
+        };
+        self.graph.load(place, bounds).ok_or(Stop::Force(value))
+    }
+
+    fn operand(&mut self, op: OpId, i: usize, map: &[Lin]) -> Result<Id, Stop> {
+        let value = self.cx.module.op(op).operands()[i];
+        // The bounds of a clamp and the predicate of a select may be scalars.
+        let scalar = self.cx.module.ty(value).dims().is_empty();
+        self.value(value, if scalar { &[] } else { map })
+    }
+
+    fn op(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let ty = module.ty(value).elem().and_then(lane).ok_or(Stop::Force(value))?;
+        match data.kind() {
+            OpKind::Slice
+            | OpKind::Reverse
+            | OpKind::Transpose
+            | OpKind::BroadcastInDim
+            | OpKind::Broadcast
+            | OpKind::Reshape => {
+                let from = data.operands()[0];
+                let map = affine::renamed(module, op, map).ok_or(Stop::Force(from))?;
+                self.value(from, &map)
+            }
+            OpKind::BitcastConvert => {
+                let x = self.operand(op, 0, map)?;
+                Ok(self.graph.bitcast(ty, x))
+            }
+            OpKind::Iota => {
+                let dim = data.int("iota_dimension").unwrap_or(0) as usize;
+                Ok(self.graph.position(ty, map[dim]))
+            }
+            OpKind::Pad => self.pad(op, value, map),
+            OpKind::Concatenate => self.concatenate(op, value, map),
+            OpKind::DynamicUpdateSlice | OpKind::Scatter => self.window(op, value, map),
+            OpKind::Reduce => {
+                let combine = super::reduce_kind(module, op).ok_or(Stop::Force(value))?;
+                let x = self.value(data.operands()[0], &affine::identity(self.domain.len()))?;
+                let sum = self.graph.reduce(combine, x);
+                let init = self.value(data.operands()[1], &[])?;
+                Ok(self.started(combine, init, sum))
+            }
+            _ => self.arithmetic(op, ty, map),
+        }
+    }
+
+    /// A reduction that starts from `init`, which mostly changes nothing.
+    fn started(&mut self, combine: Combine, init: Id, sum: Id) -> Id {
+        let ty = self.graph.ty(sum);
+        if super::is_neutral(combine, ty, &self.graph.nodes[init as usize].node) {
+            return sum;
+        }
+        let f = match combine {
+            Combine::Add => Binary::Add,
+            Combine::Mul => Binary::Mul,
+            Combine::Max => Binary::Max,
+            Combine::Min => Binary::Min,
+            Combine::And => Binary::And,
+            Combine::Or => Binary::Or,
+            Combine::Xor => Binary::Xor,
+        };
+        self.graph.binary(f, init, sum)
+    }
+
+    fn arithmetic(&mut self, op: OpId, ty: Ty, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let x = self.operand(op, 0, map)?;
+        let g = &mut self.graph;
+        Ok(match data.kind() {
+            OpKind::Convert => {
+                let (from, to) = (module.ty(data.operands()[0]).elem(), module.ty(data.results()[0]).elem());
+                let wide = g.convert(ty, x);
+                match to {
+                    Some(e) if ty == Ty::F32 && e.bits() < 32 && from != to => g.round(e, wide),
+                    _ => wide,
+                }
+            }
+            OpKind::ChloSquare => g.binary(Binary::Mul, x, x),
+            OpKind::ReducePrecision => match numbers::rounding(module, op) {
+                Some(elem) => g.round(elem, x),
+                None => return Err(Stop::Force(data.results()[0])),
+            },
+            OpKind::Compare => {
+                let y = self.operand(op, 1, map)?;
+                let text = data.enum_value("comparison_direction").unwrap_or_default();
+                let f = numbers::direction(text).ok_or(Stop::Force(data.results()[0]))?;
+                if self.cut_masks
+                    && let Some((dim, at)) = self.graph.cut_of(f, x, y)
+                {
+                    return Err(Stop::Cut { dim, at, value: data.results()[0] });
+                }
+                self.graph.compare(f, x, y)
+            }
+            OpKind::Select => {
+                // What is not chosen anywhere in the box need not be built.
+                let chosen = self.graph.select_side(x);
+                match chosen {
+                    Some(true) => self.operand(op, 1, map)?,
+                    Some(false) => self.operand(op, 2, map)?,
+                    None => {
+                        let (a, b) = (self.operand(op, 1, map)?, self.operand(op, 2, map)?);
+                        self.graph.select(x, a, b)
+                    }
+                }
+            }
+            OpKind::Clamp => {
+                let (v, high) = (self.operand(op, 1, map)?, self.operand(op, 2, map)?);
+                let low = self.graph.binary(Binary::Max, v, x);
+                self.graph.binary(Binary::Min, low, high)
+            }
+            OpKind::Abs if matches!(ty, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => x,
+            kind => match numbers::unary(kind) {
+                Some(f) => {
+                    let sign = matches!(f, Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::RoundAway);
+                    debug_assert!(!sign || numbers::is_float(ty), "rounding is for floats");
+                    g.unary(f, x)
+                }
+                None => {
+                    let f = numbers::binary(kind, g.ty(x)).ok_or(Stop::Force(data.results()[0]))?;
+                    let y = self.operand(op, 1, map)?;
+                    self.graph.binary(f, x, y)
+                }
+            },
+        })
+    }
+
+    /// Which side of `limit` the line is on; a cut if it is on both.
+    fn side(&self, line: Lin, limit: i64, value: ValueId) -> Result<bool, Stop> {
+        let (low, high) = line.range(&self.graph.lo, &self.graph.hi);
+        if low >= limit {
+            return Ok(true);
+        }
+        if high < limit {
+            return Ok(false);
+        }
+        Err(Stop::Cut { dim: line.dim as usize, at: line.crossing(limit), value })
+    }
+
+    fn pad(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let low = data.i64s("edge_padding_low").ok_or(Stop::Force(value))?;
+        let from = module.ty(data.operands()[0]).dims();
+        let inner: Map = map.iter().enumerate().map(|(d, l)| l.scaled(1, -low[d])).collect();
+        for (d, &l) in inner.iter().enumerate() {
+            if !self.side(l, 0, value)? || self.side(l, from[d], value)? {
+                return self.value(data.operands()[1], &[]);
+            }
+        }
+        self.value(data.operands()[0], &inner)
+    }
+
+    fn concatenate(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let dim = data.int("dimension").unwrap_or(0) as usize;
+        let mut start = 0;
+        let mut last = None;
+        for &part in data.operands() {
+            let extent = module.ty(part).dims()[dim];
+            if extent == 0 {
+                continue;
+            }
+            if start > 0 && !self.side(map[dim], start, value)? {
+                break;
+            }
+            last = Some((part, start));
+            start += extent;
+        }
+        let (part, start) = last.ok_or(Stop::Force(value))?;
+        let mut inner = map.to_vec();
+        inner[dim] = inner[dim].scaled(1, -start);
+        self.value(part, &inner)
+    }
+
+    fn window(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let w = affine::window(self.cx.module, op).ok_or(Stop::Force(value))?;
+        for (d, &l) in map.iter().enumerate() {
+            if !self.side(l, w.start[d], value)? || self.side(l, w.start[d] + w.extent[d], value)? {
+                return self.value(w.target, map);
+            }
+        }
+        let rank = w.update_dims.iter().flatten().count();
+        let mut inner = vec![Lin::at(0); rank];
+        for (d, &to) in w.update_dims.iter().enumerate() {
+            if let Some(to) = to {
+                inner[to] = map[d].scaled(1, -w.start[d]);
+            }
+        }
+        let new = self.value(w.update, &inner)?;
+        let Some(kind) = w.combine else { return Ok(new) };
+        let old = self.value(w.target, map)?;
+        let f = numbers::binary(kind, self.graph.ty(old)).ok_or(Stop::Force(value))?;
+        Ok(self.graph.binary(f, old, new))
+    }
+}
+
+/// The bits of a one-element literal as a lane holds it.
+fn constant_bits(literal: &meshwork_ir::Literal, ty: Ty) -> Option<u64> {
+    Some(match ty {
+        Ty::F32 => u64::from((literal.to_f64s()[0] as f32).to_bits()),
+        Ty::F64 => literal.to_f64s()[0].to_bits(),
+        _ => literal.get_i64(0) as u64,
+    })
+}

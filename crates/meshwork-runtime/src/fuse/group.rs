@@ -1,0 +1,515 @@
+//! Forming groups and adding their steps: what is computed together with a value that must now lie in memory.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use meshwork_ir::{BlockId, OpId, OpKind, ValueId, Walk};
+
+use super::affine::identity;
+use super::build::{Builder, Stop};
+use super::graph::{Graph, Id, Place};
+use super::nest::{Loop, NoLoop, plan};
+use super::survey::{MAX_INSIDE, Scope, Survey};
+use super::work::{Fused, MAX_ARRAYS};
+use super::{is_fusible, is_renaming, numbers, row_reduce};
+use crate::compile::{CompileError, Compiler, captured};
+use crate::library;
+use crate::program::Node;
+use crate::step::{Buf, Step, View};
+
+/// What fusion remembers while blocks are lowered.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Per value, whether it must be stored: something other than a fused loop reads it.
+    stored: Vec<bool>,
+    /// Such values that have been met and are not computed yet.
+    pending: Vec<ValueId>,
+    /// Per value, how many ops it is away from memory.
+    depth: Vec<u16>,
+    /// Ops that are part of a step already.
+    done: HashSet<OpId>,
+}
+
+/// A value further from memory than this is stored.
+const MAX_DEPTH: u16 = 120;
+/// Boxes of one group before values that cut it are stored.
+const MAX_BOXES: usize = 64;
+/// Boxes of one group before comparisons stop to cut it.
+const MAX_MASK_BOXES: usize = 8;
+/// Values stored by one loop.
+const MAX_OUTPUTS: usize = 12;
+/// What storing and loading an element costs, in additions.
+const STORE_AND_LOAD: u32 = 8;
+/// What loading an element from far memory costs, in additions.
+const LOAD: u32 = 4;
+
+impl Compiler<'_> {
+    /// Finds out which values of `block` must be stored, before its ops are lowered.
+    pub(crate) fn enter(&mut self, block: BlockId) {
+        let module = self.cx.module;
+        self.fuse.stored.resize(module.value_slots(), false);
+        self.fuse.depth.resize(module.value_slots(), 0);
+        for op in module.ops_in(block) {
+            if is_fusible(module, op) {
+                continue;
+            }
+            let mut wanted = module.op(op).operands().to_vec();
+            wanted.extend(captured(module, op));
+            wanted.into_iter().for_each(|v| self.store(v));
+        }
+    }
+
+    /// Marks `value`, or what it only renames, as to be stored.
+    fn store(&mut self, value: ValueId) {
+        let module = self.cx.module;
+        let mut value = value;
+        while let Some(op) = module.def_op(value) {
+            let kind = module.op(op).kind();
+            if !is_renaming(kind) || kind == OpKind::Slice || !is_fusible(module, op) {
+                break;
+            }
+            value = module.op(op).operands()[0];
+        }
+        self.fuse.stored[value.index()] = true;
+    }
+
+    /// Takes note of a fusible op; it is computed when its result is wanted.
+    pub(crate) fn postpone(&mut self, op: OpId) -> Result<(), CompileError> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let below = data.operands().iter().filter(|&&v| self.cx.view(v).is_none());
+        let depth = below.map(|v| self.fuse.depth[v.index()]).max().map_or(0, |d| d + 1);
+        let result = data.results()[0];
+        self.fuse.depth[result.index()] = depth;
+        if depth >= MAX_DEPTH {
+            self.fuse.stored[result.index()] = true;
+        }
+        if self.fuse.stored[result.index()] {
+            self.fuse.pending.push(result);
+        }
+        if depth >= MAX_DEPTH { self.force(result) } else { Ok(()) }
+    }
+
+    /// Makes `value` lie in memory, in any way that strides can say.
+    pub(crate) fn force(&mut self, value: ValueId) -> Result<(), CompileError> {
+        let module = self.cx.module;
+        if self.cx.view(value).is_some() {
+            return Ok(());
+        }
+        let Some(op) = module.def_op(value).filter(|&op| is_fusible(module, op)) else {
+            let what = module.def_op(value).map_or("block argument".into(), |op| module.describe(op));
+            return Err(CompileError::Invalid { op: what, message: "it is used before it is computed".into() });
+        };
+        let kind = module.op(op).kind();
+        let operand = module.op(op).operands().first().copied();
+        if let Some(operand) = operand.filter(|_| is_renaming(kind)) {
+            let lazy = self.cx.view(operand).is_none();
+            if kind != OpKind::Slice || !lazy || self.fuse.stored[operand.index()] {
+                return self.rename(op);
+            }
+        }
+        // Each round stores one more value, so there is an end.
+        loop {
+            match self.group(value, true)? {
+                Outcome::Done => return Ok(()),
+                Outcome::First(other) if self.is_stuck(other, value) => break,
+                Outcome::First(other) => self.force(other)?,
+                Outcome::WithoutReductions => break,
+            }
+        }
+        loop {
+            match self.group(value, false)? {
+                Outcome::Done => return Ok(()),
+                Outcome::First(other) if self.is_stuck(other, value) => return self.opaque(op),
+                Outcome::First(other) => self.force(other)?,
+                Outcome::WithoutReductions => return self.opaque(op),
+            }
+        }
+    }
+
+    /// Whether storing `other` first would not help to compute `value`.
+    fn is_stuck(&self, other: ValueId, value: ValueId) -> bool {
+        other == value || self.cx.view(other).is_some()
+    }
+
+    /// The domain of the loop that computes `value`: its own, or that of a reduction that it is made of.
+    fn domain_of(&self, value: ValueId) -> (Vec<i64>, Option<usize>) {
+        let module = self.cx.module;
+        let dims = module.ty(value).dims();
+        let mut work = vec![value];
+        let mut seen = HashSet::new();
+        while let Some(v) = work.pop() {
+            if self.cx.view(v).is_some() || module.ty(v).dims() != dims || !seen.insert(v) {
+                continue;
+            }
+            let Some(op) = module.def_op(v) else { continue };
+            if let Some(k) = row_reduce(module, op) {
+                return (module.ty(module.op(op).operands()[0]).dims().to_vec(), Some(k));
+            }
+            if numbers::is_arithmetic(module, op) {
+                work.extend(module.op(op).operands());
+            }
+        }
+        (dims.to_vec(), None)
+    }
+
+    /// Tries to add the step that computes `value` and what goes well with it.
+    fn group(&mut self, value: ValueId, reductions: bool) -> Result<Outcome, CompileError> {
+        let module = self.cx.module;
+        let def = module.def_op(value);
+        let is_reduce = def.is_some_and(|op| module.op(op).kind() == OpKind::Reduce);
+        let (domain, split) = match reductions || is_reduce {
+            true => self.domain_of(value),
+            false => (module.ty(value).dims().to_vec(), None),
+        };
+        let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: reductions || is_reduce };
+        let mut survey = match scope.survey(&domain, split, &[value]) {
+            Ok(survey) => survey,
+            Err(first) => return Ok(Outcome::First(first)),
+        };
+        self.fuse.pending.retain(|&v| self.cx.view(v).is_none());
+        for &other in &self.fuse.pending {
+            if survey.joined.len() >= MAX_OUTPUTS || survey.inside.len() * 2 > MAX_INSIDE {
+                break;
+            }
+            let dims = module.ty(other).dims();
+            let fits = dims == domain || survey.split.is_some_and(|k| *dims == domain[..k]);
+            if !fits || survey.joined.contains(&other) || domain.is_empty() && !self.same_scalars(other, value) {
+                continue;
+            }
+            let mut roots = survey.joined.clone();
+            roots.push(other);
+            let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions };
+            let Ok(both) = scope.survey(&domain, survey.split, &roots) else { continue };
+            let alone = scope.survey(&domain, survey.split, &[other]);
+            let related = alone.is_ok_and(|a| self.related(&survey, &a));
+            if related && both.leaves.len() + both.joined.len() < MAX_ARRAYS / 3 {
+                survey = both;
+            }
+        }
+        let outputs = self.outputs(&survey, value);
+        self.add_step(&survey, &outputs, value)
+    }
+
+    /// Scalars of one block go together.
+    fn same_scalars(&self, a: ValueId, b: ValueId) -> bool {
+        let block = |v: ValueId| self.cx.module.def_op(v).and_then(|op| self.cx.module.op(op).parent());
+        block(a) == block(b)
+    }
+
+    /// Whether two loops read or compute something in common that is worth sharing.
+    fn related(&self, a: &Survey, b: &Survey) -> bool {
+        if a.domain.is_empty() {
+            return true;
+        }
+        let whole: i64 = a.domain.iter().product();
+        let large = |buf: &&Buf| self.cx.bufs[buf.0 as usize].dims.iter().product::<i64>() * 8 >= whole;
+        b.leaves.iter().filter(large).any(|l| a.leaves.contains(l)) || b.inside.iter().any(|v| a.inside.contains(v))
+    }
+
+    /// What the loop stores: what was asked for, and what others will need and should not compute again.
+    fn outputs(&self, survey: &Survey, root: ValueId) -> Vec<ValueId> {
+        let module = self.cx.module;
+        let inside: HashSet<OpId> = survey.inside.iter().filter_map(|&v| module.def_op(v)).collect();
+        let mut out = vec![];
+        let mut costs = HashMap::new();
+        let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: true };
+        for &value in &survey.inside {
+            let wanted = value == root
+                || module
+                    .value(value)
+                    .uses()
+                    .iter()
+                    .any(|u| !inside.contains(&u.op) && !self.fuse.done.contains(&u.op));
+            if !wanted {
+                continue;
+            }
+            let Some(op) = module.def_op(value) else { continue };
+            let must = value == root
+                || (survey.joined.contains(&value) && self.fuse.stored[value.index()])
+                || module.op(op).kind() == OpKind::Reduce;
+            let dims = module.ty(value).dims();
+            let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
+            let mut keep = || {
+                let loads = self.far_loads(survey, value);
+                whole
+                    && out.len() < MAX_OUTPUTS
+                    && numbers::is_arithmetic(module, op)
+                    && scope.cost(value, &mut costs) + LOAD * loads > STORE_AND_LOAD + 2
+            };
+            if must || keep() {
+                out.push(value);
+            }
+        }
+        out
+    }
+
+    /// How many large arrays `value` is computed from.
+    fn far_loads(&self, survey: &Survey, value: ValueId) -> u32 {
+        let module = self.cx.module;
+        let whole: i64 = survey.domain.iter().product();
+        let mut seen = HashSet::new();
+        let mut bufs = HashSet::new();
+        let mut work = vec![value];
+        while let Some(v) = work.pop() {
+            if !seen.insert(v) {
+                continue;
+            }
+            match (self.cx.view(v), module.def_op(v)) {
+                (Some(view), _) => {
+                    if self.cx.bufs[view.buf.0 as usize].dims.iter().product::<i64>() * 2 >= whole {
+                        bufs.insert(view.buf);
+                    }
+                }
+                (None, Some(op)) => work.extend(module.op(op).operands()),
+                (None, None) => {}
+            }
+        }
+        bufs.len() as u32
+    }
+
+    fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, CompileError> {
+        let module = self.cx.module;
+        let rank = survey.domain.len();
+        let bufs: Vec<Buf> = outputs
+            .iter()
+            .map(|&v| {
+                let (elem, dims) = self.cx.shape(v);
+                self.cx.buffer(elem, &dims)
+            })
+            .collect();
+        let places: Vec<Place> = outputs
+            .iter()
+            .zip(&bufs)
+            .map(|(&v, &buf)| {
+                let (elem, dims) = self.cx.shape(v);
+                let mut strides = View::dense(buf, elem, &dims).strides;
+                strides.resize(rank, 0);
+                Place { buf, elem, offset: 0, strides }
+            })
+            .collect();
+        let mut loops: Vec<Loop> = vec![];
+        let mut copies: Vec<(View, View)> = vec![];
+        let mut work = vec![(vec![0; rank], survey.domain.clone())];
+        let mut pairs: Option<HashSet<(Buf, Buf)>> = None;
+        while let Some((lo, hi)) = work.pop() {
+            let outer = survey.split.unwrap_or(rank);
+            if (0..outer).any(|d| lo[d] >= hi[d]) {
+                continue;
+            }
+            let mut builder = Builder::new(&self.cx, self.grid, &survey.domain, survey.split, &lo, &hi);
+            builder.cut_masks = loops.len() + work.len() < MAX_MASK_BOXES;
+            let mut nodes: Vec<(Id, Place)> = vec![];
+            let mut stop = None;
+            for (&v, place) in outputs.iter().zip(&places) {
+                match builder.value(v, &identity(module.ty(v).dims().len())) {
+                    Ok(id) => nodes.push((id, place.clone())),
+                    Err(s) => {
+                        stop = Some(s);
+                        break;
+                    }
+                }
+            }
+            match stop {
+                None => {}
+                Some(Stop::Force(v)) => return Ok(Outcome::First(v)),
+                Some(Stop::Cut { dim, at, value }) => {
+                    let in_row = survey.split.is_some_and(|k| dim >= k);
+                    if in_row || loops.len() + work.len() >= MAX_BOXES {
+                        return Ok(match outputs.contains(&value) || value == root {
+                            true => Outcome::WithoutReductions,
+                            false => Outcome::First(value),
+                        });
+                    }
+                    let (mut middle_hi, mut middle_lo) = (hi.clone(), lo.clone());
+                    middle_hi[dim] = at;
+                    middle_lo[dim] = at;
+                    work.push((middle_lo, hi));
+                    work.push((lo, middle_hi));
+                    continue;
+                }
+            }
+            let mut graph = builder.graph;
+            let mut straight: HashSet<u32> = HashSet::new();
+            let planned = loop {
+                let found = plan(&graph, &nodes, survey.split);
+                let bad = match &found {
+                    Err(NoLoop::Uneven(p)) => Some(*p),
+                    Ok(l) => l.far_input(),
+                    Err(_) => None,
+                };
+                match bad.filter(|&p| straight.insert(p)) {
+                    Some(p) => straighten(self, &mut graph, p, &mut copies),
+                    None => break found,
+                }
+            };
+            let l = match planned {
+                Ok(l) => l,
+                Err(NoLoop::Kernel(e)) => return self.give_up(survey, root, &e.to_string()),
+                Err(_) => return Ok(Outcome::WithoutReductions),
+            };
+            if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
+                return Ok(self.middle_of(survey, root));
+            }
+            let here = in_place(&graph, &nodes, &l, survey.split.is_some());
+            pairs = Some(match pairs {
+                None => here,
+                Some(before) => merge(before, here, &loops, &l),
+            });
+            loops.push(l);
+        }
+        for (&v, &buf) in outputs.iter().zip(&bufs) {
+            let (elem, dims) = self.cx.shape(v);
+            self.cx.set_view(v, View::dense(buf, elem, &dims));
+        }
+        let op = module.def_op(root).ok_or_else(|| CompileError::Invalid {
+            op: "block argument".into(),
+            message: "it can not be computed".into(),
+        })?;
+        for (from, to) in copies {
+            library::copy::copy(&mut self.cx, op, &from, &to);
+        }
+        self.fuse.done.extend(survey.inside.iter().filter_map(|&v| module.def_op(v)));
+        if loops.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        let mut reads: Vec<Buf> = vec![];
+        for l in &loops {
+            for a in &l.arrays[..l.inputs.len()] {
+                if !reads.contains(&a.buf) {
+                    reads.push(a.buf);
+                }
+            }
+        }
+        let whole = |&(from, to): &(Buf, Buf)| {
+            let (from, to) = (&self.cx.bufs[from.0 as usize], &self.cx.bufs[to.0 as usize]);
+            from.bytes == to.bytes && from.constant.is_none()
+        };
+        let mut in_place: Vec<(Buf, Buf)> = pairs.unwrap_or_default().into_iter().filter(whole).collect();
+        in_place.sort_unstable();
+        let name = self.name(survey, &loops);
+        let work = Arc::new(Fused::new(loops));
+        self.cx.nodes.push(Node::Step(Step { work, reads, writes: bufs, in_place, op, name }));
+        Ok(Outcome::Done)
+    }
+
+    /// Computes every op of a group by itself, for want of a kernel.
+    fn give_up(&mut self, survey: &Survey, root: ValueId, _why: &str) -> Result<Outcome, CompileError> {
+        let module = self.cx.module;
+        let Some(block) = module.def_op(root).and_then(|op| module.op(op).parent()) else {
+            return Ok(Outcome::First(root));
+        };
+        let inside: HashSet<OpId> = survey.inside.iter().filter_map(|&v| module.def_op(v)).collect();
+        for op in module.ops_below_block(block, Walk::PreOrder).into_iter().filter(|op| inside.contains(op)) {
+            if self.cx.view(module.op(op).results()[0]).is_some() {
+                continue;
+            }
+            let kind = module.op(op).kind();
+            match is_renaming(kind) {
+                true => self.rename(op)?,
+                false => self.opaque(op)?,
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn middle_of(&self, survey: &Survey, root: ValueId) -> Outcome {
+        let module = self.cx.module;
+        let whole = |v: &&ValueId| {
+            **v != root
+                && module.ty(**v).dims() == survey.domain
+                && module.def_op(**v).is_some_and(|op| numbers::is_arithmetic(module, op))
+        };
+        let fitting: Vec<&ValueId> = survey.inside.iter().filter(whole).collect();
+        fitting.get(fitting.len() / 2).map_or(Outcome::WithoutReductions, |&&v| Outcome::First(v))
+    }
+
+    fn name(&self, survey: &Survey, loops: &[Loop]) -> String {
+        let module = self.cx.module;
+        let mut names: Vec<&str> = vec![];
+        for &v in survey.inside.iter().rev() {
+            let Some(op) = module.def_op(v) else { continue };
+            let kind = module.op(op).kind();
+            let short = kind.name().rsplit('.').next().unwrap_or_default();
+            let plain = is_renaming(kind) || kind == OpKind::Constant;
+            if !plain && !names.contains(&short) {
+                names.push(short);
+            }
+        }
+        if names.is_empty() {
+            names.push("copy");
+        }
+        let extra = names.len().saturating_sub(6);
+        names.truncate(6);
+        let more = if extra > 0 { format!("·+{extra}") } else { String::new() };
+        let dims = survey.domain.iter().map(i64::to_string).collect::<Vec<_>>().join("×");
+        let boxes = if loops.len() > 1 { format!(" in {} boxes", loops.len()) } else { String::new() };
+        let rows = if survey.split.is_some() { "rows" } else { "fused" };
+        format!("{rows} {}{more} {dims}{boxes}", names.join("·"))
+    }
+}
+
+/// What became of a try to form a group.
+enum Outcome {
+    Done,
+    /// Store this value first.
+    First(ValueId),
+    /// Not with reductions in the loop.
+    WithoutReductions,
+}
+
+/// Replaces place `p` of the graph by a dense copy of what the box reads of it.
+fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<(View, View)>) {
+    let place = graph.places[p as usize].clone();
+    let row = graph.row_mask;
+    let extent = |d: usize| match place.strides[d] == 0 && row >> d & 1 == 0 {
+        true => 1,
+        false => graph.hi[d] - graph.lo[d],
+    };
+    let dims: Vec<i64> = (0..place.strides.len()).map(extent).collect();
+    let start: i64 = place.strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum();
+    let from = View {
+        buf: place.buf,
+        elem: place.elem,
+        dims: dims.clone(),
+        offset: place.offset + start,
+        strides: place.strides.clone(),
+    };
+    let buf = c.cx.buffer(place.elem, &dims);
+    let to = View::dense(buf, place.elem, &dims);
+    let strides: Vec<i64> = (0..dims.len()).map(|d| if dims[d] == 1 { 0 } else { to.strides[d] }).collect();
+    let offset = -strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
+    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides };
+    copies.push((from, to));
+}
+
+/// Pairs of buffers of which the loop reads each element of the first only where it writes the second.
+fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> HashSet<(Buf, Buf)> {
+    let last = outputs.iter().map(|(id, _)| graph.nodes[*id as usize].level).max().unwrap_or(0);
+    let mut out = HashSet::new();
+    for (id, to) in outputs {
+        // In a row program what is stored before the last phase may still be read in a later one.
+        if rows && (graph.nodes[*id as usize].level < last || outputs.len() > 1) {
+            continue;
+        }
+        for &p in &l.inputs {
+            let from = graph.places[p as usize].buf;
+            let same = |q: &u32| {
+                let place = &graph.places[*q as usize];
+                place.buf != from || (place.elem == to.elem && place.offset == to.offset && place.strides == to.strides)
+            };
+            if l.inputs.iter().all(same) {
+                out.insert((from, to.buf));
+            }
+        }
+    }
+    out
+}
+
+/// Pairs that hold for the boxes before and for this one; a box that does not read a buffer allows any pair with it.
+fn merge(before: HashSet<(Buf, Buf)>, here: HashSet<(Buf, Buf)>, loops: &[Loop], l: &Loop) -> HashSet<(Buf, Buf)> {
+    let reads = |l: &Loop, buf: Buf| l.arrays[..l.inputs.len()].iter().any(|a| a.buf == buf);
+    let mut out: HashSet<(Buf, Buf)> = before.iter().copied().filter(|p| here.contains(p) || !reads(l, p.0)).collect();
+    out.extend(here.iter().copied().filter(|p| !loops.iter().any(|b| reads(b, p.0))));
+    out
+}

@@ -1,0 +1,146 @@
+//! Fusion: arithmetic, index changes and reductions of a block as few loops over memory.
+//!
+//! See `README.md` beside this file.
+
+mod affine;
+mod build;
+mod graph;
+mod group;
+mod nest;
+mod numbers;
+mod phases;
+mod range;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use meshwork_ir::{Module, OpId, OpKind, ValueId};
+
+use crate::compile::combine_of;
+use crate::kernel::ir::{Combine, Ty};
+use graph::Node;
+pub(crate) use group::State;
+use numbers::lane;
+
+/// How `op`, a `reduce`, combines, if a kernel can do it.
+pub(crate) fn reduce_kind(module: &Module, op: OpId) -> Option<Combine> {
+    let data = module.op(op);
+    let &[operand, _] = data.operands() else { return None };
+    let ty = lane(module.ty(operand).elem()?)?;
+    if data.kind() != OpKind::Reduce || module.ty(operand).elem() != module.ty(data.results()[0]).elem() {
+        return None;
+    }
+    let combine = combine_of(module, module.body_of(op, 0)?)?;
+    let float = numbers::is_float(ty);
+    Some(match (combine, ty) {
+        (Combine::Add | Combine::Max, Ty::Pred) => Combine::Or,
+        (Combine::Mul | Combine::Min, Ty::Pred) => Combine::And,
+        (Combine::And | Combine::Or | Combine::Xor, _) if float => return None,
+        _ => combine,
+    })
+}
+
+/// The reduced dimensions of `op`, a `reduce`, in order.
+pub(crate) fn reduced_dims(module: &Module, op: OpId) -> Vec<usize> {
+    let mut dims: Vec<usize> =
+        module.op(op).i64s("dimensions").unwrap_or_default().into_iter().map(|d| d as usize).collect();
+    dims.sort_unstable();
+    dims
+}
+
+/// If `op` reduces its innermost dimensions, from which one on.
+pub(crate) fn row_reduce(module: &Module, op: OpId) -> Option<usize> {
+    reduce_kind(module, op)?;
+    let dims = reduced_dims(module, op);
+    let shape = module.ty(module.op(op).operands()[0]).dims();
+    let split = shape.len() - dims.len();
+    let trailing = dims.iter().enumerate().all(|(i, &d)| d == split + i);
+    let (rows, n) = (shape[..split].iter().product::<i64>(), shape[split..].iter().product::<i64>());
+    (trailing && (n <= LONG_ROW || rows >= MANY_ROWS)).then_some(split)
+}
+
+/// A longer row is reduced in pieces, unless there are many.
+const LONG_ROW: i64 = 1 << 16;
+const MANY_ROWS: i64 = 32;
+
+/// Whether combining with this constant changes nothing.
+fn is_neutral(combine: Combine, ty: Ty, node: &Node) -> bool {
+    let Node::Const(word) = *node else { return false };
+    let all = if numbers::bits(ty) == 64 { u64::MAX } else { (1 << numbers::bits(ty)) - 1 };
+    let least = numbers::limits(ty).map(|l| l.0 as u64 & all);
+    let most = numbers::limits(ty).map(|l| l.1 as u64 & all);
+    match (combine, ty) {
+        (Combine::Add, Ty::F32) => word & 0x7FFF_FFFF == 0,
+        (Combine::Add, Ty::F64) => word << 1 == 0,
+        (Combine::Mul, Ty::F32) => word == u64::from(1f32.to_bits()),
+        (Combine::Mul, Ty::F64) => word == 1f64.to_bits(),
+        (Combine::Max, Ty::F32) => word == u64::from(f32::NEG_INFINITY.to_bits()),
+        (Combine::Max, Ty::F64) => word == f64::NEG_INFINITY.to_bits(),
+        (Combine::Min, Ty::F32) => word == u64::from(f32::INFINITY.to_bits()),
+        (Combine::Min, Ty::F64) => word == f64::INFINITY.to_bits(),
+        (Combine::Add | Combine::Or | Combine::Xor, _) => word == 0,
+        (Combine::Mul, _) => word == 1,
+        (Combine::And, Ty::Pred) => word == 1,
+        (Combine::And, _) => word == all,
+        (Combine::Max, Ty::U64) => word == 0,
+        (Combine::Min, Ty::U64) => word == u64::MAX,
+        (Combine::Max, _) => Some(word) == least,
+        (Combine::Min, _) => Some(word) == most,
+    }
+}
+
+/// Whether `op` can be part of a fused loop.
+pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let known = |v: ValueId| module.ty(v).elem().and_then(lane).is_some();
+    let Some(&result) = data.results().first() else { return false };
+    if !known(result) || !data.operands().iter().all(|&v| known(v)) {
+        return false;
+    }
+    match data.kind() {
+        OpKind::Slice
+        | OpKind::Reverse
+        | OpKind::Transpose
+        | OpKind::BroadcastInDim
+        | OpKind::Broadcast
+        | OpKind::Reshape
+        | OpKind::Iota => true,
+        OpKind::BitcastConvert => {
+            let whole = |v: ValueId| {
+                module
+                    .ty(v)
+                    .elem()
+                    .is_some_and(|e| lane(e).is_some_and(|t| t != Ty::Pred && numbers::bits(t) as usize == e.bits()))
+            };
+            whole(result)
+                && whole(data.operands()[0])
+                && module.ty(result).dims() == module.ty(data.operands()[0]).dims()
+        }
+        OpKind::Pad => data.i64s("interior_padding").is_some_and(|p| p.iter().all(|&i| i == 0)),
+        OpKind::Concatenate => data.operands().len() <= MAX_PIECES,
+        OpKind::DynamicUpdateSlice | OpKind::Scatter => affine::window(module, op).is_some_and(|w| {
+            let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+            count(w.update) * 4 >= count(w.target)
+        }),
+        OpKind::Reduce => row_reduce(module, op).is_some(),
+        _ => numbers::is_arithmetic(module, op),
+    }
+}
+
+/// A concatenation of more pieces is left to the library.
+const MAX_PIECES: usize = 12;
+
+/// Whether `op` only renames elements.
+pub(crate) fn is_renaming(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Slice
+            | OpKind::Reverse
+            | OpKind::Transpose
+            | OpKind::BroadcastInDim
+            | OpKind::Broadcast
+            | OpKind::Reshape
+            | OpKind::BitcastConvert
+    )
+}

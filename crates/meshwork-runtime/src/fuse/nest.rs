@@ -1,0 +1,220 @@
+//! Loop nests: which dimensions of a box are one, which one is the row, and where each array starts and steps.
+
+use std::sync::Arc;
+
+use super::graph::{Graph, Id, Node, Place};
+use super::phases::{self, Output};
+use crate::kernel::ir::{Access, Arg};
+use crate::kernel::{Kernel, KernelError};
+use crate::step::Buf;
+
+/// One array of a loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Array {
+    pub buf: Buf,
+    pub offset: i64,
+    /// Bytes per step of each outer dimension.
+    pub strides: Vec<i64>,
+    /// Bytes per element of the row.
+    pub step: i64,
+    pub elem_bytes: i64,
+}
+
+/// A number that counts along the loops.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    pub base: i64,
+    pub strides: Vec<i64>,
+    pub step: i64,
+}
+
+/// A kernel with all it needs to run over one box.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    pub kernel: Arc<Kernel>,
+    /// Inputs, then outputs.
+    pub arrays: Vec<Array>,
+    /// The places of the graph that the inputs are.
+    pub inputs: Vec<u32>,
+    pub counters: Vec<Counter>,
+    /// Extents around the row, outermost first.
+    pub outer: Vec<i64>,
+    /// Elements of a row.
+    pub n: i64,
+    /// Whether a row may be cut: nothing is carried along it.
+    pub divisible: bool,
+    /// Rough cost of an element in picoseconds.
+    pub cost: u64,
+}
+
+impl Loop {
+    /// An input, by its place, whose elements along the row are far apart, and which is worth being copied first.
+    pub fn far_input(&self) -> Option<u32> {
+        let rows: i64 = self.outer.iter().product();
+        let far = |a: &&(usize, &Array)| a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
+        let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
+        inputs.iter().find(far).map(|&(i, _)| self.inputs[i])
+    }
+}
+
+/// Elements of a row further apart than this are on different cache lines.
+const FAR_BYTES: i64 = 64;
+
+/// Why there is no loop.
+#[derive(Debug)]
+pub(crate) enum NoLoop {
+    /// This place (a number of the graph) does not run evenly along the row.
+    Uneven(u32),
+    /// The outputs do not run evenly along the row.
+    UnevenOutput,
+    /// There is no such kernel.
+    Kernel(KernelError),
+}
+
+/// The shape of a nest: groups of dimensions of the domain that are one loop each, and the row among them.
+struct Shape {
+    outer: Vec<Vec<usize>>,
+    row: Vec<usize>,
+}
+
+/// The loop that computes `outputs` over the box of `graph`. Dimensions from `split` on must form the row.
+pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>) -> Result<Loop, NoLoop> {
+    let live = live_nodes(graph, outputs);
+    let mut places: Vec<u32> = vec![];
+    let mut positions: Vec<u32> = vec![];
+    for (info, _) in graph.nodes.iter().zip(&live).filter(|&(_, &l)| l) {
+        match info.node {
+            Node::Load(p) if !places.contains(&p) => places.push(p),
+            Node::Index(p) if !positions.contains(&p) => positions.push(p),
+            _ => {}
+        }
+    }
+    let inputs: Vec<&Place> = places.iter().map(|&p| &graph.places[p as usize]).collect();
+    let counters: Vec<&(Vec<i64>, i64)> = positions.iter().map(|&p| &graph.positions[p as usize]).collect();
+    let extent = |d: usize| graph.hi[d] - graph.lo[d];
+    let all: Vec<&[i64]> = (inputs.iter().map(|p| &p.strides[..]))
+        .chain(outputs.iter().map(|(_, p)| &p.strides[..]))
+        .chain(counters.iter().map(|c| &c.0[..]))
+        .collect();
+    let wide = |range: std::ops::Range<usize>| range.filter(|&d| extent(d) > 1).collect::<Vec<usize>>();
+    let rank = graph.lo.len();
+    let shape = match split {
+        Some(k) => {
+            let row = merged(&wide(k..rank), &all, &extent);
+            if row.len() > 1 {
+                let uneven = |p: &Place| merged(&wide(k..rank), &[&p.strides], &extent).len() > 1;
+                let bad = places.iter().find(|&&p| uneven(&graph.places[p as usize]));
+                return Err(bad.map_or(NoLoop::UnevenOutput, |&p| NoLoop::Uneven(p)));
+            }
+            Shape { outer: merged(&wide(0..k), &all, &extent), row: row.into_iter().next().unwrap_or_default() }
+        }
+        None => {
+            let mut groups = merged(&wide(0..rank), &all, &extent);
+            let best = best_row(&groups, &inputs, outputs, &extent);
+            let row = if groups.is_empty() { vec![] } else { groups.remove(best) };
+            Shape { outer: groups, row }
+        }
+    };
+    let empty = split.is_some_and(|k| (k..rank).any(|d| extent(d) == 0));
+    let n: i64 = if empty { 0 } else { shape.row.iter().map(|&d| extent(d)).product() };
+    let step_of = |strides: &[i64]| shape.row.last().map_or(0, |&d| strides[d]);
+    let strides_of = |strides: &[i64]| shape.outer.iter().map(|g| g.last().map_or(0, |&d| strides[d])).collect();
+    let start_of = |strides: &[i64]| strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
+    let array = |p: &Place| Array {
+        buf: p.buf,
+        offset: p.offset + start_of(&p.strides),
+        strides: strides_of(&p.strides),
+        step: if n == 1 && split.is_none() { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
+        elem_bytes: p.elem.storage_bytes() as i64,
+    };
+    let arg = |p: &Place, output: bool| {
+        let step = array(p).step;
+        let access = match step {
+            0 => Access::Zero,
+            s if s == p.elem.storage_bytes() as i64 => Access::Unit,
+            _ => Access::Strided,
+        };
+        Arg { elem: p.elem, access, output }
+    };
+    let mut args: Vec<Arg> = inputs.iter().map(|p| arg(p, false)).collect();
+    args.extend(outputs.iter().map(|(_, p)| arg(p, true)));
+    let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
+    let row_level = |p: &Place| split.is_some_and(|k| (k..rank).all(|d| p.strides[d] == 0 || extent(d) == 1));
+    let outs: Vec<Output> = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, (id, p))| Output { node: *id, arg: (inputs.len() + i) as u16, once: row_level(p) })
+        .collect();
+    let input_args = places.iter().enumerate().map(|(i, &p)| (p, i as u16)).collect();
+    let slots = positions.iter().enumerate().map(|(i, &p)| (p, i as u8)).collect();
+    let job = phases::Job { graph, live: &live, row_mask, n, outputs: &outs, inputs: input_args, counters: slots };
+    let (body, ops_cost) = phases::body(&job, args);
+    let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
+    let arrays: Vec<Array> = inputs.iter().copied().chain(outputs.iter().map(|(_, p)| p)).map(array).collect();
+    let bytes: i64 = arrays.iter().map(|a| if a.step == 0 { 0 } else { a.elem_bytes }).sum();
+    let kernel = Kernel::cached(body).map_err(NoLoop::Kernel)?;
+    let counters =
+        counters.iter().map(|(c, base)| Counter { base: base + start_of(c), strides: strides_of(c), step: step_of(c) });
+    Ok(Loop {
+        kernel,
+        arrays,
+        inputs: places,
+        counters: counters.collect(),
+        outer: shape.outer.iter().map(|g| g.iter().map(|&d| extent(d)).product()).collect(),
+        n,
+        divisible,
+        cost: 40 * bytes as u64 + 100 * u64::from(ops_cost) + 20,
+    })
+}
+
+/// Which nodes the outputs need.
+fn live_nodes(graph: &Graph, outputs: &[(Id, Place)]) -> Vec<bool> {
+    let mut live = vec![false; graph.nodes.len()];
+    outputs.iter().for_each(|(id, _)| live[*id as usize] = true);
+    for id in (0..graph.nodes.len()).rev() {
+        if live[id] {
+            operands(&graph.nodes[id].node).iter().flatten().for_each(|&o| live[o as usize] = true);
+        }
+    }
+    live
+}
+
+/// The nodes that a node uses.
+pub(crate) fn operands(node: &Node) -> [Option<Id>; 3] {
+    match *node {
+        Node::Const(_) | Node::Load(_) | Node::Index(_) => [None; 3],
+        Node::Unary(_, x) | Node::Convert(x) | Node::Bitcast(x) | Node::Round(_, x) | Node::Reduce(_, x) => {
+            [Some(x), None, None]
+        }
+        Node::Binary(_, x, y) | Node::Compare(_, x, y) => [Some(x), Some(y), None],
+        Node::Select(p, x, y) => [Some(p), Some(x), Some(y)],
+    }
+}
+
+/// Neighbouring dimensions that all arrays run through as if they were one.
+fn merged(dims: &[usize], all: &[&[i64]], extent: &dyn Fn(usize) -> i64) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = vec![];
+    for &d in dims {
+        match groups.last_mut() {
+            Some(group) if all.iter().all(|s| group.last().is_some_and(|&g| s[g] == s[d] * extent(d))) => group.push(d),
+            _ => groups.push(vec![d]),
+        }
+    }
+    groups
+}
+
+/// The loop along which most arrays have neighbouring elements; the innermost one where it makes no difference.
+fn best_row(groups: &[Vec<usize>], inputs: &[&Place], outputs: &[(Id, Place)], extent: &dyn Fn(usize) -> i64) -> usize {
+    let score = |g: &Vec<usize>| {
+        let (Some(&d), n) = (g.last(), g.iter().map(|&d| extent(d)).product::<i64>()) else { return 0 };
+        let near = |p: &Place, unit: i64| match p.strides[d] {
+            s if s == p.elem.storage_bytes() as i64 => unit,
+            0 => 1,
+            _ => 0,
+        };
+        let sum: i64 =
+            inputs.iter().map(|p| near(p, 2)).sum::<i64>() + outputs.iter().map(|(_, p)| near(p, 3)).sum::<i64>();
+        sum * n.min(16)
+    };
+    (0..groups.len()).max_by_key(|&i| (score(&groups[i]), i)).unwrap_or(0)
+}

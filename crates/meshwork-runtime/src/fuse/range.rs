@@ -1,0 +1,59 @@
+//! What an integer scalar can be: the least and greatest value, from the program alone.
+
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::{Module, OpKind, ValueId};
+
+use super::numbers::{lane, limits};
+
+/// Bounds of `value` on all devices of `grid`.
+pub(crate) fn range(module: &Module, value: ValueId, grid: DeviceGrid) -> Option<(i64, i64)> {
+    bounded(module, value, grid, 0)
+}
+
+const MAX_DEPTH: usize = 16;
+
+fn bounded(module: &Module, value: ValueId, grid: DeviceGrid, depth: usize) -> Option<(i64, i64)> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    if let Some(v) = crate::compile::constant(module, value) {
+        return Some((v, v));
+    }
+    let op = module.op(module.def_op(value)?);
+    let of = |i: usize| bounded(module, *op.operands().get(i)?, grid, depth + 1);
+    let found = match op.kind() {
+        OpKind::PartitionId => (0, grid.partitions as i64 - 1),
+        OpKind::ReplicaId => (0, grid.replicas as i64 - 1),
+        OpKind::Convert | OpKind::Reshape | OpKind::BroadcastInDim => of(0)?,
+        OpKind::Add => combine(of(0)?, of(1)?, i64::checked_add)?,
+        OpKind::Subtract => combine(of(0)?, of(1)?, i64::checked_sub)?,
+        OpKind::Multiply => combine(of(0)?, of(1)?, i64::checked_mul)?,
+        OpKind::Minimum => combine(of(0)?, of(1)?, |a, b| Some(a.min(b)))?,
+        OpKind::Maximum => combine(of(0)?, of(1)?, |a, b| Some(a.max(b)))?,
+        OpKind::Divide => divide(of(0)?, of(1)?)?,
+        OpKind::Remainder => remainder(of(0)?, of(1)?)?,
+        _ => return None,
+    };
+    let elem = module.ty(value).elem()?;
+    let (low, high) = limits(lane(elem)?)?;
+    (low <= found.0 && found.1 <= high).then_some(found)
+}
+
+/// Bounds of a function that is monotone in each argument.
+pub(crate) fn combine(a: (i64, i64), b: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
+    let corners = [f(a.0, b.0)?, f(a.0, b.1)?, f(a.1, b.0)?, f(a.1, b.1)?];
+    Some((*corners.iter().min()?, *corners.iter().max()?))
+}
+
+/// Bounds of a quotient with a positive divisor.
+pub(crate) fn divide(a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
+    if b.0 <= 0 {
+        return None;
+    }
+    combine(a, b, |x, y| x.checked_div(y))
+}
+
+/// Bounds of a remainder of numbers that are not negative.
+pub(crate) fn remainder(a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
+    (a.0 >= 0 && b.0 > 0).then(|| (0, a.1.min(b.1 - 1)))
+}

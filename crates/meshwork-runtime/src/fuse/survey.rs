@@ -1,0 +1,230 @@
+//! What a fused loop would take in: values computed on the way, at which positions, from which arrays in memory.
+
+use std::collections::{HashMap, HashSet};
+
+use meshwork_ir::{Module, OpId, OpKind, ValueId};
+
+use super::affine::{self, Map, identity};
+use super::{numbers, row_reduce};
+use crate::compile::lower::Lower;
+use crate::step::Buf;
+
+/// A set of values that one loop computes.
+#[derive(Clone, Debug)]
+pub(crate) struct Survey {
+    /// Extents of the domain.
+    pub domain: Vec<i64>,
+    /// From which dimension on the domain is the row, if there are reductions.
+    pub split: Option<usize>,
+    /// Positions at which each value is wanted, those in memory too.
+    pub maps: HashMap<ValueId, Vec<Map>>,
+    /// Values computed in the loop, in the order in which they were met.
+    pub inside: Vec<ValueId>,
+    /// Buffers read.
+    pub leaves: HashSet<Buf>,
+    /// Values to be stored that are computed here: wanted whole, or once per row.
+    pub joined: Vec<ValueId>,
+}
+
+/// `Err` names a value that must lie in memory first.
+pub(crate) type Found = Result<Survey, ValueId>;
+
+/// What the survey looks at.
+pub(crate) struct Scope<'a, 'm> {
+    pub cx: &'a Lower<'m>,
+    /// Values that must be stored sooner or later.
+    pub stored: &'a [bool],
+    /// Whether reductions may become part of the loop.
+    pub reductions: bool,
+}
+
+/// Values in one loop.
+pub(crate) const MAX_INSIDE: usize = 400;
+
+impl Scope<'_, '_> {
+    /// The survey of `roots`: each has the extents of the domain, or those of its rows.
+    pub fn survey(&self, domain: &[i64], split: Option<usize>, roots: &[ValueId]) -> Found {
+        let mut s = Survey {
+            domain: domain.to_vec(),
+            split,
+            maps: HashMap::new(),
+            inside: vec![],
+            leaves: HashSet::new(),
+            joined: vec![],
+        };
+        let mut rows: Vec<(ValueId, usize)> = vec![];
+        for &root in roots {
+            let rank = self.cx.module.ty(root).dims().len();
+            s.joined.push(root);
+            self.visit(&mut s, &mut rows, root, identity(rank))?;
+        }
+        // What was taken for one number per row must be that.
+        if let Some(&(value, _)) = rows.iter().find(|&&(_, k)| s.split != Some(k)) {
+            return Err(value);
+        }
+        match self.too_often(&s) {
+            Some(value) => Err(value),
+            None => Ok(s),
+        }
+    }
+
+    fn visit(&self, s: &mut Survey, rows: &mut Vec<(ValueId, usize)>, start: ValueId, map: Map) -> Result<(), ValueId> {
+        let mut work = vec![(start, map)];
+        while let Some((value, map)) = work.pop() {
+            let module = self.cx.module;
+            let seen = s.maps.entry(value).or_default();
+            if seen.contains(&map) {
+                continue;
+            }
+            let first = seen.is_empty();
+            seen.push(map.clone());
+            if let Some(view) = self.cx.view(value) {
+                s.leaves.insert(view.buf);
+                continue;
+            }
+            let Some(op) = module.def_op(value) else { return Err(value) };
+            if first {
+                s.inside.push(value);
+                if s.inside.len() > MAX_INSIDE {
+                    return Err(self.middle(s).unwrap_or(value));
+                }
+            }
+            let joined = s.joined.contains(&value);
+            if joined || self.stored[value.index()] {
+                let dims = module.ty(value).dims();
+                let straight = map == identity(dims.len());
+                let row = dims.len() < s.domain.len() && *dims == s.domain[..dims.len()];
+                if !straight || !(row || dims == s.domain) {
+                    return Err(value);
+                }
+                if !joined {
+                    s.joined.push(value);
+                    if row && s.split != Some(dims.len()) {
+                        rows.push((value, dims.len()));
+                    }
+                }
+            }
+            let data = module.op(op);
+            if data.kind() == OpKind::Reduce {
+                let input = data.operands()[0];
+                let k = row_reduce(module, op).ok_or(value)?;
+                let fits = self.reductions
+                    && module.ty(input).dims() == s.domain
+                    && map == identity(k)
+                    && s.split.is_none_or(|split| split == k);
+                if !fits {
+                    return Err(value);
+                }
+                s.split = Some(k);
+                work.push((data.operands()[1], vec![]));
+                work.push((input, identity(s.domain.len())));
+                continue;
+            }
+            work.extend(reads(module, op, &map)?);
+        }
+        Ok(())
+    }
+
+    /// A value in the middle of what has been met: a place to cut a group that is too large.
+    fn middle(&self, s: &Survey) -> Option<ValueId> {
+        let whole = |v: &&ValueId| {
+            let op = self.cx.module.def_op(**v);
+            self.cx.module.ty(**v).dims() == s.domain
+                && op.is_some_and(|op| numbers::is_arithmetic(self.cx.module, op))
+                && !s.joined.contains(v)
+        };
+        let fitting: Vec<&ValueId> = s.inside.iter().filter(whole).collect();
+        fitting.get(fitting.len() / 2).map(|&&v| v)
+    }
+
+    /// A value that is wanted at several positions and dearer to compute at each than to store and load.
+    fn too_often(&self, s: &Survey) -> Option<ValueId> {
+        let mut costs = HashMap::new();
+        // From the leaves up, so that the first one found is the deepest.
+        let mut dear: Vec<(u32, ValueId)> = vec![];
+        for &value in &s.inside {
+            let times = s.maps[&value].len() as u32;
+            if times > 1 && !s.joined.contains(&value) {
+                let cost = self.cost(value, &mut costs);
+                if cost.saturating_mul(times - 1) > 10 + times {
+                    dear.push((cost, value));
+                }
+            }
+        }
+        dear.into_iter().min().map(|(_, v)| v)
+    }
+
+    /// Cost of one element of `value` from what lies in memory.
+    pub fn cost(&self, value: ValueId, known: &mut HashMap<ValueId, u32>) -> u32 {
+        if let Some(&c) = known.get(&value) {
+            return c;
+        }
+        let module = self.cx.module;
+        let cost = match (self.cx.view(value), module.def_op(value)) {
+            (Some(view), _) => u32::from(view.strides.iter().any(|&s| s != 0)),
+            (None, None) => 1,
+            (None, Some(op)) => {
+                let data = module.op(op);
+                let own = if numbers::is_arithmetic(module, op) { numbers::cost(data.kind()) } else { 0 };
+                match data.kind() {
+                    // Of several alternatives one is computed.
+                    OpKind::Pad | OpKind::Concatenate => {
+                        data.operands().iter().map(|&v| self.cost(v, known)).max().unwrap_or(0)
+                    }
+                    OpKind::Reduce => 1000,
+                    _ => data.operands().iter().fold(own, |c, &v| c.saturating_add(self.cost(v, known))),
+                }
+            }
+        };
+        known.insert(value, cost);
+        cost
+    }
+}
+
+/// What `op` reads for its result at `map`: all alternatives of a padding or concatenation. `Err` names an operand
+/// that has to lie in memory because its elements are renamed in a way that strides of a box can not say.
+fn reads(module: &Module, op: OpId, map: &Map) -> Result<Vec<(ValueId, Map)>, ValueId> {
+    let data = module.op(op);
+    let at = |v: ValueId, map: &Map| match module.ty(v).dims().is_empty() {
+        true => (v, vec![]),
+        false => (v, map.clone()),
+    };
+    Ok(match data.kind() {
+        kind if super::is_renaming(kind) => {
+            let from = data.operands()[0];
+            vec![(from, affine::renamed(module, op, map).ok_or(from)?)]
+        }
+        OpKind::Iota => vec![],
+        OpKind::Pad => {
+            let low = data.i64s("edge_padding_low").unwrap_or_default();
+            let inner = map.iter().zip(&low).map(|(l, &s)| l.scaled(1, -s)).collect();
+            vec![(data.operands()[0], inner), (data.operands()[1], vec![])]
+        }
+        OpKind::Concatenate => {
+            let dim = data.int("dimension").unwrap_or(0) as usize;
+            let mut start = 0;
+            let mut out = vec![];
+            for &part in data.operands() {
+                let extent = module.ty(part).dims()[dim];
+                if extent > 0 {
+                    let mut inner = map.clone();
+                    inner[dim] = inner[dim].scaled(1, -start);
+                    out.push((part, inner));
+                }
+                start += extent;
+            }
+            out
+        }
+        OpKind::DynamicUpdateSlice | OpKind::Scatter => {
+            let Some(w) = affine::window(module, op) else { return Err(data.operands()[0]) };
+            let mut inner = vec![affine::Lin::at(0); w.update_dims.iter().flatten().count()];
+            for (d, &to) in w.update_dims.iter().enumerate() {
+                if let Some(to) = to {
+                    inner[to] = map[d].scaled(1, -w.start[d]);
+                }
+            }
+            vec![(w.target, map.clone()), (w.update, inner)]
+        }
+        _ => data.operands().iter().map(|&v| at(v, map)).collect(),
+    })
+}

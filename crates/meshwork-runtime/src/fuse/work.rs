@@ -1,0 +1,150 @@
+//! A fused step: loops over boxes, cut into parts by shape alone.
+
+use crate::kernel::ir::Call;
+use crate::step::{Fault, Frame, Scratch, Work};
+
+use super::nest::Loop;
+
+/// A range of rows, and of elements of each, of one loop.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    which: u32,
+    rows: (i64, i64),
+    cols: (i64, i64),
+}
+
+/// Loops that together compute a group.
+#[derive(Debug)]
+pub(crate) struct Fused {
+    loops: Vec<Loop>,
+    parts: Vec<Vec<Task>>,
+    cost: u64,
+}
+
+/// A part costs at least this many nanoseconds, if the whole does.
+const PART_NS: u64 = 20_000;
+const MAX_PARTS: u64 = 64;
+/// Rows are cut at multiples of this many elements.
+const GRAIN: i64 = 64;
+/// Arrays of one loop.
+pub(crate) const MAX_ARRAYS: usize = 64;
+
+/// `a / b` rounded up, for positive numbers.
+fn up(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b
+}
+
+impl Fused {
+    /// Cuts `loops` into parts.
+    pub fn new(loops: Vec<Loop>) -> Fused {
+        let cost_of = |l: &Loop| l.outer.iter().product::<i64>() as u64 * (l.n as u64 * l.cost / 1000 + 2);
+        let cost: u64 = loops.iter().map(cost_of).sum();
+        let target = (cost / (cost / PART_NS).clamp(1, MAX_PARTS)).max(1);
+        let mut parts: Vec<Vec<Task>> = vec![vec![]];
+        let mut filled = 0;
+        for (which, l) in loops.iter().enumerate() {
+            let rows: i64 = l.outer.iter().product();
+            if rows == 0 || (l.n == 0 && l.divisible) {
+                continue;
+            }
+            let pieces = (cost_of(l) / target).max(1) as i64;
+            let (row_step, col_step) = match rows >= pieces || !l.divisible {
+                true => (up(rows, pieces.min(rows)), l.n.max(1)),
+                false => (1, up(up(l.n, up(pieces, rows)), GRAIN) * GRAIN),
+            };
+            let piece_cost = cost_of(l) / pieces as u64;
+            let mut r = 0;
+            while r < rows {
+                let mut c = 0;
+                loop {
+                    if filled > 0 && filled + piece_cost / 2 > target {
+                        parts.push(vec![]);
+                        filled = 0;
+                    }
+                    let (r1, c1) = ((r + row_step).min(rows), (c + col_step).min(l.n));
+                    if let Some(part) = parts.last_mut() {
+                        part.push(Task { which: which as u32, rows: (r, r1), cols: (c, c1) });
+                    }
+                    filled += piece_cost.max(1);
+                    c = c1;
+                    if c >= l.n {
+                        break;
+                    }
+                }
+                r += row_step;
+            }
+        }
+        Fused { loops, parts, cost: cost.max(1) }
+    }
+}
+
+impl Work for Fused {
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        for task in &self.parts[part] {
+            // SAFETY: passed on from the caller.
+            unsafe { run_rows(&self.loops[task.which as usize], frame, scratch, task.rows, task.cols) };
+        }
+        Ok(())
+    }
+}
+
+/// Runs the kernel of `l` over rows `rows` (counted through all outer loops) and elements `cols` of each.
+///
+/// # Safety
+/// The arrays of the loop lie inside their buffers, which `frame` holds as [`Work::run`] says.
+pub(crate) unsafe fn run_rows(l: &Loop, frame: &Frame<'_>, scratch: &mut Scratch, rows: (i64, i64), cols: (i64, i64)) {
+    let mut ptrs = [std::ptr::null_mut::<u8>(); MAX_ARRAYS];
+    let mut row_strides = [0isize; MAX_ARRAYS];
+    let mut strides = [0isize; MAX_ARRAYS];
+    let mut index = [[0i64; 3]; MAX_ARRAYS];
+    let (count, counters) = (l.arrays.len(), l.counters.len());
+    let inner = l.outer.last().copied().unwrap_or(1);
+    let depth = l.outer.len();
+    for (i, a) in l.arrays.iter().enumerate() {
+        strides[i] = a.step as isize;
+        row_strides[i] = a.strides.last().copied().unwrap_or(0) as isize;
+    }
+    let mut r = rows.0;
+    while r < rows.1 {
+        // The row number as one coordinate per outer loop.
+        let first = if inner > 0 { r % inner } else { 0 };
+        let many = (inner - first).min(rows.1 - r);
+        let at = |steps: &[i64]| {
+            let mut rest = r;
+            let mut sum = 0;
+            for d in (0..depth).rev() {
+                sum += rest % l.outer[d] * steps[d];
+                rest /= l.outer[d];
+            }
+            sum
+        };
+        for (i, a) in l.arrays.iter().enumerate() {
+            let byte = a.offset + at(&a.strides) + cols.0 * a.step;
+            // SAFETY: the nest keeps every array inside its buffer.
+            ptrs[i] = unsafe { frame.ptr(a.buf).offset(byte as isize) };
+        }
+        for (i, c) in l.counters.iter().enumerate() {
+            let row = c.strides.last().copied().unwrap_or(0);
+            index[i] = [c.base + at(&c.strides) + cols.0 * c.step, row, c.step];
+        }
+        let call = Call {
+            ptrs: &ptrs[..count],
+            row_strides: &row_strides[..count],
+            strides: &strides[..count],
+            rows: many as usize,
+            n: (cols.1 - cols.0) as usize,
+            index: &index[..counters],
+        };
+        // SAFETY: as above; the call covers `many` rows of the box.
+        unsafe { l.kernel.run(&call, scratch) };
+        r += many;
+    }
+}
