@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `num` | numbers and elements |
 //! | `dot` | matrix products |
+//! | `conv`, `depthwise` | convolution |
 //! | `dynamic` | slices at positions that are data |
 //! | `gather`, `scatter` | windows at positions that are data |
 //! | `combine` | bodies of reductions and scatters |
@@ -14,7 +15,9 @@
 
 mod attrs;
 mod combine;
+mod conv;
 pub mod copy;
+mod depthwise;
 pub mod dot;
 mod dynamic;
 mod gather;
@@ -34,6 +37,7 @@ use crate::compile::lower::Lower;
 pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     match cx.module.op(op).kind() {
         OpKind::Concatenate => movement::concatenate(cx, op),
+        OpKind::Convolution => conv::lower(cx, op),
         OpKind::Dot | OpKind::DotGeneral => dot::lower(cx, op, dot::Extra::default()),
         OpKind::DynamicSlice => dynamic::slice(cx, op),
         OpKind::DynamicUpdateSlice => dynamic::update_slice(cx, op),

@@ -39,16 +39,41 @@ pub(super) fn concatenate(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> 
     Ok(true)
 }
 
-/// `stablehlo.pad`: the operand's elements, and boxes of the padding value around and between them.
+/// `stablehlo.pad`.
 pub(super) fn pad(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
     let (low, inner) = (attrs::ints(data, "edge_padding_low")?, attrs::ints(data, "interior_padding")?);
-    let (mut from, value) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
-    let result = data.results()[0];
+    let (from, value) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
+    let buf = cx.result(data.results()[0]);
+    let (elem, dims) = cx.shape(data.results()[0]);
+    pad_into(cx, op, &from, &value, View::dense(buf, elem, &dims), [&low, &inner]);
+    Ok(true)
+}
+
+/// A new dense buffer with the elements of `from` padded by the one element of `value`: at the low and the high end
+/// of each dimension, and between elements.
+pub(super) fn padded(
+    cx: &mut Lower<'_>,
+    op: OpId,
+    from: &View,
+    value: crate::step::Buf,
+    [low, high, inner]: [&[i64]; 3],
+) -> View {
+    let extent = |d: usize| {
+        let dilated = if from.dims[d] == 0 { 0 } else { (from.dims[d] - 1) * (inner[d] + 1) + 1 };
+        (low[d] + dilated + high[d]).max(0)
+    };
+    let dims: Vec<i64> = (0..from.dims.len()).map(extent).collect();
+    let to = View::dense(cx.buffer(from.elem, &dims), from.elem, &dims);
+    pad_into(cx, op, from, &View::dense(value, from.elem, &[]), to.clone(), [low, inner]);
+    to
+}
+
+/// Adds the step that writes the operand's elements, and boxes of the padding value around and between them.
+fn pad_into(cx: &mut Lower<'_>, op: OpId, from: &View, value: &View, to: View, [low, inner]: [&[i64]; 2]) {
+    let (mut from, mut to) = (from.clone(), to);
+    let (buf, elem, dims) = (to.buf, to.elem, to.dims.clone());
     let reads = vec![from.buf, value.buf];
-    let buf = cx.result(result);
-    let (elem, dims) = cx.shape(result);
-    let mut to = View::dense(buf, elem, &dims);
     let mut boxes = vec![];
     for d in 0..dims.len() {
         let step = inner[d] + 1;
@@ -81,7 +106,6 @@ pub(super) fn pad(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     }
     boxes.push(BoxCopy::new(&from, &to));
     cx.step(op, format!("pad {elem} {dims:?}"), Arc::new(Copies::new(boxes)), reads, vec![buf]);
-    Ok(true)
 }
 
 /// `stablehlo.reverse`: nothing but another view.

@@ -31,7 +31,7 @@ impl<T: Tile> Matvec<T> {
             _ => return None,
         };
         let one = product.rows == 1 || product.columns == 1;
-        if !one || !m.same || !product.out_same || product.accumulate || product.epilogue.is_some() {
+        if !one || !m.same || !product.out_same || !product.dense || product.accumulate || product.epilogue.is_some() {
             return None;
         }
         let batch = m.batch.len();
@@ -58,8 +58,8 @@ impl<T: Tile> Matvec<T> {
             let at = m.batch[batch] + m.outer.at(rows.start);
             let call = Call {
                 matrix: frame.ptr(m.buf).offset(at).cast_const().cast::<T>(),
-                row: m.outer.at(1) / size_of::<T>() as isize,
-                step: m.depth.at(1) / size_of::<T>() as isize,
+                row: m.outer.step() / size_of::<T>() as isize,
+                step: m.depth.step() / size_of::<T>() as isize,
                 x,
                 y: frame.ptr(p.c).cast::<T>().add(batch * all + rows.start),
                 rows: rows.len(),

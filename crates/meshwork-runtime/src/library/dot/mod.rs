@@ -172,6 +172,9 @@ fn typed<T: Tile>(
         a: side(lhs, &dims.lhs_batch, &l_free, &dims.lhs_contract, a),
         b: side(rhs, &dims.rhs_batch, &r_free, &dims.rhs_contract, b),
         c: Buf(0),
+        c_batch: Arc::new([]),
+        c_row: 0,
+        dense: true,
         rows: size(lhs, &l_free),
         columns: size(rhs, &r_free),
         depth: size(lhs, &dims.lhs_contract),
@@ -179,9 +182,12 @@ fn typed<T: Tile>(
         out_size: elem.storage_bytes(),
         out_same: is_same::<T>(elem),
         accumulate: false,
+        swollen_b: false,
         epilogue: extra.epilogue,
         packed: None,
         plan: Default::default(),
+        panels: Arc::new([]),
+        blocks: Arc::new([]),
     };
     let c = cx.result(cx.module.op(op).results()[0]);
     emit(cx, op, product, c, extra.reads, elem);
@@ -198,6 +204,11 @@ pub(crate) fn emit<T: Tile>(
     elem: ElementType,
 ) {
     product.c = c;
+    if product.dense {
+        product.c_row = product.columns * product.out_size;
+        let matrix = (product.rows * product.c_row) as isize;
+        product.c_batch = (0..product.a.batch.len() as isize).map(|b| b * matrix).collect();
+    }
     product.replan();
     let name = {
         let (b, m, n, k) = (product.a.batch.len(), product.rows, product.columns, product.depth);

@@ -11,20 +11,31 @@ use crate::library::transpose::{Planes, transpose};
 pub(crate) enum Index {
     /// Equal steps.
     Stride(isize),
-    /// Anything: several dimensions that are not one run.
-    Table(Arc<[isize]>),
+    /// Several dimensions that are not one run.
+    Table {
+        /// The offset of each position.
+        at: Arc<[isize]>,
+        /// Positions come in runs of this many, aligned to it, with equal steps.
+        run: usize,
+        /// The step within a run.
+        step: isize,
+    },
 }
 
 impl Index {
     /// The offsets of the row-major positions of dimensions with these extents and byte strides.
     pub(crate) fn new(dims: &[i64], strides: &[i64]) -> Index {
         let kept: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] != 1).collect();
-        let one_run = kept.windows(2).all(|w| strides[w[0]] == strides[w[1]] * dims[w[1]]);
-        match kept.last() {
-            None => Index::Stride(0),
-            Some(&last) if one_run => Index::Stride(strides[last] as isize),
-            Some(_) => Index::Table(crate::library::nest::offsets(dims, strides).into()),
+        let Some(&last) = kept.last() else { return Index::Stride(0) };
+        let mut run = dims[last] as usize;
+        for pair in kept.windows(2).rev() {
+            if strides[pair[0]] != strides[pair[1]] * dims[pair[1]] {
+                let at = crate::library::nest::offsets(dims, strides).into();
+                return Index::Table { at, run, step: strides[last] as isize };
+            }
+            run *= dims[pair[0]] as usize;
         }
+        Index::Stride(strides[last] as isize)
     }
 
     /// The offset of position `i`.
@@ -32,20 +43,25 @@ impl Index {
     pub(crate) fn at(&self, i: usize) -> isize {
         match self {
             Index::Stride(s) => i as isize * s,
-            Index::Table(t) => t[i],
+            Index::Table { at, .. } => at[i],
         }
     }
 
-    /// The step, if all positions `from..from + n` are equally far apart.
-    #[inline]
-    pub(crate) fn step(&self, from: usize, n: usize) -> Option<isize> {
+    /// The distance of neighbours within a run.
+    #[inline(always)]
+    pub(crate) fn step(&self) -> isize {
         match self {
-            Index::Stride(s) => Some(*s),
-            Index::Table(_) if n < 2 => Some(0),
-            Index::Table(t) => {
-                let step = t[from + 1] - t[from];
-                t[from..from + n].windows(2).all(|w| w[1] - w[0] == step).then_some(step)
-            }
+            Index::Stride(s) => *s,
+            Index::Table { step, .. } => *step,
+        }
+    }
+
+    /// How many of the positions `from..from + n` from the first on are equally far apart.
+    #[inline(always)]
+    pub(crate) fn run(&self, from: usize, n: usize) -> usize {
+        match self {
+            Index::Stride(_) => n,
+            Index::Table { run, .. } => n.min(run - from % run),
         }
     }
 }
@@ -66,77 +82,85 @@ pub(crate) unsafe fn panel<T: Tile, E: Element<T>>(
     to: *mut T,
     width: usize,
 ) {
-    let raw = size_of::<E::Raw>() as isize;
-    let read = |at: isize| -> T {
-        // SAFETY: the caller's.
-        e.load(unsafe { from.offset(at).cast::<E::Raw>().read_unaligned() })
-    };
-    let (along, across) = (inner.step(depth_at, depth), outer.step(outer_at, have));
-    if have > 1 && across == Some(raw) || have == 1 && width == 1 {
-        let first = outer.at(outer_at);
-        // SAFETY: the caller's.
-        unsafe {
-            return match (width, have) {
-                (16, 16) => lines::<T, E, 16>(e, from.offset(first), (inner, depth_at, depth), to),
-                (8, 8) => lines::<T, E, 8>(e, from.offset(first), (inner, depth_at, depth), to),
-                (6, 6) => lines::<T, E, 6>(e, from.offset(first), (inner, depth_at, depth), to),
-                (4, 4) => lines::<T, E, 4>(e, from.offset(first), (inner, depth_at, depth), to),
-                _ => {
-                    for k in 0..depth {
-                        let at = first + inner.at(depth_at + k);
-                        for i in 0..width {
-                            let v = if i < have { read(at + i as isize * raw) } else { T::default() };
-                            to.add(k * width + i).write(v);
-                        }
-                    }
-                }
-            };
-        }
-    }
-    let size = size_of::<T>();
-    if E::SAME
-        && along == Some(raw)
-        && have == width
-        && width >= 4
-        && let Some(row) = across
-    {
-        // SAFETY: the caller's.
-        let from = unsafe { from.offset(outer.at(outer_at) + inner.at(depth_at)) };
-        let planes = Planes { from, from_stride: row, to: to.cast(), to_stride: (width * size) as isize };
-        // SAFETY: `depth × width` numbers on both sides.
-        return unsafe { transpose(planes, depth, width, size) };
-    }
-    if along == Some(raw) && width >= 4 && depth >= 8 {
-        let mut rows = [[T::default(); CHUNK]; 16];
-        let mut k = 0;
-        while k < depth {
-            let n = CHUNK.min(depth - k);
-            let start = inner.at(depth_at + k);
-            for i in 0..have {
-                let at = start + outer.at(outer_at + i);
-                for (j, v) in rows[i][..n].iter_mut().enumerate() {
-                    *v = read(at + j as isize * raw);
+    // SAFETY: in the whole function: elements of the panel and of the operand that the caller named.
+    unsafe {
+        if have < width {
+            for k in 0..depth {
+                for i in have..width {
+                    to.add(k * width + i).write(T::default());
                 }
             }
-            let planes = Planes {
-                from: rows.as_ptr().cast(),
-                from_stride: (CHUNK * size) as isize,
-                // SAFETY: inside the panel.
-                to: unsafe { to.add(k * width) }.cast(),
-                to_stride: (width * size) as isize,
-            };
-            // SAFETY: `n × width` numbers on both sides.
-            unsafe { transpose(planes, n, width, size) };
-            k += n;
         }
-        return;
+        let mut i = 0;
+        while i < have {
+            let rows = outer.run(outer_at + i, have - i);
+            let mut k = 0;
+            while k < depth {
+                let n = inner.run(depth_at + k, depth - k);
+                let from = from.offset(outer.at(outer_at + i) + inner.at(depth_at + k));
+                block(e, (from, outer.step(), inner.step()), to.add(k * width + i), width, rows, n);
+                k += n;
+            }
+            i += rows;
+        }
     }
-    for k in 0..depth {
-        let at = inner.at(depth_at + k);
-        for i in 0..width {
-            let v = if i < have { read(at + outer.at(outer_at + i)) } else { T::default() };
-            // SAFETY: inside the panel.
-            unsafe { to.add(k * width + i).write(v) };
+}
+
+/// Writes `to[k * width + i]` for `rows × depth` elements at equal steps across and along.
+///
+/// # Safety
+/// As [`panel`].
+unsafe fn block<T: Tile, E: Element<T>>(
+    e: E,
+    (from, across, along): (*const u8, isize, isize),
+    to: *mut T,
+    width: usize,
+    rows: usize,
+    depth: usize,
+) {
+    let raw = size_of::<E::Raw>() as isize;
+    // SAFETY: the caller's.
+    let read = |at: isize| -> T { e.load(unsafe { from.offset(at).cast::<E::Raw>().read_unaligned() }) };
+    // SAFETY: in the whole function: elements that the caller named.
+    unsafe {
+        if across == raw && rows > 1 {
+            match (width, rows) {
+                (16, 16) => return lines::<T, E, 16>(e, from, along, to, depth),
+                (8, 8) => return lines::<T, E, 8>(e, from, along, to, depth),
+                (6, 6) => return lines::<T, E, 6>(e, from, along, to, depth),
+                (5, 5) => return lines::<T, E, 5>(e, from, along, to, depth),
+                (4, 4) => return lines::<T, E, 4>(e, from, along, to, depth),
+                _ => {}
+            }
+        } else if along == raw && rows >= 4 && depth >= 8 {
+            let size = size_of::<T>();
+            if E::SAME {
+                let planes = Planes { from, from_stride: across, to: to.cast(), to_stride: (width * size) as isize };
+                return transpose(planes, depth, rows, size);
+            }
+            let mut staged = [[T::default(); CHUNK]; 16];
+            for k in (0..depth).step_by(CHUNK) {
+                let n = CHUNK.min(depth - k);
+                for i in 0..rows {
+                    let at = i as isize * across + k as isize * raw;
+                    for (j, v) in staged[i][..n].iter_mut().enumerate() {
+                        *v = read(at + j as isize * raw);
+                    }
+                }
+                let planes = Planes {
+                    from: staged.as_ptr().cast(),
+                    from_stride: (CHUNK * size) as isize,
+                    to: to.add(k * width).cast(),
+                    to_stride: (width * size) as isize,
+                };
+                transpose(planes, n, rows, size);
+            }
+            return;
+        }
+        for k in 0..depth {
+            for i in 0..rows {
+                to.add(k * width + i).write(read(i as isize * across + k as isize * along));
+            }
         }
     }
 }
@@ -165,14 +189,13 @@ unsafe fn numbers<T: Tile, E: Element<T>, const WIDTH: usize>(e: E, from: *const
 unsafe fn lines<T: Tile, E: Element<T>, const WIDTH: usize>(
     e: E,
     from: *const u8,
-    (inner, depth_at, depth): (&Index, usize, usize),
+    along: isize,
     to: *mut T,
+    depth: usize,
 ) {
-    // SAFETY: the caller's.
-    let line = |k: usize, at: isize| unsafe { numbers::<T, E, WIDTH>(e, from.offset(at), to.add(k * WIDTH)) };
-    match inner {
-        Index::Stride(s) => (0..depth).for_each(|k| line(k, (depth_at + k) as isize * s)),
-        Index::Table(t) => t[depth_at..depth_at + depth].iter().enumerate().for_each(|(k, &at)| line(k, at)),
+    for k in 0..depth {
+        // SAFETY: the caller's.
+        unsafe { numbers::<T, E, WIDTH>(e, from.offset(k as isize * along), to.add(k * WIDTH)) };
     }
 }
 
@@ -240,7 +263,7 @@ impl<T: Tile, E: Element<T>> Packer<T> for Of<E> {
         width: usize,
     ) -> bool {
         let raw = size_of::<E::Raw>();
-        if outer.step(outer_at, panels * width) != Some(raw as isize) {
+        if outer.step() != raw as isize || outer.run(outer_at, panels * width) < panels * width {
             return false;
         }
         let first = outer.at(outer_at);

@@ -15,6 +15,8 @@ pub(crate) struct Problem {
     /// Whether the micro-kernel can read `A` (`B`) where it lies.
     pub plain_a: Lie,
     pub plain_b: Lie,
+    /// Whether `B` is to be packed piece by piece.
+    pub swollen_b: bool,
 }
 
 /// How an operand lies, for the micro-kernel.
@@ -35,11 +37,8 @@ pub(crate) struct Plan {
     pub batch_parts: usize,
     pub row_parts: usize,
     pub column_parts: usize,
-    /// Rows of a panel of `A`.
-    pub height: usize,
-    /// Block of the depth, rows and columns that is worked on at a time.
+    /// Block of the depth and of columns that is worked on at a time.
     pub depth_block: usize,
-    pub row_block: usize,
     pub column_block: usize,
     /// Whether `A` and `B` are read where they lie.
     pub direct_a: bool,
@@ -56,13 +55,16 @@ impl Plan {
     pub(crate) fn new(p: &Problem) -> Plan {
         let flops = 2.0 * p.batch as f64 * p.rows as f64 * p.columns as f64 * p.depth.max(1) as f64;
         let want = ((flops / PART_FLOPS) as usize).clamp(1, 48);
-        let height = p.rows.max(1).div_ceil(p.rows.max(1).div_ceil(p.mr));
         let (mut batch_parts, mut row_parts, mut column_parts) = (want.min(p.batch).max(1), 1, 1);
         if batch_parts * 2 <= want {
             // Blocks of few rows read B too often; as many as are wanted, none above 480 rows.
             let each = want / batch_parts;
-            row_parts = (p.rows / 96).clamp(1, each).max(p.rows.div_ceil(480)).min(200 / batch_parts);
+            row_parts = (p.rows / if p.swollen_b { 480 } else { 96 })
+                .clamp(1, each)
+                .max(p.rows.div_ceil(480))
+                .min(200 / batch_parts);
             if row_parts * 2 <= each {
+                // Panels of B are packed once for each part of the rows, so parts of columns are cheap.
                 column_parts = (p.columns / 128).clamp(1, each / row_parts);
             }
         } else if batch_parts > 16 {
@@ -79,25 +81,11 @@ impl Plan {
             ..=4 => 384,
             _ => 256,
         };
-        // Blocks of nearly equal depth.
-        let depth_block = p.depth.max(1).div_ceil(p.depth.max(1).div_ceil(depth_block));
-        let row_block = 120 / height * height;
         let columns = match direct_b || shared_b {
-            true => (256 << 10) / (row_block * p.size),
+            true => (256 << 10) / (120 * p.size),
             false => (512 << 10) / (p.depth.max(1) * p.size),
         };
         let column_block = (columns / p.nr * p.nr).clamp(p.nr, 1024);
-        Plan {
-            batch_parts,
-            row_parts,
-            column_parts,
-            height,
-            depth_block,
-            row_block,
-            column_block,
-            direct_a,
-            direct_b,
-            shared_b,
-        }
+        Plan { batch_parts, row_parts, column_parts, depth_block, column_block, direct_a, direct_b, shared_b }
     }
 }

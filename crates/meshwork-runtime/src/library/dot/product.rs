@@ -28,13 +28,18 @@ pub(crate) struct Side<T> {
 impl<T> Side<T> {
     fn lie(&self) -> Lie {
         let size = size_of::<T>() as isize;
+        let long = |x: &Index| x.run(0, LONG) == LONG;
         match (&self.outer, &self.depth) {
-            (Index::Stride(_), Index::Stride(d)) if self.same && *d == size => Lie::Along,
-            (Index::Stride(o), Index::Stride(_)) if self.same && *o == size => Lie::Across,
+            _ if !self.same => Lie::Other,
+            (o, d) if d.step() == size && long(d) && o.run(0, 4) == 4 => Lie::Along,
+            (Index::Stride(o), Index::Stride(_)) if *o == size => Lie::Across,
             _ => Lie::Other,
         }
     }
 }
+
+/// Runs of the depth from this length on are worth a call of the micro-kernel each.
+const LONG: usize = 48;
 
 /// A finished piece of a product's result.
 #[derive(Clone, Debug)]
@@ -73,6 +78,11 @@ pub(crate) struct Product<T> {
     pub a: Side<T>,
     pub b: Side<T>,
     pub c: Buf,
+    /// Byte offset of each matrix of the result, and from one row to the next; columns are neighbours.
+    pub c_batch: Arc<[isize]>,
+    pub c_row: usize,
+    /// Whether the result is row-major without gaps.
+    pub dense: bool,
     pub rows: usize,
     pub columns: usize,
     pub depth: usize,
@@ -83,10 +93,27 @@ pub(crate) struct Product<T> {
     pub out_same: bool,
     /// Whether the product is added to what the result holds.
     pub accumulate: bool,
+    /// Whether `B` is so much larger packed than as it lies that it is packed piece by piece.
+    pub swollen_b: bool,
     pub epilogue: Option<Arc<dyn Epilogue>>,
     /// All of `B`, packed by [`PackB`], if the plan says so.
     pub packed: Option<Buf>,
     pub plan: Plan,
+    /// First row and height of each panel of `A`.
+    pub panels: Arc<[(usize, usize)]>,
+    /// Start and length of each block of the depth.
+    pub blocks: Arc<[(usize, usize)]>,
+}
+
+/// Cuts `0..n` at multiples of `run` and then into nearly equal pieces of at most `most`.
+fn pieces(n: usize, run: usize, most: usize) -> Arc<[(usize, usize)]> {
+    let mut out = vec![];
+    for start in (0..n).step_by(run.max(1)) {
+        let len = run.min(n - start);
+        let count = len.div_ceil(most);
+        out.extend((0..count).map(|i| (start + len * i / count, len * (i + 1) / count - len * i / count)));
+    }
+    out.into()
 }
 
 impl<T: Tile> Product<T> {
@@ -102,7 +129,19 @@ impl<T: Tile> Product<T> {
             nr: T::NR,
             plain_a: self.a.lie(),
             plain_b: self.b.lie(),
+            swollen_b: self.swollen_b,
         });
+        let run = |x: &Index| x.run(0, usize::MAX);
+        let (mut row_run, mut depth_run) = (self.rows, self.depth);
+        if self.plan.direct_a {
+            (row_run, depth_run) = (run(&self.a.outer).min(self.rows), run(&self.a.depth).min(self.depth));
+        }
+        self.panels = pieces(self.rows, row_run, T::MR);
+        // A product of no depth is zero: one block of nothing.
+        self.blocks = match self.depth {
+            0 => [(0, 0)].into(),
+            n => pieces(n, depth_run, self.plan.depth_block),
+        };
     }
 
     /// Numbers of one packed matrix of `B`.
@@ -110,19 +149,21 @@ impl<T: Tile> Product<T> {
         self.depth * self.columns.next_multiple_of(T::NR)
     }
 
-    fn depth_blocks(&self) -> impl Iterator<Item = (usize, usize)> + use<T> {
-        let (all, block) = (self.depth, self.plan.depth_block);
-        // A product of no depth is zero: one block of nothing.
-        (0..all.div_ceil(block).max(1)).map(move |i| (i * block, block.min(all - (i * block).min(all))))
-    }
-
-    /// Packs the panels of `columns` (which start at a multiple of `NR`) of one matrix, block of depth after block.
+    /// Packs the panels of `columns` (which start at a multiple of `NR`) of one matrix for `blocks` of the depth.
     ///
     /// # Safety
     /// `from` is that matrix, `to` has room; the panels of one block of depth are `stride` numbers apart from those
     /// of the next per unit of depth, and the first panel is that of column `first` there.
-    unsafe fn pack_b(&self, from: *const u8, columns: Range<usize>, to: *mut T, stride: usize, first: usize) {
-        for (k, depth) in self.depth_blocks() {
+    unsafe fn pack_b(
+        &self,
+        from: *const u8,
+        columns: Range<usize>,
+        blocks: &[(usize, usize)],
+        to: *mut T,
+        stride: usize,
+        first: usize,
+    ) {
+        for &(k, depth) in blocks {
             let inner = (&self.b.depth, k, depth);
             let mut j = columns.start;
             while j < columns.end {
@@ -146,19 +187,37 @@ impl<T: Tile> Product<T> {
     fn scratch_numbers(&self) -> [usize; 3] {
         let plan = &self.plan;
         let line = |n: usize| n.next_multiple_of(64);
-        let rows = self.rows.div_ceil(plan.row_parts) + plan.height;
-        let a = if plan.direct_a { 0 } else { rows.next_multiple_of(plan.height) * self.depth };
+        let rows = (self.panels.len().div_ceil(plan.row_parts) + 1) * T::MR;
+        let a = if plan.direct_a { 0 } else { rows * self.depth_stretch() };
         let b = match (plan.direct_b, plan.shared_b) {
             (true, _) if self.columns % T::NR == 0 => 0,
             (true, _) => self.depth * T::NR,
             (_, true) => 0,
             _ => self.depth * plan.column_block.min(self.columns.next_multiple_of(T::NR)),
         };
-        let sums = if self.out_same { 0 } else { plan.row_block * plan.column_block };
+        let sums = if self.out_same { 0 } else { ROW_BLOCK * T::MR * plan.column_block };
         [line(a), line(b), line(sums)]
     }
 
-    /// The rows `rows` times the columns `columns` of matrix `batch`.
+    /// How much of the depth of `A` is packed at a time.
+    fn depth_stretch(&self) -> usize {
+        match self.out_same {
+            true => self.stretches().map(|b| b.iter().map(|&(_, n)| n).sum()).max().unwrap_or(0),
+            // The sums of the whole depth are needed before they are rounded.
+            false => self.depth,
+        }
+    }
+
+    /// The blocks of the depth in groups whose panels of `A` are packed together.
+    fn stretches(&self) -> impl Iterator<Item = &[(usize, usize)]> {
+        let each = match self.out_same && !self.plan.direct_a {
+            true => (STRETCH / self.plan.depth_block.max(1)).max(1),
+            false => self.blocks.len(),
+        };
+        self.blocks.chunks(each)
+    }
+
+    /// The panels `panels` of rows times the columns `columns` of matrix `batch`.
     ///
     /// # Safety
     /// As [`Work::run`].
@@ -167,14 +226,16 @@ impl<T: Tile> Product<T> {
         frame: &Frame<'_>,
         scratch: &mut Scratch,
         batch: usize,
-        rows: Range<usize>,
+        panels: Range<usize>,
         columns: Range<usize>,
     ) -> Result<(), Fault> {
         let plan = &self.plan;
-        let (h, size) = (plan.height, size_of::<T>());
+        let size = size_of::<T>();
         let [len_a, len_b, len_sums] = self.scratch_numbers();
         let more = self.epilogue.as_ref().map_or(0, |e| e.scratch_bytes());
         let memory = scratch.get((len_a + len_b + len_sums) * size + more);
+        let panels = &self.panels[panels];
+        let first_row = panels[0].0;
         // SAFETY: in the whole function: pointers stay inside the operands, the result and the scratch memory,
         // as sized above.
         unsafe {
@@ -184,103 +245,128 @@ impl<T: Tile> Product<T> {
             let spare = memory.add((len_a + len_b + len_sums) * size);
             let a = frame.ptr(self.a.buf).offset(self.a.batch[batch]).cast_const();
             let b = frame.ptr(self.b.buf).offset(self.b.batch[batch]).cast_const();
-            let c = frame.ptr(self.c).add(batch * self.rows * self.columns * self.out_size);
+            let c = frame.ptr(self.c).offset(self.c_batch[batch]);
             let shared = self.packed.map(|p| frame.ptr(p).cast::<T>().add(batch * self.packed_len()));
-            if !plan.direct_a {
-                let mut i = rows.start;
-                while i < rows.end {
-                    let to = packed_a.add((i - rows.start) * self.depth);
-                    let inner = (&self.a.depth, 0, self.depth);
-                    let panels = ((rows.end - i) / h).min(GROUP);
-                    let group = (&self.a.outer, i, panels);
-                    if panels > 1 && self.a.packer.pack_group(a, group, inner, to, self.depth * h, h) {
-                        i += panels * h;
-                        continue;
-                    }
-                    let have = h.min(rows.end - i);
-                    self.a.packer.pack(a, (&self.a.outer, i, have), inner, to, h);
-                    i += h;
-                }
-            }
             let tail = self.columns - self.columns % T::NR;
-            for j0 in columns.clone().step_by(plan.column_block) {
-                let j1 = (j0 + plan.column_block).min(columns.end);
-                let wide = (j1 - j0).next_multiple_of(T::NR);
-                if plan.direct_b {
-                    if j1 > tail {
-                        self.pack_b(b, tail..self.columns, packed_b, T::NR, 0);
-                    }
-                } else if shared.is_none() {
-                    self.pack_b(b, j0..j1, packed_b, wide, 0);
+            let mut left = self.stretches().count();
+            for stretch in self.stretches() {
+                left -= 1;
+                let depth_at = stretch[0].0;
+                let depth_all: usize = stretch.iter().map(|&(_, n)| n).sum();
+                if !plan.direct_a {
+                    self.pack_a(a, panels, (depth_at, depth_all), packed_a);
                 }
-                for i0 in rows.clone().step_by(plan.row_block) {
-                    let i1 = (i0 + plan.row_block).min(rows.end);
-                    let (at, stride) = match self.out_same {
-                        true => (c.cast::<T>().add(i0 * self.columns + j0), self.columns),
-                        false => (sums, plan.column_block),
-                    };
-                    for (k, depth) in self.depth_blocks() {
-                        for j in (j0..j1).step_by(T::NR) {
-                            let (bp, b_step) = if plan.direct_b && j < tail {
-                                let at = self.b.outer.at(j) + self.b.depth.at(k);
-                                (b.offset(at).cast::<T>(), self.b.depth.at(1) / size as isize)
-                            } else if plan.direct_b {
-                                (packed_b.add(k * T::NR).cast_const(), T::NR as isize)
-                            } else {
-                                let (base, stride, first) = match shared {
-                                    Some(s) => (s, self.columns.next_multiple_of(T::NR), 0),
-                                    None => (packed_b, wide, j0),
+                for j0 in columns.clone().step_by(plan.column_block) {
+                    let j1 = (j0 + plan.column_block).min(columns.end);
+                    let wide = (j1 - j0).next_multiple_of(T::NR);
+                    if plan.direct_b {
+                        if j1 > tail {
+                            self.pack_b(b, tail..self.columns, stretch, packed_b, T::NR, 0);
+                        }
+                    } else if shared.is_none() {
+                        self.pack_b(b, j0..j1, stretch, packed_b, wide, 0);
+                    }
+                    for group in panels.chunks(ROW_BLOCK) {
+                        let (i0, i1) = (group[0].0, group[group.len() - 1].0 + group[group.len() - 1].1);
+                        let done = c.add(i0 * self.c_row + j0 * self.out_size);
+                        let (at, stride) = match self.out_same {
+                            true => (done.cast::<T>(), self.c_row / size),
+                            false => (sums, plan.column_block),
+                        };
+                        for &(k, depth) in stretch {
+                            for j in (j0..j1).step_by(T::NR) {
+                                let (bp, b_step) = if plan.direct_b && j < tail {
+                                    let at = self.b.outer.at(j) + self.b.depth.at(k);
+                                    (b.offset(at).cast::<T>(), self.b.depth.step() / size as isize)
+                                } else if plan.direct_b {
+                                    (packed_b.add(k * T::NR).cast_const(), T::NR as isize)
+                                } else {
+                                    let (base, stride, first) = match shared {
+                                        Some(s) => (s, self.columns.next_multiple_of(T::NR), 0),
+                                        None => (packed_b, wide, j0),
+                                    };
+                                    (base.add(k * stride + (j - first) * depth).cast_const(), T::NR as isize)
                                 };
-                                (base.add(k * stride + (j - first) * depth).cast_const(), T::NR as isize)
-                            };
-                            for i in (i0..i1).step_by(h) {
-                                let (ap, a_row, a_step) = match plan.direct_a {
-                                    true => {
-                                        let at = self.a.outer.at(i) + self.a.depth.at(k);
-                                        let unit = |x: &Index| x.at(1) / size as isize;
-                                        (a.offset(at).cast::<T>(), unit(&self.a.outer), unit(&self.a.depth))
-                                    }
-                                    false => {
-                                        let at = (i - rows.start) * self.depth + k * h;
-                                        (packed_a.add(at).cast_const(), 1, h as isize)
-                                    }
-                                };
-                                let have = h.min(i1 - i);
-                                T::micro(&Micro {
-                                    depth,
-                                    a: ap,
-                                    a_row,
-                                    a_step,
-                                    b: bp,
-                                    b_step,
-                                    c: at.add((i - i0) * stride + (j - j0)),
-                                    c_row: stride as isize,
-                                    height: have,
-                                    rows: have,
-                                    columns: T::NR.min(j1 - j),
-                                    add: k > 0 || (self.accumulate && self.out_same),
-                                });
+                                for &(i, h) in group {
+                                    let (ap, a_row, a_step) = match plan.direct_a {
+                                        true => {
+                                            let at = self.a.outer.at(i) + self.a.depth.at(k);
+                                            let unit = |x: &Index| x.step() / size as isize;
+                                            (a.offset(at).cast::<T>(), unit(&self.a.outer), unit(&self.a.depth))
+                                        }
+                                        false => {
+                                            let at = (i - first_row) * depth_all + (k - depth_at) * h;
+                                            (packed_a.add(at).cast_const(), 1, h as isize)
+                                        }
+                                    };
+                                    T::micro(&Micro {
+                                        depth,
+                                        a: ap,
+                                        a_row,
+                                        a_step,
+                                        b: bp,
+                                        b_step,
+                                        c: at.add((i - i0) * stride + (j - j0)),
+                                        c_row: stride as isize,
+                                        height: h,
+                                        rows: h,
+                                        columns: T::NR.min(j1 - j),
+                                        add: k > 0 || (self.accumulate && self.out_same),
+                                    });
+                                }
                             }
                         }
-                    }
-                    let done = c.add((i0 * self.columns + j0) * self.out_size);
-                    if !self.out_same {
-                        for i in 0..i1 - i0 {
-                            let to = done.add(i * self.columns * self.out_size);
-                            self.out.write(sums.add(i * plan.column_block), to, j1 - j0);
+                        if left > 0 {
+                            continue;
                         }
-                    }
-                    if let Some(epilogue) = &self.epilogue {
-                        let stride = self.columns * self.out_size;
-                        let tile = DoneTile { batch, rows: i0..i1, columns: j0..j1, at: done, stride };
-                        epilogue.tile(frame, &tile, spare)?;
+                        if !self.out_same {
+                            for i in 0..i1 - i0 {
+                                let to = done.add(i * self.c_row);
+                                self.out.write(sums.add(i * plan.column_block), to, j1 - j0);
+                            }
+                        }
+                        if let Some(epilogue) = &self.epilogue {
+                            let (rows, columns) = (i0..i1, j0..j1);
+                            let tile = DoneTile { batch, rows, columns, at: done, stride: self.c_row };
+                            epilogue.tile(frame, &tile, spare)?;
+                        }
                     }
                 }
             }
         }
         Ok(())
     }
+
+    /// Packs panels of `A` for a stretch of the depth.
+    ///
+    /// # Safety
+    /// `from` is the matrix, `to` has room.
+    unsafe fn pack_a(&self, from: *const u8, panels: &[(usize, usize)], (k, depth): (usize, usize), to: *mut T) {
+        let inner = (&self.a.depth, k, depth);
+        let first = panels.first().map_or(0, |p| p.0);
+        let mut at = 0;
+        while at < panels.len() {
+            let (i, h) = panels[at];
+            let same = panels[at..].iter().take(GROUP).take_while(|p| p.1 == h).count();
+            // SAFETY: the caller's.
+            unsafe {
+                let to = to.add((i - first) * depth);
+                if same > 1 && self.a.packer.pack_group(from, (&self.a.outer, i, same), inner, to, depth * h, h) {
+                    at += same;
+                } else {
+                    self.a.packer.pack(from, (&self.a.outer, i, h), inner, to, h);
+                    at += 1;
+                }
+            }
+        }
+    }
 }
+
+/// Panels of `A` that are gone through for each panel of `B`.
+const ROW_BLOCK: usize = 20;
+
+/// Depth of `A` that is packed at a time.
+const STRETCH: usize = 2048;
 
 impl<T: Tile> Work for Product<T> {
     fn parts(&self) -> usize {
@@ -297,14 +383,14 @@ impl<T: Tile> Work for Product<T> {
         let plan = &self.plan;
         let (part, column_part) = (part / plan.column_parts, part % plan.column_parts);
         let (batch_part, row_part) = (part / plan.row_parts, part % plan.row_parts);
-        let rows = piece(self.rows, plan.row_parts, row_part, plan.height);
+        let panels = piece(self.panels.len(), plan.row_parts, row_part, 1);
         let columns = piece(self.columns, plan.column_parts, column_part, T::NR);
-        if rows.is_empty() || columns.is_empty() {
+        if panels.is_empty() || columns.is_empty() {
             return Ok(());
         }
         for batch in piece(self.a.batch.len(), plan.batch_parts, batch_part, 1) {
             // SAFETY: the trait's contract; parts are disjoint blocks of the result.
-            unsafe { self.block(frame, scratch, batch, rows.clone(), columns.clone())? };
+            unsafe { self.block(frame, scratch, batch, panels.clone(), columns.clone())? };
         }
         Ok(())
     }
@@ -346,7 +432,7 @@ impl<T: Tile> Work for PackB<T> {
             unsafe {
                 let from = frame.ptr(p.b.buf).offset(p.b.batch[batch]).cast_const();
                 let to = frame.ptr(self.to).cast::<T>().add(batch * p.packed_len());
-                p.pack_b(from, at..end, to, stride, at);
+                p.pack_b(from, at..end, &p.blocks, to, stride, at);
             }
         }
         Ok(())

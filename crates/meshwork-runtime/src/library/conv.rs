@@ -1,0 +1,426 @@
+//! Convolution as a matrix product whose left or right operand is the input, read by tables of offsets.
+//!
+//! With padding and input dilation done beforehand by a copy, the input element that output position `p` and tap `t`
+//! (window position and input feature) multiply lies at `outer[p] + depth[t]`. That is all the product asks of an
+//! operand: windows are read where they lie, or packed panel by panel, and never written out as a whole.
+//!
+//! Where features are the innermost dimension of the result, positions are the rows of the product; where a spatial
+//! dimension is, positions are its columns, and images its stack. Feature and batch groups are a stack as well.
+
+use std::sync::Arc;
+
+use meshwork_ir::attr::ConvDims;
+use meshwork_ir::eval::scalar::Scalar;
+use meshwork_ir::{Attr, ElementType, Literal, Op, OpId};
+
+use super::attrs;
+use super::copy::{copy, view_of};
+use super::depthwise;
+use super::dot::micro::Tile;
+use super::dot::pack::{Index, Packer};
+use super::dot::product::{Product, Side};
+use super::dot::{double, emit, is_same, single};
+use super::movement::padded;
+use super::nest::offsets;
+use crate::compile::lower::Lower;
+use crate::step::{Buf, View};
+
+/// A convolution: its attributes, and the operands as views.
+#[derive(Clone, Debug)]
+pub(super) struct Conv {
+    pub dims: ConvDims,
+    pub strides: Vec<i64>,
+    pub rhs_dilation: Vec<i64>,
+    pub reversal: Vec<bool>,
+    pub feature_groups: i64,
+    pub batch_groups: i64,
+    /// The input, padded.
+    pub lhs: View,
+    pub rhs: View,
+}
+
+/// The integers `name`, or `default` for each of `n` where it is absent.
+fn ints_or(op: &Op, name: &str, n: usize, default: i64) -> Result<Vec<i64>, String> {
+    if op.attr(name).is_some() { attrs::ints(op, name) } else { Ok(vec![default; n]) }
+}
+
+fn flags(op: &Op, name: &str, n: usize) -> Result<Vec<bool>, String> {
+    match op.attr(name) {
+        None => Ok(vec![false; n]),
+        Some(Attr::BoolArray(flags)) => Ok(flags.to_vec()),
+        Some(_) => Ok(attrs::ints(op, name)?.into_iter().map(|v| v != 0).collect()),
+    }
+}
+
+/// `stablehlo.convolution` of floats.
+pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let Some(Attr::Conv(dims)) = data.attr("dimension_numbers") else {
+        return Err(attrs::missing(data, "dimension_numbers", "#stablehlo.conv<...>"));
+    };
+    let (lhs, rhs) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
+    let elem = cx.shape(data.results()[0]).0;
+    let types = [lhs.elem, rhs.elem, elem];
+    let wide = types.contains(&ElementType::F64);
+    let covered = match wide {
+        false => types.iter().all(|&t| single(t).is_some()),
+        true => types.iter().all(|&t| double(t).is_some()),
+    };
+    if !covered {
+        return Ok(false);
+    }
+    let n = dims.input_spatial.len();
+    let padding = ints_or(data, "padding", 2 * n, 0)?;
+    let lhs_dilation = ints_or(data, "lhs_dilation", n, 1)?;
+    let rank = lhs.dims.len();
+    let (mut low, mut high, mut inner) = (vec![0; rank], vec![0; rank], vec![0; rank]);
+    for (s, &d) in dims.input_spatial.iter().enumerate() {
+        let d = d as usize;
+        (low[d], high[d], inner[d]) = (padding[2 * s], padding[2 * s + 1], lhs_dilation[s] - 1);
+    }
+    let conv = Conv {
+        dims: (**dims).clone(),
+        strides: ints_or(data, "window_strides", n, 1)?,
+        rhs_dilation: ints_or(data, "rhs_dilation", n, 1)?,
+        reversal: flags(data, "window_reversal", n)?,
+        feature_groups: attrs::index(data, "feature_group_count")?.max(1) as i64,
+        batch_groups: attrs::index(data, "batch_group_count")?.max(1) as i64,
+        lhs: match low.iter().chain(&high).chain(&inner).all(|&v| v == 0) {
+            true => lhs,
+            false => {
+                let zero = Literal::scalar(lhs.elem, Scalar::zero(lhs.elem));
+                let zero = cx.constant(zero);
+                padded(cx, op, &lhs, zero, [&low, &high, &inner])
+            }
+        },
+        rhs,
+    };
+    if depthwise::lower(cx, op, &conv)? {
+        return Ok(true);
+    }
+    match wide {
+        false => typed::<f32>(cx, op, &conv, &single),
+        true => typed::<f64>(cx, op, &conv, &double),
+    }
+    Ok(true)
+}
+
+/// One dimension of a loop: its extent and byte strides in the input, the kernel and the result.
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    n: i64,
+    lhs: i64,
+    rhs: i64,
+    out: i64,
+}
+
+fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(ElementType) -> Option<Arc<dyn Packer<T>>>) {
+    let d = &conv.dims;
+    let (elem, shape) = cx.shape(cx.module.op(op).results()[0]);
+    let (lhs, rhs) = (&conv.lhs, &conv.rhs);
+    let (Some(l), Some(r), Some(out_packer)) = (find(lhs.elem), find(rhs.elem), find(elem)) else { return };
+    // The result as it lies: features or a spatial dimension innermost, or else in an order of our own.
+    let last = shape.len() as i64 - 1;
+    let mut spatial_dims = d.output_spatial.clone();
+    spatial_dims.sort();
+    let spatial_last =
+        !spatial_dims.is_empty() && spatial_dims.iter().rev().zip((0..=last).rev()).all(|(&d, at)| d == at);
+    let natural = d.output_feature == last || spatial_last;
+    let order: Vec<i64> = match natural {
+        true => (0..=last).collect(),
+        false => [d.output_batch].iter().chain(&d.output_spatial).chain([&d.output_feature]).copied().collect(),
+    };
+    let buf = cx.result(cx.module.op(op).results()[0]);
+    let target = View::dense(buf, elem, &shape);
+    let ordered: Vec<i64> = order.iter().map(|&d| shape[d as usize]).collect();
+    let own = if natural { buf } else { cx.buffer(elem, &ordered) };
+    let dense = View::dense(own, elem, &ordered);
+    let mut out = View { buf: own, strides: vec![0; shape.len()], ..target.clone() };
+    for (i, &d) in order.iter().enumerate() {
+        out.strides[d as usize] = dense.strides[i];
+    }
+
+    let at = |x: &View, d: i64| x.strides[d as usize];
+    let groups = conv.feature_groups.max(conv.batch_groups);
+    let per_group = shape[d.output_feature as usize] / groups;
+    let batch =
+        Loop { n: shape[d.output_batch as usize], lhs: at(lhs, d.input_batch), rhs: 0, out: at(&out, d.output_batch) };
+    let feature = Loop { n: per_group, lhs: 0, rhs: at(rhs, d.kernel_output_feature), out: at(&out, d.output_feature) };
+    let channels = rhs.dims[d.kernel_input_feature as usize];
+    let group = Loop {
+        n: groups,
+        lhs: match conv.batch_groups > 1 {
+            true => batch.n * batch.lhs,
+            false => channels * at(lhs, d.input_feature),
+        },
+        rhs: per_group * feature.rhs,
+        out: per_group * feature.out,
+    };
+    let channel = Loop { n: channels, lhs: at(lhs, d.input_feature), rhs: at(rhs, d.kernel_input_feature), out: 0 };
+    let (mut spatial, mut taps, mut rhs_offset) = (vec![], vec![channel], rhs.offset);
+    for s in 0..d.input_spatial.len() {
+        let (i, k, o) = (d.input_spatial[s], d.kernel_spatial[s], d.output_spatial[s]);
+        spatial.push(Loop { n: shape[o as usize], lhs: at(lhs, i) * conv.strides[s], rhs: 0, out: at(&out, o) });
+        let (n, mut step) = (rhs.dims[k as usize], at(rhs, k));
+        if conv.reversal[s] && n > 0 {
+            rhs_offset += (n - 1) * step;
+            step = -step;
+        }
+        taps.push(Loop { n, lhs: at(lhs, i) * conv.rhs_dilation[s], rhs: step, out: 0 });
+    }
+    // In the order of the result's memory, so that rows or columns of the product are neighbours there.
+    let mut positions = spatial;
+    let features_last = d.output_feature == last || !natural;
+    let mut stack = vec![group];
+    match features_last {
+        true => positions.push(batch),
+        false => stack.push(batch),
+    }
+    positions.sort_by_key(|l| std::cmp::Reverse(l.out));
+    // Longest runs of whichever operand the micro-kernel may read in place.
+    match features_last {
+        true => taps.sort_by_key(|l| std::cmp::Reverse(l.lhs.abs())),
+        false => taps.sort_by_key(|l| std::cmp::Reverse(l.rhs.abs())),
+    }
+
+    let pick = |loops: &[Loop], of: fn(&Loop) -> i64| -> Vec<i64> { loops.iter().map(of).collect() };
+    let count = |loops: &[Loop]| loops.iter().map(|l| l.n).product::<i64>() as usize;
+    let side = |buf: Buf, offset: i64, of: fn(&Loop) -> i64, outer: &[Loop], packer, same| Side {
+        buf,
+        batch: offsets(&pick(&stack, |l| l.n), &pick(&stack, of)).into_iter().map(|o| o + offset as isize).collect(),
+        outer: Index::new(&pick(outer, |l| l.n), &pick(outer, of)),
+        depth: Index::new(&pick(&taps, |l| l.n), &pick(&taps, of)),
+        packer,
+        same,
+    };
+    let features = [feature];
+    let input = side(lhs.buf, lhs.offset, |l| l.lhs, &positions, l, is_same::<T>(lhs.elem));
+    let kernel = side(rhs.buf, rhs_offset, |l| l.rhs, &features, r, is_same::<T>(rhs.elem));
+    let c_batch: Arc<[isize]> = offsets(&pick(&stack, |l| l.n), &pick(&stack, |l| l.out)).into();
+    let (a, b, rows, columns, c_row) = match features_last {
+        true => {
+            let row = positions.iter().rev().find(|l| l.n != 1).map_or(0, |l| l.out);
+            (input, kernel, count(&positions), count(&features), row)
+        }
+        false => (kernel, input, count(&features), count(&positions), feature.out),
+    };
+    let product = Product {
+        a,
+        b,
+        c: own,
+        c_batch,
+        c_row: c_row as usize,
+        dense: false,
+        rows,
+        columns,
+        depth: count(&taps),
+        out: out_packer,
+        out_size: elem.storage_bytes(),
+        out_same: is_same::<T>(elem),
+        accumulate: false,
+        swollen_b: !features_last,
+        epilogue: None,
+        packed: None,
+        plan: Default::default(),
+        panels: Arc::new([]),
+        blocks: Arc::new([]),
+    };
+    emit(cx, op, product, own, vec![], elem);
+    if !natural {
+        let back = View { strides: out.strides.clone(), ..target.clone() };
+        copy(cx, op, &View { buf: own, ..back }, &target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::library::testing::{check, covers};
+
+    /// A convolution in two spatial dimensions: dimension numbers, extents of input, kernel and result, the rest.
+    struct Case {
+        numbers: &'static str,
+        lhs: &'static str,
+        rhs: &'static str,
+        out: &'static str,
+        window: &'static str,
+        groups: (i64, i64),
+    }
+
+    fn source(c: &Case, elem: &str, out: &str) -> String {
+        let (l, r, o) = (format!("{}x{elem}", c.lhs), format!("{}x{elem}", c.rhs), format!("{}x{out}", c.out));
+        format!(
+            "func.func @main(%a: tensor<{l}>, %b: tensor<{r}>) -> tensor<{o}> {{
+            %r = stablehlo.convolution(%a, %b) dim_numbers = {}, window = {{{}}}
+                {{batch_group_count = {} : i64, feature_group_count = {} : i64}} : (tensor<{l}>, tensor<{r}>) -> tensor<{o}>
+            return %r : tensor<{o}> }}",
+            c.numbers, c.window, c.groups.1, c.groups.0
+        )
+    }
+
+    const CASES: &[Case] = &[
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x7x9x5",
+            rhs: "3x3x5x4",
+            out: "2x5x7x4",
+            window: "",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x7x9x20",
+            rhs: "3x3x20x33",
+            out: "2x7x9x33",
+            window: "pad = [[1, 1], [1, 1]]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+            lhs: "2x5x9x8",
+            rhs: "7x5x3x2",
+            out: "2x7x5x5",
+            window: "stride = [2, 2], pad = [[1, 1], [1, 2]]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "1x6x6x4",
+            rhs: "3x3x2x6",
+            out: "1x6x6x6",
+            window: "pad = [[2, 2], [2, 2]], rhs_dilate = [2, 2]",
+            groups: (2, 1),
+        },
+        Case {
+            numbers: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+            lhs: "4x3x5x5",
+            rhs: "6x3x2x2",
+            out: "2x6x4x4",
+            window: "reverse = [1, 0]",
+            groups: (1, 2),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x4x5x3",
+            rhs: "3x3x3x2",
+            out: "2x8x10x2",
+            window: "pad = [[1, 2], [1, 2]], lhs_dilate = [2, 2], reverse = [1, 1]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f]",
+            lhs: "8x9x9x5",
+            rhs: "8x4x4x6",
+            out: "3x3x5x6",
+            window: "rhs_dilate = [2, 2]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[0, b, f, 1]",
+            lhs: "2x4x5x3",
+            rhs: "2x2x3x2",
+            out: "3x2x2x4",
+            window: "",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[f, 0, 1, b]",
+            lhs: "2x4x5x3",
+            rhs: "2x2x3x2",
+            out: "2x3x4x2",
+            window: "",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x6x7x37",
+            rhs: "3x3x1x37",
+            out: "2x6x7x37",
+            window: "pad = [[1, 1], [1, 1]]",
+            groups: (37, 1),
+        },
+        Case {
+            numbers: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+            lhs: "2x3x6x40",
+            rhs: "6x1x3x3",
+            out: "2x6x4x38",
+            window: "",
+            groups: (3, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x6x7x4",
+            rhs: "1x1x4x8",
+            out: "2x3x4x8",
+            window: "stride = [2, 2]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "2x6x7x0",
+            rhs: "1x1x0x8",
+            out: "2x6x7x8",
+            window: "",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "0x6x7x3",
+            rhs: "1x1x3x8",
+            out: "0x6x7x8",
+            window: "",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+            lhs: "1x6x7x3",
+            rhs: "2x2x3x8",
+            out: "1x3x5x8",
+            window: "pad = [[-1, -1], [0, -1]]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, f]x[0, i, o]->[b, 0, f]",
+            lhs: "3x50x6",
+            rhs: "5x6x9",
+            out: "3x50x9",
+            window: "pad = [[4, 0]]",
+            groups: (1, 1),
+        },
+        Case {
+            numbers: "[b, 0, 1, 2, f]x[0, 1, 2, i, o]->[b, 0, 1, 2, f]",
+            lhs: "1x4x5x6x2",
+            rhs: "2x3x2x2x3",
+            out: "1x3x3x5x3",
+            window: "",
+            groups: (1, 1),
+        },
+        Case { numbers: "[b, f]x[i, o]->[b, f]", lhs: "3x5", rhs: "5x2", out: "3x2", window: "", groups: (1, 1) },
+    ];
+
+    #[test]
+    fn all_kinds_of_windows_and_layouts() {
+        for case in CASES {
+            for (elem, out, tolerance) in
+                [("f32", "f32", 1e-6), ("f64", "f64", 1e-12), ("bf16", "bf16", 8e-3), ("f16", "f32", 1e-3)]
+            {
+                check(&source(case, elem, out), tolerance);
+            }
+        }
+    }
+
+    #[test]
+    fn larger_ones_in_several_parts() {
+        for (lhs, rhs, out, numbers) in [
+            ("2x20x19x48", "3x3x48x40", "2x20x19x40", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"),
+            ("3x24x20x19", "40x24x3x3", "3x40x20x19", "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"),
+        ] {
+            let case = Case { numbers, lhs, rhs, out, window: "pad = [[1, 1], [1, 1]]", groups: (1, 1) };
+            check(&source(&case, "f32", "f32"), 1e-5);
+        }
+    }
+
+    #[test]
+    fn integers_are_left_to_the_evaluator() {
+        assert!(!covers(&source(&CASES[0], "i32", "i32")));
+    }
+}

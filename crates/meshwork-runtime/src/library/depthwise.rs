@@ -1,0 +1,193 @@
+//! Convolutions in which every input feature makes its own output features: sums of shifted products.
+
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, OpId};
+
+use super::conv::Conv;
+use super::nest::{parts_of, piece};
+use super::num::Num;
+use crate::compile::lower::Lower;
+use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
+
+/// `out[p, i] = Σ x[p + tap, i] w[tap, i]` along lines of `n` elements.
+#[derive(Debug)]
+struct Lines<T> {
+    x: Buf,
+    w: Buf,
+    out: Buf,
+    /// Byte offsets of each line: input, kernel, result.
+    lines: Vec<[isize; 3]>,
+    /// Byte offsets of each tap: input, kernel.
+    taps: Vec<[isize; 2]>,
+    n: usize,
+    /// Byte strides along a line: input, kernel; the result is contiguous.
+    strides: [isize; 2],
+    parts: usize,
+    number: std::marker::PhantomData<T>,
+}
+
+/// Elements of a line that are summed in registers.
+const LANES: usize = 16;
+
+impl<T: Num> Lines<T> {
+    /// # Safety
+    /// As [`Work::run`].
+    #[inline(always)]
+    unsafe fn line<const FUSED: bool>(&self, x: *const u8, w: *const u8, out: *mut T) {
+        let size = size_of::<T>() as isize;
+        let [xs, ws] = self.strides;
+        // SAFETY: in the whole function: elements of the operands that taps and positions name.
+        unsafe {
+            let full = if xs == size && (ws == size || ws == 0) { self.n / LANES * LANES } else { 0 };
+            for i in (0..full).step_by(LANES) {
+                let mut sums = [T::default(); LANES];
+                for &[dx, dw] in &self.taps {
+                    let x = x.offset(dx).cast::<T>().add(i).cast::<[T; LANES]>().read_unaligned();
+                    let w = w.offset(dw).cast::<T>();
+                    match ws {
+                        0 => {
+                            let w = w.read_unaligned();
+                            for l in 0..LANES {
+                                sums[l] = sums[l].add_product::<FUSED>(x[l], w);
+                            }
+                        }
+                        _ => {
+                            let w = w.add(i).cast::<[T; LANES]>().read_unaligned();
+                            for l in 0..LANES {
+                                sums[l] = sums[l].add_product::<FUSED>(x[l], w[l]);
+                            }
+                        }
+                    }
+                }
+                out.add(i).cast::<[T; LANES]>().write_unaligned(sums);
+            }
+            for i in full..self.n {
+                let mut sum = T::default();
+                for &[dx, dw] in &self.taps {
+                    let x = x.offset(dx + i as isize * xs).cast::<T>().read_unaligned();
+                    let w = w.offset(dw + i as isize * ws).cast::<T>().read_unaligned();
+                    sum = sum.add_product::<FUSED>(x, w);
+                }
+                out.add(i).write(sum);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Work::run`].
+    #[inline(always)]
+    unsafe fn all<const FUSED: bool>(&self, frame: &Frame<'_>, part: usize) {
+        for &[x, w, out] in &self.lines[piece(self.lines.len(), self.parts, part, 1)] {
+            // SAFETY: the caller's.
+            unsafe {
+                let (x, w) = (frame.ptr(self.x).offset(x), frame.ptr(self.w).offset(w));
+                self.line::<FUSED>(x, w, frame.ptr(self.out).offset(out).cast());
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn all_wide<T: Num>(lines: &Lines<T>, frame: &Frame<'_>, part: usize) {
+    // SAFETY: the caller's; AVX2 and FMA are there.
+    unsafe { lines.all::<true>(frame, part) }
+}
+
+impl<T: Num> Work for Lines<T> {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        (self.lines.len() * (20 + self.n * self.taps.len() / 8)) as u64
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        // SAFETY: in both: the trait's contract; parts are disjoint lines of the result.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if super::dot::has_fma() {
+                all_wide(self, frame, part);
+                return Ok(());
+            }
+            self.all::<false>(frame, part);
+        }
+        Ok(())
+    }
+}
+
+/// Adds the step of a convolution with one input feature per group, if `conv` is one of floats that compute as they
+/// lie; the input is padded already.
+pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> Result<bool, String> {
+    let (d, lhs, rhs) = (&conv.dims, &conv.lhs, &conv.rhs);
+    let result = cx.module.op(op).results()[0];
+    let (elem, shape) = cx.shape(result);
+    let one_type = lhs.elem == elem && rhs.elem == elem && matches!(elem, ElementType::F32 | ElementType::F64);
+    let channels = rhs.dims[d.kernel_input_feature as usize];
+    if !one_type || channels != 1 || conv.batch_groups != 1 || conv.feature_groups < 2 || rhs.is_empty() {
+        return Ok(false);
+    }
+    let out = View::dense(Buf(0), elem, &shape);
+    let features = shape[d.output_feature as usize];
+    let multiplier = features / conv.feature_groups;
+    // Loops over the result: extent and strides in the input, the kernel and the result. Output features are
+    // groups, each of `multiplier`.
+    let at = |x: &View, d: i64| x.strides[d as usize] as isize;
+    let (fi, fw, fo) = (at(lhs, d.input_feature), at(rhs, d.kernel_output_feature), at(&out, d.output_feature));
+    let m = multiplier as isize;
+    let mut loops: Vec<(i64, [isize; 3])> = vec![
+        (shape[d.output_batch as usize], [at(lhs, d.input_batch), 0, at(&out, d.output_batch)]),
+        (conv.feature_groups, [fi, fw * m, fo * m]),
+        (multiplier, [0, fw, fo]),
+    ];
+    let (mut taps, mut offset) = (vec![[0isize, 0]], rhs.offset as isize);
+    for s in 0..d.input_spatial.len() {
+        let (i, k, o) = (d.input_spatial[s], d.kernel_spatial[s], d.output_spatial[s]);
+        loops.push((shape[o as usize], [at(lhs, i) * conv.strides[s] as isize, 0, at(&out, o)]));
+        let (n, mut step) = (rhs.dims[k as usize] as isize, at(rhs, k));
+        if conv.reversal[s] {
+            offset += (n - 1) * step;
+            step = -step;
+        }
+        let dilation = at(lhs, i) * conv.rhs_dilation[s] as isize;
+        taps = taps.iter().flat_map(|&[x, w]| (0..n).map(move |t| [x + t * dilation, w + t * step])).collect();
+    }
+    let size = elem.storage_bytes() as isize;
+    loops.retain(|l| l.0 != 1);
+    let inner = loops.iter().position(|l| l.1[2] == size);
+    let (n, along) = match inner {
+        Some(i) => loops.remove(i),
+        None => (1, [size, size, size]),
+    };
+    loops.sort_by_key(|l| std::cmp::Reverse(l.1[2]));
+    let dims: Vec<usize> = loops.iter().map(|l| l.0 as usize).collect();
+    let strides: Vec<[isize; 3]> = loops.iter().map(|l| l.1).collect();
+    let mut lines = vec![];
+    super::nest::walk(&dims, &strides, [lhs.offset as isize, offset, 0], &mut |l| lines.push(l));
+    let buf = cx.result(result);
+    let parts = parts_of(lines.len() * n as usize * taps.len(), 1 << 18, lines.len());
+    let name = format!("depthwise convolution {elem} {shape:?}");
+    macro_rules! emit {
+        ($t:ty) => {{
+            let work = Lines::<$t> {
+                x: lhs.buf,
+                w: rhs.buf,
+                out: buf,
+                lines,
+                taps,
+                n: n as usize,
+                strides: [along[0], along[1]],
+                parts,
+                number: std::marker::PhantomData,
+            };
+            cx.step(op, name, Arc::new(work), vec![lhs.buf, rhs.buf], vec![buf]);
+        }};
+    }
+    match elem {
+        ElementType::F64 => emit!(f64),
+        _ => emit!(f32),
+    }
+    Ok(true)
+}
