@@ -154,6 +154,7 @@ impl Compiler<'_> {
                 ids::lower(&mut self.cx, op);
                 Ok(())
             }
+            OpKind::Reduce if fuse::reduce_kind(module, op).is_some() => self.reduce_in_stages(op),
             OpKind::While => self.while_loop(op),
             OpKind::Case | OpKind::If => self.branch(op),
             OpKind::AllGather

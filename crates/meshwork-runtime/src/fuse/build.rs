@@ -134,20 +134,12 @@ impl<'a, 'm> Builder<'a, 'm> {
     }
 
     /// A reduction that starts from `init`, which mostly changes nothing.
-    fn started(&mut self, combine: Combine, init: Id, sum: Id) -> Id {
+    pub fn started(&mut self, combine: Combine, init: Id, sum: Id) -> Id {
         let ty = self.graph.ty(sum);
         if super::is_neutral(combine, ty, &self.graph.nodes[init as usize].node) {
             return sum;
         }
-        let f = match combine {
-            Combine::Add => Binary::Add,
-            Combine::Mul => Binary::Mul,
-            Combine::Max => Binary::Max,
-            Combine::Min => Binary::Min,
-            Combine::And => Binary::And,
-            Combine::Or => Binary::Or,
-            Combine::Xor => Binary::Xor,
-        };
+        let f = numbers::combination(combine);
         self.graph.binary(f, init, sum)
     }
 

@@ -11,7 +11,7 @@ use super::graph::{Graph, Id, Place};
 use super::nest::{Loop, NoLoop, plan};
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS};
-use super::{is_fusible, is_renaming, numbers, row_reduce};
+use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
 use crate::compile::{CompileError, Compiler, captured};
 use crate::library;
 use crate::program::Node;
@@ -54,9 +54,18 @@ impl Compiler<'_> {
                 continue;
             }
             let mut wanted = module.op(op).operands().to_vec();
+            if reduce_kind(module, op).is_some() {
+                // What it reduces is computed on the way.
+                wanted.remove(0);
+            }
             wanted.extend(captured(module, op));
             wanted.into_iter().for_each(|v| self.store(v));
         }
+    }
+
+    /// Whether `value` is to be stored, whoever else needs it.
+    pub(crate) fn is_stored(&self, value: ValueId) -> bool {
+        self.fuse.stored[value.index()]
     }
 
     /// Marks `value`, or what it only renames, as to be stored.

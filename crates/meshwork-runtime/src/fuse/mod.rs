@@ -4,6 +4,7 @@
 
 mod affine;
 mod build;
+mod column;
 mod graph;
 mod group;
 mod nest;

@@ -48,6 +48,20 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
+    /// The same with its output `bytes` further on, where it is also an input there too.
+    pub fn shifted(&self, bytes: i64) -> Loop {
+        let mut l = self.clone();
+        let to = l.arrays.last().map(|a| a.buf);
+        l.arrays.iter_mut().filter(|a| Some(a.buf) == to).for_each(|a| a.offset += bytes);
+        l
+    }
+
+    /// The same with buffer `to` for `from`.
+    pub fn with_buf(mut self, from: Buf, to: Buf) -> Loop {
+        self.arrays.iter_mut().filter(|a| a.buf == from).for_each(|a| a.buf = to);
+        self
+    }
+
     /// An input, by its place, whose elements along the row are far apart, and which is worth being copied first.
     pub fn far_input(&self) -> Option<u32> {
         let rows: i64 = self.outer.iter().product();

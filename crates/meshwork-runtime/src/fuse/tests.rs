@@ -129,3 +129,47 @@ fn heat_by_rolls_and_masks_is_one_step() {
     assert_eq!(steps(&text), 1, "{text}");
     assert!(text.contains("in 3 boxes"), "{text}");
 }
+
+fn reduce(shape: &str, elem: &str, dims: &str, result: &str, op: &str, init: &str) -> String {
+    let (from, to) = (format!("tensor<{shape}x{elem}>"), format!("tensor<{result}{elem}>"));
+    check(
+        &format!(
+            r#"func.func @main(%x: {from}) -> {to} {{
+  %i = stablehlo.constant dense<{init}> : tensor<{elem}>
+  %y = stablehlo.multiply %x, %x : {from}
+  %r = stablehlo.reduce(%y init: %i) applies stablehlo.{op} across dimensions = [{dims}] : ({from}, tensor<{elem}>) -> {to}
+  return %r : {to}
+}}"#
+        ),
+        if elem == "bf16" { 3e-2 } else { 2e-5 },
+    )
+}
+
+#[test]
+fn reductions_over_any_dimensions() {
+    for (shape, dims, result) in [
+        ("5x7", "0", "7x"),
+        ("5x7", "1", "5x"),
+        ("5x7", "0, 1", ""),
+        ("3x4x5", "0, 2", "4x"),
+        ("3x4x5", "1", "3x5x"),
+        ("3x4x5x2", "0, 2", "4x2x"),
+        ("3x4x5x2", "1, 3", "3x5x"),
+        ("1x4x1x2", "0, 2", "4x2x"),
+        ("1x1", "0, 1", ""),
+        ("200x40", "0", "40x"),
+        ("3000x5", "0", "5x"),
+        ("2x300x70", "1", "2x70x"),
+        ("4x9000", "0", "9000x"),
+        ("2x70000", "1", "2x"),
+        ("100000", "0", ""),
+        ("0x3", "0", "3x"),
+        ("3x0", "1", "3x"),
+    ] {
+        reduce(shape, "f32", dims, result, "add", "0.0");
+        reduce(shape, "i32", dims, result, "add", "5");
+    }
+    reduce("60x50", "bf16", "0", "50x", "add", "0.0");
+    reduce("60x50", "f64", "0", "50x", "maximum", "0.5");
+    reduce("60x50", "ui8", "0", "50x", "minimum", "255");
+}

@@ -7,10 +7,10 @@ use super::nest::Loop;
 
 /// A range of rows, and of elements of each, of one loop.
 #[derive(Clone, Copy, Debug)]
-struct Task {
-    which: u32,
-    rows: (i64, i64),
-    cols: (i64, i64),
+pub(crate) struct Task {
+    pub which: u32,
+    pub rows: (i64, i64),
+    pub cols: (i64, i64),
 }
 
 /// Loops that together compute a group.
@@ -35,6 +35,16 @@ fn up(a: i64, b: i64) -> i64 {
 }
 
 impl Fused {
+    /// Loops cut as given.
+    pub fn with_parts(loops: Vec<Loop>, parts: Vec<Vec<Task>>) -> Fused {
+        let one = |t: &Task| {
+            let l = &loops[t.which as usize];
+            (t.rows.1 - t.rows.0) as u64 * ((t.cols.1 - t.cols.0) as u64 * l.cost / 1000 + 2)
+        };
+        let cost = parts.iter().flatten().map(one).sum::<u64>().max(1);
+        Fused { loops, parts, cost }
+    }
+
     /// Cuts `loops` into parts.
     pub fn new(loops: Vec<Loop>) -> Fused {
         let cost_of = |l: &Loop| l.outer.iter().product::<i64>() as u64 * (l.n as u64 * l.cost / 1000 + 2);
