@@ -1,5 +1,6 @@
 //! Kernels: straight-line code over rows, interpreted in tiles or compiled to machine code.
 
+mod build;
 pub mod check;
 mod error;
 mod interp;
@@ -7,6 +8,8 @@ pub mod ir;
 #[cfg(target_arch = "x86_64")]
 mod jit;
 pub mod lanes;
+mod math;
+mod prepare;
 mod print;
 mod ty;
 
@@ -48,10 +51,12 @@ impl Kernel {
     }
 
     fn with(body: Body, compile: bool) -> Result<Kernel, KernelError> {
-        let types = check::check(&body)?;
-        let program = interp::build(&body, &types)?;
+        check::check(&body)?;
+        let ready = prepare::prepare(&body)?;
+        let types = check::check(&ready)?;
+        let program = interp::build(&ready, &types)?;
         #[cfg(target_arch = "x86_64")]
-        let compiled = if compile { jit::compile(&body, &types) } else { None };
+        let compiled = if compile { jit::compile(&ready, &types) } else { None };
         #[cfg(not(target_arch = "x86_64"))]
         let _ = compile;
         Ok(Kernel {

@@ -2,5 +2,6 @@
 
 mod fuzz;
 mod harness;
+mod math;
 mod ops;
 mod shapes;

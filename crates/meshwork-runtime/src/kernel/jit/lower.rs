@@ -6,7 +6,7 @@ use meshwork_ir::ElementType;
 
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, op};
-use crate::kernel::ir::{Access, Binary, Body, Combine, Extent, Op, Phase, Ty, Val};
+use crate::kernel::ir::{Access, Binary, Body, Combine, Extent, Op, Phase, Ty, Unary, Val};
 use crate::kernel::lanes;
 
 /// Which part of a phase is being written.
@@ -49,6 +49,8 @@ pub struct Lower<'a> {
     uniform: Vec<bool>,
     /// Per value, what stands for it in each vector in flight.
     vals: Vec<[V; 4]>,
+    /// Negations that only products with a sum use, whose instruction can negate by itself.
+    folded: Vec<bool>,
     /// Size of mask that the first user of a `Pred` wants.
     wanted: Vec<usize>,
     /// Slots of scalars.
@@ -94,6 +96,7 @@ impl<'a> Lower<'a> {
             lanes,
             uniform,
             vals: vec![[NONE; 4]; n],
+            folded: folded_negations(phase, types),
             wanted: vec![0; n],
             scalars,
             rest_masks: [NONE; 4],
@@ -240,6 +243,7 @@ impl<'a> Lower<'a> {
                 }
             }
             Op::Index(dim, ty) => self.index(code, dim, ty, mode, u),
+            Op::Unary(_, a) if self.folded[at] => val(a),
             Op::Unary(f, a) => code.unary(f, self.ty(a), val(a))?,
             Op::Binary(f, a, b) => code.binary(f, self.ty(a), val(a), val(b))?,
             Op::Compare(f, a, b) => code.compare(f, self.ty(a), val(a), val(b)),
@@ -258,7 +262,8 @@ impl<'a> Lower<'a> {
             Op::MulAdd(a, b, c) => {
                 let ty = self.ty(a);
                 if ty.is_float() {
-                    code.fma(ty.size(), val(a), val(b), val(c), false)
+                    let negated = self.folded[usize::from(a)] != self.folded[usize::from(b)];
+                    code.fma(ty.size(), val(a), val(b), val(c), negated)
                 } else {
                     let product = code.binary(Binary::Mul, ty, val(a), val(b))?;
                     code.binary(Binary::Add, ty, product, val(c))?
@@ -488,6 +493,23 @@ impl<'a> Lower<'a> {
         }
         Some(())
     }
+}
+
+/// Per value, whether it is a negation of floats that is used only as a factor of fused products.
+fn folded_negations(phase: &Phase, types: &[Option<Ty>]) -> Vec<bool> {
+    let mut folded: Vec<bool> = phase
+        .ops
+        .iter()
+        .zip(types)
+        .map(|(op, ty)| matches!(op, Op::Unary(Unary::Neg, _)) && ty.is_some_and(Ty::is_float))
+        .collect();
+    for op in &phase.ops {
+        match *op {
+            Op::MulAdd(_, _, c) => folded[usize::from(c)] = false,
+            _ => op.operands().for_each(|v| folded[usize::from(v)] = false),
+        }
+    }
+    folded
 }
 
 /// `a ⊕ b` for lanes of a reduction, without regard to NaN in extremes.

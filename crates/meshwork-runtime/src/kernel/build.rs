@@ -1,0 +1,138 @@
+//! Writes the code of a phase: each value once, constants and repeated operations shared.
+
+use std::collections::HashMap;
+
+use super::ir::{Binary, Body, Cmp, Op, Ty, Unary, Val};
+
+/// Code of a phase under construction.
+pub struct Builder<'a> {
+    body: &'a Body,
+    /// The operations so far.
+    pub ops: Vec<Op>,
+    types: Vec<Ty>,
+    known: HashMap<Op, Val>,
+}
+
+impl<'a> Builder<'a> {
+    /// No code yet.
+    pub fn new(body: &'a Body) -> Builder<'a> {
+        Builder { body, ops: vec![], types: vec![], known: HashMap::new() }
+    }
+
+    /// Type of a value; `Pred` for ops without value.
+    pub fn ty(&self, v: Val) -> Ty {
+        self.types[usize::from(v)]
+    }
+
+    /// Adds `op`, or finds the value that it would make again.
+    pub fn push(&mut self, op: Op) -> Val {
+        if let Some(&v) = self.known.get(&op) {
+            return v;
+        }
+        let ty = match op {
+            Op::Const(ty, _) | Op::LoadTemp(_, ty) | Op::Scalar(_, ty) | Op::Index(_, ty) => ty,
+            Op::Convert(ty, a) if self.ty(a) == ty => return a,
+            Op::Bitcast(ty, a) if self.ty(a) == ty => return a,
+            Op::Convert(ty, _) | Op::Bitcast(ty, _) => ty,
+            Op::Load(arg) => Ty::of(self.body.args[usize::from(arg)].elem).unwrap_or(Ty::Pred),
+            Op::Unary(Unary::IsFinite, _) | Op::Compare(..) => Ty::Pred,
+            Op::Unary(_, a) | Op::Binary(_, a, _) | Op::MulAdd(a, _, _) | Op::Round(_, a) => self.ty(a),
+            Op::Select(_, a, _) => self.ty(a),
+            Op::Store(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..) => Ty::Pred,
+        };
+        if let (Op::Unary(Unary::Neg, a), true) = (op, ty.is_float())
+            && let Op::Const(_, bits) = self.ops[usize::from(a)]
+        {
+            return self.push(Op::Const(ty, bits ^ 1 << (8 * ty.size() - 1)));
+        }
+        self.ops.push(op);
+        self.types.push(ty);
+        // Positions that do not fit are refused when the phase is done.
+        let v = (self.ops.len() - 1).min(usize::from(Val::MAX)) as Val;
+        if matches!(op, Op::Store(..) | Op::StoreTemp(..)) {
+            // What was loaded before may differ now.
+            self.known.retain(|op, _| !matches!(op, Op::Load(_) | Op::LoadTemp(..)));
+        } else if !op.is_effect() {
+            self.known.insert(op, v);
+        }
+        v
+    }
+
+    /// A constant of type `ty` from a number.
+    pub fn num(&mut self, ty: Ty, x: f64) -> Val {
+        let bits = match ty {
+            Ty::F32 => (x as f32).to_bits().into(),
+            Ty::F64 => x.to_bits(),
+            _ => x as i64 as u64 & (u64::MAX >> (64 - 8 * ty.size())),
+        };
+        self.push(Op::Const(ty, bits))
+    }
+
+    /// A constant with these bits.
+    pub fn bits(&mut self, ty: Ty, bits: u64) -> Val {
+        self.push(Op::Const(ty, bits))
+    }
+
+    /// A function of one value.
+    pub fn un(&mut self, f: Unary, a: Val) -> Val {
+        self.push(Op::Unary(f, a))
+    }
+
+    /// A function of two values.
+    pub fn bin(&mut self, f: Binary, a: Val, b: Val) -> Val {
+        self.push(Op::Binary(f, a, b))
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: Val, b: Val) -> Val {
+        self.bin(Binary::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub fn sub(&mut self, a: Val, b: Val) -> Val {
+        self.bin(Binary::Sub, a, b)
+    }
+
+    /// `a * b`.
+    pub fn mul(&mut self, a: Val, b: Val) -> Val {
+        self.bin(Binary::Mul, a, b)
+    }
+
+    /// `a / b`.
+    pub fn div(&mut self, a: Val, b: Val) -> Val {
+        self.bin(Binary::Div, a, b)
+    }
+
+    /// `a * b + c`.
+    pub fn fma(&mut self, a: Val, b: Val, c: Val) -> Val {
+        self.push(Op::MulAdd(a, b, c))
+    }
+
+    /// A comparison.
+    pub fn cmp(&mut self, f: Cmp, a: Val, b: Val) -> Val {
+        self.push(Op::Compare(f, a, b))
+    }
+
+    /// `p ? a : b`.
+    pub fn select(&mut self, p: Val, a: Val, b: Val) -> Val {
+        self.push(Op::Select(p, a, b))
+    }
+
+    /// A conversion.
+    pub fn convert(&mut self, ty: Ty, a: Val) -> Val {
+        self.push(Op::Convert(ty, a))
+    }
+
+    /// The same bits.
+    pub fn cast(&mut self, ty: Ty, a: Val) -> Val {
+        self.push(Op::Bitcast(ty, a))
+    }
+
+    /// The polynomial with these coefficients, constant term first, by Horner's rule.
+    pub fn poly(&mut self, x: Val, coefficients: &[f64]) -> Val {
+        let ty = self.ty(x);
+        let mut terms = coefficients.iter().rev().map(|&c| self.num(ty, c)).collect::<Vec<_>>().into_iter();
+        let first = terms.next().unwrap_or_else(|| self.num(ty, 0.0));
+        terms.fold(first, |sum, c| self.fma(sum, x, c))
+    }
+}

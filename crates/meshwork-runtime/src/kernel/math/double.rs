@@ -1,0 +1,332 @@
+//! Functions of `f32` computed in `f64`, where range reduction or the range of results is hard in `f32`.
+//!
+//! Intermediate results have 30 bits or more, so the only rounding that counts is the last one, and results below the
+//! normal numbers come out right by themselves.
+
+use super::super::build::Builder;
+use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
+use super::copysign;
+
+const D: Ty = Ty::F64;
+
+/// 1.5 · 2^52: adding it leaves a number rounded to an integer in the low bits.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
+/// 2/π in pieces of 24 bits: their products with an `f32` are exact.
+const TWO_OVER_PI: [f64; 9] = [
+    0.636_619_746_685_028_1,
+    2.568_255_297_319_410_6e-8,
+    2.937_095_214_933_759e-16,
+    3.254_379_400_173_245_6e-23,
+    1.208_961_370_882_853_7e-29,
+    5.667_556_795_740_071e-37,
+    2.620_403_111_209_721_5e-44,
+    7.053_957_680_880_629e-52,
+    1.582_624_282_116_559e-58,
+];
+
+/// `x · 2/π = n + f` modulo 4: gives the bits of n (in the low bits of an `i64`), sin(f·π/2) and cos(f·π/2).
+fn quadrant(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
+    const SIN: [f64; 6] = [
+        1.570_796_326_794_889_5,
+        -0.645_964_097_504_23,
+        0.079_692_626_153_026_62,
+        -0.004_681_752_559_511_007,
+        0.000_160_429_113_514_822_78,
+        -3.556_135_974_692_506_6e-6,
+    ];
+    const COS: [f64; 6] = [
+        0.999_999_999_999_933_6,
+        -1.233_700_550_118_012_5,
+        0.253_669_507_085_061_86,
+        -0.020_863_467_231_710_266,
+        0.000_919_158_199_851_541_7,
+        -2.484_527_315_610_498e-5,
+    ];
+    let x = b.convert(D, x);
+    let (quarter, four) = (b.num(D, 0.25), b.num(D, -4.0));
+    let mut turns = None;
+    for &piece in TWO_OVER_PI.iter().rev() {
+        let piece = b.num(D, piece);
+        let product = b.mul(x, piece);
+        // Whole turns of the circle are multiples of four; taking them away is exact.
+        let circles = b.mul(product, quarter);
+        let circles = b.un(Unary::RoundEven, circles);
+        let part = b.fma(circles, four, product);
+        turns = Some(match turns {
+            None => part,
+            Some(sum) => b.add(part, sum),
+        });
+    }
+    let turns = turns.unwrap_or(x);
+    let magic = b.num(D, MAGIC);
+    let shifted = b.add(turns, magic);
+    let n = b.sub(shifted, magic);
+    let f = b.sub(turns, n);
+    let square = b.mul(f, f);
+    let (s, c) = (b.poly(square, &SIN), b.poly(square, &COS));
+    let s = b.mul(s, f);
+    let n = b.cast(Ty::I64, shifted);
+    (n, s, c)
+}
+
+/// Whether n is odd.
+fn is_odd(b: &mut Builder<'_>, n: Val) -> Val {
+    let (one, zero) = (b.bits(Ty::I64, 1), b.bits(Ty::I64, 0));
+    let low = b.bin(Binary::And, n, one);
+    b.cmp(Cmp::Ne, low, zero)
+}
+
+/// `v`, negated if n has the bit of two.
+fn turn(b: &mut Builder<'_>, n: Val, v: Val) -> Val {
+    let (two, places) = (b.bits(Ty::I64, 2), b.bits(Ty::I64, 62));
+    let bit = b.bin(Binary::And, n, two);
+    let sign = b.bin(Binary::Shl, bit, places);
+    let v = b.cast(Ty::I64, v);
+    let v = b.bin(Binary::Xor, v, sign);
+    b.cast(D, v)
+}
+
+/// `result` as f32, but `x` itself where that is zero.
+fn keep_zero(b: &mut Builder<'_>, x: Val, result: Val) -> Val {
+    let zero = b.num(Ty::F32, 0.0);
+    let result = b.convert(Ty::F32, result);
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    b.select(is_zero, x, result)
+}
+
+/// The sine.
+pub fn sin(b: &mut Builder<'_>, x: Val) -> Val {
+    let (n, s, c) = quadrant(b, x);
+    let odd = is_odd(b, n);
+    let v = b.select(odd, c, s);
+    let v = turn(b, n, v);
+    keep_zero(b, x, v)
+}
+
+/// The cosine.
+pub fn cos(b: &mut Builder<'_>, x: Val) -> Val {
+    let (n, s, c) = quadrant(b, x);
+    let one = b.bits(Ty::I64, 1);
+    let odd = is_odd(b, n);
+    let v = b.select(odd, s, c);
+    let next = b.add(n, one);
+    let v = turn(b, next, v);
+    b.convert(Ty::F32, v)
+}
+
+/// The tangent.
+pub fn tan(b: &mut Builder<'_>, x: Val) -> Val {
+    let (n, s, c) = quadrant(b, x);
+    let odd = is_odd(b, n);
+    let minus = b.un(Unary::Neg, s);
+    let (top, bottom) = (b.select(odd, c, s), b.select(odd, minus, c));
+    let v = b.div(top, bottom);
+    keep_zero(b, x, v)
+}
+
+/// `2^t`, zero or infinite as f32 where |t| is large.
+fn exp2(b: &mut Builder<'_>, t: Val) -> Val {
+    const EXP2: [f64; 9] = [
+        0.999_999_999_999_759_9,
+        0.693_147_180_546_407_3,
+        0.240_226_506_989_038_83,
+        0.055_504_109_397_786_03,
+        0.009_618_128_539_573_848,
+        0.001_333_345_163_757_181_5,
+        0.000_154_038_529_464_852_53,
+        1.530_985_161_169_714_5e-5,
+        1.317_580_046_972_894e-6,
+    ];
+    let (least, most) = (b.num(D, -1000.0), b.num(D, 1000.0));
+    let t = b.bin(Binary::Max, t, least);
+    let t = b.bin(Binary::Min, t, most);
+    let magic = b.num(D, MAGIC);
+    let shifted = b.add(t, magic);
+    let n = b.sub(shifted, magic);
+    let f = b.sub(t, n);
+    let p = b.poly(f, &EXP2);
+    let (bits, places) = (b.cast(Ty::I64, shifted), b.bits(Ty::I64, 52));
+    let power = b.bin(Binary::Shl, bits, places);
+    let p = b.cast(Ty::I64, p);
+    let p = b.add(p, power);
+    b.cast(D, p)
+}
+
+/// `log2 x` for positive finite x.
+fn log2(b: &mut Builder<'_>, x: Val) -> Val {
+    /// `log2((1 + s)/(1 - s)) / s` in s².
+    const LOG2: [f64; 6] = [
+        2.885_390_081_777_849_5,
+        0.961_796_694_115_307,
+        0.577_077_941_707_024,
+        0.412_209_324_437_857_85,
+        0.319_902_562_318_469_86,
+        0.282_947_131_796_096_2,
+    ];
+    let root = std::f64::consts::FRAC_1_SQRT_2.to_bits();
+    let i = Ty::I64;
+    let (root, mantissa, bias) = (b.bits(i, root), b.bits(i, (1 << 52) - 1), b.bits(i, 1023 << 52));
+    let (places, digits) = (b.bits(i, 52), b.bits(i, 0x4330 << 48));
+    let bits = b.cast(i, x);
+    let above = b.sub(bits, root);
+    // The exponent plus 1023, put into the digits of 2^52.
+    let exponent = b.add(above, bias);
+    let exponent = b.bin(Binary::ShrLogic, exponent, places);
+    let exponent = b.bin(Binary::Or, exponent, digits);
+    let exponent = b.cast(D, exponent);
+    let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
+    let exponent = b.sub(exponent, excess);
+    let fraction = b.bin(Binary::And, above, mantissa);
+    let fraction = b.add(fraction, root);
+    let m = b.cast(D, fraction);
+    let one = b.num(D, 1.0);
+    let (less, more) = (b.sub(m, one), b.add(m, one));
+    let s = b.div(less, more);
+    let square = b.mul(s, s);
+    let p = b.poly(square, &LOG2);
+    b.fma(s, p, exponent)
+}
+
+/// The cube root, as a third of the logarithm.
+pub fn cbrt(b: &mut Builder<'_>, x: Val) -> Val {
+    let (zero, infinity) = (b.num(Ty::F32, 0.0), b.num(Ty::F32, f64::INFINITY));
+    let size = b.un(Unary::Abs, x);
+    let wide = b.convert(D, size);
+    let third = b.num(D, 1.0 / 3.0);
+    let log = log2(b, wide);
+    let t = b.mul(log, third);
+    let root = exp2(b, t);
+    let root = b.convert(Ty::F32, root);
+    let root = copysign(b, root, x);
+    // Zeros, infinities and NaN are their own roots.
+    let finite = b.cmp(Cmp::Lt, size, infinity);
+    let root = b.select(finite, root, x);
+    let is_zero = b.cmp(Cmp::Eq, size, zero);
+    b.select(is_zero, x, root)
+}
+
+/// The complementary error function: `e^(-x²)` times a polynomial in (x - 3)/(x + 3).
+pub fn erfc(b: &mut Builder<'_>, x: Val) -> Val {
+    const SCALED: [f64; 11] = [
+        0.179_001_151_280_725_72,
+        -0.326_233_563_829_923_3,
+        0.245_603_795_845_706_85,
+        -0.150_115_782_537_084_1,
+        0.071_665_892_216_342_58,
+        -0.024_394_206_429_088_044,
+        0.004_268_735_181_653_853_5,
+        0.000_715_538_563_818_460_7,
+        -0.000_594_393_597_166_844_8,
+        2.928_326_555_339_704_5e-5,
+        5.608_952_691_996_333e-5,
+    ];
+    let wide = b.convert(D, x);
+    let (most, three, two, zero) = (b.num(D, 10.6), b.num(D, 3.0), b.num(D, 2.0), b.num(D, 0.0));
+    let size = b.un(Unary::Abs, wide);
+    let size = b.bin(Binary::Min, size, most);
+    let (less, more) = (b.sub(size, three), b.add(size, three));
+    let t = b.div(less, more);
+    let p = b.poly(t, &SCALED);
+    let scale = b.num(D, -std::f64::consts::LOG2_E);
+    let square = b.mul(size, size);
+    let exponent = b.mul(square, scale);
+    let e = exp2(b, exponent);
+    let v = b.mul(e, p);
+    let other = b.sub(two, v);
+    let negative = b.cmp(Cmp::Lt, wide, zero);
+    let v = b.select(negative, other, v);
+    b.convert(Ty::F32, v)
+}
+
+/// `x` to the power of `y`, with the special cases of C.
+pub fn pow(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
+    let f = Ty::F32;
+    let (zero, one, infinity, nan) = (b.num(f, 0.0), b.num(f, 1.0), b.num(f, f64::INFINITY), b.num(f, f64::NAN));
+    let (half, two, least) = (b.num(f, 0.5), b.num(f, 2.0), b.num(f, f64::NEG_INFINITY));
+    let size = b.un(Unary::Abs, x);
+    let (wide_x, wide_y) = (b.convert(D, size), b.convert(D, y));
+    let log = log2(b, wide_x);
+    let t = b.mul(log, wide_y);
+    let r = exp2(b, t);
+    let r = b.convert(f, r);
+    let down = b.cmp(Cmp::Lt, y, zero);
+    // Powers of zero, infinity and one.
+    let at_zero = b.select(down, infinity, zero);
+    let at_infinity = b.select(down, zero, infinity);
+    let is_zero = b.cmp(Cmp::Eq, size, zero);
+    let r = b.select(is_zero, at_zero, r);
+    let is_infinite = b.cmp(Cmp::Eq, size, infinity);
+    let r = b.select(is_infinite, at_infinity, r);
+    let is_one = b.cmp(Cmp::Eq, size, one);
+    let r = b.select(is_one, one, r);
+    // Negative bases: the sign of odd powers, no fractional powers.
+    let whole = b.un(Unary::Floor, y);
+    let is_whole = b.cmp(Cmp::Eq, whole, y);
+    let halved = b.mul(y, half);
+    let halved = b.un(Unary::Floor, halved);
+    let even = b.mul(halved, two);
+    let uneven = b.cmp(Cmp::Ne, even, y);
+    let odd = b.bin(Binary::And, is_whole, uneven);
+    let (bits, none) = (b.cast(Ty::I32, x), b.bits(Ty::I32, 0));
+    let negative = b.cmp(Cmp::Lt, bits, none);
+    let flip = b.bin(Binary::And, negative, odd);
+    let minus = b.un(Unary::Neg, r);
+    let r = b.select(flip, minus, r);
+    let below = b.cmp(Cmp::Lt, x, zero);
+    let finite = b.cmp(Cmp::Gt, x, least);
+    let broken = b.un(Unary::Not, is_whole);
+    let broken = b.bin(Binary::And, broken, below);
+    let broken = b.bin(Binary::And, broken, finite);
+    let r = b.select(broken, nan, r);
+    let sum = b.add(x, y);
+    let unordered = b.cmp(Cmp::Ne, x, x);
+    let unordered_y = b.cmp(Cmp::Ne, y, y);
+    let unordered = b.bin(Binary::Or, unordered, unordered_y);
+    let r = b.select(unordered, sum, r);
+    // Whatever the other one is.
+    let base_one = b.cmp(Cmp::Eq, x, one);
+    let power_zero = b.cmp(Cmp::Eq, y, zero);
+    let trivial = b.bin(Binary::Or, base_one, power_zero);
+    b.select(trivial, one, r)
+}
+
+/// The angle of the point (x, y).
+pub fn atan2(b: &mut Builder<'_>, y: Val, x: Val) -> Val {
+    /// `atan(z)/z` in z² up to 1.
+    const ATAN: [f64; 11] = [
+        0.999_999_999_628_667_7,
+        -0.333_333_239_384_735_8,
+        0.199_996_047_060_252_42,
+        -0.142_791_603_281_350_27,
+        0.110_545_050_706_021_19,
+        -0.087_987_850_465_700_73,
+        0.067_161_351_296_773_99,
+        -0.044_357_865_254_012_27,
+        0.022_274_657_821_047_216,
+        -0.007_199_522_185_586_006_5,
+        0.001_091_137_748_081_25,
+    ];
+    let (wide_y, wide_x) = (b.convert(D, y), b.convert(D, x));
+    let (zero, one, infinity) = (b.num(D, 0.0), b.num(D, 1.0), b.num(D, f64::INFINITY));
+    let (quarter, half) = (b.num(D, std::f64::consts::FRAC_PI_2), b.num(D, std::f64::consts::PI));
+    let (up, along) = (b.un(Unary::Abs, wide_y), b.un(Unary::Abs, wide_x));
+    let (larger, smaller) = (b.bin(Binary::Max, up, along), b.bin(Binary::Min, up, along));
+    let z = b.div(smaller, larger);
+    let origin = b.cmp(Cmp::Eq, larger, zero);
+    let z = b.select(origin, zero, z);
+    let corner = b.cmp(Cmp::Eq, smaller, infinity);
+    let z = b.select(corner, one, z);
+    let square = b.mul(z, z);
+    let p = b.poly(square, &ATAN);
+    let angle = b.mul(p, z);
+    let other = b.sub(quarter, angle);
+    let steep = b.cmp(Cmp::Gt, up, along);
+    let angle = b.select(steep, other, angle);
+    let back = b.sub(half, angle);
+    let (bits, none) = (b.cast(Ty::I64, wide_x), b.bits(Ty::I64, 0));
+    let left = b.cmp(Cmp::Lt, bits, none);
+    let angle = b.select(left, back, angle);
+    let angle = copysign(b, angle, wide_y);
+    b.convert(Ty::F32, angle)
+}

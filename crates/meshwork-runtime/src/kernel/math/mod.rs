@@ -1,0 +1,86 @@
+//! Functions as polynomials: what the backends have no instruction for becomes arithmetic, the same for both.
+//!
+//! | function (f32) | method | largest error, ulp |
+//! |---|---|---|
+//! | exp, expm1, logistic | `e^r · 4^k`, polynomial of degree 8 | see `tests/kernel/math.rs`, |
+//! | log, log1p | mantissa around 1, degree 11; log1p corrects the rounding of `1 + x` | which holds the bounds |
+//! | tanh | odd polynomial below 0.625, else `1 - 2/(e^2x + 1)` | |
+//! | erf | odd polynomial below 1, else `1 - 1/p(x)^8` | |
+//! | sin, cos, tan, erfc, pow, cbrt, atan2 | in f64, rounded once at the end | |
+//!
+//! Functions of f64 are left to the interpreter, which calls the reference's.
+
+mod double;
+mod integer;
+mod single;
+
+use super::build::Builder;
+use super::ir::{Binary, Op, Ty, Unary, Val};
+
+/// Adds `op`, whose operands are values of `b`, or what it expands to.
+pub fn expand(b: &mut Builder<'_>, op: Op) -> Val {
+    match op {
+        Op::Unary(f, a) => unary(b, f, a),
+        Op::Binary(f, x, y) => binary(b, f, x, y),
+        other => b.push(other),
+    }
+}
+
+fn unary(b: &mut Builder<'_>, f: Unary, x: Val) -> Val {
+    let ty = b.ty(x);
+    match (f, ty) {
+        (Unary::Rsqrt, _) => {
+            let (one, root) = (b.num(ty, 1.0), b.un(Unary::Sqrt, x));
+            b.div(one, root)
+        }
+        (Unary::RoundAway, _) => round_away(b, x),
+        (Unary::Exp, Ty::F32) => single::exp(b, x),
+        (Unary::Expm1, Ty::F32) => single::expm1(b, x),
+        (Unary::Log, Ty::F32) => single::log(b, x),
+        (Unary::Log1p, Ty::F32) => single::log1p(b, x),
+        (Unary::Tanh, Ty::F32) => single::tanh(b, x),
+        (Unary::Logistic, Ty::F32) => single::logistic(b, x),
+        (Unary::Erf, Ty::F32) => single::erf(b, x),
+        (Unary::Sin, Ty::F32) => double::sin(b, x),
+        (Unary::Cos, Ty::F32) => double::cos(b, x),
+        (Unary::Tan, Ty::F32) => double::tan(b, x),
+        (Unary::Erfc, Ty::F32) => double::erfc(b, x),
+        (Unary::Cbrt, Ty::F32) => double::cbrt(b, x),
+        _ => b.un(f, x),
+    }
+}
+
+fn binary(b: &mut Builder<'_>, f: Binary, x: Val, y: Val) -> Val {
+    match (f, b.ty(x)) {
+        (Binary::Pow, Ty::F32) => double::pow(b, x, y),
+        (Binary::Atan2, Ty::F32) => double::atan2(b, x, y),
+        (Binary::Div, ty) if ty.is_integer() && ty.size() < 8 => integer::div(b, x, y),
+        (Binary::Rem, ty) if ty.is_integer() && ty.size() < 8 => integer::rem(b, x, y),
+        _ => b.bin(f, x, y),
+    }
+}
+
+/// Halves away from zero: the part below one decides, so that nothing is rounded twice.
+fn round_away(b: &mut Builder<'_>, x: Val) -> Val {
+    use super::ir::Cmp;
+    let ty = b.ty(x);
+    let (half, one) = (b.num(ty, 0.5), b.num(ty, 1.0));
+    let size = b.un(Unary::Abs, x);
+    let whole = b.un(Unary::Floor, size);
+    let part = b.sub(size, whole);
+    let up = b.cmp(Cmp::Ge, part, half);
+    let more = b.add(whole, one);
+    let rounded = b.select(up, more, whole);
+    copysign(b, rounded, x)
+}
+
+/// The magnitude of `size`, which is not negative, with the sign of `sign`.
+fn copysign(b: &mut Builder<'_>, size: Val, sign: Val) -> Val {
+    let ty = b.ty(size);
+    let (int, top) = if ty == Ty::F32 { (Ty::I32, 1 << 31) } else { (Ty::I64, 1 << 63) };
+    let top = b.bits(int, top);
+    let (size, sign) = (b.cast(int, size), b.cast(int, sign));
+    let sign = b.bin(Binary::And, sign, top);
+    let both = b.bin(Binary::Or, size, sign);
+    b.cast(ty, both)
+}

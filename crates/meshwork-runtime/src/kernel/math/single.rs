@@ -1,0 +1,265 @@
+//! Functions of `f32` in `f32` arithmetic.
+
+use super::super::build::Builder;
+use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
+use super::copysign;
+
+const F: Ty = Ty::F32;
+
+/// 1.5 · 2^23: adding it leaves a number rounded to an integer in the low bits.
+const MAGIC: f64 = 12_582_912.0;
+
+/// `(e^r - 1 - r) / r²` for |r| up to ln 2.
+const EXP: [f64; 7] = [
+    0.5,
+    0.166_666_716_337_203_98,
+    0.041_666_619_479_656_22,
+    0.008_332_628_756_761_551,
+    0.001_389_042_590_744_793_4,
+    0.000_200_957_685_592_584_3,
+    2.478_115_493_431_687_4e-5,
+];
+
+/// `x = 2k·ln 2 + r`: gives `r` and `2^k`, for |x| below about 170.
+fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val) {
+    // Twice ln 2 in two parts: the first has few enough digits that its products with k are exact.
+    let (high, low) = (1.386_291_503_906_25, 2.857_213_530_659_845_7e-6);
+    let (scale, magic) = (b.num(F, 0.5 * std::f64::consts::LOG2_E), b.num(F, MAGIC + 127.0));
+    let shifted = b.fma(x, scale, magic);
+    // The low bits of the sum are k + 127, the exponent field of 2^k.
+    let (bits, places) = (b.cast(Ty::I32, shifted), b.bits(Ty::I32, 23));
+    let power = b.bin(Binary::Shl, bits, places);
+    let power = b.cast(F, power);
+    let k = b.sub(shifted, magic);
+    let (high, low) = (b.num(F, -high), b.num(F, -low));
+    let r = b.fma(k, high, x);
+    let r = b.fma(k, low, r);
+    (r, power)
+}
+
+/// `e^r` for |r| up to ln 2.
+fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
+    let mut list = vec![1.0, 1.0];
+    list.extend(EXP);
+    b.poly(r, &list)
+}
+
+/// `e^x` for x below 89, where it does not overflow or is infinite.
+fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
+    let least = b.num(F, -104.0);
+    let x = b.bin(Binary::Max, x, least);
+    let (r, power) = reduce(b, x);
+    let e = exp_near(b, r);
+    // In two steps, since 4^k alone would overflow or vanish before the product does.
+    let e = b.mul(e, power);
+    b.mul(e, power)
+}
+
+/// `e^x`.
+pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
+    let most = b.num(F, 89.0);
+    let x = b.bin(Binary::Min, x, most);
+    exp_below(b, x)
+}
+
+/// `e^x - 1 = 2^k (2^k (e^r - 1) + (2^k - 2^-k))`.
+pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
+    let (least, most, one, zero) = (b.num(F, -20.0), b.num(F, 89.0), b.num(F, 1.0), b.num(F, 0.0));
+    let bounded = b.bin(Binary::Max, x, least);
+    let bounded = b.bin(Binary::Min, bounded, most);
+    let (r, power) = reduce(b, bounded);
+    let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
+    let near = b.fma(square, q, r);
+    let inverse = b.div(one, power);
+    let rest = b.sub(power, inverse);
+    let half = b.fma(power, near, rest);
+    let result = b.mul(half, power);
+    // Zero keeps its sign.
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    b.select(is_zero, x, result)
+}
+
+/// 1 / (1 + e^-x), by way of the exponential of a negative number only.
+pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, zero) = (b.num(F, 1.0), b.num(F, 0.0));
+    let size = b.un(Unary::Abs, x);
+    let minus = b.un(Unary::Neg, size);
+    let e = exp_below(b, minus);
+    let below = b.cmp(Cmp::Lt, x, zero);
+    let top = b.select(below, e, one);
+    let bottom = b.add(one, e);
+    b.div(top, bottom)
+}
+
+/// `(ln(1 + f) - f + f²/2) / f³` for f from √½ - 1 to √2 - 1.
+const LOG: [f64; 9] = [
+    0.333_333_134_651_184_1,
+    -0.250_000_089_406_967_16,
+    0.200_021_192_431_449_9,
+    -0.166_679_963_469_505_3,
+    0.142_195_522_785_186_77,
+    -0.124_055_892_229_080_2,
+    0.118_881_627_917_289_73,
+    -0.116_756_513_714_790_34,
+    0.067_466_385_662_555_7,
+];
+
+/// The bits of √½.
+const ROOT_HALF: u64 = 0x3F35_04F3;
+
+/// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
+fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val {
+    let (root, mantissa) = (b.bits(Ty::I32, ROOT_HALF), b.bits(Ty::I32, 0x7F_FFFF));
+    let (places, one) = (b.bits(Ty::I32, 23), b.num(F, 1.0));
+    let bits = b.cast(Ty::I32, x);
+    let above = b.sub(bits, root);
+    let exponent = b.bin(Binary::ShrArith, above, places);
+    let exponent = b.convert(F, exponent);
+    let exponent = more.map_or(exponent, |more| b.add(exponent, more));
+    let fraction = b.bin(Binary::And, above, mantissa);
+    let fraction = b.add(fraction, root);
+    let m = b.cast(F, fraction);
+    let f = b.sub(m, one);
+    let square = b.mul(f, f);
+    let p = b.poly(f, &LOG);
+    let cube = b.mul(square, f);
+    // ln 2 in two parts, the first exact in products with the exponent.
+    let (high, low, half) = (b.num(F, 0.693_145_751_953_125), b.num(F, 1.428_606_765_330_187e-6), b.num(F, -0.5));
+    let tail = b.mul(exponent, low);
+    let tail = correction.map_or(tail, |c| b.add(tail, c));
+    let tail = b.fma(cube, p, tail);
+    let tail = b.fma(square, half, tail);
+    let sum = b.add(f, tail);
+    b.fma(exponent, high, sum)
+}
+
+/// `value` where x is positive and finite, else what the logarithm is there.
+fn log_special(b: &mut Builder<'_>, x: Val, value: Val) -> Val {
+    let (zero, infinity) = (b.num(F, 0.0), b.num(F, f64::INFINITY));
+    let (least, nan) = (b.num(F, f64::NEG_INFINITY), b.num(F, f64::NAN));
+    let finite = b.cmp(Cmp::Lt, x, infinity);
+    let value = b.select(finite, value, x);
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    let otherwise = b.select(is_zero, least, nan);
+    let positive = b.cmp(Cmp::Gt, x, zero);
+    b.select(positive, value, otherwise)
+}
+
+/// `ln x`.
+pub fn log(b: &mut Builder<'_>, x: Val) -> Val {
+    let (tiny, scale) = (b.bits(F, 0x0080_0000), b.num(F, 33_554_432.0));
+    let (less, zero) = (b.num(F, -25.0), b.num(F, 0.0));
+    let subnormal = b.cmp(Cmp::Lt, x, tiny);
+    let larger = b.mul(x, scale);
+    let normal = b.select(subnormal, larger, x);
+    let more = b.select(subnormal, less, zero);
+    let value = log_normal(b, normal, Some(more), None);
+    log_special(b, x, value)
+}
+
+/// `ln(1 + x)`: what rounding `1 + x` lost is put back as its first-order effect.
+pub fn log1p(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, zero, infinity) = (b.num(F, 1.0), b.num(F, 0.0), b.num(F, f64::INFINITY));
+    let sum = b.add(one, x);
+    let kept = b.sub(sum, one);
+    let lost = b.sub(x, kept);
+    // Above 2^24 it is the one that was lost.
+    let back = b.sub(sum, x);
+    let other = b.sub(one, back);
+    let large = b.cmp(Cmp::Gt, x, one);
+    let lost = b.select(large, other, lost);
+    let correction = b.div(lost, sum);
+    let usable = b.cmp(Cmp::Lt, x, infinity);
+    let correction = b.select(usable, correction, zero);
+    let value = log_normal(b, sum, None, Some(correction));
+    let value = log_special(b, sum, value);
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    b.select(is_zero, x, value)
+}
+
+/// The hyperbolic tangent.
+pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
+    const SMALL: [f64; 5] = [
+        -0.333_332_806_825_637_8,
+        0.133_314_415_812_492_37,
+        -0.053_739_715_367_555_62,
+        0.020_639_088_004_827_5,
+        -0.005_704_987_328_499_556,
+    ];
+    /// 2^f for |f| up to a half.
+    const EXP2: [f64; 6] = [
+        1.000_000_119_209_289_6,
+        0.693_146_944_046_020_5,
+        0.240_221_172_571_182_25,
+        0.055_507_145_822_048_19,
+        0.009_675_655_514_001_846,
+        0.001_327_635_720_372_2,
+    ];
+    let (limit, most, one, two) = (b.num(F, 0.625), b.num(F, 10.0), b.num(F, 1.0), b.num(F, -2.0));
+    let size = b.un(Unary::Abs, x);
+    // Below the limit: x + x³ p(x²).
+    let square = b.mul(size, size);
+    let p = b.poly(square, &SMALL);
+    let cube = b.mul(square, size);
+    let near = b.fma(cube, p, size);
+    // Above: the exponential by its exponent in base two; its relative error hardly counts.
+    let (scale, magic) = (b.num(F, 2.0 * std::f64::consts::LOG2_E), b.num(F, MAGIC));
+    let bounded = b.bin(Binary::Min, size, most);
+    let shifted = b.fma(bounded, scale, magic);
+    let k = b.sub(shifted, magic);
+    let minus = b.un(Unary::Neg, k);
+    let f = b.fma(bounded, scale, minus);
+    let e = b.poly(f, &EXP2);
+    let (bits, places) = (b.cast(Ty::I32, shifted), b.bits(Ty::I32, 23));
+    let power = b.bin(Binary::Shl, bits, places);
+    let e = b.cast(Ty::I32, e);
+    let e = b.add(e, power);
+    let e = b.cast(F, e);
+    let bottom = b.add(e, one);
+    let part = b.div(two, bottom);
+    let far = b.add(one, part);
+    // NaN goes the near way, where nothing takes its bits apart.
+    let is_far = b.cmp(Cmp::Ge, size, limit);
+    let size = b.select(is_far, far, near);
+    copysign(b, size, x)
+}
+
+/// The error function.
+pub fn erf(b: &mut Builder<'_>, x: Val) -> Val {
+    /// `erf(x)/x - 1` in x² below 1.
+    const SMALL: [f64; 7] = [
+        0.128_379_166_126_251_22,
+        -0.376_126_259_565_353_4,
+        0.112_835_854_291_915_9,
+        -0.026_853_812_858_462_334,
+        0.005_188_329_610_973_597,
+        -0.000_801_020_825_747_400_5,
+        7.853_906_572_563_574e-5,
+    ];
+    /// `erfc(x)^(-1/8)` from 1 to 4.
+    const LARGE: [f64; 8] = [
+        0.996_377_944_946_289_1,
+        0.159_718_737_006_187_44,
+        0.048_419_993_370_771_41,
+        0.074_802_897_870_540_62,
+        -0.033_702_448_010_444_64,
+        0.017_999_256_029_725_075,
+        -0.004_052_215_721_458_197,
+        0.000_547_897_769_138_217,
+    ];
+    let (one, most, minus) = (b.num(F, 1.0), b.num(F, 4.0), b.num(F, -1.0));
+    let size = b.un(Unary::Abs, x);
+    let square = b.mul(x, x);
+    let p = b.poly(square, &SMALL);
+    let near = b.fma(p, x, x);
+    let bounded = b.bin(Binary::Min, size, most);
+    let mut power = b.poly(bounded, &LARGE);
+    for _ in 0..3 {
+        power = b.mul(power, power);
+    }
+    let part = b.div(minus, power);
+    let far = b.add(one, part);
+    let far = copysign(b, far, x);
+    let is_far = b.cmp(Cmp::Ge, size, one);
+    b.select(is_far, far, near)
+}
