@@ -65,6 +65,7 @@ mod spec;
 mod splice;
 mod tensor;
 mod trace;
+pub mod train;
 mod tree;
 mod vmap;
 

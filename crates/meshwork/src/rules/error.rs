@@ -28,6 +28,14 @@ pub enum RuleError {
         /// The patterns.
         patterns: Vec<String>,
     },
+    /// No rule for a field.
+    #[error("there are rules for the fields {fields:?}, but none for {path:?}")]
+    NoField {
+        /// The path.
+        path: String,
+        /// The fields that there are rules for.
+        fields: Vec<String>,
+    },
     /// The mesh lacks the axis of a rule.
     #[error("the mesh has no axis {axis:?}; it has {has:?}")]
     UnknownAxis {

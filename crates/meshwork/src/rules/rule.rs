@@ -27,6 +27,8 @@ pub enum Rule {
     Paths(TreePathRule),
     /// What the first says, and what the second adds to it.
     And(Rc<Rule>, Rc<Rule>),
+    /// By the first step of the path, which the chosen rule does not see.
+    Fields(Rc<[(String, Rule)]>),
 }
 
 /// An array of a tree, as rules see it.
@@ -61,6 +63,16 @@ impl Rule {
             Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
             Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),
             Rule::Paths(rule) => rule.spec(leaf, mesh),
+            Rule::Fields(fields) => {
+                let (step, inside) = leaf.path.split_once('/').unwrap_or((leaf.path, ""));
+                match fields.iter().find(|(name, _)| name == step) {
+                    Some((_, rule)) => rule.spec(&Leaf { path: inside, ..*leaf }, mesh),
+                    None => Err(RuleError::NoField {
+                        path: leaf.path.to_string(),
+                        fields: fields.iter().map(|(name, _)| name.clone()).collect(),
+                    }),
+                }
+            }
             Rule::And(first, second) => match (first.spec(leaf, mesh)?, &**second) {
                 (None, second) => second.spec(leaf, mesh),
                 (Some(base), second) => second.refine(base, leaf, mesh).map(Some),
@@ -73,7 +85,7 @@ impl Rule {
         match self {
             Rule::Fsdp(rule) => rule.refine(&base, leaf, mesh),
             Rule::And(first, second) => second.refine(first.refine(base, leaf, mesh)?, leaf, mesh),
-            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Paths(_) => {
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Paths(_) | Rule::Fields(_) => {
                 Ok(self.spec(leaf, mesh)?.map_or(base.clone(), |more| base.merge(&more)))
             }
         }
@@ -86,6 +98,16 @@ impl Rule {
     /// array alone that is split over its axis already.
     pub fn and(self, other: impl Into<Rule>) -> Rule {
         Rule::And(Rc::new(self), Rc::new(other.into()))
+    }
+
+    /// A rule for each member of a tuple.
+    pub fn tuple<const N: usize>(rules: [Rule; N]) -> Rule {
+        Rule::Fields(rules.into_iter().enumerate().map(|(i, rule)| (i.to_string(), rule)).collect())
+    }
+
+    /// A rule for each field of a struct or entry of a map; one that is not named is an error.
+    pub fn fields<const N: usize>(rules: [(&str, Rule); N]) -> Rule {
+        Rule::Fields(rules.into_iter().map(|(name, rule)| (name.to_string(), rule)).collect())
     }
 
     /// By a function of the path and the shape. It sees scalars too.
@@ -135,6 +157,7 @@ impl fmt::Debug for Rule {
             Rule::Policy(_) => f.write_str("Policy(..)"),
             Rule::Fsdp(rule) => write!(f, "{rule:?}"),
             Rule::Paths(rule) => write!(f, "{rule:?}"),
+            Rule::Fields(fields) => write!(f, "Fields({fields:?})"),
             Rule::And(first, second) => write!(f, "{first:?}.and({second:?})"),
         }
     }
