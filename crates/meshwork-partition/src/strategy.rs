@@ -41,6 +41,13 @@ pub enum Splittable {
     No,
 }
 
+/// Whether atoms found another factor to split.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Displaced {
+    Yes,
+    No,
+}
+
 /// More combinations than this are not tried; the widest choices come first.
 const MOST_COMBINATIONS: usize = 256;
 
@@ -126,8 +133,10 @@ impl Splitter<'_> {
             self.offer(problem, dims, &lists, &mut options);
         }
         let sums = problem.rule.reduction.iter().any(|&f| !options[f].is_empty());
+        let displaced = self.displace(problem, &mut options);
         if let Some(only) = unanimous(&options)
             && !sums
+            && displaced == Displaced::No
             && !problem.is_strided(&only, self.m.e.atoms)
         {
             // Everyone agrees and nothing is to be combined: no search.
@@ -173,6 +182,61 @@ impl Splitter<'_> {
             }
         }
         frames.into_iter().map(|f| f.map(|f| f.1)).collect()
+    }
+
+    /// Where an operand is split in a factor that must be whole, its atoms may split another factor instead: an
+    /// all-to-all sends less than gathering. Adds that to the options.
+    fn displace(&mut self, problem: &Problem, options: &mut [Vec<AtomList>]) -> Displaced {
+        let mut found = Displaced::No;
+        for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
+            if self.is_free(v) {
+                continue;
+            }
+            let layout = self.current(v);
+            for (factors, frame) in dims.iter().zip(&layout.dims) {
+                let [f] = factors[..] else { continue };
+                if problem.may_split(f) || !frame.is_split() {
+                    continue;
+                }
+                let mut rest: &[u8] = &frame.atoms;
+                let elsewhere = dims.iter().filter_map(|factors| match factors[..] {
+                    [g] if problem.may_split(g) && problem.rule.kind(g) == FactorKind::PassThrough => Some(g),
+                    _ => None,
+                });
+                for g in elsewhere {
+                    let bases = options[g].clone();
+                    for base in bases.iter().map(|b| &b[..]).chain([&[][..]]) {
+                        let tail = self.fitting_tail(problem, g, base, &frame.atoms);
+                        let list: AtomList = base.iter().chain(tail).copied().collect();
+                        if !tail.is_empty() && !options[g].contains(&list) {
+                            options[g].push(list);
+                            found = Displaced::Yes;
+                        }
+                    }
+                    // What does not fit here may fit into the next.
+                    let tail: AtomList = self.fitting_tail(problem, g, &[], rest).into();
+                    if tail.len() < frame.atoms.len() && !tail.is_empty() && !options[g].contains(&tail) {
+                        options[g].push(tail.clone());
+                    }
+                    rest = &rest[..rest.len() - tail.len()];
+                }
+            }
+        }
+        found
+    }
+
+    /// The longest end of `list` that can split factor `g` behind `base`.
+    fn fitting_tail<'l>(&self, problem: &Problem, g: usize, base: &[u8], list: &'l [u8]) -> &'l [u8] {
+        if base.iter().any(|a| list.contains(a)) {
+            return &[];
+        }
+        let atoms = self.m.e.atoms;
+        let (size, have) = (problem.rule.factor_sizes[g], atoms.product(base));
+        let fits = |from: &usize| {
+            let parts = have * atoms.product(&list[*from..]);
+            parts <= size && (!problem.even.contains(&g) || size % parts == 0)
+        };
+        &list[(0..list.len()).find(fits).unwrap_or(list.len())..]
     }
 
     /// Adds the split of one tensor to the options of its factors.
