@@ -19,6 +19,7 @@ use crate::stages;
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork explain model.mlir\n  \
     meshwork explain model.mlir --link 2,25 --link pod=20,5\n  \
+    meshwork explain model.mlir --links cluster.links\n  \
     meshwork explain model.mlir --allow all-reduce,collective-permute --max-bytes 100000000\n  \
     meshwork explain model.mlir --write-lock model.lock\n  \
     meshwork explain model.mlir --check model.lock\n\n\
@@ -38,6 +39,9 @@ pub struct Args {
     /// Latency in microseconds and 10⁹ bytes per second of the links, of all axes or of one [default: 1,50]
     #[arg(long, value_name = "[AXIS=]US,GBPS", value_parser = parse_link)]
     link: Vec<(Option<String>, Link)>,
+    /// Links from a file of lines AXIS LATENCY_US GBPS; the axis * stands for all others
+    #[arg(long, value_name = "FILE")]
+    links: Option<String>,
     /// Combine independent all-reduces of one group up to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_COMBINE_BYTES)]
     combine: i64,
@@ -77,7 +81,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.check {
         return check_lock(path, &plan);
     }
-    let links = links(args);
+    let links = links(args)?;
     let detail = if args.all { Detail::Full } else { Detail::Short };
     let text = if args.json { json::plan(&plan, &links) } else { table(&plan, &links, detail) };
     write_text(None, &text)
@@ -93,15 +97,20 @@ fn contract(args: &Args) -> Contract {
     }
 }
 
-fn links(args: &Args) -> Links {
-    let mut links = Links::default();
-    for (axis, link) in &args.link {
-        match axis {
-            Some(axis) => links.by_axis.push((axis.clone(), *link)),
-            None => links.default = *link,
+/// The links of the file, if there is one, and those given one by one.
+fn links(args: &Args) -> Result<Links, Failure> {
+    let mut links = match &args.links {
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).map_err(|e| Failure::error(format!("can not read {path}: {e}")))?;
+            text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))?
         }
+        None => Links::default(),
+    };
+    for (axis, link) in &args.link {
+        links.set(axis.as_deref(), *link);
     }
-    links
+    Ok(links)
 }
 
 fn parse_link(text: &str) -> Result<(Option<String>, Link), String> {
@@ -111,12 +120,7 @@ fn parse_link(text: &str) -> Result<(Option<String>, Link), String> {
     };
     let wrong = || format!("'{numbers}' is not LATENCY_US,GBPS, two positive numbers");
     let (latency, speed) = numbers.split_once(',').ok_or_else(wrong)?;
-    let (latency_us, gigabytes_per_second): (f64, f64) =
-        (latency.trim().parse().map_err(|_| wrong())?, speed.trim().parse().map_err(|_| wrong())?);
-    match latency_us >= 0.0 && gigabytes_per_second > 0.0 {
-        true => Ok((axis, Link { latency_us, gigabytes_per_second })),
-        false => Err(wrong()),
-    }
+    Ok((axis, Link::parse(latency, speed)?))
 }
 
 fn check_lock(path: &str, plan: &Plan) -> Result<(), Failure> {

@@ -1,15 +1,15 @@
-//! Predictions: how long a collective takes on a link, and how much a device computes.
+//! Predictions: how long a collective takes on a link.
 //!
 //! A link has a latency α and a bandwidth β. A collective over a group of g devices goes round a ring: an all-reduce
 //! takes 2(g-1) steps, all-gather, reduce-scatter and all-to-all g-1, a permute one. Its time is steps·α + bytes/β,
 //! bytes being what one device sends. Over several axes the slowest of their links counts.
 
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind};
+use std::str::FromStr;
+
 use meshwork_mesh::{AxisRef, Mesh};
 
 use crate::collective::{CollectiveKind, Peers};
 use crate::plan::PlannedCollective;
-use crate::split::flow::trip_count;
 
 /// A link between neighbours along a mesh axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,7 +36,59 @@ pub struct Links {
     pub by_axis: Vec<(String, Link)>,
 }
 
+/// Lines of `AXIS LATENCY_US GBPS`; the axis `*` stands for all that are not named. `#` starts a comment.
+///
+/// ```
+/// # use meshwork_partition::cost::Links;
+/// let links: Links = "* 1 50  # within a machine\npod 20 5".parse()?;
+/// assert_eq!(links.by_axis[0].1.gigabytes_per_second, 5.0);
+/// # Ok::<(), String>(())
+/// ```
+impl FromStr for Links {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Links, String> {
+        let mut links = Links::default();
+        for (i, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+            let [axis, latency, speed] = words[..] else {
+                match words.is_empty() {
+                    true => continue,
+                    false => return Err(format!("line {}: '{line}' is not AXIS LATENCY_US GBPS", i + 1)),
+                }
+            };
+            let link = Link::parse(latency, speed).map_err(|e| format!("line {}: {e}", i + 1))?;
+            links.set((axis != "*").then_some(axis), link);
+        }
+        Ok(links)
+    }
+}
+
+impl Link {
+    /// A link from its latency in microseconds and its speed in 10⁹ bytes per second, in digits.
+    pub fn parse(latency_us: &str, gigabytes_per_second: &str) -> Result<Link, String> {
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+        match (number(latency_us), number(gigabytes_per_second)) {
+            (Some(latency_us), Some(gigabytes_per_second)) if latency_us >= 0.0 && gigabytes_per_second > 0.0 => {
+                Ok(Link { latency_us, gigabytes_per_second })
+            }
+            _ => Err(format!("'{latency_us},{gigabytes_per_second}' is not LATENCY_US,GBPS, two positive numbers")),
+        }
+    }
+}
+
 impl Links {
+    /// Sets the link of an axis, or of all that are not named.
+    pub fn set(&mut self, axis: Option<&str>, link: Link) {
+        match axis {
+            None => self.default = link,
+            Some(axis) => {
+                self.by_axis.retain(|(name, _)| name != axis);
+                self.by_axis.push((axis.into(), link));
+            }
+        }
+    }
+
     /// The link of an axis.
     pub fn of(&self, axis: &AxisRef) -> Link {
         self.by_axis.iter().find(|(name, _)| **name == *axis.name).map_or(self.default, |(_, link)| *link)
@@ -70,90 +122,20 @@ impl Links {
     }
 }
 
-/// Arithmetic operations of function `func`, loops multiplied where their trip count is known.
-///
-/// Products and convolutions count a multiplication and an addition for each pair they contract; operations that work
-/// element by element count one for each element of the result, reductions one for each element they take in.
-pub fn flops(module: &Module, func: OpId) -> f64 {
-    module.body_of(func, 0).map_or(0.0, |body| block_flops(module, body))
-}
-
-fn block_flops(module: &Module, block: BlockId) -> f64 {
-    module.ops_in(block).map(|op| op_flops(module, op)).sum()
-}
-
-fn op_flops(module: &Module, op: OpId) -> f64 {
-    let data = module.op(op);
-    let elements = |list: &[meshwork_ir::ValueId], i: usize| {
-        list.get(i).and_then(|&v| module.ty(v).as_tensor()?.num_elements()).unwrap_or(0) as f64
-    };
-    let result = elements(data.results(), 0);
-    let operand = elements(data.operands(), 0);
-    let body = |region: usize| module.body_of(op, region).map_or(0.0, |b| block_flops(module, b));
-    let window = || data.i64s("window_dimensions").unwrap_or_default().iter().product::<i64>() as f64;
-    match data.kind() {
-        kind if kind.is_elementwise() => result,
-        OpKind::DotGeneral | OpKind::Dot => 2.0 * result * contracted(module, op),
-        OpKind::Convolution => 2.0 * result * kernel_per_result(module, op),
-        OpKind::Reduce => data.operands().iter().take(data.results().len()).map(|_| operand).sum(),
-        OpKind::ReduceWindow => result * window(),
-        OpKind::SelectAndScatter => operand + elements(data.operands(), 1) * window(),
-        OpKind::Scatter => elements(data.operands(), data.operands().len().saturating_sub(1)),
-        OpKind::Map => result * body(0),
-        OpKind::While => trip_count(module, op).unwrap_or(1) as f64 * (body(0) + body(1)),
-        // Every branch may be the one that runs.
-        OpKind::Case | OpKind::If => (0..data.regions().len()).map(body).fold(0.0, f64::max),
-        OpKind::AllReduce | OpKind::ReduceScatter => {
-            (0..data.operands().len()).map(|i| elements(data.operands(), i)).sum()
-        }
-        // Moving data and choosing it are not counted, nor what is not spelled out.
-        _ => 0.0,
-    }
-}
-
-/// Extent of what a product sums over.
-fn contracted(module: &Module, op: OpId) -> f64 {
-    let data = module.op(op);
-    let lhs = module.ty(data.operands()[0]).dims();
-    match data.attr("dot_dimension_numbers") {
-        Some(Attr::Dot(dims)) => {
-            dims.lhs_contract.iter().map(|&d| lhs.get(d as usize).copied().unwrap_or(1)).product::<i64>() as f64
-        }
-        _ => lhs.last().copied().unwrap_or(1) as f64,
-    }
-}
-
-/// Elements of the kernel that go into one element of the result.
-fn kernel_per_result(module: &Module, op: OpId) -> f64 {
-    let data = module.op(op);
-    let kernel = module.ty(data.operands()[1]).dims();
-    let Some(Attr::Conv(dims)) = data.attr("dimension_numbers") else { return 0.0 };
-    let used = dims.kernel_spatial.iter().chain([&dims.kernel_input_feature]);
-    used.map(|&d| kernel.get(d as usize).copied().unwrap_or(1)).product::<i64>() as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn flops_of(text: &str) -> f64 {
-        let module = meshwork_ir::text::parse(text).unwrap();
-        flops(&module, module.entry().unwrap())
-    }
-
     #[test]
-    fn products_convolutions_and_loops() {
-        let dot = "func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>) -> tensor<4x16xf32> {
-          %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-            : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
-          %1 = stablehlo.tanh %0 : tensor<4x16xf32>
-          return %1 : tensor<4x16xf32> }";
-        assert_eq!(flops_of(dot), 2.0 * 4.0 * 8.0 * 16.0 + 64.0);
-        let conv = "func.func @main(%a: tensor<1x8x8x3xf32>, %b: tensor<3x3x3x5xf32>) -> tensor<1x6x6x5xf32> {
-          %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-            window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
-            : (tensor<1x8x8x3xf32>, tensor<3x3x3x5xf32>) -> tensor<1x6x6x5xf32>
-          return %0 : tensor<1x6x6x5xf32> }";
-        assert_eq!(flops_of(conv), 2.0 * 180.0 * 27.0);
+    fn links_from_text() {
+        let slow = Link { latency_us: 20.0, gigabytes_per_second: 5.0 };
+        let links: Links = "# measured\n* 2 25\n\npod 20 5\n".parse().unwrap();
+        assert_eq!(links.default, Link { latency_us: 2.0, gigabytes_per_second: 25.0 });
+        assert_eq!(links.of(&AxisRef::full("pod")), slow);
+        assert_eq!(links.of(&AxisRef::full("x")), links.default);
+        let wrong = |text: &str| text.parse::<Links>().unwrap_err();
+        assert_eq!(wrong("x 1"), "line 1: 'x 1' is not AXIS LATENCY_US GBPS");
+        assert_eq!(wrong("\nx 1 0"), "line 2: '1,0' is not LATENCY_US,GBPS, two positive numbers");
+        assert_eq!(wrong("x nan 1"), "line 1: 'nan,1' is not LATENCY_US,GBPS, two positive numbers");
     }
 }

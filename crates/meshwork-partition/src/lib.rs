@@ -14,6 +14,7 @@ mod emit;
 mod error;
 pub mod explain;
 mod fetch;
+pub mod flops;
 mod frames;
 mod identity;
 pub mod json;
@@ -122,7 +123,7 @@ pub fn partition_with(
         results: borders(&module.func_type(func).results, &outputs, |i| result_label(module, func, i)),
         collectives,
         peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
-        flops: local_func.map_or(0.0, |f| cost::flops(&local, f)),
+        flops: local_func.map_or(0.0, |f| flops::flops(&local, f)),
     };
     Ok(Partitioned { module: local, plan, mesh, inputs, outputs })
 }

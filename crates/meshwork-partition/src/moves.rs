@@ -198,6 +198,17 @@ impl<'a> Mover<'a> {
         self.trim(Form { value, layout }, extents, from)
     }
 
+    /// Each device along `list` gets one of the pieces into which `dim` is cut from every other, in their order.
+    pub fn exchange(&mut self, value: ValueId, dim: usize, list: &[u8]) -> ValueId {
+        let ty = self.e.out.ty(value).clone();
+        let attrs = vec![
+            ("split_dimension", Attr::i64(dim as i64)),
+            ("concat_dimension", Attr::i64(dim as i64)),
+            ("split_count", Attr::i64(self.e.atoms.product(list))),
+        ];
+        self.collective(CollectiveKind::AllToAll, OpKind::AllToAll, value, ty, Peers::Group(list.into()), attrs)
+    }
+
     /// Lets atoms trade places: `lists` splits each dimension in as many shards as now, by other atoms.
     pub fn relabel(&mut self, form: Form, lists: &[AtomList]) -> Form {
         let Form { value, mut layout } = form;

@@ -52,7 +52,8 @@ enum Displaced {
 const MOST_COMBINATIONS: usize = 256;
 
 impl Problem {
-    fn may_split(&self, factor: usize) -> bool {
+    /// Whether `factor` may be split at all.
+    pub fn may_split(&self, factor: usize) -> bool {
         if self.whole.contains(&factor) {
             return false;
         }

@@ -273,6 +273,12 @@ impl Splitter<'_> {
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
             let extents = self.extents(v);
             let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.m.e.atoms);
+            let have = self.current(v);
+            let needed = |&d: &usize| have.dims[d].is_split() && dims[d].iter().any(|&f| !problem.may_split(f));
+            self.m.reason = match (0..dims.len()).find(needed) {
+                Some(d) => format!("it needs dimension {d} of its operand whole").into(),
+                None => "its operands do not lie as it needs them".into(),
+            };
             let mut value = self.get(v, &layout)?;
             if combine.is_some() {
                 let reduced = |d: usize| dims[d].iter().any(|f| problem.rule.reduction.contains(f));

@@ -5,6 +5,7 @@ mod constant;
 mod copy;
 mod dynamic;
 mod elementwise;
+mod fft;
 pub(crate) mod flow;
 mod gather;
 mod generic;
@@ -422,6 +423,7 @@ impl<'a> Splitter<'a> {
             K::Convolution => self.convolution(op),
             K::SelectAndScatter => self.select_and_scatter(op),
             K::ChloTopK => self.top_k(op),
+            K::Fft => self.fft(op),
             K::While => self.while_loop(op),
             K::Case | K::If => self.branches(op),
             K::SdyManualComputation => self.manual_computation(op),

@@ -123,3 +123,94 @@ return %r : tensor<3x3x5xf32>
         assert!(matches!(kind, "all-reduce" | "collective-permute") && bytes <= most, "{kind} of {bytes}");
     }
 }
+
+/// A program of one operation on eight devices; `@s` stands for the placement.
+fn one_operation(args: &[&str], result: &str, placement: &str, operation: &str) -> String {
+    let sharding = format!("{{sdy.sharding = #sdy.sharding<@mesh, {placement}>}}");
+    let list: Vec<String> = args.iter().enumerate().map(|(i, ty)| format!("%a{i}: {ty} {sharding}")).collect();
+    format!(
+        "sdy.mesh @mesh = <[\"x\"=8]>\nfunc.func @main({}) -> ({result} {sharding}) {{\n{operation}\nreturn %r : {result}\n}}",
+        list.join(", ")
+    )
+}
+
+fn only_all_to_alls(source: &str, most: usize) {
+    let program = check(source);
+    let found = collectives(&program);
+    assert!(found.len() <= most && found.iter().all(|c| c.0 == "all-to-all"), "{found:?}\n{source}");
+}
+
+/// What needs a dimension whole lends its split to another dimension meanwhile.
+#[test]
+fn a_split_steps_aside_for_a_dimension_that_must_be_whole() {
+    let sort = |ty: &str, dim: usize| {
+        format!(
+            "%r = \"stablehlo.sort\"(%a0) <{{dimension = {dim} : i64, is_stable = true}}> ({{
+^bb0(%p: tensor<i32>, %q: tensor<i32>):
+  %c = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %c : tensor<i1>
+}}) : ({ty}) -> {ty}"
+        )
+    };
+    // Uneven rows and columns as well.
+    for ty in ["tensor<16x32xi32>", "tensor<11x32xi32>", "tensor<16x13xi32>"] {
+        only_all_to_alls(&one_operation(&[ty], ty, "[{}, {\"x\"}]", &sort(ty, 1)), 2);
+        only_all_to_alls(&one_operation(&[ty], ty, "[{\"x\"}, {}]", &sort(ty, 0)), 2);
+    }
+    // Two dimensions together have room for what neither can take.
+    let ty = "tensor<2x4x16xi32>";
+    let program = check(&one_operation(&[ty], ty, "[{}, {}, {\"x\"}]", &sort(ty, 2)));
+    assert!(program.plan.wire_bytes() <= 160.0, "{:?}", collectives(&program));
+    let (a, b) = ("tensor<8x8x8xf32>", "tensor<8x8x3xf32>");
+    // The matrices are made to have a solution that is not lost in rounding.
+    let solve = format!(
+        "%i = stablehlo.iota dim = 1 : tensor<8x8xi32>
+%j = stablehlo.iota dim = 0 : tensor<8x8xi32>
+%d = stablehlo.compare EQ, %i, %j : (tensor<8x8xi32>, tensor<8x8xi32>) -> tensor<8x8xi1>
+%m = stablehlo.broadcast_in_dim %d, dims = [1, 2] : (tensor<8x8xi1>) -> tensor<8x8x8xi1>
+%big = stablehlo.constant dense<64.0> : {a}
+%x = stablehlo.select %m, %big, %a0 : (tensor<8x8x8xi1>, {a}, {a}) -> {a}
+%r = \"stablehlo.triangular_solve\"(%x, %a1) <{{left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>}}> : ({a}, {b}) -> {b}"
+    );
+    only_all_to_alls(&one_operation(&[a, b], b, "[{}, {\"x\"}, {}]", &solve), 3);
+}
+
+fn fft(kind: &str, lengths: &str, from: &str, to: &str) -> String {
+    format!("%r = stablehlo.fft %a0, type = {kind}, length = [{lengths}] : ({from}) -> {to}")
+}
+
+/// Transforms of several dimensions go one dimension at a time.
+#[test]
+fn transforms_move_the_split_between_dimensions() {
+    let c = "tensor<16x24xcomplex<f32>>";
+    for kind in ["FFT", "IFFT"] {
+        for placement in ["[{\"x\"}, {}]", "[{}, {\"x\"}]"] {
+            only_all_to_alls(&one_operation(&[c], c, placement, &fft(kind, "16, 24", c, c)), 2);
+        }
+    }
+    let uneven = "tensor<11x13xcomplex<f32>>";
+    only_all_to_alls(&one_operation(&[uneven], uneven, "[{\"x\"}, {}]", &fft("FFT", "11, 13", uneven, uneven)), 2);
+    let (r, h) = ("tensor<16x24xf32>", "tensor<16x13xcomplex<f32>>");
+    only_all_to_alls(&one_operation(&[r], h, "[{\"x\"}, {}]", &fft("RFFT", "16, 24", r, h)), 2);
+    only_all_to_alls(&one_operation(&[h], r, "[{\"x\"}, {}]", &fft("IRFFT", "16, 24", h, r)), 2);
+    let batch = "tensor<8x4x6xcomplex<f32>>";
+    only_all_to_alls(&one_operation(&[batch], batch, "[{}, {\"x\"}, {}]", &fft("FFT", "4, 6", batch, batch)), 2);
+}
+
+/// A transform of the only dimension goes across its shards.
+#[test]
+fn a_transform_of_one_dimension_takes_three_exchanges() {
+    for (n, most) in [(64, 3), (192, 3)] {
+        let c = format!("tensor<{n}xcomplex<f64>>");
+        for kind in ["FFT", "IFFT"] {
+            let source = one_operation(&[&c], &c, "[{\"x\"}]", &fft(kind, &n.to_string(), &c, &c));
+            only_all_to_alls(&source, most);
+            let shard = 16.0 * n as f64 / 8.0;
+            assert_eq!(check(&source).plan.wire_bytes(), 3.0 * 7.0 / 8.0 * shard);
+        }
+    }
+    // Lengths that do not divide are gathered.
+    let c = "tensor<24xcomplex<f64>>";
+    let found = collectives(&check(&one_operation(&[c], c, "[{\"x\"}]", &fft("FFT", "24", c, c))));
+    assert_eq!(found, [("all-gather", 48, 1)]);
+}

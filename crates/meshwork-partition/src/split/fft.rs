@@ -1,0 +1,322 @@
+//! Fourier transforms: one dimension after the other, each whole while it is transformed.
+//!
+//! A transform of several dimensions is one of each in turn, so only one has to be whole at a time, and the split moves
+//! between dimensions by all-to-alls. A dimension that has nowhere to move its split to is transformed across shards: as
+//! a matrix of p rows on p devices, first along the columns, then along the rows, in three exchanges.
+
+use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
+use smallvec::SmallVec;
+
+use super::{Result, Splitter};
+use crate::atoms::AtomList;
+use crate::layout::{DimLayout, Layout};
+use crate::moves::Form;
+
+type Extents = SmallVec<[i64; 4]>;
+
+/// The transform of one dimension.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Forward,
+    Inverse,
+    FromReal,
+    ToReal,
+}
+
+impl Kind {
+    fn of(text: &str) -> Option<Kind> {
+        Some(match text {
+            "FFT" => Kind::Forward,
+            "IFFT" => Kind::Inverse,
+            "RFFT" => Kind::FromReal,
+            "IRFFT" => Kind::ToReal,
+            _ => return None,
+        })
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Kind::Forward => "FFT",
+            Kind::Inverse => "IFFT",
+            Kind::FromReal => "RFFT",
+            Kind::ToReal => "IRFFT",
+        }
+    }
+
+    /// The transform of a dimension that is not the last.
+    fn complex(self) -> Kind {
+        match self {
+            Kind::Forward | Kind::FromReal => Kind::Forward,
+            Kind::Inverse | Kind::ToReal => Kind::Inverse,
+        }
+    }
+}
+
+/// One dimension's transform and how it is done.
+#[derive(Clone, Debug)]
+struct Step {
+    dim: usize,
+    kind: Kind,
+    /// Extents before it.
+    extents: Extents,
+    /// The layout it is done in.
+    layout: Layout,
+    /// Whether the dimension stays split.
+    across: bool,
+}
+
+/// A transform being planned.
+struct Plan {
+    operand: ValueId,
+    result: ValueId,
+    kind: Kind,
+    /// Length of the last dimension in the real or complex form it has before the transform, and after.
+    last: (i64, i64),
+    best: Option<(f64, Vec<Step>)>,
+}
+
+impl Splitter<'_> {
+    /// Splits an `fft`.
+    pub fn fft(&mut self, op: OpId) -> Result<()> {
+        let data = self.src.op(op);
+        let (operand, result) = (data.operands()[0], data.results()[0]);
+        let lengths = data.i64s("fft_length").unwrap_or_default();
+        let rank = self.extents(operand).len();
+        let kind = data.enum_value("fft_type").and_then(Kind::of);
+        let (Some(kind), false) = (kind, self.is_free(operand)) else { return self.generic(op) };
+        let last = self.extents(operand).last().copied().zip(self.extents(result).last().copied());
+        let (Some(last), true) = (last, !lengths.is_empty() && lengths.len() <= rank) else { return self.generic(op) };
+        let mut plan = Plan { operand, result, kind, last, best: None };
+        let start = self.current(operand).reduced();
+        for order in orders(&(rank - lengths.len()..rank).collect::<Vec<_>>(), kind) {
+            self.plan_steps(&mut plan, &order, &start, 0.0, &mut vec![]);
+        }
+        let Some((_, steps)) = plan.best.take() else { return self.generic(op) };
+        let mut form: Option<Form> = None;
+        for step in steps {
+            self.m.reason = match step.across {
+                true => format!("a transform of dimension {} across its shards takes three exchanges", step.dim),
+                false => format!("the transform needs dimension {} whole", step.dim),
+            }
+            .into();
+            let Form { value, layout } = match form.take() {
+                None => Form { value: self.get(operand, &step.layout)?, layout: step.layout.clone() },
+                Some(form) => self.m.reshard(&mut self.paths, form, &step.layout, &step.extents),
+            };
+            form = Some(match step.across {
+                true => Form { value: self.transform_across(value, &step), layout },
+                false => self.transform_dim(value, layout, &step, last.1),
+            });
+        }
+        if let Some(form) = form {
+            self.set(result, form);
+        }
+        Ok(())
+    }
+
+    /// Tries all ways to do the dimensions of `order` from `at` on, which cost `so_far`.
+    fn plan_steps(&mut self, plan: &mut Plan, order: &[usize], at: &Layout, so_far: f64, done: &mut Vec<Step>) {
+        if plan.best.as_ref().is_some_and(|b| b.0 <= so_far) {
+            return;
+        }
+        let Some((&dim, rest)) = order.split_first() else {
+            let (want, extents) = (self.want(plan.result), self.extents(plan.result));
+            let back = self.paths.cost(at, &want, &extents, self.m.e.atoms) * self.element_bytes(plan.result);
+            // Less work per device decides between equals.
+            let work: i64 = done.iter().map(|s| s.layout.local_elements()).sum();
+            let cost = so_far + back + 1e-9 * work as f64;
+            if plan.best.as_ref().is_none_or(|b| cost < b.0) {
+                plan.best = Some((cost, done.clone()));
+            }
+            return;
+        };
+        let rank = at.dims.len();
+        let kind = if dim + 1 == rank { plan.kind } else { plan.kind.complex() };
+        let mut extents = self.extents(plan.operand);
+        let last_done = done.iter().any(|s| s.dim + 1 == rank);
+        extents[rank - 1] = if last_done { plan.last.1 } else { plan.last.0 };
+        let real = done.is_empty() && plan.kind == Kind::FromReal;
+        let bytes = self.element_bytes(if real { plan.operand } else { plan.result });
+        let bytes = if plan.kind == Kind::ToReal { 2.0 * bytes } else { bytes };
+        for (layout, across) in self.step_layouts(plan, at, dim, kind, &extents) {
+            let mut cost = match done.is_empty() {
+                true => self.cost_to(plan.operand, &layout),
+                false => self.paths.cost(at, &layout, &extents, self.m.e.atoms) * bytes,
+            };
+            if across {
+                let p = self.m.e.atoms.product(&layout.dims[dim].atoms) as f64;
+                cost += 3.0 * (p - 1.0) / p * layout.local_elements() as f64 * bytes;
+            }
+            let mut after = layout.clone();
+            if dim + 1 == rank && !across {
+                after.dims[dim] = DimLayout::whole(plan.last.1);
+            }
+            done.push(Step { dim, kind, extents: extents.clone(), layout, across });
+            self.plan_steps(plan, rest, &after, so_far + cost, done);
+            done.pop();
+        }
+    }
+
+    /// Layouts in which `dim` can be transformed, from `at`; whether it stays split.
+    fn step_layouts(
+        &mut self,
+        plan: &Plan,
+        at: &Layout,
+        dim: usize,
+        kind: Kind,
+        extents: &[i64],
+    ) -> Vec<(Layout, bool)> {
+        let atoms = self.m.e.atoms;
+        if !at.dims[dim].is_split() {
+            return vec![(at.clone(), false)];
+        }
+        let mut out = vec![];
+        let whole = |layout: &Layout| {
+            let mut layout = layout.clone();
+            layout.dims[dim] = DimLayout::whole(extents[dim]);
+            layout
+        };
+        let moving = &at.dims[dim].atoms;
+        for e in (0..extents.len()).filter(|&e| e != dim) {
+            let list: AtomList = at.dims[e].atoms.iter().chain(moving).copied().collect();
+            if atoms.product(&list) <= extents[e] {
+                let mut layout = whole(at);
+                layout.dims[e] = DimLayout::split(extents[e], list, atoms);
+                out.push((layout, false));
+            }
+        }
+        let want = self.want(plan.result).lists();
+        if want[dim].is_empty() {
+            out.push((Layout::ordinary(extents, &want, atoms), false));
+        }
+        let p = atoms.product(moving);
+        let n = extents[dim];
+        let fits = at.dims[dim].is_full(n, atoms) && n % (p * p) == 0 && n * p < 1 << 30;
+        if kind == kind.complex() && fits {
+            out.push((at.clone(), true));
+        }
+        out.push((whole(at), false));
+        out
+    }
+
+    /// The transform of one whole dimension; `last` is what the last dimension's extent becomes.
+    fn transform_dim(&mut self, value: ValueId, mut layout: Layout, step: &Step, last: i64) -> Form {
+        let rank = layout.dims.len();
+        if step.dim + 1 == rank {
+            layout.dims[step.dim] = DimLayout::whole(last);
+        }
+        let value = self.swapped(value, step.dim, rank - 1);
+        let length = match step.dim + 1 == rank && step.kind == Kind::ToReal {
+            true => last,
+            false => step.extents[step.dim],
+        };
+        let value = self.transform_last(value, step.kind, length);
+        Form { value: self.swapped(value, step.dim, rank - 1), layout }
+    }
+
+    /// The transform of the last dimension of a local value.
+    fn transform_last(&mut self, value: ValueId, kind: Kind, length: i64) -> ValueId {
+        let t = self.m.e.tensor(value).clone();
+        let mut dims = t.dims.clone();
+        let last = dims.len() - 1;
+        let elem = match kind {
+            Kind::Forward | Kind::Inverse => t.elem,
+            Kind::FromReal => {
+                dims[last] = length / 2 + 1;
+                if t.elem == ElementType::F64 { ElementType::C128 } else { ElementType::C64 }
+            }
+            Kind::ToReal => {
+                dims[last] = length;
+                t.elem.real_part()
+            }
+        };
+        let attrs = [("fft_type", Attr::hlo_enum("fft_type", kind.text())), ("fft_length", Attr::i64s(vec![length]))];
+        self.m.e.op(OpKind::Fft, &[value], Type::tensor(dims.iter().copied(), elem), &attrs)
+    }
+
+    /// The transform of a dimension that stays split in p shards of m elements.
+    ///
+    /// With j = d·m + c and k = k' + p·k", the sum over j is one over d for each c, a factor, and one over c for each k'.
+    fn transform_across(&mut self, value: ValueId, step: &Step) -> ValueId {
+        let frame = step.layout.dims[step.dim].clone();
+        let rank = step.layout.dims.len();
+        let (p, m) = (self.m.e.atoms.product(&frame.atoms), frame.block);
+        let value = self.swapped(value, step.dim, rank - 1);
+        let outer = self.m.e.dims(value)[..rank - 1].to_vec();
+        let shape = |tail: &[i64]| [&outer[..], tail].concat();
+        // From [.., c] to [.., d, c]: every device gets its share of the columns, all rows of it.
+        let value = self.m.e.reshape(value, &shape(&[p, m / p]));
+        let value = self.m.exchange(value, rank - 1, &frame.atoms);
+        let value = self.swapped(value, rank - 1, rank);
+        let value = self.transform_last(value, step.kind, p);
+        let factors = self.twiddles(&frame, step, p, self.m.e.elem(value));
+        let dims = self.m.e.dims(value);
+        let factors = self.m.e.broadcast(factors, &dims, &[rank as i64 - 1, rank as i64]);
+        let value = self.m.e.same(OpKind::Multiply, &[value, factors]);
+        // From [.., c, k'] to all of c for one k'.
+        let value = self.m.exchange(value, rank, &frame.atoms);
+        let value = self.swapped(value, rank - 1, rank);
+        let value = self.m.e.reshape(value, &shape(&[m]));
+        let value = self.transform_last(value, step.kind, m);
+        // From k" for one k' to a run of k' + p·k".
+        let value = self.m.e.reshape(value, &shape(&[p, m / p]));
+        let value = self.m.exchange(value, rank - 1, &frame.atoms);
+        let value = self.swapped(value, rank - 1, rank);
+        let value = self.m.e.reshape(value, &shape(&[m]));
+        self.swapped(value, step.dim, rank - 1)
+    }
+
+    /// exp(∓2πi·c·k/n) for this device's columns c and all k < p.
+    fn twiddles(&mut self, frame: &DimLayout, step: &Step, p: i64, elem: ElementType) -> ValueId {
+        let real = elem.real_part();
+        let n = step.extents[step.dim];
+        let dims = [frame.block / p, p];
+        let e = &mut self.m.e;
+        let index = e.index;
+        let start = e.shard_offset(&frame.atoms, dims[0], 0);
+        let start = e.broadcast(start, &dims, &[]);
+        let (column, k) = (e.iota(&dims, 0, index), e.iota(&dims, 1, index));
+        let column = e.same(OpKind::Add, &[column, start]);
+        let turns = e.same(OpKind::Multiply, &[column, k]);
+        let count = e.index_constant(n);
+        let count = e.broadcast(count, &dims, &[]);
+        let turns = e.same(OpKind::Remainder, &[turns, count]);
+        let turns = e.op(OpKind::Convert, &[turns], Type::tensor(dims, real), &[]);
+        let sign = if step.kind == Kind::Inverse { 1.0 } else { -1.0 };
+        let mut bytes = vec![];
+        meshwork_ir::float::write(real, sign * std::f64::consts::TAU / n as f64, &mut bytes);
+        let unit = e.splat(&dims, real, &bytes);
+        let angle = e.same(OpKind::Multiply, &[turns, unit]);
+        let (cosine, sine) = (e.same(OpKind::Cosine, &[angle]), e.same(OpKind::Sine, &[angle]));
+        e.op(OpKind::Complex, &[cosine, sine], Type::tensor(dims, elem), &[])
+    }
+
+    /// A local value with two dimensions swapped.
+    fn swapped(&mut self, value: ValueId, a: usize, b: usize) -> ValueId {
+        if a == b {
+            return value;
+        }
+        let t = self.m.e.tensor(value).clone();
+        let mut order: Vec<i64> = (0..t.rank() as i64).collect();
+        order.swap(a, b);
+        let dims: Vec<i64> = order.iter().map(|&d| t.dims[d as usize]).collect();
+        self.m.e.op(OpKind::Transpose, &[value], t.with_dims(dims).into(), &[("permutation", Attr::i64s(order))])
+    }
+}
+
+/// The orders in which `dims` may be transformed: a real transform starts with the last dimension, one to real numbers
+/// ends with it.
+fn orders(dims: &[usize], kind: Kind) -> Vec<Vec<usize>> {
+    let mut out: Vec<Vec<usize>> = vec![vec![]];
+    for _ in dims {
+        let longer = out.iter().flat_map(|o| dims.iter().filter(|d| !o.contains(d)).map(|&d| [&o[..], &[d]].concat()));
+        out = longer.collect();
+    }
+    let last = dims.last();
+    out.retain(|order| match kind {
+        Kind::Forward | Kind::Inverse => true,
+        Kind::FromReal => order.first() == last,
+        Kind::ToReal => order.last() == last,
+    });
+    out
+}
