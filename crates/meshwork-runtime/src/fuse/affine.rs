@@ -117,11 +117,17 @@ pub(crate) fn window(module: &Module, op: OpId) -> Option<Window> {
     }
 }
 
+/// The elements of a small integer array that is always the same.
 fn constant_list(module: &Module, value: ValueId) -> Option<Vec<i64>> {
     let op = module.op(module.def_op(value)?);
     let count = module.ty(value).as_tensor()?.num_elements()? as usize;
-    match op.attr("value") {
-        Some(Attr::Dense(dense)) => dense.to_i64s(),
+    match (op.kind(), op.attr("value")) {
+        (_, Some(Attr::Dense(dense))) => dense.to_i64s(),
+        (OpKind::Concatenate, _) if module.ty(value).dims().len() == 1 => {
+            let parts = op.operands().iter().map(|&v| constant_list(module, v)).collect::<Option<Vec<_>>>()?;
+            Some(parts.concat())
+        }
+        (OpKind::Reshape, _) => constant_list(module, *op.operands().first()?),
         _ => Some(vec![crate::compile::constant(module, value)?; count]),
     }
 }

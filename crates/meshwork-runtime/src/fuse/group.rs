@@ -220,51 +220,50 @@ impl Compiler<'_> {
     fn outputs(&self, survey: &Survey, root: ValueId) -> Vec<ValueId> {
         let module = self.cx.module;
         let inside: HashSet<OpId> = survey.inside.iter().filter_map(|&v| module.def_op(v)).collect();
-        let mut out = vec![];
-        let mut costs = HashMap::new();
+        let wanted = |v: ValueId| {
+            let others = |op: &OpId| !inside.contains(op) && !self.fuse.done.contains(op);
+            v == root || module.value(v).uses().iter().any(|u| others(&u.op))
+        };
+        let must = |v: ValueId| {
+            v == root
+                || (survey.joined.contains(&v) && self.fuse.stored[v.index()])
+                || module.def_op(v).is_some_and(|op| module.op(op).kind() == OpKind::Reduce)
+        };
+        // Operands before what is made of them: what is stored is near for the rest.
+        let mut candidates: Vec<ValueId> = survey.inside.iter().copied().filter(|&v| wanted(v)).collect();
+        candidates.sort_by_key(|v| self.fuse.depth[v.index()]);
+        let mut out: Vec<ValueId> = candidates.iter().copied().filter(|&v| must(v)).collect();
         let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: true };
-        for &value in &survey.inside {
-            let wanted = value == root
-                || module
-                    .value(value)
-                    .uses()
-                    .iter()
-                    .any(|u| !inside.contains(&u.op) && !self.fuse.done.contains(&u.op));
-            if !wanted {
-                continue;
-            }
-            let Some(op) = module.def_op(value) else { continue };
-            let must = value == root
-                || (survey.joined.contains(&value) && self.fuse.stored[value.index()])
-                || module.op(op).kind() == OpKind::Reduce;
+        for value in candidates {
             let dims = module.ty(value).dims();
             let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
-            let mut keep = || {
-                let loads = self.far_loads(survey, value);
-                whole
-                    && out.len() < MAX_OUTPUTS
-                    && numbers::is_arithmetic(module, op)
-                    && scope.cost(value, &mut costs) + LOAD * loads > STORE_AND_LOAD + 2
-            };
-            if must || keep() {
+            let arithmetic = module.def_op(value).is_some_and(|op| numbers::is_arithmetic(module, op));
+            if out.contains(&value) || !whole || !arithmetic || out.len() >= MAX_OUTPUTS {
+                continue;
+            }
+            let mut costs: HashMap<ValueId, u32> = out.iter().map(|&v| (v, 1)).collect();
+            let again = scope.cost(value, &mut costs) + LOAD * self.far_loads(survey, value, &out);
+            if again > STORE_AND_LOAD + 2 {
                 out.push(value);
             }
         }
         out
     }
 
-    /// How many large arrays `value` is computed from.
-    fn far_loads(&self, survey: &Survey, value: ValueId) -> u32 {
+    /// How many large arrays `value` is computed from, if `stored` lie in memory.
+    fn far_loads(&self, survey: &Survey, value: ValueId, stored: &[ValueId]) -> u32 {
         let module = self.cx.module;
         let whole: i64 = survey.domain.iter().product();
         let mut seen = HashSet::new();
         let mut bufs = HashSet::new();
+        let mut kept = 0;
         let mut work = vec![value];
         while let Some(v) = work.pop() {
             if !seen.insert(v) {
                 continue;
             }
             match (self.cx.view(v), module.def_op(v)) {
+                _ if stored.contains(&v) => kept += u32::from(module.ty(v).dims() == survey.domain),
                 (Some(view), _) => {
                     if self.cx.bufs[view.buf.0 as usize].dims.iter().product::<i64>() * 2 >= whole {
                         bufs.insert(view.buf);
@@ -274,7 +273,7 @@ impl Compiler<'_> {
                 (None, None) => {}
             }
         }
-        bufs.len() as u32
+        bufs.len() as u32 + kept
     }
 
     fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, CompileError> {

@@ -65,6 +65,9 @@ impl Loop {
     /// An input, by its place, whose elements along the row are far apart, and which is worth being copied first.
     pub fn far_input(&self) -> Option<u32> {
         let rows: i64 = self.outer.iter().product();
+        if self.arrays[self.inputs.len()..].iter().any(|a| a.step != a.elem_bytes && a.step != 0) {
+            return None;
+        }
         let far = |a: &&(usize, &Array)| a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
         let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
         inputs.iter().find(far).map(|&(i, _)| self.inputs[i])

@@ -142,7 +142,13 @@ impl Scope<'_, '_> {
         let mut costs = HashMap::new();
         // From the leaves up, so that the first one found is the deepest.
         let mut dear: Vec<(u32, ValueId)> = vec![];
+        let whole: i64 = s.domain.iter().product();
         for &value in &s.inside {
+            // A number that takes long to compute is computed once, not with every row.
+            let number = self.cx.module.ty(value).dims().is_empty() && whole >= 256 && !s.joined.contains(&value);
+            if number && self.cost(value, &mut costs) >= 4 {
+                return Some(value);
+            }
             let times = s.maps[&value].len() as u32;
             if times > 1 && !s.joined.contains(&value) {
                 let cost = self.cost(value, &mut costs);
