@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, Literal, TensorType};
@@ -50,19 +51,21 @@ pub struct Shard {
 
 impl Array {
     /// The array with these elements in row-major order.
+    #[track_caller]
     pub fn from_vec<T: Element>(shape: impl AsRef<[i64]>, elements: Vec<T>) -> Result<Array> {
         Array::from_slice(shape, &elements)
     }
 
     /// The array with these elements in row-major order.
+    #[track_caller]
     pub fn from_slice<T: Element>(shape: impl AsRef<[i64]>, elements: &[T]) -> Result<Array> {
-        let shape = shape.as_ref();
+        let (shape, at) = (shape.as_ref(), Location::caller());
         let mut bytes = Vec::with_capacity(elements.len() * T::TYPE.storage_bytes());
         elements.iter().for_each(|e| e.write(&mut bytes));
         let literal = Literal::from_bytes(shape.iter().copied(), T::TYPE, bytes);
         literal.map(Array::from_literal).ok_or_else(|| {
             let wanted = shape.iter().product();
-            ArrayError::Count { given: elements.len(), shape: shape.to_vec(), wanted }.into()
+            Error::from(ArrayError::Count { given: elements.len(), shape: shape.to_vec(), wanted }).at(at)
         })
     }
 
@@ -115,8 +118,13 @@ impl Array {
 
     /// The array that workers' pieces make up: one per device of `mesh`, in order of device id, each of the shape of
     /// that device's slice.
+    #[track_caller]
     pub fn from_shards(shape: impl AsRef<[i64]>, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
-        let shape = shape.as_ref();
+        let at = Location::caller();
+        Array::joined(shape.as_ref(), mesh, spec, pieces).map_err(|e| e.at(at))
+    }
+
+    fn joined(shape: &[i64], mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
         let sharding = place(spec, mesh, shape)?;
         if pieces.len() as i64 != mesh.device_count() {
             return Err(ArrayError::Pieces { given: pieces.len(), wanted: mesh.device_count() }.into());
@@ -142,8 +150,10 @@ impl Array {
     }
 
     /// The array placed on a mesh.
+    #[track_caller]
     pub fn shard(mut self, mesh: &Mesh, spec: impl AsRef<P>) -> Result<Array> {
-        let sharding = place(spec.as_ref(), mesh, self.shape())?;
+        let at = Location::caller();
+        let sharding = place(spec.as_ref(), mesh, self.shape()).map_err(|e| e.at(at))?;
         self.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding }.into());
         Ok(self)
     }
@@ -184,9 +194,11 @@ impl Array {
     }
 
     /// The elements in row-major order; an error if they are of another type.
+    #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         if self.dtype() != T::TYPE {
-            return Err(ArrayError::ElementType { has: self.dtype(), asked: T::TYPE }.into());
+            let error = ArrayError::ElementType { has: self.dtype(), asked: T::TYPE };
+            return Err(Error::from(error).at(Location::caller()));
         }
         Ok(self.literal()?.bytes().chunks_exact(T::TYPE.storage_bytes()).map(T::from_bytes).collect())
     }
@@ -197,10 +209,14 @@ impl Array {
     }
 
     /// The only element.
+    #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         match self.to_vec::<T>()?[..] {
             [one] => Ok(one),
-            _ => Err(ArrayError::NotScalar { shape: self.shape().to_vec() }.into()),
+            _ => {
+                let error = ArrayError::NotScalar { shape: self.shape().to_vec() };
+                Err(Error::from(error).at(Location::caller()))
+            }
         }
     }
 

@@ -96,8 +96,16 @@ pub enum Error {
     /// A mesh that can not be.
     #[error(transparent)]
     Mesh(#[from] MeshError),
+    /// One of the others, and the line of the program that asked for what failed.
+    #[error("{error}\n  at {at}")]
+    Located {
+        /// What went wrong.
+        error: Box<Error>,
+        /// The line.
+        at: At,
+    },
     /// A placement that does not fit.
-    #[error("{what}: {error}")]
+    #[error("{what}: {}", words(.error))]
     Sharding {
         /// What was to be placed.
         what: String,
@@ -125,6 +133,28 @@ pub enum Error {
     /// The plan breaks a contract.
     #[error(transparent)]
     Contract(Box<ContractViolation>),
+}
+
+impl Error {
+    /// The error with the line that asked for what failed, if it does not say where it stands already.
+    pub(crate) fn at(self, at: &'static Location<'static>) -> Error {
+        match self {
+            Error::Mesh(_) | Error::Sharding { .. } | Error::Jit(_) | Error::Array(_) => {
+                Error::Located { error: Box::new(self), at: At(at) }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Why a placement does not fit, in the terms of [`P!`](crate::P!).
+pub(crate) fn words(error: &ShardingError) -> String {
+    match error {
+        ShardingError::Rank { sharding, tensor } => {
+            format!("it names {sharding} dimensions, and there are {tensor}; one entry per dimension, _ for none")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Large errors are boxed, so that results stay small.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -193,7 +193,13 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 
     /// Runs the function.
+    #[track_caller]
     pub fn call(&self, args: F::Args<'_>) -> Result<<F::Output as Tree>::Host> {
+        let at = Location::caller();
+        self.run(args).map_err(|e| e.at(at))
+    }
+
+    fn run(&self, args: F::Args<'_>) -> Result<<F::Output as Tree>::Host> {
         let leaves = self.arguments(args)?;
         let entry = self.entry(args, &leaves)?;
         let (lowered, out) = &*entry;
@@ -228,22 +234,27 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 
     /// The program for these arguments, which may be [only shapes](Array::shape_only).
+    #[track_caller]
     pub fn lower(&self, args: F::Args<'_>) -> Result<LoweredFor<F::Output>> {
-        let leaves = self.arguments(args)?;
-        Ok(LoweredFor(self.entry(args, &leaves)?))
+        let at = Location::caller();
+        let entry = self.arguments(args).and_then(|leaves| self.entry(args, &leaves));
+        entry.map(LoweredFor).map_err(|e| e.at(at))
     }
 
     /// The plan for these arguments: every collective with its cause.
+    #[track_caller]
     pub fn plan(&self, args: F::Args<'_>) -> Result<Plan> {
         self.lower(args)?.plan().cloned()
     }
 
     /// Why a value is placed as it is; see [`Lowered::why`].
+    #[track_caller]
     pub fn why(&self, args: F::Args<'_>, name: &str) -> Result<String> {
         self.lower(args)?.why(name)
     }
 
     /// The plan as a table for people.
+    #[track_caller]
     pub fn explain(&self, args: F::Args<'_>) -> Result<String> {
         self.lower(args)?.explain()
     }
@@ -474,7 +485,8 @@ impl Known {
         if let Some((_, _, known)) = self.0.iter().find(|(p, rank, _)| *rank == shape.len() && *p == spec) {
             return Ok(Some(known.clone()));
         }
-        let what = || format!("{spec} for {kind} {path} of shape {shape:?}");
+        let name = if path.is_empty() { kind.to_string() } else { format!("{kind} {path}") };
+        let what = || format!("{spec} for {name} of shape {shape:?}");
         let sharding = spec.sharding(MESH.into(), mesh, shape.len());
         let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
         self.0.push((spec, shape.len(), attrs.clone()));

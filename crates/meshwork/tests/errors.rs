@@ -117,53 +117,112 @@ fn a_tensor_of_another_trace() {
     );
 }
 
+/// Compares the message of an error without its line, and checks that the line is one of this file.
+#[track_caller]
+fn fails<T>(result: Result<T, Error>, wanted: &str) {
+    let Err(error) = result else { panic!("there is no error") };
+    let message = error.to_string();
+    let (text, at) = message.split_once("\n  at ").unwrap_or((&message, ""));
+    assert_eq!(text, wanted);
+    assert!(at.contains("tests/errors.rs:"), "{message}");
+}
+
 #[test]
 fn placements() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let x = Array::zeros([2, 3], F32);
-    let shard = |p: P| x.clone().shard(&mesh, p).unwrap_err().to_string();
-    assert_eq!(
-        shard(P!["y"]),
-        "P![\"y\"] for an array of shape [2, 3]: unknown axis name: \"y\"; the mesh is <[\"x\"=2]>"
-    );
-    assert_eq!(
+    let shard = |p: P| x.clone().shard(&mesh, p);
+    fails(shard(P!["y"]), "P![\"y\"] for an array of shape [2, 3]: unknown axis name: \"y\"; the mesh is <[\"x\"=2]>");
+    fails(
         shard(P!["x", "x"]),
-        "P![\"x\", \"x\"] for an array of shape [2, 3]: duplicate axis ref: \"x\"; an axis can be used once in a sharding"
+        "P![\"x\", \"x\"] for an array of shape [2, 3]: duplicate axis ref: \"x\"; an axis can be used once in a sharding",
     );
-    assert_eq!(
+    fails(
         shard(P![_, _, "x"]),
-        "P![_, _, \"x\"] for an array of shape [2, 3]: sharding doesn't match tensor rank: 3 != 2; write one {...} per \
-         dimension"
+        "P![_, _, \"x\"] for an array of shape [2, 3]: it names 3 dimensions, and there are 2; one entry per dimension, _ \
+         for none",
     );
-    let inside = jit(|x: Tensor| x.shard(P!["y"])).on(&mesh).call(&x).unwrap_err().to_string();
-    assert!(
-        inside.starts_with("shard: P![\"y\"] for a f32 tensor of shape [2, 3]: unknown axis name: \"y\""),
-        "{inside}"
+    let inside = jit(|x: Tensor| x.shard(P!["y"])).on(&mesh).call(&x);
+    fails(
+        inside,
+        "shard: P![\"y\"] for a f32 tensor of shape [2, 3]: unknown axis name: \"y\"; the mesh is <[\"x\"=2]>",
     );
-    assert!(inside.contains("tests/errors.rs:"), "{inside}");
     expect(
         |x| x.shard(P!["x"]),
         "shard: P![\"x\"] names mesh axes, but there is no mesh; give jit one with .on(&mesh), or pass an array that is \
          on one",
     );
-    let rules = jit(|x: Tensor| x).on(&mesh).in_shardings([P![], P![]]).call(&x).unwrap_err().to_string();
-    assert_eq!(rules, "jit: in_shardings has 2 rules for 1 arguments");
+    fails(
+        jit(|x: Tensor| x).on(&mesh).in_shardings([P![], P![]]).call(&x),
+        "jit: in_shardings has 2 rules for 1 arguments",
+    );
+    let weights = |p: (Tensor, Tensor)| p.0 + p.1;
+    fails(
+        jit(weights).on(&mesh).in_shardings([P!["model"]]).call(&(x.clone(), x.clone())),
+        "P![\"model\"] for argument 0/0 of shape [2, 3]: unknown axis name: \"model\"; the mesh is <[\"x\"=2]>",
+    );
+    fails(
+        jit(weights).on(&mesh).out_shardings([P![_, _, "x"]]).call(&(x.clone(), x.clone())),
+        "P![_, _, \"x\"] for result of shape [2, 3]: it names 3 dimensions, and there are 2; one entry per dimension, _ \
+         for none",
+    );
+    fails(
+        jit(|x: Tensor| x).in_shardings([P!["x"]]).call(&x),
+        "jit: in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)",
+    );
     let other = x.clone().shard(&Mesh::linear("x", 4).unwrap(), P![]).unwrap();
-    let two = jit(|x: Tensor| x).on(&mesh).call(&other).unwrap_err().to_string();
-    assert_eq!(two, "jit: argument 0 is on the mesh <[\"x\"=4]>, the program on <[\"x\"=2]>");
+    fails(
+        jit(|x: Tensor| x).on(&mesh).call(&other),
+        "jit: argument 0 is on the mesh <[\"x\"=4]>, the program on <[\"x\"=2]>",
+    );
 }
 
 #[test]
 fn arrays() {
-    let count = Array::from_vec([2, 2], vec![1.0f32]).unwrap_err().to_string();
-    assert_eq!(count, "1 elements do not fill the shape [2, 2], which has 4");
-    let kind = Array::from([1.0f32]).to_vec::<f64>().unwrap_err().to_string();
-    assert!(kind.starts_with("the array has elements of type f32, not f64"));
-    let shape = jit(|x: Tensor| x).call(&Array::shape_only([2], F32)).unwrap_err().to_string();
-    assert_eq!(
-        shape,
-        "jit: argument 0: the array of shape [2] is abstract: it can be lowered and planned with, not run"
+    fails(Array::from_vec([2, 2], vec![1.0f32]), "1 elements do not fill the shape [2, 2], which has 4");
+    fails(
+        Array::from([1.0f32]).to_vec::<f64>(),
+        "the array has elements of type f32, not f64; read it with to_f64s, or convert it in the program",
     );
+    fails(Array::from([1.0f32, 2.0]).item::<f32>(), "an array of shape [2] is not a single element");
+    fails(
+        jit(|x: Tensor| x).call(&Array::shape_only([2], F32)),
+        "jit: argument 0: the array of shape [2] is abstract: it can be lowered and planned with, not run",
+    );
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let pieces = [Array::zeros([2], F32), Array::zeros([2], F32)];
+    fails(Array::from_shards([3], &mesh, &P!["x"], &pieces), "piece 1 has shape [2]; device 1 holds [1] of the array");
+    fails(
+        Array::from_shards([3], &mesh, &P!["x"], &pieces[..1]),
+        "1 pieces for 2 devices; give one piece per device, in order of device id",
+    );
+}
+
+#[test]
+fn gradients_and_trees() {
+    expect(
+        |x| grad(|x: Tensor| x.sin(), x),
+        "grad: the function returns a f32 tensor of shape [2, 3]; it has to be a scalar of floats",
+    );
+    expect(
+        |x| tree_map([&vec![x.clone()], &vec![x.clone(), x.clone()]], |[a, b]| a + b),
+        "tree_map: tree 0 has 1 tensors, tree 1 has 2",
+    );
+}
+
+/// A function that uses a tensor of the function around it is no function of its arguments.
+#[test]
+fn a_tensor_of_the_trace_around() {
+    let outer = jit(|x: Tensor| {
+        let y = x.clone();
+        let inner = jit(move |z: Tensor| z + &y).call(&Array::zeros([2, 3], F32));
+        fails(
+            inner,
+            "jit: the function uses a f32 tensor of shape [2, 3] of the trace around it; pass it as an argument",
+        );
+        x
+    });
+    outer.call(&Array::zeros([2, 3], F32)).unwrap();
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn donated_arguments_reach_the_engine() {
     assert!(four.call((&state, &Array::scalar(0.5))).unwrap().0.0.all_close(&want.0.0, 0.0));
     assert_eq!(seen.get(), (1, 1));
     let error = jit(step).donate([2]).call((&state, &Array::scalar(0.5))).unwrap_err().to_string();
-    assert_eq!(error, "jit: donate names argument 2, but there are 2");
+    assert!(error.starts_with("jit: donate names argument 2, but there are 2\n  at "), "{error}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn annotations_place_named_values() {
 
     let unused = jit(model).on(&mesh).annotations([("pair", P![]), ("out", P![]), ("more", P![])]);
     let error = unused.call(&x).unwrap_err().to_string();
-    assert_eq!(error, r#"jit: annotations has "more", but the program annotates "out", "pair""#);
+    assert!(error.starts_with(r#"jit: annotations has "more", but the program annotates "out", "pair""#), "{error}");
     let missing = jit(model).on(&mesh).annotations([("pair", P![])]).call(&x).unwrap_err().to_string();
     assert!(missing.starts_with(r#"annotate: "out" has no placement; annotations has "pair""#), "{missing}");
     assert!(missing.contains("tests/jit.rs:"), "{missing}");
@@ -95,7 +95,7 @@ fn constraints_on_arguments() {
     assert_eq!(f.call((&x, &y)).unwrap().shards()[1].slice, [2..4]);
     assert_eq!(f.lower((&x, &y)).unwrap().text().matches("sdy.sharding_constraint").count(), 2);
     let error = jit(|x: Tensor, y: Tensor| x + y).on(&mesh).constrain([P!["x"]]).call((&x, &y)).unwrap_err();
-    assert_eq!(error.to_string(), "jit: constrain has 1 rules for 2 arguments");
+    assert!(error.to_string().starts_with("jit: constrain has 1 rules for 2 arguments\n  at "), "{error}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn arrays_know_where_they_live() {
     let joined = Array::from_shards([5, 4], &mesh, &P!["y"], &pieces).unwrap();
     assert!(joined.all_close(&x, 0.0));
     let wrong = Array::from_shards([6, 4], &mesh, &P!["y"], &pieces).unwrap_err().to_string();
-    assert_eq!(wrong, "piece 1 has shape [2, 4]; device 1 holds [3, 4] of the array");
+    assert!(wrong.starts_with("piece 1 has shape [2, 4]; device 1 holds [3, 4] of the array"), "{wrong}");
     // Results are placed as propagation found.
     let y = jit(|x: Tensor| x + 1.0).call(&x).unwrap();
     assert_eq!(y.shards(), x.shards());

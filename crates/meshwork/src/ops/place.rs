@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Tensor;
-use crate::error::fail;
+use crate::error::{fail, words};
 use crate::spec::{MESH, P};
 use crate::trace::{Placing, emit, placing};
 
@@ -37,7 +37,7 @@ impl Tensor {
         };
         match spec.sharding(MESH.into(), &mesh, self.rank()) {
             Ok(sharding) => emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding)),
-            Err(e) => fail("shard", format!("{spec} for a {}: {e}", self.describe())),
+            Err(e) => fail("shard", format!("{spec} for a {}: {}", self.describe(), words(&e))),
         }
     }
 }
