@@ -109,6 +109,22 @@ pub mod prelude {
 /// The chapters of the book, so that their code is compiled and run.
 #[cfg(doctest)]
 mod book {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
     #[doc = include_str!("../../../docs/ten-minutes.md")]
     mod ten_minutes {}
+    #[doc = include_str!("../../../docs/sharding.md")]
+    mod sharding {}
+    #[doc = include_str!("../../../docs/stencils.md")]
+    mod stencils {}
+    #[doc = include_str!("../../../docs/gradients.md")]
+    mod gradients {}
+    #[doc = include_str!("../../../docs/debugging.md")]
+    mod debugging {}
+    #[doc = include_str!("../../../docs/mistakes.md")]
+    mod mistakes {}
+    #[doc = include_str!("../../../docs/from-jax.md")]
+    mod from_jax {}
+    #[doc = include_str!("../../../docs/from-reactant.md")]
+    mod from_reactant {}
 }
