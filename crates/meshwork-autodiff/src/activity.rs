@@ -17,17 +17,22 @@ pub(crate) fn has_tangent(ty: &Type) -> bool {
 /// Adds to `active` what depends on it in `block`.
 pub(crate) fn spread(module: &Module, block: BlockId, active: &mut Active) {
     for op in module.ops_in(block) {
-        match module.op(op).kind() {
-            OpKind::While => spread_loop(module, op, active),
-            OpKind::Case | OpKind::If => spread_branches(module, op, active),
-            OpKind::SdyNamedComputation => spread_computation(module, op, active),
-            _ => {
-                let reached = module.op(op).operands().iter().any(|v| active.contains(v))
-                    || captures(module, op).iter().any(|v| active.contains(v));
-                if reached {
-                    let results = module.op(op).results().iter().copied();
-                    active.extend(results.filter(|&r| has_tangent(module.ty(r))));
-                }
+        spread_op(module, op, active);
+    }
+}
+
+/// Adds to `active` the results of `op` that depend on it.
+pub(crate) fn spread_op(module: &Module, op: OpId, active: &mut Active) {
+    match module.op(op).kind() {
+        OpKind::While => spread_loop(module, op, active),
+        OpKind::Case | OpKind::If => spread_branches(module, op, active),
+        OpKind::SdyNamedComputation | OpKind::SdyManualComputation => spread_computation(module, op, active),
+        _ => {
+            let reached = module.op(op).operands().iter().any(|v| active.contains(v))
+                || captures(module, op).iter().any(|v| active.contains(v));
+            if reached {
+                let results = module.op(op).results().iter().copied();
+                active.extend(results.filter(|&r| has_tangent(module.ty(r))));
             }
         }
     }

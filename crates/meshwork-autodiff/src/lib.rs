@@ -5,6 +5,7 @@
 mod activity;
 mod batch;
 mod error;
+mod forward;
 mod prepare;
 mod reverse;
 mod rules;

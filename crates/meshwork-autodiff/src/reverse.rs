@@ -11,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{Attr, BlockId, ElementType, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
-use crate::activity::Active;
+use crate::activity::{Active, spread_op};
 use crate::{GradError, rules};
 
 /// Writes the derivative at the end of a block.
@@ -80,6 +80,13 @@ impl<'m> Reverse<'m> {
     /// Declares that values depend on the arguments.
     pub fn activate(&mut self, values: impl IntoIterator<Item = ValueId>) {
         self.active.extend(values);
+    }
+
+    /// Finds which results of `ops`, new in this block, depend on the arguments.
+    pub fn spread(&mut self, ops: &[OpId]) {
+        for &op in ops {
+            spread_op(self.builder.module(), op, self.active);
+        }
     }
 
     /// Adds to the cotangent of `v`, if it has one.

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::transform::dead::remove_dead;
-use meshwork_ir::{Attr, AttrDict, BlockId, ElementType, Module, OpId, OpKind, OpSpec, ValueId};
+use meshwork_ir::{
+    Attr, AttrDict, BlockId, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, ValueId, ValueMap,
+};
 
 use crate::GradError;
 use crate::activity::{Active, has_tangent, spread};
+use crate::forward::Forward;
 use crate::prepare::flatten;
 use crate::reverse::Reverse;
 
@@ -74,9 +77,62 @@ pub fn vjp(module: &Module, func: &str, options: &GradOptions) -> Result<Module,
 /// `wrt`. It returns its results (where `keep_value` says so) and then one tangent for each result of float or
 /// complex elements.
 ///
-/// The product with a cotangent is linear in the cotangent, and its derivative by the cotangent is this product: so
-/// it is [`vjp`] applied twice, and every operation needs a rule that has rules itself.
+/// Loops may run as often as the data say: nothing of their steps is kept.
 pub fn jvp(module: &Module, func: &str, options: &GradOptions) -> Result<Module, GradError> {
+    let task = Task::new(module, func, options)?;
+    let Task { mut module, func: old, body, returned, .. } = task;
+    let args = module.block(body).args().to_vec();
+    let wrt: Vec<ValueId> = options.wrt.iter().map(|&i| args[i]).collect();
+    let inputs: Vec<_> = args.iter().chain(&wrt).map(|&v| module.ty(v).clone()).collect();
+    let ty = FunctionType { inputs, results: vec![] };
+    let new = module.add_func(FuncSig { name: func.into(), ty, visibility: None });
+    // `add_func` gives every function a block.
+    let to = module.region(module.op(new).regions()[0]).blocks()[0];
+    let given = module.block(to).args().to_vec();
+    let (values, moved) = given.split_at(args.len());
+    let mut active: Active = wrt.iter().copied().collect();
+    spread(&module, body, &mut active);
+    let mut map: ValueMap = args.iter().copied().zip(values.iter().copied()).collect();
+    let mut tangents = wrt.iter().copied().zip(moved.iter().copied()).collect();
+    let ops = module.op_list(body);
+    let mut forward =
+        Forward { module: &mut module, block: to, active: &active, map: &mut map, tangents: &mut tangents };
+    forward.run(&ops)?;
+    let mut rates = vec![];
+    for &value in &returned {
+        if has_tangent(forward.module.ty(value)) {
+            rates.push(forward.tangent_or_zeros(value)?);
+        }
+    }
+    let kept = if options.keep_value { &returned[..] } else { &[] };
+    let results: Vec<ValueId> = kept.iter().map(|v| *map.get(v).unwrap_or(v)).chain(rates).collect();
+    let slots: Vec<Slot> = (0..kept.len()).map(Slot::Old).collect();
+    module.push(to, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
+    let data = module.op(old).clone();
+    let mut ty = module.func_type(new);
+    ty.results = results.iter().map(|&v| module.ty(v).clone()).collect();
+    let mut task = Task { module, func: old, body: to, end: old, returned };
+    let attrs = task.slot_attrs(&slots);
+    task.func = new;
+    task.module.op_mut(new).attrs = data.attrs.clone();
+    task.module.op_mut(new).loc = data.loc.clone();
+    let count = ty.inputs.len();
+    task.module.set_func_type(new, ty);
+    task.module.op_mut(new).attrs.remove("res_attrs");
+    for (index, name, attr) in attrs {
+        task.module.set_res_attr(new, index, &name, Some(attr));
+    }
+    task.set_arg_attrs(0..0, count);
+    task.module.block_mut(to).arg_locs = task.module.block(body).arg_locs.clone();
+    task.module.erase(old);
+    remove_dead(&mut task.module);
+    Ok(task.module)
+}
+
+/// [`jvp`] without control flow of its own: the product with a cotangent is linear in the cotangent, and its derivative
+/// by the cotangent is the product with a tangent. So it is [`vjp`] applied twice, and every operation needs a rule that
+/// has rules itself.
+pub(crate) fn jvp_by_transposing(module: &Module, func: &str, options: &GradOptions) -> Result<Module, GradError> {
     let back = vjp(module, func, &GradOptions { wrt: options.wrt.clone(), keep_value: true })?;
     let args = |module: &Module| module.func(func).map_or(0, |f| module.func_type(f).inputs.len());
     let cotangents = args(module)..args(&back);

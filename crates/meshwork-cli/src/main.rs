@@ -7,7 +7,6 @@
 mod explain;
 mod fail;
 mod fmt;
-mod npz;
 mod opt;
 mod partition;
 mod run;

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use meshwork_ir::eval::Stats;
 use meshwork_ir::transform::entry::make_entry;
-use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy};
+use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
 
 use meshwork_partition::{CompileOptions, Plan};
 
 use crate::fail::Failure;
 use crate::source::{Source, entry_function, write_stdout};
-use crate::{npz, show, stages};
+use crate::{show, stages};
 
 /// Execute a program
 ///

@@ -16,6 +16,8 @@ mod literal;
 mod loc;
 mod module;
 pub mod npy;
+#[cfg(feature = "npz")]
+pub mod npz;
 mod op;
 mod pass;
 pub mod text;

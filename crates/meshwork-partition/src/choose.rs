@@ -99,12 +99,19 @@ fn compile_as_annotated(
     mut placed: Module,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
+    #[cfg(feature = "tracing")]
+    let span = tracing::info_span!("place").entered();
     let (warnings, provenance) = match options.trace {
         Trace::No => (place(&mut placed).map_err(CompileError::Placement)?, None),
         Trace::Yes => {
             let (warnings, provenance) = place_traced(&mut placed).map_err(CompileError::Placement)?;
             (warnings, Some(provenance))
         }
+    };
+    #[cfg(feature = "tracing")]
+    let _span = {
+        drop(span);
+        tracing::info_span!("split").entered()
     };
     prepare(&mut placed);
     let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });

@@ -1,5 +1,6 @@
 //! Global arrays of the host: elements, and where they live on a mesh.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
@@ -147,6 +148,39 @@ impl Array {
         let mut out = Array::from_literal(literal);
         out.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding }.into());
         Ok(out)
+    }
+
+    /// An array that is born on a mesh, block by block: `make` returns the elements of a slice, and is asked once for
+    /// each block, however many devices hold a copy.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::grid(("x", 2), ("y", 2))?;
+    /// let mut made = 0;
+    /// let x = Array::from_blocks([6, 2], &mesh, &P!["x"], |slice| {
+    ///     made += 1;
+    ///     Array::from_fn([slice[0].end - slice[0].start, 2], |i| (slice[0].start + i[0]) as f32)
+    /// })?;
+    /// assert_eq!(made, 2);
+    /// assert_eq!(x.to_vec::<f32>()?[6..], [3.0, 3.0, 4.0, 4.0, 5.0, 5.0]);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn from_blocks(
+        shape: impl AsRef<[i64]>,
+        mesh: &Mesh,
+        spec: &P,
+        mut make: impl FnMut(&[Range<i64>]) -> Array,
+    ) -> Result<Array> {
+        let shape = shape.as_ref();
+        let sharding = place(spec, mesh, shape)?;
+        let mut made: HashMap<Vec<Range<i64>>, Array> = HashMap::new();
+        let mut pieces = vec![];
+        for device in 0..mesh.device_count() {
+            let slice = slice_of(&sharding, mesh, shape, device).map_err(placing(shape))?;
+            pieces.push(made.entry(slice).or_insert_with_key(|slice| make(slice)).clone());
+        }
+        Array::from_shards(shape, mesh, spec, &pieces)
     }
 
     /// The array placed on a mesh.

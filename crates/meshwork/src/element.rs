@@ -49,6 +49,30 @@ elements! {
     u8: UI8 UInt as u64, u16: UI16 UInt as u64, u32: UI32 UInt as u64, u64: UI64 UInt as u64,
 }
 
+macro_rules! halves {
+    ($($ty:ty: $elem:ident),*) => {
+        $(
+            impl Element for $ty {
+                const TYPE: ElementType = ElementType::$elem;
+
+                fn scalar(self) -> Scalar {
+                    Scalar::Float(self.to_f64())
+                }
+
+                fn from_bytes(bytes: &[u8]) -> Self {
+                    <$ty>::from_le_bytes([bytes[0], bytes[1]])
+                }
+
+                fn write(self, out: &mut Vec<u8>) {
+                    out.extend(self.to_le_bytes());
+                }
+            }
+        )*
+    };
+}
+
+halves! { half::f16: F16, half::bf16: BF16 }
+
 impl Element for bool {
     const TYPE: ElementType = ElementType::I1;
 

@@ -127,6 +127,17 @@ pub enum Error {
     /// The program failed on the devices of a mesh.
     #[error(transparent)]
     Run(Box<RunError>),
+    /// A file could not be read or written.
+    #[error("{path}: {what}")]
+    File {
+        /// Which file.
+        path: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A program of others could not be read or called.
+    #[error("imported function: {0}")]
+    Import(String),
     /// A rule has no placement for an array.
     #[error(transparent)]
     Rule(#[from] crate::rules::RuleError),

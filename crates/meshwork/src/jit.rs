@@ -312,6 +312,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         leaves: &[(String, Array)],
         mesh: Option<Arc<Mesh>>,
     ) -> Result<(Lowered, F::Output)> {
+        #[cfg(feature = "tracing")]
+        let _span = tracing::info_span!("trace").entered();
         let placing = match (&mesh, self.single) {
             (_, true) => Placing::Ignored,
             (Some(mesh), _) => Placing::On(mesh.clone()),

@@ -53,11 +53,15 @@ mod donate;
 mod element;
 mod engine;
 mod error;
+mod files;
 mod function;
 mod grad;
+mod import;
 mod jit;
 mod linear;
 mod lower;
+#[cfg(feature = "ndarray")]
+mod ndarrays;
 mod ops;
 mod picture;
 pub mod rules;
@@ -76,22 +80,27 @@ pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::{Engine, Program, Reference};
 pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
+#[cfg(feature = "safetensors")]
+pub use files::{SafeTensors, load_tree, save_safetensors, save_tree};
+#[cfg(feature = "npz")]
+pub use files::{load_npz, save_npz};
 pub use function::Function;
 pub use grad::{grad, value_and_grad, value_and_grad_aux};
+pub use import::Imported;
 pub use jit::{Jit, LoweredFor, jit};
 pub use linear::{jvp, vjp};
 pub use lower::Lowered;
 pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
-pub use meshwork_mesh::{Mesh, Sharding};
+pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::{Contract, Plan};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     stack, zeros,
 };
 pub use rules::{Policy, Rule};
-pub use spec::{Axes, P};
+pub use spec::{Axes, Dim, P, dim};
 pub use tensor::Tensor;
 pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
 pub use vmap::{MapAxes, Vmap, vmap};
@@ -100,9 +109,9 @@ pub use vmap::{MapAxes, Vmap, vmap};
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap, annotate,
-        arange, checkpoint, concatenate, cond, einsum, eye, for_loop, full, grad, iota, jit, jvp, linspace, ones, s,
-        scan, select, stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
+        Array, Contract, Conv, Error, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap,
+        annotate, arange, checkpoint, concatenate, cond, dim, einsum, eye, for_loop, full, grad, iota, jit, jvp,
+        linspace, ones, s, scan, select, stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

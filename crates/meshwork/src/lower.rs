@@ -182,6 +182,8 @@ impl Lowered {
             None => Program::Single(&self.module),
             Some(_) => Program::Split(&self.compiled()?.program),
         };
+        #[cfg(feature = "tracing")]
+        let _span = tracing::info_span!("run").entered();
         engine.run(program, inputs, &self.results)
     }
 }

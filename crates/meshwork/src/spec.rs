@@ -14,13 +14,61 @@ pub(crate) const MESH: &str = "mesh";
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct P {
     dims: Arc<Vec<DimSharding>>,
+    /// Where `..` stands among them.
+    rest: Option<usize>,
     replicated: Vec<AxisRef>,
 }
 
 /// The entry of one dimension in [`P!`](macro@crate::P): axis names, major to minor.
-pub trait Axes {
+pub trait Axes: Sized {
     /// The names.
     fn axes(self) -> Vec<AxisRef>;
+
+    /// The entry: these axes, and no others.
+    fn entry(self) -> DimSharding {
+        DimSharding::closed(self.axes())
+    }
+}
+
+/// The entry of one dimension in [`P!`](macro@crate::P), open or with a priority; see [`dim`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dim(DimSharding);
+
+/// An entry of [`P!`](macro@crate::P) that says more than its axes.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// // The batch over `data`, first of all; the features as propagation finds best.
+/// let p = P![dim("data").priority(0), dim([]).open().priority(1)];
+/// assert_eq!(p.to_string(), r#"P![dim("data").priority(0), dim([]).open().priority(1)]"#);
+/// ```
+pub fn dim(axes: impl Axes) -> Dim {
+    Dim(axes.entry())
+}
+
+impl Dim {
+    /// Propagation may split it further.
+    pub fn open(mut self) -> Dim {
+        self.0.is_closed = false;
+        self
+    }
+
+    /// When propagation looks at it: 0 first.
+    pub fn priority(mut self, priority: i64) -> Dim {
+        self.0.priority = Some(priority);
+        self
+    }
+}
+
+impl Axes for Dim {
+    fn axes(self) -> Vec<AxisRef> {
+        self.0.axes
+    }
+
+    fn entry(self) -> DimSharding {
+        self.0
+    }
 }
 
 impl Axes for &str {
@@ -50,20 +98,27 @@ impl Axes for Option<&str> {
 /// A placement: `P!["x"]` splits the first dimension over the mesh axis `x`, `P![_, ["x", "y"]]` the second one over
 /// `x` and then `y`, `P![]` nothing: every device holds a copy.
 ///
+/// `..` stands for any number of dimensions that are not split, so `P![.., "x"]` splits the last dimension of arrays of
+/// any rank. [`dim`] makes entries that are open or have a priority.
+///
 /// ```
 /// use meshwork::prelude::*;
 ///
 /// assert_eq!(P!["x", _].to_string(), r#"P!["x", _]"#);
 /// assert_eq!(P![_, ["x", "y"]].to_string(), r#"P![_, ["x", "y"]]"#);
+/// assert_eq!(P!["x", .., "y"].for_rank(4), P!["x", _, _, "y"]);
 /// ```
 #[macro_export]
 macro_rules! P {
-    (@dims [$($done:expr,)*]) => { $crate::P::of(vec![$($done),*]) };
+    (@dims [$($done:expr,)*]) => { $crate::P::of_entries(vec![$($done),*]) };
     (@dims [$($done:expr,)*] _ $(, $($rest:tt)*)?) => {
-        $crate::P!(@dims [$($done,)* vec![],] $($($rest)*)?)
+        $crate::P!(@dims [$($done,)* Some($crate::Axes::entry([])),] $($($rest)*)?)
+    };
+    (@dims [$($done:expr,)*] .. $(, $($rest:tt)*)?) => {
+        $crate::P!(@dims [$($done,)* None,] $($($rest)*)?)
     };
     (@dims [$($done:expr,)*] $axes:expr $(, $($rest:tt)*)?) => {
-        $crate::P!(@dims [$($done,)* $crate::Axes::axes($axes),] $($($rest)*)?)
+        $crate::P!(@dims [$($done,)* Some($crate::Axes::entry($axes)),] $($($rest)*)?)
     };
     ($($dims:tt)*) => { $crate::P!(@dims [] $($dims)*) };
 }
@@ -71,28 +126,61 @@ macro_rules! P {
 impl P {
     /// These axes per dimension, closed.
     pub fn of(dims: Vec<Vec<AxisRef>>) -> P {
-        P { dims: Arc::new(dims.into_iter().map(DimSharding::closed).collect()), replicated: vec![] }
+        P { dims: Arc::new(dims.into_iter().map(DimSharding::closed).collect()), ..P::default() }
     }
 
-    /// A copy on every device: for weights under data parallelism, and for small tensors.
+    /// These entries, where `None` stands for any number of dimensions that are not split. Of several, the first does.
+    pub fn of_entries(entries: Vec<Option<DimSharding>>) -> P {
+        let rest = entries.iter().position(Option::is_none);
+        P { dims: Arc::new(entries.into_iter().flatten().collect()), rest, replicated: vec![] }
+    }
+
+    /// The placement for arrays of this rank: `..` written out. One that names more dimensions stays as it is.
+    pub fn for_rank(&self, rank: usize) -> P {
+        let Some(at) = self.rest.filter(|_| self.dims.len() <= rank) else { return self.clone() };
+        let (head, tail) = self.dims.split_at(at);
+        let whole = vec![DimSharding::closed(Vec::<AxisRef>::new()); rank - self.dims.len()];
+        P { dims: Arc::new([head, &whole, tail].concat()), rest: None, replicated: self.replicated.clone() }
+    }
+
+    /// A copy on every device.
+    ///
+    /// For weights under pure data parallelism, as long as they fit on each device, and for whatever is small: norms,
+    /// biases, scalars, counters.
     pub fn replicated() -> P {
         P::default()
     }
 
-    /// The first dimension, the batch, over `axis`: for inputs and activations.
+    /// The first dimension, the batch, over `axis`.
+    ///
+    /// For inputs, labels and activations. With replicated weights it is data parallelism: the forward pass needs no
+    /// communication, and each gradient is summed once over `axis`.
     pub fn data_parallel(axis: &str) -> P {
         P![axis]
     }
 
-    /// The columns of a matrix over `axis`: each device makes a part of the outputs. For the first layer of a pair.
-    pub fn column_parallel(axis: &str) -> P {
-        P![_, axis]
+    /// The last dimension, the features, over `axis`, whatever the rank.
+    ///
+    /// For activations between a column- and a row-parallel layer, and for the heads of attention; embeddings of
+    /// shape vocabulary x features rather take [`row_parallel`](P::row_parallel).
+    pub fn model_parallel(axis: &str) -> P {
+        P![.., axis]
     }
 
-    /// The rows of a matrix over `axis`: each device uses a part of the inputs, and the outputs are summed. For the
-    /// second layer of a pair.
+    /// The columns of a matrix over `axis`: each device makes a part of the outputs.
+    ///
+    /// For the first matrix of a pair (up-projection, query, key and value), and for its bias. It needs no
+    /// communication forward; its outputs are split by features.
+    pub fn column_parallel(axis: &str) -> P {
+        P![.., axis]
+    }
+
+    /// The rows of a matrix over `axis`: each device uses a part of the inputs, and the outputs are summed over `axis`.
+    ///
+    /// For the second matrix of a pair (down-projection, output of attention), whose inputs are split by features
+    /// already, and for embeddings. Its bias is replicated.
     pub fn row_parallel(axis: &str) -> P {
-        P![axis, _]
+        P![.., axis, _]
     }
 
     /// Lets propagation split every dimension further.
@@ -119,7 +207,7 @@ impl P {
         &self.dims
     }
 
-    /// With `axis` as the most minor one of dimension `dim`.
+    /// With `axis` as the most minor one of dimension `dim`, counted as if `..` stood for nothing.
     pub fn with_axis(&self, dim: usize, axis: &str) -> P {
         let mut out = self.clone();
         let dims = Arc::make_mut(&mut out.dims);
@@ -150,6 +238,9 @@ impl P {
         if self.dims.len() > rank {
             return Err(ShardingError::Rank { sharding: self.dims.len(), tensor: rank });
         }
+        if self.rest.is_some() {
+            return self.for_rank(rank).sharding(name, mesh, rank);
+        }
         let mut dims = Vec::with_capacity(rank);
         dims.extend_from_slice(&self.dims);
         dims.resize(rank, DimSharding { is_closed: true, ..DimSharding::default() });
@@ -168,11 +259,29 @@ impl AsRef<P> for P {
 
 impl fmt::Display for P {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entry = |d: &DimSharding| match &d.axes[..] {
-            [] => "_".to_string(),
-            [one] => one.to_string(),
-            several => format!("[{}]", several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
-        };
-        write!(f, "P![{}]", self.dims.iter().map(entry).collect::<Vec<_>>().join(", "))
+        let mut entries: Vec<String> = self.dims.iter().map(entry_text).collect();
+        if let Some(at) = self.rest {
+            entries.insert(at.min(entries.len()), "..".into());
+        }
+        write!(f, "P![{}]", entries.join(", "))?;
+        if !self.replicated.is_empty() {
+            let axes: Vec<String> = self.replicated.iter().map(ToString::to_string).collect();
+            write!(f, ".copies_over(&[{}])", axes.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn entry_text(d: &DimSharding) -> String {
+    let axes = d.axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let list = if d.axes.len() == 1 { axes } else { format!("[{axes}]") };
+    match (d.is_closed, d.priority) {
+        (true, None) if d.axes.is_empty() => "_".into(),
+        (true, None) => list,
+        (closed, priority) => {
+            let open = if closed { "" } else { ".open()" };
+            let priority = priority.map(|p| format!(".priority({p})")).unwrap_or_default();
+            format!("dim({list}){open}{priority}")
+        }
     }
 }

@@ -30,7 +30,7 @@ mod state;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::transform::dead::remove_dead;
-use meshwork_ir::{Attr, AttrDict, FuncSig, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, AttrDict, BlockId, FuncSig, Module, OpId, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::DimSharding;
 use thiserror::Error;
 
@@ -162,6 +162,33 @@ pub fn vmap(module: &Module, func: &str, options: &BatchOptions) -> Result<Modul
     }
     finish(&mut module, old, new, &results, options);
     Ok(module)
+}
+
+/// Writes what `body`, a block of scalar operations, makes of `count` sets of arguments to the end of block `to`: each
+/// of `args`, and of the results, is a row of `count`.
+pub(crate) fn widen_block(
+    module: &mut Module,
+    body: BlockId,
+    to: BlockId,
+    args: &[ValueId],
+    count: i64,
+) -> Result<Vec<ValueId>, BatchError> {
+    let options = BatchOptions { size: count, ..BatchOptions::default() };
+    let mut facts = Facts::default();
+    for (&old, &new) in module.block(body).args().iter().zip(args) {
+        facts.set(old, new, true);
+        facts.old.insert(old);
+    }
+    spread::spread(module, body, &mut facts.old);
+    let (ops, returned) = (module.op_list(body), module.returned(body).to_vec());
+    let mut batch = Batch::new(module, to, &options, &mut facts);
+    batch.run(&ops)?;
+    let mut out = vec![];
+    for value in returned {
+        let value = batch.now(value);
+        out.push(batch.lifted(value)?);
+    }
+    Ok(out)
 }
 
 /// Puts the new function in place of the old one.

@@ -17,7 +17,11 @@ use crate::activity::captures;
 use crate::reverse::{Reverse, Site};
 
 pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
-    let trip = trip::read(r.module(), site.id).map_err(|why| GradError::no_rule(r.module(), site.id, why))?;
+    let trip = trip::read(r.module(), site.id).map_err(|why| {
+        let remedy =
+            "give it a number of steps that is known before the run (for_loop, scan), or use jvp, which needs none";
+        GradError::no_rule(r.module(), site.id, format!("{why}; {remedy}"))
+    })?;
     let Some(body) = r.module().body_of(site.id, 1) else { return Ok(()) };
     if trip.count == 0 {
         for (&init, ct) in site.op.operands().iter().zip(&site.cts) {

@@ -8,6 +8,8 @@
 //! | `reduce`, `window`, `patches`, `combiner` | reductions, pooling, cumulative sums |
 //! | `gather`, `scatter`, `sort` | data at computed positions |
 //! | `branch`, `loops`, `trip` | control flow |
+//! | `manual` | computations for single devices, collectives |
+//! | `expand` | operations that are written out first: maps, reductions by any body, einsum |
 //! | `checkpoint` | parts of the program that are computed again instead of kept |
 
 mod branch;
@@ -16,9 +18,11 @@ mod combiner;
 mod contract;
 mod conv;
 mod elementwise;
+mod expand;
 mod gather;
 mod linalg;
 mod loops;
+mod manual;
 mod movement;
 mod patches;
 mod reduce;
@@ -73,6 +77,9 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         Cholesky => linalg::cholesky(r, site),
         BatchNormTraining => linalg::batch_norm_training(r, site),
         BatchNormInference => linalg::batch_norm_inference(r, site),
+        BatchNormGrad => expand::batch_norm_grad(r, site),
+        Einsum | UnaryEinsum => expand::einsum(r, site),
+        Map => expand::map(r, site),
 
         Reduce => reduce::rule(r, site),
         ReduceWindow => window::rule(r, site),
@@ -94,14 +101,14 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         Call => no_rule(r, "the call could not be inlined: its callee is missing, recursive or has several blocks"),
         CustomCall => no_rule(r, "what a custom call computes is not known here; differentiate a version without it"),
         Rng => no_rule(r, "random numbers that depend on differentiated bounds; scale numbers from fixed bounds"),
-        AllGather
-        | AllReduce
-        | AllToAll
-        | CollectiveBroadcast
-        | CollectivePermute
+        SdyManualComputation => manual::computation(r, site),
+        AllReduce | CrossReplicaSum => manual::all_reduce(r, site),
+        AllGather => manual::all_gather(r, site),
+        ReduceScatter => manual::reduce_scatter(r, site),
+        AllToAll => manual::all_to_all(r, site),
+        CollectivePermute => manual::collective_permute(r, site),
+        CollectiveBroadcast
         | CollectiveReduce
-        | CrossReplicaSum
-        | ReduceScatter
         | AsyncDone
         | AsyncStart
         | SdyAllGather
@@ -111,8 +118,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         | SdyCollectivePermute
         | SdyReduceScatter
         | SdyReplicatedToUnreduced
-        | SdyShardedToUnreduced
-        | SdyManualComputation => {
+        | SdyShardedToUnreduced => {
             no_rule(r, "it is written for single devices; differentiate the global program, before it is split")
         }
         DynamicBroadcastInDim
@@ -124,9 +130,12 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         | RealDynamicSlice
         | SetDimensionSize => no_rule(r, "its shape is known only when it runs"),
         UniformDequantize | UniformQuantize => no_rule(r, "quantized types have no derivative"),
-        BatchNormGrad | ChloAsinAcosKernel | ChloBesselI1e | ChloNextAfter | ChloRaggedDot | ChloScan | Composite
-        | Einsum | UnaryEinsum | Map | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed | Recv | Send
-        | Unregistered => no_rule(r, "there is no rule for it"),
+        ChloNextAfter => no_rule(r, "it moves by less than a derivative can say; use its first operand instead"),
+        ChloBesselI1e => {
+            no_rule(r, "its derivative needs the Bessel function of order zero, which is not an operation")
+        }
+        ChloAsinAcosKernel | ChloRaggedDot | ChloScan | Composite | TorchIndexSelect | Tuple | GetTupleElement
+        | Infeed | Outfeed | Recv | Send | Unregistered => no_rule(r, "there is no rule for it"),
 
         // These have no results that could have a cotangent.
         Module

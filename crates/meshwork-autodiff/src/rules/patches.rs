@@ -61,7 +61,7 @@ pub(super) fn product(
 
 /// For each result and each element of its window, the position in the padded operand: result dimensions, window
 /// dimensions, components.
-fn positions(r: &mut Reverse<'_>, out: &[i64], window: &Window) -> Result<ValueId, GradError> {
+pub(super) fn positions(r: &mut Reverse<'_>, out: &[i64], window: &Window) -> Result<ValueId, GradError> {
     let rank = out.len();
     let dims: Vec<i64> = out.iter().chain(&window.sizes).copied().collect();
     let ty = Type::tensor(dims.iter().copied(), ElementType::I32);

@@ -4,6 +4,7 @@ use meshwork_ir::ValueId;
 use meshwork_ir::build::{Direction, Window};
 
 use super::combiner::{Combiner, recognise};
+use super::expand;
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
 
@@ -11,6 +12,14 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let count = site.op.results().len();
     let dims = site.i64s_or("dimensions", 0, 0);
     let body = r.module().body_of(site.id, 0);
+    let known = |index: &usize| {
+        let combiner = body.and_then(|body| recognise(r.module(), body, *index));
+        let started = |c| matches!(c, Combiner::Maximum | Combiner::Minimum) && r.wants(site.x(count + index));
+        site.cts[*index].is_none() || combiner.is_some_and(|c| c != Combiner::Replace && !started(c))
+    };
+    if !(0..count).all(|index| known(&index)) {
+        return expand::reduce(r, site, &dims);
+    }
     for index in 0..count {
         let Some(ct) = site.cts[index] else { continue };
         let combiner = body.and_then(|body| recognise(r.module(), body, index));
@@ -19,15 +28,9 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         match combiner {
             Some(Combiner::Add) => add(r, &part)?,
             Some(Combiner::Multiply) => multiply(r, &part)?,
-            Some(Combiner::Maximum | Combiner::Minimum) if !r.wants(init) => choose(r, &part)?,
-            Some(Combiner::Maximum | Combiner::Minimum) => {
-                let why = "the initial value of a maximum or minimum is differentiated; combine it afterwards instead";
-                return Err(GradError::no_rule(r.module(), site.id, why));
-            }
-            Some(Combiner::Replace) | None => {
-                let why = format!("result {index} is not a plain sum, product, maximum or minimum of its operand");
-                return Err(GradError::no_rule(r.module(), site.id, why));
-            }
+            Some(Combiner::Maximum | Combiner::Minimum) => choose(r, &part)?,
+            // Written out above.
+            Some(Combiner::Replace) | None => {}
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Updates at computed positions: sums, and replacement.
+//! Updates at computed positions: sums, products, extremes, and replacement.
 //!
 //! Where several updates meet in one element, a sum gives each of them the cotangent, a replacement only the one
 //! that stayed: which one that was is found by scattering the numbers of the updates the same way.
@@ -33,8 +33,10 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
                 }
             }
             Some(Combiner::Replace) => replace(r, &put, ct, site.op.flag("unique_indices"))?,
-            Some(Combiner::Multiply | Combiner::Maximum | Combiner::Minimum) | None => {
-                let why = format!("result {index} neither adds its updates nor replaces elements by them");
+            Some(Combiner::Multiply) => multiply(r, &put, ct)?,
+            Some(Combiner::Maximum | Combiner::Minimum) => choose(r, &put, site.op.results()[index], ct)?,
+            None => {
+                let why = format!("result {index} is not a sum, product, maximum, minimum or replacement of elements");
                 return Err(GradError::no_rule(r.module(), site.id, why));
             }
         }
@@ -57,6 +59,58 @@ fn replace(r: &mut Reverse<'_>, put: &Put<'_>, ct: ValueId, unique: bool) -> Res
         r.give(put.updates, given)?;
     }
     Ok(())
+}
+
+/// An element gets the product of its updates; an update that of the element and all other updates. Zeros are counted
+/// apart, so that nothing is divided by them.
+fn multiply(r: &mut Reverse<'_>, put: &Put<'_>, ct: ValueId) -> Result<(), GradError> {
+    let (dims, indices) = (put.dims.clone(), put.indices);
+    if r.is_empty(put.updates) {
+        return Ok(r.give(put.x, ct)?);
+    }
+    if r.wants(put.x) {
+        let given = r.scatter(&[ct], indices, &[put.updates], dims.clone(), |b, a| Ok([b.multiply(a[0], a[1])?]))?[0];
+        r.give(put.x, given)?;
+    }
+    if r.wants(put.updates) {
+        let (zeros, ones) = (r.zeros_like(put.updates)?, r.splat_like(put.updates, 1.0)?);
+        let is_zero = r.compare(Direction::Eq, put.updates, zeros)?;
+        let others = r.select(is_zero, ones, put.updates)?;
+        let count = r.select(is_zero, ones, zeros)?;
+        let none = r.zeros_like(put.x)?;
+        let count = r.scatter(&[none], indices, &[count], dims.clone(), |b, a| Ok([b.add(a[0], a[1])?]))?[0];
+        let product = r.scatter(&[put.x], indices, &[others], dims, |b, a| Ok([b.multiply(a[0], a[1])?]))?[0];
+        let product = r.multiply(product, ct)?;
+        let (product, count) = (put.read(r, product)?, put.read(r, count)?);
+        let own = r.select(is_zero, ones, zeros)?;
+        let alone = r.compare(Direction::Eq, count, own)?;
+        let given = r.divide(product, others)?;
+        let given = r.select(alone, given, zeros)?;
+        r.give(put.updates, given)?;
+    }
+    Ok(())
+}
+
+/// The element and the updates that equal the result share its cotangent evenly.
+fn choose(r: &mut Reverse<'_>, put: &Put<'_>, out: ValueId, ct: ValueId) -> Result<(), GradError> {
+    if r.is_empty(put.updates) {
+        return Ok(r.give(put.x, ct)?);
+    }
+    let elem = r.elem(out);
+    let own = r.compare(Direction::Eq, put.x, out)?;
+    let own = r.convert(own, elem)?;
+    let reached = put.read(r, out)?;
+    let hits = r.compare(Direction::Eq, put.updates, reached)?;
+    let hits = r.convert(hits, elem)?;
+    let count = r.scatter(&[own], put.indices, &[hits], put.dims.clone(), |b, a| Ok([b.add(a[0], a[1])?]))?[0];
+    let one = r.splat_like(count, 1.0)?;
+    let count = r.maximum(count, one)?;
+    let share = r.divide(ct, count)?;
+    let given = r.multiply(share, own)?;
+    r.give(put.x, given)?;
+    let read = put.read(r, share)?;
+    let given = r.multiply(read, hits)?;
+    Ok(r.give(put.updates, given)?)
 }
 
 /// Where a scatter writes.

@@ -4,6 +4,7 @@ use meshwork_ir::build::{Direction, Window};
 use meshwork_ir::{BlockId, Module, OpKind, ValueId};
 
 use super::combiner::{Combiner, recognise};
+use super::expand;
 use super::patches::product;
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
@@ -19,25 +20,29 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         padding: site.pairs_or_zero("padding", rank),
     };
     let body: Option<BlockId> = r.module().body_of(site.id, 0);
+    let extreme_with_holes =
+        |c| matches!(c, Combiner::Maximum | Combiner::Minimum) && window.window_dilations.iter().any(|&d| d != 1);
+    let known = |index: usize| {
+        let combiner = body.and_then(|body| recognise(r.module(), body, index));
+        let plain = combiner.is_some_and(|c| c != Combiner::Replace && !extreme_with_holes(c));
+        site.cts[index].is_none() || (plain && !r.wants(site.x(count + index)))
+    };
+    if !(0..count).all(known) && !r.is_empty(site.x(0)) && !r.is_empty(site.y()) {
+        return expand::reduce_window(r, site, &window);
+    }
     for index in 0..count {
         let Some(ct) = site.cts[index] else { continue };
         let (x, init) = (site.x(index), site.x(count + index));
-        if r.wants(init) {
-            let why = "the initial value of the windows is differentiated; combine it afterwards instead";
-            return Err(GradError::no_rule(r.module(), site.id, why));
-        }
         if r.is_empty(x) || r.is_empty(ct) {
             continue;
         }
         let given = match body.and_then(|body| recognise(r.module(), body, index)) {
             Some(Combiner::Add) => sum(r, x, ct, &window)?,
-            Some(Combiner::Maximum) => choose(r, site, x, init, ct, &window, Direction::Ge)?,
-            Some(Combiner::Minimum) => choose(r, site, x, init, ct, &window, Direction::Le)?,
+            Some(Combiner::Maximum) => choose(r, x, init, ct, &window, Direction::Ge)?,
+            Some(Combiner::Minimum) => choose(r, x, init, ct, &window, Direction::Le)?,
             Some(Combiner::Multiply) => product(r, x, init, ct, &window)?,
-            Some(Combiner::Replace) | None => {
-                let why = format!("result {index} is not a plain sum, product, maximum or minimum over windows");
-                return Err(GradError::no_rule(r.module(), site.id, why));
-            }
+            // Written out above.
+            Some(Combiner::Replace) | None => continue,
         };
         r.give(x, given)?;
     }
@@ -76,18 +81,12 @@ fn sum(r: &mut Reverse<'_>, x: ValueId, ct: ValueId, window: &Window) -> Result<
 /// The first element of each window that equals its extreme gets the cotangent.
 fn choose(
     r: &mut Reverse<'_>,
-    site: &Site,
     x: ValueId,
     init: ValueId,
     ct: ValueId,
     window: &Window,
     better: Direction,
 ) -> Result<ValueId, GradError> {
-    if window.window_dilations.iter().any(|&d| d != 1) {
-        let why =
-            format!("maxima over windows with dilation {:?}; only windows without holes", window.window_dilations);
-        return Err(GradError::no_rule(r.module(), site.id, why));
-    }
     let zeros = vec![0; window.sizes.len()];
     let holes: Vec<i64> = window.base_dilations.iter().map(|d| d - 1).collect();
     // Holes of the operand are filled first, and their cotangents dropped afterwards.

@@ -57,6 +57,7 @@ pub fn check_at(module: &Module, args: &[Literal]) {
     assert_eq!(verify::verify(&back), [], "{}", text::print(&back));
     let all: Vec<Literal> = args.iter().chain(&cts).cloned().collect();
     let gradients = eval::run(&back, None, &all).unwrap_or_else(|e| panic!("{e}\n{}", text::print(&back)));
+    check_forward(module, args, &wrt, &cts, &gradients);
     let value = |args: &[Literal]| -> f64 {
         let out = eval::run(module, None, args).expect("the program runs");
         let floats = out.iter().filter(|l| l.elem() == ElementType::F64);
@@ -83,6 +84,28 @@ pub fn check_at(module: &Module, args: &[Literal]) {
             );
         }
     }
+}
+
+/// Forward mode gives the transpose of what reverse mode gave.
+fn check_forward(module: &Module, args: &[Literal], wrt: &[usize], cts: &[Literal], gradients: &[Literal]) {
+    let ahead = jvp(module, "main", &GradOptions { wrt: wrt.to_vec(), keep_value: false })
+        .unwrap_or_else(|e| panic!("{e}\n{}", text::print(module)));
+    assert_eq!(verify::verify(&ahead), [], "{}", text::print(&ahead));
+    let tangents: Vec<Literal> =
+        wrt.iter().zip(200..).map(|(&i, seed)| literal(&args[i].ty(), seed, (-1.0, 1.0))).collect();
+    let all: Vec<Literal> = args.iter().chain(&tangents).cloned().collect();
+    let moved = eval::run(&ahead, None, &all).unwrap_or_else(|e| panic!("{e}\n{}", text::print(&ahead)));
+    let dot = |a: &[Literal], b: &[Literal]| -> f64 {
+        let pairs = a.iter().zip(b).flat_map(|(a, b)| a.to_f64s().into_iter().zip(b.to_f64s()));
+        pairs.map(|(a, b)| a * b).sum()
+    };
+    let floats: Vec<Literal> = moved.into_iter().filter(|l| l.elem() == ElementType::F64).collect();
+    let (forward, back) = (dot(&floats, cts), dot(&tangents, gradients));
+    assert!(
+        (forward - back).abs() <= 1e-8 * (1.0 + back.abs()),
+        "forward {forward}, back {back}\n{}",
+        text::print(&ahead)
+    );
 }
 
 /// Checks that the products of tangents and of cotangents with the derivative are transposes of each other, at

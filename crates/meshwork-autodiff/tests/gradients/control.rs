@@ -1,8 +1,8 @@
 //! Derivatives of branches and loops.
 
 use crate::common::{check, program};
-use meshwork_autodiff::{GradOptions, grad, vjp};
-use meshwork_ir::text;
+use meshwork_autodiff::{GradOptions, grad, jvp, vjp};
+use meshwork_ir::{ElementType, Literal, eval, text};
 
 #[test]
 fn branches_use_values_from_outside() {
@@ -139,10 +139,10 @@ fn stacked_outputs_are_not_kept_step_by_step() {
     assert!(!printed.contains("tensor<5x5x2xf64>"), "{printed}");
 }
 
-#[test]
-fn a_loop_of_unknown_length_is_refused() {
-    let module = program(
-        "(%x: tensor<f64>) -> tensor<f64>",
+/// Doubles until above the argument's own bound.
+fn doubling() -> meshwork_ir::Module {
+    program(
+        "(%x: tensor<f64>, %w: tensor<f64>) -> tensor<f64>",
         "%one = $constant dense<1.0> : tensor<f64>
          %r = $while(%y = %x) : tensor<f64>
            cond {
@@ -150,13 +150,35 @@ fn a_loop_of_unknown_length_is_refused() {
              $return %c : tensor<i1>
            } do {
              %s = $add %y, %y : tensor<f64>
-             $return %s : tensor<f64>
+             %t = $multiply %s, %w : tensor<f64>
+             $return %t : tensor<f64>
            }
          return %r : tensor<f64>",
-    );
-    let e = grad(&module, "main", &GradOptions { wrt: vec![0], keep_value: false }).expect_err("no trip count");
+    )
+}
+
+#[test]
+fn a_loop_of_unknown_length_is_refused_on_the_way_back() {
+    let e = grad(&doubling(), "main", &GradOptions { wrt: vec![0], keep_value: false }).expect_err("no trip count");
     assert_eq!(
         e.to_string(),
-        "no derivative of 'stablehlo.while' at line 3, column 15: the trip count of the loop is not known: its condition has to compare a counter, which changes by a constant, with a constant"
+        "no derivative of 'stablehlo.while' at line 3, column 15: the trip count of the loop is not known: its condition has to compare a counter, which changes by a constant, with a constant; give it a number of steps that is known before the run (for_loop, scan), or use jvp, which needs none"
     );
+}
+
+#[test]
+fn a_loop_of_unknown_length_has_tangents() {
+    let ahead = jvp(&doubling(), "main", &GradOptions { wrt: vec![0, 1], keep_value: true }).expect("forward");
+    assert_eq!(meshwork_ir::verify::verify(&ahead), [], "{}", text::print(&ahead));
+    let number = |v: f64| Literal::from_f64s([], ElementType::F64, &[v]).unwrap();
+    let run = |x: f64, w: f64, dx: f64, dw: f64| {
+        let out = eval::run(&ahead, None, &[x, w, dx, dw].map(number)).unwrap();
+        (out[0].to_f64s()[0], out[1].to_f64s()[0])
+    };
+    // 0.2 takes three steps with w = 1: y = 8 x w^3.
+    let (y, dy) = run(0.2, 1.0, 1.0, 0.0);
+    assert!((y - 1.6).abs() < 1e-12 && (dy - 8.0).abs() < 1e-12, "{y} {dy}");
+    assert!((run(0.2, 1.0, 0.0, 1.0).1 - 24.0 * 0.2).abs() < 1e-12);
+    // 3 takes none.
+    assert_eq!(run(3.0, 1.0, 1.0, 5.0), (3.0, 1.0));
 }

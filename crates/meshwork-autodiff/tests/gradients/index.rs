@@ -1,6 +1,7 @@
 //! Derivatives of gathers, scatters and sorts.
 
-use crate::common::{check, program};
+use crate::common::{check, check_at, program};
+use meshwork_ir::{ElementType, Literal};
 
 #[test]
 fn rows_some_twice_some_outside() {
@@ -47,6 +48,35 @@ fn scatters() {
     for indices in ["[[1, 0], [1, 0], [1, 1]]", "[[2, 0], [2, 1], [2, 0]]"] {
         scatter(add, false, indices);
         scatter(set, false, indices);
+    }
+}
+
+#[test]
+fn scatters_of_products_and_extremes() {
+    for op in ["multiply", "maximum", "minimum"] {
+        let body = format!("%c = ${op} %a, %b : tensor<f64>\n$return %c : tensor<f64>");
+        for indices in ["[[0, 0], [2, 1], [4, 0]]", "[[1, 0], [7, 0], [-2, 1]]", "[[1, 0], [1, 0], [1, 1]]"] {
+            scatter(&body, false, indices);
+        }
+    }
+}
+
+/// Products with one or several factors of zero: nothing is divided by them.
+#[test]
+fn a_scattered_product_with_zeros() {
+    let module = program(
+        "(%x: tensor<3xf64>, %u: tensor<4xf64>) -> tensor<3xf64>",
+        "%i = $constant dense<[[0], [0], [1], [0]]> : tensor<4x1xi32>
+         %y = \"$scatter\"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+           ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+             %c = $multiply %a, %b : tensor<f64>
+             $return %c : tensor<f64>
+         }) : (tensor<3xf64>, tensor<4x1xi32>, tensor<4xf64>) -> tensor<3xf64>
+         return %y : tensor<3xf64>",
+    );
+    let line = |v: &[f64]| Literal::from_f64s([v.len() as i64], ElementType::F64, v).expect("fits");
+    for updates in [[2.0, 3.0, 0.0, 0.5], [0.0, 3.0, 1.0, 0.5], [0.0, 0.0, 1.0, 0.5]] {
+        check_at(&module, &[line(&[1.5, -2.0, 3.0]), line(&updates)]);
     }
 }
 

@@ -57,6 +57,10 @@ impl<'a> Leaf<'a> {
 impl Rule {
     /// The placement of an array on `mesh`; `None` leaves it to propagation.
     pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+        Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
+    }
+
+    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
         match self {
             Rule::Free => Ok(None),
             Rule::All(p) => Ok(Some(p.clone())),

@@ -4,7 +4,7 @@
 //! entry is never inflated beyond what it declares.
 
 /// One entry of an archive.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name without `.npy`.
     pub name: String,
@@ -24,6 +24,64 @@ pub fn read(file: &[u8]) -> Result<Vec<Entry>, String> {
         entries.push(Entry { name: entry.name.trim_end_matches(".npy").to_string(), bytes });
     }
     Ok(entries)
+}
+
+/// An archive of these entries, stored without compression, as NumPy's `savez` writes it.
+pub fn write(entries: &[Entry]) -> Result<Vec<u8>, String> {
+    let mut out = vec![];
+    let mut directory = vec![];
+    let small = |n: usize, what: &str| u32::try_from(n).map_err(|_| format!("{what} is longer than 4 GiB"));
+    for entry in entries {
+        let name = format!("{}.npy", entry.name);
+        let name_length = u16::try_from(name.len()).map_err(|_| format!("the name '{}' is too long", entry.name))?;
+        let (size, offset) = (small(entry.bytes.len(), &name)?, small(out.len(), "the archive")?);
+        // Version needed, flags, method, time, date (1 January 1980), checksum, sizes, length of the name, no extra.
+        let mut fields = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+        fields.extend(crc32(&entry.bytes).to_le_bytes());
+        fields.extend(size.to_le_bytes());
+        fields.extend(size.to_le_bytes());
+        fields.extend(name_length.to_le_bytes());
+        fields.extend([0, 0]);
+        out.extend(b"PK\x03\x04");
+        out.extend(&fields);
+        out.extend(name.as_bytes());
+        out.extend(&entry.bytes);
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(&fields);
+        // No comment, disk 0, no attributes.
+        directory.extend([0; 10]);
+        directory.extend(offset.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let count = u16::try_from(entries.len()).map_err(|_| format!("{} arrays; at most 65535", entries.len()))?;
+    let (start, length) = (small(out.len(), "the archive")?, small(directory.len(), "the directory")?);
+    out.extend(directory);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend(count.to_le_bytes());
+    out.extend(count.to_le_bytes());
+    out.extend(length.to_le_bytes());
+    out.extend(start.to_le_bytes());
+    out.extend([0, 0]);
+    Ok(out)
+}
+
+/// The checksum of zip files.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0u32; 256];
+        let mut i = 0;
+        while i < 256 {
+            let (mut c, mut bit) = (i as u32, 0);
+            while bit < 8 {
+                c = if c & 1 == 1 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 };
+                bit += 1;
+            }
+            table[i] = c;
+            i += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |c, &b| TABLE[usize::from(c as u8 ^ b)] ^ (c >> 8))
 }
 
 /// What the directory says about an entry.
@@ -157,6 +215,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_read() {
+        // The check value of the checksum's definition.
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let entries = vec![
+            Entry { name: "w".into(), bytes: b"some bytes".to_vec() },
+            Entry { name: "layers/0/b".into(), bytes: vec![] },
+        ];
+        assert_eq!(read(&write(&entries).unwrap()), Ok(entries));
+        assert_eq!(read(&write(&[]).unwrap()), Ok(vec![]));
+    }
+
+    #[test]
     fn damaged_archives_are_errors() {
         assert_eq!(read(b"PK"), Err("not a zip archive: no end-of-directory record".into()));
         assert!(read(&archive(99, b"a", 1)).unwrap_err().contains("compression method 99"));
@@ -173,7 +243,7 @@ mod tests {
     fn files_that_numpy_wrote() {
         let arrays = |file: &[u8]| {
             let entries = read(file).unwrap().into_iter();
-            entries.map(|e| (e.name, meshwork_ir::npy::read(&e.bytes).unwrap())).collect::<Vec<_>>()
+            entries.map(|e| (e.name, crate::npy::read(&e.bytes).unwrap())).collect::<Vec<_>>()
         };
         let stored = arrays(include_bytes!("../tests/data/stored.npz"));
         assert_eq!(

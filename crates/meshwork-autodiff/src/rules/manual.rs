@@ -1,0 +1,206 @@
+//! Computations written for single devices, and their collectives.
+//!
+//! Inside, a cotangent belongs to one device's copy of a value. A result that all devices of an axis have alike counts
+//! once, so each of its copies gets its share of the cotangent; an argument that all have alike gets the sum of what
+//! they give. With that, the rule of each collective is the transpose of what it does as a map between devices.
+
+use meshwork_ir::build::Groups;
+use meshwork_ir::{Attr, Op, OpKind, OpSpec, ValueId, ValueMap};
+use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, device_groups};
+
+use super::combiner::{Combiner, recognise};
+use crate::GradError;
+use crate::reverse::{Reverse, Site};
+
+pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    let Some(body) = r.module().body_of(site.id, 0) else { return Ok(()) };
+    let (ins, outs) = (shardings(&site.op, "in_shardings"), shardings(&site.op, "out_shardings"));
+    let manual = match site.op.attr("manual_axes") {
+        Some(Attr::Axes(axes)) => axes.to_vec(),
+        _ => vec![],
+    };
+    let mesh = ins.iter().chain(&outs).find_map(|s| mesh_of(r, s));
+    let Some(mesh) = mesh else {
+        return Err(GradError::no_rule(r.module(), site.id, "the mesh of its shardings is not known"));
+    };
+    let args = r.module().block(body).args().to_vec();
+    let returned = r.module().returned(body).to_vec();
+    let wanted: Vec<usize> = (0..args.len()).filter(|&i| r.wants(site.x(i))).collect();
+    let given: Vec<usize> = (0..site.cts.len()).filter(|&i| site.cts[i].is_some()).collect();
+
+    let cts = given.iter().filter_map(|&i| site.cts[i]);
+    let operands: Vec<ValueId> = site.op.operands().iter().copied().chain(cts).collect();
+    let results: Vec<_> = wanted.iter().map(|&i| r.ty(site.x(i)).clone()).collect();
+    let in_shardings = ins.iter().chain(given.iter().map(|&i| &outs[i])).cloned();
+    let out_shardings = wanted.iter().map(|&i| ins[i].clone());
+    let spec = OpSpec::new(OpKind::SdyManualComputation)
+        .operands(operands)
+        .results(results)
+        .attr("in_shardings", Attr::ShardingPerValue(in_shardings.collect()))
+        .attr("out_shardings", Attr::ShardingPerValue(out_shardings.collect()))
+        .attr("manual_axes", Attr::Axes(manual.clone().into()))
+        .loc(site.op.loc.clone());
+    let back = r.module_mut().create(spec);
+    let mut types = r.types(&args);
+    types.extend(given.iter().map(|&i| r.ty(returned[i]).clone()));
+    let block = r.module_mut().add_body(back, types);
+    let slots = r.module().block(block).args().to_vec();
+    let (xs, cts) = slots.split_at(args.len());
+    let mut map: ValueMap = args.iter().copied().zip(xs.iter().copied()).collect();
+    let mut inner = r.nested(block);
+    let ops = inner.copy_body(body, &mut map);
+    for (&i, &ct) in given.iter().zip(cts) {
+        let copies: i64 = absent(&manual, &outs[i]).iter().map(|a| a.size(&mesh)).product();
+        let share = if copies == 1 { ct } else { inner.scale(ct, 1.0 / copies as f64)? };
+        inner.give(*map.get(&returned[i]).unwrap_or(&returned[i]), share)?;
+    }
+    inner.walk(&ops)?;
+    let mut out = vec![];
+    for &i in &wanted {
+        let mut ct = inner.cotangent_or_zeros(xs[i])?;
+        let copies = absent(&manual, &ins[i]);
+        if !copies.is_empty() {
+            let groups = device_groups(&mesh, &copies)
+                .map_err(|e| GradError::no_rule(inner.module(), site.id, e.to_string()))?;
+            ct = inner.all_reduce(ct, &Groups::devices(groups, 1), |b, a| Ok([b.add(a[0], a[1])?]))?;
+        }
+        out.push(ct);
+    }
+    let loc = site.op.loc.clone();
+    inner.module_mut().push(block, OpSpec::new(OpKind::SdyReturn).operands(out).loc(loc));
+    let block = r.block;
+    r.module_mut().append(block, back);
+    for (&i, ct) in wanted.iter().zip(r.module().op(back).results().to_vec()) {
+        r.give(site.x(i), ct)?;
+    }
+    Ok(())
+}
+
+fn shardings(op: &Op, name: &str) -> Vec<Sharding> {
+    match op.attr(name) {
+        Some(Attr::ShardingPerValue(list)) => list.to_vec(),
+        _ => vec![],
+    }
+}
+
+fn mesh_of(r: &Reverse<'_>, sharding: &Sharding) -> Option<Mesh> {
+    match &sharding.mesh {
+        MeshRef::Inline(mesh) => Some((**mesh).clone()),
+        MeshRef::Symbol(name) => match r.module().op(r.module().symbol(name)?).attr("mesh")? {
+            Attr::Mesh(mesh) => Some((**mesh).clone()),
+            _ => None,
+        },
+    }
+}
+
+/// The manual axes that a sharding does not split by: over these, devices have copies.
+fn absent(manual: &[AxisRef], sharding: &Sharding) -> Vec<AxisRef> {
+    let used = |axis: &AxisRef| sharding.dims.iter().any(|d| d.axes.iter().any(|a| a.overlaps(axis)));
+    manual.iter().filter(|axis| !used(axis)).cloned().collect()
+}
+
+/// A sum over devices gives to each the sum of the cotangents.
+pub(super) fn all_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    if site.op.kind() != OpKind::CrossReplicaSum {
+        adds(r, site)?;
+    }
+    for (i, ct) in site.cts.iter().enumerate() {
+        let Some(ct) = *ct else { continue };
+        let spec = OpSpec::new(OpKind::AllReduce).operands([ct]).results([r.ty(ct).clone()]);
+        let given = summing(r, site, spec);
+        r.give(site.x(i), given)?;
+    }
+    Ok(())
+}
+
+/// What was gathered is summed up and dealt out again.
+pub(super) fn all_gather(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    let dim = site.op.int("all_gather_dim").unwrap_or(0);
+    for (i, ct) in site.cts.iter().enumerate() {
+        let Some(ct) = *ct else { continue };
+        let spec = OpSpec::new(OpKind::ReduceScatter)
+            .operands([ct])
+            .results([r.ty(site.x(i)).clone()])
+            .attr("scatter_dimension", Attr::i64(dim));
+        let given = summing(r, site, spec);
+        r.give(site.x(i), given)?;
+    }
+    Ok(())
+}
+
+pub(super) fn reduce_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    adds(r, site)?;
+    let dim = site.op.int("scatter_dimension").unwrap_or(0);
+    let spec = OpSpec::new(OpKind::AllGather)
+        .operands([site.ct])
+        .results([r.ty(site.x(0)).clone()])
+        .attr("all_gather_dim", Attr::i64(dim));
+    let given = r.value(with_groups(spec, &site.op))?;
+    Ok(r.give(site.x(0), given)?)
+}
+
+/// Back the same way.
+pub(super) fn all_to_all(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    for (i, ct) in site.cts.iter().enumerate() {
+        let Some(ct) = *ct else { continue };
+        let mut spec = OpSpec::new(OpKind::AllToAll).operands([ct]).results([r.ty(site.x(i)).clone()]);
+        spec.attrs = site.op.attrs.clone();
+        let (split, concat) = (site.op.attr("split_dimension"), site.op.attr("concat_dimension"));
+        if let (Some(split), Some(concat)) = (split.cloned(), concat.cloned()) {
+            spec = spec.attr("split_dimension", concat).attr("concat_dimension", split);
+        }
+        let given = r.value(spec)?;
+        r.give(site.x(i), given)?;
+    }
+    Ok(())
+}
+
+pub(super) fn collective_permute(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    let pairs = site.op.i64s("source_target_pairs").unwrap_or_default();
+    let pairs: Vec<(i64, i64)> = pairs.chunks_exact(2).map(|p| (p[1], p[0])).collect();
+    let channel = match site.op.attr("channel_handle") {
+        Some(Attr::Channel(c)) => Some(c.handle),
+        _ => None,
+    };
+    for (i, ct) in site.cts.iter().enumerate() {
+        let Some(ct) = *ct else { continue };
+        let given = r.collective_permute(ct, &pairs, channel)?;
+        r.give(site.x(i), given)?;
+    }
+    Ok(())
+}
+
+fn adds(r: &Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    let body = r.module().body_of(site.id, 0);
+    match body.is_some_and(|body| recognise(r.module(), body, 0) == Some(Combiner::Add)) {
+        true => Ok(()),
+        false => {
+            Err(GradError::no_rule(r.module(), site.id, "its body is not a sum; only sums over devices have a rule"))
+        }
+    }
+}
+
+fn with_groups(mut spec: OpSpec, op: &Op) -> OpSpec {
+    for name in ["replica_groups", "channel_handle", "use_global_device_ids"] {
+        if let Some(attr) = op.attr(name) {
+            spec = spec.attr(name, attr.clone());
+        }
+    }
+    spec
+}
+
+/// A collective over the groups of `site` whose body adds.
+fn summing(r: &mut Reverse<'_>, site: &Site, spec: OpSpec) -> ValueId {
+    let elem = r.elem(spec.operands[0]);
+    let loc = site.op.loc.clone();
+    let op = r.module_mut().create(with_groups(spec, &site.op).loc(loc.clone()));
+    let scalar = meshwork_ir::Type::tensor([], elem);
+    let body = r.module_mut().add_body(op, [scalar.clone(), scalar.clone()]);
+    let args = r.module().block(body).args().to_vec();
+    let add = r.module_mut().push(body, OpSpec::new(OpKind::Add).operands(args).results([scalar]).loc(loc.clone()));
+    let sum = r.module().result(add);
+    r.module_mut().push(body, OpSpec::new(OpKind::HloReturn).operands([sum]).loc(loc));
+    let block = r.block;
+    r.module_mut().append(block, op);
+    r.module().result(op)
+}

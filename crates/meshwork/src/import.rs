@@ -1,0 +1,184 @@
+//! Programs of others: StableHLO text, such as `jax.export` writes, as a function.
+
+use std::sync::Arc;
+
+use meshwork_ir::transform::inline as calls;
+use meshwork_ir::{Attr, Module, OpKind, PassOptions, Type, Walk, text, verify};
+use meshwork_mesh::{Mesh, MeshRef, Sharding};
+
+use crate::engine::{Engine, Program, Reference};
+use crate::error::{Error, Result, fail};
+use crate::spec::MESH;
+use crate::splice::inline;
+use crate::trace::{Placing, placing};
+use crate::{Array, Tensor};
+
+/// A function read from StableHLO text: `jax.export`'s, JAX's `lower().as_text()`, or this crate's own
+/// [`Lowered::text`](crate::Lowered::text).
+///
+/// It is called with arrays, or with tensors inside of a traced function. There it is put in place as if it had been
+/// written there, so it is placed, differentiated, batched and split with the rest.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let f = Imported::from_mlir("
+///   func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+///     %y = stablehlo.multiply %x, %x : tensor<2xf32>
+///     return %y : tensor<2xf32>
+///   }")?;
+/// let x = Array::from([2.0f32, 3.0]);
+/// assert_eq!(f.call(&[&x])?[0].to_vec::<f32>()?, [4.0, 9.0]);
+///
+/// let slope = jit(|x: Tensor| grad(|x: Tensor| f.apply(&[x])[0].sum_all(), x));
+/// assert_eq!(slope.call(&x)?.to_vec::<f32>()?, [4.0, 6.0]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Imported {
+    module: Arc<Module>,
+    mesh: Option<Mesh>,
+}
+
+impl Imported {
+    /// The entry function of a module: `main`, or the only one.
+    pub fn from_mlir(source: &str) -> Result<Imported> {
+        let mut module = text::parse(source).map_err(|e| Error::Import(e.to_string()))?;
+        let wrong = verify::verify(&module);
+        if let Some(first) = wrong.first() {
+            return Err(Error::Import(format!("{first} ({} errors)", wrong.len())));
+        }
+        let Some(func) = module.entry() else {
+            let count = module.funcs().count();
+            return Err(Error::Import(format!("there is no function @main among {count} functions")));
+        };
+        let ty = module.func_type(func);
+        for (i, ty) in ty.inputs.iter().chain(&ty.results).enumerate() {
+            if !ty.as_tensor().is_some_and(|t| t.is_static()) {
+                let what = if i < module.func_type(func).inputs.len() { "argument" } else { "result" };
+                return Err(Error::Import(format!(
+                    "an {what} has the type {ty}; export the function for fixed shapes"
+                )));
+            }
+        }
+        for op in module.all_ops(Walk::PreOrder) {
+            module.op_mut(op).attrs.remove("no_inline");
+        }
+        let mut diagnostics = vec![];
+        // What can not be inlined stays a call, which the check below names.
+        let _ = (calls::PASS.run)(&mut module, &PassOptions::default(), &mut diagnostics);
+        if let Some(&op) =
+            module.ops_below(func, Walk::PreOrder).iter().find(|&&op| module.op(op).kind() == OpKind::Call)
+        {
+            return Err(Error::Import(format!("{} can not be inlined", module.describe(op))));
+        }
+        let mesh = meshwork_partition::mesh_of(&module).map(|(_, mesh)| mesh);
+        Ok(Imported { module: Arc::new(module), mesh })
+    }
+
+    /// The module, with all calls inlined.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// The types of its arguments.
+    pub fn arguments(&self) -> Vec<Type> {
+        self.module.entry().map_or(vec![], |f| self.module.func_type(f).inputs)
+    }
+
+    /// The same without the placements that its text has.
+    pub fn without_placements(&self) -> Imported {
+        let mut module = (*self.module).clone();
+        strip(&mut module);
+        Imported { module: Arc::new(module), mesh: None }
+    }
+
+    /// Runs it on one device.
+    pub fn call(&self, args: &[&Array]) -> Result<Vec<Array>> {
+        let expected = self.arguments();
+        let fits = expected.len() == args.len() && expected.iter().zip(args).all(|(t, a)| is(t, a.shape(), a.dtype()));
+        if !fits {
+            let given: Vec<String> = args.iter().map(|a| format!("{}{:?}", a.dtype(), a.shape())).collect();
+            return Err(Error::Import(format!("it takes {}, not ({})", shown(&expected), given.join(", "))));
+        }
+        let mut inputs = vec![];
+        for array in args {
+            inputs.push(array.literal()?.clone());
+        }
+        let mut module = (*self.module).clone();
+        strip(&mut module);
+        let results = module.entry().map_or(vec![], |f| module.func_type(f).results);
+        let out = Reference.run(Program::Single(&module), &inputs, &results)?;
+        Ok(out.into_iter().map(Array::from_literal).collect())
+    }
+
+    /// Puts it in place in the program that is being traced.
+    #[track_caller]
+    pub fn apply(&self, args: &[Tensor]) -> Vec<Tensor> {
+        let expected = self.arguments();
+        let fits = expected.len() == args.len() && expected.iter().zip(args).all(|(t, a)| is(t, a.shape(), a.dtype()));
+        if !fits {
+            fail("imported function", format!("it takes {}, not {args:?}", shown(&expected)));
+        }
+        let module = match (&self.mesh, placing("imported function")) {
+            (None, _) => self.module.clone(),
+            (Some(_), Placing::Ignored | Placing::NoMesh) => {
+                let mut module = (*self.module).clone();
+                strip(&mut module);
+                Arc::new(module)
+            }
+            (Some(own), Placing::On(mesh)) if own.same_axes(&mesh) => {
+                let mut module = (*self.module).clone();
+                rename_mesh(&mut module);
+                Arc::new(module)
+            }
+            (Some(own), Placing::On(mesh)) => fail(
+                "imported function",
+                format!("it is placed on the mesh {own}, the program on {mesh}; take it without_placements()"),
+            ),
+        };
+        inline("imported function", &module, args)
+    }
+}
+
+fn is(ty: &Type, shape: &[i64], elem: crate::ElementType) -> bool {
+    ty.dims() == shape && ty.elem() == Some(elem)
+}
+
+fn shown(types: &[Type]) -> String {
+    format!("({})", types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// Takes all placements out of a module.
+fn strip(module: &mut Module) {
+    for op in module.all_ops(Walk::PreOrder) {
+        match module.op(op).kind() {
+            OpKind::SdyShardingConstraint | OpKind::SdyReshard => {
+                let (from, to) = (module.result(op), module.op(op).operands()[0]);
+                module.replace_all_uses(from, to);
+                module.erase(op);
+            }
+            OpKind::SdyShardingGroup => module.erase(op),
+            OpKind::Func => module.retain_slot_attrs(op, |name| name != "sdy.sharding"),
+            _ => {
+                module.op_mut(op).attrs.remove("sdy.sharding");
+            }
+        }
+    }
+}
+
+/// Lets all shardings refer to the mesh by the name that traced programs give it.
+fn rename_mesh(module: &mut Module) {
+    let renamed = |s: &Sharding| Sharding { mesh: MeshRef::from(MESH), ..s.clone() };
+    for op in module.all_ops(Walk::PreOrder) {
+        let names: Vec<String> = module.op(op).attrs.iter().map(|(name, _)| name.to_string()).collect();
+        for name in names {
+            let new = match module.op(op).attr(&name) {
+                Some(Attr::Sharding(s)) => Attr::Sharding(renamed(s).into()),
+                Some(Attr::ShardingPerValue(list)) => Attr::ShardingPerValue(list.iter().map(renamed).collect()),
+                _ => continue,
+            };
+            module.op_mut(op).attrs.set(name, new);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Programs and arrays from and to the outside: MLIR text, files, `ndarray`, `half`.
+
+use meshwork::prelude::*;
+
+/// What `jax.export` writes for `lambda w, x: (jax.nn.relu(x @ w).sum(), x + 1)`, shortened.
+const EXPORTED: &str = r#"
+module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<3x2xf32> loc("w"), %arg1: tensor<4x3xf32> loc("x")) -> (tensor<f32> {jax.result_info = "result[0]"}, tensor<4x3xf32> {jax.result_info = "result[1]"}) {
+    %0 = stablehlo.dot_general %arg1, %arg0, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    %1 = call @relu(%0) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %2 = stablehlo.reduce(%1 init: %cst) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x2xf32>, tensor<f32>) -> tensor<f32>
+    %cst_0 = stablehlo.constant dense<1.000000e+00> : tensor<4x3xf32>
+    %3 = stablehlo.add %arg1, %cst_0 : tensor<4x3xf32>
+    return %2, %3 : tensor<f32>, tensor<4x3xf32>
+  }
+  func.func private @relu(%arg0: tensor<4x2xf32>) -> tensor<4x2xf32> {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<4x2xf32>
+    %0 = stablehlo.maximum %arg0, %cst : tensor<4x2xf32>
+    return %0 : tensor<4x2xf32>
+  }
+}
+"#;
+
+fn wave(shape: &[i64]) -> Array {
+    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin() as f32)
+}
+
+#[test]
+fn imported_functions_are_called_traced_differentiated_and_split() {
+    let f = Imported::from_mlir(EXPORTED).unwrap();
+    let own = |w: &Tensor, x: &Tensor| x.matmul(w).relu().sum_all();
+    let (w, x) = (wave(&[3, 2]), wave(&[4, 3]));
+    let out = f.call(&[&w, &x]).unwrap();
+    let want = jit(move |w: Tensor, x: Tensor| own(&w, &x)).call((&w, &x)).unwrap();
+    assert!(out[0].all_close(&want, 1e-6));
+
+    let g = f.clone();
+    let slope = jit(move |w: Tensor, x: Tensor| grad(|w: Tensor| g.apply(&[w, x])[0].clone(), w));
+    let own_slope = jit(move |w: Tensor, x: Tensor| grad(|w: Tensor| own(&w, &x), w));
+    let want = own_slope.call((&w, &x)).unwrap();
+    assert!(slope.call((&w, &x)).unwrap().all_close(&want, 1e-6));
+
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let (g, h) = (f.clone(), f.clone());
+    let split = jit(move |w: Tensor, x: Tensor| grad(|w: Tensor| g.apply(&[w, x])[0].clone(), w)).on(&mesh);
+    assert!(split.in_shardings([P![], P!["x"]]).call((&w, &x)).unwrap().all_close(&want, 1e-6));
+    // Batched over several w.
+    let many = jit(move |w: Tensor, x: Tensor| vmap(|w: Tensor| h.apply(&[w, x.clone()])[0].clone(), w));
+    assert_eq!(many.call((&wave(&[5, 3, 2]), &x)).unwrap().shape(), [5]);
+}
+
+#[test]
+fn own_text_comes_back() {
+    let f = jit(|x: Tensor| for_loop(0..3, x, |_, x| x.sin() * 2.0));
+    let x = wave(&[4]);
+    let back = Imported::from_mlir(&f.lower(&x).unwrap().text()).unwrap();
+    assert!(back.call(&[&x]).unwrap()[0].all_close(&f.call(&x).unwrap(), 0.0));
+}
+
+#[test]
+fn placements_of_imported_functions() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let f = jit(|x: Tensor| x.sin().shard(P!["x"])).on(&mesh);
+    let x = wave(&[4]);
+    let text = f.lower(&x).unwrap().text().replace("@mesh", "@other");
+    let back = Imported::from_mlir(&text).unwrap();
+    let again = back.clone();
+    let on_mesh = jit(move |x: Tensor| again.apply(&[x])[0].clone()).on(&mesh);
+    assert_eq!(on_mesh.call(&x).unwrap().shards()[1].slice, [2..4]);
+    let (again, free) = (back.clone(), back.without_placements());
+    let larger = Mesh::linear("z", 4).unwrap();
+    let error = jit(move |x: Tensor| again.apply(&[x])[0].clone()).on(&larger).call(&x).unwrap_err().to_string();
+    assert!(error.contains(r#"it is placed on the mesh <["x"=2]>, the program on <["z"=4]>"#), "{error}");
+    assert!(jit(move |x: Tensor| free.apply(&[x])[0].clone()).on(&larger).call(&x).is_ok());
+    assert!(back.call(&[&x]).is_ok());
+}
+
+#[test]
+fn wrong_imports_say_what_is_wrong() {
+    let error = Imported::from_mlir("func.func @main(").unwrap_err().to_string();
+    assert!(error.starts_with("imported function: "), "{error}");
+    let error =
+        Imported::from_mlir("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }");
+    assert!(error.unwrap_err().to_string().contains("tensor<?xf32>; export the function for fixed shapes"));
+    let f = Imported::from_mlir(EXPORTED).unwrap();
+    let error = f.call(&[&wave(&[3, 2])]).unwrap_err().to_string();
+    assert_eq!(error, "imported function: it takes (tensor<3x2xf32>, tensor<4x3xf32>), not (f32[3, 2])");
+    let error = jit(move |x: Tensor| f.apply(&[x.clone(), x])[0].clone()).call(&wave(&[3, 2])).unwrap_err().to_string();
+    assert!(error.starts_with("imported function: it takes (tensor<3x2xf32>"), "{error}");
+}
+
+#[test]
+fn half_precision() {
+    use half::{bf16, f16};
+    let x = Array::from([f16::from_f32(1.5), f16::from_f32(-2.0)]);
+    let y = jit(|x: Tensor| (&x * 2.0, x.to(BF16))).call(&x).unwrap();
+    assert_eq!(y.0.to_vec::<f16>().unwrap(), [f16::from_f32(3.0), f16::from_f32(-4.0)]);
+    assert_eq!(y.1.to_vec::<bf16>().unwrap(), [bf16::from_f32(1.5), bf16::from_f32(-2.0)]);
+}
+
+fn scratch(name: &str) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("meshwork_{}_{name}", std::process::id()))
+}
+
+#[test]
+fn npy_files() {
+    let path = scratch("a.npy");
+    wave(&[2, 3]).save_npy(&path).unwrap();
+    assert!(Array::load_npy(&path).unwrap().all_close(&wave(&[2, 3]), 0.0));
+    std::fs::write(&path, b"no").unwrap();
+    let error = Array::load_npy(&path).unwrap_err().to_string();
+    assert!(error.contains("a.npy: not a .npy file"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    assert!(Array::load_npy(&path).unwrap_err().to_string().contains("a.npy"));
+}
+
+#[cfg(feature = "safetensors")]
+mod safetensors {
+    use super::*;
+    use meshwork::{SafeTensors, load_tree, save_safetensors, save_tree};
+    use std::cell::Cell;
+    use std::io::{Cursor, Read, Result, Seek, SeekFrom};
+    use std::rc::Rc;
+
+    /// Counts the bytes that are read.
+    struct Counting(Cursor<Vec<u8>>, Rc<Cell<usize>>);
+
+    impl Read for Counting {
+        fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+            let count = self.0.read(out)?;
+            self.1.set(self.1.get() + count);
+            Ok(count)
+        }
+    }
+
+    impl Seek for Counting {
+        fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    fn file(arrays: &[(&str, Array)]) -> (SafeTensors<Counting>, Rc<Cell<usize>>) {
+        let path = scratch(&format!("{}.safetensors", arrays[0].0));
+        save_safetensors(&path, arrays).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let count = Rc::new(Cell::new(0));
+        let file = SafeTensors::from_reader(Counting(Cursor::new(bytes), count.clone()), "memory").unwrap();
+        count.set(0);
+        (file, count)
+    }
+
+    #[test]
+    fn each_device_reads_only_its_part() {
+        let w = wave(&[8, 6]);
+        let (mut file, read) = file(&[("w", w.clone()), ("large", wave(&[1000]))]);
+        let mesh = Mesh::grid(("x", 4), ("y", 2)).unwrap();
+        // One device: a block of 2 x 3, in rows.
+        let part = file.shards("w", &mesh, &P!["x", "y"], &[3]).unwrap();
+        assert_eq!(read.get(), 2 * 3 * 4);
+        assert_eq!(part[0].0.slice, [2..4, 3..6]);
+        let placed = w.clone().shard(&mesh, P!["x", "y"]).unwrap();
+        assert!(part[0].1.all_close(&placed.shard_data(3).unwrap(), 0.0));
+        // Whole rows are one read; devices that hold the same block read it once.
+        read.set(0);
+        let rows = file.shards("w", &mesh, &P!["x"], &[0, 1, 2, 3]).unwrap();
+        assert_eq!(read.get(), 2 * (2 * 6 * 4));
+        assert_eq!(rows[0].1.to_vec::<f32>().unwrap(), rows[1].1.to_vec::<f32>().unwrap());
+        // All devices of a copied array: once.
+        read.set(0);
+        assert!(file.sharded("w", &mesh, &P![]).unwrap().all_close(&w, 0.0));
+        assert_eq!(read.get(), 8 * 6 * 4);
+    }
+
+    #[test]
+    fn every_slice_is_the_slice_of_the_whole() {
+        let x = wave(&[3, 4, 5]);
+        let all = x.to_vec::<f32>().unwrap();
+        let (mut file, read) = file(&[("x", x)]);
+        for a in 0..3 {
+            for b in 0..4 {
+                for c in 0..5 {
+                    let slice = [a..3, b..4, 0..c];
+                    read.set(0);
+                    let part = file.slice("x", &slice).unwrap().to_vec::<f32>().unwrap();
+                    let mut want = vec![];
+                    for i in slice[0].clone() {
+                        for j in slice[1].clone() {
+                            want.extend(slice[2].clone().map(|k| all[(20 * i + 5 * j + k) as usize]));
+                        }
+                    }
+                    assert_eq!(part, want);
+                    assert_eq!(read.get(), 4 * want.len());
+                }
+            }
+        }
+        let short = SafeTensors::from_reader(Cursor::new(b"\x02\0\0\0\0\0\0\0{".to_vec()), "short");
+        assert!(short.err().unwrap().to_string().starts_with("short: the header has 2 bytes, the file 1"));
+        let long = SafeTensors::from_reader(Cursor::new(vec![0xff; 16]), "long");
+        assert!(long.err().unwrap().to_string().contains("safetensors have at most 100000000"));
+        assert!(file.slice("x", &[0..4, 0..4, 0..5]).unwrap_err().to_string().contains("is not a part of"));
+        assert!(file.array("y").unwrap_err().to_string().contains(r#"there is no array "y"; it has ["x"]"#));
+    }
+
+    #[test]
+    fn uneven_blocks_and_trees() {
+        let mesh = Mesh::linear("x", 4).unwrap();
+        type Model = (Tensor, Vec<Tensor>);
+        let model = (wave(&[10]), vec![wave(&[3, 3]), Array::from([1i64, 2])]);
+        let path = scratch("tree.safetensors");
+        save_tree::<Model>(&path, &model).unwrap();
+        let like = (Array::shape_only([10], F32), vec![Array::shape_only([3, 3], F32), Array::shape_only([2], I64)]);
+        let rule = Rule::policy(|path, _| (path == "0").then(|| P!["x"]));
+        let back = load_tree::<Model>(&path, &like, Some((&mesh, &rule))).unwrap();
+        assert!(back.0.all_close(&model.0, 0.0) && back.1[0].all_close(&model.1[0], 0.0));
+        assert_eq!(back.0.shards()[3].slice, [9..10]);
+        assert_eq!(back.1[1].to_vec::<i64>().unwrap(), [1, 2]);
+        let wrong = (Array::shape_only([11], F32), like.1.clone());
+        let error = load_tree::<Model>(&path, &wrong, None).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains(r#"array "0" is f32[10], not f32[11]"#), "{error}");
+    }
+}
+
+#[cfg(feature = "npz")]
+#[test]
+fn npz_files() {
+    let path = scratch("a.npz");
+    meshwork::save_npz(&path, &[("w", wave(&[2, 3])), ("b", Array::from([true, false]))]).unwrap();
+    let back = meshwork::load_npz(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(back[0].0, "w");
+    assert!(back[0].1.all_close(&wave(&[2, 3]), 0.0));
+    assert_eq!(back[1].1.to_vec::<bool>().unwrap(), [true, false]);
+}
+
+#[cfg(feature = "ndarray")]
+#[test]
+fn ndarrays_in_any_memory_order() {
+    let a = ndarray::Array3::from_shape_fn((2, 3, 4), |(i, j, k)| (100 * i + 10 * j + k) as i32);
+    let turned = a.view().permuted_axes([2, 0, 1]);
+    let x = Array::from(&turned);
+    assert_eq!(x.shape(), [4, 2, 3]);
+    let y = jit(|x: Tensor| x.permute(&[1, 2, 0])).call(&x).unwrap();
+    assert_eq!(y.to_ndarray::<i32>().unwrap(), a.into_dyn());
+    assert!(y.to_ndarray::<f32>().is_err());
+}
+
+#[cfg(feature = "tracing")]
+#[test]
+fn spans_tell_the_stages() {
+    use std::sync::{Arc, Mutex};
+    use tracing::span;
+
+    /// Notes the names of spans.
+    struct Names(Arc<Mutex<Vec<&'static str>>>);
+
+    impl tracing::Subscriber for Names {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+            let mut names = self.0.lock().unwrap();
+            names.push(span.metadata().name());
+            span::Id::from_u64(names.len() as u64)
+        }
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn event(&self, _: &tracing::Event<'_>) {}
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    let names = Arc::new(Mutex::new(vec![]));
+    tracing::subscriber::with_default(Names(names.clone()), || {
+        let mesh = Mesh::linear("x", 2).unwrap();
+        jit(|x: Tensor| x + 1.0).on(&mesh).call(&wave(&[4])).unwrap();
+    });
+    assert_eq!(*names.lock().unwrap(), ["trace", "place", "split", "run"]);
+}
