@@ -53,7 +53,7 @@ fn check(
     let mesh = Mesh::linear("x", 2).unwrap();
     compare(jit(program).on(&mesh).in_shardings([P![], batch.clone()]).call((&p, &d)).unwrap(), "batch in two");
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
-    let rules = [meshwork::rules::FsdpRule::new("y").least(2).uneven().into(), batch.into()];
+    let rules: [Rule; 2] = [meshwork::rules::FsdpRule::new("y").least(2).uneven().into(), batch.into()];
     compare(jit(program).on(&mesh).in_shardings(rules).call((&p, &d)).unwrap(), "batch in two, parameters in two");
 }
 
