@@ -1,4 +1,5 @@
-//! Matrix products of the runtime's library on one thread, beside the `gemm` crate (feature `compare`).
+//! Matrix products and convolutions of the runtime's library on one thread; products beside the `gemm` crate
+//! (feature `compare`).
 
 use std::process::ExitCode;
 
@@ -75,6 +76,94 @@ pub fn run(args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Convolutions: name, dimension numbers, input, kernel, result, window, groups.
+const CONVOLUTIONS: &[[&str; 7]] = &[
+    [
+        "NHWC 56² 64 3x3",
+        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "8x56x56x64",
+        "3x3x64x64",
+        "8x56x56x64",
+        "pad = [[1, 1], [1, 1]]",
+        "1",
+    ],
+    [
+        "NHWC 28² 128 3x3",
+        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "8x28x28x128",
+        "3x3x128x128",
+        "8x28x28x128",
+        "pad = [[1, 1], [1, 1]]",
+        "1",
+    ],
+    [
+        "NHWC 7² 512 3x3",
+        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "8x7x7x512",
+        "3x3x512x512",
+        "8x7x7x512",
+        "pad = [[1, 1], [1, 1]]",
+        "1",
+    ],
+    [
+        "NHWC 224² 3 7x7/2",
+        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "1x224x224x3",
+        "7x7x3x64",
+        "1x112x112x64",
+        "stride = [2, 2], pad = [[3, 3], [3, 3]]",
+        "1",
+    ],
+    ["NHWC 56² 64 1x1", "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", "8x56x56x64", "1x1x64x256", "8x56x56x256", "", "1"],
+    [
+        "NCHW 56² 64 3x3",
+        "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]",
+        "8x64x56x56",
+        "64x64x3x3",
+        "8x64x56x56",
+        "pad = [[1, 1], [1, 1]]",
+        "1",
+    ],
+    [
+        "to weights 56² 64",
+        "[f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f]",
+        "8x56x56x64",
+        "8x56x56x64",
+        "3x3x64x64",
+        "pad = [[1, 1], [1, 1]]",
+        "1",
+    ],
+    [
+        "depthwise 56² 128",
+        "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]",
+        "8x56x56x128",
+        "3x3x1x128",
+        "8x56x56x128",
+        "pad = [[1, 1], [1, 1]]",
+        "128",
+    ],
+];
+
+/// Runs the usual convolutions.
+pub fn convolutions() -> ExitCode {
+    println!("{:24} {:>10} {:>10}", "convolution", "µs", "GF/s");
+    for [name, numbers, lhs, rhs, out, window, groups] in CONVOLUTIONS {
+        let source = format!(
+            "func.func @main(%a: tensor<{lhs}xf32>, %b: tensor<{rhs}xf32>) -> tensor<{out}xf32> {{
+            %r = stablehlo.convolution(%a, %b) dim_numbers = {numbers}, window = {{{window}}}
+                {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}} : (tensor<{lhs}xf32>, tensor<{rhs}xf32>) -> tensor<{out}xf32>
+            return %r : tensor<{out}xf32> }}"
+        );
+        let product = |dims: &str| dims.split('x').map(|d| d.parse::<f64>().unwrap_or(1.0)).product::<f64>();
+        // Each element of the kernel is used once for each image and position.
+        let feature = numbers.split("->").nth(1).and_then(|t| t.find('f')).map_or(0, |at| (at - 1) / 3);
+        let features: f64 = out.split('x').nth(feature).and_then(|d| d.parse().ok()).unwrap_or(1.0);
+        let flops = 2.0 * product(out) / features * product(rhs);
+        time(name, &source, flops, &mut |_, _| None);
+    }
+    ExitCode::SUCCESS
+}
+
 fn measure(name: &str, s: &Shape) {
     let lead = format!("{}x", s.batch);
     let a = if s.ta { format!("{lead}{}x{}xf32", s.k, s.m) } else { format!("{lead}{}x{}xf32", s.m, s.k) };
@@ -86,7 +175,13 @@ fn measure(name: &str, s: &Shape) {
         %r = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [{ca}] x [{cb}] : (tensor<{a}>, tensor<{b}>) -> tensor<{r}>
         return %r : tensor<{r}> }}"
     );
-    let Ok(module) = text::parse(&source) else { return eprintln!("{source} does not parse") };
+    let flops = 2.0 * (s.batch * s.m * s.n * s.k) as f64;
+    time(name, &source, flops, &mut |ptrs, inner| reference(s, ptrs, inner));
+}
+
+/// Times the only operation of `source` beside `other`, on the same buffers, so many times in a row.
+fn time(name: &str, source: &str, flops: f64, other: &mut dyn FnMut(&[*mut u8], usize) -> Option<f64>) {
+    let Ok(module) = text::parse(source) else { return eprintln!("{source} does not parse") };
     let Some(block) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
     let mut cx = Lower::new(&module);
     for &arg in module.block(block).args() {
@@ -115,19 +210,18 @@ fn measure(name: &str, s: &Shape) {
             }
         }
     };
-    let flops = 2.0 * (s.batch * s.m * s.n * s.k) as f64;
     let rounds = ((2e9 / flops) as usize).clamp(5, 2000);
     let inner = ((1e5 / flops) as usize).clamp(1, 1000);
-    let (mut best, mut other) = (f64::MAX, f64::MAX);
+    let (mut best, mut theirs) = (f64::MAX, f64::MAX);
     for _ in 0..rounds {
         best = best.min(seconds(flops, || (0..inner).for_each(|_| ours())) / inner as f64);
-        if let Some(seconds) = reference(s, &ptrs, inner) {
-            other = other.min(seconds);
+        if let Some(seconds) = other(&ptrs, inner) {
+            theirs = theirs.min(seconds);
         }
     }
     let rate = flops / best / 1e9;
-    match other < f64::MAX {
-        true => println!("{name:24} {:10.1} {rate:10.1} {:10.1} {:10.2}", best * 1e6, other * 1e6, other / best),
+    match theirs < f64::MAX {
+        true => println!("{name:24} {:10.1} {rate:10.1} {:10.1} {:10.2}", best * 1e6, theirs * 1e6, theirs / best),
         false => println!("{name:24} {:10.1} {rate:10.1}", best * 1e6),
     }
 }

@@ -18,6 +18,7 @@ const HELP: &str = "usage: meshwork-bench NAME
   text                 parse, print, build and verify large modules
   gemm [SHAPE ...]     matrix products, one thread, e.g. 512x512x512; B^T as 512x512x512:t (needs feature compare
                        for the other library's figures)
+  conv                 convolutions, one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
   trace PROGRAM LAYERS from a Rust function to text, as JSON: [--repeat N] [--text]";
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("text") => text::run(),
+        Some("conv") => gemm::convolutions(),
         Some("gemm") => gemm::run(&args[1..]),
         Some("compile") => compile::run(&args[1..]),
         Some("trace") => trace::run(&args[1..]),

@@ -165,59 +165,198 @@ unsafe fn fold<T: Copy, O: Binary<T>>(acc: *mut u8, acc_stride: isize, x: *const
     }
 }
 
+/// `acc = acc ∘ x[0] ∘ x[1] ...` for `n` elements at a byte stride, in several lanes: fast, and sums are exact to a
+/// few roundings.
+///
+/// # Safety
+/// All elements named are valid and the two sides do not overlap.
+pub(super) type Line = unsafe fn(acc: *mut u8, x: *const u8, stride: isize, n: usize);
+
+/// Lanes of a [`Line`], and the longest stretch that one lane sums by itself.
+const LANES: usize = 16;
+const STRETCH: usize = 64 * LANES;
+
+/// # Safety
+/// As [`Line`].
+unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, stride: isize, n: usize) {
+    // SAFETY: the caller's.
+    let read = |i: usize| -> T { E::load(unsafe { x.offset(i as isize * stride).cast::<E::Raw>().read_unaligned() }) };
+    if n == 0 {
+        return;
+    }
+    /// Halves the range down to stretches, so that errors of sums grow with the logarithm.
+    fn range<T: Copy, O: Binary<T>>(read: &impl Fn(usize) -> T, from: usize, n: usize) -> T {
+        if n > STRETCH {
+            let half = (n / 2).next_multiple_of(STRETCH).min(n - 1);
+            return O::apply(range::<T, O>(read, from, half), range::<T, O>(read, from + half, n - half));
+        }
+        if n < LANES {
+            return (from + 1..from + n).fold(read(from), |sum, i| O::apply(sum, read(i)));
+        }
+        let mut lanes: [T; LANES] = std::array::from_fn(|l| read(from + l));
+        let full = n / LANES * LANES;
+        for i in (LANES..full).step_by(LANES) {
+            for l in 0..LANES {
+                lanes[l] = O::apply(lanes[l], read(from + i + l));
+            }
+        }
+        for i in full..n {
+            lanes[i - full] = O::apply(lanes[i - full], read(from + i));
+        }
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            for l in 0..width {
+                lanes[l] = O::apply(lanes[l], lanes[l + width]);
+            }
+        }
+        lanes[0]
+    }
+    let sum = match stride == size_of::<E::Raw>() as isize {
+        // SAFETY: the caller's; the same with a stride that the compiler knows.
+        true => range::<T, O>(&|i| E::load(unsafe { x.cast::<E::Raw>().add(i).read_unaligned() }), 0, n),
+        false => range::<T, O>(&read, 0, n),
+    };
+    // SAFETY: the caller's.
+    unsafe {
+        let acc = acc.cast::<E::Raw>();
+        acc.write_unaligned(E::store(O::apply(E::load(acc.read_unaligned()), sum)));
+    }
+}
+
+/// Elements that fold as numbers of type `T`.
+trait Lane<T> {
+    type Raw: Copy;
+    fn load(raw: Self::Raw) -> T;
+    fn store(value: T) -> Self::Raw;
+}
+
+/// As they are.
+struct Plain;
+
+impl<T: Copy> Lane<T> for Plain {
+    type Raw = T;
+    #[inline(always)]
+    fn load(raw: T) -> T {
+        raw
+    }
+    #[inline(always)]
+    fn store(value: T) -> T {
+        value
+    }
+}
+
+macro_rules! wider {
+    ($($e:ident)*) => {$(
+        impl Lane<f32> for $e {
+            type Raw = u16;
+            #[inline(always)]
+            fn load(raw: u16) -> f32 {
+                Element::<f32>::load($e, raw)
+            }
+            #[inline(always)]
+            fn store(value: f32) -> u16 {
+                Element::<f32>::store($e, value)
+            }
+        }
+    )*};
+}
+wider!(Bf16 F16);
+
+/// One loop of [`Fold`] for a type and a function.
+macro_rules! fold_one {
+    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
+        fold::<$t, $op>
+    };
+}
+
+/// One loop of [`Line`].
+macro_rules! line_one {
+    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
+        line::<$wide, $e, $op>
+    };
+}
+
+/// `$make` for the element type and the function, if they go together: the type of elements, the type they fold in,
+/// and how they are read as such.
+macro_rules! with_type {
+    ($elem:expr, $combine:expr, $make:ident) => {{
+        macro_rules! all {
+            ($t:ty) => {
+                Some(match $combine {
+                    Combine::Add => $make!($t, $t, Plain, Add),
+                    Combine::Mul => $make!($t, $t, Plain, Mul),
+                    Combine::Max => $make!($t, $t, Plain, Max),
+                    Combine::Min => $make!($t, $t, Plain, Min),
+                    Combine::And => $make!($t, $t, Plain, And),
+                    Combine::Or => $make!($t, $t, Plain, Or),
+                    Combine::Xor => $make!($t, $t, Plain, Xor),
+                })
+            };
+        }
+        macro_rules! arithmetic {
+            ($t:ty, $wide:ty, $e:ty) => {
+                match $combine {
+                    Combine::Add => Some($make!($t, $wide, $e, Add)),
+                    Combine::Mul => Some($make!($t, $wide, $e, Mul)),
+                    Combine::Max => Some($make!($t, $wide, $e, Max)),
+                    Combine::Min => Some($make!($t, $wide, $e, Min)),
+                    Combine::And | Combine::Or | Combine::Xor => None,
+                }
+            };
+        }
+        macro_rules! ring {
+            ($t:ty) => {
+                match $combine {
+                    Combine::Add => Some($make!($t, $t, Plain, Add)),
+                    Combine::Mul => Some($make!($t, $t, Plain, Mul)),
+                    _ => None,
+                }
+            };
+        }
+        use ElementType as E;
+        match $elem {
+            E::I1 => all!(Bool),
+            E::I8 => all!(i8),
+            E::I16 => all!(i16),
+            E::I32 => all!(i32),
+            E::I64 | E::Index => all!(i64),
+            E::UI8 => all!(u8),
+            E::UI16 => all!(u16),
+            E::UI32 => all!(u32),
+            E::UI64 => all!(u64),
+            E::F32 => arithmetic!(f32, f32, Plain),
+            E::F64 => arithmetic!(f64, f64, Plain),
+            E::BF16 => arithmetic!(Half<Bf16>, f32, Bf16),
+            E::F16 => arithmetic!(Half<F16>, f32, F16),
+            E::C64 => ring!(Complex<f32>),
+            E::C128 => ring!(Complex<f64>),
+            E::I2
+            | E::I4
+            | E::UI2
+            | E::UI4
+            | E::F4E2M1FN
+            | E::F6E2M3FN
+            | E::F6E3M2FN
+            | E::F8E3M4
+            | E::F8E4M3
+            | E::F8E4M3FN
+            | E::F8E4M3FNUZ
+            | E::F8E4M3B11FNUZ
+            | E::F8E5M2
+            | E::F8E5M2FNUZ
+            | E::F8E8M0FNU
+            | E::TF32 => None,
+        }
+    }};
+}
+
 /// The loop that combines elements of type `elem`, if there is one.
 pub(super) fn fold_of(elem: ElementType, combine: Combine) -> Option<Fold> {
-    macro_rules! all {
-        ($t:ty) => {
-            Some(match combine {
-                Combine::Add => fold::<$t, Add>,
-                Combine::Mul => fold::<$t, Mul>,
-                Combine::Max => fold::<$t, Max>,
-                Combine::Min => fold::<$t, Min>,
-                Combine::And => fold::<$t, And>,
-                Combine::Or => fold::<$t, Or>,
-                Combine::Xor => fold::<$t, Xor>,
-            })
-        };
-    }
-    macro_rules! arithmetic {
-        ($t:ty) => {
-            match combine {
-                Combine::Add => Some(fold::<$t, Add>),
-                Combine::Mul => Some(fold::<$t, Mul>),
-                Combine::Max => Some(fold::<$t, Max>),
-                Combine::Min => Some(fold::<$t, Min>),
-                Combine::And | Combine::Or | Combine::Xor => None,
-            }
-        };
-    }
-    macro_rules! ring {
-        ($t:ty) => {
-            match combine {
-                Combine::Add => Some(fold::<$t, Add>),
-                Combine::Mul => Some(fold::<$t, Mul>),
-                _ => None,
-            }
-        };
-    }
-    use ElementType::*;
-    match elem {
-        I1 => all!(Bool),
-        I8 => all!(i8),
-        I16 => all!(i16),
-        I32 => all!(i32),
-        I64 | Index => all!(i64),
-        UI8 => all!(u8),
-        UI16 => all!(u16),
-        UI32 => all!(u32),
-        UI64 => all!(u64),
-        F32 => arithmetic!(f32),
-        F64 => arithmetic!(f64),
-        BF16 => arithmetic!(Half<Bf16>),
-        F16 => arithmetic!(Half<super::num::F16>),
-        C64 => ring!(Complex<f32>),
-        C128 => ring!(Complex<f64>),
-        I2 | I4 | UI2 | UI4 | F4E2M1FN | F6E2M3FN | F6E3M2FN | F8E3M4 | F8E4M3 | F8E4M3FN | F8E4M3FNUZ
-        | F8E4M3B11FNUZ | F8E5M2 | F8E5M2FNUZ | F8E8M0FNU | TF32 => None,
-    }
+    with_type!(elem, combine, fold_one)
+}
+
+/// The loop that folds lines of elements of type `elem`, if there is one.
+pub(super) fn line_of(elem: ElementType, combine: Combine) -> Option<Line> {
+    with_type!(elem, combine, line_one)
 }

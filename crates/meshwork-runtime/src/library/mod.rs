@@ -10,7 +10,11 @@
 //! | `conv`, `depthwise` | convolution |
 //! | `dynamic` | slices at positions that are data |
 //! | `gather`, `scatter` | windows at positions that are data |
-//! | `combine` | bodies of reductions and scatters |
+//! | `combine`, `key` | bodies of reductions and scatters; elements as keys |
+//! | `reduce`, `extreme`, `window` | reductions, argmax, sliding windows |
+//! | `sort` | sorting by one key, `top_k` |
+//! | `fft`, `linalg` | Fourier transforms; factorisation and solution |
+//! | `random` | random bits |
 //! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
 
 mod attrs;
@@ -20,14 +24,22 @@ pub mod copy;
 mod depthwise;
 pub mod dot;
 mod dynamic;
+mod extreme;
+mod fft;
 mod gather;
+mod key;
+mod linalg;
 mod movement;
 mod nest;
 mod num;
+mod random;
+mod reduce;
 mod scatter;
+mod sort;
 #[cfg(test)]
 pub(crate) mod testing;
 mod transpose;
+mod window;
 
 use meshwork_ir::{OpId, OpKind};
 
@@ -43,8 +55,179 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         OpKind::DynamicUpdateSlice => dynamic::update_slice(cx, op),
         OpKind::Gather => gather::lower(cx, op),
         OpKind::Scatter => scatter::lower(cx, op),
+        OpKind::Iota => movement::iota(cx, op),
+        OpKind::Reduce => reduce::lower(cx, op),
+        OpKind::ReduceWindow => window::lower(cx, op),
+        OpKind::RngBitGenerator => random::lower(cx, op),
+        OpKind::SelectAndScatter => window::select_and_scatter(cx, op),
+        OpKind::Sort => sort::lower(cx, op),
+        OpKind::ChloTopK => sort::top_k(cx, op),
+        OpKind::Fft => fft::lower(cx, op),
+        OpKind::Cholesky => linalg::cholesky(cx, op),
+        OpKind::TriangularSolve => linalg::triangular_solve(cx, op),
         OpKind::Pad => movement::pad(cx, op),
         OpKind::Reverse => movement::reverse(cx, op),
-        _ => Ok(false),
+        // Loops of the fusion, views, control flow, exchanges, and what the evaluator does.
+        OpKind::Module
+        | OpKind::Func
+        | OpKind::Call
+        | OpKind::FuncReturn
+        | OpKind::Abs
+        | OpKind::Cbrt
+        | OpKind::Ceil
+        | OpKind::Convert
+        | OpKind::Cosine
+        | OpKind::CountLeadingZeros
+        | OpKind::Exponential
+        | OpKind::ExponentialMinusOne
+        | OpKind::Floor
+        | OpKind::Imag
+        | OpKind::IsFinite
+        | OpKind::Log
+        | OpKind::LogPlusOne
+        | OpKind::Logistic
+        | OpKind::Negate
+        | OpKind::Not
+        | OpKind::Popcnt
+        | OpKind::Real
+        | OpKind::ReducePrecision
+        | OpKind::RoundNearestAfz
+        | OpKind::RoundNearestEven
+        | OpKind::Rsqrt
+        | OpKind::Sign
+        | OpKind::Sine
+        | OpKind::Sqrt
+        | OpKind::Tan
+        | OpKind::Tanh
+        | OpKind::UniformDequantize
+        | OpKind::UniformQuantize
+        | OpKind::Add
+        | OpKind::And
+        | OpKind::Atan2
+        | OpKind::Compare
+        | OpKind::Complex
+        | OpKind::Divide
+        | OpKind::Maximum
+        | OpKind::Minimum
+        | OpKind::Multiply
+        | OpKind::Or
+        | OpKind::Power
+        | OpKind::Remainder
+        | OpKind::ShiftLeft
+        | OpKind::ShiftRightArithmetic
+        | OpKind::ShiftRightLogical
+        | OpKind::Subtract
+        | OpKind::Xor
+        | OpKind::Clamp
+        | OpKind::Select
+        | OpKind::Constant
+        | OpKind::PartitionId
+        | OpKind::ReplicaId
+        | OpKind::Rng
+        | OpKind::BitcastConvert
+        | OpKind::Broadcast
+        | OpKind::BroadcastInDim
+        | OpKind::GetDimensionSize
+        | OpKind::Reshape
+        | OpKind::SetDimensionSize
+        | OpKind::Slice
+        | OpKind::TorchIndexSelect
+        | OpKind::Transpose
+        | OpKind::DynamicBroadcastInDim
+        | OpKind::DynamicConv
+        | OpKind::DynamicGather
+        | OpKind::DynamicIota
+        | OpKind::DynamicPad
+        | OpKind::DynamicReshape
+        | OpKind::RealDynamicSlice
+        | OpKind::Einsum
+        | OpKind::UnaryEinsum
+        | OpKind::BatchNormGrad
+        | OpKind::BatchNormInference
+        | OpKind::BatchNormTraining
+        | OpKind::Map
+        | OpKind::Case
+        | OpKind::If
+        | OpKind::While
+        | OpKind::HloReturn
+        | OpKind::AllGather
+        | OpKind::AllReduce
+        | OpKind::AllToAll
+        | OpKind::CollectiveBroadcast
+        | OpKind::CollectivePermute
+        | OpKind::CollectiveReduce
+        | OpKind::CrossReplicaSum
+        | OpKind::ReduceScatter
+        | OpKind::AfterAll
+        | OpKind::AsyncDone
+        | OpKind::AsyncStart
+        | OpKind::Composite
+        | OpKind::CreateToken
+        | OpKind::CustomCall
+        | OpKind::GetTupleElement
+        | OpKind::Infeed
+        | OpKind::OptimizationBarrier
+        | OpKind::Outfeed
+        | OpKind::Recv
+        | OpKind::Send
+        | OpKind::Tuple
+        | OpKind::ChloAcos
+        | OpKind::ChloAcosh
+        | OpKind::ChloAsin
+        | OpKind::ChloAsinAcosKernel
+        | OpKind::ChloAsinh
+        | OpKind::ChloAtan
+        | OpKind::ChloAtanh
+        | OpKind::ChloBesselI1e
+        | OpKind::ChloConj
+        | OpKind::ChloCosh
+        | OpKind::ChloDigamma
+        | OpKind::ChloErf
+        | OpKind::ChloErfInv
+        | OpKind::ChloErfc
+        | OpKind::ChloIsInf
+        | OpKind::ChloIsNegInf
+        | OpKind::ChloIsPosInf
+        | OpKind::ChloLgamma
+        | OpKind::ChloMulhi
+        | OpKind::ChloNextAfter
+        | OpKind::ChloPolygamma
+        | OpKind::ChloSinh
+        | OpKind::ChloSquare
+        | OpKind::ChloTan
+        | OpKind::ChloZeta
+        | OpKind::ChloConstant
+        | OpKind::ChloConstantLike
+        | OpKind::ChloRaggedDot
+        | OpKind::ChloScan
+        | OpKind::SdyAllGather
+        | OpKind::SdyAllReduce
+        | OpKind::SdyAllSlice
+        | OpKind::SdyAllToAll
+        | OpKind::SdyCollectivePermute
+        | OpKind::SdyConstant
+        | OpKind::SdyDataFlowEdge
+        | OpKind::SdyFuncDataFlowEdge
+        | OpKind::SdyManualComputation
+        | OpKind::SdyMesh
+        | OpKind::SdyNamedComputation
+        | OpKind::SdyPropagationBarrier
+        | OpKind::SdyReduceScatter
+        | OpKind::SdyReplicatedToUnreduced
+        | OpKind::SdyReshard
+        | OpKind::SdyReturn
+        | OpKind::SdyShardedToUnreduced
+        | OpKind::SdyShardingConstraint
+        | OpKind::SdyShardingGroup
+        | OpKind::CheckExpectAlmostEq
+        | OpKind::CheckExpectAlmostEqConst
+        | OpKind::CheckExpectClose
+        | OpKind::CheckExpectEq
+        | OpKind::CheckExpectEqConst
+        | OpKind::CheckExpectSerializedEq
+        | OpKind::InterpreterPrint
+        | OpKind::InterpreterProbe
+        | OpKind::InterpreterRunParallel
+        | OpKind::Unregistered => Ok(false),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::OpId;
+use meshwork_ir::eval::scalar::Scalar;
+use meshwork_ir::{Literal, OpId};
 
 use super::attrs;
 use super::copy::{BoxCopy, Copies, spread, view_of};
@@ -123,6 +124,23 @@ pub(super) fn reverse(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     Ok(true)
 }
 
+/// `stablehlo.iota`: a view of one line of numbers.
+pub(super) fn iota(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let result = data.results()[0];
+    let dim = attrs::index(data, "iota_dimension")?;
+    let (elem, dims) = cx.shape(result);
+    let Some(&n) = dims.get(dim) else { return Err(format!("{} along dimension {dim} of {dims:?}", data.name())) };
+    let numbers = (0..n).map(|i| Scalar::from_i64(elem, i));
+    let numbers: Vec<Scalar> = numbers.collect();
+    let Some(line) = Literal::from_scalars([n], elem, numbers) else { return Ok(false) };
+    let buf = cx.constant(line);
+    let mut view = spread(buf, 0, elem, &dims);
+    view.strides[dim] = elem.storage_bytes() as i64;
+    cx.set_view(result, view);
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::library::testing::check;
@@ -139,6 +157,22 @@ mod tests {
                 ),
                 0.0,
             );
+        }
+    }
+
+    #[test]
+    fn counts_along_a_dimension() {
+        for elem in ["i1", "i8", "ui32", "f32", "bf16", "complex<f32>"] {
+            for dim in 0..2 {
+                check(
+                    &format!(
+                        "func.func @main() -> tensor<3x5x{elem}> {{
+                        %r = stablehlo.iota dim = {dim} : tensor<3x5x{elem}>
+                        return %r : tensor<3x5x{elem}> }}"
+                    ),
+                    0.0,
+                );
+            }
         }
     }
 

@@ -111,70 +111,55 @@ struct Call<T> {
     depth: usize,
 }
 
-/// Sums are kept in this many lanes.
-const LANES: usize = 16;
-
-/// Rows whose depth is contiguous, four at a time.
+/// Rows whose depth is contiguous, one after another, so that memory is read in one stream.
 ///
 /// # Safety
 /// All elements that `call` names are valid; `call.step == 1`.
 #[inline(always)]
 unsafe fn along<T: Tile, const FUSED: bool>(call: &Call<T>) {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut i = 0;
-        while i < call.rows {
-            let n = if call.rows - i >= 4 { 4 } else { 1 };
-            let sums = match n {
-                4 => dots::<T, 4, FUSED>(call, i),
-                _ => [dots::<T, 1, FUSED>(call, i)[0]; 4],
+    for i in 0..call.rows {
+        // SAFETY: the caller's.
+        unsafe {
+            let sum = match size_of::<T>() {
+                ..=4 => dot::<T, 64, FUSED>(call, i),
+                _ => dot::<T, 32, FUSED>(call, i),
             };
-            for (j, &sum) in sums.iter().enumerate().take(n) {
-                call.y.add(i + j).write(sum);
-            }
-            i += n;
+            call.y.add(i).write(sum);
         }
     }
 }
 
+/// Row `i` times the vector, in `LANES` sums.
+///
 /// # Safety
-/// As [`along`]; there are `R` rows from `i` on.
+/// As [`along`].
 #[inline(always)]
-unsafe fn dots<T: Tile, const R: usize, const FUSED: bool>(call: &Call<T>, i: usize) -> [T; R] {
-    let mut acc = [[T::default(); LANES]; R];
+unsafe fn dot<T: Tile, const LANES: usize, const FUSED: bool>(call: &Call<T>, i: usize) -> T {
+    let mut lanes = [T::default(); LANES];
     let full = call.depth / LANES * LANES;
     // SAFETY: the caller's.
     unsafe {
-        let rows: [*const T; R] = std::array::from_fn(|r| call.matrix.offset((i + r) as isize * call.row));
-        let mut k = 0;
-        while k < full {
-            let x = call.x.add(k).cast::<[T; LANES]>().read_unaligned();
-            for r in 0..R {
-                let m = rows[r].add(k).cast::<[T; LANES]>().read_unaligned();
-                for l in 0..LANES {
-                    acc[r][l] = acc[r][l].add_product::<FUSED>(m[l], x[l]);
-                }
+        let row = call.matrix.offset(i as isize * call.row);
+        for k in (0..full).step_by(LANES) {
+            for l in 0..LANES {
+                lanes[l] = lanes[l].add_product::<FUSED>(*row.add(k + l), *call.x.add(k + l));
             }
-            k += LANES;
         }
-        std::array::from_fn(|r| {
-            let mut lanes = acc[r];
-            for k in full..call.depth {
-                lanes[k - full] = lanes[k - full].add_product::<FUSED>(*rows[r].add(k), *call.x.add(k));
-            }
-            let mut n = LANES;
-            while n > 1 {
-                n /= 2;
-                for l in 0..n {
-                    lanes[l] = lanes[l].plus(lanes[l + n]);
-                }
-            }
-            lanes[0]
-        })
+        for k in full..call.depth {
+            lanes[k - full] = lanes[k - full].add_product::<FUSED>(*row.add(k), *call.x.add(k));
+        }
     }
+    let mut n = LANES;
+    while n > 1 {
+        n /= 2;
+        for l in 0..n {
+            lanes[l] = lanes[l].plus(lanes[l + n]);
+        }
+    }
+    lanes[0]
 }
 
-/// Rows that are neighbours: four columns of the matrix at a time on a stretch of the result that stays in L1.
+/// Rows that are neighbours: eight columns of the matrix at a time on a stretch of the result that stays in L1.
 ///
 /// # Safety
 /// All elements that `call` names are valid; `call.row == 1`.
@@ -191,14 +176,17 @@ unsafe fn across<T: Tile, const FUSED: bool>(call: &Call<T>) {
             y.fill(T::default());
             let mut k = 0;
             while k < call.depth {
-                if call.depth - k >= 4 {
-                    let (a, b, c, d) = (column(k), column(k + 1), column(k + 2), column(k + 3));
-                    let x: [T; 4] = call.x.add(k).cast::<[T; 4]>().read_unaligned();
+                if call.depth - k >= 8 {
+                    let m: [&[T]; 8] = std::array::from_fn(|c| column(k + c));
+                    let x: [T; 8] = call.x.add(k).cast::<[T; 8]>().read_unaligned();
                     for i in 0..n {
-                        let sum = y[i].add_product::<FUSED>(a[i], x[0]).add_product::<FUSED>(b[i], x[1]);
-                        y[i] = sum.add_product::<FUSED>(c[i], x[2]).add_product::<FUSED>(d[i], x[3]);
+                        let mut sum = y[i];
+                        for c in 0..8 {
+                            sum = sum.add_product::<FUSED>(m[c][i], x[c]);
+                        }
+                        y[i] = sum;
                     }
-                    k += 4;
+                    k += 8;
                 } else {
                     let (a, x) = (column(k), *call.x.add(k));
                     for i in 0..n {

@@ -55,6 +55,11 @@ impl Plan {
     pub(crate) fn new(p: &Problem) -> Plan {
         let flops = 2.0 * p.batch as f64 * p.rows as f64 * p.columns as f64 * p.depth.max(1) as f64;
         let want = ((flops / PART_FLOPS) as usize).clamp(1, 48);
+        let direct_a = match p.plain_a {
+            Lie::Along => true,
+            Lie::Across => p.columns <= 64,
+            Lie::Other => false,
+        };
         let (mut batch_parts, mut row_parts, mut column_parts) = (want.min(p.batch).max(1), 1, 1);
         if batch_parts * 2 <= want {
             // Blocks of few rows read B too often; as many as are wanted, none above 480 rows.
@@ -64,17 +69,12 @@ impl Plan {
                 .max(p.rows.div_ceil(480))
                 .min(200 / batch_parts);
             if row_parts * 2 <= each {
-                // Panels of B are packed once for each part of the rows, so parts of columns are cheap.
-                column_parts = (p.columns / 128).clamp(1, each / row_parts);
+                // Each part packs its rows of A, if they are packed.
+                column_parts = (p.columns / if direct_a { 128 } else { 512 }).clamp(1, each / row_parts);
             }
         } else if batch_parts > 16 {
             batch_parts = p.batch.min(48);
         }
-        let direct_a = match p.plain_a {
-            Lie::Along => true,
-            Lie::Across => p.columns <= 64,
-            Lie::Other => false,
-        };
         let direct_b = p.plain_b == Lie::Across && (p.rows <= p.mr || p.depth * p.columns * p.size <= 24 << 10);
         let shared_b = !direct_b && row_parts > 1;
         let depth_block = match p.size {

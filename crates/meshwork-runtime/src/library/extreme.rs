@@ -1,0 +1,235 @@
+//! The largest or smallest element and its position, as `argmax` and `argmin` ask for them.
+
+use std::sync::Arc;
+
+use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, ValueId};
+
+use super::copy::view_of;
+use super::dynamic::read_index;
+use super::key::{Read, reader};
+use super::nest::{Nest, parts_of, piece, walk};
+use crate::compile::lower::Lower;
+use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
+
+/// Which element wins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    Largest,
+    Smallest,
+}
+
+/// Keeps the winner `(value, position)` of pairs: a NaN wins, of equal values the lower position does.
+struct Extreme {
+    values: (Buf, isize),
+    places: (Buf, isize),
+    inits: [(Buf, isize); 2],
+    out: [Buf; 2],
+    value_size: usize,
+    place: ElementType,
+    read: Read,
+    which: Which,
+    /// Operands: result number, values, positions.
+    kept: Nest<3>,
+    reduced: Nest<2>,
+    parts: usize,
+}
+
+impl std::fmt::Debug for Extreme {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} of {:?} over {:?}", self.which, self.kept.dims, self.reduced.dims)
+    }
+}
+
+impl Work for Extreme {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        2 * (self.kept.len() * (self.reduced.len() + 5)) as u64
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let mut dims = self.kept.dims.clone();
+        let mut at = [0, self.values.1, self.places.1];
+        if let Some(d) = (0..dims.len()).max_by_key(|&d| dims[d]) {
+            let range = piece(dims[d], self.parts, part, 1);
+            for i in 0..3 {
+                at[i] += range.start as isize * self.kept.strides[d][i];
+            }
+            dims[d] = range.len();
+        }
+        if dims.contains(&0) {
+            return Ok(());
+        }
+        let size = self.place.storage_bytes();
+        // SAFETY: in the whole function: the nests name elements of the buffers only.
+        unsafe {
+            let (values, places) = (frame.ptr(self.values.0).cast_const(), frame.ptr(self.places.0).cast_const());
+            let init = self.inits.map(|(buf, at)| frame.ptr(buf).offset(at).cast_const());
+            walk(&dims, &self.kept.strides, at, &mut |[o, v, p]| {
+                let mut best = (init[0], init[1]);
+                let mut value = (self.read)(best.0);
+                let mut place = read_index(best.1, self.place);
+                walk(&self.reduced.dims, &self.reduced.strides, [v, p], &mut |[v, p]| {
+                    let (at, at_place) = (values.offset(v), places.offset(p));
+                    let (x, i) = ((self.read)(at), read_index(at_place, self.place));
+                    let wins = value.is_nan()
+                        || match self.which {
+                            Which::Largest => value > x,
+                            Which::Smallest => value < x,
+                        };
+                    if !(wins || (value == x && place < i)) {
+                        (best.1, place) = (at_place, i);
+                    }
+                    if !wins {
+                        (best.0, value) = (at, x);
+                    }
+                });
+                let n = o as usize;
+                let to = |i: usize, size: usize| frame.ptr(self.out[i]).add(n * size);
+                std::ptr::copy_nonoverlapping(best.0, to(0, self.value_size), self.value_size);
+                std::ptr::copy_nonoverlapping(best.1, to(1, size), size);
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What JAX's `argmax` or `argmin` reduces with, from `(value, position, value, position)`.
+fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
+    let (&[a, ai, b, bi], &[value, place]) = (module.block(block).args(), module.returned(block)) else { return None };
+    let def = |v: ValueId, kind: OpKind| {
+        let op = module.op(module.def_op(v)?);
+        (op.kind() == kind && op.parent() == Some(block)).then_some(op)
+    };
+    let compares = |v: ValueId, direction: &str, x: ValueId, y: ValueId| {
+        def(v, OpKind::Compare).is_some_and(|op| {
+            let natural = !matches!(op.enum_value("compare_type"), Some("TOTALORDER"));
+            natural && op.operands() == [x, y] && op.enum_value("comparison_direction") == Some(direction)
+        })
+    };
+    let select = def(value, OpKind::Select)?;
+    let &[wins, x, y] = select.operands() else { return None };
+    if (x, y) != (a, b) {
+        return None;
+    }
+    // `a > b`, or with floats `a > b | a != a`.
+    let order = |v: ValueId| {
+        let directions = [("GT", Which::Largest), ("LT", Which::Smallest)];
+        directions.into_iter().find(|(d, _)| compares(v, d, a, b)).map(|(_, w)| w)
+    };
+    let float = module.ty(a).elem()?.is_float();
+    let which = match (def(wins, OpKind::Or), float) {
+        (Some(or), true) if compares(or.operands()[1], "NE", a, a) => order(or.operands()[0])?,
+        (None, false) => order(wins)?,
+        _ => return None,
+    };
+    let select = def(place, OpKind::Select)?;
+    let &[earlier, x, y] = select.operands() else { return None };
+    let or = def(earlier, OpKind::Or)?;
+    let &[first, tie] = or.operands() else { return None };
+    let and = def(tie, OpKind::And)?;
+    let &[equal, lower] = and.operands() else { return None };
+    let fits = (x, y) == (ai, bi) && first == wins && compares(equal, "EQ", a, b) && compares(lower, "LT", ai, bi);
+    fits.then_some(which)
+}
+
+/// A reduction of values and their positions with JAX's body.
+pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: BlockId) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let &[values, places, init, init_place] = data.operands() else { return Ok(false) };
+    let Some(which) = recognise_extreme(cx.module, block) else { return Ok(false) };
+    let (v, p) = (view_of(cx, values)?, view_of(cx, places)?);
+    let inits = [view_of(cx, init)?, view_of(cx, init_place)?];
+    let Some(read) = reader(v.elem).filter(|_| p.elem.is_integer() && p.elem.bits() >= 8) else { return Ok(false) };
+    let is_reduced = |d: usize| dimensions.contains(&(d as i64));
+    let pick = |list: &[i64], reduced: bool| -> Vec<i64> {
+        (0..v.dims.len()).filter(|&d| is_reduced(d) == reduced).map(|d| list[d]).collect()
+    };
+    let dims = pick(&v.dims, false);
+    let numbers = View::dense(Buf(0), ElementType::UI8, &dims).strides;
+    let kept = Nest::new(&dims, [&numbers, &pick(&v.strides, false), &pick(&p.strides, false)]);
+    // Row-major order decides which of equal pairs comes first.
+    let order: Vec<usize> = (0..v.dims.len()).filter(|&d| is_reduced(d)).collect();
+    let reduced = Nest {
+        dims: order.iter().map(|&d| v.dims[d] as usize).collect(),
+        strides: order.iter().map(|&d| [v.strides[d] as isize, p.strides[d] as isize]).collect(),
+    };
+    let longest = kept.dims.iter().copied().max().unwrap_or(1).max(1);
+    let parts = parts_of(kept.len() * reduced.len().max(1), 1 << 13, longest);
+    let out = [cx.result(data.results()[0]), cx.result(data.results()[1])];
+    let reads = vec![v.buf, p.buf, inits[0].buf, inits[1].buf];
+    let work = Extreme {
+        values: (v.buf, v.offset as isize),
+        places: (p.buf, p.offset as isize),
+        inits: inits.map(|i| (i.buf, i.offset as isize)),
+        out,
+        value_size: v.elem.storage_bytes(),
+        place: p.elem,
+        read,
+        which,
+        kept,
+        reduced,
+        parts,
+    };
+    let name = format!("arg{} {} {:?}", if which == Which::Largest { "max" } else { "min" }, v.elem, v.dims);
+    cx.step(op, name, Arc::new(work), reads, out.to_vec());
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::library::testing::{check, check_on, noise};
+    use meshwork_ir::{ElementType, Literal};
+
+    fn source(elem: &str, direction: &str, dims: &str, out: &str, over: i64) -> String {
+        let nan = match elem.contains('f') {
+            true => format!(
+                "%n = stablehlo.compare NE, %x, %x : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>\n%w = stablehlo.or %g, %n : tensor<i1>"
+            ),
+            false => "%w = stablehlo.or %g, %g : tensor<i1>".into(),
+        };
+        let w = if elem.contains('f') { "%w" } else { "%g" };
+        format!(
+            "func.func @main(%a: tensor<{dims}x{elem}>, %i: tensor<{dims}xi32>, %v: tensor<{elem}>) -> (tensor<{out}{elem}>, tensor<{out}i32>) {{
+            %c = stablehlo.constant dense<0> : tensor<i32>
+            %r:2 = stablehlo.reduce(%a init: %v), (%i init: %c) across dimensions = [{over}]
+                : (tensor<{dims}x{elem}>, tensor<{dims}xi32>, tensor<{elem}>, tensor<i32>) -> (tensor<{out}{elem}>, tensor<{out}i32>)
+            reducer(%x: tensor<{elem}>, %y: tensor<{elem}>) (%xi: tensor<i32>, %yi: tensor<i32>) {{
+                %g = stablehlo.compare {direction}, %x, %y : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                {nan}
+                %e = stablehlo.compare EQ, %x, %y : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
+                %l = stablehlo.compare LT, %xi, %yi : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                %t = stablehlo.and %e, %l : tensor<i1>
+                %s = stablehlo.or {w}, %t : tensor<i1>
+                %p = stablehlo.select {w}, %x, %y : tensor<i1>, tensor<{elem}>
+                %q = stablehlo.select %s, %xi, %yi : tensor<i1>, tensor<i32>
+                stablehlo.return %p, %q : tensor<{elem}>, tensor<i32>
+            }}
+            return %r#0, %r#1 : tensor<{out}{elem}>, tensor<{out}i32> }}"
+        )
+    }
+
+    #[test]
+    fn largest_and_smallest_of_all_types() {
+        for elem in ["f32", "f64", "bf16", "f16", "i8", "ui8", "i32", "ui32"] {
+            for direction in ["GT", "LT"] {
+                for (dims, out, over) in [("5x7", "5x", 1), ("5x7", "7x", 0), ("1", "", 0), ("3x0", "3x", 1)] {
+                    check(&source(elem, direction, dims, out, over), 0.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_nan_wins() {
+        let x = Literal::from_f64s([4], ElementType::F32, &[1.0, f64::NAN, 7.0, f64::NAN]).unwrap();
+        let i = Literal::from_i64s([4], ElementType::I32, &[0, 1, 2, 3]).unwrap();
+        let v = Literal::from_f64s([], ElementType::F32, &[f64::NEG_INFINITY]).unwrap();
+        check_on(&source("f32", "GT", "4", "", 0), &[x, i, v], 0.0);
+        let args =
+            [noise(&[1, 4], ElementType::F32, 1), noise(&[1, 4], ElementType::I32, 2), noise(&[], ElementType::F32, 3)];
+        check_on(&source("f32", "GT", "1x4", "1x", 1), &args, 0.0);
+    }
+}

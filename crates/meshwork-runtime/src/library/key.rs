@@ -1,0 +1,152 @@
+//! Elements as keys: numbers for comparison, and integers whose order is that of the elements.
+
+use meshwork_ir::ElementType;
+
+use super::num::{Bf16, Element};
+
+/// Reads an element as a number for comparisons with others of its type.
+///
+/// # Safety
+/// The pointer is valid for an element.
+pub(super) type Read = unsafe fn(*const u8) -> f64;
+
+/// How elements of type `elem` are read as `f64`, where that keeps their order exactly.
+pub(super) fn reader(elem: ElementType) -> Option<Read> {
+    macro_rules! plain {
+        ($t:ty) => {{
+            /// # Safety
+            /// As [`Read`].
+            unsafe fn read(at: *const u8) -> f64 {
+                // SAFETY: the caller's.
+                f64::from(unsafe { at.cast::<$t>().read_unaligned() })
+            }
+            Some(read as Read)
+        }};
+    }
+    macro_rules! half {
+        ($e:expr) => {{
+            /// # Safety
+            /// As [`Read`].
+            unsafe fn read(at: *const u8) -> f64 {
+                // SAFETY: the caller's.
+                f64::from($e.load(unsafe { at.cast::<u16>().read_unaligned() }))
+            }
+            Some(read as Read)
+        }};
+    }
+    use ElementType::*;
+    match elem {
+        F32 => plain!(f32),
+        F64 => plain!(f64),
+        BF16 => half!(Bf16),
+        F16 => half!(super::num::F16),
+        I8 => plain!(i8),
+        I16 => plain!(i16),
+        I32 => plain!(i32),
+        UI8 => plain!(u8),
+        UI16 => plain!(u16),
+        UI32 => plain!(u32),
+        _ => None,
+    }
+}
+
+/// The order of keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Order {
+    /// Largest first.
+    pub descending: bool,
+    /// Zeros are equal, and so are NaNs (which are the largest); else floats are in IEEE 754's total order.
+    pub canonical: bool,
+}
+
+/// An unsigned integer whose order is `order` of the elements of type `elem`; `None` for types without one.
+///
+/// # Safety
+/// `at` is valid for an element.
+pub(super) unsafe fn key(at: *const u8, elem: ElementType, order: Order) -> u64 {
+    use ElementType::*;
+    // SAFETY: the caller's.
+    let bits = unsafe {
+        match elem.storage_bytes() {
+            1 => u64::from(*at),
+            2 => u64::from(at.cast::<u16>().read_unaligned()),
+            4 => u64::from(at.cast::<u32>().read_unaligned()),
+            _ => at.cast::<u64>().read_unaligned(),
+        }
+    };
+    let width = 8 * elem.storage_bytes() as u32;
+    let sign = 1u64 << (width - 1);
+    let all = u64::MAX >> (64 - width);
+    let up = match elem {
+        F32 | F64 | BF16 | F16 => {
+            let infinity = match elem {
+                F32 => 0x7F80_0000,
+                F64 => 0x7FF0 << 48,
+                BF16 => 0x7F80,
+                _ => 0x7C00,
+            };
+            let magnitude = bits & !sign;
+            let bits = match order.canonical {
+                true if magnitude == 0 => 0,
+                true if magnitude > infinity => infinity | infinity >> 1,
+                _ => bits,
+            };
+            if bits & sign != 0 { !bits & all } else { bits | sign }
+        }
+        _ if elem.class() == meshwork_ir::ElementClass::Signed => bits ^ sign,
+        _ => bits,
+    };
+    if order.descending { !up & all } else { up }
+}
+
+/// Whether [`key`] orders this type.
+pub(super) fn has_key(elem: ElementType) -> bool {
+    use ElementType::*;
+    matches!(elem, F32 | F64 | BF16 | F16 | I1) || (elem.is_integer() && elem.bits() >= 8)
+}
+
+/// Positions `0..keys.len()` in the order of `keys`, equal ones as they are; `spare` is scratch space.
+pub(super) fn sort_positions(keys: &[u64], narrow: bool, order: &mut Vec<u32>, spare: &mut Vec<u64>) {
+    order.clear();
+    if !narrow {
+        let mut pairs: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(&k, i)| (k, i)).collect();
+        pairs.sort_unstable();
+        order.extend(pairs.into_iter().map(|p| p.1));
+        return;
+    }
+    // Key and position in one number.
+    spare.clear();
+    spare.extend(keys.iter().zip(0u64..).map(|(&k, i)| k << 32 | i));
+    if keys.len() < 1 << 10 {
+        spare.sort_unstable();
+    } else {
+        radix(spare);
+    }
+    order.extend(spare.iter().map(|&v| v as u32));
+}
+
+/// Sorts by the upper 32 bits, byte by byte from the lowest; stable.
+fn radix(values: &mut Vec<u64>) {
+    let mut counts = vec![[0usize; 256]; 4];
+    for &v in values.iter() {
+        for (digit, count) in counts.iter_mut().enumerate() {
+            count[(v >> (32 + 8 * digit)) as u8 as usize] += 1;
+        }
+    }
+    let mut other = vec![0u64; values.len()];
+    for (digit, count) in counts.iter_mut().enumerate() {
+        if count.contains(&values.len()) {
+            continue;
+        }
+        let mut at = 0;
+        for c in count.iter_mut() {
+            at += std::mem::replace(c, at);
+        }
+        for &v in values.iter() {
+            let slot = &mut count[(v >> (32 + 8 * digit)) as u8 as usize];
+            other[*slot] = v;
+            *slot += 1;
+        }
+        std::mem::swap(values, &mut other);
+    }
+}

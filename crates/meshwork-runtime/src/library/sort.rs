@@ -1,0 +1,331 @@
+//! Sorting along one dimension by one key, and the first elements of that order.
+//!
+//! Keys become unsigned integers of the same order; positions are sorted with them, and the operands permuted.
+
+use std::sync::Arc;
+
+use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
+
+use super::attrs;
+use super::copy::view_of;
+use super::key::{Order, has_key, key, sort_positions};
+use super::nest::{offsets, parts_of, piece};
+use crate::compile::lower::Lower;
+use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
+
+/// One operand of a sort, and where it goes.
+#[derive(Debug)]
+struct Column {
+    from: Buf,
+    /// Byte offset of each line.
+    starts: Vec<isize>,
+    step: isize,
+    to: Buf,
+    targets: Vec<isize>,
+    to_step: isize,
+    size: usize,
+}
+
+/// Sorts lines.
+#[derive(Debug)]
+struct Sort {
+    columns: Vec<Column>,
+    /// Which operand is the key.
+    by: usize,
+    elem: ElementType,
+    order: Order,
+    n: usize,
+    /// How many of each line are wanted.
+    first: usize,
+    /// Where the positions go: buffer and element type.
+    places: Option<(Buf, ElementType)>,
+    parts: usize,
+}
+
+impl Work for Sort {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        (self.columns[0].starts.len() * self.n * 15) as u64
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let narrow = self.elem.storage_bytes() <= 4 && self.n <= u32::MAX as usize;
+        let (mut keys, mut order, mut spare) = (vec![], vec![], vec![]);
+        for line in piece(self.columns[0].starts.len(), self.parts, part, 1) {
+            // SAFETY: in the whole loop: elements of the lines of operands and results.
+            unsafe {
+                let by = &self.columns[self.by];
+                let from = frame.ptr(by.from).offset(by.starts[line]);
+                keys.clear();
+                keys.extend((0..self.n).map(|i| key(from.offset(i as isize * by.step), self.elem, self.order)));
+                if self.first < self.n / 8 && narrow {
+                    spare.clear();
+                    spare.extend(keys.iter().zip(0u64..).map(|(&k, i)| k << 32 | i));
+                    if self.first > 0 {
+                        spare.select_nth_unstable(self.first - 1);
+                    }
+                    spare.truncate(self.first);
+                    spare.sort_unstable();
+                    order.clear();
+                    order.extend(spare.iter().map(|&v: &u64| v as u32));
+                } else {
+                    sort_positions(&keys, narrow, &mut order, &mut spare);
+                }
+                for column in &self.columns {
+                    let from = frame.ptr(column.from).offset(column.starts[line]).cast_const();
+                    let to = frame.ptr(column.to).offset(column.targets[line]);
+                    for (i, &at) in order[..self.first].iter().enumerate() {
+                        let from = from.offset(at as isize * column.step);
+                        let to = to.offset(i as isize * column.to_step);
+                        match column.size {
+                            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+                            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+                            n => std::ptr::copy_nonoverlapping(from, to, n),
+                        }
+                    }
+                }
+                if let Some((buf, elem)) = self.places {
+                    let size = elem.storage_bytes();
+                    let to = frame.ptr(buf).add(line * self.first * size);
+                    for (i, &at) in order[..self.first].iter().enumerate() {
+                        let bytes = u64::from(at).to_le_bytes();
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(i * size), size);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Byte offsets of the lines of `x` along `dim`.
+fn lines(x: &View, dim: usize) -> Vec<isize> {
+    let others: Vec<usize> = (0..x.dims.len()).filter(|&d| d != dim).collect();
+    let pick = |list: &[i64]| -> Vec<i64> { others.iter().map(|&d| list[d]).collect() };
+    offsets(&pick(&x.dims), &pick(&x.strides)).into_iter().map(|o| o + x.offset as isize).collect()
+}
+
+/// The operand and order that a comparator sorts by, if it compares one pair of its arguments.
+fn recognise_order(module: &Module, block: BlockId) -> Option<(usize, Order)> {
+    let &[out] = module.returned(block) else { return None };
+    let op = module.op(module.def_op(out)?);
+    if op.kind() != OpKind::Compare || op.parent() != Some(block) {
+        return None;
+    }
+    let descending = match op.enum_value("comparison_direction")? {
+        "LT" => false,
+        "GT" => true,
+        _ => return None,
+    };
+    let args = module.block(block).args();
+    let &[a, b] = op.operands() else { return None };
+    let ((x, x_canonical), (y, y_canonical)) = (canonical(module, block, a), canonical(module, block, b));
+    let (i, j) = (args.iter().position(|&v| v == x)?, args.iter().position(|&v| v == y)?);
+    // Arguments come in pairs, one per operand.
+    if i / 2 != j / 2 || i == j || x_canonical != y_canonical {
+        return None;
+    }
+    let elem = module.ty(x).elem()?;
+    let total = op.enum_value("compare_type") == Some("TOTALORDER");
+    if !has_key(elem) || (elem.is_float() && !total) {
+        return None;
+    }
+    // `second < first` is `first > second`.
+    Some((i / 2, Order { descending: descending != (i > j), canonical: x_canonical }))
+}
+
+/// Looks through JAX's `select(x != x, nan, select(x == 0, 0, x))`: the number inside, and whether it was there.
+fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool) {
+    let inside = || -> Option<ValueId> {
+        let def = |v: ValueId, kind: OpKind| {
+            let op = module.op(module.def_op(v)?);
+            (op.kind() == kind && op.parent() == Some(block)).then_some(op)
+        };
+        let constant = |v: ValueId| match def(v, OpKind::Constant)?.attr("value")? {
+            Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
+            _ => None,
+        };
+        let compares = |v: ValueId, direction: &str| {
+            let op = def(v, OpKind::Compare)?;
+            let natural = op.enum_value("compare_type") != Some("TOTALORDER");
+            (natural && op.enum_value("comparison_direction") == Some(direction)).then(|| op.operands().to_vec())
+        };
+        let outer = def(value, OpKind::Select)?.operands().to_vec();
+        let inner = def(outer[2], OpKind::Select)?.operands().to_vec();
+        let x = inner[2];
+        let nan = compares(outer[0], "NE")? == [x, x] && constant(outer[1])?.is_nan();
+        let equal = compares(inner[0], "EQ")?;
+        let positive = |v: f64| v == 0.0 && v.is_sign_positive();
+        let zero = equal[0] == x && constant(equal[1])? == 0.0 && positive(constant(inner[1])?);
+        (nan && zero).then_some(x)
+    };
+    match inside() {
+        Some(x) => (x, true),
+        None => (value, false),
+    }
+}
+
+/// `stablehlo.sort` by one key.
+pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let Some((by, order)) = cx.module.body_of(op, 0).and_then(|b| recognise_order(cx.module, b)) else {
+        return Ok(false);
+    };
+    let views = data.operands().iter().map(|&v| view_of(cx, v)).collect::<Result<Vec<_>, _>>()?;
+    let rank = views[0].dims.len() as i64;
+    let dim = data.int("dimension").unwrap_or(-1);
+    let dim = if dim < 0 { dim + rank } else { dim };
+    if !(0..rank).contains(&dim) {
+        return Err(format!("{} along dimension {dim} of rank {rank}", data.name()));
+    }
+    let dim = dim as usize;
+    let (mut columns, mut writes) = (vec![], vec![]);
+    for (view, &result) in views.iter().zip(data.results()) {
+        let to = View::dense(cx.result(result), view.elem, &view.dims);
+        writes.push(to.buf);
+        columns.push(Column {
+            from: view.buf,
+            starts: lines(view, dim),
+            step: view.strides[dim] as isize,
+            to: to.buf,
+            targets: lines(&to, dim),
+            to_step: to.strides[dim] as isize,
+            size: view.elem.storage_bytes(),
+        });
+    }
+    let n = views[0].dims[dim] as usize;
+    let elem = views[by].elem;
+    let parts = parts_of(views[0].len() * 8, 1 << 14, columns[0].starts.len());
+    let reads = views.iter().map(|v| v.buf).collect();
+    let work = Sort { columns, by, elem, order, n, first: n, places: None, parts };
+    cx.step(op, format!("sort {elem} {:?}", views[0].dims), Arc::new(work), reads, writes);
+    Ok(true)
+}
+
+/// `chlo.top_k`.
+pub(super) fn top_k(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
+    let data = cx.module.op(op);
+    let x = view_of(cx, data.operands()[0])?;
+    let k = attrs::index(data, "k")?;
+    let &[values, places] = data.results() else { return Ok(false) };
+    let place = cx.shape(places).0;
+    let Some(&n) = x.dims.last().filter(|&&n| k as i64 <= n) else { return Ok(false) };
+    if !has_key(x.elem) || !place.is_integer() || place.bits() < 8 {
+        return Ok(false);
+    }
+    let dim = x.dims.len() - 1;
+    let (elem, shape) = cx.shape(values);
+    let to = View::dense(cx.result(values), elem, &shape);
+    let place_buf = cx.result(places);
+    let column = Column {
+        from: x.buf,
+        starts: lines(&x, dim),
+        step: x.strides[dim] as isize,
+        to: to.buf,
+        targets: lines(&to, dim),
+        to_step: to.strides[dim] as isize,
+        size: elem.storage_bytes(),
+    };
+    let parts = parts_of(x.len() * 8, 1 << 14, column.starts.len());
+    let order = Order { descending: true, canonical: false };
+    let places = Some((place_buf, place));
+    let (columns, n) = (vec![column], n as usize);
+    let work = Sort { columns, by: 0, elem, order, n, first: k, places, parts };
+    cx.step(op, format!("top {k} of {elem} {:?}", x.dims), Arc::new(work), vec![x.buf], vec![to.buf, place_buf]);
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::library::testing::{check, check_on, covers, noise};
+    use meshwork_ir::{ElementType, Literal};
+
+    fn source(elem: &str, compare: &str, dims: &str, dim: i64) -> String {
+        format!(
+            "func.func @main(%a: tensor<{dims}x{elem}>, %b: tensor<{dims}xi32>) -> (tensor<{dims}x{elem}>, tensor<{dims}xi32>) {{
+            %r:2 = \"stablehlo.sort\"(%a, %b) <{{dimension = {dim} : i64, is_stable = true}}> ({{
+            ^bb0(%x: tensor<{elem}>, %y: tensor<{elem}>, %p: tensor<i32>, %q: tensor<i32>):
+                {compare}
+                stablehlo.return %c : tensor<i1>
+            }}) : (tensor<{dims}x{elem}>, tensor<{dims}xi32>) -> (tensor<{dims}x{elem}>, tensor<{dims}xi32>)
+            return %r#0, %r#1 : tensor<{dims}x{elem}>, tensor<{dims}xi32> }}"
+        )
+    }
+
+    fn plain(elem: &str, direction: &str, order: &str) -> String {
+        format!("%c = stablehlo.compare {direction}, %x, %y, {order} : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>")
+    }
+
+    #[test]
+    fn one_key_of_all_types() {
+        for (elem, order) in [
+            ("i1", "UNSIGNED"),
+            ("i8", "SIGNED"),
+            ("ui8", "UNSIGNED"),
+            ("i32", "SIGNED"),
+            ("ui64", "UNSIGNED"),
+            ("i64", "SIGNED"),
+            ("f32", "TOTALORDER"),
+            ("f64", "TOTALORDER"),
+            ("bf16", "TOTALORDER"),
+            ("f16", "TOTALORDER"),
+        ] {
+            for direction in ["LT", "GT"] {
+                for (dims, dim) in [("4x33", 1), ("33x4", 0), ("1", 0), ("2x0", 1), ("0x2", 1)] {
+                    check(&source(elem, &plain(elem, direction, order), dims, dim), 0.0);
+                }
+            }
+        }
+        check(&source("f32", &plain("f32", "LT", "TOTALORDER"), "5000", 0), 0.0);
+        check(
+            &source(
+                "i32",
+                "%c = stablehlo.compare GT, %q, %p, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+                "40",
+                0,
+            ),
+            0.0,
+        );
+    }
+
+    #[test]
+    fn comparator_of_jax() {
+        let compare = "%z = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+            %n = stablehlo.constant dense<0x7FC00000> : tensor<f32>
+            %1 = stablehlo.compare EQ, %x, %z, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %2 = stablehlo.select %1, %z, %x : tensor<i1>, tensor<f32>
+            %3 = stablehlo.compare NE, %x, %x, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %4 = stablehlo.select %3, %n, %2 : tensor<i1>, tensor<f32>
+            %5 = stablehlo.compare EQ, %y, %z, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %6 = stablehlo.select %5, %z, %y : tensor<i1>, tensor<f32>
+            %7 = stablehlo.compare NE, %y, %y, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %8 = stablehlo.select %7, %n, %6 : tensor<i1>, tensor<f32>
+            %c = stablehlo.compare LT, %4, %8, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>";
+        let values = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0, f64::INFINITY, -1.0, 0.0, f64::NEG_INFINITY, f64::NAN, -0.0];
+        let x = Literal::from_f64s([11], ElementType::F32, &values).unwrap();
+        check_on(&source("f32", compare, "11", 0), &[x, noise(&[11], ElementType::I32, 3)], 0.0);
+    }
+
+    #[test]
+    fn other_comparators_are_left_to_the_evaluator() {
+        assert!(!covers(&source("f32", &plain("f32", "LT", "FLOAT"), "5", 0)));
+        assert!(!covers(&source("i32", &plain("i32", "LE", "SIGNED"), "5", 0)));
+    }
+
+    #[test]
+    fn top_k_of_lines() {
+        for (elem, n, k) in [("f32", 100, 3), ("i8", 9, 9), ("f64", 40, 2), ("bf16", 50, 0), ("f32", 2, 1)] {
+            check(
+                &format!(
+                    "func.func @main(%a: tensor<3x{n}x{elem}>) -> (tensor<3x{k}x{elem}>, tensor<3x{k}xi32>) {{
+                    %v, %i = chlo.top_k(%a, k = {k}) : tensor<3x{n}x{elem}> -> (tensor<3x{k}x{elem}>, tensor<3x{k}xi32>)
+                    return %v, %i : tensor<3x{k}x{elem}>, tensor<3x{k}xi32> }}"
+                ),
+                0.0,
+            );
+        }
+    }
+}
