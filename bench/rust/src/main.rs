@@ -7,6 +7,7 @@
 
 mod compile;
 mod gemm;
+mod kernels;
 mod text;
 mod timing;
 mod trace;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Some("conv") => gemm::convolutions(),
         Some("gemm") => gemm::run(&args[1..]),
         Some("compile") => compile::run(&args[1..]),
+        Some("kernels") => kernels::run(&args[1..]),
         Some("trace") => trace::run(&args[1..]),
         Some("--help" | "-h") => {
             println!("{HELP}");

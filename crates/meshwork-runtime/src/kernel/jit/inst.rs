@@ -162,6 +162,9 @@ pub mod op {
     pub const MOVD_STORE: Enc = enc(1, 1, 0x7E);
     pub const MOVQ: Enc = enc(2, 1, 0x7E);
     pub const MOVQ_STORE: Enc = enc(1, 1, 0xD6);
+    pub const PINSRD: Enc = enc(1, 3, 0x22);
+    pub const PINSRQ: Enc = wide(enc(1, 3, 0x22));
+    pub const INSERT128: Enc = enc(1, 3, 0x38);
     pub const PEXTRB: Enc = enc(1, 3, 0x14);
     pub const PEXTRW: Enc = enc(1, 3, 0x15);
     pub const MASKMOVD_LOAD: Enc = enc(1, 2, 0x8C);

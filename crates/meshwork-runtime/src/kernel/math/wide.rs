@@ -1,0 +1,198 @@
+//! Functions of `f64` in `f64` arithmetic: exponentials and logarithms, by their series.
+
+use super::super::build::Builder;
+use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
+use super::copysign;
+
+const D: Ty = Ty::F64;
+
+/// 1.5 · 2^52: adding it leaves a number rounded to an integer in the low bits.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
+/// ln 2 in two parts: products of the first with integers below 2^20 are exact.
+const LN2: (f64, f64) = (0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10);
+
+/// `(e^r - 1 - r) / r²`: 1/(n+2)!.
+const EXP: [f64; 12] = {
+    let mut out = [0.0; 12];
+    let (mut n, mut factorial) = (0, 1.0);
+    while n < out.len() {
+        factorial *= (n + 2) as f64;
+        out[n] = 1.0 / factorial;
+        n += 1;
+    }
+    out
+};
+
+/// `x = k·ln 2 + r` with |r| up to half of ln 2: gives `r` and two powers of two whose product is `2^k`.
+fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
+    let (scale, magic, biased) = (b.num(D, std::f64::consts::LOG2_E), b.num(D, MAGIC), b.num(D, MAGIC + 1023.0));
+    let (half, high, low) = (b.num(D, 0.5), b.num(D, -LN2.0), b.num(D, -LN2.1));
+    let shifted = b.fma(x, scale, magic);
+    let k = b.sub(shifted, magic);
+    let r = b.fma(k, high, x);
+    let r = b.fma(k, low, r);
+    // Half of k and the rest of it, each as the exponent field of a power.
+    let first = b.fma(k, half, biased);
+    let halved = b.sub(first, biased);
+    let second = b.sub(k, halved);
+    let second = b.add(second, biased);
+    let places = b.bits(Ty::I64, 52);
+    let [first, second] = [first, second].map(|v| {
+        let bits = b.cast(Ty::I64, v);
+        let power = b.bin(Binary::Shl, bits, places);
+        b.cast(D, power)
+    });
+    (r, first, second)
+}
+
+/// `e^x` for x below 710.
+fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
+    let least = b.num(D, -746.0);
+    let x = b.bin(Binary::Max, x, least);
+    let (r, first, second) = reduce(b, x);
+    let mut list = vec![1.0, 1.0];
+    list.extend(EXP);
+    let e = b.poly(r, &list);
+    let e = b.mul(e, first);
+    b.mul(e, second)
+}
+
+/// `e^x`.
+pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
+    let most = b.num(D, 710.0);
+    let x = b.bin(Binary::Min, x, most);
+    exp_below(b, x)
+}
+
+/// `e^x - 1 = 2^j (2^i (e^r - 1) + (2^i - 2^-j))` where i + j = k.
+pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
+    let (least, most, one, zero) = (b.num(D, -50.0), b.num(D, 710.0), b.num(D, 1.0), b.num(D, 0.0));
+    let bounded = b.bin(Binary::Max, x, least);
+    let bounded = b.bin(Binary::Min, bounded, most);
+    let (r, first, second) = reduce(b, bounded);
+    let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
+    let near = b.fma(square, q, r);
+    let inverse = b.div(one, second);
+    let rest = b.sub(first, inverse);
+    let part = b.fma(first, near, rest);
+    let result = b.mul(part, second);
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    b.select(is_zero, x, result)
+}
+
+/// 1 / (1 + e^-x).
+pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, zero) = (b.num(D, 1.0), b.num(D, 0.0));
+    let size = b.un(Unary::Abs, x);
+    let minus = b.un(Unary::Neg, size);
+    let e = exp_below(b, minus);
+    let below = b.cmp(Cmp::Lt, x, zero);
+    let top = b.select(below, e, one);
+    let bottom = b.add(one, e);
+    b.div(top, bottom)
+}
+
+/// The hyperbolic tangent: `t / (t + 2)` where `t = e^2x - 1`.
+pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
+    let (most, two) = (b.num(D, 22.0), b.num(D, 2.0));
+    let size = b.un(Unary::Abs, x);
+    let size = b.bin(Binary::Min, size, most);
+    let double = b.mul(size, two);
+    let t = expm1(b, double);
+    let more = b.add(t, two);
+    let v = b.div(t, more);
+    copysign(b, v, x)
+}
+
+/// `ln x + correction` for positive normal x; the exponent of x counts `more` above what its bits say.
+fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option<Val>) -> Val {
+    /// 2/(2n+3): ln((1+s)/(1-s)) = 2s + s·z·(2/3 + 2/5 z + ...) with z = s².
+    const SERIES: [f64; 10] = {
+        let mut out = [0.0; 10];
+        let mut n = 0;
+        while n < out.len() {
+            out[n] = 2.0 / (2 * n + 3) as f64;
+            n += 1;
+        }
+        out
+    };
+    let i = Ty::I64;
+    let (root, mantissa) = (b.bits(i, std::f64::consts::FRAC_1_SQRT_2.to_bits()), b.bits(i, (1 << 52) - 1));
+    let (bias, places, digits) = (b.bits(i, 1023 << 52), b.bits(i, 52), b.bits(i, 0x4330 << 48));
+    let (one, two, half) = (b.num(D, 1.0), b.num(D, 2.0), b.num(D, 0.5));
+    let bits = b.cast(i, x);
+    let above = b.sub(bits, root);
+    // The exponent plus 1023, put into the digits of 2^52.
+    let exponent = b.add(above, bias);
+    let exponent = b.bin(Binary::ShrLogic, exponent, places);
+    let exponent = b.bin(Binary::Or, exponent, digits);
+    let exponent = b.cast(D, exponent);
+    let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
+    let exponent = b.sub(exponent, excess);
+    let exponent = more.map_or(exponent, |more| b.add(exponent, more));
+    let fraction = b.bin(Binary::And, above, mantissa);
+    let fraction = b.add(fraction, root);
+    let m = b.cast(D, fraction);
+    let f = b.sub(m, one);
+    let bottom = b.add(f, two);
+    let s = b.div(f, bottom);
+    let z = b.mul(s, s);
+    let p = b.poly(z, &SERIES);
+    let r = b.mul(z, p);
+    // ln(1+f) = f - (f²/2 - s (f²/2 + r)), which loses nothing to cancellation.
+    let square = b.mul(f, f);
+    let halved = b.mul(square, half);
+    let sum = b.add(halved, r);
+    let (high, low) = (b.num(D, LN2.0), b.num(D, LN2.1));
+    let tail = b.mul(exponent, low);
+    let tail = correction.map_or(tail, |c| b.add(tail, c));
+    let tail = b.fma(s, sum, tail);
+    let tail = b.sub(halved, tail);
+    let near = b.sub(f, tail);
+    b.fma(exponent, high, near)
+}
+
+/// `value` where x is positive and finite, else what the logarithm is there.
+fn log_special(b: &mut Builder<'_>, x: Val, value: Val) -> Val {
+    let (zero, infinity) = (b.num(D, 0.0), b.num(D, f64::INFINITY));
+    let (least, nan) = (b.num(D, f64::NEG_INFINITY), b.num(D, f64::NAN));
+    let finite = b.cmp(Cmp::Lt, x, infinity);
+    let value = b.select(finite, value, x);
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    let otherwise = b.select(is_zero, least, nan);
+    let positive = b.cmp(Cmp::Gt, x, zero);
+    b.select(positive, value, otherwise)
+}
+
+/// `ln x`.
+pub fn log(b: &mut Builder<'_>, x: Val) -> Val {
+    let (tiny, scale) = (b.num(D, f64::MIN_POSITIVE), b.num(D, 18_014_398_509_481_984.0));
+    let (less, zero) = (b.num(D, -54.0), b.num(D, 0.0));
+    let subnormal = b.cmp(Cmp::Lt, x, tiny);
+    let larger = b.mul(x, scale);
+    let normal = b.select(subnormal, larger, x);
+    let more = b.select(subnormal, less, zero);
+    let value = log_normal(b, normal, Some(more), None);
+    log_special(b, x, value)
+}
+
+/// `ln(1 + x)`: what rounding `1 + x` lost is put back as its first-order effect.
+pub fn log1p(b: &mut Builder<'_>, x: Val) -> Val {
+    let (one, zero, infinity) = (b.num(D, 1.0), b.num(D, 0.0), b.num(D, f64::INFINITY));
+    let sum = b.add(one, x);
+    let kept = b.sub(sum, one);
+    let lost = b.sub(x, kept);
+    // Above 1 it is part of the one that was lost.
+    let back = b.sub(sum, x);
+    let other = b.sub(one, back);
+    let large = b.cmp(Cmp::Gt, x, one);
+    let lost = b.select(large, other, lost);
+    let correction = b.div(lost, sum);
+    let usable = b.cmp(Cmp::Lt, x, infinity);
+    let correction = b.select(usable, correction, zero);
+    let value = log_normal(b, sum, None, Some(correction));
+    let value = log_special(b, sum, value);
+    let is_zero = b.cmp(Cmp::Eq, x, zero);
+    b.select(is_zero, x, value)
+}
