@@ -47,6 +47,16 @@ impl Failure {
         Failure { status, text: error.diagnostic().render(file, source) }
     }
 
+    /// A check in the program failed; `text` says which.
+    pub fn check_failed(text: &str) -> Failure {
+        Failure { status: CHECK_FAILED, text: format!("{text}\n") }
+    }
+
+    /// Something in the program is not supported; `text` says so.
+    pub fn not_supported(text: &str) -> Failure {
+        Failure { status: UNSUPPORTED, text: format!("{text}\n") }
+    }
+
     /// The program is fine but needs something Meshwork does not do.
     pub fn unsupported(message: impl AsRef<str>) -> Failure {
         Failure { status: UNSUPPORTED, text: format!("not supported: {}\n", message.as_ref()) }

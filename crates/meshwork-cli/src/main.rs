@@ -4,6 +4,7 @@
 //! Meshwork does not do, 2 anything else that went wrong (with a message on standard error).
 #![forbid(unsafe_code)]
 
+mod engine;
 mod explain;
 mod fail;
 mod fmt;

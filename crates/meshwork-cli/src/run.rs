@@ -8,16 +8,19 @@ use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
 
 use meshwork_partition::{CompileOptions, Plan};
 
+use crate::engine::{self, Engine};
 use crate::fail::Failure;
 use crate::source::{Source, entry_function, write_stdout};
 use crate::{show, stages};
 
 /// Execute a program
 ///
-/// Runs @main, or the only function of the module, on the reference evaluator. Inputs are given in the order of the
+/// Runs @main, or the only function of the module, on the devices of its mesh. Inputs are given in the order of the
 /// function's arguments; an .npz file gives all its arrays in the order they were saved. NumPy has no bf16 and f8
 /// types: their bits travel as uint16 and uint8, sub-byte integers as int8 and uint8. Checks in the program
-/// (check.expect_eq and its kin) decide the exit status.
+/// (check.expect_eq and its kin) decide the exit status. Programs that the engine can not compile, with extents
+/// known at run time only for instance, run on the reference evaluator, and a note says so. MESHWORK_THREADS sets
+/// the number of threads.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork run model.mlir x.npy w.npy\n  \
@@ -39,6 +42,12 @@ pub struct Args {
     /// Write what the run cost (collectives and their bytes) to FILE as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
+    /// What runs the program
+    #[arg(long, value_enum, default_value_t = Engine::Cpu)]
+    engine: Engine,
+    /// Write what ran when to FILE, for chrome://tracing or Perfetto, and print the ten longest steps
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -49,8 +58,8 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let given = read_inputs(&args.inputs)?;
     let inputs = check_inputs(&module, entry, given)?;
     let outcome = match stages::is_sharded(&module) {
-        true => execute_partitioned(&source, &module, entry, &inputs)?,
-        false => execute(&source, &module, entry, &inputs)?,
+        true => execute_partitioned(args, &source, &module, entry, &inputs)?,
+        false => execute(args, &source, &module, entry, &inputs)?,
     };
     if let Some(path) = &args.stats {
         write_file(path, outcome.stats.as_bytes())?;
@@ -69,8 +78,23 @@ struct Outcome {
 }
 
 /// Runs the program on one device.
-fn execute(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let mut outcome = stages::run(source, module, module.symbol_name(entry), inputs)?;
+fn execute(
+    args: &Args,
+    source: &Source,
+    module: &Module,
+    entry: OpId,
+    inputs: &[Literal],
+) -> Result<Outcome, Failure> {
+    let name = module.symbol_name(entry);
+    if args.engine == Engine::Cpu
+        && let Some(executable) = engine::compile(module, name, 1)
+    {
+        let results = engine::run(&executable, inputs, args.profile.as_deref())?;
+        let stats = Stats { peak_bytes: engine::peak_bytes(&executable) as u64, ..Stats::default() };
+        return Ok(Outcome { results, stats: stats_json(&stats) });
+    }
+    no_profile(args);
+    let mut outcome = stages::run(source, module, name, inputs)?;
     for line in &outcome.printed {
         write_stdout(&format!("{line}\n"))?;
     }
@@ -79,12 +103,33 @@ fn execute(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) ->
 }
 
 /// Splits the program over its mesh and runs it on that many devices.
-fn execute_partitioned(source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
+fn execute_partitioned(
+    args: &Args,
+    source: &Source,
+    module: &Module,
+    entry: OpId,
+    inputs: &[Literal],
+) -> Result<Outcome, Failure> {
     let mut module = module.clone();
     make_entry(&mut module, entry);
     let program = stages::partition(source, &module, &CompileOptions::default())?.program;
-    let results = stages::run_partitioned(source, &program, inputs, &module.func_type(entry).results)?;
-    Ok(Outcome { results, stats: plan_json(&program.plan) })
+    let (stats, types) = (plan_json(&program.plan), module.func_type(entry).results);
+    let devices = program.mesh.device_count() as usize;
+    if args.engine == Engine::Cpu
+        && let Some(executable) = engine::compile(&program.module, None, devices)
+    {
+        let results = engine::run_partitioned(&executable, &program, inputs, &types, args.profile.as_deref())?;
+        return Ok(Outcome { results, stats });
+    }
+    no_profile(args);
+    let results = stages::run_partitioned(source, &program, inputs, &types)?;
+    Ok(Outcome { results, stats })
+}
+
+fn no_profile(args: &Args) {
+    if args.profile.is_some() {
+        eprintln!("note: the evaluator writes no profile");
+    }
 }
 
 /// Totals of a plan. A loop whose trip count is not known counts once.

@@ -284,7 +284,11 @@ impl Executable {
 
     fn error(&self, stop: &Stop) -> RunError {
         let device = stop.device.filter(|_| self.grid.len() > 1);
-        RunError::Failed { op: self.module.describe(stop.op), device, message: stop.fault.to_string() }
+        let op = self.module.describe(stop.op);
+        // The evaluator names the operation itself.
+        let text = stop.fault.to_string();
+        let message = text.strip_prefix(&format!("{op}: ")).unwrap_or(&text).to_string();
+        RunError::Failed { op, device, message }
     }
 }
 

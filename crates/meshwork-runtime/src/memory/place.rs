@@ -96,7 +96,7 @@ mod tests {
             item(100, &[(4, 6)]),
             item(10, &[(0, 0), (6, 7)]),
             item(0, &[(0, 7)]),
-            item(10_000, &[(1, 1)]),
+            item(10_000, &[(8, 8)]),
         ];
         let (at, total) = place(&items);
         for i in 0..items.len() {

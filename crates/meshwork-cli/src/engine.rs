@@ -1,0 +1,100 @@
+//! Running programs on the CPU engine: arrays in shards, a profile, and the evaluator where the engine can not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::{Literal, Module, Type};
+use meshwork_partition::Partitioned;
+use meshwork_runtime::array::ArrayError;
+use meshwork_runtime::executable::RunError;
+use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
+
+use crate::fail::Failure;
+
+/// What runs a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Engine {
+    /// The engine: fused kernels, planned memory, all cores
+    Cpu,
+    /// The reference evaluator: slow and obvious
+    Evaluator,
+}
+
+/// Compiles a per-device program; `None`, with a note on standard error, if it is one for the evaluator.
+pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<Arc<Executable>> {
+    let grid = DeviceGrid { replicas: 1, partitions: devices };
+    match CpuEngine::shared().executable(module, entry, grid) {
+        Ok(executable) => Some(executable),
+        Err(error) => {
+            eprintln!("note: runs on the evaluator: {error}");
+            None
+        }
+    }
+}
+
+/// Runs a program of one device on whole arrays.
+pub fn run(executable: &Executable, inputs: &[Literal], profile: Option<&Path>) -> Result<Vec<Literal>, Failure> {
+    let args = inputs.iter().map(|x| Ok(Array::single(x)?.into_shards())).collect::<Result<_, ArrayError>>();
+    let results = execute(executable, args.map_err(array_failure)?, profile)?;
+    let types = executable.outputs();
+    let whole = results.into_iter().zip(types).map(|(mut shards, ty)| {
+        let shard = shards.swap_remove(0);
+        Array::from_single(ty.elem, &ty.dims, shard)?.to_host()
+    });
+    whole.collect::<Result<_, _>>().map_err(array_failure)
+}
+
+/// Runs a partitioned program on global arrays of the types `results`.
+pub fn run_partitioned(
+    executable: &Executable,
+    program: &Partitioned,
+    inputs: &[Literal],
+    results: &[Type],
+    profile: Option<&Path>,
+) -> Result<Vec<Literal>, Failure> {
+    let mesh = Arc::new(program.mesh.clone());
+    let cut = inputs
+        .iter()
+        .zip(&program.inputs)
+        .map(|(x, sharding)| Ok(Array::from_host(x, &mesh, &Arc::new(sharding.clone()))?.into_shards()));
+    let args = cut.collect::<Result<_, ArrayError>>().map_err(array_failure)?;
+    let shards = execute(executable, args, profile)?;
+    let joined = shards.into_iter().zip(&program.outputs).zip(results).zip(executable.outputs()).map(
+        |(((shards, sharding), ty), local)| {
+            Array::from_shards(local.elem, ty.dims(), &mesh, &Arc::new(sharding.clone()), shards)?.to_host()
+        },
+    );
+    joined.collect::<Result<_, _>>().map_err(array_failure)
+}
+
+fn execute(executable: &Executable, args: Vec<Shards>, profile: Option<&Path>) -> Result<Vec<Shards>, Failure> {
+    let Some(path) = profile else { return executable.run(args).map_err(run_failure) };
+    let (results, profile) = executable.run_profiled(args).map_err(run_failure)?;
+    let text = profile.chrome_trace();
+    std::fs::write(path, text).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))?;
+    eprintln!("{:.3} ms in all; the ten longest:\n{}", profile.total_ns as f64 / 1e6, profile.table(10));
+    for op in executable.fallbacks() {
+        eprintln!("note: {op} runs on the evaluator");
+    }
+    Ok(results)
+}
+
+/// Bytes that a run needs on a device: arguments, results and what lies between.
+pub fn peak_bytes(executable: &Executable) -> usize {
+    let bytes = |t: &meshwork_ir::TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
+    executable.peak_bytes() + executable.inputs().iter().map(bytes).sum::<usize>()
+}
+
+fn array_failure(error: ArrayError) -> Failure {
+    Failure::error(error.to_string())
+}
+
+fn run_failure(error: RunError) -> Failure {
+    let text = error.to_string();
+    match error {
+        RunError::Failed { message, .. } if message.starts_with("check failed") => Failure::check_failed(&text),
+        RunError::Failed { message, .. } if message.starts_with("not supported") => Failure::not_supported(&text),
+        _ => Failure::error(text),
+    }
+}
