@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use meshwork_ir::eval::DeviceGrid;
-use meshwork_ir::{Literal, Module, Type};
+use meshwork_ir::eval::{DeviceGrid, MAX_DEVICES};
+use meshwork_ir::{Literal, Module, Severity, Type};
 use meshwork_partition::Partitioned;
 use meshwork_runtime::array::ArrayError;
 use meshwork_runtime::executable::RunError;
 use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
 
 use crate::fail::Failure;
+use crate::source::Source;
 
 /// What runs a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -23,6 +24,10 @@ pub enum Engine {
 
 /// Compiles a per-device program; `None`, with a note on standard error, if it is one for the evaluator.
 pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<Arc<Executable>> {
+    if devices > MAX_DEVICES {
+        // Said better by whoever refuses it.
+        return None;
+    }
     let grid = DeviceGrid { replicas: 1, partitions: devices };
     match CpuEngine::shared().executable(module, entry, grid) {
         Ok(executable) => Some(executable),
@@ -34,9 +39,14 @@ pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<A
 }
 
 /// Runs a program of one device on whole arrays.
-pub fn run(executable: &Executable, inputs: &[Literal], profile: Option<&Path>) -> Result<Vec<Literal>, Failure> {
+pub fn run(
+    source: &Source,
+    executable: &Executable,
+    inputs: &[Literal],
+    profile: Option<&Path>,
+) -> Result<Vec<Literal>, Failure> {
     let args = inputs.iter().map(|x| Ok(Array::single(x)?.into_shards())).collect::<Result<_, ArrayError>>();
-    let results = execute(executable, args.map_err(array_failure)?, profile)?;
+    let results = execute(source, executable, args.map_err(array_failure)?, profile)?;
     let types = executable.outputs();
     let whole = results.into_iter().zip(types).map(|(mut shards, ty)| {
         let shard = shards.swap_remove(0);
@@ -47,6 +57,7 @@ pub fn run(executable: &Executable, inputs: &[Literal], profile: Option<&Path>) 
 
 /// Runs a partitioned program on global arrays of the types `results`.
 pub fn run_partitioned(
+    source: &Source,
     executable: &Executable,
     program: &Partitioned,
     inputs: &[Literal],
@@ -59,7 +70,7 @@ pub fn run_partitioned(
         .zip(&program.inputs)
         .map(|(x, sharding)| Ok(Array::from_host(x, &mesh, &Arc::new(sharding.clone()))?.into_shards()));
     let args = cut.collect::<Result<_, ArrayError>>().map_err(array_failure)?;
-    let shards = execute(executable, args, profile)?;
+    let shards = execute(source, executable, args, profile)?;
     let joined = shards.into_iter().zip(&program.outputs).zip(results).zip(executable.outputs()).map(
         |(((shards, sharding), ty), local)| {
             Array::from_shards(local.elem, ty.dims(), &mesh, &Arc::new(sharding.clone()), shards)?.to_host()
@@ -68,9 +79,14 @@ pub fn run_partitioned(
     joined.collect::<Result<_, _>>().map_err(array_failure)
 }
 
-fn execute(executable: &Executable, args: Vec<Shards>, profile: Option<&Path>) -> Result<Vec<Shards>, Failure> {
-    let Some(path) = profile else { return executable.run(args).map_err(run_failure) };
-    let (results, profile) = executable.run_profiled(args).map_err(run_failure)?;
+fn execute(
+    source: &Source,
+    executable: &Executable,
+    args: Vec<Shards>,
+    profile: Option<&Path>,
+) -> Result<Vec<Shards>, Failure> {
+    let Some(path) = profile else { return executable.run(args).map_err(|e| run_failure(source, e)) };
+    let (results, profile) = executable.run_profiled(args).map_err(|e| run_failure(source, e))?;
     let text = profile.chrome_trace();
     std::fs::write(path, text).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))?;
     eprintln!("{:.3} ms in all; the ten longest:\n{}", profile.total_ns as f64 / 1e6, profile.table(10));
@@ -90,11 +106,15 @@ fn array_failure(error: ArrayError) -> Failure {
     Failure::error(error.to_string())
 }
 
-fn run_failure(error: RunError) -> Failure {
-    let text = error.to_string();
-    match error {
-        RunError::Failed { message, .. } if message.starts_with("check failed") => Failure::check_failed(&text),
-        RunError::Failed { message, .. } if message.starts_with("not supported") => Failure::not_supported(&text),
-        _ => Failure::error(text),
+fn run_failure(source: &Source, error: RunError) -> Failure {
+    let RunError::Failed { op, device, message } = error else { return Failure::error(error.to_string()) };
+    let on = device.map_or(String::new(), |d| format!("on device {d}: "));
+    let unsupported = message.strip_prefix("not supported: ");
+    let severity = if unsupported.is_some() { Severity::Unsupported } else { Severity::Error };
+    let diagnostic = op.diagnostic(severity, format!("{on}{}", unsupported.unwrap_or(&message)));
+    let text = diagnostic.render(&source.name, &source.text);
+    match message.starts_with("check failed") {
+        true => Failure::check_failed(text),
+        false => Failure::from_diagnostic(severity, text),
     }
 }

@@ -48,13 +48,13 @@ impl Failure {
     }
 
     /// A check in the program failed; `text` says which.
-    pub fn check_failed(text: &str) -> Failure {
-        Failure { status: CHECK_FAILED, text: format!("{text}\n") }
+    pub fn check_failed(text: String) -> Failure {
+        Failure { status: CHECK_FAILED, text }
     }
 
-    /// Something in the program is not supported; `text` says so.
-    pub fn not_supported(text: &str) -> Failure {
-        Failure { status: UNSUPPORTED, text: format!("{text}\n") }
+    /// A run stopped for a reason of this severity; `text` says which.
+    pub fn from_diagnostic(severity: Severity, text: String) -> Failure {
+        Failure { status: if severity == Severity::Unsupported { UNSUPPORTED } else { ERROR }, text }
     }
 
     /// The program is fine but needs something Meshwork does not do.

@@ -78,18 +78,12 @@ struct Outcome {
 }
 
 /// Runs the program on one device.
-fn execute(
-    args: &Args,
-    source: &Source,
-    module: &Module,
-    entry: OpId,
-    inputs: &[Literal],
-) -> Result<Outcome, Failure> {
+fn execute(args: &Args, source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
     let name = module.symbol_name(entry);
     if args.engine == Engine::Cpu
         && let Some(executable) = engine::compile(module, name, 1)
     {
-        let results = engine::run(&executable, inputs, args.profile.as_deref())?;
+        let results = engine::run(source, &executable, inputs, args.profile.as_deref())?;
         let stats = Stats { peak_bytes: engine::peak_bytes(&executable) as u64, ..Stats::default() };
         return Ok(Outcome { results, stats: stats_json(&stats) });
     }
@@ -118,7 +112,7 @@ fn execute_partitioned(
     if args.engine == Engine::Cpu
         && let Some(executable) = engine::compile(&program.module, None, devices)
     {
-        let results = engine::run_partitioned(&executable, &program, inputs, &types, args.profile.as_deref())?;
+        let results = engine::run_partitioned(source, &executable, &program, inputs, &types, args.profile.as_deref())?;
         return Ok(Outcome { results, stats });
     }
     no_profile(args);

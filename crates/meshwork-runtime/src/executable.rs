@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meshwork_ir::eval::DeviceGrid;
-use meshwork_ir::{Module, OpId, TensorType};
+use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
 
 use crate::compile::CompileError;
 use crate::exec::device::{Device, NOWHERE};
@@ -33,7 +33,7 @@ pub enum RunError {
     #[error("{op}{}: {message}", on(.device))]
     Failed {
         /// The operation and where it stands.
-        op: String,
+        op: OpPlace,
         /// The device, unless it is a matter of several.
         device: Option<usize>,
         /// What went wrong.
@@ -53,6 +53,8 @@ pub struct Executable {
     tape: Tape,
     /// By buffer; all devices read the same.
     constants: Vec<Option<Arc<Buffer>>>,
+    /// Per result, its size.
+    result_bytes: Vec<usize>,
     /// Buffers whose pointers must be set before every run.
     moving: Vec<(Buf, Home)>,
     grid: DeviceGrid,
@@ -93,8 +95,11 @@ impl Executable {
                 moving.extend(info.members.iter().map(|&b| (b, info.home)));
             }
         }
+        let bytes = |t: &TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
+        let result_bytes = result_types(&module).iter().map(bytes).collect();
         Ok(Executable {
             module,
+            result_bytes,
             program,
             plan,
             tape,
@@ -127,9 +132,9 @@ impl Executable {
         self.program.main.args.iter().map(|&b| self.ty(b)).collect()
     }
 
-    /// Element type and extents of each result on a device.
+    /// Element type and extents of each result on a device; tuples flattened, tokens left out.
     pub fn outputs(&self) -> Vec<TensorType> {
-        self.program.main.results.iter().map(|&b| self.ty(b)).collect()
+        result_types(&self.module)
     }
 
     /// Per argument, whether it is donated: its memory becomes a result's if the caller hands over the only reference.
@@ -213,7 +218,10 @@ impl Executable {
         // SAFETY: the pointers are set as planned: arenas and own buffers belong to this run, arguments and constants
         // are kept alive by it and not written.
         let done = unsafe { run.all() };
-        let results = done.map_err(|stop| self.error(&stop)).map(|()| self.results(&args, owns, &state.devices));
+        let results = match done {
+            Ok(()) => self.results(&args, owns, &state.devices).map_err(RunError::from),
+            Err(stop) => Err(self.error(&stop)),
+        };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
         results
     }
@@ -227,22 +235,23 @@ impl Executable {
         State { devices: (0..count).map(device).collect(), arenas: vec![std::ptr::null_mut(); count] }
     }
 
-    fn results(&self, args: &[Shards], owns: Vec<Vec<Buffer>>, devices: &[Device]) -> Vec<Shards> {
+    fn results(&self, args: &[Shards], owns: Vec<Vec<Buffer>>, devices: &[Device]) -> Result<Vec<Shards>, OutOfMemory> {
         let mut owns: Vec<Vec<Option<Buffer>>> = owns.into_iter().map(|d| d.into_iter().map(Some).collect()).collect();
         let mut made: Vec<(Buf, usize)> = vec![];
         let mut results: Vec<Shards> = vec![];
-        for &buf in &self.program.main.results {
+        for (i, &buf) in self.program.main.results.iter().enumerate() {
             let home = self.plan.slots[self.plan.slot_of[buf.0 as usize]].home;
-            let bytes = self.program.bufs[buf.0 as usize].bytes;
+            // A result may be the beginning of a larger buffer.
+            let bytes = self.result_bytes.get(i).copied().unwrap_or(self.program.bufs[buf.0 as usize].bytes);
             let earlier = made.iter().find(|(b, _)| *b == buf).map(|&(_, i)| i);
             made.push((buf, results.len()));
             let shards = match (home, earlier) {
-                (Home::Arg(i), _) => args[i].clone(),
+                (Home::Arg(i), _) => shared(&args[i], bytes)?,
                 (Home::Constant(c), _) => {
-                    // A constant result has its elements in full.
-                    self.constants[c.0 as usize].iter().flat_map(|c| vec![c.clone(); devices.len()]).collect()
+                    let all = self.constants[c.0 as usize].iter().flat_map(|c| vec![c.clone(); devices.len()]);
+                    shared(&all.collect::<Shards>(), bytes)?
                 }
-                (_, Some(i)) => results[i].clone(),
+                (_, Some(i)) => shared(&results[i], bytes)?,
                 _ => devices
                     .iter()
                     .zip(&mut owns)
@@ -258,7 +267,7 @@ impl Executable {
             };
             results.push(shards);
         }
-        results
+        Ok(results)
     }
 
     fn check(&self, args: &[Shards]) -> Result<(), RunError> {
@@ -284,12 +293,35 @@ impl Executable {
 
     fn error(&self, stop: &Stop) -> RunError {
         let device = stop.device.filter(|_| self.grid.len() > 1);
-        let op = self.module.describe(stop.op);
+        let op = self.module.place(stop.op);
         // The evaluator names the operation itself.
         let text = stop.fault.to_string();
         let message = text.strip_prefix(&format!("{op}: ")).unwrap_or(&text).to_string();
         RunError::Failed { op, device, message }
     }
+}
+
+/// The types that the only function of a prepared module returns.
+fn result_types(module: &Module) -> Vec<TensorType> {
+    let declared = module.funcs().next().map_or(vec![], |func| module.func_type(func).results);
+    let mut types = vec![];
+    let mut todo: Vec<&Type> = declared.iter().rev().collect();
+    while let Some(ty) = todo.pop() {
+        match ty {
+            Type::Tuple(parts) => todo.extend(parts.iter().rev()),
+            ty => types.extend(ty.as_tensor().cloned()),
+        }
+    }
+    types
+}
+
+/// These pieces, or copies of their first `bytes` bytes if they are longer.
+fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
+    let piece = |shard: &Arc<Buffer>| match shard.len() == bytes {
+        true => Ok(shard.clone()),
+        false => Ok(Arc::new(Buffer::from_bytes(&shard.as_slice()[..bytes.min(shard.len())])?)),
+    };
+    shards.iter().map(piece).collect()
 }
 
 /// The memory of a donated argument, or a copy if somebody else has it too.

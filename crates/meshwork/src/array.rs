@@ -11,6 +11,7 @@ use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, slice_of, slices};
 use meshwork_partition::shards::{cut, join};
 
 use crate::element::Element;
+use crate::engine::Data;
 use crate::error::{ArrayError, Error, Result};
 use crate::spec::P;
 
@@ -28,7 +29,7 @@ use crate::spec::P;
 #[derive(Clone, Debug)]
 pub struct Array {
     ty: Arc<TensorType>,
-    data: Option<Arc<Literal>>,
+    data: Option<Arc<Data>>,
     placement: Option<Arc<Placement>>,
 }
 
@@ -114,7 +115,7 @@ impl Array {
     /// The array with the elements of a literal.
     pub fn from_literal(literal: Literal) -> Array {
         let ty = TensorType::new(literal.dims().iter().copied(), literal.elem()).into();
-        Array { ty, data: Some(literal.into()), placement: None }
+        Array { ty, data: Some(Data::from_host(literal).into()), placement: None }
     }
 
     /// The array that workers' pieces make up: one per device of `mesh`, in order of device id, each of the shape of
@@ -224,7 +225,32 @@ impl Array {
 
     /// The elements; an error for an array that is [only a shape](Array::shape_only).
     pub fn literal(&self) -> Result<&Literal> {
-        self.data.as_deref().ok_or_else(|| ArrayError::Abstract { shape: self.shape().to_vec() }.into())
+        let host = match &self.data {
+            Some(data) => data.host()?,
+            None => None,
+        };
+        host.ok_or_else(|| self.is_abstract())
+    }
+
+    /// An error for an array that is only a shape.
+    pub(crate) fn check_present(&self) -> Result<()> {
+        self.data.as_ref().map(|_| ()).ok_or_else(|| self.is_abstract())
+    }
+
+    fn is_abstract(&self) -> Error {
+        ArrayError::Abstract { shape: self.shape().to_vec() }.into()
+    }
+
+    /// The array that lies on devices in these shards.
+    pub(crate) fn from_devices(sharded: meshwork_runtime::Array) -> Array {
+        let ty = TensorType::new(sharded.dims().iter().copied(), sharded.elem()).into();
+        Array { ty, data: Some(Data::from_devices(sharded).into()), placement: None }
+    }
+
+    /// Its shards on one device, or on a mesh.
+    pub(crate) fn on_devices(&self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<meshwork_runtime::Array> {
+        let data = self.data.as_ref().ok_or_else(|| self.is_abstract())?;
+        data.devices(place)?.ok_or_else(|| self.is_abstract())
     }
 
     /// The elements in row-major order; an error if they are of another type.

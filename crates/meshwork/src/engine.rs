@@ -1,9 +1,17 @@
 //! What runs a program.
 
-use meshwork_ir::{Literal, Module, Type, eval};
-use meshwork_partition::Partitioned;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
-use crate::error::Result;
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::{Literal, Module, Type, eval};
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::Partitioned;
+use meshwork_runtime::compile::CompileError;
+use meshwork_runtime::{Array as Sharded, CpuEngine, Executable};
+
+use crate::array::Array;
+use crate::error::{Error, Result};
 
 /// A program that is ready to run.
 pub enum Program<'p> {
@@ -17,6 +25,19 @@ pub enum Program<'p> {
 pub trait Engine {
     /// Runs `program`; `results` are the types of its global results.
     fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>>;
+
+    /// Compiles `program`, to run it on arrays that stay on the devices. Engines that can not do that, or not for
+    /// this program, give none, and are asked to [`run`](Engine::run) it.
+    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Rc<dyn Loaded>>> {
+        let _ = (program, results);
+        Ok(None)
+    }
+}
+
+/// A compiled program whose arrays stay on the devices.
+pub trait Loaded {
+    /// Runs it on global arrays.
+    fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>>;
 }
 
 /// The reference evaluator, and its devices in lock step: slow, and right.
@@ -30,4 +51,127 @@ impl Engine for Reference {
             Program::Split(split) => Ok(meshwork_partition::run::run(split, inputs, results)?),
         }
     }
+}
+
+/// The CPU engine: fused kernels, planned memory, all devices on the cores of this machine. Programs it does not
+/// compile, with extents known at run time only for instance, run on the [`Reference`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu;
+
+impl Engine for Cpu {
+    fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>> {
+        Reference.run(program, inputs, results)
+    }
+
+    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Rc<dyn Loaded>>> {
+        let (module, partitions) = match program {
+            Program::Single(module) => (module, 1),
+            Program::Split(split) => (&split.module, split.mesh.device_count() as usize),
+        };
+        if partitions > eval::MAX_DEVICES {
+            return Ok(None);
+        }
+        let executable = match CpuEngine::shared().executable(module, None, DeviceGrid { replicas: 1, partitions }) {
+            Ok(executable) => executable,
+            Err(CompileError::Unsupported { .. }) => return Ok(None),
+            Err(error @ CompileError::Invalid { .. }) => return Err(Error::Jit(error.to_string())),
+        };
+        let split = match program {
+            Program::Single(_) => None,
+            Program::Split(split) => {
+                let mesh = Arc::new(split.mesh.clone());
+                let inline = |s: &Sharding| Arc::new(Sharding { mesh: mesh.clone().into(), ..s.clone() });
+                let inputs = split.inputs.iter().map(inline).collect();
+                let outputs = split.outputs.iter().map(inline).collect();
+                Some(Split { inputs, outputs, mesh })
+            }
+        };
+        let results = results.iter().map(|ty| ty.dims().to_vec()).collect();
+        Ok(Some(Rc::new(OnCpu { executable, split, results })))
+    }
+}
+
+struct OnCpu {
+    executable: Arc<Executable>,
+    split: Option<Split>,
+    results: Vec<Vec<i64>>,
+}
+
+struct Split {
+    mesh: Arc<Mesh>,
+    inputs: Vec<Arc<Sharding>>,
+    outputs: Vec<Arc<Sharding>>,
+}
+
+impl Loaded for OnCpu {
+    fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
+        let mut args = vec![];
+        for (i, input) in inputs.iter().enumerate() {
+            let place = self.split.as_ref().map(|s| (&s.mesh, &s.inputs[i]));
+            args.push(input.on_devices(place)?.shards().clone());
+        }
+        let shards = self.executable.run(args)?;
+        let types = self.executable.outputs();
+        let mut results = vec![];
+        for (i, (mut shards, local)) in shards.into_iter().zip(types).enumerate() {
+            let dims = self.results.get(i).map_or(&local.dims[..], |d| d);
+            let sharded = match &self.split {
+                None => Sharded::from_single(local.elem, dims, shards.swap_remove(0)),
+                Some(s) => Sharded::from_shards(local.elem, dims, &s.mesh, &s.outputs[i], shards),
+            };
+            results.push(Array::from_devices(sharded.map_err(Error::Devices)?));
+        }
+        Ok(results)
+    }
+}
+
+/// The elements of an array: on the host, on devices, or both. Each is made from the other when it is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    host: OnceLock<Literal>,
+    devices: OnceLock<Sharded>,
+}
+
+impl Data {
+    pub(crate) fn from_host(literal: Literal) -> Data {
+        Data { host: OnceLock::from(literal), devices: OnceLock::new() }
+    }
+
+    pub(crate) fn from_devices(sharded: Sharded) -> Data {
+        Data { host: OnceLock::new(), devices: OnceLock::from(sharded) }
+    }
+
+    /// The elements as one array of the host; `None` if there are none.
+    pub(crate) fn host(&self) -> Result<Option<&Literal>> {
+        if let Some(host) = self.host.get() {
+            return Ok(Some(host));
+        }
+        let Some(devices) = self.devices.get() else { return Ok(None) };
+        let host = devices.to_host().map_err(Error::Devices)?;
+        Ok(Some(self.host.get_or_init(|| host)))
+    }
+
+    /// The elements in shards as wanted: on one device, or on a mesh. The first such placement is kept.
+    pub(crate) fn devices(&self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<Option<Sharded>> {
+        if let Some(devices) = self.devices.get()
+            && is_placed(devices, place)
+        {
+            return Ok(Some(devices.clone()));
+        }
+        let Some(host) = self.host()? else { return Ok(None) };
+        let made = match place {
+            None => Sharded::single(host),
+            Some((mesh, sharding)) => Sharded::from_host(host, mesh, sharding),
+        };
+        let made = made.map_err(Error::Devices)?;
+        let _ = self.devices.set(made.clone());
+        Ok(Some(made))
+    }
+}
+
+/// Whether `array` lies as wanted; whether dimensions are open to further splitting plays no role for data.
+fn is_placed(array: &Sharded, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> bool {
+    let Some((mesh, sharding)) = place else { return array.shards().len() == 1 };
+    let axes = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
+    **array.mesh() == **mesh && axes(array.sharding()) == axes(sharding)
 }

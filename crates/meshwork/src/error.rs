@@ -7,6 +7,7 @@ use meshwork_ir::eval::EvalError;
 use meshwork_mesh::{MeshError, ShardingError};
 use meshwork_partition::run::RunError;
 use meshwork_partition::{CompileError, ContractViolation};
+use meshwork_runtime::RunError as EngineError;
 use thiserror::Error;
 
 /// A line of the user's program.
@@ -138,6 +139,12 @@ pub enum Error {
     /// A program of others could not be read or called.
     #[error("imported function: {0}")]
     Import(String),
+    /// The program failed on the engine.
+    #[error(transparent)]
+    Engine(Box<EngineError>),
+    /// An array could not be put on devices or read from them.
+    #[error(transparent)]
+    Devices(meshwork_runtime::array::ArrayError),
     /// A rule has no placement for an array.
     #[error(transparent)]
     Rule(#[from] crate::rules::RuleError),
@@ -181,7 +188,7 @@ macro_rules! boxed {
     };
 }
 
-boxed!(Compile CompileError, Eval EvalError, Run RunError, Contract ContractViolation);
+boxed!(Compile CompileError, Eval EvalError, Run RunError, Engine EngineError, Contract ContractViolation);
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

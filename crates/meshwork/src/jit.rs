@@ -9,14 +9,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
-use meshwork_ir::{Attr, AttrDict, Literal, Module, OpId, OpKind, OpSpec, TensorType, Type};
+use meshwork_ir::{Attr, AttrDict, Module, OpId, OpKind, OpSpec, TensorType, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Contract, Plan};
 
 use crate::annotate::Notes;
 use crate::array::Placement;
 use crate::donate;
-use crate::engine::{Engine, Reference};
+use crate::engine::{Cpu, Engine};
 use crate::error::{Error, Result, TraceError};
 use crate::function::Function;
 use crate::lower::{Lowered, Names};
@@ -104,7 +104,7 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         annotations: BTreeMap::new(),
         donated: vec![],
         contract: None,
-        engine: Rc::new(Reference),
+        engine: Rc::new(Cpu),
         cache: RefCell::default(),
     }
 }
@@ -203,11 +203,10 @@ impl<A, F: Function<A>> Jit<F, A> {
         let leaves = self.arguments(args)?;
         let entry = self.entry(args, &leaves)?;
         let (lowered, out) = &*entry;
-        let mut inputs: Vec<Literal> = vec![];
         for (path, array) in &leaves {
-            let literal = array.literal().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
-            inputs.push(literal.clone());
+            array.check_present().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
         }
+        let inputs: Vec<&Array> = leaves.iter().map(|(_, array)| array).collect();
         let results = lowered.run(&*self.engine, &inputs)?;
         let placements: Vec<Option<Placement>> = match lowered.mesh() {
             None => vec![None; results.len()],
@@ -221,7 +220,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let mut next = results.into_iter().zip(placements);
         let mut missing = false;
         let host = out.to_host(&mut |t| match next.next() {
-            Some((literal, placement)) => Array::from_literal(literal).with_placement(placement),
+            Some((array, placement)) => array.with_placement(placement),
             None => {
                 missing = true;
                 Array::shape_only(t.shape(), t.dtype())

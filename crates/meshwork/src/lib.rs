@@ -78,7 +78,7 @@ pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
-pub use engine::{Engine, Program, Reference};
+pub use engine::{Cpu, Engine, Loaded, Program, Reference};
 pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
 #[cfg(feature = "safetensors")]
 pub use files::{SafeTensors, load_tree, save_safetensors, save_tree};

@@ -1,9 +1,10 @@
 //! A traced program: its text, its plan, and what running it needs.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use meshwork_ir::{Literal, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
+use meshwork_ir::{Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::cause::loc_name;
 use meshwork_partition::cost::Links;
@@ -12,7 +13,7 @@ use meshwork_partition::tell::Teller;
 use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile_with};
 
 use crate::donate;
-use crate::engine::{Engine, Program};
+use crate::engine::{Engine, Loaded, Program};
 use crate::error::{Error, Result};
 use crate::{Array, Tensor};
 
@@ -24,6 +25,7 @@ pub struct Lowered {
     names: Names,
     compiled: OnceCell<Compiled>,
     traced: OnceCell<Compiled>,
+    loaded: OnceCell<Option<Rc<dyn Loaded>>>,
 }
 
 /// The paths of arguments and results.
@@ -53,7 +55,15 @@ impl Names {
 
 impl Lowered {
     pub(crate) fn new(module: Module, mesh: Option<Arc<Mesh>>, results: Vec<Type>, names: Names) -> Lowered {
-        Lowered { module, mesh, results, names, compiled: OnceCell::new(), traced: OnceCell::new() }
+        Lowered {
+            module,
+            mesh,
+            results,
+            names,
+            compiled: OnceCell::new(),
+            traced: OnceCell::new(),
+            loaded: OnceCell::new(),
+        }
     }
 
     /// The program.
@@ -177,13 +187,25 @@ impl Lowered {
         Ok(meshwork_ir::text::print(&self.compiled()?.program.module))
     }
 
-    pub(crate) fn run(&self, engine: &dyn Engine, inputs: &[Literal]) -> Result<Vec<Literal>> {
-        let program = match self.mesh {
-            None => Program::Single(&self.module),
-            Some(_) => Program::Split(&self.compiled()?.program),
+    /// Runs it on global arrays; the engine is the same in every call.
+    pub(crate) fn run(&self, engine: &dyn Engine, inputs: &[&Array]) -> Result<Vec<Array>> {
+        let program = || -> Result<Program<'_>> {
+            Ok(match self.mesh {
+                None => Program::Single(&self.module),
+                Some(_) => Program::Split(&self.compiled()?.program),
+            })
         };
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("run").entered();
-        engine.run(program, inputs, &self.results)
+        if self.loaded.get().is_none() {
+            let loaded = engine.load(program()?, &self.results)?;
+            let _ = self.loaded.set(loaded);
+        }
+        if let Some(Some(loaded)) = self.loaded.get() {
+            return loaded.run(inputs);
+        }
+        let literals = inputs.iter().map(|a| a.literal().cloned()).collect::<Result<Vec<_>>>()?;
+        let results = engine.run(program()?, &literals, &self.results)?;
+        Ok(results.into_iter().map(Array::from_literal).collect())
     }
 }

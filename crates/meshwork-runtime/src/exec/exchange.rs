@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use meshwork_ir::{ElementType, Module, OpId};
+use meshwork_ir::{ElementType, Module, OpId, TensorType};
 
 use super::boxes::{At, BoxCopy};
 use super::combine::Combiner;
@@ -89,8 +89,15 @@ impl Exchange {
         let mut traffic = 0;
         for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
-            let shape = Shape { operand, result, from: &from.dims, to: &to.dims, size: from.elem.storage_bytes() };
-            exchange.elems.push(from.elem);
+            // A buffer may have been made for a value of other extents, of which the operand is a reshape.
+            let data = module.op(c.op);
+            let tensor = |v: Option<&meshwork_ir::ValueId>| v.and_then(|&v| module.ty(v).as_tensor());
+            let (a, b) = (tensor(data.operands().get(i)), tensor(data.results().get(i)));
+            let dims = |ty: Option<&TensorType>, own: &[i64]| ty.map_or(own.to_vec(), |t| t.dims.to_vec());
+            let elem = a.map_or(from.elem, |t| t.elem);
+            let (from_dims, to_dims) = (dims(a, &from.dims), dims(b, &to.dims));
+            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size: elem.storage_bytes() };
+            exchange.elems.push(elem);
             traffic += from.bytes + to.bytes;
             let groups = exchange.together.clone();
             match &c.kind {
@@ -99,7 +106,7 @@ impl Exchange {
                         CollectiveKind::ReduceScatter { dim, .. } => Some(dim),
                         _ => None,
                     };
-                    exchange.combiners.push(Combiner::new(reducer, from.elem, module)?);
+                    exchange.combiners.push(Combiner::new(reducer, elem, module)?);
                     if !matches!(reducer, Reducer::Combine(_)) {
                         traffic *= 100;
                     }
