@@ -35,9 +35,7 @@ fn collective(kind: &str, n: usize, devices: usize) -> String {
         "all_gather" => ("", format!("{groups}, all_gather_dim = 0 : i64, use_global_device_ids"), n * devices),
         "all_to_all" => (
             "",
-            format!(
-                "{groups}, split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = {devices} : i64"
-            ),
+            format!("{groups}, split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = {devices} : i64"),
             n,
         ),
         _ => ("", format!("source_target_pairs = dense<[{}]> : tensor<{devices}x2xi64>", ring.join(", ")), n),
@@ -53,7 +51,10 @@ fn main() {
     let engine = CpuEngine::shared();
     let pool = engine.pool();
     let (least, middle) = time(20_000, || pool.run(2, 0, &|_, _| {}));
-    println!("fork and join of 2 tasks on {} threads: {least:.2} us at least, {middle:.2} us typically", pool.threads());
+    println!(
+        "fork and join of 2 tasks on {} threads: {least:.2} us at least, {middle:.2} us typically",
+        pool.threads()
+    );
 
     println!("\nmicroseconds per call, least / middle");
     for devices in [2, 4, 8] {

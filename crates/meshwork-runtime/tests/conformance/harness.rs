@@ -46,9 +46,11 @@ impl Check {
         let error = run(self.engine.as_ref(), source, devices).expect_err("it runs");
         assert!(words.iter().all(|w| error.contains(w)), "{error}\n{source}");
         // The engine is still of use.
-        self.single("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+        self.single(
+            "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
           %y = stablehlo.add %x, %x : tensor<3xf32>
-          return %y : tensor<3xf32> }");
+          return %y : tensor<3xf32> }",
+        );
     }
 }
 
@@ -98,9 +100,7 @@ fn arguments(module: &Module, devices: usize) -> Vec<Vec<Literal>> {
         }
         x
     };
-    (0..devices)
-        .map(|_| types.iter().map(|t| one(t.as_tensor().expect("a tensor").elem, t.dims())).collect())
-        .collect()
+    (0..devices).map(|_| types.iter().map(|t| one(t.as_tensor().expect("a tensor").elem, t.dims())).collect()).collect()
 }
 
 fn compare(got: &Literal, want: &Literal, what: &str) {
@@ -117,7 +117,8 @@ fn compare(got: &Literal, want: &Literal, what: &str) {
     };
     for i in 0..want.len() {
         let ((a, b), (c, d)) = (got.get(i).as_complex(), want.get(i).as_complex());
-        let near = |x: f64, y: f64| x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * (1.0 + y.abs());
+        let near =
+            |x: f64, y: f64| x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * (1.0 + y.abs());
         assert!(near(a, c) && near(b, d), "element {i}: {a} {b} instead of {c} {d}; {what}");
     }
 }

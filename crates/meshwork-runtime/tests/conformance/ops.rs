@@ -43,8 +43,10 @@ pub fn binary(c: &Check) {
             "i1" => "and or xor",
             "complex<f32>" => "add subtract multiply divide",
             e if FLOATS.contains(&e) => "add subtract multiply divide maximum minimum atan2",
-            _ => "add subtract multiply maximum minimum and or xor shift_left shift_right_logical \
-                  shift_right_arithmetic",
+            _ => {
+                "add subtract multiply maximum minimum and or xor shift_left shift_right_logical \
+                  shift_right_arithmetic"
+            }
         };
         for dims in SHAPES {
             let ty = tensor(dims, elem);
@@ -144,18 +146,8 @@ pub fn indexing(c: &Check) {
     for elem in ["f32", "i64", "i8"] {
         let (x, u, i) = (tensor(&[6, 8], elem), tensor(&[2, 3], elem), "tensor<i32>");
         let args = [("x", &x[..]), ("u", &u), ("i", i), ("j", i)];
-        one(
-            c,
-            &args,
-            &format!("%r = stablehlo.dynamic_slice %x, %i, %j, sizes = [2, 3] : ({x}, {i}, {i}) -> {u}"),
-            &u,
-        );
-        one(
-            c,
-            &args,
-            &format!("%r = stablehlo.dynamic_update_slice %x, %u, %i, %j : ({x}, {u}, {i}, {i}) -> {x}"),
-            &x,
-        );
+        one(c, &args, &format!("%r = stablehlo.dynamic_slice %x, %i, %j, sizes = [2, 3] : ({x}, {i}, {i}) -> {u}"), &u);
+        one(c, &args, &format!("%r = stablehlo.dynamic_update_slice %x, %u, %i, %j : ({x}, {u}, {i}, {i}) -> {x}"), &x);
         let (rows, picked) = (tensor(&[4, 1], "i32"), tensor(&[4, 8], elem));
         let gather = format!(
             "%r = \"stablehlo.gather\"(%x, %k) {{dimension_numbers = #stablehlo.gather<offset_dims = [1], \
@@ -180,8 +172,7 @@ pub fn reductions(c: &Check) {
             for (dims, over) in
                 [(&[7][..], &[0][..]), (&[5, 33], &[1]), (&[5, 33], &[0]), (&[4, 0, 3], &[1]), (&[3, 4, 5], &[0, 2])]
             {
-                let kept: Vec<i64> =
-                    (0..dims.len()).filter(|d| !over.contains(d)).map(|d| dims[d]).collect();
+                let kept: Vec<i64> = (0..dims.len()).filter(|d| !over.contains(d)).map(|d| dims[d]).collect();
                 let (x, z, r) = (tensor(dims, elem), tensor(&[], elem), tensor(&kept, elem));
                 let dot = if elem.contains('f') { ".0" } else { "" };
                 let body = format!(
@@ -251,8 +242,7 @@ pub fn others(c: &Check) {
     let (x, r) = (tensor(&[3, 8], "complex<f32>"), tensor(&[3, 8], "complex<f32>"));
     one(c, &[("x", &x)], &format!("%r = stablehlo.fft %x, type = FFT, length = [8] : ({x}) -> {r}"), &r);
     let (s, bits) = (tensor(&[2], "ui64"), tensor(&[5], "ui32"));
-    let body =
-        format!("%s, %r = stablehlo.rng_bit_generator %x, algorithm = THREE_FRY : ({s}) -> ({s}, {bits})");
+    let body = format!("%s, %r = stablehlo.rng_bit_generator %x, algorithm = THREE_FRY : ({s}) -> ({s}, {bits})");
     one(c, &[("x", &s)], &body, &bits);
     // A result that is an argument, a constant, and the beginning of a larger buffer.
     c.single(
