@@ -353,6 +353,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         notes.check_used()?;
         let mut module = finished.module;
         drop_markers(&mut module);
+        // JAX runs modules that have a name.
+        module.attrs.set("sym_name", Attr::str("jit_main"));
         if let Some(mesh) = &mesh {
             declare_mesh(&mut module, mesh);
             self.place_arguments(&mut module, finished.func, leaves, mesh)?;

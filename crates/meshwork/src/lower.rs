@@ -76,7 +76,7 @@ impl Lowered {
         self.mesh.as_deref()
     }
 
-    /// The program as StableHLO text.
+    /// The program as StableHLO text, which XLA compiles and [`Imported`](crate::Imported) reads.
     pub fn text(&self) -> String {
         meshwork_ir::text::print(&self.module)
     }

@@ -507,14 +507,3 @@ pub fn map_arrays<T: Tree, E>(
     let tree = T::from_host(host, &mut |_| tensors.next().expect("a tensor for each array"));
     Ok(tree.to_host(&mut |_| arrays.next().expect("an array for each tensor")))
 }
-
-/// A struct that derives [`Tree`], `Clone` and `Debug`, in short form.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! tree {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident<$leaf:ident> { $($fields:tt)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, $crate::Tree)]
-        $vis struct $name<$leaf = $crate::Tensor> { $($fields)* }
-    };
-}

@@ -279,3 +279,55 @@ fn spans_tell_the_stages() {
     });
     assert_eq!(*names.lock().unwrap(), ["trace", "place", "split", "run"]);
 }
+
+/// Writes the program, its arguments and its results to the folder that `MESHWORK_EXPORTS` names, for a run in JAX.
+fn export(name: &str, text: &str, inputs: &[&Array], outputs: &[&Array]) {
+    let again = Imported::from_mlir(text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+    for (i, (got, want)) in again.call(inputs).unwrap().iter().zip(outputs).enumerate() {
+        assert!(got.all_close(want, 1e-6), "{name}, result {i}");
+    }
+    let Ok(folder) = std::env::var("MESHWORK_EXPORTS") else { return };
+    std::fs::write(format!("{folder}/{name}.mlir"), text).unwrap();
+    for (kind, arrays) in [("in", inputs), ("out", outputs)] {
+        for (i, array) in arrays.iter().enumerate() {
+            array.save_npy(format!("{folder}/{name}.{kind}{i}.npy")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn exported_programs_mean_the_same() {
+    let x = wave(&[4, 6]);
+    let one = |name: &str, f: &dyn Fn(Tensor) -> Tensor| {
+        let f = jit(f);
+        export(name, &f.lower(&x).unwrap().text(), &[&x], &[&f.call(&x).unwrap()]);
+    };
+    one("softmax", &|x| x.softmax(-1));
+    one("gradient", &|x| grad(|x: Tensor| x.matmul(x.t()).tanh().sum_all(), x));
+    one("loop", &|x| for_loop(0..4, x, |i, x| x.sin() + i.to(F32)));
+    one("scan_gradient", &|x| {
+        let total = |x: Tensor| scan(zeros([6], F32), x, |c, x| (&c * 0.5 + &x, c * x)).1.sum_all();
+        grad(total, x)
+    });
+    one("while", &|x| vmap(|x: Tensor| while_loop(x, |x| x.sum_all().abs().lt(9.0), |x| x * 2.0 + 0.1), x));
+    one("cond", &|x| cond(x.sum_all().gt(0.0), || x.cos(), || -&x));
+    one("sort", &|x| x.sort(1) + x.cumsum(0));
+    one("gather", &|x| vmap(|x: Tensor| x.take(&x.argsort(0), 0), x));
+    one("random", &|x| x + Key::new(7).normal([4, 6], F32));
+    one("checkpoint", &|x| grad(|x: Tensor| checkpoint(|x: Tensor| x.sin().exp(), x).sum_all(), x));
+    one("erf", &|x| x.erf_inv());
+    one("fft", &|x| x.rfft(1).real());
+    let step = jit(|x: Tensor, w: Tensor| (x.matmul(&w).relu(), w)).donate([0, 1]);
+    let w = wave(&[6, 6]);
+    let (y, same) = step.call((&x, &w)).unwrap();
+    export("donation", &step.lower((&x, &w)).unwrap().text(), &[&x, &w], &[&y, &same]);
+}
+
+#[test]
+fn exported_placements_mean_the_same() {
+    let mesh = Mesh::grid(("x", 2), ("y", 4)).unwrap();
+    let f = jit(|x: Tensor, w: Tensor| x.matmul(&w).shard(P!["x", "y"]).tanh().sum(&[0])).on(&mesh);
+    let f = f.in_shardings([P!["x"], P![_, "y"]]).out_shardings([P!["y"]]);
+    let (x, w) = (wave(&[4, 6]), wave(&[6, 8]));
+    export("placed", &f.lower((&x, &w)).unwrap().text(), &[&x, &w], &[&f.call((&x, &w)).unwrap()]);
+}
