@@ -64,7 +64,8 @@ fn check_xml(svg: &str) {
 
 #[test]
 fn svgs_are_well_formed_for_any_rank() {
-    let cases: [(&[(&str, i64)], &[&[&str]], &[i64]); 6] = [
+    type Case<'a> = (&'a [(&'a str, i64)], &'a [&'a [&'a str]], &'a [i64]);
+    let cases: [Case<'_>; 6] = [
         (&[("x", 2)], &[], &[]),
         (&[("x", 4)], &[&["x"]], &[102]),
         (&[("x", 2), ("y", 4)], &[&["x"], &["y"]], &[10, 102]),

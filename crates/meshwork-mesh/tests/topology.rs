@@ -11,7 +11,8 @@ fn check_permutation(mesh: &Mesh) {
 
 #[test]
 fn every_line_of_a_torus_is_made_of_neighbours() {
-    let cases: [(&[i64], &[(&str, i64)]); 7] = [
+    type Case<'a> = (&'a [i64], &'a [(&'a str, i64)]);
+    let cases: [Case<'_>; 7] = [
         (&[4, 4], &[("x", 4), ("y", 4)]),
         (&[4, 4], &[("x", 16)]),
         (&[4, 4], &[("x", 1), ("y", 16)]),

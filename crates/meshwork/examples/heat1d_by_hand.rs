@@ -41,7 +41,7 @@ fn by_hand(rod: &[f32]) -> Vec<f32> {
         let (to_here, from_next) = channel();
         let right = (w + 1 < WORKERS).then_some((to_next, from_next));
         let u = rod[own.start - usize::from(w > 0)..own.end + usize::from(right.is_some())].to_vec();
-        let line = std::mem::replace(&mut left, Some((to_here, from_here)));
+        let line = left.replace((to_here, from_here));
         workers.push(thread::spawn(move || worker(u, line, right)));
     }
     workers.into_iter().flat_map(|w| w.join().expect("a worker ends well")).collect()

@@ -1,5 +1,7 @@
 //! Programs and arrays from and to the outside: MLIR text, files, `ndarray`, `half`.
 
+#![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
+
 use meshwork::prelude::*;
 
 /// What `jax.export` writes for `lambda w, x: (jax.nn.relu(x @ w).sum(), x + 1)`, shortened.

@@ -1,5 +1,7 @@
 //! What `jit` takes beside arrays: donation, annotations, constraints, names, and what its cache depends on.
 
+#![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
+
 use std::cell::Cell;
 use std::rc::Rc;
 

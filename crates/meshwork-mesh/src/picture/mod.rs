@@ -134,7 +134,10 @@ impl Picture {
         };
         let mut places: Vec<Vec<Range<i64>>> = vec![vec![]];
         for cut in before {
-            places = places.iter().flat_map(|p| cut.iter().map(move |c| [&p[..], &[c.clone()]].concat())).collect();
+            places = places
+                .iter()
+                .flat_map(|p| cut.iter().map(move |c| [&p[..], std::slice::from_ref(c)].concat()))
+                .collect();
         }
         let holders: BTreeMap<Vec<(i64, i64)>, &[i64]> =
             self.blocks.iter().map(|b| (b.slice.iter().map(|r| (r.start, r.end)).collect(), &b.devices[..])).collect();
