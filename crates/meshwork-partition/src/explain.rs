@@ -121,7 +121,10 @@ fn header(plan: &Plan, links: &Links, out: &mut String) {
     let axes: Vec<String> = plan.mesh.axes().iter().map(|a| format!("{}={}", a.name, a.size)).collect();
     let runs: i64 = plan.collectives.iter().map(|c| c.collective.times).sum();
     let time: f64 = plan.collectives.iter().map(|c| seconds(c, plan, links)).sum();
-    let _ = write!(out, "{} devices ({}): ", plan.devices(), axes.join(", "));
+    let _ = match plan.devices() {
+        1 => write!(out, "1 device: "),
+        n => write!(out, "{n} devices ({}): ", axes.join(", ")),
+    };
     let _ = match runs {
         0 => writeln!(out, "no communication"),
         _ => writeln!(
@@ -158,7 +161,7 @@ fn collectives(plan: &Plan, links: &Links, detail: Detail, out: &mut String) {
             line.first.axes_text(),
             human_bytes(c.operand_bytes as f64),
             format!("{}{more}", first.tensor),
-            format!("{}{}", first.op, places(line)),
+            format!("{}{}", ops(line), places(line)),
         ]);
     }
     let text = align(&rows, &[true, true, true, false, false, true, false, false]);
@@ -174,6 +177,19 @@ fn collectives(plan: &Plan, links: &Links, detail: Detail, out: &mut String) {
         let rest: f64 = lines[shown..].iter().map(Line::sent).sum();
         let _ = writeln!(out, "  and {} more, {} (--all shows them)", lines.len() - shown, human_bytes(rest));
     }
+}
+
+/// The operations that need the collectives of a line: `reduce`, `reduce, dot_general`.
+fn ops(line: &Line<'_>) -> String {
+    let mut all: Vec<&str> = vec![];
+    for cause in &line.first.causes {
+        if !all.contains(&cause.op.as_str()) {
+            all.push(&cause.op);
+        }
+    }
+    let shown = all.len().min(2);
+    let more = if all.len() > shown { format!(", +{}", all.len() - shown) } else { String::new() };
+    format!("{}{more}", all[..shown].join(", "))
 }
 
 /// Where the collectives of a line come from: ` at lines 3, 8, 12, +2`.

@@ -1,14 +1,15 @@
 //! Lock files: the plan in a small, stable text that is kept beside the program and compared in CI.
 //!
 //! A lock says what a reviewer wants to know and nothing that changes without reason: no line numbers, no times, no
-//! order of collectives. One line a fact, so that a changed annotation is a diff of a few lines.
+//! order of collectives. One line a fact, so that a changed annotation is a diff of a few lines. Bytes of a collective
+//! are what a device sends for it once.
 //!
 //! ```text
 //! meshwork plan 1
 //! mesh: x=4
 //! argument 0: f32[8,64] [{"x"}, {}]
 //! result 0: f32[8,64] [{"x"}, {}]
-//! collective all-reduce x 16384 B, dot_general f32[64,64]: 2
+//! collective all-reduce x, dot_general f32[64,64], 24576 B: 2
 //! sent all-reduce: 49152 B in 2
 //! peak: 81920 B
 //! ```
@@ -60,24 +61,19 @@ impl Lock {
         }
         let mut counts: BTreeMap<String, (i64, bool)> = BTreeMap::new();
         for planned in &plan.collectives {
-            let c = &planned.collective;
-            let mut needs: Vec<String> =
-                planned.causes.iter().map(|cause| format!("{} {}", cause.op, cause.tensor)).collect();
-            needs.dedup();
-            let name = format!(
-                "collective {} {} {} B, {}",
-                c.kind.name(),
-                planned.axes_text(),
-                c.operand_bytes,
-                needs.join(" + ")
-            );
-            let entry = counts.entry(name).or_default();
-            entry.0 += c.times;
-            entry.1 |= c.times_unknown;
+            let (kind, axes) = (planned.collective.kind.name(), planned.axes_text());
+            // What was combined is told apart, so that combining more or less does not show here.
+            for cause in &planned.causes {
+                let name =
+                    format!("collective {kind} {axes}, {} {}, {:.0} B", cause.op, cause.tensor, cause.wire_bytes);
+                let entry = counts.entry(name).or_default();
+                entry.0 += planned.collective.times;
+                entry.1 |= planned.collective.times_unknown;
+            }
         }
-        facts.extend(
-            counts.into_iter().map(|(name, (n, unknown))| (name, format!("{n}{}", if unknown { "+" } else { "" }))),
-        );
+        for (name, (count, unknown)) in counts {
+            facts.push((name, format!("{count}{}", if unknown { "+" } else { "" })));
+        }
         for (kind, total) in plan.totals() {
             facts.push((format!("sent {kind}"), format!("{:.0} B in {}", total.wire_bytes, total.count)));
         }
@@ -156,7 +152,7 @@ impl fmt::Display for Change {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "meshwork plan 1\nmesh: x=4\nargument 0: f32[8] [{\"x\"}]\ncollective all-gather x 8 B, add f32[8]: 3\npeak: 64 B\n";
+    const TEXT: &str = "meshwork plan 1\nmesh: x=4\nargument 0: f32[8] [{\"x\"}]\ncollective all-gather x, add f32[8], 8 B: 3\npeak: 64 B\n";
 
     #[test]
     fn a_lock_reads_back() {
@@ -175,9 +171,9 @@ mod tests {
             said,
             [
                 "~ argument 0: f32[8] [{\"x\"}] -> f32[8] [{}]",
-                "- collective all-gather x 8 B, add f32[8]: 3",
+                "- collective all-gather x, add f32[8], 8 B: 3",
                 "~ peak: 64 B -> 96 B",
-                "+ collective all-to-all x 8 B, add f32[8]: 3",
+                "+ collective all-to-all x, add f32[8], 8 B: 3",
             ]
         );
     }
