@@ -42,7 +42,7 @@ pub struct Args {
     /// Links from a file of lines AXIS LATENCY_US GBPS; the axis * stands for all others
     #[arg(long, value_name = "FILE")]
     links: Option<String>,
-    /// Combine independent all-reduces of one group up to BYTES
+    /// Combine independent collectives of one kind and group up to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_COMBINE_BYTES)]
     combine: i64,
     /// Kinds of collectives the plan may use

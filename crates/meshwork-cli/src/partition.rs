@@ -24,7 +24,7 @@ pub struct Args {
     /// Stop after placement: print the global program with a sharding on every value
     #[arg(long)]
     placed: bool,
-    /// Combine independent all-reduces of one group up to BYTES. XLA takes programs that are partitioned already only
+    /// Combine independent collectives of one kind and group up to BYTES. XLA takes programs that are partitioned already only
     /// without, and combines them itself
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     combine: i64,

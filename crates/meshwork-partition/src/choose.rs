@@ -52,7 +52,7 @@ pub enum Trace {
 pub struct CompileOptions {
     /// Whether causes name annotations.
     pub trace: Trace,
-    /// All-reduces of one group are combined up to this many bytes; 0 combines none.
+    /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
     pub combine_bytes: i64,
 }
 

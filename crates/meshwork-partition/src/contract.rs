@@ -18,7 +18,7 @@ pub struct Contract {
     pub allowed: Option<Vec<String>>,
     /// The most bytes a device may send in a run.
     pub max_bytes: Option<f64>,
-    /// The most bytes of operand a single collective may have.
+    /// The most bytes of operand a single collective may have; what was combined is taken one by one.
     pub max_collective: Option<i64>,
     /// Whether only what the program asks for may communicate: collectives it writes, constraints, manual
     /// computations, and results with a placement of their own.
@@ -75,7 +75,7 @@ impl Plan {
             violation(&inside, |c| c.causes.iter().any(|cause| !cause.explicit), || Limit::Implicit)?;
         }
         if let Some(limit) = contract.max_collective {
-            violation(&inside, |c| c.collective.operand_bytes > limit, || Limit::Collective { limit })?;
+            violation(&inside, |c| c.largest_operand() > limit as f64, || Limit::Collective { limit })?;
         }
         if let Some(limit) = contract.max_bytes {
             let sent: f64 = inside.iter().map(|c| c.sent()).sum();

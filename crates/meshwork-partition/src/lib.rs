@@ -8,6 +8,7 @@ pub mod atoms;
 pub mod cause;
 mod choose;
 pub mod collective;
+mod combine;
 pub mod contract;
 pub mod cost;
 mod emit;
@@ -83,7 +84,7 @@ pub fn partition(module: &Module) -> Result<Partitioned, PartitionError> {
     partition_with(module, None, optimize::DEFAULT_COMBINE_BYTES)
 }
 
-/// Splits as [`partition`] does. With `sources`, causes name the annotations; all-reduces are combined up to
+/// Splits as [`partition`] does. With `sources`, causes name the annotations; collectives are combined up to
 /// `combine_bytes`.
 pub fn partition_with(
     module: &Module,

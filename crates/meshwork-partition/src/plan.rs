@@ -75,6 +75,15 @@ impl PlannedCollective {
         }
     }
 
+    /// Bytes of its operand; of the largest operand if several collectives were combined.
+    pub fn largest_operand(&self) -> f64 {
+        let sent = || self.causes.iter().map(|c| c.wire_bytes);
+        let (all, most) = (sent().sum::<f64>(), sent().fold(0.0, f64::max));
+        // Members of a combined collective send in proportion to their operands.
+        let share = if all > 0.0 { most / all } else { 1.0 };
+        self.collective.operand_bytes as f64 * share
+    }
+
     /// Bytes a device sends for it in a run.
     pub fn sent(&self) -> f64 {
         self.collective.wire_bytes * self.collective.times as f64

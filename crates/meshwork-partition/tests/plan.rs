@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{check, collectives};
+use common::{check, collectives, split};
 use meshwork_ir::text;
 use meshwork_partition::contract::Limit;
 use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, compile_with};
@@ -114,6 +114,87 @@ func.func @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>
 "#,
     );
     assert_eq!(collectives(&program), [("all-reduce", 4, 1), ("all-reduce", 4, 1)]);
+}
+
+/// Two arrays of different shapes, split in different dimensions, that need the same kind of collective.
+fn pair(from: [&str; 2], to: [&str; 2]) -> String {
+    let at = |placement: &str| format!("{{sdy.sharding = #sdy.sharding<@mesh, {placement}>}}");
+    let (a, b) = ("tensor<8x6xf32>", "tensor<3x2x12xf32>");
+    format!(
+        "sdy.mesh @mesh = <[\"x\"=4]>
+func.func @main(%a: {a} {}, %b: {b} {}) -> ({a} {}, {b} {}) {{
+  %0 = stablehlo.negate %a : {a}
+  %1 = stablehlo.negate %b : {b}
+  return %0, %1 : {a}, {b}
+}}",
+        at(from[0]),
+        at(from[1]),
+        at(to[0]),
+        at(to[1])
+    )
+}
+
+#[test]
+fn small_gathers_of_one_group_are_one() {
+    let program = check(&pair(["[{\"x\"}, {}]", "[{}, {}, {\"x\"}]"], ["[{}, {}]", "[{}, {}, {}]"]));
+    assert_eq!(collectives(&program), [("all-gather", 4 * (12 + 18), 1)]);
+    assert_eq!(program.plan.collectives[0].causes.len(), 2);
+}
+
+#[test]
+fn sums_that_are_split_afterwards_are_one_reduce_scatter() {
+    let dot = |name: &str, out: &str, n: i64| {
+        format!(
+            "%{out} = stablehlo.dot_general %a, %{name}, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x{n}xf32>) -> tensor<8x{n}xf32>"
+        )
+    };
+    let program = check(&format!(
+        "sdy.mesh @mesh = <[\"x\"=4]>
+func.func @main(%a: tensor<8x16xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{\"x\"}}]>}},
+    %b: tensor<16x4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\"}}, {{}}]>}},
+    %c: tensor<16x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\"}}, {{}}]>}})
+    -> (tensor<8x4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\"}}, {{}}]>}},
+        tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{\"x\"}}]>}}) {{
+  {}
+  {}
+  return %0, %1 : tensor<8x4xf32>, tensor<8x8xf32>
+}}",
+        dot("b", "0", 4),
+        dot("c", "1", 8)
+    ));
+    assert_eq!(collectives(&program), [("reduce-scatter", 4 * (32 + 64), 1)]);
+}
+
+#[test]
+fn halos_of_two_arrays_share_their_permutes() {
+    let roll = |v: &str, out: &str| {
+        let (t, one) = ("tensor<16xf32>", "tensor<1xf32>");
+        format!(
+            "%{out}e = stablehlo.slice %{v} [15:16] : ({t}) -> {one}
+  %{out}b = stablehlo.slice %{v} [0:15] : ({t}) -> tensor<15xf32>
+  %{out} = stablehlo.concatenate %{out}e, %{out}b, dim = 0 : ({one}, tensor<15xf32>) -> {t}"
+        )
+    };
+    let x = "{sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]>}";
+    let program = check(&format!(
+        "sdy.mesh @mesh = <[\"x\"=4]>
+func.func @main(%a: tensor<16xf32> {x}, %b: tensor<16xf32> {x}) -> (tensor<16xf32> {x}, tensor<16xf32> {x}) {{
+  {}
+  {}
+  return %r, %s : tensor<16xf32>, tensor<16xf32>
+}}",
+        roll("a", "r"),
+        roll("b", "s")
+    ));
+    assert_eq!(collectives(&program), [("collective-permute", 8, 1)]);
+}
+
+#[test]
+fn large_gathers_stay_apart() {
+    let big = pair(["[{\"x\"}, {}]", "[{}, {}, {\"x\"}]"], ["[{}, {}]", "[{}, {}, {}]"])
+        .replace("8x6xf32", "80x600xf32")
+        .replace("3x2x12xf32", "3x2x1200xf32");
+    assert_eq!(collectives(&split(&big).1).len(), 2);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 #![allow(dead_code)] // each test binary uses a part
 
 use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
-use meshwork_partition::{Partitioned, partition, prepare, shards};
+use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
+use meshwork_partition::{Partitioned, partition, partition_with, prepare, shards};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
 pub fn inputs(module: &Module) -> Vec<Literal> {
@@ -49,11 +50,16 @@ pub fn check(source: &str) -> Partitioned {
 /// Whether `source` gives the same on one device and partitioned; if not, what differs. Positions of input shards that
 /// hold no element are poisoned, so that a result that depends on them differs.
 pub fn try_check(source: &str) -> Result<Partitioned, String> {
+    try_check_combining(source, DEFAULT_COMBINE_BYTES)
+}
+
+/// As [`try_check`], with collectives combined up to `combine_bytes`.
+pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Partitioned, String> {
     let module = text::parse(source).map_err(|d| d.render("test", source))?;
     let mut placed = module.clone();
     meshwork_propagate::place(&mut placed).map_err(|d| format!("{d:?}\n{source}"))?;
     prepare(&mut placed);
-    let program = partition(&placed).map_err(|e| format!("{e}\n{source}"))?;
+    let program = partition_with(&placed, None, combine_bytes).map_err(|e| format!("{e}\n{source}"))?;
     let context = || format!("{source}\nis split into\n{}", text::print(&program.module));
     if let Some(d) = verify::verify(&program.module).first() {
         return Err(format!("the per-device program is not valid: {d}\n{}", context()));

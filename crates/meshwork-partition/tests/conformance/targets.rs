@@ -92,8 +92,10 @@ fn pooling_gradients_exchange_borders_only() {
         )
     };
     assert_eq!(collectives(&check(&pool(2, 2))), []);
-    for (kind, bytes, _) in collectives(&check(&pool(3, 2))) {
-        assert!(kind == "collective-permute" && bytes <= 8, "{kind} of {bytes}");
+    for planned in check(&pool(3, 2)).plan.collectives {
+        // Permutes that were combined count for each of their causes.
+        let (kind, bytes) = (planned.collective.kind.name(), planned.collective.operand_bytes);
+        assert!(kind == "collective-permute" && bytes <= 8 * planned.causes.len() as i64, "{kind} of {bytes}");
     }
 }
 
