@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `prepare` | a copy of the module with calls inlined, equal things merged, constants near their uses |
-//! | `simplify` | rewrites of single ops into cheaper ones |
+//! | `simplify`, `stencil` | rewrites of single ops into cheaper ones |
 //! | `block` | blocks of the module to blocks of nodes: one arm per kind of op, loops, branches |
 //! | `views` | slices, broadcasts, transposes, reshapes as strides |
 //! | `collective` | who meets whom |
@@ -19,6 +19,7 @@ mod ids;
 pub mod lower;
 mod prepare;
 mod simplify;
+mod stencil;
 #[cfg(test)]
 pub(crate) mod testing;
 mod trips;

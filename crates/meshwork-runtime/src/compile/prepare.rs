@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
 
-use super::{CompileError, simplify};
+use super::{CompileError, simplify, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
 pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), CompileError> {
@@ -20,8 +20,9 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Com
     }
     symbol_dce::remove_unused(&mut module, |op| op != func);
     forward_all(&mut module, func);
-    let patterns: Vec<(OpKind, canonicalize::Pattern)> =
-        canonicalize::PATTERNS.iter().copied().chain([(OpKind::Reduce, simplify::reduce_of_ones as _)]).collect();
+    let own: [(OpKind, canonicalize::Pattern); 2] =
+        [(OpKind::Reduce, simplify::reduce_of_ones), (OpKind::Convolution, stencil::convolution)];
+    let patterns: Vec<(OpKind, canonicalize::Pattern)> = canonicalize::PATTERNS.iter().copied().chain(own).collect();
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);
     hoist(&mut module, func);

@@ -22,14 +22,20 @@ use crate::step::{Buf, Step, View};
 pub(crate) struct State {
     /// Per value, whether it must be stored: something other than a fused loop reads it.
     stored: Vec<bool>,
-    /// Such values that have been met and are not computed yet.
-    pending: Vec<ValueId>,
+    /// Per value that lies in memory or will: those to be stored that are computed from it.
+    readers: HashMap<ValueId, Vec<ValueId>>,
+    /// Per value that is computed on the way: what lies in memory or will that it is computed from.
+    sources: HashMap<ValueId, Vec<ValueId>>,
+    /// Numbers to be stored, by block.
+    numbers: HashMap<BlockId, Vec<ValueId>>,
     /// Per value, how many ops it is away from memory.
     depth: Vec<u16>,
     /// Ops that are part of a step already.
     done: HashSet<OpId>,
 }
 
+/// Sources of one value that are remembered.
+const MAX_SOURCES: usize = 12;
 /// A value further from memory than this is stored.
 const MAX_DEPTH: u16 = 120;
 /// Boxes of one group before values that cut it are stored.
@@ -93,10 +99,55 @@ impl Compiler<'_> {
         if depth >= MAX_DEPTH {
             self.fuse.stored[result.index()] = true;
         }
-        if self.fuse.stored[result.index()] {
-            self.fuse.pending.push(result);
-        }
+        self.note_sources(op, result);
         if depth >= MAX_DEPTH { self.force(result) } else { Ok(()) }
+    }
+
+    /// Remembers what `result` is computed from, to find later what goes well together.
+    fn note_sources(&mut self, op: OpId, result: ValueId) {
+        let module = self.cx.module;
+        let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+        let mut sources: Vec<ValueId> = vec![];
+        for &v in module.op(op).operands() {
+            match self.fuse.sources.get(&v).filter(|_| !self.fuse.stored[v.index()]) {
+                Some(before) => sources.extend(before),
+                None => sources.push(v),
+            }
+        }
+        sources.sort_unstable();
+        sources.dedup();
+        sources.truncate(MAX_SOURCES);
+        if self.fuse.stored[result.index()] {
+            match module.ty(result).dims().is_empty() {
+                true => {
+                    if let Some(block) = module.op(op).parent() {
+                        self.fuse.numbers.entry(block).or_default().push(result);
+                    }
+                }
+                false => {
+                    for &v in sources.iter().filter(|&&v| size(v) * 8 >= size(result)) {
+                        self.fuse.readers.entry(v).or_default().push(result);
+                    }
+                }
+            }
+        }
+        self.fuse.sources.insert(result, sources);
+    }
+
+    /// Values to be stored that might be computed together with those of `survey`, in program order.
+    fn companions(&self, survey: &Survey, value: ValueId) -> Vec<ValueId> {
+        let module = self.cx.module;
+        let mut out: Vec<ValueId> = match survey.domain.is_empty() {
+            true => {
+                let block = module.def_op(value).and_then(|op| module.op(op).parent());
+                block.and_then(|b| self.fuse.numbers.get(&b)).cloned().unwrap_or_default()
+            }
+            false => survey.maps.keys().filter_map(|v| self.fuse.readers.get(v)).flatten().copied().collect(),
+        };
+        out.retain(|&v| self.cx.view(v).is_none());
+        out.sort_unstable();
+        out.dedup();
+        out
     }
 
     /// Makes `value` lie in memory, in any way that strides can say.
@@ -176,14 +227,13 @@ impl Compiler<'_> {
             Ok(survey) => survey,
             Err(first) => return Ok(Outcome::First(first)),
         };
-        self.fuse.pending.retain(|&v| self.cx.view(v).is_none());
-        for &other in &self.fuse.pending {
+        for other in self.companions(&survey, value) {
             if survey.joined.len() >= MAX_OUTPUTS || survey.inside.len() * 2 > MAX_INSIDE {
                 break;
             }
             let dims = module.ty(other).dims();
             let fits = dims == domain || survey.split.is_some_and(|k| *dims == domain[..k]);
-            if !fits || survey.joined.contains(&other) || domain.is_empty() && !self.same_scalars(other, value) {
+            if !fits || survey.joined.contains(&other) {
                 continue;
             }
             let mut roots = survey.joined.clone();
@@ -198,12 +248,6 @@ impl Compiler<'_> {
         }
         let outputs = self.outputs(&survey, value);
         self.add_step(&survey, &outputs, value)
-    }
-
-    /// Scalars of one block go together.
-    fn same_scalars(&self, a: ValueId, b: ValueId) -> bool {
-        let block = |v: ValueId| self.cx.module.def_op(v).and_then(|op| self.cx.module.op(op).parent());
-        block(a) == block(b)
     }
 
     /// Whether two loops read or compute something in common that is worth sharing.

@@ -10,6 +10,8 @@ mod group;
 mod nest;
 mod numbers;
 mod phases;
+#[cfg(test)]
+mod random_tests;
 mod range;
 mod survey;
 #[cfg(test)]

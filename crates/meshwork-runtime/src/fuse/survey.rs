@@ -38,6 +38,9 @@ pub(crate) struct Scope<'a, 'm> {
     pub reductions: bool,
 }
 
+/// What storing and loading a value costs, in additions, where the alternative is to compute it at several positions.
+const AGAIN: u32 = 16;
+
 /// Values in one loop.
 pub(crate) const MAX_INSIDE: usize = 400;
 
@@ -140,7 +143,6 @@ impl Scope<'_, '_> {
     /// A value that is wanted at several positions and dearer to compute at each than to store and load.
     fn too_often(&self, s: &Survey) -> Option<ValueId> {
         let mut costs = HashMap::new();
-        // From the leaves up, so that the first one found is the deepest.
         let mut dear: Vec<(u32, ValueId)> = vec![];
         let whole: i64 = s.domain.iter().product();
         for &value in &s.inside {
@@ -152,12 +154,13 @@ impl Scope<'_, '_> {
             let times = s.maps[&value].len() as u32;
             if times > 1 && !s.joined.contains(&value) {
                 let cost = self.cost(value, &mut costs);
-                if cost.saturating_mul(times - 1) > 10 + times {
+                if cost.saturating_mul(times - 1) > AGAIN + times {
                     dear.push((cost, value));
                 }
             }
         }
-        dear.into_iter().min().map(|(_, v)| v)
+        // The dearest first: what it is made of may then be cheap enough.
+        dear.into_iter().max().map(|(_, v)| v)
     }
 
     /// Cost of one element of `value` from what lies in memory.

@@ -173,3 +173,177 @@ fn reductions_over_any_dimensions() {
     reduce("60x50", "f64", "0", "50x", "maximum", "0.5");
     reduce("60x50", "ui8", "0", "50x", "minimum", "255");
 }
+
+const LAYER_NORM: &str = r#"func.func @main(%x: tensor<6x40xf32>, %g: tensor<40xf32>, %b: tensor<40xf32>) -> tensor<6x40xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %n = stablehlo.constant dense<40.0> : tensor<6xf32>
+  %eps = stablehlo.constant dense<1.0e-5> : tensor<6xf32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x40xf32>, tensor<f32>) -> tensor<6xf32>
+  %m = stablehlo.divide %s, %n : tensor<6xf32>
+  %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<6xf32>) -> tensor<6x40xf32>
+  %d = stablehlo.subtract %x, %mb : tensor<6x40xf32>
+  %d2 = stablehlo.multiply %d, %d : tensor<6x40xf32>
+  %v = stablehlo.reduce(%d2 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x40xf32>, tensor<f32>) -> tensor<6xf32>
+  %vn = stablehlo.divide %v, %n : tensor<6xf32>
+  %ve = stablehlo.add %vn, %eps : tensor<6xf32>
+  %r = stablehlo.rsqrt %ve : tensor<6xf32>
+  %rb = stablehlo.broadcast_in_dim %r, dims = [0] : (tensor<6xf32>) -> tensor<6x40xf32>
+  %y = stablehlo.multiply %d, %rb : tensor<6x40xf32>
+  %gb = stablehlo.broadcast_in_dim %g, dims = [1] : (tensor<40xf32>) -> tensor<6x40xf32>
+  %z = stablehlo.multiply %y, %gb : tensor<6x40xf32>
+  %bb = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<40xf32>) -> tensor<6x40xf32>
+  %o = stablehlo.add %z, %bb : tensor<6x40xf32>
+  return %o : tensor<6x40xf32>
+}"#;
+
+#[test]
+fn layer_norm_as_text() {
+    assert_eq!(
+        check(LAYER_NORM, 1e-4),
+        "(b0:6x40xf32, b1:40xf32, b2:40xf32)
+  b6:6x40xf32 = rows reduce·divide·subtract·multiply·add·rsqrt 6×40 (b0:6x40xf32, b1:40xf32, b2:40xf32)
+-> b6:6x40xf32
+"
+    );
+}
+
+#[test]
+fn game_of_life_is_one_step() {
+    let roll = |name: &str, from: &str, dim: usize| {
+        let whole = "0:12";
+        let at = |r: &str| if dim == 0 { format!("[{r}, {whole}]") } else { format!("[{whole}, {r}]") };
+        let ty = |n: i64| if dim == 0 { format!("tensor<{n}x12xui8>") } else { format!("tensor<12x{n}xui8>") };
+        format!(
+            "  %{name}a = stablehlo.slice %{from} {} : (tensor<12x12xui8>) -> {a}
+  %{name}b = stablehlo.slice %{from} {} : (tensor<12x12xui8>) -> {b}
+  %{name} = stablehlo.concatenate %{name}b, %{name}a, dim = {dim} : ({b}, {a}) -> tensor<12x12xui8>
+  %{name}c = stablehlo.slice %{from} {} : (tensor<12x12xui8>) -> {b}
+  %{name}d = stablehlo.slice %{from} {} : (tensor<12x12xui8>) -> {a}
+  %{name}z = stablehlo.concatenate %{name}d, %{name}c, dim = {dim} : ({a}, {b}) -> tensor<12x12xui8>\n",
+            at("0:11"),
+            at("11:12"),
+            at("0:1"),
+            at("1:12"),
+            a = ty(11),
+            b = ty(1),
+        )
+    };
+    let text = check(
+        &format!(
+            "func.func @main(%x: tensor<12x12xui8>) -> tensor<12x12xui8> {{
+  %two = stablehlo.constant dense<2> : tensor<12x12xui8>
+  %three = stablehlo.constant dense<3> : tensor<12x12xui8>
+  %one = stablehlo.constant dense<1> : tensor<12x12xui8>
+{}  %s0 = stablehlo.add %up, %upz : tensor<12x12xui8>
+  %s = stablehlo.add %s0, %x : tensor<12x12xui8>
+{}  %t0 = stablehlo.add %le, %lez : tensor<12x12xui8>
+  %t1 = stablehlo.add %t0, %s : tensor<12x12xui8>
+  %t = stablehlo.subtract %t1, %x : tensor<12x12xui8>
+  %p = stablehlo.compare EQ, %t, %three : (tensor<12x12xui8>, tensor<12x12xui8>) -> tensor<12x12xi1>
+  %q = stablehlo.compare EQ, %t, %two : (tensor<12x12xui8>, tensor<12x12xui8>) -> tensor<12x12xi1>
+  %l = stablehlo.compare EQ, %x, %one : (tensor<12x12xui8>, tensor<12x12xui8>) -> tensor<12x12xi1>
+  %r = stablehlo.and %q, %l : tensor<12x12xi1>
+  %y = stablehlo.or %p, %r : tensor<12x12xi1>
+  %o = stablehlo.convert %y : (tensor<12x12xi1>) -> tensor<12x12xui8>
+  return %o : tensor<12x12xui8>
+}}",
+            roll("up", "x", 0),
+            roll("le", "s", 1),
+        ),
+        0.0,
+    );
+    assert!(text.contains("in 9 boxes"), "{text}");
+    assert_eq!(steps(&text), 1, "{text}");
+}
+
+#[test]
+fn repeated_smoothing_does_not_explode() {
+    let mut body = String::new();
+    let mut last = "x".to_string();
+    for i in 0..12 {
+        body += &format!(
+            "  %p{i} = stablehlo.pad %{last}, %zero, low = [1], high = [1], interior = [0] : (tensor<64xf32>, tensor<f32>) -> tensor<66xf32>
+  %l{i} = stablehlo.slice %p{i} [0:64] : (tensor<66xf32>) -> tensor<64xf32>
+  %r{i} = stablehlo.slice %p{i} [2:66] : (tensor<66xf32>) -> tensor<64xf32>
+  %s{i} = stablehlo.add %l{i}, %r{i} : tensor<64xf32>
+  %y{i} = stablehlo.add %s{i}, %{last} : tensor<64xf32>\n"
+        );
+        last = format!("y{i}");
+    }
+    let text = check(
+        &format!(
+            "func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+{body}  return %{last} : tensor<64xf32>
+}}"
+        ),
+        1e-4,
+    );
+    let count = steps(&text);
+    assert!((3..=12).contains(&count), "{text}");
+}
+
+#[test]
+fn loops_and_branches_run() {
+    check(
+        r#"func.func @main(%x: tensor<9xf32>, %n: tensor<i32>) -> (tensor<9xf32>, tensor<9xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %five = stablehlo.constant dense<5> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %scale = stablehlo.constant dense<0.5> : tensor<9xf32>
+  %y = stablehlo.multiply %x, %x : tensor<9xf32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %y) : tensor<i32>, tensor<9xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %b = stablehlo.multiply %a, %scale : tensor<9xf32>
+    %d = stablehlo.add %b, %y : tensor<9xf32>
+    stablehlo.return %j, %d : tensor<i32>, tensor<9xf32>
+  }
+  %p = stablehlo.compare GT, %n, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %s = "stablehlo.if"(%p) ({
+    %u = stablehlo.negate %r#1 : tensor<9xf32>
+    stablehlo.return %u : tensor<9xf32>
+  }, {
+    stablehlo.return %y : tensor<9xf32>
+  }) : (tensor<i1>) -> tensor<9xf32>
+  return %r#1, %s : tensor<9xf32>, tensor<9xf32>
+}"#,
+        1e-5,
+    );
+}
+
+#[test]
+fn heat_by_convolution_is_one_step() {
+    let text = heat(
+        "
+  %k = stablehlo.constant dense<[[[1.0]], [[-2.0]], [[1.0]]]> : tensor<3x1x1xf32>
+  %x3 = stablehlo.reshape %x : (tensor<50xf32>) -> tensor<1x50x1xf32>
+  %c3 = stablehlo.convolution(%x3, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x50x1xf32>, tensor<3x1x1xf32>) -> tensor<1x50x1xf32>
+  %d = stablehlo.reshape %c3 : (tensor<1x50x1xf32>) -> tensor<50xf32>
+  %t = stablehlo.multiply %d, %q : tensor<50xf32>
+  %y = stablehlo.add %t, %x : tensor<50xf32>
+  return %y : tensor<50xf32>",
+    );
+    assert_eq!(steps(&text), 1, "{text}");
+}
+
+#[test]
+fn small_convolutions_of_one_channel() {
+    for (window, dims) in [
+        ("{stride = [2, 1], pad = [[1, 2], [0, 0]]}", "3x6"),
+        ("{pad = [[1, 0], [2, -1]], rhs_dilate = [2, 1]}", "1x7"),
+    ] {
+        check(
+            &format!(
+                r#"func.func @main(%x: tensor<2x1x6x8xf32>, %k: tensor<1x1x4x3xf32>) -> tensor<2x1x{dims}xf32> {{
+  %y = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {window} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : (tensor<2x1x6x8xf32>, tensor<1x1x4x3xf32>) -> tensor<2x1x{dims}xf32>
+  return %y : tensor<2x1x{dims}xf32>
+}}"#
+            ),
+            1e-4,
+        );
+    }
+}
