@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Runs the benchmark's problems in JAX, one command a line on standard input, one line of JSON per answer.
+
+  prepare PROBLEM VARIANT MESH   compiles it and puts its inputs on the devices
+  export DIRECTORY               writes what was prepared as StableHLO text and .npy inputs
+  run COUNT                      runs it COUNT times: seconds per run, and the checksum of the result
+
+The words are separated by tabs; MESH is written 2x4. The number of devices is argument 1.
+"""
+import json
+import os
+import pathlib
+import sys
+import time
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={sys.argv[1]}"
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
+
+jax.config.update("jax_enable_x64", False)
+
+from problems import PROBLEMS  # noqa: E402
+
+
+class Peer:
+    def prepare(self, problem, variant, mesh):
+        problem = next(p for p in PROBLEMS if p.name == problem)
+        shape = tuple(map(int, mesh.split("x")))
+        jax.config.update("jax_enable_x64", "f64" in problem.name)
+        self.built = built = problem.build(variant, shape)
+        shape = shape[: len(built.axes)] + (1,) * (len(built.axes) - len(shape))
+        self.mesh = jax.make_mesh(shape, built.axes, axis_types=(AxisType.Auto,) * len(shape))
+        place = lambda spec: NamedSharding(self.mesh, PartitionSpec(*spec))
+        into = tuple(map(place, built.specs))
+        out = None if built.out_specs is None else list(map(place, built.out_specs))
+        flat = lambda *args: jax.tree.leaves(built.function(*args))
+        with jax.set_mesh(self.mesh):
+            start = time.perf_counter()
+            self.lowered = jax.jit(flat, in_shardings=into, out_shardings=out).lower(*built.inputs)
+            middle = time.perf_counter()
+            self.compiled = self.lowered.compile()
+            end = time.perf_counter()
+            self.inputs = [jax.device_put(x, s) for x, s in zip(built.inputs, into)]
+        self.run(1)
+        return {"lower": middle - start, "compile": end - middle}
+
+    def export(self, directory):
+        directory = pathlib.Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "program.mlir").write_text(self.lowered.as_text())
+        for i, x in enumerate(self.built.inputs):
+            np.save(directory / f"{i}.npy", x)
+        return {"inputs": len(self.built.inputs)}
+
+    def run(self, count):
+        start = time.perf_counter()
+        for _ in range(int(count)):
+            results = self.compiled(*self.inputs)
+            jax.block_until_ready(results)
+        seconds = (time.perf_counter() - start) / int(count)
+        total = np.sum(np.asarray(results[self.built.check]), dtype=np.float64)
+        return {"seconds": seconds, "checksum": float(total)}
+
+
+def main():
+    peer = Peer()
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        command, *words = line.rstrip("\n").split("\t")
+        try:
+            answer = getattr(peer, command)(*words)
+        except Exception as e:  # the driver reports it and goes on
+            answer = {"error": f"{type(e).__name__}: {e}"[:500]}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Meshwork beside JAX, PyTorch, numpy and hand-written C on the same problems, in turns.
+
+  run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
+         [--out target/bench/engine.json]
+
+JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
+keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
+installed (jax) and with malloc on huge pages (jax huge). A peer that needs longer than the budget for a problem gets fewer
+rounds. Checksums of all peers are compared. Medians are printed, the ratio to Meshwork, and the share of the copy bandwidth
+measured in the same rounds where a problem says how many bytes it must move at least; all of it goes to a JSON file and
+a picture beside it.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE))
+from picture import picture  # noqa: E402
+from problems import PROBLEMS  # noqa: E402
+
+WORK = ROOT / "target" / "bench" / "engine"
+HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+
+
+class Peer:
+    """A process that answers commands."""
+
+    def __init__(self, name, command, env=None):
+        self.name = name
+        errors = open(WORK / f"{name.replace(' ', '_')}.err", "w")
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=errors, text=True, env={**os.environ, **(env or {})}, cwd=HERE)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            return {"error": f"{self.name} ended; see {WORK}/{self.name.replace(' ', '_')}.err"}
+        return json.loads(line)
+
+    def ask(self, *words):
+        try:
+            self.process.stdin.write("\t".join(map(str, words)) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": f"{self.name} ended"}
+        return self.answer()
+
+    def close(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def steal():
+    """Jiffies: all, stolen by the host."""
+    fields = list(map(int, open("/proc/stat").readline().split()[1:]))
+    return sum(fields), fields[7]
+
+
+def c_program(source, flags):
+    """Compiles a hand-written competitor."""
+    out = WORK / (source[:-2] + "_" + "".join(f.strip("-").replace("=", "") for f in flags))
+    command = ["gcc", "-O3", "-march=native", "-fopenmp", *flags, str(HERE / "c" / source), "-o", str(out), "-lm"]
+    subprocess.run(command, check=True)
+    return out
+
+
+def measure(peers, rounds, budget, count):
+    """Seconds and checksums of each peer, in turns."""
+    times = {p.name: [] for p in peers}
+    sums, errors = {}, {}
+    for turn in range(rounds):
+        for peer in peers:
+            spent = sum(times[peer.name]) * count
+            if peer.name in errors or (turn and spent + spent / turn > budget):
+                continue
+            answer = peer.ask("run", count)
+            if "error" in answer:
+                errors[peer.name] = answer["error"]
+            else:
+                times[peer.name].append(answer["seconds"])
+                sums.setdefault(peer.name, answer["checksum"])
+    return times, sums, errors
+
+
+def case(problem, variant, mesh, options):
+    """One row of results."""
+    shape = "x".join(map(str, mesh))
+    devices = 1
+    for m in mesh:
+        devices *= m
+    directory = WORK / re.sub(r"\W+", "_", f"{problem.name} {variant} {shape}")
+    wanted = options.peers.split(",")
+    jax = Peer("jax", [sys.executable, "peer_jax.py", devices])
+    row = {"problem": problem.name, "variant": variant, "mesh": shape, "compile": {}, "errors": {}}
+    prepared = jax.ask("prepare", problem.name, variant, shape)
+    if "error" in prepared:
+        jax.close()
+        return {**row, "errors": {"jax": prepared["error"]}}
+    row["compile"]["jax"] = prepared["compile"]
+    inputs = jax.ask("export", directory)["inputs"]
+    peers = [jax] if "jax" in wanted else []
+
+    def add(name, peer, *prepare):
+        answer = peer.ask(*prepare) if prepare else {}
+        if "error" in answer:
+            row["errors"][name] = answer["error"]
+            peer.close()
+        else:
+            peers.append(peer)
+            row["compile"].update({name: answer["compile"]} if "compile" in answer else {})
+
+    if "meshwork" in wanted:
+        files = [directory / f"{i}.npy" for i in range(inputs)]
+        check = "last" if problem.name.startswith("gpt") else 0
+        add("meshwork", Peer("meshwork", [options.meshwork, "serve"]), "prepare", directory / "program.mlir", check, *files)
+    if "jax huge" in wanted:
+        add("jax huge", Peer("jax huge", [sys.executable, "peer_jax.py", devices], HUGE),
+            "prepare", problem.name, variant, shape)
+    if "c" in wanted and problem.c:
+        source, flags, extra = problem.c
+        files = [directory / f"{i}.npy" for i in range(inputs)]
+        add("c", Peer("c", [c_program(source, flags), *files, *extra], {"OMP_NUM_THREADS": "2"}))
+    for name in ("numpy", "torch"):
+        if name in wanted:
+            add(name, Peer(name, [getattr(options, name), f"peer_{name}.py"]), "prepare", problem.name, variant, directory)
+    copy = Peer("copy", [c_program("copy.c", []), 160], {"OMP_NUM_THREADS": "2"})
+    peers.append(copy)
+    before = steal()
+    times, sums, errors = measure(peers, options.rounds, options.budget, problem.loop)
+    after = steal()
+    row["errors"].update(errors)
+    for peer in [jax, *peers]:
+        peer.close()
+    bandwidth = statistics.median(sorted(0.32 * 1.048576 / t for t in times.pop("copy")))
+    sums.pop("copy", None)
+    row["seconds"] = {n: {"median": statistics.median(t), "min": min(t), "runs": len(t)} for n, t in times.items() if t}
+    row["checksums"] = sums
+    row["agree"] = agree(sums)
+    row["copy_gb_per_s"] = bandwidth
+    row["steal"] = (after[1] - before[1]) / max(1, after[0] - before[0])
+    row["load"] = os.getloadavg()[0]
+    ours = row["seconds"].get("meshwork")
+    if ours:
+        row["ratio"] = {n: t["median"] / ours["median"] for n, t in row["seconds"].items() if n != "meshwork"}
+        if problem.bytes:
+            row["bandwidth_share"] = problem.bytes / ours["median"] * 1e-9 / bandwidth
+    return row
+
+
+def agree(sums):
+    """Whether all checksums are alike; long float loops differ in the last digits."""
+    values = list(sums.values())
+    return all(abs(v - values[0]) <= 1e-4 * max(1, abs(values[0])) for v in values)
+
+
+def line(row):
+    if "seconds" not in row:
+        return f"{row['problem']:16} {row['variant']:20} {row['mesh']:5} {row['errors']}"
+    cells = [f"{n} {t['median'] * 1e3:.3f} ms" + (f" ({row['ratio'][n]:.2f}x)" if n in row.get("ratio", {}) else "")
+             for n, t in row["seconds"].items()]
+    compile_ = " ".join(f"{n} {s * 1e3:.0f}" for n, s in row["compile"].items())
+    share = f"  {row['bandwidth_share']:.0%} of copy" if "bandwidth_share" in row else ""
+    flag = "" if row["agree"] else f"  CHECKSUMS DIFFER {row['checksums']}"
+    errors = f"  {row['errors']}" if row["errors"] else ""
+    return f"{row['problem']:16} {row['variant']:20} {row['mesh']:5} " + "  ".join(cells) + f"{share}  compile ms: {compile_}{flag}{errors}"
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--problems", default=".")
+    args.add_argument("--variants", default=".")
+    args.add_argument("--meshes", default="")
+    args.add_argument("--rounds", type=int, default=5)
+    args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
+    args.add_argument("--peers", default="meshwork,jax,jax huge,c")
+    args.add_argument("--numpy", default=sys.executable, help="a Python with numpy")
+    args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
+    args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")
+    args.add_argument("--out", default=WORK.parent / "engine.json")
+    options = args.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    options.meshwork = pathlib.Path(options.meshwork).resolve()
+    rows = []
+    for problem in PROBLEMS:
+        if not re.search(options.problems, problem.name):
+            continue
+        for variant in problem.variants:
+            for mesh in problem.meshes:
+                shape = "x".join(map(str, mesh))
+                wanted = not options.meshes or shape in options.meshes.split(",")
+                if wanted and re.search(options.variants, variant):
+                    rows.append(case(problem, variant, mesh, options))
+                    print(line(rows[-1]), flush=True)
+                    pathlib.Path(options.out).write_text(json.dumps(rows, indent=1))
+    pathlib.Path(options.out).with_suffix(".svg").write_text(picture(rows))
+    print(f"written: {options.out} and the picture beside it; {time.strftime('%Y-%m-%d')}")
+
+
+if __name__ == "__main__":
+    main()
