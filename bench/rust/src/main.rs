@@ -8,6 +8,7 @@
 mod compile;
 mod gemm;
 mod kernels;
+mod serve;
 mod text;
 mod timing;
 mod trace;
@@ -20,7 +21,9 @@ const HELP: &str = "usage: meshwork-bench NAME
   gemm [SHAPE ...]     matrix products, one thread, e.g. 512x512x512; B^T as 512x512x512:t (needs feature compare
                        for the other library's figures)
   conv                 convolutions, one thread
+  kernels [NAME]       fused kernels on one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
+  serve                programs for bench/engine/run.py, by commands on standard input
   trace PROGRAM LAYERS from a Rust function to text, as JSON: [--repeat N] [--text]";
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         Some("gemm") => gemm::run(&args[1..]),
         Some("compile") => compile::run(&args[1..]),
         Some("kernels") => kernels::run(&args[1..]),
+        Some("serve") => serve::run(),
         Some("trace") => trace::run(&args[1..]),
         Some("--help" | "-h") => {
             println!("{HELP}");
