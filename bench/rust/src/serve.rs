@@ -124,9 +124,7 @@ impl Prepared {
         let elem = self.compiled.executable.outputs()[self.check].elem;
         let dims = &self.compiled.results[self.check];
         let array = match self.compiled.outputs.get(self.check) {
-            Some(sharding) => {
-                Array::from_shards(elem, dims, &self.compiled.mesh, &Arc::new(sharding.clone()), shards)?
-            }
+            Some(sharding) => Array::from_shards(elem, dims, &self.compiled.mesh, &Arc::new(sharding.clone()), shards)?,
             None => Array::from_single(elem, dims, shards[0].clone())?,
         };
         Ok((seconds, array.to_host()?.to_f64s().iter().sum()))
