@@ -148,6 +148,9 @@ pub enum Error {
     /// A rule has no placement for an array.
     #[error(transparent)]
     Rule(#[from] crate::rules::RuleError),
+    /// A mapping of named axes does not fit.
+    #[error(transparent)]
+    Mapping(#[from] crate::named::MappingError),
     /// The plan breaks a contract.
     #[error(transparent)]
     Contract(Box<ContractViolation>),

@@ -1,0 +1,47 @@
+//! Named axes: tensors whose dimensions have names, and mappings from those names to mesh axes.
+//!
+//! A model is written in terms of `batch`, `embed`, `heads`; how it is split is one [`Mapping`], outside of the model.
+//!
+//! | | |
+//! |---|---|
+//! | [`Axis`], [`NamedTensor`] | a dimension with a name; a tensor made of them |
+//! | [`dot`], [`NamedTensor::sum`], [`NamedTensor::take`], [`vmap_axis`], … | operations by name |
+//! | [`Mapping`] | which mesh axes split which name, in order of preference |
+//! | [`axis_mapping`], [`merged_axis_mapping`] | a mapping for everything inside of a scope |
+//! | [`NamedTensor::shard`], [`NamedTensor::auto_sharded`] | places a value by the names of its axes |
+//! | [`named_jit`], [`fsdp`] | functions whose arguments, results and inside have mappings |
+//! | [`physical_axis_name`], [`physical_axis_size`], [`round_axis_for_partitioning`], [`sharding_for_axis`] | questions |
+//!
+//! ```
+//! use meshwork::named::{Axis, Mapping, NamedTensor, dot, named_jit};
+//! use meshwork::prelude::*;
+//!
+//! let (batch, embed, out) = (Axis::new("batch", 8), Axis::new("embed", 4), Axis::new("out", 6));
+//! let model = |(x, w): (NamedTensor, NamedTensor)| dot(&[&x, &w], &["embed"]).apply(|t| t.relu());
+//! let x = NamedTensor::host(Array::full([8, 4], 1.0f32), [&batch, &embed])?;
+//! let w = NamedTensor::host(Array::full([4, 6], 0.5f32), [&embed, &out])?;
+//!
+//! let mesh = Mesh::grid(("data", 2), ("model", 2))?;
+//! let split = named_jit(&mesh, model).mapping(Mapping::new([("batch", "data"), ("out", "model")]));
+//! let y = split.call(&(x, w))?;
+//! assert_eq!(y.axes().iter().map(Axis::name).collect::<Vec<_>>(), ["batch", "out"]);
+//! assert_eq!(y.array().shards()[3].slice, [4..8, 3..6]);
+//! assert_eq!(y.array().to_vec::<f32>()?, [2.0; 48]);
+//! # Ok::<(), meshwork::Error>(())
+//! ```
+
+mod axis;
+mod jit;
+mod mapping;
+mod ops;
+mod scope;
+mod tensor;
+
+pub use axis::Axis;
+pub use jit::{NamedJit, fsdp, named_jit};
+pub use mapping::{
+    Mapping, MappingError, physical_axis_name, physical_axis_size, round_axis_for_partitioning, sharding_for_axis,
+};
+pub use ops::{dot, vmap_axis};
+pub use scope::{axis_mapping, current_mapping, merged_axis_mapping, shard_named};
+pub use tensor::NamedTensor;
