@@ -254,6 +254,8 @@ fn cases() -> Vec<Case> {
         Op::Store(2, 4),
     ];
     add("bias+relu 4096x1024", map(2, relu.clone()), 4096, 1024, vec![(1024, 0), (0, 0), (1024, 0)], 1 << 25);
+    add("bias+relu 131072x8", map(2, relu.clone()), 131_072, 8, vec![(8, 0), (0, 0), (8, 0)], 1 << 23);
+    add("bias+relu 131072x3", map(2, relu.clone()), 131_072, 3, vec![(3, 0), (0, 0), (3, 0)], 3 << 20);
     add("bias+relu 512x256", map(2, relu.clone()), 512, 256, vec![(256, 0), (0, 0), (256, 0)], 1 << 20);
     add("bias+relu 512x256 in place", map(2, relu), 512, 256, vec![(256, 0), (0, 0), (256, 0)], 1 << 20);
     let half = vec![
@@ -382,16 +384,20 @@ pub fn run(args: &[String]) -> ExitCode {
         if !names.is_empty() && !names.iter().any(|n| case.name.contains(n.as_str())) {
             continue;
         }
-        let (kernel, compile) = {
+        let mut compile = f64::INFINITY;
+        let mut made = None;
+        for _ in 0..20 {
             let start = Instant::now();
             match Kernel::new(case.body.clone()) {
-                Ok(kernel) => (kernel, start.elapsed().as_secs_f64() * 1e6),
+                Ok(kernel) => made = Some(kernel),
                 Err(error) => {
                     eprintln!("{}: {error}", case.name);
                     return ExitCode::FAILURE;
                 }
             }
-        };
+            compile = compile.min(start.elapsed().as_secs_f64() * 1e6);
+        }
+        let Some(kernel) = made else { return ExitCode::FAILURE };
         let Some(us) = time(&case, &kernel, 0.4) else {
             eprintln!("{}: no memory", case.name);
             return ExitCode::FAILURE;

@@ -56,10 +56,12 @@ struct State<'a, 'b> {
     held: [V; 16],
     /// Register of each value, or 255.
     place: Vec<u8>,
-    /// Positions where each value is read, latest first.
-    uses: Vec<Vec<u32>>,
-    now: u32,
+    /// Where each value is read next, after the present instruction.
+    next: Vec<u32>,
 }
+
+/// No further use.
+const NEVER: u32 = u32::MAX;
 
 const NOWHERE: u8 = 255;
 
@@ -109,23 +111,28 @@ impl Emitter<'_> {
     /// Emits `insts`; only pinned values survive it.
     pub fn block(&mut self, insts: &[Inst]) {
         let n = self.values.len();
-        let mut uses: Vec<Vec<u32>> = vec![vec![]; n];
+        let mut next = vec![NEVER; n];
+        // Per instruction and operand, where the value is read after it.
+        let mut after = vec![[NEVER; 3]; insts.len()];
         for (i, inst) in insts.iter().enumerate().rev() {
+            for (slot, v) in after[i].iter_mut().zip(inst.sources()) {
+                *slot = next[v as usize];
+            }
             for v in inst.sources() {
-                if uses[v as usize].last() != Some(&(i as u32)) {
-                    uses[v as usize].push(i as u32);
-                }
+                next[v as usize] = i as u32;
             }
         }
-        let mut state = State { held: [NONE; 16], place: vec![NOWHERE; n], uses, now: 0, out: self };
+        let mut state = State { held: [NONE; 16], place: vec![NOWHERE; n], next, out: self };
         for v in 0..n {
             if let Some(r) = state.out.values[v].pin {
                 state.held[usize::from(r)] = v as V;
                 state.place[v] = r;
             }
         }
-        for (i, inst) in insts.iter().enumerate() {
-            state.now = i as u32;
+        for (inst, after) in insts.iter().zip(after) {
+            for (v, later) in inst.sources().zip(after) {
+                state.next[v as usize] = later;
+            }
             state.inst(inst);
         }
     }
@@ -187,13 +194,8 @@ impl State<'_, '_> {
         &self.out.values[v as usize]
     }
 
-    fn next_use(&self, v: V) -> u32 {
-        // Uses before now are popped when their instruction ends.
-        self.uses[v as usize].iter().rev().copied().find(|&u| u > self.now).unwrap_or(u32::MAX)
-    }
-
     fn dies(&self, v: V) -> bool {
-        self.value(v).pin.is_none() && self.next_use(v) == u32::MAX
+        self.value(v).pin.is_none() && self.next[v as usize] == NEVER
     }
 
     /// A free register, evicting if need be; never one of `locked`.
@@ -208,14 +210,14 @@ impl State<'_, '_> {
                 continue;
             }
             // Dropping is cheaper than spilling.
-            let far = u64::from(self.next_use(v)) * 2 + u64::from(self.value(v).home != Home::None);
+            let far = u64::from(self.next[v as usize]) * 2 + u64::from(self.value(v).home != Home::None);
             if far >= best.0 {
                 best = (far, r);
             }
         }
         let r = best.1;
         let v = self.held[usize::from(r)];
-        if self.value(v).home == Home::None && self.next_use(v) != u32::MAX {
+        if self.value(v).home == Home::None && self.next[v as usize] != NEVER {
             let slot = self.out.frame.slot();
             self.out.asm.vex(op::MOVUPS_STORE, true, r, 0, at(FRAME, slot), None);
             self.out.values[v as usize].home = Home::Slot(slot);
@@ -257,7 +259,7 @@ impl State<'_, '_> {
         let fits = match value.home {
             Home::Pool(_) | Home::Slot(_) => true,
             // Another use soon: one load for both.
-            Home::Arg { .. } => value.width == read && self.next_use(v) == u32::MAX,
+            Home::Arg { .. } => value.width == read && self.next[v as usize] == NEVER,
             Home::None => false,
         };
         if fits { self.out.home(value.home) } else { Rm::Reg(self.register(v, locked)) }
@@ -279,7 +281,7 @@ impl State<'_, '_> {
         }
         let r = self.take(&[]);
         self.occupy(v, r);
-        if self.uses[v as usize].is_empty() {
+        if self.next[v as usize] == NEVER {
             // Nobody reads it: the register is free again at once.
             self.release(v);
         }
@@ -571,7 +573,7 @@ impl State<'_, '_> {
         self.retire(inst);
         if pinned.is_none() {
             self.occupy(x.dst, dst);
-            if self.uses[x.dst as usize].is_empty() {
+            if self.next[x.dst as usize] == NEVER {
                 self.release(x.dst);
             }
         }
@@ -582,7 +584,7 @@ impl State<'_, '_> {
         self.retire(inst);
         if self.value(x.dst).pin.is_none() {
             self.occupy(x.dst, dst);
-            if self.uses[x.dst as usize].is_empty() {
+            if self.next[x.dst as usize] == NEVER {
                 self.release(x.dst);
             }
         }

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use super::alloc::{ELEMENT, Emitter, FRAME, Frame, POINTERS, REST, pressure};
-use super::asm::{Asm, Cond, Gpr, Rm, at, gpr};
+use super::asm::{Asm, Cond, Gpr, Label, Rm, at, gpr};
 use super::code::{Code, Pool, Unit, log2};
 use super::inst::{Form, Home, Inst, NONE, V, op};
 use super::lower::{Lower, Mode, Reduction, assign, combine};
@@ -66,16 +66,30 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     asm.set(gpr::RAX, 0);
     asm.cmp(gpr::RAX, at(FRAME, ROWS));
     asm.jump_if(Cond::GreaterEqual, end);
-    asm.bind(next_row);
+    // A single phase keeps pointers and constants in registers from row to row.
+    let single = body.phases.len() == 1;
+    if !single {
+        asm.bind(next_row);
+    }
     let mut interleave = vec![];
+    let mut stay = vec![None; args];
     for (phase, types) in body.phases.iter().zip(types) {
         let lower = Lower::new(body, phase, types, &scalars, &mut steps);
         let mut emit = PhaseEmitter { body, phase, lower, unit: &mut unit, asm: &mut asm, pointers: vec![] };
-        interleave.push(emit.phase(types)?);
+        interleave.push(emit.phase(types, single.then_some(next_row))?);
+        if single {
+            stay = emit.pointers;
+        }
     }
-    for k in 0..args as i32 {
-        asm.load(gpr::RAX, at(FRAME, TABLES + 8 * ((args + temps) as i32 + k)));
-        asm.add_to(at(FRAME, TABLES + 8 * k), gpr::RAX);
+    for (k, r) in (0..args as i32).zip(stay) {
+        let step = at(FRAME, TABLES + 8 * ((args + temps) as i32 + k));
+        match r {
+            Some(r) => asm.add(r, step),
+            None => {
+                asm.load(gpr::RAX, step);
+                asm.add_to(at(FRAME, TABLES + 8 * k), gpr::RAX);
+            }
+        }
     }
     for d in 0..dims as i32 {
         asm.load(gpr::RAX, at(FRAME, index + 24 * d + 8));
@@ -112,19 +126,23 @@ impl PhaseEmitter<'_, '_> {
         Emitter { asm: self.asm, values, frame, pointers: &self.pointers }.block(insts);
     }
 
-    /// Emits the phase and says how many vectors are in flight.
-    fn phase(&mut self, types: &[Option<Ty>]) -> Option<usize> {
+    /// Emits the phase and says how many vectors are in flight. `row` is bound to where the next row starts, if
+    /// pointers and constants stay in registers until then.
+    fn phase(&mut self, types: &[Option<Ty>], row: Option<Label>) -> Option<usize> {
         self.pointers = vec![None; self.body.args.len() + self.body.temps.len()];
-        self.asm.set(ELEMENT, 0);
         let uniform = self.lower.uniform(self.unit)?;
-        self.block(&uniform);
         if self.phase.extent == Extent::Once {
+            if let Some(row) = row {
+                self.asm.bind(row);
+            }
+            self.asm.set(ELEMENT, 0);
+            self.block(&uniform);
             return Some(1);
         }
-        for (v, slot) in std::mem::take(&mut self.lower.kept) {
+        let kept = std::mem::take(&mut self.lower.kept);
+        for &(v, slot) in &kept {
             self.unit.values[v as usize].home = Home::Slot(slot);
         }
-        self.assign_pointers();
         let mut pins: Vec<(V, Option<V>)> = vec![];
         self.make_reductions(types, &mut pins);
         if pins.len() > 9 {
@@ -141,13 +159,33 @@ impl PhaseEmitter<'_, '_> {
             *mask = self.unit.value(32, Home::Slot(slot));
         }
         let rest = self.lower.varying(self.unit, Mode::Rest)?;
-        self.hoist(&group, &mut pins);
-        for (v, start) in pins.clone() {
+        let hoisted = self.hoist(&group, pins.len());
+        // Constants first: they stay from row to row.
+        self.assign_pointers();
+        let is_constant = |(v, _): &(V, u8)| matches!(self.unit.values[*v as usize].home, Home::Pool(_));
+        let (constants, invariants): (Vec<_>, Vec<_>) = hoisted.iter().copied().partition(is_constant);
+        for (v, r) in constants {
+            self.unit.values[v as usize].pin = Some(r);
+            self.load_pin(v, v);
+        }
+        if let Some(row) = row {
+            self.asm.bind(row);
+        }
+        // While it is computed, what is kept for the loops is not in its slot yet.
+        kept.iter().for_each(|&(v, _)| self.unit.values[v as usize].home = Home::None);
+        self.asm.set(ELEMENT, 0);
+        self.block(&uniform);
+        kept.iter().for_each(|&(v, slot)| self.unit.values[v as usize].home = Home::Slot(slot));
+        for (v, r) in invariants {
+            self.unit.values[v as usize].pin = Some(r);
+            self.load_pin(v, v);
+        }
+        for &(v, start) in &pins {
             self.load_pin(v, start.unwrap_or(v));
         }
         self.loops(&group, &single, &rest, vectors)?;
         self.finish()?;
-        for (v, _) in pins {
+        for v in pins.iter().map(|(v, _)| *v).chain(hoisted.iter().map(|(v, _)| *v)) {
             self.unit.values[v as usize].pin = None;
         }
         Some(vectors)
@@ -217,13 +255,13 @@ impl PhaseEmitter<'_, '_> {
         }
         let live = pressure(single, &self.unit.values).max(1);
         match single.len() {
-            0..=6 | 51.. => 3,
+            0..=6 | 45.. => 3,
             _ => ((15 - pinned) / live).clamp(2, 4),
         }
     }
 
-    /// Pins the constants and invariants that the loop uses most to registers that it leaves free.
-    fn hoist(&mut self, group: &[Inst], pins: &mut Vec<(V, Option<V>)>) {
+    /// The constants and invariants that the loop uses most, and registers for them that it leaves free.
+    fn hoist(&self, group: &[Inst], taken: usize) -> Vec<(V, u8)> {
         let mut uses: HashMap<V, usize> = HashMap::new();
         for inst in group {
             for v in inst.sources() {
@@ -234,14 +272,10 @@ impl PhaseEmitter<'_, '_> {
             }
         }
         let live = pressure(group, &self.unit.values);
-        let room = 16usize.saturating_sub(pins.len() + live).min(PINS - pins.len().min(PINS));
+        let room = 16usize.saturating_sub(taken + live).min(PINS - taken.min(PINS));
         let mut order: Vec<(V, usize)> = uses.into_iter().collect();
         order.sort_by_key(|&(v, n)| (std::cmp::Reverse(n), v));
-        let taken = pins.len();
-        for (i, &(v, _)) in order.iter().take(room).enumerate() {
-            self.unit.values[v as usize].pin = Some(15 - (taken + i) as u8);
-            pins.push((v, None));
-        }
+        order.iter().take(room).enumerate().map(|(i, &(v, _))| (v, 15 - (taken + i) as u8)).collect()
     }
 
     fn loops(&mut self, group: &[Inst], single: &[Inst], rest: &[Inst], vectors: usize) -> Option<()> {
