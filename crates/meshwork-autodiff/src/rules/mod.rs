@@ -9,7 +9,7 @@
 //! | `gather`, `scatter`, `sort` | data at computed positions |
 //! | `branch`, `loops`, `trip` | control flow |
 //! | `manual` | computations for single devices, collectives |
-//! | `expand` | operations that are written out first: maps, reductions by any body, einsum |
+//! | `expand`, `ragged` | operations that are written out first: maps, reductions by any body, einsum, ragged products |
 //! | `checkpoint` | parts of the program that are computed again instead of kept |
 
 mod branch;
@@ -25,6 +25,7 @@ mod loops;
 mod manual;
 mod movement;
 mod patches;
+mod ragged;
 mod reduce;
 mod scatter;
 mod sort;
@@ -80,6 +81,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         BatchNormGrad => expand::batch_norm_grad(r, site),
         Einsum | UnaryEinsum => expand::einsum(r, site),
         Map => expand::map(r, site),
+        ChloRaggedDot => ragged::rule(r, site),
 
         Reduce => reduce::rule(r, site),
         ReduceWindow => window::rule(r, site),
@@ -134,8 +136,8 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         ChloBesselI1e => {
             no_rule(r, "its derivative needs the Bessel function of order zero, which is not an operation")
         }
-        ChloAsinAcosKernel | ChloRaggedDot | ChloScan | Composite | TorchIndexSelect | Tuple | GetTupleElement
-        | Infeed | Outfeed | Recv | Send | Unregistered => no_rule(r, "there is no rule for it"),
+        ChloAsinAcosKernel | ChloScan | Composite | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed
+        | Recv | Send | Unregistered => no_rule(r, "there is no rule for it"),
 
         // These have no results that could have a cotangent.
         Module

@@ -105,6 +105,26 @@ fn products_by_letters() {
     }
 }
 
+/// Groups of 2, 0 and 3 rows, with a matrix each, or with a product each; the last row of six belongs to none.
+#[test]
+fn ragged_products() {
+    let dims = |contract: &str, group: &str| {
+        format!(
+            "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [{contract}], rhs_contracting_dimensions = [{contract}], lhs_ragged_dimensions = [0], rhs_group_dimensions = [{group}]>"
+        )
+    };
+    for (rhs, result, dims) in [("3x3x4", "6x4", dims("1", "0")), ("6x4", "3x3x4", dims("0", ""))] {
+        check(&program(
+            &format!("(%x: tensor<6x3xf64>, %y: tensor<{rhs}xf64>) -> tensor<{result}xf64>"),
+            &format!(
+                "%g = $constant dense<[2, 0, 3]> : tensor<3xi64>
+                 %z = \"chlo.ragged_dot\"(%x, %y, %g) <{{ragged_dot_dimension_numbers = {dims}}}> : (tensor<6x3xf64>, tensor<{rhs}xf64>, tensor<3xi64>) -> tensor<{result}xf64>
+                 return %z : tensor<{result}xf64>"
+            ),
+        ));
+    }
+}
+
 /// The gradient of a batch norm has derivatives itself.
 #[test]
 fn batch_norms_twice() {
