@@ -22,7 +22,12 @@ fn main() -> Result<(), Error> {
 
     let split = heat.call(&on_mesh)?;
     let whole = jit(|u: Tensor| for_loop(0..STEPS, u, |_, u| step(u))).call(&plate)?;
-    assert_eq!(split.to_vec::<f32>()?, whole.to_vec::<f32>()?);
-    println!("after {STEPS} steps: the same on 4 devices and on one");
+    let (split, whole) = (split.to_vec::<f32>()?, whole.to_vec::<f32>()?);
+    println!(
+        "after {STEPS} steps, row 3 has {:.4} on 4 devices and {:.4} on one",
+        split[3 * 50 + 25],
+        whole[3 * 50 + 25]
+    );
+    assert_eq!(split, whole);
     Ok(())
 }

@@ -32,6 +32,10 @@ impl AttrDict {
         match self.entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
             Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value)),
             Err(i) => {
+                if self.entries.is_empty() {
+                    // Most operations have one attribute or none.
+                    self.entries.reserve_exact(1);
+                }
                 self.entries.insert(i, (name, value));
                 None
             }
