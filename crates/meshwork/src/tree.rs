@@ -130,8 +130,8 @@ pub(crate) fn replace<T: Tree>(tree: &T, tensors: &[Tensor]) -> T {
 /// ```
 /// use meshwork::prelude::*;
 ///
-/// let step = jit(|p: (Tensor, Tensor), slope: (Tensor, Tensor)| tree_map([&p, &slope], |[p, s]| p - 0.1 * s));
-/// let (p, slope) = ((Array::from([1.0f32]), Array::scalar(2.0f32)), (Array::from([10.0f32]), Array::scalar(0.0f32)));
+/// let step = jit(|p: (Tensor, Tensor), slope: (Tensor, Tensor)| tree_map([&p, &slope], |[p, s]| p - 0.5 * s));
+/// let (p, slope) = ((Array::from([1.0f32]), Array::scalar(2.0f32)), (Array::from([2.0f32]), Array::scalar(0.0f32)));
 /// assert_eq!(step.call((&p, &slope))?.0.to_vec::<f32>()?, [0.0]);
 /// # Ok::<(), meshwork::Error>(())
 /// ```
