@@ -80,6 +80,7 @@ pub(crate) fn unary(kind: OpKind) -> Option<Unary> {
         OpKind::Tanh => Unary::Tanh,
         OpKind::ChloErf => Unary::Erf,
         OpKind::ChloErfc => Unary::Erfc,
+        OpKind::ChloErfInv => Unary::ErfInv,
         _ => return None,
     })
 }
@@ -187,7 +188,7 @@ pub(crate) fn cost(kind: OpKind) -> u32 {
         OpKind::Divide | OpKind::Sqrt | OpKind::Rsqrt | OpKind::Remainder => 4,
         OpKind::Exponential | OpKind::Log | OpKind::Cbrt | OpKind::ExponentialMinusOne | OpKind::LogPlusOne => 10,
         OpKind::Tanh | OpKind::Logistic | OpKind::Sine | OpKind::Cosine | OpKind::ChloErf => 12,
-        OpKind::Tan | OpKind::ChloTan | OpKind::ChloErfc | OpKind::Power | OpKind::Atan2 => 25,
+        OpKind::Tan | OpKind::ChloTan | OpKind::ChloErfc | OpKind::ChloErfInv | OpKind::Power | OpKind::Atan2 => 25,
         _ => 1,
     }
 }

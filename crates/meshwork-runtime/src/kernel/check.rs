@@ -226,6 +226,7 @@ fn unary(f: Unary, ty: Ty) -> Option<Ty> {
         | Unary::Tan
         | Unary::Erf
         | Unary::Erfc
+        | Unary::ErfInv
         | Unary::Floor
         | Unary::Ceil
         | Unary::RoundEven

@@ -77,6 +77,7 @@ pub enum Unary {
     Tan,
     Erf,
     Erfc,
+    ErfInv,
     Floor,
     Ceil,
     RoundEven,

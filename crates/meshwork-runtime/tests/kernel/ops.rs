@@ -66,7 +66,7 @@ fn agree(name: &str, op: &ScalarOp, inputs: &[&Literal], got: &Literal, allowed:
 const N: usize = 577;
 
 /// Functions, and by how many units of last place floats may be off in lanes of f32 and f64.
-const UNARY: [(Unary, OpKind, u64, u64); 25] = [
+const UNARY: [(Unary, OpKind, u64, u64); 26] = [
     (Unary::Neg, OpKind::Negate, 0, 0),
     (Unary::Abs, OpKind::Abs, 0, 0),
     (Unary::Not, OpKind::Not, 0, 0),
@@ -85,6 +85,7 @@ const UNARY: [(Unary, OpKind, u64, u64); 25] = [
     (Unary::Tan, OpKind::Tan, 4, 4),
     (Unary::Erf, OpKind::ChloErf, 3, 4),
     (Unary::Erfc, OpKind::ChloErfc, 4, 16),
+    (Unary::ErfInv, OpKind::ChloErfInv, 4, 0),
     (Unary::Floor, OpKind::Floor, 0, 0),
     (Unary::Ceil, OpKind::Ceil, 0, 0),
     (Unary::RoundEven, OpKind::RoundNearestEven, 0, 0),

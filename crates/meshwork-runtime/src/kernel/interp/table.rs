@@ -74,6 +74,7 @@ pub fn unary(f: Unary, ty: Ty) -> Option<Loop> {
                 Unary::Tan => Some(loop1!($t => $t, |x| f64::from(x).tan() as $t)),
                 Unary::Erf => Some(loop1!($t => $t, |x| special::erf(x.into()) as $t)),
                 Unary::Erfc => Some(loop1!($t => $t, |x| special::erfc(x.into()) as $t)),
+                Unary::ErfInv => Some(loop1!($t => $t, |x| special::erf_inv(x.into()) as $t)),
                 Unary::Not | Unary::Popcnt | Unary::Clz => None,
             }
         };

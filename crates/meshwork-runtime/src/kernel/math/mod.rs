@@ -6,7 +6,7 @@
 //! | log, log1p of f32 | mantissa around 1, degree 11; log1p corrects the rounding of `1 + x` | 0.8, 0.8 |
 //! | tanh of f32 | odd polynomial below 0.625, else `1 - 2/(e^2x + 1)` | 1.8 |
 //! | erf of f32 | odd polynomial below 1, else `1 - 1/p(x)^8` | 3.3 |
-//! | sin, cos, tan, erfc, pow, cbrt, atan2 of f32 | in f64, rounded once at the end | 0.53 |
+//! | sin, cos, tan, erfc, erf_inv, pow, cbrt, atan2 of f32 | in f64, rounded once at the end | 0.53 |
 //! | exp, expm1, logistic, tanh, log, log1p of f64 | series | 4 |
 //! | other functions of f64 | left to the interpreter, which calls the reference's | |
 //!
@@ -48,6 +48,7 @@ fn unary(b: &mut Builder<'_>, f: Unary, x: Val) -> Val {
         (Unary::Cos, Ty::F32) => double::cos(b, x),
         (Unary::Tan, Ty::F32) => double::tan(b, x),
         (Unary::Erfc, Ty::F32) => double::erfc(b, x),
+        (Unary::ErfInv, Ty::F32) => double::erf_inv(b, x),
         (Unary::Cbrt, Ty::F32) => double::cbrt(b, x),
         (Unary::Exp, Ty::F64) => wide::exp(b, x),
         (Unary::Expm1, Ty::F64) => wide::expm1(b, x),
