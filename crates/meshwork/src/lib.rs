@@ -32,6 +32,9 @@
 //! | [`checkpoint`] | less memory for more arithmetic |
 //! | [`Array`] | elements on the host, and where they live on a mesh |
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
+//! | [`rules`], [`named`] | placements of trees by path or size; axes with names |
+//! | [`train`] | optimizers, split state, a training step |
+//! | [`pipeline`], [`experts`], [`sequence`], [`data`] | stages, mixtures of experts, ring attention, batches from pieces |
 //! | [`Tree`] | arguments and results made of several tensors |
 //!
 //! # Errors
@@ -141,4 +144,12 @@ mod book {
     mod from_jax {}
     #[doc = include_str!("../../../docs/from-reactant.md")]
     mod from_reactant {}
+    #[doc = include_str!("../../../docs/from-scalax.md")]
+    mod from_scalax {}
+    #[doc = include_str!("../../../docs/from-haliax.md")]
+    mod from_haliax {}
+    #[doc = include_str!("../../../docs/from-swiftir.md")]
+    mod from_swiftir {}
+    #[doc = include_str!("../../../docs/from-mpi.md")]
+    mod from_mpi {}
 }
