@@ -142,6 +142,11 @@ impl Builder<'_> {
     }
 
     fn step(&mut self, step: &Step, items: &mut Vec<Item>, weights: &mut Vec<Weight>) {
+        let slot = |b: Buf| self.plan.slot_of[b.0 as usize];
+        let in_place = !step.in_place.is_empty() && step.in_place.iter().all(|&(from, to)| slot(from) == slot(to));
+        if in_place && step.work.nothing_in_place() {
+            return;
+        }
         let (parts, cost) = (step.work.parts(), step.work.cost());
         let widest = if parts > 1 { cost } else { 0 };
         weights.push(Weight { cost, widest, steps: 1, shared: false });

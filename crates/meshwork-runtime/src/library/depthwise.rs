@@ -5,8 +5,8 @@ use std::sync::Arc;
 use meshwork_ir::{ElementType, OpId};
 
 use super::conv::Conv;
+use super::dot::micro::Tile;
 use super::nest::{parts_of, piece};
-use super::num::Num;
 use crate::compile::lower::Lower;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 
@@ -27,75 +27,32 @@ struct Lines<T> {
     number: std::marker::PhantomData<T>,
 }
 
-/// Elements of a line that are summed in registers.
-const LANES: usize = 16;
-
-impl<T: Num> Lines<T> {
+impl<T: Tile> Lines<T> {
     /// # Safety
     /// As [`Work::run`].
-    #[inline(always)]
-    unsafe fn line<const FUSED: bool>(&self, x: *const u8, w: *const u8, out: *mut T) {
+    unsafe fn line(&self, x: *const u8, w: *const u8, out: *mut T) {
         let size = size_of::<T>() as isize;
         let [xs, ws] = self.strides;
         // SAFETY: in the whole function: elements of the operands that taps and positions name.
         unsafe {
-            let full = if xs == size && (ws == size || ws == 0) { self.n / LANES * LANES } else { 0 };
-            for i in (0..full).step_by(LANES) {
-                let mut sums = [T::default(); LANES];
-                for &[dx, dw] in &self.taps {
-                    let x = x.offset(dx).cast::<T>().add(i).cast::<[T; LANES]>().read_unaligned();
-                    let w = w.offset(dw).cast::<T>();
-                    match ws {
-                        0 => {
-                            let w = w.read_unaligned();
-                            for l in 0..LANES {
-                                sums[l] = sums[l].add_product::<FUSED>(x[l], w);
-                            }
-                        }
-                        _ => {
-                            let w = w.add(i).cast::<[T; LANES]>().read_unaligned();
-                            for l in 0..LANES {
-                                sums[l] = sums[l].add_product::<FUSED>(x[l], w[l]);
-                            }
-                        }
-                    }
-                }
-                out.add(i).cast::<[T; LANES]>().write_unaligned(sums);
-            }
-            for i in full..self.n {
+            let done = match xs == size && (ws == size || ws == 0) {
+                true => T::sum_taps(&self.taps, (x, w), ws == 0, out, self.n),
+                false => 0,
+            };
+            for i in done..self.n {
                 let mut sum = T::default();
                 for &[dx, dw] in &self.taps {
                     let x = x.offset(dx + i as isize * xs).cast::<T>().read_unaligned();
                     let w = w.offset(dw + i as isize * ws).cast::<T>().read_unaligned();
-                    sum = sum.add_product::<FUSED>(x, w);
+                    sum = sum.add_product::<false>(x, w);
                 }
                 out.add(i).write(sum);
             }
         }
     }
-
-    /// # Safety
-    /// As [`Work::run`].
-    #[inline(always)]
-    unsafe fn all<const FUSED: bool>(&self, frame: &Frame<'_>, part: usize) {
-        for &[x, w, out] in &self.lines[piece(self.lines.len(), self.parts, part, 1)] {
-            // SAFETY: the caller's.
-            unsafe {
-                let (x, w) = (frame.ptr(self.x).offset(x), frame.ptr(self.w).offset(w));
-                self.line::<FUSED>(x, w, frame.ptr(self.out).offset(out).cast());
-            }
-        }
-    }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn all_wide<T: Num>(lines: &Lines<T>, frame: &Frame<'_>, part: usize) {
-    // SAFETY: the caller's; AVX2 and FMA are there.
-    unsafe { lines.all::<true>(frame, part) }
-}
-
-impl<T: Num> Work for Lines<T> {
+impl<T: Tile> Work for Lines<T> {
     fn parts(&self) -> usize {
         self.parts
     }
@@ -105,14 +62,12 @@ impl<T: Num> Work for Lines<T> {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
-        // SAFETY: in both: the trait's contract; parts are disjoint lines of the result.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            if super::dot::has_fma() {
-                all_wide(self, frame, part);
-                return Ok(());
+        for &[x, w, out] in &self.lines[piece(self.lines.len(), self.parts, part, 1)] {
+            // SAFETY: the trait's contract; parts are disjoint lines of the result.
+            unsafe {
+                let (x, w) = (frame.ptr(self.x).offset(x), frame.ptr(self.w).offset(w));
+                self.line(x, w, frame.ptr(self.out).offset(out).cast());
             }
-            self.all::<false>(frame, part);
         }
         Ok(())
     }

@@ -156,7 +156,8 @@ pub(super) fn keep(cx: &mut Lower<'_>, op: OpId, operand: ValueId, result: Value
     let from = view_of(cx, operand)?;
     let buf = cx.result(result);
     let to = View::dense(buf, from.elem, &from.dims);
-    let in_place = if from.is_dense() { vec![(from.buf, buf)] } else { vec![] };
+    let whole = cx.bufs[from.buf.0 as usize].bytes == cx.bufs[buf.0 as usize].bytes;
+    let in_place = if from.is_dense() && whole { vec![(from.buf, buf)] } else { vec![] };
     let work = Keep { copies: Copies::new(vec![BoxCopy::new(&from, &to)]), from: from.buf, to: buf };
     cx.nodes.push(Node::Step(Step {
         work: Arc::new(work),

@@ -166,7 +166,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let extents: Vec<usize> = if dims.is_empty() { vec![1] } else { dims.iter().map(|&d| d as usize).collect() };
     // The first even dimension, else the first of the longest.
     let longest = (0..extents.len()).rev().max_by_key(|&d| extents[d]).unwrap_or(0);
-    let along = (0..extents.len()).find(|&d| extents[d] % 2 == 0).unwrap_or(longest);
+    let along = (0..extents.len()).find(|&d| extents[d].is_multiple_of(2)).unwrap_or(longest);
     let product = |list: &[usize]| list.iter().product::<usize>();
     let split = [product(&extents[..along]), extents[along], product(&extents[along + 1..])];
     let (next, out) = (cx.result(next), cx.result(bits));

@@ -122,3 +122,126 @@ kernel!(
     _mm256_fmadd_pd,
     _mm256_add_pd
 );
+
+macro_rules! vectors {
+    ($dot:ident, $columns:ident, $taps:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
+     $fma:ident, $add:ident) => {
+        /// See [`Tile::dot`](super::micro::Tile::dot).
+        ///
+        /// # Safety
+        /// AVX2 and FMA are there; the rest as there.
+        #[target_feature(enable = "avx2,fma")]
+        pub(crate) unsafe fn $dot(a: *const $t, x: *const $t, n: usize) -> $t {
+            // SAFETY: the caller vouches for all elements named.
+            unsafe {
+                let mut acc = [$zero(); 8];
+                let mut k = 0;
+                while k + 8 * $lanes <= n {
+                    for u in 0..8 {
+                        acc[u] = $fma($load(a.add(k + u * $lanes)), $load(x.add(k + u * $lanes)), acc[u]);
+                    }
+                    k += 8 * $lanes;
+                }
+                while k + $lanes <= n {
+                    acc[0] = $fma($load(a.add(k)), $load(x.add(k)), acc[0]);
+                    k += $lanes;
+                }
+                let (s0, s1) = ($add(acc[0], acc[1]), $add(acc[2], acc[3]));
+                let (s2, s3) = ($add(acc[4], acc[5]), $add(acc[6], acc[7]));
+                let mut lanes = [0.0; $lanes];
+                $store(lanes.as_mut_ptr(), $add($add(s0, s1), $add(s2, s3)));
+                let mut sum = 0.0;
+                while k < n {
+                    sum += *a.add(k) * *x.add(k);
+                    k += 1;
+                }
+                sum + lanes.iter().sum::<$t>()
+            }
+        }
+
+        /// See [`Tile::add_columns`](super::micro::Tile::add_columns).
+        ///
+        /// # Safety
+        /// AVX2 and FMA are there; the rest as there.
+        #[target_feature(enable = "avx2,fma")]
+        pub(crate) unsafe fn $columns(y: *mut $t, m: [*const $t; 4], x: [$t; 4], n: usize) {
+            // SAFETY: the caller vouches for all elements named.
+            unsafe {
+                let v = [$set(x[0]), $set(x[1]), $set(x[2]), $set(x[3])];
+                let mut i = 0;
+                while i + $lanes <= n {
+                    let even = $fma($load(m[0].add(i)), v[0], $load(y.add(i)));
+                    let even = $fma($load(m[1].add(i)), v[1], even);
+                    let even = $fma($load(m[2].add(i)), v[2], even);
+                    $store(y.add(i), $fma($load(m[3].add(i)), v[3], even));
+                    i += $lanes;
+                }
+                while i < n {
+                    let sum = *m[0].add(i) * x[0] + *m[1].add(i) * x[1] + *m[2].add(i) * x[2] + *m[3].add(i) * x[3];
+                    *y.add(i) += sum;
+                    i += 1;
+                }
+            }
+        }
+
+        /// See [`Tile::sum_taps`](super::micro::Tile::sum_taps).
+        ///
+        /// # Safety
+        /// AVX2 and FMA are there; the rest as there.
+        #[target_feature(enable = "avx2,fma")]
+        pub(crate) unsafe fn $taps(
+            taps: &[[isize; 2]],
+            (x, w): (*const u8, *const u8),
+            one_weight: bool,
+            out: *mut $t,
+            n: usize,
+        ) -> usize {
+            // SAFETY: the caller vouches for all elements named.
+            unsafe {
+                let mut i = 0;
+                while i + 4 * $lanes <= n {
+                    let mut acc = [$zero(); 4];
+                    for &[dx, dw] in taps {
+                        let (x, w) = (x.offset(dx).cast::<$t>().add(i), w.offset(dw).cast::<$t>());
+                        for u in 0..4 {
+                            let weight = if one_weight { $set(*w) } else { $load(w.add(i + u * $lanes)) };
+                            acc[u] = $fma($load(x.add(u * $lanes)), weight, acc[u]);
+                        }
+                    }
+                    for u in 0..4 {
+                        $store(out.add(i + u * $lanes), acc[u]);
+                    }
+                    i += 4 * $lanes;
+                }
+                i
+            }
+        }
+    };
+}
+
+vectors!(
+    dot_f32,
+    columns_f32,
+    taps_f32,
+    f32,
+    8,
+    _mm256_setzero_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_set1_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps
+);
+vectors!(
+    dot_f64,
+    columns_f64,
+    taps_f64,
+    f64,
+    4,
+    _mm256_setzero_pd,
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    _mm256_set1_pd,
+    _mm256_fmadd_pd,
+    _mm256_add_pd
+);

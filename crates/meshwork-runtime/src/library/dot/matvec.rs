@@ -65,11 +65,7 @@ impl<T: Tile> Matvec<T> {
                 rows: rows.len(),
                 depth: p.depth,
             };
-            #[cfg(target_arch = "x86_64")]
-            if super::has_fma() {
-                return if self.along { wide::along(&call) } else { wide::across(&call) };
-            }
-            if self.along { along::<T, false>(&call) } else { across::<T, false>(&call) }
+            if self.along { along(&call) } else { across(&call) }
         }
     }
 }
@@ -115,107 +111,37 @@ struct Call<T> {
 ///
 /// # Safety
 /// All elements that `call` names are valid; `call.step == 1`.
-#[inline(always)]
-unsafe fn along<T: Tile, const FUSED: bool>(call: &Call<T>) {
+unsafe fn along<T: Tile>(call: &Call<T>) {
     for i in 0..call.rows {
         // SAFETY: the caller's.
-        unsafe {
-            let sum = match size_of::<T>() {
-                ..=4 => dot::<T, 64, FUSED>(call, i),
-                _ => dot::<T, 32, FUSED>(call, i),
-            };
-            call.y.add(i).write(sum);
-        }
+        unsafe { call.y.add(i).write(T::dot(call.matrix.offset(i as isize * call.row), call.x, call.depth)) };
     }
 }
 
-/// Row `i` times the vector, in `LANES` sums.
-///
-/// # Safety
-/// As [`along`].
-#[inline(always)]
-unsafe fn dot<T: Tile, const LANES: usize, const FUSED: bool>(call: &Call<T>, i: usize) -> T {
-    let mut lanes = [T::default(); LANES];
-    let full = call.depth / LANES * LANES;
-    // SAFETY: the caller's.
-    unsafe {
-        let row = call.matrix.offset(i as isize * call.row);
-        for k in (0..full).step_by(LANES) {
-            for l in 0..LANES {
-                lanes[l] = lanes[l].add_product::<FUSED>(*row.add(k + l), *call.x.add(k + l));
-            }
-        }
-        for k in full..call.depth {
-            lanes[k - full] = lanes[k - full].add_product::<FUSED>(*row.add(k), *call.x.add(k));
-        }
-    }
-    let mut n = LANES;
-    while n > 1 {
-        n /= 2;
-        for l in 0..n {
-            lanes[l] = lanes[l].plus(lanes[l + n]);
-        }
-    }
-    lanes[0]
-}
-
-/// Rows that are neighbours: eight columns of the matrix at a time on a stretch of the result that stays in L1.
+/// Rows that are neighbours: four columns of the matrix at a time on a stretch of the result that stays in L1.
 ///
 /// # Safety
 /// All elements that `call` names are valid; `call.row == 1`.
-#[inline(always)]
-unsafe fn across<T: Tile, const FUSED: bool>(call: &Call<T>) {
+unsafe fn across<T: Tile>(call: &Call<T>) {
     const STRETCH: usize = 2048;
-    // SAFETY: the caller's.
-    unsafe {
-        for start in (0..call.rows).step_by(STRETCH) {
-            let n = STRETCH.min(call.rows - start);
-            let y = std::slice::from_raw_parts_mut(call.y.add(start), n);
-            let column =
-                |k: usize| std::slice::from_raw_parts(call.matrix.offset(k as isize * call.step).add(start), n);
-            y.fill(T::default());
-            let mut k = 0;
-            while k < call.depth {
-                if call.depth - k >= 8 {
-                    let m: [&[T]; 8] = std::array::from_fn(|c| column(k + c));
-                    let x: [T; 8] = call.x.add(k).cast::<[T; 8]>().read_unaligned();
-                    for i in 0..n {
-                        let mut sum = y[i];
-                        for c in 0..8 {
-                            sum = sum.add_product::<FUSED>(m[c][i], x[c]);
-                        }
-                        y[i] = sum;
-                    }
-                    k += 8;
-                } else {
-                    let (a, x) = (column(k), *call.x.add(k));
-                    for i in 0..n {
-                        y[i] = y[i].add_product::<FUSED>(a[i], x);
-                    }
-                    k += 1;
+    for start in (0..call.rows).step_by(STRETCH) {
+        let n = STRETCH.min(call.rows - start);
+        // SAFETY: the caller's.
+        unsafe {
+            let y = call.y.add(start);
+            let column = |k: usize| call.matrix.offset(k as isize * call.step).add(start);
+            std::slice::from_raw_parts_mut(y, n).fill(T::default());
+            let full = call.depth / 4 * 4;
+            for k in (0..full).step_by(4) {
+                let m = std::array::from_fn(|c| column(k + c));
+                T::add_columns(y, m, std::array::from_fn(|c| *call.x.add(k + c)), n);
+            }
+            for k in full..call.depth {
+                let (m, x) = (column(k), *call.x.add(k));
+                for i in 0..n {
+                    *y.add(i) = (*y.add(i)).add_product::<false>(*m.add(i), x);
                 }
             }
         }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod wide {
-    use super::{Call, Tile};
-
-    /// # Safety
-    /// As [`super::along`]; AVX2 and FMA are there.
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn along<T: Tile>(call: &Call<T>) {
-        // SAFETY: the caller's.
-        unsafe { super::along::<T, true>(call) }
-    }
-
-    /// # Safety
-    /// As [`super::across`]; AVX2 and FMA are there.
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn across<T: Tile>(call: &Call<T>) {
-        // SAFETY: the caller's.
-        unsafe { super::across::<T, true>(call) }
     }
 }

@@ -41,6 +41,42 @@ pub(crate) trait Tile: Num {
     /// # Safety
     /// All elements that `call` names are valid, and `C` overlaps nothing else.
     unsafe fn micro(call: &Micro<Self>);
+
+    /// `Σ a[k] x[k]` over `n` neighbours each.
+    ///
+    /// # Safety
+    /// Both are valid for `n` numbers.
+    unsafe fn dot(a: *const Self, x: *const Self, n: usize) -> Self {
+        // SAFETY: the caller's.
+        (0..n).fold(Self::default(), |sum, k| unsafe { sum.add_product::<false>(*a.add(k), *x.add(k)) })
+    }
+
+    /// `y[i] += Σ m[c][i] x[c]` over `n` neighbours each.
+    ///
+    /// # Safety
+    /// All are valid for `n` numbers, and `y` overlaps none.
+    unsafe fn add_columns(y: *mut Self, m: [*const Self; 4], x: [Self; 4], n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's.
+            unsafe { *y.add(i) = (0..4).fold(*y.add(i), |sum, c| sum.add_product::<false>(*m[c].add(i), x[c])) };
+        }
+    }
+
+    /// `out[i] = Σ x[i + dx] w[i + dw]` over `taps` of byte offsets `[dx, dw]`, or with `w[dw]` for all `i`; it does
+    /// as many of `n` as suit it and gives their number.
+    ///
+    /// # Safety
+    /// All elements named are valid, and `out` overlaps none.
+    unsafe fn sum_taps(
+        taps: &[[isize; 2]],
+        xw: (*const u8, *const u8),
+        one_weight: bool,
+        out: *mut Self,
+        n: usize,
+    ) -> usize {
+        let _ = (taps, xw, one_weight, out, n);
+        0
+    }
 }
 
 impl<T: Copy> Micro<T> {
@@ -119,7 +155,7 @@ macro_rules! plain_tiles {
 plain_tiles! { i32, 4 x 16; i64, 4 x 8; Complex<f32>, 4 x 4; Complex<f64>, 2 x 4; }
 
 macro_rules! float_tiles {
-    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident;)*) => {$(
+    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $columns:ident $taps:ident;)*) => {$(
         impl Tile for $t {
             const MR: usize = $mr;
             const NR: usize = $nr;
@@ -134,7 +170,47 @@ macro_rules! float_tiles {
                 // SAFETY: the caller's.
                 unsafe { plain::<$t, $mr, $nr, false>(call) }
             }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            unsafe fn dot(a: *const $t, x: *const $t, n: usize) -> $t {
+                match super::has_fma() {
+                    // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                    true => unsafe { super::avx2::$dot(a, x, n) },
+                    // SAFETY: the caller's.
+                    false => (0..n).fold(0.0, |sum, k| unsafe { sum + *a.add(k) * *x.add(k) }),
+                }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            unsafe fn add_columns(y: *mut $t, m: [*const $t; 4], x: [$t; 4], n: usize) {
+                if super::has_fma() {
+                    // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                    return unsafe { super::avx2::$columns(y, m, x, n) };
+                }
+                for i in 0..n {
+                    // SAFETY: the caller's.
+                    unsafe { *y.add(i) += (0..4).map(|c| *m[c].add(i) * x[c]).sum::<$t>() };
+                }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            unsafe fn sum_taps(
+                taps: &[[isize; 2]],
+                xw: (*const u8, *const u8),
+                one_weight: bool,
+                out: *mut $t,
+                n: usize,
+            ) -> usize {
+                match super::has_fma() {
+                    // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                    true => unsafe { super::avx2::$taps(taps, xw, one_weight, out, n) },
+                    false => 0,
+                }
+            }
         }
     )*};
 }
-float_tiles! { f32, 6 x 16, tile_f32; f64, 6 x 8, tile_f64; }
+float_tiles! { f32, 6 x 16, tile_f32 dot_f32 columns_f32 taps_f32; f64, 6 x 8, tile_f64 dot_f64 columns_f64 taps_f64; }

@@ -190,7 +190,7 @@ impl<T: Tile> Product<T> {
         let rows = (self.panels.len().div_ceil(plan.row_parts) + 1) * T::MR;
         let a = if plan.direct_a { 0 } else { rows * self.depth_stretch() };
         let b = match (plan.direct_b, plan.shared_b) {
-            (true, _) if self.columns % T::NR == 0 => 0,
+            (true, _) if self.columns.is_multiple_of(T::NR) => 0,
             (true, _) => self.depth * T::NR,
             (_, true) => 0,
             _ => self.depth * plan.column_block.min(self.columns.next_multiple_of(T::NR)),
