@@ -18,7 +18,7 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
         _ => false,
     });
     let same = module.ty(operand).elem() == module.ty(result).elem();
-    if !ones || !same || !(combine == Some(Combine::Add) && zero) {
+    if !(ones && same && combine == Some(Combine::Add) && zero) {
         return false;
     }
     let spec =

@@ -33,6 +33,11 @@ pub(crate) fn check_on(source: &str, args: &[Literal], tolerance: f64) -> String
     let module = parse(source);
     let program = compiled(source);
     let got = run(&program, args);
+    let shared = run_in_place(&program, args);
+    assert!(
+        got.iter().zip(&shared).all(|(a, b)| a.bytes() == b.bytes()),
+        "in place it gives something else\n{program}"
+    );
     let want = eval::run(&module, None, args).unwrap_or_else(|e| panic!("{e}\n{source}"));
     assert_eq!(got.len(), want.len());
     for (i, (g, w)) in got.iter().zip(&want).enumerate() {
@@ -51,7 +56,17 @@ pub(crate) fn check_on(source: &str, args: &[Literal], tolerance: f64) -> String
 
 /// The results of `program` on one device.
 pub(crate) fn run(program: &Program, args: &[Literal]) -> Vec<Literal> {
+    execute(program, args, false)
+}
+
+/// The same, with every step working in place wherever it says that it can.
+fn run_in_place(program: &Program, args: &[Literal]) -> Vec<Literal> {
+    execute(program, args, true)
+}
+
+fn execute(program: &Program, args: &[Literal], in_place: bool) -> Vec<Literal> {
     let mut machine = Machine {
+        in_place,
         memory: program.bufs.iter().map(|b| vec![[0xA5; 64]; b.bytes.div_ceil(64).max(1)]).collect(),
         sizes: program.bufs.iter().map(|b| b.bytes).collect(),
         scratch: Scratch::default(),
@@ -89,6 +104,7 @@ fn retyped(literal: Literal, dims: &[i64], elem: Option<meshwork_ir::ElementType
 }
 
 struct Machine {
+    in_place: bool,
     memory: Vec<Vec<[u8; 64]>>,
     sizes: Vec<usize>,
     scratch: Scratch,
@@ -108,7 +124,20 @@ impl Machine {
         for node in &block.nodes {
             match node {
                 Node::Step(step) => {
-                    let ptrs: Vec<*mut u8> = self.memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect();
+                    // What is written lies on a copy of what is read, so that others still find the old value.
+                    let pairs: &[(Buf, Buf)] = if self.in_place { &step.in_place } else { &[] };
+                    let mut shared: Vec<(Buf, Buf)> = vec![];
+                    for &(from, to) in pairs {
+                        if !shared.iter().any(|&(f, t)| f == from || t == to) {
+                            let bytes = self.get(from);
+                            self.set(to, &bytes);
+                            shared.push((from, to));
+                        }
+                    }
+                    let mut ptrs: Vec<*mut u8> = self.memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect();
+                    for (from, to) in shared {
+                        ptrs[from.0 as usize] = ptrs[to.0 as usize];
+                    }
                     let frame = Frame { ptrs: &ptrs, device: 0, partition: 0, replica: 0 };
                     // Parts may run in any order.
                     for part in (0..step.work.parts()).rev() {

@@ -21,7 +21,7 @@ use crate::step::{Buf, Step, View};
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Per value, whether it must be stored: something other than a fused loop reads it.
-    stored: Vec<bool>,
+    pub(super) stored: Vec<bool>,
     /// Per value that lies in memory or will: those to be stored that are computed from it.
     readers: HashMap<ValueId, Vec<ValueId>>,
     /// Per value that is computed on the way: what lies in memory or will that it is computed from.
@@ -29,9 +29,9 @@ pub(crate) struct State {
     /// Numbers to be stored, by block.
     numbers: HashMap<BlockId, Vec<ValueId>>,
     /// Per value, how many ops it is away from memory.
-    depth: Vec<u16>,
+    pub(super) depth: Vec<u16>,
     /// Ops that are part of a step already.
-    done: HashSet<OpId>,
+    pub(super) done: HashSet<OpId>,
 }
 
 /// Sources of one value that are remembered.
@@ -43,11 +43,7 @@ const MAX_BOXES: usize = 64;
 /// Boxes of one group before comparisons stop to cut it.
 const MAX_MASK_BOXES: usize = 8;
 /// Values stored by one loop.
-const MAX_OUTPUTS: usize = 12;
-/// What storing and loading an element costs, in additions.
-const STORE_AND_LOAD: u32 = 8;
-/// What loading an element from far memory costs, in additions.
-const LOAD: u32 = 4;
+pub(super) const MAX_OUTPUTS: usize = 12;
 
 impl Compiler<'_> {
     /// Finds out which values of `block` must be stored, before its ops are lowered.
@@ -258,66 +254,6 @@ impl Compiler<'_> {
         let whole: i64 = a.domain.iter().product();
         let large = |buf: &&Buf| self.cx.bufs[buf.0 as usize].dims.iter().product::<i64>() * 8 >= whole;
         b.leaves.iter().filter(large).any(|l| a.leaves.contains(l)) || b.inside.iter().any(|v| a.inside.contains(v))
-    }
-
-    /// What the loop stores: what was asked for, and what others will need and should not compute again.
-    fn outputs(&self, survey: &Survey, root: ValueId) -> Vec<ValueId> {
-        let module = self.cx.module;
-        let inside: HashSet<OpId> = survey.inside.iter().filter_map(|&v| module.def_op(v)).collect();
-        let wanted = |v: ValueId| {
-            let others = |op: &OpId| !inside.contains(op) && !self.fuse.done.contains(op);
-            v == root || module.value(v).uses().iter().any(|u| others(&u.op))
-        };
-        let must = |v: ValueId| {
-            v == root
-                || (survey.joined.contains(&v) && self.fuse.stored[v.index()])
-                || module.def_op(v).is_some_and(|op| module.op(op).kind() == OpKind::Reduce)
-        };
-        // Operands before what is made of them: what is stored is near for the rest.
-        let mut candidates: Vec<ValueId> = survey.inside.iter().copied().filter(|&v| wanted(v)).collect();
-        candidates.sort_by_key(|v| self.fuse.depth[v.index()]);
-        let mut out: Vec<ValueId> = candidates.iter().copied().filter(|&v| must(v)).collect();
-        let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: true };
-        for value in candidates {
-            let dims = module.ty(value).dims();
-            let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
-            let arithmetic = module.def_op(value).is_some_and(|op| numbers::is_arithmetic(module, op));
-            if out.contains(&value) || !whole || !arithmetic || out.len() >= MAX_OUTPUTS {
-                continue;
-            }
-            let mut costs: HashMap<ValueId, u32> = out.iter().map(|&v| (v, 1)).collect();
-            let again = scope.cost(value, &mut costs) + LOAD * self.far_loads(survey, value, &out);
-            if again > STORE_AND_LOAD + 2 {
-                out.push(value);
-            }
-        }
-        out
-    }
-
-    /// How many large arrays `value` is computed from, if `stored` lie in memory.
-    fn far_loads(&self, survey: &Survey, value: ValueId, stored: &[ValueId]) -> u32 {
-        let module = self.cx.module;
-        let whole: i64 = survey.domain.iter().product();
-        let mut seen = HashSet::new();
-        let mut bufs = HashSet::new();
-        let mut kept = 0;
-        let mut work = vec![value];
-        while let Some(v) = work.pop() {
-            if !seen.insert(v) {
-                continue;
-            }
-            match (self.cx.view(v), module.def_op(v)) {
-                _ if stored.contains(&v) => kept += u32::from(module.ty(v).dims() == survey.domain),
-                (Some(view), _) => {
-                    if self.cx.bufs[view.buf.0 as usize].dims.iter().product::<i64>() * 2 >= whole {
-                        bufs.insert(view.buf);
-                    }
-                }
-                (None, Some(op)) => work.extend(module.op(op).operands()),
-                (None, None) => {}
-            }
-        }
-        bufs.len() as u32 + kept
     }
 
     fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, CompileError> {

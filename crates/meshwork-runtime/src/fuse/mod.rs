@@ -7,6 +7,7 @@ mod build;
 mod column;
 mod graph;
 mod group;
+mod keep;
 mod nest;
 mod numbers;
 mod phases;

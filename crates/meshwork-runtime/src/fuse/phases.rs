@@ -180,17 +180,17 @@ impl Plan<'_> {
 
     fn phase(&self, extent: Extent, level: u16) -> Phase {
         let mut w = Writer { plan: self, extent, level, ops: vec![], known: HashMap::new() };
+        // Everything is loaded before anything is stored: an output may lie where an input lay.
+        let mut last = vec![];
         match extent {
             Extent::Once => {
                 for (&id, &slot) in &self.scalars {
                     if !matches!(self.node(id), Node::Reduce(..)) && self.level(id) == level {
-                        let v = w.emit(id);
-                        w.ops.push(Op::SetScalar(slot, v));
+                        last.push(Op::SetScalar(slot, w.emit(id)));
                     }
                 }
                 for out in self.job.outputs.iter().filter(|o| o.once && self.level(o.node) == level) {
-                    let v = w.emit(out.node);
-                    w.ops.push(Op::Store(out.arg, v));
+                    last.push(Op::Store(out.arg, w.emit(out.node)));
                 }
             }
             Extent::Row => {
@@ -198,20 +198,18 @@ impl Plan<'_> {
                     if let Node::Reduce(f, x) = *self.node(id)
                         && self.level(x) == level
                     {
-                        let v = w.emit(x);
-                        w.ops.push(Op::Reduce(f, slot, v));
+                        last.push(Op::Reduce(f, slot, w.emit(x)));
                     }
                 }
                 for (&id, &slot) in self.temps.iter().filter(|&(&id, _)| self.level(id) == level) {
-                    let v = w.emit(id);
-                    w.ops.push(Op::StoreTemp(slot, v));
+                    last.push(Op::StoreTemp(slot, w.emit(id)));
                 }
                 for out in self.job.outputs.iter().filter(|o| !o.once && self.level(o.node) == level) {
-                    let v = w.emit(out.node);
-                    w.ops.push(Op::Store(out.arg, v));
+                    last.push(Op::Store(out.arg, w.emit(out.node)));
                 }
             }
         }
+        w.ops.append(&mut last);
         Phase { extent, ops: w.ops }
     }
 }

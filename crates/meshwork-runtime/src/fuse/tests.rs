@@ -347,3 +347,15 @@ fn small_convolutions_of_one_channel() {
         );
     }
 }
+
+#[test]
+fn an_output_in_place_is_stored_after_all_loads() {
+    check(
+        r#"func.func @main(%x: tensor<40xf32>) -> (tensor<40xf32>, tensor<40xf32>) {
+  %u = stablehlo.negate %x : tensor<40xf32>
+  %v = stablehlo.multiply %x, %u : tensor<40xf32>
+  return %u, %v : tensor<40xf32>, tensor<40xf32>
+}"#,
+        1e-6,
+    );
+}

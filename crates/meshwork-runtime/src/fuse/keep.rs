@@ -1,0 +1,100 @@
+//! What a loop stores beside what it was asked for: values that others need and should not compute again.
+
+use std::collections::HashSet;
+
+use meshwork_ir::{OpId, OpKind, ValueId};
+
+use super::affine::identity;
+use super::group::MAX_OUTPUTS;
+use super::numbers;
+use super::survey::Survey;
+use crate::compile::Compiler;
+
+/// What storing and loading an element costs, in additions.
+const STORE_AND_LOAD: u32 = 10;
+/// What loading an element from far memory costs, in additions.
+const LOAD: u32 = 4;
+/// What a reduction costs: more than anything.
+const REDUCE: u32 = 1000;
+
+impl Compiler<'_> {
+    /// The values that the loop of `survey` stores, `root` among them.
+    pub(super) fn outputs(&self, survey: &Survey, root: ValueId) -> Vec<ValueId> {
+        let module = self.cx.module;
+        let inside: HashSet<OpId> = survey.inside.iter().filter_map(|&v| module.def_op(v)).collect();
+        let wanted = |v: ValueId| {
+            let others = |op: &OpId| !inside.contains(op) && !self.fuse.done.contains(op);
+            v == root || module.value(v).uses().iter().any(|u| others(&u.op))
+        };
+        let must = |v: ValueId| {
+            v == root || (survey.joined.contains(&v) && self.fuse.stored[v.index()]) || self.is_reduction(v)
+        };
+        // Operands before what is made of them: what is stored is near for the rest.
+        let mut candidates: Vec<ValueId> = survey.inside.iter().copied().filter(|&v| wanted(v)).collect();
+        candidates.sort_by_key(|v| self.fuse.depth[v.index()]);
+        let mut out: Vec<ValueId> = candidates.iter().copied().filter(|&v| must(v)).collect();
+        for value in candidates {
+            let dims = module.ty(value).dims();
+            let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
+            let arithmetic = module.def_op(value).is_some_and(|op| numbers::is_arithmetic(module, op));
+            if out.contains(&value) || !whole || !arithmetic || out.len() >= MAX_OUTPUTS {
+                continue;
+            }
+            if self.again(survey, value, &out).0 <= STORE_AND_LOAD {
+                continue;
+            }
+            // One number per row is soon stored, and may be all that is dear.
+            let (_, rows) = self.again(survey, value, &out);
+            let with_rows: Vec<ValueId> = out.iter().chain(&rows).copied().collect();
+            let cheap = self.again(survey, value, &with_rows).0 <= STORE_AND_LOAD;
+            match cheap && with_rows.len() <= MAX_OUTPUTS {
+                true => out = with_rows,
+                false => out.push(value),
+            }
+        }
+        out
+    }
+
+    fn is_reduction(&self, value: ValueId) -> bool {
+        self.cx.module.def_op(value).is_some_and(|op| self.cx.module.op(op).kind() == OpKind::Reduce)
+    }
+
+    /// What computing `value` again costs if `stored` lie in memory, and which numbers of rows it is made of.
+    fn again(&self, survey: &Survey, value: ValueId, stored: &[ValueId]) -> (u32, Vec<ValueId>) {
+        let module = self.cx.module;
+        let whole: i64 = survey.domain.iter().product();
+        let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+        let is_row = |v: ValueId| {
+            let dims = module.ty(v).dims();
+            survey.split == Some(dims.len()) && *dims == survey.domain[..dims.len()] && dims.len() < survey.domain.len()
+        };
+        let mut seen = HashSet::new();
+        let mut rows = vec![];
+        let mut cost = 0u32;
+        let mut work = vec![(value, true)];
+        while let Some((v, outside_rows)) = work.pop() {
+            if !seen.insert(v) {
+                continue;
+            }
+            let lies = self.cx.view(v).is_some() || (stored.contains(&v) && v != value);
+            let op = module.def_op(v);
+            match op.filter(|_| !lies) {
+                None => cost += 1 + if size(v) * 2 >= whole { LOAD } else { 0 },
+                Some(op) => {
+                    let enters = outside_rows && is_row(v);
+                    let kept = numbers::is_arithmetic(module, op) || self.is_reduction(v);
+                    if enters && kept && survey.maps.get(&v).is_some_and(|m| *m == [identity(m[0].len())]) {
+                        rows.push(v);
+                    }
+                    cost += match numbers::is_arithmetic(module, op) {
+                        true => numbers::cost(module.op(op).kind()),
+                        false if self.is_reduction(v) => REDUCE,
+                        false => 0,
+                    };
+                    work.extend(module.op(op).operands().iter().map(|&o| (o, outside_rows && !(enters && kept))));
+                }
+            }
+        }
+        (cost, rows)
+    }
+}
