@@ -162,13 +162,15 @@ impl Plan<'_> {
             if self.is_once(id) {
                 continue;
             }
-            let from: u32 = operands(self.node(id)).iter().flatten().map(|&o| again[o as usize]).sum();
+            // What is shared counts once for each use: long chains of shared values grow beyond any number.
+            let used = operands(self.node(id));
+            let from = used.iter().flatten().fold(0u32, |sum, &o| sum.saturating_add(again[o as usize]));
             again[i] = match *self.node(id) {
                 Node::Const(_) => 0,
-                Node::Unary(f, _) => unary_cost(f) + from,
-                Node::Binary(Binary::Div | Binary::Rem, ..) => 4 + from,
-                Node::Binary(Binary::Pow | Binary::Atan2, ..) => 25 + from,
-                _ => 1 + from,
+                Node::Unary(f, _) => from.saturating_add(unary_cost(f)),
+                Node::Binary(Binary::Div | Binary::Rem, ..) => from.saturating_add(4),
+                Node::Binary(Binary::Pow | Binary::Atan2, ..) => from.saturating_add(25),
+                _ => from.saturating_add(1),
             };
             if later[i] && !self.is_leaf(id) && again[i] > KEEP_ABOVE {
                 kept.push(id);
