@@ -269,6 +269,13 @@ fn cases() -> Vec<Case> {
     let body =
         Body { args: vec![unit(BF16, false), unit(BF16, true)], temps: vec![], scalars: 0, phases: vec![row(half)] };
     add("bf16 relu(x+c) 10^6", body, 1, 1_000_000, flat(2), 4_000_000);
+    let body = Body {
+        args: vec![Arg { elem: F32, access: Access::Strided, output: false }, unit(F32, true)],
+        temps: vec![],
+        scalars: 0,
+        phases: vec![row(vec![Op::Load(0), Op::Store(1, 0)])],
+    };
+    add("every second of 10^4", body, 1, 10_000, flat(2), 80_000);
     let (w, h) = (4096, 4096);
     let neighbours = (0..9).map(|k| (w + 64, (k / 3) * (w + 64) + k % 3));
     let layout = neighbours.chain([(w + 64, w + 65)]).collect();
@@ -315,7 +322,7 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
         let shares = k > 0 && !arg.output && before > 0 && case.body.args[0].elem == arg.elem;
         let twin = k == 2 && (case.name.starts_with("sum columns") || case.name.ends_with("in place"));
         let of = usize::from(case.name.starts_with("sum columns"));
-        let elements = per_row.max(1) * case.rows + case.n + before + 8192;
+        let elements = per_row.max(1) * case.rows + 2 * case.n + before + 8192;
         // Different places in their pages, so that input and output do not collide in the cache.
         let stagger = 1088 * (k + 1);
         if !shares && !twin {
@@ -337,7 +344,11 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
         // SAFETY: inside the memory.
         ptrs.push(if twin { base } else { unsafe { base.add(size * before) } });
         row_strides.push((size * per_row) as isize);
-        strides.push(if arg.access == Access::Zero { 0 } else { size as isize });
+        strides.push(match arg.access {
+            Access::Unit => size as isize,
+            Access::Zero => 0,
+            Access::Strided => 2 * size as isize,
+        });
     }
     let call =
         Call { ptrs: &ptrs, row_strides: &row_strides, strides: &strides, rows: case.rows, n: case.n, index: &[] };

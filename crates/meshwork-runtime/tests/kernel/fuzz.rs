@@ -327,3 +327,70 @@ fn compiled_and_interpreted_agree() {
     }
     assert!(compiled * 2 > tries as usize, "only {compiled} of {tries} were compiled");
 }
+
+/// Memory whose last byte is followed by a page that nobody may touch.
+struct Guarded {
+    start: *mut u8,
+    size: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl Guarded {
+    fn new(bytes: usize) -> Guarded {
+        let size = bytes.next_multiple_of(PAGE) + PAGE;
+        // SAFETY: a mapping of our own.
+        unsafe {
+            let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let start = libc::mmap(std::ptr::null_mut(), size, both, flags, -1, 0).cast::<u8>();
+            assert_ne!(start.cast(), libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(start.add(size - PAGE).cast(), PAGE, libc::PROT_NONE), 0);
+            Guarded { start, size }
+        }
+    }
+
+    /// Where `bytes` bytes start that end at the page.
+    fn last(&self, bytes: usize) -> *mut u8 {
+        // SAFETY: inside the mapping.
+        unsafe { self.start.add(self.size - PAGE - bytes) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this size.
+        unsafe { libc::munmap(self.start.cast(), self.size) };
+    }
+}
+
+#[test]
+fn nothing_beyond_the_last_element_is_touched() {
+    for seed in 1..150 {
+        let mut numbers = Numbers(seed);
+        let body = random_body(&mut numbers);
+        let kernel = Kernel::new(body.clone()).unwrap();
+        for n in [1, 3, 8, 15, 33, 70, 1001] {
+            let rows = 2;
+            let (mut ptrs, mut row_strides, mut strides, mut memory) = (vec![], vec![], vec![], vec![]);
+            for arg in &body.args {
+                let size = arg.elem.storage_bytes();
+                let step = match arg.access {
+                    Access::Unit => 1,
+                    Access::Zero => 0,
+                    Access::Strided => 2,
+                };
+                let row = (n * step).max(1);
+                let bytes = size * (row * (rows - 1) + (n - 1) * step + 1);
+                let guarded = Guarded::new(bytes);
+                ptrs.push(guarded.last(bytes));
+                row_strides.push((size * row) as isize);
+                strides.push((size * step) as isize);
+                memory.push(guarded);
+            }
+            let index = [[3, 7, 1], [-5, 2, 3]];
+            let call = Call { ptrs: &ptrs, row_strides: &row_strides, strides: &strides, rows, n, index: &index };
+            // SAFETY: the memory ends with the last element that the call reaches.
+            unsafe { kernel.run(&call, &mut Scratch::default()) };
+        }
+    }
+}
