@@ -6,6 +6,7 @@ use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
+use crate::emit::Emitter;
 use crate::layout::{Combine, Layout};
 use crate::moves::Form;
 use crate::strategy::Splittable;
@@ -28,6 +29,27 @@ impl Splitter<'_> {
         let frame = &layout.dims[d];
         let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset + margin);
         self.m.e.same(OpKind::Add, &[start, shift])
+    }
+
+    /// A window of `width` at the local start `start` that is moved into the block: where it stands then, and how far the
+    /// start lies from there.
+    fn moved_in(&mut self, start: ValueId, block: i64, width: i64) -> (ValueId, ValueId) {
+        let e = &mut self.m.e;
+        let (low, high) = (e.index_constant(0), e.index_constant(block - width));
+        let at = e.op(OpKind::Clamp, &[low, start, high], Type::tensor([], e.index), &[]);
+        (at, e.same(OpKind::Subtract, &[start, at]))
+    }
+
+    /// `value[i + by]` along `d`, of extent `width`; what lies outside adds nothing.
+    fn shifted(&mut self, value: ValueId, d: usize, by: ValueId, width: i64) -> ValueId {
+        let e = &mut self.m.e;
+        let elem = e.elem(value);
+        let nothing = e.nothing(elem);
+        let value = e.pad_with(value, d, width, width, 0, nothing);
+        let margin = e.index_constant(width);
+        let at = e.same(OpKind::Add, &[by, margin]);
+        // The start of a slice is clamped: far away is all margin.
+        e.dynamic_slice(value, d, at, width)
     }
 
     /// Splits a `dynamic_slice`. Along a split dimension every device contributes what it holds of the slice.
@@ -61,6 +83,7 @@ impl Splitter<'_> {
         let mut value = self.get(operand, &layout)?;
         let mut starts = vec![];
         let mut sizes = vec![];
+        let mut shifts = vec![];
         for d in 0..rank {
             let split = layout.dims[d].is_split();
             if !sliced.contains(&d) {
@@ -69,7 +92,13 @@ impl Splitter<'_> {
                 continue;
             }
             let start = self.clamped_start(operands[1 + d], n[d] - out[d])?;
-            starts.push(if split {
+            let block = layout.dims[d].block;
+            starts.push(if split && block >= out[d] {
+                let start = self.local_start(start, &layout, d, 0);
+                let (at, by) = self.moved_in(start, block, out[d]);
+                shifts.push((d, by));
+                at
+            } else if split {
                 // A slice that is not here reads the margin, which adds nothing.
                 let elem = self.m.e.elem(value);
                 let nothing = self.m.e.nothing(elem);
@@ -84,7 +113,10 @@ impl Splitter<'_> {
         let ty = self.local_type(result, &result_layout)?;
         let mut all = vec![value];
         all.extend(starts);
-        let value = self.m.e.op(OpKind::DynamicSlice, &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
+        let mut value = self.m.e.op(OpKind::DynamicSlice, &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
+        for (d, by) in shifts {
+            value = self.shifted(value, d, by, out[d]);
+        }
         self.m.reason = "each device has the elements of the slice that lie in its block".into();
         let layout = result_layout.with_partial(problem.partial(&assignment), Combine::Add);
         self.finish(result, Form { value, layout });
@@ -121,16 +153,23 @@ impl Splitter<'_> {
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
         let update_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.m.e.atoms);
         let mut value = self.get(operand, &layout)?;
-        let patch = self.get(update, &update_layout)?;
+        let mut patch = self.get(update, &update_layout)?;
         let mut starts = vec![];
         let mut margins = vec![];
+        let mut shifts = vec![];
         for d in 0..rank {
             if n[d] == m[d] {
                 starts.push(self.m.e.index_constant(0));
                 continue;
             }
             let start = self.clamped_start(operands[2 + d], n[d] - m[d])?;
-            starts.push(if layout.dims[d].is_split() {
+            let block = layout.dims[d].block;
+            starts.push(if layout.dims[d].is_split() && block >= m[d] {
+                let start = self.local_start(start, &layout, d, 0);
+                let (at, by) = self.moved_in(start, block, m[d]);
+                shifts.push((d, by));
+                at
+            } else if layout.dims[d].is_split() {
                 // A margin on both sides takes what falls outside of this block.
                 value = self.m.e.pad(value, d, m[d], m[d]);
                 margins.push(d);
@@ -138,6 +177,9 @@ impl Splitter<'_> {
             } else {
                 start
             });
+        }
+        if !shifts.is_empty() {
+            patch = self.within_block(value, patch, &starts, &shifts);
         }
         let mut all = vec![value, patch];
         all.extend(starts);
@@ -147,5 +189,41 @@ impl Splitter<'_> {
         }
         self.set(result, Form { value, layout });
         Ok(())
+    }
+
+    /// What to write at `starts` so that the part of `patch` that lies in this block is written, and the rest stays.
+    fn within_block(
+        &mut self,
+        value: ValueId,
+        patch: ValueId,
+        starts: &[ValueId],
+        shifts: &[(usize, ValueId)],
+    ) -> ValueId {
+        let dims = self.m.e.dims(patch);
+        let ty = self.m.e.out.ty(patch).clone();
+        let mut all = vec![value];
+        all.extend(starts);
+        let sizes = Attr::i64s(dims.iter().copied());
+        let old = self.m.e.op(OpKind::DynamicSlice, &all, ty, &[("slice_sizes", sizes)]);
+        let mut patch = patch;
+        let mut inside: Option<ValueId> = None;
+        for &(d, by) in shifts {
+            let width = dims[d];
+            let e = &mut self.m.e;
+            let back = e.same(OpKind::Negate, &[by]);
+            let (place, by) = (e.iota(&[width], 0, e.index), e.broadcast(by, &[width], &[]));
+            let place = e.same(OpKind::Subtract, &[place, by]);
+            let bound = |e: &mut Emitter<'_>, direction: &str, at: i64| {
+                let at = e.index_constant(at);
+                let at = e.broadcast(at, &[width], &[]);
+                e.compare(direction, place, at)
+            };
+            let (above, below) = (bound(e, "GE", 0), bound(e, "LT", width));
+            let mask = e.same(OpKind::And, &[above, below]);
+            let mask = e.broadcast(mask, &dims, &[d as i64]);
+            inside = Some(inside.map_or(mask, |all| e.same(OpKind::And, &[all, mask])));
+            patch = self.shifted(patch, d, back, width);
+        }
+        inside.map_or(patch, |mask| self.m.e.select(mask, patch, old))
     }
 }

@@ -35,6 +35,28 @@ fn a_small_dynamic_slice_of_a_large_array_moves_the_slice() {
     }
 }
 
+/// Reading or writing a few elements of a shard does not copy the shard.
+#[test]
+fn dynamic_slices_and_updates_work_on_the_window() {
+    let update = |n: i64| {
+        on_eight(
+            &format!("%a: tensor<{n}xf32> @x, %u: tensor<16xf32>, %i: tensor<i32>"),
+            &format!("tensor<{n}xf32> @x"),
+            &format!(
+                "%r = stablehlo.dynamic_update_slice %a, %u, %i : (tensor<{n}xf32>, tensor<16xf32>, tensor<i32>) -> tensor<{n}xf32>"
+            ),
+        )
+    };
+    let shard = 4 * 4_194_304 / 8;
+    let (_, slice) = split(&dynamic_slice(4_194_304, "tensor<16xf32>"));
+    assert!(slice.plan.peak.bytes < shard + 4096, "{}", slice.plan.peak.bytes);
+    let (_, written) = split(&update(4_194_304));
+    assert!(written.plan.peak.bytes < 2 * shard + 4096, "{}", written.plan.peak.bytes);
+    assert_eq!(collectives(&written), []);
+    check(&update(128));
+    check(&update(101));
+}
+
 #[test]
 fn axes_meet_in_one_dimension_by_all_to_alls() {
     let ty = "tensor<16x16x16xi32>";
