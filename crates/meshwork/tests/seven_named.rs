@@ -140,6 +140,16 @@ fn inner_mappings_win() {
     assert_eq!(scoped.array().shards()[1].slice, [0..4, 0..4]);
 }
 
+/// A scope belongs to its thread.
+#[test]
+fn threads_do_not_see_each_others_mapping() {
+    axis_mapping(Mapping::new([("batch", "data")]), || {
+        let other = std::thread::spawn(current_mapping).join().unwrap();
+        assert_eq!(other, None);
+        assert!(current_mapping().is_some());
+    });
+}
+
 #[test]
 fn sharding_without_a_mapping_or_a_mesh_is_never_silent() {
     let (batch, embed, _) = axes();
@@ -161,9 +171,9 @@ fn uneven_axes_are_split() {
     let mapping = Mapping::new([("batch", "data")]);
     let x = wave(&[&odd]);
     let outside = shard_named::<NamedTensor>(&x, &mapping, &mesh()).unwrap();
-    assert_eq!(outside.array().shards()[2].slice, [4..7]);
+    assert_eq!(outside.array().shards()[2].slice, vec![4..7]);
     let inside = named_jit(&mesh(), |x: NamedTensor| &x * 2.0).mapping(mapping).call(&x).unwrap();
-    assert_eq!(inside.array().shards()[2].slice, [4..7]);
+    assert_eq!(inside.array().shards()[2].slice, vec![4..7]);
     assert!(inside.array().to_f64s().unwrap().iter().zip(x.array().to_f64s().unwrap()).all(|(a, b)| *a == 2.0 * b));
 }
 

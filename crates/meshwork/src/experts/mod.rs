@@ -125,8 +125,8 @@ fn assign(probable: &Tensor, top: usize, places: i64) -> (Tensor, Tensor, Tensor
         let weight = (probable * &fits).expand_dims(3) * at.expand_dims(2);
         taken = Some(taken.map_or(fits.sum_all(), |t| t + fits.sum_all()));
         combine = Some(combine.map_or(weight.clone(), |c| c + weight));
-        used = used + choice.sum(&[1]).expand_dims(1);
-        left = left * (1.0 - &choice);
+        used += choice.sum(&[1]).expand_dims(1);
+        left *= 1.0 - &choice;
         first.get_or_insert(choice);
     }
     // The loop runs at least once: `mixture` asks for at least one choice.
