@@ -24,7 +24,7 @@ macro_rules! integers {
     };
 }
 
-/// As [`integers`], for floats.
+/// As `integers`, for floats.
 macro_rules! floats {
     ($ty:expr, $body:ident, $otherwise:expr) => {
         match $ty {

@@ -255,7 +255,7 @@ impl PhaseEmitter<'_, '_> {
         }
         let live = pressure(single, &self.unit.values).max(1);
         match single.len() {
-            0..=6 | 45.. => 3,
+            0..=6 | 40.. => 3,
             _ => ((15 - pinned) / live).clamp(2, 4),
         }
     }
