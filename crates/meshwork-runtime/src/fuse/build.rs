@@ -10,7 +10,7 @@ use super::graph::{Graph, Id, Place};
 use super::numbers::{self, lane};
 use super::range;
 use crate::compile::lower::Lower;
-use crate::kernel::ir::{Binary, Combine, Ty, Unary};
+use crate::kernel::ir::{Binary, Combine, Ty};
 use crate::step::View;
 
 /// Why a box could not be built as it is.
@@ -192,11 +192,7 @@ impl<'a, 'm> Builder<'a, 'm> {
             }
             OpKind::Abs if matches!(ty, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => x,
             kind => match numbers::unary(kind) {
-                Some(f) => {
-                    let sign = matches!(f, Unary::Floor | Unary::Ceil | Unary::RoundEven | Unary::RoundAway);
-                    debug_assert!(!sign || numbers::is_float(ty), "rounding is for floats");
-                    g.unary(f, x)
-                }
+                Some(f) => g.unary(f, x),
                 None => {
                     let f = numbers::binary(kind, g.ty(x)).ok_or(Stop::Force(data.results()[0]))?;
                     let y = self.operand(op, 1, map)?;

@@ -333,7 +333,7 @@ impl Compiler<'_> {
             };
             let l = match planned {
                 Ok(l) => l,
-                Err(NoLoop::Kernel(e)) => return self.give_up(survey, root, &e.to_string()),
+                Err(NoLoop::Kernel) => return self.give_up(survey, root),
                 Err(_) => return Ok(Outcome::WithoutReductions),
             };
             if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
@@ -382,7 +382,7 @@ impl Compiler<'_> {
     }
 
     /// Computes every op of a group by itself, for want of a kernel.
-    fn give_up(&mut self, survey: &Survey, root: ValueId, _why: &str) -> Result<Outcome, CompileError> {
+    fn give_up(&mut self, survey: &Survey, root: ValueId) -> Result<Outcome, CompileError> {
         let module = self.cx.module;
         let Some(block) = module.def_op(root).and_then(|op| module.op(op).parent()) else {
             return Ok(Outcome::First(root));

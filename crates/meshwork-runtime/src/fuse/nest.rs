@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::graph::{Graph, Id, Node, Place};
 use super::phases::{self, Output};
+use crate::kernel::Kernel;
 use crate::kernel::ir::{Access, Arg};
-use crate::kernel::{Kernel, KernelError};
 use crate::step::Buf;
 
 /// One array of a loop.
@@ -85,7 +85,7 @@ pub(crate) enum NoLoop {
     /// The outputs do not run evenly along the row.
     UnevenOutput,
     /// There is no such kernel.
-    Kernel(KernelError),
+    Kernel,
 }
 
 /// The shape of a nest: groups of dimensions of the domain that are one loop each, and the row among them.
@@ -169,7 +169,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
     let arrays: Vec<Array> = inputs.iter().copied().chain(outputs.iter().map(|(_, p)| p)).map(array).collect();
     let bytes: i64 = arrays.iter().map(|a| if a.step == 0 { 0 } else { a.elem_bytes }).sum();
-    let kernel = Kernel::cached(body).map_err(NoLoop::Kernel)?;
+    let kernel = Kernel::cached(body).map_err(|_| NoLoop::Kernel)?;
     let counters =
         counters.iter().map(|(c, base)| Counter { base: base + start_of(c), strides: strides_of(c), step: step_of(c) });
     Ok(Loop {
