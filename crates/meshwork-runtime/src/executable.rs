@@ -1,6 +1,6 @@
 //! A compiled program: planned once, run any number of times.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
@@ -61,6 +61,8 @@ pub struct Executable {
     pool: Arc<Pool>,
     transport: Box<dyn Transport>,
     idle: Mutex<Vec<State>>,
+    /// The same program without donation, for callers that keep what they donate.
+    keeping: OnceLock<Option<Box<Executable>>>,
 }
 
 /// Memory of a run, kept for the next.
@@ -109,6 +111,7 @@ impl Executable {
             pool,
             transport: Box::new(InProcess),
             idle: Mutex::default(),
+            keeping: OnceLock::new(),
         })
     }
 
@@ -149,23 +152,38 @@ impl Executable {
 
     /// Runs it. Arguments are read where they are; results are new buffers, or arguments that were handed through.
     pub fn run(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
-        self.run_recorded(args, None)
+        self.fitting(&args).run_recorded(args, None)
+    }
+
+    /// This executable, or the one without donation if somebody else has an argument that would be overwritten:
+    /// results in memory of their own cost less than copies of the arguments.
+    fn fitting(&self, args: &[Shards]) -> &Executable {
+        let is_shared = |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1));
+        if !self.plan.owns.iter().filter_map(|o| o.arg).any(|arg| is_shared(&arg)) {
+            return self;
+        }
+        let make = || {
+            let program = Program { donated: vec![false; self.program.donated.len()], ..self.program.clone() };
+            Executable::new(program, self.grid, self.pool.clone()).ok().map(Box::new)
+        };
+        self.keeping.get_or_init(make).as_deref().unwrap_or(self)
     }
 
     /// Runs it and notes what runs when.
     pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
+        let exe = self.fitting(&args);
         let recorder = Recorder::new();
-        let results = self.run_recorded(args, Some(&recorder))?;
-        let place = |op: OpId| match self.module.op(op).loc.source() {
+        let results = exe.run_recorded(args, Some(&recorder))?;
+        let place = |op: OpId| match exe.module.op(op).loc.source() {
             Some((file, line, _)) => format!(" at {file}:{line}"),
             None => String::new(),
         };
         let step = |i: u32| {
-            let step = &self.tape.steps[i as usize];
+            let step = &exe.tape.steps[i as usize];
             format!("{}{}", step.name, place(step.op))
         };
         let exchange = |i: u32| {
-            let exchange = &self.tape.exchanges[i as usize];
+            let exchange = &exe.tape.exchanges[i as usize];
             format!("{}{}", exchange.name, place(exchange.op))
         };
         Ok((results, recorder.finish(step, exchange)))
