@@ -144,9 +144,13 @@ fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool)
             let op = module.op(module.def_op(v)?);
             (op.kind() == kind && op.parent() == Some(block)).then_some(op)
         };
-        let constant = |v: ValueId| match def(v, OpKind::Constant)?.attr("value")? {
-            Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
-            _ => None,
+        // Constants may stand outside, where others share them.
+        let constant = |v: ValueId| match module.op(module.def_op(v)?) {
+            op if op.kind() != OpKind::Constant => None,
+            op => match op.attr("value")? {
+                Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
+                _ => None,
+            },
         };
         let compares = |v: ValueId, direction: &str| {
             let op = def(v, OpKind::Compare)?;
@@ -306,7 +310,11 @@ mod tests {
             %c = stablehlo.compare LT, %4, %8, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>";
         let values = [0.0, -0.0, f64::NAN, -f64::NAN, 1.0, f64::INFINITY, -1.0, 0.0, f64::NEG_INFINITY, f64::NAN, -0.0];
         let x = Literal::from_f64s([11], ElementType::F32, &values).unwrap();
-        check_on(&source("f32", compare, "11", 0), &[x, noise(&[11], ElementType::I32, 3)], 0.0);
+        let args = [x, noise(&[11], ElementType::I32, 3)];
+        check_on(&source("f32", compare, "11", 0), &args, 0.0);
+        let (constants, rest) = compare.split_at(compare.find("%1").expect("a first comparison"));
+        let outside = source("f32", rest, "11", 0).replace("%r:2 =", &format!("{constants}\n%r:2 ="));
+        check_on(&outside, &args, 0.0);
     }
 
     #[test]
