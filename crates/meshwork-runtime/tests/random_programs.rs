@@ -178,7 +178,8 @@ impl Maker {
                 0..=3 => {
                     let n = SIZES[self.dice.roll(4)];
                     let reads: Vec<Buf> = (0..1 + self.dice.roll(3)).map(|_| self.pick(visible)).collect();
-                    let (rule, to) = (if seed % 3 == 0 { Rule::Shift(seed) } else { Rule::Mix(seed) }, self.buf(n));
+                    let (rule, to) =
+                        (if seed.is_multiple_of(3) { Rule::Shift(seed) } else { Rule::Mix(seed) }, self.buf(n));
                     nodes.push(self.step(rule, &reads, to));
                     visible.push(to);
                     own.push(to);
@@ -208,7 +209,7 @@ impl Maker {
                     nodes.push(Node::Collective(Collective { kind, groups, operands, results, op: self.op, name }));
                     visible.push(to);
                 }
-                7 | 8 | 9 if depth < 3 => nodes.push(self.loop_node(visible, depth, even)),
+                7..=9 if depth < 3 => nodes.push(self.loop_node(visible, depth, even)),
                 10 | 11 if depth < 3 => nodes.extend(self.case_nodes(visible, depth)),
                 _ => {}
             }
