@@ -22,6 +22,9 @@ pub enum Engine {
     Evaluator,
 }
 
+/// More than any machine's memory.
+const MOST_BYTES: usize = 1 << 40;
+
 /// Compiles a per-device program; `None`, with a note on standard error, if it is one for the evaluator.
 pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<Arc<Executable>> {
     if devices > MAX_DEVICES {
@@ -30,6 +33,8 @@ pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<A
     }
     let grid = DeviceGrid { replicas: 1, partitions: devices };
     match CpuEngine::shared().executable(module, entry, grid) {
+        // The evaluator says which operation is too large.
+        Ok(executable) if executable.peak_bytes() > MOST_BYTES => None,
         Ok(executable) => Some(executable),
         Err(error) => {
             eprintln!("note: runs on the evaluator: {error}");
@@ -108,10 +113,10 @@ fn array_failure(error: ArrayError) -> Failure {
 
 fn run_failure(source: &Source, error: RunError) -> Failure {
     let RunError::Failed { op, device, message } = error else { return Failure::error(error.to_string()) };
-    let on = device.map_or(String::new(), |d| format!("on device {d}: "));
+    let on = device.map_or(String::new(), |d| format!(" (on device {d})"));
     let unsupported = message.strip_prefix("not supported: ");
     let severity = if unsupported.is_some() { Severity::Unsupported } else { Severity::Error };
-    let diagnostic = op.diagnostic(severity, format!("{on}{}", unsupported.unwrap_or(&message)));
+    let diagnostic = op.diagnostic(severity, format!("{}{on}", unsupported.unwrap_or(&message)));
     let text = diagnostic.render(&source.name, &source.text);
     match message.starts_with("check failed") {
         true => Failure::check_failed(text),
