@@ -195,12 +195,15 @@ impl Lowered {
                 Some(_) => Program::Split(&self.compiled()?.program),
             })
         };
+        if self.loaded.get().is_none() {
+            let program = program()?;
+            #[cfg(feature = "tracing")]
+            let _span = tracing::info_span!("load").entered();
+            // If another thread was first, its program does the same.
+            let _ = self.loaded.set(engine.load(program, &self.results)?);
+        }
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("run").entered();
-        if self.loaded.get().is_none() {
-            let loaded = engine.load(program()?, &self.results)?;
-            let _ = self.loaded.set(loaded);
-        }
         if let Some(Some(loaded)) = self.loaded.get() {
             return loaded.run(inputs);
         }
