@@ -1,7 +1,7 @@
 //! Threads that help with jobs: a job is a number of tasks that may run in any order and at the same time.
 //!
 //! The thread that calls [`Pool::run`] works too, and never waits for a worker that has not begun: see
-//! [`gate`](super::gate). Workers watch for the next job for some microseconds after the last one, then sleep.
+//! `gate`. Workers watch for the next job for some microseconds after the last one, then sleep.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
