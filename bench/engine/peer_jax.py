@@ -39,7 +39,7 @@ class Peer:
         flat = lambda *args: jax.tree.leaves(built.function(*args))
         with jax.set_mesh(self.mesh):
             start = time.perf_counter()
-            self.lowered = jax.jit(flat, in_shardings=into, out_shardings=out).lower(*built.inputs)
+            self.lowered = jax.jit(flat, in_shardings=into, out_shardings=out, keep_unused=True).lower(*built.inputs)
             middle = time.perf_counter()
             self.compiled = self.lowered.compile()
             end = time.perf_counter()
