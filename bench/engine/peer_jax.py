@@ -7,7 +7,6 @@
 
 The words are separated by tabs; MESH is written 2x4. The number of devices is argument 1.
 """
-import json
 import os
 import pathlib
 import sys
@@ -22,6 +21,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
 
 jax.config.update("jax_enable_x64", False)
 
+from peer import serve  # noqa: E402
 from problems import PROBLEMS  # noqa: E402
 
 
@@ -65,17 +65,5 @@ class Peer:
         return {"seconds": seconds, "checksum": float(total)}
 
 
-def main():
-    peer = Peer()
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        command, *words = line.rstrip("\n").split("\t")
-        try:
-            answer = getattr(peer, command)(*words)
-        except Exception as e:  # the driver reports it and goes on
-            answer = {"error": f"{type(e).__name__}: {e}"[:500]}
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Peer())

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """The stencils and the addition in numpy; commands as in peer_jax.py: prepare PROBLEM VARIANT DIRECTORY, run COUNT."""
-import json
 import pathlib
-import sys
 import time
 
 import numpy as np
 
+from peer import serve
 from problems import HEAT1D, HEAT2D, LIFE
 
 
@@ -49,17 +48,5 @@ class Peer:
         return {"seconds": (time.perf_counter() - start) / int(count), "checksum": float(result.sum(dtype=np.float64))}
 
 
-def main():
-    peer = Peer()
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        command, *words = line.rstrip("\n").split("\t")
-        try:
-            answer = getattr(peer, command)(*words)
-        except Exception as e:
-            answer = {"error": f"{type(e).__name__}: {e}"[:500]}
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Peer())

@@ -3,7 +3,6 @@
 
 The checksum is the loss before the first step that is timed.
 """
-import json
 import os
 import pathlib
 import sys
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import gpt  # noqa: E402
+from peer import serve  # noqa: E402
 
 torch.set_num_threads(os.cpu_count())
 SIZES = gpt.Sizes(dim=256, heads=8, vocab=4096, length=256, batch=8)
@@ -79,17 +79,5 @@ class Peer:
         return {"seconds": (time.perf_counter() - start) / int(count), "checksum": self.first}
 
 
-def main():
-    peer = Peer()
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        command, *words = line.rstrip("\n").split("\t")
-        try:
-            answer = getattr(peer, command)(*words)
-        except Exception as e:
-            answer = {"error": f"{type(e).__name__}: {e}"[:500]}
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Peer())
