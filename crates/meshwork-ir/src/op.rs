@@ -279,6 +279,101 @@ op_table! {
     InterpreterRunParallel "interpreter.run_parallel" [] {"infeed" "programs"}
 }
 
+/// Pattern of all operations with [`Trait::Elementwise`](crate::Trait::Elementwise), for matches without a wildcard arm.
+#[macro_export]
+macro_rules! elementwise_ops {
+    () => {
+        $crate::OpKind::Abs
+            | $crate::OpKind::Cbrt
+            | $crate::OpKind::Ceil
+            | $crate::OpKind::Convert
+            | $crate::OpKind::Cosine
+            | $crate::OpKind::CountLeadingZeros
+            | $crate::OpKind::Exponential
+            | $crate::OpKind::ExponentialMinusOne
+            | $crate::OpKind::Floor
+            | $crate::OpKind::Imag
+            | $crate::OpKind::IsFinite
+            | $crate::OpKind::Log
+            | $crate::OpKind::LogPlusOne
+            | $crate::OpKind::Logistic
+            | $crate::OpKind::Negate
+            | $crate::OpKind::Not
+            | $crate::OpKind::Popcnt
+            | $crate::OpKind::Real
+            | $crate::OpKind::ReducePrecision
+            | $crate::OpKind::RoundNearestAfz
+            | $crate::OpKind::RoundNearestEven
+            | $crate::OpKind::Rsqrt
+            | $crate::OpKind::Sign
+            | $crate::OpKind::Sine
+            | $crate::OpKind::Sqrt
+            | $crate::OpKind::Tan
+            | $crate::OpKind::Tanh
+            | $crate::OpKind::UniformDequantize
+            | $crate::OpKind::UniformQuantize
+            | $crate::OpKind::Add
+            | $crate::OpKind::And
+            | $crate::OpKind::Atan2
+            | $crate::OpKind::Compare
+            | $crate::OpKind::Complex
+            | $crate::OpKind::Divide
+            | $crate::OpKind::Maximum
+            | $crate::OpKind::Minimum
+            | $crate::OpKind::Multiply
+            | $crate::OpKind::Or
+            | $crate::OpKind::Power
+            | $crate::OpKind::Remainder
+            | $crate::OpKind::ShiftLeft
+            | $crate::OpKind::ShiftRightArithmetic
+            | $crate::OpKind::ShiftRightLogical
+            | $crate::OpKind::Subtract
+            | $crate::OpKind::Xor
+            | $crate::OpKind::Clamp
+            | $crate::OpKind::Select
+            | $crate::OpKind::ChloAcos
+            | $crate::OpKind::ChloAcosh
+            | $crate::OpKind::ChloAsin
+            | $crate::OpKind::ChloAsinAcosKernel
+            | $crate::OpKind::ChloAsinh
+            | $crate::OpKind::ChloAtan
+            | $crate::OpKind::ChloAtanh
+            | $crate::OpKind::ChloBesselI1e
+            | $crate::OpKind::ChloConj
+            | $crate::OpKind::ChloCosh
+            | $crate::OpKind::ChloDigamma
+            | $crate::OpKind::ChloErf
+            | $crate::OpKind::ChloErfInv
+            | $crate::OpKind::ChloErfc
+            | $crate::OpKind::ChloIsInf
+            | $crate::OpKind::ChloIsNegInf
+            | $crate::OpKind::ChloIsPosInf
+            | $crate::OpKind::ChloLgamma
+            | $crate::OpKind::ChloMulhi
+            | $crate::OpKind::ChloNextAfter
+            | $crate::OpKind::ChloPolygamma
+            | $crate::OpKind::ChloSinh
+            | $crate::OpKind::ChloSquare
+            | $crate::OpKind::ChloTan
+            | $crate::OpKind::ChloZeta
+    };
+}
+
+/// Pattern of all operations with [`Trait::Collective`](crate::Trait::Collective), for matches without a wildcard arm.
+#[macro_export]
+macro_rules! collective_ops {
+    () => {
+        $crate::OpKind::AllGather
+            | $crate::OpKind::AllReduce
+            | $crate::OpKind::AllToAll
+            | $crate::OpKind::CollectiveBroadcast
+            | $crate::OpKind::CollectivePermute
+            | $crate::OpKind::CollectiveReduce
+            | $crate::OpKind::CrossReplicaSum
+            | $crate::OpKind::ReduceScatter
+    };
+}
+
 impl OpKind {
     /// The operation called `name`, e.g. `stablehlo.add`.
     pub fn from_name(name: &str) -> Option<OpKind> {
@@ -323,5 +418,13 @@ mod tests {
             assert_eq!(OpKind::from_name(kind.name()), Some(kind));
         }
         assert_eq!(OpKind::from_name("stablehlo.no_such"), None);
+    }
+
+    #[test]
+    fn patterns_hold_what_the_traits_say() {
+        for &kind in OpKind::ALL {
+            assert_eq!(matches!(kind, elementwise_ops!()), kind.is_elementwise(), "{kind:?}");
+            assert_eq!(matches!(kind, collective_ops!()), kind.has(Trait::Collective), "{kind:?}");
+        }
     }
 }

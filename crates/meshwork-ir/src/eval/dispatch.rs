@@ -31,14 +31,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<V
         OpKind::AsyncStart | OpKind::SdyNamedComputation => control::inline(m, op, args),
         OpKind::SdyManualComputation => manual::execute(m, op, args),
 
-        OpKind::AllGather
-        | OpKind::AllReduce
-        | OpKind::AllToAll
-        | OpKind::CollectiveBroadcast
-        | OpKind::CollectivePermute
-        | OpKind::CollectiveReduce
-        | OpKind::CrossReplicaSum
-        | OpKind::ReduceScatter => collective::execute(m, op, args),
+        crate::collective_ops!() => collective::execute(m, op, args),
         OpKind::Infeed | OpKind::Outfeed | OpKind::Recv | OpKind::Send | OpKind::InterpreterRunParallel => {
             parallel::execute(m, op, args)
         }
@@ -133,79 +126,7 @@ fn compute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>
         |from: usize| -> Result<Vec<i64>, Fault> { (from..args.len()).map(|i| Ok(index_at(x(i)?, 0))).collect() };
     let kind = op.kind();
     let one = match kind {
-        OpKind::Abs
-        | OpKind::Cbrt
-        | OpKind::Ceil
-        | OpKind::Convert
-        | OpKind::Cosine
-        | OpKind::CountLeadingZeros
-        | OpKind::Exponential
-        | OpKind::ExponentialMinusOne
-        | OpKind::Floor
-        | OpKind::Imag
-        | OpKind::IsFinite
-        | OpKind::Log
-        | OpKind::LogPlusOne
-        | OpKind::Logistic
-        | OpKind::Negate
-        | OpKind::Not
-        | OpKind::Popcnt
-        | OpKind::Real
-        | OpKind::ReducePrecision
-        | OpKind::RoundNearestAfz
-        | OpKind::RoundNearestEven
-        | OpKind::Rsqrt
-        | OpKind::Sign
-        | OpKind::Sine
-        | OpKind::Sqrt
-        | OpKind::Tan
-        | OpKind::Tanh
-        | OpKind::UniformDequantize
-        | OpKind::UniformQuantize
-        | OpKind::Add
-        | OpKind::And
-        | OpKind::Atan2
-        | OpKind::Compare
-        | OpKind::Complex
-        | OpKind::Divide
-        | OpKind::Maximum
-        | OpKind::Minimum
-        | OpKind::Multiply
-        | OpKind::Or
-        | OpKind::Power
-        | OpKind::Remainder
-        | OpKind::ShiftLeft
-        | OpKind::ShiftRightArithmetic
-        | OpKind::ShiftRightLogical
-        | OpKind::Subtract
-        | OpKind::Xor
-        | OpKind::Clamp
-        | OpKind::Select
-        | OpKind::ChloAcos
-        | OpKind::ChloAcosh
-        | OpKind::ChloAsin
-        | OpKind::ChloAsinAcosKernel
-        | OpKind::ChloAsinh
-        | OpKind::ChloAtan
-        | OpKind::ChloAtanh
-        | OpKind::ChloBesselI1e
-        | OpKind::ChloConj
-        | OpKind::ChloCosh
-        | OpKind::ChloDigamma
-        | OpKind::ChloErf
-        | OpKind::ChloErfInv
-        | OpKind::ChloErfc
-        | OpKind::ChloIsInf
-        | OpKind::ChloIsNegInf
-        | OpKind::ChloIsPosInf
-        | OpKind::ChloLgamma
-        | OpKind::ChloMulhi
-        | OpKind::ChloNextAfter
-        | OpKind::ChloPolygamma
-        | OpKind::ChloSinh
-        | OpKind::ChloSquare
-        | OpKind::ChloTan
-        | OpKind::ChloZeta => elementwise::evaluate(module, id, &tensors(&args)?)?,
+        crate::elementwise_ops!() => elementwise::evaluate(module, id, &tensors(&args)?)?,
 
         OpKind::Constant | OpKind::SdyConstant | OpKind::ChloConstant => match op.attr("value") {
             Some(Attr::Dense(dense)) => {
@@ -419,7 +340,8 @@ fn compute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>
             return Ok(vec![values, places]);
         }
         // `execute` has run these.
-        OpKind::Module
+        crate::collective_ops!()
+        | OpKind::Module
         | OpKind::Func
         | OpKind::SdyMesh
         | OpKind::FuncReturn
@@ -435,14 +357,6 @@ fn compute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>
         | OpKind::AsyncStart
         | OpKind::SdyNamedComputation
         | OpKind::SdyManualComputation
-        | OpKind::AllGather
-        | OpKind::AllReduce
-        | OpKind::AllToAll
-        | OpKind::CollectiveBroadcast
-        | OpKind::CollectivePermute
-        | OpKind::CollectiveReduce
-        | OpKind::CrossReplicaSum
-        | OpKind::ReduceScatter
         | OpKind::Infeed
         | OpKind::Outfeed
         | OpKind::Recv

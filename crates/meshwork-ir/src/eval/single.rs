@@ -195,14 +195,7 @@ fn symbols(module: &Module, op: OpId) -> Vec<String> {
 fn stands_alone(kind: OpKind) -> bool {
     !matches!(
         kind,
-        OpKind::AllGather
-            | OpKind::AllReduce
-            | OpKind::AllToAll
-            | OpKind::CollectiveBroadcast
-            | OpKind::CollectivePermute
-            | OpKind::CollectiveReduce
-            | OpKind::CrossReplicaSum
-            | OpKind::ReduceScatter
+        crate::collective_ops!()
             | OpKind::Infeed
             | OpKind::Outfeed
             | OpKind::Recv

@@ -69,87 +69,8 @@ fn local_form(kind: OpKind) -> Local {
         | K::SdyReduceScatter
         | K::SdyCollectivePermute
         | K::OptimizationBarrier => Local::Whole,
-        K::Abs
-        | K::Cbrt
-        | K::Ceil
-        | K::Convert
-        | K::Cosine
-        | K::CountLeadingZeros
-        | K::Exponential
-        | K::ExponentialMinusOne
-        | K::Floor
-        | K::Imag
-        | K::IsFinite
-        | K::Log
-        | K::LogPlusOne
-        | K::Logistic
-        | K::Negate
-        | K::Not
-        | K::Popcnt
-        | K::Real
-        | K::ReducePrecision
-        | K::RoundNearestAfz
-        | K::RoundNearestEven
-        | K::Rsqrt
-        | K::Sign
-        | K::Sine
-        | K::Sqrt
-        | K::Tan
-        | K::Tanh
-        | K::UniformDequantize
-        | K::UniformQuantize
-        | K::Add
-        | K::And
-        | K::Atan2
-        | K::Compare
-        | K::Complex
-        | K::Divide
-        | K::Maximum
-        | K::Minimum
-        | K::Multiply
-        | K::Or
-        | K::Power
-        | K::Remainder
-        | K::ShiftLeft
-        | K::ShiftRightArithmetic
-        | K::ShiftRightLogical
-        | K::Subtract
-        | K::Xor
-        | K::Clamp
-        | K::Select
-        | K::ChloAcos
-        | K::ChloAcosh
-        | K::ChloAsin
-        | K::ChloAsinAcosKernel
-        | K::ChloAsinh
-        | K::ChloAtan
-        | K::ChloAtanh
-        | K::ChloBesselI1e
-        | K::ChloConj
-        | K::ChloCosh
-        | K::ChloDigamma
-        | K::ChloErf
-        | K::ChloErfInv
-        | K::ChloErfc
-        | K::ChloIsInf
-        | K::ChloIsNegInf
-        | K::ChloIsPosInf
-        | K::ChloLgamma
-        | K::ChloMulhi
-        | K::ChloNextAfter
-        | K::ChloPolygamma
-        | K::ChloSinh
-        | K::ChloSquare
-        | K::ChloTan
-        | K::ChloZeta => Local::Clone(None),
-        K::AllGather
-        | K::AllReduce
-        | K::AllToAll
-        | K::CollectiveBroadcast
-        | K::CollectivePermute
-        | K::CollectiveReduce
-        | K::CrossReplicaSum
-        | K::ReduceScatter => Local::Whole,
+        meshwork_ir::elementwise_ops!() => Local::Clone(None),
+        meshwork_ir::collective_ops!() => Local::Whole,
         // Every element of the result depends on all of the operands, or the operation is not one of tensors.
         K::Module
         | K::Func

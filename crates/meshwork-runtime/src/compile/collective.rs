@@ -75,14 +75,5 @@ pub(crate) fn combine_of(module: &Module, body: meshwork_ir::BlockId) -> Option<
     if args.len() != 2 || !((a, b) == (args[0], args[1]) || (a, b) == (args[1], args[0])) {
         return None;
     }
-    Some(match op.kind() {
-        OpKind::Add => Combine::Add,
-        OpKind::Multiply => Combine::Mul,
-        OpKind::Maximum => Combine::Max,
-        OpKind::Minimum => Combine::Min,
-        OpKind::And => Combine::And,
-        OpKind::Or => Combine::Or,
-        OpKind::Xor => Combine::Xor,
-        _ => return None,
-    })
+    Combine::of(op.kind())
 }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::{ElementType, OpId, ValueId};
+use meshwork_ir::{OpId, ValueId};
 
 use super::affine::{Lin, identity};
 use super::build::{Builder, Stop};
@@ -19,7 +19,7 @@ use super::nest::{Loop, NoLoop, plan};
 use super::work::{Fused, Task};
 use super::{numbers, reduce_kind, reduced_dims};
 use crate::compile::{CompileError, Compiler};
-use crate::kernel::ir::{Combine, Ty};
+use crate::kernel::ir::Combine;
 use crate::step::{Buf, View};
 
 /// What a stage reduces.
@@ -128,7 +128,7 @@ impl Compiler<'_> {
                 Some(view) => view.clone(),
                 None => {
                     let shape: Vec<i64> = [pieces].iter().chain(&dims[..k]).copied().collect();
-                    let elem = partial_elem(graph.ty(x));
+                    let elem = graph.ty(x).elem();
                     View::dense(self.cx.buffer(elem, &shape), elem, &shape)
                 }
             };
@@ -152,7 +152,7 @@ impl Compiler<'_> {
             k -= 1;
         }
         let (mut graph, x) = self.expression(source, dims, Some(k), &vec![0; dims.len()], dims)?;
-        let elem = partial_elem(graph.ty(x));
+        let elem = graph.ty(x).elem();
         let shape: Vec<i64> = kept.iter().map(|&d| dims[d]).collect();
         let dense = View::dense(Buf(0), elem, &shape);
         let mut strides = vec![0; dims.len()];
@@ -295,23 +295,6 @@ fn drop_ones(view: &mut View, dims: &mut Vec<i64>, reduced: &mut Vec<usize>) {
             reduced.retain(|&r| r != d);
             reduced.iter_mut().filter(|r| **r > d).for_each(|r| *r -= 1);
         }
-    }
-}
-
-/// The type in which partial results lie: as wide as lanes are.
-fn partial_elem(ty: Ty) -> ElementType {
-    match ty {
-        Ty::Pred => ElementType::I1,
-        Ty::I8 => ElementType::I8,
-        Ty::U8 => ElementType::UI8,
-        Ty::I16 => ElementType::I16,
-        Ty::U16 => ElementType::UI16,
-        Ty::I32 => ElementType::I32,
-        Ty::U32 => ElementType::UI32,
-        Ty::I64 => ElementType::I64,
-        Ty::U64 => ElementType::UI64,
-        Ty::F32 => ElementType::F32,
-        Ty::F64 => ElementType::F64,
     }
 }
 

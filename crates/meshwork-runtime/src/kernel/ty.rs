@@ -1,6 +1,6 @@
 //! Facts about lane types: sizes, classes, what they hold in memory.
 
-use meshwork_ir::ElementType;
+use meshwork_ir::{ElementType, OpKind};
 
 use super::ir::{Combine, Op, Ty};
 
@@ -76,6 +76,20 @@ impl Ty {
 }
 
 impl Combine {
+    /// The combination that operation `kind` is.
+    pub fn of(kind: OpKind) -> Option<Combine> {
+        Some(match kind {
+            OpKind::Add => Combine::Add,
+            OpKind::Multiply => Combine::Mul,
+            OpKind::Maximum => Combine::Max,
+            OpKind::Minimum => Combine::Min,
+            OpKind::And => Combine::And,
+            OpKind::Or => Combine::Or,
+            OpKind::Xor => Combine::Xor,
+            _ => return None,
+        })
+    }
+
     /// The bits of the value that changes nothing, in type `ty`.
     pub fn identity(self, ty: Ty) -> u64 {
         let width = 8 * ty.size() as u32;

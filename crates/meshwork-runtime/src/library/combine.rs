@@ -1,6 +1,6 @@
 //! How bodies of reductions and scatters combine two elements, as loops over strided elements.
 
-use meshwork_ir::{BlockId, ElementType, Module, OpKind};
+use meshwork_ir::{BlockId, ElementType, Module};
 
 use super::num::{Bf16, Complex, Element, F16};
 use crate::kernel::ir::Combine;
@@ -29,16 +29,7 @@ pub(super) fn recognise(module: &Module, block: BlockId) -> Option<Body> {
     if data.parent() != Some(block) || !same_type || !(data.operands() == [a, b] || data.operands() == [b, a]) {
         return None;
     }
-    Some(Body::Fold(match data.kind() {
-        OpKind::Add => Combine::Add,
-        OpKind::Multiply => Combine::Mul,
-        OpKind::Maximum => Combine::Max,
-        OpKind::Minimum => Combine::Min,
-        OpKind::And => Combine::And,
-        OpKind::Or => Combine::Or,
-        OpKind::Xor => Combine::Xor,
-        _ => return None,
-    }))
+    Combine::of(data.kind()).map(Body::Fold)
 }
 
 /// `acc[i] = acc[i] ∘ x[i]` for `n` elements at byte strides; with a stride of 0 all go into one, in order.

@@ -68,58 +68,12 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         OpKind::Pad => movement::pad(cx, op),
         OpKind::Reverse => movement::reverse(cx, op),
         // Loops of the fusion, views, control flow, exchanges, and what the evaluator does.
-        OpKind::Module
+        meshwork_ir::elementwise_ops!()
+        | meshwork_ir::collective_ops!()
+        | OpKind::Module
         | OpKind::Func
         | OpKind::Call
         | OpKind::FuncReturn
-        | OpKind::Abs
-        | OpKind::Cbrt
-        | OpKind::Ceil
-        | OpKind::Convert
-        | OpKind::Cosine
-        | OpKind::CountLeadingZeros
-        | OpKind::Exponential
-        | OpKind::ExponentialMinusOne
-        | OpKind::Floor
-        | OpKind::Imag
-        | OpKind::IsFinite
-        | OpKind::Log
-        | OpKind::LogPlusOne
-        | OpKind::Logistic
-        | OpKind::Negate
-        | OpKind::Not
-        | OpKind::Popcnt
-        | OpKind::Real
-        | OpKind::ReducePrecision
-        | OpKind::RoundNearestAfz
-        | OpKind::RoundNearestEven
-        | OpKind::Rsqrt
-        | OpKind::Sign
-        | OpKind::Sine
-        | OpKind::Sqrt
-        | OpKind::Tan
-        | OpKind::Tanh
-        | OpKind::UniformDequantize
-        | OpKind::UniformQuantize
-        | OpKind::Add
-        | OpKind::And
-        | OpKind::Atan2
-        | OpKind::Compare
-        | OpKind::Complex
-        | OpKind::Divide
-        | OpKind::Maximum
-        | OpKind::Minimum
-        | OpKind::Multiply
-        | OpKind::Or
-        | OpKind::Power
-        | OpKind::Remainder
-        | OpKind::ShiftLeft
-        | OpKind::ShiftRightArithmetic
-        | OpKind::ShiftRightLogical
-        | OpKind::Subtract
-        | OpKind::Xor
-        | OpKind::Clamp
-        | OpKind::Select
         | OpKind::Constant
         | OpKind::PartitionId
         | OpKind::ReplicaId
@@ -150,14 +104,6 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         | OpKind::If
         | OpKind::While
         | OpKind::HloReturn
-        | OpKind::AllGather
-        | OpKind::AllReduce
-        | OpKind::AllToAll
-        | OpKind::CollectiveBroadcast
-        | OpKind::CollectivePermute
-        | OpKind::CollectiveReduce
-        | OpKind::CrossReplicaSum
-        | OpKind::ReduceScatter
         | OpKind::AfterAll
         | OpKind::AsyncDone
         | OpKind::AsyncStart
@@ -171,31 +117,6 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         | OpKind::Recv
         | OpKind::Send
         | OpKind::Tuple
-        | OpKind::ChloAcos
-        | OpKind::ChloAcosh
-        | OpKind::ChloAsin
-        | OpKind::ChloAsinAcosKernel
-        | OpKind::ChloAsinh
-        | OpKind::ChloAtan
-        | OpKind::ChloAtanh
-        | OpKind::ChloBesselI1e
-        | OpKind::ChloConj
-        | OpKind::ChloCosh
-        | OpKind::ChloDigamma
-        | OpKind::ChloErf
-        | OpKind::ChloErfInv
-        | OpKind::ChloErfc
-        | OpKind::ChloIsInf
-        | OpKind::ChloIsNegInf
-        | OpKind::ChloIsPosInf
-        | OpKind::ChloLgamma
-        | OpKind::ChloMulhi
-        | OpKind::ChloNextAfter
-        | OpKind::ChloPolygamma
-        | OpKind::ChloSinh
-        | OpKind::ChloSquare
-        | OpKind::ChloTan
-        | OpKind::ChloZeta
         | OpKind::ChloConstant
         | OpKind::ChloConstantLike
         | OpKind::ChloRaggedDot

@@ -14,6 +14,7 @@
 
 mod double;
 mod integer;
+mod logarithm;
 mod single;
 mod wide;
 
@@ -39,8 +40,8 @@ fn unary(b: &mut Builder<'_>, f: Unary, x: Val) -> Val {
         (Unary::RoundAway, _) => round_away(b, x),
         (Unary::Exp, Ty::F32) => single::exp(b, x),
         (Unary::Expm1, Ty::F32) => single::expm1(b, x),
-        (Unary::Log, Ty::F32) => single::log(b, x),
-        (Unary::Log1p, Ty::F32) => single::log1p(b, x),
+        (Unary::Log, Ty::F32) => single::LOGARITHM.log(b, x),
+        (Unary::Log1p, Ty::F32) => single::LOGARITHM.log1p(b, x),
         (Unary::Tanh, Ty::F32) => single::tanh(b, x),
         (Unary::Logistic, Ty::F32) => single::logistic(b, x),
         (Unary::Erf, Ty::F32) => single::erf(b, x),
@@ -52,8 +53,8 @@ fn unary(b: &mut Builder<'_>, f: Unary, x: Val) -> Val {
         (Unary::Cbrt, Ty::F32) => double::cbrt(b, x),
         (Unary::Exp, Ty::F64) => wide::exp(b, x),
         (Unary::Expm1, Ty::F64) => wide::expm1(b, x),
-        (Unary::Log, Ty::F64) => wide::log(b, x),
-        (Unary::Log1p, Ty::F64) => wide::log1p(b, x),
+        (Unary::Log, Ty::F64) => wide::LOGARITHM.log(b, x),
+        (Unary::Log1p, Ty::F64) => wide::LOGARITHM.log1p(b, x),
         (Unary::Tanh, Ty::F64) => wide::tanh(b, x),
         (Unary::Logistic, Ty::F64) => wide::logistic(b, x),
         _ => b.un(f, x),

@@ -3,6 +3,7 @@
 use super::super::build::Builder;
 use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
 use super::copysign;
+use super::logarithm::Logarithm;
 
 const F: Ty = Ty::F32;
 
@@ -133,49 +134,8 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     b.fma(exponent, high, sum)
 }
 
-/// `value` where x is positive and finite, else what the logarithm is there.
-fn log_special(b: &mut Builder<'_>, x: Val, value: Val) -> Val {
-    let (zero, infinity) = (b.num(F, 0.0), b.num(F, f64::INFINITY));
-    let (least, nan) = (b.num(F, f64::NEG_INFINITY), b.num(F, f64::NAN));
-    let finite = b.cmp(Cmp::Lt, x, infinity);
-    let value = b.select(finite, value, x);
-    let is_zero = b.cmp(Cmp::Eq, x, zero);
-    let otherwise = b.select(is_zero, least, nan);
-    let positive = b.cmp(Cmp::Gt, x, zero);
-    b.select(positive, value, otherwise)
-}
-
-/// `ln x`.
-pub fn log(b: &mut Builder<'_>, x: Val) -> Val {
-    let (tiny, scale) = (b.bits(F, 0x0080_0000), b.num(F, 33_554_432.0));
-    let (less, zero) = (b.num(F, -25.0), b.num(F, 0.0));
-    let subnormal = b.cmp(Cmp::Lt, x, tiny);
-    let larger = b.mul(x, scale);
-    let normal = b.select(subnormal, larger, x);
-    let more = b.select(subnormal, less, zero);
-    let value = log_normal(b, normal, Some(more), None);
-    log_special(b, x, value)
-}
-
-/// `ln(1 + x)`: what rounding `1 + x` lost is put back as its first-order effect.
-pub fn log1p(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, zero, infinity) = (b.num(F, 1.0), b.num(F, 0.0), b.num(F, f64::INFINITY));
-    let sum = b.add(one, x);
-    let kept = b.sub(sum, one);
-    let lost = b.sub(x, kept);
-    // Above 2^24 it is the one that was lost.
-    let back = b.sub(sum, x);
-    let other = b.sub(one, back);
-    let large = b.cmp(Cmp::Gt, x, one);
-    let lost = b.select(large, other, lost);
-    let correction = b.div(lost, sum);
-    let usable = b.cmp(Cmp::Lt, x, infinity);
-    let correction = b.select(usable, correction, zero);
-    let value = log_normal(b, sum, None, Some(correction));
-    let value = log_special(b, sum, value);
-    let is_zero = b.cmp(Cmp::Eq, x, zero);
-    b.select(is_zero, x, value)
-}
+/// How logarithms of this type are taken.
+pub const LOGARITHM: Logarithm = Logarithm { ty: F, least: f32::MIN_POSITIVE as f64, places: 25, normal: log_normal };
 
 /// The hyperbolic tangent.
 pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {

@@ -3,6 +3,7 @@
 use super::super::build::Builder;
 use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
 use super::copysign;
+use super::logarithm::Logarithm;
 
 const D: Ty = Ty::F64;
 
@@ -153,46 +154,5 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     b.fma(exponent, high, near)
 }
 
-/// `value` where x is positive and finite, else what the logarithm is there.
-fn log_special(b: &mut Builder<'_>, x: Val, value: Val) -> Val {
-    let (zero, infinity) = (b.num(D, 0.0), b.num(D, f64::INFINITY));
-    let (least, nan) = (b.num(D, f64::NEG_INFINITY), b.num(D, f64::NAN));
-    let finite = b.cmp(Cmp::Lt, x, infinity);
-    let value = b.select(finite, value, x);
-    let is_zero = b.cmp(Cmp::Eq, x, zero);
-    let otherwise = b.select(is_zero, least, nan);
-    let positive = b.cmp(Cmp::Gt, x, zero);
-    b.select(positive, value, otherwise)
-}
-
-/// `ln x`.
-pub fn log(b: &mut Builder<'_>, x: Val) -> Val {
-    let (tiny, scale) = (b.num(D, f64::MIN_POSITIVE), b.num(D, 18_014_398_509_481_984.0));
-    let (less, zero) = (b.num(D, -54.0), b.num(D, 0.0));
-    let subnormal = b.cmp(Cmp::Lt, x, tiny);
-    let larger = b.mul(x, scale);
-    let normal = b.select(subnormal, larger, x);
-    let more = b.select(subnormal, less, zero);
-    let value = log_normal(b, normal, Some(more), None);
-    log_special(b, x, value)
-}
-
-/// `ln(1 + x)`: what rounding `1 + x` lost is put back as its first-order effect.
-pub fn log1p(b: &mut Builder<'_>, x: Val) -> Val {
-    let (one, zero, infinity) = (b.num(D, 1.0), b.num(D, 0.0), b.num(D, f64::INFINITY));
-    let sum = b.add(one, x);
-    let kept = b.sub(sum, one);
-    let lost = b.sub(x, kept);
-    // Above 1 it is part of the one that was lost.
-    let back = b.sub(sum, x);
-    let other = b.sub(one, back);
-    let large = b.cmp(Cmp::Gt, x, one);
-    let lost = b.select(large, other, lost);
-    let correction = b.div(lost, sum);
-    let usable = b.cmp(Cmp::Lt, x, infinity);
-    let correction = b.select(usable, correction, zero);
-    let value = log_normal(b, sum, None, Some(correction));
-    let value = log_special(b, sum, value);
-    let is_zero = b.cmp(Cmp::Eq, x, zero);
-    b.select(is_zero, x, value)
-}
+/// How logarithms of this type are taken.
+pub const LOGARITHM: Logarithm = Logarithm { ty: D, least: f64::MIN_POSITIVE, places: 54, normal: log_normal };
