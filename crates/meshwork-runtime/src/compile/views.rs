@@ -1,6 +1,6 @@
 //! Ops that only rename elements, as strides over the memory of their operand.
 
-use meshwork_ir::{Module, OpId, OpKind};
+use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
 use crate::step::View;
 
@@ -42,8 +42,9 @@ pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
         }
         OpKind::Reshape => to.strides = reshaped(from, &to.dims)?,
         OpKind::BitcastConvert => {
-            // Sub-byte types and `i1` are stored wider than they are.
-            if from.elem.bits() != ty.elem.bits() || from.elem.storage_bytes() != ty.elem.storage_bytes() {
+            // Types that are stored wider than they are differ in the bits that fill the byte.
+            let whole = |e: ElementType| e.bits() == 8 * e.storage_bytes();
+            if from.elem != ty.elem && !(whole(from.elem) && from.elem.bits() == ty.elem.bits()) {
                 return None;
             }
             to.strides = from.strides.clone();

@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 
 use super::pages::{self, Piece};
+use super::usage;
 
 /// Aligned memory of a certain size with unspecified contents at first.
 pub struct Buffer {
@@ -27,6 +28,7 @@ impl Buffer {
     /// A buffer of `bytes` bytes; it has an address even if that is 0.
     pub fn new(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let piece = pages::take(bytes).ok_or(OutOfMemory { bytes })?;
+        usage::add(bytes);
         Ok(Buffer { piece: ManuallyDrop::new(piece), bytes })
     }
 
@@ -49,6 +51,7 @@ impl Buffer {
 
     /// Makes it `bytes` bytes long if it is longer.
     pub fn truncate(&mut self, bytes: usize) {
+        usage::subtract(self.bytes.saturating_sub(bytes));
         self.bytes = self.bytes.min(bytes);
     }
 
@@ -72,6 +75,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        usage::subtract(self.bytes);
         // SAFETY: it is not used again.
         pages::give(unsafe { ManuallyDrop::take(&mut self.piece) });
     }

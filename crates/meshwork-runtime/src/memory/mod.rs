@@ -5,5 +5,6 @@ pub mod live;
 mod pages;
 pub mod place;
 pub mod plan;
+pub mod usage;
 
 pub use buffer::Buffer;

@@ -3,6 +3,7 @@
 
 mod collectives;
 mod control;
+mod every;
 mod harness;
 mod ops;
 
@@ -11,10 +12,10 @@ macro_rules! conformance {
     ($name:ident, $engine:expr) => {
         mod $name {
             use crate::harness::Check;
-            use crate::{collectives, control, ops};
+            use crate::{collectives, control, every, ops};
 
-            conformance!(@ $engine; ops: unary, binary, comparisons, conversions, movement, indexing, reductions,
-                products, others);
+            conformance!(@ $engine; ops: chains, softmax, products, results);
+            conformance!(@ $engine; every: elementwise, all_others);
             conformance!(@ $engine; control: loops, branches, scans, nested, errors);
             conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, permute, loops_with_communication,
                 torn_groups, identity);
