@@ -93,6 +93,9 @@ fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
             Ok(sharding) => sharding,
             Err(e) => fail("annotate", format!("{spec} for {full:?}, a {}: {e}", x.describe())),
         };
+        if let Some(axis) = trace.manual_axis(&sharding) {
+            trace.fail("annotate", format!("{spec} for {full:?} names {axis}, which is manual here"));
+        }
         let value = trace.resolve("annotate", x);
         let child = Some(trace.loc());
         let held = trace.build("annotate", |b| {

@@ -122,7 +122,7 @@ impl Imported {
         }
         let module = match (&self.mesh, placing("imported function")) {
             (None, _) => self.module.clone(),
-            (Some(_), Placing::Ignored | Placing::NoMesh) => {
+            (Some(_), Placing::Ignored(_) | Placing::NoMesh) => {
                 let mut module = (*self.module).clone();
                 strip(&mut module);
                 Arc::new(module)

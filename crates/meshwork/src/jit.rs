@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
-use meshwork_ir::{Attr, AttrDict, Module, OpId, OpKind, OpSpec, TensorType, Type};
+use meshwork_ir::{Attr, AttrDict, Module, OpId, OpKind, TensorType, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Contract, Plan};
 
@@ -291,6 +291,11 @@ impl<A, F: Function<A>> Jit<F, A> {
         if self.single {
             return Ok(None);
         }
+        self.mesh_of(leaves)
+    }
+
+    /// The mesh of the arguments and of [`on`](Jit::on), which have to agree.
+    fn mesh_of(&self, leaves: &[(String, Array)]) -> Result<Option<Arc<Mesh>>> {
         let mut mesh = self.mesh.clone();
         for (path, array) in leaves {
             let Some(own) = array.placement().map(|p| &p.mesh) else { continue };
@@ -314,7 +319,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("trace").entered();
         let placing = match (&mesh, self.single) {
-            (_, true) => Placing::Ignored,
+            (_, true) => Placing::Ignored(self.mesh_of(leaves)?),
             (Some(mesh), _) => Placing::On(mesh.clone()),
             (None, _) => Placing::NoMesh,
         };
@@ -323,7 +328,10 @@ impl<A, F: Function<A>> Jit<F, A> {
         let constraints = self.constraints_of(leaves, mesh.as_deref())?;
         let traced = catch_unwind(AssertUnwindSafe(|| {
             let (guard, mut tensors) = trace::start(&types, placing);
-            trace::with_top("jit", |trace| trace.notes = notes.clone());
+            trace::with_top("jit", |trace| {
+                trace.notes = notes.clone();
+                trace.manual = vec![];
+            });
             for (tensor, spec) in tensors.iter_mut().zip(&constraints) {
                 if let Some(spec) = spec {
                     *tensor = tensor.shard(spec);
@@ -356,7 +364,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         // JAX runs modules that have a name.
         module.attrs.set("sym_name", Attr::str("jit_main"));
         if let Some(mesh) = &mesh {
-            declare_mesh(&mut module, mesh);
+            trace::declare_mesh(&mut module, mesh);
             self.place_arguments(&mut module, finished.func, leaves, mesh)?;
             self.place_results(&mut module, finished.func, &results, mesh)?;
         } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
@@ -495,12 +503,6 @@ impl Known {
         self.0.push((spec, shape.len(), attrs.clone()));
         Ok(Some(attrs))
     }
-}
-
-fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {
-    let spec = OpSpec::new(OpKind::SdyMesh).attr("sym_name", Attr::str(MESH)).attr("mesh", Attr::Mesh(mesh.clone()));
-    let op = module.create(spec);
-    module.prepend(module.body(), op);
 }
 
 /// Takes what only gradients need out of a program that no gradient will be taken of any more: the frames of

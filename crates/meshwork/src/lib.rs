@@ -28,6 +28,7 @@
 //! | [`jit`] | traces a function, places it, splits it, runs it |
 //! | [`for_loop`], [`while_loop`], [`scan`], [`cond`] | loops and branches, traced once |
 //! | [`grad`], [`value_and_grad`], [`vjp`], [`jvp`] | derivatives |
+//! | [`shard_map`] | parts written for one device, with the communication spelled out |
 //! | [`vmap`] | functions of one example on many |
 //! | [`checkpoint`] | less memory for more arithmetic |
 //! | [`Array`] | elements on the host, and where they live on a mesh |
@@ -65,6 +66,7 @@ mod import;
 mod jit;
 mod linear;
 mod lower;
+mod manual;
 pub mod named;
 #[cfg(feature = "ndarray")]
 mod ndarrays;
@@ -98,6 +100,7 @@ pub use import::Imported;
 pub use jit::{Jit, LoweredFor, jit};
 pub use linear::{jvp, vjp};
 pub use lower::Lowered;
+pub use manual::{axis_index, axis_size, shard_map};
 pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
@@ -118,8 +121,9 @@ pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
         Array, Contract, Conv, Error, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap,
-        annotate, arange, checkpoint, concatenate, cond, dim, einsum, eye, for_loop, full, grad, iota, jit, jvp,
-        linspace, ones, s, scan, select, stack, tree_map, value_and_grad, vjp, vmap, while_loop, zeros,
+        annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim, einsum, eye, for_loop, full, grad,
+        iota, jit, jvp, linspace, ones, s, scan, select, shard_map, stack, tree_map, value_and_grad, vjp, vmap,
+        while_loop, zeros,
     };
 }
 

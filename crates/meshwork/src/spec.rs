@@ -89,6 +89,12 @@ impl<const N: usize> Axes for [&str; N] {
     }
 }
 
+impl Axes for Vec<AxisRef> {
+    fn axes(self) -> Vec<AxisRef> {
+        self
+    }
+}
+
 impl Axes for Option<&str> {
     fn axes(self) -> Vec<AxisRef> {
         self.into_iter().map(Into::into).collect()

@@ -1,8 +1,9 @@
 //! Putting the operations of another module in place, at the end of the current trace.
 
-use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId, ValueMap};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap};
 
 use crate::Tensor;
+use crate::spec::MESH;
 use crate::trace::{Trace, with_top};
 
 /// The operations of the entry function of `module`, applied to `args`.
@@ -29,6 +30,9 @@ pub(crate) fn body_ops(module: &Module, block: BlockId) -> Vec<OpId> {
 impl Trace {
     /// Copies operations of another module to the end of `to`. `map` says what stands for their operands.
     pub(crate) fn copy(&mut self, op: &str, source: &Module, ops: &[OpId], to: BlockId, map: &mut ValueMap) {
+        if let Some(Attr::Mesh(mesh)) = source.symbol(MESH).and_then(|mesh| source.op(mesh).attr("mesh")) {
+            self.declare(mesh);
+        }
         for &id in ops {
             if let Err(why) = self.module.import_op(source, id, to, map) {
                 self.fail(op, why);

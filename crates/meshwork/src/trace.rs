@@ -14,11 +14,13 @@ use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{
     Attr, BlockId, FuncSig, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
 };
-use meshwork_mesh::Mesh;
+use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
 use crate::annotate::Notes;
 use crate::element::Number;
 use crate::error::fail_at;
+use crate::manual::ManualAxis;
+use crate::spec::MESH;
 use crate::{ElementType, Tensor};
 
 /// What placements in the program mean.
@@ -26,8 +28,8 @@ use crate::{ElementType, Tensor};
 pub(crate) enum Placing {
     /// There is no mesh: a placement is an error.
     NoMesh,
-    /// One device: placements are read over.
-    Ignored,
+    /// One device: placements are read over. Manual regions are for the devices of the mesh, if there is one.
+    Ignored(Option<Arc<Mesh>>),
     /// On this mesh.
     On(Arc<Mesh>),
 }
@@ -46,6 +48,8 @@ pub(crate) struct Trace {
     open: Vec<BlockId>,
     captures: Vec<(Tensor, ValueId)>,
     pub(crate) placing: Placing,
+    /// The axes along which the program is written for single devices, outermost first.
+    pub(crate) manual: Vec<ManualAxis>,
     /// Placements of named values.
     pub(crate) notes: Rc<Notes>,
     file: Option<(&'static str, Arc<str>)>,
@@ -101,6 +105,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
     STACK.with_borrow_mut(|stack| {
         let outer = stack.iter().map(|t| t.id).collect();
         let notes = stack.last().map(|t| t.notes.clone()).unwrap_or_default();
+        let manual = stack.last().map(|t| t.manual.clone()).unwrap_or_default();
         stack.push(Trace {
             id,
             outer,
@@ -111,6 +116,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
             open: vec![block],
             captures: vec![],
             placing,
+            manual,
             notes,
             file: None,
             locs: vec![None; SLOTS],
@@ -235,6 +241,17 @@ impl Trace {
         self.open[self.open.len() - 1]
     }
 
+    /// Declares the mesh in the module, if it is not yet: shardings of manual regions refer to it.
+    pub(crate) fn declare(&mut self, mesh: &Arc<Mesh>) {
+        declare_mesh(&mut self.module, mesh);
+    }
+
+    /// The first axis of `sharding` that is manual here, so that it splits nothing any more.
+    pub(crate) fn manual_axis(&self, sharding: &Sharding) -> Option<AxisRef> {
+        let manual = |a: &&AxisRef| self.manual.iter().any(|m| *m.name == *a.name);
+        sharding.dims.iter().flat_map(|d| &d.axes).find(manual).cloned()
+    }
+
     /// Opens a block: operations go into it until it is closed.
     pub(crate) fn open(&mut self, block: BlockId) {
         self.open.push(block);
@@ -322,4 +339,14 @@ fn slot_of(number: Number, dims: &[i64]) -> usize {
     };
     let mixed = dims.iter().fold(bits, |h, &d| (h ^ d as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
+}
+
+/// Declares `mesh` in the module, under the name that shardings use, if it is not yet.
+pub(crate) fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {
+    if module.symbol(MESH).is_some() {
+        return;
+    }
+    let spec = OpSpec::new(OpKind::SdyMesh).attr("sym_name", Attr::str(MESH)).attr("mesh", Attr::Mesh(mesh.clone()));
+    let op = module.create(spec);
+    module.prepend(module.body(), op);
 }

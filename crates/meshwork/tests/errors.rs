@@ -177,6 +177,76 @@ fn placements() {
     );
 }
 
+/// Regions written for one device: parts that do not come out equal, axes and results that do not fit.
+#[test]
+fn manual_regions() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let u = Array::zeros([102], F32);
+    fails(
+        jit(|u: Tensor| shard_map(["x"], [P!["x"]], [P!["x"]], u, |u: Tensor| u)).on(&mesh).call(&u),
+        "shard_map: argument, a f32 tensor of shape [102], is placed P![\"x\"]: dimension 0 has 102 elements, which \
+         [\"x\"] can not split in 4 equal parts; pad it to 104, or leave it to the automatic program, which takes any extent",
+    );
+    let pair = (Array::zeros([8], F32), Array::zeros([4, 6], F32));
+    let second =
+        jit(|p: (Tensor, Tensor)| shard_map(["x"], [P!["x"], P![_, "x"]], [P!["x"]], p, |(a, _): (Tensor, Tensor)| a));
+    fails(
+        second.on(&mesh).call(&pair),
+        "shard_map: argument 1, a f32 tensor of shape [4, 6], is placed P![_, \"x\"]: dimension 1 has 6 elements, which \
+         [\"x\"] can not split in 4 equal parts; pad it to 8, or leave it to the automatic program, which takes any extent",
+    );
+    let u = Array::zeros([8], F32);
+    let on = |f: fn(Tensor) -> Tensor| jit(move |u: Tensor| shard_map(["x"], [P!["x"]], [P!["x"]], u, f)).on(&mesh);
+    fails(on(|u| u.psum("y")).call(&u), "psum: \"y\" is not a manual axis: the manual axes here are [\"x\"]");
+    fails(
+        on(|u| u.shard(P!["x"])).call(&u),
+        "shard: P![\"x\"] names \"x\", which is manual here: each device has its own part",
+    );
+    fails(on(|u| u.ppermute("x", &[(3, 4)])).call(&u), "ppermute: the pair (3, 4) is not within the 4 devices");
+    fails(
+        on(|u| u.ppermute("x", &[(0, 1), (2, 1)])).call(&u),
+        "ppermute: the pairs (0, 1) and (2, 1) have the same target",
+    );
+    fails(
+        on(|u| u.psum_scatter("x", 0)).call(&u),
+        "psum_scatter: dimension 0 of a f32 tensor of shape [2] has 2 elements, which 4 devices can not share equally",
+    );
+    fails(
+        jit(|u: Tensor| u.psum("x")).on(&mesh).call(&u),
+        "psum: \"x\" is not a manual axis: there is no shard_map around it",
+    );
+    fails(
+        jit(|u: Tensor| shard_map(["z"], [P![]], [P![]], u, |u: Tensor| u)).on(&mesh).call(&u),
+        "shard_map: unknown axis name: \"z\"; the mesh is <[\"x\"=4]>",
+    );
+    fails(
+        jit(|u: Tensor| shard_map(["x"], [P!["x"]], [P![]], u, |u: Tensor| u.sum_all())).on(&mesh).call(&u),
+        "shard_map: result is placed P![], so all devices along \"x\" have to return the same, but it may differ between \
+         them; combine it by psum, pmean, pmax or all_gather over \"x\", or split it over \"x\" in outs",
+    );
+    fails(
+        jit(|u: Tensor| shard_map(["x"], [P![], P![]], [P![]], u, |u: Tensor| u)).on(&mesh).call(&u),
+        "shard_map: ins has 2 placements for 1 members",
+    );
+    fails(
+        jit(|u: Tensor| shard_map(["x"], [P!["x"]], [P!["x"]], u, |u: Tensor| u)).call(&u),
+        "shard_map: there is no mesh whose axes could be named; give jit one with .on(&mesh), or pass an array that is on \
+         one",
+    );
+}
+
+/// A maximum over devices has no derivative rule; the message says which operation of which line.
+#[test]
+fn a_derivative_that_a_region_does_not_have() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let line = line!() + 2;
+    let largest = |u: Tensor| shard_map(["x"], [P!["x"]], [P![]], u, |u: Tensor| u.max_all().pmax("x"));
+    let f = jit(move |u: Tensor| grad(largest, u)).on(&mesh);
+    let message = f.call(&Array::zeros([8], F32)).unwrap_err().to_string();
+    assert!(message.contains("all_reduce") && message.contains("only sums over devices have a rule"), "{message}");
+    assert!(message.contains(&format!("errors.rs:{line}")), "{message}");
+}
+
 #[test]
 fn arrays() {
     fails(Array::from_vec([2, 2], vec![1.0f32]), "1 elements do not fill the shape [2, 2], which has 4");

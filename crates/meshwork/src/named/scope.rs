@@ -52,7 +52,7 @@ pub fn current_mapping() -> Option<Mapping> {
 #[track_caller]
 pub(super) fn hold(tensor: &Tensor, axes: &[Axis], mapping: &Mapping) -> Tensor {
     match placing("shard") {
-        Placing::Ignored => tensor.clone(),
+        Placing::Ignored(_) => tensor.clone(),
         Placing::NoMesh => {
             fail("shard", "there is no mesh to map named axes to; use named_jit, or jit with .on(&mesh)")
         }

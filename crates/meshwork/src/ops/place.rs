@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Tensor;
 use crate::error::{fail, words};
 use crate::spec::{MESH, P};
-use crate::trace::{Placing, emit, placing};
+use crate::trace::{Placing, emit, placing, with_top};
 
 impl Tensor {
     /// The same value, which has to be placed like this on the mesh.
@@ -27,7 +27,7 @@ impl Tensor {
         let spec = spec.as_ref();
         let mesh: Arc<_> = match placing("shard") {
             Placing::On(mesh) => mesh,
-            Placing::Ignored => return self.clone(),
+            Placing::Ignored(_) => return self.clone(),
             Placing::NoMesh => fail(
                 "shard",
                 format!(
@@ -36,7 +36,13 @@ impl Tensor {
             ),
         };
         match spec.sharding(MESH.into(), &mesh, self.rank()) {
-            Ok(sharding) => emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding)),
+            Ok(sharding) => {
+                let manual = with_top("shard", |trace| trace.manual_axis(&sharding));
+                if let Some(axis) = manual {
+                    fail("shard", format!("{spec} names {axis}, which is manual here: each device has its own part"));
+                }
+                emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding))
+            }
             Err(e) => fail("shard", format!("{spec} for a {}: {}", self.describe(), words(&e))),
         }
     }

@@ -88,7 +88,7 @@ pub fn constrain<T: Tree>(tree: &T, rule: impl Into<Rule>) -> T {
 pub(super) fn constrain_leaf(rule: &Rule, path: &str, tensor: &Tensor, at: &'static Location<'static>) -> Tensor {
     let mesh = match placing("constrain") {
         Placing::On(mesh) => mesh,
-        Placing::Ignored => return tensor.clone(),
+        Placing::Ignored(_) => return tensor.clone(),
         Placing::NoMesh => {
             let message = "there is no mesh; give jit one with .on(&mesh), or pass an array on one";
             fail_at("constrain", message, at)
