@@ -247,6 +247,11 @@ impl Array {
         Array { ty, data: Some(Data::from_devices(sharded).into()), placement: None }
     }
 
+    /// Its shards as they are, if it is on devices.
+    pub(crate) fn sharded(&self) -> Option<&meshwork_runtime::Array> {
+        self.data.as_ref().and_then(|data| data.sharded())
+    }
+
     /// Its shards on one device, or on a mesh.
     pub(crate) fn on_devices(&self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<meshwork_runtime::Array> {
         let data = self.data.as_ref().ok_or_else(|| self.is_abstract())?;

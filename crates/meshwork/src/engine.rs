@@ -141,6 +141,11 @@ impl Data {
         Data { host: OnceLock::new(), devices: OnceLock::from(sharded) }
     }
 
+    /// The shards on devices, if there are some.
+    pub(crate) fn sharded(&self) -> Option<&Sharded> {
+        self.devices.get()
+    }
+
     /// The elements as one array of the host; `None` if there are none.
     pub(crate) fn host(&self) -> Result<Option<&Literal>> {
         if let Some(host) = self.host.get() {

@@ -136,6 +136,10 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// A checkpoint could not be saved or restored.
+    #[cfg(feature = "checkpoints")]
+    #[error(transparent)]
+    Checkpoint(Box<crate::save::CheckpointError>),
     /// A program of others could not be read or called.
     #[error("imported function: {0}")]
     Import(String),
@@ -192,6 +196,9 @@ macro_rules! boxed {
 }
 
 boxed!(Compile CompileError, Eval EvalError, Run RunError, Engine EngineError, Contract ContractViolation);
+
+#[cfg(feature = "checkpoints")]
+boxed!(Checkpoint crate::save::CheckpointError);
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

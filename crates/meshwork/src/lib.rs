@@ -35,6 +35,7 @@
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
 //! | [`rules`], [`named`] | placements of trees by path or size; axes with names |
 //! | [`train`] | optimizers, split state, a training step |
+//! | `save` | checkpoints, restored on any mesh |
 //! | [`pipeline`], [`experts`], [`sequence`], [`data`] | stages, mixtures of experts, ring attention, batches from pieces |
 //! | [`Tree`] | arguments and results made of several tensors |
 //!
@@ -74,9 +75,12 @@ mod ops;
 mod picture;
 pub mod pipeline;
 pub mod rules;
+#[cfg(feature = "checkpoints")]
+pub mod save;
 pub mod sequence;
 mod spec;
 mod splice;
+mod stored;
 mod tensor;
 mod trace;
 pub mod train;

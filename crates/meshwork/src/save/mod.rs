@@ -1,0 +1,181 @@
+//! Checkpoints: trees of arrays on disk, from any number of processes and for any other.
+//!
+//! ```
+//! use meshwork::prelude::*;
+//! use meshwork::save::Checkpoints;
+//!
+//! let folder = std::env::temp_dir().join(format!("meshwork_doc_save_{}", std::process::id()));
+//! let two = Mesh::linear("x", 2)?;
+//! let w = Array::from_fn([6, 2], |i| (2 * i[0] + i[1]) as f32).shard(&two, P!["x"])?;
+//!
+//! let mut saves = Checkpoints::open(&folder).keep(3);
+//! saves.save::<(Tensor, Tensor)>(100, &(w, Array::scalar(0.5f32)), &[("seed", "7")])?;
+//! // … the program goes on while a thread writes …
+//!
+//! // Another program, another mesh. What is asked for is a tree of the same shapes, placed as they should be.
+//! let three = Mesh::linear("y", 3)?;
+//! let like = (Array::shape_only([6, 2], F32).shard(&three, P!["y"])?, Array::shape_only([], F32));
+//! let found = saves.latest()?.expect("a checkpoint");
+//! let (w, _) = found.restore::<(Tensor, Tensor)>(&like)?;
+//! assert_eq!((found.step(), found.notes()["seed"].as_str()), (100, "7"));
+//! assert_eq!(w.shard_data(2)?.to_vec::<f32>()?, [8.0, 9.0, 10.0, 11.0]);
+//! # std::fs::remove_dir_all(folder).unwrap();
+//! # Ok::<(), meshwork::Error>(())
+//! ```
+//!
+//! A crash at any moment leaves the last complete checkpoint. Damage is found by checksums and named with the file.
+//! The design is in `README.md` beside this file.
+
+mod blocks;
+mod boxes;
+mod error;
+mod folder;
+mod index;
+mod layout;
+mod party;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use error::CheckpointError;
+pub use read::Checkpoint;
+
+use crate::error::Error;
+use crate::tree::{Tree, named_arrays};
+use error::io;
+use party::Party;
+use write::Save;
+
+/// The checkpoints of one run in one folder. One job writes to a folder at a time.
+pub struct Checkpoints {
+    folder: PathBuf,
+    party: Party,
+    keep: Option<usize>,
+    saves: u64,
+    running: Option<(u64, JoinHandle<Result<(), CheckpointError>>)>,
+}
+
+impl Checkpoints {
+    /// In this folder, which is made when something is saved.
+    pub fn open(folder: impl AsRef<Path>) -> Checkpoints {
+        Checkpoints::of(folder.as_ref(), Party::alone())
+    }
+
+    fn of(folder: &Path, party: Party) -> Checkpoints {
+        Checkpoints { folder: folder.to_path_buf(), party, keep: None, saves: 0, running: None }
+    }
+
+    /// Keeps the newest `count`, at least one. An old one is deleted when a newer one is complete.
+    pub fn keep(mut self, count: usize) -> Checkpoints {
+        self.keep = Some(count.max(1));
+        self
+    }
+
+    /// How long to wait for the parts of other processes; 60 s unless told otherwise.
+    pub fn deadline(mut self, deadline: Duration) -> Checkpoints {
+        self.party.deadline = deadline;
+        self
+    }
+
+    /// Begins to save a tree with notes, and returns: a thread writes it. Waits for the save before, and returns its
+    /// error if it had one.
+    ///
+    /// The arrays may be used and donated meanwhile; what is saved is what they are now.
+    pub fn save<T: Tree>(&mut self, step: u64, tree: &T::Host, notes: &[(&str, &str)]) -> Result<(), Error> {
+        self.wait()?;
+        let arrays = named_arrays::<T>(tree);
+        arrays.iter().try_for_each(|(_, array)| array.check_present())?;
+        let layout = layout::layout(&arrays, &self.party)?;
+        let notes = notes.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let save = Save {
+            folder: self.folder.clone(),
+            party: self.party.clone(),
+            number: self.saves,
+            step,
+            notes,
+            layout,
+            arrays,
+            keep: self.keep,
+        };
+        self.saves += 1;
+        let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(move || save.run());
+        self.running = Some((step, thread.map_err(io(&self.folder))?));
+        Ok(())
+    }
+
+    /// Waits until the last save is complete, on all processes.
+    pub fn wait(&mut self) -> Result<(), Error> {
+        let Some((step, thread)) = self.running.take() else { return Ok(()) };
+        let panicked = |_| CheckpointError::Peer { step, what: "the thread that saves has panicked".into() };
+        Ok(thread.join().map_err(panicked)??)
+    }
+
+    /// Whether a save is under way.
+    pub fn is_saving(&self) -> bool {
+        self.running.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
+    }
+
+    /// The steps that have been saved, newest first, whether they are damaged or not.
+    pub fn steps(&self) -> Result<Vec<u64>, Error> {
+        let mut steps: Vec<u64> = folder::list(&self.folder)?.iter().map(|name| name.step).collect();
+        steps.dedup();
+        Ok(steps)
+    }
+
+    /// The newest checkpoint that is whole: its index, and the lengths and headers of its files. Newer ones that are
+    /// not are [named](Checkpoint::skipped). None if nothing was ever saved; an error if nothing of it can be used.
+    pub fn latest(&mut self) -> Result<Option<Checkpoint>, Error> {
+        self.wait()?;
+        Ok(self.newest(|_| Ok(()))?.map(|(found, ())| found))
+    }
+
+    /// The newest checkpoint that can be read, and the tree in it, placed like `like`: as [`latest`](Self::latest) and
+    /// [`restore`](Checkpoint::restore), but where restoring finds damaged data the one before is taken. A tree of
+    /// other shapes is an error.
+    pub fn resume<T: Tree>(&mut self, like: &T::Host) -> Result<Option<(Checkpoint, T::Host)>, Error> {
+        self.wait()?;
+        self.newest(|found| found.restore::<T>(like))
+    }
+
+    /// The newest checkpoint that `read` can use, with what it made of it.
+    fn newest<R>(&self, read: impl Fn(&Checkpoint) -> Result<R, Error>) -> Result<Option<(Checkpoint, R)>, Error> {
+        let mut skipped = vec![];
+        for name in folder::list(&self.folder)? {
+            let opened = Checkpoint::open(self.folder.join(name.to_string())).map_err(Error::from);
+            match opened.and_then(|found| read(&found).map(|out| (found, out))) {
+                Ok((found, out)) => return Ok(Some((found.skipping(skipped), out))),
+                Err(Error::Checkpoint(error)) if error.is_damage() => skipped.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        match skipped.is_empty() {
+            true => Ok(None),
+            false => Err(CheckpointError::None { folder: self.folder.clone(), skipped }.into()),
+        }
+    }
+
+    /// The checkpoint of a step.
+    pub fn at(&mut self, step: u64) -> Result<Checkpoint, Error> {
+        self.wait()?;
+        let names = folder::list(&self.folder)?;
+        let name = names.iter().find(|name| name.step == step).copied();
+        let name = name.unwrap_or(folder::Name { step, again: 0 });
+        Ok(Checkpoint::open(self.folder.join(name.to_string()))?)
+    }
+}
+
+impl Drop for Checkpoints {
+    /// Waits for the last save. Its error would be lost here, so it is written to standard error; call
+    /// [`wait`](Checkpoints::wait) to have it.
+    fn drop(&mut self) {
+        if let Err(error) = self.wait() {
+            eprintln!("a checkpoint was not saved: {error}");
+        }
+    }
+}

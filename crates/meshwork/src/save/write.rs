@@ -1,0 +1,185 @@
+//! One save: every rank writes its file, rank 0 makes a checkpoint of them.
+//!
+//! The order of events and what a crash leaves at each moment are in the README beside this file.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::blocks::{BlockWriter, Extents};
+use super::boxes::{At, Runs, lengths};
+use super::error::{CheckpointError, Result, io};
+use super::folder::{self, Name};
+use super::index::{INDEX, Index};
+use super::layout::{Layout, file_name, header};
+use super::party::Party;
+use crate::Array;
+
+/// A save under way: what a thread needs to finish it.
+pub(super) struct Save {
+    pub folder: PathBuf,
+    pub party: Party,
+    /// Saves of this run before.
+    pub number: u64,
+    pub step: u64,
+    pub notes: BTreeMap<String, String>,
+    pub layout: Layout,
+    pub arrays: Vec<(String, Array)>,
+    /// How many checkpoints stay.
+    pub keep: Option<usize>,
+}
+
+impl Save {
+    /// Saves, and returns when the checkpoint is complete. On failure the other ranks are told.
+    pub(super) fn run(self) -> Result<()> {
+        let aside = self.folder.join(folder::saving(self.party.token(), self.number, self.step));
+        let done = self.run_in(&aside);
+        if let Err(error) = &done {
+            // Told as well as can be: the other ranks have a deadline too.
+            let note = aside.join(format!("failed-{:05}", self.party.rank()));
+            let _ = write_aside(&note, error.to_string().as_bytes());
+        }
+        done
+    }
+
+    fn run_in(&self, aside: &Path) -> Result<()> {
+        fs::create_dir_all(&self.folder).map_err(io(&self.folder))?;
+        if self.party.rank() == 0 && self.number == 0 {
+            folder::remove_leftovers(&self.folder, self.party.token())?;
+        }
+        fs::create_dir_all(aside).map_err(io(aside))?;
+        let part = self.write_part(aside)?;
+        write_aside(&aside.join(part_name(self.party.rank())), part.to_string().as_bytes())?;
+        match self.party.rank() {
+            0 => self.commit(aside),
+            _ => self.wait_for_commit(aside),
+        }
+    }
+
+    /// Writes this rank's file; what rank 0 needs to know of it.
+    fn write_part(&self, aside: &Path) -> Result<Value> {
+        let rank = self.party.rank();
+        let head = header(&self.layout, rank);
+        let mut out = BlockWriter::create(&aside.join(file_name(rank)), &head)?;
+        for (leaf, (path, array)) in self.layout.leaves.iter().zip(&self.arrays) {
+            for piece in leaf.pieces.iter().filter(|p| p.rank == rank) {
+                let wrong = |e: crate::Error| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
+                let stored = array.stored(piece.device, &piece.slice).map_err(wrong)?;
+                let at = At { dims: &stored.dims, start: &stored.start };
+                let runs = Runs::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
+                runs.each(|from, _, length| out.write(&stored.bytes[from..from + length]))?;
+            }
+        }
+        let table_crc = out.finish()?;
+        Ok(json!({ "layout_crc": self.layout.digest(), "table_crc": table_crc }))
+    }
+
+    /// Waits for the parts of all ranks and makes a checkpoint of them.
+    fn commit(&self, aside: &Path) -> Result<()> {
+        let mut files = vec![];
+        let mut patience = Patience::new(self.party.deadline);
+        for rank in 0..self.party.size() {
+            let part = loop {
+                if let Ok(text) = fs::read(aside.join(part_name(rank))) {
+                    break text;
+                }
+                self.check_failed(aside)?;
+                if !patience.sleep() {
+                    let limit = self.party.deadline.as_secs_f64();
+                    let what = format!("rank {rank} has not written its part within {limit} s");
+                    return Err(CheckpointError::Peer { step: self.step, what });
+                }
+            };
+            let part: Value = serde_json::from_slice(&part).unwrap_or_default();
+            let crc = |key: &str| part[key].as_u64().map(|n| n as u32);
+            let head = header(&self.layout, rank);
+            let (Some(layout_crc), Some(table_crc)) = (crc("layout_crc"), crc("table_crc")) else {
+                let what = format!("rank {rank} has left a note that can not be read");
+                return Err(CheckpointError::Peer { step: self.step, what });
+            };
+            if layout_crc != self.layout.digest() {
+                let what = format!("rank {rank} saves another tree than rank 0, or one that lies otherwise");
+                return Err(CheckpointError::Peer { step: self.step, what });
+            }
+            let (header, data) = (head.len() as u64, self.layout.data[rank]);
+            let header_crc = crc32fast::hash(&head);
+            files.push((file_name(rank), Extents { header, data, header_crc, table_crc }));
+        }
+        let index = Index { step: self.step, notes: self.notes.clone(), files, leaves: self.layout.leaves.clone() };
+        write_synced(&aside.join(INDEX), index.text().as_bytes())?;
+        for rank in 0..self.party.size() {
+            let note = aside.join(part_name(rank));
+            fs::remove_file(&note).map_err(io(&note))?;
+        }
+        folder::sync(aside)?;
+        let name = Name::next(&self.folder, self.step)?;
+        let place = self.folder.join(name.to_string());
+        fs::rename(aside, &place).map_err(io(&place))?;
+        folder::sync(&self.folder)?;
+        folder::prune(&self.folder, self.keep, self.party.token())
+    }
+
+    /// Waits until rank 0 has renamed the folder.
+    fn wait_for_commit(&self, aside: &Path) -> Result<()> {
+        let mut patience = Patience::new(self.party.deadline);
+        while aside.exists() {
+            self.check_failed(aside)?;
+            if !patience.sleep() {
+                let limit = self.party.deadline.as_secs_f64();
+                let what = format!("rank 0 has not completed the checkpoint within {limit} s");
+                return Err(CheckpointError::Peer { step: self.step, what });
+            }
+        }
+        Ok(())
+    }
+
+    /// The error that another rank has left.
+    fn check_failed(&self, aside: &Path) -> Result<()> {
+        for rank in (0..self.party.size()).filter(|&rank| rank != self.party.rank()) {
+            if let Ok(text) = fs::read(aside.join(format!("failed-{rank:05}"))) {
+                let what = format!("rank {rank}: {}", String::from_utf8_lossy(&text));
+                return Err(CheckpointError::Peer { step: self.step, what });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn part_name(rank: usize) -> String {
+    format!("part-{rank:05}.json")
+}
+
+/// Writes a file that is there completely or not at all.
+fn write_aside(file: &Path, bytes: &[u8]) -> Result<()> {
+    let aside = file.with_extension("tmp");
+    write_synced(&aside, bytes)?;
+    fs::rename(&aside, file).map_err(io(file))
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = File::create(path).map_err(io(path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io(path))
+}
+
+/// Waiting that begins short and grows, up to a deadline.
+struct Patience {
+    end: Instant,
+    next: Duration,
+}
+
+impl Patience {
+    fn new(deadline: Duration) -> Patience {
+        Patience { end: Instant::now() + deadline, next: Duration::from_micros(500) }
+    }
+
+    /// Sleeps; `false` if the time is over.
+    fn sleep(&mut self) -> bool {
+        std::thread::sleep(self.next);
+        self.next = (self.next * 2).min(Duration::from_millis(20));
+        Instant::now() < self.end
+    }
+}
