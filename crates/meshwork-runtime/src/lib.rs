@@ -15,9 +15,11 @@ pub mod memory;
 pub mod profile;
 pub mod program;
 pub mod step;
+pub mod transport;
 
 pub use array::Array;
 pub use engine::{CpuEngine, Engine, Loaded};
 pub use executable::{Executable, RunError, Shards};
 pub use memory::Buffer;
 pub use profile::Profile;
+pub use transport::runtime::{ProcessError, Runtime};

@@ -146,6 +146,9 @@ pub enum Error {
     /// The program failed on the engine.
     #[error(transparent)]
     Engine(Box<EngineError>),
+    /// The processes could not do something together.
+    #[error(transparent)]
+    Processes(#[from] meshwork_runtime::ProcessError),
     /// An array could not be put on devices or read from them.
     #[error(transparent)]
     Devices(meshwork_runtime::array::ArrayError),

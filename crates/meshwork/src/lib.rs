@@ -110,6 +110,7 @@ pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::{Contract, Plan};
+pub use meshwork_runtime::{ProcessError, Runtime};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     stack, zeros,
@@ -124,9 +125,9 @@ pub use vmap::{MapAxes, Vmap, vmap};
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Static, Tensor, Tree, Vmap,
-        annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim, einsum, eye, for_loop, full, grad,
-        iota, jit, jvp, linspace, ones, s, scan, select, shard_map, stack, tree_map, value_and_grad, vjp, vmap,
+        Array, Contract, Conv, Error, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Runtime, Static, Tensor, Tree,
+        Vmap, annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim, einsum, eye, for_loop, full,
+        grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_map, stack, tree_map, value_and_grad, vjp, vmap,
         while_loop, zeros,
     };
 }

@@ -1,0 +1,194 @@
+//! Calls that all processes make together on bytes: barrier, broadcast, gather, scatter and their kin.
+//!
+//! What is wrong with the arguments of one is refused by all: its refusal travels in the place of its data.
+
+use super::link::Lane;
+use super::stamp::{self, Stamp};
+use super::swap::{INLINE, Swap};
+use super::world::{ProcessError, World};
+
+/// The kinds of calls; their position is the number of the operation on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Barrier,
+    Broadcast,
+    Gather,
+    AllGather,
+    Scatter,
+    AllReduce,
+    Send,
+    /// Programs are compared before their first run.
+    Compare,
+    /// A run has ended well.
+    Agree,
+    /// An array comes to the host.
+    ToHost,
+}
+
+const NAMES: [&str; 10] = [
+    "barrier",
+    "broadcast",
+    "gather",
+    "all_gather",
+    "scatter",
+    "all_reduce",
+    "send/receive",
+    "the comparison of programs",
+    "the end of a program",
+    "to_host",
+];
+
+/// Stands for the calls where programs have their digest.
+const PLAN: u64 = 0x6d65_7368_776f_726b;
+
+/// What one process has for the others: data, or why there is none.
+pub(crate) type Offer<'a> = Result<&'a [u8], &'a str>;
+
+fn call_stamp(call: Call, run: u64) -> Stamp {
+    stamp::name(PLAN, || NAMES.map(str::to_string).to_vec());
+    super::world::stamp(PLAN, run, call as u64, 0)
+}
+
+/// Sends to some, receives from others; only the sender knows how much. Refusals are errors once all has arrived.
+fn tell(
+    world: &World,
+    stamp: Stamp,
+    lane: Lane,
+    to: &[(usize, Offer<'_>)],
+    from: &[usize],
+) -> Result<Vec<Vec<u8>>, ProcessError> {
+    let mut swap = Swap::begin(world, stamp, lane)?;
+    from.iter().try_for_each(|&peer| swap.expect(peer, INLINE, None))?;
+    for &(peer, offer) in to {
+        let (bytes, refusal) = match offer {
+            Ok(bytes) => (bytes, false),
+            Err(why) => (why.as_bytes(), true),
+        };
+        let inline = if bytes.len() <= INLINE { bytes.len() } else { 0 };
+        swap.refuse(refusal);
+        swap.cover(peer, inline, bytes.len() as u64, |to| to.copy_from_slice(&bytes[..inline]))?;
+        if inline == 0 && !bytes.is_empty() {
+            // SAFETY: the caller's bytes outlive the swap.
+            unsafe { swap.send(peer, bytes.as_ptr(), bytes.len())? };
+        }
+    }
+    swap.refuse(false);
+    swap.wait_incoming()?;
+    let (mut received, mut refusal) = (vec![], None);
+    for &peer in from {
+        let Some(stamp) = swap.stamp_of(peer) else { continue };
+        let length = stamp.bytes as usize;
+        let inline = swap.inline(peer);
+        let mut bytes = vec![];
+        if length <= inline.len().min(INLINE) {
+            bytes.extend_from_slice(&inline[..length]);
+        } else {
+            bytes.resize(length, 0);
+            // SAFETY: the vector does not move its bytes until the swap has ended.
+            unsafe { swap.receive(peer, bytes.as_mut_ptr(), length)? };
+        }
+        received.push(bytes);
+        if stamp.refusal {
+            refusal.get_or_insert((peer, received.len() - 1));
+        }
+    }
+    swap.wait()?;
+    swap.done();
+    match refusal {
+        Some((_, i)) => Err(ProcessError::Failed(String::from_utf8_lossy(&received[i]).into_owned())),
+        None => Ok(received),
+    }
+}
+
+/// Waits for all.
+pub(crate) fn barrier(world: &World, call: Call, run: u64) -> Result<(), ProcessError> {
+    let stamp = call_stamp(call, run);
+    let mut step = 1;
+    while step < world.size {
+        let (to, from) = ((world.rank + step) % world.size, (world.rank + world.size - step) % world.size);
+        tell(world, stamp, Lane::Common, &[(to, Ok(&[]))], &[from])?;
+        step *= 2;
+    }
+    Ok(())
+}
+
+/// All get what `root` has.
+pub(crate) fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<Vec<u8>, ProcessError> {
+    let stamp = call_stamp(Call::Broadcast, world.next_run());
+    // A tree: who has it passes it on to the one twice as far.
+    let place = (world.rank + world.size - root) % world.size;
+    let rank = |place: usize| (place + root) % world.size;
+    let own;
+    let (mut step, offer) = match place {
+        0 => (1, mine),
+        _ => {
+            let step = 1 << place.ilog2();
+            let received = tell(world, stamp, Lane::Common, &[], &[rank(place - step)]);
+            own = received.map(|mut all| all.pop().unwrap_or_default());
+            let offer = match &own {
+                Ok(bytes) => Ok(&bytes[..]),
+                Err(ProcessError::Failed(why)) => Err(&why[..]),
+                Err(broken) => return Err(broken.clone()),
+            };
+            (2 * step, offer)
+        }
+    };
+    let mut to = vec![];
+    while place + step < world.size {
+        to.push((rank(place + step), offer));
+        step *= 2;
+    }
+    tell(world, stamp, Lane::Common, &to, &[])?;
+    offer.map(<[u8]>::to_vec).map_err(|why| ProcessError::Failed(why.to_string()))
+}
+
+/// All get what each has, in order of rank.
+pub(crate) fn all_gather(world: &World, mine: &[u8]) -> Result<Vec<Vec<u8>>, ProcessError> {
+    exchange_all(world, Call::AllGather, &vec![Ok(mine); world.size])
+}
+
+/// Each sends one thing to each, its own included.
+pub(crate) fn exchange_all(world: &World, call: Call, offers: &[Offer<'_>]) -> Result<Vec<Vec<u8>>, ProcessError> {
+    let stamp = call_stamp(call, world.next_run());
+    let others: Vec<usize> = world.others().collect();
+    let to: Vec<(usize, Offer<'_>)> = others.iter().map(|&r| (r, offers[r])).collect();
+    let mut received = tell(world, stamp, Lane::Common, &to, &others)?;
+    let own = offers[world.rank].map_err(|why| ProcessError::Failed(why.to_string()))?;
+    received.insert(world.rank, own.to_vec());
+    Ok(received)
+}
+
+/// `root` gets what each has, in order of rank.
+pub(crate) fn gather(world: &World, root: usize, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProcessError> {
+    let stamp = call_stamp(Call::Gather, world.next_run());
+    if world.rank != root {
+        tell(world, stamp, Lane::Common, &[(root, Ok(mine))], &[])?;
+        return Ok(None);
+    }
+    let others: Vec<usize> = world.others().collect();
+    let mut received = tell(world, stamp, Lane::Common, &[], &others)?;
+    received.insert(root, mine.to_vec());
+    Ok(Some(received))
+}
+
+/// Each gets its part of what `root` has; `parts` are those of all, at the root.
+pub(crate) fn scatter(world: &World, root: usize, parts: &[Offer<'_>]) -> Result<Vec<u8>, ProcessError> {
+    let stamp = call_stamp(Call::Scatter, world.next_run());
+    if world.rank != root {
+        return Ok(tell(world, stamp, Lane::Common, &[], &[root])?.pop().unwrap_or_default());
+    }
+    let to: Vec<(usize, Offer<'_>)> = world.others().map(|r| (r, parts[r])).collect();
+    tell(world, stamp, Lane::Common, &to, &[])?;
+    parts[root].map(<[u8]>::to_vec).map_err(|why| ProcessError::Failed(why.to_string()))
+}
+
+/// Sends a letter.
+pub(crate) fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
+    tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[(to, Ok(bytes))], &[]).map(|_| ())
+}
+
+/// Waits for a letter.
+pub(crate) fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
+    let mut all = tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[], &[from])?;
+    Ok(all.pop().unwrap_or_default())
+}

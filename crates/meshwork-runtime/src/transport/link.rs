@@ -1,0 +1,58 @@
+//! What carries bytes between processes: messages in flight, and the link that moves them.
+
+#[cfg(feature = "mpi")]
+pub(crate) use super::mpi::{Link, Requests};
+#[cfg(not(feature = "mpi"))]
+pub(crate) use super::none::{Link, Requests};
+
+/// Messages that have begun and not ended.
+#[derive(Default)]
+pub(crate) struct Flight {
+    pub requests: Requests,
+    /// Of each message, in the order of the requests.
+    pub about: Vec<About>,
+}
+
+/// Messages of different lanes do not stand in each other's way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lane {
+    /// What all processes do in the same order.
+    Common,
+    /// From one process to another, at their own time.
+    Letters,
+}
+
+/// Where a message goes or comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Address {
+    pub peer: usize,
+    pub lane: Lane,
+}
+
+/// What a message in flight is.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    /// What the caller calls it.
+    pub id: u32,
+    pub peer: usize,
+    pub incoming: bool,
+}
+
+/// A message that has ended.
+pub(crate) struct Landed {
+    pub about: About,
+    /// What the link says went wrong with it.
+    pub error: Option<String>,
+}
+
+impl Flight {
+    /// Whether something is under way.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.about.is_empty()
+    }
+
+    /// Whether something is expected.
+    pub(crate) fn has_incoming(&self) -> bool {
+        self.about.iter().any(|a| a.incoming)
+    }
+}

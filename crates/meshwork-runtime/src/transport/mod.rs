@@ -1,0 +1,28 @@
+//! Processes: the same program on several of them, with devices spread over all.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `launcher` | who started this process |
+//! | `runtime` | the handle that programs have |
+//! | `world` | the processes as one of them sees them |
+//! | `link`, `mpi`, `none` | what carries bytes: MPI, or nothing |
+//! | `swap`, `stamp` | one exchange of messages, and what is written on them |
+//! | `note`, `record`, `exit` | who waits for whom, what happened last, the end |
+//! | `calls` | barrier, broadcast, gather, scatter on bytes |
+
+#![allow(dead_code)]
+
+pub(crate) mod calls;
+mod exit;
+pub mod launcher;
+pub(crate) mod link;
+#[cfg(feature = "mpi")]
+mod mpi;
+#[cfg(not(feature = "mpi"))]
+mod none;
+mod note;
+mod record;
+pub mod runtime;
+pub(crate) mod stamp;
+pub(crate) mod swap;
+pub(crate) mod world;

@@ -1,0 +1,71 @@
+//! Notes between processes, beside the data: who waits for whom, who failed, who has ended.
+
+/// A note.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Note {
+    /// What are you waiting for?
+    Ask,
+    /// For this process, in this operation.
+    Waits { for_rank: usize, text: String },
+    /// Run `run` has failed at the sender.
+    Failed { run: u64, text: String },
+    /// The sender knows that run `run` has failed, and sends nothing more for it.
+    Over { run: u64 },
+    /// Nothing goes on: all processes end with this message.
+    Broken(String),
+    /// The sender's program has come to its end.
+    Left,
+}
+
+impl Note {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let (kind, number, text) = match self {
+            Note::Ask => (0, 0, ""),
+            Note::Waits { for_rank, text } => (1, *for_rank as u64, &text[..]),
+            Note::Failed { run, text } => (2, *run, &text[..]),
+            Note::Over { run } => (3, *run, ""),
+            Note::Broken(text) => (4, 0, &text[..]),
+            Note::Left => (5, 0, ""),
+        };
+        let mut out = vec![kind];
+        out.extend(number.to_le_bytes());
+        out.extend(text.as_bytes());
+        out
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Option<Note> {
+        let number = u64::from_le_bytes(bytes.get(1..9)?.try_into().ok()?);
+        let text = || String::from_utf8_lossy(&bytes[9..]).into_owned();
+        Some(match bytes[0] {
+            0 => Note::Ask,
+            1 => Note::Waits { for_rank: number as usize, text: text() },
+            2 => Note::Failed { run: number, text: text() },
+            3 => Note::Over { run: number },
+            4 => Note::Broken(text()),
+            5 => Note::Left,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_as_they_were_written() {
+        let all = [
+            Note::Ask,
+            Note::Waits { for_rank: 3, text: "all-reduce".into() },
+            Note::Failed { run: 1 << 33, text: "ü".into() },
+            Note::Over { run: 2 },
+            Note::Broken("x".into()),
+            Note::Left,
+        ];
+        for note in all {
+            assert_eq!(Note::read(&note.write()), Some(note));
+        }
+        assert_eq!(Note::read(&[]), None);
+        assert_eq!(Note::read(&[9; 12]), None);
+    }
+}

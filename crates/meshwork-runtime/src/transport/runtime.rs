@@ -1,0 +1,174 @@
+//! The handle by which a program knows where it runs.
+
+use std::ops::Range;
+use std::time::Duration;
+
+pub use super::world::ProcessError;
+use super::world::{self, World};
+use super::{calls, launcher};
+
+/// The processes that run this program together: one, unless it was started by `mpirun` or the like. Cloning is free.
+///
+/// ```
+/// use meshwork_runtime::Runtime;
+///
+/// let runtime = Runtime::init()?;
+/// assert_eq!((runtime.rank(), runtime.size()), (0, 1));
+/// assert_eq!(runtime.gather(0, b"here")?.unwrap(), [b"here"]);
+/// # Ok::<(), meshwork_runtime::ProcessError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Runtime {
+    world: Option<&'static World>,
+}
+
+impl Runtime {
+    /// Finds out where this process runs: on its own, or with others that `mpirun`, `srun` or another launcher of MPI
+    /// programs has started. Any number of calls give the same; an error if it was started as one of several and can
+    /// not reach them, without the feature `mpi` for instance.
+    pub fn init() -> Result<Runtime, ProcessError> {
+        let world = world::join().map_err(ProcessError::Broken)?;
+        Ok(Runtime { world })
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> usize {
+        self.world.map_or(0, |w| w.rank)
+    }
+
+    /// The number of processes.
+    pub fn size(&self) -> usize {
+        self.world.map_or(1, |w| w.size)
+    }
+
+    /// Whether there are other processes.
+    pub fn is_distributed(&self) -> bool {
+        self.world.is_some()
+    }
+
+    /// The number of devices of all processes together: as many as `MESHWORK_DEVICES_PER_RANK` (or
+    /// [`set_devices_per_rank`](Runtime::set_devices_per_rank)) says for each, by default one.
+    pub fn devices(&self) -> usize {
+        self.size() * self.devices_per_rank()
+    }
+
+    /// The devices of this process, of [`devices`](Runtime::devices).
+    pub fn local_devices(&self) -> Range<usize> {
+        self.local_devices_of(self.devices())
+    }
+
+    /// The devices of this process on a mesh of `devices` devices: contiguous blocks in order of rank, the first ones
+    /// one longer if they do not divide.
+    pub fn local_devices_of(&self, devices: usize) -> Range<usize> {
+        world::local_devices(self.rank(), self.size(), devices)
+    }
+
+    /// The process that has `device`, of a mesh of `devices` devices.
+    pub fn rank_of(&self, device: usize, devices: usize) -> usize {
+        self.world.map_or(0, |w| w.rank_of(device, devices))
+    }
+
+    /// How many devices each process has unless a mesh says otherwise.
+    pub fn devices_per_rank(&self) -> usize {
+        match self.world {
+            Some(world) => world.devices_per_rank(),
+            None => {
+                let asked = std::env::var("MESHWORK_DEVICES_PER_RANK").ok();
+                asked.and_then(|n| n.trim().parse().ok()).unwrap_or(1).max(1)
+            }
+        }
+    }
+
+    /// Sets how many devices each process has; the same on all.
+    pub fn set_devices_per_rank(&self, devices: usize) {
+        if let Some(world) = self.world {
+            world.set_devices_per_rank(devices);
+        }
+    }
+
+    /// How long a process waits for another before it calls it lost: 60 seconds, or `MESHWORK_DEADLINE`.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.world.map(World::deadline)
+    }
+
+    /// Sets the [`deadline`](Runtime::deadline).
+    pub fn set_deadline(&self, deadline: Duration) {
+        if let Some(world) = self.world {
+            world.set_deadline(deadline);
+        }
+    }
+
+    /// Who started this process.
+    pub fn launcher(&self) -> Option<launcher::Launch> {
+        launcher::launched()
+    }
+
+    /// Waits until all processes are here.
+    pub fn barrier(&self) -> Result<(), ProcessError> {
+        self.world.map_or(Ok(()), |w| calls::barrier(w, calls::Call::Barrier, w.next_run()))
+    }
+
+    /// All processes get the bytes that `root` has; what the others give is not looked at.
+    pub fn broadcast(&self, root: usize, bytes: &[u8]) -> Result<Vec<u8>, ProcessError> {
+        self.check_rank(root)?;
+        self.world.map_or(Ok(bytes.to_vec()), |w| calls::broadcast(w, root, Ok(bytes)))
+    }
+
+    /// `root` gets the bytes of all, in order of rank and each as long as it is; the others get nothing.
+    pub fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProcessError> {
+        self.check_rank(root)?;
+        self.world.map_or(Ok(Some(vec![bytes.to_vec()])), |w| calls::gather(w, root, bytes))
+    }
+
+    /// All get the bytes of all, in order of rank.
+    pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, ProcessError> {
+        self.world.map_or(Ok(vec![bytes.to_vec()]), |w| calls::all_gather(w, bytes))
+    }
+
+    /// Each process gets its part of what `root` has: one part per rank, of any lengths. What the others give is not
+    /// looked at. If the root has not as many parts as there are ranks, all processes get that error.
+    pub fn scatter(&self, root: usize, parts: &[Vec<u8>]) -> Result<Vec<u8>, ProcessError> {
+        self.check_rank(root)?;
+        let refusal = (self.rank() == root && parts.len() != self.size())
+            .then(|| format!("scatter: rank {root} has {} parts for {} ranks", parts.len(), self.size()));
+        let Some(world) = self.world else {
+            return refusal.map_or_else(|| Ok(parts[0].clone()), |why| Err(ProcessError::Failed(why)));
+        };
+        let offers: Vec<calls::Offer<'_>> = match &refusal {
+            Some(why) => vec![Err(why); world.size],
+            None => parts.iter().map(|p| Ok(&p[..])).collect(),
+        };
+        calls::scatter(world, root, &offers)
+    }
+
+    /// Sends bytes to another process. Between two processes they arrive in the order in which they were sent.
+    pub fn send(&self, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
+        self.check_rank(to)?;
+        match self.world {
+            Some(world) if to != world.rank => calls::send(world, to, bytes),
+            _ => Err(ProcessError::Failed(format!("send: rank {to} is this process"))),
+        }
+    }
+
+    /// Waits for the bytes that another process sends.
+    pub fn receive(&self, from: usize) -> Result<Vec<u8>, ProcessError> {
+        self.check_rank(from)?;
+        match self.world {
+            Some(world) if from != world.rank => calls::receive(world, from),
+            _ => Err(ProcessError::Failed(format!("receive: rank {from} is this process"))),
+        }
+    }
+
+    pub(crate) fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
+        match rank < self.size() {
+            true => Ok(()),
+            false => Err(ProcessError::Failed(format!("there is no rank {rank}: there are {}", self.size()))),
+        }
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Runtime(rank {} of {})", self.rank(), self.size())
+    }
+}

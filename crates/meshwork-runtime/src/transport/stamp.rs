@@ -1,0 +1,78 @@
+//! What is written on every message: which program, run and operation it belongs to. Whoever receives another one
+//! than expected knows that the processes do different things, and which.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which message it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
+    /// Digest of the program, or of the kind of call.
+    pub plan: u64,
+    /// How many runs and calls there were before.
+    pub run: u64,
+    /// Which collective of the program.
+    pub op: u64,
+    /// Bytes that belong to it, this one's stamp not counted.
+    pub bytes: u64,
+    /// Whether it says why there is no data.
+    pub refusal: bool,
+}
+
+/// Length of a stamp.
+pub(crate) const STAMP: usize = 40;
+const MAGIC: u32 = 0x4d57_4b31;
+
+impl Stamp {
+    pub(crate) fn write(&self, to: &mut [u8]) {
+        let word = |i: usize| 8 * i..8 * i + 8;
+        let head = u64::from(MAGIC) << 1 | u64::from(self.refusal);
+        for (i, value) in [head, self.plan, self.run, self.op, self.bytes].into_iter().enumerate() {
+            to[word(i)].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    pub(crate) fn read(from: &[u8]) -> Option<Stamp> {
+        let word = |i: usize| from.get(8 * i..8 * i + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let head = word(0)?;
+        let stamp = Stamp { plan: word(1)?, run: word(2)?, op: word(3)?, bytes: word(4)?, refusal: head & 1 != 0 };
+        (head >> 1 == u64::from(MAGIC)).then_some(stamp)
+    }
+
+    /// Where its sender is, in words.
+    pub(crate) fn describe(&self) -> String {
+        let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        match names.as_ref().and_then(|n| n.get(&self.plan)) {
+            Some(ops) => {
+                let op = ops.get(self.op as usize).map_or("an unknown operation", String::as_str);
+                format!("{op} (step {}, {} bytes)", self.run, self.bytes)
+            }
+            None => format!("another program ({:016x}, step {})", self.plan, self.run),
+        }
+    }
+}
+
+/// The operations of known programs, by digest.
+static NAMES: Mutex<Option<HashMap<u64, Arc<Vec<String>>>>> = Mutex::new(None);
+
+/// Tells what the operations of a program are called.
+pub(crate) fn name(plan: u64, ops: impl FnOnce() -> Vec<String>) {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.get_or_insert_with(HashMap::new).entry(plan).or_insert_with(|| Arc::new(ops()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_read_as_it_was_written_and_noise_is_none() {
+        let stamp = Stamp { plan: 7, run: 1 << 40, op: 3, bytes: 9, refusal: true };
+        let mut bytes = [0; STAMP];
+        stamp.write(&mut bytes);
+        assert_eq!(Stamp::read(&bytes), Some(stamp));
+        assert_eq!(Stamp::read(&bytes[1..]), None);
+        bytes[3] ^= 1;
+        assert_eq!(Stamp::read(&bytes), None);
+    }
+}

@@ -1,0 +1,376 @@
+//! One exchange of messages: what this process sends to others and expects of them, all under way at once.
+//!
+//! Per peer there is a *cover*, which carries the stamp and all short pieces, then each long piece as a message of
+//! its own, straight from and to where it lies. Both sides post them in the same order.
+
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+use super::exit;
+use super::link::{Address, Flight, Landed, Lane};
+use super::note::Note;
+use super::stamp::{STAMP, Stamp};
+use super::world::{Inner, ProcessError, World};
+
+/// Pieces up to this many bytes travel in the cover.
+pub(crate) const INLINE: usize = 8 << 10;
+/// Longest single message.
+const CHUNK: usize = 1 << 30;
+/// A cover of up to this many bytes can be received whoever sent it, so that it can be told what it is.
+const ROOM: usize = STAMP + INLINE;
+/// How long an asked process may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How often those that are waited for are looked after.
+const ROUND: Duration = Duration::from_millis(200);
+/// How long what was sent before the end of a program may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Messages of one operation.
+pub(crate) struct Swap<'w> {
+    world: &'w World,
+    inner: MutexGuard<'w, Inner>,
+    stamp: Stamp,
+    lane: Lane,
+    flight: Flight,
+    covers: Vec<Cover>,
+    landed: Vec<Landed>,
+    /// Whether the operation is done with: nothing to note at the end.
+    ended: bool,
+}
+
+struct Cover {
+    peer: usize,
+    bytes: Vec<u8>,
+    /// Bytes that must be announced; `None` if only the sender knows.
+    total: Option<u64>,
+    incoming: bool,
+}
+
+/// Identifies long messages in flight; covers have their index.
+const LONG: u32 = u32::MAX;
+
+impl<'w> Swap<'w> {
+    /// Begins an operation.
+    pub(crate) fn begin(world: &'w World, stamp: Stamp, lane: Lane) -> Result<Swap<'w>, ProcessError> {
+        let mut inner = world.lock();
+        if let Some(text) = &inner.news.broken {
+            return Err(ProcessError::Broken(text.clone()));
+        }
+        inner.record.begin(stamp);
+        let flight = Flight::default();
+        Ok(Swap { world, inner, stamp, lane, flight, covers: vec![], landed: vec![], ended: false })
+    }
+
+    fn address(&self, peer: usize) -> Address {
+        Address { peer, lane: self.lane }
+    }
+
+    /// Expects the cover of `peer` with `inline` bytes of short pieces; `total` is what it must announce.
+    pub(crate) fn expect(&mut self, peer: usize, inline: usize, total: Option<u64>) -> Result<(), ProcessError> {
+        let mut bytes = self.inner.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.resize(ROOM.max(STAMP + inline), 0);
+        let (id, to) = (self.covers.len() as u32, self.address(peer));
+        // SAFETY: the cover is kept until it has landed.
+        let posted = unsafe { self.world.link.receive(&mut self.flight, id, to, bytes.as_mut_ptr(), bytes.len()) };
+        self.covers.push(Cover { peer, bytes, total, incoming: true });
+        self.posted(posted)
+    }
+
+    /// Sends a cover with `inline` bytes that `fill` writes; `total` bytes belong to it.
+    pub(crate) fn cover(
+        &mut self,
+        peer: usize,
+        inline: usize,
+        total: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), ProcessError> {
+        let mut bytes = self.inner.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.resize(STAMP + inline, 0);
+        Stamp { bytes: total, ..self.stamp }.write(&mut bytes);
+        fill(&mut bytes[STAMP..]);
+        let (id, to) = (self.covers.len() as u32, self.address(peer));
+        // SAFETY: the cover is kept, unchanged, until it has landed.
+        let posted = unsafe { self.world.link.send(&mut self.flight, id, to, bytes.as_ptr(), bytes.len()) };
+        self.covers.push(Cover { peer, bytes, total: None, incoming: false });
+        self.posted(posted)
+    }
+
+    /// From now on covers say that there is no data, and why; or not.
+    pub(crate) fn refuse(&mut self, refusal: bool) {
+        self.stamp.refusal = refusal;
+    }
+
+    /// Sends a long piece.
+    ///
+    /// # Safety
+    /// The bytes are valid and not written until [`wait`](Swap::wait) has returned.
+    pub(crate) unsafe fn send(&mut self, peer: usize, from: *const u8, bytes: usize) -> Result<(), ProcessError> {
+        let to = self.address(peer);
+        for at in (0..bytes).step_by(CHUNK) {
+            let length = CHUNK.min(bytes - at);
+            // SAFETY: the caller's promise.
+            let posted = unsafe { self.world.link.send(&mut self.flight, LONG, to, from.add(at), length) };
+            self.posted(posted)?;
+        }
+        Ok(())
+    }
+
+    /// Receives a long piece.
+    ///
+    /// # Safety
+    /// The bytes are valid for writing and nobody else uses them until [`wait`](Swap::wait) has returned.
+    pub(crate) unsafe fn receive(&mut self, peer: usize, to: *mut u8, bytes: usize) -> Result<(), ProcessError> {
+        let from = self.address(peer);
+        for at in (0..bytes).step_by(CHUNK) {
+            let length = CHUNK.min(bytes - at);
+            // SAFETY: the caller's promise.
+            let posted = unsafe { self.world.link.receive(&mut self.flight, LONG, from, to.add(at), length) };
+            self.posted(posted)?;
+        }
+        Ok(())
+    }
+
+    fn posted(&mut self, posted: Result<(), String>) -> Result<(), ProcessError> {
+        posted.map_err(|e| self.broke(format!("MPI on rank {}: {e}, in {}", self.world.rank, self.stamp.describe())))
+    }
+
+    /// Lets messages move, without waiting.
+    pub(crate) fn nudge(&mut self) -> Result<(), ProcessError> {
+        self.advance().map(|_| ())
+    }
+
+    /// Waits until all messages have landed.
+    pub(crate) fn wait(&mut self) -> Result<(), ProcessError> {
+        self.wait_while(Flight::is_open)
+    }
+
+    /// Waits until all that was expected has come.
+    pub(crate) fn wait_incoming(&mut self) -> Result<(), ProcessError> {
+        self.wait_while(Flight::has_incoming)
+    }
+
+    fn wait_while(&mut self, goes_on: fn(&Flight) -> bool) -> Result<(), ProcessError> {
+        let mut quiet = 0u32;
+        let mut watch = None;
+        while goes_on(&self.flight) {
+            if self.advance()? {
+                (quiet, watch) = (0, None);
+                continue;
+            }
+            quiet += 1;
+            let often = if self.world.is_crowded() { 0 } else { 2_000 };
+            match quiet.saturating_sub(often) {
+                0 => std::hint::spin_loop(),
+                1..=1_000 => std::thread::yield_now(),
+                1_001..=10_000 => std::thread::sleep(Duration::from_micros(20)),
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+            if quiet.is_multiple_of(64) || quiet > 4_000 {
+                let now = Instant::now();
+                let watch = watch.get_or_insert(Watch { began: now, looked: now });
+                self.look_around(watch, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What came inline from `peer`.
+    pub(crate) fn inline(&self, peer: usize) -> &[u8] {
+        let cover = self.covers.iter().find(|c| c.incoming && c.peer == peer);
+        cover.map_or(&[], |c| &c.bytes[STAMP..])
+    }
+
+    /// The stamp of the cover of `peer`.
+    pub(crate) fn stamp_of(&self, peer: usize) -> Option<Stamp> {
+        Stamp::read(&self.covers.iter().find(|c| c.incoming && c.peer == peer)?.bytes)
+    }
+
+    /// Whether something has landed.
+    fn advance(&mut self) -> Result<bool, ProcessError> {
+        let mut landed = std::mem::take(&mut self.landed);
+        let tested = self.world.link.test(&mut self.flight, &mut landed);
+        self.posted(tested)?;
+        let any = !landed.is_empty();
+        let mut wrong = None;
+        for Landed { about, error } in landed.drain(..) {
+            let problem = match self.covers.get(about.id as usize) {
+                Some(cover) if cover.incoming => self.misfit(cover).or(error),
+                _ => error,
+            };
+            // What a cover says explains what happened to the messages after it.
+            if let Some(problem) = problem
+                && (wrong.is_none() || about.id != LONG)
+            {
+                wrong = Some((about.peer, problem));
+            }
+        }
+        self.landed = landed;
+        match wrong {
+            Some((peer, problem)) => {
+                let text = format!(
+                    "rank {} and rank {peer} do different things: rank {} is at {}, {problem}",
+                    self.world.rank,
+                    self.world.rank,
+                    self.stamp.describe()
+                );
+                Err(self.broke(text))
+            }
+            None => Ok(any),
+        }
+    }
+
+    /// How a cover differs from what is expected.
+    fn misfit(&self, cover: &Cover) -> Option<String> {
+        let Some(stamp) = Stamp::read(&cover.bytes) else {
+            return Some(format!("rank {} sent something else", cover.peer));
+        };
+        let bytes = cover.total.filter(|_| !stamp.refusal).unwrap_or(stamp.bytes);
+        let expected = Stamp { bytes, refusal: stamp.refusal, ..self.stamp };
+        (stamp != expected).then(|| format!("rank {} at {}", cover.peer, stamp.describe()))
+    }
+
+    /// Whom this process waits for.
+    fn awaited(&self) -> Option<usize> {
+        let first = self.flight.about.iter().filter(|a| a.incoming).map(|a| a.peer).min();
+        first.or_else(|| self.flight.about.iter().map(|a| a.peer).min())
+    }
+
+    /// Looks what goes on elsewhere: notes, the end of processes, the deadline.
+    fn look_around(&mut self, watch: &mut Watch, now: Instant) -> Result<(), ProcessError> {
+        self.world.read_notes(&mut self.inner);
+        self.answer();
+        if let Some(text) = &self.inner.news.broken {
+            return Err(ProcessError::Broken(text.clone()));
+        }
+        if self.lane == Lane::Common
+            && let Some((_, rank, text)) = &self.inner.news.failed
+        {
+            return Err(ProcessError::Failed(format!("rank {rank}: {text}")));
+        }
+        let Some(awaited) = self.awaited() else { return Ok(()) };
+        if exit::terminated() {
+            let dead = self.world.others().find(|&r| self.world.is_dead(r));
+            let text = match dead {
+                Some(dead) => self.death_of(dead),
+                None => format!(
+                    "rank {} is told to end while it waits for rank {awaited} in {}",
+                    self.world.rank,
+                    self.stamp.describe()
+                ),
+            };
+            return Err(self.broke(text));
+        }
+        if now - watch.looked > ROUND {
+            watch.looked = now;
+            if let Some(dead) = self.world.others().find(|&r| !self.inner.news.left[r] && self.world.is_dead(r)) {
+                let text = self.death_of(dead);
+                return Err(self.broke(text));
+            }
+            if self.inner.news.left[awaited] && now - watch.began > LAST_WORDS {
+                let (rank, at) = (self.world.rank, self.stamp.describe());
+                let text = format!("rank {awaited} has ended its program; rank {rank} waits for it in {at}");
+                return Err(self.broke(text));
+            }
+        }
+        if now - watch.began > self.world.deadline() {
+            return Err(self.overdue(awaited, now - watch.began));
+        }
+        Ok(())
+    }
+
+    fn death_of(&self, dead: usize) -> String {
+        format!("rank {dead} has died; rank {} was in {}", self.world.rank, self.stamp.describe())
+    }
+
+    /// Answers who asked what this process waits for.
+    fn answer(&mut self) {
+        let Some(for_rank) = self.awaited() else { return };
+        let text = self.stamp.describe();
+        for asker in 0..self.world.size {
+            if std::mem::take(&mut self.inner.news.asked[asker]) {
+                self.world.link.note(asker, Note::Waits { for_rank, text: text.clone() }.write());
+            }
+        }
+    }
+
+    /// The deadline has passed: asks from one to the next who holds everybody up.
+    fn overdue(&mut self, awaited: usize, waited: Duration) -> ProcessError {
+        let rank = self.world.rank;
+        let mut story = format!("rank {rank} waits for rank {awaited} in {}", self.stamp.describe());
+        let (mut seen, mut at) = (vec![rank], awaited);
+        let culprit = loop {
+            if seen.contains(&at) {
+                break format!(
+                    "ranks {} wait for each other",
+                    list(&seen[seen.iter().position(|&r| r == at).unwrap_or(0)..])
+                );
+            }
+            seen.push(at);
+            self.inner.news.waits[at] = None;
+            self.world.link.note(at, Note::Ask.write());
+            let asked = Instant::now();
+            while self.inner.news.waits[at].is_none() && asked.elapsed() < ANSWER && self.inner.news.broken.is_none() {
+                self.world.read_notes(&mut self.inner);
+                self.answer();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if let Some(text) = &self.inner.news.broken {
+                return ProcessError::Broken(text.clone());
+            }
+            let Some((next, text)) = self.inner.news.waits[at].take() else {
+                break match self.world.is_dead(at) {
+                    true => format!("rank {at} has died"),
+                    false => format!("rank {at} does not answer: it stands still, or computes"),
+                };
+            };
+            story.push_str(&format!("; rank {at} waits for rank {next} in {text}"));
+            at = next;
+        };
+        let deadline = self.world.deadline().as_secs_f64();
+        let text = format!("{culprit} ({:.1} s, the deadline is {deadline} s): {story}", waited.as_secs_f64());
+        self.broke(text)
+    }
+
+    fn broke(&mut self, text: String) -> ProcessError {
+        self.world.broke(&mut self.inner, text)
+    }
+
+    /// The end of an operation that went well.
+    pub(crate) fn done(mut self) {
+        self.inner.record.end();
+        self.ended = true;
+    }
+}
+
+impl Drop for Swap<'_> {
+    fn drop(&mut self) {
+        if self.flight.is_open() {
+            // Somebody else owns the memory that messages may still be written to.
+            self.world.link.cancel(&mut self.flight);
+            let start = Instant::now();
+            let mut landed = vec![];
+            while self.flight.is_open() && self.world.link.test(&mut self.flight, &mut landed).is_ok() {
+                if start.elapsed() > ANSWER {
+                    let text = format!("rank {}: a message can not be taken back", self.world.rank);
+                    exit::end(self.world, &self.world.broke(&mut self.inner, text).to_string());
+                }
+            }
+            // What is under way from here is read until it has arrived.
+            self.covers.drain(..).for_each(|cover| std::mem::forget(cover.bytes));
+        }
+        let covers = std::mem::take(&mut self.covers);
+        self.inner.spare.extend(covers.into_iter().map(|c| c.bytes));
+    }
+}
+
+/// Since when a process waits, and when it last looked after the others.
+struct Watch {
+    began: Instant,
+    looked: Instant,
+}
+
+fn list(ranks: &[usize]) -> String {
+    ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
