@@ -8,6 +8,7 @@ mod engine;
 mod explain;
 mod fail;
 mod fmt;
+mod launch;
 mod opt;
 mod partition;
 mod run;
@@ -39,6 +40,7 @@ enum Command {
     Partition(partition::Args),
     Explain(explain::Args),
     Why(why::Args),
+    Launch(launch::Args),
     /// Run passes over a program, as MLIR's opt tools do
     ///
     /// See `meshwork opt --help` for its options and passes.
@@ -77,6 +79,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Partition(args) => partition::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Why(args) => why::main(&args),
+        Command::Launch(args) => launch::main(&args),
         Command::Opt { args } => opt::main(&args),
     }
 }
