@@ -2,6 +2,14 @@
 import json
 import sys
 
+import numpy as np
+
+
+def checksums(result):
+    """What the driver compares: the sum of a result, and how large its numbers are."""
+    result = result.astype(np.float64)
+    return {"checksum": float(result.sum()), "magnitude": float(np.abs(result).sum())}
+
 
 def serve(peer):
     """Calls the method of `peer` that each line names, with the line's other words."""

@@ -1,36 +1,45 @@
-"""A bar chart of ratios as SVG: how many times the median of Meshwork each competitor took."""
+"""A bar chart of ratios as SVG: how many times the median of Meshwork each competitor took, on a logarithmic scale."""
 import html
+import itertools
 import math
 
-COLOURS = {"jax": "#4c78a8", "jax huge": "#72b7b2", "c": "#e45756", "torch": "#f58518", "numpy": "#b279a2"}
+COLOURS = {"jax": "#4c78a8", "jax huge": "#72b7b2", "c": "#e45756", "torch": "#f58518", "numpy": "#b279a2",
+           "mpi4py": "#9d755d"}
+BAR, GAP, LEFT, WIDTH, TOP = 9, 7, 190, 560, 52
 
 
 def picture(rows):
     rows = [r for r in rows if r.get("ratio")]
     names = [n for n in COLOURS if any(n in r["ratio"] for r in rows)]
-    bar, gap, left, width = 9, 10, 250, 520
-    top = max((v for r in rows for n, v in r["ratio"].items() if n in COLOURS), default=2)
-    low, high = -1, max(1, math.ceil(math.log2(max(top, 1.01))))
-    place = lambda ratio: left + (max(low, math.log2(ratio)) - low) / (high - low) * width
-    out, y = [], 46
-    for i, name in enumerate(names):
-        out.append(f'<rect x="{left + 110 * i}" y="12" width="10" height="10" fill="{COLOURS[name]}"/>'
-                   f'<text x="{left + 110 * i + 14}" y="21">{name}</text>')
-    for row in rows:
-        label = html.escape(f"{row['problem']}, {row['variant']}, {row['mesh']}")
-        shown = [n for n in names if n in row["ratio"]]
-        middle = y + len(shown) * bar / 2 + 4
-        out.append(f'<text x="{left - 8}" y="{middle}" text-anchor="end">{label}</text>')
-        for name in shown:
-            end, start = place(row["ratio"][name]), place(1)
-            out.append(f'<rect x="{min(start, end):.1f}" y="{y}" width="{abs(end - start):.1f}" height="{bar - 1}" '
-                       f'fill="{COLOURS[name]}"/><text x="{max(start, end) + 4:.1f}" y="{y + bar - 2}" '
-                       f'font-size="8">{row["ratio"][name]:.2f}</text>')
-            y += bar
-        y += gap
-    grid = "".join(f'<line x1="{place(2 ** k):.1f}" x2="{place(2 ** k):.1f}" y1="32" y2="{y}" stroke="{"#333" if k == 0 else "#ddd"}"/>'
-                   f'<text x="{place(2 ** k):.1f}" y="{y + 14}" text-anchor="middle">{2.0 ** k:g}x</text>'
-                   for k in range(low, high + 1))
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{y + 40}" font-family="sans-serif" '
-            f'font-size="11"><rect width="100%" height="100%" fill="white"/>{grid}{"".join(out)}'
-            f'<text x="{left}" y="{y + 32}">time of each competitor as a multiple of Meshwork\'s (longer is slower)</text></svg>\n')
+    ratios = [v for r in rows for n, v in r["ratio"].items() if n in COLOURS] or [1]
+    low = min(-1, math.floor(math.log2(min(ratios))))
+    high = max(1, math.ceil(math.log2(max(ratios) * 1.01)))
+    place = lambda ratio: LEFT + (math.log2(ratio) - low) / (high - low) * WIDTH
+    out, y = [], TOP
+    for problem, group in itertools.groupby(rows, key=lambda r: r["problem"]):
+        y += 6
+        out.append(f'<text x="{LEFT - 8}" y="{y + 10}" text-anchor="end" font-weight="bold">{html.escape(problem)}</text>')
+        y += 18
+        for number, row in enumerate(group):
+            shown = [n for n in names if n in row["ratio"]]
+            height = len(shown) * BAR + GAP
+            if number % 2 == 0:
+                out.append(f'<rect x="0" y="{y - GAP / 2}" width="100%" height="{height}" fill="#000" fill-opacity="0.03"/>')
+            label = html.escape(f"{row['variant']}, {row['mesh']}")
+            out.append(f'<text x="{LEFT - 8}" y="{y + len(shown) * BAR / 2 + 4}" text-anchor="end">{label}</text>')
+            for name in shown:
+                end, start = place(row["ratio"][name]), place(1)
+                out.append(f'<rect x="{min(start, end):.1f}" y="{y}" width="{abs(end - start):.1f}" height="{BAR - 1}" '
+                           f'fill="{COLOURS[name]}"/><text x="{max(start, end) + 4:.1f}" y="{y + BAR - 2}" '
+                           f'font-size="8.5">{row["ratio"][name]:.3g}</text>')
+                y += BAR
+            y += GAP
+    legend = "".join(f'<rect x="{LEFT + 90 * i}" y="8" width="10" height="10" fill="{COLOURS[name]}"/>'
+                     f'<text x="{LEFT + 90 * i + 14}" y="17">{name}</text>' for i, name in enumerate(names))
+    ticks = [(place(2 ** k), f"{2.0 ** k:.3g}x", k == 0) for k in range(low, high + 1)]
+    grid = "".join(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{y}" stroke="{"#333" if one else "#ddd"}"/>'
+                   f'<text x="{x:.1f}" y="{TOP - 12}" text-anchor="middle">{text}</text>'
+                   f'<text x="{x:.1f}" y="{y + 14}" text-anchor="middle">{text}</text>' for x, text, one in ticks)
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 60}" height="{y + 40}" font-family="sans-serif" '
+            f'font-size="11"><rect width="100%" height="100%" fill="white"/>{grid}{legend}{"".join(out)}'
+            f'<text x="{LEFT}" y="{y + 32}">time of each competitor as a multiple of Meshwork\'s (longer is slower)</text></svg>\n')

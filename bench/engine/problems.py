@@ -33,7 +33,8 @@ class Problem:
     variants: list
     meshes: list
     c: list | None = None  # hand-written program: source, defines, extra arguments
-    bytes: float = 0  # least memory traffic of a run
+    bytes: typing.Any = 0  # least memory traffic of a run; a dictionary if it differs between variants
+    passes: int = 1  # how often a run goes over its data
     flops: float = 0
     loop: int = 1  # calls per timed run, for short ones
 
@@ -160,6 +161,9 @@ def life(variant, mesh):
 
 ADD = 100_000_000
 ROWS = (4096, 2048)
+# Bytes read and written per element.
+ROW_BYTES = {"softmax": 8, "layer norm": 8, "gelu chain": 8, "gelu gradient": 8, "softmax gradient": 8,
+             "layer norm gradient": 8, "row sums": 4, "column sums": 4, "sum": 4, "exp": 8, "transpose": 8}
 
 
 def add(variant, mesh):
@@ -303,17 +307,16 @@ H1, H2, L = HEAT1D, HEAT2D, LIFE
 
 PROBLEMS = [
     Problem("heat1d f32", functools.partial(heat1d, np.float32), SPELLINGS, LINE,
-            ["heat1d.c", FLOAT, [H1["n"], H1["steps"]]], bytes=8 * H1["n"] * H1["steps"]),
+            ["heat1d.c", FLOAT, [H1["n"], H1["steps"]]], bytes=8 * H1["n"] * H1["steps"], passes=H1["steps"]),
     Problem("heat1d f64", functools.partial(heat1d, np.float64), SPELLINGS, LINE,
-            ["heat1d.c", DOUBLE, [H1["n"], H1["steps"]]], bytes=16 * H1["n"] * H1["steps"]),
+            ["heat1d.c", DOUBLE, [H1["n"], H1["steps"]]], bytes=16 * H1["n"] * H1["steps"], passes=H1["steps"]),
     Problem("heat2d f32", heat2d, SPELLINGS, LINE + GRID,
-            ["heat2d.c", FLOAT, [H2["n"], H2["steps"]]], bytes=8 * H2["n"] ** 2 * H2["steps"]),
+            ["heat2d.c", FLOAT, [H2["n"], H2["steps"]]], bytes=8 * H2["n"] ** 2 * H2["steps"], passes=H2["steps"]),
     Problem("life u8", life, ["roll", "separable", "pad"], LINE + GRID,
-            ["life.c", [], [L["n"], L["steps"]]], bytes=2 * L["n"] ** 2 * L["steps"]),
+            ["life.c", [], [L["n"], L["steps"]]], bytes=2 * L["n"] ** 2 * L["steps"], passes=L["steps"]),
     Problem("add f64", add, ["add"], LINE, ["add.c", [], [ADD]], bytes=24 * ADD),
-    Problem("rows f32", rows, ["softmax", "layer norm", "gelu chain", "gelu gradient", "softmax gradient",
-                               "layer norm gradient", "row sums", "column sums", "sum", "exp", "transpose"],
-            [(1,)], bytes=8 * ROWS[0] * ROWS[1], loop=10),
+    Problem("rows f32", rows, list(ROW_BYTES), [(1,)], loop=10,
+            bytes={variant: each * ROWS[0] * ROWS[1] for variant, each in ROW_BYTES.items()}),
     Problem("matmul f32", matmul, list(MATMULS), [(1,)], loop=10),
     Problem("mlp step", mlp, ["step"], TRAIN, loop=3),
     Problem("gpt step", functools.partial(gpt_step, 4), ["step"], TRAIN),

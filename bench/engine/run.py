@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Meshwork beside JAX, PyTorch, numpy and hand-written C on the same problems, in turns.
+"""Meshwork beside JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
          [--out target/bench/engine.json]
@@ -7,9 +7,9 @@
 JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
 keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
 installed (jax) and with malloc on huge pages (jax huge). A peer that needs longer than the budget for a problem gets fewer
-rounds. Checksums of all peers are compared. Medians are printed, the ratio to Meshwork, and the share of the copy bandwidth
-measured in the same rounds where a problem says how many bytes it must move at least; all of it goes to a JSON file and
-a picture beside it.
+rounds. Checksums of all peers are compared. Medians are printed, the ratio to Meshwork, and, where a problem says how many
+bytes it must move at least, its share of the bandwidth at which as many bytes are copied in the same rounds; all of it
+goes to a JSON file and a picture beside it.
 """
 import argparse
 import json
@@ -80,7 +80,7 @@ def c_program(source, flags):
 def measure(peers, rounds, budget, count):
     """Seconds and checksums of each peer, in turns."""
     times = {p.name: [] for p in peers}
-    sums, errors = {}, {}
+    sums, errors = {}, {}  # sums: the checksum and how large the numbers are that it is made of
     for turn in range(rounds):
         for peer in peers:
             spent = sum(times[peer.name]) * count
@@ -91,7 +91,8 @@ def measure(peers, rounds, budget, count):
                 errors[peer.name] = answer["error"]
             else:
                 times[peer.name].append(answer["seconds"])
-                sums.setdefault(peer.name, answer["checksum"])
+                total = answer["checksum"]
+                sums.setdefault(peer.name, (total, answer.get("magnitude", abs(total))))
     return times, sums, errors
 
 
@@ -136,18 +137,22 @@ def case(problem, variant, mesh, options):
     for name in ("numpy", "torch"):
         if name in wanted:
             add(name, Peer(name, [getattr(options, name), f"peer_{name}.py"]), "prepare", problem.name, variant, directory)
-    copy = Peer("copy", [c_program("copy.c", []), 160], {"OMP_NUM_THREADS": "2"})
-    peers.append(copy)
+    if "mpi4py" in wanted:
+        ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", devices]
+        add("mpi4py", Peer("mpi4py", [*ranks, options.numpy, "peer_mpi.py"]), "prepare", problem.name, variant, directory)
+    least = problem.bytes[variant] if isinstance(problem.bytes, dict) else problem.bytes
+    footprint = least / problem.passes if least else 160e6
+    peers.append(Peer("copy", [c_program("copy.c", []), int(footprint) // 2], {"OMP_NUM_THREADS": "2"}))
     before = steal()
     times, sums, errors = measure(peers, options.rounds, options.budget, problem.loop)
     after = steal()
     row["errors"].update(errors)
     for peer in [jax, *peers]:
         peer.close()
-    bandwidth = statistics.median(sorted(0.32 * 1.048576 / t for t in times.pop("copy")))
+    bandwidth = statistics.median(footprint * 1e-9 / t for t in times.pop("copy"))
     sums.pop("copy", None)
     row["seconds"] = {n: {"median": statistics.median(t), "min": min(t), "runs": len(t)} for n, t in times.items() if t}
-    row["checksums"] = sums
+    row["checksums"] = {name: total for name, (total, _) in sums.items()}
     row["agree"] = agree(sums)
     row["copy_gb_per_s"] = bandwidth
     row["steal"] = (after[1] - before[1]) / max(1, after[0] - before[0])
@@ -155,15 +160,17 @@ def case(problem, variant, mesh, options):
     ours = row["seconds"].get("meshwork")
     if ours:
         row["ratio"] = {n: t["median"] / ours["median"] for n, t in row["seconds"].items() if n != "meshwork"}
-        if problem.bytes:
-            row["bandwidth_share"] = problem.bytes / ours["median"] * 1e-9 / bandwidth
+        if least:
+            row["bandwidth_share"] = least / ours["median"] * 1e-9 / bandwidth
     return row
 
 
 def agree(sums):
-    """Whether all checksums are alike; long float loops differ in the last digits."""
-    values = list(sums.values())
-    return all(abs(v - values[0]) <= 1e-4 * max(1, abs(values[0])) for v in values)
+    """Whether all checksums are alike, measured by the numbers they are sums of; long float loops differ in the last
+    digits."""
+    largest = max((size for _, size in sums.values()), default=0)
+    totals = [total for total, _ in sums.values()]
+    return all(abs(total - totals[0]) <= 1e-4 * max(1, largest) for total in totals)
 
 
 def line(row):
@@ -186,7 +193,7 @@ def main():
     args.add_argument("--rounds", type=int, default=5)
     args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
-    args.add_argument("--numpy", default=sys.executable, help="a Python with numpy")
+    args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
     args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")
     args.add_argument("--out", default=WORK.parent / "engine.json")

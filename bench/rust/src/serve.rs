@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare PROGRAM.mlir CHECK INPUT.npy ...   compiles it and cuts its inputs into shards
-//! run COUNT                                  runs it: seconds per run, sum of result number CHECK
+//! run COUNT                                  runs it: seconds per run; sum of result number CHECK, and of its magnitudes
 //! ```
 
 use std::error::Error;
@@ -68,8 +68,8 @@ fn command(words: &[&str], prepared: &mut Option<Prepared>) -> Result<String, Bo
             Ok(format!(r#"{{"compile": {seconds}}}"#))
         }
         (["run", count], Some(prepared)) => {
-            let (seconds, checksum) = prepared.run(count.parse()?)?;
-            Ok(format!(r#"{{"seconds": {seconds}, "checksum": {checksum}}}"#))
+            let (seconds, checksum, magnitude) = prepared.run(count.parse()?)?;
+            Ok(format!(r#"{{"seconds": {seconds}, "checksum": {checksum}, "magnitude": {magnitude}}}"#))
         }
         (["profile"], Some(prepared)) => {
             let (_, profile) = prepared.compiled.executable.run_profiled(prepared.inputs.clone())?;
@@ -111,8 +111,8 @@ fn load(compiled: Compiled, check: &str, paths: &[&str]) -> Result<Prepared, Box
 }
 
 impl Prepared {
-    /// Seconds per run, and the sum of the result to check.
-    fn run(&self, count: usize) -> Result<(f64, f64), Box<dyn Error>> {
+    /// Seconds per run, the sum of the result to check, and that of its magnitudes.
+    fn run(&self, count: usize) -> Result<(f64, f64, f64), Box<dyn Error>> {
         let start = Instant::now();
         let mut last = vec![];
         for _ in 0..count.max(1) {
@@ -127,6 +127,7 @@ impl Prepared {
             Some(sharding) => Array::from_shards(elem, dims, &self.compiled.mesh, &Arc::new(sharding.clone()), shards)?,
             None => Array::from_single(elem, dims, shards[0].clone())?,
         };
-        Ok((seconds, array.to_host()?.to_f64s().iter().sum()))
+        let numbers = array.to_host()?.to_f64s();
+        Ok((seconds, numbers.iter().sum(), numbers.iter().map(|x| x.abs()).sum()))
     }
 }
