@@ -28,6 +28,7 @@ const MAX_PARTS: u64 = 64;
 const GRAIN: i64 = 64;
 /// Arrays of one loop.
 pub(crate) const MAX_ARRAYS: usize = 64;
+const FEW_ARRAYS: usize = 6;
 
 /// `a / b` rounded up, for positive numbers.
 fn up(a: i64, b: i64) -> i64 {
@@ -111,10 +112,29 @@ impl Work for Fused {
 /// # Safety
 /// The arrays of the loop lie inside their buffers, which `frame` holds as [`Work::run`] says.
 pub(crate) unsafe fn run_rows(l: &Loop, frame: &Frame<'_>, scratch: &mut Scratch, rows: (i64, i64), cols: (i64, i64)) {
-    let mut ptrs = [std::ptr::null_mut::<u8>(); MAX_ARRAYS];
-    let mut row_strides = [0isize; MAX_ARRAYS];
-    let mut strides = [0isize; MAX_ARRAYS];
-    let mut index = [[0i64; 3]; MAX_ARRAYS];
+    // Most loops have few arrays, and clearing room for many takes longer than a short loop.
+    match l.arrays.len().max(l.counters.len()) {
+        // SAFETY (both): the same contract.
+        ..=FEW_ARRAYS => unsafe { run_with::<FEW_ARRAYS>(l, frame, scratch, rows, cols) },
+        _ => unsafe { run_with::<MAX_ARRAYS>(l, frame, scratch, rows, cols) },
+    }
+}
+
+/// [`run_rows`] with room for `N` arrays and counters.
+///
+/// # Safety
+/// As for [`run_rows`]; the loop has no more of either.
+unsafe fn run_with<const N: usize>(
+    l: &Loop,
+    frame: &Frame<'_>,
+    scratch: &mut Scratch,
+    rows: (i64, i64),
+    cols: (i64, i64),
+) {
+    let mut ptrs = [std::ptr::null_mut::<u8>(); N];
+    let mut row_strides = [0isize; N];
+    let mut strides = [0isize; N];
+    let mut index = [[0i64; 3]; N];
     let (count, counters) = (l.arrays.len(), l.counters.len());
     let inner = l.outer.last().copied().unwrap_or(1);
     let depth = l.outer.len();

@@ -35,6 +35,7 @@ pub enum Backend {
 pub struct Kernel {
     body: Body,
     program: interp::Program,
+    single: Option<interp::single::Single>,
     #[cfg(target_arch = "x86_64")]
     compiled: Option<jit::Compiled>,
 }
@@ -42,7 +43,7 @@ pub struct Kernel {
 impl Kernel {
     /// Checks `body` and makes it ready to run.
     pub fn new(body: Body) -> Result<Kernel, KernelError> {
-        Kernel::with(body, jit_is_available())
+        Kernel::with(body, true)
     }
 
     /// As [`new`](Kernel::new), for the interpreter only.
@@ -50,18 +51,18 @@ impl Kernel {
         Kernel::with(body, false)
     }
 
-    fn with(body: Body, compile: bool) -> Result<Kernel, KernelError> {
+    fn with(body: Body, fast: bool) -> Result<Kernel, KernelError> {
         check::check(&body)?;
         let ready = prepare::prepare(&body)?;
         let types = check::check(&ready)?;
         let program = interp::build(&ready, &types)?;
         #[cfg(target_arch = "x86_64")]
-        let compiled = if compile { jit::compile(&ready, &types) } else { None };
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = compile;
+        let compiled = if fast && jit_is_available() { jit::compile(&ready, &types) } else { None };
+        let single = if fast { interp::single::build(&ready, &types) } else { None };
         Ok(Kernel {
             body,
             program,
+            single,
             #[cfg(target_arch = "x86_64")]
             compiled,
         })
@@ -124,6 +125,10 @@ impl Kernel {
     ///   later row reads.
     pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
         debug_assert_eq!(call.ptrs.len(), self.body.args.len());
+        if let (1, 1, Some(single)) = (call.rows, call.n, &self.single) {
+            // SAFETY: the caller's promise.
+            return unsafe { single.run(call, scratch) };
+        }
         #[cfg(target_arch = "x86_64")]
         if let Some(compiled) = self.compiled.as_ref().filter(|c| c.can_run(call)) {
             // SAFETY: the caller's promise, and the check before.

@@ -8,6 +8,7 @@ mod build;
 pub(crate) mod loops;
 mod reduce;
 pub(crate) mod scalar;
+pub mod single;
 mod table;
 
 use crate::kernel::ir::{Call, Extent, Ty};
