@@ -12,7 +12,7 @@ use crate::exec::pool::Pool;
 use crate::exec::run::{Run, Stop};
 use crate::exec::tape::{Tape, tape};
 use crate::memory::buffer::{Buffer, OutOfMemory};
-use crate::memory::plan::{Home, Plan, plan};
+use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::profile::{Profile, Recorder};
 use crate::program::Program;
 use crate::step::Buf;
@@ -78,7 +78,7 @@ impl Executable {
     /// Plans the memory of `program`, which was compiled for `grid`.
     pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<Executable, CompileError> {
         let module = program.module.clone();
-        let plan = plan(&program);
+        let plan = plan(&program, grid.len());
         let wrong = |(op, message): (OpId, String)| CompileError::unsupported(&module, op, message);
         let tape = tape(&program, &module, &plan, grid.len()).map_err(wrong)?;
         let memory = |e: OutOfMemory| CompileError::Invalid { op: "constants".into(), message: e.to_string() };
@@ -93,7 +93,7 @@ impl Executable {
         }
         let mut moving = vec![];
         for (slot, info) in plan.slots.iter().enumerate() {
-            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_)) {
+            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_) | Home::Common(..)) {
                 moving.extend(info.members.iter().map(|&b| (b, info.home)));
             }
         }
@@ -118,6 +118,11 @@ impl Executable {
     /// Bytes that a device holds at once besides its arguments and the constants.
     pub fn peak_bytes(&self) -> usize {
         self.plan.peak_bytes()
+    }
+
+    /// Bytes that all devices hold at once besides their arguments and the constants.
+    pub fn total_bytes(&self) -> usize {
+        self.plan.total_bytes(self.grid.len())
     }
 
     /// The devices it runs on.
@@ -192,17 +197,25 @@ impl Executable {
     fn run_recorded(&self, mut args: Vec<Shards>, recorder: Option<&Recorder>) -> Result<Vec<Shards>, RunError> {
         self.check(&args)?;
         let count = self.grid.len();
-        let mut owns: Vec<Vec<Buffer>> = (0..count).map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
+        let mut owns: Vec<Vec<Option<Buffer>>> = (0..count).map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
         for own in &self.plan.owns {
             for (device, owns) in owns.iter_mut().enumerate() {
                 owns.push(match own.arg {
-                    None => Buffer::new(own.bytes)?,
-                    Some(arg) => take_over(&mut args[arg][device], own.bytes)?,
+                    None if self.keeper(own, device) != device => None,
+                    None => Some(Buffer::new(own.bytes)?),
+                    Some(arg) => Some(take_over(&mut args[arg][device], own.bytes)?),
                 });
             }
         }
         let arenas: Vec<Buffer> =
             (0..count).map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
+        let mut commons: Vec<Vec<Option<Buffer>>> = vec![];
+        for c in &self.plan.commons {
+            let is_leader = |&(device, &leader): &(usize, &usize)| device == leader;
+            let buffer = |x: (usize, &usize)| is_leader(&x).then(|| Buffer::new(c.bytes)).transpose();
+            commons.push(c.leader.iter().enumerate().map(buffer).collect::<Result<_, OutOfMemory>>()?);
+        }
+        let start = |buffer: &Option<Buffer>| buffer.as_ref().map_or(NOWHERE, Buffer::as_ptr);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut state = idle.unwrap_or_else(|| self.state());
         for (d, device) in state.devices.iter().enumerate() {
@@ -211,7 +224,9 @@ impl Executable {
                 // SAFETY: the offset lies inside the arena.
                 Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
                 Home::Arg(i) => args[i][d].as_ptr(),
-                Home::Own(i) => owns[d][i].as_ptr(),
+                Home::Own(i) => start(&owns[self.keeper(&self.plan.owns[i], d)][i]),
+                // SAFETY: as above.
+                Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
                 Home::Constant(buf) => self.constants[buf.0 as usize].as_ref().map_or(NOWHERE, |c| c.as_ptr()),
             };
             // SAFETY: nobody runs these devices now.
@@ -244,6 +259,11 @@ impl Executable {
         results
     }
 
+    /// The device whose buffer `own` of `device` is: another one if a group has it together.
+    fn keeper(&self, own: &Own, device: usize) -> usize {
+        own.commons.map_or(device, |c| self.plan.commons[c].leader[device])
+    }
+
     fn state(&self) -> State {
         let device = |d: usize| {
             let (replica, partition) = (d / self.grid.partitions, d % self.grid.partitions);
@@ -253,8 +273,12 @@ impl Executable {
         State { devices: (0..count).map(device).collect(), arenas: vec![std::ptr::null_mut(); count] }
     }
 
-    fn results(&self, args: &[Shards], owns: Vec<Vec<Buffer>>, devices: &[Device]) -> Result<Vec<Shards>, OutOfMemory> {
-        let mut owns: Vec<Vec<Option<Buffer>>> = owns.into_iter().map(|d| d.into_iter().map(Some).collect()).collect();
+    fn results(
+        &self,
+        args: &[Shards],
+        mut owns: Vec<Vec<Option<Buffer>>>,
+        devices: &[Device],
+    ) -> Result<Vec<Shards>, OutOfMemory> {
         let mut made: Vec<(Buf, usize)> = vec![];
         let mut results: Vec<Shards> = vec![];
         for (i, &buf) in self.program.main.results.iter().enumerate() {
@@ -270,6 +294,13 @@ impl Executable {
                     shared(&all.collect::<Shards>(), bytes)?
                 }
                 (_, Some(i)) => shared(&results[i], bytes)?,
+                (Home::Own(own), _) if self.plan.owns[own].commons.is_some() => {
+                    let mut whole: Vec<Option<Arc<Buffer>>> =
+                        owns.iter_mut().map(|o| o[own].take().map(Arc::new)).collect();
+                    whole.iter_mut().flatten().filter_map(Arc::get_mut).for_each(|b| b.truncate(bytes));
+                    let keeper = |d: usize| self.keeper(&self.plan.owns[own], d);
+                    (0..devices.len()).filter_map(|d| whole[keeper(d)].clone()).collect()
+                }
                 _ => devices
                     .iter()
                     .zip(&mut owns)

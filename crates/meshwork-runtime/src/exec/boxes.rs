@@ -115,6 +115,19 @@ impl BoxCopy {
         // SAFETY: the offsets of a box lie inside its arrays.
         unsafe { walk(&self.dims, self.run, from.add(self.from), to.add(self.to)) }
     }
+
+    /// Copies past the caches.
+    ///
+    /// # Safety
+    /// As for [`run`](BoxCopy::run).
+    pub(crate) unsafe fn stream(&self, from: *const u8, to: *mut u8) {
+        if self.dims.is_empty() {
+            // SAFETY: the box is one run inside its arrays.
+            return unsafe { super::stream::copy(from.add(self.from), to.add(self.to), self.run) };
+        }
+        // SAFETY: the same contract.
+        unsafe { self.run(from, to) }
+    }
 }
 
 unsafe fn walk(dims: &[(usize, usize, usize)], run: usize, from: *const u8, to: *mut u8) {

@@ -1,18 +1,24 @@
-//! Combining the elements of two arrays, as reductions between devices need it.
+//! Combining the elements of several arrays, as reductions between devices need it.
+
+use std::sync::Arc;
 
 use meshwork_ir::eval::scalar::{ScalarOp, apply};
 use meshwork_ir::eval::{EvalError, SingleOp};
-use meshwork_ir::{ElementClass, ElementType, Literal, Module, OpId, OpKind};
+use meshwork_ir::{ElementType, Literal, Module, OpId, OpKind};
 
-use crate::kernel::ir::Combine;
+use crate::kernel::Kernel;
+use crate::kernel::ir::{Access, Arg, Binary, Body, Call, Combine, Extent, Op, Phase, Ty};
 use crate::program::Reducer;
-use crate::step::Fault;
+use crate::step::{Fault, Scratch};
 
-/// `to[i] = a[i] ∘ b[i]` for arrays of one element type. `to` may be `a`.
+/// How many arrays a kernel combines at most: each is a stream that the processor fetches ahead.
+const WIDEST: usize = 8;
+
+/// `to[i] = from[0][i] ∘ from[1][i] ∘ …`, from left to right, for arrays of one element type.
 #[derive(Debug)]
 pub(crate) enum Combiner {
-    /// Compiled: pointers and the number of elements.
-    Fast(unsafe fn(*mut u8, *const u8, *const u8, usize)),
+    /// Kernels by the number of arrays they combine, and how many of their elements make one of the arrays'.
+    Fast(Vec<Option<Arc<Kernel>>>, usize),
     /// The evaluator's arithmetic.
     Scalar(ScalarOp, ElementType),
     /// The body of an operation.
@@ -20,176 +26,190 @@ pub(crate) enum Combiner {
 }
 
 impl Combiner {
-    /// What `reducer` does on elements of type `elem`.
-    pub(crate) fn new(reducer: &Reducer, elem: ElementType, module: &Module) -> Result<Combiner, String> {
+    /// What `reducer` does on elements of type `elem` of `members` arrays.
+    pub(crate) fn new(
+        reducer: &Reducer,
+        elem: ElementType,
+        members: usize,
+        module: &Module,
+    ) -> Result<Combiner, String> {
         let combine = match reducer {
             Reducer::Combine(combine) => *combine,
             Reducer::Body(op) => return body(module, *op, elem).map_err(|e| e.to_string()),
         };
-        if let Some(fast) = fast(combine, elem) {
-            return Ok(Combiner::Fast(fast));
+        if let Some(fast) = fast(combine, elem, members) {
+            return Ok(fast);
         }
-        let kind = match combine {
-            Combine::Add => OpKind::Add,
-            Combine::Mul => OpKind::Multiply,
-            Combine::Max => OpKind::Maximum,
-            Combine::Min => OpKind::Minimum,
-            Combine::And => OpKind::And,
-            Combine::Or => OpKind::Or,
-            Combine::Xor => OpKind::Xor,
-        };
-        let scalar = ScalarOp::new(kind, elem, elem).ok_or_else(|| format!("no {combine:?} of {elem}"))?;
+        let scalar = ScalarOp::new(kind(combine), elem, elem).ok_or_else(|| format!("no {combine:?} of {elem}"))?;
         Ok(Combiner::Scalar(scalar, elem))
     }
 
-    /// Combines `n` elements.
+    /// Combines the `n` elements of each of `from` that start at byte `at`.
     ///
     /// # Safety
-    /// The arrays have `n` elements; `b` overlaps neither of the others, and `to` is `a` or does not overlap it.
-    pub(crate) unsafe fn run(&self, to: *mut u8, a: *const u8, b: *const u8, n: usize) -> Result<(), Fault> {
-        let (elem, literals) = match self {
-            Combiner::Fast(f) => {
+    /// The arrays have that many elements, aligned to their size; `to` is the first of them at the same byte or
+    /// overlaps none.
+    pub(crate) unsafe fn run(
+        &self,
+        to: *mut u8,
+        from: &[*mut u8],
+        at: usize,
+        n: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let (elem, (&first, rest)) = match (self, from.split_first()) {
+            (_, None) => return Ok(()),
+            (Combiner::Fast(kernels, per), Some(_)) => {
                 // SAFETY: the contract is the same.
-                unsafe { f(to, a, b, n) };
+                unsafe { kernel(kernels, to, from, at, n * per, scratch) };
                 return Ok(());
             }
-            Combiner::Scalar(_, elem) | Combiner::Body(_, elem) => (*elem, |p: *const u8| {
-                // SAFETY: the array has `n` elements.
-                let bytes = unsafe { std::slice::from_raw_parts(p, n * elem.storage_bytes()) };
-                Literal::from_bytes([n as i64], *elem, bytes.to_vec())
-            }),
+            (Combiner::Scalar(_, elem) | Combiner::Body(_, elem), Some(split)) => (*elem, split),
         };
-        let wrong = || Fault(format!("{n} elements of {elem} are no array"));
-        let (mut x, y) = (literals(a).ok_or_else(wrong)?, literals(b).ok_or_else(wrong)?);
-        match self {
-            Combiner::Scalar(op, _) => {
-                for i in 0..n {
-                    x.set(i, apply(op, &[x.get(i), y.get(i)]));
-                }
-            }
-            Combiner::Body(op, _) => {
-                // The body works on single elements.
-                for i in 0..n {
-                    let pick = |from: &Literal| Literal::from_bytes([], elem, from.element(i).to_vec());
-                    let args = vec![pick(&x).ok_or_else(wrong)?, pick(&y).ok_or_else(wrong)?];
-                    let result = op.run(args, 0, 0).map_err(|e| Fault(e.to_string()))?;
-                    x.set_element(i, result.first().ok_or_else(wrong)?.element(0));
-                }
-            }
-            Combiner::Fast(_) => {}
+        let literal = |p: *mut u8| {
+            // SAFETY: the array has `n` elements there.
+            let bytes = unsafe { std::slice::from_raw_parts(p.add(at), n * elem.storage_bytes()) };
+            let wrong = || Fault(format!("{n} elements of {elem} are no array"));
+            Literal::from_bytes([n as i64], elem, bytes.to_vec()).ok_or_else(wrong)
+        };
+        let mut x = literal(first)?;
+        for &p in rest {
+            let y = literal(p)?;
+            self.slowly(&mut x, &y)?;
         }
         // SAFETY: the target has `n` elements.
         unsafe { std::ptr::copy_nonoverlapping(x.bytes().as_ptr(), to, x.bytes().len()) };
         Ok(())
     }
+
+    /// `x = x ∘ y`, one element after the other.
+    fn slowly(&self, x: &mut Literal, y: &Literal) -> Result<(), Fault> {
+        let pick = |from: &Literal, i: usize| Literal::from_bytes([], from.elem(), from.element(i).to_vec());
+        for i in 0..x.len() {
+            match self {
+                Combiner::Fast(..) => {}
+                Combiner::Scalar(op, _) => x.set(i, apply(op, &[x.get(i), y.get(i)])),
+                Combiner::Body(op, elem) => {
+                    let wrong = || Fault(format!("the body does not give one {elem}"));
+                    let args = vec![pick(x, i).ok_or_else(wrong)?, pick(y, i).ok_or_else(wrong)?];
+                    let result = op.run(args, 0, 0).map_err(|e| Fault(e.to_string()))?;
+                    x.set_element(i, result.first().ok_or_else(wrong)?.element(0));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As many arrays at once as there is a kernel for; what they give is the first of the next ones.
+///
+/// # Safety
+/// As for [`Combiner::run`].
+unsafe fn kernel(
+    kernels: &[Option<Arc<Kernel>>],
+    to: *mut u8,
+    from: &[*mut u8],
+    at: usize,
+    n: usize,
+    scratch: &mut Scratch,
+) {
+    let mut ptrs = [to; WIDEST + 1];
+    let mut begun = 0;
+    for batch in batches(from.len()) {
+        let fresh = &from[batch];
+        for (ptr, source) in ptrs[begun..].iter_mut().zip(fresh) {
+            // SAFETY: the offset lies inside the array.
+            *ptr = unsafe { source.add(at) };
+        }
+        let count = begun + fresh.len();
+        ptrs[count] = to;
+        if let Some(kernel) = &kernels[count] {
+            let steps = [0; WIDEST + 1];
+            let call = Call {
+                ptrs: &ptrs[..=count],
+                row_strides: &steps[..=count],
+                strides: &steps[..=count],
+                rows: 1,
+                n,
+                index: &[],
+            };
+            // SAFETY: all arrays have `n` elements; the target is one of them element by element, or none.
+            unsafe { kernel.run(&call, scratch) };
+        }
+        ptrs[0] = to;
+        begun = 1;
+    }
+}
+
+/// Which of `members` arrays are combined at once: the first ones, then others with what these gave.
+fn batches(members: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at;
+        at = members.min(start + WIDEST - usize::from(start > 0));
+        (start < at).then_some(start..at)
+    })
 }
 
 fn body(module: &Module, op: OpId, elem: ElementType) -> Result<Combiner, EvalError> {
     Ok(Combiner::Body(Box::new(SingleOp::body(module, op, 0)?), elem))
 }
 
-type Kernel = unsafe fn(*mut u8, *const u8, *const u8, usize);
-
-/// # Safety
-/// As [`Combiner::run`], for elements of type `T`.
-#[inline(always)]
-unsafe fn map2<T: Copy>(to: *mut u8, a: *const u8, b: *const u8, n: usize, f: impl Fn(T, T) -> T) {
-    let (to, a, b) = (to.cast::<T>(), a.cast::<T>(), b.cast::<T>());
-    for i in 0..n {
-        // SAFETY: `i` is below the number of elements; the arrays may start anywhere.
-        unsafe {
-            let value = f(a.add(i).read_unaligned(), b.add(i).read_unaligned());
-            to.add(i).write_unaligned(value);
-        }
+fn kind(combine: Combine) -> OpKind {
+    match combine {
+        Combine::Add => OpKind::Add,
+        Combine::Mul => OpKind::Multiply,
+        Combine::Max => OpKind::Maximum,
+        Combine::Min => OpKind::Minimum,
+        Combine::And => OpKind::And,
+        Combine::Or => OpKind::Or,
+        Combine::Xor => OpKind::Xor,
     }
 }
 
-macro_rules! kernel {
-    ($ty:ty, $f:expr) => {{
-        unsafe fn run(to: *mut u8, a: *const u8, b: *const u8, n: usize) {
-            // SAFETY: the same contract.
-            unsafe { map2::<$ty>(to, a, b, n, $f) }
-        }
-        Some(run as Kernel)
-    }};
-}
-
-macro_rules! integer {
-    ($combine:expr, $ty:ty) => {
-        match $combine {
-            Combine::Add => kernel!($ty, |a, b| a.wrapping_add(b)),
-            Combine::Mul => kernel!($ty, |a, b| a.wrapping_mul(b)),
-            Combine::Max => kernel!($ty, |a, b| a.max(b)),
-            Combine::Min => kernel!($ty, |a, b| a.min(b)),
-            Combine::And => kernel!($ty, |a, b| a & b),
-            Combine::Or => kernel!($ty, |a, b| a | b),
-            Combine::Xor => kernel!($ty, |a, b| a ^ b),
-        }
+/// Kernels for `members` arrays, if there are such for the type.
+fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner> {
+    // A sum of complex numbers is one of their parts.
+    let (elem, per) = match (elem, combine) {
+        (ElementType::C64, Combine::Add) => (ElementType::F32, 2),
+        (ElementType::C128, Combine::Add) => (ElementType::F64, 2),
+        _ => (elem, 1),
     };
-}
-
-macro_rules! float {
-    ($combine:expr, $ty:ty) => {
-        match $combine {
-            Combine::Add => kernel!($ty, |a, b| a + b),
-            Combine::Mul => kernel!($ty, |a, b| a * b),
-            // Not a number if either is not; of zeros the positive one is the larger.
-            Combine::Max => {
-                kernel!($ty, |a, b| { if a > b || a.is_nan() || (a == b && b.is_sign_negative()) { a } else { b } })
-            }
-            Combine::Min => {
-                kernel!($ty, |a, b| { if a < b || a.is_nan() || (a == b && a.is_sign_negative()) { a } else { b } })
-            }
-            Combine::And | Combine::Or | Combine::Xor => None,
-        }
+    let ty = Ty::of(elem)?;
+    let binary = match (combine, ty) {
+        (Combine::Or, _) | (Combine::Add | Combine::Max, Ty::Pred) => Binary::Or,
+        (Combine::And, _) | (Combine::Mul | Combine::Min, Ty::Pred) => Binary::And,
+        (Combine::Xor, _) => Binary::Xor,
+        (Combine::Add, _) => Binary::Add,
+        (Combine::Mul, _) => Binary::Mul,
+        (Combine::Max, _) => Binary::Max,
+        (Combine::Min, _) => Binary::Min,
     };
+    let mut kernels: Vec<Option<Arc<Kernel>>> = vec![None; WIDEST + 1];
+    for batch in batches(members) {
+        let count = batch.len() + usize::from(batch.start > 0);
+        if kernels[count].is_none() {
+            kernels[count] = Some(Kernel::cached(chain(binary, elem, ty, count as u16)).ok()?);
+        }
+    }
+    Some(Combiner::Fast(kernels, per))
 }
 
-/// bf16 numbers are the high half of an f32.
-#[inline(always)]
-fn bf16(f: impl Fn(f32, f32) -> f32) -> impl Fn(u16, u16) -> u16 {
-    let wide = |x: u16| f32::from_bits(u32::from(x) << 16);
-    move |a, b| {
-        let bits = f(wide(a), wide(b)).to_bits();
-        if bits & 0x7fff_ffff > 0x7f80_0000 {
-            return (bits >> 16) as u16 | 0x40;
+/// The kernel that combines `count` arrays into one more.
+fn chain(binary: Binary, elem: ElementType, ty: Ty, count: u16) -> Body {
+    let arg = |output: bool| Arg { elem, access: Access::Unit, output };
+    let mut args: Vec<Arg> = (0..count).map(|_| arg(false)).collect();
+    args.push(arg(true));
+    let mut ops = vec![Op::Load(0)];
+    for i in 1..count {
+        let so_far = ops.len() as u16 - 1;
+        ops.extend([Op::Load(i), Op::Binary(binary, so_far, so_far + 1)]);
+        if elem != ty.elem() {
+            ops.push(Op::Round(elem, so_far + 2));
         }
-        // To the nearest, ties to even.
-        ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16
     }
-}
-
-/// A compiled loop, for the types and combinations that programs use.
-fn fast(combine: Combine, elem: ElementType) -> Option<Kernel> {
-    match elem {
-        ElementType::F32 => float!(combine, f32),
-        ElementType::F64 => float!(combine, f64),
-        ElementType::BF16 => match combine {
-            Combine::Add => kernel!(u16, bf16(|a, b| a + b)),
-            Combine::Mul => kernel!(u16, bf16(|a, b| a * b)),
-            _ => None,
-        },
-        ElementType::I8 => integer!(combine, i8),
-        ElementType::I16 => integer!(combine, i16),
-        ElementType::I32 => integer!(combine, i32),
-        ElementType::I64 | ElementType::Index => integer!(combine, i64),
-        ElementType::UI8 => integer!(combine, u8),
-        ElementType::UI16 => integer!(combine, u16),
-        ElementType::UI32 => integer!(combine, u32),
-        ElementType::UI64 => integer!(combine, u64),
-        ElementType::C64 if combine == Combine::Add => {
-            kernel!([f32; 2], |a: [f32; 2], b: [f32; 2]| [a[0] + b[0], a[1] + b[1]])
-        }
-        ElementType::C128 if combine == Combine::Add => {
-            kernel!([f64; 2], |a: [f64; 2], b: [f64; 2]| [a[0] + b[0], a[1] + b[1]])
-        }
-        _ if elem.class() == ElementClass::Bool => match combine {
-            Combine::Add | Combine::Max | Combine::Or => kernel!(u8, |a, b| a | b),
-            Combine::Mul | Combine::Min | Combine::And => kernel!(u8, |a, b| a & b),
-            Combine::Xor => kernel!(u8, |a, b| a ^ b),
-        },
-        _ => None,
-    }
+    ops.push(Op::Store(count, ops.len() as u16 - 1));
+    Body { args, temps: vec![], scalars: 0, phases: vec![Phase { extent: Extent::Row, ops }] }
 }
 
 #[cfg(test)]
@@ -197,47 +217,40 @@ mod tests {
     use super::*;
     use meshwork_ir::eval::scalar::Scalar;
 
-    /// Every type and combination equals the evaluator's scalar arithmetic, special values included.
+    /// Every type and combination of any number of arrays equals the evaluator's scalar arithmetic, special values
+    /// included.
     #[test]
-    fn fast_loops_agree_with_scalar_arithmetic() {
+    fn kernels_agree_with_scalar_arithmetic() {
         let all = [Combine::Add, Combine::Mul, Combine::Max, Combine::Min, Combine::And, Combine::Or, Combine::Xor];
         let numbers =
             [0.0, -0.0, 1.0, -1.0, 3.7, 1e30, -2.5e-3, 127.0, 255.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        let mut scratch = Scratch::default();
         for &elem in ElementType::ALL {
             for combine in all {
-                if fast(combine, elem).is_none() {
-                    continue;
-                }
-                let run = Combiner::new(&Reducer::Combine(combine), elem, &Module::new()).unwrap();
-                let kind = match combine {
-                    Combine::Add => OpKind::Add,
-                    Combine::Mul => OpKind::Multiply,
-                    Combine::Max => OpKind::Maximum,
-                    Combine::Min => OpKind::Minimum,
-                    Combine::And => OpKind::And,
-                    Combine::Or => OpKind::Or,
-                    Combine::Xor => OpKind::Xor,
-                };
-                let slow = ScalarOp::new(kind, elem, elem).unwrap();
-                let n = numbers.len() * numbers.len();
-                let (mut a, mut b) = (Literal::zeros([n as i64], elem), Literal::zeros([n as i64], elem));
-                for i in 0..n {
-                    a.set(i, Scalar::from_f64(elem, numbers[i / numbers.len()]));
-                    b.set(i, Scalar::from_f64(elem, numbers[i % numbers.len()]));
-                }
-                let mut to = Literal::zeros([n as i64], elem);
-                // SAFETY: all three have `n` elements.
-                unsafe { run.run(to.bytes_mut().as_mut_ptr(), a.bytes().as_ptr(), b.bytes().as_ptr(), n).unwrap() };
-                for i in 0..n {
-                    let want = apply(&slow, &[a.get(i), b.get(i)]);
-                    let same = to.get(i) == want || (to.get(i).is_nan() && want.is_nan());
-                    assert!(
-                        same,
-                        "{combine:?} of {elem}: {} and {} give {}, not {want}",
-                        a.get(i),
-                        b.get(i),
-                        to.get(i)
-                    );
+                let Some(slow) = ScalarOp::new(kind(combine), elem, elem) else { continue };
+                for members in [1, 2, 3, 8, 9, 17] {
+                    let Some(run) = fast(combine, elem, members) else { continue };
+                    let n = numbers.len() * numbers.len();
+                    let mut arrays: Vec<Literal> = (0..members).map(|_| Literal::zeros([n as i64], elem)).collect();
+                    for (m, array) in arrays.iter_mut().enumerate() {
+                        for i in 0..n {
+                            let number = numbers[(i / numbers.len() + i * m) % numbers.len()];
+                            array.set(i, Scalar::from_f64(elem, number));
+                        }
+                    }
+                    let want = |i: usize| {
+                        let first = arrays[0].get(i);
+                        arrays[1..].iter().fold(first, |sum, a| apply(&slow, &[sum, a.get(i)]))
+                    };
+                    let want: Vec<Scalar> = (0..n).map(want).collect();
+                    let from: Vec<*mut u8> = arrays.iter_mut().map(|a| a.bytes_mut().as_mut_ptr()).collect();
+                    // SAFETY: all have `n` elements, and the target is the first.
+                    unsafe { run.run(from[0], &from, 0, n, &mut scratch).unwrap() };
+                    for (i, want) in want.into_iter().enumerate() {
+                        let got = arrays[0].get(i);
+                        let same = got == want || (got.is_nan() && want.is_nan());
+                        assert!(same, "{combine:?} of {members} arrays of {elem}, element {i}: {got}, not {want}");
+                    }
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! Communication: devices read the buffers of their peers where they lie.
 //!
 //! What is to be done is a list of tasks, each with targets of its own, found once. A reduction goes over the members
-//! of a group in their order, so its result is the same on every run and on every device of the group.
+//! of a group in their order, so its result is the same on every run and on every device of the group. What a group
+//! has together is written once, for its first member.
 
 use std::ops::Range;
 
@@ -11,13 +12,16 @@ use super::boxes::{At, BoxCopy};
 use super::combine::Combiner;
 use super::device::Device;
 use super::pool::Pool;
+use crate::memory::plan::Plan;
 use crate::program::{Collective, CollectiveKind, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
 
 /// Bytes of a task, about: long enough to be worth handing out, short enough to balance.
 const TASK_BYTES: usize = 128 << 10;
-/// Bytes that are reduced over all members before the next: they stay in the first-level cache.
-const BLOCK_BYTES: usize = 8 << 10;
+/// Bytes that are reduced and then copied to all targets before the next: they stay in the caches of a core.
+const BLOCK_BYTES: usize = 32 << 10;
+/// Copies that write more than this on all devices together go past the caches, which would not hold it.
+const STREAM_BYTES: usize = 24 << 20;
 
 /// A collective, ready to run.
 pub(crate) struct Exchange {
@@ -30,6 +34,8 @@ pub(crate) struct Exchange {
     together: Vec<Vec<usize>>,
     combiners: Vec<Combiner>,
     elems: Vec<ElementType>,
+    /// Whether copies go past the caches.
+    stream: bool,
 }
 
 enum Task {
@@ -76,7 +82,13 @@ pub(crate) struct InProcess;
 
 impl Exchange {
     /// Finds what `c` has to do on `devices` devices.
-    pub(crate) fn new(c: &Collective, program: &Program, module: &Module, devices: usize) -> Result<Exchange, String> {
+    pub(crate) fn new(
+        c: &Collective,
+        program: &Program,
+        module: &Module,
+        plan: &Plan,
+        devices: usize,
+    ) -> Result<Exchange, String> {
         let mut exchange = Exchange {
             op: c.op,
             name: c.name.clone(),
@@ -85,8 +97,9 @@ impl Exchange {
             together: c.groups.iter().map(|g| g.iter().map(|&d| d as usize).collect()).collect(),
             combiners: vec![],
             elems: vec![],
+            stream: false,
         };
-        let mut traffic = 0;
+        let (mut traffic, mut written) = (0, 0);
         for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
             // A buffer may have been made for a value of other extents, of which the operand is a reshape.
@@ -96,9 +109,13 @@ impl Exchange {
             let dims = |ty: Option<&TensorType>, own: &[i64]| ty.map_or(own.to_vec(), |t| t.dims.to_vec());
             let elem = a.map_or(from.elem, |t| t.elem);
             let (from_dims, to_dims) = (dims(a, &from.dims), dims(b, &to.dims));
-            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size: elem.storage_bytes() };
+            let common = plan.is_common(result);
+            let size = elem.storage_bytes();
+            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size, common };
             exchange.elems.push(elem);
-            traffic += from.bytes + to.bytes;
+            let copies = if common { c.groups.len() } else { devices };
+            written += to.bytes * copies;
+            traffic += from.bytes + to.bytes * copies / devices;
             let groups = exchange.together.clone();
             match &c.kind {
                 CollectiveKind::AllReduce(reducer) | CollectiveKind::ReduceScatter { reducer, .. } => {
@@ -106,7 +123,8 @@ impl Exchange {
                         CollectiveKind::ReduceScatter { dim, .. } => Some(dim),
                         _ => None,
                     };
-                    exchange.combiners.push(Combiner::new(reducer, elem, module)?);
+                    let members = groups.iter().map(Vec::len).max().unwrap_or(1);
+                    exchange.combiners.push(Combiner::new(reducer, elem, members, module)?);
                     if !matches!(reducer, Reducer::Combine(_)) {
                         traffic *= 100;
                     }
@@ -120,7 +138,7 @@ impl Exchange {
                 }
                 CollectiveKind::Broadcast => {
                     for g in &groups {
-                        g.iter().for_each(|&d| exchange.whole(g[0], d, &shape));
+                        shape.targets(g).iter().for_each(|&d| exchange.whole(g[0], d, &shape));
                     }
                     let idle = (0..devices).filter(|d| !groups.iter().any(|g| g.contains(d)));
                     idle.for_each(|d| exchange.zero(d, result, to.bytes));
@@ -138,6 +156,7 @@ impl Exchange {
                 }
             }
         }
+        exchange.stream = written > STREAM_BYTES;
         exchange.cost = 30 + traffic as u64 / 10;
         Ok(exchange)
     }
@@ -171,7 +190,7 @@ impl Exchange {
             lengths[split] /= group.len() as i64;
         }
         for (i, &from) in group.iter().enumerate() {
-            for (j, &to) in group.iter().enumerate() {
+            for (j, &to) in shape.targets(group).iter().enumerate() {
                 let (mut start, mut target) = (vec![0; lengths.len()], vec![0; lengths.len()]);
                 if let Some(split) = split {
                     start[split] = j as i64 * lengths[split];
@@ -197,7 +216,10 @@ impl Exchange {
         };
         let Some(dim) = dim else {
             let at = At { dims: shape.from, start: &zero };
-            add(BoxCopy::new(&at, &at, shape.from, shape.size), group.iter().map(|&d| target(d)).collect());
+            add(
+                BoxCopy::new(&at, &at, shape.from, shape.size),
+                shape.targets(group).iter().map(|&d| target(d)).collect(),
+            );
             return;
         };
         for (i, &device) in group.iter().enumerate() {
@@ -223,37 +245,31 @@ impl Exchange {
     ///
     /// # Safety
     /// All devices of the task are at the exchange, and nobody else uses the buffers it names.
-    unsafe fn run(&self, task: &Task, devices: &[Device]) -> Result<(), Fault> {
+    unsafe fn run(&self, task: &Task, devices: &[Device], scratch: &mut Scratch) -> Result<(), Fault> {
         // SAFETY: nobody changes pointers during an exchange.
         let ptr = |place: &Place| unsafe { devices[place.device].ptr(place.buf) };
         match task {
-            // SAFETY: operands and results are different buffers as large as their shapes.
+            // SAFETY (both): operands and results are different buffers as large as their shapes.
+            Task::Copy { from, to, what } if self.stream => unsafe { what.stream(ptr(from), ptr(to)) },
             Task::Copy { from, to, what } => unsafe { what.run(ptr(from), ptr(to)) },
             // SAFETY: the range lies inside the result.
             Task::Zero { to, range } => unsafe { ptr(to).add(range.start).write_bytes(0, range.len()) },
             Task::Reduce { operand, from, to, what } => {
                 let size = self.elems[*operand].storage_bytes();
                 let combiner = &self.combiners[*operand];
-                what.runs(BLOCK_BYTES, &mut |read, write, bytes| {
+                let sources: Vec<*mut u8> = from.iter().map(ptr).collect();
+                let targets: Vec<*mut u8> = to.iter().map(ptr).collect();
+                let [first, others @ ..] = &targets[..] else { return Ok(()) };
+                debug_assert!(sources.iter().skip(1).all(|s| s != first), "only the first operand is a target");
+                let longest = if others.is_empty() { TASK_BYTES } else { BLOCK_BYTES };
+                what.runs(longest, &mut |read, write, bytes| {
                     // SAFETY: the first target may be the first operand; that of another device is another buffer.
                     // All operands of this run are read before any other target is written.
                     unsafe {
-                        let first = ptr(&to[0]).add(write);
-                        // The target that is also an operand must be the first operand read.
-                        let own = from.iter().position(|p| p.device == to[0].device).unwrap_or(0);
-                        debug_assert!(own == 0 || ptr(&from[own]) != ptr(&to[0]));
-                        match &from[..] {
-                            [only] => std::ptr::copy(ptr(only).add(read), first, bytes),
-                            [a, b, rest @ ..] => {
-                                combiner.run(first, ptr(a).add(read), ptr(b).add(read), bytes / size)?;
-                                for c in rest {
-                                    combiner.run(first, first, ptr(c).add(read), bytes / size)?;
-                                }
-                            }
-                            [] => {}
-                        }
-                        for other in &to[1..] {
-                            std::ptr::copy_nonoverlapping(first, ptr(other).add(write), bytes);
+                        let first = first.add(write);
+                        combiner.run(first, &sources, read, bytes / size, scratch)?;
+                        for other in others {
+                            std::ptr::copy_nonoverlapping(first, other.add(write), bytes);
                         }
                     }
                     Ok(())
@@ -280,7 +296,7 @@ impl Transport for InProcess {
         devices: &[Device],
         active: &[usize],
         pool: &Pool,
-        _: &mut Scratch,
+        scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let all = active.len() == devices.len();
         if !all && let Some(fault) = exchange.torn(active) {
@@ -291,18 +307,18 @@ impl Transport for InProcess {
         if cost < super::run::ALONE_NS {
             for task in exchange.tasks.iter().filter(|t| !skip(t)) {
                 // SAFETY: all devices of the group are at this exchange, and this thread runs all of them.
-                unsafe { exchange.run(task, devices)? };
+                unsafe { exchange.run(task, devices, scratch)? };
             }
             return Ok(());
         }
         let fault = std::sync::Mutex::new(None);
-        pool.run(exchange.tasks.len(), cost, &|i, _| {
+        pool.run(exchange.tasks.len(), cost, &|i, scratch| {
             let task = &exchange.tasks[i];
             if skip(task) {
                 return;
             }
             // SAFETY: as above, and tasks write different bytes.
-            if let Err(e) = unsafe { exchange.run(task, devices) } {
+            if let Err(e) = unsafe { exchange.run(task, devices, scratch) } {
                 fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert((i, e));
             }
         });
@@ -320,4 +336,13 @@ struct Shape<'a> {
     to: &'a [i64],
     /// Bytes of an element.
     size: usize,
+    /// Whether the members of a group have the result together.
+    common: bool,
+}
+
+impl Shape<'_> {
+    /// The members of `group` for whom the result is written.
+    fn targets<'g>(&self, group: &'g [usize]) -> &'g [usize] {
+        if self.common { &group[..1.min(group.len())] } else { group }
+    }
 }

@@ -6,7 +6,7 @@
 //! | `tape` | a program whose memory is planned, ready to walk |
 //! | `device` | the pointers of one device |
 //! | `run` | the coordinator |
-//! | `exchange`, `boxes`, `combine` | communication: what goes where, copies of boxes, sums |
+//! | `exchange`, `boxes`, `stream`, `combine` | communication: what goes where, copies of boxes, past the caches, sums |
 //! | `fallback` | operations without a kernel |
 
 pub(crate) mod boxes;
@@ -17,6 +17,7 @@ pub mod fallback;
 mod gate;
 pub mod pool;
 pub(crate) mod run;
+mod stream;
 mod sync;
 pub(crate) mod tape;
 mod tasks;

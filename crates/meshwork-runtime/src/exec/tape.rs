@@ -129,7 +129,8 @@ impl Builder<'_> {
             match node {
                 Node::Step(step) => self.step(step, &mut items, &mut weights),
                 Node::Collective(c) => {
-                    let exchange = Exchange::new(c, self.program, self.module, self.devices).map_err(|e| (c.op, e))?;
+                    let exchange =
+                        Exchange::new(c, self.program, self.module, self.plan, self.devices).map_err(|e| (c.op, e))?;
                     weights.push(Weight { cost: exchange.cost, widest: exchange.cost, steps: 1, shared: true });
                     items.push(Item::Exchange(self.tape.exchanges.len() as u32));
                     self.tape.exchanges.push(exchange);

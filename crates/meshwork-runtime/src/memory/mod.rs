@@ -5,6 +5,7 @@ pub mod live;
 mod pages;
 pub mod place;
 pub mod plan;
+pub mod share;
 pub mod usage;
 
 pub use buffer::Buffer;

@@ -6,11 +6,13 @@
 //!    the two slots are exchanged. Slots that trade belong to a *ring*; all of a ring are alive together.
 //! 3. What goes to the caller lies in buffers of its own, and so does every ring with such a slot. All else gets an
 //!    offset in one arena per device.
+//! 4. Equal results of communication lie in memory that a group of devices has together: see [`share`](super::share).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::live::{Live, MoveKind, Origin, Segment, compatible, live};
 use super::place::{Item, place};
+use super::share::{Commons, Sharing, sharing};
 use crate::program::{Block, Node, Program, While};
 use crate::step::Buf;
 
@@ -27,6 +29,8 @@ pub enum Home {
     Constant(Buf),
     /// In the device's own buffer of this number.
     Own(usize),
+    /// In the commons of this number, at this offset.
+    Common(usize, usize),
 }
 
 /// Memory for some buffers.
@@ -47,6 +51,8 @@ pub struct Own {
     pub bytes: usize,
     /// The donated argument it is, if any.
     pub arg: Option<usize>,
+    /// The commons whose groups have one together.
+    pub commons: Option<usize>,
 }
 
 /// What happens to the memory of a loop's carries after a turn.
@@ -69,15 +75,37 @@ pub struct Plan {
     pub owns: Vec<Own>,
     /// Size of the arena of a device.
     pub arena_bytes: usize,
+    /// Memory that groups of devices have together.
+    pub commons: Vec<Commons>,
     /// The turns of the loops, outer before inner, in order of the program.
     pub turns: Vec<Turn>,
 }
 
 impl Plan {
-    /// Bytes a device holds at once besides its arguments and the constants.
+    /// Bytes a device holds at once besides its arguments and the constants; what it has together with others counts
+    /// for each of them.
     pub fn peak_bytes(&self) -> usize {
         let own: usize = self.owns.iter().filter(|o| o.arg.is_none()).map(|o| o.bytes).sum();
-        self.arena_bytes + own
+        self.arena_bytes + own + self.commons.iter().map(|c| c.bytes).sum::<usize>()
+    }
+
+    /// Bytes that `devices` devices hold at once.
+    pub fn total_bytes(&self, devices: usize) -> usize {
+        let groups = |c: usize| (0..devices).filter(|&d| self.commons[c].leader[d] == d).count();
+        let mut total = self.arena_bytes * devices;
+        for own in self.owns.iter().filter(|o| o.arg.is_none()) {
+            total += own.bytes * own.commons.map_or(devices, groups);
+        }
+        total + self.commons.iter().enumerate().map(|(i, c)| c.bytes * groups(i)).sum::<usize>()
+    }
+
+    /// Whether the members of a group have `buf` together.
+    pub(crate) fn is_common(&self, buf: Buf) -> bool {
+        match self.slots[self.slot_of[buf.0 as usize]].home {
+            Home::Common(..) => true,
+            Home::Own(i) => self.owns[i].commons.is_some(),
+            Home::Nowhere | Home::Arena(_) | Home::Arg(_) | Home::Constant(_) => false,
+        }
     }
 }
 
@@ -115,10 +143,11 @@ impl Sets {
     }
 }
 
-/// Plans the memory of `program`.
-pub fn plan(program: &Program) -> Plan {
+/// Plans the memory of `program`, for `together` devices in one process.
+pub fn plan(program: &Program, together: usize) -> Plan {
     let live = live(program);
-    let sets = coalesce(program, &live);
+    let Sharing { of: common, mut commons } = sharing(program, &live, together);
+    let sets = coalesce(program, &live, |b| common.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
     let mut of_leader: HashMap<u32, usize> = HashMap::new();
     let slot_of: Vec<usize> = (0..program.bufs.len())
@@ -174,12 +203,18 @@ pub fn plan(program: &Program) -> Plan {
 
     let mut owns = vec![];
     let mut arena: Vec<usize> = vec![];
+    let mut common_slots: Vec<Vec<usize>> = vec![vec![]; commons.len()];
     for i in 0..slots.len() {
         let first = slots[i].members[0].0 as usize;
+        let together = common.get(&(first as u32)).copied();
         slots[i].home = match live.origins[live.same[first] as usize] {
             _ if own_rings.contains(&rings.find(i)) => {
-                owns.push(Own { bytes: slots[i].bytes, arg: donated[i] });
+                owns.push(Own { bytes: slots[i].bytes, arg: donated[i], commons: together });
                 Home::Own(owns.len() - 1)
+            }
+            _ if let Some(number) = together => {
+                common_slots[number].push(i);
+                Home::Common(number, 0)
             }
             Origin::Constant => Home::Constant(Buf(live.same[first])),
             Origin::Arg(a) => Home::Arg(a as usize),
@@ -190,21 +225,26 @@ pub fn plan(program: &Program) -> Plan {
             }
         };
     }
-    let items: Vec<Item> = arena
-        .iter()
-        .map(|&i| {
-            let alive = match spans.get(&rings.find(i)) {
-                Some(&span) => vec![span],
-                None => segments[i].iter().map(|s| (s.start, s.end)).collect(),
-            };
-            Item { bytes: slots[i].bytes, alive }
-        })
-        .collect();
-    let (offsets, arena_bytes) = place(&items);
+    let placed = |which: &[usize], slots: &[Slot]| {
+        let alive = |i: usize| match spans.get(&rings.find(i)) {
+            Some(&span) => vec![span],
+            None => segments[i].iter().map(|s| (s.start, s.end)).collect(),
+        };
+        let items: Vec<Item> = which.iter().map(|&i| Item { bytes: slots[i].bytes, alive: alive(i) }).collect();
+        place(&items)
+    };
+    let (offsets, arena_bytes) = placed(&arena, &slots);
     for (&slot, offset) in arena.iter().zip(offsets) {
         slots[slot].home = Home::Arena(offset);
     }
-    Plan { slot_of, slots, owns, arena_bytes, turns }
+    for (number, which) in common_slots.iter().enumerate() {
+        let (offsets, bytes) = placed(which, &slots);
+        commons[number].bytes = bytes;
+        for (&slot, offset) in which.iter().zip(offsets) {
+            slots[slot].home = Home::Common(number, offset);
+        }
+    }
+    Plan { slot_of, slots, owns, arena_bytes, commons, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.
@@ -216,8 +256,8 @@ fn is_fixed(live: &Live, program: &Program, rep: usize) -> bool {
     }
 }
 
-/// Makes one set of buffers between which values move, where that is right.
-fn coalesce(program: &Program, live: &Live) -> Sets {
+/// Makes one set of buffers between which values move, where that is right; those that stand `apart` stay alone.
+fn coalesce(program: &Program, live: &Live, apart: impl Fn(u32) -> bool) -> Sets {
     let n = program.bufs.len();
     let donated = |b: usize| match live.origins[b] {
         Origin::Arg(a) if !is_fixed(live, program, b) => Some(a),
@@ -228,7 +268,7 @@ fn coalesce(program: &Program, live: &Live) -> Sets {
         segments: live.segments.clone(),
         members: (0..n as u32).map(|b| vec![b]).collect(),
         arg: (0..n).map(donated).collect(),
-        fixed: (0..n).map(|b| is_fixed(live, program, b)).collect(),
+        fixed: (0..n).map(|b| is_fixed(live, program, b) || apart(b as u32)).collect(),
     };
     let touching: HashSet<(u32, u32, u32)> = live.moves.iter().map(|m| (m.from, m.to, m.at)).collect();
     let mut moves: Vec<_> = live.moves.iter().collect();

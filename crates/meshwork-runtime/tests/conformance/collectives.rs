@@ -191,3 +191,57 @@ pub fn torn_groups(c: &Check) {
         &["'stablehlo.all_reduce' at line 6", "devices 1 do not reach it"],
     );
 }
+
+/// Large equal results lie in memory that a group has together: nobody's own work may be seen through it, neither while
+/// others still read it nor in a later turn.
+pub fn shared_results(c: &Check) {
+    let sum = "({ ^bb0(%k: tensor<f32>, %l: tensor<f32>):
+               %m = stablehlo.add %k, %l : tensor<f32>
+               stablehlo.return %m : tensor<f32> })";
+    let groups = |list: &str, shape: &str| {
+        format!("replica_groups = dense<{list}> : tensor<{shape}xi64>, {CHANNEL}, use_global_device_ids")
+    };
+    let (pairs, all) = (groups("[[0, 2], [1, 3]]", "2x2"), groups("[[0, 1, 2, 3]]", "1x4"));
+    let own = "%id = stablehlo.partition_id : tensor<ui32>
+           %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+           %own = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<64x80xf32>";
+    // A sum is read after each device has gone on by itself; its memory becomes that of the next sum.
+    c.devices(
+        &format!(
+            "func.func @main(%x: tensor<64x80xf32>) -> (tensor<64x80xf32>, tensor<64x80xf32>, tensor<128x80xf32>) {{
+           {own}
+           %s = \"stablehlo.all_reduce\"(%x) {sum} {{{pairs}}} : (tensor<64x80xf32>) -> tensor<64x80xf32>
+           %t = stablehlo.multiply %s, %own : tensor<64x80xf32>
+           %u = \"stablehlo.all_reduce\"(%t) {sum} {{{all}}} : (tensor<64x80xf32>) -> tensor<64x80xf32>
+           %v = stablehlo.subtract %u, %s : tensor<64x80xf32>
+           %w = \"stablehlo.all_reduce\"(%v) {sum} {{{pairs}}} : (tensor<64x80xf32>) -> tensor<64x80xf32>
+           %y = stablehlo.add %w, %own : tensor<64x80xf32>
+           %g = \"stablehlo.all_gather\"(%y) {{all_gather_dim = 0 : i64, {pairs}}} : (tensor<64x80xf32>) -> tensor<128x80xf32>
+           return %y, %w, %g : tensor<64x80xf32>, tensor<64x80xf32>, tensor<128x80xf32> }}"
+        ),
+        4,
+    );
+    // In a loop, with a carry that is a sum itself and one that is made of one.
+    c.devices(
+        &format!(
+            "func.func @main(%x: tensor<64x80xf32>) -> (tensor<64x80xf32>, tensor<64x80xf32>) {{
+           {own}
+           %zero = stablehlo.constant dense<0> : tensor<i32>
+           %one = stablehlo.constant dense<1> : tensor<i32>
+           %n = stablehlo.constant dense<3> : tensor<i32>
+           %r:3 = stablehlo.while(%i = %zero, %a = %x, %b = %x) : tensor<i32>, tensor<64x80xf32>, tensor<64x80xf32>
+           cond {{
+             %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+             stablehlo.return %p : tensor<i1>
+           }} do {{
+             %s = \"stablehlo.all_reduce\"(%a) {sum} {{{all}}} : (tensor<64x80xf32>) -> tensor<64x80xf32>
+             %t = stablehlo.add %s, %own : tensor<64x80xf32>
+             %u = \"stablehlo.all_reduce\"(%b) {sum} {{{pairs}}} : (tensor<64x80xf32>) -> tensor<64x80xf32>
+             %j = stablehlo.add %i, %one : tensor<i32>
+             stablehlo.return %j, %t, %u : tensor<i32>, tensor<64x80xf32>, tensor<64x80xf32>
+           }}
+           return %r#1, %r#2 : tensor<64x80xf32>, tensor<64x80xf32> }}"
+        ),
+        4,
+    );
+}
