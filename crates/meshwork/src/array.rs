@@ -12,7 +12,7 @@ use meshwork_partition::shards::{cut, join};
 
 use crate::element::Element;
 use crate::engine::Data;
-use crate::error::{ArrayError, Error, Result};
+use crate::error::{ArrayError, At, Error, Result};
 use crate::spec::P;
 
 /// A global array: its elements, and its placement on a mesh if it has one. Cloning is cheap.
@@ -198,6 +198,14 @@ impl Array {
         self
     }
 
+    /// The same elements in memory of their own, where a clone shares it: to keep an array that is
+    /// [donated](crate::Jit::donate).
+    #[track_caller]
+    pub fn copy(&self) -> Result<Array> {
+        let data = Some(Data::from_host(self.literal()?.clone()).into());
+        Ok(Array { data, ..self.clone() })
+    }
+
     /// The extents, outermost first.
     pub fn shape(&self) -> &[i64] {
         &self.ty.dims
@@ -224,17 +232,42 @@ impl Array {
     }
 
     /// The elements; an error for an array that is [only a shape](Array::shape_only).
+    #[track_caller]
     pub fn literal(&self) -> Result<&Literal> {
-        let host = match &self.data {
-            Some(data) => data.host()?,
-            None => None,
-        };
-        host.ok_or_else(|| self.is_abstract())
+        let at = Location::caller();
+        let host = || self.data()?.host()?.ok_or_else(|| self.is_abstract());
+        host().map_err(|e| e.at(at))
     }
 
-    /// An error for an array that is only a shape.
+    /// An error for an array that is only a shape, or that was donated.
     pub(crate) fn check_present(&self) -> Result<()> {
-        self.data.as_ref().map(|_| ()).ok_or_else(|| self.is_abstract())
+        self.data().map(|_| ())
+    }
+
+    fn data(&self) -> Result<&Arc<Data>> {
+        let data = self.data.as_ref().ok_or_else(|| self.is_abstract())?;
+        match data.donated_at() {
+            None => Ok(data),
+            Some(at) => Err(ArrayError::Donated { shape: self.shape().to_vec(), at }.into()),
+        }
+    }
+
+    /// The same array with the elements of this one, which is donated to the call at `at`.
+    pub(crate) fn donate(&self, at: At) -> Array {
+        let data = self.data.as_ref().map(|data| Arc::new(data.donate(at)));
+        Array { data, ..self.clone() }
+    }
+
+    /// The same elements under another owner: donating this array does not take them from that one.
+    #[cfg(feature = "checkpoints")]
+    pub(crate) fn hold(&self) -> Array {
+        let data = self.data.as_ref().map(|data| Arc::new(data.hold()));
+        Array { data, ..self.clone() }
+    }
+
+    /// Tells arrays apart that do not share their elements.
+    pub(crate) fn identity(&self) -> Option<*const ()> {
+        self.data.as_ref().map(|data| Arc::as_ptr(data).cast())
     }
 
     fn is_abstract(&self) -> Error {
@@ -248,14 +281,22 @@ impl Array {
     }
 
     /// Its shards as they are, if it is on devices.
-    pub(crate) fn sharded(&self) -> Option<&meshwork_runtime::Array> {
+    pub(crate) fn sharded(&self) -> Option<meshwork_runtime::Array> {
         self.data.as_ref().and_then(|data| data.sharded())
     }
 
-    /// Its shards on one device, or on a mesh.
-    pub(crate) fn on_devices(&self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<meshwork_runtime::Array> {
-        let data = self.data.as_ref().ok_or_else(|| self.is_abstract())?;
-        data.devices(place)?.ok_or_else(|| self.is_abstract())
+    /// Its shards on one device, or on a mesh: handed over if nobody else has this array.
+    pub(crate) fn into_devices(
+        mut self,
+        place: Option<(&Arc<Mesh>, &Arc<Sharding>)>,
+    ) -> Result<meshwork_runtime::Array> {
+        self.check_present()?;
+        let shards = match self.data.take().map(Arc::try_unwrap) {
+            Some(Ok(data)) => data.into_devices(place)?,
+            Some(Err(data)) => data.devices(place)?,
+            None => None,
+        };
+        shards.ok_or_else(|| self.is_abstract())
     }
 
     /// The elements in row-major order; an error if they are of another type.
@@ -269,6 +310,7 @@ impl Array {
     }
 
     /// The elements in row-major order, converted; of complex numbers the real parts.
+    #[track_caller]
     pub fn to_f64s(&self) -> Result<Vec<f64>> {
         Ok(self.literal()?.to_f64s())
     }

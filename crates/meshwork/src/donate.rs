@@ -4,9 +4,12 @@
 //! takes its place, where one of the same type and placement exists, else `jax.buffer_donor`. Engines read the marks of
 //! the program that they run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use meshwork_ir::{Attr, Module, OpId};
+
+use crate::Array;
+use crate::error::{At, Error, Result};
 
 const ALIAS: &str = "tf.aliasing_output";
 const DONOR: &str = "jax.buffer_donor";
@@ -31,6 +34,34 @@ pub(crate) fn mark(module: &mut Module, func: OpId, donated: &[usize]) {
             None => module.set_arg_attr(func, arg, DONOR, Some(Attr::Bool(true))),
         }
     }
+}
+
+/// The arrays that a call at `at` works on: of donated ones the elements, which their arrays lose.
+pub(crate) fn hand_over(leaves: Vec<(String, Array)>, donated: &[usize], at: At) -> Result<Vec<Array>> {
+    let mut owners: HashMap<*const (), &str> = HashMap::new();
+    if !donated.is_empty() {
+        // An array that is donated can not be another argument as well.
+        let is_donated = |i: usize| donated.binary_search(&i).is_ok();
+        let given = leaves.iter().enumerate();
+        for (i, (path, array)) in given.clone().filter(|(i, _)| is_donated(*i)).chain(given) {
+            let Some(identity) = array.identity() else { continue };
+            match owners.get(&identity) {
+                None if is_donated(i) => drop(owners.insert(identity, path)),
+                Some(owner) if owner != path => {
+                    return Err(Error::Jit(format!(
+                        "argument {owner} is donated, and argument {path} is the same array"
+                    )));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut next = donated.iter().peekable();
+    let give = |(i, (_, array)): (usize, (String, Array))| match next.next_if(|&&d| d == i) {
+        Some(_) => array.donate(at),
+        None => array,
+    };
+    Ok(leaves.into_iter().enumerate().map(give).collect())
 }
 
 /// Carries the marks of a program over to the one that it was split into, whose types are those of a device.

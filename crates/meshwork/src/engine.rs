@@ -1,7 +1,7 @@
 //! What runs a program.
 
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type, eval};
@@ -11,7 +11,7 @@ use meshwork_runtime::compile::CompileError;
 use meshwork_runtime::{Array as Sharded, CpuEngine, Executable};
 
 use crate::array::Array;
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 
 /// A program that is ready to run.
 pub enum Program<'p> {
@@ -36,8 +36,8 @@ pub trait Engine {
 
 /// A compiled program whose arrays stay on the devices.
 pub trait Loaded {
-    /// Runs it on global arrays.
-    fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>>;
+    /// Runs it on global arrays. Those that nobody else has, because they were donated, it may overwrite.
+    fn run(&self, inputs: Vec<Array>) -> Result<Vec<Array>>;
 }
 
 /// The reference evaluator, and its devices in lock step: slow, and right.
@@ -104,11 +104,11 @@ struct Split {
 }
 
 impl Loaded for OnCpu {
-    fn run(&self, inputs: &[&Array]) -> Result<Vec<Array>> {
+    fn run(&self, inputs: Vec<Array>) -> Result<Vec<Array>> {
         let mut args = vec![];
-        for (i, input) in inputs.iter().enumerate() {
+        for (i, input) in inputs.into_iter().enumerate() {
             let place = self.split.as_ref().map(|s| (&s.mesh, &s.inputs[i]));
-            args.push(input.on_devices(place)?.shards().clone());
+            args.push(input.into_devices(place)?.into_shards());
         }
         let shards = self.executable.run(args)?;
         let types = self.executable.outputs();
@@ -125,25 +125,28 @@ impl Loaded for OnCpu {
     }
 }
 
-/// The elements of an array: on the host, on devices, or both. Each is made from the other when it is asked for.
+/// The elements of an array: on the host, on devices, or both. Each is made from the other when it is asked for. An
+/// array that was donated has neither any more.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    host: OnceLock<Literal>,
-    devices: OnceLock<Sharded>,
+    host: OnceLock<Arc<Literal>>,
+    devices: Mutex<Option<Sharded>>,
+    /// The call that has its memory now.
+    donated: OnceLock<At>,
 }
 
 impl Data {
     pub(crate) fn from_host(literal: Literal) -> Data {
-        Data { host: OnceLock::from(literal), devices: OnceLock::new() }
+        Data { host: OnceLock::from(Arc::new(literal)), ..Data::default() }
     }
 
     pub(crate) fn from_devices(sharded: Sharded) -> Data {
-        Data { host: OnceLock::new(), devices: OnceLock::from(sharded) }
+        Data { devices: Mutex::new(Some(sharded)), ..Data::default() }
     }
 
     /// The shards on devices, if there are some.
-    pub(crate) fn sharded(&self) -> Option<&Sharded> {
-        self.devices.get()
+    pub(crate) fn sharded(&self) -> Option<Sharded> {
+        self.on_devices().clone()
     }
 
     /// The elements as one array of the host; `None` if there are none.
@@ -151,31 +154,78 @@ impl Data {
         if let Some(host) = self.host.get() {
             return Ok(Some(host));
         }
-        let Some(devices) = self.devices.get() else { return Ok(None) };
-        let host = devices.to_host().map_err(Error::Devices)?;
+        let Some(devices) = self.on_devices().clone() else { return Ok(None) };
+        let host = Arc::new(devices.to_host().map_err(Error::Devices)?);
         Ok(Some(self.host.get_or_init(|| host)))
     }
 
     /// The elements in shards as wanted: on one device, or on a mesh. The first such placement is kept.
-    pub(crate) fn devices(&self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<Option<Sharded>> {
-        if let Some(devices) = self.devices.get()
-            && is_placed(devices, place)
-        {
+    pub(crate) fn devices(&self, place: Place<'_>) -> Result<Option<Sharded>> {
+        if let Some(devices) = self.on_devices().as_ref().filter(|d| is_placed(d, place)) {
             return Ok(Some(devices.clone()));
         }
+        let made = self.placed(place)?;
+        if let Some(made) = &made {
+            self.on_devices().get_or_insert_with(|| made.clone());
+        }
+        Ok(made)
+    }
+
+    /// The same of elements that nobody else has: the shards are handed over.
+    pub(crate) fn into_devices(self, place: Place<'_>) -> Result<Option<Sharded>> {
+        let own = self.on_devices().take_if(|d| is_placed(d, place));
+        match own {
+            Some(devices) => Ok(Some(devices)),
+            None => self.placed(place),
+        }
+    }
+
+    /// The elements, taken from here for a call that they are donated to.
+    pub(crate) fn donate(&self, at: At) -> Data {
+        let taken = Data { devices: Mutex::new(self.on_devices().take()), ..Data::default() };
+        if let Some(host) = self.host.get() {
+            taken.host.get_or_init(|| host.clone());
+        }
+        self.donated.get_or_init(|| at);
+        taken
+    }
+
+    /// The same elements with another owner.
+    #[cfg(feature = "checkpoints")]
+    pub(crate) fn hold(&self) -> Data {
+        let held = Data { devices: Mutex::new(self.sharded()), ..Data::default() };
+        if let Some(host) = self.host.get() {
+            held.host.get_or_init(|| host.clone());
+        }
+        held
+    }
+
+    /// The call that its memory was donated to.
+    pub(crate) fn donated_at(&self) -> Option<At> {
+        self.donated.get().copied()
+    }
+
+    /// Shards made from the elements on the host.
+    fn placed(&self, place: Place<'_>) -> Result<Option<Sharded>> {
         let Some(host) = self.host()? else { return Ok(None) };
         let made = match place {
             None => Sharded::single(host),
             Some((mesh, sharding)) => Sharded::from_host(host, mesh, sharding),
         };
-        let made = made.map_err(Error::Devices)?;
-        let _ = self.devices.set(made.clone());
-        Ok(Some(made))
+        made.map(Some).map_err(Error::Devices)
+    }
+
+    /// The shards, if there are any. A thread that panicked meanwhile has left them as they were.
+    fn on_devices(&self) -> MutexGuard<'_, Option<Sharded>> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Where elements are wanted: on one device, or on a mesh.
+type Place<'p> = Option<(&'p Arc<Mesh>, &'p Arc<Sharding>)>;
+
 /// Whether `array` lies as wanted; whether dimensions are open to further splitting plays no role for data.
-fn is_placed(array: &Sharded, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> bool {
+fn is_placed(array: &Sharded, place: Place<'_>) -> bool {
     let Some((mesh, sharding)) = place else { return array.shards().len() == 1 };
     let axes = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
     **array.mesh() == **mesh && axes(array.sharding()) == axes(sharding)

@@ -65,6 +65,17 @@ pub enum ArrayError {
         /// The shape.
         shape: Vec<i64>,
     },
+    /// A call that it was donated to has its memory.
+    #[error(
+        "the array of shape {shape:?} was donated to the call at {at}, whose results have its memory now; use those, or \
+         leave the argument out of donate"
+    )]
+    Donated {
+        /// The shape.
+        shape: Vec<i64>,
+        /// The call.
+        at: At,
+    },
     /// Pieces do not cover the array.
     #[error("piece {piece} has shape {given:?}; device {device} holds {wanted:?} of the array")]
     Piece {

@@ -17,7 +17,7 @@ use crate::annotate::Notes;
 use crate::array::Placement;
 use crate::donate;
 use crate::engine::{Cpu, Engine};
-use crate::error::{Error, Result, TraceError};
+use crate::error::{At, Error, Result, TraceError};
 use crate::function::Function;
 use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
@@ -151,7 +151,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Gives the memory of these arguments, by number, to the results: the caller does not use their arrays any more.
+    /// Gives the memory of these arguments, by number, to the results: an update happens where the array lies. The call
+    /// takes the elements out of their arrays; using one of them, or a clone, later is an error that names the call.
     ///
     /// In the program they are marked as JAX marks them: `tf.aliasing_output` with the result of the same type and
     /// placement that takes the memory, or `jax.buffer_donor` if there is none. An engine may use it or not.
@@ -161,7 +162,12 @@ impl<A, F: Function<A>> Jit<F, A> {
     ///
     /// let step = jit(|x: Tensor, dx: Tensor| x + dx).donate([0]);
     /// let x = Array::from([1.0f32, 2.0]);
-    /// assert!(step.lower((&x, &x))?.text().contains("tf.aliasing_output = 0"));
+    /// let dx = Array::from([0.5f32, 0.5]);
+    /// assert!(step.lower((&x, &dx))?.text().contains("tf.aliasing_output = 0"));
+    /// let y = step.call((&x, &dx))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5, 2.5]);
+    /// let error = step.call((&x, &dx)).unwrap_err().to_string();
+    /// assert!(error.starts_with("jit: argument 0: the array of shape [2] was donated to the call at "));
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn donate(mut self, arguments: impl IntoIterator<Item = usize>) -> Self {
@@ -196,18 +202,18 @@ impl<A, F: Function<A>> Jit<F, A> {
     #[track_caller]
     pub fn call(&self, args: F::Args<'_>) -> Result<<F::Output as Tree>::Host> {
         let at = Location::caller();
-        self.run(args).map_err(|e| e.at(at))
+        self.run(args, At(at)).map_err(|e| e.at(at))
     }
 
-    fn run(&self, args: F::Args<'_>) -> Result<<F::Output as Tree>::Host> {
+    fn run(&self, args: F::Args<'_>, at: At) -> Result<<F::Output as Tree>::Host> {
         let leaves = self.arguments(args)?;
         let entry = self.entry(args, &leaves)?;
         let (lowered, out) = &*entry;
         for (path, array) in &leaves {
             array.check_present().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
         }
-        let inputs: Vec<&Array> = leaves.iter().map(|(_, array)| array).collect();
-        let results = lowered.run(&*self.engine, &inputs)?;
+        let inputs = donate::hand_over(leaves, lowered.donated(), at)?;
+        let results = lowered.run(&*self.engine, inputs)?;
         let placements: Vec<Option<Placement>> = match lowered.mesh() {
             None => vec![None; results.len()],
             Some(mesh) => {
@@ -373,7 +379,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let donated = self.donated_of(leaves)?;
         donate::mark(&mut module, finished.func, &donated);
         let types = results.iter().map(|(_, t)| Type::Tensor(t.ty.clone())).collect();
-        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results)), out))
+        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results), donated), out))
     }
 
     /// The placement that each argument is held to inside of the program.

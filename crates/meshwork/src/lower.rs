@@ -23,6 +23,8 @@ pub struct Lowered {
     mesh: Option<Arc<Mesh>>,
     results: Vec<Type>,
     names: Names,
+    /// The arguments whose memory the caller gives away, by number.
+    donated: Vec<usize>,
     compiled: OnceCell<Compiled>,
     traced: OnceCell<Compiled>,
     loaded: OnceCell<Option<Rc<dyn Loaded>>>,
@@ -54,12 +56,19 @@ impl Names {
 }
 
 impl Lowered {
-    pub(crate) fn new(module: Module, mesh: Option<Arc<Mesh>>, results: Vec<Type>, names: Names) -> Lowered {
+    pub(crate) fn new(
+        module: Module,
+        mesh: Option<Arc<Mesh>>,
+        results: Vec<Type>,
+        names: Names,
+        donated: Vec<usize>,
+    ) -> Lowered {
         Lowered {
             module,
             mesh,
             results,
             names,
+            donated,
             compiled: OnceCell::new(),
             traced: OnceCell::new(),
             loaded: OnceCell::new(),
@@ -69,6 +78,11 @@ impl Lowered {
     /// The program.
     pub fn module(&self) -> &Module {
         &self.module
+    }
+
+    /// The arguments whose memory the caller gives away, by number.
+    pub(crate) fn donated(&self) -> &[usize] {
+        &self.donated
     }
 
     /// The mesh it is for.
@@ -188,7 +202,7 @@ impl Lowered {
     }
 
     /// Runs it on global arrays; the engine is the same in every call.
-    pub(crate) fn run(&self, engine: &dyn Engine, inputs: &[&Array]) -> Result<Vec<Array>> {
+    pub(crate) fn run(&self, engine: &dyn Engine, inputs: Vec<Array>) -> Result<Vec<Array>> {
         let program = || -> Result<Program<'_>> {
             Ok(match self.mesh {
                 None => Program::Single(&self.module),

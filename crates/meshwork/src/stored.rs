@@ -13,12 +13,27 @@ use crate::error::{Error, Result};
 
 /// Memory that a slice of an array lies in.
 pub(crate) struct Stored<'a> {
-    /// The memory: a row-major array.
-    pub bytes: &'a [u8],
+    memory: Memory<'a>,
     /// Extents of that array.
     pub dims: Vec<i64>,
     /// Where in it the slice starts.
     pub start: Vec<i64>,
+}
+
+/// Memory of the host, or of a device.
+enum Memory<'a> {
+    Host(&'a [u8]),
+    Device(Arc<Buffer>),
+}
+
+impl Stored<'_> {
+    /// The memory: a row-major array.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Host(bytes) => bytes,
+            Memory::Device(buffer) => buffer.as_slice(),
+        }
+    }
 }
 
 impl Array {
@@ -37,13 +52,14 @@ impl Array {
             && let Some(shard) = devices.shards().get(device)
         {
             return Ok(Stored {
-                bytes: shard.as_slice(),
+                memory: Memory::Device(shard.clone()),
                 dims: devices.local_dims().to_vec(),
                 start: vec![0; slice.len()],
             });
         }
         let host = self.literal()?;
-        Ok(Stored { bytes: host.bytes(), dims: host.dims().to_vec(), start: slice.iter().map(|r| r.start).collect() })
+        let start = slice.iter().map(|r| r.start).collect();
+        Ok(Stored { memory: Memory::Host(host.bytes()), dims: host.dims().to_vec(), start })
     }
 
     /// An array whose shards are made one by one: `make` gets the slice, the extents of the buffer, which may be larger

@@ -268,6 +268,25 @@ fn arrays() {
     );
 }
 
+/// An array whose memory a call was given: its message names that call, and the one that wants it again its own line.
+#[test]
+fn donated_arrays() {
+    let step = jit(|x: Tensor, v: Tensor| x + v).donate([0]);
+    let (x, v) = (Array::zeros([3], F32), Array::zeros([3], F32));
+    let (copy, clone, line) = (x.copy().unwrap(), x.clone(), line!() + 1);
+    step.call((&x, &v)).unwrap();
+    let gone = format!("the array of shape [3] was donated to the call at {}:{line}:10", file!());
+    let rest = ", whose results have its memory now; use those, or leave the argument out of donate";
+    fails(step.call((&x, &v)), &format!("jit: argument 0: {gone}{rest}"));
+    fails(x.to_vec::<f32>(), &format!("{gone}{rest}"));
+    fails(clone.item::<f32>(), &format!("{gone}{rest}"));
+    assert!(copy.to_vec::<f32>().is_ok() && v.to_vec::<f32>().is_ok());
+    fails(step.call((&v, &v)), "jit: argument 0 is donated, and argument 1 is the same array");
+    // A call that fails before it runs takes nothing.
+    step.call((&v, &Array::zeros([4], F32))).unwrap_err();
+    assert!(v.to_vec::<f32>().is_ok());
+}
+
 #[test]
 fn gradients_and_trees() {
     expect(

@@ -35,17 +35,17 @@ impl Engine for Watching {
 fn donated_arguments_reach_the_engine() {
     let seen = Rc::new(Cell::new((0, 0)));
     let step = |(x, v): (Tensor, Tensor), dt: Tensor| ((&x + &v * &dt, v.sum(&[0])), dt);
-    let state = (wave(&[8]), wave(&[8]));
+    let state = || (wave(&[8]), wave(&[8]));
     let one = jit(step).donate([0]).engine(Watching(seen.clone()));
-    let want = one.call((&state, &Array::scalar(0.5))).unwrap();
+    let want = one.call((&state(), &Array::scalar(0.5))).unwrap();
     // The position takes the memory of the old one; nothing takes that of the speed.
     assert_eq!(seen.get(), (1, 1));
     let mesh = Mesh::linear("x", 4).unwrap();
     let four = jit(step).donate([0]).on(&mesh).in_shardings([P!["x"], P![]]).engine(Watching(seen.clone()));
     seen.set((0, 0));
-    assert!(four.call((&state, &Array::scalar(0.5))).unwrap().0.0.all_close(&want.0.0, 0.0));
+    assert!(four.call((&state(), &Array::scalar(0.5))).unwrap().0.0.all_close(&want.0.0, 0.0));
     assert_eq!(seen.get(), (1, 1));
-    let error = jit(step).donate([2]).call((&state, &Array::scalar(0.5))).unwrap_err().to_string();
+    let error = jit(step).donate([2]).call((&state(), &Array::scalar(0.5))).unwrap_err().to_string();
     assert!(error.starts_with("jit: donate names argument 2, but there are 2\n  at "), "{error}");
 }
 

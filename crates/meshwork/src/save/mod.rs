@@ -91,6 +91,7 @@ impl Checkpoints {
         self.wait()?;
         let arrays = named_arrays::<T>(tree);
         arrays.iter().try_for_each(|(_, array)| array.check_present())?;
+        let arrays: Vec<_> = arrays.into_iter().map(|(path, array)| (path, array.hold())).collect();
         let layout = layout::layout(&arrays, &self.party)?;
         let notes = notes.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let save = Save {

@@ -94,7 +94,7 @@ fn every_sharding_on_every_mesh_from_any_number_of_ranks_to_every_other() {
                 let array = noise(shape, ElementType::F32).shard(from, spec).unwrap();
                 if i % 2 == 0 {
                     let place = array.placement().unwrap();
-                    array.on_devices(Some((&place.mesh, &Arc::new(place.sharding.clone())))).unwrap();
+                    array.clone().into_devices(Some((&place.mesh, &Arc::new(place.sharding.clone())))).unwrap();
                 }
                 tree.push(array);
             }
@@ -219,6 +219,25 @@ fn a_rank_reads_its_slices_and_no_more() {
     // Runs in one block are read once.
     assert_eq!(read(&[0..1, 0..1024]), 4096);
     assert_eq!(read(&[2..2, 0..columns]), 0);
+}
+
+/// What is saved is what the arrays were, also of those that are overwritten while the thread writes.
+#[test]
+fn donated_arrays_are_saved_as_they_were() {
+    let folder = Folder::new("donated");
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let step = crate::jit(|x: Tensor| x * 2.0).donate([0]);
+    let ones = Array::full([1 << 20], 1.0f32).shard(&mesh, crate::P!["x"]).unwrap();
+    let mut x = step.call(&ones).unwrap();
+    let mut saves = Checkpoints::open(&folder.0);
+    saves.save::<Tensor>(1, &x, &[]).unwrap();
+    for _ in 0..5 {
+        x = step.call(&x).unwrap();
+    }
+    saves.wait().unwrap();
+    let found = saves.latest().unwrap().unwrap().restore::<Tensor>(&x).unwrap();
+    assert!(found.to_vec::<f32>().unwrap().iter().all(|&v| v == 2.0));
+    assert!(x.to_vec::<f32>().unwrap().iter().all(|&v| v == 64.0));
 }
 
 #[test]

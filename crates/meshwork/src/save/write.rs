@@ -71,7 +71,7 @@ impl Save {
                 let stored = array.stored(piece.device, &piece.slice).map_err(wrong)?;
                 let at = At { dims: &stored.dims, start: &stored.start };
                 let runs = Runs::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
-                runs.each(|from, _, length| out.write(&stored.bytes[from..from + length]))?;
+                runs.each(|from, _, length| out.write(&stored.bytes()[from..from + length]))?;
             }
         }
         let table_crc = out.finish()?;
