@@ -11,6 +11,7 @@ use meshwork_runtime::executable::RunError;
 use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
 
 use crate::fail::Failure;
+use crate::processes;
 use crate::source::Source;
 
 /// What runs a program.
@@ -37,7 +38,9 @@ pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<A
         Ok(executable) if executable.peak_bytes() > MOST_BYTES => None,
         Ok(executable) => Some(executable),
         Err(error) => {
-            eprintln!("note: runs on the evaluator: {error}");
+            if processes::speaks() {
+                eprintln!("note: runs on the evaluator: {error}");
+            }
             None
         }
     }
@@ -93,7 +96,11 @@ fn execute(
     let Some(path) = profile else { return executable.run(args).map_err(|e| run_failure(source, e)) };
     let (results, profile) = executable.run_profiled(args).map_err(|e| run_failure(source, e))?;
     let text = profile.chrome_trace();
+    let path = &processes::own_path(path);
     std::fs::write(path, text).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))?;
+    if !processes::speaks() {
+        return Ok(results);
+    }
     eprintln!("{:.3} ms in all; the ten longest:\n{}", profile.total_ns as f64 / 1e6, profile.table(10));
     for op in executable.fallbacks() {
         eprintln!("note: {op} runs on the evaluator");

@@ -11,6 +11,7 @@ mod fmt;
 mod launch;
 mod opt;
 mod partition;
+mod processes;
 mod run;
 mod show;
 mod source;

@@ -11,7 +11,7 @@ use meshwork_partition::{CompileOptions, Plan};
 use crate::engine::{self, Engine};
 use crate::fail::Failure;
 use crate::source::{Source, entry_function, write_stdout};
-use crate::{show, stages};
+use crate::{processes, show, stages};
 
 /// Execute a program
 ///
@@ -20,7 +20,8 @@ use crate::{show, stages};
 /// types: their bits travel as uint16 and uint8, sub-byte integers as int8 and uint8. Checks in the program
 /// (check.expect_eq and its kin) decide the exit status. Programs that the engine can not compile, with extents
 /// known at run time only for instance, run on the reference evaluator, and a note says so. MESHWORK_THREADS sets
-/// the number of threads.
+/// the number of threads. Under mpirun the devices of the mesh are spread over the processes; all of them read the
+/// inputs, and the first one writes the results.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork run model.mlir x.npy w.npy\n  \
@@ -52,7 +53,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let source = Source::read(&args.file)?;
+    let runtime = processes::join()?;
+    let source = processes::read_source(&runtime, &args.file)?;
     let module = source.module()?;
     let entry = entry_function(&module, args.entry.as_deref())?;
     let given = read_inputs(&args.inputs)?;
@@ -61,6 +63,9 @@ pub fn main(args: &Args) -> Result<(), Failure> {
         true => execute_partitioned(args, &source, &module, entry, &inputs)?,
         false => execute(args, &source, &module, entry, &inputs)?,
     };
+    if runtime.rank() != 0 {
+        return Ok(());
+    }
     if let Some(path) = &args.stats {
         write_file(path, outcome.stats.as_bytes())?;
     }
@@ -89,7 +94,7 @@ fn execute(args: &Args, source: &Source, module: &Module, entry: OpId, inputs: &
     }
     no_profile(args);
     let mut outcome = stages::run(source, module, name, inputs)?;
-    for line in &outcome.printed {
+    for line in outcome.printed.iter().filter(|_| processes::speaks()) {
         write_stdout(&format!("{line}\n"))?;
     }
     let results = outcome.results.pop().unwrap_or_default();
@@ -121,7 +126,7 @@ fn execute_partitioned(
 }
 
 fn no_profile(args: &Args) {
-    if args.profile.is_some() {
+    if args.profile.is_some() && processes::speaks() {
         eprintln!("note: the evaluator writes no profile");
     }
 }

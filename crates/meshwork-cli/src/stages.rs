@@ -8,6 +8,7 @@ use meshwork_partition::{CompileError, CompileOptions, Compiled, Partitioned};
 use meshwork_propagate::Provenance;
 
 use crate::fail::{Failure, render_all};
+use crate::processes;
 use crate::source::Source;
 
 /// Text to module.
@@ -41,7 +42,9 @@ pub fn partition(source: &Source, module: &Module, options: &CompileOptions) -> 
         CompileError::Placement(diagnostics) => placement_failure(source, &diagnostics),
         CompileError::Partition(error) => Failure::from_partition(&error, &source.name, &source.text),
     })?;
-    eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
+    if processes::speaks() {
+        eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
+    }
     Ok(compiled)
 }
 

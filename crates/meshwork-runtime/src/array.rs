@@ -1,7 +1,8 @@
 //! Global arrays in shards: each device has a piece, and nobody need ever have the whole.
 //!
 //! All pieces have the extents of the largest; what lies past the end of the array is unspecified. Devices that hold
-//! the same piece share its memory.
+//! the same piece share its memory. If several processes run the program, each has the pieces of its own devices, and
+//! the others are absent; an array of one device is whole in every process that has it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,6 +14,8 @@ use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, slice_of};
 use crate::exec::boxes::{At, BoxCopy};
 use crate::executable::Shards;
 use crate::memory::buffer::{Buffer, OutOfMemory};
+use crate::transport::calls;
+use crate::transport::world::{ProcessError, World, world};
 
 /// A global array, in shards on the devices of a mesh. Cloning shares the shards.
 ///
@@ -48,6 +51,17 @@ pub enum ArrayError {
     /// The pieces given do not make it up.
     #[error("{0}")]
     Pieces(String),
+    /// The piece is in another process.
+    #[error("the piece of device {device} is on rank {rank}, not here; gather the array, or ask that rank")]
+    Remote {
+        /// The device.
+        device: usize,
+        /// Its process.
+        rank: usize,
+    },
+    /// The processes could not do it together.
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
 }
 
 /// Ranges of a device's piece, one per dimension.
@@ -112,7 +126,12 @@ impl Array {
         let bytes = local.iter().product::<i64>() as usize * elem.storage_bytes();
         let mut made: HashMap<Slice, Arc<Buffer>> = HashMap::new();
         let mut shards = vec![];
+        let here = local_devices(mesh.device_count() as usize);
         for device in 0..mesh.device_count() {
+            if !here.contains(&(device as usize)) {
+                shards.push(Buffer::absent()?);
+                continue;
+            }
             let slice = slice_of(sharding, mesh, dims, device)?;
             if let Some(shard) = made.get(&slice) {
                 shards.push(shard.clone());
@@ -131,7 +150,8 @@ impl Array {
         Ok(Array { elem, dims: dims.to_vec(), local, mesh, sharding, shards })
     }
 
-    /// The array that these pieces make up, one per device, each of the extents that all pieces have.
+    /// The array that these pieces make up, one per device, each of the extents that all pieces have. Those of devices
+    /// of other processes are not looked at.
     pub fn from_shards(
         elem: ElementType,
         dims: &[i64],
@@ -145,7 +165,9 @@ impl Array {
             let message = format!("{} pieces for {} devices", shards.len(), mesh.device_count());
             return Err(ArrayError::Pieces(message));
         }
-        if let Some((device, shard)) = shards.iter().enumerate().find(|(_, s)| s.len() != bytes) {
+        let here = local_devices(shards.len());
+        if let Some(device) = here.clone().find(|&d| shards[d].len() != bytes) {
+            let shard = &shards[device];
             let message = format!("the piece of device {device} has {} bytes, {bytes} are needed", shard.len());
             return Err(ArrayError::Pieces(message));
         }
@@ -184,6 +206,16 @@ impl Array {
         &self.sharding
     }
 
+    /// The devices whose pieces are in this process.
+    pub fn local_devices(&self) -> Range<usize> {
+        local_devices(self.shards.len())
+    }
+
+    /// The pieces of this process: device, slice, and elements without what lies past the end. Nothing is communicated.
+    pub fn local_shards(&self) -> Result<Vec<(usize, Slice, Literal)>, ArrayError> {
+        self.local_devices().map(|d| Ok((d, self.slice(d)?, self.piece(d)?))).collect()
+    }
+
     /// The pieces.
     pub fn shards(&self) -> &Shards {
         &self.shards
@@ -199,8 +231,13 @@ impl Array {
         Ok(slice_of(&self.sharding, &self.mesh, &self.dims, device as i64)?)
     }
 
-    /// What `device` holds, without what lies past the end.
+    /// What `device`, which must be of this process, holds, without what lies past the end.
     pub fn piece(&self, device: usize) -> Result<Literal, ArrayError> {
+        if let Some(world) = world()
+            && !self.local_devices().contains(&device)
+        {
+            return Err(ArrayError::Remote { device, rank: world.rank_of(device, self.shards.len()) });
+        }
         let (_, lengths) = parts(&self.slice(device)?);
         let mut out = Literal::zeros(lengths.iter().copied(), self.elem);
         let zero = vec![0; lengths.len()];
@@ -208,22 +245,90 @@ impl Array {
         Ok(out)
     }
 
-    /// All elements, as an array of the host.
+    /// All elements, as an array of the host. If they are spread over processes, all must call it, and all get them.
     pub fn to_host(&self) -> Result<Literal, ArrayError> {
         let mut out = Literal::zeros(self.dims.iter().copied(), self.elem);
+        if let Some(world) = world().filter(|_| self.shards.len() > 1) {
+            self.gather_out(world, &mut out)?;
+            return Ok(out);
+        }
         for (device, slice) in self.different()? {
             self.copy_out(device, &parts(&slice).0, &mut out);
         }
         Ok(out)
     }
 
+    /// Every process gets every piece: its own from its devices, the others from the lowest device that has them.
+    fn gather_out(&self, world: &World, out: &mut Literal) -> Result<(), ArrayError> {
+        let count = self.shards.len();
+        let bytes = self.local.iter().product::<i64>() as usize * self.elem.storage_bytes();
+        let holders = self.holders()?;
+        let ranks = |devices: &[usize]| devices.iter().map(|&d| world.rank_of(d, count)).collect::<Vec<_>>();
+        let missing = |devices: &[usize]| {
+            let have = ranks(devices);
+            (0..world.size).filter(|r| !have.contains(r)).collect::<Vec<_>>()
+        };
+        // Only what needs others counts as a call that all make.
+        let run = match holders.iter().all(|(_, devices)| missing(devices).is_empty()) {
+            true => 0,
+            false => world.next_run(),
+        };
+        let here = self.local_devices();
+        let mut stage = None;
+        for (slice, devices) in &holders {
+            let (own, owner) = (devices.iter().find(|d| here.contains(d)), world.rank_of(devices[0], count));
+            let start = parts(slice).0;
+            if let Some(&own) = own {
+                let to = missing(devices);
+                if owner == world.rank && !to.is_empty() {
+                    calls::give(world, run, &to, self.shards[own].as_slice())?;
+                }
+                self.copy_out(own, &start, out);
+            } else {
+                let buffer = match &mut stage {
+                    Some(buffer) => buffer,
+                    empty => empty.insert(Buffer::new(bytes)?),
+                };
+                calls::take(world, run, owner, buffer.as_mut_slice())?;
+                self.copy_from(buffer, slice, &start, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all elements can be read without other processes.
+    pub fn is_whole_here(&self) -> bool {
+        let here = self.local_devices();
+        here.len() == self.shards.len()
+            || self.holders().is_ok_and(|all| all.iter().all(|(_, devices)| devices.iter().any(|d| here.contains(d))))
+    }
+
+    /// Each different, non-empty piece and the devices that hold it.
+    fn holders(&self) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
+        let mut holders: Vec<(Slice, Vec<usize>)> = vec![];
+        let mut known: HashMap<Slice, usize> = HashMap::new();
+        for device in 0..self.shards.len() {
+            let slice = self.slice(device)?;
+            if slice.iter().any(|r| r.start >= r.end) {
+                continue;
+            }
+            let at = *known.entry(slice.clone()).or_insert_with(|| {
+                holders.push((slice, vec![]));
+                holders.len() - 1
+            });
+            holders[at].1.push(device);
+        }
+        Ok(holders)
+    }
+
     /// Gives each different piece to `f` with its place, one after the other: never more than one is in memory
-    /// besides the array.
+    /// besides the array. Of several processes that hold a piece, that of the lowest device gives it.
     pub fn for_each_piece<E: From<ArrayError>>(
         &self,
         mut f: impl FnMut(&Slice, Literal) -> Result<(), E>,
     ) -> Result<(), E> {
-        for (device, slice) in self.different()? {
+        let here = self.local_devices();
+        for (device, slice) in self.different()?.into_iter().filter(|(d, _)| here.contains(d)) {
             f(&slice, self.piece(device)?)?;
         }
         Ok(())
@@ -231,31 +336,32 @@ impl Array {
 
     /// One device for each different, non-empty piece.
     fn different(&self) -> Result<Vec<(usize, Slice)>, ArrayError> {
-        let mut seen = std::collections::HashSet::new();
-        let mut out = vec![];
-        for device in 0..self.shards.len() {
-            let slice = self.slice(device)?;
-            if slice.iter().all(|r| r.start < r.end) && seen.insert(slice.clone()) {
-                out.push((device, slice));
-            }
-        }
-        Ok(out)
+        Ok(self.holders()?.into_iter().map(|(slice, devices)| (devices[0], slice)).collect())
     }
 
     fn copy_out(&self, device: usize, at: &[i64], out: &mut Literal) {
-        let lengths: Vec<i64> = match self.slice(device) {
-            Ok(slice) => parts(&slice).1,
-            Err(_) => return,
-        };
+        if let Ok(slice) = self.slice(device) {
+            self.copy_from(&self.shards[device], &slice, at, out);
+        }
+    }
+
+    /// Copies the piece for `slice` to `at` in `out`.
+    fn copy_from(&self, shard: &Buffer, slice: &Slice, at: &[i64], out: &mut Literal) {
+        let lengths = parts(slice).1;
         let zero = vec![0; lengths.len()];
         let dims = out.dims().to_vec();
         let (from, to) = (At { dims: &self.local, start: &zero }, At { dims: &dims, start: at });
         let copy = BoxCopy::new(&from, &to, &lengths, self.elem.storage_bytes());
         if copy.bytes() > 0 {
             // SAFETY: the shard has the local extents and the literal its own; they are different memory.
-            unsafe { copy.run(self.shards[device].as_ptr(), out.bytes_mut().as_mut_ptr()) };
+            unsafe { copy.run(shard.as_ptr(), out.bytes_mut().as_mut_ptr()) };
         }
     }
+}
+
+/// The devices of this process on a mesh of `devices`; all, if it is one or the process is on its own.
+fn local_devices(devices: usize) -> Range<usize> {
+    world().filter(|_| devices > 1).map_or(0..devices, |w| w.local_devices(devices))
 }
 
 fn alone(rank: usize) -> (Arc<Mesh>, Arc<Sharding>) {

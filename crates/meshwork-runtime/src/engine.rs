@@ -11,6 +11,7 @@ use crate::compile::{CompileError, compile};
 use crate::exec::pool::Pool;
 use crate::executable::{Executable, RunError, Shards};
 use crate::profile::Profile;
+use crate::transport::world;
 
 /// Compiles programs for devices.
 pub trait Engine: Send + Sync {
@@ -72,13 +73,15 @@ impl CpuEngine {
         CpuEngine { pool: Arc::new(Pool::new(threads)), cache: Mutex::default() }
     }
 
-    /// The engine of the process: as many threads as `MESHWORK_THREADS` says, or else as there are cores.
+    /// The engine of the process: as many threads as `MESHWORK_THREADS` says, or else as there are cores, shared
+    /// with the other processes of the program on this machine.
     pub fn shared() -> &'static Arc<CpuEngine> {
         static SHARED: OnceLock<Arc<CpuEngine>> = OnceLock::new();
         SHARED.get_or_init(|| {
             let asked = std::env::var("MESHWORK_THREADS").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
             let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
-            Arc::new(CpuEngine::new(asked.unwrap_or_else(cores)))
+            let processes = || world::join().ok().flatten().map_or(1, |w| w.neighbours());
+            Arc::new(CpuEngine::new(asked.unwrap_or_else(|| (cores() / processes()).max(1))))
         })
     }
 
@@ -99,6 +102,7 @@ impl CpuEngine {
         entry: Option<&str>,
         grid: DeviceGrid,
     ) -> Result<Arc<Executable>, CompileError> {
+        world::join().map_err(|message| CompileError::Invalid { op: "processes".into(), message })?;
         let printed = text::print(module);
         let hash = |salt: u64| {
             let mut hasher = DefaultHasher::new();

@@ -1,14 +1,17 @@
 //! A compiled program: planned once, run any number of times.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
 
 use crate::compile::CompileError;
+use crate::exec::crossing::build::Spread;
 use crate::exec::device::{Device, NOWHERE};
 use crate::exec::exchange::{InProcess, Transport};
 use crate::exec::pool::Pool;
+use crate::exec::processes::{Processes, Turn};
 use crate::exec::run::{Run, Stop};
 use crate::exec::tape::{Tape, tape};
 use crate::memory::buffer::{Buffer, OutOfMemory};
@@ -16,8 +19,10 @@ use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::profile::{Profile, Recorder};
 use crate::program::Program;
 use crate::step::Buf;
+use crate::transport::world::{ProcessError, world};
 
-/// The pieces of one array, one per device in order of device number. Devices with equal pieces may share one.
+/// The pieces of one array, one per device in order of device number. Devices with equal pieces may share one; those
+/// of other processes are [absent](Buffer::absent).
 pub type Shards = Vec<Arc<Buffer>>;
 
 /// Why a run failed. The executable can be run again.
@@ -39,6 +44,17 @@ pub enum RunError {
         /// What went wrong.
         message: String,
     },
+    /// It failed in another process, and is over in all.
+    #[error("rank {rank}: {message}")]
+    Elsewhere {
+        /// The lowest process in which it failed.
+        rank: usize,
+        /// What went wrong there.
+        message: String,
+    },
+    /// The processes have lost each other.
+    #[error(transparent)]
+    Processes(#[from] ProcessError),
 }
 
 fn on(device: &Option<usize>) -> String {
@@ -59,7 +75,9 @@ pub struct Executable {
     moving: Vec<(Buf, Home)>,
     grid: DeviceGrid,
     pool: Arc<Pool>,
-    transport: Box<dyn Transport>,
+    /// The devices of this process.
+    local: Range<usize>,
+    processes: Option<Arc<Processes>>,
     idle: Mutex<Vec<State>>,
     /// The same program without donation, for callers that keep what they donate.
     keeping: OnceLock<Option<Box<Executable>>>,
@@ -78,9 +96,14 @@ impl Executable {
     /// Plans the memory of `program`, which was compiled for `grid`.
     pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<Executable, CompileError> {
         let module = program.module.clone();
-        let plan = plan(&program, grid.len());
+        let world = world().filter(|_| grid.len() > 1);
+        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() });
         let wrong = |(op, message): (OpId, String)| CompileError::unsupported(&module, op, message);
-        let tape = tape(&program, &module, &plan, grid.len()).map_err(wrong)?;
+        let spread =
+            world.map(|w| Spread { ranks: (0..grid.len()).map(|d| w.rank_of(d, grid.len())).collect(), rank: w.rank });
+        let tape = tape(&program, &module, &plan, grid.len(), spread.as_ref()).map_err(wrong)?;
+        let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
+        let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
         let memory = |e: OutOfMemory| CompileError::Invalid { op: "constants".into(), message: e.to_string() };
         let mut constants = vec![];
         for info in &program.bufs {
@@ -109,7 +132,8 @@ impl Executable {
             moving,
             grid,
             pool,
-            transport: Box::new(InProcess),
+            local,
+            processes,
             idle: Mutex::default(),
             keeping: OnceLock::new(),
         })
@@ -157,13 +181,14 @@ impl Executable {
 
     /// Runs it. Arguments are read where they are; results are new buffers, or arguments that were handed through.
     pub fn run(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
-        self.fitting(&args).run_recorded(args, None)
+        self.run_recorded(args, None)
     }
 
     /// This executable, or the one without donation if somebody else has an argument that would be overwritten:
     /// results in memory of their own cost less than copies of the arguments.
     fn fitting(&self, args: &[Shards]) -> &Executable {
-        let is_shared = |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1));
+        let is_shared =
+            |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1 && !s.is_empty()));
         if !self.plan.owns.iter().filter_map(|o| o.arg).any(|arg| is_shared(&arg)) {
             return self;
         }
@@ -178,7 +203,7 @@ impl Executable {
     pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
         let exe = self.fitting(&args);
         let recorder = Recorder::new();
-        let results = exe.run_recorded(args, Some(&recorder))?;
+        let results = self.run_recorded(args, Some(&recorder))?;
         let place = |op: OpId| match exe.module.op(op).loc.source() {
             Some((file, line, _)) => format!(" at {file}:{line}"),
             None => String::new(),
@@ -194,12 +219,25 @@ impl Executable {
         Ok((results, recorder.finish(step, exchange)))
     }
 
-    fn run_recorded(&self, mut args: Vec<Shards>, recorder: Option<&Recorder>) -> Result<Vec<Shards>, RunError> {
+    /// Runs it, together with the other processes if there are any.
+    fn run_recorded(&self, args: Vec<Shards>, recorder: Option<&Recorder>) -> Result<Vec<Shards>, RunError> {
+        match &self.processes {
+            None => self.fitting(&args).run_here(args, None, recorder),
+            Some(processes) => processes.run(|turn| self.fitting(&args).run_here(args, Some(turn), recorder)),
+        }
+    }
+
+    fn run_here(
+        &self,
+        mut args: Vec<Shards>,
+        turn: Option<&Turn<'_>>,
+        recorder: Option<&Recorder>,
+    ) -> Result<Vec<Shards>, RunError> {
         self.check(&args)?;
-        let count = self.grid.len();
-        let mut owns: Vec<Vec<Option<Buffer>>> = (0..count).map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
+        let local = || self.local.clone();
+        let mut owns: Vec<Vec<Option<Buffer>>> = local().map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
         for own in &self.plan.owns {
-            for (device, owns) in owns.iter_mut().enumerate() {
+            for (device, owns) in local().zip(&mut owns) {
                 owns.push(match own.arg {
                     None if self.keeper(own, device) != device => None,
                     None => Some(Buffer::new(own.bytes)?),
@@ -208,7 +246,7 @@ impl Executable {
             }
         }
         let arenas: Vec<Buffer> =
-            (0..count).map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
+            local().map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
         let mut commons: Vec<Vec<Option<Buffer>>> = vec![];
         for c in &self.plan.commons {
             let is_leader = |&(device, &leader): &(usize, &usize)| device == leader;
@@ -218,12 +256,13 @@ impl Executable {
         let start = |buffer: &Option<Buffer>| buffer.as_ref().map_or(NOWHERE, Buffer::as_ptr);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut state = idle.unwrap_or_else(|| self.state());
-        for (d, device) in state.devices.iter().enumerate() {
+        for (d, device) in state.devices[local()].iter().enumerate() {
+            let number = device.number;
             let ptr = |home: Home| match home {
                 Home::Nowhere => NOWHERE,
                 // SAFETY: the offset lies inside the arena.
                 Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
-                Home::Arg(i) => args[i][d].as_ptr(),
+                Home::Arg(i) => args[i][number].as_ptr(),
                 Home::Own(i) => start(&owns[self.keeper(&self.plan.owns[i], d)][i]),
                 // SAFETY: as above.
                 Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
@@ -244,8 +283,9 @@ impl Executable {
         let run = Run {
             tape: &self.tape,
             devices: &state.devices,
+            local: local(),
             pool: &self.pool,
-            transport: self.transport.as_ref(),
+            transport: turn.map_or(&InProcess as &dyn Transport, |t| t),
             recorder,
         };
         // SAFETY: the pointers are set as planned: arenas and own buffers belong to this run, arguments and constants
@@ -269,8 +309,8 @@ impl Executable {
             let (replica, partition) = (d / self.grid.partitions, d % self.grid.partitions);
             Device::new(self.plan.slot_of.len(), d, replica as u32, partition as u32)
         };
-        let count = self.grid.len();
-        State { devices: (0..count).map(device).collect(), arenas: vec![std::ptr::null_mut(); count] }
+        let devices = (0..self.grid.len()).map(device).collect();
+        State { devices, arenas: vec![std::ptr::null_mut(); self.local.len()] }
     }
 
     fn results(
@@ -301,18 +341,19 @@ impl Executable {
                     let keeper = |d: usize| self.keeper(&self.plan.owns[own], d);
                     (0..devices.len()).filter_map(|d| whole[keeper(d)].clone()).collect()
                 }
-                _ => devices
-                    .iter()
-                    .zip(&mut owns)
-                    .filter_map(|(device, owns)| {
+                _ => {
+                    let mut shards = vec![Buffer::absent()?; devices.len()];
+                    for (device, owns) in devices[self.local.clone()].iter().zip(&mut owns) {
                         // SAFETY: the run is over.
                         let ptr = unsafe { device.ptr(buf) };
-                        let own = owns.iter_mut().find(|o| o.as_ref().is_some_and(|b| b.as_ptr() == ptr))?;
-                        let mut buffer = own.take()?;
-                        buffer.truncate(bytes);
-                        Some(Arc::new(buffer))
-                    })
-                    .collect(),
+                        let own = owns.iter_mut().find(|o| o.as_ref().is_some_and(|b| b.as_ptr() == ptr));
+                        if let Some(mut buffer) = own.and_then(Option::take) {
+                            buffer.truncate(bytes);
+                            shards[device.number] = Arc::new(buffer);
+                        }
+                    }
+                    shards
+                }
             };
             results.push(shards);
         }
@@ -331,7 +372,8 @@ impl Executable {
                 let message = format!("argument {i} is in {} pieces for {} devices", shards.len(), self.grid.len());
                 return Err(RunError::Arguments(message));
             }
-            if let Some((d, shard)) = shards.iter().enumerate().find(|(_, s)| s.len() != bytes) {
+            let local = shards.iter().enumerate().skip(self.local.start).take(self.local.len());
+            if let Some((d, shard)) = local.into_iter().find(|(_, s)| s.len() != bytes) {
                 let message =
                     format!("argument {i} has {} bytes on device {d}, {} needs {bytes}", shard.len(), self.ty(buf));
                 return Err(RunError::Arguments(message));
@@ -366,7 +408,7 @@ fn result_types(module: &Module) -> Vec<TensorType> {
 
 /// These pieces, or copies of their first `bytes` bytes if they are longer.
 fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
-    let piece = |shard: &Arc<Buffer>| match shard.len() == bytes {
+    let piece = |shard: &Arc<Buffer>| match shard.len() == bytes || shard.is_empty() {
         true => Ok(shard.clone()),
         false => Ok(Arc::new(Buffer::from_bytes(&shard.as_slice()[..bytes.min(shard.len())])?)),
     };

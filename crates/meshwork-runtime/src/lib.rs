@@ -22,4 +22,4 @@ pub use engine::{CpuEngine, Engine, Loaded};
 pub use executable::{Executable, RunError, Shards};
 pub use memory::Buffer;
 pub use profile::Profile;
-pub use transport::runtime::{ProcessError, Runtime};
+pub use transport::runtime::{ProcessError, Reduction, Runtime};

@@ -412,9 +412,10 @@ impl<T: Element> From<&[T]> for Array {
 impl fmt::Display for Array {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?}", self.dtype(), self.shape())?;
-        match self.literal() {
-            Ok(literal) if literal.len() <= 64 => write!(f, " {:?}", literal.to_f64s()),
-            _ => Ok(()),
+        // What is spread over processes is not gathered for a message.
+        if self.size() > 64 || !self.data.as_ref().is_some_and(|d| d.is_here()) {
+            return Ok(());
         }
+        self.literal().map_or(Ok(()), |literal| write!(f, " {:?}", literal.to_f64s()))
     }
 }

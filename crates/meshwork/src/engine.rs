@@ -149,6 +149,11 @@ impl Data {
         self.on_devices().clone()
     }
 
+    /// Whether the elements can be read without other processes.
+    pub(crate) fn is_here(&self) -> bool {
+        self.host.get().is_some() || self.devices.get().is_some_and(Sharded::is_whole_here)
+    }
+
     /// The elements as one array of the host; `None` if there are none.
     pub(crate) fn host(&self) -> Result<Option<&Literal>> {
         if let Some(host) = self.host.get() {

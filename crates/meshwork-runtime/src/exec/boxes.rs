@@ -43,6 +43,11 @@ impl BoxCopy {
         self.dims.iter().map(|d| d.0).product::<usize>() * self.run
     }
 
+    /// Where it starts in the source and in the target, if it is one run.
+    pub(crate) fn span(&self) -> Option<(usize, usize)> {
+        self.dims.is_empty().then_some((self.from, self.to))
+    }
+
     /// The same copy in pieces of about `bytes` bytes.
     pub(crate) fn pieces(self, bytes: usize, out: &mut Vec<BoxCopy>) {
         if self.bytes() <= bytes {

@@ -10,6 +10,7 @@ use meshwork_ir::{ElementType, Module, OpId, TensorType};
 
 use super::boxes::{At, BoxCopy};
 use super::combine::Combiner;
+use super::crossing::Crossing;
 use super::device::Device;
 use super::pool::Pool;
 use crate::memory::plan::Plan;
@@ -36,6 +37,8 @@ pub(crate) struct Exchange {
     elems: Vec<ElementType>,
     /// Whether copies go past the caches.
     stream: bool,
+    /// What this process does for it, if the devices are spread over several.
+    pub crossing: Option<Crossing>,
 }
 
 enum Task {
@@ -98,6 +101,7 @@ impl Exchange {
             combiners: vec![],
             elems: vec![],
             stream: false,
+            crossing: None,
         };
         let (mut traffic, mut written) = (0, 0);
         for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {

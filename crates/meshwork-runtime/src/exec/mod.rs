@@ -7,15 +7,18 @@
 //! | `device` | the pointers of one device |
 //! | `run` | the coordinator |
 //! | `exchange`, `boxes`, `stream`, `combine` | communication: what goes where, copies of boxes, past the caches, sums |
+//! | `crossing`, `processes` | communication between processes, and running together with them |
 //! | `fallback` | operations without a kernel |
 
 pub(crate) mod boxes;
-mod combine;
+pub(crate) mod combine;
+pub(crate) mod crossing;
 pub(crate) mod device;
 pub(crate) mod exchange;
 pub mod fallback;
 mod gate;
 pub mod pool;
+pub(crate) mod processes;
 pub(crate) mod run;
 mod stream;
 mod sync;

@@ -38,6 +38,8 @@ pub(crate) struct Stop {
 pub(crate) struct Run<'a> {
     pub tape: &'a Tape,
     pub devices: &'a [Device],
+    /// Those of this process.
+    pub local: std::ops::Range<usize>,
     pub pool: &'a Pool,
     pub transport: &'a dyn Transport,
     pub recorder: Option<&'a Recorder>,
@@ -49,7 +51,7 @@ impl Run<'_> {
     /// # Safety
     /// The pointers of all devices are set as the plan says, and nobody else uses that memory.
     pub(crate) unsafe fn all(&self) -> Result<(), Stop> {
-        let active: Vec<usize> = (0..self.devices.len()).collect();
+        let active: Vec<usize> = self.local.clone().collect();
         let mut scratch = Scratch::default();
         // SAFETY: the caller's promise is what all functions below rely on.
         unsafe { self.line(&self.tape.main, &active, &mut scratch) }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use meshwork_ir::{ElementType, Module, OpId};
 
+use super::crossing::Crossing;
+use super::crossing::build::Spread;
 use super::exchange::Exchange;
 use crate::memory::plan::Plan;
 use crate::program::{Block, Case, Node, Program, While};
@@ -102,6 +104,7 @@ struct Builder<'a> {
     module: &'a Module,
     plan: &'a Plan,
     devices: usize,
+    spread: Option<&'a Spread>,
     tape: Tape,
     turns: std::slice::Iter<'a, crate::memory::plan::Turn>,
 }
@@ -109,11 +112,17 @@ struct Builder<'a> {
 /// How often a loop turns if nobody knows.
 const GUESSED_TRIPS: u64 = 16;
 
-/// Lays out `program` for `devices` devices.
-pub(crate) fn tape(program: &Program, module: &Module, plan: &Plan, devices: usize) -> Result<Tape, (OpId, String)> {
+/// Lays out `program` for `devices` devices, which may be spread over processes.
+pub(crate) fn tape(
+    program: &Program,
+    module: &Module,
+    plan: &Plan,
+    devices: usize,
+    spread: Option<&Spread>,
+) -> Result<Tape, (OpId, String)> {
     let main = Line { items: vec![], sections: vec![], weight: Weight::default() };
     let tape = Tape { steps: vec![], exchanges: vec![], main };
-    let mut builder = Builder { program, module, plan, devices, tape, turns: plan.turns.iter() };
+    let mut builder = Builder { program, module, plan, devices, spread, tape, turns: plan.turns.iter() };
     let (items, weights) = builder.block(&program.main)?;
     builder.tape.main = line(items, weights);
     Ok(builder.tape)
@@ -129,10 +138,16 @@ impl Builder<'_> {
             match node {
                 Node::Step(step) => self.step(step, &mut items, &mut weights),
                 Node::Collective(c) => {
-                    let exchange =
-                        Exchange::new(c, self.program, self.module, self.plan, self.devices).map_err(|e| (c.op, e))?;
+                    let number = self.tape.exchanges.len() as u32;
+                    let wrong = |e| (c.op, e);
+                    let mut exchange =
+                        Exchange::new(c, self.program, self.module, self.plan, self.devices).map_err(wrong)?;
+                    if let Some(spread) = self.spread {
+                        let crossing = Crossing::new(c, number, self.program, self.module, spread);
+                        exchange.crossing = Some(crossing.map_err(wrong)?);
+                    }
                     weights.push(Weight { cost: exchange.cost, widest: exchange.cost, steps: 1, shared: true });
-                    items.push(Item::Exchange(self.tape.exchanges.len() as u32));
+                    items.push(Item::Exchange(number));
                     self.tape.exchanges.push(exchange);
                 }
                 Node::While(w) => self.while_loop(w, &mut items, &mut weights)?,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::sync::{Arc, OnceLock};
 
 use super::pages::{self, Piece};
 use super::usage;
@@ -37,6 +38,15 @@ impl Buffer {
         let mut buffer = Buffer::new(bytes.len())?;
         buffer.as_mut_slice().copy_from_slice(bytes);
         Ok(buffer)
+    }
+
+    /// Stands for a piece that another process has: no bytes.
+    pub fn absent() -> Result<Arc<Buffer>, OutOfMemory> {
+        static ABSENT: OnceLock<Arc<Buffer>> = OnceLock::new();
+        if ABSENT.get().is_none() {
+            let _ = ABSENT.set(Arc::new(Buffer::new(0)?));
+        }
+        ABSENT.get().cloned().ok_or(OutOfMemory { bytes: 0 })
     }
 
     /// Size in bytes.

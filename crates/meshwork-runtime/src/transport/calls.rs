@@ -182,6 +182,43 @@ pub(crate) fn scatter(world: &World, root: usize, parts: &[Offer<'_>]) -> Result
     parts[root].map(<[u8]>::to_vec).map_err(|why| ProcessError::Failed(why.to_string()))
 }
 
+/// All get the combination of the arrays that each has, in order of rank: each process combines a share of them, and
+/// all get all shares. `head` says what the arrays are; it must be the same everywhere.
+pub(crate) fn all_reduce(
+    world: &World,
+    head: &str,
+    mine: &[u8],
+    size: usize,
+    combine: impl FnOnce(&[Vec<u8>]) -> Result<Vec<u8>, String>,
+) -> Result<Vec<u8>, ProcessError> {
+    let count = mine.len() / size.max(1);
+    let share = |r: usize| super::world::local_devices(r, world.size, count);
+    let part = |r: usize| {
+        let range = share(r);
+        let mut message = format!("{head} in {} bytes\n", mine.len()).into_bytes();
+        message.extend_from_slice(&mine[range.start * size..range.end * size]);
+        message
+    };
+    let parts: Vec<Vec<u8>> = (0..world.size).map(part).collect();
+    let offers: Vec<Offer<'_>> = parts.iter().map(|p| Ok(&p[..])).collect();
+    let received = exchange_all(world, Call::AllReduce, &offers)?;
+    let split = |bytes: &[u8]| {
+        let end = bytes.iter().position(|&b| b == b'\n').unwrap_or(0);
+        (String::from_utf8_lossy(&bytes[..end]).into_owned(), bytes.get(end + 1..).unwrap_or_default().to_vec())
+    };
+    let (heads, shares): (Vec<String>, Vec<Vec<u8>>) = received.iter().map(|b| split(b)).unzip();
+    if let Some(r) = (0..heads.len()).find(|&r| heads[r] != heads[0]) {
+        let message = format!("all_reduce: rank 0 has {}, rank {r} has {}", heads[0], heads[r]);
+        return Err(ProcessError::Failed(message));
+    }
+    let sum = combine(&shares);
+    let offer: Offer<'_> = match &sum {
+        Ok(bytes) => Ok(bytes),
+        Err(why) => Err(why),
+    };
+    Ok(exchange_all(world, Call::AllReduce, &vec![offer; world.size])?.concat())
+}
+
 /// Sends a letter.
 pub(crate) fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
     tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[(to, Ok(bytes))], &[]).map(|_| ())
@@ -191,4 +228,28 @@ pub(crate) fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), Process
 pub(crate) fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
     let mut all = tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[], &[from])?;
     Ok(all.pop().unwrap_or_default())
+}
+
+/// Sends bytes to some, who know how many there are and [`take`] them.
+pub(crate) fn give(world: &World, run: u64, to: &[usize], bytes: &[u8]) -> Result<(), ProcessError> {
+    let mut swap = Swap::begin(world, call_stamp(Call::ToHost, run), Lane::Common)?;
+    for &peer in to {
+        swap.cover(peer, 0, bytes.len() as u64, |_| ())?;
+        // SAFETY: the bytes outlive the swap.
+        unsafe { swap.send(peer, bytes.as_ptr(), bytes.len())? };
+    }
+    swap.wait()?;
+    swap.done();
+    Ok(())
+}
+
+/// Receives bytes that `from` [gives](give).
+pub(crate) fn take(world: &World, run: u64, from: usize, bytes: &mut [u8]) -> Result<(), ProcessError> {
+    let mut swap = Swap::begin(world, call_stamp(Call::ToHost, run), Lane::Common)?;
+    swap.expect(from, 0, Some(bytes.len() as u64))?;
+    // SAFETY: the bytes outlive the swap, and nobody else has them.
+    unsafe { swap.receive(from, bytes.as_mut_ptr(), bytes.len())? };
+    swap.wait()?;
+    swap.done();
+    Ok(())
 }

@@ -92,8 +92,9 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
         let text = panic.unwrap_or_else(|| format!("rank {} ended with status {status}", world.rank));
         world.announce(&Note::Broken(text));
     }
+    world.announce(&Note::Left);
     let start = Instant::now();
-    while start.elapsed() < GRACE {
+    while start.elapsed() < GRACE && world.others().any(|r| !inner.news.left[r]) {
         // Lets the notes go out, and the others read them.
         world.read_notes(&mut inner);
         std::thread::sleep(Duration::from_millis(1));

@@ -10,8 +10,6 @@
 //! | `note`, `record`, `exit` | who waits for whom, what happened last, the end |
 //! | `calls` | barrier, broadcast, gather, scatter on bytes |
 
-#![allow(dead_code)]
-
 pub(crate) mod calls;
 mod exit;
 pub mod launcher;

@@ -3,6 +3,14 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use meshwork_ir::{ElementType, Module};
+
+use crate::exec::combine::Combiner;
+use crate::kernel::ir::Combine;
+use crate::memory::Buffer;
+use crate::program::Reducer;
+use crate::step::Scratch;
+
 pub use super::world::ProcessError;
 use super::world::{self, World};
 use super::{calls, launcher};
@@ -159,12 +167,52 @@ impl Runtime {
         }
     }
 
+    /// All processes get the combination, element by element and in order of rank, of the arrays that each has. They
+    /// must be of one type and length; if they are not, all processes get that error.
+    pub fn all_reduce(&self, elem: ElementType, how: Reduction, bytes: &[u8]) -> Result<Vec<u8>, ProcessError> {
+        let Some(world) = self.world else { return Ok(bytes.to_vec()) };
+        let head = format!("{how:?} of {elem}");
+        calls::all_reduce(world, &head, bytes, elem.storage_bytes(), |shares| combine_all(elem, how, shares))
+    }
+
     pub(crate) fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
         match rank < self.size() {
             true => Ok(()),
             false => Err(ProcessError::Failed(format!("there is no rank {rank}: there are {}", self.size()))),
         }
     }
+}
+
+/// How [`all_reduce`](Runtime::all_reduce) combines two elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    /// `a + b`.
+    Sum,
+    /// `a * b`.
+    Product,
+    /// The larger one; not a number if either is not.
+    Max,
+    /// The smaller one; not a number if either is not.
+    Min,
+}
+
+/// Combines arrays of equal length in their order.
+fn combine_all(elem: ElementType, how: Reduction, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    let how = match how {
+        Reduction::Sum => Combine::Add,
+        Reduction::Product => Combine::Mul,
+        Reduction::Max => Combine::Max,
+        Reduction::Min => Combine::Min,
+    };
+    let combiner = Combiner::new(&Reducer::Combine(how), elem, arrays.len(), &Module::new())?;
+    let buffers = arrays.iter().map(|a| Buffer::from_bytes(a)).collect::<Result<Vec<_>, _>>();
+    let buffers = buffers.map_err(|e| e.to_string())?;
+    let from: Vec<*mut u8> = buffers.iter().map(Buffer::as_ptr).collect();
+    let length = arrays[0].len();
+    // SAFETY: the arrays have as many elements; the target is the first of them.
+    let done = unsafe { combiner.run(from[0], &from, 0, length / elem.storage_bytes(), &mut Scratch::default()) };
+    done.map_err(|e| e.to_string())?;
+    Ok(buffers[0].as_slice().to_vec())
 }
 
 impl std::fmt::Debug for Runtime {

@@ -136,11 +136,6 @@ impl<'w> Swap<'w> {
         posted.map_err(|e| self.broke(format!("MPI on rank {}: {e}, in {}", self.world.rank, self.stamp.describe())))
     }
 
-    /// Lets messages move, without waiting.
-    pub(crate) fn nudge(&mut self) -> Result<(), ProcessError> {
-        self.advance().map(|_| ())
-    }
-
     /// Waits until all messages have landed.
     pub(crate) fn wait(&mut self) -> Result<(), ProcessError> {
         self.wait_while(Flight::is_open)
@@ -174,6 +169,12 @@ impl<'w> Swap<'w> {
             }
         }
         Ok(())
+    }
+
+    /// All has landed; another round of messages of the same operation follows.
+    pub(crate) fn next(&mut self) {
+        let covers = std::mem::take(&mut self.covers);
+        self.inner.spare.extend(covers.into_iter().map(|c| c.bytes));
     }
 
     /// What came inline from `peer`.

@@ -204,14 +204,14 @@ impl World {
         local_devices(self.rank, self.size, devices)
     }
 
-    /// Tells all that `run` has failed here, or, if it failed elsewhere, that this process knows; and waits until all
-    /// do. Then nothing of that run is under way any more.
-    pub(crate) fn settle(&self, run: u64, why: &str) -> Result<(), ProcessError> {
+    /// Tells all that `run` has failed `here`, or that this process knows that it failed elsewhere; and waits until all
+    /// know. Then nothing of that run is under way any more. Gives the lowest other process in which it failed.
+    pub(crate) fn settle(&self, run: u64, why: &str, here: bool) -> Result<Option<(usize, String)>, ProcessError> {
         let mut inner = self.lock();
         if let Some(text) = &inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
         }
-        if inner.news.failed.as_ref().is_none_or(|f| f.0 < run) {
+        if here {
             self.announce(&Note::Failed { run, text: why.to_string() });
         }
         self.announce(&Note::Over { run });
@@ -227,10 +227,10 @@ impl World {
             }
             std::thread::sleep(Duration::from_micros(50));
         }
-        inner.news.failed = None;
+        let failed = inner.news.failed.take();
         inner.epoch += 1;
         self.link.set_epoch(inner.epoch);
-        Ok(())
+        Ok(failed.map(|(_, rank, text)| (rank, text)))
     }
 
     /// Who failed run `run` or a later one, if it was another process, and why.

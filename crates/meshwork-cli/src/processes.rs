@@ -1,0 +1,44 @@
+//! `meshwork run` under `mpirun`: every process runs its devices, the first one speaks.
+
+use std::path::{Path, PathBuf};
+
+use meshwork_runtime::Runtime;
+
+use crate::fail::Failure;
+use crate::source::Source;
+
+/// Finds out where this process runs.
+pub fn join() -> Result<Runtime, Failure> {
+    Runtime::init().map_err(|e| Failure::error(e.to_string()))
+}
+
+/// Whether this process is the one that speaks for all.
+pub fn speaks() -> bool {
+    Runtime::init().map_or(true, |r| r.rank() == 0)
+}
+
+/// Reads the program. Standard input belongs to the first process, which passes it on.
+pub fn read_source(runtime: &Runtime, file: &str) -> Result<Source, Failure> {
+    if file != "-" || !runtime.is_distributed() {
+        return Source::read(file);
+    }
+    let lost = |e: meshwork_runtime::ProcessError| Failure::error(e.to_string());
+    if runtime.rank() == 0 {
+        let source = Source::read(file)?;
+        runtime.broadcast(0, source.text.as_bytes()).map_err(lost)?;
+        return Ok(source);
+    }
+    let text = runtime.broadcast(0, &[]).map_err(lost)?;
+    let text = String::from_utf8(text).map_err(|e| Failure::error(format!("standard input: {e}")))?;
+    Ok(Source { name: "<stdin>".into(), text })
+}
+
+/// A file of this process's own: the first one has `path`, the others append their rank.
+pub fn own_path(path: &Path) -> PathBuf {
+    let rank = Runtime::init().map_or(0, |r| r.rank());
+    let mut own = path.as_os_str().to_owned();
+    if rank > 0 {
+        own.push(format!(".{rank}"));
+    }
+    own.into()
+}

@@ -1,0 +1,273 @@
+//! Running a collective over processes.
+
+use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
+use crate::exec::combine::Combiner;
+use crate::exec::device::Device;
+use crate::memory::buffer::Buffer;
+use crate::step::{Buf, Fault, Scratch};
+use crate::transport::link::Lane;
+use crate::transport::stamp::Stamp;
+use crate::transport::swap::Swap;
+use crate::transport::world::{ProcessError, World};
+
+/// Bytes that are combined over all contributions before the next: they stay in the first-level cache.
+const BLOCK: usize = 8 << 10;
+
+/// A collective under way.
+struct Cross<'a> {
+    plan: &'a Crossing,
+    devices: &'a [Device],
+    /// Of each group: whether its devices take part. Empty if all do.
+    live: Vec<bool>,
+    stage: *mut u8,
+}
+
+impl Crossing {
+    /// Does the collective for the devices in `active`, which are here.
+    ///
+    /// # Safety
+    /// All devices in `active` are at the collective, and nobody else uses the buffers it names.
+    pub(crate) unsafe fn run(
+        &self,
+        world: &World,
+        stamp: Stamp,
+        devices: &[Device],
+        active: &[usize],
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let mut live = vec![];
+        if active.len() != self.devices {
+            for group in &self.groups {
+                let here = group.iter().filter(|d| active.binary_search(d).is_ok()).count();
+                if here != 0 && here != group.len() {
+                    let absent: Vec<String> =
+                        group.iter().filter(|d| active.binary_search(d).is_err()).map(usize::to_string).collect();
+                    let absent = absent.join(", ");
+                    return Err(Fault(format!("devices {absent} do not reach it, though others of their group do")));
+                }
+                live.push(here > 0);
+            }
+        }
+        let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
+        let cross = Cross { plan: self, devices, live, stage: stage.as_ptr() };
+        // SAFETY: the caller's promise; the stage outlives the swap.
+        unsafe { cross.run(world, stamp, active, scratch) }
+    }
+}
+
+impl Cross<'_> {
+    unsafe fn run(&self, world: &World, stamp: Stamp, active: &[usize], scratch: &mut Scratch) -> Result<(), Fault> {
+        let lost = |e: ProcessError| Fault(e.to_string());
+        let mut swap = Swap::begin(world, stamp, Lane::Common).map_err(lost)?;
+        // SAFETY: by the contract of `Crossing::run`; each round ends before its memory is used for something else.
+        unsafe {
+            self.round(&self.plan.first, &mut swap, active, scratch)?;
+            for reduction in self.plan.reductions.iter().filter(|r| self.is_live(r.group)) {
+                self.reduce(reduction, scratch)?;
+            }
+            swap.next();
+            self.round(&self.plan.second, &mut swap, active, scratch)?;
+            self.locals(&self.plan.shares);
+        }
+        swap.done();
+        Ok(())
+    }
+
+    fn is_live(&self, group: usize) -> bool {
+        self.live.is_empty() || self.live[group]
+    }
+
+    /// Bytes in the cover of a parcel, and in all; none if nothing of it takes part.
+    fn weight<T>(&self, parcel: &Parcel<T>) -> Option<(usize, u64)> {
+        let bytes = |items: &[Item<T>]| {
+            let live = items.iter().filter(|i| self.is_live(i.group));
+            live.fold((0, 0), |(n, sum), i| (n + 1, sum + i.bytes))
+        };
+        let ((a, short), (b, long)) = (bytes(&parcel.short), bytes(&parcel.long));
+        (a + b > 0).then_some((short, (short + long) as u64))
+    }
+
+    unsafe fn ptr(&self, device: usize, buf: Buf) -> *mut u8 {
+        // SAFETY: nobody changes pointers during a collective.
+        unsafe { self.devices[device].ptr(buf) }
+    }
+
+    unsafe fn round(
+        &self,
+        round: &Round,
+        swap: &mut Swap<'_>,
+        active: &[usize],
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let lost = |e: ProcessError| Fault(e.to_string());
+        let live = |group: usize| self.is_live(group);
+        // SAFETY (all): by the contract of `Crossing::run`. What is received goes to the stage or to a result, which
+        // nobody reads until the round is over; what is sent lies in the stage or in a buffer that is not written.
+        for parcel in &round.receives {
+            let Some((inline, total)) = self.weight(parcel) else { continue };
+            swap.expect(parcel.peer, inline, Some(total)).map_err(lost)?;
+            for item in parcel.long.iter().filter(|i| live(i.group)) {
+                unsafe { swap.receive(parcel.peer, self.landing(&item.what), item.bytes).map_err(lost)? };
+            }
+        }
+        for parcel in &round.sends {
+            let Some((inline, total)) = self.weight(parcel) else { continue };
+            let mut filled = Ok(());
+            let fill = |cover: &mut [u8]| {
+                let mut at = 0;
+                for item in parcel.short.iter().filter(|i| live(i.group)) {
+                    let ready = unsafe { self.ready(&item.what, item.bytes, scratch) };
+                    match ready {
+                        Ok(from) => unsafe { from.copy_to_nonoverlapping(cover[at..].as_mut_ptr(), item.bytes) },
+                        Err(e) => filled = Err(e),
+                    }
+                    at += item.bytes;
+                }
+            };
+            swap.cover(parcel.peer, inline, total, fill).map_err(lost)?;
+            filled?;
+            for item in parcel.long.iter().filter(|i| live(i.group)) {
+                unsafe {
+                    let from = self.ready(&item.what, item.bytes, scratch)?;
+                    swap.send(parcel.peer, from, item.bytes).map_err(lost)?;
+                }
+            }
+        }
+        unsafe {
+            self.locals(&round.locals);
+            for &(device, buf, bytes) in round.zeros.iter().filter(|z| active.binary_search(&z.0).is_ok()) {
+                self.ptr(device, buf).write_bytes(0, bytes);
+            }
+        }
+        swap.wait().map_err(lost)?;
+        for parcel in &round.receives {
+            let mut at = 0;
+            let inline = swap.inline(parcel.peer);
+            for item in parcel.short.iter().filter(|i| live(i.group)) {
+                let from = inline[at..at + item.bytes].as_ptr();
+                at += item.bytes;
+                match item.what.to.is_empty() {
+                    true => unsafe { self.stage.add(item.what.stage).copy_from_nonoverlapping(from, item.bytes) },
+                    false => unsafe { self.deliver(&item.what, from) },
+                }
+            }
+            for item in parcel.long.iter().filter(|i| live(i.group) && !i.what.to.is_empty()) {
+                unsafe { self.deliver(&item.what, self.landing(&item.what)) };
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn locals(&self, locals: &[Local]) {
+        for local in locals.iter().filter(|l| self.is_live(l.group)) {
+            // SAFETY: operands and results are different buffers as large as their shapes.
+            unsafe { local.what.run(self.ptr(local.from.0, local.from.1), self.ptr(local.to.0, local.to.1)) };
+        }
+    }
+
+    /// Where a long piece is received.
+    unsafe fn landing(&self, target: &Target) -> *mut u8 {
+        // SAFETY: offsets lie in the buffer or the stage.
+        unsafe {
+            match target.to.first().and_then(|(d, buf, unpack)| Some((*d, *buf, unpack.span()?))) {
+                Some((device, buf, span)) => self.ptr(device, buf).add(span.1),
+                None => self.stage.add(target.stage),
+            }
+        }
+    }
+
+    /// Copies a piece that has come to where it is wanted, unless it is there.
+    unsafe fn deliver(&self, target: &Target, from: *const u8) {
+        for (device, buf, unpack) in &target.to {
+            // SAFETY: the piece is dense and as long as the copy says; it is not part of the target, or just there.
+            unsafe {
+                let to = self.ptr(*device, *buf);
+                if unpack.span().is_none_or(|span| to.add(span.1).cast_const() != from) {
+                    unpack.run(from, to);
+                }
+            }
+        }
+    }
+
+    /// Makes a piece ready: where it is, dense.
+    unsafe fn ready(&self, source: &Source, bytes: usize, scratch: &mut Scratch) -> Result<*mut u8, Fault> {
+        // SAFETY: by the contract of `Crossing::run`.
+        unsafe {
+            if let (&[device], Some(span)) = (&source.devices[..], source.pack.span()) {
+                return Ok(self.ptr(device, source.buf).add(span.0));
+            }
+            let to = self.stage.add(source.stage);
+            let operand = |i: usize| self.ptr(source.devices[i], source.buf);
+            if source.devices.len() == 1 {
+                source.pack.run(operand(0), to);
+                return Ok(to);
+            }
+            let combiner = &self.plan.combiners[source.combiner];
+            let Some(span) = source.pack.span() else {
+                // Made dense one after the other, and added.
+                source.pack.run(operand(0), to);
+                let other = Buffer::new(bytes).map_err(|e| Fault(e.to_string()))?;
+                for i in 1..source.devices.len() {
+                    source.pack.run(operand(i), other.as_ptr());
+                    combine(combiner, to, &[to, other.as_ptr()], (bytes, source.size), scratch)?;
+                }
+                return Ok(to);
+            };
+            let parts: Vec<*mut u8> = (0..source.devices.len()).map(|i| operand(i).add(span.0)).collect();
+            combine(combiner, to, &parts, (bytes, source.size), scratch)?;
+            Ok(to)
+        }
+    }
+
+    unsafe fn reduce(&self, r: &Reduction, scratch: &mut Scratch) -> Result<(), Fault> {
+        // SAFETY: by the contract of `Crossing::run`.
+        unsafe {
+            let mut parts = vec![];
+            for part in &r.parts {
+                parts.push(match part {
+                    Part::Here(source) => self.ready(source, r.bytes, scratch)?,
+                    Part::Stage(at) => self.stage.add(*at),
+                });
+            }
+            let result = self.ptr(r.to.0, r.to.1);
+            let to = r.unpack.span().map_or(self.stage.add(r.stage), |span| result.add(span.1));
+            combine(&self.plan.combiners[r.combiner], to, &parts, (r.bytes, r.size), scratch)?;
+            if r.unpack.span().is_none() {
+                r.unpack.run(to, result);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Combines dense arrays in order. `to` may be one of them.
+///
+/// # Safety
+/// All have `bytes` bytes, and those that are not the same do not overlap.
+unsafe fn combine(
+    combiner: &Combiner,
+    to: *mut u8,
+    parts: &[*mut u8],
+    (bytes, size): (usize, usize),
+    scratch: &mut Scratch,
+) -> Result<(), Fault> {
+    let late = parts.iter().skip(1).any(|&p| p == to);
+    // Aligned for all elements.
+    let mut block = if late { vec![0u128; BLOCK / size_of::<u128>()] } else { vec![] };
+    for at in (0..bytes).step_by(BLOCK) {
+        let length = BLOCK.min(bytes - at);
+        // SAFETY: the range lies in all arrays. A target that is also a later part is written only at the end.
+        unsafe {
+            let target = to.add(at);
+            let sum = if late { block.as_mut_ptr().cast() } else { target };
+            match parts {
+                [only] => std::ptr::copy(only.add(at), target, length),
+                _ => combiner.run(sum, parts, at, length / size, scratch)?,
+            }
+            if late {
+                target.copy_from_nonoverlapping(sum, length);
+            }
+        }
+    }
+    Ok(())
+}

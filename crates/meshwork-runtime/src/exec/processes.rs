@@ -1,0 +1,129 @@
+//! Running a program together with other processes: the transport between them, and what they agree on.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::text;
+
+use super::device::Device;
+use super::exchange::{Exchange, Transport};
+use super::pool::Pool;
+use super::tape::Tape;
+use crate::executable::RunError;
+use crate::program::{Collective, CollectiveKind, Node, Program, Reducer};
+use crate::step::{Fault, Scratch};
+use crate::transport::calls::{self, Call};
+use crate::transport::stamp;
+use crate::transport::world::{self, ProcessError, World};
+
+/// A program as the processes know it.
+pub(crate) struct Processes {
+    world: &'static World,
+    /// Digest of the program and the number of devices.
+    plan: u64,
+    /// Whether it is known to be the same everywhere.
+    compared: AtomicBool,
+    /// Whether a run can fail in one process alone: then all say at the end that it went well.
+    can_fail: bool,
+}
+
+/// A run of a program.
+pub(crate) struct Turn<'a> {
+    processes: &'a Processes,
+    run: u64,
+}
+
+impl Processes {
+    pub(crate) fn new(world: &'static World, program: &Program, tape: &Tape, grid: DeviceGrid) -> Processes {
+        let mut hasher = DefaultHasher::new();
+        (text::print(&program.module), grid.replicas, grid.partitions).hash(&mut hasher);
+        let plan = hasher.finish();
+        let module = &program.module;
+        let describe = |e: &Exchange| format!("{} ({})", e.name, module.place(e.op));
+        stamp::name(plan, || tape.exchanges.iter().map(describe).collect());
+        let can_fail = !program.fallbacks.is_empty() || has_own_reducer(&program.main.nodes);
+        Processes { world, plan, compared: AtomicBool::new(false), can_fail }
+    }
+
+    /// Runs the program: `here` does this process's part.
+    pub(crate) fn run<T>(&self, here: impl FnOnce(&Turn<'_>) -> Result<T, RunError>) -> Result<T, RunError> {
+        let _turn = self.world.turn();
+        if !self.compared.load(Ordering::Relaxed) {
+            self.compare()?;
+            self.compared.store(true, Ordering::Relaxed);
+        }
+        let turn = Turn { processes: self, run: self.world.next_run() };
+        let done = here(&turn).and_then(|done| {
+            if self.can_fail {
+                calls::barrier(self.world, Call::Agree, turn.run)?;
+            }
+            Ok(done)
+        });
+        done.map_err(|error| self.settle(turn.run, error))
+    }
+
+    /// All processes have the same program, or learn who has not.
+    fn compare(&self) -> Result<(), ProcessError> {
+        let mine = self.plan.to_le_bytes();
+        let all = calls::exchange_all(self.world, Call::Compare, &vec![Ok(&mine[..]); self.world.size])?;
+        // The program that most processes have is the right one; of two equally frequent ones that of the lowest.
+        let votes = |p: &Vec<u8>| all.iter().filter(|q| *q == p).count();
+        let common = all.iter().rev().max_by_key(|p| votes(p)).cloned().unwrap_or_default();
+        let others: Vec<String> = (0..all.len()).filter(|&r| all[r] != common).map(|r| r.to_string()).collect();
+        match others.len() {
+            0 => Ok(()),
+            1 => Err(ProcessError::Failed(format!("rank {} runs another program than the others", others[0]))),
+            _ => Err(ProcessError::Failed(format!("ranks {} run other programs than the others", others.join(", ")))),
+        }
+    }
+
+    /// A run has failed here or elsewhere: all processes give the same error.
+    fn settle(&self, run: u64, error: RunError) -> RunError {
+        let was_told = matches!(error, RunError::Processes(ProcessError::Failed(_)));
+        let known = self.world.failed_elsewhere();
+        let here = !was_told && known.is_none();
+        match self.world.settle(run, &error.to_string(), here) {
+            Err(broken @ ProcessError::Broken(_)) => match error {
+                // It names the operation.
+                RunError::Failed { .. } => error,
+                _ => broken.into(),
+            },
+            Err(failed) => failed.into(),
+            Ok(Some((rank, message))) if !here || rank < self.world.rank => RunError::Elsewhere { rank, message },
+            Ok(_) => error,
+        }
+    }
+}
+
+/// Whether a reduction has a body of its own, which may fail.
+fn has_own_reducer(nodes: &[Node]) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::Step(_) => false,
+        Node::Collective(Collective { kind, .. }) => matches!(
+            kind,
+            CollectiveKind::AllReduce(Reducer::Body(_))
+                | CollectiveKind::ReduceScatter { reducer: Reducer::Body(_), .. }
+        ),
+        Node::While(w) => has_own_reducer(&w.cond.nodes) || has_own_reducer(&w.body.nodes),
+        Node::Case(case) => case.branches.iter().any(|b| has_own_reducer(&b.nodes)),
+    })
+}
+
+impl Transport for Turn<'_> {
+    fn exchange(
+        &self,
+        exchange: &Exchange,
+        devices: &[Device],
+        active: &[usize],
+        _: &Pool,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let Some(crossing) = &exchange.crossing else {
+            return Err(Fault("it was compiled for one process".into()));
+        };
+        let stamp = world::stamp(self.processes.plan, self.run, u64::from(crossing.number), 0);
+        // SAFETY: the coordinator brings all active devices here, and nothing else runs.
+        unsafe { crossing.run(self.processes.world, stamp, devices, active, scratch) }
+    }
+}
