@@ -1,11 +1,13 @@
 //! Finding what this process does for a collective.
 
+use std::collections::HashMap;
+
 use meshwork_ir::{ElementType, Module, TensorType};
 
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
 use crate::exec::boxes::{At, BoxCopy};
 use crate::exec::combine::Combiner;
-use crate::program::{Collective, CollectiveKind, Program};
+use crate::program::{Collective, CollectiveKind, Program, Reducer};
 use crate::step::Buf;
 use crate::transport::swap::INLINE;
 
@@ -26,8 +28,13 @@ pub(crate) struct Spread {
 
 struct Builder<'a> {
     spread: &'a Spread,
+    module: &'a Module,
     out: Crossing,
     group: usize,
+    /// How the present operand is reduced.
+    reducer: Option<(&'a Reducer, ElementType)>,
+    /// The combiners of the present operand, by the number of arrays.
+    combiners: HashMap<usize, usize>,
 }
 
 /// An operand and its result, on every device.
@@ -65,7 +72,7 @@ impl Crossing {
             stage_bytes: 0,
             devices: spread.ranks.iter().filter(|&&r| r == spread.rank).count(),
         };
-        let mut builder = Builder { spread, out, group: 0 };
+        let mut builder = Builder { spread, module, out, group: 0, reducer: None, combiners: HashMap::new() };
         for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
             let data = module.op(c.op);
@@ -75,24 +82,24 @@ impl Crossing {
             let elem = a.map_or(from.elem, |t| t.elem);
             let (from_dims, to_dims) = (dims(a, &from.dims), dims(b, &to.dims));
             let shape = Shape { operand, result, from: &from_dims, to: &to_dims, elem };
-            builder.collective(c, module, &shape, to.bytes)?;
+            builder.collective(c, &shape, to.bytes)?;
         }
         Ok(builder.out)
     }
 }
 
-impl Builder<'_> {
-    fn collective(&mut self, c: &Collective, module: &Module, shape: &Shape<'_>, bytes: usize) -> Result<(), String> {
+impl<'a> Builder<'a> {
+    fn collective(&mut self, c: &'a Collective, shape: &Shape<'_>, bytes: usize) -> Result<(), String> {
         let groups: Vec<Vec<usize>> = c.groups.iter().map(|g| g.iter().map(|&d| d as usize).collect()).collect();
         match &c.kind {
             CollectiveKind::AllReduce(reducer) | CollectiveKind::ReduceScatter { reducer, .. } => {
-                let members = groups.iter().map(Vec::len).max().unwrap_or(1);
-                self.out.combiners.push(Combiner::new(reducer, shape.elem, members, module)?);
+                self.reducer = Some((reducer, shape.elem));
+                self.combiners.clear();
                 for group in &groups {
                     self.enter(group);
                     match c.kind {
-                        CollectiveKind::ReduceScatter { dim, .. } => self.reduce_scatter(group, shape, dim),
-                        _ => self.all_reduce(group, shape),
+                        CollectiveKind::ReduceScatter { dim, .. } => self.reduce_scatter(group, shape, dim)?,
+                        _ => self.all_reduce(group, shape)?,
                     }
                 }
             }
@@ -252,7 +259,18 @@ impl Builder<'_> {
         if round == 0 { &mut self.out.first } else { &mut self.out.second }
     }
 
-    fn reduce_scatter(&mut self, group: &[usize], shape: &Shape<'_>, dim: usize) {
+    /// The combiner of `count` arrays of the present operand.
+    fn combiner(&mut self, count: usize) -> Result<usize, String> {
+        if let Some(&known) = self.combiners.get(&count) {
+            return Ok(known);
+        }
+        let (reducer, elem) = self.reducer.ok_or("a reduction without a reducer")?;
+        self.out.combiners.push(Combiner::new(reducer, elem, count, self.module)?);
+        self.combiners.insert(count, self.out.combiners.len() - 1);
+        Ok(self.out.combiners.len() - 1)
+    }
+
+    fn reduce_scatter(&mut self, group: &[usize], shape: &Shape<'_>, dim: usize) -> Result<(), String> {
         let zero = vec![0; shape.from.len()];
         let exact = self.is_exact(group, shape.to, shape.elem);
         for (i, &device) in group.iter().enumerate() {
@@ -260,8 +278,9 @@ impl Builder<'_> {
             start[dim] = i as i64 * shape.to[dim];
             let source = Place { buf: shape.operand, at: At { dims: shape.from, start: &start } };
             let target = Place { buf: shape.result, at: At { dims: shape.to, start: &zero } };
-            self.reduction(group, &source, (device, &target), shape.to, shape.elem, exact);
+            self.reduction(group, &source, (device, &target), shape.to, shape.elem, exact)?;
         }
+        Ok(())
     }
 
     /// Whether the members of a group are combined one by one.
@@ -273,7 +292,7 @@ impl Builder<'_> {
         alone || bytes <= EXACT
     }
 
-    fn all_reduce(&mut self, group: &[usize], shape: &Shape<'_>) {
+    fn all_reduce(&mut self, group: &[usize], shape: &Shape<'_>) -> Result<(), String> {
         // One dimension: all arrays are dense.
         let count = shape.from.iter().product::<i64>().max(0);
         let (dims, zero, size) = ([count], [0], shape.elem.storage_bytes());
@@ -289,7 +308,7 @@ impl Builder<'_> {
         if count as usize * size * firsts.len() <= AT_ONCE {
             for &first in &firsts {
                 let (source, target) = (whole(shape.operand), whole(shape.result));
-                self.reduction(group, &source, (first, &target), &dims, shape.elem, exact);
+                self.reduction(group, &source, (first, &target), &dims, shape.elem, exact)?;
             }
         } else {
             let n = firsts.len() as i64;
@@ -301,7 +320,7 @@ impl Builder<'_> {
                 let length = [if i as i64 + 1 == n { count } else { cut(i as i64 + 1) } - start[0]];
                 let part = |buf: Buf| Place { buf, at: At { dims: &dims, start: &start } };
                 let (source, target) = (part(shape.operand), part(shape.result));
-                self.reduction(group, &source, (first, &target), &length, shape.elem, exact);
+                self.reduction(group, &source, (first, &target), &length, shape.elem, exact)?;
                 let others: Vec<(usize, Place<'_>)> =
                     firsts.iter().filter(|&&f| f != first).map(|&f| (f, part(shape.result))).collect();
                 self.transfer(1, first, &target, &others, &length, size);
@@ -319,6 +338,7 @@ impl Builder<'_> {
                 self.out.shares.push(Local { group: self.group, from, to, what: what.clone() });
             }
         }
+        Ok(())
     }
 
     /// A box of all members of a group is combined and goes to one of them.
@@ -330,14 +350,13 @@ impl Builder<'_> {
         lengths: &[i64],
         elem: ElementType,
         exact: bool,
-    ) {
+    ) -> Result<(), String> {
         let size = elem.storage_bytes();
         let bytes = lengths.iter().product::<i64>().max(0) as usize * size;
         if bytes == 0 {
-            return;
+            return Ok(());
         }
         let (me, owner) = (self.spread.rank, self.rank(device));
-        let combiner = self.out.combiners.len() - 1;
         let zero = vec![0; lengths.len()];
         let dense = At { dims: lengths, start: &zero };
         // Contributions, in order: members, or all members of a process.
@@ -354,6 +373,8 @@ impl Builder<'_> {
             if rank == me {
                 let pack = BoxCopy::new(&source.at, &dense, lengths, size);
                 let stage = if devices.len() == 1 && pack.span().is_some() { 0 } else { self.stage(bytes) };
+                // Those that are not one piece are made dense and added one by one.
+                let combiner = self.combiner(if pack.span().is_some() { devices.len() } else { 2 })?;
                 let what = Source { devices, buf: source.buf, pack, combiner, size, stage };
                 match owner == me {
                     true => parts.push(Part::Here(what)),
@@ -369,9 +390,10 @@ impl Builder<'_> {
         if owner == me {
             let unpack = BoxCopy::new(&dense, &target.at, lengths, size);
             let stage = if unpack.span().is_some() { 0 } else { self.stage(bytes) };
-            let (group, to) = (self.group, (device, target.buf));
+            let (group, to, combiner) = (self.group, (device, target.buf), self.combiner(parts.len())?);
             self.out.reductions.push(Reduction { group, bytes, combiner, size, parts, to, unpack, stage });
         }
+        Ok(())
     }
 }
 
