@@ -151,7 +151,7 @@ impl Data {
 
     /// Whether the elements can be read without other processes.
     pub(crate) fn is_here(&self) -> bool {
-        self.host.get().is_some() || self.devices.get().is_some_and(Sharded::is_whole_here)
+        self.host.get().is_some() || self.on_devices().as_ref().is_some_and(Sharded::is_whole_here)
     }
 
     /// The elements as one array of the host; `None` if there are none.
