@@ -4,7 +4,8 @@
 
 use meshwork::prelude::*;
 
-/// What `jax.export` writes for `lambda w, x: (jax.nn.relu(x @ w).sum(), x + 1)`, shortened.
+/// What `jax.export` writes for `lambda w, x: (jax.nn.relu(x @ w).sum(), x + 1)`, shortened; programs as they come are in
+/// `tests/data/exported`.
 const EXPORTED: &str = r#"
 module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%arg0: tensor<3x2xf32> loc("w"), %arg1: tensor<4x3xf32> loc("x")) -> (tensor<f32> {jax.result_info = "result[0]"}, tensor<4x3xf32> {jax.result_info = "result[1]"}) {
@@ -50,6 +51,61 @@ fn imported_functions_are_called_traced_differentiated_and_split() {
     // Batched over several w.
     let many = jit(move |w: Tensor, x: Tensor| vmap(|w: Tensor| h.apply(&[w, x.clone()])[0].clone(), w));
     assert_eq!(many.call((&wave(&[5, 3, 2]), &x)).unwrap().shape(), [5]);
+}
+
+/// A program that JAX wrote (`bench/exchange.py record`), its arguments, and what JAX computed for them.
+fn from_jax(name: &str) -> (Imported, Vec<Array>, Vec<Array>) {
+    let path = |kind: &str| format!("{}/tests/data/exported/{name}.{kind}", env!("CARGO_MANIFEST_DIR"));
+    let f = Imported::from_mlir(&std::fs::read_to_string(path("mlir")).unwrap()).unwrap();
+    let numbers = Array::load_npy(path("npy")).unwrap().to_vec::<f32>().unwrap();
+    let main = f.module().entry().unwrap();
+    let results = f.module().func_type(main).results;
+    let mut at = 0;
+    let mut take = |ty: &meshwork_ir::Type| {
+        let count = ty.dims().iter().product::<i64>() as usize;
+        at += count;
+        Array::from_slice(ty.dims(), &numbers[at - count..at]).unwrap()
+    };
+    let args = f.arguments().iter().map(&mut take).collect();
+    let results = results.iter().map(&mut take).collect();
+    assert_eq!(at, numbers.len(), "{name}");
+    (f, args, results)
+}
+
+#[track_caller]
+fn all_close(name: &str, found: &[Array], wanted: &[Array]) {
+    assert_eq!(found.len(), wanted.len());
+    for (i, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+        assert!(found.all_close(wanted, 1e-5), "{name}, result {i}: {found} instead of {wanted}");
+    }
+}
+
+#[test]
+fn programs_that_jax_exports_give_what_jax_gave() {
+    for name in ["classify", "slope", "recurrent", "halo", "placed"] {
+        let (f, args, wanted) = from_jax(name);
+        let given: Vec<&Array> = args.iter().collect();
+        all_close(name, &f.call(&given).unwrap(), &wanted);
+        // On the engine, and split over the mesh that the program is for, or over another one.
+        let mesh = match name {
+            "placed" => Mesh::grid(("x", 2), ("y", 4)).unwrap(),
+            _ => Mesh::linear("x", 4).unwrap(),
+        };
+        let on_mesh = jit(move |args: Vec<Tensor>| f.apply(&args)).on(&mesh);
+        all_close(name, &on_mesh.call(&args).unwrap(), &wanted);
+    }
+}
+
+/// The gradient taken here of a program that JAX wrote is the gradient that JAX took.
+#[test]
+fn gradients_of_programs_that_jax_exports() {
+    let (f, args, _) = from_jax("classify");
+    let (_, _, wanted) = from_jax("slope");
+    let slope = jit(move |args: Vec<Tensor>| {
+        let rest = args[1..].to_vec();
+        grad(|w: Tensor| f.apply(&[&[w], &rest[..]].concat())[0].slice(s![.., 0]).sum_all(), args[0].clone())
+    });
+    all_close("slope", &[slope.call(&args).unwrap()], &wanted);
 }
 
 #[test]
@@ -323,6 +379,23 @@ fn exported_programs_mean_the_same() {
     let w = wave(&[6, 6]);
     let (y, same) = step.call((&x.copy().unwrap(), &w.copy().unwrap())).unwrap();
     export("donation", &step.lower((&x, &w)).unwrap().text(), &[&x, &w], &[&y, &same]);
+}
+
+/// Halos by hand: real Shardy takes the region, and as many devices run it.
+#[test]
+fn exported_regions_mean_the_same() {
+    let mesh = Mesh::grid(("x", 4), ("y", 2)).unwrap();
+    let f = jit(|u: Tensor| {
+        shard_map(["x"], [P!["x"]], [P!["x"], P![]], u, |u: Tensor| {
+            let ring: Vec<(i64, i64)> = (0..4).map(|i| (i, (i + 1) % 4)).collect();
+            let left = u.slice(s![-1..]).ppermute("x", &ring);
+            let place = axis_index("x").to(F32);
+            (concatenate(&[left, u.slice(s![..-1])], 0) * place, u.sum_all().psum("x"))
+        })
+    });
+    let (f, u) = (f.on(&mesh).in_shardings([P![]]).out_shardings([P![], P![]]), wave(&[24]));
+    let (shifted, sum) = f.call(&u).unwrap();
+    export("region", &f.lower(&u).unwrap().text(), &[&u], &[&shifted, &sum]);
 }
 
 #[test]

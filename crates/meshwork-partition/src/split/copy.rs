@@ -30,7 +30,11 @@ impl Splitter<'_> {
     /// Copies the regions of `from`, an op of the global program, into `to`.
     pub fn copy_regions(&mut self, from: OpId, to: OpId) -> Result<()> {
         let mut map = HashMap::new();
-        self.copy_regions_with(from, to, &mut map)
+        // What the regions use from outside has to stand before the operation.
+        let before = self.m.e.before.replace(to);
+        let done = self.copy_regions_with(from, to, &mut map);
+        self.m.e.before = before;
+        done
     }
 
     fn copy_regions_with(&mut self, from: OpId, to: OpId, map: &mut HashMap<ValueId, ValueId>) -> Result<()> {

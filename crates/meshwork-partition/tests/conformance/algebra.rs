@@ -24,6 +24,27 @@ fn sort() {
     conform(programs, 6);
 }
 
+/// A constant that only the comparator uses stands before the sort, not behind it.
+#[test]
+fn sort_by_a_comparator_with_a_constant_from_outside() {
+    let mut programs = vec![];
+    for n in [1, 3, 4] {
+        let a = t(&[n, 4], "f32");
+        let body = format!(
+            "%half = stablehlo.constant dense<0.5> : tensor<f32>
+%r0 = \"stablehlo.sort\"(%a0) ({{
+^bb0(%p: tensor<f32>, %q: tensor<f32>):
+  %x = stablehlo.maximum %p, %half : tensor<f32>
+  %y = stablehlo.maximum %q, %half : tensor<f32>
+  %c = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  stablehlo.return %c : tensor<i1>
+}}) {{dimension = 1 : i64, is_stable = true}} : ({a}) -> {a}"
+        );
+        programs.push(program(&[&a], &[&a], body));
+    }
+    conform(programs, 4);
+}
+
 #[test]
 fn fft() {
     let mut programs = vec![];
