@@ -37,6 +37,7 @@
 //! | [`train`] | optimizers, split state, a training step |
 //! | `save` | checkpoints, restored on any mesh |
 //! | [`pipeline`], [`experts`], [`sequence`], [`data`] | stages, mixtures of experts, ring attention, batches from pieces |
+//! | [`Runtime`], [`processes`] | several processes under `mpirun`, and arrays between them |
 //! | [`Tree`] | arguments and results made of several tensors |
 //!
 //! # Errors
@@ -74,6 +75,7 @@ mod ndarrays;
 mod ops;
 mod picture;
 pub mod pipeline;
+pub mod processes;
 pub mod rules;
 #[cfg(feature = "checkpoints")]
 pub mod save;
@@ -110,11 +112,12 @@ pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::{Contract, Plan};
-pub use meshwork_runtime::{ProcessError, Runtime};
+pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     stack, zeros,
 };
+pub use processes::HostArrays;
 pub use rules::{Policy, Rule};
 pub use spec::{Axes, Dim, P, dim};
 pub use tensor::Tensor;
@@ -125,10 +128,10 @@ pub use vmap::{MapAxes, Vmap, vmap};
 pub mod prelude {
     pub use crate::ElementType::{self, BF16, F16, F32, F64, I1, I8, I32, I64, UI8, UI32, UI64};
     pub use crate::{
-        Array, Contract, Conv, Error, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Runtime, Static, Tensor, Tree,
-        Vmap, annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim, einsum, eye, for_loop, full,
-        grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_map, stack, tree_map, value_and_grad, vjp, vmap,
-        while_loop, zeros,
+        Array, Contract, Conv, Error, HostArrays, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Runtime, Static,
+        Tensor, Tree, Vmap, annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim, einsum, eye,
+        for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_map, stack, tree_map,
+        value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }
 

@@ -13,7 +13,9 @@ pub fn command(ranks: usize, name: &str) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
     command.arg(own).args(["--exact", name, "--nocapture", "--test-threads=1"]);
-    command.env("MESHWORK_DEADLINE", "30").env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    command.env("MESHWORK_DEADLINE", "30");
+    // When a rank dies, the others get this long to say what they know.
+    command.env("OMPI_MCA_odls_base_sigkill_timeout", "5");
     command
 }
 
