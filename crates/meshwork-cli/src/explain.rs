@@ -1,12 +1,12 @@
 //! `meshwork explain`: what splitting a program over its mesh costs, and why.
 
 use meshwork_partition::contract::KINDS;
-use meshwork_partition::cost::{Link, Links};
 use meshwork_partition::explain::{Detail, table};
 use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
 use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, json};
 
 use crate::fail::Failure;
+use crate::machine::MachineArgs;
 use crate::source::{Source, write_text};
 use crate::stages;
 
@@ -36,12 +36,8 @@ pub struct Args {
     /// Show every line, with its reason and annotation
     #[arg(long)]
     all: bool,
-    /// Latency in microseconds and 10⁹ bytes per second of the links, of all axes or of one [default: 1,50]
-    #[arg(long, value_name = "[AXIS=]US,GBPS", value_parser = parse_link)]
-    link: Vec<(Option<String>, Link)>,
-    /// Links from a file of lines AXIS LATENCY_US GBPS; the axis * stands for all others
-    #[arg(long, value_name = "FILE")]
-    links: Option<String>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Combine independent collectives of one kind and group up to BYTES
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_COMBINE_BYTES)]
     combine: i64,
@@ -72,7 +68,8 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.program(args.entry.as_deref())?;
-    let options = CompileOptions { trace: Trace::Yes, combine_bytes: args.combine };
+    let machine = args.machine.machine()?;
+    let options = CompileOptions { trace: Trace::Yes, combine_bytes: args.combine, machine };
     let plan = stages::partition(&source, &module, &options)?.program.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
     if let Some(path) = &args.write_lock {
@@ -81,9 +78,9 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.check {
         return check_lock(path, &plan);
     }
-    let links = links(args)?;
+    let links = &options.machine.links;
     let detail = if args.all { Detail::Full } else { Detail::Short };
-    let text = if args.json { json::plan(&plan, &links) } else { table(&plan, &links, detail) };
+    let text = if args.json { json::plan(&plan, links) } else { table(&plan, links, detail) };
     write_text(None, &text)
 }
 
@@ -95,32 +92,6 @@ fn contract(args: &Args) -> Contract {
         max_collective: args.max_collective.map(i64::from),
         nothing_implicit: args.nothing_implicit,
     }
-}
-
-/// The links of the file, if there is one, and those given one by one.
-fn links(args: &Args) -> Result<Links, Failure> {
-    let mut links = match &args.links {
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).map_err(|e| Failure::error(format!("can not read {path}: {e}")))?;
-            text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))?
-        }
-        None => Links::default(),
-    };
-    for (axis, link) in &args.link {
-        links.set(axis.as_deref(), *link);
-    }
-    Ok(links)
-}
-
-fn parse_link(text: &str) -> Result<(Option<String>, Link), String> {
-    let (axis, numbers) = match text.split_once('=') {
-        Some((axis, numbers)) => (Some(axis.to_string()), numbers),
-        None => (None, text),
-    };
-    let wrong = || format!("'{numbers}' is not LATENCY_US,GBPS, two positive numbers");
-    let (latency, speed) = numbers.split_once(',').ok_or_else(wrong)?;
-    Ok((axis, Link::parse(latency, speed)?))
 }
 
 fn check_lock(path: &str, plan: &Plan) -> Result<(), Failure> {

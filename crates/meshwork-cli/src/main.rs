@@ -9,6 +9,7 @@ mod explain;
 mod fail;
 mod fmt;
 mod launch;
+mod machine;
 mod opt;
 mod partition;
 mod processes;

@@ -5,6 +5,7 @@ use meshwork_partition::CompileOptions;
 use meshwork_partition::xla::mark_partitioned;
 
 use crate::fail::Failure;
+use crate::machine::MachineArgs;
 use crate::source::{Source, write_text};
 use crate::stages;
 
@@ -28,6 +29,8 @@ pub struct Args {
     /// without, and combines them itself
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     combine: i64,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
@@ -37,7 +40,8 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.program(args.entry.as_deref())?;
-    let options = CompileOptions { combine_bytes: args.combine, ..CompileOptions::default() };
+    let machine = args.machine.machine()?;
+    let options = CompileOptions { combine_bytes: args.combine, machine, ..CompileOptions::default() };
     let compiled = stages::partition(&source, &module, &options)?;
     let result = match args.placed {
         true => compiled.placed,

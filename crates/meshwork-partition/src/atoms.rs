@@ -3,6 +3,8 @@
 use meshwork_mesh::{AxisRef, Mesh};
 use smallvec::SmallVec;
 
+use crate::cost::Links;
+
 /// Index of an atom in its [`Atoms`] table.
 pub type Atom = u8;
 
@@ -10,7 +12,7 @@ pub type Atom = u8;
 pub type AtomList = SmallVec<[Atom; 8]>;
 
 /// One atom.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AtomInfo {
     /// Position of its axis in the mesh.
     pub axis: usize,
@@ -20,25 +22,34 @@ pub struct AtomInfo {
     pub size: i64,
     /// How far apart in row-major mesh order two devices are that differ by one in it.
     pub stride: i64,
+    /// How many times longer a byte takes along it than over the fastest links of the mesh.
+    pub slowness: f64,
 }
 
 /// The atoms of a mesh, in mesh order, major to minor within an axis.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Atoms {
     mesh: Mesh,
     atoms: Vec<AtomInfo>,
 }
 
 impl Atoms {
-    /// Cuts the axes of `mesh` into primes.
+    /// Cuts the axes of `mesh` into primes; all links are equally fast.
     pub fn of(mesh: &Mesh) -> Atoms {
+        Atoms::linked(mesh, &Links::default())
+    }
+
+    /// Cuts the axes of `mesh` into primes.
+    pub fn linked(mesh: &Mesh, links: &Links) -> Atoms {
+        let fastest = links.fastest(mesh);
         let mut atoms = vec![];
         let mut stride = mesh.device_count();
         for (axis, a) in mesh.axes().iter().enumerate() {
             let mut pre_size = 1;
+            let slowness = fastest / links.of(&AxisRef::full(a.name.clone())).gigabytes_per_second;
             for size in prime_factors(a.size) {
                 stride /= size;
-                atoms.push(AtomInfo { axis, pre_size, size, stride });
+                atoms.push(AtomInfo { axis, pre_size, size, stride, slowness });
                 pre_size *= size;
             }
         }
@@ -78,6 +89,11 @@ impl Atoms {
     /// Number of shards that `list` makes.
     pub fn product(&self, list: &[Atom]) -> i64 {
         list.iter().map(|&a| self.size(a)).product()
+    }
+
+    /// How many times longer a byte takes along `list` than over the fastest links: the slowest of its atoms counts.
+    pub fn slowness(&self, list: &[Atom]) -> f64 {
+        list.iter().map(|&a| self.info(a).slowness).fold(1.0, f64::max)
     }
 
     /// The atoms of `axis`; `None` if the mesh has no such axis or a sub-axis cuts an atom.

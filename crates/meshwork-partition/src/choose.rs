@@ -1,4 +1,4 @@
-//! Placing and splitting a program: the annotations leave choices, and the plan with the least traffic wins.
+//! Placing and splitting a program: the annotations leave choices, and the quickest plan wins.
 //!
 //! Propagation resolves conflicts by an order. When state (parameters, optimizer moments) and data are both split over
 //! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried.
@@ -7,10 +7,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type};
 use meshwork_mesh::Sharding;
-use meshwork_propagate::{Provenance, place, place_traced};
+use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
 use thiserror::Error;
 
 use crate::cause::Sources;
+use crate::cost::Machine;
 use crate::optimize::DEFAULT_COMBINE_BYTES;
 use crate::{PartitionError, Partitioned, partition_with, prepare};
 
@@ -48,33 +49,56 @@ pub enum Trace {
 }
 
 /// How to place and split a program.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct CompileOptions {
     /// Whether causes name annotations.
     pub trace: Trace,
     /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
     pub combine_bytes: i64,
+    /// What the program is to run on: ways to compute an operation are weighed by the time they would take there.
+    pub machine: Machine,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { trace: Trace::No, combine_bytes: DEFAULT_COMBINE_BYTES }
+        CompileOptions { trace: Trace::No, combine_bytes: DEFAULT_COMBINE_BYTES, machine: Machine::default() }
     }
 }
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
 
-/// Places every value of `module` and splits it over its mesh, in the way that sends the fewest bytes.
+/// Places every value of `module` and splits it over its mesh, in the way that takes the least time by
+/// the model of [`cost`](crate::cost).
 pub fn compile(module: &Module) -> Result<Compiled, CompileError> {
     compile_with(module, &CompileOptions::default())
 }
 
 /// Compiles as [`compile`] does, with options.
 pub fn compile_with(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
-    let as_written = || compile_as_annotated(module, module.clone(), options);
-    let Some(later) = led_by_data(module) else { return as_written() };
-    let data_first = || compile_as_annotated(module, with_later(module, &later), options);
+    #[cfg(feature = "tracing")]
+    let span = tracing::info_span!("import").entered();
+    let mut imported = module.clone();
+    let warnings = import(&mut imported).map_err(CompileError::Placement)?;
+    #[cfg(feature = "tracing")]
+    drop(span);
+    let mut compiled = match led_by_data(module) {
+        None => compile_as_annotated(module, imported, options)?,
+        Some(later) => compile_either(module, &imported, &later, options)?,
+    };
+    compiled.warnings.splice(..0, warnings);
+    Ok(compiled)
+}
+
+/// Compiles `imported` with the state leading and with the data leading, and takes the quicker plan.
+fn compile_either(
+    written: &Module,
+    imported: &Module,
+    later: &Later,
+    options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
+    let as_written = || compile_as_annotated(written, imported.clone(), options);
+    let data_first = || compile_as_annotated(written, with_later(imported, later), options);
     // Side by side, so that a choice takes no longer than a single placement where there is a second processor.
     let (first, second) = std::thread::scope(|threads| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -87,13 +111,14 @@ pub fn compile_with(module: &Module, options: &CompileOptions) -> Result<Compile
         }
     });
     let first = first?;
+    let seconds = |compiled: &Compiled| compiled.program.plan.seconds(&options.machine);
     Ok(match second {
-        Ok(second) if second.program.plan.wire_bytes() < first.program.plan.wire_bytes() => second,
+        Ok(second) if seconds(&second) < seconds(&first) => second,
         _ => first,
     })
 }
 
-/// Compiles `placed`, a variant of the program as `written`.
+/// Compiles `placed`, which was imported from the program as `written`.
 fn compile_as_annotated(
     written: &Module,
     mut placed: Module,
@@ -102,9 +127,9 @@ fn compile_as_annotated(
     #[cfg(feature = "tracing")]
     let span = tracing::info_span!("place").entered();
     let (warnings, provenance) = match options.trace {
-        Trace::No => (place(&mut placed).map_err(CompileError::Placement)?, None),
+        Trace::No => (place_imported(&mut placed).map_err(CompileError::Placement)?, None),
         Trace::Yes => {
-            let (warnings, provenance) = place_traced(&mut placed).map_err(CompileError::Placement)?;
+            let (warnings, provenance) = place_imported_traced(&mut placed).map_err(CompileError::Placement)?;
             (warnings, Some(provenance))
         }
     };
@@ -115,7 +140,7 @@ fn compile_as_annotated(
     };
     prepare(&mut placed);
     let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });
-    let program = partition_with(&placed, sources, options.combine_bytes)?;
+    let program = partition_with(&placed, sources, options)?;
     Ok(Compiled { program, placed, warnings, provenance })
 }
 

@@ -90,7 +90,7 @@ pub fn human_seconds(seconds: f64) -> String {
 }
 
 /// A count with a unit that keeps the number short.
-fn human_count(count: f64) -> String {
+pub fn human_count(count: f64) -> String {
     let units = ["", "K", "M", "G", "T", "P"];
     let mut value = count;
     let mut unit = 0;

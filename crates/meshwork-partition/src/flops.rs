@@ -17,7 +17,8 @@ fn block_flops(module: &Module, block: BlockId) -> f64 {
     module.ops_in(block).map(|op| op_flops(module, op)).sum()
 }
 
-fn op_flops(module: &Module, op: OpId) -> f64 {
+/// Arithmetic operations of `op`, with those of its regions.
+pub fn op_flops(module: &Module, op: OpId) -> f64 {
     use OpKind as K;
     let data = module.op(op);
     let elements = |list: &[meshwork_ir::ValueId], i: usize| {

@@ -81,15 +81,15 @@ const MAX_LISTED: i64 = 1 << 22;
 
 /// Splits the entry function of `module`, whose values have their final placements.
 pub fn partition(module: &Module) -> Result<Partitioned, PartitionError> {
-    partition_with(module, None, optimize::DEFAULT_COMBINE_BYTES)
+    partition_with(module, None, &CompileOptions::default())
 }
 
-/// Splits as [`partition`] does. With `sources`, causes name the annotations; collectives are combined up to
-/// `combine_bytes`.
+/// Splits as [`partition`] does. With `sources`, causes name the annotations; collectives are combined, and ways to
+/// compute an operation weighed, as `options` say.
 pub fn partition_with(
     module: &Module,
     sources: Option<cause::Sources<'_>>,
-    combine_bytes: i64,
+    options: &CompileOptions,
 ) -> Result<Partitioned, PartitionError> {
     let Some(func) = module.entry() else {
         return Err(PartitionError::Invalid {
@@ -101,10 +101,10 @@ pub fn partition_with(
         });
     };
     let (name, mesh) = mesh_of(module).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
-    let atoms = Atoms::of(&mesh);
-    let split = split::split_function(module, func, &atoms)?;
+    let atoms = Atoms::linked(&mesh, &options.machine.links);
+    let split = split::split_function(module, func, &atoms, &options.machine)?;
     let (mut local, mut collectives) = (split.mover.e.out, split.mover.collectives);
-    optimize::optimize(&mut local, &mut collectives, combine_bytes);
+    optimize::optimize(&mut local, &mut collectives, options.combine_bytes);
     if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
         let what = format!(
             "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",

@@ -7,6 +7,7 @@ use meshwork_propagate::values;
 
 use crate::atoms::Atoms;
 use crate::collective::write_device_lists;
+use crate::cost::Machine;
 use crate::split::split_function;
 use crate::{PartitionError, prepare};
 
@@ -44,7 +45,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
 
 fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, PartitionError> {
     let atoms = Atoms::of(mesh);
-    let split = split_function(module, func, &atoms)?;
+    let split = split_function(module, func, &atoms, &Machine::default())?;
     let (mut local, collectives) = (split.mover.e.out, split.mover.collectives);
     write_device_lists(&mut local, &collectives, &atoms);
     Ok(local)

@@ -8,6 +8,7 @@ use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding};
 use crate::atoms::Atoms;
 use crate::cause::{Cause, Namer};
 use crate::collective::{Collective, Peers};
+use crate::cost::Machine;
 use crate::memory::Peak;
 use crate::split::Placed;
 
@@ -136,6 +137,12 @@ impl Plan {
     /// Bytes a device sends in all.
     pub fn wire_bytes(&self) -> f64 {
         self.collectives.iter().map(PlannedCollective::sent).sum()
+    }
+
+    /// The predicted seconds of a run, if collectives and computation take turns.
+    pub fn seconds(&self, machine: &Machine) -> f64 {
+        let sent = self.collectives.iter().map(|c| machine.links.seconds(c, &self.mesh) * c.collective.times as f64);
+        sent.sum::<f64>() + machine.device.seconds(self.flops, 0.0)
     }
 
     /// Whether a collective stands in a loop whose trip count is not known.

@@ -42,7 +42,8 @@ pub enum Move {
 pub struct Path {
     /// The moves, in order.
     pub moves: Vec<Move>,
-    /// Bytes a device sends, with a small charge per collective.
+    /// Elements a device sends, with a small charge per collective; those over slower links count as often as they take
+    /// longer.
     pub cost: f64,
 }
 
@@ -121,7 +122,8 @@ fn frame_cost(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> f64
         if a.atoms == b.atoms && a != b {
             let others: i64 = from.dims.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, l)| l.block).product();
             let window = reframe_window(a, b, extents[d]);
-            cost += window_cost(a.block, atoms.product(&a.atoms), &window) * others as f64 + PER_COLLECTIVE;
+            let elements = window_cost(a.block, atoms.product(&a.atoms), &window) * others as f64;
+            cost += elements * atoms.slowness(&a.atoms) + PER_COLLECTIVE;
         }
     }
     cost

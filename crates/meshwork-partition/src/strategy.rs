@@ -1,12 +1,19 @@
-//! Choosing how an operation is computed: which atoms split which factor of its rule, at least cost.
+//! Choosing how an operation is computed: which atoms split which factor of its rule, in the least time.
+//!
+//! The time of a choice is what a device sends, over the speed of the links, and what it computes. Gathering operands
+//! may send less than combining parts of the result, and then repeats the arithmetic on every device: whichever takes
+//! longer decides. Latency is not part of it: collectives of one kind are combined later, so what an operation's own
+//! would wait for is not known here; between equals the fewer collectives win.
 
 use std::sync::Arc;
 
-use meshwork_ir::ValueId;
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
+use meshwork_ir::{OpKind, ValueId};
 use smallvec::SmallVec;
 
 use crate::atoms::{AtomList, Atoms};
+use crate::cost::Machine;
+use crate::explain::{human_bytes, human_count};
 use crate::layout::{Combine, DimLayout, Layout};
 use crate::split::Splitter;
 
@@ -30,6 +37,70 @@ pub struct Problem {
     pub even: Vec<usize>,
     /// Factors that must stay whole whatever the rule says.
     pub whole: Vec<usize>,
+    /// What the whole operation takes.
+    pub work: Work,
+}
+
+/// What an operation takes besides communication.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Arithmetic operations.
+    pub flops: f64,
+    /// Whether every element of operands and results is read or written.
+    pub memory: Touched,
+}
+
+/// How much of its operands and results an operation touches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touched {
+    /// Every element.
+    All,
+    /// Only some, or none: the arithmetic stands for all of the work.
+    Little,
+}
+
+impl Touched {
+    /// What an operation of `kind` touches.
+    pub fn by(kind: OpKind) -> Touched {
+        use OpKind as K;
+        let by_place = matches!(kind, K::Gather | K::DynamicSlice | K::DynamicUpdateSlice | K::Scatter);
+        let in_name_only = matches!(kind, K::Reshape | K::BitcastConvert);
+        if by_place || in_name_only { Touched::Little } else { Touched::All }
+    }
+}
+
+/// What an operation takes on each device if it is computed in one way.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Cost {
+    /// Bytes sent; those over slower links count as often as they take longer.
+    pub sent: f64,
+    /// Arithmetic operations.
+    pub flops: f64,
+    /// Bytes of memory read and written.
+    pub memory: f64,
+}
+
+impl Cost {
+    /// The modelled time; `fastest` is the speed of the fastest links, in 10⁹ bytes per second.
+    pub fn seconds(&self, machine: &Machine, fastest: f64) -> f64 {
+        self.sent / (fastest * 1e9) + machine.device.seconds(self.flops, self.memory)
+    }
+}
+
+/// One way to compute an operation.
+#[derive(Clone, Debug)]
+struct Way {
+    assignment: Assignment,
+    cost: Cost,
+    seconds: f64,
+}
+
+/// How an operation is to be computed.
+pub struct Choice {
+    /// Which atoms split each factor.
+    pub assignment: Assignment,
+    /// What was weighed against it, to stand behind a reason; empty if nothing was.
+    pub weighed: String,
 }
 
 /// Whether a kind of factor may be split.
@@ -118,8 +189,9 @@ impl Problem {
 }
 
 impl Splitter<'_> {
-    /// The cheapest assignment for `problem`: bringing operands there, and results from there to where they are wanted.
-    pub fn choose(&mut self, problem: &Problem) -> Assignment {
+    /// The assignment for `problem` that takes the least time: for bringing operands there, computing, and bringing
+    /// results from there to where they are wanted.
+    pub fn choose(&mut self, problem: &Problem) -> Choice {
         let count = problem.rule.factor_sizes.len();
         let mut options: Vec<Vec<AtomList>> = vec![vec![]; count];
         let tensors = problem.operands.iter().zip(&problem.rule.operands);
@@ -141,13 +213,14 @@ impl Splitter<'_> {
             && !problem.is_strided(&only, self.m.e.atoms)
         {
             // Everyone agrees and nothing is to be combined: no search.
-            return only;
+            return Choice { assignment: only, weighed: String::new() };
         }
         for o in &mut options {
             o.sort_by_key(|l| std::cmp::Reverse(l.len()));
             o.push(AtomList::new());
         }
-        let mut best: Option<(f64, Assignment)> = None;
+        // The quickest way, the one that sends least, and the one that computes least.
+        let (mut best, mut lean, mut light): (Option<Way>, Option<Way>, Option<Way>) = (None, None, None);
         let mut tried = 0;
         let mut picks = vec![0; count];
         loop {
@@ -155,15 +228,61 @@ impl Splitter<'_> {
             let assignment: Assignment = picks.iter().zip(&options).map(|(&i, o)| o[i].clone()).collect();
             if disjoint(&assignment) && !problem.is_strided(&assignment, self.m.e.atoms) {
                 let cost = self.cost(problem, &assignment);
-                if best.as_ref().is_none_or(|b| cost < b.0) {
-                    best = Some((cost, assignment));
+                let way = Way { assignment, cost, seconds: cost.seconds(&self.machine, self.fastest) };
+                let by = |known: &Option<Way>, key: fn(&Way) -> (f64, f64)| {
+                    known.as_ref().is_none_or(|k| key(&way) < key(k))
+                };
+                let quicker = by(&best, |w| (w.seconds, w.cost.sent));
+                if by(&lean, |w| (w.cost.sent, w.seconds)) {
+                    lean = Some(way.clone());
+                }
+                if by(&light, |w| (w.cost.flops, w.seconds)) {
+                    light = Some(way.clone());
+                }
+                if quicker {
+                    best = Some(way);
                 }
             }
             if tried >= MOST_COMBINATIONS || !advance(&mut picks, &options) {
                 break;
             }
         }
-        best.map_or_else(|| std::iter::repeat_n(AtomList::new(), count).collect(), |b| b.1)
+        let weighed = match (&best, &lean, &light) {
+            (Some(best), Some(lean), Some(light)) => self.weighed(problem, best, lean, light),
+            _ => String::new(),
+        };
+        let none = || std::iter::repeat_n(AtomList::new(), count).collect();
+        Choice { assignment: best.map_or_else(none, |b| b.assignment), weighed }
+    }
+
+    /// In words, why `best` is better than the way that sends least or, if that is the same, than the one that computes
+    /// least.
+    fn weighed(&self, problem: &Problem, best: &Way, lean: &Way, light: &Way) -> String {
+        let sums = |way: &Way| !problem.partial(&way.assignment).is_empty();
+        let count = |n: f64| format!("{}FLOP", human_count(n));
+        let name = |way: &Way| match (sums(best), sums(way)) {
+            (true, false) => "gathering the operands",
+            (false, true) => "combining parts of the result",
+            _ => "another split",
+        };
+        let sent = human_bytes(best.cost.sent);
+        if lean.cost.sent + 1.0 < best.cost.sent {
+            let (flops, memory) = (lean.cost.flops - best.cost.flops, lean.cost.memory - best.cost.memory);
+            let repeated =
+                if flops > 0.0 { count(flops) } else { format!("{} of memory traffic", human_bytes(memory)) };
+            let atoms = best.assignment.iter().flatten().filter(|a| !lean.assignment.iter().flatten().any(|b| b == *a));
+            let devices = self.m.e.atoms.product(&atoms.copied().collect::<AtomList>());
+            let less = human_bytes(lean.cost.sent);
+            return format!(
+                " ({sent} sent; {} would send {less} but repeat {repeated} on each of {devices} devices)",
+                name(lean)
+            );
+        }
+        if light.cost.flops + 1.0 < best.cost.flops && light.cost.sent > best.cost.sent + 1.0 {
+            let (more, spared) = (human_bytes(light.cost.sent), count(best.cost.flops - light.cost.flops));
+            return format!(" ({sent} sent; {} would send {more} to spare {spared} a device)", name(light));
+        }
+        String::new()
     }
 
     /// Frames for the factors that stand alone: those of the largest operand that already lies as assigned.
@@ -269,13 +388,18 @@ impl Splitter<'_> {
         }
     }
 
-    /// Bytes a device sends if `problem` is computed under `assignment`.
-    fn cost(&mut self, problem: &Problem, assignment: &Assignment) -> f64 {
-        let mut cost = 0.0;
+    /// What a device sends and computes if `problem` is computed under `assignment`.
+    fn cost(&mut self, problem: &Problem, assignment: &Assignment) -> Cost {
+        let mut cost = Cost { flops: problem.work.flops, ..Cost::default() };
+        for (list, &size) in assignment.iter().zip(&problem.rule.factor_sizes) {
+            let parts = self.m.e.atoms.product(list);
+            cost.flops *= ((size + parts - 1) / parts) as f64 / size.max(1) as f64;
+        }
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
             let extents = self.extents(v);
             let layout = problem.layout(dims, &extents, assignment, self.m.e.atoms);
-            cost += self.cost_to(v, &layout);
+            cost.sent += self.cost_to(v, &layout);
+            cost.memory += layout.local_elements() as f64 * self.element_bytes(v);
         }
         let partial = problem.partial(assignment);
         for (&v, dims) in problem.results.iter().zip(&problem.rule.results) {
@@ -286,11 +410,13 @@ impl Splitter<'_> {
             }
             let want = self.want(v);
             let path = self.paths.find(&layout, &want, &extents, self.m.e.atoms);
-            cost += path.cost * self.element_bytes(v);
+            cost.sent += path.cost * self.element_bytes(v);
+            cost.memory += layout.local_elements() as f64 * self.element_bytes(v);
         }
-        // Less work per device decides between equals.
-        let shards: i64 = assignment.iter().map(|l| self.m.e.atoms.product(l)).product();
-        cost + 1e-6 / shards as f64
+        if problem.work.memory == Touched::Little {
+            cost.memory = 0.0;
+        }
+        cost
     }
 }
 

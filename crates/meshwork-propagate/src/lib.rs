@@ -40,7 +40,7 @@ pub mod why;
 use meshwork_ir::Pass;
 
 pub use pass::{KeepRules, Level, Options, Record, populate_rules, propagate, remove_rules};
-pub use place::{Provenance, place, place_traced};
+pub use place::{Provenance, import, place, place_imported, place_imported_traced, place_traced};
 
 /// All passes of this crate, in the order of a typical run.
 pub fn passes() -> Vec<Pass> {

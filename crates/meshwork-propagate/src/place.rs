@@ -5,8 +5,8 @@ use meshwork_ir::{Diagnostic, Failed, Module, PassOptions, Severity};
 use crate::why::Trace;
 use crate::{Options, Record, propagate};
 
-/// The passes of [`place`], in order. Calls are inlined first, so that every call may be placed by itself.
-const STEPS: &[&str] = &[
+/// The passes of [`import`], in order. Calls are inlined first, so that every call may be placed by itself.
+const IMPORT: &[&str] = &[
     "inline",
     "sdy-lift-inlined-meshes",
     "sdy-remove-size-one-axes",
@@ -15,7 +15,11 @@ const STEPS: &[&str] = &[
     "sdy-add-data-flow-edges",
     "sdy-apply-sharding-constraints",
     "sdy-sharding-group-import",
-    "sdy-user-priority-propagate",
+];
+
+/// What follows, in order.
+const PLACE: &[&str] = &[
+    PROPAGATE,
     "sdy-sink-data-flow-edges",
     "sdy-remove-sharding-groups",
     "sdy-sharding-constraint-to-reshard",
@@ -39,20 +43,45 @@ pub struct Provenance {
 /// Sizes that do not divide keep their placement: uneven shards are ordinary. On error the diagnostics say why;
 /// warnings are returned on success.
 pub fn place(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
-    run_steps(module, None)
+    let mut warnings = import(module)?;
+    warnings.extend(place_imported(module)?);
+    Ok(warnings)
+}
+
+/// The first part of [`place`]: what can be shared by several ways to place a program. Attributes of the arguments and
+/// results of functions may be changed afterwards.
+pub fn import(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+    run_steps(IMPORT, module, None)
+}
+
+/// The second part of [`place`].
+pub fn place_imported(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+    run_steps(PLACE, module, None)
+}
+
+/// Does what [`place_imported`] does and notes where each placement came from.
+pub fn place_imported_traced(module: &mut Module) -> Result<(Vec<Diagnostic>, Provenance), Vec<Diagnostic>> {
+    let mut provenance = Provenance { module: Module::new(), trace: Trace::default() };
+    let warnings = run_steps(PLACE, module, Some(&mut provenance))?;
+    Ok((warnings, provenance))
 }
 
 /// Does what [`place`] does and notes where each placement came from.
 pub fn place_traced(module: &mut Module) -> Result<(Vec<Diagnostic>, Provenance), Vec<Diagnostic>> {
-    let mut provenance = Provenance { module: Module::new(), trace: Trace::default() };
-    let warnings = run_steps(module, Some(&mut provenance))?;
+    let mut warnings = import(module)?;
+    let (more, provenance) = place_imported_traced(module)?;
+    warnings.extend(more);
     Ok((warnings, provenance))
 }
 
-fn run_steps(module: &mut Module, mut provenance: Option<&mut Provenance>) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+fn run_steps(
+    steps: &[&str],
+    module: &mut Module,
+    mut provenance: Option<&mut Provenance>,
+) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
     let mut diagnostics = vec![];
     let known: Vec<_> = meshwork_ir::transform::passes().into_iter().chain(crate::passes()).collect();
-    for step in STEPS {
+    for step in steps {
         let pass = known.iter().find(|p| p.name == *step);
         let outcome = match (pass, &mut provenance) {
             (_, Some(provenance)) if *step == PROPAGATE => trace(module, provenance, &mut diagnostics),

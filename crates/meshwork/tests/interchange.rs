@@ -335,7 +335,7 @@ fn spans_tell_the_stages() {
         let mesh = Mesh::linear("x", 2).unwrap();
         jit(|x: Tensor| x + 1.0).on(&mesh).call(&wave(&[4])).unwrap();
     });
-    assert_eq!(*names.lock().unwrap(), ["trace", "place", "split", "load", "run"]);
+    assert_eq!(*names.lock().unwrap(), ["trace", "import", "place", "split", "load", "run"]);
 }
 
 /// Writes the program, its arguments and its results to the folder that `MESHWORK_EXPORTS` names, for a run in JAX.

@@ -1,7 +1,7 @@
 //! The search for a way between two layouts.
 //!
 //! States are the atom lists of the dimensions and the atoms still partial. Edges are the moves of `steps.rs`, weighed by
-//! the bytes a device sends. Atoms that stay together on both sides move as one unit, so the search is as large as the
+//! the bytes a device sends and how slow the links are. Atoms that stay together on both sides move as one unit, so the search is as large as the
 //! difference between the two layouts, not as the mesh.
 
 use std::cmp::Ordering;
@@ -225,6 +225,11 @@ impl<'a> Search<'a> {
         list.iter().map(|&u| self.sizes[u as usize]).product()
     }
 
+    /// How many times longer a byte takes along these units than over the fastest links.
+    pub(super) fn slowness(&self, list: &[u8]) -> f64 {
+        list.iter().map(|&u| self.atoms.slowness(&self.units[u as usize])).fold(1.0, f64::max)
+    }
+
     pub(super) fn expand(&self, list: &[u8]) -> AtomList {
         list.iter().flat_map(|&u| self.units[u as usize].iter().copied()).collect()
     }
@@ -314,7 +319,7 @@ impl<'a> Search<'a> {
         if !todo.is_empty() {
             let mut next = state.clone();
             next.partial.retain(|a| !todo.contains(a));
-            let weight = 2.0 * self.local_elements(&state);
+            let weight = 2.0 * self.local_elements(&state) * self.slowness(&todo);
             apply(Move::AllReduce(todo), &mut state, weight, next);
         }
         for d in 0..state.lists.len() {
@@ -323,7 +328,7 @@ impl<'a> Search<'a> {
             if extra > 0 {
                 let mut next = state.clone();
                 next.lists[d].truncate(same);
-                let weight = self.local_elements(&next);
+                let weight = self.local_elements(&next) * self.slowness(&state.lists[d][same..]);
                 apply(Move::Gather(d, extra), &mut state, weight, next);
             }
         }

@@ -30,15 +30,15 @@ impl Search<'_> {
             }
             for count in 1..=state.lists[d].len() {
                 let tail: AtomList = state.lists[d][state.lists[d].len() - count..].into();
-                let size = self.product(&tail) as f64;
+                let (size, slow) = (self.product(&tail) as f64, self.slowness(&tail));
                 let mut next = state.clone();
                 next.lists[d].truncate(state.lists[d].len() - count);
-                out.push((Move::Gather(d, count), next.clone(), (size - 1.0) * elements + PER_COLLECTIVE));
+                out.push((Move::Gather(d, count), next.clone(), (size - 1.0) * elements * slow + PER_COLLECTIVE));
                 for to in (0..state.lists.len()).filter(|&to| to != d) {
                     let mut moved = next.clone();
                     moved.lists[to].extend(tail.iter().copied());
                     let padded = elements * self.padding(&state.lists, &moved.lists, to);
-                    let weight = (size - 1.0) / size * padded + PER_COLLECTIVE;
+                    let weight = (size - 1.0) / size * padded * slow + PER_COLLECTIVE;
                     out.push((Move::AllToAll(d, to, count), moved, weight));
                 }
             }
@@ -47,16 +47,21 @@ impl Search<'_> {
             for lists in self.relabels(state) {
                 let expanded: Lists = lists.iter().map(|l| self.expand(l)).collect();
                 let pairs = relabel_pairs(&self.layout_of(&state.lists), &expanded, self.atoms);
+                let slow = self.atoms.slowness(&pairs.iter().map(|p| p.0).collect::<AtomList>());
                 let share = Peers::Relabel(pairs).sending_share(self.atoms);
                 let next = State { lists: lists.clone(), partial: AtomList::new() };
-                out.push((Move::Relabel(lists), next, share * elements + PER_COLLECTIVE));
+                out.push((Move::Relabel(lists), next, share * elements * slow + PER_COLLECTIVE));
             }
             for (d, list) in self.reorders(state) {
                 let (from, to) = (self.expand(&state.lists[d]), self.expand(&list));
                 let share = reorder_peers(&from, &to, self.atoms).sending_share(self.atoms);
                 let mut next = state.clone();
                 next.lists[d] = list.clone();
-                out.push((Move::Reorder(d, list), next, share * elements + PER_COLLECTIVE));
+                out.push((
+                    Move::Reorder(d, list),
+                    next,
+                    share * elements * self.atoms.slowness(&from) + PER_COLLECTIVE,
+                ));
             }
         }
         out
@@ -140,10 +145,11 @@ impl Search<'_> {
             return;
         }
         let reduce = |list: &AtomList, next: &mut State| next.partial.retain(|a| !list.contains(a));
-        let size = self.product(&todo) as f64;
+        let (size, slow) = (self.product(&todo) as f64, self.slowness(&todo));
         let mut next = state.clone();
         reduce(&todo, &mut next);
-        out.push((Move::AllReduce(todo.clone()), next, 2.0 * (size - 1.0) / size * elements + PER_COLLECTIVE));
+        let weight = 2.0 * (size - 1.0) / size * elements * slow + PER_COLLECTIVE;
+        out.push((Move::AllReduce(todo.clone()), next, weight));
         for (d, goal) in self.goal.lists.iter().enumerate() {
             // The atoms that the goal wants next in this dimension, as far as they are partial; in goal order.
             let have = &state.lists[d];
@@ -152,12 +158,13 @@ impl Search<'_> {
             }
             let list: AtomList = goal[have.len()..].iter().copied().take_while(|a| todo.contains(a)).collect();
             if !list.is_empty() {
-                let size = self.product(&list) as f64;
+                let (size, slow) = (self.product(&list) as f64, self.slowness(&list));
                 let mut next = state.clone();
                 reduce(&list, &mut next);
                 next.lists[d].extend(list.iter().copied());
                 let padded = elements * self.padding(&state.lists, &next.lists, d);
-                out.push((Move::ReduceScatter(d, list), next, (size - 1.0) / size * padded + PER_COLLECTIVE));
+                let weight = (size - 1.0) / size * padded * slow + PER_COLLECTIVE;
+                out.push((Move::ReduceScatter(d, list), next, weight));
             }
         }
     }

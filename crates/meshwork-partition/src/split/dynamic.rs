@@ -77,7 +77,7 @@ impl Splitter<'_> {
             ..OpShardingRule::default()
         };
         let problem = self.problem(op, Arc::new(rule), Some(Combine::Add));
-        let assignment = self.choose(&problem);
+        let assignment = self.choose(&problem).assignment;
         let frames = self.factor_frames(&problem, &assignment);
         let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.m.e.atoms);
         let mut value = self.get(operand, &layout)?;
@@ -149,7 +149,7 @@ impl Splitter<'_> {
         };
         let mut problem = self.problem(op, Arc::new(rule), None);
         problem.permutation = Splittable::No;
-        let assignment = self.choose(&problem);
+        let assignment = self.choose(&problem).assignment;
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
         let update_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.m.e.atoms);
         let mut value = self.get(operand, &layout)?;

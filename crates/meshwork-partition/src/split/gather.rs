@@ -21,7 +21,7 @@ impl Splitter<'_> {
         let (n, k, out) = (self.extents(operand), self.extents(indices), self.extents(result));
         let rule = gather_rule(&dims, &sizes, &n, &k, &out);
         let problem = self.problem(op, Arc::new(rule), Some(Combine::Add));
-        let assignment = self.choose(&problem);
+        let assignment = self.choose(&problem).assignment;
         let frames = self.factor_frames(&problem, &assignment);
         let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.m.e.atoms);
         let index_layout = problem.layout_in(&problem.rule.operands[1], &k, &assignment, &frames, self.m.e.atoms);

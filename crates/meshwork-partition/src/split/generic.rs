@@ -8,9 +8,10 @@ use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::window::shared_dims_rule;
 use super::{Result, Splitter};
+use crate::flops::op_flops;
 use crate::layout::{Combine, Layout};
 use crate::moves::Form;
-use crate::strategy::{Problem, Splittable};
+use crate::strategy::{Choice, Problem, Splittable, Touched, Work};
 
 /// How an operation can be split by its rule.
 enum Local {
@@ -188,7 +189,7 @@ impl Splitter<'_> {
             let from_operand = |f: usize| problem.rule.operands.iter().flatten().any(|factors| factors.contains(&f));
             problem.whole = (0..problem.rule.factor_sizes.len()).filter(|&f| !from_operand(f)).collect();
         }
-        let assignment = self.choose(&problem);
+        let Choice { assignment, weighed } = self.choose(&problem);
         let frames = self.factor_frames(&problem, &assignment);
         let mut locals = vec![];
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
@@ -197,8 +198,8 @@ impl Splitter<'_> {
             let have = self.current(v);
             let needed = |&d: &usize| have.dims[d].is_split() && dims[d].iter().any(|&f| !problem.may_split(f));
             self.m.reason = match (0..dims.len()).find(needed) {
-                Some(d) => format!("it needs dimension {d} of its operand whole").into(),
-                None => "its operands do not lie as it needs them".into(),
+                Some(d) => format!("it needs dimension {d} of its operand whole{weighed}").into(),
+                None => format!("its operands do not lie as it needs them{weighed}").into(),
             };
             let mut value = self.get(v, &layout)?;
             if combine.is_some() {
@@ -220,7 +221,7 @@ impl Splitter<'_> {
             });
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = "each device has a part of the sum".into();
+        self.m.reason = format!("each device has a part of the sum{weighed}").into();
         self.register(op, copy, layouts);
         Ok(())
     }
@@ -235,7 +236,13 @@ impl Splitter<'_> {
             permutation: Splittable::No,
             even: vec![],
             whole: vec![],
+            work: self.work(op),
         }
+    }
+
+    /// What `op` takes besides communication.
+    pub fn work(&self, op: OpId) -> Work {
+        Work { flops: op_flops(self.src, op), memory: Touched::by(self.src.op(op).kind()) }
     }
 
     /// Registers the results of `copy`, the local form of `op`.

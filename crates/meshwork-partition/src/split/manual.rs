@@ -95,7 +95,7 @@ impl Splitter<'_> {
     pub fn explicit_collective(&mut self, op: OpId) -> Result<()> {
         let RuleResult::Rule(rule) = sharding_rule(self.src, op, RuleMode::Full) else { return self.whole(op) };
         let problem = self.problem(op, rule, None);
-        let assignment = self.choose(&problem);
+        let assignment = self.choose(&problem).assignment;
         let mut locals = vec![];
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
             let layout = problem.layout(dims, &self.extents(v), &assignment, self.m.e.atoms);

@@ -31,6 +31,7 @@ use smallvec::SmallVec;
 use crate::PartitionError;
 use crate::atoms::Atoms;
 use crate::collective::Site;
+use crate::cost::Machine;
 use crate::emit::Emitter;
 use crate::layout::{Combine, Layout};
 use crate::meshes::{Meshes, Relation};
@@ -47,6 +48,10 @@ pub struct Splitter<'a> {
     pub m: Mover<'a>,
     /// Known ways between layouts.
     pub paths: Paths,
+    /// What the program is to run on.
+    pub machine: Machine,
+    /// 10⁹ bytes per second over the fastest links.
+    pub fastest: f64,
     forms: Vec<SmallVec<[Form; 1]>>,
     // Values that got a form, and the local value, in order: a region forgets what was added inside it.
     trail: Vec<(ValueId, ValueId)>,
@@ -94,7 +99,12 @@ pub struct Placed {
 }
 
 /// Splits function `func` of `src`, in which every call is inlined and every value has its final placement.
-pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Result<SplitFunction<'a>> {
+pub fn split_function<'a>(
+    src: &'a Module,
+    func: OpId,
+    atoms: &'a Atoms,
+    machine: &Machine,
+) -> Result<SplitFunction<'a>> {
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
         op: src.place(func),
@@ -110,6 +120,8 @@ pub fn split_function<'a>(src: &'a Module, func: OpId, atoms: &'a Atoms) -> Resu
         src,
         m: Mover::new(emitter),
         paths: Paths::default(),
+        machine: machine.clone(),
+        fastest: machine.links.fastest(atoms.mesh()),
         forms: vec![SmallVec::new(); src.value_slots()],
         trail: vec![],
         marks: vec![],
@@ -276,7 +288,7 @@ impl<'a> Splitter<'a> {
         self.forms[v.index()].first()
     }
 
-    /// Bytes a device sends to have `v` in `layout`.
+    /// Bytes a device sends to have `v` in `layout`; those over slower links count as often as they take longer.
     pub fn cost_to(&mut self, v: ValueId, layout: &Layout) -> f64 {
         if self.is_free(v) {
             return 0.0;

@@ -26,7 +26,7 @@ impl Splitter<'_> {
         // Windows must start at the same places of every block, and lie inside: a window of padding selects nothing.
         let inside = |s: &Slide| adds && s.low == 0 && s.high == 0;
         problem.whole = moving.iter().copied().filter(|&d| !inside(&slides[d])).collect();
-        let mut assignment = self.choose(&problem);
+        let mut assignment = self.choose(&problem).assignment;
         for &d in &moving {
             let block = DimLayout::split(n[d], assignment[d].clone(), self.m.e.atoms).block;
             if block % slides[d].stride != 0 {

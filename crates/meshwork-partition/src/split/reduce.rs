@@ -6,6 +6,7 @@ use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 use super::{Result, Splitter};
 use crate::identity::identity;
 use crate::layout::{Combine, Layout};
+use crate::strategy::Choice;
 
 /// How a two-argument body combines, if it is one commutative operation on its two arguments.
 pub fn body_combine(module: &Module, body: BlockId) -> Option<Combine> {
@@ -43,7 +44,8 @@ impl Splitter<'_> {
         let combine = body.and_then(|b| body_combine(self.src, b));
         // A general body is combined by gathering the parts; for the choice it costs like a sum.
         let problem = self.problem(op, rule, Some(combine.unwrap_or(Combine::Add)));
-        let assignment = self.choose(&problem);
+        let Choice { assignment, weighed } = self.choose(&problem);
+        self.m.reason = format!("its operands do not lie as it needs them{weighed}").into();
         let inputs = problem.operands.len() / 2;
         let reduced_dims = self.src.op(op).i64s("dimensions").unwrap_or_default();
         let partial = problem.partial(&assignment);
@@ -97,7 +99,7 @@ impl Splitter<'_> {
             types.push(self.local_type(r, &result_layout)?);
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = "each device has reduced its own part".into();
+        self.m.reason = format!("each device has reduced its own part{weighed}").into();
         if partial.is_empty() {
             self.register(op, copy, vec![result_layout; problem.results.len()]);
             return Ok(());

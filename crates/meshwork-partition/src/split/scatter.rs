@@ -9,6 +9,7 @@ use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
 use super::reduce::body_combine;
 use super::{Result, Splitter};
 use crate::layout::{Combine, Layout};
+use crate::strategy::Choice;
 
 impl Splitter<'_> {
     /// Splits a `scatter`.
@@ -22,7 +23,8 @@ impl Splitter<'_> {
         let combine = self.src.body_of(op, 0).and_then(|b| body_combine(self.src, b)).filter(|_| inputs == 1);
         let rule = scatter_rule(&dims, inputs, &n, &k, &m);
         let problem = self.problem(op, Arc::new(rule), combine);
-        let assignment = self.choose(&problem);
+        let Choice { assignment, weighed } = self.choose(&problem);
+        self.m.reason = format!("its operands do not lie as it needs them{weighed}").into();
         let atoms = self.m.e.atoms;
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, atoms);
         let index_layout = problem.layout(&problem.rule.operands[inputs], &k, &assignment, atoms);
@@ -57,7 +59,7 @@ impl Splitter<'_> {
             types.push(self.local_type(r, &layout)?);
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = "each device has applied its own updates".into();
+        self.m.reason = format!("each device has applied its own updates{weighed}").into();
         let layout = match combine {
             Some(combine) => layout.with_partial(partial, combine),
             None => layout,

@@ -27,7 +27,7 @@ impl Splitter<'_> {
         // Candidates cost like a sum of the results.
         let fits = elem.is_some_and(|e| identity(Combine::Max, e).is_some()) && n[last] > 0;
         let problem = self.problem(op, Arc::new(rule), fits.then_some(Combine::Add));
-        let assignment = self.choose(&problem);
+        let assignment = self.choose(&problem).assignment;
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
         let value = self.get(operand, &layout)?;
         let k = self.src.op(op).int("k").unwrap_or(0);

@@ -10,7 +10,7 @@ use super::{Result, Splitter};
 use crate::fetch::Window;
 use crate::layout::{Combine, DimLayout, Layout};
 use crate::moves::combine_op;
-use crate::strategy::{Problem, Splittable};
+use crate::strategy::{Choice, Problem, Splittable};
 
 /// A window along one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,7 +152,7 @@ impl Splitter<'_> {
         let mut problem = self.problem(op, Arc::new(rule), None);
         problem.permutation = Splittable::Yes;
         problem.whole = (0..n.len()).filter(|&d| slides[d].base_dilation != 1).collect();
-        let assignment = self.choose(&problem);
+        let assignment = self.choose(&problem).assignment;
         let result_layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.m.e.atoms);
         self.m.reason = "windows reach over the border of a shard".into();
         let mut locals = vec![];
@@ -324,8 +324,10 @@ impl Splitter<'_> {
             permutation: Splittable::Yes,
             even,
             whole: vec![],
+            work: self.work(op),
         };
-        let assignment = self.choose(&problem);
+        let Choice { assignment, weighed } = self.choose(&problem);
+        self.m.reason = format!("its operands do not lie as it needs them{weighed}").into();
         let layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.m.e.atoms);
         let mut lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
         lhs_layout = self.keep_frames(lhs, &lhs_layout);
@@ -388,7 +390,7 @@ impl Splitter<'_> {
             spec = spec.attr("batch_group_count", Attr::i64(batch_groups / parts(3)));
         }
         let copy = self.m.e.push(spec);
-        self.m.reason = "each device has a part of the sum".into();
+        self.m.reason = format!("each device has a part of the sum{weighed}").into();
         let partial = problem.partial(&assignment);
         self.register(op, copy, vec![layout.with_partial(partial, Combine::Add)]);
         Ok(())

@@ -3,7 +3,7 @@
 
 use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
 use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
-use meshwork_partition::{Partitioned, partition, partition_with, prepare, shards};
+use meshwork_partition::{CompileOptions, Partitioned, partition, partition_with, prepare, shards};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
 pub fn inputs(module: &Module) -> Vec<Literal> {
@@ -59,7 +59,8 @@ pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Partition
     let mut placed = module.clone();
     meshwork_propagate::place(&mut placed).map_err(|d| format!("{d:?}\n{source}"))?;
     prepare(&mut placed);
-    let program = partition_with(&placed, None, combine_bytes).map_err(|e| format!("{e}\n{source}"))?;
+    let options = CompileOptions { combine_bytes, ..CompileOptions::default() };
+    let program = partition_with(&placed, None, &options).map_err(|e| format!("{e}\n{source}"))?;
     let context = || format!("{source}\nis split into\n{}", text::print(&program.module));
     if let Some(d) = verify::verify(&program.module).first() {
         return Err(format!("the per-device program is not valid: {d}\n{}", context()));
