@@ -253,12 +253,11 @@ impl World {
                     }
                 }
                 Some(Note::Over { run }) => news.over[from] = news.over[from].max(run + 1),
-                Some(Note::Broken(text)) => {
-                    if news.broken.is_none() {
-                        news.broken = Some(text.clone());
-                        inner.record.publish(self.rank, &text);
-                    }
+                Some(Note::Broken(text)) if news.broken.is_none() => {
+                    news.broken = Some(text.clone());
+                    inner.record.publish(self.rank, &text);
                 }
+                Some(Note::Broken(_)) => {}
                 Some(Note::Left) => news.left[from] = true,
                 None => {}
             }
