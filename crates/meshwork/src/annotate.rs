@@ -1,6 +1,6 @@
 //! Named values: a program says which, and whoever runs it says how they are placed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,12 +18,19 @@ use crate::tree::{Path, Tree, replace};
 pub(crate) struct Notes {
     pub(crate) rules: BTreeMap<String, Rule>,
     met: RefCell<BTreeSet<String>>,
+    /// Groups of values that are placed alike, so far.
+    groups: Cell<i64>,
 }
 
 impl Notes {
     /// With these placements.
     pub(crate) fn new(rules: &BTreeMap<String, Rule>) -> Notes {
-        Notes { rules: rules.clone(), met: RefCell::default() }
+        Notes { rules: rules.clone(), ..Notes::default() }
+    }
+
+    /// The number of a new group of values that are placed alike.
+    pub(crate) fn next_group(&self) -> i64 {
+        self.groups.replace(self.groups.get() + 1)
     }
 
     /// Every placement belongs to a value of the program.

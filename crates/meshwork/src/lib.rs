@@ -115,7 +115,7 @@ pub use meshwork_partition::{Contract, Plan};
 pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
-    stack, zeros,
+    shard_alike, stack, zeros,
 };
 pub use processes::HostArrays;
 pub use rules::{Policy, Rule};
@@ -130,7 +130,7 @@ pub mod prelude {
     pub use crate::{
         Array, Contract, Conv, Error, HostArrays, Imported, Key, Mesh, NEW_AXIS, P, Padding, Rule, Runtime, Static,
         Tensor, Tree, Vmap, annotate, arange, axis_index, axis_size, checkpoint, concatenate, cond, dim, einsum, eye,
-        for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_map, stack, tree_map,
+        for_loop, full, grad, iota, jit, jvp, linspace, ones, s, scan, select, shard_alike, shard_map, stack, tree_map,
         value_and_grad, vjp, vmap, while_loop, zeros,
     };
 }

@@ -1,10 +1,14 @@
 //! One test per row of the feature table (docs/features.md) that has no test under its name elsewhere.
 
+#![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
+
 use meshwork::prelude::*;
 use meshwork::{Split, Topology};
 use meshwork_ir::text::parse;
+use meshwork_ir::{PassOptions, Type};
 use meshwork_mesh::AxisRef;
 use meshwork_partition::compile;
+use meshwork_partition::run::run;
 
 fn wave(shape: &[i64]) -> Array {
     Array::from_fn(shape, |i| (i.iter().fold(0.3, |s, &n| 1.7 * s + n as f32)).sin())
@@ -64,7 +68,14 @@ fn row_07_several_meshes_in_one_program() {
           %1 = stablehlo.sine %0 : tensor<8x8xf32>
           return %1 : tensor<8x8xf32>
         }"#;
-    assert!(compile(&parse(program).unwrap()).is_ok());
+    let compiled = compile(&parse(program).unwrap()).unwrap();
+    let x = wave(&[8, 8]);
+    let types = [Type::tensor([8, 8], F32)];
+    let y = run(&compiled.program, &[x.literal().unwrap().clone()], &types).unwrap();
+    let alone = jit(|x: Tensor| x.sin()).call(&x).unwrap();
+    assert!(Array::from_literal(y[0].clone()).all_close(&alone, 1e-6));
+    // Rows over four devices to squares over the same four: each device has a part of its result already.
+    assert_eq!(compiled.program.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
 }
 
 #[test]
@@ -215,7 +226,102 @@ fn row_49_provenance_of_a_sharding() {
     let f = jit(|w: Tensor, v: Tensor| annotate("sum", w + v)).on(&mesh).in_shardings([P!["x"], P![]]);
     let f = f.annotations([("sum", Rule::All(P!["x"]))]);
     let why = f.why((&wave(&[4]), &wave(&[4])), "sum").unwrap();
-    assert!(why.contains('x'), "{why}");
+    assert!(why.contains("dimension 0 (4): split by \"x\"") && why.contains("annotated: "), "{why}");
+    // Not annotated itself: which operation brought it, and from which argument.
+    let g = jit(|w: Tensor, v: Tensor| (w + v).sin()).on(&mesh).in_shardings([P!["x"].into(), Rule::Free]);
+    let why = g.why((&wave(&[4]), &wave(&[4])), "result").unwrap();
+    assert!(why.contains("split by \"x\"") && why.contains("annotated: argument 0 (0)"), "{why}");
+    assert!(why.contains("sine") && why.contains("add"), "{why}");
+}
+
+/// The order of docs/sharding.md: priorities, then element-wise operations before products, then the larger tensor.
+#[test]
+fn row_45_documented_conflict_order() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    // The product would have its columns split, the constraint behind the tanh its rows: the element-wise one is first.
+    let f = |a: Tensor, w: Tensor| a.matmul(&w).tanh().shard(P!["x"].open());
+    let f = jit(f).on(&mesh).in_shardings([P![_, dim("x").open()].open(), P![_, dim("x").open()].open()]);
+    let lowered = f.lower((&wave(&[8, 64]), &wave(&[64, 8]))).unwrap();
+    let text = lowered.placed_text().unwrap();
+    let line = text.lines().find(|l| l.contains("dot_general")).unwrap();
+    assert!(line.contains(r#"[{"x""#), "{line}");
+    // Of two tensors with nothing else to tell them apart the larger one leads.
+    let pair = |n: i64, m: i64| {
+        let f = |a: Tensor, b: Tensor| einsum("ik,kj->ij", &[&a, &b]);
+        let f = jit(f).on(&mesh).in_shardings([P!["x"], P![_, "x"]]);
+        let y = f.call((&wave(&[n, 4]), &wave(&[4, m]))).unwrap();
+        y.placement().unwrap().sharding.num_shards(&mesh)
+    };
+    assert_eq!((pair(32, 4), pair(4, 32)), (vec![2, 1], vec![1, 2]));
+}
+
+#[test]
+fn row_46_sharding_groups() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let f = |alike: bool| {
+        move |a: Tensor, b: Tensor| {
+            if alike {
+                shard_alike(&[&a.sin(), &b]);
+            }
+            b * 2.0
+        }
+    };
+    let a = wave(&[8]).shard(&mesh, P!["x"]).unwrap();
+    let block = |alike| jit(f(alike)).on(&mesh).call((&a, &wave(&[8]))).unwrap().shards()[1].slice.clone();
+    assert_eq!((block(true), block(false)), (vec![2..4], vec![0..8]));
+    // Through a gradient, and with a second group.
+    let g = jit(|a: Tensor, b: Tensor| {
+        let slope = grad(|b: Tensor| (b.sin() * &a).sum_all(), b.clone());
+        let momentum = zeros([8], F32) + 1.0;
+        shard_alike(&[&slope, &momentum]);
+        shard_alike(&[&a, &b]);
+        momentum
+    });
+    assert_eq!(g.on(&mesh).call((&a, &wave(&[8]))).unwrap().shards()[1].slice, [2..4]);
+}
+
+/// Conservatively, no axis is cut in two and no dimension split unevenly by propagation.
+#[test]
+fn row_48_conservative_mode() {
+    let program = r#"
+        sdy.mesh @mesh = <["x"=8]>
+        func.func @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}, {?}]>}) -> tensor<2x4x6xf32> {
+          %0 = stablehlo.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
+          return %0 : tensor<2x4x6xf32>
+        }"#;
+    let propagated = |conservative: &str| {
+        let mut module = parse(program).unwrap();
+        let passes = meshwork_propagate::passes();
+        let pass = passes.iter().find(|p| p.name == "sdy-basic-propagate").unwrap();
+        let options = [("conservative-propagation".to_string(), conservative.to_string())];
+        (pass.run)(&mut module, &PassOptions(options.into()), &mut vec![]).unwrap();
+        meshwork_ir::text::print(&module)
+    };
+    assert!(propagated("false").contains(r#"[{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]"#), "{}", propagated("false"));
+    assert!(!propagated("true").contains(r#""x":("#));
+}
+
+/// What each device will hold is known without running, without elements and without the devices.
+#[test]
+fn row_93_per_device_memory_before_running() {
+    let mesh = Mesh::grid(("data", 64), ("model", 8)).unwrap();
+    let memory = |w: P| {
+        let f = jit(|x: Tensor, w: Tensor| x.matmul(&w).relu()).on(&mesh).in_shardings([P!["data"], w]);
+        let args = (&Array::shape_only([1 << 16, 1024], F32), &Array::shape_only([1024, 4096], F32));
+        let plan = f.plan(args).unwrap();
+        let own: Vec<i64> = plan
+            .arguments
+            .iter()
+            .map(|a| a.sharding.local_shape(&mesh, a.ty.dims()).unwrap().iter().product::<i64>() * 4)
+            .collect();
+        (plan.peak.bytes, own)
+    };
+    let (whole, arguments) = memory(P![]);
+    assert_eq!(arguments, [1024 * 1024 * 4, 1024 * 4096 * 4]);
+    let (split, arguments) = memory(P![_, "model"]);
+    assert_eq!(arguments, [1024 * 1024 * 4, 1024 * 512 * 4]);
+    // An eighth of the weights and of the results: at least the 14 MB and 14 MB less.
+    assert!(whole - split >= 2 * 1024 * 7 * 512 * 4, "{whole} {split}");
 }
 
 #[test]

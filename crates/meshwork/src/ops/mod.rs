@@ -26,4 +26,5 @@ pub(crate) use elementwise::STOP_GRADIENT;
 pub use elementwise::select;
 pub use index::{Index, NEW_AXIS};
 pub use movement::{concatenate, stack};
+pub use place::shard_alike;
 pub use random::Key;

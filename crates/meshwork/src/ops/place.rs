@@ -47,3 +47,38 @@ impl Tensor {
         }
     }
 }
+
+/// Has all of these tensors, which have one rank, placed alike, however that turns out. JAX calls it `shard_alike`.
+///
+/// For values that meet later, or that no operation ties together, such as the state of an optimizer and the gradient.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let mesh = Mesh::linear("x", 4)?;
+/// let f = jit(|a: Tensor, b: Tensor| {
+///     shard_alike(&[&a, &b]);
+///     b
+/// })
+/// .on(&mesh);
+/// let a = Array::zeros([8], F32).shard(&mesh, P!["x"])?;
+/// assert_eq!(f.call((&a, &Array::zeros([8], F32)))?.shards()[1].slice, [2..4]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+#[track_caller]
+pub fn shard_alike(tensors: &[&Tensor]) {
+    let Some(first) = tensors.first() else { return };
+    if let Some(other) = tensors.iter().find(|t| t.rank() != first.rank()) {
+        fail("shard_alike", format!("a {} and a {} have different ranks", first.describe(), other.describe()));
+    }
+    with_top("shard_alike", |trace| {
+        if !matches!(trace.placing, Placing::On(_)) {
+            return;
+        }
+        let group = trace.notes.next_group();
+        for tensor in tensors {
+            let value = trace.resolve("shard_alike", tensor);
+            trace.build("shard_alike", |b| b.sharding_group(value, group));
+        }
+    });
+}
