@@ -8,6 +8,7 @@
 mod compile;
 mod gemm;
 mod kernels;
+mod processes;
 mod serve;
 mod text;
 mod timing;
@@ -23,6 +24,7 @@ const HELP: &str = "usage: meshwork-bench NAME
   conv                 convolutions, one thread
   kernels [NAME]       fused kernels on one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
+  processes NAME       collectives beside raw MPI calls, heat1d, heat2d; under mpirun (needs feature mpi)
   serve                programs for bench/engine/run.py, by commands on standard input
   trace PROGRAM LAYERS from a Rust function to text, as JSON: [--repeat N] [--text]";
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Some("gemm") => gemm::run(&args[1..]),
         Some("compile") => compile::run(&args[1..]),
         Some("kernels") => kernels::run(&args[1..]),
+        Some("processes") => processes::run(&args[1..]),
         Some("serve") => serve::run(),
         Some("trace") => trace::run(&args[1..]),
         Some("--help" | "-h") => {

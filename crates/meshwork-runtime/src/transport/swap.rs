@@ -149,13 +149,13 @@ impl<'w> Swap<'w> {
     fn wait_while(&mut self, goes_on: fn(&Flight) -> bool) -> Result<(), ProcessError> {
         let mut quiet = 0u32;
         let mut watch = None;
+        let often = if self.world.is_crowded() { 0 } else { 2_000 };
         while goes_on(&self.flight) {
             if self.advance()? {
                 (quiet, watch) = (0, None);
                 continue;
             }
             quiet += 1;
-            let often = if self.world.is_crowded() { 0 } else { 2_000 };
             match quiet.saturating_sub(often) {
                 0 => std::hint::spin_loop(),
                 1..=1_000 => std::thread::yield_now(),

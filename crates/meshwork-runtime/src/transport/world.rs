@@ -27,6 +27,7 @@ pub(crate) struct World {
     /// Held while a program runs, so that the messages of two do not mix.
     turns: Mutex<()>,
     pub(super) peers: OnceLock<Vec<Peer>>,
+    crowded: OnceLock<bool>,
 }
 
 /// What changes as messages come and go.
@@ -137,6 +138,7 @@ impl World {
             runs: AtomicU64::new(0),
             turns: Mutex::default(),
             peers: OnceLock::new(),
+            crowded: OnceLock::new(),
         }
     }
 
@@ -178,7 +180,11 @@ impl World {
 
     /// Whether there are more processes than cores here: who waits must let others work.
     pub(super) fn is_crowded(&self) -> bool {
-        std::thread::available_parallelism().map_or(1, |n| n.get()) < self.neighbours()
+        if self.peers.get().is_none() {
+            return true;
+        }
+        // To ask takes longer than a short message.
+        *self.crowded.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()) < self.neighbours())
     }
 
     /// The other processes.
