@@ -52,8 +52,48 @@ pub enum NpyError {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Reads an array. Fortran order and big-endian files are brought into row-major little-endian form.
-pub fn read(file: &[u8]) -> Result<Literal, NpyError> {
+/// How an array lies in a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Element type.
+    pub elem: ElementType,
+    /// Extents.
+    pub shape: Vec<i64>,
+    /// Whether the first dimension is the innermost.
+    pub fortran: bool,
+    /// Whether numbers are big-endian.
+    pub swap: bool,
+    /// Where the elements start.
+    pub start: usize,
+    dtype: String,
+}
+
+impl Layout {
+    /// Bytes of the elements; `None` if there are too many to count.
+    pub fn bytes(&self) -> Option<u64> {
+        self.shape.iter().try_fold(self.elem.storage_bytes() as u64, |n, &d| n.checked_mul(d as u64))
+    }
+
+    /// The error for a file that has `have` bytes of elements.
+    pub fn wrong_length(&self, have: usize) -> NpyError {
+        let want = self.bytes().map_or(u128::MAX, u128::from);
+        NpyError::Length { shape: self.shape.clone(), dtype: self.dtype.clone(), want, have }
+    }
+
+    /// Brings elements as they are in the file, in their order, into the form of a literal.
+    pub fn convert(&self, bytes: &mut [u8]) {
+        if self.swap {
+            let part = self.elem.real_part().storage_bytes();
+            bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
+        }
+        if self.elem == ElementType::I1 {
+            bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0));
+        }
+    }
+}
+
+/// Reads the header at the start of a file, of which `file` need not be more.
+pub fn layout(file: &[u8]) -> Result<Layout, NpyError> {
     let rest = file.strip_prefix(MAGIC).ok_or(NpyError::Magic)?;
     let cut_short = || NpyError::Header("the file ends in it".into());
     let (&[major, minor], rest) = rest.split_first_chunk().ok_or_else(cut_short)?;
@@ -72,27 +112,24 @@ pub fn read(file: &[u8]) -> Result<Literal, NpyError> {
     let header = std::str::from_utf8(header).map_err(|_| NpyError::Header("it is not UTF-8".into()))?;
     let header = parse_header(header)?;
     let (elem, swap) = element_of(&header.dtype).ok_or_else(|| NpyError::Dtype(header.dtype.clone()))?;
+    let start = file.len() - rest.len() + length;
+    Ok(Layout { elem, shape: header.shape, fortran: header.fortran, swap, start, dtype: header.dtype })
+}
 
-    let data = &rest[length..];
-    let want = header.shape.iter().map(|&d| d as u128).try_fold(elem.storage_bytes() as u128, u128::checked_mul);
-    let want = want.unwrap_or(u128::MAX);
-    let wrong_length =
-        || NpyError::Length { shape: header.shape.clone(), dtype: header.dtype.clone(), want, have: data.len() };
-    if want != data.len() as u128 {
-        return Err(wrong_length());
+/// Reads an array. Fortran order and big-endian files are brought into row-major little-endian form.
+pub fn read(file: &[u8]) -> Result<Literal, NpyError> {
+    let layout = layout(file)?;
+    let data = &file[layout.start..];
+    if layout.bytes() != Some(data.len() as u64) {
+        return Err(layout.wrong_length(data.len()));
     }
     let mut bytes = data.to_vec();
-    if swap {
-        let part = elem.real_part().storage_bytes();
-        bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
+    layout.convert(&mut bytes);
+    if layout.fortran {
+        bytes = to_row_major(&bytes, &layout.shape, layout.elem.storage_bytes());
     }
-    if header.fortran {
-        bytes = to_row_major(&bytes, &header.shape, elem.storage_bytes());
-    }
-    if elem == ElementType::I1 {
-        bytes.iter_mut().for_each(|b| *b = u8::from(*b != 0));
-    }
-    Literal::from_bytes(header.shape.iter().copied(), elem, bytes).ok_or_else(wrong_length)
+    let (shape, elem) = (layout.shape.iter().copied(), layout.elem);
+    Literal::from_bytes(shape, elem, bytes).ok_or_else(|| layout.wrong_length(data.len()))
 }
 
 /// Writes an array as version 1.0, row-major, little endian.
@@ -228,7 +265,7 @@ fn parse_header(text: &str) -> Result<Header, NpyError> {
 }
 
 /// Row-major elements of a column-major array.
-fn to_row_major(bytes: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
+pub fn to_row_major(bytes: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut index = vec![0i64; shape.len()];
     for _ in 0..bytes.len() / size {

@@ -1,6 +1,5 @@
 //! Global arrays of the host: elements, and where they live on a mesh.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
@@ -8,12 +7,13 @@ use std::sync::Arc;
 
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, slice_of, slices};
-use meshwork_partition::shards::{cut, join};
+use meshwork_partition::shards::cut;
 
 use crate::element::Element;
 use crate::engine::Data;
 use crate::error::{ArrayError, At, Error, Result};
 use crate::spec::P;
+use crate::stored::{local_devices, put};
 
 /// A global array: its elements, and its placement on a mesh if it has one. Cloning is cheap.
 ///
@@ -119,7 +119,7 @@ impl Array {
     }
 
     /// The array that workers' pieces make up: one per device of `mesh`, in order of device id, each of the shape of
-    /// that device's slice.
+    /// that device's slice. Of several processes each gives all of them, or those of its own devices.
     #[track_caller]
     pub fn from_shards(shape: impl AsRef<[i64]>, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
         let at = Location::caller();
@@ -128,13 +128,14 @@ impl Array {
 
     fn joined(shape: &[i64], mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
         let sharding = place(spec, mesh, shape)?;
-        if pieces.len() as i64 != mesh.device_count() {
-            return Err(ArrayError::Pieces { given: pieces.len(), wanted: mesh.device_count() }.into());
-        }
-        let local = sharding.local_shape(mesh, shape).map_err(placing(shape))?;
-        let mut padded = vec![];
+        let here = local_devices(mesh.device_count())?;
+        let first = match pieces.len() as i64 {
+            n if n == mesh.device_count() => 0,
+            n if n == here.end - here.start => here.start,
+            _ => return Err(ArrayError::Pieces { given: pieces.len(), wanted: mesh.device_count() }.into()),
+        };
         for (i, piece) in pieces.iter().enumerate() {
-            let device = i as i64;
+            let device = first + i as i64;
             let slice = slice_of(&sharding, mesh, shape, device).map_err(placing(shape))?;
             let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
             if piece.shape() != wanted {
@@ -143,12 +144,13 @@ impl Array {
             if piece.dtype() != pieces[0].dtype() {
                 return Err(ArrayError::ElementType { has: piece.dtype(), asked: pieces[0].dtype() }.into());
             }
-            padded.push(pad_to(piece.literal()?, &local));
         }
-        let literal = join(&padded, shape, &sharding, mesh).map_err(placing(shape))?;
-        let mut out = Array::from_literal(literal);
-        out.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding }.into());
-        Ok(out)
+        let elem = pieces.first().map_or(ElementType::F32, Array::dtype);
+        let placement = Placement { mesh: Arc::new(mesh.clone()), sharding };
+        Array::on_mesh(shape, elem, &placement, |device, _, local, buffer| {
+            put(pieces[(device - first) as usize].literal()?, local, buffer);
+            Ok(())
+        })
     }
 
     /// An array that is born on a mesh, block by block: `make` returns the elements of a slice, and is asked once for
@@ -175,13 +177,25 @@ impl Array {
     ) -> Result<Array> {
         let shape = shape.as_ref();
         let sharding = place(spec, mesh, shape)?;
-        let mut made: HashMap<Vec<Range<i64>>, Array> = HashMap::new();
-        let mut pieces = vec![];
-        for device in 0..mesh.device_count() {
-            let slice = slice_of(&sharding, mesh, shape, device).map_err(placing(shape))?;
-            pieces.push(made.entry(slice).or_insert_with_key(|slice| make(slice)).clone());
-        }
-        Array::from_shards(shape, mesh, spec, &pieces)
+        // The first block has the element type.
+        let first = local_devices(mesh.device_count())?.start.min(mesh.device_count() - 1);
+        let slice = slice_of(&sharding, mesh, shape, first).map_err(placing(shape))?;
+        let mut ready = Some(make(&slice));
+        let elem = ready.as_ref().map_or(ElementType::F32, Array::dtype);
+        let placement = Placement { mesh: Arc::new(mesh.clone()), sharding };
+        Array::on_mesh(shape, elem, &placement, |device, slice, local, buffer| {
+            let block = ready.take().unwrap_or_else(|| make(slice));
+            let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
+            if block.shape() != wanted {
+                let (piece, given) = (device as usize, block.shape().to_vec());
+                return Err(ArrayError::Piece { piece, device, given, wanted }.into());
+            }
+            if block.dtype() != elem {
+                return Err(ArrayError::ElementType { has: block.dtype(), asked: elem }.into());
+            }
+            put(block.literal()?, local, buffer);
+            Ok(())
+        })
     }
 
     /// The array placed on a mesh.
@@ -364,7 +378,7 @@ fn placing(shape: &[i64]) -> impl Fn(ShardingError) -> Error + use<> {
     move |error| Error::Sharding { what: what.clone(), error: error.into() }
 }
 
-fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding> {
+pub(crate) fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding> {
     let what = || format!("{spec} for an array of shape {shape:?}");
     let name = MeshRef::from(mesh.clone());
     spec.sharding(name, mesh, shape.len()).map_err(|error| Error::Sharding { what: what(), error: error.into() })

@@ -53,6 +53,7 @@ extern crate self as meshwork;
 
 mod annotate;
 mod array;
+mod boxes;
 mod checkpoint;
 mod control;
 pub mod data;
@@ -152,6 +153,9 @@ mod book {
     mod debugging {}
     #[doc = include_str!("../../../docs/mistakes.md")]
     mod mistakes {}
+    #[cfg(feature = "checkpoints")]
+    #[doc = include_str!("../../../docs/processes.md")]
+    mod processes {}
     #[doc = include_str!("../../../docs/from-jax.md")]
     mod from_jax {}
     #[doc = include_str!("../../../docs/from-reactant.md")]

@@ -28,7 +28,7 @@ fn state(step: u64, mesh: &Mesh) -> (Array, Array) {
 fn child_that_saves_in_a_loop() {
     let Ok(folder) = std::env::var(CHILD) else { return };
     let mesh = Mesh::linear("x", 4).unwrap();
-    let mut saves = Checkpoints::open(folder).keep(2);
+    let mut saves = Checkpoints::open(folder).unwrap().keep(2);
     let first = saves.latest().unwrap().map_or(0, |c| c.step()) + 1;
     for step in first.. {
         saves.save::<(Tensor, Tensor)>(step, &state(step, &mesh), &[]).unwrap();
@@ -66,7 +66,7 @@ fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
                 .unwrap()
                 .any(|e| e.unwrap().file_name().to_string_lossy().starts_with(".saving")),
         );
-        let found = Checkpoints::open(&folder).latest().unwrap().unwrap();
+        let found = Checkpoints::open(&folder).unwrap().latest().unwrap().unwrap();
         assert!(found.skipped().is_empty(), "trial {trial}: {:?}", found.skipped());
         let step = found.step();
         assert!(told <= step && step <= told + 1 && newest < step, "trial {trial}: {newest}, {told}, {step}");
@@ -114,7 +114,7 @@ fn training_resumes_with_the_same_losses_on_the_same_and_on_other_meshes() {
     let mesh = Mesh::linear("data", 4).unwrap();
     let net = trainer(&mesh);
     let mut state = net.init(&start()).unwrap();
-    let mut saves = Checkpoints::open(&folder);
+    let mut saves = Checkpoints::open(&folder).unwrap();
     train(&net, &mut state, 0..10);
     saves.save::<State>(10, &state, &[("schedule", "constant")]).unwrap();
     let losses = train(&net, &mut state, 10..20);

@@ -406,3 +406,58 @@ fn exported_placements_mean_the_same() {
     let (x, w) = (wave(&[4, 6]), wave(&[6, 8]));
     export("placed", &f.lower((&x, &w)).unwrap().text(), &[&x, &w], &[&f.call((&x, &w)).unwrap()]);
 }
+
+/// A `.npy` file as NumPy writes it, with this header and data.
+fn npy_file(name: &str, header: &str, data: &[u8]) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("meshwork_npy_{name}_{}.npy", std::process::id()));
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(data);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn npy_files_are_read_to_where_their_parts_belong() {
+    let grid = Mesh::grid(("x", 2), ("y", 2)).unwrap();
+    let x = wave(&[5, 3]);
+    let path = std::env::temp_dir().join(format!("meshwork_npy_parts_{}.npy", std::process::id()));
+    x.save_npy(&path).unwrap();
+    for spec in [P![], P!["x"], P![_, "y"], P!["y", "x"], P![["x", "y"]]] {
+        let back = Array::load_npy_sharded(&path, &grid, &spec).unwrap();
+        assert!(back.all_close(&x, 0.0), "{spec}");
+        assert_eq!(back.shards(), x.clone().shard(&grid, &spec).unwrap().shards());
+    }
+    std::fs::remove_file(&path).unwrap();
+    // Column by column and big-endian.
+    let header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n";
+    let path = npy_file("fortran", header, &[0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6]);
+    let back = Array::load_npy_sharded(&path, &grid, &P!["x", "y"]).unwrap();
+    assert_eq!(back.to_f64s().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    std::fs::remove_file(&path).unwrap();
+    // Cut short.
+    let path = npy_file("short", "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", &[0; 8]);
+    let error = Array::load_npy_sharded(&path, &grid, &P![]).unwrap_err().to_string();
+    assert!(error.ends_with("array of shape [3] and dtype '<f4' needs 12 bytes of data, the file has 8"), "{error}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn files_that_are_pieces_of_one_array() {
+    let mesh = Mesh::linear("x", 3).unwrap();
+    let name = |i: i64| std::env::temp_dir().join(format!("meshwork_npy_piece_{i}_{}.npy", std::process::id()));
+    let (x, cuts) = (wave(&[2, 7]), [0, 3, 3, 7]);
+    let names: Vec<_> = (0..3).map(name).collect();
+    for i in 0..3 {
+        let columns = cuts[i + 1] - cuts[i];
+        let all = x.to_vec::<f32>().unwrap();
+        Array::from_fn([2, columns], |at| all[(at[0] * 7 + cuts[i] + at[1]) as usize]).save_npy(&names[i]).unwrap();
+    }
+    for spec in [P![], P!["x"], P![_, "x"]] {
+        assert!(Array::load_npy_pieces(&names, 1, &mesh, &spec).unwrap().all_close(&x, 0.0), "{spec}");
+    }
+    let error = Array::load_npy_pieces(&names, 0, &mesh, &P![]).unwrap_err().to_string();
+    assert!(error.contains("it has f32[2, 0] and the first file f32[2, 3]; only dimension 0 may differ"), "{error}");
+    names.iter().for_each(|n| std::fs::remove_file(n).unwrap());
+}

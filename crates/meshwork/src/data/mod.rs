@@ -14,13 +14,25 @@
 //! assert_eq!(batch.pieces()?[1].to_vec::<f32>()?, [4.0, 5.0]);
 //! # Ok::<(), meshwork::Error>(())
 //! ```
+//!
+//! Under `mpirun`, each process calls [`assemble_local`](GlobalBatch::assemble_local) with what it has loaded, and gets
+//! its rows of a result back with [`local_piece_of`](Batch::local_piece_of).
 
-use meshwork_ir::Literal;
-use meshwork_mesh::{AxisRef, Mesh};
+mod exchange;
 
-use crate::Array;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use meshwork_ir::{ElementType, Literal};
+use meshwork_mesh::{AxisRef, Mesh, slice_of};
+use meshwork_runtime::Runtime;
+
+use crate::array::{Array, Placement, place};
+use crate::boxes::{At, Slice, copy, lengths, overlap};
 use crate::error::{ArrayError, Error, Result};
 use crate::spec::P;
+use crate::stored::{Stored, local_devices};
+use exchange::Exchange;
 
 /// How pieces become a batch.
 #[derive(Clone, Debug)]
@@ -41,6 +53,14 @@ pub struct Batch {
     /// Rows of each piece.
     pub lengths: Vec<i64>,
     dim: usize,
+}
+
+/// A batch before its elements.
+struct Outline {
+    shape: Vec<i64>,
+    lengths: Vec<i64>,
+    array: P,
+    mask: P,
 }
 
 impl GlobalBatch {
@@ -70,32 +90,92 @@ impl GlobalBatch {
     /// The batch that the pieces of all processes make up, in their order. They may have different numbers of rows,
     /// and none. The order of the mesh's devices does not matter.
     pub fn assemble(&self, pieces: &[Array]) -> Result<Batch> {
-        let Some(first) = pieces.first() else { return Err(Error::Jit("a batch of no pieces".into())) };
+        let types: Vec<(Vec<i64>, ElementType)> = pieces.iter().map(|p| (p.shape().to_vec(), p.dtype())).collect();
+        let outline = self.outline(&types)?;
+        let placement = self.place(&outline.array, &outline.shape)?;
+        let held = rows_of(&outline, self.dim);
+        let elem = types[0].1;
+        let array = Array::on_mesh(&outline.shape, elem, &placement, |_, slice, local, buffer| {
+            for (piece, held) in pieces.iter().zip(&held) {
+                let Some(both) = overlap(slice, held) else { continue };
+                let start = |base: &[Range<i64>]| both.iter().zip(base).map(|(r, b)| r.start - b.start).collect();
+                let (from, to): (Vec<i64>, Vec<i64>) = (start(held), start(slice));
+                let (from, to) = (At { dims: piece.shape(), start: &from }, At { dims: local, start: &to });
+                copy(piece.literal()?.bytes(), &from, buffer, &to, &lengths(&both), elem.storage_bytes());
+            }
+            Ok(())
+        })?;
+        self.batch(array, outline)
+    }
+
+    /// The batch that the `local` piece of this process and those of all others make up, in the order of ranks: as
+    /// [`assemble`](GlobalBatch::assemble), each process giving its own. All call it. Rows that are already where their
+    /// devices are do not travel.
+    pub fn assemble_local(&self, local: &Array) -> Result<Batch> {
+        let runtime = Runtime::init()?;
+        let types = tell_types(&runtime, local)?;
+        let outline = self.outline(&types)?;
+        let placement = self.place(&outline.array, &outline.shape)?;
+        let (mesh, count) = (&placement.mesh, placement.mesh.device_count());
+        let mut wanted: Vec<Vec<Slice>> = vec![vec![]; runtime.size()];
+        for device in 0..count {
+            let slice =
+                slice_of(&placement.sharding, mesh, &outline.shape, device).map_err(misplaced(&outline.shape))?;
+            // An array of one device is with all.
+            let ranks = match count > 1 {
+                true => vec![runtime.rank_of(device as usize, count as usize)],
+                false => (0..runtime.size()).collect(),
+            };
+            for rank in ranks {
+                if !wanted[rank].contains(&slice) {
+                    wanted[rank].push(slice.clone());
+                }
+            }
+        }
+        let elem = types[0].1;
+        let pieces =
+            rows_of(&outline, self.dim).into_iter().enumerate().map(|(rank, rows)| (rows, vec![rank])).collect();
+        let exchange = Exchange { pieces, wanted, element: elem.storage_bytes() };
+        let own = local.literal()?;
+        let blocks = exchange.run(&runtime, |_| Ok(Stored::whole(own)))?;
+        let blocks: HashMap<&Slice, Vec<u8>> = exchange.wanted[runtime.rank()].iter().zip(blocks).collect();
+        let array = Array::on_mesh(&outline.shape, elem, &placement, |_, slice, dims, buffer| {
+            if let Some(block) = blocks.get(&slice.to_vec()) {
+                let (extents, zero) = (lengths(slice), vec![0; dims.len()]);
+                let (from, to) = (At { dims: &extents, start: &zero }, At { dims, start: &zero });
+                copy(block, &from, buffer, &to, &extents, elem.storage_bytes());
+            }
+            Ok(())
+        })?;
+        self.batch(array, outline)
+    }
+
+    /// Shapes and placements of the batch that pieces of these types make up.
+    fn outline(&self, types: &[(Vec<i64>, ElementType)]) -> Result<Outline> {
+        let Some((first, elem)) = types.first() else { return Err(Error::Jit("a batch of no pieces".into())) };
         let dim = self.dim;
-        if dim >= first.shape().len() {
-            return Err(Error::Jit(format!("pieces of shape {:?} have no dimension {dim}", first.shape())));
+        if dim >= first.len() {
+            return Err(Error::Jit(format!("pieces of shape {first:?} have no dimension {dim}")));
         }
         let mut lengths = vec![];
-        for (i, piece) in pieces.iter().enumerate() {
+        for (i, (shape, other)) in types.iter().enumerate() {
             let fits = |(d, (a, b)): (usize, (&i64, &i64))| d == dim || a == b;
-            let same = piece.shape().len() == first.shape().len();
-            if !same || !piece.shape().iter().zip(first.shape()).enumerate().all(fits) {
-                let (a, b) = (piece.shape(), first.shape());
+            if shape.len() != first.len() || !shape.iter().zip(first).enumerate().all(fits) {
                 return Err(Error::Jit(format!(
-                    "piece {i} has shape {a:?} and piece 0 {b:?}; only dimension {dim} may differ"
+                    "piece {i} has shape {shape:?} and piece 0 {first:?}; only dimension {dim} may differ"
                 )));
             }
-            if piece.dtype() != first.dtype() {
-                return Err(ArrayError::ElementType { has: piece.dtype(), asked: first.dtype() }.into());
+            if other != elem {
+                return Err(ArrayError::ElementType { has: *other, asked: *elem }.into());
             }
-            lengths.push(piece.shape()[dim]);
+            lengths.push(shape[dim]);
         }
         let given: i64 = lengths.iter().sum();
         let rows = self.rows.unwrap_or(given);
         if given > rows {
             return Err(Error::Jit(format!("the pieces have {lengths:?} rows, {given} in all; the batch has {rows}")));
         }
-        let mut shape = first.shape().to_vec();
+        let mut shape = first.clone();
         shape[dim] = rows;
         let names: Vec<String> = match &self.axes {
             Some(axes) => axes.clone(),
@@ -104,9 +184,17 @@ impl GlobalBatch {
         let over: Vec<AxisRef> = names.iter().map(|n| n.as_str().into()).collect();
         let mut dims = vec![vec![]; dim];
         dims.push(over.clone());
-        let array = Array::from_literal(joined(pieces, &shape, dim)?).shard(&self.mesh, P::of(dims))?;
-        let mask = Array::from_fn([rows], |i| if i[0] < given { 1.0f32 } else { 0.0 });
-        Ok(Batch { array, mask: mask.shard(&self.mesh, P::of(vec![over]))?, lengths, dim })
+        Ok(Outline { shape, lengths, array: P::of(dims), mask: P::of(vec![over]) })
+    }
+
+    fn place(&self, spec: &P, shape: &[i64]) -> Result<Placement> {
+        Ok(Placement { mesh: self.mesh.clone().into(), sharding: place(spec, &self.mesh, shape)? })
+    }
+
+    fn batch(&self, array: Array, outline: Outline) -> Result<Batch> {
+        let given: i64 = outline.lengths.iter().sum();
+        let mask = Array::from_fn([outline.shape[self.dim]], |i| if i[0] < given { 1.0f32 } else { 0.0 });
+        Ok(Batch { array, mask: mask.shard(&self.mesh, outline.mask)?, lengths: outline.lengths, dim: self.dim })
     }
 }
 
@@ -118,6 +206,58 @@ impl Batch {
 
     /// The pieces of another array with the same rows, such as what a model made of the batch.
     pub fn pieces_of(&self, array: &Array) -> Result<Vec<Array>> {
+        let slices = self.slices_of(array)?;
+        let literal = array.literal()?;
+        let size = literal.elem().storage_bytes();
+        let mut out = vec![];
+        for slice in slices {
+            let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
+            let (extents, zero) = (lengths(&slice), vec![0; slice.len()]);
+            let mut bytes = vec![0; extents.iter().product::<i64>() as usize * size];
+            let (from, to) = (At { dims: array.shape(), start: &start }, At { dims: &extents, start: &zero });
+            copy(literal.bytes(), &from, &mut bytes, &to, &extents, size);
+            out.push(Array::from_literal(filled(extents, literal.elem(), bytes)?));
+        }
+        Ok(out)
+    }
+
+    /// The piece of this process again. All call it; rows that are here do not travel.
+    pub fn local_piece(&self) -> Result<Array> {
+        self.local_piece_of(&self.array)
+    }
+
+    /// The piece of this process of another array with the same rows. All call it.
+    pub fn local_piece_of(&self, array: &Array) -> Result<Array> {
+        let runtime = Runtime::init()?;
+        let slices = self.slices_of(array)?;
+        if slices.len() != runtime.size() {
+            let (pieces, ranks) = (slices.len(), runtime.size());
+            return Err(Error::Jit(format!("the batch was made of {pieces} pieces, and there are {ranks} processes")));
+        }
+        array.check_present()?;
+        let holders = array.holders()?;
+        let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count());
+        let here = local_devices(count)?;
+        let ranks = |devices: &[usize]| -> Vec<usize> {
+            match devices.is_empty() {
+                true => (0..runtime.size()).collect(),
+                false => devices.iter().map(|&d| runtime.rank_of(d, count as usize)).collect(),
+            }
+        };
+        let pieces = holders.iter().map(|(slice, devices)| (slice.clone(), ranks(devices))).collect();
+        let wanted = slices.into_iter().map(|slice| vec![slice]).collect();
+        let exchange = Exchange { pieces, wanted, element: array.dtype().storage_bytes() };
+        let mut out = exchange.run(&runtime, |piece| {
+            let (slice, devices) = &holders[piece];
+            let device = devices.iter().copied().find(|&d| here.contains(&(d as i64)));
+            array.stored(device.unwrap_or(0), slice)
+        })?;
+        let extents = lengths(&exchange.wanted[runtime.rank()][0]);
+        Ok(Array::from_literal(filled(extents, array.dtype(), out.swap_remove(0))?))
+    }
+
+    /// Where each piece is in an array with the rows of the batch.
+    fn slices_of(&self, array: &Array) -> Result<Vec<Slice>> {
         let rows = self.mask.shape()[0];
         if array.shape().get(self.dim) != Some(&rows) {
             return Err(Error::Jit(format!(
@@ -126,52 +266,57 @@ impl Batch {
                 self.dim
             )));
         }
-        let literal = array.literal()?;
-        let (outer, inner) = around(array.shape(), self.dim, literal.elem().storage_bytes());
-        let mut start = 0;
-        let mut out = vec![];
-        for &length in &self.lengths {
-            let mut shape = array.shape().to_vec();
-            shape[self.dim] = length;
-            let mut bytes = Vec::with_capacity(outer * length as usize * inner);
-            for o in 0..outer {
-                let from = (o * rows as usize + start) * inner;
-                bytes.extend_from_slice(&literal.bytes()[from..from + length as usize * inner]);
-            }
-            start += length as usize;
-            out.push(Array::from_literal(filled(shape, literal, bytes)?));
-        }
-        Ok(out)
+        Ok(ranges(&self.lengths).map(|rows| along(array.shape(), self.dim, rows)).collect())
     }
 }
 
-/// How often a dimension is run through, and the bytes of one of its rows.
-fn around(shape: &[i64], dim: usize, element: usize) -> (usize, usize) {
-    let count = |dims: &[i64]| dims.iter().product::<i64>() as usize;
-    (count(&shape[..dim]), count(&shape[dim + 1..]) * element)
+/// Consecutive ranges of these lengths.
+fn ranges(lengths: &[i64]) -> impl Iterator<Item = Range<i64>> {
+    lengths.iter().scan(0, |end, &length| {
+        *end += length;
+        Some(*end - length..*end)
+    })
 }
 
-fn filled(shape: Vec<i64>, like: &Literal, bytes: Vec<u8>) -> Result<Literal> {
-    let given = bytes.len() / like.elem().storage_bytes().max(1);
+/// All of an array, but of one dimension these.
+fn along(shape: &[i64], dim: usize, rows: Range<i64>) -> Slice {
+    let mut slice: Slice = shape.iter().map(|&n| 0..n).collect();
+    slice[dim] = rows;
+    slice
+}
+
+/// Where each piece is in the batch.
+fn rows_of(outline: &Outline, dim: usize) -> Vec<Slice> {
+    ranges(&outline.lengths).map(|rows| along(&outline.shape, dim, rows)).collect()
+}
+
+/// Shape and element type of the pieces of all processes; the same error on all if one has none.
+fn tell_types(runtime: &Runtime, local: &Array) -> Result<Vec<(Vec<i64>, ElementType)>> {
+    let dims: Vec<String> = local.shape().iter().map(ToString::to_string).collect();
+    let own = match local.check_present() {
+        Ok(()) => format!("{} {}", local.dtype(), dims.join(" ")),
+        Err(error) => format!("! {error}"),
+    };
+    let mut types = vec![];
+    for (rank, text) in runtime.all_gather(own.as_bytes())?.iter().enumerate() {
+        let text = String::from_utf8_lossy(text);
+        let mut words = text.split(' ');
+        let Some(elem) = words.next().and_then(ElementType::from_text) else {
+            return Err(Error::Jit(format!("rank {rank}: {}", text.trim_start_matches("! "))));
+        };
+        types.push((words.filter_map(|w| w.parse().ok()).collect(), elem));
+    }
+    Ok(types)
+}
+
+fn misplaced(shape: &[i64]) -> impl Fn(meshwork_mesh::ShardingError) -> Error + use<> {
+    let what = format!("batch of shape {shape:?}");
+    move |error| Error::Sharding { what: what.clone(), error: Box::new(error) }
+}
+
+fn filled(shape: Vec<i64>, elem: ElementType, bytes: Vec<u8>) -> Result<Literal> {
+    let given = bytes.len() / elem.storage_bytes().max(1);
     let wanted = shape.iter().product();
-    Literal::from_bytes(shape.iter().copied(), like.elem(), bytes)
+    Literal::from_bytes(shape.iter().copied(), elem, bytes)
         .ok_or_else(|| ArrayError::Count { given, shape, wanted }.into())
-}
-
-/// Pieces one after the other along `dim`, filled up with zeros to `shape`.
-fn joined(pieces: &[Array], shape: &[i64], dim: usize) -> Result<Literal> {
-    let first = pieces[0].literal()?;
-    let (outer, inner) = around(shape, dim, first.elem().storage_bytes());
-    let whole = shape[dim] as usize * inner;
-    let mut bytes = vec![0u8; outer * whole];
-    let mut start = 0;
-    for piece in pieces {
-        let (literal, length) = (piece.literal()?, piece.shape()[dim] as usize * inner);
-        for o in 0..outer {
-            let to = o * whole + start;
-            bytes[to..to + length].copy_from_slice(&literal.bytes()[o * length..(o + 1) * length]);
-        }
-        start += length;
-    }
-    filled(shape.to_vec(), first, bytes)
 }

@@ -1,5 +1,6 @@
 //! Arrays in files: NumPy's `.npy` and `.npz`, and safetensors.
 
+mod npy;
 #[cfg(feature = "npz")]
 mod npz;
 #[cfg(feature = "safetensors")]
@@ -7,40 +8,12 @@ mod safetensors;
 
 use std::path::Path;
 
-use meshwork_ir::npy;
-
 #[cfg(feature = "npz")]
 pub use npz::{load_npz, save_npz};
 #[cfg(feature = "safetensors")]
 pub use safetensors::{SafeTensors, load_tree, save_safetensors, save_tree};
 
-use crate::Array;
-use crate::error::{Error, Result};
-
-impl Array {
-    /// Reads a `.npy` file. Element types that NumPy has no name for come as integers of their width.
-    pub fn load_npy(path: impl AsRef<Path>) -> Result<Array> {
-        let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(file_error(path))?;
-        npy::read(&bytes).map(Array::from_literal).map_err(file_error(path))
-    }
-
-    /// Writes a `.npy` file.
-    ///
-    /// ```
-    /// use meshwork::prelude::*;
-    ///
-    /// let path = std::env::temp_dir().join("meshwork_doc.npy");
-    /// Array::from([1.0f32, 2.0]).save_npy(&path)?;
-    /// assert_eq!(Array::load_npy(&path)?.to_vec::<f32>()?, [1.0, 2.0]);
-    /// # std::fs::remove_file(path).unwrap();
-    /// # Ok::<(), meshwork::Error>(())
-    /// ```
-    pub fn save_npy(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        std::fs::write(path, npy::write(self.literal()?)).map_err(file_error(path))
-    }
-}
+use crate::error::Error;
 
 /// What went wrong with a file.
 fn file_error<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> Error {

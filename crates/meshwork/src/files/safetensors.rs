@@ -11,11 +11,12 @@ use meshwork_mesh::{Mesh, MeshRef, slice_of};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 
 use super::file_error;
+use crate::array::{Array, Placement, Shard, place};
+use crate::boxes::{At, Runs, lengths};
 use crate::error::{Error, Result};
 use crate::rules::{Leaf, Rule};
 use crate::spec::P;
 use crate::tree::{Tree, map_arrays, named_arrays};
-use crate::{Array, Shard};
 
 /// An open safetensors file. Nothing but the header is read until an array is asked for.
 ///
@@ -109,38 +110,25 @@ impl<R: Read + Seek> SafeTensors<R> {
         if !fits {
             return Err(self.fail(format!("{slice:?} is not a part of {name:?}, which has shape {shape:?}")));
         }
-        let begin = self.metadata.info(name).map_or(0, |i| i.data_offsets.0 as u64) + self.start;
-        let size = elem.storage_bytes() as i64;
-        let dims: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
-        // Behind the last dimension that is cut, elements lie together.
-        let whole = slice.iter().zip(&shape).rev().take_while(|(r, n)| r.end - r.start == **n).count();
-        let cut = shape.len() - whole;
-        let run: i64 =
-            shape[cut..].iter().product::<i64>() * dims.get(cut.wrapping_sub(1)).copied().unwrap_or(1) * size;
-        let outer = &dims[..cut.saturating_sub(1)];
-        let total: i64 = dims.iter().product::<i64>() * size;
-        let mut bytes = vec![0u8; total as usize];
-        let mut index = vec![0i64; outer.len()];
-        let runs = if run == 0 || total == 0 { 0 } else { total / run };
-        for i in 0..runs {
-            let at = shape.iter().enumerate().fold(0, |at, (d, &n)| {
-                let start = slice[d].start + index.get(d).copied().unwrap_or(0);
-                at * n + start
-            });
-            let out = &mut bytes[(i * run) as usize..((i + 1) * run) as usize];
-            let read =
-                self.reader.seek(SeekFrom::Start(begin + (at * size) as u64)).and_then(|_| self.reader.read_exact(out));
-            read.map_err(|e| self.fail(format!("array {name:?}: {e}")))?;
-            for d in (0..outer.len()).rev() {
-                index[d] += 1;
-                if index[d] < outer[d] {
-                    break;
-                }
-                index[d] = 0;
-            }
-        }
+        let dims = lengths(slice);
+        let mut bytes = vec![0u8; dims.iter().product::<i64>() as usize * elem.storage_bytes()];
+        self.fill(name, slice, &dims, &mut bytes)?;
         let literal = Literal::from_bytes(dims, elem, bytes);
         literal.map(Array::from_literal).ok_or_else(|| self.fail(format!("array {name:?} is damaged")))
+    }
+
+    /// Reads `slice` of an array to the front of a buffer with extents `local`.
+    fn fill(&mut self, name: &str, slice: &[Range<i64>], local: &[i64], out: &mut [u8]) -> Result<()> {
+        let (shape, elem) = self.describe(name)?;
+        let begin = self.metadata.info(name).map_or(0, |i| i.data_offsets.0 as u64) + self.start;
+        let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
+        let zero = vec![0; start.len()];
+        let (from, to) = (At { dims: &shape, start: &start }, At { dims: local, start: &zero });
+        let read = Runs::new(&from, &to, &lengths(slice), elem.storage_bytes()).each(|from, to, length| {
+            self.reader.seek(SeekFrom::Start(begin + from as u64))?;
+            self.reader.read_exact(&mut out[to..to + length])
+        });
+        read.map_err(|e: std::io::Error| self.fail(format!("array {name:?}: {e}")))
     }
 
     /// Reads what these devices hold of an array that lies so on `mesh`: blocks that several hold are read once.
@@ -163,21 +151,12 @@ impl<R: Read + Seek> SafeTensors<R> {
         Ok(out)
     }
 
-    /// Reads an array that lies so on `mesh`, block by block.
+    /// Reads an array that lies so on `mesh`: of the file what devices of this process hold, each part once and to where
+    /// it belongs. The array is never whole on the host.
     pub fn sharded(&mut self, name: &str, mesh: &Mesh, spec: &P) -> Result<Array> {
         let (shape, elem) = self.describe(name)?;
-        let mut failed = None;
-        let array = Array::from_blocks(&shape, mesh, spec, |slice| {
-            self.slice(name, slice).unwrap_or_else(|e| {
-                failed.get_or_insert(e);
-                let dims: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
-                Array::zeros(dims, elem)
-            })
-        })?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(array),
-        }
+        let placement = Placement { mesh: mesh.clone().into(), sharding: place(spec, mesh, &shape)? };
+        Array::on_mesh(&shape, elem, &placement, |_, slice, local, buffer| self.fill(name, slice, local, buffer))
     }
 
     fn fail(&self, what: String) -> Error {

@@ -7,9 +7,9 @@ use meshwork_ir::ElementType;
 use serde_json::{Value, json};
 
 use super::blocks::Extents;
-use super::boxes::{Slice, lengths};
 use super::error::{CheckpointError, Result, io};
 use super::layout::{Leaf, Piece};
+use crate::boxes::{Slice, lengths};
 
 /// The name of the index in a checkpoint's folder.
 pub(super) const INDEX: &str = "index.json";

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use meshwork_ir::ElementType;
-use meshwork_mesh::slice_of;
 use serde_json::json;
 
-use super::boxes::{Slice, lengths};
 use super::error::{CheckpointError, Result};
 use super::party::Party;
 use crate::Array;
+use crate::boxes::{Slice, lengths};
 
 /// Names in a file that are no arrays of the tree.
 const METADATA: &str = "__metadata__";
@@ -71,26 +70,8 @@ pub(super) fn layout(arrays: &[(String, Array)], party: &Party) -> Result<Layout
         if [METADATA, TABLE].contains(&path.as_str()) {
             return Err(wrong("an array can not have this path: files have something else under this name".into()));
         }
-        let whole: Slice = array.shape().iter().map(|&n| 0..n).collect();
-        // The devices that hold each different piece, in order of the first.
-        let mut holders: Vec<(Slice, Vec<usize>)> = vec![];
-        let lies = array.lies();
-        match &lies {
-            None => holders.push((whole, vec![])),
-            Some((mesh, sharding)) => {
-                let mut places = HashMap::new();
-                for device in 0..mesh.device_count() {
-                    let slice = slice_of(sharding, mesh, array.shape(), device).map_err(|e| wrong(e.to_string()))?;
-                    let next = holders.len();
-                    let place = *places.entry(slice.clone()).or_insert(next);
-                    if place == next {
-                        holders.push((slice, vec![]));
-                    }
-                    holders[place].1.push(device as usize);
-                }
-            }
-        }
-        let count = lies.as_ref().map_or(1, |(mesh, _)| mesh.device_count() as usize);
+        let holders = array.holders().map_err(|e| wrong(e.to_string()))?;
+        let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count() as usize);
         let mut leaf = Leaf { path: path.clone(), elem: array.dtype(), dims: array.shape().to_vec(), pieces: vec![] };
         for (slice, devices) in holders {
             let bytes = leaf.bytes(&slice);

@@ -8,7 +8,7 @@
 //! let two = Mesh::linear("x", 2)?;
 //! let w = Array::from_fn([6, 2], |i| (2 * i[0] + i[1]) as f32).shard(&two, P!["x"])?;
 //!
-//! let mut saves = Checkpoints::open(&folder).keep(3);
+//! let mut saves = Checkpoints::open(&folder)?.keep(3);
 //! saves.save::<(Tensor, Tensor)>(100, &(w, Array::scalar(0.5f32)), &[("seed", "7")])?;
 //! // … the program goes on while a thread writes …
 //!
@@ -27,7 +27,6 @@
 //! The design is in `README.md` beside this file.
 
 mod blocks;
-mod boxes;
 mod error;
 mod folder;
 mod index;
@@ -62,9 +61,10 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// In this folder, which is made when something is saved.
-    pub fn open(folder: impl AsRef<Path>) -> Checkpoints {
-        Checkpoints::of(folder.as_ref(), Party::alone())
+    /// In this folder, which is made when something is saved. If several processes run the program, all open, save,
+    /// look for and restore checkpoints together, in a folder that all of them see.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Checkpoints, Error> {
+        Ok(Checkpoints::of(folder.as_ref(), Party::join()?))
     }
 
     fn of(folder: &Path, party: Party) -> Checkpoints {
@@ -77,7 +77,7 @@ impl Checkpoints {
         self
     }
 
-    /// How long to wait for the parts of other processes; 60 s unless told otherwise.
+    /// How long to wait for the parts of other processes; that of the [`Runtime`](crate::Runtime) unless told otherwise.
     pub fn deadline(mut self, deadline: Duration) -> Checkpoints {
         self.party.deadline = deadline;
         self
@@ -147,12 +147,14 @@ impl Checkpoints {
     /// The newest checkpoint that `read` can use, with what it made of it.
     fn newest<R>(&self, read: impl Fn(&Checkpoint) -> Result<R, Error>) -> Result<Option<(Checkpoint, R)>, Error> {
         let mut skipped = vec![];
-        for name in folder::list(&self.folder)? {
-            let opened = Checkpoint::open(self.folder.join(name.to_string())).map_err(Error::from);
-            match opened.and_then(|found| read(&found).map(|out| (found, out))) {
+        let names: Vec<String> = folder::list(&self.folder)?.iter().map(ToString::to_string).collect();
+        // Rank 0 knows best what is there: it has made it.
+        let names = self.party.told_by_first(names.join("\n"))?;
+        for folder in names.lines().map(|name| self.folder.join(name)) {
+            let opened = Checkpoint::open(&folder).map_err(Error::from);
+            match self.party.agree(&folder, opened.and_then(|found| read(&found).map(|out| (found, out))))? {
                 Ok((found, out)) => return Ok(Some((found.skipping(skipped), out))),
-                Err(Error::Checkpoint(error)) if error.is_damage() => skipped.push(error.to_string()),
-                Err(error) => return Err(error),
+                Err(damage) => skipped.push(damage),
             }
         }
         match skipped.is_empty() {

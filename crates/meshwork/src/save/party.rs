@@ -1,9 +1,18 @@
 //! Who takes part in saving and restoring.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use meshwork_runtime::Runtime;
+
+use super::error::CheckpointError;
+use crate::error::Error;
+
+/// How long to wait for other ranks, if nobody says.
+const DEADLINE: Duration = Duration::from_secs(60);
+
 /// The ranks that save together, and which devices each has.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Party {
     rank: usize,
     size: usize,
@@ -11,16 +20,25 @@ pub(super) struct Party {
     token: String,
     /// How long to wait for other ranks.
     pub deadline: Duration,
+    /// Messages between the ranks, if they are processes.
+    runtime: Option<Runtime>,
 }
 
 impl Party {
-    /// This process alone.
-    pub(super) fn alone() -> Party {
-        Party::new(0, 1, &Party::draw(), Duration::from_secs(60))
+    /// The processes of this program. All must call it.
+    pub(super) fn join() -> Result<Party, Error> {
+        let runtime = Runtime::init()?;
+        let token = runtime.broadcast(0, Party::draw().as_bytes())?;
+        let token = String::from_utf8_lossy(&token).into_owned();
+        let deadline = runtime.deadline().unwrap_or(DEADLINE);
+        let (rank, size) = (runtime.rank(), runtime.size());
+        Ok(Party { rank, size, token, deadline, runtime: Some(runtime).filter(Runtime::is_distributed) })
     }
 
+    /// Ranks that are no processes.
+    #[cfg(test)]
     pub(super) fn new(rank: usize, size: usize, token: &str, deadline: Duration) -> Party {
-        Party { rank, size, token: token.into(), deadline }
+        Party { rank, size, token: token.into(), deadline, runtime: None }
     }
 
     /// A token that no other run has.
@@ -41,8 +59,48 @@ impl Party {
         &self.token
     }
 
-    /// The rank that has a device of a mesh of `count`: blocks of consecutive devices.
+    /// The rank that has a device of a mesh of `count`: blocks of consecutive devices, the first ones one longer.
     pub(super) fn rank_of(&self, device: usize, count: usize) -> usize {
-        device / count.div_ceil(self.size).max(1)
+        if let Some(runtime) = &self.runtime {
+            return runtime.rank_of(device, count);
+        }
+        let (each, longer) = (count / self.size, count % self.size);
+        match device < longer * (each + 1) {
+            true => device / (each + 1),
+            false => longer + (device - longer * (each + 1)) / each.max(1),
+        }
+    }
+
+    /// What rank 0 has.
+    pub(super) fn told_by_first(&self, text: String) -> Result<String, Error> {
+        let Some(runtime) = &self.runtime else { return Ok(text) };
+        Ok(String::from_utf8_lossy(&runtime.broadcast(0, text.as_bytes())?).into_owned())
+    }
+
+    /// What became of something that all ranks did with `folder`, the same on all: done, damage that one of them found,
+    /// or an error.
+    pub(super) fn agree<R>(&self, folder: &Path, mine: Result<R, Error>) -> Result<Result<R, String>, Error> {
+        let (said, mine) = match mine {
+            Ok(done) => (String::new(), Ok(done)),
+            Err(Error::Checkpoint(e)) if e.is_damage() => (format!("D{e}"), Err(None)),
+            Err(e) => (format!("E{e}"), Err(Some(e))),
+        };
+        let all = match &self.runtime {
+            Some(runtime) => runtime.all_gather(said.as_bytes())?,
+            None => vec![said.into_bytes()],
+        };
+        let find = |kind: u8| all.iter().position(|text| text.first() == Some(&kind));
+        let tell = |rank: usize| {
+            let text = String::from_utf8_lossy(all[rank].get(1..).unwrap_or_default()).into_owned();
+            if all.len() == 1 { text } else { format!("rank {rank}: {text}") }
+        };
+        match (mine, find(b'E'), find(b'D')) {
+            (Err(Some(error)), _, _) => Err(error),
+            (_, Some(rank), _) => Err(CheckpointError::Tree { folder: folder.to_path_buf(), what: tell(rank) }.into()),
+            (_, None, Some(rank)) => Ok(Err(tell(rank))),
+            (Ok(done), None, None) => Ok(Ok(done)),
+            // Who found damage has said so.
+            (Err(None), None, None) => Ok(Err(String::new())),
+        }
     }
 }

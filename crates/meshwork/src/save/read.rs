@@ -6,14 +6,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use meshwork_ir::{ElementType, Literal};
-use meshwork_runtime::Buffer;
 
 use super::blocks::{self, BlockReader};
-use super::boxes::{At, Runs, Slice, lengths, overlap};
 use super::error::{CheckpointError, Result};
 use super::index::{INDEX, Index};
 use super::layout::Leaf;
 use crate::Array;
+use crate::boxes::{At, Runs, Slice, lengths, overlap};
 use crate::error::{ArrayError, Error};
 use crate::tree::{Tree, map_arrays, named_arrays};
 
@@ -118,8 +117,8 @@ impl Checkpoint {
         }
         match like.placement() {
             None => self.slice(path, &leaf.dims.iter().map(|&n| 0..n).collect::<Slice>()),
-            Some(placement) => Array::on_mesh(&leaf.dims, leaf.elem, placement, |slice, local, buffer: &mut Buffer| {
-                Ok(self.fill(leaf, slice, local, buffer.as_mut_slice())?)
+            Some(placement) => Array::on_mesh(&leaf.dims, leaf.elem, placement, |_, slice, local, buffer| {
+                Ok(self.fill(leaf, slice, local, buffer)?)
             }),
         }
     }

@@ -102,7 +102,7 @@ fn every_sharding_on_every_mesh_from_any_number_of_ranks_to_every_other() {
         for size in 1..=3 {
             let folder = Folder::new(&format!("every_{m}_{size}"));
             assert_eq!(save(&folder, size, 1, &tree), vec![Ok(()); size]);
-            let found = Checkpoints::open(&folder.0).latest().unwrap().unwrap();
+            let found = Checkpoints::open(&folder.0).unwrap().latest().unwrap().unwrap();
             for (i, array) in tree.iter().enumerate() {
                 for to in meshes() {
                     for spec in specs(&to, array.shape().len()) {
@@ -126,7 +126,7 @@ fn every_element_type_comes_back_and_other_tools_read_the_files() {
     let tree: Vec<Array> =
         ElementType::ALL.iter().map(|&elem| noise(&[3, 2], elem).shard(&mesh, crate::P!["x"]).unwrap()).collect();
     assert_eq!(save(&folder, 2, 3, &tree), [Ok(()), Ok(())]);
-    let found = Checkpoints::open(&folder.0).latest().unwrap().unwrap();
+    let found = Checkpoints::open(&folder.0).unwrap().latest().unwrap().unwrap();
     let back = found.restore::<Vec<Tensor>>(&tree).unwrap();
     for (a, b) in tree.iter().zip(&back) {
         assert_eq!(a.literal().unwrap(), b.literal().unwrap());
@@ -206,7 +206,7 @@ fn a_rank_reads_its_slices_and_no_more() {
     let whole = (rows * columns * 4) as u64;
     assert_eq!(save(&folder, 4, 1, &vec![array.clone()]), vec![Ok(()); 4]);
     let read = |slice: &[std::ops::Range<i64>]| {
-        let found = Checkpoints::open(&folder.0).latest().unwrap().unwrap();
+        let found = Checkpoints::open(&folder.0).unwrap().latest().unwrap().unwrap();
         assert_eq!(found.bytes_read(), 0);
         found.slice("0", slice).unwrap();
         found.bytes_read()
@@ -243,7 +243,7 @@ fn donated_arrays_are_saved_as_they_were() {
 #[test]
 fn the_newest_stay_and_a_step_saved_again_takes_the_place_of_the_old() {
     let folder = Folder::new("keep");
-    let mut saves = Checkpoints::open(&folder.0).keep(2);
+    let mut saves = Checkpoints::open(&folder.0).unwrap().keep(2);
     assert!(saves.latest().unwrap().is_none());
     for step in [1, 2, 3] {
         saves.save::<Tensor>(step, &Array::scalar(step as f32), &[]).unwrap();
@@ -266,7 +266,7 @@ fn leftovers_of_a_crash_are_not_read_and_are_cleaned_up() {
     let left = folder.0.join(".saving-1.2-0-00000009");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join("part-00001.json"), "{}").unwrap();
-    assert!(Checkpoints::open(&folder.0).latest().unwrap().is_none());
+    assert!(Checkpoints::open(&folder.0).unwrap().latest().unwrap().is_none());
     assert_eq!(save(&folder, 2, 9, &vec![Array::scalar(1i32)]), [Ok(()), Ok(())]);
     assert!(!left.exists());
 }
@@ -274,7 +274,7 @@ fn leftovers_of_a_crash_are_not_read_and_are_cleaned_up() {
 #[test]
 fn the_newest_whole_one_is_found_and_says_what_was_passed_over() {
     let folder = Folder::new("fallback");
-    let mut saves = Checkpoints::open(&folder.0);
+    let mut saves = Checkpoints::open(&folder.0).unwrap();
     for step in [1, 2, 3] {
         saves.save::<Tensor>(step, &Array::scalar(step as f32), &[]).unwrap();
     }
@@ -310,7 +310,7 @@ fn the_newest_whole_one_is_found_and_says_what_was_passed_over() {
 #[test]
 fn another_tree_is_refused_with_names_and_shapes() {
     let folder = Folder::new("tree");
-    let mut saves = Checkpoints::open(&folder.0);
+    let mut saves = Checkpoints::open(&folder.0).unwrap();
     let tree = (Array::from([1.0f32, 2.0]), vec![Array::scalar(3i32)]);
     saves.save::<(Tensor, Vec<Tensor>)>(5, &tree, &[]).unwrap();
     let found = saves.latest().unwrap().unwrap();
@@ -347,7 +347,7 @@ fn ranks_that_disagree_fail_or_are_silent_are_named() {
 #[test]
 fn what_is_saved_is_what_the_arrays_were_even_if_they_are_donated_meanwhile() {
     let folder = Folder::new("donated");
-    let mut saves = Checkpoints::open(&folder.0);
+    let mut saves = Checkpoints::open(&folder.0).unwrap();
     let mesh = Mesh::linear("x", 2).unwrap();
     let step = crate::jit(|x: Tensor| x + 1.0).on(&mesh).in_shardings([crate::P!["x"]]).donate([0]);
     let mut x = step.call(&Array::zeros([1 << 16], ElementType::F32)).unwrap();
@@ -365,7 +365,7 @@ fn what_is_saved_is_what_the_arrays_were_even_if_they_are_donated_meanwhile() {
 fn a_folder_that_can_not_be_written_is_an_error_of_the_next_call() {
     let folder = Folder::new("file");
     std::fs::write(&folder.0, "not a folder").unwrap();
-    let mut saves = Checkpoints::open(&folder.0);
+    let mut saves = Checkpoints::open(&folder.0).unwrap();
     saves.save::<Tensor>(1, &Array::scalar(1.0f32), &[]).unwrap();
     assert!(saves.save::<Tensor>(2, &Array::scalar(1.0f32), &[]).is_err());
     std::fs::remove_file(&folder.0).unwrap();

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::blocks::{BlockWriter, Extents};
-use super::boxes::{At, Runs, lengths};
 use super::error::{CheckpointError, Result, io};
 use super::folder::{self, Name};
 use super::index::{INDEX, Index};
 use super::layout::{Layout, file_name, header};
 use super::party::Party;
 use crate::Array;
+use crate::boxes::{At, Runs, lengths};
 
 /// A save under way: what a thread needs to finish it.
 pub(super) struct Save {

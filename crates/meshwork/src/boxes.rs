@@ -78,6 +78,15 @@ impl Runs {
     }
 }
 
+/// Copies the box with extents `lengths` from one array of elements of `size` bytes to another.
+pub(crate) fn copy(from: &[u8], from_at: &At<'_>, to: &mut [u8], to_at: &At<'_>, lengths: &[i64], size: usize) {
+    let copied = Runs::new(from_at, to_at, lengths, size).each(|a, b, length| {
+        to[b..b + length].copy_from_slice(&from[a..a + length]);
+        Ok::<(), std::convert::Infallible>(())
+    });
+    copied.unwrap_or_else(|never| match never {});
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
