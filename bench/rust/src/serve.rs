@@ -1,4 +1,5 @@
-//! Runs programs for the engine benchmark: one command a line on standard input, one line of JSON per answer.
+//! Runs programs for the engine benchmark: one command a line on standard input, one line of JSON per answer. Under
+//! `mpirun`, rank 0 reads and answers, and all do.
 //!
 //! ```text
 //! prepare PROGRAM.mlir CHECK INPUT.npy ...   compiles it and cuts its inputs into shards
@@ -9,12 +10,12 @@ use std::error::Error;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{npy, text};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
+use meshwork_runtime::{Array, CpuEngine, Executable, Runtime, Shards};
 
 /// A compiled program.
 struct Compiled {
@@ -37,16 +38,39 @@ struct Prepared {
 
 /// Answers until the input ends.
 pub fn run() -> ExitCode {
-    let mut prepared = None;
-    answer(r#"{"ready": true}"#);
-    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        let words: Vec<&str> = line.split('\t').collect();
-        match command(&words, &mut prepared) {
-            Ok(text) => answer(&text),
-            Err(e) => answer(&format!(r#"{{"error": {:?}}}"#, e.to_string())),
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
+}
+
+fn serve() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::init()?;
+    // Between commands others are measured.
+    runtime.set_deadline(Duration::from_secs(3600));
+    let mut prepared = None;
+    let mut lines = std::io::stdin().lock().lines().map_while(Result::ok);
+    if runtime.rank() == 0 {
+        answer(r#"{"ready": true}"#);
+    }
+    loop {
+        let line = if runtime.rank() == 0 { lines.next().unwrap_or_default() } else { String::new() };
+        let line = String::from_utf8(runtime.broadcast(0, line.as_bytes())?)?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<&str> = line.split('\t').collect();
+        let text = match command(&words, &mut prepared) {
+            Ok(text) => text,
+            Err(e) => format!(r#"{{"error": {:?}}}"#, e.to_string()),
+        };
+        if runtime.rank() == 0 {
+            answer(&text);
+        }
+    }
 }
 
 fn answer(text: &str) {
@@ -113,12 +137,15 @@ fn load(compiled: Compiled, check: &str, paths: &[&str]) -> Result<Prepared, Box
 impl Prepared {
     /// Seconds per run, the sum of the result to check, and that of its magnitudes.
     fn run(&self, count: usize) -> Result<(f64, f64, f64), Box<dyn Error>> {
+        let runtime = Runtime::init()?;
+        runtime.barrier()?;
         let start = Instant::now();
         let mut last = vec![];
         for _ in 0..count.max(1) {
             drop(std::mem::take(&mut last));
             last = self.compiled.executable.run(self.inputs.clone())?;
         }
+        runtime.barrier()?;
         let seconds = start.elapsed().as_secs_f64() / count.max(1) as f64;
         let shards = last.swap_remove(self.check);
         let elem = self.compiled.executable.outputs()[self.check].elem;

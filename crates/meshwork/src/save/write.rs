@@ -125,10 +125,12 @@ impl Save {
 
     /// Waits until rank 0 has renamed the folder.
     fn wait_for_commit(&self, aside: &Path) -> Result<()> {
-        let mut patience = Patience::new(self.party.deadline);
+        // A little longer than rank 0 waits for the others: it knows which of them is late.
+        let mut patience = Patience::new(self.party.deadline + self.party.deadline / 4 + Duration::from_millis(200));
         while aside.exists() {
             self.check_failed(aside)?;
             if !patience.sleep() {
+                self.check_failed(aside)?;
                 let limit = self.party.deadline.as_secs_f64();
                 let what = format!("rank 0 has not completed the checkpoint within {limit} s");
                 return Err(CheckpointError::Peer { step: self.step, what });

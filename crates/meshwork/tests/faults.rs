@@ -1,0 +1,252 @@
+//! Training on four processes of which one is killed, stopped or runs another program, at any moment of training and of
+//! saving: the others end in time and say why, and the next start goes on where the last checkpoint was.
+#![cfg(all(feature = "mpi", feature = "checkpoints"))]
+
+#[path = "../../meshwork-runtime/tests/ranks/mod.rs"]
+#[allow(dead_code)] // other tests use the rest
+mod ranks;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use meshwork::prelude::*;
+use meshwork::save::Checkpoints;
+use meshwork::train::{Optimizer, OptimizerState, Step, Trainer, Zero};
+
+const RANKS: usize = 4;
+const DEADLINE: f64 = 2.0;
+const FOLDER: &str = "MESHWORK_TEST_FAULTS_FOLDER";
+/// `RANK STEP`: which rank runs another program, and when.
+const DIVERGE: &str = "MESHWORK_TEST_FAULTS_DIVERGE";
+
+type Net = (Tensor, Tensor);
+type State = (Net, OptimizerState<Net>);
+
+fn trainer(mesh: &Mesh) -> Step<Net, Tensor> {
+    let loss = |(a, b): &Net, x: &Tensor| (x.matmul(a).tanh().matmul(b) - x).square().mean_all();
+    Trainer::new(loss, Optimizer::adam(0.02)).on(mesh).batch(P!["data"]).zero(Zero::Three, "data").build()
+}
+
+fn batch(step: u64) -> Array {
+    Array::from_fn([8, 64], |i| ((i[0] * 7 + i[1] * 3 + step as i64) as f32).sin())
+}
+
+fn start() -> (Array, Array) {
+    let f = |shape: [i64; 2]| Array::from_fn(shape, |i| ((i[0] * 37 + i[1] * 11) as f32).sin() * 0.1);
+    (f([64, 128]), f([128, 64]))
+}
+
+/// Trains and saves every second step until something happens. Tells each loss, and what is saved for certain.
+fn train(folder: &Path, last: u64, tell: impl Fn(String)) {
+    let runtime = Runtime::init().unwrap();
+    let mesh = Mesh::linear("data", RANKS as i64).unwrap();
+    let net = trainer(&mesh);
+    let mut state = net.init(&start()).unwrap();
+    let mut saves = Checkpoints::open(folder).unwrap().keep(2);
+    let mut step = 0;
+    if let Some((found, resumed)) = saves.resume::<State>(&state).unwrap() {
+        (state, step) = (resumed, found.step());
+        assert!(found.skipped().is_empty(), "{:?}", found.skipped());
+        tell(format!("resumed {step}"));
+    }
+    let diverge = std::env::var(DIVERGE).ok().and_then(|v| {
+        let (rank, after) = v.split_once(' ')?;
+        (rank.parse() == Ok(runtime.rank())).then(|| step + after.parse::<u64>().unwrap_or(0))
+    });
+    let mut saved = None;
+    while step < last {
+        if diverge == Some(step) {
+            let other = jit(|x: Tensor| x.sum_all()).on(&mesh).in_shardings([P!["data"]]);
+            other.call(&batch(step)).unwrap();
+        }
+        let (loss, next) = net.step(&state, &batch(step)).unwrap();
+        tell(format!("loss {step} {}", loss.item::<f32>().unwrap()));
+        (state, step) = (next, step + 1);
+        if step.is_multiple_of(2) {
+            saves.save::<State>(step, &state, &[]).unwrap();
+            // `save` has waited for the one before.
+            saved.replace(step).into_iter().for_each(|s| tell(format!("saved {s}")));
+        }
+    }
+    saves.wait().unwrap();
+}
+
+/// Not a test: what the next one runs on several processes.
+#[test]
+fn ranks_that_train() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let rank = Runtime::init().unwrap().rank();
+    println!("\npid {rank} {}", std::process::id());
+    train(Path::new(&folder), u64::MAX, |line| {
+        if rank == 0 {
+            println!("\n{line}");
+        }
+    });
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fault {
+    Kill,
+    Stop,
+    Diverge,
+}
+
+/// What a run with a fault has told.
+#[derive(Default, Debug)]
+struct Told {
+    resumed: Option<u64>,
+    saved: Option<u64>,
+    losses: Vec<(u64, f32)>,
+    error: String,
+    /// From the fault to the end.
+    seconds: f64,
+}
+
+/// Starts the ranks, does something to one of them after `delay` of training, and sees them end.
+fn run(folder: &Path, fault: Fault, rank: usize, delay: Duration) -> Told {
+    let mut command = ranks::command(RANKS, "ranks_that_train");
+    command
+        .env(FOLDER, folder)
+        .env("MESHWORK_DEADLINE", DEADLINE.to_string())
+        .env("MESHWORK_THREADS", "1")
+        .env("RUST_BACKTRACE", "0");
+    if fault == Fault::Diverge {
+        command.env(DIVERGE, format!("{rank} {}", 1 + delay.as_millis() / 20));
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let error = std::thread::spawn(move || {
+        let mut text = vec![];
+        BufReader::new(err).read_to_end(&mut text).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let (send, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        BufReader::new(out).lines().map_while(Result::ok).for_each(|line| drop(send.send(line)));
+    });
+    let mut told = Told::default();
+    let mut pids = BTreeMap::new();
+    let mut at: Option<Instant> = None;
+    let mut begun: Option<Instant> = None;
+    loop {
+        match lines.recv_timeout(Duration::from_millis(2)) {
+            Ok(line) => {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                match words[..] {
+                    ["pid", rank, pid] => drop(pids.insert(rank.parse::<usize>().unwrap(), pid.to_string())),
+                    ["resumed", step] => told.resumed = step.parse().ok(),
+                    ["saved", step] => told.saved = step.parse().ok(),
+                    ["loss", step, loss] => {
+                        begun.get_or_insert_with(Instant::now);
+                        told.losses.push((step.parse().unwrap(), loss.parse().unwrap()));
+                    }
+                    _ => {}
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+        }
+        if at.is_none() && begun.is_some_and(|b| b.elapsed() >= delay) {
+            at = Some(Instant::now());
+            let signal = match fault {
+                Fault::Kill => "-KILL",
+                Fault::Stop => "-STOP",
+                Fault::Diverge => continue,
+            };
+            assert!(Command::new("kill").args([signal, &pids[&rank]]).status().unwrap().success());
+        }
+        let limit = Duration::from_secs_f64(DEADLINE + 20.0);
+        assert!(at.is_none_or(|at| at.elapsed() < limit), "{fault:?} of rank {rank}: they do not end\n{told:?}");
+    }
+    let status = child.wait().unwrap();
+    told.seconds = at.or(begun).map_or(0.0, |at| at.elapsed().as_secs_f64());
+    // Without the flight records.
+    let lines = error.join().unwrap();
+    told.error = lines.lines().filter(|l| !l.contains(" s ago, took ")).map(|l| format!("{l}\n")).collect();
+    assert!(!status.success(), "{fault:?} of rank {rank}: {status}\n{}", told.error);
+    told
+}
+
+/// The losses of a run in one process to which nothing happens.
+fn undisturbed(steps: u64) -> Vec<f32> {
+    let net = trainer(&Mesh::linear("data", RANKS as i64).unwrap());
+    let mut state = net.init(&start()).unwrap();
+    let mut losses = vec![];
+    for step in 0..steps {
+        let (loss, next) = net.step(&state, &batch(step)).unwrap();
+        losses.push(loss.item::<f32>().unwrap());
+        state = next;
+    }
+    losses
+}
+
+fn trials(fault: Fault, count: u64, seed: u64) {
+    let folder = std::env::temp_dir().join(format!("meshwork_faults_{fault:?}_{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut random = seed;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) % below
+    };
+    let (mut losses, mut before) = (undisturbed(200), None);
+    let (mut slowest, mut unfinished) = (0.0f64, 0);
+    for trial in 0..count {
+        let (rank, delay) = (next(RANKS as u64) as usize, Duration::from_micros(next(120_000)));
+        let told = run(&folder, fault, rank, delay);
+        let what = format!("trial {trial}: {fault:?} of rank {rank} after {delay:?}\n{told:?}");
+        // The next start went on from the last complete checkpoint, and nothing since was lost.
+        assert_eq!(told.resumed, before, "{what}");
+        assert_eq!(told.losses.first().map(|l| l.0), Some(before.unwrap_or(0)), "{what}");
+        // The same losses as if nothing had happened.
+        let last = told.losses.last().map_or(0, |l| l.0);
+        if last as usize >= losses.len() {
+            losses = undisturbed(2 * last);
+        }
+        for (step, loss) in &told.losses {
+            assert!((loss - losses[*step as usize]).abs() < 1e-4, "step {step}: {what}");
+        }
+        // Who ends says which rank it was and what about it; and each survivor says it, or what another has said.
+        let ends: Vec<&str> = told.error.lines().filter(|l| l.starts_with("called `Result::unwrap()`")).collect();
+        for end in &ends {
+            let says = |text: &str| end.contains(&format!("rank {rank} {text}"));
+            let right = match fault {
+                Fault::Kill => says("has died") || says("has not written its part") || says("has not completed"),
+                Fault::Stop => says("does not answer") || says("has not written its part") || says("has not completed"),
+                Fault::Diverge => says("") && end.contains("do different things"),
+            };
+            assert!(right, "{end}\n{what}");
+        }
+        for survivor in (0..RANKS).filter(|&r| r != rank) {
+            let said = |text: String| told.error.contains(&format!("rank {survivor}: {text}"));
+            let repeated = (0..RANKS).any(|other| said(format!("rank {other} ")));
+            assert!(repeated || ends.len() >= RANKS - 1, "rank {survivor} says nothing\n{what}");
+        }
+        slowest = slowest.max(told.seconds);
+
+        // A reader finds the last checkpoint that was told, or a newer one, whole.
+        let has_rest = |name: &str| name.starts_with(".saving");
+        let names = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        unfinished += usize::from(names.into_iter().any(|e| has_rest(&e.file_name().to_string_lossy())));
+        let found = Checkpoints::open(&folder).unwrap().latest().unwrap();
+        if let Some(found) = &found {
+            assert!(found.skipped().is_empty(), "{what}");
+            found.verify().unwrap();
+        }
+        before = found.map(|f| f.step());
+        assert!(before >= told.saved && before >= told.resumed, "{what}: found {before:?}");
+    }
+    println!("{count} x {fault:?}: {unfinished} while saving, at most {slowest:.1} s from the fault to the end");
+    assert!(slowest < DEADLINE + 8.0, "{slowest}");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_killed_stopped_or_misled_process_of_four_ends_them_all_in_time_and_nothing_saved_is_lost() {
+    trials(Fault::Diverge, 20, 3);
+    trials(Fault::Kill, 20, 1);
+    trials(Fault::Stop, 12, 2);
+}
