@@ -86,6 +86,8 @@ fn flags(kind: Kind, args: &Args, cores: usize, root: bool) -> Vec<String> {
             }
             // Processes have threads of their own, which binding would put on one core.
             words.extend(["--oversubscribe", "--bind-to", "none", "--tag-output"]);
+            // When one dies, the others get the time to say so before they are ended.
+            words.extend(["--mca", "odls_base_sigkill_timeout", "3"]);
             if crowded {
                 words.extend(["--mca", "mpi_yield_when_idle", "1"]);
             }

@@ -43,7 +43,8 @@ fn each_launcher_gets_its_own_flags() {
     let folder = Folder::new("flags");
     let open = folder.script("open", "echo 'mpirun (Open MPI) 4.1.4'");
     let out = text(&launch(&["--mpirun", &open, "-n", "1000", "--dry-run", "/bin/echo", "-n", "hi"]).stdout);
-    let tail = "--oversubscribe --bind-to none --tag-output --mca mpi_yield_when_idle 1 -n 1000 /bin/echo -n hi\n";
+    let tail = "--oversubscribe --bind-to none --tag-output --mca odls_base_sigkill_timeout 3 \
+                --mca mpi_yield_when_idle 1 -n 1000 /bin/echo -n hi\n";
     assert!(out.starts_with("MESHWORK_THREADS=1 ") && out.ends_with(tail), "{out}");
     let hydra = folder.script("hydra", "echo 'HYDRA build details:'");
     let args =

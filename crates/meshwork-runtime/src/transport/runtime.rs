@@ -106,6 +106,11 @@ impl Runtime {
         }
     }
 
+    /// Whether another process is known to have died: at once on this machine, on others only by what fails.
+    pub fn is_dead(&self, rank: usize) -> bool {
+        self.world.is_some_and(|w| rank < w.size && rank != w.rank && w.is_dead(rank))
+    }
+
     /// Who started this process.
     pub fn launcher(&self) -> Option<launcher::Launch> {
         launcher::launched()

@@ -71,6 +71,11 @@ impl Party {
         }
     }
 
+    /// Whether a rank has died, as far as that can be known without asking it.
+    pub(super) fn is_dead(&self, rank: usize) -> bool {
+        self.runtime.is_some_and(|runtime| runtime.is_dead(rank))
+    }
+
     /// What rank 0 has.
     pub(super) fn told_by_first(&self, text: String) -> Result<String, Error> {
         let Some(runtime) = &self.runtime else { return Ok(text) };

@@ -229,7 +229,7 @@ fn donated_arrays_are_saved_as_they_were() {
     let step = crate::jit(|x: Tensor| x * 2.0).donate([0]);
     let ones = Array::full([1 << 20], 1.0f32).shard(&mesh, crate::P!["x"]).unwrap();
     let mut x = step.call(&ones).unwrap();
-    let mut saves = Checkpoints::open(&folder.0);
+    let mut saves = Checkpoints::open(&folder.0).unwrap();
     saves.save::<Tensor>(1, &x, &[]).unwrap();
     for _ in 0..5 {
         x = step.call(&x).unwrap();
@@ -346,7 +346,7 @@ fn ranks_that_disagree_fail_or_are_silent_are_named() {
 
 #[test]
 fn what_is_saved_is_what_the_arrays_were_even_if_they_are_donated_meanwhile() {
-    let folder = Folder::new("donated");
+    let folder = Folder::new("snapshot");
     let mut saves = Checkpoints::open(&folder.0).unwrap();
     let mesh = Mesh::linear("x", 2).unwrap();
     let step = crate::jit(|x: Tensor| x + 1.0).on(&mesh).in_shardings([crate::P!["x"]]).donate([0]);

@@ -88,11 +88,19 @@ impl Save {
                     break text;
                 }
                 self.check_failed(aside)?;
-                if !patience.sleep() {
-                    let limit = self.party.deadline.as_secs_f64();
-                    let what = format!("rank {rank} has not written its part within {limit} s");
-                    return Err(CheckpointError::Peer { step: self.step, what });
+                let what = match (self.party.is_dead(rank), patience.sleep()) {
+                    (true, _) => format!("rank {rank} has died before it had written its part"),
+                    (false, false) => {
+                        let limit = self.party.deadline.as_secs_f64();
+                        format!("rank {rank} has not written its part within {limit} s")
+                    }
+                    (false, true) => continue,
+                };
+                // It may have died when it had done its part.
+                if let Ok(text) = fs::read(aside.join(part_name(rank))) {
+                    break text;
                 }
+                return Err(CheckpointError::Peer { step: self.step, what });
             };
             let part: Value = serde_json::from_slice(&part).unwrap_or_default();
             let crc = |key: &str| part[key].as_u64().map(|n| n as u32);
@@ -129,10 +137,16 @@ impl Save {
         let mut patience = Patience::new(self.party.deadline + self.party.deadline / 4 + Duration::from_millis(200));
         while aside.exists() {
             self.check_failed(aside)?;
-            if !patience.sleep() {
-                self.check_failed(aside)?;
-                let limit = self.party.deadline.as_secs_f64();
-                let what = format!("rank 0 has not completed the checkpoint within {limit} s");
+            let what = match (self.party.is_dead(0), patience.sleep()) {
+                (true, _) => "rank 0 has died before it had completed the checkpoint".to_string(),
+                (false, false) => {
+                    let limit = self.party.deadline.as_secs_f64();
+                    format!("rank 0 has not completed the checkpoint within {limit} s")
+                }
+                (false, true) => continue,
+            };
+            self.check_failed(aside)?;
+            if aside.exists() {
                 return Err(CheckpointError::Peer { step: self.step, what });
             }
         }
