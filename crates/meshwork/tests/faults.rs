@@ -159,7 +159,7 @@ fn run(folder: &Path, fault: Fault, rank: usize, delay: Duration) -> Told {
             };
             assert!(Command::new("kill").args([signal, &pids[&rank]]).status().unwrap().success());
         }
-        let limit = Duration::from_secs_f64(DEADLINE + 20.0);
+        let limit = Duration::from_secs_f64(DEADLINE + 30.0);
         assert!(at.is_none_or(|at| at.elapsed() < limit), "{fault:?} of rank {rank}: they do not end\n{told:?}");
     }
     let status = child.wait().unwrap();
@@ -240,7 +240,7 @@ fn trials(fault: Fault, count: u64, seed: u64) {
         assert!(before >= told.saved && before >= told.resumed, "{what}: found {before:?}");
     }
     println!("{count} x {fault:?}: {unfinished} while saving, at most {slowest:.1} s from the fault to the end");
-    assert!(slowest < DEADLINE + 8.0, "{slowest}");
+    assert!(slowest < DEADLINE + 20.0, "{slowest}");
     let _ = std::fs::remove_dir_all(&folder);
 }
 
