@@ -3,7 +3,7 @@
 use crate::kernel::ir::Call;
 use crate::step::{Fault, Frame, Scratch, Work};
 
-use super::nest::Loop;
+use super::nest::{Array, Loop};
 
 /// A range of rows, and of elements of each, of one loop.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,18 @@ impl Work for Fused {
         self.cost
     }
 
+    #[inline]
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        if let [l] = &self.loops[..]
+            && l.n == 1
+            && l.outer.is_empty()
+            && let Some(single) = l.kernel.single()
+        {
+            // SAFETY: the loop's arrays lie inside their buffers, and it is of one element.
+            let start = |a: &Array| unsafe { frame.ptr(a.buf).offset(a.offset as isize) };
+            unsafe { single.run(l.arrays.iter().map(start), scratch) };
+            return Ok(());
+        }
         for task in &self.parts[part] {
             // SAFETY: passed on from the caller.
             unsafe { run_rows(&self.loops[task.which as usize], frame, scratch, task.rows, task.cols) };

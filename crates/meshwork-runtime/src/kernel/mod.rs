@@ -3,7 +3,7 @@
 mod build;
 pub mod check;
 mod error;
-mod interp;
+pub(crate) mod interp;
 pub mod ir;
 #[cfg(target_arch = "x86_64")]
 mod jit;
@@ -112,6 +112,11 @@ impl Kernel {
         None
     }
 
+    /// The kernel for one row of one element, if it has a way of its own for that.
+    pub(crate) fn single(&self) -> Option<&interp::single::Single> {
+        self.single.as_ref()
+    }
+
     /// Runs the kernel on the rows that `call` describes.
     ///
     /// # Safety
@@ -127,7 +132,7 @@ impl Kernel {
         debug_assert_eq!(call.ptrs.len(), self.body.args.len());
         if let (1, 1, Some(single)) = (call.rows, call.n, &self.single) {
             // SAFETY: the caller's promise.
-            return unsafe { single.run(call, scratch) };
+            return unsafe { single.run(call.ptrs.iter().copied(), scratch) };
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(compiled) = self.compiled.as_ref().filter(|c| c.can_run(call)) {

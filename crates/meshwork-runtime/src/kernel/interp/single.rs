@@ -1,8 +1,8 @@
 //! Kernels on one element: a list of calls without tiles, rows or masks, for loops over a few numbers.
 
-use super::loops::{MapFn, loop1};
+use super::loops::MapFn;
 use super::table;
-use crate::kernel::ir::{Body, Call, Op, Ty, Val};
+use crate::kernel::ir::{Body, Op, Ty, Val};
 use crate::step::Scratch;
 
 /// Longer code is better off on the lanes of a vector.
@@ -45,14 +45,14 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
     }
     let mut single = Single { code: vec![], constants: vec![], bytes: 0 };
     let mut scalars: Vec<Option<Slot>> = vec![None; usize::from(body.scalars)];
-    let mut stored = false;
+    let mut first_store: Option<usize> = None;
     for (phase, types) in body.phases.iter().zip(types) {
         let mut slots: Vec<Slot> = vec![];
         for (at, &op) in phase.ops.iter().enumerate() {
             let ty = |v: Val| types[usize::from(v)];
             let slot = |v: Val| slots[usize::from(v)];
             let nowhere = Slot { base: REGISTERS, byte: 0 };
-            if stored && !matches!(op, Op::Store(..) | Op::Const(..) | Op::Scalar(..)) {
+            if first_store.is_some() && !matches!(op, Op::Store(..) | Op::Const(..) | Op::Scalar(..)) {
                 return None;
             }
             let found = match op {
@@ -78,17 +78,24 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
                     let elem = body.args[usize::from(arg)].elem;
                     let f = table::store(elem).map_or_else(|| copy(elem.storage_bytes()), |f| Some(f.best()))?;
                     let dst = Slot { base: ARGUMENTS + u32::from(arg), byte: 0 };
-                    single.code.push(Instr { f, dst, src: [slot(v); 3] });
-                    stored = true;
+                    let mut src = slot(v);
+                    if src.base >= ARGUMENTS {
+                        // It may lie where something else is stored.
+                        let before = *first_store.get_or_insert(single.code.len());
+                        src = single.insert(before, copy(ty(v)?.size())?, [src; 3]);
+                        first_store = Some(before + 1);
+                    }
+                    first_store.get_or_insert(single.code.len());
+                    single.code.push(Instr { f, dst, src: [src; 3] });
                     slots.push(nowhere);
                     continue;
                 }
                 Op::Load(arg) => {
-                    // A copy, since what is stored may lie there.
-                    let elem = body.args[usize::from(arg)].elem;
-                    let f = table::load(elem).map_or_else(|| copy(elem.storage_bytes()), |f| Some(f.best()))?;
                     let src = Slot { base: ARGUMENTS + u32::from(arg), byte: 0 };
-                    slots.push(single.push(f, [src; 3]));
+                    slots.push(match table::load(body.args[usize::from(arg)].elem) {
+                        Some(f) => single.insert(single.code.len(), f.best(), [src; 3]),
+                        None => src,
+                    });
                     continue;
                 }
                 Op::LoadTemp(..) | Op::StoreTemp(..) | Op::Index(..) | Op::Reduce(..) => return None,
@@ -103,30 +110,30 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
             debug_assert!(types[at].is_some());
             let mut src = [nowhere; 3];
             src.iter_mut().zip(op.operands()).for_each(|(s, v)| *s = slot(v));
-            slots.push(single.push(found?.best(), src));
+            slots.push(single.insert(single.code.len(), found?.best(), src));
         }
     }
     Some(single)
 }
 
 impl Single {
-    /// A new register with what `f` gives.
-    fn push(&mut self, f: MapFn, src: [Slot; 3]) -> Slot {
+    /// A new register with what `f` gives, as instruction `at`.
+    fn insert(&mut self, at: usize, f: MapFn, src: [Slot; 3]) -> Slot {
         let dst = Slot { base: REGISTERS, byte: self.bytes as u32 };
         self.bytes += 8;
-        self.code.push(Instr { f, dst, src });
+        self.code.insert(at, Instr { f, dst, src });
         dst
     }
 
     /// Runs the kernel on its one element.
     ///
     /// # Safety
-    /// As for [`Kernel::run`](crate::kernel::Kernel::run), with one row of one element.
+    /// As for [`Kernel::run`](crate::kernel::Kernel::run), with one row of one element; these are its arguments.
     #[inline]
-    pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
+    pub unsafe fn run(&self, ptrs: impl Iterator<Item = *mut u8>, scratch: &mut Scratch) {
         let mut bases = [scratch.get(self.bytes); ARGUMENTS as usize + MOST_ARGS];
         bases[CONSTANTS as usize] = self.constants.as_ptr().cast_mut().cast();
-        bases[ARGUMENTS as usize..].iter_mut().zip(call.ptrs).for_each(|(b, &p)| *b = p);
+        bases[ARGUMENTS as usize..].iter_mut().zip(ptrs).for_each(|(b, p)| *b = p);
         // SAFETY: slots lie inside the registers, the constants or the arguments' first elements; constants are no
         // targets.
         unsafe {
@@ -138,13 +145,19 @@ impl Single {
     }
 }
 
-/// Copies elements of `size` bytes.
+/// Copies an element of `size` bytes.
 fn copy(size: usize) -> Option<MapFn> {
+    /// # Safety
+    /// There is an element of type `T` at both addresses.
+    unsafe fn one<T: Copy>(to: *mut u8, from: [*const u8; 3], _: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<T>().write(from[0].cast::<T>().read()) }
+    }
     Some(match size {
-        1 => loop1!(u8 => u8, |x| x).best(),
-        2 => loop1!(u16 => u16, |x| x).best(),
-        4 => loop1!(u32 => u32, |x| x).best(),
-        8 => loop1!(u64 => u64, |x| x).best(),
+        1 => one::<u8>,
+        2 => one::<u16>,
+        4 => one::<u32>,
+        8 => one::<u64>,
         _ => return None,
     })
 }
