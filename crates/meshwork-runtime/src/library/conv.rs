@@ -219,13 +219,12 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
         out_same: is_same::<T>(elem),
         accumulate: false,
         swollen_b: !features_last,
-        epilogue: None,
         packed: None,
         plan: Default::default(),
         panels: Arc::new([]),
         blocks: Arc::new([]),
     };
-    emit(cx, op, product, own, vec![], elem);
+    emit(cx, op, product, own, elem);
     if !natural {
         let back = View { strides: out.strides.clone(), ..target.clone() };
         copy(cx, op, &View { buf: own, ..back }, &target);

@@ -50,7 +50,7 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     match cx.module.op(op).kind() {
         OpKind::Concatenate => movement::concatenate(cx, op),
         OpKind::Convolution => conv::lower(cx, op),
-        OpKind::Dot | OpKind::DotGeneral => dot::lower(cx, op, dot::Extra::default()),
+        OpKind::Dot | OpKind::DotGeneral => dot::lower(cx, op),
         OpKind::DynamicSlice => dynamic::slice(cx, op),
         OpKind::DynamicUpdateSlice => dynamic::update_slice(cx, op),
         OpKind::Gather => gather::lower(cx, op),

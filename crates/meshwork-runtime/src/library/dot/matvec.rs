@@ -31,7 +31,7 @@ impl<T: Tile> Matvec<T> {
             _ => return None,
         };
         let one = product.rows == 1 || product.columns == 1;
-        if !one || !m.same || !product.out_same || !product.dense || product.accumulate || product.epilogue.is_some() {
+        if !one || !m.same || !product.out_same || !product.dense || product.accumulate {
             return None;
         }
         let batch = m.batch.len();

@@ -33,7 +33,6 @@ use crate::compile::lower::Lower;
 use crate::step::{Buf, View};
 use micro::Tile;
 use pack::{Index, Of, Packer};
-pub use product::{DoneTile, Epilogue};
 use product::{PackB, Product, Side};
 
 /// Whether the processor has AVX2 and FMA.
@@ -41,15 +40,6 @@ use product::{PackB, Product, Side};
 #[inline]
 pub(crate) fn has_fma() -> bool {
     std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
-}
-
-/// What else a product may do.
-#[derive(Clone, Debug, Default)]
-pub struct Extra {
-    /// Runs on each finished piece of the result.
-    pub epilogue: Option<Arc<dyn Epilogue>>,
-    /// Buffers that the epilogue reads.
-    pub reads: Vec<Buf>,
 }
 
 /// The dimension numbers of a `dot` or `dot_general`.
@@ -66,7 +56,7 @@ pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
 }
 
 /// Adds the steps of a `dot` or `dot_general`; false if its element types are not covered.
-pub fn lower(cx: &mut Lower<'_>, op: OpId, extra: Extra) -> Result<bool, String> {
+pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let dims = dimensions(cx, op)?;
     let data = cx.module.op(op);
     let (lhs, rhs) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
@@ -76,20 +66,20 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId, extra: Extra) -> Result<bool, String>
     let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
     if types.iter().any(|t| t.is_complex()) {
         return Ok(match wide {
-            false => typed::<Complex<f32>>(cx, op, [&lhs, &rhs], elem, &dims, extra, &complex(ElementType::C64)),
-            true => typed::<Complex<f64>>(cx, op, [&lhs, &rhs], elem, &dims, extra, &complex(ElementType::C128)),
+            false => typed::<Complex<f32>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C64)),
+            true => typed::<Complex<f64>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C128)),
         });
     }
     if types.iter().any(|t| t.is_float()) {
         return Ok(match wide {
-            false => typed::<f32>(cx, op, [&lhs, &rhs], elem, &dims, extra, &single),
-            true => typed::<f64>(cx, op, [&lhs, &rhs], elem, &dims, extra, &double),
+            false => typed::<f32>(cx, op, [&lhs, &rhs], elem, &dims, &single),
+            true => typed::<f64>(cx, op, [&lhs, &rhs], elem, &dims, &double),
         });
     }
     let long = types.iter().any(|t| t.bits() == 64);
     Ok(match long {
-        false => typed::<i32>(cx, op, [&lhs, &rhs], elem, &dims, extra, &int),
-        true => typed::<i64>(cx, op, [&lhs, &rhs], elem, &dims, extra, &long_int),
+        false => typed::<i32>(cx, op, [&lhs, &rhs], elem, &dims, &int),
+        true => typed::<i64>(cx, op, [&lhs, &rhs], elem, &dims, &long_int),
     })
 }
 
@@ -144,7 +134,6 @@ fn typed<T: Tile>(
     [lhs, rhs]: [&View; 2],
     elem: ElementType,
     dims: &DotDims,
-    extra: Extra,
     find: Find<'_, T>,
 ) -> bool {
     let (Some(a), Some(b), Some(out)) = (find(lhs.elem), find(rhs.elem), find(elem)) else { return false };
@@ -183,26 +172,18 @@ fn typed<T: Tile>(
         out_same: is_same::<T>(elem),
         accumulate: false,
         swollen_b: false,
-        epilogue: extra.epilogue,
         packed: None,
         plan: Default::default(),
         panels: Arc::new([]),
         blocks: Arc::new([]),
     };
     let c = cx.result(cx.module.op(op).results()[0]);
-    emit(cx, op, product, c, extra.reads, elem);
+    emit(cx, op, product, c, elem);
     true
 }
 
 /// Adds the steps of `product` into `c`.
-pub(crate) fn emit<T: Tile>(
-    cx: &mut Lower<'_>,
-    op: OpId,
-    mut product: Product<T>,
-    c: Buf,
-    mut reads: Vec<Buf>,
-    elem: ElementType,
-) {
+pub(crate) fn emit<T: Tile>(cx: &mut Lower<'_>, op: OpId, mut product: Product<T>, c: Buf, elem: ElementType) {
     product.c = c;
     if product.dense {
         product.c_row = product.columns * product.out_size;
@@ -219,16 +200,16 @@ pub(crate) fn emit<T: Tile>(
         cx.step(op, name, Arc::new(work), reads, vec![c]);
         return;
     }
-    reads.insert(0, product.a.buf);
+    let mut reads = vec![product.a.buf];
     if product.plan.shared_b {
         let bytes = product.b.batch.len() * product.packed_len() * size_of::<T>();
         let to = cx.temp(bytes);
         let pack = PackB { product: product.clone(), to };
         cx.step(op, format!("pack for {name}"), Arc::new(pack), vec![product.b.buf], vec![to]);
         product.packed = Some(to);
-        reads.insert(1, to);
+        reads.push(to);
     } else {
-        reads.insert(1, product.b.buf);
+        reads.push(product.b.buf);
     }
     cx.step(op, name, Arc::new(product), reads, vec![c]);
 }

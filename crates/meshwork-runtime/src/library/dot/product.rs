@@ -41,34 +41,6 @@ impl<T> Side<T> {
 /// Runs of the depth from this length on are worth a call of the micro-kernel each.
 const LONG: usize = 48;
 
-/// A finished piece of a product's result.
-#[derive(Clone, Debug)]
-pub struct DoneTile {
-    /// Which matrix of the stack.
-    pub batch: usize,
-    /// Its rows.
-    pub rows: Range<usize>,
-    /// Its columns.
-    pub columns: Range<usize>,
-    /// Element (`rows.start`, `columns.start`) of the result.
-    pub at: *mut u8,
-    /// Bytes from one row to the next.
-    pub stride: usize,
-}
-
-/// What is done to each piece of a product's result while it is in the cache: bias, activation and the like.
-pub trait Epilogue: Send + Sync + Debug {
-    /// Bytes of scratch memory that it needs.
-    fn scratch_bytes(&self) -> usize;
-
-    /// Works on one piece in place.
-    ///
-    /// # Safety
-    /// The piece is valid and nobody else uses it; `scratch` is valid for as many bytes as asked for and 64-byte
-    /// aligned; the contract of [`Work`] holds for `frame`.
-    unsafe fn tile(&self, frame: &Frame<'_>, tile: &DoneTile, scratch: *mut u8) -> Result<(), Fault>;
-}
-
 /// Panels that are packed side by side.
 const GROUP: usize = 8;
 
@@ -95,7 +67,6 @@ pub(crate) struct Product<T> {
     pub accumulate: bool,
     /// Whether `B` is so much larger packed than as it lies that it is packed piece by piece.
     pub swollen_b: bool,
-    pub epilogue: Option<Arc<dyn Epilogue>>,
     /// All of `B`, packed by [`PackB`], if the plan says so.
     pub packed: Option<Buf>,
     pub plan: Plan,
@@ -232,8 +203,7 @@ impl<T: Tile> Product<T> {
         let plan = &self.plan;
         let size = size_of::<T>();
         let [len_a, len_b, len_sums] = self.scratch_numbers();
-        let more = self.epilogue.as_ref().map_or(0, |e| e.scratch_bytes());
-        let memory = scratch.get((len_a + len_b + len_sums) * size + more);
+        let memory = scratch.get((len_a + len_b + len_sums) * size);
         let panels = &self.panels[panels];
         let first_row = panels[0].0;
         // SAFETY: in the whole function: pointers stay inside the operands, the result and the scratch memory,
@@ -242,7 +212,6 @@ impl<T: Tile> Product<T> {
             let packed_a = memory.cast::<T>();
             let packed_b = packed_a.add(len_a);
             let sums = packed_b.add(len_b);
-            let spare = memory.add((len_a + len_b + len_sums) * size);
             let a = frame.ptr(self.a.buf).offset(self.a.batch[batch]).cast_const();
             let b = frame.ptr(self.b.buf).offset(self.b.batch[batch]).cast_const();
             let c = frame.ptr(self.c).offset(self.c_batch[batch]);
@@ -324,11 +293,6 @@ impl<T: Tile> Product<T> {
                                 let to = done.add(i * self.c_row);
                                 self.out.write(sums.add(i * plan.column_block), to, j1 - j0);
                             }
-                        }
-                        if let Some(epilogue) = &self.epilogue {
-                            let (rows, columns) = (i0..i1, j0..j1);
-                            let tile = DoneTile { batch, rows, columns, at: done, stride: self.c_row };
-                            epilogue.tile(frame, &tile, spare)?;
                         }
                     }
                 }

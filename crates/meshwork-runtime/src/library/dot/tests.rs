@@ -1,12 +1,6 @@
 //! Products against the evaluator: layouts, sizes and element types.
 
-use std::sync::Arc;
-
-use super::{DoneTile, Epilogue, Extra, lower};
-use crate::compile::lower::Lower;
 use crate::library::testing::{check, covers};
-use crate::program::Node;
-use crate::step::{Fault, Frame, Scratch};
 
 /// A product with batch `b` (0 for none) of `[m, k]` and `[k, n]`; `ta` and `tb` say which is stored transposed.
 fn product(elem: &str, out: &str, [b, m, n, k]: [usize; 4], ta: bool, tb: bool) -> String {
@@ -147,64 +141,4 @@ fn several_contracted_and_free_dimensions_by_strides() {
 #[test]
 fn mixed_kinds_are_left_to_the_evaluator() {
     assert!(!covers(&product("i32", "f32", [0, 2, 2, 2], false, false)));
-}
-
-/// Adds row number plus ten times column number to each element of `f32` pieces.
-#[derive(Debug)]
-struct Places;
-
-impl Epilogue for Places {
-    fn scratch_bytes(&self) -> usize {
-        100
-    }
-
-    unsafe fn tile(&self, _: &Frame<'_>, tile: &DoneTile, scratch: *mut u8) -> Result<(), Fault> {
-        // SAFETY: the piece is valid, and so are as many bytes of scratch as asked for.
-        unsafe {
-            std::ptr::write_bytes(scratch, 7, 100);
-            for i in tile.rows.clone() {
-                let row = tile.at.add((i - tile.rows.start) * tile.stride).cast::<f32>();
-                for j in tile.columns.clone() {
-                    *row.add(j - tile.columns.start) += (i + 10 * j) as f32;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-#[test]
-fn an_epilogue_sees_each_element_once() {
-    for [b, m, n, k] in [[1, 1, 1, 1], [2, 7, 19, 5], [1, 200, 150, 90], [1, 40, 700, 100], [3, 130, 33, 800]] {
-        let text = product("f32", "f32", [b, m, n, k], true, false);
-        let module = meshwork_ir::text::parse(&text).expect("parses");
-        let block = module.body_of(module.entry().expect("an entry"), 0).expect("a body");
-        let mut cx = Lower::new(&module);
-        module.block(block).args().iter().for_each(|&a| {
-            cx.result(a);
-        });
-        let op = module.block(block).first().expect("a product");
-        let extra = Extra { epilogue: Some(Arc::new(Places)), reads: vec![] };
-        assert!(lower(&mut cx, op, extra).expect("lowers"));
-        // Zero arguments: the result is what the epilogue adds.
-        let mut memory: Vec<Vec<[u64; 8]>> = cx.bufs.iter().map(|x| vec![[0; 8]; x.bytes / 64 + 2]).collect();
-        let ptrs: Vec<*mut u8> = memory
-            .iter_mut()
-            .map(|x| x.as_mut_ptr().cast::<u8>().wrapping_add((64 - x.as_ptr() as usize % 64) % 64))
-            .collect();
-        let frame = Frame { ptrs: &ptrs, device: 0, partition: 0, replica: 0 };
-        for node in &cx.nodes {
-            let Node::Step(step) = node else { panic!("a step") };
-            for part in 0..step.work.parts() {
-                // SAFETY: every buffer has memory of its size.
-                unsafe { step.work.run(&frame, &mut Scratch::default(), part) }.expect("runs");
-            }
-        }
-        let out = ptrs[cx.view(module.op(op).results()[0]).expect("a place").buf.0 as usize].cast::<f32>();
-        for at in 0..b * m * n {
-            let (i, j) = (at / n % m, at % n);
-            // SAFETY: an element of the result.
-            assert_eq!(unsafe { *out.add(at) }, (i + 10 * j) as f32, "{b} {m} {n} {k} at {at}");
-        }
-    }
 }
