@@ -8,7 +8,7 @@ use meshwork_ir::{BlockId, OpId, OpKind, ValueId, Walk};
 use super::affine::identity;
 use super::build::{Builder, Stop};
 use super::graph::{Graph, Id, Place};
-use super::nest::{Loop, NoLoop, plan};
+use super::nest::{Array, Loop, NoLoop, plan};
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS};
 use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
@@ -339,6 +339,10 @@ impl Compiler<'_> {
             if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
                 return Ok(self.middle_of(survey, root));
             }
+            let l = match l.rows_to_join() {
+                Some(by) => l.joined(by, |i, a| repeat(self, &l, (i, a), by, &mut copies)),
+                None => l,
+            };
             let here = in_place(&graph, &nodes, &l, survey.split.is_some());
             pairs = Some(match pairs {
                 None => here,
@@ -469,6 +473,16 @@ fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<
     let offset = -strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
     graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides };
     copies.push((from, to));
+}
+
+/// A buffer with `by` copies of the row of array `a`, which is number `i` of loop `l`.
+fn repeat(c: &mut Compiler<'_>, l: &Loop, (i, a): (usize, &Array), by: i64, copies: &mut Vec<(View, View)>) -> Buf {
+    let (elem, dims) = (l.kernel.body().args[i].elem, vec![by, l.n]);
+    let buf = c.cx.buffer(elem, &dims);
+    let to = View::dense(buf, elem, &dims);
+    let from = View { buf: a.buf, elem, dims, offset: a.offset, strides: vec![0, a.step] };
+    copies.push((from, to));
+    buf
 }
 
 /// Pairs of buffers of which the loop reads each element of the first only where it writes the second.

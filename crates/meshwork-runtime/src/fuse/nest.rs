@@ -62,6 +62,36 @@ impl Loop {
         self
     }
 
+    /// How many rows are better one: they are short, and every array goes on from one to the next or, like a bias,
+    /// starts again.
+    pub fn rows_to_join(&self) -> Option<i64> {
+        let &rows = self.outer.last()?;
+        let short = (2..SHORT_ROW).contains(&self.n) && rows * self.n >= MANY_ELEMENTS;
+        if !short || !self.divisible || !self.counters.is_empty() {
+            return None;
+        }
+        let even = |a: &Array| a.step == a.elem_bytes;
+        let goes_on = |a: &Array| even(a) && a.strides.last() == Some(&(self.n * a.step));
+        let (inputs, outputs) = self.arrays.split_at(self.inputs.len());
+        let fit = outputs.iter().all(goes_on) && inputs.iter().all(|a| goes_on(a) || (even(a) && a.repeats()));
+        let joined = (1..=JOINED_ROW / self.n).rev().find(|by| rows % by == 0);
+        joined.filter(|&by| fit && by >= 4)
+    }
+
+    /// The same with `by` rows as one; `copy` gives the buffer in which what repeats stands so often.
+    pub fn joined(&self, by: i64, mut copy: impl FnMut(usize, &Array) -> Buf) -> Loop {
+        let mut l = self.clone();
+        l.n *= by;
+        l.outer.iter_mut().next_back().into_iter().for_each(|rows| *rows /= by);
+        for (i, a) in l.arrays.iter_mut().enumerate() {
+            if a.repeats() {
+                (a.buf, a.offset) = (copy(i, &self.arrays[i]), 0);
+            }
+            a.strides.iter_mut().next_back().into_iter().for_each(|s| *s *= by);
+        }
+        l
+    }
+
     /// An input, by its place, whose elements along the row are far apart, and which is worth being copied first.
     pub fn far_input(&self) -> Option<u32> {
         let rows: i64 = self.outer.iter().product();
@@ -74,6 +104,17 @@ impl Loop {
     }
 }
 
+impl Array {
+    /// Whether every row is the same.
+    fn repeats(&self) -> bool {
+        self.strides.iter().all(|&s| s == 0)
+    }
+}
+
+/// Rows shorter than this are joined to about `JOINED_ROW` elements, if there are so many.
+const SHORT_ROW: i64 = 64;
+const JOINED_ROW: i64 = 1024;
+const MANY_ELEMENTS: i64 = 1 << 14;
 /// Elements of a row further apart than this are on different cache lines.
 const FAR_BYTES: i64 = 64;
 

@@ -359,3 +359,26 @@ fn an_output_in_place_is_stored_after_all_loads() {
         1e-6,
     );
 }
+
+/// Rows of a few elements are joined, with a copy of what repeats in every row.
+#[test]
+fn short_rows_with_a_bias_are_joined() {
+    for (rows, n) in [(4096, 8), (6000, 3), (2 * 4099, 2), (4099, 5)] {
+        let (ty, row) = (format!("tensor<{rows}x{n}xf32>"), format!("tensor<{n}xf32>"));
+        let text = check(
+            &format!(
+                "func.func @main(%x: {ty}, %b: {row}, %k: {row}) -> ({ty}, {ty}) {{
+  %bb = stablehlo.broadcast_in_dim %b, dims = [1] : ({row}) -> {ty}
+  %kb = stablehlo.broadcast_in_dim %k, dims = [1] : ({row}) -> {ty}
+  %s = stablehlo.add %x, %bb : {ty}
+  %t = stablehlo.tanh %s : {ty}
+  %u = stablehlo.multiply %t, %kb : {ty}
+  return %t, %u : {ty}, {ty}
+}}"
+            ),
+            1e-5,
+        );
+        // Two copies and the loop; a number of rows without divisors to speak of stays as it is.
+        assert_eq!(steps(&text), if rows % 4099 == 0 { 1 } else { 3 }, "{rows} rows of {n}: {text}");
+    }
+}
