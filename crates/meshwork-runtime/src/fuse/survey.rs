@@ -41,6 +41,9 @@ pub(crate) struct Scope<'a, 'm> {
 /// What storing and loading a value costs, in additions, where the alternative is to compute it at several positions.
 const AGAIN: u32 = 16;
 
+/// Values that the predicate of a select may be made of to count as one of positions.
+const MAX_POSITIONAL: usize = 32;
+
 /// Values in one loop.
 pub(crate) const MAX_INSIDE: usize = 400;
 
@@ -151,7 +154,7 @@ impl Scope<'_, '_> {
             if number && self.cost(value, &mut costs) >= 4 {
                 return Some(value);
             }
-            let times = s.maps[&value].len() as u32;
+            let times = positions(&s.maps[&value], self.cx.module.ty(value).dims()) as u32;
             if times > 1 && !s.joined.contains(&value) {
                 let cost = self.cost(value, &mut costs);
                 if cost.saturating_mul(times - 1) > AGAIN + times {
@@ -161,6 +164,34 @@ impl Scope<'_, '_> {
         }
         // The dearest first: what it is made of may then be cheap enough.
         dear.into_iter().max().map(|(_, v)| v)
+    }
+
+    /// Whether `value` depends on the position only, so that the bounds of a box mostly decide it.
+    fn is_positional(&self, value: ValueId) -> bool {
+        let module = self.cx.module;
+        let mut work = vec![value];
+        let mut seen = HashSet::new();
+        while let Some(v) = work.pop() {
+            if !seen.insert(v) {
+                continue;
+            }
+            match (self.cx.view(v), module.def_op(v)) {
+                (Some(view), _) if view.strides.iter().any(|&s| s != 0) => return false,
+                (Some(_), _) => {}
+                (None, None) => return false,
+                (None, Some(op)) => {
+                    let kind = module.op(op).kind();
+                    if kind != OpKind::Iota && !super::is_renaming(kind) && !numbers::is_arithmetic(module, op) {
+                        return false;
+                    }
+                    work.extend(module.op(op).operands());
+                }
+            }
+            if seen.len() > MAX_POSITIONAL {
+                return false;
+            }
+        }
+        true
     }
 
     /// Cost of one element of `value` from what lies in memory.
@@ -180,6 +211,10 @@ impl Scope<'_, '_> {
                     OpKind::Pad | OpKind::Concatenate => {
                         data.operands().iter().map(|&v| self.cost(v, known)).max().unwrap_or(0)
                     }
+                    OpKind::Select if self.is_positional(data.operands()[0]) => {
+                        let sides = data.operands()[1..].iter().map(|&v| self.cost(v, known));
+                        sides.max().unwrap_or(0).saturating_add(1)
+                    }
                     OpKind::Reduce => 1000,
                     _ => data.operands().iter().fold(own, |c, &v| c.saturating_add(self.cost(v, known))),
                 }
@@ -188,6 +223,14 @@ impl Scope<'_, '_> {
         known.insert(value, cost);
         cost
     }
+}
+
+/// At how many positions an element is wanted; what goes round at the rim of the array counts with where it comes from.
+fn positions(maps: &[Map], dims: &[i64]) -> usize {
+    let round = |map: &Map| -> Vec<(u8, i64, i64)> {
+        map.iter().zip(dims).map(|(l, &n)| (l.dim, l.coef, l.base.rem_euclid(n.max(1)))).collect()
+    };
+    maps.iter().map(round).collect::<HashSet<_>>().len()
 }
 
 /// What `op` reads for its result at `map`: all alternatives of a padding or concatenation. `Err` names an operand

@@ -382,3 +382,40 @@ fn short_rows_with_a_bias_are_joined() {
         assert_eq!(steps(&text), if rows % 4099 == 0 { 1 } else { 3 }, "{rows} rows of {n}: {text}");
     }
 }
+
+/// A shard's rows with the neighbour's beside them, chosen by a mask of positions that the boxes decide: nothing of it
+/// is worth storing, however often it is wanted.
+#[test]
+fn rows_from_a_neighbour_are_read_where_they_lie() {
+    let text = check(
+        "func.func @main(%x: tensor<16x40xui8>, %h: tensor<1x40xui8>) -> tensor<16x40xui8> {
+  %id = stablehlo.partition_id : tensor<ui32>
+  %i = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+  %c = stablehlo.constant dense<16> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<ui8>
+  %m = stablehlo.multiply %i, %c : tensor<i32>
+  %mb = stablehlo.broadcast_in_dim %m, dims = [] : (tensor<i32>) -> tensor<16xi32>
+  %p = stablehlo.iota dim = 0 : tensor<16xi32>
+  %q = stablehlo.add %p, %mb : tensor<16xi32>
+  %l = stablehlo.constant dense<15> : tensor<16xi32>
+  %k = stablehlo.compare GE, %q, %l : (tensor<16xi32>, tensor<16xi32>) -> tensor<16xi1>
+  %kb = stablehlo.broadcast_in_dim %k, dims = [0] : (tensor<16xi1>) -> tensor<16x40xi1>
+  %a = stablehlo.slice %x [1:16, 0:40] : (tensor<16x40xui8>) -> tensor<15x40xui8>
+  %b = stablehlo.concatenate %a, %h, dim = 0 : (tensor<15x40xui8>, tensor<1x40xui8>) -> tensor<16x40xui8>
+  %d = stablehlo.pad %h, %zero, low = [15, 0], high = [0, 0], interior = [0, 0] : (tensor<1x40xui8>, tensor<ui8>) -> tensor<16x40xui8>
+  %s = stablehlo.select %kb, %d, %b : tensor<16x40xi1>, tensor<16x40xui8>
+  %e = stablehlo.slice %s [0:16, 1:40] : (tensor<16x40xui8>) -> tensor<16x39xui8>
+  %f = stablehlo.slice %s [0:16, 0:1] : (tensor<16x40xui8>) -> tensor<16x1xui8>
+  %g = stablehlo.concatenate %e, %f, dim = 1 : (tensor<16x39xui8>, tensor<16x1xui8>) -> tensor<16x40xui8>
+  %n = stablehlo.slice %s [0:16, 0:39] : (tensor<16x40xui8>) -> tensor<16x39xui8>
+  %o = stablehlo.slice %s [0:16, 39:40] : (tensor<16x40xui8>) -> tensor<16x1xui8>
+  %r = stablehlo.concatenate %o, %n, dim = 1 : (tensor<16x1xui8>, tensor<16x39xui8>) -> tensor<16x40xui8>
+  %t = stablehlo.add %g, %r : tensor<16x40xui8>
+  %u = stablehlo.add %t, %s : tensor<16x40xui8>
+  %v = stablehlo.add %u, %x : tensor<16x40xui8>
+  return %v : tensor<16x40xui8>
+}",
+        0.0,
+    );
+    assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains("16×40")).count(), 1, "{text}");
+}
