@@ -154,8 +154,6 @@ mod book {
     #[doc = include_str!("../../../docs/mistakes.md")]
     mod mistakes {}
     #[cfg(feature = "checkpoints")]
-    #[doc = include_str!("../../../docs/processes.md")]
-    mod processes {}
     #[doc = include_str!("../../../docs/from-jax.md")]
     mod from_jax {}
     #[doc = include_str!("../../../docs/from-reactant.md")]
@@ -168,4 +166,8 @@ mod book {
     mod from_swiftir {}
     #[doc = include_str!("../../../docs/from-mpi.md")]
     mod from_mpi {}
+    #[doc = include_str!("../../../docs/processes.md")]
+    mod processes {}
+    #[doc = include_str!("../../../docs/ranks.md")]
+    mod ranks {}
 }
