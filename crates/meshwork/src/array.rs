@@ -26,7 +26,7 @@ use crate::stored::{local_devices, put};
 /// assert_eq!(x.shards()[3].slice, [78..102]);
 /// # Ok::<(), meshwork::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Array {
     ty: Arc<TensorType>,
     data: Option<Arc<Data>>,
@@ -420,6 +420,17 @@ impl<T: Element> From<Vec<T>> for Array {
 impl<T: Element> From<&[T]> for Array {
     fn from(elements: &[T]) -> Array {
         Array::from_fn([elements.len() as i64], |i| elements[i[0] as usize])
+    }
+}
+
+/// Type, elements if there are few, and placement.
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        match &self.placement {
+            Some(placement) => write!(f, " {}", placement.sharding),
+            None => Ok(()),
+        }
     }
 }
 

@@ -49,6 +49,17 @@ fn donated_arguments_reach_the_engine() {
     assert!(error.starts_with("jit: donate names argument 2, but there are 2\n  at "), "{error}");
 }
 
+/// Arrays in messages and in `{:?}` of a struct are short.
+#[test]
+fn arrays_show_type_elements_and_placement() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let x = Array::from([1.0f32, 2.0]);
+    assert_eq!((format!("{x:?}"), format!("{x}")), ("f32[2] [1.0, 2.0]".into(), "f32[2] [1.0, 2.0]".to_string()));
+    let y = jit(|x: Tensor| x).call(&x.shard(&mesh, P!["x"]).unwrap()).unwrap();
+    assert_eq!(format!("{y:?}"), r#"f32[2] [1.0, 2.0] <mesh<["x"=2]>, [{"x"}]>"#);
+    assert_eq!(format!("{:?}", Array::shape_only([1000, 1000], F32)), "f32[1000, 1000]");
+}
+
 #[test]
 fn annotations_place_named_values() {
     let mesh = Mesh::grid(("d", 2), ("m", 2)).unwrap();
