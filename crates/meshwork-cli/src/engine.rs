@@ -87,7 +87,8 @@ pub fn run_partitioned(
     joined.collect::<Result<_, _>>().map_err(array_failure)
 }
 
-fn execute(
+/// Runs a program on shards.
+pub fn execute(
     source: &Source,
     executable: &Executable,
     args: Vec<Shards>,

@@ -11,6 +11,7 @@ mod fmt;
 mod launch;
 mod machine;
 mod opt;
+mod parallel;
 mod partition;
 mod processes;
 mod run;

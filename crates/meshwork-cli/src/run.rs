@@ -7,11 +7,12 @@ use meshwork_ir::transform::entry::make_entry;
 use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
 
 use meshwork_partition::{CompileOptions, Plan};
+use meshwork_runtime::Runtime;
 
 use crate::engine::{self, Engine};
 use crate::fail::Failure;
 use crate::source::{Source, entry_function, write_stdout};
-use crate::{processes, show, stages};
+use crate::{parallel, processes, show, stages};
 
 /// Execute a program
 ///
@@ -61,7 +62,10 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let inputs = check_inputs(&module, entry, given)?;
     let outcome = match stages::is_sharded(&module) {
         true => execute_partitioned(args, &source, &module, entry, &inputs)?,
-        false => execute(args, &source, &module, entry, &inputs)?,
+        false => match spread(args, &runtime, &source, &module, entry, &inputs)? {
+            Some(outcome) => outcome,
+            None => execute(args, &source, &module, entry, &inputs)?,
+        },
     };
     if runtime.rank() != 0 {
         return Ok(());
@@ -80,6 +84,22 @@ struct Outcome {
     results: Vec<Literal>,
     /// The contents of `--stats`.
     stats: String,
+}
+
+/// Runs a program that starts others on several devices itself, if there are several processes for them.
+fn spread(
+    args: &Args,
+    runtime: &Runtime,
+    source: &Source,
+    module: &Module,
+    entry: OpId,
+    inputs: &[Literal],
+) -> Result<Option<Outcome>, Failure> {
+    if args.engine != Engine::Cpu || !runtime.is_distributed() {
+        return Ok(None);
+    }
+    let results = parallel::run(runtime, source, module, entry, inputs)?;
+    Ok(results.map(|results| Outcome { results, stats: stats_json(&Stats::default()) }))
 }
 
 /// Runs the program on one device.
