@@ -2,7 +2,8 @@
 //!
 //! A transform of several dimensions is one of each in turn, so only one has to be whole at a time, and the split moves
 //! between dimensions by all-to-alls. A dimension that has nowhere to move its split to is transformed across shards: as
-//! a matrix of p rows on p devices, first along the columns, then along the rows, in three exchanges.
+//! a matrix of p rows on p devices, first along the columns, then along the rows, in three exchanges. Real numbers are
+//! sent as such in the first; of their transform the first half is kept, where it stands.
 
 use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
@@ -145,7 +146,9 @@ impl Splitter<'_> {
             };
             if across {
                 let p = self.m.e.atoms.product(&layout.dims[dim].atoms) as f64;
-                cost += 3.0 * (p - 1.0) / p * layout.local_elements() as f64 * bytes;
+                // Real numbers are complex, twice as long, after the first exchange.
+                let sent = if kind == Kind::FromReal { 5.0 } else { 3.0 };
+                cost += sent * (p - 1.0) / p * layout.local_elements() as f64 * bytes;
             }
             let mut after = layout.clone();
             if dim + 1 == rank && !across {
@@ -192,7 +195,7 @@ impl Splitter<'_> {
         let p = atoms.product(moving);
         let n = extents[dim];
         let fits = at.dims[dim].is_full(n, atoms) && n % (p * p) == 0 && n * p < 1 << 30;
-        if kind == kind.complex() && fits {
+        if kind != Kind::ToReal && fits {
             out.push((at.clone(), true));
         }
         out.push((whole(at), false));
@@ -237,6 +240,7 @@ impl Splitter<'_> {
     /// The transform of a dimension that stays split in p shards of m elements.
     ///
     /// With j = d·m + c and k = k' + p·k", the sum over j is one over d for each c, a factor, and one over c for each k'.
+    /// A real line of n elements gives n too, the first n/2 + 1 of which are asked for.
     fn transform_across(&mut self, value: ValueId, step: &Step) -> ValueId {
         let frame = step.layout.dims[step.dim].clone();
         let rank = step.layout.dims.len();
@@ -248,7 +252,8 @@ impl Splitter<'_> {
         let value = self.m.e.reshape(value, &shape(&[p, m / p]));
         let value = self.m.exchange(value, rank - 1, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
-        let value = self.transform_last(value, step.kind, p);
+        let (value, kind) = (self.as_complex(value), step.kind.complex());
+        let value = self.transform_last(value, kind, p);
         let factors = self.twiddles(&frame, step, p, self.m.e.elem(value));
         let dims = self.m.e.dims(value);
         let factors = self.m.e.broadcast(factors, &dims, &[rank as i64 - 1, rank as i64]);
@@ -257,13 +262,25 @@ impl Splitter<'_> {
         let value = self.m.exchange(value, rank, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
         let value = self.m.e.reshape(value, &shape(&[m]));
-        let value = self.transform_last(value, step.kind, m);
+        let value = self.transform_last(value, kind, m);
         // From k" for one k' to a run of k' + p·k".
         let value = self.m.e.reshape(value, &shape(&[p, m / p]));
         let value = self.m.exchange(value, rank - 1, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
         let value = self.m.e.reshape(value, &shape(&[m]));
         self.swapped(value, step.dim, rank - 1)
+    }
+
+    /// A local value as complex numbers.
+    fn as_complex(&mut self, value: ValueId) -> ValueId {
+        let t = self.m.e.tensor(value).clone();
+        let elem = match t.elem {
+            ElementType::F64 => ElementType::C128,
+            ElementType::F32 => ElementType::C64,
+            _ => return value,
+        };
+        let zero = self.m.e.zeros(&t.dims, t.elem);
+        self.m.e.op(OpKind::Complex, &[value, zero], Type::tensor(t.dims.iter().copied(), elem), &[])
     }
 
     /// exp(∓2πi·c·k/n) for this device's columns c and all k < p.

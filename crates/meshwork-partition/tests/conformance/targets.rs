@@ -233,6 +233,15 @@ fn a_transform_of_one_dimension_takes_three_exchanges() {
             assert_eq!(check(&source).plan.wire_bytes(), 3.0 * 7.0 / 8.0 * shard);
         }
     }
+    // Of real numbers the first exchange is half as long; half of the result moves to its blocks.
+    for (elem, n) in [("f32", 64), ("f64", 192)] {
+        let (r, h) = (format!("tensor<{n}x{elem}>"), format!("tensor<{}xcomplex<{elem}>>", n / 2 + 1));
+        let program = check(&one_operation(&[&r], &h, "[{\"x\"}]", &fft("RFFT", &n.to_string(), &r, &h)));
+        let totals = program.plan.totals();
+        assert_eq!(totals.keys().copied().collect::<Vec<_>>(), ["all-to-all", "collective-permute"]);
+        let shard = if elem == "f32" { 4.0 } else { 8.0 } * n as f64 / 8.0;
+        assert_eq!(totals["all-to-all"].wire_bytes, 5.0 * 7.0 / 8.0 * shard);
+    }
     // Lengths that do not divide are gathered.
     let c = "tensor<24xcomplex<f64>>";
     let found = collectives(&check(&one_operation(&[c], c, "[{\"x\"}]", &fft("FFT", "24", c, c))));
