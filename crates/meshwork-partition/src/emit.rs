@@ -120,6 +120,13 @@ impl<'a> Emitter<'a> {
         self.splat(dims, elem, &vec![0; elem.storage_bytes()])
     }
 
+    /// A real number everywhere.
+    pub fn splat_number(&mut self, dims: &[i64], elem: ElementType, number: f64) -> ValueId {
+        let mut bytes = vec![];
+        meshwork_ir::float::write(elem, number, &mut bytes);
+        self.splat(dims, elem, &bytes)
+    }
+
     /// A scalar of the index type.
     pub fn index_constant(&mut self, value: i64) -> ValueId {
         let bytes = value.to_le_bytes();

@@ -3,7 +3,8 @@
 //! A transform of several dimensions is one of each in turn, so only one has to be whole at a time, and the split moves
 //! between dimensions by all-to-alls. A dimension that has nowhere to move its split to is transformed across shards: as
 //! a matrix of p rows on p devices, first along the columns, then along the rows, in three exchanges. Real numbers are
-//! sent as such in the first; of their transform the first half is kept, where it stands.
+//! sent as such in the first; of their transform the first half is kept, where it stands. A transform to real numbers
+//! starts from that half, doubled, and sends real numbers in the last exchange.
 
 use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
@@ -60,6 +61,8 @@ struct Step {
     kind: Kind,
     /// Extents before it.
     extents: Extents,
+    /// Elements of the longer side of the transform.
+    length: i64,
     /// The layout it is done in.
     layout: Layout,
     /// Whether the dimension stays split.
@@ -146,15 +149,20 @@ impl Splitter<'_> {
             };
             if across {
                 let p = self.m.e.atoms.product(&layout.dims[dim].atoms) as f64;
-                // Real numbers are complex, twice as long, after the first exchange.
-                let sent = if kind == Kind::FromReal { 5.0 } else { 3.0 };
+                // One exchange of three is of real numbers, half as long as complex ones.
+                let sent = match kind {
+                    Kind::Forward | Kind::Inverse => 3.0,
+                    Kind::FromReal => 5.0,
+                    Kind::ToReal => 2.5,
+                };
                 cost += sent * (p - 1.0) / p * layout.local_elements() as f64 * bytes;
             }
             let mut after = layout.clone();
             if dim + 1 == rank && !across {
                 after.dims[dim] = DimLayout::whole(plan.last.1);
             }
-            done.push(Step { dim, kind, extents: extents.clone(), layout, across });
+            let length = if kind == Kind::ToReal { plan.last.1 } else { extents[dim] };
+            done.push(Step { dim, kind, extents: extents.clone(), length, layout, across });
             self.plan_steps(plan, rest, &after, so_far + cost, done);
             done.pop();
         }
@@ -193,10 +201,11 @@ impl Splitter<'_> {
             out.push((Layout::ordinary(extents, &want, atoms), false));
         }
         let p = atoms.product(moving);
-        let n = extents[dim];
-        let fits = at.dims[dim].is_full(n, atoms) && n % (p * p) == 0 && n * p < 1 << 30;
-        if kind != Kind::ToReal && fits {
-            out.push((at.clone(), true));
+        let n = if kind == Kind::ToReal { plan.last.1 } else { extents[dim] };
+        if n % (p * p) == 0 && n * p < 1 << 30 {
+            let mut layout = at.clone();
+            layout.dims[dim] = DimLayout::split(n, moving.clone(), atoms);
+            out.push((layout, true));
         }
         out.push((whole(at), false));
         out
@@ -209,11 +218,7 @@ impl Splitter<'_> {
             layout.dims[step.dim] = DimLayout::whole(last);
         }
         let value = self.swapped(value, step.dim, rank - 1);
-        let length = match step.dim + 1 == rank && step.kind == Kind::ToReal {
-            true => last,
-            false => step.extents[step.dim],
-        };
-        let value = self.transform_last(value, step.kind, length);
+        let value = self.transform_last(value, step.kind, step.length);
         Form { value: self.swapped(value, step.dim, rank - 1), layout }
     }
 
@@ -240,12 +245,13 @@ impl Splitter<'_> {
     /// The transform of a dimension that stays split in p shards of m elements.
     ///
     /// With j = d·m + c and k = k' + p·k", the sum over j is one over d for each c, a factor, and one over c for each k'.
-    /// A real line of n elements gives n too, the first n/2 + 1 of which are asked for.
+    /// A real line of n elements gives n too, the first n/2 + 1 of which are asked for; from those come n real ones.
     fn transform_across(&mut self, value: ValueId, step: &Step) -> ValueId {
         let frame = step.layout.dims[step.dim].clone();
         let rank = step.layout.dims.len();
         let (p, m) = (self.m.e.atoms.product(&frame.atoms), frame.block);
         let value = self.swapped(value, step.dim, rank - 1);
+        let value = if step.kind == Kind::ToReal { self.spectrum(value, &frame, step) } else { value };
         let outer = self.m.e.dims(value)[..rank - 1].to_vec();
         let shape = |tail: &[i64]| [&outer[..], tail].concat();
         // From [.., c] to [.., d, c]: every device gets its share of the columns, all rows of it.
@@ -262,13 +268,49 @@ impl Splitter<'_> {
         let value = self.m.exchange(value, rank, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
         let value = self.m.e.reshape(value, &shape(&[m]));
-        let value = self.transform_last(value, kind, m);
+        let mut value = self.transform_last(value, kind, m);
+        if step.kind == Kind::ToReal {
+            let t = self.m.e.tensor(value).clone();
+            let ty = Type::tensor(t.dims.iter().copied(), t.elem.real_part());
+            value = self.m.e.op(OpKind::Real, &[value], ty, &[]);
+        }
         // From k" for one k' to a run of k' + p·k".
         let value = self.m.e.reshape(value, &shape(&[p, m / p]));
         let value = self.m.exchange(value, rank - 1, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
         let value = self.m.e.reshape(value, &shape(&[m]));
         self.swapped(value, step.dim, rank - 1)
+    }
+
+    /// The first half of the spectrum of real numbers, as one whose inverse transform has them as its real part: what is
+    /// left out, the mirror image of all but the ends, is made up for by doubling, and nothing stands in its place.
+    fn spectrum(&mut self, value: ValueId, frame: &DimLayout, step: &Step) -> ValueId {
+        let (dims, elem) = (self.m.e.dims(value), self.m.e.elem(value));
+        let last = dims.len() - 1;
+        let nothing = self.m.e.zeros(&[], elem);
+        let value = match self.m.e.element_mask(frame, step.extents[step.dim]) {
+            Some(mask) => self.m.e.mask_dim(value, last, mask, nothing),
+            None => value,
+        };
+        let (e, line, real) = (&mut self.m.e, [frame.block], elem.real_part());
+        let place = e.iota(&line, 0, e.index);
+        let start = e.shard_offset(&frame.atoms, frame.block, 0);
+        let start = e.broadcast(start, &line, &[]);
+        let place = e.same(OpKind::Add, &[place, start]);
+        let mut ends = vec![0];
+        ends.extend((step.length % 2 == 0).then_some(step.length / 2));
+        let mut factor = e.splat_number(&line, real, 2.0);
+        let one = e.splat_number(&line, real, 1.0);
+        for end in ends {
+            let end = e.index_constant(end);
+            let end = e.broadcast(end, &line, &[]);
+            let is_end = e.compare("EQ", place, end);
+            factor = e.select(is_end, one, factor);
+        }
+        let zero = e.zeros(&line, real);
+        let factor = e.op(OpKind::Complex, &[factor, zero], Type::tensor(line, elem), &[]);
+        let factor = e.broadcast(factor, &dims, &[last as i64]);
+        e.same(OpKind::Multiply, &[value, factor])
     }
 
     /// A local value as complex numbers.
@@ -286,7 +328,7 @@ impl Splitter<'_> {
     /// exp(∓2πi·c·k/n) for this device's columns c and all k < p.
     fn twiddles(&mut self, frame: &DimLayout, step: &Step, p: i64, elem: ElementType) -> ValueId {
         let real = elem.real_part();
-        let n = step.extents[step.dim];
+        let n = step.length;
         let dims = [frame.block / p, p];
         let e = &mut self.m.e;
         let index = e.index;
@@ -299,10 +341,8 @@ impl Splitter<'_> {
         let count = e.broadcast(count, &dims, &[]);
         let turns = e.same(OpKind::Remainder, &[turns, count]);
         let turns = e.op(OpKind::Convert, &[turns], Type::tensor(dims, real), &[]);
-        let sign = if step.kind == Kind::Inverse { 1.0 } else { -1.0 };
-        let mut bytes = vec![];
-        meshwork_ir::float::write(real, sign * std::f64::consts::TAU / n as f64, &mut bytes);
-        let unit = e.splat(&dims, real, &bytes);
+        let sign = if step.kind.complex() == Kind::Inverse { 1.0 } else { -1.0 };
+        let unit = e.splat_number(&dims, real, sign * std::f64::consts::TAU / n as f64);
         let angle = e.same(OpKind::Multiply, &[turns, unit]);
         let (cosine, sine) = (e.same(OpKind::Cosine, &[angle]), e.same(OpKind::Sine, &[angle]));
         e.op(OpKind::Complex, &[cosine, sine], Type::tensor(dims, elem), &[])

@@ -241,7 +241,15 @@ fn a_transform_of_one_dimension_takes_three_exchanges() {
         assert_eq!(totals.keys().copied().collect::<Vec<_>>(), ["all-to-all", "collective-permute"]);
         let shard = if elem == "f32" { 4.0 } else { 8.0 } * n as f64 / 8.0;
         assert_eq!(totals["all-to-all"].wire_bytes, 5.0 * 7.0 / 8.0 * shard);
+        let back = check(&one_operation(&[&h], &r, "[{\"x\"}]", &fft("IRFFT", &n.to_string(), &h, &r)));
+        assert_eq!(back.plan.totals()["all-to-all"].wire_bytes, 5.0 * 7.0 / 8.0 * shard);
+        assert!(!back.plan.totals().contains_key("all-gather"));
     }
+    // An odd length has no element in the middle of its spectrum.
+    let (r, h) = ("tensor<49xf64>", "tensor<25xcomplex<f64>>");
+    let odd = one_operation(&[h], r, "[{\"x\"}]", &fft("IRFFT", "49", h, r)).replace("\"x\"=8", "\"x\"=7");
+    let found = check(&odd).plan;
+    assert!(found.mesh.device_count() == 7 && found.totals()["all-to-all"].count == 3, "{:?}", found.totals());
     // Lengths that do not divide are gathered.
     let c = "tensor<24xcomplex<f64>>";
     let found = collectives(&check(&one_operation(&[c], c, "[{\"x\"}]", &fft("FFT", "24", c, c))));
