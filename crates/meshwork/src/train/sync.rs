@@ -10,8 +10,8 @@
 //! | a dimension of the weight only | nothing: each device has all examples and its part | nothing |
 //! | neither | nothing: all devices compute the same | nothing |
 //!
-//! The gradient of an activation is a sum over the outputs of the matrix it goes into: an all-reduce over the axes that
-//! split those (columns), unless they split the activation itself. A loss is a sum over the batch.
+//! The gradient of an activation is a sum over the outputs of the matrix it goes into: the same table with the axes that
+//! split those (columns) in place of those that split the batch. A loss is a sum over the batch.
 //!
 //! Sums or means: the gradient of a global loss, as in every program of this crate, is summed, whatever the loss is: a
 //! mean over the batch has its division inside. Only if each device takes the mean of its own part is the reduction a
@@ -170,25 +170,25 @@ pub fn gradient_sync_pattern(mesh: &Mesh, spec: &P, rank: usize, role: Role, usa
         (false, false) => Some(Sync::AllReduceSum { axes }),
     };
     let mut out = SyncPattern::default();
-    match role {
-        Role::Weight => {
-            let mut whole = vec![];
-            for axis in usage.batch.iter().filter(real) {
-                match dim_of(axis) {
-                    None => whole.push(axis.clone()),
-                    Some(dim) => {
-                        out.forward.push(Sync::AllGather { axis: axis.clone(), dim });
-                        out.backward.push(Sync::ReduceScatter { axis: axis.clone(), dim, mean });
-                    }
-                }
+    // Over these axes the gradient is a partial sum.
+    let (partial, mean) = match role {
+        Role::Weight => (&usage.batch, mean),
+        Role::Activation => (&usage.columns, false),
+        Role::Loss => {
+            out.forward.extend(reduce(usage.batch.iter().filter(real).cloned().collect(), mean));
+            return Ok(out);
+        }
+    };
+    let mut whole = vec![];
+    for axis in partial.iter().filter(real) {
+        match dim_of(axis) {
+            None => whole.push(axis.clone()),
+            Some(dim) => {
+                out.forward.push(Sync::AllGather { axis: axis.clone(), dim });
+                out.backward.push(Sync::ReduceScatter { axis: axis.clone(), dim, mean });
             }
-            out.backward.extend(reduce(whole, mean));
         }
-        Role::Activation => {
-            let partial = usage.columns.iter().filter(real).filter(|a| dim_of(a).is_none()).cloned().collect();
-            out.backward.extend(reduce(partial, false));
-        }
-        Role::Loss => out.forward.extend(reduce(usage.batch.iter().filter(real).cloned().collect(), mean)),
     }
+    out.backward.extend(reduce(whole, mean));
     Ok(out)
 }
