@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "engine"))
-import gpt  # noqa: E402
 import peer_torch  # noqa: E402
 
 RANK, SIZE = (int(os.environ.get(f"OMPI_COMM_WORLD_{x}", os.environ.get(f"PMI_{x}", 0))) for x in ("RANK", "SIZE"))
@@ -23,7 +22,7 @@ LAYERS = 4
 class Model(torch.nn.Module):
     def __init__(self, arrays):
         super().__init__()
-        self.names = sorted(gpt.shapes(LAYERS, peer_torch.SIZES))
+        self.names = sorted(peer_torch.gpt.shapes(LAYERS, peer_torch.SIZES))
         self.arrays = torch.nn.ParameterList([torch.from_numpy(a.copy()) for a in arrays[: len(self.names)]])
 
     def forward(self, tokens, targets):
