@@ -72,6 +72,63 @@ fn batches_of_processes_become_arrays_and_come_back() {
     });
 }
 
+/// A file that counts what is read of it.
+#[cfg(feature = "safetensors")]
+struct Counting(std::fs::File, std::rc::Rc<std::cell::Cell<u64>>);
+
+#[cfg(feature = "safetensors")]
+impl std::io::Read for Counting {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(out)?;
+        self.1.set(self.1.get() + read as u64);
+        Ok(read)
+    }
+}
+
+#[cfg(feature = "safetensors")]
+impl std::io::Seek for Counting {
+    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+#[test]
+#[cfg(feature = "safetensors")]
+fn files_are_read_in_the_parts_that_each_process_needs() {
+    ranks::across(&[2, 3], "files_are_read_in_the_parts_that_each_process_needs", || {
+        let runtime = Runtime::init().unwrap();
+        let folder = std::env::temp_dir().join(format!("meshwork_parts_{}", std::process::id())).display().to_string();
+        let folder = String::from_utf8(runtime.broadcast(0, folder.as_bytes()).unwrap()).unwrap();
+        let x = Array::from_fn([60, 128], |i| (i[0] * 128 + i[1]) as f32);
+        let file = |name: &str| std::path::Path::new(&folder).join(name);
+        if runtime.rank() == 0 {
+            std::fs::create_dir_all(&folder).unwrap();
+            meshwork::save_safetensors(file("x.safetensors"), &[("x", x.clone())]).unwrap();
+            x.save_npy(file("x.npy")).unwrap();
+        }
+        runtime.barrier().unwrap();
+        let mesh = Mesh::linear("x", 2 * runtime.size() as i64).unwrap();
+        for spec in [P!["x"], P![_, "x"], P![]] {
+            let count = std::rc::Rc::new(std::cell::Cell::new(0));
+            let reader = Counting(std::fs::File::open(file("x.safetensors")).unwrap(), count.clone());
+            let mut reader = meshwork::SafeTensors::from_reader(reader, "x").unwrap();
+            let header = count.get();
+            let back = reader.sharded("x", &mesh, &spec).unwrap();
+            let here = runtime.local_devices_of(mesh.device_count() as usize);
+            let bytes =
+                |slice: &[std::ops::Range<i64>]| slice.iter().map(|r| r.end - r.start).product::<i64>() as u64 * 4;
+            let slices: std::collections::HashSet<_> = here.map(|d| back.shards()[d].slice.clone()).collect();
+            assert_eq!(count.get() - header, slices.iter().map(|s| bytes(s)).sum::<u64>(), "{spec}");
+            assert!(back.all_close(&x, 0.0), "{spec}");
+            assert!(Array::load_npy_sharded(file("x.npy"), &mesh, &spec).unwrap().all_close(&x, 0.0), "{spec}");
+        }
+        runtime.barrier().unwrap();
+        if runtime.rank() == 0 {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+    });
+}
+
 type State = (Tensor, Tensor, Tensor, Tensor);
 type HostState = (Array, Array, Array, Array);
 
