@@ -45,7 +45,10 @@ impl Stamp {
         match names.as_ref().and_then(|n| n.get(&self.plan)) {
             Some(ops) => {
                 let op = ops.get(self.op as usize).map_or("an unknown operation", String::as_str);
-                format!("{op} (step {}, {} bytes)", self.run, self.bytes)
+                match self.bytes {
+                    0 => format!("{op} (step {})", self.run),
+                    bytes => format!("{op} (step {}, {bytes} bytes)", self.run),
+                }
             }
             None => format!("another program ({:016x}, step {})", self.plan, self.run),
         }
