@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs the benchmark's problems in JAX, one command a line on standard input, one line of JSON per answer.
 
-  prepare PROBLEM VARIANT MESH   compiles it and puts its inputs on the devices
-  export DIRECTORY               writes what was prepared as StableHLO text and .npy inputs
+  lower PROBLEM VARIANT MESH     traces it
+  export DIRECTORY               writes what was traced as StableHLO text and .npy inputs
+  prepare                        compiles what was traced, puts its inputs on the devices, and runs it once
   run COUNT                      runs it COUNT times: seconds per run; the sum of the result, and of its magnitudes
 
 The words are separated by tabs; MESH is written 2x4. The number of devices is argument 1.
@@ -26,7 +27,8 @@ from problems import PROBLEMS  # noqa: E402
 
 
 class Peer:
-    def prepare(self, problem, variant, mesh):
+    def lower(self, problem, variant, mesh):
+        self.compiled = self.inputs = None  # the memory of the problem before
         problem = next(p for p in PROBLEMS if p.name == problem)
         shape = tuple(map(int, mesh.split("x")))
         jax.config.update("jax_enable_x64", "f64" in problem.name)
@@ -34,18 +36,23 @@ class Peer:
         shape = shape[: len(built.axes)] + (1,) * (len(built.axes) - len(shape))
         self.mesh = jax.make_mesh(shape, built.axes, axis_types=(AxisType.Auto,) * len(shape))
         place = lambda spec: NamedSharding(self.mesh, PartitionSpec(*spec))
-        into = tuple(map(place, built.specs))
+        self.into = tuple(map(place, built.specs))
         out = None if built.out_specs is None else list(map(place, built.out_specs))
         flat = lambda *args: jax.tree.leaves(built.function(*args))
         with jax.set_mesh(self.mesh):
             start = time.perf_counter()
-            self.lowered = jax.jit(flat, in_shardings=into, out_shardings=out, keep_unused=True).lower(*built.inputs)
-            middle = time.perf_counter()
+            jitted = jax.jit(flat, in_shardings=self.into, out_shardings=out, keep_unused=True)
+            self.lowered = jitted.lower(*built.inputs)
+        return {"lower": time.perf_counter() - start}
+
+    def prepare(self):
+        with jax.set_mesh(self.mesh):
+            start = time.perf_counter()
             self.compiled = self.lowered.compile()
-            end = time.perf_counter()
-            self.inputs = [jax.device_put(x, s) for x, s in zip(built.inputs, into)]
+            seconds = time.perf_counter() - start
+            self.inputs = [jax.device_put(x, s) for x, s in zip(self.built.inputs, self.into)]
         self.run(1)
-        return {"lower": middle - start, "compile": end - middle}
+        return {"compile": seconds}
 
     def export(self, directory):
         directory = pathlib.Path(directory)

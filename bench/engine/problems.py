@@ -320,7 +320,8 @@ PROBLEMS = [
     Problem("matmul f32", matmul, list(MATMULS), [(1,)], loop=10),
     Problem("mlp step", mlp, ["step"], TRAIN, loop=3),
     Problem("gpt step", functools.partial(gpt_step, 4), ["step"], TRAIN),
-    Problem("gpt compile", functools.partial(gpt_step, 8), ["step"], [(1, 1)]),
+    Problem("gpt compile", lambda layers, mesh: gpt_step(int(layers), "step", mesh), ["1", "2", "4", "8", "16", "32"],
+            [(1, 1), (2, 4)]),
 ] + [
     Problem(f"collective {size}", functools.partial(collective, bytes_), COLLECTIVES, [(2,), (4,), (8,)],
             loop=max(3, min(200, (1 << 22) // bytes_)))

@@ -2,7 +2,7 @@
 """Meshwork beside JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
-         [--out target/bench/engine.json]
+         [--key] [--out target/bench/engine.json]
 
 JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
 keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
@@ -29,6 +29,24 @@ from problems import PROBLEMS  # noqa: E402
 
 WORK = ROOT / "target" / "bench" / "engine"
 HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+
+BOTH = "meshwork,jax,jax huge"
+# What --key runs: changes to the other options. JAX is left out where it takes minutes.
+KEY = [
+    dict(problems="gpt step", rounds=4, peers=BOTH + ",torch"),
+    dict(problems="mlp step", rounds=7, peers=BOTH + ",torch"),
+    dict(problems="collective (64KB|1MB|16MB)", rounds=5, peers=BOTH),
+    dict(problems="heat1d f32", rounds=5, peers="meshwork,c"),
+    dict(problems="life u8", rounds=5, peers="meshwork,c"),
+    dict(problems="rows f32", rounds=5, peers=BOTH),
+    dict(problems="heat2d f32", rounds=3, peers="meshwork,c"),
+    dict(problems="heat1d f32", variants="roll", rounds=3, peers=BOTH),
+    dict(problems="heat2d f32", variants="pad", meshes="1,8,2x4", rounds=2, peers=BOTH),
+    dict(problems="life u8", variants="separable", meshes="1,8,2x4", rounds=2, peers=BOTH),
+    dict(problems="heat1d f64", meshes="1,8", rounds=3, peers="meshwork,c"),
+    dict(problems="matmul", rounds=3, peers=BOTH),
+    dict(problems="add f64", rounds=3, peers=BOTH + ",c,numpy"),
+]
 
 
 class Peer:
@@ -72,8 +90,9 @@ def steal():
 def c_program(source, flags):
     """Compiles a hand-written competitor."""
     out = WORK / (source[:-2] + "_" + "".join(f.strip("-").replace("=", "") for f in flags))
-    command = ["gcc", "-O3", "-march=native", "-fopenmp", *flags, str(HERE / "c" / source), "-o", str(out), "-lm"]
-    subprocess.run(command, check=True)
+    if not out.exists() or out.stat().st_mtime < (HERE / "c" / source).stat().st_mtime:
+        command = ["gcc", "-O3", "-march=native", "-fopenmp", *flags, str(HERE / "c" / source), "-o", str(out), "-lm"]
+        subprocess.run(command, check=True)
     return out
 
 
@@ -96,60 +115,74 @@ def measure(peers, rounds, budget, count):
     return times, sums, errors
 
 
-def case(problem, variant, mesh, options):
-    """One row of results."""
+def jax_peer(name, devices, env, kept):
+    """JAX on so many devices: started once, kept for other problems, and started anew if it ended."""
+    peer = kept.get((name, devices))
+    if peer is None or peer.process.poll() is not None:
+        peer = kept[name, devices] = Peer(name, [sys.executable, "peer_jax.py", devices], env)
+    return peer
+
+
+def case(problem, variant, mesh, options, kept):
+    """One row of results; `kept` are peers that stay for the next."""
     shape = "x".join(map(str, mesh))
     devices = 1
     for m in mesh:
         devices *= m
     directory = WORK / re.sub(r"\W+", "_", f"{problem.name} {variant} {shape}")
     wanted = options.peers.split(",")
-    jax = Peer("jax", [sys.executable, "peer_jax.py", devices])
+    jax = jax_peer("jax", devices, None, kept)
     row = {"problem": problem.name, "variant": variant, "mesh": shape, "compile": {}, "errors": {}}
-    prepared = jax.ask("prepare", problem.name, variant, shape)
-    if "error" in prepared:
-        jax.close()
-        return {**row, "errors": {"jax": prepared["error"]}}
-    row["compile"]["jax"] = prepared["compile"]
+    what = problem.name, variant, shape
+    lowered = jax.ask("lower", *what)
+    if "error" in lowered:
+        return {**row, "errors": {"jax": lowered["error"]}}
     inputs = jax.ask("export", directory)["inputs"]
-    peers = [jax] if "jax" in wanted else []
+    peers = []
 
     def add(name, peer, *prepare):
         answer = peer.ask(*prepare) if prepare else {}
         if "error" in answer:
             row["errors"][name] = answer["error"]
-            peer.close()
+            if peer not in kept.values():
+                peer.close()
         else:
             peers.append(peer)
             row["compile"].update({name: answer["compile"]} if "compile" in answer else {})
 
+    if "jax" in wanted:
+        add("jax", jax, "prepare")
     if "meshwork" in wanted:
         files = [directory / f"{i}.npy" for i in range(inputs)]
         check = "last" if problem.name.startswith("gpt") else 0
         add("meshwork", Peer("meshwork", [options.meshwork, "serve"]), "prepare", directory / "program.mlir", check, *files)
     if "jax huge" in wanted:
-        add("jax huge", Peer("jax huge", [sys.executable, "peer_jax.py", devices], HUGE),
-            "prepare", problem.name, variant, shape)
+        huge = jax_peer("jax huge", devices, HUGE, kept)
+        huge.ask("lower", *what)
+        add("jax huge", huge, "prepare")
     if "c" in wanted and problem.c:
         source, flags, extra = problem.c
         files = [directory / f"{i}.npy" for i in range(inputs)]
         add("c", Peer("c", [c_program(source, flags), *files, *extra], {"OMP_NUM_THREADS": "2"}))
     for name in ("numpy", "torch"):
-        if name in wanted:
+        if name in wanted and devices == 1:
             add(name, Peer(name, [getattr(options, name), f"peer_{name}.py"]), "prepare", problem.name, variant, directory)
     if "mpi4py" in wanted:
         ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", devices]
         add("mpi4py", Peer("mpi4py", [*ranks, options.numpy, "peer_mpi.py"]), "prepare", problem.name, variant, directory)
     least = problem.bytes[variant] if isinstance(problem.bytes, dict) else problem.bytes
-    footprint = least / problem.passes if least else 160e6
-    peers.append(Peer("copy", [c_program("copy.c", []), int(footprint) // 2], {"OMP_NUM_THREADS": "2"}))
+    footprint = least / problem.passes
+    if least:
+        peers.append(Peer("copy", [c_program("copy.c", []), int(footprint) // 2], {"OMP_NUM_THREADS": "2"}))
     before = steal()
     times, sums, errors = measure(peers, options.rounds, options.budget, problem.loop)
     after = steal()
     row["errors"].update(errors)
-    for peer in [jax, *peers]:
-        peer.close()
-    bandwidth = statistics.median(footprint * 1e-9 / t for t in times.pop("copy"))
+    for peer in peers:
+        if peer not in kept.values():
+            peer.close()
+    copies = times.pop("copy", [])
+    bandwidth = statistics.median(footprint * 1e-9 / t for t in copies) if copies else None
     sums.pop("copy", None)
     row["seconds"] = {n: {"median": statistics.median(t), "min": min(t), "runs": len(t)} for n, t in times.items() if t}
     row["checksums"] = {name: total for name, (total, _) in sums.items()}
@@ -160,7 +193,7 @@ def case(problem, variant, mesh, options):
     ours = row["seconds"].get("meshwork")
     if ours:
         row["ratio"] = {n: t["median"] / ours["median"] for n, t in row["seconds"].items() if n != "meshwork"}
-        if least:
+        if bandwidth:
             row["bandwidth_share"] = least / ours["median"] * 1e-9 / bandwidth
     return row
 
@@ -185,6 +218,18 @@ def line(row):
     return f"{row['problem']:16} {row['variant']:20} {row['mesh']:5} " + "  ".join(cells) + f"{share}  compile ms: {compile_}{flag}{errors}"
 
 
+def chosen_cases(options):
+    """Problem, variant and mesh of each row that the options ask for."""
+    for problem in PROBLEMS:
+        if not re.search(options.problems, problem.name):
+            continue
+        for variant in problem.variants:
+            for mesh in problem.meshes:
+                shape = "x".join(map(str, mesh))
+                if (not options.meshes or shape in options.meshes.split(",")) and re.search(options.variants, variant):
+                    yield problem, variant, mesh
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--problems", default=".")
@@ -193,6 +238,7 @@ def main():
     args.add_argument("--rounds", type=int, default=5)
     args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
+    args.add_argument("--key", action="store_true", help="the rows that the README shows, in a quarter of an hour")
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
     args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")
@@ -200,19 +246,16 @@ def main():
     options = args.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     options.meshwork = pathlib.Path(options.meshwork).resolve()
-    rows = []
-    for problem in PROBLEMS:
-        if not re.search(options.problems, problem.name):
-            continue
-        for variant in problem.variants:
-            for mesh in problem.meshes:
-                shape = "x".join(map(str, mesh))
-                wanted = not options.meshes or shape in options.meshes.split(",")
-                if wanted and re.search(options.variants, variant):
-                    rows.append(case(problem, variant, mesh, options))
-                    print(line(rows[-1]), flush=True)
-                    pathlib.Path(options.out).write_text(json.dumps(rows, indent=1))
-    pathlib.Path(options.out).with_suffix(".svg").write_text(picture(rows))
+    rows, kept = [], {}
+    for changes in KEY if options.key else [{}]:
+        chosen = argparse.Namespace(**{**vars(options), **changes})
+        for problem, variant, mesh in chosen_cases(chosen):
+            rows.append(case(problem, variant, mesh, chosen, kept))
+            print(line(rows[-1]), flush=True)
+            pathlib.Path(options.out).write_text(json.dumps(rows, indent=1))
+            pathlib.Path(options.out).with_suffix(".svg").write_text(picture(rows))
+    for peer in kept.values():
+        peer.close()
     print(f"written: {options.out} and the picture beside it; {time.strftime('%Y-%m-%d')}")
 
 
