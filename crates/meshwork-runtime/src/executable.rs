@@ -16,8 +16,9 @@ use crate::exec::run::{Run, Stop};
 use crate::exec::tape::{Tape, tape};
 use crate::memory::buffer::{Buffer, OutOfMemory};
 use crate::memory::plan::{Home, Own, Plan, plan};
+use crate::memory::share::Leaders;
 use crate::profile::{Profile, Recorder};
-use crate::program::Program;
+use crate::program::{BufInfo, Program};
 use crate::step::Buf;
 use crate::transport::world::{ProcessError, world};
 
@@ -81,6 +82,15 @@ pub struct Executable {
     idle: Mutex<Vec<State>>,
     /// The same program without donation, for callers that keep what they donate.
     keeping: OnceLock<Option<Box<Executable>>>,
+    alike: OnceLock<Alike>,
+}
+
+/// The same program for devices that have arguments in common.
+struct Alike {
+    /// Those that they were found to have in common once.
+    args: Vec<Option<Leaders>>,
+    /// The program, if it gains by it.
+    better: Option<Box<Executable>>,
 }
 
 /// Memory of a run, kept for the next.
@@ -95,9 +105,20 @@ unsafe impl Send for State {}
 impl Executable {
     /// Plans the memory of `program`, which was compiled for `grid`.
     pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<Executable, CompileError> {
+        Executable::with(program, grid, pool, None, &[])
+    }
+
+    /// As [`new`](Executable::new), with constants that are there already, for devices that have arguments in common.
+    fn with(
+        program: Program,
+        grid: DeviceGrid,
+        pool: Arc<Pool>,
+        constants: Option<Vec<Option<Arc<Buffer>>>>,
+        alike: &[Option<Leaders>],
+    ) -> Result<Executable, CompileError> {
         let module = program.module.clone();
         let world = world().filter(|_| grid.len() > 1);
-        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() });
+        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, alike);
         let wrong = |(op, message): (OpId, String)| CompileError::unsupported(&module, op, message);
         let spread =
             world.map(|w| Spread { ranks: (0..grid.len()).map(|d| w.rank_of(d, grid.len())).collect(), rank: w.rank });
@@ -105,11 +126,14 @@ impl Executable {
         let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
         let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
         let memory = |e: OutOfMemory| CompileError::Invalid { op: "constants".into(), message: e.to_string() };
-        let mut constants = vec![];
-        for info in &program.bufs {
+        let make = |info: &BufInfo| {
             let buffer = info.constant.as_ref().map(|c| Buffer::from_bytes(c.bytes())).transpose().map_err(memory)?;
-            constants.push(buffer.map(Arc::new));
-        }
+            Ok(buffer.map(Arc::new))
+        };
+        let constants = match constants {
+            Some(constants) => constants,
+            None => program.bufs.iter().map(make).collect::<Result<_, CompileError>>()?,
+        };
         let mut traded = vec![false; plan.slots.len()];
         for &(to, from) in plan.turns.iter().flat_map(|t| &t.trades) {
             (traded[to], traded[from]) = (true, true);
@@ -136,6 +160,7 @@ impl Executable {
             processes,
             idle: Mutex::default(),
             keeping: OnceLock::new(),
+            alike: OnceLock::new(),
         })
     }
 
@@ -184,9 +209,44 @@ impl Executable {
         self.run_recorded(args, None)
     }
 
-    /// This executable, or the one without donation if somebody else has an argument that would be overwritten:
-    /// results in memory of their own cost less than copies of the arguments.
+    /// This executable, or one that suits the arguments better.
     fn fitting(&self, args: &[Shards]) -> &Executable {
+        self.keeping(args).alike(args)
+    }
+
+    /// The one for devices that have these arguments in common.
+    fn alike(&self, args: &[Shards]) -> &Executable {
+        if self.processes.is_some() || self.grid.len() < 2 {
+            return self;
+        }
+        let Some(Alike { args: known, better }) = self.alike.get() else {
+            let found: Vec<Option<Leaders>> = args.iter().map(leaders).collect();
+            if found.iter().all(Option::is_none) || self.check(args).is_err() {
+                return self;
+            }
+            let make = || {
+                let (program, pool) = (self.program.clone(), self.pool.clone());
+                let better = Executable::with(program, self.grid, pool, Some(self.constants.clone()), &found);
+                Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args: found }
+            };
+            self.alike.get_or_init(make);
+            return self.alike(args);
+        };
+        let common = |(leader, shards): (&Option<Leaders>, &Shards)| {
+            leader.as_ref().is_none_or(|leader| {
+                let same = |(d, &l): (usize, &usize)| Arc::ptr_eq(&shards[d], &shards[l]);
+                shards.len() == leader.len() && leader.iter().enumerate().all(same)
+            })
+        };
+        match better {
+            Some(better) if known.len() == args.len() && known.iter().zip(args).all(common) => better,
+            _ => self,
+        }
+    }
+
+    /// The one without donation if somebody else has an argument that would be overwritten: results in memory of their
+    /// own cost less than copies of the arguments.
+    fn keeping(&self, args: &[Shards]) -> &Executable {
         let is_shared =
             |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1 && !s.is_empty()));
         if !self.plan.owns.iter().filter_map(|o| o.arg).any(|arg| is_shared(&arg)) {
@@ -194,7 +254,9 @@ impl Executable {
         }
         let make = || {
             let program = Program { donated: vec![false; self.program.donated.len()], ..self.program.clone() };
-            Executable::new(program, self.grid, self.pool.clone()).ok().map(Box::new)
+            Executable::with(program, self.grid, self.pool.clone(), Some(self.constants.clone()), &[])
+                .ok()
+                .map(Box::new)
         };
         self.keeping.get_or_init(make).as_deref().unwrap_or(self)
     }
@@ -404,6 +466,13 @@ fn result_types(module: &Module) -> Vec<TensorType> {
         }
     }
     types
+}
+
+/// Which devices have the same piece, if any two have.
+fn leaders(shards: &Shards) -> Option<Leaders> {
+    let first = |d: usize| (0..d).find(|&e| Arc::ptr_eq(&shards[d], &shards[e])).unwrap_or(d);
+    let leaders: Leaders = (0..shards.len()).map(first).collect();
+    leaders.iter().enumerate().any(|(d, &l)| d != l).then_some(leaders)
 }
 
 /// These pieces, or copies of their first `bytes` bytes if they are longer.

@@ -119,6 +119,11 @@ pub trait Work: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether it does the same on every device that reads the same.
+    fn is_alike(&self) -> bool {
+        true
+    }
+
     /// Does part `part` (below [`parts`](Work::parts)) on one device.
     ///
     /// # Safety

@@ -31,6 +31,10 @@ impl Work for DeviceId {
         1
     }
 
+    fn is_alike(&self) -> bool {
+        false
+    }
+
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, _: usize) -> Result<(), Fault> {
         let id = if self.partition { frame.partition } else { frame.replica };
         // SAFETY: the result is a `ui32` scalar, so its buffer holds four bytes, and buffers are 64-byte aligned.

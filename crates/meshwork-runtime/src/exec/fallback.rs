@@ -65,6 +65,11 @@ impl Work for Fallback {
         self.cost
     }
 
+    fn is_alike(&self) -> bool {
+        // It may ask for the number of the device.
+        false
+    }
+
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, _: usize) -> Result<(), Fault> {
         // SAFETY: the step names the buffers of all its views as read, so they are valid and nobody writes them.
         let args = self.args.iter().map(|view| unsafe { read(frame, view) }).collect::<Option<Vec<_>>>();

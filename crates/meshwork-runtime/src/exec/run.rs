@@ -5,6 +5,9 @@
 //! - *by device*: each device's section is one task, if that keeps the threads busy;
 //! - *by part*: step after step, all parts of all devices are tasks.
 //!
+//! A step that some devices do for all runs by part on these alone; it is a section of its own, so all devices have done
+//! what comes before.
+//!
 //! Loops and choices with communication are walked with the set of devices that are in them. The way chosen depends
 //! on the number of threads, the results do not: a step's parts are the same in all of them.
 
@@ -175,7 +178,11 @@ impl Run<'_> {
         // SAFETY: as for `all`.
         unsafe {
             match item {
-                Item::Step(_) => self.by_part(item, active, scratch),
+                Item::Step(number) => match &self.tape.steps[*number as usize].once {
+                    // Such steps stand where all devices are.
+                    Some(leaders) => self.by_part(item, leaders, scratch),
+                    None => self.by_part(item, active, scratch),
+                },
                 Item::Exchange(number) => {
                     let exchange = &self.tape.exchanges[*number as usize];
                     let start = self.recorder.map(Recorder::now);

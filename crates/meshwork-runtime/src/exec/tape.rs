@@ -25,12 +25,14 @@ pub(crate) struct TapeStep {
     pub cost: u64,
     pub op: OpId,
     pub name: String,
+    /// The devices that do it for all, who then have what it writes in common.
+    pub once: Option<Vec<usize>>,
 }
 
 /// A straight line of items.
 pub(crate) struct Line {
     pub items: Vec<Item>,
-    /// The items in runs: those that every device does by itself, and single ones that need all devices.
+    /// The items in runs: those that every device does by itself, and single ones that all devices wait for.
     pub sections: Vec<Section>,
     pub weight: Weight,
 }
@@ -51,7 +53,7 @@ pub(crate) struct Weight {
     pub widest: u64,
     /// Steps to run, once per loop body.
     pub steps: u64,
-    /// Whether there is communication.
+    /// Whether there is communication, or a step that some devices do for all.
     pub shared: bool,
 }
 
@@ -134,9 +136,20 @@ type Weighted = (Vec<Item>, Vec<Weight>);
 impl Builder<'_> {
     fn block(&mut self, block: &Block) -> Result<Weighted, (OpId, String)> {
         let (mut items, mut weights) = (vec![], vec![]);
-        for node in &block.nodes {
+        let is_entry = std::ptr::eq(block, &raw const self.program.main);
+        for (at, node) in block.nodes.iter().enumerate() {
             match node {
-                Node::Step(step) => self.step(step, &mut items, &mut weights),
+                Node::Step(step) => {
+                    let before = items.len();
+                    self.step(step, &mut items, &mut weights);
+                    let commons = self.plan.once.get(&at).filter(|_| is_entry && items.len() > before);
+                    let last = (weights.last_mut(), self.tape.steps.last_mut());
+                    if let (Some(&commons), (Some(weight), Some(step))) = (commons, last) {
+                        let leader = &self.plan.commons[commons].leader;
+                        step.once = Some((0..leader.len()).filter(|&d| leader[d] == d).collect());
+                        weight.shared = true;
+                    }
+                }
                 Node::Collective(c) => {
                     let number = self.tape.exchanges.len() as u32;
                     let wrong = |e| (c.op, e);
@@ -168,7 +181,7 @@ impl Builder<'_> {
         weights.push(Weight { cost, widest, steps: 1, shared: false });
         items.push(Item::Step(self.tape.steps.len() as u32));
         let (work, name) = (step.work.clone(), step.name.clone());
-        self.tape.steps.push(TapeStep { work, parts, cost, op: step.op, name });
+        self.tape.steps.push(TapeStep { work, parts, cost, op: step.op, name, once: None });
     }
 
     /// A copy of `from` to `to`, unless they are one piece of memory.

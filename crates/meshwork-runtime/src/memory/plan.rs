@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::live::{Live, MoveKind, Origin, Segment, compatible, live};
 use super::place::{Item, place};
-use super::share::{Commons, Sharing, sharing};
+use super::share::{Commons, Leaders, Sharing, sharing};
 use crate::program::{Block, Node, Program, While};
 use crate::step::Buf;
 
@@ -77,6 +77,8 @@ pub struct Plan {
     pub arena_bytes: usize,
     /// Memory that groups of devices have together.
     pub commons: Vec<Commons>,
+    /// By position in the entry block: the commons whose leaders do the step for all.
+    pub once: HashMap<usize, usize>,
     /// The turns of the loops, outer before inner, in order of the program.
     pub turns: Vec<Turn>,
 }
@@ -143,10 +145,10 @@ impl Sets {
     }
 }
 
-/// Plans the memory of `program`, for `together` devices in one process.
-pub fn plan(program: &Program, together: usize) -> Plan {
+/// Plans the memory of `program`, for `together` devices in one process that have arguments in common as `alike` says.
+pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Plan {
     let live = live(program);
-    let Sharing { of: common, mut commons } = sharing(program, &live, together);
+    let Sharing { of: common, once, mut commons } = sharing(program, &live, together, alike);
     let sets = coalesce(program, &live, |b| common.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
     let mut of_leader: HashMap<u32, usize> = HashMap::new();
@@ -244,7 +246,7 @@ pub fn plan(program: &Program, together: usize) -> Plan {
             slots[slot].home = Home::Common(number, offset);
         }
     }
-    Plan { slot_of, slots, owns, arena_bytes, commons, turns }
+    Plan { slot_of, slots, owns, arena_bytes, commons, once, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.
