@@ -87,7 +87,7 @@ fn long_arrays_on_eight_devices() {
     across(&[2, 3, 5], "long_arrays_on_eight_devices", || {
         Runtime::init().unwrap();
         let engine = CpuEngine::new(1);
-        let check = Check::new(CpuEngine::new(1));
+        let check = Check::new(CpuEngine::new(2));
         for source in long_programs() {
             check.devices(&source, 8);
             let first = harness::run(&engine, &source, 8).unwrap();
@@ -120,6 +120,8 @@ fn long_programs() -> Vec<String> {
         ));
     };
     let x = "tensor<96x160xf32>";
+    // Shared out to threads.
+    add("all_reduce", sum, &format!("{all}, {ids}"), "tensor<300000xf32>", "tensor<300000xf32>");
     for (groups, n) in [(all, 8), (pairs, 2)] {
         add("all_reduce", sum, &format!("{groups}, {ids}"), x, x);
         add("all_reduce", sum, &format!("{groups}, {ids}"), "tensor<7xf32>", "tensor<7xf32>");

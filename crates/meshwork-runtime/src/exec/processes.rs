@@ -116,7 +116,7 @@ impl Transport for Turn<'_> {
         exchange: &Exchange,
         devices: &[Device],
         active: &[usize],
-        _: &Pool,
+        pool: &Pool,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let Some(crossing) = &exchange.crossing else {
@@ -124,6 +124,6 @@ impl Transport for Turn<'_> {
         };
         let stamp = world::stamp(self.processes.plan, self.run, u64::from(crossing.number), 0);
         // SAFETY: the coordinator brings all active devices here, and nothing else runs.
-        unsafe { crossing.run(self.processes.world, stamp, devices, active, scratch) }
+        unsafe { crossing.run(self.processes.world, stamp, devices, active, pool, scratch) }
     }
 }

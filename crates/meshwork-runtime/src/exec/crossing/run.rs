@@ -1,8 +1,11 @@
 //! Running a collective over processes.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
 use crate::exec::combine::Combiner;
 use crate::exec::device::Device;
+use crate::exec::pool::Pool;
 use crate::memory::buffer::Buffer;
 use crate::step::{Buf, Fault, Scratch};
 use crate::transport::link::Lane;
@@ -12,6 +15,8 @@ use crate::transport::world::{ProcessError, World};
 
 /// Bytes that are combined over all contributions before the next: they stay in the first-level cache.
 const BLOCK: usize = 8 << 10;
+/// Bytes of a task for a thread.
+const TASK: usize = 128 << 10;
 
 /// A collective under way.
 struct Cross<'a> {
@@ -20,7 +25,11 @@ struct Cross<'a> {
     /// Of each group: whether its devices take part. Empty if all do.
     live: Vec<bool>,
     stage: *mut u8,
+    pool: &'a Pool,
 }
+
+// SAFETY: threads of the pool work on different bytes of the buffers and the stage.
+unsafe impl Sync for Cross<'_> {}
 
 impl Crossing {
     /// Does the collective for the devices in `active`, which are here.
@@ -33,6 +42,7 @@ impl Crossing {
         stamp: Stamp,
         devices: &[Device],
         active: &[usize],
+        pool: &Pool,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let mut live = vec![];
@@ -49,7 +59,7 @@ impl Crossing {
             }
         }
         let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
-        let cross = Cross { plan: self, devices, live, stage: stage.as_ptr() };
+        let cross = Cross { plan: self, devices, live, stage: stage.as_ptr(), pool };
         // SAFETY: the caller's promise; the stage outlives the swap.
         unsafe { cross.run(world, stamp, active, scratch) }
     }
@@ -159,9 +169,16 @@ impl Cross<'_> {
     }
 
     unsafe fn locals(&self, locals: &[Local]) {
-        for local in locals.iter().filter(|l| self.is_live(l.group)) {
-            // SAFETY: operands and results are different buffers as large as their shapes.
-            unsafe { local.what.run(self.ptr(local.from.0, local.from.1), self.ptr(local.to.0, local.to.1)) };
+        let copy = |local: &Local| {
+            if self.is_live(local.group) {
+                // SAFETY: operands and results are different buffers as large as their shapes.
+                unsafe { local.what.run(self.ptr(local.from.0, local.from.1), self.ptr(local.to.0, local.to.1)) };
+            }
+        };
+        let bytes: usize = locals.iter().map(|l| l.what.bytes()).sum();
+        match bytes < TASK {
+            true => locals.iter().for_each(copy),
+            false => self.pool.run(locals.len(), bytes as u64 / 10, &|i, _| copy(&locals[i])),
         }
     }
 
@@ -209,12 +226,12 @@ impl Cross<'_> {
                 let other = Buffer::new(bytes).map_err(|e| Fault(e.to_string()))?;
                 for i in 1..source.devices.len() {
                     source.pack.run(operand(i), other.as_ptr());
-                    combine(combiner, to, &[to, other.as_ptr()], (bytes, source.size), scratch)?;
+                    self.combine(combiner, to, &[to, other.as_ptr()], (bytes, source.size), scratch)?;
                 }
                 return Ok(to);
             };
             let parts: Vec<*mut u8> = (0..source.devices.len()).map(|i| operand(i).add(span.0)).collect();
-            combine(combiner, to, &parts, (bytes, source.size), scratch)?;
+            self.combine(combiner, to, &parts, (bytes, source.size), scratch)?;
             Ok(to)
         }
     }
@@ -231,12 +248,62 @@ impl Cross<'_> {
             }
             let result = self.ptr(r.to.0, r.to.1);
             let to = r.unpack.span().map_or(self.stage.add(r.stage), |span| result.add(span.1));
-            combine(&self.plan.combiners[r.combiner], to, &parts, (r.bytes, r.size), scratch)?;
+            self.combine(&self.plan.combiners[r.combiner], to, &parts, (r.bytes, r.size), scratch)?;
             if r.unpack.span().is_none() {
                 r.unpack.run(to, result);
             }
         }
         Ok(())
+    }
+
+    /// [`combine`], by several threads if it is much.
+    unsafe fn combine(
+        &self,
+        combiner: &Combiner,
+        to: *mut u8,
+        parts: &[*mut u8],
+        (bytes, size): (usize, usize),
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        if bytes < 2 * TASK || self.pool.threads() == 1 {
+            // SAFETY: the contract is the same.
+            return unsafe { combine(combiner, to, parts, (bytes, size), scratch) };
+        }
+        let arrays = Arrays { to, parts };
+        let fault = Mutex::new(None);
+        self.pool.run(bytes.div_ceil(TASK), bytes as u64 / 10, &|task, scratch| {
+            // SAFETY: tasks have different ranges of all arrays.
+            if let Err(e) = unsafe { arrays.task(combiner, task, (bytes, size), scratch) } {
+                fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+            }
+        });
+        fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+}
+
+/// What is combined.
+struct Arrays<'a> {
+    to: *mut u8,
+    parts: &'a [*mut u8],
+}
+
+// SAFETY: threads work on different ranges.
+unsafe impl Sync for Arrays<'_> {}
+
+impl Arrays<'_> {
+    unsafe fn task(
+        &self,
+        combiner: &Combiner,
+        task: usize,
+        (bytes, size): (usize, usize),
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let at = task * TASK;
+        // SAFETY: the range lies in all arrays.
+        unsafe {
+            let parts: Vec<*mut u8> = self.parts.iter().map(|p| p.add(at)).collect();
+            combine(combiner, self.to.add(at), &parts, (TASK.min(bytes - at), size), scratch)
+        }
     }
 }
 
