@@ -1,5 +1,8 @@
-//! Before a transformation: composites become calls, and calls and named computations become what they hold.
+//! Before a transformation: composites become calls, calls and named computations become what they hold, and
+//! `torch_index_select` becomes a gather.
 
+use meshwork_ir::attr::GatherDims;
+use meshwork_ir::build::Builder;
 use meshwork_ir::transform::inline;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, PassOptions, ValueId, Walk};
 
@@ -10,8 +13,13 @@ pub const CHECKPOINT: &str = "meshwork.checkpoint";
 pub(crate) fn flatten(module: &mut Module) {
     for op in module.all_ops(Walk::PreOrder) {
         module.op_mut(op).attrs.remove("no_inline");
-        if module.op(op).kind() != OpKind::Composite {
-            continue;
+        match module.op(op).kind() {
+            OpKind::Composite => {}
+            OpKind::TorchIndexSelect => {
+                select_by_gather(module, op);
+                continue;
+            }
+            _ => continue,
         }
         let data = module.op(op).clone();
         let Some(callee) = data.attr("decomposition").and_then(Attr::as_symbol) else { continue };
@@ -30,6 +38,35 @@ pub(crate) fn flatten(module: &mut Module) {
     // Inlining reports nothing: a call that it has to leave is met, and named, by the rule for calls.
     let _ = (inline::PASS.run)(module, &PassOptions::default(), &mut vec![]);
     inline_computations(module, |name| name != CHECKPOINT);
+}
+
+/// Puts the gather that reads the same slices in the place of a `torch_index_select`.
+fn select_by_gather(module: &mut Module, op: OpId) {
+    let data = module.op(op).clone();
+    let (Some(dim), Some(batch)) = (data.int("dim"), data.int("batch_dims")) else { return };
+    let (x, indices) = (data.operands()[0], data.operands()[1]);
+    let (mut sizes, index_rank) = (module.ty(x).dims().to_vec(), module.ty(indices).dims().len() as i64);
+    let rank = sizes.len() as i64;
+    if !(0..rank).contains(&dim) || !(0..=dim.min(index_rank)).contains(&batch) {
+        return;
+    }
+    (0..batch).chain([dim]).for_each(|d| sizes[d as usize] = 1);
+    // The result has the batch, the dimensions before `dim`, those of the indices, and the dimensions after `dim`.
+    let picked = index_rank - batch;
+    let dims = GatherDims {
+        offset_dims: (batch..dim).chain(dim + picked..rank - 1 + picked).collect(),
+        collapsed_slice_dims: vec![dim],
+        operand_batching_dims: (0..batch).collect(),
+        start_indices_batching_dims: (0..batch).collect(),
+        start_index_map: vec![dim],
+        index_vector_dim: index_rank,
+    };
+    let mut b = Builder::before(module, op);
+    b.set_loc(data.loc.clone());
+    // What can not be built stays as it is, and the rule for it says so.
+    let Ok(gathered) = b.gather(x, indices, dims, &sizes) else { return };
+    module.replace_all_uses(data.results()[0], gathered);
+    module.erase(op);
 }
 
 /// Puts the bodies of the named computations whose name `choose` accepts in their place. Shardings of their arguments

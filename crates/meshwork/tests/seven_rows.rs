@@ -324,6 +324,26 @@ fn row_93_per_device_memory_before_running() {
     assert!(whole - split >= 2 * 1024 * 7 * 512 * 4, "{whole} {split}");
 }
 
+/// Along a split dimension, with another dimension to lend the split to: nothing is gathered.
+#[test]
+fn row_55_sort_scan_and_top_k_without_gather() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let programs: [(&str, fn(Tensor) -> Tensor); 4] = [
+        ("sort", |x| x.sort(0)),
+        ("argsort", |x| x.argsort(0).to(F32)),
+        ("scan", |x| x.cumsum(0)),
+        ("top-k", |x| x.t().top_k(2).0),
+    ];
+    let x = wave(&[8, 12]);
+    for (name, f) in programs {
+        let f = jit(f);
+        let placed = x.clone().shard(&mesh, P!["x"]).unwrap();
+        let kinds: Vec<&str> = f.plan(&placed).unwrap().totals().keys().copied().collect();
+        assert!(!kinds.contains(&"all-gather"), "{name}: {kinds:?}");
+        assert!(f.call(&placed).unwrap().all_close(&f.call(&x).unwrap(), 1e-4), "{name}");
+    }
+}
+
 #[test]
 fn row_52_reshard_planner() {
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();

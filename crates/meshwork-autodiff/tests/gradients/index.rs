@@ -23,6 +23,24 @@ fn batched_gather_with_scalar_indices() {
     ));
 }
 
+#[test]
+fn torch_index_select() {
+    let select = |x: &str, i: &str, indices: &str, y: &str, attrs: &str| {
+        check(&program(
+            &format!("(%x: tensor<{x}xf64>) -> tensor<{y}xf64>"),
+            &format!(
+                "%i = $constant dense<{indices}> : tensor<{i}xi64>
+                 %y = \"$torch_index_select\"(%x, %i) <{{{attrs}}}> : (tensor<{x}xf64>, tensor<{i}xi64>) -> tensor<{y}xf64>
+                 return %y : tensor<{y}xf64>"
+            ),
+        ));
+    };
+    // Rows, some twice, one outside; columns by a table of indices; per example of a batch.
+    select("4x3", "5", "[0, 2, 2, 9, 3]", "5x3", "dim = 0 : i64, batch_dims = 0 : i64");
+    select("2x4x3", "2x2", "[[0, 3], [1, 1]]", "2x2x2x3", "dim = 1 : i64, batch_dims = 0 : i64");
+    select("2x3x4", "2x5", "[[0, 3, 3, 1, 2], [1, 0, 0, 2, 8]]", "2x3x5", "dim = 2 : i64, batch_dims = 1 : i64");
+}
+
 fn scatter(body: &str, unique: bool, indices: &str) {
     check(&program(
         "(%x: tensor<5x3xf64>, %u: tensor<3x2xf64>) -> tensor<5x3xf64>",

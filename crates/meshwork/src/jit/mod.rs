@@ -1,0 +1,252 @@
+//! `jit`: traces a function of trees of tensors, places it, splits it and runs it on arrays.
+
+mod place;
+mod program;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::{Contract, Plan};
+
+use self::program::Key;
+use crate::Array;
+use crate::array::Placement;
+use crate::donate;
+use crate::engine::{Cpu, Engine};
+use crate::error::{At, Error, Result};
+use crate::function::Function;
+use crate::lower::Lowered;
+use crate::rules::Rule;
+use crate::tree::Tree;
+
+/// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
+pub struct Jit<F, A>
+where
+    F: Function<A>,
+{
+    function: F,
+    mesh: Option<Arc<Mesh>>,
+    single: bool,
+    ins: Option<Vec<Rule>>,
+    outs: Option<Vec<Rule>>,
+    constraints: Option<Vec<Rule>>,
+    annotations: BTreeMap<String, Rule>,
+    donated: Vec<usize>,
+    contract: Option<Contract>,
+    engine: Rc<dyn Engine>,
+    cache: Cache<F::Output>,
+}
+
+/// Programs by what they were traced for, each with the structure of its result.
+type Cache<O> = RefCell<HashMap<Key, Rc<(Lowered, O)>>>;
+
+/// Makes a function of tensors into one of arrays.
+///
+/// The function is traced once for each combination of structure, shapes, element types, static values and
+/// placements of its arguments. It runs on one device, or, with a mesh, split over its devices. The mesh comes from
+/// [`on`](Jit::on) or from the arguments.
+///
+/// A misuse of a tensor inside of the function, such as a product of matrices that do not fit, ends the trace, and
+/// the call returns an [`Error`] with the operation, the shapes and the line.
+///
+/// ```
+/// use meshwork::prelude::*;
+///
+/// let mesh = Mesh::linear("x", 4)?;
+/// let f = jit(|x: Tensor| (x.roll(1, 0) + x.roll(-1, 0)) * 0.5).on(&mesh).in_shardings([P!["x"]]);
+/// let x = Array::from_fn([8], |i| i[0] as f32);
+/// assert_eq!(f.call(&x)?.to_vec::<f32>()?, [4.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 3.0]);
+/// assert_eq!(f.plan(&x)?.totals()["collective-permute"].count, 2);
+///
+/// let wrong = jit(|a: Tensor, b: Tensor| a.matmul(&b));
+/// let (a, b) = (Array::zeros([2, 3], F32), Array::zeros([4, 5], F32));
+/// let error = wrong.call((&a, &b)).unwrap_err().to_string();
+/// assert!(error.starts_with("matmul: [2, 3] x [4, 5]"));
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
+    Jit {
+        function,
+        mesh: None,
+        single: false,
+        ins: None,
+        outs: None,
+        constraints: None,
+        annotations: BTreeMap::new(),
+        donated: vec![],
+        contract: None,
+        engine: Rc::new(Cpu),
+        cache: RefCell::default(),
+    }
+}
+
+impl<A, F: Function<A>> Jit<F, A> {
+    /// Splits the program over `mesh`.
+    pub fn on(mut self, mesh: &Mesh) -> Self {
+        self.mesh = Some(Arc::new(mesh.clone()));
+        self.single = false;
+        self
+    }
+
+    /// Runs on one device, whatever placements the program and its arguments have.
+    pub fn single_device(mut self) -> Self {
+        self.single = true;
+        self
+    }
+
+    /// How each argument is placed, in place of the placements that arrays bring: a [`P`] for all of its arrays, or a
+    /// [`Rule`].
+    pub fn in_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.ins = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How each result is placed: one rule for a result that is not a tuple, else one per member.
+    pub fn out_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.outs = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How each argument is placed inside of the program, wherever it comes from: a constraint on its first use. With
+    /// [`in_shardings`](Jit::in_shardings) an array that lies otherwise is brought there before the program starts,
+    /// with this as its first step.
+    pub fn constrain<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.constraints = Some(rules.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How the values that the program names by [`annotate`](crate::annotate) are placed. A name that the program does
+    /// not have is an error, as is one that it has and that is not given here.
+    pub fn annotations<'n, R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = (&'n str, R)>) -> Self {
+        self.annotations = rules.into_iter().map(|(name, rule)| (name.to_string(), rule.into())).collect();
+        self
+    }
+
+    /// Gives the memory of these arguments, by number, to the results: an update happens where the array lies. The call
+    /// takes the elements out of their arrays; using one of them, or a clone, later is an error that names the call.
+    ///
+    /// In the program they are marked as JAX marks them: `tf.aliasing_output` with the result of the same type and
+    /// placement that takes the memory, or `jax.buffer_donor` if there is none. An engine may use it or not.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let step = jit(|x: Tensor, dx: Tensor| x + dx).donate([0]);
+    /// let x = Array::from([1.0f32, 2.0]);
+    /// let dx = Array::from([0.5f32, 0.5]);
+    /// assert!(step.lower((&x, &dx))?.text().contains("tf.aliasing_output = 0"));
+    /// let y = step.call((&x, &dx))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5, 2.5]);
+    /// let error = step.call((&x, &dx)).unwrap_err().to_string();
+    /// assert!(error.starts_with("jit: argument 0: the array of shape [2] was donated to the call at "));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn donate(mut self, arguments: impl IntoIterator<Item = usize>) -> Self {
+        self.donated = arguments.into_iter().collect();
+        self
+    }
+
+    /// Holds every plan to `contract`: a program that would communicate otherwise is an error, not a slow run.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let neighbours = Contract { allowed: Some(vec!["collective-permute".into()]), ..Contract::default() };
+    /// let f = jit(|x: Tensor| x.sum_all()).contract(neighbours);
+    /// let x = Array::from_fn([8], |i| i[0] as f32).shard(&mesh, P!["x"])?;
+    /// assert!(f.call(&x).unwrap_err().to_string().contains("all-reduce"));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn contract(mut self, contract: Contract) -> Self {
+        self.contract = Some(contract);
+        self
+    }
+
+    /// Runs on another engine.
+    pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
+        self.engine = Rc::new(engine);
+        self
+    }
+
+    /// Runs the function.
+    #[track_caller]
+    pub fn call(&self, args: F::Args<'_>) -> Result<<F::Output as Tree>::Host> {
+        let at = Location::caller();
+        self.run(args, At(at)).map_err(|e| e.at(at))
+    }
+
+    fn run(&self, args: F::Args<'_>, at: At) -> Result<<F::Output as Tree>::Host> {
+        let leaves = self.arguments(args)?;
+        let entry = self.entry(args, &leaves)?;
+        let (lowered, out) = &*entry;
+        for (path, array) in &leaves {
+            array.check_present().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
+        }
+        let inputs = donate::hand_over(leaves, lowered.donated(), at)?;
+        let results = lowered.run(&*self.engine, inputs)?;
+        let placements: Vec<Option<Placement>> = match lowered.mesh() {
+            None => vec![None; results.len()],
+            Some(mesh) => {
+                let mesh = Arc::new(mesh.clone());
+                let inline = |s: &Sharding| Sharding { mesh: mesh.clone().into(), ..s.clone() };
+                let outputs = &lowered.compiled()?.program.outputs;
+                outputs.iter().map(|s| Some(Placement { mesh: mesh.clone(), sharding: inline(s) })).collect()
+            }
+        };
+        let mut next = results.into_iter().zip(placements);
+        let mut missing = false;
+        let host = out.to_host(&mut |t| match next.next() {
+            Some((array, placement)) => array.with_placement(placement),
+            None => {
+                missing = true;
+                Array::shape_only(t.shape(), t.dtype())
+            }
+        });
+        match missing {
+            true => Err(Error::Jit("the engine returned too few results".into())),
+            false => Ok(host),
+        }
+    }
+
+    /// The program for these arguments, which may be [only shapes](Array::shape_only).
+    #[track_caller]
+    pub fn lower(&self, args: F::Args<'_>) -> Result<LoweredFor<F::Output>> {
+        let at = Location::caller();
+        let entry = self.arguments(args).and_then(|leaves| self.entry(args, &leaves));
+        entry.map(LoweredFor).map_err(|e| e.at(at))
+    }
+
+    /// The plan for these arguments: every collective with its cause.
+    #[track_caller]
+    pub fn plan(&self, args: F::Args<'_>) -> Result<Plan> {
+        self.lower(args)?.plan().cloned()
+    }
+
+    /// Why a value is placed as it is; see [`Lowered::why`].
+    #[track_caller]
+    pub fn why(&self, args: F::Args<'_>, name: &str) -> Result<String> {
+        self.lower(args)?.why(name)
+    }
+
+    /// The plan as a table for people.
+    #[track_caller]
+    pub fn explain(&self, args: F::Args<'_>) -> Result<String> {
+        self.lower(args)?.explain()
+    }
+}
+
+/// A program for certain arguments; see [`Lowered`].
+pub struct LoweredFor<O>(Rc<(Lowered, O)>);
+
+impl<O> std::ops::Deref for LoweredFor<O> {
+    type Target = Lowered;
+
+    fn deref(&self) -> &Lowered {
+        &self.0.0
+    }
+}

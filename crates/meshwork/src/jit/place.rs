@@ -1,0 +1,144 @@
+//! The placements of arguments and results, as rules give them, in the program.
+
+use std::sync::Arc;
+
+use meshwork_ir::{Attr, AttrDict, Module, OpId};
+use meshwork_mesh::{Mesh, Sharding};
+
+use super::Jit;
+use crate::error::{Error, Result};
+use crate::function::Function;
+use crate::rules::{Leaf, Rule};
+use crate::spec::{MESH, P};
+use crate::{Array, Tensor};
+
+impl<A, F: Function<A>> Jit<F, A> {
+    /// The placement that each argument is held to inside of the program.
+    pub(super) fn constraints_of(&self, leaves: &[(String, Array)], mesh: Option<&Mesh>) -> Result<Vec<Option<P>>> {
+        let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else {
+            return Ok(vec![None; leaves.len()]);
+        };
+        self.check_count("constrain", rules.len())?;
+        let Some(mesh) = mesh else {
+            return Err(Error::Jit("constrain needs a mesh: give jit one with .on(&mesh)".into()));
+        };
+        let of = |(path, array): &(String, Array)| {
+            let (rule, inside) = rule_for(rules, path);
+            rule.spec(&Leaf::new(inside, array.ty()), mesh)
+        };
+        Ok(leaves.iter().map(of).collect::<Result<_, _>>()?)
+    }
+
+    /// The numbers of the arrays of donated arguments.
+    pub(super) fn donated_of(&self, leaves: &[(String, Array)]) -> Result<Vec<usize>> {
+        if let Some(number) = self.donated.iter().find(|&&n| n >= F::COUNT) {
+            return Err(Error::Jit(format!("donate names argument {number}, but there are {}", F::COUNT)));
+        }
+        let argument = |path: &str| path.split('/').next().and_then(|n| n.parse::<usize>().ok());
+        let given =
+            |(_, (path, _)): &(usize, &(String, Array))| argument(path).is_some_and(|n| self.donated.contains(&n));
+        Ok(leaves.iter().enumerate().filter(given).map(|(i, _)| i).collect())
+    }
+
+    pub(super) fn check_count(&self, what: &str, given: usize) -> Result<()> {
+        match given == F::COUNT {
+            true => Ok(()),
+            false => Err(Error::Jit(format!("{what} has {given} rules for {} arguments", F::COUNT))),
+        }
+    }
+
+    pub(super) fn place_arguments(
+        &self,
+        module: &mut Module,
+        func: OpId,
+        leaves: &[(String, Array)],
+        mesh: &Mesh,
+    ) -> Result<()> {
+        if let Some(rules) = &self.ins {
+            self.check_count("in_shardings", rules.len())?;
+        }
+        let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
+        let mut slots = Vec::with_capacity(leaves.len());
+        for (path, array) in leaves {
+            let sharding = match &self.ins {
+                None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
+                Some(rules) => {
+                    let (rule, inside) = rule_for(rules, path);
+                    known.place(
+                        "argument",
+                        path,
+                        rule.spec(&Leaf::new(inside, array.ty()), mesh)?,
+                        mesh,
+                        array.shape(),
+                    )?
+                }
+            };
+            slots.push(sharding.unwrap_or_else(|| none.clone()));
+        }
+        if slots.iter().any(|s| *s != none) {
+            module.op_mut(func).attrs.set("arg_attrs", Attr::Array(slots.into()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn place_results(
+        &self,
+        module: &mut Module,
+        func: OpId,
+        results: &[(String, Tensor)],
+        mesh: &Mesh,
+    ) -> Result<()> {
+        let Some(rules) = &self.outs else { return Ok(()) };
+        let members = results.iter().filter_map(|(p, _)| p.split('/').next()?.parse::<usize>().ok()).max();
+        let count = members.map_or(1, |m| m + 1);
+        if rules.len() != 1 && rules.len() != count {
+            return Err(Error::Jit(format!("out_shardings has {} rules for {count} results", rules.len())));
+        }
+        let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
+        let mut slots = Vec::with_capacity(results.len());
+        for (path, tensor) in results {
+            let (rule, inside) = match path.split_once('/').unwrap_or((path, "")) {
+                (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
+                _ => (rules.first(), path.as_str()),
+            };
+            let spec = rule.unwrap_or(&Rule::Free).spec(&Leaf::new(inside, &tensor.ty), mesh)?;
+            let placed = known.place("result", path, spec, mesh, tensor.shape())?;
+            slots.push(placed.unwrap_or_else(|| none.clone()));
+        }
+        if slots.iter().any(|s| *s != none) {
+            module.op_mut(func).attrs.set("res_attrs", Attr::Array(slots.into()));
+        }
+        Ok(())
+    }
+}
+
+/// The rule for the array at `path`, which starts with the number of its argument, and the path inside of that.
+fn rule_for<'a>(rules: &'a [Rule], path: &'a str) -> (&'a Rule, &'a str) {
+    let (number, inside) = path.split_once('/').unwrap_or((path, ""));
+    (number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free), inside)
+}
+
+/// The attributes of an argument or result that is placed so.
+fn slot(sharding: Sharding) -> Attr {
+    let dict: AttrDict = [("sdy.sharding", Attr::Sharding(sharding.into()))].into_iter().collect();
+    Attr::Dict(dict.into())
+}
+
+/// Placements that were worked out already, by rank: most arrays of a program share a few.
+#[derive(Default)]
+struct Known(Vec<(P, usize, Attr)>);
+
+impl Known {
+    fn place(&mut self, kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
+        let Some(spec) = spec else { return Ok(None) };
+        if let Some((_, _, known)) = self.0.iter().find(|(p, rank, _)| *rank == shape.len() && *p == spec) {
+            return Ok(Some(known.clone()));
+        }
+        let name = if path.is_empty() { kind.to_string() } else { format!("{kind} {path}") };
+        let what = || format!("{spec} for {name} of shape {shape:?}");
+        let sharding = spec.sharding(MESH.into(), mesh, shape.len());
+        let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
+        self.0.push((spec, shape.len(), attrs.clone()));
+        Ok(Some(attrs))
+    }
+}

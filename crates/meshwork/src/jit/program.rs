@@ -1,0 +1,181 @@
+//! From a function and its arguments to a program, each traced once.
+
+use std::fmt::{Debug, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use meshwork_autodiff::{CHECKPOINT, inline_computations};
+use meshwork_ir::{Attr, Module, OpKind, TensorType, Type};
+use meshwork_mesh::{Mesh, Sharding};
+
+use super::Jit;
+use crate::annotate::Notes;
+use crate::donate;
+use crate::error::{Error, Result, TraceError};
+use crate::function::Function;
+use crate::lower::{Lowered, Names};
+use crate::ops::STOP_GRADIENT;
+use crate::trace::{self, Placing};
+use crate::tree::{Path, Tree, Visit};
+use crate::{Array, Tensor};
+
+/// Everything that a program depends on, beside the function.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    mesh: Option<Arc<Mesh>>,
+    /// Shape, element type and placement of each array.
+    arrays: Vec<(Arc<TensorType>, Option<Sharding>)>,
+    /// Static values, lengths and names, as text.
+    facts: String,
+}
+
+impl Visit for Key {
+    fn array(&mut self, _: &str, array: &Array) {
+        self.arrays.push((array.ty().clone(), array.placement().map(|p| p.sharding.clone())));
+    }
+
+    fn fact(&mut self, fact: &dyn Debug) {
+        // Writing to a string does not fail.
+        let _ = write!(self.facts, "{fact:?};");
+    }
+}
+
+impl<A, F: Function<A>> Jit<F, A> {
+    pub(super) fn arguments(&self, args: F::Args<'_>) -> Result<Vec<(String, Array)>> {
+        struct Collect(Vec<(String, Array)>);
+        impl Visit for Collect {
+            fn array(&mut self, path: &str, array: &Array) {
+                self.0.push((path.to_string(), array.clone()));
+            }
+            fn fact(&mut self, _: &dyn Debug) {}
+        }
+        let mut collect = Collect(vec![]);
+        F::visit(args, &mut Path::default(), &mut collect);
+        Ok(collect.0)
+    }
+
+    /// The program for these arguments, traced if it is not known yet.
+    pub(super) fn entry(&self, args: F::Args<'_>, leaves: &[(String, Array)]) -> Result<Rc<(Lowered, F::Output)>> {
+        let mesh = self.mesh_for(leaves)?;
+        let mut key = Key { mesh: mesh.clone(), arrays: Vec::with_capacity(leaves.len()), facts: String::new() };
+        F::visit(args, &mut Path::default(), &mut key);
+        if let Some(entry) = self.cache.borrow().get(&key) {
+            return Ok(entry.clone());
+        }
+        let entry = Rc::new(self.trace(args, leaves, mesh)?);
+        if let (Some(contract), Some(_)) = (&self.contract, entry.0.mesh()) {
+            entry.0.check(contract)?;
+        }
+        self.cache.borrow_mut().insert(key, entry.clone());
+        Ok(entry)
+    }
+
+    pub(super) fn mesh_for(&self, leaves: &[(String, Array)]) -> Result<Option<Arc<Mesh>>> {
+        if self.single {
+            return Ok(None);
+        }
+        self.mesh_of(leaves)
+    }
+
+    /// The mesh of the arguments and of [`on`](Jit::on), which have to agree.
+    pub(super) fn mesh_of(&self, leaves: &[(String, Array)]) -> Result<Option<Arc<Mesh>>> {
+        let mut mesh = self.mesh.clone();
+        for (path, array) in leaves {
+            let Some(own) = array.placement().map(|p| &p.mesh) else { continue };
+            match &mesh {
+                None => mesh = Some(own.clone()),
+                Some(mesh) if mesh == own => {}
+                Some(mesh) => {
+                    return Err(Error::Jit(format!("argument {path} is on the mesh {own}, the program on {mesh}")));
+                }
+            }
+        }
+        Ok(mesh)
+    }
+
+    pub(super) fn trace(
+        &self,
+        args: F::Args<'_>,
+        leaves: &[(String, Array)],
+        mesh: Option<Arc<Mesh>>,
+    ) -> Result<(Lowered, F::Output)> {
+        #[cfg(feature = "tracing")]
+        let _span = tracing::info_span!("trace").entered();
+        let placing = match (&mesh, self.single) {
+            (_, true) => Placing::Ignored(self.mesh_of(leaves)?),
+            (Some(mesh), _) => Placing::On(mesh.clone()),
+            (None, _) => Placing::NoMesh,
+        };
+        let types: Vec<Arc<TensorType>> = leaves.iter().map(|(_, a)| a.ty().clone()).collect();
+        let notes = Rc::new(Notes::new(&self.annotations));
+        let constraints = self.constraints_of(leaves, mesh.as_deref())?;
+        let traced = catch_unwind(AssertUnwindSafe(|| {
+            let (guard, mut tensors) = trace::start(&types, placing);
+            trace::with_top("jit", |trace| {
+                trace.notes = notes.clone();
+                trace.manual = vec![];
+            });
+            for (tensor, spec) in tensors.iter_mut().zip(&constraints) {
+                if let Some(spec) = spec {
+                    *tensor = tensor.shard(spec);
+                }
+            }
+            let mut next = tensors.into_iter();
+            // `leaves` are the arrays of `args` in the order in which they are asked for.
+            let out = self.function.call(args, &mut |_| next.next().expect("a tensor for each array"));
+            let mut results: Vec<(String, Tensor)> = vec![];
+            out.tensors(&mut Path::default(), &mut |p, t| results.push((p.to_string(), t.clone())));
+            let tensors: Vec<Tensor> = results.iter().map(|(_, t)| t.clone()).collect();
+            (trace::finish(guard, "jit", &tensors), out, results)
+        }));
+        let (finished, out, results) = match traced {
+            Ok(done) => done,
+            Err(payload) => match payload.downcast::<TraceError>() {
+                Ok(error) => return Err((*error).into()),
+                Err(other) => resume_unwind(other),
+            },
+        };
+        if let Some(captured) = finished.captures.first() {
+            return Err(Error::Jit(format!(
+                "the function uses a {} of the trace around it; pass it as an argument",
+                captured.describe()
+            )));
+        }
+        notes.check_used()?;
+        let mut module = finished.module;
+        drop_markers(&mut module);
+        // JAX runs modules that have a name.
+        module.attrs.set("sym_name", Attr::str("jit_main"));
+        if let Some(mesh) = &mesh {
+            trace::declare_mesh(&mut module, mesh);
+            self.place_arguments(&mut module, finished.func, leaves, mesh)?;
+            self.place_results(&mut module, finished.func, &results, mesh)?;
+        } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
+            return Err(Error::Jit("in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)".into()));
+        }
+        let donated = self.donated_of(leaves)?;
+        donate::mark(&mut module, finished.func, &donated);
+        let types = results.iter().map(|(_, t)| Type::Tensor(t.ty.clone())).collect();
+        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results), donated), out))
+    }
+}
+
+/// Takes what only gradients need out of a program that no gradient will be taken of any more: the frames of
+/// `checkpoint` and the detours of `stop_gradient`.
+fn drop_markers(module: &mut Module) {
+    inline_computations(module, |name| name == CHECKPOINT);
+    let Some(func) = module.entry() else { return };
+    for op in module.ops_below(func, meshwork_ir::Walk::PreOrder) {
+        if module.op(op).kind() != OpKind::BitcastConvert || module.op(op).attr(STOP_GRADIENT).is_none() {
+            continue;
+        }
+        let Some(bits) = module.def_op(module.op(op).operands()[0]) else { continue };
+        let (from, to) = (module.result(op), module.op(bits).operands()[0]);
+        module.replace_all_uses(from, to);
+        module.erase(op);
+        if module.value(module.result(bits)).uses().is_empty() {
+            module.erase(bits);
+        }
+    }
+}
