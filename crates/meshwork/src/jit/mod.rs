@@ -98,8 +98,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// How each argument is placed, in place of the placements that arrays bring: a [`P`] for all of its arrays, or a
-    /// [`Rule`].
+    /// How each argument is placed, in place of the placements that arrays bring: a [`P`](struct@crate::P)
+    /// for all of its arrays, or a [`Rule`].
     pub fn in_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         self.ins = Some(rules.into_iter().map(Into::into).collect());
         self
