@@ -57,25 +57,36 @@ fn train(fault: impl Fn()) -> Result<(), RunError> {
     Ok(())
 }
 
-/// In the test `name`: runs `body` on four ranks, which must end badly and in time. Gives what they said.
-fn ends_badly(name: &str, body: impl FnOnce()) -> Option<String> {
+/// In the test `name`: runs `body` on four ranks, which must end badly and in time. Gives what they printed and the
+/// record of each.
+fn ends_badly(name: &str, body: impl FnOnce()) -> Option<(String, Vec<String>)> {
     if is_rank() {
         body();
         return None;
     }
     let start = Instant::now();
-    let output = output(command(RANKS, name).env("MESHWORK_DEADLINE", "2").env("RUST_BACKTRACE", "0"));
+    let record = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let of_rank = |rank: usize| format!("{}.{rank}", record.display());
+    (0..RANKS).for_each(|rank| drop(std::fs::remove_file(of_rank(rank))));
+    let mut command = command(RANKS, name);
+    command.env("MESHWORK_DEADLINE", "5").env("RUST_BACKTRACE", "0").env("MESHWORK_RECORD", &record);
+    let output = output(&mut command);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "it ended well:\n{err}");
     assert!(start.elapsed() < Duration::from_secs(40), "it took {:?}:\n{err}", start.elapsed());
-    Some(err)
+    let records = (0..RANKS).map(|rank| std::fs::read_to_string(of_rank(rank)).unwrap_or_default());
+    Some((err, records.collect()))
 }
 
-/// All survivors said this about rank 2.
-fn all_said(err: &str, words: &str) {
+/// All survivors wrote this about rank 2.
+fn all_said((err, records): &(String, Vec<String>), words: &str) {
     for rank in [0, 1, 3] {
-        assert!(err.contains(&format!("rank {rank}: {words}")), "rank {rank} did not say '{words}':\n{err}");
-        assert!(err.contains(&format!("rank {rank}: the last ")), "rank {rank} has no record:\n{err}");
+        let record = &records[rank];
+        assert!(
+            record.contains(&format!("rank {rank}: {words}")),
+            "rank {rank} did not say '{words}':\n{record}\n{err}"
+        );
+        assert!(record.contains(&format!("rank {rank}: the last ")), "rank {rank} has no record:\n{err}");
     }
 }
 
@@ -88,9 +99,9 @@ fn a_stopped_rank_is_named_by_all_others() {
         });
         panic!("{}", done.unwrap_err());
     });
-    if let Some(err) = end {
-        all_said(&err, "rank 2 does not answer: it stands still, or computes");
-        assert!(err.contains("all_reduce 600 ('stablehlo.all_reduce' at line 10"), "{err}");
+    if let Some(end) = end {
+        all_said(&end, "rank 2 does not answer: it stands still, or computes");
+        assert!(end.1[0].contains("all_reduce 600 ('stablehlo.all_reduce' at line 10"), "{}", end.1[0]);
     }
 }
 
@@ -103,8 +114,8 @@ fn a_killed_rank_is_named_by_all_others() {
         });
         panic!("{}", done.unwrap_err());
     });
-    if let Some(err) = end {
-        all_said(&err, "rank 2 has died");
+    if let Some(end) = end {
+        all_said(&end, "rank 2 has died");
     }
 }
 
@@ -115,9 +126,9 @@ fn a_panic_ends_the_job_with_its_message() {
         // Those that wait get it as an error.
         panic!("{}", done.unwrap_err());
     });
-    if let Some(err) = end {
-        assert!(err.contains("out of luck"), "{err}");
-        all_said(&err, "rank 2 panicked at");
+    if let Some(end) = end {
+        assert!(end.0.contains("out of luck"), "{}", end.0);
+        all_said(&end, "rank 2 panicked at");
     }
 }
 
@@ -127,8 +138,8 @@ fn a_rank_that_leaves_is_named_by_all_others() {
         let done = train(|| std::process::exit(0));
         panic!("{}", done.unwrap_err());
     });
-    if let Some(err) = end {
-        all_said(&err, "rank 2 has ended its program");
+    if let Some(end) = end {
+        all_said(&end, "rank 2 has ended its program");
     }
 }
 
@@ -153,8 +164,9 @@ fn an_operation_out_of_order_is_told_by_both_sides() {
         });
         panic!("{}", done.unwrap_err());
     });
-    if let Some(err) = end {
-        assert!(err.contains("do different things"), "{err}");
-        assert!(err.contains("at barrier (step") && err.contains("at all_reduce 600"), "{err}");
+    if let Some(end) = end {
+        let record = &end.1[2];
+        assert!(record.contains("do different things"), "{record}");
+        assert!(record.contains("at barrier (step") && record.contains("at all_reduce 600"), "{record}");
     }
 }

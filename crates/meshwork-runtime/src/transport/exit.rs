@@ -94,7 +94,7 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
     }
     world.announce(&Note::Left);
     let start = Instant::now();
-    while start.elapsed() < GRACE && world.others().any(|r| !inner.news.left[r]) {
+    while start.elapsed() < GRACE && !terminated() && world.others().any(|r| !inner.news.left[r]) {
         // Lets the notes go out, and the others read them.
         world.read_notes(&mut inner);
         std::thread::sleep(Duration::from_millis(1));
