@@ -82,7 +82,7 @@ pub struct Executable {
     idle: Mutex<Vec<State>>,
     /// The same program without donation, for callers that keep what they donate.
     keeping: OnceLock<Option<Box<Executable>>>,
-    alike: OnceLock<Alike>,
+    alike: [OnceLock<Alike>; 4],
 }
 
 /// The same program for devices that have arguments in common.
@@ -160,7 +160,7 @@ impl Executable {
             processes,
             idle: Mutex::default(),
             keeping: OnceLock::new(),
-            alike: OnceLock::new(),
+            alike: Default::default(),
         })
     }
 
@@ -214,34 +214,39 @@ impl Executable {
         self.keeping(args).alike(args)
     }
 
-    /// The one for devices that have these arguments in common.
+    /// The one for devices that have these arguments in common: made when it is first needed, for a few combinations of
+    /// arguments.
     fn alike(&self, args: &[Shards]) -> &Executable {
-        if self.processes.is_some() || self.grid.len() < 2 {
+        if self.processes.is_some() || self.grid.len() < 2 || self.check(args).is_err() {
             return self;
         }
-        let Some(Alike { args: known, better }) = self.alike.get() else {
-            let found: Vec<Option<Leaders>> = args.iter().map(leaders).collect();
-            if found.iter().all(Option::is_none) || self.check(args).is_err() {
-                return self;
-            }
-            let make = || {
-                let (program, pool) = (self.program.clone(), self.pool.clone());
-                let better = Executable::with(program, self.grid, pool, Some(self.constants.clone()), &found);
-                Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args: found }
+        let is_common = |(leader, shards): (&Option<Leaders>, &Shards)| {
+            let same = |(d, &l): (usize, &usize)| Arc::ptr_eq(&shards[d], &shards[l]);
+            leader.as_ref().is_none_or(|leader| leader.iter().enumerate().all(same))
+        };
+        for slot in &self.alike {
+            let known = match slot.get() {
+                Some(known) => known,
+                None => {
+                    let found: Vec<Option<Leaders>> = args.iter().map(leaders).collect();
+                    if found.iter().all(Option::is_none) {
+                        return self;
+                    }
+                    slot.get_or_init(|| self.made_for(found))
+                }
             };
-            self.alike.get_or_init(make);
-            return self.alike(args);
-        };
-        let common = |(leader, shards): (&Option<Leaders>, &Shards)| {
-            leader.as_ref().is_none_or(|leader| {
-                let same = |(d, &l): (usize, &usize)| Arc::ptr_eq(&shards[d], &shards[l]);
-                shards.len() == leader.len() && leader.iter().enumerate().all(same)
-            })
-        };
-        match better {
-            Some(better) if known.len() == args.len() && known.iter().zip(args).all(common) => better,
-            _ => self,
+            if known.args.iter().zip(args).all(is_common) {
+                return known.better.as_deref().unwrap_or(self);
+            }
         }
+        self
+    }
+
+    /// The same program for devices that have these arguments in common.
+    fn made_for(&self, args: Vec<Option<Leaders>>) -> Alike {
+        let (program, pool) = (self.program.clone(), self.pool.clone());
+        let better = Executable::with(program, self.grid, pool, Some(self.constants.clone()), &args);
+        Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args }
     }
 
     /// The one without donation if somebody else has an argument that would be overwritten: results in memory of their
@@ -416,6 +421,11 @@ impl Executable {
                     }
                     shards
                 }
+            };
+            // One piece for all that have the same, so that the next call finds them to have it in common.
+            let shards = match self.plan.alike.get(i).and_then(Option::as_ref) {
+                Some(leader) if shards.len() == leader.len() => leader.iter().map(|&l| shards[l].clone()).collect(),
+                _ => shards,
             };
             results.push(shards);
         }

@@ -79,6 +79,8 @@ pub struct Plan {
     pub commons: Vec<Commons>,
     /// By position in the entry block: the commons whose leaders do the step for all.
     pub once: HashMap<usize, usize>,
+    /// Per result: on which devices it is alike, wherever it lies; empty if nothing is known.
+    pub alike: Vec<Option<Leaders>>,
     /// The turns of the loops, outer before inner, in order of the program.
     pub turns: Vec<Turn>,
 }
@@ -148,7 +150,7 @@ impl Sets {
 /// Plans the memory of `program`, for `together` devices in one process that have arguments in common as `alike` says.
 pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Plan {
     let live = live(program);
-    let Sharing { of: common, once, mut commons } = sharing(program, &live, together, alike);
+    let Sharing { of: common, once, mut commons, results: alike } = sharing(program, &live, together, alike);
     let sets = coalesce(program, &live, |b| common.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
     let mut of_leader: HashMap<u32, usize> = HashMap::new();
@@ -246,7 +248,7 @@ pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Pl
             slots[slot].home = Home::Common(number, offset);
         }
     }
-    Plan { slot_of, slots, owns, arena_bytes, commons, once, turns }
+    Plan { slot_of, slots, owns, arena_bytes, commons, once, alike, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.

@@ -42,6 +42,8 @@ pub struct Sharing {
     pub once: HashMap<usize, usize>,
     /// All commons; their sizes are not known yet.
     pub commons: Vec<Commons>,
+    /// Per result of the program: on which devices it is alike, wherever it lies.
+    pub results: Vec<Option<Leaders>>,
 }
 
 /// Finds what `devices` devices in one process can share, if they have the arguments in common that `args` says.
@@ -84,7 +86,9 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, args: &[Option<Le
             sharing.of.insert(b.0, number);
         }
     }
-    let alike = alike_steps(program, devices, args);
+    let (alike, values) = alike_steps(program, devices, args);
+    let result = |b: &Buf| values.get(b).filter(|_| !donates && live.same[b.0 as usize] == b.0).cloned();
+    sharing.results = program.main.results.iter().map(result).collect();
     for &start in alike.keys() {
         let Node::Step(step) = &program.main.nodes[start] else { continue };
         if step.work.cost() < LEAST_NS || sharing.once.contains_key(&start) {
@@ -147,8 +151,11 @@ impl Sharing {
     }
 }
 
-/// The steps of the entry block that do the same on several devices, by position.
-fn alike_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> BTreeMap<usize, Leaders> {
+/// Steps of the entry block by position, and buffers, with the devices on which they are alike.
+type AlikeSteps = (BTreeMap<usize, Leaders>, HashMap<Buf, Leaders>);
+
+/// The steps of the entry block that do the same on several devices, and what is alike in the end.
+fn alike_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> AlikeSteps {
     let all: Leaders = vec![0; devices].into();
     let mut alike: HashMap<Buf, Leaders> = HashMap::new();
     for (b, info) in program.bufs.iter().enumerate() {
@@ -189,7 +196,7 @@ fn alike_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> B
             Node::While(_) | Node::Case(_) => {}
         }
     }
-    steps
+    (steps, alike)
 }
 
 /// On which devices the results of `step` are alike, if on any two.
