@@ -46,6 +46,10 @@ KEY = [
     dict(problems="heat1d f64", meshes="1,8", rounds=3, peers="meshwork,c"),
     dict(problems="matmul", rounds=3, peers=BOTH),
     dict(problems="add f64", rounds=3, peers=BOTH + ",c,numpy"),
+    dict(problems="gpt compile", variants="^(1|4|8)$", rounds=1, peers="meshwork,jax"),
+    dict(problems="gpt compile", variants="^(16|32)$", rounds=1, peers="meshwork"),
+    dict(problems="heat[12]d f32", variants="^at$", meshes="2", rounds=1, peers="meshwork,jax"),
+    dict(problems="heat[12]d f32", variants="^at$", meshes="8", rounds=1, peers="meshwork,jax"),
 ]
 
 
@@ -238,7 +242,7 @@ def main():
     args.add_argument("--rounds", type=int, default=5)
     args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
-    args.add_argument("--key", action="store_true", help="the rows that the README shows, in a quarter of an hour")
+    args.add_argument("--key", action="store_true", help="the rows that the README shows, in some twenty minutes")
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
     args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")

@@ -1,6 +1,8 @@
 //! A compiled program: planned once, run any number of times.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use meshwork_ir::eval::DeviceGrid;
@@ -83,7 +85,12 @@ pub struct Executable {
     /// The same program without donation, for callers that keep what they donate.
     keeping: OnceLock<Option<Box<Executable>>>,
     alike: [OnceLock<Alike>; 4],
+    /// How often nothing was found to be in common.
+    looks: AtomicU32,
 }
+
+/// After so many calls without anything in common nobody looks any more.
+const MOST_LOOKS: u32 = 16;
 
 /// The same program for devices that have arguments in common.
 struct Alike {
@@ -161,6 +168,7 @@ impl Executable {
             idle: Mutex::default(),
             keeping: OnceLock::new(),
             alike: Default::default(),
+            looks: AtomicU32::new(0),
         })
     }
 
@@ -228,8 +236,13 @@ impl Executable {
             let known = match slot.get() {
                 Some(known) => known,
                 None => {
+                    // Looking takes some time, and most callers do the same again and again.
+                    if self.looks.load(Ordering::Relaxed) >= MOST_LOOKS {
+                        return self;
+                    }
                     let found: Vec<Option<Leaders>> = args.iter().map(leaders).collect();
                     if found.iter().all(Option::is_none) {
+                        self.looks.fetch_add(1, Ordering::Relaxed);
                         return self;
                     }
                     slot.get_or_init(|| self.made_for(found))
@@ -480,8 +493,9 @@ fn result_types(module: &Module) -> Vec<TensorType> {
 
 /// Which devices have the same piece, if any two have.
 fn leaders(shards: &Shards) -> Option<Leaders> {
-    let first = |d: usize| (0..d).find(|&e| Arc::ptr_eq(&shards[d], &shards[e])).unwrap_or(d);
-    let leaders: Leaders = (0..shards.len()).map(first).collect();
+    let mut first: HashMap<*const Buffer, usize> = HashMap::new();
+    let leaders: Leaders =
+        shards.iter().enumerate().map(|(d, shard)| *first.entry(Arc::as_ptr(shard)).or_insert(d)).collect();
     leaders.iter().enumerate().any(|(d, &l)| d != l).then_some(leaders)
 }
 
