@@ -96,3 +96,19 @@ fn a_program_runs_on_devices_of_several_processes() {
         assert!(w.to_vec::<f64>().unwrap().iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-12));
     });
 }
+
+/// The example in both styles, which cargo builds beside the tests.
+#[test]
+fn the_array_addition_of_the_tutorial() {
+    let own = std::env::current_exe().unwrap();
+    let example = own.parent().and_then(|deps| deps.parent()).unwrap().join("examples/mpi_add");
+    assert!(example.exists(), "{} is missing: cargo build --features mpi --examples", example.display());
+    for ranks in ["1", "3", "4"] {
+        let mut command = std::process::Command::new("mpirun");
+        command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks]).arg(&example);
+        let output = ranks::output(command.env("MESHWORK_DEADLINE", "30"));
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{err}");
+        assert_eq!(out, format!("{ranks} processes: c[0] = 0, c[102] = 306\n"), "{err}");
+    }
+}
