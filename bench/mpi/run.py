@@ -48,7 +48,7 @@ def export(problem, variant, ranks, mesh):
     """The program as StableHLO and its inputs as .npy, written by JAX."""
     directory = WORK / re.sub(r"\W+", "_", f"mpi {problem.name} {variant} {ranks}")
     jax = Peer("jax", [sys.executable, "peer_jax.py", ranks])
-    answer = jax.ask("prepare", problem.name, variant, mesh)
+    answer = jax.ask("lower", problem.name, variant, mesh)
     if "error" in answer:
         jax.close()
         raise RuntimeError(answer["error"])
