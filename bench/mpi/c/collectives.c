@@ -1,4 +1,5 @@
 // MPI's own collectives: collectives KIND INPUT.npy ELEMENTS COUNT; each rank has a row of ELEMENTS floats of the input.
+// Prints the fastest of COUNT calls.
 #include "rank.h"
 
 int main(int argc, char **argv) {
@@ -8,7 +9,7 @@ int main(int argc, char **argv) {
   const char *kind = argv[1];
   long n = atol(argv[3]), count = atol(argv[4]), part = n / size;
   float *x = read_rows(argv[2], rank, rank + 1, n * sizeof(float)), *y = calloc(n, sizeof(float));
-  double seconds = 0, mine = 0, total = 0;
+  double seconds = 1e9, mine = 0, total = 0;
   long results = n;
   for (long i = -1; i < count; i++) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -23,10 +24,11 @@ int main(int argc, char **argv) {
                    MPI_STATUS_IGNORE);
     else MPI_Alltoall(x, part, MPI_FLOAT, y, part, MPI_FLOAT, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (i >= 0) seconds += MPI_Wtime() - start;
+    double took = MPI_Wtime() - start;
+    if (i >= 0 && took < seconds) seconds = took;
   }
   for (long i = 0; i < results; i++) mine += y[i];
   MPI_Reduce(&mine, &total, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  if (rank == 0) printf("{\"seconds\": %.9f, \"checksum\": %.17g}\n", seconds / count, total);
+  if (rank == 0) printf("{\"seconds\": %.9f, \"checksum\": %.17g}\n", seconds, total);
   MPI_Finalize();
 }
