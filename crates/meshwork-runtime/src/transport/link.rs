@@ -8,6 +8,7 @@ pub(crate) use super::none::{Link, Requests};
 /// Messages that have begun and not ended.
 #[derive(Default)]
 pub(crate) struct Flight {
+    #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
     pub requests: Requests,
     /// Of each message, in the order of the requests.
     pub about: Vec<About>,
@@ -24,6 +25,7 @@ pub(crate) enum Lane {
 
 /// Where a message goes or comes from.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
 pub(crate) struct Address {
     pub peer: usize,
     pub lane: Lane,
