@@ -328,7 +328,8 @@ fn row_93_per_device_memory_before_running() {
 #[test]
 fn row_55_sort_scan_and_top_k_without_gather() {
     let mesh = Mesh::linear("x", 4).unwrap();
-    let programs: [(&str, fn(Tensor) -> Tensor); 4] = [
+    type Program = fn(Tensor) -> Tensor;
+    let programs: [(&str, Program); 4] = [
         ("sort", |x| x.sort(0)),
         ("argsort", |x| x.argsort(0).to(F32)),
         ("scan", |x| x.cumsum(0)),

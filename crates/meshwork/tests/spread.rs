@@ -2,7 +2,6 @@
 #![cfg(all(feature = "mpi", feature = "checkpoints"))]
 
 #[path = "../../meshwork-runtime/tests/ranks/mod.rs"]
-#[allow(dead_code)] // other tests use the rest
 mod ranks;
 
 use meshwork::data::GlobalBatch;
