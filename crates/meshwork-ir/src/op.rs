@@ -374,6 +374,32 @@ macro_rules! collective_ops {
     };
 }
 
+/// Pattern of all operations of the dialect `sdy`, for matches without a wildcard arm.
+#[macro_export]
+macro_rules! sdy_ops {
+    () => {
+        $crate::OpKind::SdyAllGather
+            | $crate::OpKind::SdyAllReduce
+            | $crate::OpKind::SdyAllSlice
+            | $crate::OpKind::SdyAllToAll
+            | $crate::OpKind::SdyCollectivePermute
+            | $crate::OpKind::SdyConstant
+            | $crate::OpKind::SdyDataFlowEdge
+            | $crate::OpKind::SdyFuncDataFlowEdge
+            | $crate::OpKind::SdyManualComputation
+            | $crate::OpKind::SdyMesh
+            | $crate::OpKind::SdyNamedComputation
+            | $crate::OpKind::SdyPropagationBarrier
+            | $crate::OpKind::SdyReduceScatter
+            | $crate::OpKind::SdyReplicatedToUnreduced
+            | $crate::OpKind::SdyReshard
+            | $crate::OpKind::SdyReturn
+            | $crate::OpKind::SdyShardedToUnreduced
+            | $crate::OpKind::SdyShardingConstraint
+            | $crate::OpKind::SdyShardingGroup
+    };
+}
+
 impl OpKind {
     /// The operation called `name`, e.g. `stablehlo.add`.
     pub fn from_name(name: &str) -> Option<OpKind> {
@@ -424,6 +450,7 @@ mod tests {
     fn patterns_hold_what_the_traits_say() {
         for &kind in OpKind::ALL {
             assert_eq!(matches!(kind, elementwise_ops!()), kind.is_elementwise(), "{kind:?}");
+            assert_eq!(matches!(kind, sdy_ops!()), kind.dialect() == "sdy", "{kind:?}");
             assert_eq!(matches!(kind, collective_ops!()), kind.has(Trait::Collective), "{kind:?}");
         }
     }

@@ -19,6 +19,7 @@ pub mod transport;
 
 pub use array::Array;
 pub use engine::{CpuEngine, Engine, Loaded};
+pub use exec::boxes::{At, BoxCopy};
 pub use executable::{Executable, RunError, Shards};
 pub use memory::Buffer;
 pub use profile::Profile;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::{ElementType, Literal, Module, OpId};
+use meshwork_ir::{ElementType, Literal, Module, OpId, TensorType, ValueId};
 
 use crate::step::{Buf, Step};
 
@@ -124,4 +124,31 @@ pub struct Collective {
     pub op: OpId,
     /// What profiles call it: as in the plan.
     pub name: String,
+}
+
+/// An operand of a collective and its result, as they are on every device.
+pub(crate) struct Ends {
+    pub operand: Buf,
+    pub result: Buf,
+    pub elem: ElementType,
+    /// Extents of the operand.
+    pub from: Vec<i64>,
+    /// Extents of the result.
+    pub to: Vec<i64>,
+}
+
+impl Collective {
+    /// Its operands and results. A buffer may have been made for a value of other extents, of which the operand is a
+    /// reshape.
+    pub(crate) fn ends(&self, program: &Program, module: &Module) -> impl Iterator<Item = Ends> {
+        let data = module.op(self.op);
+        self.operands.iter().zip(&self.results).enumerate().map(move |(i, (&operand, &result))| {
+            let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
+            let tensor = |v: Option<&ValueId>| v.and_then(|&v| module.ty(v).as_tensor());
+            let (a, b) = (tensor(data.operands().get(i)), tensor(data.results().get(i)));
+            let dims = |ty: Option<&TensorType>, own: &[i64]| ty.map_or(own.to_vec(), |t| t.dims.to_vec());
+            let elem = a.map_or(from.elem, |t| t.elem);
+            Ends { operand, result, elem, from: dims(a, &from.dims), to: dims(b, &to.dims) }
+        })
+    }
 }

@@ -2,7 +2,7 @@
 
 /// A copy of a box between two arrays: dimensions outermost first, then a run of neighbouring bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct BoxCopy {
+pub struct BoxCopy {
     from: usize,
     to: usize,
     /// Extent, bytes from one to the next in the source and in the target.
@@ -11,14 +11,16 @@ pub(crate) struct BoxCopy {
 }
 
 /// A box in a dense array: the array's extents and where the box starts in it.
-pub(crate) struct At<'a> {
+pub struct At<'a> {
+    /// Extents of the array.
     pub dims: &'a [i64],
+    /// Where the box starts in it.
     pub start: &'a [i64],
 }
 
 impl BoxCopy {
     /// A copy of the elements of `size` bytes of a box of extents `lengths`.
-    pub(crate) fn new(from: &At<'_>, to: &At<'_>, lengths: &[i64], size: usize) -> BoxCopy {
+    pub fn new(from: &At<'_>, to: &At<'_>, lengths: &[i64], size: usize) -> BoxCopy {
         let mut copy = BoxCopy { from: 0, to: 0, dims: vec![], run: size };
         let (mut step_from, mut step_to) = (size, size);
         for d in (0..lengths.len()).rev() {
@@ -39,7 +41,7 @@ impl BoxCopy {
     }
 
     /// How many bytes are copied.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.dims.iter().map(|d| d.0).product::<usize>() * self.run
     }
 
@@ -82,12 +84,8 @@ impl BoxCopy {
         }
     }
 
-    /// Calls `f` with the offsets in both arrays and the length of each run, at most `longest` bytes.
-    pub(crate) fn runs<E>(
-        &self,
-        longest: usize,
-        f: &mut impl FnMut(usize, usize, usize) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Calls `f` with the offsets in both arrays and the length of each run, at most `longest` bytes, in row-major order.
+    pub fn runs<E>(&self, longest: usize, f: &mut impl FnMut(usize, usize, usize) -> Result<(), E>) -> Result<(), E> {
         let mut index = vec![0; self.dims.len()];
         let count = self.dims.iter().map(|d| d.0).product::<usize>();
         for _ in 0..count {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::eval::scalar::{ScalarOp, apply};
 use meshwork_ir::eval::{EvalError, SingleOp};
-use meshwork_ir::{ElementType, Literal, Module, OpId, OpKind};
+use meshwork_ir::{ElementType, Literal, Module, OpId};
 
 use crate::kernel::Kernel;
 use crate::kernel::ir::{Access, Arg, Binary, Body, Call, Combine, Extent, Op, Phase, Ty};
@@ -40,7 +40,7 @@ impl Combiner {
         if let Some(fast) = fast(combine, elem, members) {
             return Ok(fast);
         }
-        let scalar = ScalarOp::new(kind(combine), elem, elem).ok_or_else(|| format!("no {combine:?} of {elem}"))?;
+        let scalar = ScalarOp::new(combine.op(), elem, elem).ok_or_else(|| format!("no {combine:?} of {elem}"))?;
         Ok(Combiner::Scalar(scalar, elem))
     }
 
@@ -155,18 +155,6 @@ fn body(module: &Module, op: OpId, elem: ElementType) -> Result<Combiner, EvalEr
     Ok(Combiner::Body(Box::new(SingleOp::body(module, op, 0)?), elem))
 }
 
-fn kind(combine: Combine) -> OpKind {
-    match combine {
-        Combine::Add => OpKind::Add,
-        Combine::Mul => OpKind::Multiply,
-        Combine::Max => OpKind::Maximum,
-        Combine::Min => OpKind::Minimum,
-        Combine::And => OpKind::And,
-        Combine::Or => OpKind::Or,
-        Combine::Xor => OpKind::Xor,
-    }
-}
-
 /// Kernels for `members` arrays, if there are such for the type.
 fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner> {
     // A sum of complex numbers is one of their parts.
@@ -177,13 +165,9 @@ fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner>
     };
     let ty = Ty::of(elem)?;
     let binary = match (combine, ty) {
-        (Combine::Or, _) | (Combine::Add | Combine::Max, Ty::Pred) => Binary::Or,
-        (Combine::And, _) | (Combine::Mul | Combine::Min, Ty::Pred) => Binary::And,
-        (Combine::Xor, _) => Binary::Xor,
-        (Combine::Add, _) => Binary::Add,
-        (Combine::Mul, _) => Binary::Mul,
-        (Combine::Max, _) => Binary::Max,
-        (Combine::Min, _) => Binary::Min,
+        (Combine::Add | Combine::Max, Ty::Pred) => Binary::Or,
+        (Combine::Mul | Combine::Min, Ty::Pred) => Binary::And,
+        _ => combine.binary(),
     };
     let mut kernels: Vec<Option<Arc<Kernel>>> = vec![None; WIDEST + 1];
     for batch in batches(members) {
@@ -227,7 +211,7 @@ mod tests {
         let mut scratch = Scratch::default();
         for &elem in ElementType::ALL {
             for combine in all {
-                let Some(slow) = ScalarOp::new(kind(combine), elem, elem) else { continue };
+                let Some(slow) = ScalarOp::new(combine.op(), elem, elem) else { continue };
                 for members in [1, 2, 3, 8, 9, 17] {
                     let Some(run) = fast(combine, elem, members) else { continue };
                     let n = numbers.len() * numbers.len();

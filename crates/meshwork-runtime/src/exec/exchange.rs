@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use meshwork_ir::{ElementType, Module, OpId, TensorType};
+use meshwork_ir::{ElementType, Module, OpId};
 
 use super::boxes::{At, BoxCopy};
 use super::combine::Combiner;
@@ -14,7 +14,7 @@ use super::crossing::Crossing;
 use super::device::Device;
 use super::pool::Pool;
 use crate::memory::plan::Plan;
-use crate::program::{Collective, CollectiveKind, Program, Reducer};
+use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
 
 /// Bytes of a task, about: long enough to be worth handing out, short enough to balance.
@@ -104,15 +104,8 @@ impl Exchange {
             crossing: None,
         };
         let (mut traffic, mut written) = (0, 0);
-        for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {
+        for (i, Ends { operand, result, elem, from: from_dims, to: to_dims }) in c.ends(program, module).enumerate() {
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
-            // A buffer may have been made for a value of other extents, of which the operand is a reshape.
-            let data = module.op(c.op);
-            let tensor = |v: Option<&meshwork_ir::ValueId>| v.and_then(|&v| module.ty(v).as_tensor());
-            let (a, b) = (tensor(data.operands().get(i)), tensor(data.results().get(i)));
-            let dims = |ty: Option<&TensorType>, own: &[i64]| ty.map_or(own.to_vec(), |t| t.dims.to_vec());
-            let elem = a.map_or(from.elem, |t| t.elem);
-            let (from_dims, to_dims) = (dims(a, &from.dims), dims(b, &to.dims));
             let common = plan.is_common(result);
             let size = elem.storage_bytes();
             let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size, common };
@@ -315,21 +308,14 @@ impl Transport for InProcess {
             }
             return Ok(());
         }
-        let fault = std::sync::Mutex::new(None);
-        pool.run(exchange.tasks.len(), cost, &|i, scratch| {
+        pool.try_run(exchange.tasks.len(), cost, &|i, scratch| {
             let task = &exchange.tasks[i];
             if skip(task) {
-                return;
+                return Ok(());
             }
             // SAFETY: as above, and tasks write different bytes.
-            if let Err(e) = unsafe { exchange.run(task, devices, scratch) } {
-                fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert((i, e));
-            }
-        });
-        match fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            Some((_, fault)) => Err(fault),
-            None => Ok(()),
-        }
+            unsafe { exchange.run(task, devices, scratch) }
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use super::gate::{Epoch, Gate};
 use super::tasks::Tasks;
-use crate::step::Scratch;
+use crate::step::{Fault, Scratch};
 
 /// A job cheaper than this many nanoseconds does not wake sleeping workers: waking costs about as much.
 const WAKE_NS: u64 = 15_000;
@@ -114,6 +114,25 @@ impl Pool {
         if let Some(panic) = lock(&shared.panic).take() {
             std::panic::resume_unwind(panic);
         }
+    }
+
+    /// [`run`](Pool::run) for tasks that may fail: all are run, and the fault is that of the first to fail.
+    ///
+    /// # Panics
+    /// As `run` does.
+    pub(crate) fn try_run(
+        &self,
+        count: usize,
+        cost: u64,
+        job: &(dyn Fn(usize, &mut Scratch) -> Result<(), Fault> + Sync),
+    ) -> Result<(), Fault> {
+        let fault = Mutex::new(None);
+        self.run(count, cost, &|task, scratch| {
+            if let Err(e) = job(task, scratch) {
+                lock(&fault).get_or_insert(e);
+            }
+        });
+        fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 

@@ -17,7 +17,7 @@ use super::build::{Builder, Stop};
 use super::graph::{Graph, Id, Place};
 use super::nest::{Loop, NoLoop, plan};
 use super::work::{Fused, Task};
-use super::{numbers, reduce_kind, reduced_dims};
+use super::{reduce_kind, reduced_dims};
 use crate::compile::{CompileError, Compiler};
 use crate::kernel::ir::Combine;
 use crate::step::{Buf, View};
@@ -162,7 +162,7 @@ impl Compiler<'_> {
         let place = Place { buf, elem, offset: 0, strides };
         let first = plan(&graph, &[(x, place.clone())], Some(k)).map_err(Trouble::from)?;
         let old = graph.load(place.clone(), None).ok_or(Trouble::Give)?;
-        let sum = graph.binary(numbers::combination(stage.combine), old, x);
+        let sum = graph.binary(stage.combine.binary(), old, x);
         let more = plan(&graph, &[(sum, place.clone())], Some(k)).map_err(Trouble::from)?;
         let cuts = Cuts::new(&first, &more, &place).ok_or(Trouble::Give)?;
         let size: i64 = shape.iter().product::<i64>() * elem.storage_bytes() as i64;
@@ -191,7 +191,7 @@ impl Compiler<'_> {
             let missing = || CompileError::unsupported(module, stage.op, "partial results of this type");
             terms.push(builder.graph.load(place, None).ok_or_else(missing)?);
         }
-        let f = numbers::combination(stage.combine);
+        let f = stage.combine.binary();
         while terms.len() > 1 {
             terms =
                 terms.chunks(2).map(|c| if let &[a, b] = c { builder.graph.binary(f, a, b) } else { c[0] }).collect();

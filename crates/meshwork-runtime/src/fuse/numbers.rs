@@ -2,7 +2,7 @@
 
 use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
-use crate::kernel::ir::{Binary, Cmp, Combine, Ty, Unary};
+use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
 
 /// What lanes hold for elements of this type; `None` if kernels do not know it.
 pub(crate) fn lane(elem: ElementType) -> Option<Ty> {
@@ -113,19 +113,6 @@ pub(crate) fn binary(kind: OpKind, ty: Ty) -> Option<Binary> {
         OpKind::Xor => Binary::Xor,
         _ => return None,
     })
-}
-
-/// A combination as a function of two elements.
-pub(crate) fn combination(f: Combine) -> Binary {
-    match f {
-        Combine::Add => Binary::Add,
-        Combine::Mul => Binary::Mul,
-        Combine::Max => Binary::Max,
-        Combine::Min => Binary::Min,
-        Combine::And => Binary::And,
-        Combine::Or => Binary::Or,
-        Combine::Xor => Binary::Xor,
-    }
 }
 
 /// The direction of a comparison.

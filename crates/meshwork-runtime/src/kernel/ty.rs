@@ -2,7 +2,7 @@
 
 use meshwork_ir::{ElementType, OpKind};
 
-use super::ir::{Combine, Op, Ty};
+use super::ir::{Binary, Combine, Op, Ty};
 
 impl Ty {
     /// All of them.
@@ -88,6 +88,32 @@ impl Combine {
             OpKind::Xor => Combine::Xor,
             _ => return None,
         })
+    }
+
+    /// The operation that it is.
+    pub fn op(self) -> OpKind {
+        match self {
+            Combine::Add => OpKind::Add,
+            Combine::Mul => OpKind::Multiply,
+            Combine::Max => OpKind::Maximum,
+            Combine::Min => OpKind::Minimum,
+            Combine::And => OpKind::And,
+            Combine::Or => OpKind::Or,
+            Combine::Xor => OpKind::Xor,
+        }
+    }
+
+    /// It as a function of two elements.
+    pub fn binary(self) -> Binary {
+        match self {
+            Combine::Add => Binary::Add,
+            Combine::Mul => Binary::Mul,
+            Combine::Max => Binary::Max,
+            Combine::Min => Binary::Min,
+            Combine::And => Binary::And,
+            Combine::Or => Binary::Or,
+            Combine::Xor => Binary::Xor,
+        }
     }
 
     /// The bits of the value that changes nothing, in type `ty`.

@@ -121,25 +121,7 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         | OpKind::ChloConstantLike
         | OpKind::ChloRaggedDot
         | OpKind::ChloScan
-        | OpKind::SdyAllGather
-        | OpKind::SdyAllReduce
-        | OpKind::SdyAllSlice
-        | OpKind::SdyAllToAll
-        | OpKind::SdyCollectivePermute
-        | OpKind::SdyConstant
-        | OpKind::SdyDataFlowEdge
-        | OpKind::SdyFuncDataFlowEdge
-        | OpKind::SdyManualComputation
-        | OpKind::SdyMesh
-        | OpKind::SdyNamedComputation
-        | OpKind::SdyPropagationBarrier
-        | OpKind::SdyReduceScatter
-        | OpKind::SdyReplicatedToUnreduced
-        | OpKind::SdyReshard
-        | OpKind::SdyReturn
-        | OpKind::SdyShardedToUnreduced
-        | OpKind::SdyShardingConstraint
-        | OpKind::SdyShardingGroup
+        | meshwork_ir::sdy_ops!()
         | OpKind::CheckExpectAlmostEq
         | OpKind::CheckExpectAlmostEqConst
         | OpKind::CheckExpectClose

@@ -10,7 +10,7 @@ use meshwork_mesh::Mesh;
 
 use super::file_error;
 use crate::array::{Array, Placement, place};
-use crate::boxes::{At, Runs, copy, lengths, overlap};
+use crate::boxes::{At, BoxCopy, copy, lengths, overlap};
 use crate::error::{Error, Result};
 use crate::spec::P;
 
@@ -132,7 +132,7 @@ impl Npy {
         let (shape, from, extents) = (turn(&self.layout.shape), turn(from), turn(lengths));
         let mut block = vec![0u8; lengths.iter().product::<i64>() as usize * size];
         let (at, whole) = (At { dims: &shape, start: &from }, At { dims: &extents, start: &zero });
-        let read = Runs::new(&at, &whole, &extents, size).each(|from, to, length| {
+        let read = BoxCopy::new(&at, &whole, &extents, size).runs(usize::MAX, &mut |from, to, length| {
             self.file.seek(SeekFrom::Start((self.layout.start + from) as u64))?;
             self.file.read_exact(&mut block[to..to + length])
         });

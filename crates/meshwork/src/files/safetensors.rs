@@ -12,7 +12,7 @@ use safetensors::tensor::{Dtype, Metadata, TensorView};
 
 use super::file_error;
 use crate::array::{Array, Placement, Shard, place};
-use crate::boxes::{At, Runs, lengths};
+use crate::boxes::{At, BoxCopy, lengths};
 use crate::error::{Error, Result};
 use crate::rules::{Leaf, Rule};
 use crate::spec::P;
@@ -124,10 +124,13 @@ impl<R: Read + Seek> SafeTensors<R> {
         let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
         let zero = vec![0; start.len()];
         let (from, to) = (At { dims: &shape, start: &start }, At { dims: local, start: &zero });
-        let read = Runs::new(&from, &to, &lengths(slice), elem.storage_bytes()).each(|from, to, length| {
-            self.reader.seek(SeekFrom::Start(begin + from as u64))?;
-            self.reader.read_exact(&mut out[to..to + length])
-        });
+        let read = BoxCopy::new(&from, &to, &lengths(slice), elem.storage_bytes()).runs(
+            usize::MAX,
+            &mut |from, to, length| {
+                self.reader.seek(SeekFrom::Start(begin + from as u64))?;
+                self.reader.read_exact(&mut out[to..to + length])
+            },
+        );
         read.map_err(|e: std::io::Error| self.fail(format!("array {name:?}: {e}")))
     }
 

@@ -17,7 +17,7 @@ use crate::function::Function;
 use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
 use crate::trace::{self, Placing};
-use crate::tree::{Path, Tree, Visit};
+use crate::tree::{Collect, Path, Tree, Visit};
 use crate::{Array, Tensor};
 
 /// Everything that a program depends on, beside the function.
@@ -43,14 +43,7 @@ impl Visit for Key {
 
 impl<A, F: Function<A>> Jit<F, A> {
     pub(super) fn arguments(&self, args: F::Args<'_>) -> Result<Vec<(String, Array)>> {
-        struct Collect(Vec<(String, Array)>);
-        impl Visit for Collect {
-            fn array(&mut self, path: &str, array: &Array) {
-                self.0.push((path.to_string(), array.clone()));
-            }
-            fn fact(&mut self, _: &dyn Debug) {}
-        }
-        let mut collect = Collect(vec![]);
+        let mut collect = Collect::default();
         F::visit(args, &mut Path::default(), &mut collect);
         Ok(collect.0)
     }

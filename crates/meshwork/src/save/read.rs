@@ -12,7 +12,7 @@ use super::error::{CheckpointError, Result};
 use super::index::{INDEX, Index};
 use super::layout::Leaf;
 use crate::Array;
-use crate::boxes::{At, Runs, Slice, lengths, overlap};
+use crate::boxes::{At, BoxCopy, Slice, lengths, overlap};
 use crate::error::{ArrayError, Error};
 use crate::tree::{Tree, map_arrays, named_arrays};
 
@@ -165,8 +165,10 @@ impl Checkpoint {
             let (from, to) = (start(&piece.slice), start(slice));
             let stored = lengths(&piece.slice);
             let from = At { dims: &stored, start: &from };
-            let runs = Runs::new(&from, &At { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
-            runs.each(|from, to, length| self.read(piece.rank, piece.offset + from as u64, &mut out[to..to + length]))?;
+            let copy = BoxCopy::new(&from, &At { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
+            copy.runs(usize::MAX, &mut |from, to, length| {
+                self.read(piece.rank, piece.offset + from as u64, &mut out[to..to + length])
+            })?;
         }
         Ok(())
     }

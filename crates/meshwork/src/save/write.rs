@@ -17,7 +17,7 @@ use super::index::{INDEX, Index};
 use super::layout::{Layout, file_name, header};
 use super::party::Party;
 use crate::Array;
-use crate::boxes::{At, Runs, lengths};
+use crate::boxes::{At, BoxCopy, lengths};
 
 /// A save under way: what a thread needs to finish it.
 pub(super) struct Save {
@@ -70,8 +70,8 @@ impl Save {
                 let wrong = |e: crate::Error| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
                 let stored = array.stored(piece.device, &piece.slice).map_err(wrong)?;
                 let at = At { dims: &stored.dims, start: &stored.start };
-                let runs = Runs::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
-                runs.each(|from, _, length| out.write(&stored.bytes()[from..from + length]))?;
+                let copy = BoxCopy::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
+                copy.runs(usize::MAX, &mut |from, _, length| out.write(&stored.bytes()[from..from + length]))?;
             }
         }
         let table_crc = out.finish()?;

@@ -5,6 +5,18 @@ use std::fmt::Debug;
 use super::{Path, Tree, Visit};
 use crate::Array;
 
+/// Arrays with their paths, in the order they are visited.
+#[derive(Default)]
+pub(crate) struct Collect(pub Vec<(String, Array)>);
+
+impl Visit for Collect {
+    fn array(&mut self, path: &str, array: &Array) {
+        self.0.push((path.to_string(), array.clone()));
+    }
+
+    fn fact(&mut self, _: &dyn Debug) {}
+}
+
 /// The arrays of a tree of the host with their paths, in order.
 ///
 /// ```
@@ -15,14 +27,7 @@ use crate::Array;
 /// assert_eq!(paths, ["0", "1/0"]);
 /// ```
 pub fn named_arrays<T: Tree>(host: &T::Host) -> Vec<(String, Array)> {
-    struct Collect(Vec<(String, Array)>);
-    impl Visit for Collect {
-        fn array(&mut self, path: &str, array: &Array) {
-            self.0.push((path.to_string(), array.clone()));
-        }
-        fn fact(&mut self, _: &dyn Debug) {}
-    }
-    let mut collect = Collect(vec![]);
+    let mut collect = Collect::default();
     T::visit_host(host, &mut Path::default(), &mut collect);
     collect.0
 }

@@ -291,25 +291,7 @@ fn row(kind: OpKind, extra: Extra) -> Option<Row> {
         | OpKind::ChloRaggedDot
         | OpKind::ChloScan
         | OpKind::ChloTopK
-        | OpKind::SdyAllGather
-        | OpKind::SdyAllReduce
-        | OpKind::SdyAllSlice
-        | OpKind::SdyAllToAll
-        | OpKind::SdyCollectivePermute
-        | OpKind::SdyConstant
-        | OpKind::SdyDataFlowEdge
-        | OpKind::SdyFuncDataFlowEdge
-        | OpKind::SdyManualComputation
-        | OpKind::SdyMesh
-        | OpKind::SdyNamedComputation
-        | OpKind::SdyPropagationBarrier
-        | OpKind::SdyReduceScatter
-        | OpKind::SdyReplicatedToUnreduced
-        | OpKind::SdyReshard
-        | OpKind::SdyReturn
-        | OpKind::SdyShardedToUnreduced
-        | OpKind::SdyShardingConstraint
-        | OpKind::SdyShardingGroup
+        | crate::sdy_ops!()
         | OpKind::CheckExpectAlmostEq
         | OpKind::CheckExpectAlmostEqConst
         | OpKind::CheckExpectClose

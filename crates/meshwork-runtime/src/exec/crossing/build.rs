@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use meshwork_ir::{ElementType, Module, TensorType};
+use meshwork_ir::{ElementType, Module};
 
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
 use crate::exec::boxes::{At, BoxCopy};
 use crate::exec::combine::Combiner;
-use crate::program::{Collective, CollectiveKind, Program, Reducer};
+use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::Buf;
 use crate::transport::swap::INLINE;
 
@@ -37,15 +37,6 @@ struct Builder<'a> {
     combiners: HashMap<usize, usize>,
 }
 
-/// An operand and its result, on every device.
-struct Shape<'a> {
-    operand: Buf,
-    result: Buf,
-    from: &'a [i64],
-    to: &'a [i64],
-    elem: ElementType,
-}
-
 /// A box in buffers of one name.
 struct Place<'a> {
     buf: Buf,
@@ -73,23 +64,15 @@ impl Crossing {
             devices: spread.ranks.iter().filter(|&&r| r == spread.rank).count(),
         };
         let mut builder = Builder { spread, module, out, group: 0, reducer: None, combiners: HashMap::new() };
-        for (i, (&operand, &result)) in c.operands.iter().zip(&c.results).enumerate() {
-            let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
-            let data = module.op(c.op);
-            let tensor = |v: Option<&meshwork_ir::ValueId>| v.and_then(|&v| module.ty(v).as_tensor());
-            let (a, b) = (tensor(data.operands().get(i)), tensor(data.results().get(i)));
-            let dims = |ty: Option<&TensorType>, own: &[i64]| ty.map_or(own.to_vec(), |t| t.dims.to_vec());
-            let elem = a.map_or(from.elem, |t| t.elem);
-            let (from_dims, to_dims) = (dims(a, &from.dims), dims(b, &to.dims));
-            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, elem };
-            builder.collective(c, &shape, to.bytes)?;
+        for ends in c.ends(program, module) {
+            builder.collective(c, &ends, program.bufs[ends.result.0 as usize].bytes)?;
         }
         Ok(builder.out)
     }
 }
 
 impl<'a> Builder<'a> {
-    fn collective(&mut self, c: &'a Collective, shape: &Shape<'_>, bytes: usize) -> Result<(), String> {
+    fn collective(&mut self, c: &'a Collective, shape: &Ends, bytes: usize) -> Result<(), String> {
         let groups: Vec<Vec<usize>> = c.groups.iter().map(|g| g.iter().map(|&d| d as usize).collect()).collect();
         match &c.kind {
             CollectiveKind::AllReduce(reducer) | CollectiveKind::ReduceScatter { reducer, .. } => {
@@ -169,26 +152,26 @@ impl<'a> Builder<'a> {
     }
 
     /// All of what `from` has goes to each of `to`.
-    fn whole(&mut self, from: usize, to: &[usize], shape: &Shape<'_>) {
+    fn whole(&mut self, from: usize, to: &[usize], shape: &Ends) {
         let zero = vec![0; shape.from.len()];
-        let place = |buf: Buf| Place { buf, at: At { dims: shape.from, start: &zero } };
+        let place = |buf: Buf| Place { buf, at: At { dims: &shape.from, start: &zero } };
         let targets: Vec<(usize, Place<'_>)> = to.iter().map(|&d| (d, place(shape.result))).collect();
-        self.transfer(0, from, &place(shape.operand), &targets, shape.from, shape.elem.storage_bytes());
+        self.transfer(0, from, &place(shape.operand), &targets, &shape.from, shape.elem.storage_bytes());
     }
 
-    fn all_gather(&mut self, group: &[usize], shape: &Shape<'_>, dim: usize) {
+    fn all_gather(&mut self, group: &[usize], shape: &Ends, dim: usize) {
         let zero = vec![0; shape.from.len()];
         for (i, &from) in group.iter().enumerate() {
             let mut start = zero.clone();
             start[dim] = i as i64 * shape.from[dim];
-            let place = || Place { buf: shape.result, at: At { dims: shape.to, start: &start } };
+            let place = || Place { buf: shape.result, at: At { dims: &shape.to, start: &start } };
             let targets: Vec<(usize, Place<'_>)> = group.iter().map(|&d| (d, place())).collect();
-            let source = Place { buf: shape.operand, at: At { dims: shape.from, start: &zero } };
-            self.transfer(0, from, &source, &targets, shape.from, shape.elem.storage_bytes());
+            let source = Place { buf: shape.operand, at: At { dims: &shape.from, start: &zero } };
+            self.transfer(0, from, &source, &targets, &shape.from, shape.elem.storage_bytes());
         }
     }
 
-    fn all_to_all(&mut self, group: &[usize], shape: &Shape<'_>, split: usize, concat: usize) {
+    fn all_to_all(&mut self, group: &[usize], shape: &Ends, split: usize, concat: usize) {
         let mut lengths = shape.from.to_vec();
         lengths[split] /= group.len() as i64;
         for (i, &from) in group.iter().enumerate() {
@@ -196,8 +179,8 @@ impl<'a> Builder<'a> {
                 let (mut start, mut target) = (vec![0; lengths.len()], vec![0; lengths.len()]);
                 start[split] = j as i64 * lengths[split];
                 target[concat] = i as i64 * lengths[concat];
-                let source = Place { buf: shape.operand, at: At { dims: shape.from, start: &start } };
-                let place = Place { buf: shape.result, at: At { dims: shape.to, start: &target } };
+                let source = Place { buf: shape.operand, at: At { dims: &shape.from, start: &start } };
+                let place = Place { buf: shape.result, at: At { dims: &shape.to, start: &target } };
                 self.transfer(0, from, &source, &[(to, place)], &lengths, shape.elem.storage_bytes());
             }
         }
@@ -270,15 +253,15 @@ impl<'a> Builder<'a> {
         Ok(self.out.combiners.len() - 1)
     }
 
-    fn reduce_scatter(&mut self, group: &[usize], shape: &Shape<'_>, dim: usize) -> Result<(), String> {
+    fn reduce_scatter(&mut self, group: &[usize], shape: &Ends, dim: usize) -> Result<(), String> {
         let zero = vec![0; shape.from.len()];
-        let exact = self.is_exact(group, shape.to, shape.elem);
+        let exact = self.is_exact(group, &shape.to, shape.elem);
         for (i, &device) in group.iter().enumerate() {
             let mut start = zero.clone();
             start[dim] = i as i64 * shape.to[dim];
-            let source = Place { buf: shape.operand, at: At { dims: shape.from, start: &start } };
-            let target = Place { buf: shape.result, at: At { dims: shape.to, start: &zero } };
-            self.reduction(group, &source, (device, &target), shape.to, shape.elem, exact)?;
+            let source = Place { buf: shape.operand, at: At { dims: &shape.from, start: &start } };
+            let target = Place { buf: shape.result, at: At { dims: &shape.to, start: &zero } };
+            self.reduction(group, &source, (device, &target), &shape.to, shape.elem, exact)?;
         }
         Ok(())
     }
@@ -292,11 +275,11 @@ impl<'a> Builder<'a> {
         alone || bytes <= EXACT
     }
 
-    fn all_reduce(&mut self, group: &[usize], shape: &Shape<'_>) -> Result<(), String> {
+    fn all_reduce(&mut self, group: &[usize], shape: &Ends) -> Result<(), String> {
         // One dimension: all arrays are dense.
         let count = shape.from.iter().product::<i64>().max(0);
         let (dims, zero, size) = ([count], [0], shape.elem.storage_bytes());
-        let exact = self.is_exact(group, shape.from, shape.elem);
+        let exact = self.is_exact(group, &shape.from, shape.elem);
         // The first member of each process, in order of the group.
         let mut firsts: Vec<usize> = vec![];
         for &device in group {

@@ -1,7 +1,5 @@
 //! Running a collective over processes.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
 use crate::exec::combine::Combiner;
 use crate::exec::device::Device;
@@ -270,14 +268,10 @@ impl Cross<'_> {
             return unsafe { combine(combiner, to, parts, (bytes, size), scratch) };
         }
         let arrays = Arrays { to, parts };
-        let fault = Mutex::new(None);
-        self.pool.run(bytes.div_ceil(TASK), bytes as u64 / 10, &|task, scratch| {
+        self.pool.try_run(bytes.div_ceil(TASK), bytes as u64 / 10, &|task, scratch| {
             // SAFETY: tasks have different ranges of all arrays.
-            if let Err(e) = unsafe { arrays.task(combiner, task, (bytes, size), scratch) } {
-                fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
-            }
-        });
-        fault.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+            unsafe { arrays.task(combiner, task, (bytes, size), scratch) }
+        })
     }
 }
 

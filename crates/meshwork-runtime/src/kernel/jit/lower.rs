@@ -525,16 +525,7 @@ pub fn combine(code: &mut Code<'_>, r: &Reduction, a: V, b: V) -> Option<V> {
     if r.ty.is_float() && matches!(r.how, Combine::Max | Combine::Min) {
         return Some(code.bare_extreme(r.how == Combine::Max, r.ty, a, b));
     }
-    let f = match r.how {
-        Combine::Add => Binary::Add,
-        Combine::Mul => Binary::Mul,
-        Combine::Max => Binary::Max,
-        Combine::Min => Binary::Min,
-        Combine::And => Binary::And,
-        Combine::Or => Binary::Or,
-        Combine::Xor => Binary::Xor,
-    };
-    code.binary(f, r.ty, a, b)
+    code.binary(r.how.binary(), r.ty, a, b)
 }
 
 /// Makes the value `v`, just computed, the new value of `to`, which stays in its register.

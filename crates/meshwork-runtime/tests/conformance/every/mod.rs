@@ -158,28 +158,9 @@ fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
         | OpKind::CheckExpectEqConst => structure::cases(kind, elem),
 
         // Around the operations of a program, seen in every case or in `control`.
-        OpKind::Module | OpKind::Func | OpKind::FuncReturn | OpKind::HloReturn | OpKind::SdyReturn => vec![],
+        OpKind::Module | OpKind::Func | OpKind::FuncReturn | OpKind::HloReturn => vec![],
         // Taken away before a program comes to a device: calls are inlined, placements turned into communication.
-        OpKind::Call
-        | OpKind::Composite
-        | OpKind::SdyAllGather
-        | OpKind::SdyAllReduce
-        | OpKind::SdyAllSlice
-        | OpKind::SdyAllToAll
-        | OpKind::SdyCollectivePermute
-        | OpKind::SdyConstant
-        | OpKind::SdyDataFlowEdge
-        | OpKind::SdyFuncDataFlowEdge
-        | OpKind::SdyManualComputation
-        | OpKind::SdyMesh
-        | OpKind::SdyNamedComputation
-        | OpKind::SdyPropagationBarrier
-        | OpKind::SdyReduceScatter
-        | OpKind::SdyReplicatedToUnreduced
-        | OpKind::SdyReshard
-        | OpKind::SdyShardedToUnreduced
-        | OpKind::SdyShardingConstraint
-        | OpKind::SdyShardingGroup => vec![],
+        OpKind::Call | OpKind::Composite | meshwork_ir::sdy_ops!() => vec![],
         // The result's extents are known at run time only.
         OpKind::SetDimensionSize => vec![],
         // Which numbers come is the engine's choice.
