@@ -10,6 +10,7 @@ use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
 
 use crate::compile::CompileError;
 use crate::exec::crossing::build::Spread;
+use crate::exec::crossing::overlap::overlap;
 use crate::exec::device::{Device, NOWHERE};
 use crate::exec::exchange::{InProcess, Transport};
 use crate::exec::pool::Pool;
@@ -117,7 +118,7 @@ impl Executable {
 
     /// As [`new`](Executable::new), with constants that are there already, for devices that have arguments in common.
     fn with(
-        program: Program,
+        mut program: Program,
         grid: DeviceGrid,
         pool: Arc<Pool>,
         constants: Option<Vec<Option<Arc<Buffer>>>>,
@@ -125,10 +126,13 @@ impl Executable {
     ) -> Result<Executable, CompileError> {
         let module = program.module.clone();
         let world = world().filter(|_| grid.len() > 1);
-        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, alike);
         let wrong = |(op, message): (OpId, String)| CompileError::unsupported(&module, op, message);
         let spread =
             world.map(|w| Spread { ranks: (0..grid.len()).map(|d| w.rank_of(d, grid.len())).collect(), rank: w.rank });
+        if let Some(spread) = &spread {
+            overlap(&mut program, spread);
+        }
+        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, alike);
         let tape = tape(&program, &module, &plan, grid.len(), spread.as_ref()).map_err(wrong)?;
         let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
         let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));

@@ -15,13 +15,20 @@ pub(crate) struct Recorder {
 
 #[derive(Clone, Copy)]
 struct Raw {
-    /// A step, or an exchange.
     number: u32,
-    exchange: bool,
+    what: What,
     device: u32,
     thread: u32,
     start: u64,
     end: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Step,
+    Exchange,
+    /// The end of an exchange that was only started before.
+    Await,
 }
 
 static THREADS: AtomicU32 = AtomicU32::new(0);
@@ -49,14 +56,19 @@ impl Recorder {
     }
 
     pub(crate) fn step(&self, number: u32, device: usize, start: u64) {
-        self.add(Raw { number, exchange: false, device: device as u32, thread: thread(), start, end: self.now() });
+        self.add(What::Step, number, device, start);
     }
 
     pub(crate) fn exchange(&self, number: u32, device: usize, start: u64) {
-        self.add(Raw { number, exchange: true, device: device as u32, thread: thread(), start, end: self.now() });
+        self.add(What::Exchange, number, device, start);
     }
 
-    fn add(&self, raw: Raw) {
+    pub(crate) fn awaited(&self, number: u32, device: usize, start: u64) {
+        self.add(What::Await, number, device, start);
+    }
+
+    fn add(&self, what: What, number: u32, device: usize, start: u64) {
+        let raw = Raw { number, what, device: device as u32, thread: thread(), start, end: self.now() };
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
     }
 
@@ -65,8 +77,12 @@ impl Recorder {
         let total_ns = self.now();
         let raw = self.events.into_inner().unwrap_or_else(PoisonError::into_inner);
         let event = |r: Raw| Event {
-            name: if r.exchange { exchange(r.number) } else { step(r.number) },
-            collective: r.exchange,
+            name: match r.what {
+                What::Step => step(r.number),
+                What::Exchange => exchange(r.number),
+                What::Await => format!("await {}", exchange(r.number)),
+            },
+            collective: r.what != What::Step,
             device: r.device,
             thread: r.thread,
             start_ns: r.start,

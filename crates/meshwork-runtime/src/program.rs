@@ -53,6 +53,8 @@ pub enum Node {
     Step(Step),
     /// Communication between devices.
     Collective(Collective),
+    /// The end of communication that was only started.
+    Await(Await),
     /// A loop.
     While(While),
     /// A choice of blocks.
@@ -124,6 +126,20 @@ pub struct Collective {
     pub op: OpId,
     /// What profiles call it: as in the plan.
     pub name: String,
+    /// If it is only started here, and ends at the [`Await`] of its results further down the block: which of those under
+    /// way at the same time it is.
+    pub berth: Option<u8>,
+}
+
+/// The end of a collective: before it nobody writes its operands, or uses its results.
+#[derive(Clone, Debug)]
+pub struct Await {
+    /// The operation.
+    pub op: OpId,
+    /// As of the collective.
+    pub operands: Vec<Buf>,
+    /// As of the collective.
+    pub results: Vec<Buf>,
 }
 
 /// An operand of a collective and its result, as they are on every device.

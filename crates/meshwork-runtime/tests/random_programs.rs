@@ -1,6 +1,9 @@
 //! Random programs with nested loops, choices, in-place steps and communication: the planned, threaded run equals a
 //! plain one in which every buffer has memory of its own. A buffer that was overwritten while alive would show.
 
+#[cfg(feature = "mpi")]
+mod ranks;
+
 use std::sync::Arc;
 
 use meshwork_ir::eval::DeviceGrid;
@@ -206,7 +209,15 @@ impl Maker {
                         }
                     };
                     let (operands, results, name) = (vec![from], vec![to], "exchange".to_string());
-                    nodes.push(Node::Collective(Collective { kind, groups, operands, results, op: self.op, name }));
+                    nodes.push(Node::Collective(Collective {
+                        kind,
+                        groups,
+                        operands,
+                        results,
+                        op: self.op,
+                        name,
+                        berth: None,
+                    }));
                     visible.push(to);
                 }
                 7..=9 if depth < 3 => nodes.push(self.loop_node(visible, depth, even)),
@@ -245,7 +256,8 @@ impl Maker {
         }
         visible.extend(&body_args);
         let body = Block { args: body_args, nodes, results };
-        Node::While(While { init, cond, body, trips: None, op: self.op })
+        let trips = uniform.then_some(limit);
+        Node::While(While { init, cond, body, trips, op: self.op })
     }
 
     fn count(&mut self, from: Buf, to: Buf) -> Step {
@@ -332,6 +344,7 @@ impl Plain<'_> {
                         };
                     }
                 }
+                Node::Await(_) => {}
                 Node::While(w) => {
                     let mut going = active.to_vec();
                     for (&from, &to) in w.init.iter().zip(&w.body.args) {
@@ -374,7 +387,8 @@ impl Plain<'_> {
     }
 }
 
-fn check(seed: u64, devices: usize, pool: &Arc<Pool>) {
+/// Devices of this process are those in `here`.
+fn check(seed: u64, devices: usize, here: std::ops::Range<usize>, pool: &Arc<Pool>) {
     let mut module = Module::new();
     let ty = FunctionType { inputs: vec![], results: vec![] };
     let op = module.add_func(FuncSig { name: "main".into(), ty, visibility: None });
@@ -435,7 +449,7 @@ fn check(seed: u64, devices: usize, pool: &Arc<Pool>) {
         assert_eq!(got.len(), results.len());
         for (&buf, shards) in results.iter().zip(&got) {
             assert_eq!(shards.len(), devices);
-            for (d, shard) in shards.iter().enumerate() {
+            for (d, shard) in shards.iter().enumerate().filter(|(d, _)| here.contains(d)) {
                 let numbers: Vec<u64> =
                     shard.as_slice().chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap())).collect();
                 // A value that no device of a branch or loop made is whatever it is.
@@ -452,7 +466,21 @@ fn planned_runs_equal_plain_ones() {
     let seeds = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(150);
     for seed in 0..seeds {
         for devices in [1, 3] {
-            check(seed, devices, &pools[seed as usize % 3]);
+            check(seed, devices, 0..devices, &pools[seed as usize % 3]);
         }
     }
+}
+
+/// As above with messages, which are under way while other steps run.
+#[cfg(feature = "mpi")]
+#[test]
+fn planned_runs_on_several_processes_equal_plain_ones() {
+    ranks::across(&[2, 3], "planned_runs_on_several_processes_equal_plain_ones", || {
+        let runtime = meshwork_runtime::Runtime::init().unwrap();
+        let pools: Vec<Arc<Pool>> = [1, 2].into_iter().map(|t| Arc::new(Pool::new(t))).collect();
+        let seeds = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(150);
+        for seed in 0..seeds {
+            check(seed, 3, runtime.local_devices_of(3), &pools[seed as usize % 2]);
+        }
+    });
 }

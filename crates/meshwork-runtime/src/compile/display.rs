@@ -32,8 +32,10 @@ fn write_block(f: &mut fmt::Formatter<'_>, bufs: &[BufInfo], block: &Block, dept
         match node {
             Node::Step(s) => writeln!(f, "{pad}  {} = {} ({})", list(bufs, &s.writes), s.name, list(bufs, &s.reads))?,
             Node::Collective(c) => {
-                writeln!(f, "{pad}  {} = {} ({})", list(bufs, &c.results), c.name, list(bufs, &c.operands))?
+                let start = if c.berth.is_some() { "start " } else { "" };
+                writeln!(f, "{pad}  {} = {start}{} ({})", list(bufs, &c.results), c.name, list(bufs, &c.operands))?
             }
+            Node::Await(a) => writeln!(f, "{pad}  await {}", list(bufs, &a.results))?,
             Node::While(w) => {
                 let trips = w.trips.map_or("?".into(), |t| t.to_string());
                 writeln!(f, "{pad}  while {trips} from ({})", list(bufs, &w.init))?;

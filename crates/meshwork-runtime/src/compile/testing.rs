@@ -178,6 +178,7 @@ impl Machine {
                         self.set(to, &bytes);
                     }
                 }
+                Node::Await(_) => {}
             }
         }
     }

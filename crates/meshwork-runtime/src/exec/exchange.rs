@@ -78,6 +78,17 @@ pub(crate) trait Transport: Send + Sync {
         pool: &Pool,
         scratch: &mut Scratch,
     ) -> Result<(), Fault>;
+
+    /// Waits for the end of an exchange that only started.
+    fn finish(&self, _: &Exchange, _: &[Device], _: &Pool, _: &mut Scratch) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Lets what is under way move; for any thread between two pieces of work.
+    fn poll(&self, _: &[Exchange], _: &[Device]) {}
+
+    /// Takes back what is under way: the run has failed.
+    fn abandon(&self) {}
 }
 
 /// All devices are in this process.

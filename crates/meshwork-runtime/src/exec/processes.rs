@@ -1,11 +1,14 @@
 //! Running a program together with other processes: the transport between them, and what they agree on.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::text;
 
+use super::crossing::run::Voyage;
 use super::device::Device;
 use super::exchange::{Exchange, Transport};
 use super::pool::Pool;
@@ -32,7 +35,17 @@ pub(crate) struct Processes {
 pub(crate) struct Turn<'a> {
     processes: &'a Processes,
     run: u64,
+    /// Collectives that have been started and not awaited.
+    voyages: Mutex<Vec<Voyage>>,
+    /// How many.
+    open: AtomicUsize,
+    began: Instant,
+    /// Nanoseconds after the beginning before which nobody needs to look at them.
+    next_look: AtomicU64,
 }
+
+/// Nanoseconds between two looks at what is under way.
+const LOOK_NS: u64 = 20_000;
 
 impl Processes {
     pub(crate) fn new(world: &'static World, program: &Program, tape: &Tape, grid: DeviceGrid) -> Processes {
@@ -53,7 +66,14 @@ impl Processes {
             self.compare()?;
             self.compared.store(true, Ordering::Relaxed);
         }
-        let turn = Turn { processes: self, run: self.world.next_run() };
+        let turn = Turn {
+            processes: self,
+            run: self.world.next_run(),
+            voyages: Mutex::default(),
+            open: AtomicUsize::new(0),
+            began: Instant::now(),
+            next_look: AtomicU64::new(0),
+        };
         let done = here(&turn).and_then(|done| {
             if self.can_fail {
                 calls::barrier(self.world, Call::Agree, turn.run)?;
@@ -99,7 +119,7 @@ impl Processes {
 /// Whether a reduction has a body of its own, which may fail.
 fn has_own_reducer(nodes: &[Node]) -> bool {
     nodes.iter().any(|node| match node {
-        Node::Step(_) => false,
+        Node::Step(_) | Node::Await(_) => false,
         Node::Collective(Collective { kind, .. }) => matches!(
             kind,
             CollectiveKind::AllReduce(Reducer::Body(_))
@@ -123,7 +143,58 @@ impl Transport for Turn<'_> {
             return Err(Fault("it was compiled for one process".into()));
         };
         let stamp = world::stamp(self.processes.plan, self.run, u64::from(crossing.number), 0);
-        // SAFETY: the coordinator brings all active devices here, and nothing else runs.
-        unsafe { crossing.run(self.processes.world, stamp, devices, active, pool, scratch) }
+        let world = self.processes.world;
+        let Some(berth) = crossing.berth else {
+            // SAFETY: the coordinator brings all active devices here, and nothing else runs.
+            return unsafe { crossing.run(world, stamp, devices, active, pool, scratch) };
+        };
+        // SAFETY: as above; until it is awaited the buffers stay as they are by the plan, which has it end there.
+        let voyage = unsafe { crossing.start(world, (stamp, berth), devices, active, pool, scratch)? };
+        self.voyages().push(voyage);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn finish(&self, exchange: &Exchange, devices: &[Device], pool: &Pool, scratch: &mut Scratch) -> Result<(), Fault> {
+        let Some(crossing) = &exchange.crossing else { return Ok(()) };
+        let voyage = {
+            let mut voyages = self.voyages();
+            let at = voyages.iter().position(|v| v.number == crossing.number);
+            at.map(|at| voyages.remove(at))
+        };
+        let Some(voyage) = voyage else { return Err(Fault("it is awaited, but was not started".into())) };
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: as when it was started.
+        unsafe { voyage.finish(self.processes.world, crossing, devices, pool, scratch) }
+    }
+
+    fn poll(&self, exchanges: &[Exchange], devices: &[Device]) {
+        if self.open.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let now = self.began.elapsed().as_nanos() as u64;
+        if now < self.next_look.load(Ordering::Relaxed) {
+            return;
+        }
+        // One thread is enough.
+        let Ok(mut voyages) = self.voyages.try_lock() else { return };
+        for voyage in voyages.iter_mut() {
+            if let Some(crossing) = &exchanges[voyage.number as usize].crossing {
+                // SAFETY: as when it was started.
+                unsafe { voyage.poll(self.processes.world, crossing, devices) };
+            }
+        }
+        self.next_look.store(self.began.elapsed().as_nanos() as u64 + LOOK_NS, Ordering::Relaxed);
+    }
+
+    fn abandon(&self) {
+        self.open.store(0, Ordering::Relaxed);
+        self.voyages().drain(..).for_each(|voyage| voyage.abandon(self.processes.world));
+    }
+}
+
+impl Turn<'_> {
+    fn voyages(&self) -> MutexGuard<'_, Vec<Voyage>> {
+        self.voyages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

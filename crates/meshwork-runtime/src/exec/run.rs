@@ -37,6 +37,15 @@ pub(crate) struct Stop {
     pub fault: Fault,
 }
 
+/// What is under way is taken back, however a run fails: it is about memory that goes with the run.
+struct UnderWay<'a>(&'a dyn Transport);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
 /// A run in progress.
 pub(crate) struct Run<'a> {
     pub tape: &'a Tape,
@@ -56,8 +65,12 @@ impl Run<'_> {
     pub(crate) unsafe fn all(&self) -> Result<(), Stop> {
         let active: Vec<usize> = self.local.clone().collect();
         let mut scratch = Scratch::default();
+        let under_way = UnderWay(self.transport);
         // SAFETY: the caller's promise is what all functions below rely on.
-        unsafe { self.line(&self.tape.main, &active, &mut scratch) }
+        unsafe { self.line(&self.tape.main, &active, &mut scratch)? };
+        // All that was started has been awaited.
+        std::mem::forget(under_way);
+        Ok(())
     }
 
     /// Runs `line` on the devices in `active`, which are in ascending order.
@@ -135,7 +148,7 @@ impl Run<'_> {
                 }
                 return self.parts(*number, active, cost);
             }
-            Item::Exchange(_) => return unsafe { self.together(item, active, scratch) },
+            Item::Exchange(_) | Item::Await(_) => return unsafe { self.together(item, active, scratch) },
             Item::Loop(l) => l.cond.weight.max(l.body.weight),
             Item::Choice(c) => c.branches.iter().fold(Weight::default(), |w, b| w.max(b.weight)),
         };
@@ -165,6 +178,9 @@ impl Run<'_> {
             if let (Some(recorder), Some(start)) = (self.recorder, start) {
                 recorder.step(number, device.number, start);
             }
+            if self.tape.has_awaits {
+                self.transport.poll(&self.tape.exchanges, self.devices);
+            }
             if let Err(fault) = flat(done) {
                 let stop = Stop { op: step.op, device: Some(device.number), fault };
                 stops.lock().unwrap_or_else(PoisonError::into_inner).push(stop);
@@ -191,6 +207,17 @@ impl Run<'_> {
                     }));
                     if let (Some(recorder), Some(start)) = (self.recorder, start) {
                         active.iter().for_each(|&d| recorder.exchange(*number, d, start));
+                    }
+                    flat(done).map_err(|fault| Stop { op: exchange.op, device: None, fault })
+                }
+                Item::Await(number) => {
+                    let exchange = &self.tape.exchanges[*number as usize];
+                    let start = self.recorder.map(Recorder::now);
+                    let done = catch_unwind(AssertUnwindSafe(|| {
+                        self.transport.finish(exchange, self.devices, self.pool, scratch)
+                    }));
+                    if let (Some(recorder), Some(start)) = (self.recorder, start) {
+                        active.iter().for_each(|&d| recorder.awaited(*number, d, start));
                     }
                     flat(done).map_err(|fault| Stop { op: exchange.op, device: None, fault })
                 }
@@ -271,7 +298,9 @@ impl Run<'_> {
                 Item::Choice(c) => unsafe {
                     self.items(&c.branches[chosen(c, device)].items, device, scratch)?;
                 },
-                Item::Exchange(_) => return Err(Fault("communication inside a section of one device".into())),
+                Item::Exchange(_) | Item::Await(_) => {
+                    return Err(Fault("communication inside a section of one device".into()));
+                }
             }
         }
         Ok(())
@@ -285,6 +314,9 @@ impl Run<'_> {
         for part in 0..step.parts {
             // SAFETY: this thread has the device alone, and the plan gives the step valid buffers.
             unsafe { step.work.run(&device.frame(), scratch, part)? };
+            if self.tape.has_awaits {
+                self.transport.poll(&self.tape.exchanges, self.devices);
+            }
         }
         if let (Some(recorder), Some(start)) = (self.recorder, start) {
             recorder.step(number, device.number, start);

@@ -1,5 +1,6 @@
 //! A program ready to be run: steps by number, loops and choices with what happens to memory around them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, Module, OpId};
@@ -15,6 +16,8 @@ use crate::step::{Buf, Fault, Frame, Scratch, Step, Work};
 pub(crate) struct Tape {
     pub steps: Vec<TapeStep>,
     pub exchanges: Vec<Exchange>,
+    /// Whether some of them are only started at their place.
+    pub has_awaits: bool,
     pub main: Line,
 }
 
@@ -71,6 +74,8 @@ impl Weight {
 pub(crate) enum Item {
     Step(u32),
     Exchange(u32),
+    /// The end of an exchange that was only started.
+    Await(u32),
     Loop(Box<Loop>),
     Choice(Box<Choice>),
 }
@@ -108,6 +113,8 @@ struct Builder<'a> {
     devices: usize,
     spread: Option<&'a Spread>,
     tape: Tape,
+    /// The number of each exchange, by its first result.
+    started: HashMap<Buf, u32>,
     turns: std::slice::Iter<'a, crate::memory::plan::Turn>,
 }
 
@@ -123,8 +130,9 @@ pub(crate) fn tape(
     spread: Option<&Spread>,
 ) -> Result<Tape, (OpId, String)> {
     let main = Line { items: vec![], sections: vec![], weight: Weight::default() };
-    let tape = Tape { steps: vec![], exchanges: vec![], main };
-    let mut builder = Builder { program, module, plan, devices, spread, tape, turns: plan.turns.iter() };
+    let tape = Tape { steps: vec![], exchanges: vec![], has_awaits: false, main };
+    let mut builder =
+        Builder { program, module, plan, devices, spread, tape, started: HashMap::new(), turns: plan.turns.iter() };
     let (items, weights) = builder.block(&program.main)?;
     builder.tape.main = line(items, weights);
     Ok(builder.tape)
@@ -161,7 +169,16 @@ impl Builder<'_> {
                     }
                     weights.push(Weight { cost: exchange.cost, widest: exchange.cost, steps: 1, shared: true });
                     items.push(Item::Exchange(number));
+                    self.started.extend(c.results.first().map(|&r| (r, number)));
                     self.tape.exchanges.push(exchange);
+                }
+                Node::Await(end) => {
+                    let Some(&number) = end.results.first().and_then(|r| self.started.get(r)) else {
+                        return Err((end.op, "the end of a collective that was not started".into()));
+                    };
+                    weights.push(Weight { cost: 0, widest: 0, steps: 1, shared: true });
+                    items.push(Item::Await(number));
+                    self.tape.has_awaits = true;
                 }
                 Node::While(w) => self.while_loop(w, &mut items, &mut weights)?,
                 Node::Case(case) => self.case(case, &mut items, &mut weights)?,

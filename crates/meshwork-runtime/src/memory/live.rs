@@ -7,8 +7,11 @@
 //! A carry is alive from the entry to its last use in the body, and again from `back`, where its next value arrives:
 //! in between its memory may hold that next value already. A value from outside a loop that is used in it is alive
 //! until `back`.
+//!
+//! A collective that is only started has a second point where it ends. Its operands and results are alive from the one to
+//! the other.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use crate::program::{Block, Case, CollectiveKind, Node, Program, While};
 use crate::step::Buf;
@@ -33,6 +36,8 @@ pub struct Move {
     pub to: u32,
     /// When.
     pub at: u32,
+    /// From when on both are in use; before `at` if communication is under way between them.
+    pub since: u32,
     /// Why.
     pub kind: MoveKind,
 }
@@ -103,6 +108,9 @@ struct Walk<'p> {
     depth: Vec<u32>,
     loops: Vec<u32>,
     backs: Vec<u32>,
+    /// By the first result, of collectives whose results may lie where their operands do: when they began, and the number
+    /// of uses until then.
+    started: HashMap<Buf, (u32, usize)>,
     at: u32,
 }
 
@@ -128,6 +136,7 @@ pub fn live(program: &Program) -> Live {
         depth: vec![0; n],
         loops: vec![],
         backs: vec![],
+        started: HashMap::new(),
         at: 1,
     };
     for (i, arg) in program.main.args.iter().enumerate() {
@@ -182,9 +191,13 @@ impl Walk<'_> {
     }
 
     fn moved(&mut self, from: Buf, to: Buf, at: u32, kind: MoveKind) {
+        self.moved_since(from, to, (at, at), kind);
+    }
+
+    fn moved_since(&mut self, from: Buf, to: Buf, (since, at): (u32, u32), kind: MoveKind) {
         let (from, to) = (self.rep(from), self.rep(to));
         if from != to {
-            self.live.moves.push(Move { from, to, at, kind });
+            self.live.moves.push(Move { from, to, at, since, kind });
         }
     }
 
@@ -203,15 +216,33 @@ impl Walk<'_> {
                     let at = self.point();
                     c.operands.iter().for_each(|&b| self.read(b, at));
                     c.results.iter().for_each(|&b| self.define(b, at));
-                    // A chunk of all operands is read before the same chunk of any result is written.
                     if matches!(c.kind, CollectiveKind::AllReduce(_)) {
-                        for (&from, &to) in c.operands.iter().zip(&c.results) {
-                            self.moved(from, to, at, MoveKind::InPlace);
-                        }
+                        self.started.extend(c.results.first().map(|&r| (r, (at, self.uses.len()))));
                     }
+                    if c.berth.is_none() {
+                        self.ended(at, &c.operands, &c.results);
+                    }
+                }
+                Node::Await(a) => {
+                    let at = self.point();
+                    self.ended(at, &a.operands, &a.results);
+                    a.operands.iter().chain(&a.results).for_each(|&b| self.read(b, at));
                 }
                 Node::While(w) => self.while_loop(w),
                 Node::Case(case) => self.case(case),
+            }
+        }
+    }
+
+    /// The collective with these results ends.
+    fn ended(&mut self, at: u32, operands: &[Buf], results: &[Buf]) {
+        let Some(&(since, uses)) = results.first().and_then(|r| self.started.get(r)) else { return };
+        for (&from, &to) in operands.iter().zip(results) {
+            let b = self.rep(from);
+            // A chunk of all operands is read before the same chunk of any result is written, but somebody else may
+            // want to read an operand meanwhile.
+            if self.uses[uses..].iter().all(|u| u.0 != b) {
+                self.moved_since(from, to, (since, at), MoveKind::InPlace);
             }
         }
     }
@@ -312,15 +343,21 @@ impl Walk<'_> {
     }
 }
 
+/// From where to where values move when, and since when both are in use.
+pub type Touching = HashMap<(u32, u32, u32), u32>;
+
 /// Whether two sets of segments, each in order of time, may share memory: they meet at most where a value moves from
 /// one to the other.
-pub fn compatible(a: &[Segment], b: &[Segment], moves: &HashSet<(u32, u32, u32)>) -> bool {
+pub fn compatible(a: &[Segment], b: &[Segment], moves: &Touching) -> bool {
+    let touch = |x: &Segment, y: &Segment| {
+        y.start <= x.end && moves.get(&(x.buf, y.buf, x.end)).is_some_and(|&since| y.start >= since)
+    };
     let (mut i, mut j) = (0, 0);
     while i < a.len() && j < b.len() {
         let (x, y) = (a[i], b[j]);
-        if x.end < y.start || (x.end == y.start && moves.contains(&(x.buf, y.buf, x.end))) {
+        if x.end < y.start || touch(&x, &y) {
             i += 1;
-        } else if y.end < x.start || (y.end == x.start && moves.contains(&(y.buf, x.buf, y.end))) {
+        } else if y.end < x.start || touch(&y, &x) {
             j += 1;
         } else {
             return false;

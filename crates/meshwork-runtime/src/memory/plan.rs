@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::live::{Live, MoveKind, Origin, Segment, compatible, live};
+use super::live::{Live, MoveKind, Origin, Segment, Touching, compatible, live};
 use super::place::{Item, place};
 use super::share::{Commons, Leaders, Sharing, sharing};
 use crate::program::{Block, Node, Program, While};
@@ -274,7 +274,7 @@ fn coalesce(program: &Program, live: &Live, apart: impl Fn(u32) -> bool) -> Sets
         arg: (0..n).map(donated).collect(),
         fixed: (0..n).map(|b| is_fixed(live, program, b) || apart(b as u32)).collect(),
     };
-    let touching: HashSet<(u32, u32, u32)> = live.moves.iter().map(|m| (m.from, m.to, m.at)).collect();
+    let touching: Touching = live.moves.iter().map(|m| ((m.from, m.to, m.at), m.since)).collect();
     let mut moves: Vec<_> = live.moves.iter().collect();
     moves.sort_by_key(|m| (m.kind, m.at));
     for m in moves {
@@ -299,7 +299,7 @@ fn coalesce(program: &Program, live: &Live, apart: impl Fn(u32) -> bool) -> Sets
 fn walk<'p>(block: &'p Block, depth: u32, visit: &mut impl FnMut(&'p While, u32)) {
     for node in &block.nodes {
         match node {
-            Node::Step(_) | Node::Collective(_) => {}
+            Node::Step(_) | Node::Collective(_) | Node::Await(_) => {}
             Node::While(w) => {
                 visit(w, depth);
                 walk(&w.cond, depth + 1, visit);

@@ -56,7 +56,7 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, args: &[Option<Le
     visit(&program.main, &mut |node| match node {
         Node::Step(step) => step.writes.iter().for_each(|&b| writers.entry(b).or_default().push(Writer::Inner)),
         Node::Collective(c) => c.results.iter().for_each(|&b| writers.entry(b).or_default().push(Writer::Exchange(c))),
-        Node::While(_) | Node::Case(_) => {}
+        Node::Await(_) | Node::While(_) | Node::Case(_) => {}
     });
     // Steps of the entry block are known by their position.
     for (i, node) in program.main.nodes.iter().enumerate() {
@@ -193,7 +193,7 @@ fn alike_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> A
                 }
             }
             // What they give is not followed.
-            Node::While(_) | Node::Case(_) => {}
+            Node::Await(_) | Node::While(_) | Node::Case(_) => {}
         }
     }
     (steps, alike)
@@ -245,7 +245,7 @@ fn visit<'p>(block: &'p Block, f: &mut impl FnMut(&'p Node)) {
     for node in &block.nodes {
         f(node);
         match node {
-            Node::Step(_) | Node::Collective(_) => {}
+            Node::Step(_) | Node::Collective(_) | Node::Await(_) => {}
             Node::While(w) => {
                 visit(&w.cond, f);
                 visit(&w.body, f);

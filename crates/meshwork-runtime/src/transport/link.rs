@@ -21,7 +21,12 @@ pub(crate) enum Lane {
     Common,
     /// From one process to another, at their own time.
     Letters,
+    /// A collective that is under way beside others: those of one berth follow each other in the same order everywhere.
+    Berth(u8),
 }
+
+/// How many collectives can be under way beside others.
+pub(crate) const BERTHS: u8 = 12;
 
 /// Where a message goes or comes from.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use mpi::Threading;
 use mpi::ffi::{self, MPI_Comm, MPI_Request, MPI_Status};
 
-use super::link::{About, Address, Flight, Landed, Lane};
+use super::link::{About, Address, BERTHS, Flight, Landed, Lane};
 
 /// Communicators of all processes.
 pub(crate) struct Link {
@@ -39,6 +39,8 @@ pub(crate) struct Requests {
 unsafe impl Send for Requests {}
 
 const SUCCESS: c_int = ffi::MPI_SUCCESS as c_int;
+/// Tags of an epoch.
+const LANES: c_int = 2 + BERTHS as c_int;
 
 impl Link {
     /// Joins the processes that were started together.
@@ -78,7 +80,12 @@ impl Link {
     }
 
     fn tag(&self, lane: Lane) -> c_int {
-        2 * self.epoch.load(Ordering::Relaxed) + c_int::from(lane == Lane::Letters)
+        let lane = match lane {
+            Lane::Common => 0,
+            Lane::Letters => 1,
+            Lane::Berth(berth) => 2 + c_int::from(berth),
+        };
+        LANES * self.epoch.load(Ordering::Relaxed) + lane
     }
 
     /// Begins to send.
@@ -218,7 +225,8 @@ impl Link {
 
     /// From now on messages of earlier epochs match nobody.
     pub(crate) fn set_epoch(&self, epoch: u32) {
-        self.epoch.store((epoch % 16_000) as i32, Ordering::Relaxed);
+        // The largest tag that every MPI has is 32,767.
+        self.epoch.store((epoch % 2_000) as i32, Ordering::Relaxed);
     }
 
     /// Ends all processes.

@@ -14,6 +14,8 @@ const LENGTH: usize = 64;
 #[derive(Default)]
 pub(crate) struct Record {
     entries: VecDeque<Entry>,
+    /// How many there were before the first of them.
+    forgotten: u64,
 }
 
 struct Entry {
@@ -23,16 +25,21 @@ struct Entry {
 }
 
 impl Record {
-    pub(crate) fn begin(&mut self, stamp: Stamp) {
+    /// Notes that an operation begins, and says under which number.
+    pub(crate) fn begin(&mut self, stamp: Stamp) -> u64 {
         if self.entries.len() == LENGTH {
             self.entries.pop_front();
+            self.forgotten += 1;
         }
         self.entries.push_back(Entry { stamp, began: Instant::now(), took: None });
+        self.forgotten + self.entries.len() as u64 - 1
     }
 
-    pub(crate) fn end(&mut self) {
-        if let Some(last) = self.entries.back_mut() {
-            last.took = Some(last.began.elapsed());
+    /// The operation of this number has ended.
+    pub(crate) fn end(&mut self, number: u64) {
+        let at = number.checked_sub(self.forgotten);
+        if let Some(entry) = at.and_then(|at| self.entries.get_mut(at as usize)) {
+            entry.took = Some(entry.began.elapsed());
         }
     }
 
@@ -74,11 +81,12 @@ mod tests {
     fn the_last_operations_are_kept_and_the_open_one_is_shown() {
         let mut record = Record::default();
         for run in 0..100 {
-            record.begin(Stamp { plan: 1, run, op: 0, bytes: 8, refusal: false });
+            let number = record.begin(Stamp { plan: 1, run, op: 0, bytes: 8, refusal: false });
             if run < 99 {
-                record.end();
+                record.end(number);
             }
         }
+        record.end(7);
         let text = record.text(3, "why");
         assert!(text.starts_with("rank 3: why\nrank 3: the last 64 operations:\n"), "{text}");
         assert!(text.contains("step 36") && !text.contains("step 35)"), "{text}");

@@ -25,17 +25,22 @@ const ROUND: Duration = Duration::from_millis(200);
 /// How long what was sent before the end of a program may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Messages of one operation.
+/// Messages of one operation, and the right to move them.
 pub(crate) struct Swap<'w> {
     world: &'w World,
     inner: MutexGuard<'w, Inner>,
+    mail: Mail,
+}
+
+/// Messages of one operation. Those under way are moved, and taken back, by a [`Swap`] alone: see [`Swap::resume`].
+pub(crate) struct Mail {
     stamp: Stamp,
     lane: Lane,
     flight: Flight,
     covers: Vec<Cover>,
     landed: Vec<Landed>,
-    /// Whether the operation is done with: nothing to note at the end.
-    ended: bool,
+    /// In the record.
+    number: u64,
 }
 
 struct Cover {
@@ -56,13 +61,31 @@ impl<'w> Swap<'w> {
         if let Some(text) = &inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
         }
-        inner.record.begin(stamp);
-        let flight = Flight::default();
-        Ok(Swap { world, inner, stamp, lane, flight, covers: vec![], landed: vec![], ended: false })
+        let number = inner.record.begin(stamp);
+        let mail = Mail { stamp, lane, flight: Flight::default(), covers: vec![], landed: vec![], number };
+        Ok(Swap { world, inner, mail })
+    }
+
+    /// Goes on with an operation that was [left](Swap::leave).
+    pub(crate) fn resume(world: &'w World, mail: Mail) -> Swap<'w> {
+        Swap { world, inner: world.lock(), mail }
+    }
+
+    /// As [`resume`](Swap::resume) with what is in `mail`, unless somebody else moves messages now.
+    pub(crate) fn try_resume(world: &'w World, mail: &mut Option<Mail>) -> Option<Swap<'w>> {
+        let inner = world.inner.try_lock().ok()?;
+        Some(Swap { world, inner, mail: mail.take()? })
+    }
+
+    /// Leaves the messages to themselves for a while, and lets others begin operations.
+    pub(crate) fn leave(mut self) -> Mail {
+        let Mail { stamp, lane, number, .. } = self.mail;
+        let none = Mail { stamp, lane, flight: Flight::default(), covers: vec![], landed: vec![], number };
+        std::mem::replace(&mut self.mail, none)
     }
 
     fn address(&self, peer: usize) -> Address {
-        Address { peer, lane: self.lane }
+        Address { peer, lane: self.mail.lane }
     }
 
     /// Expects the cover of `peer` with `inline` bytes of short pieces; `total` is what it must announce.
@@ -70,10 +93,10 @@ impl<'w> Swap<'w> {
         let mut bytes = self.inner.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(ROOM.max(STAMP + inline), 0);
-        let (id, to) = (self.covers.len() as u32, self.address(peer));
+        let (id, to) = (self.mail.covers.len() as u32, self.address(peer));
         // SAFETY: the cover is kept until it has landed.
-        let posted = unsafe { self.world.link.receive(&mut self.flight, id, to, bytes.as_mut_ptr(), bytes.len()) };
-        self.covers.push(Cover { peer, bytes, total, incoming: true });
+        let posted = unsafe { self.world.link.receive(&mut self.mail.flight, id, to, bytes.as_mut_ptr(), bytes.len()) };
+        self.mail.covers.push(Cover { peer, bytes, total, incoming: true });
         self.posted(posted)
     }
 
@@ -88,18 +111,18 @@ impl<'w> Swap<'w> {
         let mut bytes = self.inner.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(STAMP + inline, 0);
-        Stamp { bytes: total, ..self.stamp }.write(&mut bytes);
+        Stamp { bytes: total, ..self.mail.stamp }.write(&mut bytes);
         fill(&mut bytes[STAMP..]);
-        let (id, to) = (self.covers.len() as u32, self.address(peer));
+        let (id, to) = (self.mail.covers.len() as u32, self.address(peer));
         // SAFETY: the cover is kept, unchanged, until it has landed.
-        let posted = unsafe { self.world.link.send(&mut self.flight, id, to, bytes.as_ptr(), bytes.len()) };
-        self.covers.push(Cover { peer, bytes, total: None, incoming: false });
+        let posted = unsafe { self.world.link.send(&mut self.mail.flight, id, to, bytes.as_ptr(), bytes.len()) };
+        self.mail.covers.push(Cover { peer, bytes, total: None, incoming: false });
         self.posted(posted)
     }
 
     /// From now on covers say that there is no data, and why; or not.
     pub(crate) fn refuse(&mut self, refusal: bool) {
-        self.stamp.refusal = refusal;
+        self.mail.stamp.refusal = refusal;
     }
 
     /// Sends a long piece.
@@ -111,7 +134,7 @@ impl<'w> Swap<'w> {
         for at in (0..bytes).step_by(CHUNK) {
             let length = CHUNK.min(bytes - at);
             // SAFETY: the caller's promise.
-            let posted = unsafe { self.world.link.send(&mut self.flight, LONG, to, from.add(at), length) };
+            let posted = unsafe { self.world.link.send(&mut self.mail.flight, LONG, to, from.add(at), length) };
             self.posted(posted)?;
         }
         Ok(())
@@ -126,14 +149,21 @@ impl<'w> Swap<'w> {
         for at in (0..bytes).step_by(CHUNK) {
             let length = CHUNK.min(bytes - at);
             // SAFETY: the caller's promise.
-            let posted = unsafe { self.world.link.receive(&mut self.flight, LONG, from, to.add(at), length) };
+            let posted = unsafe { self.world.link.receive(&mut self.mail.flight, LONG, from, to.add(at), length) };
             self.posted(posted)?;
         }
         Ok(())
     }
 
     fn posted(&mut self, posted: Result<(), String>) -> Result<(), ProcessError> {
-        posted.map_err(|e| self.broke(format!("MPI on rank {}: {e}, in {}", self.world.rank, self.stamp.describe())))
+        posted
+            .map_err(|e| self.broke(format!("MPI on rank {}: {e}, in {}", self.world.rank, self.mail.stamp.describe())))
+    }
+
+    /// Lets messages move; whether some are still under way.
+    pub(crate) fn is_open(&mut self) -> Result<bool, ProcessError> {
+        while self.mail.flight.is_open() && self.advance()? {}
+        Ok(self.mail.flight.is_open())
     }
 
     /// Waits until all messages have landed.
@@ -150,7 +180,7 @@ impl<'w> Swap<'w> {
         let mut quiet = 0u32;
         let mut watch = None;
         let often = if self.world.is_crowded() { 0 } else { 2_000 };
-        while goes_on(&self.flight) {
+        while goes_on(&self.mail.flight) {
             if self.advance()? {
                 (quiet, watch) = (0, None);
                 continue;
@@ -173,30 +203,30 @@ impl<'w> Swap<'w> {
 
     /// All has landed; another round of messages of the same operation follows.
     pub(crate) fn next(&mut self) {
-        let covers = std::mem::take(&mut self.covers);
+        let covers = std::mem::take(&mut self.mail.covers);
         self.inner.spare.extend(covers.into_iter().map(|c| c.bytes));
     }
 
     /// What came inline from `peer`.
     pub(crate) fn inline(&self, peer: usize) -> &[u8] {
-        let cover = self.covers.iter().find(|c| c.incoming && c.peer == peer);
+        let cover = self.mail.covers.iter().find(|c| c.incoming && c.peer == peer);
         cover.map_or(&[], |c| &c.bytes[STAMP..])
     }
 
     /// The stamp of the cover of `peer`.
     pub(crate) fn stamp_of(&self, peer: usize) -> Option<Stamp> {
-        Stamp::read(&self.covers.iter().find(|c| c.incoming && c.peer == peer)?.bytes)
+        Stamp::read(&self.mail.covers.iter().find(|c| c.incoming && c.peer == peer)?.bytes)
     }
 
     /// Whether something has landed.
     fn advance(&mut self) -> Result<bool, ProcessError> {
-        let mut landed = std::mem::take(&mut self.landed);
-        let tested = self.world.link.test(&mut self.flight, &mut landed);
+        let mut landed = std::mem::take(&mut self.mail.landed);
+        let tested = self.world.link.test(&mut self.mail.flight, &mut landed);
         self.posted(tested)?;
         let any = !landed.is_empty();
         let mut wrong = None;
         for Landed { about, error } in landed.drain(..) {
-            let problem = match self.covers.get(about.id as usize) {
+            let problem = match self.mail.covers.get(about.id as usize) {
                 Some(cover) if cover.incoming => self.misfit(cover).or(error),
                 _ => error,
             };
@@ -207,14 +237,14 @@ impl<'w> Swap<'w> {
                 wrong = Some((about.peer, problem));
             }
         }
-        self.landed = landed;
+        self.mail.landed = landed;
         match wrong {
             Some((peer, problem)) => {
                 let text = format!(
                     "rank {} and rank {peer} do different things: rank {} is at {}, {problem}",
                     self.world.rank,
                     self.world.rank,
-                    self.stamp.describe()
+                    self.mail.stamp.describe()
                 );
                 Err(self.broke(text))
             }
@@ -228,14 +258,14 @@ impl<'w> Swap<'w> {
             return Some(format!("rank {} sent something else", cover.peer));
         };
         let bytes = cover.total.filter(|_| !stamp.refusal).unwrap_or(stamp.bytes);
-        let expected = Stamp { bytes, refusal: stamp.refusal, ..self.stamp };
+        let expected = Stamp { bytes, refusal: stamp.refusal, ..self.mail.stamp };
         (stamp != expected).then(|| format!("rank {} at {}", cover.peer, stamp.describe()))
     }
 
     /// Whom this process waits for.
     fn awaited(&self) -> Option<usize> {
-        let first = self.flight.about.iter().filter(|a| a.incoming).map(|a| a.peer).min();
-        first.or_else(|| self.flight.about.iter().map(|a| a.peer).min())
+        let first = self.mail.flight.about.iter().filter(|a| a.incoming).map(|a| a.peer).min();
+        first.or_else(|| self.mail.flight.about.iter().map(|a| a.peer).min())
     }
 
     /// Looks what goes on elsewhere: notes, the end of processes, the deadline.
@@ -245,7 +275,7 @@ impl<'w> Swap<'w> {
         if let Some(text) = &self.inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
         }
-        if self.lane == Lane::Common
+        if self.mail.lane != Lane::Letters
             && let Some((_, rank, text)) = &self.inner.news.failed
         {
             return Err(ProcessError::Failed(format!("rank {rank}: {text}")));
@@ -258,7 +288,7 @@ impl<'w> Swap<'w> {
                 None => format!(
                     "rank {} is told to end while it waits for rank {awaited} in {}",
                     self.world.rank,
-                    self.stamp.describe()
+                    self.mail.stamp.describe()
                 ),
             };
             return Err(self.broke(text));
@@ -270,7 +300,7 @@ impl<'w> Swap<'w> {
                 return Err(self.broke(text));
             }
             if self.inner.news.left[awaited] && now - watch.began > LAST_WORDS {
-                let (rank, at) = (self.world.rank, self.stamp.describe());
+                let (rank, at) = (self.world.rank, self.mail.stamp.describe());
                 let text = format!("rank {awaited} has ended its program; rank {rank} waits for it in {at}");
                 return Err(self.broke(text));
             }
@@ -282,13 +312,13 @@ impl<'w> Swap<'w> {
     }
 
     fn death_of(&self, dead: usize) -> String {
-        format!("rank {dead} has died; rank {} was in {}", self.world.rank, self.stamp.describe())
+        format!("rank {dead} has died; rank {} was in {}", self.world.rank, self.mail.stamp.describe())
     }
 
     /// Answers who asked what this process waits for.
     fn answer(&mut self) {
         let Some(for_rank) = self.awaited() else { return };
-        let text = self.stamp.describe();
+        let text = self.mail.stamp.describe();
         for asker in 0..self.world.size {
             if std::mem::take(&mut self.inner.news.asked[asker]) {
                 self.world.link.note(asker, Note::Waits { for_rank, text: text.clone() }.write());
@@ -299,7 +329,7 @@ impl<'w> Swap<'w> {
     /// The deadline has passed: asks from one to the next who holds everybody up.
     fn overdue(&mut self, awaited: usize, waited: Duration) -> ProcessError {
         let rank = self.world.rank;
-        let mut story = format!("rank {rank} waits for rank {awaited} in {}", self.stamp.describe());
+        let mut story = format!("rank {rank} waits for rank {awaited} in {}", self.mail.stamp.describe());
         let (mut seen, mut at) = (vec![rank], awaited);
         let culprit = loop {
             if seen.contains(&at) {
@@ -340,28 +370,27 @@ impl<'w> Swap<'w> {
 
     /// The end of an operation that went well.
     pub(crate) fn done(mut self) {
-        self.inner.record.end();
-        self.ended = true;
+        self.inner.record.end(self.mail.number);
     }
 }
 
 impl Drop for Swap<'_> {
     fn drop(&mut self) {
-        if self.flight.is_open() {
+        if self.mail.flight.is_open() {
             // Somebody else owns the memory that messages may still be written to.
-            self.world.link.cancel(&mut self.flight);
+            self.world.link.cancel(&mut self.mail.flight);
             let start = Instant::now();
             let mut landed = vec![];
-            while self.flight.is_open() && self.world.link.test(&mut self.flight, &mut landed).is_ok() {
+            while self.mail.flight.is_open() && self.world.link.test(&mut self.mail.flight, &mut landed).is_ok() {
                 if start.elapsed() > ANSWER {
                     let text = format!("rank {}: a message can not be taken back", self.world.rank);
                     exit::end(self.world, &self.world.broke(&mut self.inner, text).to_string());
                 }
             }
             // What is under way from here is read until it has arrived.
-            self.covers.drain(..).for_each(|cover| std::mem::forget(cover.bytes));
+            self.mail.covers.drain(..).for_each(|cover| std::mem::forget(cover.bytes));
         }
-        let covers = std::mem::take(&mut self.covers);
+        let covers = std::mem::take(&mut self.mail.covers);
         self.inner.spare.extend(covers.into_iter().map(|c| c.bytes));
     }
 }

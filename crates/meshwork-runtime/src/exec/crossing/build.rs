@@ -54,6 +54,7 @@ impl Crossing {
     ) -> Result<Crossing, String> {
         let out = Crossing {
             number,
+            berth: c.berth,
             groups: vec![],
             first: Round::default(),
             reductions: vec![],

@@ -2,14 +2,16 @@
 //!
 //! Found once, when the program is compiled, in an order that all processes share. A run has two rounds of messages at
 //! most: contributions to whoever combines them (or pieces to whoever wants them), then what was combined to whoever
-//! needs it. Copies between devices of this process are made while messages are under way.
+//! needs it. Copies between devices of this process are made while messages are under way. Some are only started in one
+//! place and awaited in another, with steps in between: see [`overlap`].
 //!
 //! A reduction goes over the members of a group in their order, as within one process, if no process has several of
 //! them or the array is short; otherwise the members of a process are combined first, in their order, and then the
 //! processes in theirs. Either way it is the same on every run.
 
 pub(crate) mod build;
-mod run;
+pub(crate) mod overlap;
+pub(crate) mod run;
 
 use super::boxes::BoxCopy;
 use super::combine::Combiner;
@@ -19,6 +21,8 @@ use crate::step::Buf;
 pub(crate) struct Crossing {
     /// The number of the collective in its program.
     pub number: u32,
+    /// If it is only started at its place, and awaited elsewhere: which of those under way together it is.
+    pub berth: Option<u8>,
     /// Groups of devices, as far as they are here; all of a group take part or none.
     groups: Vec<Vec<usize>>,
     first: Round,

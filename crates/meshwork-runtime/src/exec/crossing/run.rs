@@ -8,7 +8,7 @@ use crate::memory::buffer::Buffer;
 use crate::step::{Buf, Fault, Scratch};
 use crate::transport::link::Lane;
 use crate::transport::stamp::Stamp;
-use crate::transport::swap::Swap;
+use crate::transport::swap::{Mail, Swap};
 use crate::transport::world::{ProcessError, World};
 
 /// Bytes that are combined over all contributions before the next: they stay in the first-level cache.
@@ -16,14 +16,40 @@ const BLOCK: usize = 8 << 10;
 /// Bytes of a task for a thread.
 const TASK: usize = 128 << 10;
 
-/// A collective under way.
+/// A collective under way, while something is done for it.
 struct Cross<'a> {
     plan: &'a Crossing,
     devices: &'a [Device],
+    /// The devices that take part.
+    active: &'a [usize],
     /// Of each group: whether its devices take part. Empty if all do.
-    live: Vec<bool>,
+    live: &'a [bool],
     stage: *mut u8,
-    pool: &'a Pool,
+    /// Threads that help, if they are free.
+    pool: Option<&'a Pool>,
+}
+
+/// A collective that has been started and not ended.
+///
+/// Its messages are read from and written to buffers of devices: whoever has one ends it, or [abandons](Voyage::abandon)
+/// it, before these buffers are used for something else.
+pub(crate) struct Voyage {
+    /// The number of the collective in its program.
+    pub number: u32,
+    active: Vec<usize>,
+    live: Vec<bool>,
+    stage: Buffer,
+    leg: Leg,
+    /// Absent once all has been done, or something went wrong.
+    mail: Option<Mail>,
+    fault: Option<Fault>,
+}
+
+/// Which round of messages is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leg {
+    First,
+    Second,
 }
 
 // SAFETY: threads of the pool work on different bytes of the buffers and the stage.
@@ -43,6 +69,47 @@ impl Crossing {
         pool: &Pool,
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
+        let live = self.live(active)?;
+        let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
+        let cross = Cross { plan: self, devices, active, live: &live, stage: stage.as_ptr(), pool: Some(pool) };
+        let mut swap = Swap::begin(world, stamp, Lane::Common).map_err(lost)?;
+        // SAFETY: the caller's promise; the stage outlives the swap.
+        unsafe {
+            cross.post(&self.first, &mut swap, scratch)?;
+            swap.wait().map_err(lost)?;
+            cross.between(&mut swap, scratch)?;
+            swap.wait().map_err(lost)?;
+            cross.end(swap);
+        }
+        Ok(())
+    }
+
+    /// Starts the collective for the devices in `active`, which are here.
+    ///
+    /// # Safety
+    /// All devices in `active` are at the collective. Until it has ended, nobody writes its operands or uses its results.
+    pub(crate) unsafe fn start(
+        &self,
+        world: &World,
+        (stamp, berth): (Stamp, u8),
+        devices: &[Device],
+        active: &[usize],
+        pool: &Pool,
+        scratch: &mut Scratch,
+    ) -> Result<Voyage, Fault> {
+        let live = self.live(active)?;
+        let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
+        let cross = Cross { plan: self, devices, active, live: &live, stage: stage.as_ptr(), pool: Some(pool) };
+        let mut swap = Swap::begin(world, stamp, Lane::Berth(berth)).map_err(lost)?;
+        // SAFETY: the caller's promise; the stage is kept with the messages.
+        unsafe { cross.post(&self.first, &mut swap, scratch)? };
+        let mail = Some(swap.leave());
+        let (number, active) = (self.number, active.to_vec());
+        Ok(Voyage { number, active, live, stage, leg: Leg::First, mail, fault: None })
+    }
+
+    /// Of each group: whether its devices are in `active`; empty if all are.
+    fn live(&self, active: &[usize]) -> Result<Vec<bool>, Fault> {
         let mut live = vec![];
         if active.len() != self.devices {
             for group in &self.groups {
@@ -56,29 +123,110 @@ impl Crossing {
                 live.push(here > 0);
             }
         }
-        let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
-        let cross = Cross { plan: self, devices, live, stage: stage.as_ptr(), pool };
-        // SAFETY: the caller's promise; the stage outlives the swap.
-        unsafe { cross.run(world, stamp, active, scratch) }
+        Ok(live)
     }
 }
 
+impl Voyage {
+    /// Lets messages move, unless somebody else moves messages now; combines and sends on what has come. What goes wrong
+    /// is told at the end.
+    ///
+    /// # Safety
+    /// As for [`Crossing::start`] with this `plan` and these `devices`.
+    pub(crate) unsafe fn poll(&mut self, world: &World, plan: &Crossing, devices: &[Device]) {
+        let Some(swap) = Swap::try_resume(world, &mut self.mail) else { return };
+        // The threads of the pool are at other work.
+        // SAFETY: the caller's promise.
+        if let Err(fault) = unsafe { self.advance(swap, plan, devices, None, &mut Scratch::default()) } {
+            self.fault = Some(fault);
+        }
+    }
+
+    /// Waits until all is done.
+    ///
+    /// # Safety
+    /// As for [`Crossing::start`] with this `plan` and these `devices`.
+    pub(crate) unsafe fn finish(
+        mut self,
+        world: &World,
+        plan: &Crossing,
+        devices: &[Device],
+        pool: &Pool,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        while let Some(mail) = self.mail.take() {
+            let mut swap = Swap::resume(world, mail);
+            swap.wait().map_err(lost)?;
+            // SAFETY: the caller's promise.
+            unsafe { self.advance(swap, plan, devices, Some(pool), scratch)? };
+        }
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// Goes as far as it can without waiting.
+    unsafe fn advance(
+        &mut self,
+        mut swap: Swap<'_>,
+        plan: &Crossing,
+        devices: &[Device],
+        pool: Option<&Pool>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let (active, live, stage) = (&self.active[..], &self.live[..], self.stage.as_ptr());
+        let cross = Cross { plan, devices, active, live, stage, pool };
+        loop {
+            if swap.is_open().map_err(lost)? {
+                self.mail = Some(swap.leave());
+                return Ok(());
+            }
+            // SAFETY: by the contract of `Crossing::start`.
+            unsafe {
+                match self.leg {
+                    Leg::First => cross.between(&mut swap, scratch)?,
+                    Leg::Second => {
+                        cross.end(swap);
+                        return Ok(());
+                    }
+                }
+            }
+            self.leg = Leg::Second;
+        }
+    }
+
+    /// Takes back what is under way.
+    pub(crate) fn abandon(self, world: &World) {
+        if let Some(mail) = self.mail {
+            drop(Swap::resume(world, mail));
+        }
+    }
+}
+
+fn lost(e: ProcessError) -> Fault {
+    Fault(e.to_string())
+}
+
 impl Cross<'_> {
-    unsafe fn run(&self, world: &World, stamp: Stamp, active: &[usize], scratch: &mut Scratch) -> Result<(), Fault> {
-        let lost = |e: ProcessError| Fault(e.to_string());
-        let mut swap = Swap::begin(world, stamp, Lane::Common).map_err(lost)?;
+    /// The first round has come: combines, and sends what the second has.
+    unsafe fn between(&self, swap: &mut Swap<'_>, scratch: &mut Scratch) -> Result<(), Fault> {
         // SAFETY: by the contract of `Crossing::run`; each round ends before its memory is used for something else.
         unsafe {
-            self.round(&self.plan.first, &mut swap, active, scratch)?;
+            self.take(&self.plan.first, swap);
             for reduction in self.plan.reductions.iter().filter(|r| self.is_live(r.group)) {
                 self.reduce(reduction, scratch)?;
             }
             swap.next();
-            self.round(&self.plan.second, &mut swap, active, scratch)?;
+            self.post(&self.plan.second, swap, scratch)
+        }
+    }
+
+    /// The second round has come.
+    unsafe fn end(&self, swap: Swap<'_>) {
+        // SAFETY: by the contract of `Crossing::run`.
+        unsafe {
+            self.take(&self.plan.second, &swap);
             self.locals(&self.plan.shares);
         }
         swap.done();
-        Ok(())
     }
 
     fn is_live(&self, group: usize) -> bool {
@@ -100,14 +248,8 @@ impl Cross<'_> {
         unsafe { self.devices[device].ptr(buf) }
     }
 
-    unsafe fn round(
-        &self,
-        round: &Round,
-        swap: &mut Swap<'_>,
-        active: &[usize],
-        scratch: &mut Scratch,
-    ) -> Result<(), Fault> {
-        let lost = |e: ProcessError| Fault(e.to_string());
+    /// Begins a round, and does what is done meanwhile.
+    unsafe fn post(&self, round: &Round, swap: &mut Swap<'_>, scratch: &mut Scratch) -> Result<(), Fault> {
         let live = |group: usize| self.is_live(group);
         // SAFETY (all): by the contract of `Crossing::run`. What is received goes to the stage or to a result, which
         // nobody reads until the round is over; what is sent lies in the stage or in a buffer that is not written.
@@ -143,11 +285,17 @@ impl Cross<'_> {
         }
         unsafe {
             self.locals(&round.locals);
-            for &(device, buf, bytes) in round.zeros.iter().filter(|z| active.binary_search(&z.0).is_ok()) {
+            for &(device, buf, bytes) in round.zeros.iter().filter(|z| self.active.binary_search(&z.0).is_ok()) {
                 self.ptr(device, buf).write_bytes(0, bytes);
             }
         }
-        swap.wait().map_err(lost)?;
+        Ok(())
+    }
+
+    /// Puts what has come in a round where it is wanted.
+    unsafe fn take(&self, round: &Round, swap: &Swap<'_>) {
+        let live = |group: usize| self.is_live(group);
+        // SAFETY (all): by the contract of `Crossing::run`.
         for parcel in &round.receives {
             let mut at = 0;
             let inline = swap.inline(parcel.peer);
@@ -163,7 +311,6 @@ impl Cross<'_> {
                 unsafe { self.deliver(&item.what, self.landing(&item.what)) };
             }
         }
-        Ok(())
     }
 
     unsafe fn locals(&self, locals: &[Local]) {
@@ -174,9 +321,9 @@ impl Cross<'_> {
             }
         };
         let bytes: usize = locals.iter().map(|l| l.what.bytes()).sum();
-        match bytes < TASK {
-            true => locals.iter().for_each(copy),
-            false => self.pool.run(locals.len(), bytes as u64 / 10, &|i, _| copy(&locals[i])),
+        match self.pool.filter(|_| bytes >= TASK) {
+            None => locals.iter().for_each(copy),
+            Some(pool) => pool.run(locals.len(), bytes as u64 / 10, &|i, _| copy(&locals[i])),
         }
     }
 
@@ -263,12 +410,12 @@ impl Cross<'_> {
         (bytes, size): (usize, usize),
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
-        if bytes < 2 * TASK || self.pool.threads() == 1 {
+        let Some(pool) = self.pool.filter(|p| bytes >= 2 * TASK && p.threads() > 1) else {
             // SAFETY: the contract is the same.
             return unsafe { combine(combiner, to, parts, (bytes, size), scratch) };
-        }
+        };
         let arrays = Arrays { to, parts };
-        self.pool.try_run(bytes.div_ceil(TASK), bytes as u64 / 10, &|task, scratch| {
+        pool.try_run(bytes.div_ceil(TASK), bytes as u64 / 10, &|task, scratch| {
             // SAFETY: tasks have different ranges of all arrays.
             unsafe { arrays.task(combiner, task, (bytes, size), scratch) }
         })
