@@ -7,7 +7,7 @@ use std::sync::Arc;
 use meshwork_ir::{Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::cause::loc_name;
-use meshwork_partition::cost::Links;
+use meshwork_partition::cost::Machine;
 use meshwork_partition::explain::{self, Detail};
 use meshwork_partition::tell::Teller;
 use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile_with};
@@ -25,6 +25,7 @@ pub struct Lowered {
     names: Names,
     /// The arguments whose memory the caller gives away, by number.
     donated: Vec<usize>,
+    machine: Machine,
     compiled: OnceCell<Compiled>,
     traced: OnceCell<Compiled>,
     loaded: OnceCell<Option<Rc<dyn Loaded>>>,
@@ -62,6 +63,7 @@ impl Lowered {
         results: Vec<Type>,
         names: Names,
         donated: Vec<usize>,
+        machine: Machine,
     ) -> Lowered {
         Lowered {
             module,
@@ -69,6 +71,7 @@ impl Lowered {
             results,
             names,
             donated,
+            machine,
             compiled: OnceCell::new(),
             traced: OnceCell::new(),
             loaded: OnceCell::new(),
@@ -113,7 +116,9 @@ impl Lowered {
         }
         let mut module = self.module.clone();
         self.names.write(&mut module);
-        let mut done = compile_with(&module, &CompileOptions { trace, ..CompileOptions::default() })?;
+        let machine = self.machine.clone();
+        let options = CompileOptions { trace, machine, ..CompileOptions::default() };
+        let mut done = compile_with(&module, &options)?;
         donate::carry(&self.module, &mut done.program.module);
         for (border, name) in done.program.plan.results.iter_mut().zip(&self.names.results) {
             border.name = name.clone();
@@ -188,7 +193,7 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        Ok(explain::table(self.plan()?, &Links::default(), Detail::Short))
+        Ok(explain::table(self.plan()?, &self.machine.links, Detail::Short))
     }
 
     /// The program with the placement of every value, as text.

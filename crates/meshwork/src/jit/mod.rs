@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::cost::Machine;
 use meshwork_partition::{Contract, Plan};
 
 use self::program::Key;
@@ -37,6 +38,7 @@ where
     annotations: BTreeMap<String, Rule>,
     donated: Vec<usize>,
     contract: Option<Contract>,
+    machine: Machine,
     engine: Rc<dyn Engine>,
     cache: Cache<F::Output>,
 }
@@ -79,6 +81,7 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         annotations: BTreeMap::new(),
         donated: vec![],
         contract: None,
+        machine: Machine::default(),
         engine: Rc::new(Cpu),
         cache: RefCell::default(),
     }
@@ -164,6 +167,28 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// ```
     pub fn contract(mut self, contract: Contract) -> Self {
         self.contract = Some(contract);
+        self
+    }
+
+    /// Says how fast devices and the links between them are. Where a program may be split in several ways, the way
+    /// that is quickest by these rates is taken, and [`explain`](Jit::explain) counts time by them.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let (x, w) = (Array::zeros([512, 64], F32), Array::zeros([64, 4096], F32));
+    /// let plan = |rates: &str| {
+    ///     let product = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&mesh).in_shardings([P![_, "x"], P![]]);
+    ///     product.machine(rates.parse().map_err(Error::Jit)?).plan((&x, &w))
+    /// };
+    /// // Slow links: gather the small operand and repeat the product. Slow devices: add up parts of the product.
+    /// assert!(plan("* 1 1\ndevice=100,1000")?.totals().contains_key("all-gather"));
+    /// assert!(plan("* 1 1000\ndevice=0.001,1000")?.totals().contains_key("all-reduce"));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = machine;
         self
     }
 

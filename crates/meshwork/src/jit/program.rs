@@ -150,7 +150,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let donated = self.donated_of(leaves)?;
         donate::mark(&mut module, finished.func, &donated);
         let types = results.iter().map(|(_, t)| Type::Tensor(t.ty.clone())).collect();
-        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results), donated), out))
+        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results), donated, self.machine.clone()), out))
     }
 }
 
