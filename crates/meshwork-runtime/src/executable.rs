@@ -18,6 +18,7 @@ use crate::exec::processes::{Processes, Turn};
 use crate::exec::run::{Run, Stop};
 use crate::exec::tape::{Tape, tape};
 use crate::memory::buffer::{Buffer, OutOfMemory};
+use crate::memory::handed::Handed;
 use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::memory::share::Leaders;
 use crate::profile::{Profile, Recorder};
@@ -151,7 +152,7 @@ impl Executable {
         }
         let mut moving = vec![];
         for (slot, info) in plan.slots.iter().enumerate() {
-            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_) | Home::Common(..)) {
+            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_) | Home::Common(..) | Home::Peer(_)) {
                 moving.extend(info.members.iter().map(|&b| (b, info.home)));
             }
         }
@@ -347,6 +348,7 @@ impl Executable {
                 // SAFETY: the offset lies inside the arena.
                 Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
                 Home::Arg(i) => args[i][number].as_ptr(),
+                Home::Peer(i) => args[self.plan.handed[i].arg][self.plan.handed[i].from[number]].as_ptr(),
                 Home::Own(i) => start(&owns[self.keeper(&self.plan.owns[i], d)][i]),
                 // SAFETY: as above.
                 Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
@@ -413,6 +415,10 @@ impl Executable {
             made.push((buf, results.len()));
             let shards = match (home, earlier) {
                 (Home::Arg(i), _) => shared(&args[i], bytes)?,
+                (Home::Peer(i), _) => {
+                    let Handed { arg, from } = &self.plan.handed[i];
+                    shared(&from.iter().map(|&d| args[*arg][d].clone()).collect(), bytes)?
+                }
                 (Home::Constant(c), _) => {
                     let all = self.constants[c.0 as usize].iter().flat_map(|c| vec![c.clone(); devices.len()]);
                     shared(&all.collect::<Shards>(), bytes)?

@@ -95,11 +95,24 @@ pub struct Case {
 #[allow(missing_docs)] // as in StableHLO
 pub enum CollectiveKind {
     AllReduce(Reducer),
-    ReduceScatter { dim: usize, reducer: Reducer },
-    AllGather { dim: usize },
-    AllToAll { split_dim: usize, concat_dim: usize, split_count: usize },
-    Permute { pairs: Vec<(u32, u32)> },
+    ReduceScatter {
+        dim: usize,
+        reducer: Reducer,
+    },
+    AllGather {
+        dim: usize,
+    },
+    AllToAll {
+        split_dim: usize,
+        concat_dim: usize,
+        split_count: usize,
+    },
+    Permute {
+        pairs: Vec<(u32, u32)>,
+    },
     Broadcast,
+    /// To the first of each group; all others get zeros.
+    Reduce(Reducer),
 }
 
 /// How a reduction combines.

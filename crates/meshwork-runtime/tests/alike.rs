@@ -139,3 +139,55 @@ fn one_device_computes_for_all_that_have_the_same() {
         }
     }
 }
+
+/// Permutes and a broadcast of `x`, which nobody writes, one after the other; `%t` is written by a loop that begins with one.
+const MOVES: &str = "func.func @main(%x: tensor<500xf32>, %y: tensor<500xf32> DONATED) -> (tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<500xf32>) {
+  %a = \"stablehlo.collective_permute\"(%x) {source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>, CHANNEL} : (tensor<500xf32>) -> tensor<500xf32>
+  %b = \"stablehlo.collective_permute\"(%a) {source_target_pairs = dense<[[0, 3], [3, 0], [1, 1], [2, 2]]> : tensor<4x2xi64>, CHANNEL} : (tensor<500xf32>) -> tensor<500xf32>
+  %c = \"stablehlo.collective_broadcast\"(%x) {replica_groups = dense<[[2, 0], [1, 3]]> : tensor<2x2xi64>, CHANNEL} : (tensor<500xf32>) -> tensor<500xf32>
+  %d = \"stablehlo.collective_permute\"(%y) {source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>, CHANNEL} : (tensor<500xf32>) -> tensor<500xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %r:2 = stablehlo.while(%j = %zero, %t = %a) : tensor<i32>, tensor<500xf32>
+  cond {
+    %q = stablehlo.compare LT, %j, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %q : tensor<i1>
+  } do {
+    %u = stablehlo.add %t, %c : tensor<500xf32>
+    %n = stablehlo.add %j, %one : tensor<i32>
+    stablehlo.return %n, %u : tensor<i32>, tensor<500xf32>
+  }
+  return %a, %b, %c, %d, %r#1 : tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<500xf32>
+}";
+
+#[test]
+fn what_a_peer_was_given_is_handed_on_without_a_copy() {
+    let grid = DeviceGrid { replicas: 1, partitions: 4 };
+    for donated in [false, true] {
+        let source = MOVES
+            .replace("CHANNEL", "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>")
+            .replace("DONATED", if donated { "{jax.buffer_donor = true}" } else { "" });
+        let module = text::parse(&source).unwrap_or_else(|e| panic!("{}", e.render("test", &source)));
+        let literals: Vec<Vec<Literal>> = (0..4).map(|d| vec![numbers(&[500], d), numbers(&[500], 10 + d)]).collect();
+        let want = eval::run_devices(&module, None, literals.clone(), grid).unwrap();
+        let executable = CpuEngine::new(2).executable(&module, None, grid).unwrap();
+        let x: Shards = literals.iter().map(|l| buffer(&l[0])).collect();
+        for _ in 0..2 {
+            let y: Shards = literals.iter().map(|l| buffer(&l[1])).collect();
+            let results = executable.run(vec![x.clone(), y]).unwrap();
+            for (r, shards) in results.iter().enumerate() {
+                for (d, shard) in shards.iter().enumerate() {
+                    near(shard.as_slice(), &want[d][r], &format!("result {r} on device {d}"));
+                }
+            }
+            let is = |r: usize, from: [usize; 4]| (0..4).all(|d| Arc::ptr_eq(&results[r][d], &x[from[d]]));
+            assert!(is(0, [3, 0, 1, 2]) && is(1, [2, 0, 1, 3]), "donated: {donated}");
+            // Results that devices share are kept apart where results may be donated.
+            assert_eq!(is(2, [2, 1, 2, 1]), !donated);
+        }
+        for (shard, l) in x.iter().zip(&literals) {
+            assert_eq!(shard.as_slice(), l[0].bytes());
+        }
+    }
+}

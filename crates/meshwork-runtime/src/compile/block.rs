@@ -161,6 +161,7 @@ impl Compiler<'_> {
             | OpKind::AllReduce
             | OpKind::AllToAll
             | OpKind::CollectiveBroadcast
+            | OpKind::CollectiveReduce
             | OpKind::CollectivePermute
             | OpKind::CrossReplicaSum
             | OpKind::ReduceScatter => {
@@ -320,7 +321,6 @@ fn is_outside(kind: OpKind) -> bool {
             | OpKind::SdyReduceScatter
             | OpKind::SdyReplicatedToUnreduced
             | OpKind::SdyShardedToUnreduced
-            | OpKind::CollectiveReduce
             | OpKind::AsyncStart
             | OpKind::AsyncDone
             | OpKind::GetTupleElement

@@ -43,10 +43,12 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
             CollectiveKind::Permute { pairs: pairs.into_iter().map(|(a, b)| (a as u32, b as u32)).collect() }
         }
         OpKind::CollectiveBroadcast => CollectiveKind::Broadcast,
+        OpKind::CollectiveReduce => CollectiveKind::Reduce(reducer(module, op)),
         _ => return Err(CompileError::unsupported(module, op, "this collective")),
     };
     let covered = groups.iter().map(Vec::len).sum::<usize>();
-    if !groups.is_empty() && covered != grid.len() && data.kind() != OpKind::CollectiveBroadcast {
+    let partial = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce(_));
+    if !groups.is_empty() && covered != grid.len() && !partial {
         let message = format!("its groups hold {covered} of {} devices", grid.len());
         return Err(CompileError::invalid(module, op, message));
     }

@@ -116,17 +116,22 @@ impl Exchange {
         };
         let (mut traffic, mut written) = (0, 0);
         for (i, Ends { operand, result, elem, from: from_dims, to: to_dims }) in c.ends(program, module).enumerate() {
+            if plan.is_handed(result) {
+                continue;
+            }
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
-            let common = plan.is_common(result);
+            let first = plan.is_common(result) || matches!(c.kind, CollectiveKind::Reduce(_));
             let size = elem.storage_bytes();
-            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size, common };
+            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size, first };
             exchange.elems.push(elem);
-            let copies = if common { c.groups.len() } else { devices };
+            let copies = if first { c.groups.len() } else { devices };
             written += to.bytes * copies;
             traffic += from.bytes + to.bytes * copies / devices;
             let groups = exchange.together.clone();
             match &c.kind {
-                CollectiveKind::AllReduce(reducer) | CollectiveKind::ReduceScatter { reducer, .. } => {
+                CollectiveKind::AllReduce(reducer)
+                | CollectiveKind::Reduce(reducer)
+                | CollectiveKind::ReduceScatter { reducer, .. } => {
                     let dim = match c.kind {
                         CollectiveKind::ReduceScatter { dim, .. } => Some(dim),
                         _ => None,
@@ -137,6 +142,10 @@ impl Exchange {
                         traffic *= 100;
                     }
                     groups.iter().for_each(|g| exchange.reduce(i, g, &shape, dim));
+                    if matches!(c.kind, CollectiveKind::Reduce(_)) {
+                        let others = (0..devices).filter(|&d| groups.iter().all(|g| g[0] != d));
+                        others.for_each(|d| exchange.zero(d, result, to.bytes));
+                    }
                 }
                 CollectiveKind::AllGather { dim } => {
                     groups.iter().for_each(|g| exchange.all_to_all(g, &shape, None, *dim));
@@ -337,13 +346,13 @@ struct Shape<'a> {
     to: &'a [i64],
     /// Bytes of an element.
     size: usize,
-    /// Whether the members of a group have the result together.
-    common: bool,
+    /// Whether only the first member of a group is written for: the others have its result too, or none.
+    first: bool,
 }
 
 impl Shape<'_> {
     /// The members of `group` for whom the result is written.
     fn targets<'g>(&self, group: &'g [usize]) -> &'g [usize] {
-        if self.common { &group[..1.min(group.len())] } else { group }
+        if self.first { &group[..1.min(group.len())] } else { group }
     }
 }

@@ -123,6 +123,7 @@ fn has_own_reducer(nodes: &[Node]) -> bool {
         Node::Collective(Collective { kind, .. }) => matches!(
             kind,
             CollectiveKind::AllReduce(Reducer::Body(_))
+                | CollectiveKind::Reduce(Reducer::Body(_))
                 | CollectiveKind::ReduceScatter { reducer: Reducer::Body(_), .. }
         ),
         Node::While(w) => has_own_reducer(&w.cond.nodes) || has_own_reducer(&w.body.nodes),

@@ -1,6 +1,7 @@
 //! Memory: pages and buffers, and the plan of which value lies where.
 
 pub mod buffer;
+pub mod handed;
 pub mod live;
 mod pages;
 pub mod place;

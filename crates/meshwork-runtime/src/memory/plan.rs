@@ -6,10 +6,12 @@
 //!    the two slots are exchanged. Slots that trade belong to a *ring*; all of a ring are alive together.
 //! 3. What goes to the caller lies in buffers of its own, and so does every ring with such a slot. All else gets an
 //!    offset in one arena per device.
-//! 4. Equal results of communication lie in memory that a group of devices has together: see [`share`](super::share).
+//! 4. What another device was given as an argument is read there: see [`handed`](super::handed).
+//! 5. Equal results of communication lie in memory that a group of devices has together: see [`share`](super::share).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::handed::{Handed, handed};
 use super::live::{Live, MoveKind, Origin, Segment, Touching, compatible, live};
 use super::place::{Item, place};
 use super::share::{Commons, Leaders, Sharing, sharing};
@@ -31,6 +33,8 @@ pub enum Home {
     Own(usize),
     /// In the commons of this number, at this offset.
     Common(usize, usize),
+    /// In a peer's argument: number of what is handed on.
+    Peer(usize),
 }
 
 /// Memory for some buffers.
@@ -75,6 +79,8 @@ pub struct Plan {
     pub owns: Vec<Own>,
     /// Size of the arena of a device.
     pub arena_bytes: usize,
+    /// What is a peer's argument.
+    pub handed: Vec<Handed>,
     /// Memory that groups of devices have together.
     pub commons: Vec<Commons>,
     /// By position in the entry block: the commons whose leaders do the step for all.
@@ -103,12 +109,17 @@ impl Plan {
         total + self.commons.iter().enumerate().map(|(i, c)| c.bytes * groups(i)).sum::<usize>()
     }
 
+    /// Whether `buf` is a peer's argument as it stands.
+    pub(crate) fn is_handed(&self, buf: Buf) -> bool {
+        matches!(self.slots[self.slot_of[buf.0 as usize]].home, Home::Peer(_))
+    }
+
     /// Whether the members of a group have `buf` together.
     pub(crate) fn is_common(&self, buf: Buf) -> bool {
         match self.slots[self.slot_of[buf.0 as usize]].home {
             Home::Common(..) => true,
             Home::Own(i) => self.owns[i].commons.is_some(),
-            Home::Nowhere | Home::Arena(_) | Home::Arg(_) | Home::Constant(_) => false,
+            Home::Nowhere | Home::Arena(_) | Home::Arg(_) | Home::Constant(_) | Home::Peer(_) => false,
         }
     }
 }
@@ -150,8 +161,10 @@ impl Sets {
 /// Plans the memory of `program`, for `together` devices in one process that have arguments in common as `alike` says.
 pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Plan {
     let live = live(program);
-    let Sharing { of: common, once, mut commons, results: alike } = sharing(program, &live, together, alike);
-    let sets = coalesce(program, &live, |b| common.contains_key(&b));
+    let peers = handed(program, &live, together);
+    let Sharing { of: mut common, once, mut commons, results: alike } = sharing(program, &live, together, alike);
+    common.retain(|b, _| !peers.contains_key(b));
+    let sets = coalesce(program, &live, |b| common.contains_key(&b) || peers.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
     let mut of_leader: HashMap<u32, usize> = HashMap::new();
     let slot_of: Vec<usize> = (0..program.bufs.len())
@@ -185,7 +198,7 @@ pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Pl
     let mut own_rings: HashSet<usize> = HashSet::new();
     for &result in &program.main.results {
         let rep = live.same[result.0 as usize] as usize;
-        if !is_fixed(&live, program, rep) {
+        if !is_fixed(&live, program, rep) && !peers.contains_key(&(rep as u32)) {
             own_rings.insert(rings.find(slot_of[rep]));
         }
     }
@@ -205,7 +218,7 @@ pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Pl
         *span = (span.0.min(all.0), span.1.max(all.1));
     }
 
-    let mut owns = vec![];
+    let (mut owns, mut handed) = (vec![], vec![]);
     let mut arena: Vec<usize> = vec![];
     let mut common_slots: Vec<Vec<usize>> = vec![vec![]; commons.len()];
     for i in 0..slots.len() {
@@ -219,6 +232,10 @@ pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Pl
             _ if let Some(number) = together => {
                 common_slots[number].push(i);
                 Home::Common(number, 0)
+            }
+            _ if let Some(peer) = peers.get(&live.same[first]) => {
+                handed.push(peer.clone());
+                Home::Peer(handed.len() - 1)
             }
             Origin::Constant => Home::Constant(Buf(live.same[first])),
             Origin::Arg(a) => Home::Arg(a as usize),
@@ -248,7 +265,7 @@ pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Pl
             slots[slot].home = Home::Common(number, offset);
         }
     }
-    Plan { slot_of, slots, owns, arena_bytes, commons, once, alike, turns }
+    Plan { slot_of, slots, owns, arena_bytes, handed, commons, once, alike, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.

@@ -224,9 +224,10 @@ fn finer(a: &Leaders, b: &Leaders) -> Leaders {
 fn alike_after(c: &Collective, devices: usize) -> Option<Leaders> {
     match c.kind {
         CollectiveKind::AllReduce(_) | CollectiveKind::AllGather { .. } | CollectiveKind::Broadcast => {}
-        CollectiveKind::ReduceScatter { .. } | CollectiveKind::AllToAll { .. } | CollectiveKind::Permute { .. } => {
-            return None;
-        }
+        CollectiveKind::ReduceScatter { .. }
+        | CollectiveKind::AllToAll { .. }
+        | CollectiveKind::Permute { .. }
+        | CollectiveKind::Reduce(_) => return None,
     }
     let mut leader = vec![None; devices];
     for group in &c.groups {
@@ -241,7 +242,8 @@ fn alike_after(c: &Collective, devices: usize) -> Option<Leaders> {
     leader.into_iter().collect()
 }
 
-fn visit<'p>(block: &'p Block, f: &mut impl FnMut(&'p Node)) {
+/// Every node of a block and of those in it, in order.
+pub(super) fn visit<'p>(block: &'p Block, f: &mut impl FnMut(&'p Node)) {
     for node in &block.nodes {
         f(node);
         match node {

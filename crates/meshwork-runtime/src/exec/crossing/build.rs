@@ -87,6 +87,20 @@ impl<'a> Builder<'a> {
                     }
                 }
             }
+            CollectiveKind::Reduce(reducer) => {
+                self.reducer = Some((reducer, shape.elem));
+                self.combiners.clear();
+                let count = shape.from.iter().product::<i64>().max(0);
+                let (dims, zero) = ([count], [0]);
+                let place = |buf: Buf| Place { buf, at: At { dims: &dims, start: &zero } };
+                for group in &groups {
+                    self.enter(group);
+                    let (exact, target) = (self.is_exact(group, &shape.from, shape.elem), place(shape.result));
+                    self.reduction(group, &place(shape.operand), (group[0], &target), &dims, shape.elem, exact)?;
+                }
+                let reached: Vec<usize> = groups.iter().map(|g| g[0]).collect();
+                self.silence(&reached, shape.result, bytes);
+            }
             CollectiveKind::AllGather { dim } => {
                 for group in &groups {
                     self.enter(group);

@@ -87,8 +87,6 @@ impl Case {
 /// Programs around `kind` on elements of type `elem`; nothing for operations that no program of a device has.
 fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
     match kind {
-        // Engines leave a program with it to the evaluator.
-        OpKind::CollectiveReduce => vec![],
         meshwork_ir::elementwise_ops!() => elements::cases(kind, elem),
         meshwork_ir::collective_ops!() => structure::collectives(kind, elem),
 

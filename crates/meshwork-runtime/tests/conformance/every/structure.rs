@@ -20,6 +20,9 @@ pub fn collectives(kind: OpKind, elem: ElementType) -> Vec<Case> {
             OpKind::AllGather => {
                 Case::new(kind, &[x], &format!("all_gather_dim = 0 : i64, use_global_device_ids, {usual}"), &[wide])
             }
+            OpKind::CollectiveReduce => {
+                Case::with_body(kind, &[x], &body, &format!("use_global_device_ids, {usual}"), &[x])
+            }
             OpKind::AllReduce => Case::with_body(kind, &[x], &body, &format!("use_global_device_ids, {usual}"), &[x]),
             OpKind::ReduceScatter => {
                 let attrs = format!("scatter_dimension = 0 : i64, use_global_device_ids, {usual}");

@@ -1,0 +1,89 @@
+//! Results of communication that are a peer's argument as it stands: nobody moves a byte.
+//!
+//! Arguments that are not donated are only read, and all devices of a process see the memory of all. So a permute or a
+//! broadcast of such an argument gives each device a pointer to what another one was given, and a result of the
+//! program that is made so is that piece of the argument itself, with one more reference.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::live::{Live, Origin};
+use super::share::visit;
+use crate::program::{Collective, CollectiveKind, Node, Program};
+
+/// A piece of an argument, of another device for each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Handed {
+    /// The argument.
+    pub arg: usize,
+    /// By device: whose piece it has.
+    pub from: Arc<[usize]>,
+}
+
+/// The buffers of `program` on `devices` devices in one process that need no memory, and what they are.
+pub fn handed(program: &Program, live: &Live, devices: usize) -> HashMap<u32, Handed> {
+    let mut found: HashMap<u32, Handed> = HashMap::new();
+    if devices < 2 {
+        return found;
+    }
+    let (mut written, mut again) = (HashSet::new(), HashSet::new());
+    visit(&program.main, &mut |node| {
+        let writes = match node {
+            Node::Step(step) => &step.writes,
+            Node::Collective(c) => &c.results,
+            Node::Case(c) => &c.results,
+            Node::While(w) => &w.body.args,
+            // What it ends has been counted where it began.
+            Node::Await(_) => return,
+        };
+        again.extend(writes.iter().filter(|b| !written.insert(**b)).copied());
+    });
+    let donates = program.donated.contains(&true);
+    for node in &program.main.nodes {
+        let Node::Collective(c) = node else { continue };
+        let Some((sources, unique)) = sources(c, devices) else { continue };
+        for (operand, result) in c.operands.iter().zip(&c.results) {
+            let bytes = |b: u32| program.bufs[b as usize].bytes;
+            let (a, b) = (live.same[operand.0 as usize], live.same[result.0 as usize]);
+            // Whoever donates what he was given wants the only reference.
+            let kept = !unique && donates && program.main.results.contains(result);
+            if b != result.0 || again.contains(result) || bytes(a) != bytes(b) || kept {
+                continue;
+            }
+            let here: Arc<[usize]> = (0..devices).collect();
+            let before = match live.origins[a as usize] {
+                Origin::Arg(arg) if !program.donated.get(arg as usize).is_some_and(|&d| d) => {
+                    Some(Handed { arg: arg as usize, from: here })
+                }
+                _ => found.get(&a).cloned(),
+            };
+            if let Some(Handed { arg, from }) = before {
+                found.insert(b, Handed { arg, from: sources.iter().map(|&d| from[d]).collect() });
+            }
+        }
+    }
+    found
+}
+
+/// By device: whose operand it gets as it is, if that is so for all of them; and whether no two get the same.
+fn sources(c: &Collective, devices: usize) -> Option<(Vec<usize>, bool)> {
+    let mut from = vec![None; devices];
+    match &c.kind {
+        CollectiveKind::Permute { pairs } => {
+            pairs.iter().for_each(|&(a, b)| from[b as usize] = Some(a as usize));
+        }
+        CollectiveKind::Broadcast => {
+            for group in &c.groups {
+                group.iter().for_each(|&d| from[d as usize] = Some(group[0] as usize));
+            }
+        }
+        CollectiveKind::AllReduce(_)
+        | CollectiveKind::ReduceScatter { .. }
+        | CollectiveKind::AllGather { .. }
+        | CollectiveKind::AllToAll { .. }
+        | CollectiveKind::Reduce(_) => return None,
+    }
+    let from: Vec<usize> = from.into_iter().collect::<Option<_>>()?;
+    let unique = from.iter().collect::<HashSet<_>>().len() == devices;
+    Some((from, unique))
+}
