@@ -2,6 +2,8 @@
 
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 
+use super::range::{Devices, range};
+
 /// One coordinate as a function of the coordinates of a domain: `coef * i[dim] + base`, or just `base`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Lin {
@@ -145,6 +147,18 @@ fn scatter_body(module: &Module, op: OpId) -> Option<Option<OpKind>> {
     let kind = inner.kind();
     let known = matches!(kind, OpKind::Add | OpKind::Multiply | OpKind::Maximum | OpKind::Minimum);
     (plain && known).then_some(Some(kind))
+}
+
+/// Where `op`, a `dynamic_slice`, starts in each dimension, if it starts there on all of `devices`.
+pub(crate) fn offsets(module: &Module, op: OpId, devices: Devices) -> Option<Vec<i64>> {
+    let data = module.op(op);
+    let (&from, starts) = data.operands().split_first()?;
+    let (dims, sizes) = (module.ty(from).dims(), module.ty(*data.results().first()?).dims());
+    let one = |(d, &start): (usize, &ValueId)| {
+        let (low, high) = range(module, start, devices)?;
+        (low == high).then(|| low.clamp(0, dims[d] - sizes[d]))
+    };
+    starts.iter().enumerate().map(one).collect()
 }
 
 /// Where `op`, one that only renames elements, reads its operand for a result at `map`. `None` for a reshape that

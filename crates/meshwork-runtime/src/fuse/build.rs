@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::affine::{self, Lin, Map};
 use super::graph::{Graph, Id, Place};
 use super::numbers::{self, lane};
-use super::range;
+use super::range::{Devices, range};
 use crate::compile::lower::Lower;
 use crate::kernel::ir::{Binary, Combine, Ty};
 use crate::step::View;
@@ -25,7 +24,8 @@ pub(crate) enum Stop {
 /// Builds the graph of one box.
 pub(crate) struct Builder<'a, 'm> {
     pub cx: &'a Lower<'m>,
-    pub grid: DeviceGrid,
+    /// The devices that the box is for.
+    pub devices: Devices,
     pub graph: Graph,
     /// Extents of the domain.
     pub domain: &'a [i64],
@@ -38,7 +38,7 @@ impl<'a, 'm> Builder<'a, 'm> {
     /// Nothing built yet for the box `lo..hi` of `domain`, whose dimensions from `split` on form the row.
     pub fn new(
         cx: &'a Lower<'m>,
-        grid: DeviceGrid,
+        devices: Devices,
         domain: &'a [i64],
         split: Option<usize>,
         lo: &[i64],
@@ -46,7 +46,7 @@ impl<'a, 'm> Builder<'a, 'm> {
     ) -> Self {
         let row_mask = split.map_or(0, |k| (k..domain.len()).fold(0, |m, d| m | 1 << d));
         let graph = Graph::new(lo, hi, row_mask);
-        Builder { cx, grid, graph, domain, cut_masks: true, memo: HashMap::new() }
+        Builder { cx, devices, graph, domain, cut_masks: true, memo: HashMap::new() }
     }
 
     /// The node for `value` at `map`.
@@ -83,10 +83,13 @@ impl<'a, 'm> Builder<'a, 'm> {
             }
         }
         let bounds = match view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
-            true => range::range(self.cx.module, value, self.grid),
+            true => range(self.cx.module, value, self.devices),
             false => None,
         };
-        self.graph.load(place, bounds).ok_or(Stop::Force(value))
+        match (bounds, lane(view.elem)) {
+            (Some((low, high)), Some(ty)) if low == high => Ok(self.graph.integer(ty, low)),
+            _ => self.graph.load(place, bounds).ok_or(Stop::Force(value)),
+        }
     }
 
     fn operand(&mut self, op: OpId, i: usize, map: &[Lin]) -> Result<Id, Stop> {
@@ -118,6 +121,11 @@ impl<'a, 'm> Builder<'a, 'm> {
             OpKind::Iota => {
                 let dim = data.int("iota_dimension").unwrap_or(0) as usize;
                 Ok(self.graph.position(ty, map[dim]))
+            }
+            OpKind::DynamicSlice => {
+                let starts = affine::offsets(module, op, self.devices).ok_or(Stop::Force(value))?;
+                let map: Map = map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect();
+                self.value(data.operands()[0], &map)
             }
             OpKind::Pad => self.pad(op, value, map),
             OpKind::Concatenate => self.concatenate(op, value, map),

@@ -16,6 +16,7 @@ use super::affine::{Lin, identity};
 use super::build::{Builder, Stop};
 use super::graph::{Graph, Id, Place};
 use super::nest::{Loop, NoLoop, plan};
+use super::range::Devices;
 use super::work::{Fused, Task};
 use super::{reduce_kind, reduced_dims};
 use crate::compile::{CompileError, Compiler};
@@ -182,7 +183,7 @@ impl Compiler<'_> {
         let (elem, shape) = self.cx.shape(result);
         let domain = partials.dims[1..].to_vec();
         let lo = vec![0; domain.len()];
-        let mut builder = Builder::new(&self.cx, self.grid, &domain, None, &lo, &domain);
+        let mut builder = Builder::new(&self.cx, Devices::all(self.grid), &domain, None, &lo, &domain);
         let mut terms: Vec<Id> = vec![];
         for p in 0..partials.dims[0] {
             let offset = partials.offset + p * partials.strides[0];
@@ -222,7 +223,7 @@ impl Compiler<'_> {
         lo: &[i64],
         hi: &[i64],
     ) -> Result<(Graph, Id), Trouble> {
-        let mut builder = Builder::new(&self.cx, self.grid, dims, split, lo, hi);
+        let mut builder = Builder::new(&self.cx, Devices::all(self.grid), dims, split, lo, hi);
         builder.cut_masks = false;
         let map: Vec<Lin> = identity(dims.len());
         let node = match source {

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use meshwork_ir::{BlockId, OpId, OpKind, ValueId, Walk};
 
-use super::affine::identity;
-use super::build::{Builder, Stop};
-use super::graph::{Graph, Id, Place};
-use super::nest::{Array, Loop, NoLoop, plan};
+use super::boxes::{Boxes, Halt, Job};
+use super::graph::Place;
+use super::nest::Loop;
 use super::survey::{MAX_INSIDE, Scope, Survey};
-use super::work::{Fused, MAX_ARRAYS};
+use super::work::{Fused, MAX_ARRAYS, PerDevice};
 use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
 use crate::compile::{CompileError, Compiler, captured};
 use crate::library;
 use crate::program::Node;
-use crate::step::{Buf, Step, View};
+use crate::step::{Buf, Step, View, Work};
 
 /// What fusion remembers while blocks are lowered.
 #[derive(Debug, Default)]
@@ -38,12 +37,10 @@ pub(crate) struct State {
 const MAX_SOURCES: usize = 12;
 /// A value further from memory than this is stored.
 const MAX_DEPTH: u16 = 120;
-/// Boxes of one group before values that cut it are stored.
-const MAX_BOXES: usize = 64;
-/// Boxes of one group before comparisons stop to cut it.
-const MAX_MASK_BOXES: usize = 8;
 /// Values stored by one loop.
 pub(super) const MAX_OUTPUTS: usize = 12;
+/// Values that are tried for one loop beside what is asked for.
+const MAX_TRIES: usize = 4 * MAX_OUTPUTS;
 
 impl Compiler<'_> {
     /// Finds out which values of `block` must be stored, before its ops are lowered.
@@ -102,7 +99,12 @@ impl Compiler<'_> {
     /// Remembers what `result` is computed from, to find later what goes well together.
     fn note_sources(&mut self, op: OpId, result: ValueId) {
         let module = self.cx.module;
-        let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+        let count = |dims: &[i64]| dims.iter().product::<i64>();
+        // A number that is broadcast takes the memory of a number: many read it, and need not be computed together.
+        let size = |v: ValueId| match self.cx.view(v) {
+            Some(view) => count(&self.cx.bufs[view.buf.0 as usize].dims),
+            None => count(module.ty(v).dims()),
+        };
         let mut sources: Vec<ValueId> = vec![];
         for &v in module.op(op).operands() {
             match self.fuse.sources.get(&v).filter(|_| !self.fuse.stored[v.index()]) {
@@ -121,7 +123,7 @@ impl Compiler<'_> {
                     }
                 }
                 false => {
-                    for &v in sources.iter().filter(|&&v| size(v) * 8 >= size(result)) {
+                    for &v in sources.iter().filter(|&&v| size(v) * 8 >= count(module.ty(result).dims())) {
                         self.fuse.readers.entry(v).or_default().push(result);
                     }
                 }
@@ -163,6 +165,10 @@ impl Compiler<'_> {
             if kind != OpKind::Slice || !lazy || self.fuse.stored[operand.index()] {
                 return self.rename(op);
             }
+        }
+        // A slice of what lies in memory is only a copy, and the library has one for all devices.
+        if kind == OpKind::DynamicSlice && operand.is_some_and(|v| self.cx.view(v).is_some()) {
+            return self.opaque(op);
         }
         // Each round stores one more value, so there is an end.
         loop {
@@ -218,13 +224,15 @@ impl Compiler<'_> {
             true => self.domain_of(value),
             false => (module.ty(value).dims().to_vec(), None),
         };
-        let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: reductions || is_reduce };
+        let scope =
+            Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: reductions || is_reduce, grid: self.grid };
         let mut survey = match scope.survey(&domain, split, &[value]) {
             Ok(survey) => survey,
             Err(first) => return Ok(Outcome::First(first)),
         };
+        let mut tries = 0;
         for other in self.companions(&survey, value) {
-            if survey.joined.len() >= MAX_OUTPUTS || survey.inside.len() * 2 > MAX_INSIDE {
+            if survey.joined.len() >= MAX_OUTPUTS || survey.inside.len() * 2 > MAX_INSIDE || tries == MAX_TRIES {
                 break;
             }
             let dims = module.ty(other).dims();
@@ -232,9 +240,10 @@ impl Compiler<'_> {
             if !fits || survey.joined.contains(&other) {
                 continue;
             }
+            tries += 1;
             let mut roots = survey.joined.clone();
             roots.push(other);
-            let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions };
+            let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions, grid: self.grid };
             let Ok(both) = scope.survey(&domain, survey.split, &roots) else { continue };
             let alone = scope.survey(&domain, survey.split, &[other]);
             let related = alone.is_ok_and(|a| self.related(&survey, &a));
@@ -276,80 +285,19 @@ impl Compiler<'_> {
                 Place { buf, elem, offset: 0, strides }
             })
             .collect();
-        let mut loops: Vec<Loop> = vec![];
+        let job = Job { survey, outputs, places: &places, root };
         let mut copies: Vec<(View, View)> = vec![];
-        let mut work = vec![(vec![0; rank], survey.domain.clone())];
-        let mut pairs: Option<HashSet<(Buf, Buf)>> = None;
-        while let Some((lo, hi)) = work.pop() {
-            let outer = survey.split.unwrap_or(rank);
-            if (0..outer).any(|d| lo[d] >= hi[d]) {
-                continue;
+        let mut boxes = Boxes::default();
+        let mut works: Vec<Fused> = vec![];
+        for device in self.kinds_of_devices(survey) {
+            let from = boxes.loops.len();
+            match self.boxes(&job, device, &mut boxes, &mut copies) {
+                Ok(()) => works.push(Fused::new(boxes.loops[from..].to_vec())),
+                Err(Halt::Outcome(outcome)) => return Ok(outcome),
+                Err(Halt::NoKernel) => return self.give_up(survey, root),
             }
-            let mut builder = Builder::new(&self.cx, self.grid, &survey.domain, survey.split, &lo, &hi);
-            builder.cut_masks = loops.len() + work.len() < MAX_MASK_BOXES;
-            let mut nodes: Vec<(Id, Place)> = vec![];
-            let mut stop = None;
-            for (&v, place) in outputs.iter().zip(&places) {
-                match builder.value(v, &identity(module.ty(v).dims().len())) {
-                    Ok(id) => nodes.push((id, place.clone())),
-                    Err(s) => {
-                        stop = Some(s);
-                        break;
-                    }
-                }
-            }
-            match stop {
-                None => {}
-                Some(Stop::Force(v)) => return Ok(Outcome::First(v)),
-                Some(Stop::Cut { dim, at, value }) => {
-                    let in_row = survey.split.is_some_and(|k| dim >= k);
-                    if in_row || loops.len() + work.len() >= MAX_BOXES {
-                        return Ok(match outputs.contains(&value) || value == root {
-                            true => Outcome::WithoutReductions,
-                            false => Outcome::First(value),
-                        });
-                    }
-                    let (mut middle_hi, mut middle_lo) = (hi.clone(), lo.clone());
-                    middle_hi[dim] = at;
-                    middle_lo[dim] = at;
-                    work.push((middle_lo, hi));
-                    work.push((lo, middle_hi));
-                    continue;
-                }
-            }
-            let mut graph = builder.graph;
-            let mut straight: HashSet<u32> = HashSet::new();
-            let planned = loop {
-                let found = plan(&graph, &nodes, survey.split);
-                let bad = match &found {
-                    Err(NoLoop::Uneven(p)) => Some(*p),
-                    Ok(l) => l.far_input(),
-                    Err(_) => None,
-                };
-                match bad.filter(|&p| straight.insert(p)) {
-                    Some(p) => straighten(self, &mut graph, p, &mut copies),
-                    None => break found,
-                }
-            };
-            let l = match planned {
-                Ok(l) => l,
-                Err(NoLoop::Kernel) => return self.give_up(survey, root),
-                Err(_) => return Ok(Outcome::WithoutReductions),
-            };
-            if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
-                return Ok(self.middle_of(survey, root));
-            }
-            let l = match l.rows_to_join() {
-                Some(by) => l.joined(by, |i, a| repeat(self, &l, (i, a), by, &mut copies)),
-                None => l,
-            };
-            let here = in_place(&graph, &nodes, &l, survey.split.is_some());
-            pairs = Some(match pairs {
-                None => here,
-                Some(before) => merge(before, here, &loops, &l),
-            });
-            loops.push(l);
         }
+        let Boxes { loops, pairs } = boxes;
         for (&v, &buf) in outputs.iter().zip(&bufs) {
             let (elem, dims) = self.cx.shape(v);
             self.cx.set_view(v, View::dense(buf, elem, &dims));
@@ -380,7 +328,10 @@ impl Compiler<'_> {
         let mut in_place: Vec<(Buf, Buf)> = pairs.unwrap_or_default().into_iter().filter(whole).collect();
         in_place.sort_unstable();
         let name = self.name(survey, &loops);
-        let work = Arc::new(Fused::new(loops));
+        let work: Arc<dyn Work> = match works.len() {
+            1 => Arc::new(works.remove(0)),
+            _ => Arc::new(PerDevice::new(works)),
+        };
         self.cx.nodes.push(Node::Step(Step { work, reads, writes: bufs, in_place, op, name }));
         Ok(Outcome::Done)
     }
@@ -405,7 +356,7 @@ impl Compiler<'_> {
         Ok(Outcome::Done)
     }
 
-    fn middle_of(&self, survey: &Survey, root: ValueId) -> Outcome {
+    pub(super) fn middle_of(&self, survey: &Survey, root: ValueId) -> Outcome {
         let module = self.cx.module;
         let whole = |v: &&ValueId| {
             **v != root
@@ -442,76 +393,10 @@ impl Compiler<'_> {
 }
 
 /// What became of a try to form a group.
-enum Outcome {
+pub(super) enum Outcome {
     Done,
     /// Store this value first.
     First(ValueId),
     /// Not with reductions in the loop.
     WithoutReductions,
-}
-
-/// Replaces place `p` of the graph by a dense copy of what the box reads of it.
-fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<(View, View)>) {
-    let place = graph.places[p as usize].clone();
-    let row = graph.row_mask;
-    let extent = |d: usize| match place.strides[d] == 0 && row >> d & 1 == 0 {
-        true => 1,
-        false => graph.hi[d] - graph.lo[d],
-    };
-    let dims: Vec<i64> = (0..place.strides.len()).map(extent).collect();
-    let start: i64 = place.strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum();
-    let from = View {
-        buf: place.buf,
-        elem: place.elem,
-        dims: dims.clone(),
-        offset: place.offset + start,
-        strides: place.strides.clone(),
-    };
-    let buf = c.cx.buffer(place.elem, &dims);
-    let to = View::dense(buf, place.elem, &dims);
-    let strides: Vec<i64> = (0..dims.len()).map(|d| if dims[d] == 1 { 0 } else { to.strides[d] }).collect();
-    let offset = -strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
-    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides };
-    copies.push((from, to));
-}
-
-/// A buffer with `by` copies of the row of array `a`, which is number `i` of loop `l`.
-fn repeat(c: &mut Compiler<'_>, l: &Loop, (i, a): (usize, &Array), by: i64, copies: &mut Vec<(View, View)>) -> Buf {
-    let (elem, dims) = (l.kernel.body().args[i].elem, vec![by, l.n]);
-    let buf = c.cx.buffer(elem, &dims);
-    let to = View::dense(buf, elem, &dims);
-    let from = View { buf: a.buf, elem, dims, offset: a.offset, strides: vec![0, a.step] };
-    copies.push((from, to));
-    buf
-}
-
-/// Pairs of buffers of which the loop reads each element of the first only where it writes the second.
-fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> HashSet<(Buf, Buf)> {
-    let last = outputs.iter().map(|(id, _)| graph.nodes[*id as usize].level).max().unwrap_or(0);
-    let mut out = HashSet::new();
-    for (id, to) in outputs {
-        // In a row program what is stored before the last phase may still be read in a later one.
-        if rows && (graph.nodes[*id as usize].level < last || outputs.len() > 1) {
-            continue;
-        }
-        for &p in &l.inputs {
-            let from = graph.places[p as usize].buf;
-            let same = |q: &u32| {
-                let place = &graph.places[*q as usize];
-                place.buf != from || (place.elem == to.elem && place.offset == to.offset && place.strides == to.strides)
-            };
-            if l.inputs.iter().all(same) {
-                out.insert((from, to.buf));
-            }
-        }
-    }
-    out
-}
-
-/// Pairs that hold for the boxes before and for this one; a box that does not read a buffer allows any pair with it.
-fn merge(before: HashSet<(Buf, Buf)>, here: HashSet<(Buf, Buf)>, loops: &[Loop], l: &Loop) -> HashSet<(Buf, Buf)> {
-    let reads = |l: &Loop, buf: Buf| l.arrays[..l.inputs.len()].iter().any(|a| a.buf == buf);
-    let mut out: HashSet<(Buf, Buf)> = before.iter().copied().filter(|p| here.contains(p) || !reads(l, p.0)).collect();
-    out.extend(here.iter().copied().filter(|p| !loops.iter().any(|b| reads(b, p.0))));
-    out
 }

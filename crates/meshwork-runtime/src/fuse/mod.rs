@@ -3,6 +3,7 @@
 //! See `README.md` beside this file.
 
 mod affine;
+mod boxes;
 mod build;
 mod column;
 mod graph;
@@ -127,6 +128,8 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
             let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
             count(w.update) * 4 >= count(w.target)
         }),
+        // At a place that follows from the number of the device.
+        OpKind::DynamicSlice => affine::offsets(module, op, range::Devices::SOME).is_some(),
         OpKind::Reduce => row_reduce(module, op).is_some(),
         _ => numbers::is_arithmetic(module, op),
     }

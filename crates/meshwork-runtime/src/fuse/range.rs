@@ -5,14 +5,38 @@ use meshwork_ir::{Module, OpKind, ValueId};
 
 use super::numbers::{lane, limits};
 
-/// Bounds of `value` on all devices of `grid`.
-pub(crate) fn range(module: &Module, value: ValueId, grid: DeviceGrid) -> Option<(i64, i64)> {
-    bounded(module, value, grid, 0)
+/// A set of devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Devices {
+    /// The first and the last partition.
+    partitions: (i64, i64),
+    /// The last replica.
+    replicas: i64,
+}
+
+impl Devices {
+    /// One partition of several replicas, to ask whether a number follows from the partition alone.
+    pub const SOME: Devices = Devices { partitions: (0, 0), replicas: 1 };
+
+    /// All devices of `grid`.
+    pub fn all(grid: DeviceGrid) -> Devices {
+        Devices { partitions: (0, grid.partitions as i64 - 1), replicas: grid.replicas as i64 - 1 }
+    }
+
+    /// Those of partition `p`.
+    pub fn partition(grid: DeviceGrid, p: usize) -> Devices {
+        Devices { partitions: (p as i64, p as i64), ..Devices::all(grid) }
+    }
+}
+
+/// Bounds of `value` on `devices`.
+pub(crate) fn range(module: &Module, value: ValueId, devices: Devices) -> Option<(i64, i64)> {
+    bounded(module, value, devices, 0)
 }
 
 const MAX_DEPTH: usize = 16;
 
-fn bounded(module: &Module, value: ValueId, grid: DeviceGrid, depth: usize) -> Option<(i64, i64)> {
+fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> Option<(i64, i64)> {
     if depth > MAX_DEPTH {
         return None;
     }
@@ -20,10 +44,10 @@ fn bounded(module: &Module, value: ValueId, grid: DeviceGrid, depth: usize) -> O
         return Some((v, v));
     }
     let op = module.op(module.def_op(value)?);
-    let of = |i: usize| bounded(module, *op.operands().get(i)?, grid, depth + 1);
+    let of = |i: usize| bounded(module, *op.operands().get(i)?, devices, depth + 1);
     let found = match op.kind() {
-        OpKind::PartitionId => (0, grid.partitions as i64 - 1),
-        OpKind::ReplicaId => (0, grid.replicas as i64 - 1),
+        OpKind::PartitionId => devices.partitions,
+        OpKind::ReplicaId => (0, devices.replicas),
         OpKind::Convert | OpKind::Reshape | OpKind::BroadcastInDim => of(0)?,
         OpKind::Add => combine(of(0)?, of(1)?, i64::checked_add)?,
         OpKind::Subtract => combine(of(0)?, of(1)?, i64::checked_sub)?,
@@ -55,5 +79,9 @@ pub(crate) fn divide(a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
 
 /// Bounds of a remainder of numbers that are not negative.
 pub(crate) fn remainder(a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
-    (a.0 >= 0 && b.0 > 0).then(|| (0, a.1.min(b.1 - 1)))
+    match (a.0 >= 0 && b.0 > 0, a.0 == a.1 && b.0 == b.1) {
+        (true, true) => Some((a.0 % b.0, a.0 % b.0)),
+        (true, false) => Some((0, a.1.min(b.1 - 1))),
+        (false, _) => None,
+    }
 }

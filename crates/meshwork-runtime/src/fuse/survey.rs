@@ -2,9 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use meshwork_ir::{Module, OpId, OpKind, ValueId};
+use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::affine::{self, Map, identity};
+use super::range::Devices;
 use super::{numbers, row_reduce};
 use crate::compile::lower::Lower;
 use crate::step::Buf;
@@ -36,6 +38,8 @@ pub(crate) struct Scope<'a, 'm> {
     pub stored: &'a [bool],
     /// Whether reductions may become part of the loop.
     pub reductions: bool,
+    /// The devices that the program is for.
+    pub grid: DeviceGrid,
 }
 
 /// What storing and loading a value costs, in additions, where the alternative is to compute it at several positions.
@@ -44,12 +48,23 @@ const AGAIN: u32 = 16;
 /// Values that the predicate of a select may be made of to count as one of positions.
 const MAX_POSITIONAL: usize = 32;
 
+/// Partitions that may have loops of their own, because they slice at different places.
+const MAX_OWN_LOOPS: usize = 16;
+
 /// Values in one loop.
 pub(crate) const MAX_INSIDE: usize = 400;
+
+#[cfg(test)]
+thread_local! {
+    /// Surveys made by this thread.
+    pub(crate) static SURVEYS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 impl Scope<'_, '_> {
     /// The survey of `roots`: each has the extents of the domain, or those of its rows.
     pub fn survey(&self, domain: &[i64], split: Option<usize>, roots: &[ValueId]) -> Found {
+        #[cfg(test)]
+        SURVEYS.set(SURVEYS.get() + 1);
         let mut s = Survey {
             domain: domain.to_vec(),
             split,
@@ -126,7 +141,7 @@ impl Scope<'_, '_> {
                 work.push((input, identity(s.domain.len())));
                 continue;
             }
-            work.extend(reads(module, op, &map)?);
+            work.extend(self.reads(op, &map)?);
         }
         Ok(())
     }
@@ -223,6 +238,62 @@ impl Scope<'_, '_> {
         known.insert(value, cost);
         cost
     }
+
+    /// What `op` reads for its result at `map`: all alternatives of a padding or concatenation. `Err` names an operand
+    /// that has to lie in memory because its elements are renamed in a way that strides of a box can not say.
+    fn reads(&self, op: OpId, map: &Map) -> Result<Vec<(ValueId, Map)>, ValueId> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let at = |v: ValueId, map: &Map| match module.ty(v).dims().is_empty() {
+            true => (v, vec![]),
+            false => (v, map.clone()),
+        };
+        Ok(match data.kind() {
+            kind if super::is_renaming(kind) => {
+                let from = data.operands()[0];
+                vec![(from, affine::renamed(module, op, map).ok_or(from)?)]
+            }
+            OpKind::Iota => vec![],
+            // Where it is on one device says what goes with what on all.
+            OpKind::DynamicSlice => {
+                let few = self.grid.partitions <= MAX_OWN_LOOPS;
+                let starts = affine::offsets(module, op, Devices::partition(self.grid, 0)).filter(|_| few);
+                let starts = starts.ok_or(data.results()[0])?;
+                vec![(data.operands()[0], map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect())]
+            }
+            OpKind::Pad => {
+                let low = data.i64s("edge_padding_low").unwrap_or_default();
+                let inner = map.iter().zip(&low).map(|(l, &s)| l.scaled(1, -s)).collect();
+                vec![(data.operands()[0], inner), (data.operands()[1], vec![])]
+            }
+            OpKind::Concatenate => {
+                let dim = data.int("dimension").unwrap_or(0) as usize;
+                let mut start = 0;
+                let mut out = vec![];
+                for &part in data.operands() {
+                    let extent = module.ty(part).dims()[dim];
+                    if extent > 0 {
+                        let mut inner = map.clone();
+                        inner[dim] = inner[dim].scaled(1, -start);
+                        out.push((part, inner));
+                    }
+                    start += extent;
+                }
+                out
+            }
+            OpKind::DynamicUpdateSlice | OpKind::Scatter => {
+                let Some(w) = affine::window(module, op) else { return Err(data.operands()[0]) };
+                let mut inner = vec![affine::Lin::at(0); w.update_dims.iter().flatten().count()];
+                for (d, &to) in w.update_dims.iter().enumerate() {
+                    if let Some(to) = to {
+                        inner[to] = map[d].scaled(1, -w.start[d]);
+                    }
+                }
+                vec![(w.target, map.clone()), (w.update, inner)]
+            }
+            _ => data.operands().iter().map(|&v| at(v, map)).collect(),
+        })
+    }
 }
 
 /// At how many positions an element is wanted; what goes round at the rim of the array counts with where it comes from.
@@ -231,52 +302,4 @@ fn positions(maps: &[Map], dims: &[i64]) -> usize {
         map.iter().zip(dims).map(|(l, &n)| (l.dim, l.coef, l.base.rem_euclid(n.max(1)))).collect()
     };
     maps.iter().map(round).collect::<HashSet<_>>().len()
-}
-
-/// What `op` reads for its result at `map`: all alternatives of a padding or concatenation. `Err` names an operand
-/// that has to lie in memory because its elements are renamed in a way that strides of a box can not say.
-fn reads(module: &Module, op: OpId, map: &Map) -> Result<Vec<(ValueId, Map)>, ValueId> {
-    let data = module.op(op);
-    let at = |v: ValueId, map: &Map| match module.ty(v).dims().is_empty() {
-        true => (v, vec![]),
-        false => (v, map.clone()),
-    };
-    Ok(match data.kind() {
-        kind if super::is_renaming(kind) => {
-            let from = data.operands()[0];
-            vec![(from, affine::renamed(module, op, map).ok_or(from)?)]
-        }
-        OpKind::Iota => vec![],
-        OpKind::Pad => {
-            let low = data.i64s("edge_padding_low").unwrap_or_default();
-            let inner = map.iter().zip(&low).map(|(l, &s)| l.scaled(1, -s)).collect();
-            vec![(data.operands()[0], inner), (data.operands()[1], vec![])]
-        }
-        OpKind::Concatenate => {
-            let dim = data.int("dimension").unwrap_or(0) as usize;
-            let mut start = 0;
-            let mut out = vec![];
-            for &part in data.operands() {
-                let extent = module.ty(part).dims()[dim];
-                if extent > 0 {
-                    let mut inner = map.clone();
-                    inner[dim] = inner[dim].scaled(1, -start);
-                    out.push((part, inner));
-                }
-                start += extent;
-            }
-            out
-        }
-        OpKind::DynamicUpdateSlice | OpKind::Scatter => {
-            let Some(w) = affine::window(module, op) else { return Err(data.operands()[0]) };
-            let mut inner = vec![affine::Lin::at(0); w.update_dims.iter().flatten().count()];
-            for (d, &to) in w.update_dims.iter().enumerate() {
-                if let Some(to) = to {
-                    inner[to] = map[d].scaled(1, -w.start[d]);
-                }
-            }
-            vec![(w.target, map.clone()), (w.update, inner)]
-        }
-        _ => data.operands().iter().map(|&v| at(v, map)).collect(),
-    })
 }

@@ -1,6 +1,8 @@
 //! Fused programs against the evaluator, and how many steps they become.
 
-use crate::compile::testing::check;
+use super::survey::SURVEYS;
+use crate::compile::compile;
+use crate::compile::testing::{check, compiled};
 
 fn steps(text: &str) -> usize {
     text.lines().filter(|l| l.contains(" = ")).count()
@@ -418,4 +420,61 @@ fn rows_from_a_neighbour_are_read_where_they_lie() {
         0.0,
     );
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains("16×40")).count(), 1, "{text}");
+}
+
+/// Surveys made to compile `n` updates of arrays of their own by the same rate, which are returned at the end.
+fn surveys_of_updates(n: usize) -> usize {
+    let args: Vec<String> = (0..n).map(|i| format!("%x{i}: tensor<256xf32>, %g{i}: tensor<256xf32>")).collect();
+    let update = |i: usize| {
+        format!(
+            "  %p{i} = stablehlo.multiply %g{i}, %r : tensor<256xf32>\n  %y{i} = stablehlo.add %x{i}, %p{i} : tensor<256xf32>\n"
+        )
+    };
+    let body: String = (0..n).map(update).collect();
+    let results: Vec<String> = (0..n).map(|i| format!("%y{i}")).collect();
+    let types = vec!["tensor<256xf32>"; n].join(", ");
+    let source = format!(
+        "func.func @main(%rate: tensor<f32>, {}) -> ({types}) {{\n  %r = stablehlo.broadcast_in_dim %rate, dims = [] : \
+         (tensor<f32>) -> tensor<256xf32>\n{body}  return {} : {types}\n}}",
+        args.join(", "),
+        results.join(", "),
+    );
+    SURVEYS.set(0);
+    compiled(&source);
+    SURVEYS.get()
+}
+
+#[test]
+fn a_number_shared_by_all_layers_does_not_make_each_look_at_all() {
+    let (few, many) = (surveys_of_updates(8), surveys_of_updates(64));
+    assert!(few >= 8, "{few}");
+    assert!(many <= 9 * few, "{few} surveys for 8 updates, {many} for 64");
+}
+
+/// Rows of the interior of an array that two devices share: each has as many, and they begin in another row of what the
+/// device has.
+#[test]
+fn slices_at_places_of_the_device_are_read_where_they_lie() {
+    let source = "func.func @main(%x: tensor<16x40xf32>) -> tensor<16x40xf32> {
+  %id = stablehlo.partition_id : tensor<ui32>
+  %i = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %f = stablehlo.constant dense<0.0> : tensor<f32>
+  %d = stablehlo.subtract %one, %i : tensor<i32>
+  %y = stablehlo.multiply %x, %x : tensor<16x40xf32>
+  %a = stablehlo.dynamic_slice %y, %d, %zero, sizes = [15, 40] : (tensor<16x40xf32>, tensor<i32>, tensor<i32>) -> tensor<15x40xf32>
+  %p = stablehlo.pad %a, %f, low = [1, 0], high = [1, 0], interior = [0, 0] : (tensor<15x40xf32>, tensor<f32>) -> tensor<17x40xf32>
+  %q = stablehlo.dynamic_slice %p, %i, %zero, sizes = [16, 40] : (tensor<17x40xf32>, tensor<i32>, tensor<i32>) -> tensor<16x40xf32>
+  %r = stablehlo.add %x, %q : tensor<16x40xf32>
+  return %r : tensor<16x40xf32>
+}";
+    let module = meshwork_ir::text::parse(source).unwrap();
+    let grid = |partitions| meshwork_ir::eval::DeviceGrid { replicas: 1, partitions };
+    let large = |partitions| {
+        let text = compile(&module, None, grid(partitions)).unwrap().to_string();
+        text.lines().filter(|l| l.contains(" = ") && l.contains("×40")).count()
+    };
+    assert_eq!((large(1), large(2)), (1, 1));
+    assert!(large(100) > 1, "loops for each of a hundred devices");
 }

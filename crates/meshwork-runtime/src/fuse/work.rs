@@ -118,6 +118,42 @@ impl Work for Fused {
     }
 }
 
+/// Another [`Fused`] for each partition.
+#[derive(Debug)]
+pub(crate) struct PerDevice {
+    works: Vec<Fused>,
+}
+
+impl PerDevice {
+    /// What each partition does.
+    pub fn new(works: Vec<Fused>) -> PerDevice {
+        PerDevice { works }
+    }
+}
+
+impl Work for PerDevice {
+    fn parts(&self) -> usize {
+        self.works.iter().map(Fused::parts).max().unwrap_or(1)
+    }
+
+    fn cost(&self) -> u64 {
+        self.works.iter().map(Fused::cost).max().unwrap_or(1)
+    }
+
+    fn is_alike(&self) -> bool {
+        false
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let work = &self.works[frame.partition as usize];
+        if part < work.parts() {
+            // SAFETY: passed on from the caller.
+            unsafe { work.run(frame, scratch, part)? };
+        }
+        Ok(())
+    }
+}
+
 /// Runs the kernel of `l` over rows `rows` (counted through all outer loops) and elements `cols` of each.
 ///
 /// # Safety

@@ -245,3 +245,34 @@ pub fn shared_results(c: &Check) {
         4,
     );
 }
+
+/// Slices at places that depend on the device, between arithmetic: in one and two dimensions, past the rim (where the
+/// start is moved back), before a reduction, and on more devices than get loops of their own.
+pub fn slices_by_device(c: &Check) {
+    for devices in [1, 2, 3, 4, 17] {
+        c.devices(
+            "func.func @main(%x: tensor<40x37xf32>) -> (tensor<40x37xf32>, tensor<37xf32>, tensor<30x30xf32>) {
+           %id = stablehlo.partition_id : tensor<ui32>
+           %i = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+           %zero = stablehlo.constant dense<0> : tensor<i32>
+           %one = stablehlo.constant dense<1> : tensor<i32>
+           %two = stablehlo.constant dense<2> : tensor<i32>
+           %nine = stablehlo.constant dense<9> : tensor<i32>
+           %f = stablehlo.constant dense<0.0> : tensor<f32>
+           %d = stablehlo.subtract %one, %i : tensor<i32>
+           %h = stablehlo.remainder %i, %two : tensor<i32>
+           %far = stablehlo.multiply %i, %nine : tensor<i32>
+           %y = stablehlo.multiply %x, %x : tensor<40x37xf32>
+           %a = stablehlo.dynamic_slice %y, %d, %zero, sizes = [39, 37] : (tensor<40x37xf32>, tensor<i32>, tensor<i32>) -> tensor<39x37xf32>
+           %b = stablehlo.negate %a : tensor<39x37xf32>
+           %p = stablehlo.pad %b, %f, low = [1, 0], high = [1, 0], interior = [0, 0] : (tensor<39x37xf32>, tensor<f32>) -> tensor<41x37xf32>
+           %q = stablehlo.dynamic_slice %p, %h, %zero, sizes = [40, 37] : (tensor<41x37xf32>, tensor<i32>, tensor<i32>) -> tensor<40x37xf32>
+           %r = stablehlo.add %x, %q : tensor<40x37xf32>
+           %s = stablehlo.reduce(%q init: %f) applies stablehlo.add across dimensions = [0] : (tensor<40x37xf32>, tensor<f32>) -> tensor<37xf32>
+           %t = stablehlo.dynamic_slice %r, %far, %d, sizes = [30, 30] : (tensor<40x37xf32>, tensor<i32>, tensor<i32>) -> tensor<30x30xf32>
+           %u = stablehlo.exponential %t : tensor<30x30xf32>
+           return %r, %s, %u : tensor<40x37xf32>, tensor<37xf32>, tensor<30x30xf32> }",
+            devices,
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! The boxes of a group: parts of its domain in which every read is affine, and the loop of each.
+
+use std::collections::HashSet;
+
+use meshwork_ir::{OpKind, ValueId};
+
+use super::affine::{self, identity};
+use super::build::{Builder, Stop};
+use super::graph::{Graph, Id, Place};
+use super::group::Outcome;
+use super::nest::{Array, Loop, NoLoop, plan};
+use super::range::Devices;
+use super::survey::Survey;
+use super::work::MAX_ARRAYS;
+use crate::compile::Compiler;
+use crate::step::{Buf, View};
+
+/// Boxes of one group before values that cut it are stored.
+const MAX_BOXES: usize = 64;
+/// Boxes of one group before comparisons stop to cut it.
+const MAX_MASK_BOXES: usize = 8;
+
+/// What is computed, and where it goes.
+pub(super) struct Job<'a> {
+    pub survey: &'a Survey,
+    pub outputs: &'a [ValueId],
+    /// One per output.
+    pub places: &'a [Place],
+    /// The output that was asked for.
+    pub root: ValueId,
+}
+
+/// Loops, and the pairs of buffers that may be one piece of memory for all of them.
+#[derive(Default)]
+pub(super) struct Boxes {
+    pub loops: Vec<Loop>,
+    pub pairs: Option<HashSet<(Buf, Buf)>>,
+}
+
+/// Why there are no loops.
+pub(super) enum Halt {
+    Outcome(Outcome),
+    NoKernel,
+}
+
+impl From<Outcome> for Halt {
+    fn from(outcome: Outcome) -> Halt {
+        Halt::Outcome(outcome)
+    }
+}
+
+impl Compiler<'_> {
+    /// The sets of devices that have loops of their own: all together, or each by itself where something is sliced at
+    /// a place that depends on the device.
+    pub(super) fn kinds_of_devices(&self, survey: &Survey) -> Vec<Devices> {
+        let module = self.cx.module;
+        let all = Devices::all(self.grid);
+        let differs = |&v: &ValueId| {
+            let op = module.def_op(v).filter(|&op| module.op(op).kind() == OpKind::DynamicSlice);
+            op.is_some_and(|op| affine::offsets(module, op, all).is_none())
+        };
+        match survey.inside.iter().any(differs) {
+            true => (0..self.grid.partitions).map(|p| Devices::partition(self.grid, p)).collect(),
+            false => vec![all],
+        }
+    }
+
+    /// Adds the loops of `devices` to `built`, and what is to be copied before them to `copies`.
+    pub(super) fn boxes(
+        &mut self,
+        job: &Job<'_>,
+        devices: Devices,
+        built: &mut Boxes,
+        copies: &mut Vec<(View, View)>,
+    ) -> Result<(), Halt> {
+        let module = self.cx.module;
+        let rank = job.survey.domain.len();
+        let before = built.loops.len();
+        // A copy is a step of all devices, which must then read the same places.
+        let alike = devices == Devices::all(self.grid);
+        let mut work = vec![(vec![0; rank], job.survey.domain.clone())];
+        while let Some((lo, hi)) = work.pop() {
+            let outer = job.survey.split.unwrap_or(rank);
+            if (0..outer).any(|d| lo[d] >= hi[d]) {
+                continue;
+            }
+            let mut builder = Builder::new(&self.cx, devices, &job.survey.domain, job.survey.split, &lo, &hi);
+            builder.cut_masks = built.loops.len() - before + work.len() < MAX_MASK_BOXES;
+            let mut nodes: Vec<(Id, Place)> = vec![];
+            let mut stop = None;
+            for (&v, place) in job.outputs.iter().zip(job.places) {
+                match builder.value(v, &identity(module.ty(v).dims().len())) {
+                    Ok(id) => nodes.push((id, place.clone())),
+                    Err(s) => {
+                        stop = Some(s);
+                        break;
+                    }
+                }
+            }
+            match stop {
+                None => {}
+                Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),
+                Some(Stop::Cut { dim, at, value }) => {
+                    let in_row = job.survey.split.is_some_and(|k| dim >= k);
+                    if in_row || built.loops.len() - before + work.len() >= MAX_BOXES {
+                        return Err(match job.outputs.contains(&value) || value == job.root {
+                            true => Outcome::WithoutReductions,
+                            false => Outcome::First(value),
+                        }
+                        .into());
+                    }
+                    let (mut middle_hi, mut middle_lo) = (hi.clone(), lo.clone());
+                    middle_hi[dim] = at;
+                    middle_lo[dim] = at;
+                    work.push((middle_lo, hi));
+                    work.push((lo, middle_hi));
+                    continue;
+                }
+            }
+            let mut graph = builder.graph;
+            let mut straight: HashSet<u32> = HashSet::new();
+            let planned = loop {
+                let found = plan(&graph, &nodes, job.survey.split);
+                let bad = match &found {
+                    Err(NoLoop::Uneven(p)) if alike => Some(*p),
+                    Ok(l) if alike => l.far_input(),
+                    _ => None,
+                };
+                match bad.filter(|&p| straight.insert(p)) {
+                    Some(p) => straighten(self, &mut graph, p, copies),
+                    None => break found,
+                }
+            };
+            let l = match planned {
+                Ok(l) => l,
+                Err(NoLoop::Kernel) => return Err(Halt::NoKernel),
+                Err(_) => return Err(Outcome::WithoutReductions.into()),
+            };
+            if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
+                return Err(self.middle_of(job.survey, job.root).into());
+            }
+            let l = match l.rows_to_join().filter(|_| alike) {
+                Some(by) => l.joined(by, |i, a| repeat(self, &l, (i, a), by, copies)),
+                None => l,
+            };
+            let here = in_place(&graph, &nodes, &l, job.survey.split.is_some());
+            built.pairs = Some(match built.pairs.take() {
+                None => here,
+                Some(others) => merge(others, here, &built.loops, &l),
+            });
+            built.loops.push(l);
+        }
+        Ok(())
+    }
+}
+
+/// Replaces place `p` of the graph by a dense copy of what the box reads of it.
+fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<(View, View)>) {
+    let place = graph.places[p as usize].clone();
+    let row = graph.row_mask;
+    let extent = |d: usize| match place.strides[d] == 0 && row >> d & 1 == 0 {
+        true => 1,
+        false => graph.hi[d] - graph.lo[d],
+    };
+    let dims: Vec<i64> = (0..place.strides.len()).map(extent).collect();
+    let start: i64 = place.strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum();
+    let from = View {
+        buf: place.buf,
+        elem: place.elem,
+        dims: dims.clone(),
+        offset: place.offset + start,
+        strides: place.strides.clone(),
+    };
+    let buf = c.cx.buffer(place.elem, &dims);
+    let to = View::dense(buf, place.elem, &dims);
+    let strides: Vec<i64> = (0..dims.len()).map(|d| if dims[d] == 1 { 0 } else { to.strides[d] }).collect();
+    let offset = -strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
+    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides };
+    copies.push((from, to));
+}
+
+/// A buffer with `by` copies of the row of array `a`, which is number `i` of loop `l`.
+fn repeat(c: &mut Compiler<'_>, l: &Loop, (i, a): (usize, &Array), by: i64, copies: &mut Vec<(View, View)>) -> Buf {
+    let (elem, dims) = (l.kernel.body().args[i].elem, vec![by, l.n]);
+    let buf = c.cx.buffer(elem, &dims);
+    let to = View::dense(buf, elem, &dims);
+    let from = View { buf: a.buf, elem, dims, offset: a.offset, strides: vec![0, a.step] };
+    copies.push((from, to));
+    buf
+}
+
+/// Pairs of buffers of which the loop reads each element of the first only where it writes the second.
+fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> HashSet<(Buf, Buf)> {
+    let last = outputs.iter().map(|(id, _)| graph.nodes[*id as usize].level).max().unwrap_or(0);
+    let mut out = HashSet::new();
+    for (id, to) in outputs {
+        // In a row program what is stored before the last phase may still be read in a later one.
+        if rows && (graph.nodes[*id as usize].level < last || outputs.len() > 1) {
+            continue;
+        }
+        for &p in &l.inputs {
+            let from = graph.places[p as usize].buf;
+            let same = |q: &u32| {
+                let place = &graph.places[*q as usize];
+                place.buf != from || (place.elem == to.elem && place.offset == to.offset && place.strides == to.strides)
+            };
+            if l.inputs.iter().all(same) {
+                out.insert((from, to.buf));
+            }
+        }
+    }
+    out
+}
+
+/// Pairs that hold for the boxes before and for this one; a box that does not read a buffer allows any pair with it.
+fn merge(before: HashSet<(Buf, Buf)>, here: HashSet<(Buf, Buf)>, loops: &[Loop], l: &Loop) -> HashSet<(Buf, Buf)> {
+    let reads = |l: &Loop, buf: Buf| l.arrays[..l.inputs.len()].iter().any(|a| a.buf == buf);
+    let mut out: HashSet<(Buf, Buf)> = before.iter().copied().filter(|p| here.contains(p) || !reads(l, p.0)).collect();
+    out.extend(here.iter().copied().filter(|p| !loops.iter().any(|b| reads(b, p.0))));
+    out
+}
