@@ -158,13 +158,22 @@ impl Mover<'_> {
         form
     }
 
-    /// Splits a whole dimension straight into the frame `target`.
+    /// Splits a whole dimension straight into the frame `target`. Only positions that hold elements count, so no more
+    /// than a block is filled up on either side, and a single element may stand everywhere.
     fn split_whole(&mut self, form: Form, dim: usize, target: &DimLayout, n: i64) -> Form {
         let Form { value, mut layout } = form;
-        let line = target.block * self.e.atoms.product(&target.atoms);
-        let value = self.e.pad(value, dim, target.offset, line - target.offset - n);
-        let start = self.e.shard_offset(&target.atoms, target.block, 0);
-        let value = self.e.dynamic_slice(value, dim, start, target.block);
+        let value = if n == 1 {
+            let mut dims = self.e.dims(value);
+            let along: Vec<i64> = (0..dims.len() as i64).collect();
+            dims[dim] = target.block;
+            self.e.broadcast(value, &dims, &along)
+        } else {
+            let behind = target.block * self.e.atoms.product(&target.atoms) - target.offset - n;
+            let low = target.offset.min(target.block);
+            let value = self.e.pad(value, dim, low, behind.min(target.block));
+            let start = self.e.shard_offset(&target.atoms, target.block, low - target.offset);
+            self.e.dynamic_slice(value, dim, start, target.block)
+        };
         layout.dims[dim] = target.clone();
         Form { value, layout }
     }

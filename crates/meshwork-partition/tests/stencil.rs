@@ -3,6 +3,7 @@
 mod common;
 
 use common::{check, collectives};
+use meshwork_ir::Walk;
 
 const MESHES: &[(&str, &str)] = &[
     (r#"["x"=2]"#, r#"{"x"}, {}"#),
@@ -113,5 +114,30 @@ fn strided_slice_and_interior_padding() {
                 n - (2 * half - 1)
             ),
         );
+    }
+}
+
+/// Updates of any length at any place: right, silent, and no device makes more of one than fits around its block.
+#[test]
+fn short_updates_stay_short() {
+    for (n, parts) in [(16, 4), (17, 4), (12, 8)] {
+        let block = (n + parts - 1) / parts;
+        for (m, start) in (1..n).flat_map(|m| (0..=n - m).map(move |start| (m, start))) {
+            let program = check(&format!(
+                "sdy.mesh @mesh = <[\"x\"={parts}]>
+func.func @main(%x: tensor<{n}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\"}}]>}}, \
+%u: tensor<{m}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}]>}}) -> tensor<{n}xf32> {{
+%at = stablehlo.constant dense<{start}> : tensor<i32>
+%out = stablehlo.dynamic_update_slice %x, %u, %at : (tensor<{n}xf32>, tensor<{m}xf32>, tensor<i32>) -> tensor<{n}xf32>
+return %out : tensor<{n}xf32>
+}}"
+            ));
+            assert_eq!(collectives(&program), [], "{m} elements at {start}");
+            let module = &program.module;
+            let ops = module.all_ops(Walk::PreOrder);
+            let results = ops.iter().flat_map(|&op| module.op(op).results());
+            let longest = results.flat_map(|&v| module.ty(v).dims()).max().copied();
+            assert!(longest <= Some(m + 2 * block), "{m} elements at {start}: {longest:?}");
+        }
     }
 }
