@@ -34,6 +34,33 @@ pub struct Program {
     pub fallbacks: Vec<OpId>,
 }
 
+impl Program {
+    /// Whether data decides on which devices some communication takes place, so that a group may be torn apart.
+    pub fn can_part(&self) -> bool {
+        self.main.can_part()
+    }
+}
+
+impl Block {
+    fn can_part(&self) -> bool {
+        self.nodes.iter().any(|node| match node {
+            Node::Step(_) | Node::Collective(_) | Node::Await(_) => false,
+            Node::While(w) if w.trips.is_some() => w.cond.can_part() || w.body.can_part(),
+            Node::While(w) => w.cond.communicates() || w.body.communicates(),
+            Node::Case(case) => case.branches.iter().any(Block::communicates),
+        })
+    }
+
+    fn communicates(&self) -> bool {
+        self.nodes.iter().any(|node| match node {
+            Node::Step(_) => false,
+            Node::Collective(_) | Node::Await(_) => true,
+            Node::While(w) => w.cond.communicates() || w.body.communicates(),
+            Node::Case(case) => case.branches.iter().any(Block::communicates),
+        })
+    }
+}
+
 /// A straight line of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Block {

@@ -156,6 +156,46 @@ fn another_program_on_one_rank_is_refused_by_all_and_others_can_follow() {
     });
 }
 
+/// Devices of one group take different ways, of which only one leads to communication: all say so, and go on.
+#[test]
+fn a_torn_group_is_an_error_on_all_and_others_can_follow() {
+    ranks::across(&[2, 3, RANKS], "a_torn_group_is_an_error_on_all_and_others_can_follow", || {
+        let runtime = Runtime::init().unwrap();
+        let engine = CpuEngine::new(1);
+        let sum = "\"stablehlo.all_reduce\"(%x) ({ ^bb0(%b: tensor<f32>, %c: tensor<f32>):
+               %d = stablehlo.add %b, %c : tensor<f32>
+               stablehlo.return %d : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<600xf32>) -> tensor<600xf32>";
+        for (lonely, then) in [(2, false), (0, true), (3, true), (1, false)] {
+            // The others go to the end, or to another sum.
+            let again = if then {
+                sum.replace("%x", "%r").replace("%b", "%e").replace("%c", "%f").replace("%d", "%g")
+            } else {
+                "stablehlo.negate %r : tensor<600xf32>".into()
+            };
+            let source = format!(
+                "func.func @main(%x: tensor<600xf32>) -> tensor<600xf32> {{
+                   %id = stablehlo.partition_id : tensor<ui32>
+                   %n = stablehlo.constant dense<{lonely}> : tensor<ui32>
+                   %p = stablehlo.compare EQ, %id, %n : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+                   %r = \"stablehlo.if\"(%p) ({{
+                     stablehlo.return %x : tensor<600xf32>
+                   }}, {{
+                     %s = {sum}
+                     stablehlo.return %s : tensor<600xf32>
+                   }}) : (tensor<i1>) -> tensor<600xf32>
+                   %q = {again}
+                   return %q : tensor<600xf32> }}"
+            );
+            let start = Instant::now();
+            let error = step(&engine, &source).unwrap_err().to_string();
+            let says = error.contains("torn apart") || error.contains("do not reach it");
+            assert!(says, "rank {}, {lonely} apart: {error}", runtime.rank());
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+            step(&engine, &program("add")).unwrap();
+        }
+    });
+}
+
 #[test]
 fn an_operation_out_of_order_is_told_by_both_sides() {
     let end = ends_badly("an_operation_out_of_order_is_told_by_both_sides", || {

@@ -55,7 +55,7 @@ impl Processes {
         let module = &program.module;
         let describe = |e: &Exchange| format!("{} ({})", e.name, module.place(e.op));
         stamp::name(plan, || tape.exchanges.iter().map(describe).collect());
-        let can_fail = !program.fallbacks.is_empty() || has_own_reducer(&program.main.nodes);
+        let can_fail = !program.fallbacks.is_empty() || program.can_part() || has_own_reducer(&program.main.nodes);
         Processes { world, plan, compared: AtomicBool::new(false), can_fail }
     }
 
@@ -100,9 +100,7 @@ impl Processes {
 
     /// A run has failed here or elsewhere: all processes give the same error.
     fn settle(&self, run: u64, error: RunError) -> RunError {
-        let was_told = matches!(error, RunError::Processes(ProcessError::Failed(_)));
-        let known = self.world.failed_elsewhere();
-        let here = !was_told && known.is_none();
+        let here = self.world.failed_elsewhere().is_none();
         match self.world.settle(run, &error.to_string(), here) {
             Err(broken @ ProcessError::Broken(_)) => match error {
                 // It names the operation.

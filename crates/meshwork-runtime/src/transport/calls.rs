@@ -49,6 +49,14 @@ fn call_stamp(call: Call, run: u64) -> Stamp {
     super::world::stamp(PLAN, run, call as u64, 0)
 }
 
+/// Whether these are of one run of a program: of two of its collectives, or of one and of its end.
+pub(super) fn is_one_run(a: &Stamp, b: &Stamp) -> bool {
+    let is_end = |s: &Stamp| s.plan == PLAN && s.op == Call::Agree as u64;
+    let is_program = |s: &Stamp| s.plan != PLAN;
+    let one = (is_program(a) && (a.plan == b.plan || is_end(b))) || (is_program(b) && is_end(a));
+    one && a.run == b.run
+}
+
 /// Sends to some, receives from others; only the sender knows how much. Refusals are errors once all has arrived.
 fn tell(
     world: &World,

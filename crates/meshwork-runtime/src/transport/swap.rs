@@ -6,6 +6,7 @@
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
+use super::calls::is_one_run;
 use super::exit;
 use super::link::{Address, Flight, Landed, Lane};
 use super::note::Note;
@@ -227,8 +228,8 @@ impl<'w> Swap<'w> {
         let mut wrong = None;
         for Landed { about, error } in landed.drain(..) {
             let problem = match self.mail.covers.get(about.id as usize) {
-                Some(cover) if cover.incoming => self.misfit(cover).or(error),
-                _ => error,
+                Some(cover) if cover.incoming => self.misfit(cover).or(error.map(|e| (e, false))),
+                _ => error.map(|e| (e, false)),
             };
             // What a cover says explains what happened to the messages after it.
             if let Some(problem) = problem
@@ -239,7 +240,12 @@ impl<'w> Swap<'w> {
         }
         self.mail.landed = landed;
         match wrong {
-            Some((peer, problem)) => {
+            Some((_, (problem, true))) => Err(ProcessError::Failed(format!(
+                "a group of devices is torn apart: rank {} is at {}, {problem}",
+                self.world.rank,
+                self.mail.stamp.describe()
+            ))),
+            Some((peer, (problem, false))) => {
                 let text = format!(
                     "rank {} and rank {peer} do different things: rank {} is at {}, {problem}",
                     self.world.rank,
@@ -252,14 +258,16 @@ impl<'w> Swap<'w> {
         }
     }
 
-    /// How a cover differs from what is expected.
-    fn misfit(&self, cover: &Cover) -> Option<String> {
+    /// How a cover differs from what is expected, and whether it is of the same run of the same program: then devices
+    /// have taken different ways through it.
+    fn misfit(&self, cover: &Cover) -> Option<(String, bool)> {
         let Some(stamp) = Stamp::read(&cover.bytes) else {
-            return Some(format!("rank {} sent something else", cover.peer));
+            return Some((format!("rank {} sent something else", cover.peer), false));
         };
         let bytes = cover.total.filter(|_| !stamp.refusal).unwrap_or(stamp.bytes);
         let expected = Stamp { bytes, refusal: stamp.refusal, ..self.mail.stamp };
-        (stamp != expected).then(|| format!("rank {} at {}", cover.peer, stamp.describe()))
+        let words = || format!("rank {} at {}", cover.peer, stamp.describe());
+        (stamp != expected).then(|| (words(), is_one_run(&stamp, &self.mail.stamp)))
     }
 
     /// Whom this process waits for.

@@ -6,8 +6,8 @@
 //! - where the next node needs what is still under way, later ones that do not are done first, until they take as long as
 //!   the messages are likely to. Then the collective is awaited.
 //!
-//! What is written here depends on the program alone, so all processes start and await in one order. Only blocks that all
-//! devices run through alike are changed: in others a collective that some of a group do not reach is found by its
+//! What is written here depends on the program alone, so all processes start and await in one order. A program in which
+//! data decides who communicates stays as it is: there a collective that some of a group do not reach is found by its
 //! place in the order.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -34,7 +34,7 @@ const FLYING_BYTES: usize = 256 << 20;
 /// Gives `program`, whose devices are spread over processes, an order in which messages and work overlap.
 pub(crate) fn overlap(program: &mut Program, spread: &Spread) {
     // A program is planned again for other arguments.
-    if has_order(&program.main) {
+    if has_order(&program.main) || program.can_part() {
         return;
     }
     let crosses = |c: &Collective| {
@@ -105,10 +105,7 @@ impl Planner<'_> {
             match act {
                 Act::Do(i) => {
                     if let Some(mut node) = old[i].take() {
-                        // How often others turn may depend on the device.
-                        if let Node::While(w) = &mut node
-                            && w.trips.is_some()
-                        {
+                        if let Node::While(w) = &mut node {
                             self.block(&mut w.body, &taken);
                         }
                         block.nodes.push(node);
