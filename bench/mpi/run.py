@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Meshwork on the ranks of MPI beside hand-written C with MPI, numpy with mpi4py, PyTorch's DDP, and MPI's collectives.
 
-  run.py [--problems REGEX] [--variants REGEX] [--ranks 2,4] [--rounds 5] [--out target/bench/mpi.json]
+  run.py [--problems REGEX] [--variants REGEX] [--ranks 2,4] [--rounds 5] [--minutes 12] [--out target/bench/mpi.json]
          [--meshwork target/release/meshwork-bench] [--torch PYTHON] [--peers meshwork,c,mpi4py,ddp]
 
 First `cargo build --release -p meshwork-bench --features mpi`. The problems are those of bench/engine. In each round every
 peer is started by mpirun, warms up, is timed, and ends, one after the other, so that none waits while another is
-measured. Of a collective, which is short, each start gives its fastest call; of the others the mean. Checksums are compared.
-Medians of the rounds are printed and their ratios to Meshwork's; all of it goes to a JSON file.
+measured. Checksums are compared. Medians of the rounds are printed and their ratios to Meshwork's; all of it goes to a JSON
+file. Each row gets its share of the minutes: rounds that do not fit are left out, but the first never.
+
+`--problems windows`: shared-memory windows of MPI-3 beside MPI's calls, in microseconds.
+Collectives and the MPI calls of the same name are called by turns in one program: the mean, median and least microseconds of
+the slowest rank.
 """
 import argparse
 import json
@@ -17,6 +21,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -27,6 +32,8 @@ from run import Peer  # noqa: E402
 
 WORK = ROOT / "target" / "bench" / "engine"
 CORES = os.cpu_count()
+LONGEST = 240
+COLLECTIVES = [1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24]
 VARIANTS = {"heat1d f32": ["at"], "heat2d f32": ["at"], "gpt step": ["step"]}
 
 
@@ -60,12 +67,10 @@ def export(problem, variant, ranks, mesh):
 
 def peers_of(problem, variant, ranks, mesh, directory, files, options):
     """Commands and what they read, by name."""
-    count, start = problem.loop, mpirun(ranks)
+    count, start = (3 if problem.name == "gpt step" else problem.loop), mpirun(ranks)
     out = {}
     check = "last" if problem.name.startswith("gpt") else "0"
     lines = ["\t".join(["prepare", str(directory / "program.mlir"), check, *files]), f"run\t{count}", ""]
-    if problem.name.startswith("collective"):
-        lines[1:2] = ["run\t1"] * (10 * count)
     out["meshwork"] = ([*start, str(options.meshwork), "serve"], "\n".join(lines))
     lines = [f"prepare\t{problem.name}\t{variant}\t{directory}", "run\t1", f"run\t{count}", ""]
     if problem.c:
@@ -74,32 +79,34 @@ def peers_of(problem, variant, ranks, mesh, directory, files, options):
         out["mpi4py"] = ([*start, sys.executable, str(ENGINE / "peer_mpi.py")], "\n".join(lines))
     if problem.name == "gpt step":
         out["ddp"] = ([*start, options.torch, str(HERE / "peer_ddp.py"), str(directory), "3"], "")
-    if problem.name.startswith("collective"):
-        import numpy as np
-        row = np.load(files[0], mmap_mode="r").shape[1]
-        out["c"] = ([*start, compiled("collectives.c", []), variant, *files, str(row), str(10 * count)], "")
     return {name: peer for name, peer in out.items() if name in options.peers.split(",")}
 
 
 def measure(command, text):
-    """One run of a peer: the best of what it prints."""
+    """One run of a peer: the last time it prints."""
     port = 20000 + os.getpid() % 20000
     env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, input=text, capture_output=True, text=True, env=env, cwd=ENGINE, timeout=600)
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, env=env, cwd=ENGINE, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return {"error": f"it took more than {LONGEST} s"}
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     timed = [a for a in answers if "seconds" in a]
     if not timed:
         return {"error": next((a["error"] for a in answers if "error" in a), done.stderr[-500:])}
-    return min(timed, key=lambda a: a["seconds"])
+    return timed[-1]
 
 
-def case(problem, variant, ranks, options):
-    """One row of results."""
+def case(problem, variant, ranks, options, until):
+    """One row of results, within a time."""
     mesh = f"{ranks}x1" if problem.name.startswith(("gpt", "mlp")) else str(ranks)
     directory, files = export(problem, variant, ranks, mesh)
     peers = peers_of(problem, variant, ranks, mesh, directory, files, options)
     times, sums, errors = {name: [] for name in peers}, {}, {}
-    for _ in range(options.rounds):
+    began = time.monotonic()
+    for number in range(options.rounds):
+        if number and time.monotonic() + (time.monotonic() - began) / number > until:
+            break
         for name, (command, text) in peers.items():
             if name in errors:
                 continue
@@ -125,12 +132,39 @@ def show(row):
           + "".join(f"\n    {n}: {e}" for n, e in row["errors"].items()), flush=True)
 
 
+def collectives(ranks, options, until):
+    """Rows of collectives beside the calls of MPI, of as many starts as fit."""
+    sizes = ",".join(map(str, COLLECTIVES))
+    command = [*mpirun(ranks), str(options.meshwork), "processes", "collectives", sizes]
+    starts, began, rows = [], time.monotonic(), []
+    while len(starts) < options.rounds:
+        if starts and time.monotonic() + (time.monotonic() - began) / len(starts) > until:
+            break
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+        if done.returncode:
+            print(f"collectives on {ranks} ranks: {done.stderr[-500:]}", flush=True)
+            return rows
+        starts.append([json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")])
+    for same in zip(*starts):
+        row = {"problem": "collective", "ranks": ranks, "starts": len(same), "collective": same[0]["collective"],
+               "bytes": same[0]["bytes"]}
+        for who in ("meshwork", "mpi"):
+            row[who] = {what: statistics.median(s[who][i] for s in same) for i, what in enumerate(("mean", "median", "least"))}
+        row["ratio"] = {what: row["meshwork"][what] / row["mpi"][what] for what in row["mpi"]}
+        rows.append(row)
+        us, them, ratio = row["meshwork"], row["mpi"], row["ratio"]
+        print(f"{row['collective']:20} {row['bytes']:>9} bytes {ranks} ranks  mean {us['mean']:.1f} / {them['mean']:.1f} us "
+              f"({ratio['mean']:.2f}x)  median {ratio['median']:.2f}x  least {ratio['least']:.2f}x", flush=True)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--problems", default="heat.d f32|gpt step|collective (1MB|16MB)")
+    parser.add_argument("--problems", default="heat.d f32|gpt step|collectives")
     parser.add_argument("--variants", default="")
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=12)
     parser.add_argument("--peers", default="meshwork,c,mpi4py,ddp")
     parser.add_argument("--torch", default=sys.executable)
     parser.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench", type=pathlib.Path)
@@ -138,18 +172,25 @@ def main():
     options = parser.parse_args()
     options.meshwork = options.meshwork.resolve()
     WORK.mkdir(parents=True, exist_ok=True)
-    rows = []
-    for problem in PROBLEMS:
-        if not re.search(options.problems, problem.name):
-            continue
-        for variant in VARIANTS.get(problem.name, problem.variants):
-            if not re.search(options.variants, variant):
-                continue
-            for ranks in map(int, options.ranks.split(",")):
-                row = case(problem, variant, ranks, options)
-                rows.append(row)
-                show(row)
-                options.out.write_text(json.dumps({"cores": CORES, "rows": rows}, indent=1))
+    ranks = [int(n) for n in options.ranks.split(",")]
+    wanted = [(p, v, n) for p in PROBLEMS if p.name in VARIANTS and re.search(options.problems, p.name)
+              for v in VARIANTS[p.name] if re.search(options.variants, v) for n in ranks]
+    if re.search(options.problems, "windows"):
+        for n in ranks:
+            command = [*mpirun(n), compiled("windows.c", []), "100"]
+            print(f"{n} ranks\n" + subprocess.run(command, capture_output=True, text=True, timeout=LONGEST).stdout, end="", flush=True)
+    if re.search(options.problems, "collectives"):
+        wanted[:0] = [(None, None, n) for n in ranks]
+    rows, end = [], time.monotonic() + 60 * options.minutes
+    for i, (problem, variant, n) in enumerate(wanted):
+        now = time.monotonic()
+        until = now + (end - now) / (len(wanted) - i)
+        if problem is None:
+            rows += collectives(n, options, until)
+        else:
+            rows.append(case(problem, variant, n, options, until))
+            show(rows[-1])
+        options.out.write_text(json.dumps({"cores": CORES, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

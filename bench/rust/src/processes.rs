@@ -13,11 +13,11 @@ pub fn run(_: &[String]) -> ExitCode {
 #[cfg(feature = "mpi")]
 pub fn run(args: &[String]) -> ExitCode {
     let done = match args.first().map(String::as_str) {
-        Some("collectives") => with_mpi::collectives(),
+        Some("collectives") => with_mpi::collectives(&args[1..]),
         Some("heat1d") => with_mpi::heat1d(),
         Some("heat2d") => with_mpi::heat2d(),
         _ => {
-            eprintln!("usage: mpirun -n N meshwork-bench processes collectives|heat1d|heat2d");
+            eprintln!("usage: mpirun -n N meshwork-bench processes collectives [BYTES,...]|heat1d|heat2d");
             return ExitCode::FAILURE;
         }
     };
@@ -59,6 +59,35 @@ mod with_mpi {
         best
     }
 
+    /// How long something takes the slowest process, in microseconds.
+    #[derive(Default)]
+    struct Times(Vec<f64>);
+
+    impl Times {
+        fn take(&mut self, world: &SimpleCommunicator, f: &mut dyn FnMut()) {
+            world.barrier();
+            let start = Instant::now();
+            f();
+            let (mine, mut slowest) = (start.elapsed().as_secs_f64() * 1e6, 0.0);
+            world.all_reduce_into(&mine, &mut slowest, SystemOperation::max());
+            self.0.push(slowest);
+        }
+
+        fn mean(&self) -> f64 {
+            self.0.iter().sum::<f64>() / self.0.len() as f64
+        }
+
+        fn median(&self) -> f64 {
+            let mut sorted = self.0.clone();
+            sorted.sort_by(f64::total_cmp);
+            sorted[sorted.len() / 2]
+        }
+
+        fn least(&self) -> f64 {
+            self.0.iter().copied().fold(f64::MAX, f64::min)
+        }
+    }
+
     /// A program of one collective on `count` numbers a device.
     fn program(op: &str, count: usize, ranks: usize) -> String {
         let sum = "({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -88,18 +117,19 @@ mod with_mpi {
         )
     }
 
-    pub fn collectives() -> Outcome {
+    /// Ours and the raw call by turns, so that both have the same company on the machine; a line of JSON for each.
+    pub fn collectives(args: &[String]) -> Outcome {
+        let sizes: Vec<usize> = match args.first() {
+            Some(list) => list.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            None => vec![1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24],
+        };
         let runtime = Runtime::init()?;
         let world = SimpleCommunicator::world();
         let (rank, ranks) = (runtime.rank(), runtime.size());
         let engine = CpuEngine::shared();
-        if rank == 0 {
-            println!("{ranks} ranks; microseconds of the slowest rank, least of the runs");
-            println!("{:>16} {:>12} {:>10} {:>10} {:>6}", "collective", "bytes", "meshwork", "raw MPI", "ratio");
-        }
-        for bytes in [1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26] {
+        for bytes in sizes {
             let count = bytes / 4 / ranks * ranks;
-            let rounds = (1 << 28 >> (bytes as u32).ilog2()).clamp(15, 300);
+            let rounds = ((1usize << 28) / bytes.max(1)).clamp(15, 300);
             for op in ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"] {
                 // The bytes of a gather are those of its result.
                 let own = if op == "all_gather" { count / ranks } else { count };
@@ -109,11 +139,9 @@ mod with_mpi {
                 let bytes_of: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
                 let mut shards: Shards = vec![Buffer::absent()?; ranks];
                 shards[rank] = Arc::new(Buffer::from_bytes(&bytes_of)?);
-                let ours = time(&world, rounds, || {
-                    loaded.run(vec![shards.clone()]).expect("it runs");
-                });
+                let mut ours = || drop(loaded.run(vec![shards.clone()]).expect("it runs"));
                 let mut out = vec![0.0f32; count];
-                let raw = time(&world, rounds, || match op {
+                let mut raw = || match op {
                     "all_reduce" => world.all_reduce_into(&numbers[..], &mut out[..], SystemOperation::sum()),
                     "all_gather" => world.all_gather_into(&numbers[..], &mut out[..]),
                     "reduce_scatter" => {
@@ -130,9 +158,21 @@ mod with_mpi {
                             send.wait();
                         });
                     }
-                });
+                };
+                ours();
+                raw();
+                let (mut us, mut them) = (Times::default(), Times::default());
+                for _ in 0..rounds {
+                    us.take(&world, &mut ours);
+                    them.take(&world, &mut raw);
+                }
                 if rank == 0 {
-                    println!("{op:>16} {bytes:>12} {ours:>10.1} {raw:>10.1} {:>6.2}", ours / raw);
+                    let three = |t: &Times| format!("[{:.2}, {:.2}, {:.2}]", t.mean(), t.median(), t.least());
+                    let (ours, raw) = (three(&us), three(&them));
+                    println!(
+                        r#"{{"collective": "{op}", "bytes": {bytes}, "meshwork": {ours}, "mpi": {raw}, "mean": {:.2}}}"#,
+                        us.mean() / them.mean()
+                    );
                 }
             }
         }

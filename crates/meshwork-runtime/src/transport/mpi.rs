@@ -20,6 +20,7 @@ pub(crate) struct Link {
     rank: usize,
     size: usize,
     epoch: AtomicI32,
+    yields: bool,
 }
 
 // SAFETY: handles are plain values to MPI; calls are serialised by the world's lock.
@@ -67,7 +68,14 @@ impl Link {
             check(ffi::MPI_Comm_set_errhandler(notes, ffi::RSMPI_ERRORS_RETURN))?;
             check(ffi::MPI_Comm_rank(data, &mut rank))?;
             check(ffi::MPI_Comm_size(data, &mut size))?;
-            Ok(Link { data, notes, rank: rank as usize, size: size as usize, epoch: AtomicI32::new(0) })
+            Ok(Link {
+                data,
+                notes,
+                rank: rank as usize,
+                size: size as usize,
+                epoch: AtomicI32::new(0),
+                yields: yields(),
+            })
         }
     }
 
@@ -77,6 +85,11 @@ impl Link {
 
     pub(crate) fn size(&self) -> usize {
         self.size
+    }
+
+    /// Whether each look for messages gives way to others if there are none.
+    pub(crate) fn yields(&self) -> bool {
+        self.yields
     }
 
     fn tag(&self, lane: Lane) -> c_int {
@@ -241,6 +254,12 @@ impl Link {
         // SAFETY: all messages have landed.
         unsafe { ffi::MPI_Finalize() };
     }
+}
+
+/// Whether Open MPI was told to yield, or does so for it has found more processes than places for them.
+fn yields() -> bool {
+    let is_set = |name: &str| std::env::var(name).ok().map(|v| matches!(v.trim(), "1" | "true" | "yes"));
+    is_set("OMPI_MCA_mpi_yield_when_idle").or(is_set("OMPI_MCA_mpi_oversubscribe")).unwrap_or(false)
 }
 
 fn check(code: c_int) -> Result<(), String> {

@@ -22,6 +22,10 @@ impl Link {
         match *self {}
     }
 
+    pub(crate) fn yields(&self) -> bool {
+        match *self {}
+    }
+
     /// # Safety
     /// None needed: it is never called.
     pub(crate) unsafe fn send(&self, _: &mut Flight, _: u32, _: Address, _: *const u8, _: usize) -> Result<(), String> {

@@ -19,6 +19,12 @@ pub(crate) const INLINE: usize = 8 << 10;
 const CHUNK: usize = 1 << 30;
 /// A cover of up to this many bytes can be received whoever sent it, so that it can be told what it is.
 const ROOM: usize = STAMP + INLINE;
+/// How often a process with a core of its own looks for messages before it yields: some milliseconds.
+const SPINS: u32 = 20_000;
+/// How often it then yields, which costs little if others want to work, before it sleeps: milliseconds too.
+const YIELDS: u32 = 5_000;
+/// How often it then sleeps for a very short time, before it sleeps longer.
+const NAPS: u32 = 10_000;
 /// How long an asked process may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
 /// How often those that are waited for are looked after.
@@ -180,20 +186,23 @@ impl<'w> Swap<'w> {
     fn wait_while(&mut self, goes_on: fn(&Flight) -> bool) -> Result<(), ProcessError> {
         let mut quiet = 0u32;
         let mut watch = None;
-        let often = if self.world.is_crowded() { 0 } else { 2_000 };
+        let spins = if self.world.is_crowded() { 0 } else { SPINS };
         while goes_on(&self.mail.flight) {
             if self.advance()? {
                 (quiet, watch) = (0, None);
                 continue;
             }
             quiet += 1;
-            match quiet.saturating_sub(often) {
-                0 => std::hint::spin_loop(),
-                1..=1_000 => std::thread::yield_now(),
-                1_001..=10_000 => std::thread::sleep(Duration::from_micros(20)),
+            let awake = spins + YIELDS;
+            match quiet {
+                q if q <= spins => std::hint::spin_loop(),
+                // To yield twice for every look takes twice as long.
+                q if q <= awake && self.world.link.yields() => {}
+                q if q <= awake => std::thread::yield_now(),
+                q if q <= awake + NAPS => std::thread::sleep(Duration::from_micros(20)),
                 _ => std::thread::sleep(Duration::from_millis(1)),
             }
-            if quiet.is_multiple_of(64) || quiet > 4_000 {
+            if quiet.is_multiple_of(64) || quiet > awake {
                 let now = Instant::now();
                 let watch = watch.get_or_insert(Watch { began: now, looked: now });
                 self.look_around(watch, now)?;

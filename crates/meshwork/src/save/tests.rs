@@ -345,6 +345,24 @@ fn ranks_that_disagree_fail_or_are_silent_are_named() {
 }
 
 #[test]
+fn of_three_ranks_the_one_with_another_tree_is_named_whichever_it_is() {
+    for odd in 0..3 {
+        let folder = Folder::new("odd");
+        let token = Party::draw();
+        let rank = |rank| Checkpoints::of(&folder.0, Party::new(rank, 3, &token, Duration::from_secs(5)));
+        let mut ranks: Vec<Checkpoints> = (0..3).map(rank).collect();
+        for (i, saves) in ranks.iter_mut().enumerate() {
+            let tree = if i == odd { Array::from([1.0f32, 2.0]) } else { Array::from([1.0f32]) };
+            saves.save::<Tensor>(1, &tree, &[]).unwrap();
+        }
+        for saves in &mut ranks {
+            let error = saves.wait().unwrap_err().to_string();
+            assert!(error.contains(&format!("rank {odd} saves another tree than")), "{odd}: {error}");
+        }
+    }
+}
+
+#[test]
 fn what_is_saved_is_what_the_arrays_were_even_if_they_are_donated_meanwhile() {
     let folder = Folder::new("snapshot");
     let mut saves = Checkpoints::open(&folder.0).unwrap();

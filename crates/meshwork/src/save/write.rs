@@ -80,7 +80,7 @@ impl Save {
 
     /// Waits for the parts of all ranks and makes a checkpoint of them.
     fn commit(&self, aside: &Path) -> Result<()> {
-        let mut files = vec![];
+        let mut parts = vec![];
         let mut patience = Patience::new(self.party.deadline);
         for rank in 0..self.party.size() {
             let part = loop {
@@ -104,15 +104,23 @@ impl Save {
             };
             let part: Value = serde_json::from_slice(&part).unwrap_or_default();
             let crc = |key: &str| part[key].as_u64().map(|n| n as u32);
-            let head = header(&self.layout, rank);
             let (Some(layout_crc), Some(table_crc)) = (crc("layout_crc"), crc("table_crc")) else {
                 let what = format!("rank {rank} has left a note that can not be read");
                 return Err(CheckpointError::Peer { step: self.step, what });
             };
-            if layout_crc != self.layout.digest() {
-                let what = format!("rank {rank} saves another tree than rank 0, or one that lies otherwise");
-                return Err(CheckpointError::Peer { step: self.step, what });
-            }
+            parts.push((layout_crc, table_crc));
+        }
+        let own = self.layout.digest();
+        if let Some(rank) = parts.iter().position(|&(crc, _)| crc != own) {
+            // It is the one that is like none of the others; of two nobody knows.
+            let alone = parts.len() > 2 && parts.iter().filter(|p| p.0 == own).count() == 1;
+            let (odd, others) = if alone { (0, "the others".to_string()) } else { (rank, "rank 0".into()) };
+            let what = format!("rank {odd} saves another tree than {others}, or one that lies otherwise");
+            return Err(CheckpointError::Peer { step: self.step, what });
+        }
+        let mut files = vec![];
+        for (rank, (_, table_crc)) in parts.into_iter().enumerate() {
+            let head = header(&self.layout, rank);
             let (header, data) = (head.len() as u64, self.layout.data[rank]);
             let header_crc = crc32fast::hash(&head);
             files.push((file_name(rank), Extents { header, data, header_crc, table_crc }));
