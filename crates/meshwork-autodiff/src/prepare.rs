@@ -72,6 +72,9 @@ fn select_by_gather(module: &mut Module, op: OpId) {
 /// Puts the bodies of the named computations whose name `choose` accepts in their place. Shardings of their arguments
 /// and results stay as constraints.
 pub fn inline_computations(module: &mut Module, choose: impl Fn(&str) -> bool) {
+    if !module.op_ids().any(|op| module.op(op).kind() == OpKind::SdyNamedComputation) {
+        return;
+    }
     for op in module.all_ops(Walk::PreOrder) {
         let data = module.op(op);
         if data.kind() == OpKind::SdyNamedComputation && choose(data.attr("name").and_then(Attr::as_str).unwrap_or(""))

@@ -194,7 +194,7 @@ fn implement(
             type Host = #host_type;
 
             fn tensors(&self, path: &mut ::meshwork::Path, visit: &mut dyn FnMut(&str, &::meshwork::Tensor)) {
-                #(path.inside(#names, |path| ::meshwork::Tree::tensors(&self.#members, path, visit));)*
+                #(path.field(#names, |path| ::meshwork::Tree::tensors(&self.#members, path, visit));)*
             }
 
             fn map(&self, next: &mut dyn FnMut(&::meshwork::Tensor) -> ::meshwork::Tensor) -> Self {
@@ -207,7 +207,7 @@ fn implement(
 
             fn visit_host(host: &Self::Host, path: &mut ::meshwork::Path, visit: &mut dyn ::meshwork::Visit) {
                 #(visit.fact(&host.#skipped);)*
-                #(path.inside(#names, |path| <#types as ::meshwork::Tree>::visit_host(&host.#members, path, visit));)*
+                #(path.field(#names, |path| <#types as ::meshwork::Tree>::visit_host(&host.#members, path, visit));)*
             }
 
             fn from_host(

@@ -28,7 +28,9 @@ pub struct TensorType {
 impl TensorType {
     /// A tensor type without encoding.
     pub fn new(dims: impl IntoIterator<Item = i64>, elem: ElementType) -> Self {
-        TensorType { dims: dims.into_iter().collect(), elem, encoding: None }
+        let mut own = Dims::new();
+        dims.into_iter().for_each(|d| own.push(d));
+        TensorType { dims: own, elem, encoding: None }
     }
 
     /// Number of dimensions.

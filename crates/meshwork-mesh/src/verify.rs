@@ -9,8 +9,6 @@
 //! One rule is stricter than Shardy's: sub-axes of one axis must belong to one factoring of it, because
 //! no reshape of the mesh has the others as dimensions. A dimension need not divide evenly.
 
-use std::collections::HashSet;
-
 use crate::axis::AxisRef;
 use crate::error::ShardingError;
 use crate::mesh::Mesh;
@@ -83,13 +81,14 @@ fn is_bare(sharding: &Sharding) -> bool {
 /// Feed it the lists one by one, then call [`AxisUse::finish`].
 pub struct AxisUse<'a> {
     mesh: &'a Mesh,
-    seen: HashSet<&'a AxisRef>,
+    /// A few: a mesh has few axes.
+    seen: Vec<&'a AxisRef>,
 }
 
 impl<'a> AxisUse<'a> {
     /// Nothing seen yet.
     pub fn new(mesh: &'a Mesh) -> Self {
-        Self { mesh, seen: HashSet::new() }
+        Self { mesh, seen: vec![] }
     }
 
     /// Checks one list: known axes, none seen before, neighbours merged.
@@ -99,9 +98,10 @@ impl<'a> AxisUse<'a> {
                 let (axis, mesh) = (axis.name.clone(), self.mesh.without_device_ids().to_string());
                 return Err(ShardingError::UnknownAxis { axis, mesh });
             }
-            if !self.seen.insert(axis) {
+            if self.seen.contains(&axis) {
                 return Err(ShardingError::DuplicateAxis { axis: axis.clone() });
             }
+            self.seen.push(axis);
             let before = index.checked_sub(1).map(|before| &axes[before]);
             if let Some(first) = before.filter(|first| first.can_merge(axis)) {
                 let (first, second) = (first.clone(), axis.clone());
@@ -124,7 +124,7 @@ impl<'a> AxisUse<'a> {
         let mut subs: Vec<&AxisRef> = self.seen.iter().copied().filter(|a| !a.is_full()).collect();
         subs.sort_by(|a, b| a.cmp_in(b, self.mesh));
         for (index, &axis) in subs.iter().enumerate() {
-            if self.seen.contains(&AxisRef::full(axis.name.clone())) {
+            if self.seen.contains(&&AxisRef::full(axis.name.clone())) {
                 return Err(ShardingError::FullAndSub { axis: axis.name.clone() });
             }
             verify_sub_axis(axis, self.mesh)?;

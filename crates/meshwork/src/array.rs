@@ -245,6 +245,11 @@ impl Array {
         self.placement.as_deref()
     }
 
+    /// Its shape, element type and placement, without elements.
+    pub(crate) fn outline(&self) -> Array {
+        Array { data: None, ..self.clone() }
+    }
+
     /// The elements; an error for an array that is [only a shape](Array::shape_only).
     #[track_caller]
     pub fn literal(&self) -> Result<&Literal> {

@@ -10,12 +10,16 @@ use meshwork_ir::{Attr, Module, OpId};
 
 use crate::Array;
 use crate::error::{At, Error, Result};
+use crate::jit::NamedArray;
 
 const ALIAS: &str = "tf.aliasing_output";
 const DONOR: &str = "jax.buffer_donor";
 
 /// Marks the arguments `donated` of `func`.
 pub(crate) fn mark(module: &mut Module, func: OpId, donated: &[usize]) {
+    if donated.is_empty() {
+        return;
+    }
     let ty = module.func_type(func);
     let mut taken = BTreeSet::new();
     for &arg in donated {
@@ -37,7 +41,7 @@ pub(crate) fn mark(module: &mut Module, func: OpId, donated: &[usize]) {
 }
 
 /// The arrays that a call at `at` works on: of donated ones the elements, which their arrays lose.
-pub(crate) fn hand_over(leaves: Vec<(String, Array)>, donated: &[usize], at: At) -> Result<Vec<Array>> {
+pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> Result<Vec<Array>> {
     let mut owners: HashMap<*const (), &str> = HashMap::new();
     if !donated.is_empty() {
         // An array that is donated can not be another argument as well.
@@ -47,7 +51,7 @@ pub(crate) fn hand_over(leaves: Vec<(String, Array)>, donated: &[usize], at: At)
             let Some(identity) = array.identity() else { continue };
             match owners.get(&identity) {
                 None if is_donated(i) => drop(owners.insert(identity, path)),
-                Some(owner) if owner != path => {
+                Some(owner) if **owner != **path => {
                     return Err(Error::Jit(format!(
                         "argument {owner} is donated, and argument {path} is the same array"
                     )));
@@ -57,7 +61,7 @@ pub(crate) fn hand_over(leaves: Vec<(String, Array)>, donated: &[usize], at: At)
         }
     }
     let mut next = donated.iter().peekable();
-    let give = |(i, (_, array)): (usize, (String, Array))| match next.next_if(|&&d| d == i) {
+    let give = |(i, (_, array)): (usize, NamedArray)| match next.next_if(|&&d| d == i) {
         Some(_) => array.donate(at),
         None => array,
     };

@@ -1,7 +1,9 @@
 //! Numbers of Rust as elements of arrays and as scalars beside tensors.
 
+use std::sync::Arc;
+
 use meshwork_ir::eval::scalar::Scalar;
-use meshwork_ir::{Dense, ElementClass, ElementType, Literal};
+use meshwork_ir::{Dense, ElementClass, ElementType, Literal, TensorType};
 
 use crate::Tensor;
 use crate::error::fail;
@@ -181,9 +183,9 @@ impl Number {
 
     /// The elements of that constant.
     #[track_caller]
-    pub(crate) fn splat(self, op: &str, dims: &[i64], elem: ElementType) -> Dense {
-        let ty = meshwork_ir::TensorType::new(dims.iter().copied(), elem);
-        Dense::splat(ty.into(), self.literal(op, elem).bytes())
+    pub(crate) fn splat(self, op: &str, ty: Arc<TensorType>) -> Dense {
+        let literal = self.literal(op, ty.elem);
+        Dense::splat(ty, literal.bytes())
     }
 
     /// Whether two are the same to the bit: zero is not its negative, and a NaN is itself.

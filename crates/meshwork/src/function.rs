@@ -30,7 +30,7 @@ where
     const COUNT: usize = 1;
 
     fn visit(args: &X::Host, path: &mut Path, visit: &mut dyn Visit) {
-        path.inside(0, |p| X::visit_host(args, p, visit));
+        path.member(0, |p| X::visit_host(args, p, visit));
     }
 
     fn call(&self, args: &X::Host, next: &mut dyn FnMut(&Array) -> Tensor) -> O {
@@ -52,7 +52,7 @@ macro_rules! functions {
                 const COUNT: usize = $count;
 
                 fn visit(args: Self::Args<'_>, path: &mut Path, visit: &mut dyn Visit) {
-                    $(path.inside($index, |p| $name::visit_host(args.$index, p, visit));)*
+                    $(path.member($index, |p| $name::visit_host(args.$index, p, visit));)*
                 }
 
                 fn call(&self, args: Self::Args<'_>, next: &mut dyn FnMut(&Array) -> Tensor) -> O {

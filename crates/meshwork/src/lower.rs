@@ -15,6 +15,7 @@ use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compil
 use crate::donate;
 use crate::engine::{Engine, Loaded, Program};
 use crate::error::{Error, Result};
+use crate::jit::NamedArray;
 use crate::{Array, Tensor};
 
 /// A traced program with the placements it was given. Splitting it happens when it is first asked for.
@@ -34,13 +35,13 @@ pub struct Lowered {
 /// The paths of arguments and results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) arguments: Vec<String>,
+    pub(crate) arguments: Vec<Rc<str>>,
     pub(crate) results: Vec<String>,
 }
 
 impl Names {
     /// Results are called `result`, and their paths stand behind that.
-    pub(crate) fn new(arguments: &[(String, Array)], results: &[(String, Tensor)]) -> Names {
+    pub(crate) fn new(arguments: &[NamedArray], results: &[(String, Tensor)]) -> Names {
         let result = |path: &str| if path.is_empty() { "result".to_string() } else { format!("result/{path}") };
         Names {
             arguments: arguments.iter().map(|(path, _)| path.clone()).collect(),
@@ -51,7 +52,7 @@ impl Names {
     /// Notes the paths of arguments in the program, where plans and explanations find them.
     fn write(&self, module: &mut Module) {
         let Some(body) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
-        let name = |path: &String| Loc(Some(Arc::new(LocKind::Name { name: path.as_str().into(), child: None })));
+        let name = |path: &Rc<str>| Loc(Some(Arc::new(LocKind::Name { name: (**path).into(), child: None })));
         module.block_mut(body).arg_locs = self.arguments.iter().map(name).collect();
     }
 }
@@ -155,10 +156,9 @@ impl Lowered {
     fn find(&self, module: &Module, name: &str) -> Result<Vec<ValueId>> {
         let body = module.entry().and_then(|f| module.body_of(f, 0));
         let (args, returned) = body.map_or((&[][..], &[][..]), |b| (module.block(b).args(), module.returned(b)));
-        let at = |names: &[String], values: &[ValueId]| {
-            names.iter().position(|n| n == name).and_then(|i| values.get(i)).copied()
-        };
-        if let Some(v) = at(&self.names.arguments, args).or_else(|| at(&self.names.results, returned)) {
+        let argument = self.names.arguments.iter().position(|n| **n == *name).and_then(|i| args.get(i));
+        let result = || self.names.results.iter().position(|n| n == name).and_then(|i| returned.get(i));
+        if let Some(&v) = argument.or_else(result) {
             return Ok(vec![v]);
         }
         let here = |op: OpId| {

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use meshwork_ir::{BlockId, ElementType, TensorType, ValueId};
+use meshwork_ir::{BlockId, Dims, ElementType, TensorType, ValueId};
+use smallvec::SmallVec;
 
 use crate::error::fail;
 
@@ -72,8 +73,8 @@ impl Tensor {
 
     /// Several dimensions, each once.
     #[track_caller]
-    pub(crate) fn axes(&self, op: &str, axes: &[i64]) -> Vec<usize> {
-        let mut out: Vec<usize> = vec![];
+    pub(crate) fn axes(&self, op: &str, axes: &[i64]) -> SmallVec<[usize; 4]> {
+        let mut out = SmallVec::<[usize; 4]>::new();
         for &axis in axes {
             let axis = self.axis(op, axis);
             if out.contains(&axis) {
@@ -83,6 +84,13 @@ impl Tensor {
         }
         out
     }
+}
+
+/// A short list of dimensions.
+pub(crate) fn dims(list: impl IntoIterator<Item = i64>) -> Dims {
+    let mut out = Dims::new();
+    list.into_iter().for_each(|d| out.push(d));
+    out
 }
 
 /// Dimension `axis` of `rank`, counted from the end if negative.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{
-    Attr, BlockId, FuncSig, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
+    Attr, BlockId, FuncSig, FunctionType, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
 };
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
@@ -93,14 +93,21 @@ pub(crate) struct Finished {
 pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<Tensor>) {
     let id = NEXT.replace(NEXT.get() + 1);
     let mut module = Module::new();
-    let inputs: Vec<Type> = types.iter().map(|t| Type::Tensor(t.clone())).collect();
-    let ty = meshwork_ir::FunctionType { inputs, results: vec![] };
+    // Most programs have some operations for each argument.
+    module.reserve_ops(8 * types.len() + 32);
+    let mut shared = |t: &Arc<TensorType>| match t.encoding {
+        None => module.tensor_type(&t.dims, t.elem),
+        Some(_) => t.clone(),
+    };
+    let types: Vec<Arc<TensorType>> = types.iter().map(&mut shared).collect();
+    let inputs = types.iter().map(|t| Type::Tensor(t.clone())).collect();
+    let ty = FunctionType { inputs, results: vec![] };
     let func = module.add_func(FuncSig { name: "main".into(), ty, visibility: None });
     // `add_func` gives every function a block.
     let block = module.region(module.op(func).regions()[0]).blocks()[0];
     let args = module.block(block).args().to_vec();
     let tensor = |(&value, ty): (&ValueId, &Arc<TensorType>)| Tensor { trace: id, block, value, ty: ty.clone() };
-    let tensors = args.iter().zip(types).map(tensor).collect();
+    let tensors = args.iter().zip(&types).map(tensor).collect();
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let outer = stack.iter().map(|t| t.id).collect();
@@ -137,10 +144,9 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
     };
     let (func, block) = (trace.func, trace.open[0]);
     trace.module.push(block, OpSpec::new(OpKind::FuncReturn).operands(values));
-    let mut ty = trace.module.func_type(func);
-    ty.inputs = trace.module.block(block).args().iter().map(|&v| trace.module.ty(v).clone()).collect();
-    ty.results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
-    trace.module.set_func_type(func, ty);
+    let inputs = trace.module.block(block).args().iter().map(|&v| trace.module.ty(v).clone()).collect();
+    let results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
+    trace.module.set_func_type(func, FunctionType { inputs, results });
     let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
     Finished { module: trace.module, func, captures }
 }
@@ -214,12 +220,18 @@ impl Trace {
 
     /// The location of the line that is being traced.
     pub(crate) fn loc(&mut self) -> Loc {
+        let slot = self.loc_slot();
+        self.locs[slot].as_ref().map_or_else(Loc::unknown, |(_, loc)| loc.clone())
+    }
+
+    /// The slot that has the location of the line that is being traced.
+    fn loc_slot(&mut self) -> usize {
         let at = self.at;
         let slot = (at.line() as usize * 8 + at.column() as usize / 2) % SLOTS;
-        if let Some((known, loc)) = &self.locs[slot]
+        if let Some((known, _)) = &self.locs[slot]
             && (std::ptr::eq(*known, at) || *known == at)
         {
-            return loc.clone();
+            return slot;
         }
         let file = match &self.file {
             // Most operations come from the file of the one before.
@@ -231,8 +243,8 @@ impl Trace {
             }
         };
         let loc = Loc(Some(Arc::new(LocKind::File { file, line: at.line(), col: at.column() })));
-        self.locs[slot] = Some((at, loc.clone()));
-        loc
+        self.locs[slot] = Some((at, loc));
+        slot
     }
 
     /// The innermost open block.
@@ -272,10 +284,12 @@ impl Trace {
 
     /// Builds operations with a [`Builder`] at the end of the innermost block.
     pub(crate) fn build<R>(&mut self, op: &str, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {
-        let loc = self.loc();
+        let slot = self.loc_slot();
         let block = self.block();
         let mut builder = Builder::at_end(&mut self.module, block);
-        builder.set_loc(loc);
+        if let Some((_, loc)) = &self.locs[slot] {
+            builder.borrow_loc(loc);
+        }
         match build(&mut builder) {
             Ok(out) => out,
             Err(e) => self.fail(op, e.error.to_string()),
@@ -291,7 +305,8 @@ pub(crate) fn emit(
     build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId, BuildError>,
 ) -> Tensor {
     with_top(op, |trace| {
-        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let mut values = Values::new();
+        inputs.iter().for_each(|t| values.push(trace.resolve(op, t)));
         let value = trace.build(op, |b| build(b, &values));
         trace.tensor(op, value)
     })
@@ -324,7 +339,8 @@ pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType
     if let Some(tensor) = known {
         return tensor;
     }
-    let dense = number.splat(op, dims, elem);
+    let ty = with_top(op, |trace| trace.module.tensor_type(dims, elem));
+    let dense = number.splat(op, ty);
     let spec = OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into()));
     let tensor = emit(op, &[], |b, _| b.value(spec));
     with_top(op, |trace| trace.constants[slot] = Some((number, tensor.clone())));

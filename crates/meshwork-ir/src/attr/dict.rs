@@ -1,24 +1,35 @@
 //! A small dictionary of named attributes, kept sorted by name as MLIR prints it.
 
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
 use smol_str::SmolStr;
 
 use super::Attr;
 
-/// Named attributes, sorted by name, each name once.
-#[derive(Clone, PartialEq, Debug, Default)]
+/// Named attributes, sorted by name, each name once. Copies share their entries until one of them changes.
+#[derive(Clone, Default)]
 pub struct AttrDict {
-    entries: Vec<(SmolStr, Attr)>,
+    /// `None` if there are none. Most operations have one attribute or none.
+    entries: Option<Arc<Entries>>,
 }
+
+type Entries = SmallVec<[(SmolStr, Attr); 1]>;
 
 impl AttrDict {
     /// An empty dictionary.
     pub const fn new() -> Self {
-        AttrDict { entries: Vec::new() }
+        AttrDict { entries: None }
+    }
+
+    fn entries(&self) -> &[(SmolStr, Attr)] {
+        self.entries.as_deref().map_or(&[], |e| e)
     }
 
     /// The attribute called `name`.
     pub fn get(&self, name: &str) -> Option<&Attr> {
-        self.entries.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+        self.entries().iter().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
     /// Whether there is an attribute called `name`.
@@ -29,14 +40,15 @@ impl AttrDict {
     /// Sets `name`, returning what it was before.
     pub fn set(&mut self, name: impl Into<SmolStr>, value: Attr) -> Option<Attr> {
         let name = name.into();
-        match self.entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
-            Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value)),
+        let Some(entries) = &mut self.entries else {
+            self.entries = Some(Arc::new(smallvec![(name, value)]));
+            return None;
+        };
+        let entries = Arc::make_mut(entries);
+        match entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
+            Ok(i) => Some(std::mem::replace(&mut entries[i].1, value)),
             Err(i) => {
-                if self.entries.is_empty() {
-                    // Most operations have one attribute or none.
-                    self.entries.reserve_exact(1);
-                }
-                self.entries.insert(i, (name, value));
+                entries.insert(i, (name, value));
                 None
             }
         }
@@ -44,31 +56,54 @@ impl AttrDict {
 
     /// Removes `name`, returning what it was.
     pub fn remove(&mut self, name: &str) -> Option<Attr> {
-        let i = self.entries.iter().position(|(n, _)| n == name)?;
-        Some(self.entries.remove(i).1)
+        let i = self.entries().iter().position(|(n, _)| n == name)?;
+        Some(Arc::make_mut(self.entries.as_mut()?).remove(i).1)
+    }
+
+    /// Whether two are one object, or both empty. Equal ones need not be.
+    pub(crate) fn is_same(&self, other: &AttrDict) -> bool {
+        self.address() == other.address()
+    }
+
+    /// Where the entries are.
+    pub(crate) fn address(&self) -> usize {
+        self.entries.as_ref().map_or(0, |e| Arc::as_ptr(e) as usize)
     }
 
     /// All entries in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&SmolStr, &Attr)> {
-        self.entries.iter().map(|(n, a)| (n, a))
+        self.entries().iter().map(|(n, a)| (n, a))
     }
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries().len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries().is_empty()
     }
 
     /// Keeps the entries for which `keep` holds.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Attr) -> bool) {
-        self.entries.retain(|(n, a)| keep(n, a));
+        if let Some(entries) = &mut self.entries {
+            Arc::make_mut(entries).retain(|(n, a)| keep(n, a));
+        }
     }
 }
 
+impl PartialEq for AttrDict {
+    fn eq(&self, other: &AttrDict) -> bool {
+        self.entries() == other.entries()
+    }
+}
+
+impl fmt::Debug for AttrDict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
 impl<N: Into<SmolStr>> FromIterator<(N, Attr)> for AttrDict {
     fn from_iter<I: IntoIterator<Item = (N, Attr)>>(iter: I) -> Self {
         let mut dict = AttrDict::new();
@@ -90,5 +125,14 @@ mod tests {
         assert_eq!(d.iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
         assert_eq!(d.remove("a"), Some(Attr::Unit));
         assert!(!d.contains("a"));
+    }
+
+    #[test]
+    fn copies_change_on_their_own_and_empty_ones_are_equal() {
+        let mut d: AttrDict = [("a", Attr::Unit)].into_iter().collect();
+        let copy = d.clone();
+        d.remove("a");
+        assert_eq!(copy.len(), 1);
+        assert_eq!(d, AttrDict::new());
     }
 }

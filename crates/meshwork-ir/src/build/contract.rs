@@ -63,8 +63,8 @@ impl Builder<'_> {
 
     /// The product over paired dimensions: batch, then free dimensions of `lhs`, then of `rhs`.
     pub fn dot_general(&mut self, lhs: ValueId, rhs: ValueId, dims: DotDims) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::DotGeneral).operands([lhs, rhs]);
-        self.value(spec.attr("dot_dimension_numbers", Attr::Dot(Arc::new(dims))))
+        let attrs = self.module.shared.dot("dot_dimension_numbers", dims);
+        self.value(OpSpec { attrs, ..OpSpec::new(OpKind::DotGeneral).operands([lhs, rhs]) })
     }
 
     /// The convolution of `lhs` with the kernel `rhs`.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{BuildError, Builder};
 use crate::attr::{GatherDims, ScatterDims};
 use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
@@ -60,16 +62,15 @@ impl Builder<'_> {
     }
 
     /// A scalar type for each value.
-    pub(super) fn scalars_of<'v>(&self, values: impl Iterator<Item = &'v ValueId>) -> Vec<Type> {
-        let mut out: Vec<Type> = vec![];
+    pub(super) fn scalars_of<'v>(&mut self, values: impl Iterator<Item = &'v ValueId>) -> SmallVec<[Type; 4]> {
+        let mut out = SmallVec::new();
         for &v in values {
-            let ty = self.ty(v);
-            let scalar = match ty.as_tensor() {
-                Some(t) if t.rank() > 0 => match out.iter().find(|s| s.elem() == Some(t.elem)) {
-                    Some(known) => known.clone(),
-                    None => Type::tensor([], t.elem),
-                },
-                _ => ty.clone(),
+            let scalar = match self.ty(v) {
+                Type::Tensor(t) if t.rank() > 0 => {
+                    let elem = t.elem;
+                    Type::Tensor(self.module.shared.tensor(&[], elem))
+                }
+                ty => ty.clone(),
             };
             out.push(scalar);
         }

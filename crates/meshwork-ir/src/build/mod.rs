@@ -37,7 +37,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use smallvec::SmallVec;
+use std::borrow::Cow;
+
+use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
 pub use collective::Groups;
@@ -47,8 +49,9 @@ pub use func::FuncBuilder;
 pub use placement::add_mesh;
 pub use reduce::Window;
 
-use crate::infer::{InferError, OpTypes, infer, infer_op};
-use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, Type, ValueId, Values};
+use crate::infer::{InferError, OpTypes, Types, infer, infer_op};
+use crate::module::Asked;
+use crate::{BlockId, Loc, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, Values};
 
 /// An operation could not be built.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -76,23 +79,28 @@ enum Place {
 pub struct Builder<'m> {
     module: &'m mut Module,
     place: Place,
-    loc: Loc,
+    loc: Cow<'m, Loc>,
 }
 
 impl<'m> Builder<'m> {
     /// Inserts at the end of `block`.
     pub fn at_end(module: &'m mut Module, block: BlockId) -> Builder<'m> {
-        Builder { module, place: Place::End(block), loc: Loc::unknown() }
+        Builder { module, place: Place::End(block), loc: Cow::Owned(Loc::unknown()) }
     }
 
     /// Inserts just before `op`, which is in a block.
     pub fn before(module: &'m mut Module, op: OpId) -> Builder<'m> {
-        Builder { module, place: Place::Before(op), loc: Loc::unknown() }
+        Builder { module, place: Place::Before(op), loc: Cow::Owned(Loc::unknown()) }
     }
 
     /// Gives this location to all operations built from now on.
     pub fn set_loc(&mut self, loc: Loc) {
-        self.loc = loc;
+        self.loc = Cow::Owned(loc);
+    }
+
+    /// [`set_loc`](Builder::set_loc) to a location that lives as long as the module is borrowed.
+    pub fn borrow_loc(&mut self, loc: &'m Loc) {
+        self.loc = Cow::Borrowed(loc);
     }
 
     /// The location that operations get.
@@ -116,7 +124,7 @@ impl<'m> Builder<'m> {
     }
 
     fn error(&self, error: InferError) -> BuildError {
-        BuildError { error, loc: self.loc.clone() }
+        BuildError { error, loc: (*self.loc).clone() }
     }
 
     fn insert(&mut self, op: OpId) {
@@ -128,20 +136,36 @@ impl<'m> Builder<'m> {
 
     /// Builds any operation without bodies. Result types given in `spec` are checked; others are inferred.
     pub fn op(&mut self, mut spec: OpSpec) -> Result<OpId, BuildError> {
+        let wanted = std::mem::take(&mut spec.result_types);
+        let asked = Asked { kind: spec.kind, operands: &spec.operands, attrs: &spec.attrs, wanted: wanted.first() };
+        match self.module.known_result(&asked) {
+            Some(known) if wanted.len() < 2 => spec.result_types.push(known),
+            _ => spec.result_types = self.infer(&spec, &wanted)?,
+        }
+        spec.loc = (*self.loc).clone();
+        let op = self.module.create(spec);
+        self.insert(op);
+        Ok(op)
+    }
+
+    fn infer(&mut self, spec: &OpSpec, wanted: &[Type]) -> Result<Types, BuildError> {
         let types = {
-            let operands: SmallVec<[&Type; 4]> = spec.operands.iter().map(|&v| self.module.ty(v)).collect();
-            let wanted: SmallVec<[&Type; 2]> = spec.result_types.iter().collect();
+            let (mut operands, mut declared) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
+            spec.operands.iter().for_each(|&v| operands.push(self.module.ty(v)));
+            wanted.iter().for_each(|ty| declared.push(ty));
             infer(&OpTypes {
-                wanted: &wanted,
+                wanted: &declared,
                 values: Some((&*self.module, &spec.operands)),
                 ..OpTypes::new(spec.kind, &operands, &spec.attrs)
             })
         };
-        spec.result_types = types.map_err(|e| self.error(e))?;
-        spec.loc = self.loc.clone();
-        let op = self.module.create(spec);
-        self.insert(op);
-        Ok(op)
+        let mut types = types.map_err(|e| self.error(e))?;
+        types.iter_mut().for_each(|ty| *ty = self.module.shared.ty(std::mem::replace(ty, Type::None)));
+        if let ([only], true) = (&types[..], wanted.len() < 2) {
+            let asked = Asked { kind: spec.kind, operands: &spec.operands, attrs: &spec.attrs, wanted: wanted.first() };
+            self.module.remember_result(&asked, only);
+        }
+        Ok(types)
     }
 
     /// Builds an operation without bodies that has one result.
@@ -153,7 +177,30 @@ impl<'m> Builder<'m> {
     /// Builds an operation without bodies and returns its results.
     pub fn values(&mut self, spec: OpSpec) -> Result<Values, BuildError> {
         let op = self.op(spec)?;
-        Ok(self.module.op(op).results().into())
+        Ok(self.module.op(op).results.clone())
+    }
+
+    fn infer_with_bodies(&mut self, op: OpId) -> Result<Types, BuildError> {
+        let returned = self.module.body_of(op, 0).and_then(|body| match self.module.returned(body) {
+            &[only] => Some(self.module.ty(only).clone()),
+            _ => None,
+        });
+        let data = self.module.op(op);
+        // The types of the body's arguments follow from those of the operands.
+        if returned.is_some()
+            && let Some(known) = self.module.known_result(&asked(data, returned.as_ref()))
+        {
+            return Ok(smallvec![known]);
+        }
+        let mut types = infer_op(self.module, op).map_err(|e| self.error(e))?;
+        types.iter_mut().for_each(|ty| *ty = self.module.shared.ty(std::mem::replace(ty, Type::None)));
+        if let ([only], Some(_)) = (&types[..], &returned) {
+            let (operands, attrs) = (self.module.op(op).operands.clone(), self.module.op(op).attrs.clone());
+            let kind = self.module.op(op).kind;
+            let asked = Asked { kind, operands: &operands, attrs: &attrs, wanted: returned.as_ref() };
+            self.module.remember_result(&asked, only);
+        }
+        Ok(types)
     }
 
     /// Builds an operation with bodies: `bodies` adds them to the operation, which is not inserted yet.
@@ -162,10 +209,10 @@ impl<'m> Builder<'m> {
         mut spec: OpSpec,
         bodies: impl FnOnce(&mut Bodies<'_>) -> Result<(), BuildError>,
     ) -> Result<Values, BuildError> {
-        spec.loc = self.loc.clone();
+        spec.loc = (*self.loc).clone();
         let op = self.module.create(spec);
         let built = bodies(&mut Bodies { module: self.module, op, loc: &self.loc });
-        let types = match built.and_then(|()| infer_op(self.module, op).map_err(|e| self.error(e))) {
+        let types = match built.and_then(|()| self.infer_with_bodies(op)) {
             Ok(types) => types,
             Err(e) => {
                 self.module.erase(op);
@@ -176,8 +223,13 @@ impl<'m> Builder<'m> {
             self.module.add_result(op, ty);
         }
         self.insert(op);
-        Ok(self.module.op(op).results().into())
+        Ok(self.module.op(op).results.clone())
     }
+}
+
+/// What the type rule of `op` is asked for, whose body returns `returned`.
+fn asked<'a>(op: &'a Op, returned: Option<&'a Type>) -> Asked<'a> {
+    Asked { kind: op.kind, operands: &op.operands, attrs: &op.attrs, wanted: returned }
 }
 
 /// Adds bodies to an operation under construction.
@@ -191,13 +243,13 @@ impl Bodies<'_> {
     /// Adds a body that takes `args`, runs `build` in it and returns the values that `build` returns.
     fn add<R: IntoIterator<Item = ValueId>>(
         &mut self,
-        args: Vec<Type>,
+        args: impl IntoIterator<Item = Type>,
         build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<(), BuildError> {
         let block = self.module.add_body(self.op, args);
-        let args = self.module.block(block).args().to_vec();
+        let args = self.module.block(block).args.clone();
         let mut builder = Builder::at_end(self.module, block);
-        builder.loc = self.loc.clone();
+        builder.loc = Cow::Borrowed(self.loc);
         let returned = build(&mut builder, &args)?;
         let end = OpSpec::new(OpKind::HloReturn).operands(returned).loc(self.loc.clone());
         self.module.push(block, end);

@@ -33,8 +33,8 @@ impl Builder<'_> {
 
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]);
-        self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
+        let attrs = self.module.shared.list("broadcast_dimensions", map);
+        self.value(OpSpec { attrs, ..OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]) })
     }
 
     /// `parts` one after the other along `dim`.
@@ -78,7 +78,7 @@ impl Builder<'_> {
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Transpose).operands([x]);
-        self.value(spec.attr("permutation", Attr::i64s(permutation.iter().copied())))
+        let attrs = self.module.shared.list("permutation", permutation);
+        self.value(OpSpec { attrs, ..OpSpec::new(OpKind::Transpose).operands([x]) })
     }
 }

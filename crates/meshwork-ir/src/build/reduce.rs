@@ -46,9 +46,8 @@ impl Builder<'_> {
         dims: &[i64],
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::Reduce)
-            .operands(inputs.iter().chain(inits).copied())
-            .attr("dimensions", Attr::i64s(dims.iter().copied()));
+        let attrs = self.module.shared.list("dimensions", dims);
+        let spec = OpSpec { attrs, ..OpSpec::new(OpKind::Reduce).operands(inputs.iter().chain(inits).copied()) };
         let args = self.scalars_of(inits.iter().chain(inputs));
         self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
     }

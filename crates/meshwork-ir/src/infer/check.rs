@@ -118,7 +118,8 @@ pub(crate) fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
 
 /// A value that appears twice.
 pub(crate) fn duplicate(values: impl IntoIterator<Item = i64>) -> Option<i64> {
-    let mut sorted: smallvec::SmallVec<[i64; 8]> = values.into_iter().collect();
+    let mut sorted = smallvec::SmallVec::<[i64; 8]>::new();
+    values.into_iter().for_each(|v| sorted.push(v));
     if sorted.is_sorted_by(|a, b| a < b) {
         return None;
     }

@@ -60,13 +60,15 @@ pub(super) fn dot_general(t: &OpTypes) -> Result<Types, InferError> {
         DYNAMIC => rhs.dims[r as usize],
         size => size,
     });
-    let free = |ty: &TensorType, batch: &[i64], contract: &[i64]| -> Dims {
-        let free = (0..ty.rank()).filter(|&d| !batch.contains(&(d as i64)) && !contract.contains(&(d as i64)));
-        free.map(|d| ty.dims[d]).collect()
-    };
-    let (left, right) =
-        (free(lhs, &dims.lhs_batch, &dims.lhs_contract), free(rhs, &dims.rhs_batch, &dims.rhs_contract));
-    product(t, batch.chain(left).chain(right), lhs)
+    let mut shape = Dims::new();
+    batch.for_each(|size| shape.push(size));
+    for (ty, batch, contract) in
+        [(lhs, &dims.lhs_batch, &dims.lhs_contract), (rhs, &dims.rhs_batch, &dims.rhs_contract)]
+    {
+        let free = |d: &usize| !batch.contains(&(*d as i64)) && !contract.contains(&(*d as i64));
+        (0..ty.rank()).filter(free).for_each(|d| shape.push(ty.dims[d]));
+    }
+    product(t, shape, lhs)
 }
 
 /// An algorithm has positive counts and goes with default precision only.

@@ -14,6 +14,12 @@ const NAMES: [&str; 3] = ["lhs", "rhs", "third"];
 /// Result and operands have one type.
 pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Result<Types, InferError> {
     t.operand_count(arity)?;
+    if let Some(Type::Tensor(x)) = t.operands.first()
+        && elems.has(x.elem)
+        && t.operands[1..].iter().all(|y| matches!(y, Type::Tensor(y) if Arc::ptr_eq(x, y)))
+    {
+        return Ok(smallvec![t.operands[0].clone()]);
+    }
     let name = |i: usize| if arity == 1 { "operand" } else { NAMES[i.min(2)] };
     for i in 0..arity {
         t.tensor_of(i, name(i), elems)?;

@@ -44,10 +44,10 @@ use check::Elems;
 pub(crate) use check::{bounds, duplicate, type_list, types_agree};
 pub use error::InferError;
 
-use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, Type, ValueId};
+use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, RegionId, Type, ValueId};
 
 /// Result types of an operation.
-pub type Types = SmallVec<[Type; 2]>;
+pub type Types = SmallVec<[Type; 1]>;
 
 /// What a body takes and returns.
 #[derive(Clone, Debug, Default)]
@@ -106,11 +106,12 @@ impl<'a> OpTypes<'a> {
 /// The type rule of operation `op` of `module`, applied to what it says of itself.
 pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
     let data = module.op(op);
-    let operands: SmallVec<[&Type; 4]> = data.operands().iter().map(|&v| module.ty(v)).collect();
-    let wanted: SmallVec<[&Type; 2]> = data.results().iter().map(|&v| module.ty(v)).collect();
-    let first = |&r| module.region(r).blocks().first().copied();
-    let bodies: Vec<Body> =
-        data.regions().iter().map(|r| first(r).map_or_else(Body::default, |b| Body::of(module, b))).collect();
+    let (mut operands, mut wanted) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
+    data.operands().iter().for_each(|&v| operands.push(module.ty(v)));
+    data.results().iter().for_each(|&v| wanted.push(module.ty(v)));
+    let first = |r: RegionId| module.region(r).blocks().first().copied();
+    let body = |&r| first(r).map_or_else(Body::default, |b| Body::of(module, b));
+    let bodies: Vec<Body> = data.regions().iter().map(body).collect();
     infer(&OpTypes {
         kind: data.kind(),
         operands: &operands,

@@ -5,7 +5,10 @@ use smol_str::format_smolstr;
 
 use super::check::{Elems, dims_agree, list, shapes_agree};
 use super::{InferError, OpTypes, Types};
-use crate::{DYNAMIC, ElementType, TensorType, Type};
+use crate::{DYNAMIC, Dims, ElementType, TensorType, Type};
+
+/// Types of some operands.
+type Tensors<'a> = SmallVec<[&'a TensorType; 2]>;
 
 /// Whether a value of `from` may be accumulated in `into`: the same kind of number, integers no narrower.
 fn promotable(from: ElementType, into: ElementType) -> bool {
@@ -83,18 +86,23 @@ pub(super) fn reducer(
 pub(super) fn accumulators(t: &OpTypes, index: usize, inputs: &[&TensorType]) -> SmallVec<[ElementType; 2]> {
     let returns = t.bodies.get(index).and_then(|b| b.returns.as_deref()).unwrap_or(&[]);
     let elem = |i: usize| returns.get(i).and_then(|r| r.elem());
-    inputs.iter().enumerate().map(|(i, x)| elem(i).unwrap_or(x.elem)).collect()
+    let mut out = SmallVec::new();
+    inputs.iter().enumerate().for_each(|(i, x)| out.push(elem(i).unwrap_or(x.elem)));
+    out
 }
 
 /// Splits the operands in inputs and as many initial values; inputs have one shape.
-pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Vec<&'a TensorType>, Vec<&'a TensorType>), InferError> {
+pub(super) fn inputs_and_inits<'a>(t: &OpTypes<'a>) -> Result<(Tensors<'a>, Tensors<'a>), InferError> {
     t.at_least(2)?;
     let n = t.operands.len() / 2;
     if t.operands.len() != 2 * n {
         return Err(t.mismatch(format!("needs one initial value per input, but has {} operands", t.operands.len())));
     }
-    let inputs: Vec<&TensorType> = (0..n).map(|i| t.tensor(i, "inputs")).collect::<Result<_, _>>()?;
-    let inits = t.tensors(n, "init_values")?;
+    let (mut inputs, mut inits) = (Tensors::new(), Tensors::new());
+    for i in 0..n {
+        inputs.push(t.tensor(i, "inputs")?);
+        inits.push(t.tensor(n + i, "init_values")?);
+    }
     for (i, x) in inputs.iter().enumerate() {
         if !shapes_agree(&inputs[0].dims, &x.dims) {
             let expected = format_smolstr!("of the shape of input 0, {}", list(&inputs[0].dims));
@@ -110,7 +118,8 @@ pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
     let dims = t.ints("dimensions")?;
     t.distinct_dims("dimensions", &dims, inputs[0].rank())?;
     let kept = (0..inputs[0].rank()).filter(|&d| !dims.contains(&(d as i64)));
-    let shape: SmallVec<[i64; 4]> = kept.map(|d| inputs[0].dims[d]).collect();
+    let mut shape = Dims::new();
+    kept.for_each(|d| shape.push(inputs[0].dims[d]));
     if t.bodies.is_empty() {
         for (i, init) in inits.iter().enumerate() {
             if init.rank() != 0 || !promotable(init.elem, inputs[i].elem) {
@@ -122,7 +131,9 @@ pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
         reducer(t, 0, "body", &inputs, &inits, &shape)?;
     }
     let elems = accumulators(t, 0, &inputs);
-    Ok(elems.into_iter().map(|elem| Type::tensor(shape.iter().copied(), elem)).collect())
+    let mut types = Types::new();
+    elems.into_iter().for_each(|elem| types.push(Type::tensor(shape.iter().copied(), elem)));
+    Ok(types)
 }
 
 /// `map`: a scalar body applied to each element.

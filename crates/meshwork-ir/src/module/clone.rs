@@ -14,7 +14,7 @@ impl Module {
         let old = self.op(op).clone();
         let spec = OpSpec {
             kind: old.kind,
-            name: old.name,
+            name: old.name.map_or_else(SmolStr::default, |n| *n),
             operands: old.operands.iter().map(|v| *map.get(v).unwrap_or(v)).collect(),
             result_types: old.results.iter().map(|&v| self.ty(v).clone()).collect(),
             attrs: old.attrs,
@@ -35,7 +35,7 @@ impl Module {
     }
 
     fn clone_block_into(&mut self, block: BlockId, region: RegionId, map: &mut ValueMap) {
-        let args: Vec<ValueId> = self.block(block).args.clone();
+        let args = self.block(block).args.clone();
         let types: Vec<Type> = args.iter().map(|&a| self.ty(a).clone()).collect();
         let copy = self.add_block(region, types);
         self.blocks[copy.index()].arg_locs = self.block(block).arg_locs.clone();
@@ -61,7 +61,7 @@ impl Module {
             .collect();
         let spec = OpSpec {
             kind: old.kind,
-            name: old.name.clone(),
+            name: old.name.as_deref().cloned().unwrap_or_default(),
             operands: operands?,
             result_types: old.results.iter().map(|&v| other.ty(v).clone()).collect(),
             attrs: old.attrs.clone(),

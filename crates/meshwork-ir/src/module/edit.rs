@@ -10,15 +10,17 @@ impl Module {
     /// Creates a detached operation; insert it with [`append`](Module::append) or
     /// [`insert_before`](Module::insert_before).
     pub fn create(&mut self, spec: OpSpec) -> OpId {
-        let id = OpId(self.ops.len() as u32);
+        let id = OpId::at(self.ops.len());
         for (i, &v) in spec.operands.iter().enumerate() {
             self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
         }
-        let results = spec.result_types.into_iter().enumerate();
-        let results = results.map(|(i, ty)| self.new_value(ty, Def::Result(id, i as u32))).collect();
+        let mut results = Values::new();
+        for ty in spec.result_types {
+            results.push(self.new_value(ty, Def::Result(id, results.len() as u32)));
+        }
         self.ops.push(Op {
             kind: spec.kind,
-            name: spec.name,
+            name: (spec.kind == OpKind::Unregistered).then(|| Box::new(spec.name)),
             operands: spec.operands,
             results,
             attrs: spec.attrs,
@@ -34,7 +36,7 @@ impl Module {
     }
 
     /// Makes room for `count` more operations of one result.
-    pub(crate) fn reserve_ops(&mut self, count: usize) {
+    pub fn reserve_ops(&mut self, count: usize) {
         self.ops.reserve(count);
         self.values.reserve(count);
     }
@@ -80,14 +82,14 @@ impl Module {
     }
 
     fn new_value(&mut self, ty: Type, def: Def) -> ValueId {
-        let id = ValueId(self.values.len() as u32);
+        let id = ValueId::at(self.values.len());
         self.values.push(Value { ty, def, uses: SmallVec::new() });
         id
     }
 
     /// Adds a region to `op`.
     pub fn add_region(&mut self, op: OpId) -> RegionId {
-        let id = RegionId(self.regions.len() as u32);
+        let id = RegionId::at(self.regions.len());
         self.regions.push(Region { blocks: SmallVec::new(), parent: op });
         self.ops[op.index()].regions.push(id);
         id
@@ -95,8 +97,14 @@ impl Module {
 
     /// Adds a block with arguments of these types to `region`.
     pub fn add_block(&mut self, region: RegionId, arg_types: impl IntoIterator<Item = Type>) -> BlockId {
-        let id = BlockId(self.blocks.len() as u32);
-        self.blocks.push(Block { args: vec![], first: None, last: None, parent: Some(region), arg_locs: vec![] });
+        let id = BlockId::at(self.blocks.len());
+        self.blocks.push(Block {
+            args: SmallVec::new(),
+            first: None,
+            last: None,
+            parent: Some(region),
+            arg_locs: vec![],
+        });
         self.regions[region.index()].blocks.push(id);
         for ty in arg_types {
             self.add_block_arg(id, ty);

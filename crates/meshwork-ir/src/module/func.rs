@@ -19,15 +19,15 @@ pub struct FuncSig {
 impl Module {
     /// Adds a function with one empty block to the end of the module.
     pub fn add_func(&mut self, sig: FuncSig) -> OpId {
-        let inputs = sig.ty.inputs.clone();
+        let ty = Arc::new(sig.ty);
         let mut spec = OpSpec::new(OpKind::Func)
             .attr("sym_name", Attr::str(&sig.name))
-            .attr("function_type", Attr::Type(Type::Function(Arc::new(sig.ty))));
+            .attr("function_type", Attr::Type(Type::Function(ty.clone())));
         if let Some(v) = sig.visibility {
             spec = spec.attr("sym_visibility", Attr::str(v));
         }
         let func = self.push(self.body(), spec);
-        self.add_body(func, inputs);
+        self.add_body(func, ty.inputs.iter().cloned());
         func
     }
 

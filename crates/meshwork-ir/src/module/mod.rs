@@ -15,7 +15,11 @@ mod edit;
 mod eq;
 mod func;
 mod place;
+mod shared;
+mod spare;
 mod walk;
+
+use std::num::NonZeroU32;
 
 use smallvec::SmallVec;
 use smol_str::SmolStr;
@@ -26,7 +30,11 @@ pub use func::FuncSig;
 pub use place::OpPlace;
 pub use walk::Walk;
 
+pub(crate) use self::shared::Asked;
+use self::shared::Shared;
+use self::spare::Arenas;
 use crate::attr::AttrDict;
+use crate::infer::Types;
 use crate::loc::{Loc, TextPos};
 use crate::{Attr, OpKind, Type};
 
@@ -34,12 +42,18 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-        pub struct $name(u32);
+        pub struct $name(NonZeroU32);
 
         impl $name {
+            /// The id of position `index`; arenas hold less than 2^32 items.
+            fn at(index: usize) -> $name {
+                $name(NonZeroU32::MIN.saturating_add(index as u32))
+            }
+
             /// Position in the arena: for side tables indexed by id.
+            #[inline]
             pub fn index(self) -> usize {
-                self.0 as usize
+                self.0.get() as usize - 1
             }
         }
     };
@@ -72,7 +86,8 @@ pub type NamedAttrs<'a> = Vec<(&'a SmolStr, &'a Attr)>;
 #[derive(Clone, Debug)]
 pub struct Op {
     pub(crate) kind: OpKind,
-    pub(crate) name: SmolStr,
+    /// Of unregistered operations.
+    pub(crate) name: Option<Box<SmolStr>>,
     pub(crate) operands: Values,
     pub(crate) results: Values,
     /// All attributes, its own and discardable ones.
@@ -97,7 +112,7 @@ impl Op {
     /// The full MLIR name, also of unregistered operations.
     pub fn name(&self) -> &str {
         match self.kind {
-            OpKind::Unregistered => &self.name,
+            OpKind::Unregistered => self.name.as_deref().map_or("", SmolStr::as_str),
             kind => kind.name(),
         }
     }
@@ -157,7 +172,7 @@ impl Op {
 /// A straight line of operations with arguments.
 #[derive(Clone, Debug)]
 pub struct Block {
-    pub(crate) args: Vec<ValueId>,
+    pub(crate) args: SmallVec<[ValueId; 4]>,
     pub(crate) first: Option<OpId>,
     pub(crate) last: Option<OpId>,
     pub(crate) parent: Option<RegionId>,
@@ -259,7 +274,7 @@ pub struct OpSpec {
     /// Operands.
     pub operands: Values,
     /// One type per result.
-    pub result_types: SmallVec<[Type; 2]>,
+    pub result_types: Types,
     /// Attributes.
     pub attrs: AttrDict,
     /// Location.
@@ -270,6 +285,7 @@ pub struct OpSpec {
 
 impl OpSpec {
     /// An operation without operands, results and attributes.
+    #[inline]
     pub fn new(kind: OpKind) -> OpSpec {
         OpSpec {
             kind,
@@ -283,14 +299,18 @@ impl OpSpec {
     }
 
     /// With these operands.
+    #[inline]
     pub fn operands(mut self, operands: impl IntoIterator<Item = ValueId>) -> OpSpec {
-        self.operands = operands.into_iter().collect();
+        self.operands.clear();
+        operands.into_iter().for_each(|v| self.operands.push(v));
         self
     }
 
     /// With results of these types.
+    #[inline]
     pub fn results(mut self, types: impl IntoIterator<Item = Type>) -> OpSpec {
-        self.result_types = types.into_iter().collect();
+        self.result_types.clear();
+        types.into_iter().for_each(|t| self.result_types.push(t));
         self
     }
 
@@ -320,6 +340,7 @@ pub struct Module {
     pub(crate) blocks: Vec<Block>,
     pub(crate) regions: Vec<Region>,
     pub(crate) values: Vec<Value>,
+    pub(crate) shared: Shared,
 }
 
 impl Default for Module {
@@ -331,21 +352,24 @@ impl Default for Module {
 impl Module {
     /// An empty module.
     pub fn new() -> Module {
-        let body = Block { args: vec![], first: None, last: None, parent: None, arg_locs: vec![] };
+        let body = Block { args: SmallVec::new(), first: None, last: None, parent: None, arg_locs: vec![] };
+        let Arenas { ops, mut blocks, regions, values } = spare::take();
+        blocks.push(body);
         Module {
             name: None,
             attrs: AttrDict::new(),
             loc: Loc::unknown(),
-            ops: vec![],
-            blocks: vec![body],
-            regions: vec![],
-            values: vec![],
+            ops,
+            blocks,
+            regions,
+            values,
+            shared: Shared::default(),
         }
     }
 
     /// The block of top-level operations: meshes and functions.
     pub fn body(&self) -> BlockId {
-        BlockId(0)
+        BlockId::at(0)
     }
 
     /// The operation `id`.

@@ -45,6 +45,11 @@ impl Module {
         out
     }
 
+    /// All operations of the module in the order in which they were made.
+    pub fn op_ids(&self) -> impl Iterator<Item = OpId> {
+        self.ops.iter().enumerate().filter(|(_, op)| !op.erased).map(|(i, _)| OpId::at(i))
+    }
+
     /// `op` and all operations nested in it.
     pub fn ops_below(&self, op: OpId, order: Walk) -> Vec<OpId> {
         let mut out = vec![];

@@ -4,7 +4,7 @@ mod place;
 mod program;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,8 +43,11 @@ where
     cache: Cache<F::Output>,
 }
 
-/// Programs by what they were traced for, each with the structure of its result.
-type Cache<O> = RefCell<HashMap<Key, Rc<(Lowered, O)>>>;
+/// Programs by what they were traced for, each with the structure of its result. They are few.
+type Cache<O> = RefCell<Vec<(Key, Rc<(Lowered, O)>)>>;
+
+/// An array of the arguments and its path.
+pub(crate) type NamedArray = (Rc<str>, Array);
 
 /// Makes a function of tensors into one of arrays.
 ///
@@ -206,13 +209,13 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 
     fn run(&self, args: F::Args<'_>, at: At) -> Result<<F::Output as Tree>::Host> {
-        let leaves = self.arguments(args)?;
-        let entry = self.entry(args, &leaves)?;
+        let arguments = self.arguments(args);
+        let entry = self.entry(args, &arguments)?;
         let (lowered, out) = &*entry;
-        for (path, array) in &leaves {
+        for (path, array) in &arguments.leaves {
             array.check_present().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
         }
-        let inputs = donate::hand_over(leaves, lowered.donated(), at)?;
+        let inputs = donate::hand_over(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;
         let placements: Vec<Option<Placement>> = match lowered.mesh() {
             None => vec![None; results.len()],
@@ -242,7 +245,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     #[track_caller]
     pub fn lower(&self, args: F::Args<'_>) -> Result<LoweredFor<F::Output>> {
         let at = Location::caller();
-        let entry = self.arguments(args).and_then(|leaves| self.entry(args, &leaves));
+        let entry = self.entry(args, &self.arguments(args));
         entry.map(LoweredFor).map_err(|e| e.at(at))
     }
 

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use meshwork_ir::{Attr, AttrDict, Module, OpId};
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
-use super::Jit;
+use super::{Jit, NamedArray};
+use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::function::Function;
 use crate::rules::{Leaf, Rule};
 use crate::spec::{MESH, P};
-use crate::{Array, Tensor};
 
 impl<A, F: Function<A>> Jit<F, A> {
     /// The placement that each argument is held to inside of the program.
-    pub(super) fn constraints_of(&self, leaves: &[(String, Array)], mesh: Option<&Mesh>) -> Result<Vec<Option<P>>> {
+    pub(super) fn constraints_of(&self, leaves: &[NamedArray], mesh: Option<&Mesh>) -> Result<Vec<Option<P>>> {
         let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else {
             return Ok(vec![None; leaves.len()]);
         };
@@ -22,7 +22,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let Some(mesh) = mesh else {
             return Err(Error::Jit("constrain needs a mesh: give jit one with .on(&mesh)".into()));
         };
-        let of = |(path, array): &(String, Array)| {
+        let of = |(path, array): &NamedArray| {
             let (rule, inside) = rule_for(rules, path);
             rule.spec(&Leaf::new(inside, array.ty()), mesh)
         };
@@ -30,13 +30,15 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 
     /// The numbers of the arrays of donated arguments.
-    pub(super) fn donated_of(&self, leaves: &[(String, Array)]) -> Result<Vec<usize>> {
+    pub(super) fn donated_of(&self, leaves: &[NamedArray]) -> Result<Vec<usize>> {
         if let Some(number) = self.donated.iter().find(|&&n| n >= F::COUNT) {
             return Err(Error::Jit(format!("donate names argument {number}, but there are {}", F::COUNT)));
         }
+        if self.donated.is_empty() {
+            return Ok(vec![]);
+        }
         let argument = |path: &str| path.split('/').next().and_then(|n| n.parse::<usize>().ok());
-        let given =
-            |(_, (path, _)): &(usize, &(String, Array))| argument(path).is_some_and(|n| self.donated.contains(&n));
+        let given = |(_, (path, _)): &(usize, &NamedArray)| argument(path).is_some_and(|n| self.donated.contains(&n));
         Ok(leaves.iter().enumerate().filter(given).map(|(i, _)| i).collect())
     }
 
@@ -51,7 +53,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         &self,
         module: &mut Module,
         func: OpId,
-        leaves: &[(String, Array)],
+        leaves: &[NamedArray],
         mesh: &Mesh,
     ) -> Result<()> {
         if let Some(rules) = &self.ins {
@@ -124,9 +126,9 @@ fn slot(sharding: Sharding) -> Attr {
     Attr::Dict(dict.into())
 }
 
-/// Placements that were worked out already, by rank: most arrays of a program share a few.
+/// Placements that were worked out already, by rank: most arrays of a program share a few. And the mesh's name.
 #[derive(Default)]
-struct Known(Vec<(P, usize, Attr)>);
+struct Known(Vec<(P, usize, Attr)>, Option<MeshRef>);
 
 impl Known {
     fn place(&mut self, kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
@@ -134,9 +136,12 @@ impl Known {
         if let Some((_, _, known)) = self.0.iter().find(|(p, rank, _)| *rank == shape.len() && *p == spec) {
             return Ok(Some(known.clone()));
         }
-        let name = if path.is_empty() { kind.to_string() } else { format!("{kind} {path}") };
-        let what = || format!("{spec} for {name} of shape {shape:?}");
-        let sharding = spec.sharding(MESH.into(), mesh, shape.len());
+        let what = || {
+            let space = if path.is_empty() { "" } else { " " };
+            format!("{spec} for {kind}{space}{path} of shape {shape:?}")
+        };
+        let name = self.1.get_or_insert_with(|| MESH.into()).clone();
+        let sharding = spec.sharding(name, mesh, shape.len());
         let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
         self.0.push((spec, shape.len(), attrs.clone()));
         Ok(Some(attrs))

@@ -1,17 +1,18 @@
 //! Broadcasting: NumPy's rules, with both shapes in the message when they do not fit.
 
-use meshwork_ir::Type;
+use meshwork_ir::{Dims, Type};
 
 use crate::element::Operand;
 use crate::error::fail;
+use crate::tensor::dims;
 use crate::trace::emit;
 use crate::{ElementType, Tensor};
 
 /// The shape that two shapes broadcast to: aligned at the end, extents equal or one of them 1.
 #[track_caller]
-pub(crate) fn common_shape(op: &str, a: &[i64], b: &[i64]) -> Vec<i64> {
+pub(crate) fn common_shape(op: &str, a: &[i64], b: &[i64]) -> Dims {
     let rank = a.len().max(b.len());
-    let mut out = vec![0; rank];
+    let mut out = Dims::from_elem(0, rank);
     for (i, extent) in out.iter_mut().enumerate() {
         let at = |s: &[i64]| (i + s.len()).checked_sub(rank).map_or(1, |j| s[j]);
         *extent = match (at(a), at(b)) {
@@ -39,11 +40,11 @@ impl Tensor {
         if self.shape() == shape {
             return self.clone();
         }
-        if common_shape("broadcast_to", self.shape(), shape) != shape {
+        if common_shape("broadcast_to", self.shape(), shape)[..] != *shape {
             fail("broadcast_to", format!("a tensor of shape {:?} does not broadcast to {shape:?}", self.shape()));
         }
         let skip = (shape.len() - self.rank()) as i64;
-        let map: Vec<i64> = (0..self.rank() as i64).map(|i| i + skip).collect();
+        let map = dims((0..self.rank() as i64).map(|i| i + skip));
         emit("broadcast_to", &[self], |b, v| b.broadcast_in_dim(v[0], shape.iter().copied(), &map))
     }
 
@@ -51,7 +52,7 @@ impl Tensor {
     #[track_caller]
     fn broadcast_like(&self, other: &Tensor) -> Tensor {
         let skip = (other.rank() - self.rank()) as i64;
-        let map: Vec<i64> = (0..self.rank() as i64).map(|i| i + skip).collect();
+        let map = dims((0..self.rank() as i64).map(|i| i + skip));
         self.spread("broadcast_to", Type::Tensor(other.ty.clone()), &map)
     }
 
@@ -72,7 +73,7 @@ pub(crate) fn together(op: &str, a: Operand, b: Operand) -> (Tensor, Tensor) {
             }
             same_dtype(op, &a, &b);
             let shape = common_shape(op, a.shape(), b.shape());
-            match (a.shape() == shape, b.shape() == shape) {
+            match (*a.shape() == shape[..], *b.shape() == shape[..]) {
                 (true, _) => {
                     let b = b.broadcast_like(&a);
                     (a, b)

@@ -1,13 +1,14 @@
 //! Matrix products and Einstein sums.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 use meshwork_ir::attr::DotDims;
+use smallvec::SmallVec;
 
 use super::broadcast::{common_shape, same_dtype};
 use crate::Tensor;
 use crate::error::fail;
+use crate::tensor::dims;
 use crate::trace::emit;
 
 impl Tensor {
@@ -80,10 +81,35 @@ impl AsRef<Tensor> for Tensor {
     }
 }
 
+/// The letters of some dimensions.
+type Labels = SmallVec<[u8; 8]>;
+
+/// A set of letters.
+#[derive(Clone, Copy, Default)]
+struct Letters(u64);
+
+impl Letters {
+    fn of(labels: &[u8]) -> Letters {
+        labels.iter().fold(Letters::default(), |set, &c| set.with(c))
+    }
+
+    fn with(self, letter: u8) -> Letters {
+        Letters(self.0 | 1 << (letter.wrapping_sub(b'A') & 63))
+    }
+
+    fn or(self, other: Letters) -> Letters {
+        Letters(self.0 | other.0)
+    }
+
+    fn has(self, letter: u8) -> bool {
+        self.0 >> (letter.wrapping_sub(b'A') & 63) & 1 == 1
+    }
+}
+
 /// A tensor and the letter of each of its dimensions.
 struct Labelled {
     tensor: Tensor,
-    labels: Vec<u8>,
+    labels: Labels,
 }
 
 /// An Einstein sum: `einsum("bij,bjk->bik", &[&a, &b])`.
@@ -92,102 +118,110 @@ struct Labelled {
 /// the letters that appear once, in alphabetical order. Factors are multiplied from left to right.
 #[track_caller]
 pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
-    let text: Cow<'_, str> = match formula.contains(char::is_whitespace) {
-        true => formula.split_whitespace().collect::<String>().into(),
-        false => formula.into(),
+    let text: Cow<'_, [u8]> = match formula.bytes().any(|c| c <= b' ' || !c.is_ascii()) {
+        true => formula.split_whitespace().collect::<String>().into_bytes().into(),
+        false => formula.as_bytes().into(),
     };
-    let (left, right) = text.split_once("->").map_or((&*text, None), |(left, right)| (left, Some(right)));
-    let count = left.bytes().filter(|&c| c == b',').count() + 1;
+    let arrow = text.windows(2).position(|pair| pair == b"->");
+    let (left, right) = arrow.map_or((&text[..], None), |at| (&text[..at], Some(&text[at + 2..])));
+    let count = left.iter().filter(|&&c| c == b',').count() + 1;
     if count != factors.len() {
         fail("einsum", format!("\"{formula}\" has {count} terms for {} tensors", factors.len()));
     }
-    check_terms(formula, left, factors);
-    let once = |c: &u8| left.bytes().filter(|d| d == c).count() == 1;
-    let result: Vec<u8> = match right {
-        Some(right) => right.bytes().collect(),
+    let terms = || left.split(|&c| c == b',').zip(factors.iter().copied());
+    let known = check_terms(formula, terms());
+    let once = |c: &u8| left.iter().filter(|&d| d == c).count() == 1;
+    let result: Labels = match right {
+        Some(right) => Labels::from_slice(right),
         None => (b'A'..=b'z').filter(|c| c.is_ascii_alphabetic() && once(c)).collect(),
     };
-    for (i, c) in result.iter().enumerate() {
-        if !(c.is_ascii_alphabetic() && left.as_bytes().contains(c)) || result[..i].contains(c) {
-            let c = char::from(*c);
+    let mut kept = Letters::default();
+    for &c in &result {
+        if !(c.is_ascii_alphabetic() && known.has(c)) || kept.has(c) {
+            let c = char::from(c);
             fail(
                 "einsum",
                 format!("'{c}' of the result of \"{formula}\" has to stand in a term, and once in the result"),
             );
         }
+        kept = kept.with(c);
     }
-    let labelled = |(term, tensor): (&str, &&Tensor)| Labelled { tensor: (*tensor).clone(), labels: term.into() };
-    let mut rest = left.split(',').zip(factors).map(labelled);
+    let labelled = |(term, tensor): (&[u8], &Tensor)| Labelled { tensor: tensor.clone(), labels: term.into() };
+    let mut rest = terms();
     // There is a term for each tensor, and splitting a text gives at least one term.
-    let Some(mut product) = rest.next() else { fail("einsum", "no tensors given") };
-    let mut rest: VecDeque<Labelled> = rest.collect();
-    while let Some(next) = rest.pop_front() {
-        let needed = |c: &u8| result.contains(c) || rest.iter().any(|l| l.labels.contains(c));
-        product = contract(sum_out(product, |c| needed(c) || next.labels.contains(c)), next, &needed);
+    let Some(mut product) = rest.next().map(labelled) else { fail("einsum", "no tensors given") };
+    while let Some(next) = rest.next().map(labelled) {
+        let needed = rest.clone().fold(kept, |set, (term, _)| set.or(Letters::of(term)));
+        product = contract(sum_out(product, needed.or(Letters::of(&next.labels))), next, needed);
     }
-    let product = sum_out(product, |c| result.contains(c));
-    let order: Vec<i64> =
-        result.iter().filter_map(|c| product.labels.iter().position(|d| d == c)).map(|i| i as i64).collect();
-    product.tensor.permute(&order)
+    let product = sum_out(product, kept);
+    let order = result.iter().filter_map(|c| product.labels.iter().position(|d| d == c));
+    product.tensor.permute(&dims(order.map(|i| i as i64)))
 }
 
-/// Checks that each term fits its tensor, and that each letter has one extent.
+/// Checks that each term fits its tensor, and that each letter has one extent. Returns all letters.
 #[track_caller]
-fn check_terms(formula: &str, left: &str, factors: &[&Tensor]) {
-    let mut extents = [None; 128];
-    for (term, x) in left.split(',').zip(factors) {
-        if let Some(c) = term.chars().find(|c| !c.is_ascii_alphabetic()) {
-            fail("einsum", format!("'{c}' in \"{formula}\" is not a letter"));
+fn check_terms<'t>(formula: &str, terms: impl Iterator<Item = (&'t [u8], &'t Tensor)>) -> Letters {
+    let (mut known, mut extents) = (Letters::default(), [0; 64]);
+    for (term, x) in terms {
+        if !term.iter().all(u8::is_ascii_alphabetic) {
+            let text = String::from_utf8_lossy(term);
+            let odd = text.chars().find(|c| !c.is_ascii_alphabetic()).unwrap_or_default();
+            fail("einsum", format!("'{odd}' in \"{formula}\" is not a letter"));
         }
         if term.len() != x.rank() {
-            fail("einsum", format!("\"{term}\" in \"{formula}\" has {} letters for a {}", term.len(), x.describe()));
+            let (text, letters) = (String::from_utf8_lossy(term), term.len());
+            fail("einsum", format!("\"{text}\" in \"{formula}\" has {letters} letters for a {}", x.describe()));
         }
-        for (i, (c, &n)) in term.bytes().zip(x.shape()).enumerate() {
-            let letter = char::from(c);
-            if term.as_bytes()[..i].contains(&c) {
+        let mut own = Letters::default();
+        for (&c, &n) in term.iter().zip(x.shape()) {
+            let (letter, extent) = (char::from(c), &mut extents[usize::from(c - b'A')]);
+            if own.has(c) {
                 fail(
                     "einsum",
                     format!("'{letter}' stands twice in one term of \"{formula}\"; take the diagonal first"),
                 );
             }
-            match extents[usize::from(c)].replace(n) {
-                Some(m) if m != n => {
-                    fail("einsum", format!("'{letter}' in \"{formula}\" has extent {m} and extent {n}"))
-                }
-                _ => {}
+            if known.has(c) && *extent != n {
+                fail("einsum", format!("'{letter}' in \"{formula}\" has extent {extent} and extent {n}"));
             }
+            *extent = n;
+            own = own.with(c);
         }
+        known = known.or(own);
     }
+    known
 }
 
 /// Sums over the dimensions that nothing needs.
 #[track_caller]
-fn sum_out(x: Labelled, needed: impl Fn(&u8) -> bool) -> Labelled {
-    if x.labels.iter().all(&needed) {
+fn sum_out(x: Labelled, needed: Letters) -> Labelled {
+    if x.labels.iter().all(|&c| needed.has(c)) {
         return x;
     }
-    let axes: Vec<i64> = (0..x.labels.len()).filter(|&i| !needed(&x.labels[i])).map(|i| i as i64).collect();
-    Labelled { tensor: x.tensor.sum(&axes), labels: x.labels.into_iter().filter(|c| needed(c)).collect() }
+    let axes = dims((0..x.labels.len()).filter(|&i| !needed.has(x.labels[i])).map(|i| i as i64));
+    Labelled { tensor: x.tensor.sum(&axes), labels: x.labels.into_iter().filter(|&c| needed.has(c)).collect() }
 }
 
 #[track_caller]
-fn contract(a: Labelled, b: Labelled, needed: &dyn Fn(&u8) -> bool) -> Labelled {
-    let b = sum_out(b, |c| needed(c) || a.labels.contains(c));
+fn contract(a: Labelled, b: Labelled, needed: Letters) -> Labelled {
+    let of_a = Letters::of(&a.labels);
+    let b = sum_out(b, needed.or(of_a));
+    let of_b = Letters::of(&b.labels);
     same_dtype("einsum", &a.tensor, &b.tensor);
-    let mut dims = DotDims::default();
-    let mut labels = Vec::with_capacity(a.labels.len() + b.labels.len());
-    for (i, c) in a.labels.iter().enumerate() {
-        let Some(j) = b.labels.iter().position(|d| d == c) else { continue };
-        if needed(c) {
+    let (mut dims, mut labels) = (DotDims::default(), Labels::new());
+    for (i, &c) in a.labels.iter().enumerate().filter(|(_, c)| of_b.has(**c)) {
+        let Some(j) = b.labels.iter().position(|&d| d == c) else { continue };
+        if needed.has(c) {
             dims.lhs_batch.push(i as i64);
             dims.rhs_batch.push(j as i64);
-            labels.push(*c);
+            labels.push(c);
         } else {
             dims.lhs_contract.push(i as i64);
             dims.rhs_contract.push(j as i64);
         }
     }
-    labels.extend(a.labels.iter().filter(|c| !b.labels.contains(c)));
-    labels.extend(b.labels.iter().filter(|c| !a.labels.contains(c)));
+    a.labels.iter().filter(|c| !of_b.has(**c)).for_each(|&c| labels.push(c));
+    b.labels.iter().filter(|c| !of_a.has(**c)).for_each(|&c| labels.push(c));
     Labelled { tensor: a.tensor.dot_general(&b.tensor, dims), labels }
 }

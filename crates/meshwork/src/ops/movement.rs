@@ -6,7 +6,7 @@ use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
-use crate::tensor::normalize;
+use crate::tensor::{dims, normalize};
 use crate::trace::emit;
 
 impl Tensor {
@@ -73,7 +73,7 @@ impl Tensor {
         if axes.iter().copied().eq(0..self.rank()) {
             return self.clone();
         }
-        let order: Vec<i64> = axes.into_iter().map(|a| a as i64).collect();
+        let order = dims(axes.into_iter().map(|a| a as i64));
         emit("permute", &[self], |b, v| b.transpose(v[0], &order))
     }
 

@@ -4,6 +4,7 @@ use meshwork_ir::Type;
 
 use crate::Tensor;
 use crate::ops::elementwise::select;
+use crate::tensor::dims;
 
 impl Tensor {
     /// `exp(x)` over its sum along `axis`, without overflow.
@@ -41,7 +42,7 @@ impl Tensor {
     #[track_caller]
     fn restore(&self, axis: i64, reduced: &Tensor) -> Tensor {
         let axis = self.axis("softmax", axis) as i64;
-        let map: Vec<i64> = (0..self.rank() as i64).filter(|&d| d != axis).collect();
+        let map = dims((0..self.rank() as i64).filter(|&d| d != axis));
         reduced.spread("softmax", Type::Tensor(self.ty.clone()), &map)
     }
 

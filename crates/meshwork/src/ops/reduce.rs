@@ -7,6 +7,7 @@ use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
 use crate::Tensor;
 use crate::element::Number;
 use crate::error::fail;
+use crate::tensor::dims;
 use crate::trace::{emit, emit_all};
 
 /// How elements are combined.
@@ -97,7 +98,7 @@ fn bounds(elem: ElementType) -> (Scalar, Scalar) {
 #[track_caller]
 pub(crate) fn reduce(op: &str, how: Combine, x: &Tensor, axes: &[i64]) -> Tensor {
     how.check(op, x);
-    let dims: Vec<i64> = x.axes(op, axes).into_iter().map(|a| a as i64).collect();
+    let dims = dims(x.axes(op, axes).into_iter().map(|a| a as i64));
     if dims.is_empty() {
         return x.clone();
     }

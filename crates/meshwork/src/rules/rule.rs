@@ -122,9 +122,10 @@ impl Rule {
     /// By the last step of the path: the first pair with that name. Others are copied to every device.
     pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
         let names: Vec<(String, P)> = names.into_iter().map(|(name, p)| (name.to_string(), p)).collect();
+        let others = P::replicated();
         Rule::policy(move |path, _| {
             let last = path.rsplit('/').next().unwrap_or(path);
-            Some(names.iter().find(|(name, _)| name == last).map_or_else(P::replicated, |(_, p)| p.clone()))
+            Some(names.iter().find(|(name, _)| name == last).map_or(&others, |(_, p)| p).clone())
         })
     }
 }

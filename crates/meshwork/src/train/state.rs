@@ -19,9 +19,9 @@ impl<A: Tree> Tree for OptimizerState<A> {
     type Host = OptimizerState<A::Host, Array>;
 
     fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
-        path.inside("step", |p| self.step.tensors(p, visit));
-        path.inside("first", |p| self.first.tensors(p, visit));
-        path.inside("second", |p| self.second.tensors(p, visit));
+        path.field("step", |p| self.step.tensors(p, visit));
+        path.field("first", |p| self.first.tensors(p, visit));
+        path.field("second", |p| self.second.tensors(p, visit));
     }
 
     fn map(&self, next: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
@@ -41,9 +41,9 @@ impl<A: Tree> Tree for OptimizerState<A> {
     }
 
     fn visit_host(host: &Self::Host, path: &mut Path, visit: &mut dyn Visit) {
-        path.inside("step", |p| Tensor::visit_host(&host.step, p, visit));
-        path.inside("first", |p| Option::<A>::visit_host(&host.first, p, visit));
-        path.inside("second", |p| Option::<A>::visit_host(&host.second, p, visit));
+        path.field("step", |p| Tensor::visit_host(&host.step, p, visit));
+        path.field("first", |p| Option::<A>::visit_host(&host.first, p, visit));
+        path.field("second", |p| Option::<A>::visit_host(&host.second, p, visit));
     }
 
     fn from_host(host: &Self::Host, next: &mut dyn FnMut(&Array) -> Tensor) -> Self {

@@ -16,7 +16,7 @@ macro_rules! tuples {
 
                 #[allow(unused_variables)] // of the empty tuple
                 fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
-                    $(path.inside($index, |p| self.$index.tensors(p, visit));)*
+                    $(path.member($index, |p| self.$index.tensors(p, visit));)*
                 }
 
                 #[allow(unused_variables, clippy::unused_unit)] // of the empty tuple
@@ -31,7 +31,7 @@ macro_rules! tuples {
 
                 #[allow(unused_variables)] // of the empty tuple
                 fn visit_host(host: &Self::Host, path: &mut Path, visit: &mut dyn Visit) {
-                    $(path.inside($index, |p| $name::visit_host(&host.$index, p, visit));)*
+                    $(path.member($index, |p| $name::visit_host(&host.$index, p, visit));)*
                 }
 
                 #[allow(unused_variables, clippy::unused_unit)] // of the empty tuple
@@ -60,7 +60,7 @@ impl<T: Tree> Tree for Vec<T> {
 
     fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
         for (i, part) in self.iter().enumerate() {
-            path.inside(i, |p| part.tensors(p, visit));
+            path.member(i, |p| part.tensors(p, visit));
         }
     }
 
@@ -75,7 +75,7 @@ impl<T: Tree> Tree for Vec<T> {
     fn visit_host(host: &Self::Host, path: &mut Path, visit: &mut dyn Visit) {
         visit.fact(&host.len());
         for (i, part) in host.iter().enumerate() {
-            path.inside(i, |p| T::visit_host(part, p, visit));
+            path.member(i, |p| T::visit_host(part, p, visit));
         }
     }
 
@@ -89,7 +89,7 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
 
     fn tensors(&self, path: &mut Path, visit: &mut dyn FnMut(&str, &Tensor)) {
         for (i, part) in self.iter().enumerate() {
-            path.inside(i, |p| part.tensors(p, visit));
+            path.member(i, |p| part.tensors(p, visit));
         }
     }
 
@@ -103,7 +103,7 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
 
     fn visit_host(host: &Self::Host, path: &mut Path, visit: &mut dyn Visit) {
         for (i, part) in host.iter().enumerate() {
-            path.inside(i, |p| T::visit_host(part, p, visit));
+            path.member(i, |p| T::visit_host(part, p, visit));
         }
     }
 

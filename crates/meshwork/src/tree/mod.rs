@@ -101,12 +101,32 @@ impl Path {
 
     /// Works one step deeper.
     pub fn inside<R>(&mut self, step: impl std::fmt::Display, work: impl FnOnce(&mut Path) -> R) -> R {
+        let step = |path: &mut String| {
+            // Writing to a string does not fail.
+            let _ = write!(path, "{step}");
+        };
+        self.deeper(step, work)
+    }
+
+    /// Works in a field of this name.
+    pub fn field<R>(&mut self, name: &str, work: impl FnOnce(&mut Path) -> R) -> R {
+        self.deeper(|path| path.push_str(name), work)
+    }
+
+    /// Works in member number `index`.
+    pub fn member<R>(&mut self, index: usize, work: impl FnOnce(&mut Path) -> R) -> R {
+        match u8::try_from(index) {
+            Ok(digit @ 0..10) => self.deeper(|path| path.push(char::from(b'0' + digit)), work),
+            _ => self.inside(index, work),
+        }
+    }
+
+    fn deeper<R>(&mut self, step: impl FnOnce(&mut String), work: impl FnOnce(&mut Path) -> R) -> R {
         let length = self.0.len();
         if length > 0 {
             self.0.push('/');
         }
-        // Writing to a string does not fail.
-        let _ = write!(self.0, "{step}");
+        step(&mut self.0);
         let out = work(self);
         self.0.truncate(length);
         out

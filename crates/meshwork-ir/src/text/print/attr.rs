@@ -2,8 +2,9 @@
 
 use super::dense::push_dense;
 use super::float::push_float;
+use super::out::Out;
 use super::structs::{push_conv_attr, push_struct};
-use super::write::{push_i64, push_list, push_name, push_quoted, push_symbol, push_type, push_u64};
+use super::write::{push_i64, push_list, push_name, push_quoted, push_symbol, push_type};
 use crate::{Attr, AttrDict, ElementClass, ElementType, float};
 
 /// Where a number's type is written.
@@ -18,19 +19,19 @@ pub(super) enum NumberType {
 }
 
 /// Appends an attribute with its type.
-pub(super) fn push_attr(out: &mut String, attr: &Attr) {
+pub(super) fn push_attr(out: &mut Out, attr: &Attr) {
     push_attr_as(out, attr, NumberType::Shown);
 }
 
 /// Appends an attribute.
-pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberType) {
+pub(super) fn push_attr_as(out: &mut Out, attr: &Attr, number_type: NumberType) {
     match attr {
         Attr::Unit => out.push_str("unit"),
         Attr::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Attr::Int(v, ElementType::I1) => out.push_str(if *v != 0 { "true" } else { "false" }),
         Attr::Int(v, ty) => {
             match ty.class() {
-                ElementClass::Unsigned => push_u64(out, *v as u64),
+                ElementClass::Unsigned => out.push_u64(*v as u64),
                 _ => push_i64(out, *v),
             }
             push_number_type(out, *ty, number_type, *ty == ElementType::I64);
@@ -66,7 +67,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Enum(e) if e.dialect == "sdy" => {
             // MLIR spells these enums by their number.
             let cases = super::sdy::cases(&e.kind);
-            push_u64(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
+            out.push_u64(cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
             push_number_type(out, ElementType::I32, number_type, false);
         }
         Attr::Enum(e) => {
@@ -98,7 +99,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
     }
 }
 
-fn push_number_type(out: &mut String, ty: ElementType, number_type: NumberType, usual: bool) {
+fn push_number_type(out: &mut Out, ty: ElementType, number_type: NumberType, usual: bool) {
     let shown = match number_type {
         NumberType::Shown => true,
         NumberType::Usual => !usual,
@@ -111,14 +112,14 @@ fn push_number_type(out: &mut String, ty: ElementType, number_type: NumberType, 
 }
 
 /// Appends `{a = 1 : i64, b}`.
-pub(super) fn push_dict(out: &mut String, dict: &AttrDict) {
+pub(super) fn push_dict(out: &mut Out, dict: &AttrDict) {
     out.push('{');
     push_list(out, dict.iter(), |out, (name, attr)| push_named(out, name, attr));
     out.push('}');
 }
 
 /// Appends `name = value`, or the name alone for a unit attribute.
-pub(super) fn push_named(out: &mut String, name: &str, attr: &Attr) {
+pub(super) fn push_named(out: &mut Out, name: &str, attr: &Attr) {
     push_name(out, name);
     match attr {
         Attr::Unit => {}

@@ -3,7 +3,7 @@
 use super::sdy::{push_sharding_list, push_stripped};
 use super::write::{push_dims, push_i64, push_quoted};
 use super::{BlockLabel, Printer};
-use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, Trait, Type};
+use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, TensorType, Trait};
 
 impl<'m> Printer<'m> {
     /// `(%x init: %c) applies stablehlo.add across dimensions = [0] : ...`, or with a `reducer`.
@@ -179,8 +179,9 @@ fn compact_reducer(module: &Module, op: &Op, body: BlockId) -> Option<OpKind> {
     let plain = kind.has(Trait::Commutative) && kind.dialect() == "stablehlo" && inner.attrs.is_empty();
     let &[lhs, rhs] = inner.operands() else { return None };
     let &[result] = inner.results() else { return None };
-    let scalar = Type::tensor([], module.ty(op.operands()[0]).elem()?);
-    let typed = [lhs, rhs, result].iter().all(|&v| *module.ty(v) == scalar);
+    let elem = module.ty(op.operands()[0]).elem()?;
+    let scalar = |t: &TensorType| t.dims.is_empty() && t.elem == elem && t.encoding.is_none();
+    let typed = [lhs, rhs, result].iter().all(|&v| module.ty(v).as_tensor().is_some_and(scalar));
     let returned = module.next_op(block.first()?) == block.last()
         && last.kind() == OpKind::HloReturn
         && last.operands() == inner.results()

@@ -8,7 +8,8 @@
 //! than asked for and then rounds the last digit half up. Where the cut leaves no digit to round, the result is
 //! truncated: `0.7 : f32` is just below seven tenths, comes out as 0.699999 and so is printed in the long form.
 
-use super::write::{push_i64, push_u64};
+use super::out::Out;
+use super::write::push_i64;
 use crate::{ElementType, float};
 
 /// Significant digits of the short form.
@@ -17,7 +18,7 @@ const SHORT: u32 = 6;
 const MAX_PADDING: i32 = 3;
 
 /// Appends the number with the bit pattern `bits` in `elem`; returns whether it is spelled in hexadecimal.
-pub(super) fn push_float(out: &mut String, elem: ElementType, bits: u64) -> bool {
+pub(super) fn push_float(out: &mut Out, elem: ElementType, bits: u64) -> bool {
     let value = float::decode(elem, bits);
     if value.is_finite() {
         let start = out.len();
@@ -30,7 +31,7 @@ pub(super) fn push_float(out: &mut String, elem: ElementType, bits: u64) -> bool
         }
         let short = Decimal::of(value, SHORT);
         short.push_scientific(out);
-        if short.exact || reads_back(&out[start..], elem, value) {
+        if short.exact || reads_back(out.since(start), elem, value) {
             return false;
         }
         out.truncate(start + usize::from(value.is_sign_negative()));
@@ -38,7 +39,7 @@ pub(super) fn push_float(out: &mut String, elem: ElementType, bits: u64) -> bool
         let precision = if elem == ElementType::F64 { 53 } else { 24 };
         let digits = 2 + precision * 59 / 196;
         Decimal::of(value, digits).push_plain(out, digits);
-        if out[start..].contains('.') {
+        if out.since(start).contains('.') {
             return false;
         }
         out.truncate(start);
@@ -48,7 +49,7 @@ pub(super) fn push_float(out: &mut String, elem: ElementType, bits: u64) -> bool
 }
 
 /// Appends `0x` and the digits of `bits` without leading zeros.
-fn push_hex(out: &mut String, bits: u64) {
+fn push_hex(out: &mut Out, bits: u64) {
     out.push_str("0x");
     let digits = (64 - bits.leading_zeros()).div_ceil(4).max(1);
     for i in (0..digits).rev() {
@@ -101,9 +102,9 @@ impl Decimal {
     }
 
     /// `1.500000e+00`: six digits after the point.
-    fn push_scientific(&self, out: &mut String) {
+    fn push_scientific(&self, out: &mut Out) {
         let unit = 10u64.pow(self.count - 1);
-        push_u64(out, self.digits / unit);
+        out.push_u64(self.digits / unit);
         out.push('.');
         push_padded(out, self.digits % unit, self.count - 1);
         (self.count - 1..SHORT).for_each(|_| out.push('0'));
@@ -116,7 +117,7 @@ impl Decimal {
     }
 
     /// `0.699999988`, `1.23456789E-5`, or an integer without a point.
-    fn push_plain(&self, out: &mut String, precision: u32) {
+    fn push_plain(&self, out: &mut Out, precision: u32) {
         let leading = self.exponent + self.count as i32 - 1;
         let scientific = if self.exponent >= 0 {
             self.exponent > MAX_PADDING || self.count as i32 + self.exponent > precision as i32
@@ -125,7 +126,7 @@ impl Decimal {
         };
         if scientific {
             let unit = 10u64.pow(self.count - 1);
-            push_u64(out, self.digits / unit);
+            out.push_u64(self.digits / unit);
             out.push('.');
             match self.count {
                 1 => out.push('0'),
@@ -134,11 +135,11 @@ impl Decimal {
             out.push_str(if leading < 0 { "E-" } else { "E+" });
             push_i64(out, i64::from(leading.abs()));
         } else if self.exponent >= 0 {
-            push_u64(out, self.digits * 10u64.pow(self.exponent as u32));
+            out.push_u64(self.digits * 10u64.pow(self.exponent as u32));
         } else {
             let below = self.exponent.unsigned_abs();
             let unit = 10u64.checked_pow(below);
-            push_u64(out, unit.map_or(0, |u| self.digits / u));
+            out.push_u64(unit.map_or(0, |u| self.digits / u));
             out.push('.');
             push_padded(out, unit.map_or(self.digits, |u| self.digits % u), below);
         }
@@ -146,11 +147,11 @@ impl Decimal {
 }
 
 /// Appends `value` with zeros before it up to `width` digits; nothing if the width is zero.
-fn push_padded(out: &mut String, value: u64, width: u32) {
+fn push_padded(out: &mut Out, value: u64, width: u32) {
     if width > 0 {
         let count = if value == 0 { 1 } else { value.ilog10() + 1 };
         (count..width).for_each(|_| out.push('0'));
-        push_u64(out, value);
+        out.push_u64(value);
     }
 }
 
@@ -229,9 +230,9 @@ mod tests {
     use super::*;
 
     fn show(elem: ElementType, value: f64) -> String {
-        let mut out = String::new();
+        let mut out = Out::default();
         push_float(&mut out, elem, float::encode(elem, value));
-        out
+        out.into_string()
     }
 
     #[test]

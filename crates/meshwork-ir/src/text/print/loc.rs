@@ -1,25 +1,26 @@
 //! Locations, written in place.
 
-use super::write::{push_list, push_quoted, push_u64};
+use super::out::Out;
+use super::write::{push_list, push_quoted};
 use crate::{Loc, LocKind};
 
 /// Appends `loc(...)`.
-pub(super) fn push_loc(out: &mut String, loc: &Loc) {
+pub(super) fn push_loc(out: &mut Out, loc: &Loc) {
     out.push_str("loc(");
     push_inner(out, loc);
     out.push(')');
 }
 
 // Recursion is as deep as locations nest, which the parser bounds.
-fn push_inner(out: &mut String, loc: &Loc) {
+fn push_inner(out: &mut Out, loc: &Loc) {
     match loc.0.as_deref() {
         None => out.push_str("unknown"),
         Some(LocKind::File { file, line, col }) => {
             push_quoted(out, file);
             out.push(':');
-            push_u64(out, (*line).into());
+            out.push_u64((*line).into());
             out.push(':');
-            push_u64(out, (*col).into());
+            out.push_u64((*col).into());
         }
         Some(LocKind::Name { name, child }) => {
             push_quoted(out, name);

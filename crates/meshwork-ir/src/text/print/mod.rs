@@ -7,7 +7,7 @@
 //! - `mod.rs`: modules, blocks, regions, the generic form.
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: the form of each operation; `func.rs`, `body.rs`, `numbers.rs`: the longer ones.
-//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+//! - `out.rs`: the text; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -17,6 +17,7 @@ mod func;
 mod loc;
 mod names;
 mod numbers;
+mod out;
 mod pretty;
 mod sdy;
 mod structs;
@@ -25,7 +26,8 @@ mod write;
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::write::{push_list, push_quoted, push_results, push_type, push_u64};
+use self::out::Out;
+use self::write::{push_list, push_quoted, push_results, push_type};
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
 /// How a module is printed.
@@ -45,33 +47,33 @@ pub fn print(module: &Module) -> String {
 /// The module as MLIR text.
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, options.generic);
-    // Most operations take some 80 bytes.
-    let out = String::with_capacity(80 * module.op_slots() + 64);
+    // Most operations take some 100 bytes.
+    let out = Out::with_capacity(100 * module.op_slots() + 64);
     let mut printer = Printer::new(module, names, *options, out);
     printer.module();
-    printer.out
+    printer.out.into_string()
 }
 
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
 pub fn print_op(module: &Module, op: OpId) -> String {
     let names = Names::around(module, op, false);
     let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Func);
-    let mut printer = Printer::new(module, names, PrintOptions::default(), String::new());
+    let mut printer = Printer::new(module, names, PrintOptions::default(), Out::default());
     printer.in_func = in_func;
     printer.op(op);
-    printer.out
+    printer.out.into_string()
 }
 
 /// One attribute as MLIR text.
 pub(super) fn attr_text(attr: &Attr) -> String {
-    let mut out = String::new();
+    let mut out = Out::default();
     push_attr(&mut out, attr);
-    out
+    out.into_string()
 }
 
 struct Printer<'m> {
     module: &'m Module,
-    out: String,
+    out: Out,
     names: Names,
     options: PrintOptions,
     indent: usize,
@@ -81,31 +83,30 @@ struct Printer<'m> {
 }
 
 /// Where in the text a tensor type or a sharding stands already, by its address: most are printed many times.
-struct Written([Option<(usize, u32, u32)>; 64]);
+struct Written([(usize, u32, u32); 128]);
 
 impl Written {
-    fn slot(&mut self, address: usize) -> &mut Option<(usize, u32, u32)> {
-        &mut self.0[(address >> 4) % 64]
+    fn slot(&mut self, address: usize) -> &mut (usize, u32, u32) {
+        &mut self.0[(address >> 4) % 128]
     }
 }
 
 impl<'m> Printer<'m> {
-    fn new(module: &'m Module, names: Names, options: PrintOptions, out: String) -> Printer<'m> {
-        Printer { module, out, names, options, indent: 0, in_func: false, written: Written([None; 64]) }
+    fn new(module: &'m Module, names: Names, options: PrintOptions, out: Out) -> Printer<'m> {
+        Printer { module, out, names, options, indent: 0, in_func: false, written: Written([(0, 0, 0); 128]) }
     }
 
     /// Appends what `write` writes for the object at `address`, which lives as long as the module: a copy of it if it
     /// has been written before.
-    fn again(&mut self, address: usize, write: impl FnOnce(&mut String)) {
-        if let Some((known, start, end)) = *self.written.slot(address)
-            && known == address
-        {
-            return self.out.extend_from_within(start as usize..end as usize);
+    fn again(&mut self, address: usize, write: impl FnOnce(&mut Out)) {
+        let (known, start, end) = *self.written.slot(address);
+        if known == address {
+            return self.out.push_again(start as usize..end as usize);
         }
         let start = self.out.len();
         write(&mut self.out);
         if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(self.out.len())) {
-            *self.written.slot(address) = Some((address, start, end));
+            *self.written.slot(address) = (address, start, end);
         }
     }
 
@@ -121,7 +122,7 @@ impl<'m> Printer<'m> {
     fn take_back(&mut self, length: usize) {
         if self.out.len() > length {
             self.out.truncate(length);
-            self.written.0.fill(None);
+            self.written.0.fill((0, 0, 0));
         }
     }
 
@@ -183,7 +184,7 @@ impl<'m> Printer<'m> {
     }
 
     fn pad(&mut self) {
-        (0..self.indent).for_each(|_| self.out.push(' '));
+        self.out.push_spaces(self.indent);
     }
 
     fn trailing_loc(&mut self, loc: &Loc) {
@@ -262,7 +263,7 @@ impl<'m> Printer<'m> {
             if labelled {
                 self.pad();
                 self.out.push_str("^bb");
-                push_u64(&mut self.out, i as u64);
+                self.out.push_u64(i as u64);
                 if !data.args().is_empty() {
                     self.out.push('(');
                     self.block_args(block);

@@ -4,7 +4,7 @@
 //! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a
 //! module, and regions are visited last first.
 
-use super::write::push_u64;
+use super::out::{Out, Short};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
 /// Base names; the first two stand for plain numbers and entry arguments.
@@ -39,6 +39,8 @@ const NONE: u32 = u32::MAX;
 /// The name of one value, without an allocation.
 #[derive(Clone, Copy)]
 struct Name {
+    /// `%` and a small number, or nothing. Names are written more often than they are given.
+    short: Short,
     base: u8,
     /// The number after the base name, or [`NONE`].
     number: u32,
@@ -46,7 +48,14 @@ struct Name {
     result: u32,
 }
 
-const UNNAMED: Name = Name { base: NUMBER, number: NONE, result: NONE };
+const UNNAMED: Name = Name { short: Short::NONE, base: NUMBER, number: NONE, result: NONE };
+
+impl Name {
+    fn new(base: u8, number: u32, result: u32) -> Name {
+        let short = if base == NUMBER { Short::value(number) } else { Short::NONE };
+        Name { short, base, number, result }
+    }
+}
 
 /// The counters of one region.
 #[derive(Clone, Copy, Default)]
@@ -131,7 +140,7 @@ impl Names {
             let slot = &mut self.names[arg.index()];
             if slot.base == NUMBER && slot.number == NONE {
                 let (base, counter) = if entry { (ARG, &mut scope.args) } else { (NUMBER, &mut scope.values) };
-                *slot = Name { base, number: *counter, result: NONE };
+                *slot = Name::new(base, *counter, NONE);
                 *counter += 1;
             }
         }
@@ -151,7 +160,7 @@ impl Names {
         }
         for (i, &r) in results.iter().enumerate() {
             let result = if results.len() > 1 { i as u32 } else { NONE };
-            self.names[r.index()] = Name { base: NUMBER, number: scope.values, result };
+            self.names[r.index()] = Name::new(NUMBER, scope.values, result);
         }
         scope.values += u32::from(!results.is_empty());
     }
@@ -186,25 +195,25 @@ impl Names {
             scope.conflicts += 1;
             scope.conflicts - 1
         };
-        self.names[value.index()] = Name { base, number, result: NONE };
+        self.names[value.index()] = Name::new(base, number, NONE);
     }
 
     /// Appends the name of `value`.
-    pub(super) fn push(&self, out: &mut String, value: ValueId) {
+    pub(super) fn push(&self, out: &mut Out, value: ValueId) {
         let name = self.push_group(out, value);
         if name.result != NONE {
             out.push('#');
-            push_u64(out, name.result.into());
+            out.push_u64(name.result.into());
         }
     }
 
     /// Appends what stands left of the equals sign, and the sign, for an operation with results.
-    pub(super) fn push_results(&self, out: &mut String, results: &[ValueId]) {
+    pub(super) fn push_results(&self, out: &mut Out, results: &[ValueId]) {
         let Some(&first) = results.first() else { return };
         let grouped = self.push_group(out, first).result != NONE;
         if grouped {
             out.push(':');
-            push_u64(out, results.len() as u64);
+            out.push_u64(results.len() as u64);
         } else {
             for &r in &results[1..] {
                 out.push_str(", ");
@@ -214,17 +223,20 @@ impl Names {
         out.push_str(" = ");
     }
 
-    fn push_group(&self, out: &mut String, value: ValueId) -> Name {
+    fn push_group(&self, out: &mut Out, value: ValueId) -> Name {
         let name = self.names[value.index()];
+        if out.push_short(name.short) {
+            return name;
+        }
         out.push('%');
         out.push_str(BASES[usize::from(name.base)]);
         match (name.base, name.number) {
             (NUMBER, NONE) => out.push_str("<<UNKNOWN SSA VALUE>>"),
             (_, NONE) => {}
-            (NUMBER | ARG, n) => push_u64(out, n.into()),
+            (NUMBER | ARG, n) => out.push_u64(n.into()),
             (_, n) => {
                 out.push('_');
-                push_u64(out, n.into());
+                out.push_u64(n.into());
             }
         }
         name

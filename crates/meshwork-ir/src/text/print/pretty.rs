@@ -3,6 +3,8 @@
 //! `None` means that the operation has no pretty form or does not fit it (a missing attribute, a type the form
 //! cannot express); the caller then discards what has been written and prints the generic form.
 
+use std::sync::Arc;
+
 use super::Printer;
 use super::attr::{NumberType, push_attr, push_attr_as, push_named};
 use super::dense::push_dense;
@@ -20,7 +22,8 @@ impl<'m> Printer<'m> {
             Func => return self.func(op),
             Module => return self.nested_module(op),
             Call | FuncReturn if self.in_func => self.out.push_str(&kind.name()["func.".len()..]),
-            _ => self.out.push_str(op.name()),
+            Unregistered => self.out.push_str(op.name()),
+            _ => self.op_name(kind),
         }
         match kind {
             Call => self.call(op),
@@ -156,6 +159,11 @@ impl<'m> Printer<'m> {
         }
     }
 
+    fn op_name(&mut self, kind: OpKind) {
+        let name = kind.name();
+        self.again(name.as_ptr() as usize, |out| out.push_str(name));
+    }
+
     // Parts that several forms share. Each writes the space that goes before it.
 
     /// Other attributes than `hidden`, without those that have their default value.
@@ -187,7 +195,7 @@ impl<'m> Printer<'m> {
         self.dict(op, hidden);
         self.out.push_str(" : ");
         let ty = self.module.ty(result);
-        if op.operands().iter().all(|&v| self.module.ty(v) == ty) {
+        if op.operands().iter().all(|&v| is_equal(self.module.ty(v), ty)) {
             self.ty(result);
         } else {
             self.functional_type(op);
@@ -359,7 +367,7 @@ impl<'m> Printer<'m> {
         let ty = self.module.ty(result);
         self.dict(op, &[]);
         self.out.push_str(" : ");
-        if op.operands()[1..].iter().all(|&v| self.module.ty(v) == ty) {
+        if op.operands()[1..].iter().all(|&v| is_equal(self.module.ty(v), ty)) {
             self.types(&[op.operands()[0], result]);
         } else {
             self.functional_type(op);
@@ -551,6 +559,12 @@ impl<'m> Printer<'m> {
         self.operands(op.operands());
         self.out.push(')');
     }
+}
+
+/// Whether two types are equal; at once if they are one object.
+#[inline]
+fn is_equal(a: &Type, b: &Type) -> bool {
+    matches!((a, b), (Type::Tensor(x), Type::Tensor(y)) if Arc::ptr_eq(x, y)) || a == b
 }
 
 /// The case of `sdy` enum `kind`, held by name or by number.

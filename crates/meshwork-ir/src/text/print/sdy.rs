@@ -1,18 +1,19 @@
 //! `sdy` attributes.
 
+use super::out::Out;
 use std::fmt::{Display, Write};
 
-use meshwork_mesh::AxisList;
+use meshwork_mesh::{AxisList, Sharding};
 
-use super::write::{push_i64, push_list};
+use super::write::{push_i64, push_list, push_quoted};
 use crate::Attr;
 use crate::attr::{AllToAllParam, OpShardingRule};
 
 /// Appends an `sdy` attribute without its `#sdy.name` prefix.
-pub(super) fn push_stripped(out: &mut String, attr: &Attr) {
+pub(super) fn push_stripped(out: &mut Out, attr: &Attr) {
     match attr {
         Attr::Mesh(mesh) => push_display(out, mesh),
-        Attr::Sharding(sharding) => push_display(out, sharding),
+        Attr::Sharding(sharding) => push_sharding(out, sharding),
         Attr::ShardingPerValue(_) => {
             out.push('<');
             push_sharding_list(out, attr);
@@ -34,11 +35,44 @@ pub(super) fn push_stripped(out: &mut String, attr: &Attr) {
 }
 
 /// Appends `[<@mesh, [...]>, ...]`.
-pub(super) fn push_sharding_list(out: &mut String, attr: &Attr) {
+pub(super) fn push_sharding_list(out: &mut Out, attr: &Attr) {
     let Attr::ShardingPerValue(list) = attr else { return super::attr::push_attr(out, attr) };
     out.push('[');
-    push_list(out, list.iter(), push_display);
+    push_list(out, list.iter(), push_sharding);
     out.push(']');
+}
+
+/// Appends `<@mesh, [{"x"}, {?}]>`: what [`Sharding`] displays as, with the usual parts written at once.
+fn push_sharding(out: &mut Out, sharding: &Sharding) {
+    if !(sharding.replicated.is_empty() && sharding.unreduced.is_empty()) {
+        return push_display(out, sharding);
+    }
+    out.push('<');
+    match sharding.mesh.symbol() {
+        Some(name) if name.bytes().all(|b| b.is_ascii_lowercase()) && !name.is_empty() => {
+            out.push('@');
+            out.push_str(name);
+        }
+        _ => push_display(out, &sharding.mesh),
+    }
+    out.push_str(", [");
+    push_list(out, &sharding.dims, |out, dim| {
+        if dim.priority.is_some() {
+            return push_display(out, dim);
+        }
+        out.push('{');
+        push_list(out, &dim.axes, |out, axis| match axis.sub {
+            None => push_quoted(out, &axis.name),
+            Some(_) => push_display(out, axis),
+        });
+        match (dim.is_closed, dim.axes.is_empty()) {
+            (true, _) => {}
+            (false, true) => out.push('?'),
+            (false, false) => out.push_str(", ?"),
+        }
+        out.push('}');
+    });
+    out.push_str("]>");
 }
 
 /// The cases of an enum of `sdy`, in the order of their numbers.
@@ -50,12 +84,12 @@ pub(super) fn cases(kind: &str) -> &'static [&'static str] {
     }
 }
 
-fn push_display(out: &mut String, item: impl Display) {
+fn push_display(out: &mut Out, item: impl Display) {
     // Writing to a string does not fail.
     let _ = write!(out, "{item}");
 }
 
-fn push_all_to_all(out: &mut String, param: &AllToAllParam) {
+fn push_all_to_all(out: &mut Out, param: &AllToAllParam) {
     push_display(out, AxisList(&param.axes));
     out.push_str(": ");
     push_i64(out, param.src);
@@ -64,7 +98,7 @@ fn push_all_to_all(out: &mut String, param: &AllToAllParam) {
 }
 
 /// Appends `#sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=2, k=4, j=8} reduction={k}>`.
-pub(super) fn push_rule(out: &mut String, rule: &OpShardingRule) {
+pub(super) fn push_rule(out: &mut Out, rule: &OpShardingRule) {
     out.push_str("#sdy.op_sharding_rule<(");
     push_mappings(out, &rule.operands);
     out.push_str(")->(");
@@ -97,7 +131,7 @@ pub(super) fn push_rule(out: &mut String, rule: &OpShardingRule) {
     out.push('>');
 }
 
-fn push_mappings(out: &mut String, tensors: &[Vec<Vec<usize>>]) {
+fn push_mappings(out: &mut Out, tensors: &[Vec<Vec<usize>>]) {
     push_list(out, tensors, |out, dims| {
         out.push('[');
         push_list(out, dims, |out, factors| factors.iter().for_each(|&f| push_factor(out, f)));
@@ -105,6 +139,35 @@ fn push_mappings(out: &mut String, tensors: &[Vec<Vec<usize>>]) {
     });
 }
 
-fn push_factor(out: &mut String, factor: usize) {
+fn push_factor(out: &mut Out, factor: usize) {
     out.push_str(&OpShardingRule::factor_name(factor));
+}
+
+#[cfg(test)]
+mod tests {
+    use meshwork_mesh::{AxisRef, DimSharding};
+
+    use super::*;
+
+    #[test]
+    fn shardings_are_written_as_they_display() {
+        let axes = || [AxisRef::full("a\"b"), AxisRef::sub("y", 2, 4)];
+        let dims = || [DimSharding::closed(axes()), DimSharding::open(axes()), DimSharding::open([AxisRef::full("x")])];
+        let late = DimSharding { priority: Some(2), ..DimSharding::open(axes()) };
+        let none: [AxisRef; 0] = [];
+        let mut replicated = Sharding::new("mesh", dims());
+        replicated.replicated = vec![AxisRef::full("z")];
+        let shardings = [
+            Sharding::new("mesh", [DimSharding::open(none.clone()), DimSharding::closed(none)]),
+            Sharding::new("my mesh", dims()),
+            Sharding::new("mesh_1", [late]),
+            Sharding::new("mesh", []),
+            replicated,
+        ];
+        for sharding in shardings {
+            let mut out = Out::default();
+            push_sharding(&mut out, &sharding);
+            assert_eq!(out.into_string(), sharding.to_string());
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! StableHLO's structured attributes; fields with their default value are left out.
 
+use super::out::Out;
 use super::write::{push_dims, push_i64};
 use crate::Attr;
 use crate::attr::ConvDims;
 
 /// Appends `#stablehlo.dot<...>`, `#stablehlo.gather<...>`, `#stablehlo.scatter<...>` or a channel handle.
-pub(super) fn push_struct(out: &mut String, attr: &Attr) {
+pub(super) fn push_struct(out: &mut Out, attr: &Attr) {
     match attr {
         Attr::Dot(d) => Fields::new(out, "#stablehlo.dot<")
             .dims("lhs_batching_dimensions", &d.lhs_batch)
@@ -41,12 +42,12 @@ pub(super) fn push_struct(out: &mut String, attr: &Attr) {
 }
 
 struct Fields<'o> {
-    out: &'o mut String,
+    out: &'o mut Out,
     first: bool,
 }
 
 impl<'o> Fields<'o> {
-    fn new(out: &'o mut String, open: &str) -> Self {
+    fn new(out: &'o mut Out, open: &str) -> Self {
         out.push_str(open);
         Fields { out, first: true }
     }
@@ -81,7 +82,7 @@ impl<'o> Fields<'o> {
 }
 
 /// Appends `#stablehlo.conv<...>`; field by field if the numbers are no numbering of the dimensions.
-pub(super) fn push_conv_attr(out: &mut String, c: &ConvDims) {
+pub(super) fn push_conv_attr(out: &mut Out, c: &ConvDims) {
     let start = out.len();
     out.push_str("#stablehlo.conv<");
     if push_conv(out, c).is_some() {
@@ -103,7 +104,7 @@ pub(super) fn push_conv_attr(out: &mut String, c: &ConvDims) {
 }
 
 /// Appends `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`; `None` if that can not be said so.
-pub(super) fn push_conv(out: &mut String, c: &ConvDims) -> Option<()> {
+pub(super) fn push_conv(out: &mut Out, c: &ConvDims) -> Option<()> {
     push_order(out, &c.input_spatial, [(c.input_batch, "b"), (c.input_feature, "f")])?;
     out.push('x');
     push_order(out, &c.kernel_spatial, [(c.kernel_input_feature, "i"), (c.kernel_output_feature, "o")])?;
@@ -112,7 +113,7 @@ pub(super) fn push_conv(out: &mut String, c: &ConvDims) -> Option<()> {
 }
 
 /// What each dimension is: a letter, or the number of the spatial dimension.
-fn push_order(out: &mut String, spatial: &[i64], named: [(i64, &str); 2]) -> Option<()> {
+fn push_order(out: &mut Out, spatial: &[i64], named: [(i64, &str); 2]) -> Option<()> {
     out.push('[');
     for dim in 0..spatial.len() as i64 + 2 {
         if dim > 0 {
