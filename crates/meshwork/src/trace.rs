@@ -53,14 +53,17 @@ pub(crate) struct Trace {
     /// Placements of named values.
     pub(crate) notes: Rc<Notes>,
     file: Option<(&'static str, Arc<str>)>,
-    /// Locations of lines that were traced before, in slots by line and column.
+    /// Locations of lines that were traced before, in slots by address.
     locs: Vec<Option<(&'static Location<'static>, Loc)>>,
     /// Numbers that the program has as constants already, in slots by number and shape.
     constants: Vec<Option<(Number, Tensor)>>,
 }
 
-/// How many locations and how many constants a trace remembers.
-const SLOTS: usize = 64;
+/// How many locations a trace remembers.
+const LOCATIONS: usize = 128;
+
+/// How many constants a trace remembers.
+const CONSTANTS: usize = 64;
 
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
@@ -126,8 +129,8 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
             manual,
             notes,
             file: None,
-            locs: vec![None; SLOTS],
-            constants: vec![None; SLOTS],
+            locs: vec![None; LOCATIONS],
+            constants: vec![None; CONSTANTS],
         });
     });
     (Guard { finished: false }, tensors)
@@ -227,7 +230,8 @@ impl Trace {
     /// The slot that has the location of the line that is being traced.
     fn loc_slot(&mut self) -> usize {
         let at = self.at;
-        let slot = (at.line() as usize * 8 + at.column() as usize / 2) % SLOTS;
+        // Each call has a location of its own, of three words.
+        let slot = (std::ptr::from_ref(at) as usize / 24) % LOCATIONS;
         if let Some((known, _)) = &self.locs[slot]
             && (std::ptr::eq(*known, at) || *known == at)
         {

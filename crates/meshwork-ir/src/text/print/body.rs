@@ -24,16 +24,19 @@ impl<'m> Printer<'m> {
             self.out.push(')');
         }
         let compact = compact_reducer(self.module, op, body);
-        if let Some(kind) = compact {
-            self.out.push_str(" applies ");
-            self.out.push_str(kind.name());
-        }
-        self.out.push_str(" across dimensions = ");
-        let Attr::I64Array(dims) = op.attr("dimensions")? else { return None };
-        push_dims(&mut self.out, dims);
-        self.dict(op, &["dimensions"]);
-        self.out.push_str(" : ");
-        self.functional_type(op);
+        self.tail(op, compact, |p| {
+            if let Some(kind) = compact {
+                p.out.push_str(" applies ");
+                p.out.push_str(kind.name());
+            }
+            p.out.push_str(" across dimensions = ");
+            let Attr::I64Array(dims) = op.attr("dimensions")? else { return None };
+            push_dims(&mut p.out, dims);
+            p.dict(op, &["dimensions"]);
+            p.out.push_str(" : ");
+            p.functional_type(op);
+            Some(())
+        })?;
         if compact.is_none() {
             self.newline();
             self.out.push_str(" reducer");

@@ -7,7 +7,7 @@
 //! - `mod.rs`: modules, blocks, regions, the generic form.
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: the form of each operation; `func.rs`, `body.rs`, `numbers.rs`: the longer ones.
-//! - `out.rs`: the text; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+//! - `out.rs`: the text; `tails.rs`: parts of it that come again; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -21,12 +21,14 @@ mod out;
 mod pretty;
 mod sdy;
 mod structs;
+mod tails;
 mod write;
 
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
 use self::out::Out;
+use self::tails::Tails;
 use self::write::{push_list, push_quoted, push_results, push_type};
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -80,6 +82,9 @@ struct Printer<'m> {
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
     written: Written,
+    tails: Tails,
+    /// Where the last part ends that `written` or `tails` remember.
+    newest: usize,
 }
 
 /// Where in the text a tensor type or a sharding stands already, by its address: most are printed many times.
@@ -93,7 +98,17 @@ impl Written {
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions, out: Out) -> Printer<'m> {
-        Printer { module, out, names, options, indent: 0, in_func: false, written: Written([(0, 0, 0); 128]) }
+        Printer {
+            module,
+            out,
+            names,
+            options,
+            indent: 0,
+            in_func: false,
+            written: Written([(0, 0, 0); 128]),
+            tails: Tails::new(),
+            newest: 0,
+        }
     }
 
     /// Appends what `write` writes for the object at `address`, which lives as long as the module: a copy of it if it
@@ -107,6 +122,7 @@ impl<'m> Printer<'m> {
         write(&mut self.out);
         if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(self.out.len())) {
             *self.written.slot(address) = (address, start, end);
+            self.newest = end as usize;
         }
     }
 
@@ -122,7 +138,11 @@ impl<'m> Printer<'m> {
     fn take_back(&mut self, length: usize) {
         if self.out.len() > length {
             self.out.truncate(length);
+        }
+        if self.newest > length {
             self.written.0.fill((0, 0, 0));
+            self.tails.clear();
+            self.newest = 0;
         }
     }
 

@@ -9,9 +9,11 @@ impl<'m> Printer<'m> {
     /// Operands, then lists of numbers: `%0, low = [1], high = [2]`.
     pub(super) fn with_lists(&mut self, op: &'m Op, operands: usize, lists: &[(&str, &str)]) -> Option<()> {
         self.operand_list(op, operands)?;
-        self.lists(op, lists)?;
-        self.tail_hiding(op, lists, &[]);
-        Some(())
+        self.tail(op, None, |p| {
+            p.lists(op, lists)?;
+            p.tail_hiding(op, lists, &[]);
+            Some(())
+        })
     }
 
     fn lists(&mut self, op: &'m Op, lists: &[(&str, &str)]) -> Option<()> {
@@ -200,8 +202,12 @@ impl<'m> Printer<'m> {
 
     /// `%0, %1, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`.
     pub(super) fn dot_general(&mut self, op: &'m Op) -> Option<()> {
-        let Attr::Dot(dims) = op.attr("dot_dimension_numbers")? else { return None };
         self.operand_list(op, 2)?;
+        self.tail(op, None, |p| p.dot_general_tail(op))
+    }
+
+    fn dot_general_tail(&mut self, op: &'m Op) -> Option<()> {
+        let Attr::Dot(dims) = op.attr("dot_dimension_numbers")? else { return None };
         if !(dims.lhs_batch.is_empty() && dims.rhs_batch.is_empty()) {
             self.out.push_str(", batching_dims = ");
             self.pair(&dims.lhs_batch, &dims.rhs_batch);

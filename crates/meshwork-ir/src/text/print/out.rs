@@ -59,11 +59,14 @@ impl Out {
     /// Appends a decimal number. Recursion is five deep at most.
     #[inline]
     pub(super) fn push_u64(&mut self, value: u64) {
+        if value < 10 {
+            return self.0.push(b'0' + value as u8);
+        }
         if value >= 10_000 {
             return self.push_long(value);
         }
         let digits = four_digits(value);
-        let zeros = usize::from(value < 10) + usize::from(value < 100) + usize::from(value < 1000);
+        let zeros = usize::from(value < 100) + usize::from(value < 1000);
         // All four bytes are stored, and those behind the number taken back.
         self.0.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes());
         self.0.truncate(self.0.len() - zeros);

@@ -22,8 +22,7 @@ impl<'m> Printer<'m> {
             Func => return self.func(op),
             Module => return self.nested_module(op),
             Call | FuncReturn if self.in_func => self.out.push_str(&kind.name()["func.".len()..]),
-            Unregistered => self.out.push_str(op.name()),
-            _ => self.op_name(kind),
+            _ => self.out.push_str(op.name()),
         }
         match kind {
             Call => self.call(op),
@@ -159,11 +158,6 @@ impl<'m> Printer<'m> {
         }
     }
 
-    fn op_name(&mut self, kind: OpKind) {
-        let name = kind.name();
-        self.again(name.as_ptr() as usize, |out| out.push_str(name));
-    }
-
     // Parts that several forms share. Each writes the space that goes before it.
 
     /// Other attributes than `hidden`, without those that have their default value.
@@ -246,13 +240,15 @@ impl<'m> Printer<'m> {
 
     fn same_type_op(&mut self, op: &'m Op, operands: usize) -> Option<()> {
         self.operand_list(op, operands)?;
-        self.tail_same(op, &[])
+        self.tail(op, None, |p| p.tail_same(op, &[]))
     }
 
     fn functional_op(&mut self, op: &'m Op, operands: usize) -> Option<()> {
         self.operand_list(op, operands)?;
-        self.tail_functional(op, &[]);
-        Some(())
+        self.tail(op, None, |p| {
+            p.tail_functional(op, &[]);
+            Some(())
+        })
     }
 
     /// An operation whose operand and result have one type; `middle` writes what stands between operand and `:`.
@@ -365,14 +361,16 @@ impl<'m> Printer<'m> {
         self.operand_list(op, 3)?;
         let &[result] = op.results() else { return None };
         let ty = self.module.ty(result);
-        self.dict(op, &[]);
-        self.out.push_str(" : ");
-        if op.operands()[1..].iter().all(|&v| is_equal(self.module.ty(v), ty)) {
-            self.types(&[op.operands()[0], result]);
-        } else {
-            self.functional_type(op);
-        }
-        Some(())
+        self.tail(op, None, |p| {
+            p.dict(op, &[]);
+            p.out.push_str(" : ");
+            if op.operands()[1..].iter().all(|&v| is_equal(p.module.ty(v), ty)) {
+                p.types(&[op.operands()[0], result]);
+            } else {
+                p.functional_type(op);
+            }
+            Some(())
+        })
     }
 
     fn tuple(&mut self, op: &'m Op) -> Option<()> {
@@ -407,12 +405,14 @@ impl<'m> Printer<'m> {
     fn chlo_op(&mut self, op: &'m Op, operands: usize) -> Option<()> {
         self.operand_list(op, operands)?;
         let &[result] = op.results() else { return None };
-        self.dict(op, &[]);
-        self.out.push_str(" : ");
-        self.types(op.operands());
-        self.out.push_str(" -> ");
-        self.ty(result);
-        Some(())
+        self.tail(op, None, |p| {
+            p.dict(op, &[]);
+            p.out.push_str(" : ");
+            p.types(op.operands());
+            p.out.push_str(" -> ");
+            p.ty(result);
+            Some(())
+        })
     }
 
     /// The broadcasting operations of CHLO are not in the table but have a pretty form, all the same.
