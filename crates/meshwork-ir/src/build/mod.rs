@@ -137,15 +137,37 @@ impl<'m> Builder<'m> {
     /// Builds any operation without bodies. Result types given in `spec` are checked; others are inferred.
     pub fn op(&mut self, mut spec: OpSpec) -> Result<OpId, BuildError> {
         let wanted = std::mem::take(&mut spec.result_types);
-        let asked = Asked { kind: spec.kind, operands: &spec.operands, attrs: &spec.attrs, wanted: wanted.first() };
-        match self.module.known_result(&asked) {
-            Some(known) if wanted.len() < 2 => spec.result_types.push(known),
-            _ => spec.result_types = self.infer(&spec, &wanted)?,
-        }
+        spec.result_types = self.infer(&spec, &wanted)?;
         spec.loc = (*self.loc).clone();
         let op = self.module.create(spec);
         self.insert(op);
         Ok(op)
+    }
+
+    /// Builds an operation without bodies that has one result.
+    pub fn value(&mut self, spec: OpSpec) -> Result<ValueId, BuildError> {
+        if spec.result_types.len() > 1 || spec.kind == OpKind::Unregistered {
+            let op = self.op(spec)?;
+            return Ok(self.module.result(op));
+        }
+        let asked =
+            Asked { kind: spec.kind, operands: &spec.operands, attrs: &spec.attrs, wanted: spec.result_types.first() };
+        let ty = match self.module.known_result(&asked) {
+            Some(known) => known,
+            None => {
+                let mut types = self.infer(&spec, &spec.result_types)?;
+                match (types.pop(), types.is_empty()) {
+                    (Some(only), true) => only,
+                    _ => {
+                        let op = self.op(spec)?;
+                        return Ok(self.module.result(op));
+                    }
+                }
+            }
+        };
+        let (op, value) = self.module.create_one(spec.kind, spec.operands, spec.attrs, ty, (*self.loc).clone());
+        self.insert(op);
+        Ok(value)
     }
 
     fn infer(&mut self, spec: &OpSpec, wanted: &[Type]) -> Result<Types, BuildError> {
@@ -166,12 +188,6 @@ impl<'m> Builder<'m> {
             self.module.remember_result(&asked, only);
         }
         Ok(types)
-    }
-
-    /// Builds an operation without bodies that has one result.
-    pub fn value(&mut self, spec: OpSpec) -> Result<ValueId, BuildError> {
-        let op = self.op(spec)?;
-        Ok(self.module.result(op))
     }
 
     /// Builds an operation without bodies and returns its results.

@@ -35,6 +35,39 @@ impl Module {
         id
     }
 
+    /// Creates a detached operation with one result, which is no unregistered one.
+    pub(crate) fn create_one(
+        &mut self,
+        kind: OpKind,
+        operands: Values,
+        attrs: AttrDict,
+        ty: Type,
+        loc: Loc,
+    ) -> (OpId, ValueId) {
+        let (op, value) = (OpId::at(self.ops.len()), ValueId::at(self.values.len()));
+        for (i, &v) in operands.iter().enumerate() {
+            self.values[v.index()].uses.push(Use { op, operand: i as u32 });
+        }
+        self.values.push(Value { ty, def: Def::Result(op, 0), uses: SmallVec::new() });
+        let mut results = Values::new();
+        results.push(value);
+        self.ops.push(Op {
+            kind,
+            name: None,
+            operands,
+            results,
+            attrs,
+            regions: SmallVec::new(),
+            loc,
+            pos: TextPos::default(),
+            parent: None,
+            prev: None,
+            next: None,
+            erased: false,
+        });
+        (op, value)
+    }
+
     /// Makes room for `count` more operations of one result.
     pub fn reserve_ops(&mut self, count: usize) {
         self.ops.reserve(count);

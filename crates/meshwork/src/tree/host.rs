@@ -7,7 +7,7 @@ use crate::Array;
 
 /// Arrays with their paths, in the order they are visited.
 #[derive(Default)]
-pub(crate) struct Collect(pub Vec<(String, Array)>);
+struct Collect(Vec<(String, Array)>);
 
 impl Visit for Collect {
     fn array(&mut self, path: &str, array: &Array) {

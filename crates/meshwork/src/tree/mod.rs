@@ -6,7 +6,6 @@ mod host;
 use std::fmt::{Debug, Write};
 
 pub use collections::MapKey;
-pub(crate) use host::Collect;
 pub use host::{map_arrays, named_arrays};
 
 use crate::error::fail;
