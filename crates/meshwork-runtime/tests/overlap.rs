@@ -137,3 +137,33 @@ fn work_is_done_while_a_late_process_is_waited_for() {
         }
     });
 }
+
+/// A step fails on one device while a sum is under way: its messages are taken back, and the next run is not disturbed.
+#[test]
+fn what_is_under_way_when_a_run_fails_does_not_disturb_the_next() {
+    across(&[2, 3], "what_is_under_way_when_a_run_fails_does_not_disturb_the_next", || {
+        let rank = Runtime::init().unwrap().rank();
+        let engine = CpuEngine::new(1);
+        let x = "tensor<100000xf32>";
+        let failing = |device: usize| {
+            format!(
+                "func.func @main(%x: {x}) -> {x} {{
+                   %g = stablehlo.sine %x : {x}
+                   {}
+                   %id = stablehlo.partition_id : tensor<ui32>
+                   %n = stablehlo.constant dense<{device}> : tensor<ui32>
+                   %p = stablehlo.compare EQ, %id, %n : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+                   check.expect_eq_const %p, dense<false> : tensor<i1>
+                   return %r : {x} }}",
+                sum("r", "%g", x, 3)
+            )
+        };
+        let good = training(&[50_000, 7, 9_000], 3);
+        let want = harness::run(&engine, &good, 3).unwrap();
+        for turn in 0..6 {
+            let error = harness::run(&engine, &failing(turn % 3), 3).unwrap_err();
+            assert!(error.contains("check failed"), "rank {rank}: {error}");
+            assert_eq!(harness::run(&engine, &good, 3).unwrap(), want, "turn {turn}");
+        }
+    });
+}

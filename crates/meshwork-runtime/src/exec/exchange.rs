@@ -79,8 +79,8 @@ pub(crate) trait Transport: Send + Sync {
         scratch: &mut Scratch,
     ) -> Result<(), Fault>;
 
-    /// Waits for the end of an exchange that only started.
-    fn finish(&self, _: &Exchange, _: &[Device], _: &Pool, _: &mut Scratch) -> Result<(), Fault> {
+    /// Waits for the end of the exchange of this number, which only started.
+    fn finish(&self, _: &[Exchange], _: u32, _: &[Device], _: &Pool, _: &mut Scratch) -> Result<(), Fault> {
         Ok(())
     }
 

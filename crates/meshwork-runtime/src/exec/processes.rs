@@ -154,8 +154,15 @@ impl Transport for Turn<'_> {
         Ok(())
     }
 
-    fn finish(&self, exchange: &Exchange, devices: &[Device], pool: &Pool, scratch: &mut Scratch) -> Result<(), Fault> {
-        let Some(crossing) = &exchange.crossing else { return Ok(()) };
+    fn finish(
+        &self,
+        exchanges: &[Exchange],
+        number: u32,
+        devices: &[Device],
+        pool: &Pool,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        let Some(crossing) = &exchanges[number as usize].crossing else { return Ok(()) };
         let voyage = {
             let mut voyages = self.voyages();
             let at = voyages.iter().position(|v| v.number == crossing.number);
@@ -163,8 +170,9 @@ impl Transport for Turn<'_> {
         };
         let Some(voyage) = voyage else { return Err(Fault("it is awaited, but was not started".into())) };
         self.open.fetch_sub(1, Ordering::Relaxed);
+        let others = || self.poll(exchanges, devices);
         // SAFETY: as when it was started.
-        unsafe { voyage.finish(self.processes.world, crossing, devices, pool, scratch) }
+        unsafe { voyage.finish(self.processes.world, crossing, devices, (pool, scratch), others) }
     }
 
     fn poll(&self, exchanges: &[Exchange], devices: &[Device]) {

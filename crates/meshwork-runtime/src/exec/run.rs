@@ -214,7 +214,7 @@ impl Run<'_> {
                     let exchange = &self.tape.exchanges[*number as usize];
                     let start = self.recorder.map(Recorder::now);
                     let done = catch_unwind(AssertUnwindSafe(|| {
-                        self.transport.finish(exchange, self.devices, self.pool, scratch)
+                        self.transport.finish(&self.tape.exchanges, *number, self.devices, self.pool, scratch)
                     }));
                     if let (Some(recorder), Some(start)) = (self.recorder, start) {
                         active.iter().for_each(|&d| recorder.awaited(*number, d, start));

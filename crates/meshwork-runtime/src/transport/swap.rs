@@ -48,6 +48,16 @@ pub(crate) struct Mail {
     landed: Vec<Landed>,
     /// In the record.
     number: u64,
+    /// How often nothing had come since something came last.
+    quiet: u32,
+    watch: Option<Watch>,
+}
+
+impl Mail {
+    fn new(stamp: Stamp, lane: Lane, number: u64) -> Mail {
+        let flight = Flight::default();
+        Mail { stamp, lane, flight, covers: vec![], landed: vec![], number, quiet: 0, watch: None }
+    }
 }
 
 struct Cover {
@@ -69,8 +79,7 @@ impl<'w> Swap<'w> {
             return Err(ProcessError::Broken(text.clone()));
         }
         let number = inner.record.begin(stamp);
-        let mail = Mail { stamp, lane, flight: Flight::default(), covers: vec![], landed: vec![], number };
-        Ok(Swap { world, inner, mail })
+        Ok(Swap { world, inner, mail: Mail::new(stamp, lane, number) })
     }
 
     /// Goes on with an operation that was [left](Swap::leave).
@@ -87,8 +96,7 @@ impl<'w> Swap<'w> {
     /// Leaves the messages to themselves for a while, and lets others begin operations.
     pub(crate) fn leave(mut self) -> Mail {
         let Mail { stamp, lane, number, .. } = self.mail;
-        let none = Mail { stamp, lane, flight: Flight::default(), covers: vec![], landed: vec![], number };
-        std::mem::replace(&mut self.mail, none)
+        std::mem::replace(&mut self.mail, Mail::new(stamp, lane, number))
     }
 
     fn address(&self, peer: usize) -> Address {
@@ -175,24 +183,32 @@ impl<'w> Swap<'w> {
 
     /// Waits until all messages have landed.
     pub(crate) fn wait(&mut self) -> Result<(), ProcessError> {
-        self.wait_while(Flight::is_open)
+        self.wait_while(Flight::is_open, u32::MAX).map(drop)
+    }
+
+    /// Waits until all messages have landed, or `looks` looks were in vain: whether they have.
+    pub(crate) fn wait_a_little(&mut self, looks: u32) -> Result<bool, ProcessError> {
+        self.wait_while(Flight::is_open, looks)
     }
 
     /// Waits until all that was expected has come.
     pub(crate) fn wait_incoming(&mut self) -> Result<(), ProcessError> {
-        self.wait_while(Flight::has_incoming)
+        self.wait_while(Flight::has_incoming, u32::MAX).map(drop)
     }
 
-    fn wait_while(&mut self, goes_on: fn(&Flight) -> bool) -> Result<(), ProcessError> {
-        let mut quiet = 0u32;
-        let mut watch = None;
+    fn wait_while(&mut self, goes_on: fn(&Flight) -> bool, mut looks: u32) -> Result<bool, ProcessError> {
         let spins = if self.world.is_crowded() { 0 } else { SPINS };
         while goes_on(&self.mail.flight) {
             if self.advance()? {
-                (quiet, watch) = (0, None);
+                (self.mail.quiet, self.mail.watch) = (0, None);
                 continue;
             }
-            quiet += 1;
+            if looks == 0 {
+                return Ok(false);
+            }
+            looks -= 1;
+            self.mail.quiet = self.mail.quiet.saturating_add(1);
+            let quiet = self.mail.quiet;
             let awake = spins + YIELDS;
             match quiet {
                 q if q <= spins => std::hint::spin_loop(),
@@ -204,11 +220,13 @@ impl<'w> Swap<'w> {
             }
             if quiet.is_multiple_of(64) || quiet > awake {
                 let now = Instant::now();
-                let watch = watch.get_or_insert(Watch { began: now, looked: now });
-                self.look_around(watch, now)?;
+                let mut watch = *self.mail.watch.get_or_insert(Watch { began: now, looked: now });
+                self.look_around(&mut watch, now)?;
+                self.mail.watch = Some(watch);
             }
         }
-        Ok(())
+        (self.mail.quiet, self.mail.watch) = (0, None);
+        Ok(true)
     }
 
     /// All has landed; another round of messages of the same operation follows.
@@ -413,6 +431,7 @@ impl Drop for Swap<'_> {
 }
 
 /// Since when a process waits, and when it last looked after the others.
+#[derive(Clone, Copy)]
 struct Watch {
     began: Instant,
     looked: Instant,

@@ -15,6 +15,8 @@ use crate::transport::world::{ProcessError, World};
 const BLOCK: usize = 8 << 10;
 /// Bytes of a task for a thread.
 const TASK: usize = 128 << 10;
+/// Looks in vain for the messages of one collective before those of others are looked at.
+const LOOKS: u32 = 64;
 
 /// A collective under way, while something is done for it.
 struct Cross<'a> {
@@ -142,7 +144,7 @@ impl Voyage {
         }
     }
 
-    /// Waits until all is done.
+    /// Waits until all is done; `meanwhile` is called now and then.
     ///
     /// # Safety
     /// As for [`Crossing::start`] with this `plan` and these `devices`.
@@ -151,14 +153,19 @@ impl Voyage {
         world: &World,
         plan: &Crossing,
         devices: &[Device],
-        pool: &Pool,
-        scratch: &mut Scratch,
+        (pool, scratch): (&Pool, &mut Scratch),
+        meanwhile: impl Fn(),
     ) -> Result<(), Fault> {
         while let Some(mail) = self.mail.take() {
             let mut swap = Swap::resume(world, mail);
-            swap.wait().map_err(lost)?;
-            // SAFETY: the caller's promise.
-            unsafe { self.advance(swap, plan, devices, Some(pool), scratch)? };
+            match swap.wait_a_little(LOOKS).map_err(lost)? {
+                // SAFETY: the caller's promise.
+                true => unsafe { self.advance(swap, plan, devices, Some(pool), scratch)? },
+                false => {
+                    self.mail = Some(swap.leave());
+                    meanwhile();
+                }
+            }
         }
         self.fault.take().map_or(Ok(()), Err)
     }
