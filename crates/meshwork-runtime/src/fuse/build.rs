@@ -67,19 +67,24 @@ impl<'a, 'm> Builder<'a, 'm> {
     }
 
     fn load(&mut self, value: ValueId, view: &View, map: &[Lin]) -> Result<Id, Stop> {
-        let info = &self.cx.bufs[view.buf.0 as usize];
-        if let (Some(literal), Some(ty)) = (&info.constant, lane(view.elem))
-            && literal.len() == 1
-            && let Some(word) = constant_bits(literal, ty)
-        {
-            return Ok(self.graph.constant(ty, word));
-        }
         let mut place =
             Place { buf: view.buf, elem: view.elem, offset: view.offset, strides: vec![0; self.domain.len()] };
         for (l, &stride) in map.iter().zip(&view.strides) {
             place.offset += l.base * stride;
             if l.coef != 0 {
                 place.strides[l.dim as usize] += l.coef * stride;
+            }
+        }
+        // One element of a constant: a weight of a stencil, say.
+        let one = place.strides.iter().enumerate().all(|(d, &s)| s == 0 || self.graph.hi[d] - self.graph.lo[d] == 1);
+        if let (Some(literal), Some(ty)) = (&self.cx.bufs[view.buf.0 as usize].constant, lane(view.elem))
+            && one
+            && literal.elem() == view.elem
+        {
+            let start: i64 = place.strides.iter().zip(&self.graph.lo).map(|(s, l)| s * l).sum();
+            let at = (place.offset + start) / view.elem.storage_bytes() as i64;
+            if let Some(word) = constant_bits(literal, at as usize, ty) {
+                return Ok(self.graph.constant(ty, word));
             }
         }
         let bounds = match view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
@@ -280,11 +285,15 @@ impl<'a, 'm> Builder<'a, 'm> {
     }
 }
 
-/// The bits of a one-element literal as a lane holds it.
-fn constant_bits(literal: &meshwork_ir::Literal, ty: Ty) -> Option<u64> {
+/// The bits of element `at` of a literal as a lane holds it.
+fn constant_bits(literal: &meshwork_ir::Literal, at: usize, ty: Ty) -> Option<u64> {
+    if at >= literal.len() {
+        return None;
+    }
+    let element = meshwork_ir::Literal::from_bytes([], literal.elem(), literal.element(at).to_vec())?;
     Some(match ty {
-        Ty::F32 => u64::from((literal.to_f64s()[0] as f32).to_bits()),
-        Ty::F64 => literal.to_f64s()[0].to_bits(),
-        _ => literal.get_i64(0) as u64,
+        Ty::F32 => u64::from((element.to_f64s()[0] as f32).to_bits()),
+        Ty::F64 => element.to_f64s()[0].to_bits(),
+        _ => element.get_i64(0) as u64,
     })
 }

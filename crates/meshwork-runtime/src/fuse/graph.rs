@@ -184,6 +184,11 @@ impl Graph {
             };
         }
         let (ra, rb) = (a.range, b.range);
+        match f {
+            Binary::Add if ra == Some((0, 0)) => return y,
+            Binary::Add | Binary::Sub if rb == Some((0, 0)) => return x,
+            _ => {}
+        }
         let range = ra.zip(rb).and_then(|(p, q)| match f {
             Binary::Add => range::combine(p, q, i64::checked_add),
             Binary::Sub => range::combine(p, q, i64::checked_sub),
@@ -219,14 +224,7 @@ impl Graph {
     /// A comparison; a constant where the bounds decide it.
     pub fn compare(&mut self, f: Cmp, x: Id, y: Id) -> Id {
         let ranges = self.nodes[x as usize].range.zip(self.nodes[y as usize].range);
-        let known = ranges.and_then(|(a, b)| match f {
-            Cmp::Lt => truth(a.1 < b.0, a.0 >= b.1),
-            Cmp::Le => truth(a.1 <= b.0, a.0 > b.1),
-            Cmp::Gt => truth(a.0 > b.1, a.1 <= b.0),
-            Cmp::Ge => truth(a.0 >= b.1, a.1 < b.0),
-            Cmp::Eq => truth(a == b && a.0 == a.1, a.1 < b.0 || a.0 > b.1),
-            Cmp::Ne => truth(a.1 < b.0 || a.0 > b.1, a == b && a.0 == a.1),
-        });
+        let known = ranges.and_then(|(a, b)| range::compared(f, a, b));
         match known {
             Some(value) => self.integer(Ty::Pred, i64::from(value)),
             None => self.derived(Node::Compare(f, x, y), Ty::Pred, &[x, y], None),
@@ -308,14 +306,6 @@ impl Graph {
         info.mask &= !row;
         info.level = level;
         id
-    }
-}
-
-fn truth(yes: bool, no: bool) -> Option<bool> {
-    match (yes, no) {
-        (true, _) => Some(true),
-        (_, true) => Some(false),
-        _ => None,
     }
 }
 

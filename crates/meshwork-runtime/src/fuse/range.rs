@@ -3,7 +3,8 @@
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{Module, OpKind, ValueId};
 
-use super::numbers::{lane, limits};
+use super::numbers::{self, lane, limits};
+use crate::kernel::ir::Cmp;
 
 /// A set of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +55,15 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
         OpKind::Multiply => combine(of(0)?, of(1)?, i64::checked_mul)?,
         OpKind::Minimum => combine(of(0)?, of(1)?, |a, b| Some(a.min(b)))?,
         OpKind::Maximum => combine(of(0)?, of(1)?, |a, b| Some(a.max(b)))?,
+        OpKind::Compare => {
+            let cmp = numbers::direction(op.enum_value("comparison_direction")?)?;
+            compared(cmp, of(0)?, of(1)?).map_or((0, 1), |known| (known.into(), known.into()))
+        }
+        OpKind::Select => match (of(0)?, of(1)?, of(2)?) {
+            ((1, 1), yes, _) => yes,
+            ((0, 0), _, no) => no,
+            (_, yes, no) => (yes.0.min(no.0), yes.1.max(no.1)),
+        },
         OpKind::Divide => divide(of(0)?, of(1)?)?,
         OpKind::Remainder => remainder(of(0)?, of(1)?)?,
         _ => return None,
@@ -83,5 +93,18 @@ pub(crate) fn remainder(a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
         (true, true) => Some((a.0 % b.0, a.0 % b.0)),
         (true, false) => Some((0, a.1.min(b.1 - 1))),
         (false, _) => None,
+    }
+}
+
+/// What a comparison of numbers within bounds always gives.
+pub(crate) fn compared(f: Cmp, a: (i64, i64), b: (i64, i64)) -> Option<bool> {
+    let known = |yes: bool, no: bool| (yes || no).then_some(yes);
+    match f {
+        Cmp::Lt => known(a.1 < b.0, a.0 >= b.1),
+        Cmp::Le => known(a.1 <= b.0, a.0 > b.1),
+        Cmp::Gt => known(a.0 > b.1, a.1 <= b.0),
+        Cmp::Ge => known(a.0 >= b.1, a.1 < b.0),
+        Cmp::Eq => known(a == b && a.0 == a.1, a.1 < b.0 || a.0 > b.1),
+        Cmp::Ne => known(a.1 < b.0 || a.0 > b.1, a == b && a.0 == a.1),
     }
 }

@@ -159,6 +159,16 @@ impl PhaseEmitter<'_, '_> {
             *mask = self.unit.value(32, Home::Slot(slot));
         }
         let rest = self.lower.varying(self.unit, Mode::Rest)?;
+        let last = match self.lower.ends_in_a_vector() {
+            true => {
+                for mask in &mut self.lower.last_masks {
+                    let slot = self.unit.frame.slot();
+                    *mask = self.unit.value(32, Home::Slot(slot));
+                }
+                Some(self.lower.varying(self.unit, Mode::Last)?)
+            }
+            false => None,
+        };
         let hoisted = self.hoist(&group, pins.len());
         // Constants first: they stay from row to row.
         self.assign_pointers();
@@ -183,7 +193,7 @@ impl PhaseEmitter<'_, '_> {
         for &(v, start) in &pins {
             self.load_pin(v, start.unwrap_or(v));
         }
-        self.loops(&group, &single, &rest, vectors)?;
+        self.loops(&group, &single, (&rest, last.as_deref()), vectors)?;
         self.finish()?;
         for v in pins.iter().map(|(v, _)| *v).chain(hoisted.iter().map(|(v, _)| *v)) {
             self.unit.values[v as usize].pin = None;
@@ -278,7 +288,13 @@ impl PhaseEmitter<'_, '_> {
         order.iter().take(room).enumerate().map(|(i, &(v, _))| (v, 15 - (taken + i) as u8)).collect()
     }
 
-    fn loops(&mut self, group: &[Inst], single: &[Inst], rest: &[Inst], vectors: usize) -> Option<()> {
+    fn loops(
+        &mut self,
+        group: &[Inst],
+        single: &[Inst],
+        (rest, last): (&[Inst], Option<&[Inst]>),
+        vectors: usize,
+    ) -> Option<()> {
         let lanes = self.lower.lanes as i32;
         let step = lanes * vectors as i32;
         let blocks = self.lower.reductions.iter().any(|r| !r.second.is_empty());
@@ -311,7 +327,19 @@ impl PhaseEmitter<'_, '_> {
         self.asm.neg(REST);
         self.asm.add(REST, at(FRAME, LENGTH));
         self.asm.jump_if(Cond::Equal, done);
-        self.make_rest_masks(rest);
+        if let Some(last) = last {
+            let short = self.asm.label();
+            self.asm.set(gpr::RAX, lanes);
+            self.asm.cmp(gpr::RAX, at(FRAME, LENGTH));
+            self.asm.jump_if(Cond::Greater, short);
+            self.make_masks(last, Mode::Last);
+            self.asm.add_imm(ELEMENT, -lanes);
+            self.asm.add(ELEMENT, Rm::Reg(REST));
+            self.block(last);
+            self.asm.jump(done);
+            self.asm.bind(short);
+        }
+        self.make_masks(rest, Mode::Rest);
         self.block(rest);
         self.asm.bind(done);
         Some(())
@@ -332,22 +360,27 @@ impl PhaseEmitter<'_, '_> {
         self.asm.bind(done);
     }
 
-    /// Loads the masks of the rest of the row that `insts` use into their slots.
-    fn make_rest_masks(&mut self, insts: &[Inst]) {
-        let mut table = [0; 64];
-        table[..32].fill(0xFF);
-        let (first, second) = table.split_at(32);
+    /// Loads the masks of the rest of the row that `insts` use into their slots: the rest at the start of a vector, or
+    /// at its end.
+    fn make_masks(&mut self, insts: &[Inst], mode: Mode) {
+        let (masks, ahead, first, second) = match mode {
+            Mode::Last => (self.lower.last_masks, self.lower.lanes as i32, [0; 32], [0xFF; 32]),
+            _ => (self.lower.rest_masks, 0, [0xFF; 32], [0; 32]),
+        };
         let base = self.unit.pool.bytes.len() as u32;
         let mut used = false;
-        for (scale, mask) in self.lower.rest_masks.into_iter().enumerate() {
+        for (scale, mask) in masks.into_iter().enumerate() {
             if !insts.iter().any(|i| i.sources().any(|v| v == mask)) {
                 continue;
             }
             used = true;
             self.asm.lea(gpr::RAX, Rm::Pool(base + 32));
             self.asm.mov(gpr::RDX, REST);
+            match mode {
+                Mode::Last => self.asm.add_imm(gpr::RDX, -ahead),
+                _ => self.asm.neg(gpr::RDX),
+            }
             self.asm.shl(gpr::RDX, scale as u8);
-            self.asm.neg(gpr::RDX);
             let from = Rm::Mem { base: gpr::RAX, index: Some((gpr::RDX, 0)), disp: 0 };
             self.asm.vex(op::MOVUPS, true, 0, 0, from, None);
             if let Home::Slot(slot) = self.unit.values[mask as usize].home {

@@ -18,6 +18,8 @@ pub enum Mode {
     Group(usize),
     /// The last elements of the row, fewer than a vector.
     Rest,
+    /// The same as the end of a whole vector, of which only they are written.
+    Last,
 }
 
 /// One reduction of a phase.
@@ -57,6 +59,8 @@ pub struct Lower<'a> {
     scalars: &'a [i32],
     /// Masks of the rest of the row by log2 of the size, in slots.
     pub rest_masks: [V; 4],
+    /// Masks of the rest at the end of a vector.
+    pub last_masks: [V; 4],
     /// Steps of lanes along index dimensions: (dimension, log2 of the size), and where.
     pub steps: &'a mut HashMap<(u8, u8), i32>,
     /// Reductions in order.
@@ -100,6 +104,7 @@ impl<'a> Lower<'a> {
             wanted: vec![0; n],
             scalars,
             rest_masks: [NONE; 4],
+            last_masks: [NONE; 4],
             steps,
             reductions: vec![],
             kept: vec![],
@@ -180,6 +185,26 @@ impl<'a> Lower<'a> {
             }
         }
         Some(code.insts)
+    }
+
+    /// Whether the rest of a row is better done with a whole vector than element by element: some are too narrow for
+    /// masks, and nothing else than arrays of neighbouring elements is written.
+    pub fn ends_in_a_vector(&self) -> bool {
+        let args = &self.body.args;
+        let narrow = |op: &Op| match *op {
+            Op::Load(arg) | Op::Store(arg, _) => {
+                let arg = &args[usize::from(arg)];
+                arg.access == Access::Unit && arg.elem.storage_bytes() < 4
+            }
+            Op::LoadTemp(_, ty) => ty.size() < 4,
+            _ => false,
+        };
+        let plain = |op: &Op| match *op {
+            Op::Store(arg, _) => args[usize::from(arg)].access == Access::Unit,
+            Op::Reduce(..) | Op::SetScalar(..) => false,
+            _ => true,
+        };
+        self.phase.ops.iter().any(narrow) && self.phase.ops.iter().all(plain)
     }
 
     /// Lowers what varies along the row.
@@ -314,7 +339,7 @@ impl<'a> Lower<'a> {
 
     fn count(&self, mode: Mode) -> Count {
         match mode {
-            Mode::Group(_) => Count::Lanes(self.lanes as u8),
+            Mode::Group(_) | Mode::Last => Count::Lanes(self.lanes as u8),
             Mode::Uniform => Count::Lanes(1),
             Mode::Rest => Count::Rest,
         }
@@ -458,6 +483,14 @@ impl<'a> Lower<'a> {
             raw
         } else {
             code.rm(op::MOVUPS, size, raw, None)
+        };
+        let src = match mode {
+            // What stands in front of the rest stays: it may have been read and written already.
+            Mode::Last => {
+                let old = self.unit_load(code, arg, size, mode, u);
+                code.blend(size, self.last_masks[usize::from(scale)], src, old)
+            }
+            _ => src,
         };
         code.insts.push(match mode {
             Mode::Rest => Inst::StoreRest { src, mask: self.rest_mask(size), arg, scale },
