@@ -56,11 +56,11 @@ pub(crate) struct Trace {
     /// Locations of lines that were traced before, in slots by address.
     locs: Vec<Option<(&'static Location<'static>, Loc)>>,
     /// Numbers that the program has as constants already, in slots by number and shape.
-    constants: Vec<Option<(Number, Tensor)>>,
+    constants: Vec<Option<Box<(Number, Tensor)>>>,
 }
 
 /// How many locations a trace remembers.
-const LOCATIONS: usize = 128;
+const LOCATIONS: usize = 64;
 
 /// How many constants a trace remembers.
 const CONSTANTS: usize = 64;
@@ -335,10 +335,12 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
 pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType) -> Tensor {
     let slot = slot_of(number, dims);
     let known = with_top(op, |trace| match &trace.constants[slot] {
-        Some((n, t)) if n.same(number) && t.block == trace.block() && t.ty.elem == elem && t.ty.dims[..] == *dims => {
-            Some(t.clone())
+        Some(known) => {
+            let (n, t) = &**known;
+            let same = n.same(number) && t.block == trace.block() && t.ty.elem == elem && t.ty.dims[..] == *dims;
+            same.then(|| t.clone())
         }
-        _ => None,
+        None => None,
     });
     if let Some(tensor) = known {
         return tensor;
@@ -347,7 +349,7 @@ pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType
     let dense = number.splat(op, ty);
     let spec = OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into()));
     let tensor = emit(op, &[], |b, _| b.value(spec));
-    with_top(op, |trace| trace.constants[slot] = Some((number, tensor.clone())));
+    with_top(op, |trace| trace.constants[slot] = Some(Box::new((number, tensor.clone()))));
     tensor
 }
 

@@ -181,8 +181,11 @@ impl<'m> Builder<'m> {
                 ..OpTypes::new(spec.kind, &operands, &spec.attrs)
             })
         };
-        let mut types = types.map_err(|e| self.error(e))?;
-        types.iter_mut().for_each(|ty| *ty = self.module.shared.ty(std::mem::replace(ty, Type::None)));
+        let mut types = match types {
+            Ok(types) => types,
+            Err(e) => return Err(self.error(e)),
+        };
+        types.iter_mut().for_each(|ty| self.module.shared.exchange(ty));
         if let ([only], true) = (&types[..], wanted.len() < 2) {
             let asked = Asked { kind: spec.kind, operands: &spec.operands, attrs: &spec.attrs, wanted: wanted.first() };
             self.module.remember_result(&asked, only);
@@ -209,7 +212,7 @@ impl<'m> Builder<'m> {
             return Ok(smallvec![known]);
         }
         let mut types = infer_op(self.module, op).map_err(|e| self.error(e))?;
-        types.iter_mut().for_each(|ty| *ty = self.module.shared.ty(std::mem::replace(ty, Type::None)));
+        types.iter_mut().for_each(|ty| self.module.shared.exchange(ty));
         if let ([only], Some(_)) = (&types[..], &returned) {
             let (operands, attrs) = (self.module.op(op).operands.clone(), self.module.op(op).attrs.clone());
             let kind = self.module.op(op).kind;

@@ -353,18 +353,9 @@ impl Module {
     /// An empty module.
     pub fn new() -> Module {
         let body = Block { args: SmallVec::new(), first: None, last: None, parent: None, arg_locs: vec![] };
-        let Arenas { ops, mut blocks, regions, values } = spare::take();
+        let Arenas { ops, mut blocks, regions, values, shared } = spare::take();
         blocks.push(body);
-        Module {
-            name: None,
-            attrs: AttrDict::new(),
-            loc: Loc::unknown(),
-            ops,
-            blocks,
-            regions,
-            values,
-            shared: Shared::default(),
-        }
+        Module { name: None, attrs: AttrDict::new(), loc: Loc::unknown(), ops, blocks, regions, values, shared }
     }
 
     /// The block of top-level operations: meshes and functions.

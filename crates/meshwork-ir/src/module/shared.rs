@@ -51,19 +51,32 @@ impl Shared {
         }
     }
 
-    /// `ty`, or an equal type that was given before.
-    pub(crate) fn ty(&mut self, ty: Type) -> Type {
-        match ty {
-            // If others hold it as well, it is not new.
-            Type::Tensor(t) if Arc::strong_count(&t) == 1 && t.encoding.is_none() => {
-                let slot = slot(&mut self.types, mix(t.elem as u64, &t.dims));
-                match slot {
-                    Some(known) if known.elem == t.elem && known.dims == t.dims => Type::Tensor(known.clone()),
-                    _ => Type::Tensor(slot.insert(t).clone()),
-                }
-            }
-            other => other,
+    /// Puts an equal type that was given before in the place of a new one.
+    #[inline]
+    pub(crate) fn exchange(&mut self, ty: &mut Type) {
+        // If others hold it as well, it is not new.
+        if let Type::Tensor(new) = ty
+            && Arc::strong_count(new) == 1
+        {
+            self.exchange_tensor(new);
         }
+    }
+
+    fn exchange_tensor(&mut self, new: &mut Arc<TensorType>) {
+        if new.encoding.is_some() {
+            return;
+        }
+        match slot(&mut self.types, mix(new.elem as u64, &new.dims)) {
+            Some(known) if known.elem == new.elem && known.dims == new.dims => *new = known.clone(),
+            slot => *slot = Some(new.clone()),
+        }
+    }
+
+    /// Forgets all but keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.types.iter_mut().for_each(|slot| *slot = None);
+        self.dicts.iter_mut().for_each(|slot| *slot = None);
+        self.applied.iter_mut().for_each(|slot| *slot = None);
     }
 
     /// The dictionary with a list of integers as its only attribute.
@@ -120,10 +133,14 @@ impl Module {
     }
 
     /// Remembers the only result of a type rule for [`known_result`](Module::known_result).
+    #[inline]
     pub(crate) fn remember_result(&mut self, asked: &Asked<'_>, result: &Type) {
-        if !is_remembered(asked.kind) {
-            return;
+        if is_remembered(asked.kind) {
+            self.note(asked, result);
         }
+    }
+
+    fn note(&mut self, asked: &Asked<'_>, result: &Type) {
         let index = self.applied_slot(asked);
         let applied = Applied {
             kind: asked.kind,
@@ -188,10 +205,14 @@ mod tests {
     #[test]
     fn equal_types_and_lists_are_one() {
         let mut shared = Shared::default();
-        let new = || Type::tensor([2, 3], ElementType::F32);
-        let (Type::Tensor(a), Type::Tensor(b)) = (shared.ty(new()), shared.ty(new())) else { panic!("tensors") };
+        let mut new = |dims| {
+            let mut ty = Type::tensor(dims, ElementType::F32);
+            shared.exchange(&mut ty);
+            ty
+        };
+        let (Type::Tensor(a), Type::Tensor(b)) = (new([2, 3]), new([2, 3])) else { panic!("tensors") };
         assert!(Arc::ptr_eq(&a, &b));
-        assert_eq!(shared.ty(Type::tensor([3, 2], ElementType::F32)).dims(), [3, 2]);
+        assert_eq!(new([3, 2]).dims(), [3, 2]);
         assert_eq!(shared.list("permutation", &[1, 0]), shared.list("permutation", &[1, 0]));
         assert_ne!(shared.list("permutation", &[1, 0]), shared.list("permutation", &[0, 1]));
         assert_ne!(shared.list("dimensions", &[1, 0]), shared.list("permutation", &[1, 0]));

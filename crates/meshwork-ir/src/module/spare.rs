@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 
+use super::shared::Shared;
 use super::{Block, Module, Op, Region, Value};
 
 /// The arenas of a module.
@@ -14,6 +15,7 @@ pub(super) struct Arenas {
     pub(super) blocks: Vec<Block>,
     pub(super) regions: Vec<Region>,
     pub(super) values: Vec<Value>,
+    pub(super) shared: Shared,
 }
 
 /// Larger arenas are not kept: 4 MB of operations.
@@ -38,11 +40,13 @@ impl Drop for Module {
             blocks: std::mem::take(&mut self.blocks),
             regions: std::mem::take(&mut self.regions),
             values: std::mem::take(&mut self.values),
+            shared: std::mem::take(&mut self.shared),
         };
         arenas.ops.clear();
         arenas.blocks.clear();
         arenas.regions.clear();
         arenas.values.clear();
+        arenas.shared.clear();
         // Where the thread is about to end there is nothing to keep it for.
         let _ = SPARE.try_with(|spare| match spare.take() {
             Some(other) if other.ops.capacity() > arenas.ops.capacity() => spare.set(Some(other)),

@@ -26,29 +26,36 @@ impl Key {
     /// The key of `op`, which applies `inner`. `None` for operations of many operands or of other types than tensors.
     fn of(module: &Module, op: &Op, inner: Option<OpKind>) -> Option<Key> {
         let &[result] = op.results() else { return None };
-        let mut types = [0; 4];
-        for (slot, &value) in types.iter_mut().zip(op.operands().iter().chain([&result])) {
-            let Type::Tensor(ty) = module.ty(value) else { return None };
-            *slot = Arc::as_ptr(ty) as usize;
+        if op.operands().len() > 3 {
+            return None;
         }
+        let address = |value| match module.ty(value) {
+            Type::Tensor(ty) => Some(Arc::as_ptr(ty) as usize),
+            _ => None,
+        };
+        let mut types = [0; 4];
+        for (slot, &value) in types.iter_mut().zip(op.operands()) {
+            *slot = address(value)?;
+        }
+        types[3] = address(result)?;
         let kind = op.kind() as u32 | inner.map_or(0, |kind| kind as u32 + 1) << 16;
-        (op.operands().len() < 4).then_some(Key { kind, attrs: op.attrs.address(), types })
+        Some(Key { kind, attrs: op.attrs.address(), types })
     }
 
     fn slot(&self) -> usize {
-        let parts = self.types.iter().chain([&self.attrs]);
-        let mixed =
-            parts.fold(self.kind as usize, |h, part| (h ^ (part >> 4)).wrapping_mul(0x9E37_79B9).rotate_left(7));
-        (mixed >> 8) % SLOTS
+        let [a, b, c, result] = self.types;
+        // Objects are some words apart.
+        let mixed = self.attrs ^ a ^ b.rotate_left(3) ^ c.rotate_left(6) ^ result.rotate_left(9);
+        ((mixed >> 4) ^ (mixed >> 12)).wrapping_add(self.kind as usize * 5) % SLOTS
     }
 }
 
 /// Where ends of operations stand in the text.
-pub(super) struct Tails(Vec<(Key, u32, u32)>);
+pub(super) struct Tails([(Key, u32, u32); SLOTS]);
 
 impl Tails {
     pub(super) fn new() -> Tails {
-        Tails(vec![(Key::default(), 0, 0); SLOTS])
+        Tails([(Key::default(), 0, 0); SLOTS])
     }
 
     /// Forgets all, for the text has been cut.
