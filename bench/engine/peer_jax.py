@@ -4,6 +4,7 @@
   lower PROBLEM VARIANT MESH     traces it
   export DIRECTORY               writes what was traced as StableHLO text and .npy inputs
   prepare                        compiles what was traced, puts its inputs on the devices, and runs it once
+  forget                         gives back its memory
   run COUNT                      runs it COUNT times: seconds per run; the sum of the result, and of its magnitudes
 
 The words are separated by tabs; MESH is written 2x4. The number of devices is argument 1.
@@ -61,6 +62,10 @@ class Peer:
         for i, x in enumerate(self.built.inputs):
             np.save(directory / f"{i}.npy", x)
         return {"inputs": len(self.built.inputs)}
+
+    def forget(self):
+        self.compiled = self.inputs = self.lowered = self.built = None
+        return {}
 
     def run(self, count):
         start = time.perf_counter()

@@ -33,7 +33,7 @@ class Problem:
     variants: list
     meshes: list
     c: list | None = None  # hand-written program: source, defines, extra arguments
-    bytes: typing.Any = 0  # least memory traffic of a run; a dictionary if it differs between variants
+    bytes: typing.Any = 0  # least memory traffic of a run, or (variant, mesh shape) -> that
     passes: int = 1  # how often a run goes over its data
     flops: float = 0
     loop: int = 1  # calls per timed run, for short ones
@@ -48,6 +48,8 @@ def rng(seed=0):
 HEAT1D = dict(n=10_000_000, steps=200)
 HEAT2D = dict(n=4096, steps=100)
 LIFE = dict(n=4096, steps=100)
+# For spellings of which JAX takes a second a step on several devices.
+SHORT = 10
 
 
 def loop(step, steps):
@@ -84,9 +86,9 @@ def heat1d_step(variant):
     return {"at": at, "concatenate": concatenate, "pad": pad, "roll": roll, "convolution": convolution}[variant]
 
 
-def heat1d(dtype, variant, mesh):
+def heat1d(dtype, variant, mesh, steps=HEAT1D["steps"]):
     x = (rng().random(HEAT1D["n"]) * np.linspace(0, 1, HEAT1D["n"])).astype(dtype)
-    return Built(loop(heat1d_step(variant), HEAT1D["steps"]), [x], [("x",)], [("x",)], ("x",))
+    return Built(loop(heat1d_step(variant), steps), [x], [("x",)], [("x",)], ("x",))
 
 
 def heat2d_step(variant):
@@ -121,11 +123,11 @@ def heat2d_step(variant):
     return {"at": at, "concatenate": concatenate, "pad": pad, "roll": roll, "convolution": convolution}[variant]
 
 
-def heat2d(variant, mesh):
+def heat2d(variant, mesh, steps=HEAT2D["steps"]):
     x = rng().random((HEAT2D["n"],) * 2, dtype=np.float32)
     axes = ("x",) if len(mesh) == 1 else ("x", "y")
     spec = ("x", None) if len(mesh) == 1 else ("x", "y")
-    return Built(loop(heat2d_step(variant), HEAT2D["steps"]), [x], [spec], [spec], axes)
+    return Built(loop(heat2d_step(variant), steps), [x], [spec], [spec], axes)
 
 
 def life_step(variant):
@@ -299,6 +301,13 @@ def collective(bytes_per_device, variant, mesh):
     return Built(function, [x], [("x", None)], [("x", None)], ("x",))
 
 
+def collective_bytes(bytes_per_device, variant, mesh):
+    """What must be read and written in one memory, where what all devices get alike is written once."""
+    every = bytes_per_device * mesh[0]
+    return {"all_reduce": every + bytes_per_device, "all_gather": 2 * bytes_per_device,
+            "reduce_scatter": every + bytes_per_device, "permute": 2 * every, "all_to_all": 2 * every}[variant]
+
+
 SPELLINGS = ["at", "concatenate", "pad", "roll", "convolution"]
 LINE, GRID = [(1,), (2,), (4,), (8,)], [(2, 2), (2, 4)]
 TRAIN = [(1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (2, 4)]
@@ -310,13 +319,17 @@ PROBLEMS = [
             ["heat1d.c", FLOAT, [H1["n"], H1["steps"]]], bytes=8 * H1["n"] * H1["steps"], passes=H1["steps"]),
     Problem("heat1d f64", functools.partial(heat1d, np.float64), SPELLINGS, LINE,
             ["heat1d.c", DOUBLE, [H1["n"], H1["steps"]]], bytes=16 * H1["n"] * H1["steps"], passes=H1["steps"]),
+    Problem("heat1d short", functools.partial(heat1d, np.float32, steps=SHORT), ["at"], LINE,
+            ["heat1d.c", FLOAT, [H1["n"], SHORT]], bytes=8 * H1["n"] * SHORT, passes=SHORT),
+    Problem("heat2d short", functools.partial(heat2d, steps=SHORT), ["at"], LINE + GRID,
+            ["heat2d.c", FLOAT, [H2["n"], SHORT]], bytes=8 * H2["n"] ** 2 * SHORT, passes=SHORT),
     Problem("heat2d f32", heat2d, SPELLINGS, LINE + GRID,
             ["heat2d.c", FLOAT, [H2["n"], H2["steps"]]], bytes=8 * H2["n"] ** 2 * H2["steps"], passes=H2["steps"]),
     Problem("life u8", life, ["roll", "separable", "pad"], LINE + GRID,
             ["life.c", [], [L["n"], L["steps"]]], bytes=2 * L["n"] ** 2 * L["steps"], passes=L["steps"]),
     Problem("add f64", add, ["add"], LINE, ["add.c", [], [ADD]], bytes=24 * ADD),
     Problem("rows f32", rows, list(ROW_BYTES), [(1,)], loop=10,
-            bytes={variant: each * ROWS[0] * ROWS[1] for variant, each in ROW_BYTES.items()}),
+            bytes=lambda variant, mesh: ROW_BYTES[variant] * ROWS[0] * ROWS[1]),
     Problem("matmul f32", matmul, list(MATMULS), [(1,)], loop=10),
     Problem("mlp step", mlp, ["step"], TRAIN, loop=3),
     Problem("gpt step", functools.partial(gpt_step, 4), ["step"], TRAIN),
@@ -324,6 +337,6 @@ PROBLEMS = [
             [(1, 1), (2, 4)]),
 ] + [
     Problem(f"collective {size}", functools.partial(collective, bytes_), COLLECTIVES, [(2,), (4,), (8,)],
-            loop=max(3, min(200, (1 << 22) // bytes_)))
+            bytes=functools.partial(collective_bytes, bytes_), loop=max(3, min(200, (1 << 22) // bytes_)))
     for size, bytes_ in [("1KB", 1 << 10), ("64KB", 1 << 16), ("1MB", 1 << 20), ("16MB", 1 << 24), ("64MB", 1 << 26)]
 ]

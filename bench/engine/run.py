@@ -2,7 +2,7 @@
 """Meshwork beside JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
-         [--key] [--out target/bench/engine.json]
+         [--key] [--minutes 25] [--out target/bench/engine.json]
 
 JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
 keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
@@ -28,6 +28,7 @@ from picture import picture  # noqa: E402
 from problems import PROBLEMS  # noqa: E402
 
 WORK = ROOT / "target" / "bench" / "engine"
+MOST_KEPT = 500_000_000  # bytes of inputs that stay on the disk after a row
 HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 BOTH = "meshwork,jax,jax huge"
@@ -43,13 +44,12 @@ KEY = [
     dict(problems="heat1d f32", variants="roll", rounds=3, peers=BOTH),
     dict(problems="heat2d f32", variants="pad", meshes="1,8,2x4", rounds=2, peers=BOTH),
     dict(problems="life u8", variants="separable", meshes="1,8,2x4", rounds=2, peers=BOTH),
-    dict(problems="heat1d f64", meshes="1,8", rounds=3, peers="meshwork,c"),
+    dict(problems="heat1d f64", rounds=2, peers="meshwork,c"),
     dict(problems="matmul", rounds=3, peers=BOTH),
     dict(problems="add f64", rounds=3, peers=BOTH + ",c,numpy"),
     dict(problems="gpt compile", variants="^(1|4|8)$", rounds=1, peers="meshwork,jax"),
     dict(problems="gpt compile", variants="^(16|32)$", rounds=1, peers="meshwork"),
-    dict(problems="heat[12]d f32", variants="^at$", meshes="2", rounds=1, peers="meshwork,jax"),
-    dict(problems="heat[12]d f32", variants="^at$", meshes="8", rounds=1, peers="meshwork,jax"),
+    dict(problems="heat[12]d short", meshes="2,8", rounds=2, peers="meshwork,jax,c"),
 ]
 
 
@@ -174,7 +174,7 @@ def case(problem, variant, mesh, options, kept):
     if "mpi4py" in wanted:
         ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", devices]
         add("mpi4py", Peer("mpi4py", [*ranks, options.numpy, "peer_mpi.py"]), "prepare", problem.name, variant, directory)
-    least = problem.bytes[variant] if isinstance(problem.bytes, dict) else problem.bytes
+    least = problem.bytes(variant, mesh) if callable(problem.bytes) else problem.bytes
     footprint = least / problem.passes
     if least:
         peers.append(Peer("copy", [c_program("copy.c", []), int(footprint) // 2], {"OMP_NUM_THREADS": "2"}))
@@ -185,6 +185,12 @@ def case(problem, variant, mesh, options, kept):
     for peer in peers:
         if peer not in kept.values():
             peer.close()
+    for peer in kept.values():
+        if peer.process.poll() is None:
+            peer.ask("forget")
+    files = list(directory.glob("*.npy"))
+    if sum(f.stat().st_size for f in files) > MOST_KEPT:
+        [f.unlink() for f in files]
     copies = times.pop("copy", [])
     bandwidth = statistics.median(footprint * 1e-9 / t for t in copies) if copies else None
     sums.pop("copy", None)
@@ -198,7 +204,8 @@ def case(problem, variant, mesh, options, kept):
     if ours:
         row["ratio"] = {n: t["median"] / ours["median"] for n, t in row["seconds"].items() if n != "meshwork"}
         if bandwidth:
-            row["bandwidth_share"] = least / ours["median"] * 1e-9 / bandwidth
+            shares = {n: least / t["median"] * 1e-9 / bandwidth for n, t in row["seconds"].items()}
+            row["bandwidth_share"], row["bandwidth_shares"] = shares["meshwork"], shares
     return row
 
 
@@ -216,7 +223,11 @@ def line(row):
     cells = [f"{n} {t['median'] * 1e3:.3f} ms" + (f" ({row['ratio'][n]:.2f}x)" if n in row.get("ratio", {}) else "")
              for n, t in row["seconds"].items()]
     compile_ = " ".join(f"{n} {s * 1e3:.0f}" for n, s in row["compile"].items())
-    share = f"  {row['bandwidth_share']:.0%} of copy" if "bandwidth_share" in row else ""
+    share = ""
+    if "bandwidth_share" in row:
+        jax = max((s for n, s in row["bandwidth_shares"].items() if n.startswith("jax")), default=None)
+        beside = "" if jax is None else f", jax {jax:.0%}"
+        share = f"  {row['bandwidth_share']:.0%} of copy at {row['copy_gb_per_s']:.0f} GB/s{beside}"
     flag = "" if row["agree"] else f"  CHECKSUMS DIFFER {row['checksums']}"
     errors = f"  {row['errors']}" if row["errors"] else ""
     return f"{row['problem']:16} {row['variant']:20} {row['mesh']:5} " + "  ".join(cells) + f"{share}  compile ms: {compile_}{flag}{errors}"
@@ -243,6 +254,7 @@ def main():
     args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
     args.add_argument("--key", action="store_true", help="the rows that the README shows, in some twenty minutes")
+    args.add_argument("--minutes", type=float, default=0, help="begin no row after so many; 0: no limit")
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
     args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")
@@ -251,15 +263,21 @@ def main():
     WORK.mkdir(parents=True, exist_ok=True)
     options.meshwork = pathlib.Path(options.meshwork).resolve()
     rows, kept = [], {}
+    start, left_out = time.monotonic(), 0
     for changes in KEY if options.key else [{}]:
         chosen = argparse.Namespace(**{**vars(options), **changes})
         for problem, variant, mesh in chosen_cases(chosen):
+            if options.minutes and time.monotonic() - start > 60 * options.minutes:
+                left_out += 1
+                continue
             rows.append(case(problem, variant, mesh, chosen, kept))
             print(line(rows[-1]), flush=True)
             pathlib.Path(options.out).write_text(json.dumps(rows, indent=1))
             pathlib.Path(options.out).with_suffix(".svg").write_text(picture(rows))
     for peer in kept.values():
         peer.close()
+    if left_out:
+        print(f"{left_out} rows were left out: the {options.minutes:g} minutes were over")
     print(f"written: {options.out} and the picture beside it; {time.strftime('%Y-%m-%d')}")
 
 

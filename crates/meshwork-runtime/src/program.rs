@@ -160,6 +160,8 @@ pub struct Collective {
     pub groups: Vec<Vec<u32>>,
     /// One dense operand and one dense result each; several operands move together.
     pub operands: Vec<Buf>,
+    /// At which byte of its buffer each operand starts.
+    pub starts: Vec<usize>,
     /// Results.
     pub results: Vec<Buf>,
     /// The operation.
@@ -185,6 +187,8 @@ pub struct Await {
 /// An operand of a collective and its result, as they are on every device.
 pub(crate) struct Ends {
     pub operand: Buf,
+    /// Where it starts in its buffer.
+    pub start: usize,
     pub result: Buf,
     pub elem: ElementType,
     /// Extents of the operand.
@@ -204,7 +208,8 @@ impl Collective {
             let (a, b) = (tensor(data.operands().get(i)), tensor(data.results().get(i)));
             let dims = |ty: Option<&TensorType>, own: &[i64]| ty.map_or(own.to_vec(), |t| t.dims.to_vec());
             let elem = a.map_or(from.elem, |t| t.elem);
-            Ends { operand, result, elem, from: dims(a, &from.dims), to: dims(b, &to.dims) }
+            let start = self.starts[i];
+            Ends { operand, start, result, elem, from: dims(a, &from.dims), to: dims(b, &to.dims) }
         })
     }
 }

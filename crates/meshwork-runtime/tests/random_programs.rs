@@ -213,6 +213,7 @@ impl Maker {
                         kind,
                         groups,
                         operands,
+                        starts: vec![0],
                         results,
                         op: self.op,
                         name,

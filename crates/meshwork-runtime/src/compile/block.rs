@@ -9,8 +9,10 @@ use super::lower::Lower;
 use super::views::view_of;
 use super::{CompileError, collective, ids, trips};
 use crate::fuse::{self, is_fusible, is_renaming};
+use crate::memory::place::ALIGN;
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, View};
+use crate::transport::world::world;
 use crate::{exec, library};
 
 /// Compiles `func` of a prepared module.
@@ -112,6 +114,17 @@ impl Compiler<'_> {
         Ok(buf)
     }
 
+    /// Makes `value` one run of bytes, row-major, in whatever buffer. Messages to other processes are of whole buffers.
+    fn packed(&mut self, value: ValueId) -> Result<(), CompileError> {
+        let mut view = self.view(value)?;
+        let is_aligned = view.offset % ALIGN as i64 == 0;
+        view.offset = 0;
+        if view.is_empty() || !view.is_dense() || !is_aligned || world().is_some() {
+            self.dense(value)?;
+        }
+        Ok(())
+    }
+
     /// Where `value` lies.
     pub(crate) fn view(&mut self, value: ValueId) -> Result<View, CompileError> {
         self.force(value)?;
@@ -166,7 +179,7 @@ impl Compiler<'_> {
             | OpKind::CrossReplicaSum
             | OpKind::ReduceScatter => {
                 for &v in data.operands() {
-                    self.dense(v)?;
+                    self.packed(v)?;
                 }
                 collective::lower(&mut self.cx, op, self.grid)
             }

@@ -8,7 +8,7 @@ use super::lower::Lower;
 use crate::kernel::ir::Combine;
 use crate::program::{Collective, CollectiveKind, Node, Reducer};
 
-/// Adds the collective `op`, whose operands are dense.
+/// Adds the collective `op`, whose operands are runs of bytes.
 pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<(), CompileError> {
     let module = cx.module;
     let data = module.op(op);
@@ -52,12 +52,13 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
         let message = format!("its groups hold {covered} of {} devices", grid.len());
         return Err(CompileError::invalid(module, op, message));
     }
-    let operands = data.operands().iter().filter_map(|&v| cx.view(v).map(|view| view.buf)).collect();
+    let views = data.operands().iter().filter_map(|&v| cx.view(v));
+    let (operands, starts) = views.map(|view| (view.buf, view.offset as usize)).unzip();
     let results = data.results().to_vec().into_iter().map(|r| cx.result(r)).collect();
     let (_, dims) = cx.shape(data.operands()[0]);
     let short = data.kind().name().trim_start_matches("stablehlo.");
     let name = format!("{short} {}", dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×"));
-    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, results, op, name, berth: None }));
+    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, starts, results, op, name, berth: None }));
     Ok(())
 }
 

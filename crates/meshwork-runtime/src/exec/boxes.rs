@@ -40,6 +40,12 @@ impl BoxCopy {
         copy
     }
 
+    /// The same copy from an array that starts `bytes` later.
+    pub(crate) fn later(mut self, bytes: usize) -> BoxCopy {
+        self.from += bytes;
+        self
+    }
+
     /// How many bytes are copied.
     pub fn bytes(&self) -> usize {
         self.dims.iter().map(|d| d.0).product::<usize>() * self.run

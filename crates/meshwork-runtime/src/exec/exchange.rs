@@ -4,6 +4,7 @@
 //! of a group in their order, so its result is the same on every run and on every device of the group. What a group
 //! has together is written once, for its first member.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use meshwork_ir::{ElementType, Module, OpId};
@@ -13,6 +14,7 @@ use super::combine::Combiner;
 use super::crossing::Crossing;
 use super::device::Device;
 use super::pool::Pool;
+use super::stream;
 use crate::memory::plan::Plan;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
@@ -21,8 +23,10 @@ use crate::step::{Buf, Fault, Scratch};
 const TASK_BYTES: usize = 128 << 10;
 /// Bytes that are reduced and then copied to all targets before the next: they stay in the caches of a core.
 const BLOCK_BYTES: usize = 32 << 10;
-/// Copies that write more than this on all devices together go past the caches, which would not hold it.
-const STREAM_BYTES: usize = 24 << 20;
+/// Exchanges that read and write more than this on all devices together write past the caches, which would not hold it.
+const STREAM_BYTES: usize = 50 << 20;
+/// Bytes that are reduced in the nearest cache before they are written past it.
+const STREAM_BLOCK: usize = 16 << 10;
 
 /// A collective, ready to run.
 pub(crate) struct Exchange {
@@ -35,7 +39,7 @@ pub(crate) struct Exchange {
     together: Vec<Vec<usize>>,
     combiners: Vec<Combiner>,
     elems: Vec<ElementType>,
-    /// Whether copies go past the caches.
+    /// Whether it writes past the caches.
     stream: bool,
     /// What this process does for it, if the devices are spread over several.
     pub crossing: Option<Crossing>,
@@ -114,18 +118,21 @@ impl Exchange {
             stream: false,
             crossing: None,
         };
-        let (mut traffic, mut written) = (0, 0);
-        for (i, Ends { operand, result, elem, from: from_dims, to: to_dims }) in c.ends(program, module).enumerate() {
+        let (mut traffic, mut touched) = (0, 0);
+        for (i, Ends { operand, start, result, elem, from: from_dims, to: to_dims }) in
+            c.ends(program, module).enumerate()
+        {
             if plan.is_handed(result) {
                 continue;
             }
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
             let first = plan.is_common(result) || matches!(c.kind, CollectiveKind::Reduce(_));
             let size = elem.storage_bytes();
-            let shape = Shape { operand, result, from: &from_dims, to: &to_dims, size, first };
+            let shape = Shape { operand, start, result, from: &from_dims, to: &to_dims, size, first };
             exchange.elems.push(elem);
             let copies = if first { c.groups.len() } else { devices };
-            written += to.bytes * copies;
+            let read: usize = from_dims.iter().product::<i64>().max(0) as usize * size * devices;
+            touched += read + to.bytes * copies;
             traffic += from.bytes + to.bytes * copies / devices;
             let groups = exchange.together.clone();
             match &c.kind {
@@ -173,7 +180,7 @@ impl Exchange {
                 }
             }
         }
-        exchange.stream = written > STREAM_BYTES;
+        exchange.stream = touched > STREAM_BYTES;
         exchange.cost = 30 + traffic as u64 / 10;
         Ok(exchange)
     }
@@ -188,7 +195,7 @@ impl Exchange {
     fn copy(&mut self, from: usize, to: usize, shape: &Shape<'_>, what: BoxCopy) {
         let (from, to) = (Place { device: from, buf: shape.operand }, Place { device: to, buf: shape.result });
         let mut pieces = vec![];
-        what.pieces(TASK_BYTES, &mut pieces);
+        what.later(shape.start).pieces(TASK_BYTES, &mut pieces);
         let pieces = pieces.into_iter().filter(|p| p.bytes() > 0);
         self.tasks.extend(pieces.map(|what| Task::Copy { from, to, what }));
     }
@@ -226,7 +233,7 @@ impl Exchange {
         let zero = vec![0; shape.from.len()];
         let mut add = |what: BoxCopy, to: Vec<Place>| {
             let mut pieces = vec![];
-            what.pieces(TASK_BYTES, &mut pieces);
+            what.later(shape.start).pieces(TASK_BYTES, &mut pieces);
             let pieces = pieces.into_iter().filter(|p| p.bytes() > 0);
             let task = |what| Task::Reduce { operand, from: from.clone(), to: to.clone(), what };
             self.tasks.extend(pieces.map(task));
@@ -277,6 +284,19 @@ impl Exchange {
                 let sources: Vec<*mut u8> = from.iter().map(ptr).collect();
                 let targets: Vec<*mut u8> = to.iter().map(ptr).collect();
                 let [first, others @ ..] = &targets[..] else { return Ok(()) };
+                // In place, the lines to be written are in the caches already.
+                if self.stream && sources.first() != Some(first) {
+                    let mut block = Block([const { MaybeUninit::uninit() }; STREAM_BLOCK]);
+                    let block = block.0.as_mut_ptr().cast::<u8>();
+                    return what.runs(STREAM_BLOCK, &mut |read, write, bytes| {
+                        // SAFETY: the block has room for the run; no operand of it is a target.
+                        unsafe {
+                            combiner.run(block, &sources, read, bytes / size, scratch)?;
+                            targets.iter().for_each(|to| stream::copy(block, to.add(write), bytes));
+                        }
+                        Ok(())
+                    });
+                }
                 debug_assert!(sources.iter().skip(1).all(|s| s != first), "only the first operand is a target");
                 let longest = if others.is_empty() { TASK_BYTES } else { BLOCK_BYTES };
                 what.runs(longest, &mut |read, write, bytes| {
@@ -339,8 +359,14 @@ impl Transport for InProcess {
     }
 }
 
+/// Room for a part of a reduction.
+#[repr(align(64))]
+struct Block([MaybeUninit<u8>; STREAM_BLOCK]);
+
 struct Shape<'a> {
     operand: Buf,
+    /// Where it starts in its buffer.
+    start: usize,
     result: Buf,
     from: &'a [i64],
     to: &'a [i64],

@@ -240,8 +240,9 @@ impl Walk<'_> {
         for (&from, &to) in operands.iter().zip(results) {
             let b = self.rep(from);
             // A chunk of all operands is read before the same chunk of any result is written, but somebody else may
-            // want to read an operand meanwhile.
-            if self.uses[uses..].iter().all(|u| u.0 != b) {
+            // want to read an operand meanwhile. A part of a larger buffer stays where it is.
+            let bytes = |b: Buf| self.program.bufs[b.0 as usize].bytes;
+            if bytes(from) == bytes(to) && self.uses[uses..].iter().all(|u| u.0 != b) {
                 self.moved_since(from, to, (since, at), MoveKind::InPlace);
             }
         }

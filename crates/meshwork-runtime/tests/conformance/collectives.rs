@@ -276,3 +276,46 @@ pub fn slices_by_device(c: &Check) {
         );
     }
 }
+
+/// Operands that are rows of a larger buffer, which is or is not needed later.
+pub fn parts_of_buffers(c: &Check) {
+    let groups = "replica_groups = dense<[[3, 1], [0, 2]]> : tensor<2x2xi64>, use_global_device_ids";
+    let ring = "source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>";
+    // Rows of 64 bytes and of 20: from the start, from a multiple of a cache line, and from elsewhere.
+    for (columns, start) in [(16, 0), (16, 2), (5, 0), (5, 1)] {
+        let (whole, part) = (tensor(&[9, columns], "f32"), tensor(&[6, columns], "f32"));
+        let (add, half) = (body("add", "f32"), tensor(&[3, columns], "f32"));
+        let wide = tensor(&[12, columns], "f32");
+        let moves = [
+            ("all_gather", "", format!("all_gather_dim = 0 : i64, {groups}"), &wide),
+            ("all_reduce", &add[..], groups.to_string(), &part),
+            ("reduce_scatter", &add[..], format!("scatter_dimension = 0 : i64, {groups}"), &half),
+            ("collective_permute", "", ring.to_string(), &part),
+        ];
+        for (op, body, attrs, to) in moves {
+            for later in ["%x", "%y"] {
+                let source = format!(
+                    "func.func @main(%x: {whole}) -> ({to}, {whole}) {{
+                       %y = stablehlo.exponential %x : {whole}
+                       %p = stablehlo.slice %y [{start}:{end}, 0:{columns}] : ({whole}) -> {part}
+                       %r = \"stablehlo.{op}\"(%p) {body} {{{attrs}, {CHANNEL}}} : ({part}) -> {to}
+                       %z = stablehlo.add {later}, {later} : {whole}
+                       return %r, %z : {to}, {whole} }}",
+                    end = start + 6,
+                );
+                c.devices(&source, 4);
+            }
+        }
+    }
+}
+
+/// More than the caches hold is written past them, also where runs are short or not aligned.
+pub fn past_the_caches(c: &Check) {
+    let groups = "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids";
+    let (from, to) = (tensor(&[1028, 2803], "f32"), tensor(&[257, 2803], "f32"));
+    let attrs = format!("scatter_dimension = 0 : i64, {groups}");
+    one(c, "reduce_scatter", &body("add", "f32"), &attrs, &from, &to);
+    let (from, to) = (tensor(&[700, 4004], "f32"), tensor(&[700, 1001], "f32"));
+    let attrs = format!("scatter_dimension = 1 : i64, {groups}");
+    one(c, "reduce_scatter", &body("maximum", "f32"), &attrs, &from, &to);
+}

@@ -18,7 +18,7 @@ macro_rules! conformance {
             conformance!(@ $engine; every: elementwise, all_others);
             conformance!(@ $engine; control: loops, branches, scans, nested, errors);
             conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, permute, loops_with_communication,
-                torn_groups, identity, shared_results, slices_by_device);
+                torn_groups, identity, shared_results, slices_by_device, parts_of_buffers, past_the_caches);
         }
     };
     (@ $engine:expr; $file:ident: $($case:ident),*) => {
