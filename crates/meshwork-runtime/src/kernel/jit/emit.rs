@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! per row:   per phase:  what is the same all along the row
-//!                        while a group of vectors fits:  group   (folding sums every block)
+//!                        while a group of vectors fits:  group   (folding sums every block, and fetching what
+//!                                                                 a later phase or the next row needs)
 //!                        while a vector fits:            vector
 //!                        if elements are left:           rest, by masks
 //!                        combine accumulators
@@ -42,6 +43,11 @@ pub struct Function {
     pub interleave: Vec<usize>,
 }
 
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
+/// Most arguments of which a phase fetches something.
+const MOST_FETCHED: usize = 3;
+
 /// Most registers that stay with one value for a whole loop.
 const PINS: usize = 11;
 
@@ -73,9 +79,10 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     }
     let mut interleave = vec![];
     let mut stay = vec![None; args];
-    for (phase, types) in body.phases.iter().zip(types) {
+    let fetches = fetches(body);
+    for ((phase, types), ahead) in body.phases.iter().zip(types).zip(&fetches) {
         let lower = Lower::new(body, phase, types, &scalars, &mut steps);
-        let mut emit = PhaseEmitter { body, phase, lower, unit: &mut unit, asm: &mut asm, pointers: vec![] };
+        let mut emit = PhaseEmitter { body, phase, lower, unit: &mut unit, asm: &mut asm, pointers: vec![], ahead };
         interleave.push(emit.phase(types, single.then_some(next_row))?);
         if single {
             stay = emit.pointers;
@@ -110,6 +117,41 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     })
 }
 
+/// Lines that a loop fetches though it does not need them: those at its element, or one row further.
+#[derive(Clone, Copy)]
+enum Fetch {
+    /// To be read in the next row.
+    NextRow(usize),
+    /// To be written by a later phase of this row.
+    ToWrite(usize),
+}
+
+/// What each phase fetches, in a body of several phases along the row. In between the row is in the caches, and nobody
+/// else would keep the memory busy: the last phase fetches what the others read in the next row, the first one what the
+/// last will write.
+fn fetches(body: &Body) -> Vec<Vec<Fetch>> {
+    let mut fetches = vec![vec![]; body.phases.len()];
+    let mut rows = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row);
+    let (Some(first), Some(last)) = (rows.next(), rows.next_back()) else { return fetches };
+    let args = |phases: &[Phase], pick: fn(&Op) -> Option<u16>| {
+        let mut args: Vec<usize> = phases.iter().flat_map(|p| &p.ops).filter_map(pick).map(usize::from).collect();
+        args.retain(|&arg| body.args[arg].access == Access::Unit);
+        let mut seen = vec![];
+        args.retain(|arg| {
+            !seen.contains(arg) && seen.len() < MOST_FETCHED && {
+                seen.push(*arg);
+                true
+            }
+        });
+        args
+    };
+    let read = args(&body.phases[..last], |op| if let Op::Load(arg) = *op { Some(arg) } else { None });
+    let written = args(&body.phases[first + 1..], |op| if let Op::Store(arg, _) = *op { Some(arg) } else { None });
+    fetches[last] = read.into_iter().map(Fetch::NextRow).collect();
+    fetches[first].extend(written.into_iter().map(Fetch::ToWrite));
+    fetches
+}
+
 struct PhaseEmitter<'a, 'b> {
     body: &'a Body,
     phase: &'a Phase,
@@ -118,6 +160,8 @@ struct PhaseEmitter<'a, 'b> {
     asm: &'b mut Asm,
     /// The register of each argument's pointer.
     pointers: Vec<Option<Gpr>>,
+    /// What is fetched meanwhile.
+    ahead: &'a [Fetch],
 }
 
 impl PhaseEmitter<'_, '_> {
@@ -309,7 +353,7 @@ impl PhaseEmitter<'_, '_> {
             self.asm.cmp(gpr::RAX, Rm::Reg(REST));
             self.asm.mov_if(Cond::Less, REST, Rm::Reg(gpr::RAX));
         }
-        self.run_while_fits(group, step);
+        self.run_while_fits(group, step, self.ahead);
         if blocks {
             self.asm.add_imm(REST, step);
             self.asm.cmp(REST, at(FRAME, LENGTH));
@@ -320,7 +364,7 @@ impl PhaseEmitter<'_, '_> {
         self.asm.bind(groups_done);
         if vectors > 1 {
             self.asm.load(REST, at(FRAME, LENGTH));
-            self.run_while_fits(single, lanes);
+            self.run_while_fits(single, lanes, &[]);
         }
         let done = self.asm.label();
         self.asm.mov(REST, ELEMENT);
@@ -345,19 +389,45 @@ impl PhaseEmitter<'_, '_> {
         Some(())
     }
 
-    /// Runs `insts` while `step` elements are left before the one that `REST` names.
-    fn run_while_fits(&mut self, insts: &[Inst], step: i32) {
+    /// Runs `insts` while `step` elements are left before the one that `REST` names, and fetches as many of what is
+    /// wanted later.
+    fn run_while_fits(&mut self, insts: &[Inst], step: i32, ahead: &[Fetch]) {
         let (again, done) = (self.asm.label(), self.asm.label());
         self.asm.add_imm(REST, -step);
         self.asm.cmp(ELEMENT, Rm::Reg(REST));
         self.asm.jump_if(Cond::Greater, done);
         self.asm.align(16);
         self.asm.bind(again);
+        for &fetch in ahead {
+            self.fetch(fetch, step);
+        }
         self.block(insts);
         self.asm.add_imm(ELEMENT, step);
         self.asm.cmp(ELEMENT, Rm::Reg(REST));
         self.asm.jump_if(Cond::LessEqual, again);
         self.asm.bind(done);
+    }
+
+    /// Fetches the lines that `step` elements are in. The row after the last may be anywhere: a fetch never faults.
+    fn fetch(&mut self, fetch: Fetch, step: i32) {
+        let (Fetch::NextRow(arg) | Fetch::ToWrite(arg)) = fetch;
+        let row = TABLES + 8 * (self.body.args.len() + self.body.temps.len() + arg) as i32;
+        let pointer = self.pointers[arg].map_or(at(FRAME, TABLES + 8 * arg as i32), Rm::Reg);
+        match fetch {
+            Fetch::NextRow(_) => {
+                self.asm.load(gpr::RAX, at(FRAME, row));
+                self.asm.add(gpr::RAX, pointer);
+            }
+            Fetch::ToWrite(_) => self.asm.load(gpr::RAX, pointer),
+        }
+        let size = self.body.args[arg].elem.storage_bytes();
+        for disp in (0..step * size as i32).step_by(LINE) {
+            let line = Rm::Mem { base: gpr::RAX, index: Some((ELEMENT, log2(size))), disp };
+            match fetch {
+                Fetch::NextRow(_) => self.asm.fetch(line),
+                Fetch::ToWrite(_) => self.asm.fetch_to_write(line),
+            }
+        }
     }
 
     /// Loads the masks of the rest of the row that `insts` use into their slots: the rest at the start of a vector, or
