@@ -51,6 +51,8 @@ impl Processes {
     pub(crate) fn new(world: &'static World, program: &Program, tape: &Tape, grid: DeviceGrid) -> Processes {
         let mut hasher = DefaultHasher::new();
         (text::print(&program.module), grid.replicas, grid.partitions).hash(&mut hasher);
+        // What a step costs decides the order of collectives; on another kind of machine it may cost more.
+        order(&program.main.nodes, &mut hasher);
         let plan = hasher.finish();
         let module = &program.module;
         let describe = |e: &Exchange| format!("{} ({})", e.name, module.place(e.op));
@@ -110,6 +112,22 @@ impl Processes {
             Err(failed) => failed.into(),
             Ok(Some((rank, message))) if !here || rank < self.world.rank => RunError::Elsewhere { rank, message },
             Ok(_) => error,
+        }
+    }
+}
+
+/// In which order collectives start and end.
+fn order(nodes: &[Node], hasher: &mut DefaultHasher) {
+    for node in nodes {
+        match node {
+            Node::Step(_) => {}
+            Node::Collective(c) => (&c.results, c.berth).hash(hasher),
+            Node::Await(a) => a.results.hash(hasher),
+            Node::While(w) => {
+                order(&w.cond.nodes, hasher);
+                order(&w.body.nodes, hasher);
+            }
+            Node::Case(case) => case.branches.iter().for_each(|b| order(&b.nodes, hasher)),
         }
     }
 }
