@@ -226,6 +226,8 @@ impl Scope<'_, '_> {
                     OpKind::Pad | OpKind::Concatenate => {
                         data.operands().iter().map(|&v| self.cost(v, known)).max().unwrap_or(0)
                     }
+                    // Where it starts is known when it is compiled.
+                    OpKind::DynamicSlice => self.cost(data.operands()[0], known),
                     OpKind::Select if self.is_positional(data.operands()[0]) => {
                         let sides = data.operands()[1..].iter().map(|&v| self.cost(v, known));
                         sides.max().unwrap_or(0).saturating_add(1)

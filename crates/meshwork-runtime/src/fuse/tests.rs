@@ -518,3 +518,28 @@ fn weights_of_a_stencil_are_part_of_its_code() {
         assert!(!matches!(node, Node::Step(step) if step.reads.iter().any(constant)), "{program}");
     }
 }
+
+/// Where such slices start costs nothing, so a stencil reads them as often as it likes.
+#[test]
+fn a_stencil_of_slices_at_places_of_the_device_is_one_step() {
+    let source = "func.func @main(%x: tensor<16x40xf32>) -> tensor<1x1x13x37xf32> {
+  %id = stablehlo.partition_id : tensor<ui32>
+  %i = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %m = stablehlo.constant dense<-1> : tensor<i32>
+  %n = stablehlo.multiply %i, %m : tensor<i32>
+  %d = stablehlo.add %n, %one : tensor<i32>
+  %e = stablehlo.subtract %one, %i : tensor<i32>
+  %k = stablehlo.constant dense<0.5> : tensor<1x1x3x3xf32>
+  %a = stablehlo.dynamic_slice %x, %d, %zero, sizes = [15, 40] : (tensor<16x40xf32>, tensor<i32>, tensor<i32>) -> tensor<15x40xf32>
+  %b = stablehlo.dynamic_slice %a, %zero, %e, sizes = [15, 39] : (tensor<15x40xf32>, tensor<i32>, tensor<i32>) -> tensor<15x39xf32>
+  %c = stablehlo.broadcast_in_dim %b, dims = [2, 3] : (tensor<15x39xf32>) -> tensor<1x1x15x39xf32>
+  %y = stablehlo.convolution(%c, %k) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x1x15x39xf32>, tensor<1x1x3x3xf32>) -> tensor<1x1x13x37xf32>
+  return %y : tensor<1x1x13x37xf32>
+}";
+    let module = meshwork_ir::text::parse(source).unwrap();
+    let grid = meshwork_ir::eval::DeviceGrid { replicas: 1, partitions: 2 };
+    let text = compile(&module, None, grid).unwrap().to_string();
+    assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
+}
