@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::eval::DeviceGrid;
-use meshwork_ir::{OpId, OpKind, ValueId};
+use meshwork_ir::{ElementType, OpId, OpKind, ValueId};
 
 use super::affine::{self, Map, identity};
 use super::range::Devices;
@@ -170,7 +170,9 @@ impl Scope<'_, '_> {
                 return Some(value);
             }
             let times = positions(&s.maps[&value], self.cx.module.ty(value).dims()) as u32;
-            if times > 1 && !s.joined.contains(&value) {
+            // The bounds of a box mostly decide a mask of positions, and what it chooses from is then read as it lies.
+            let mask = self.cx.module.ty(value).elem() == Some(ElementType::I1) && self.is_positional(value);
+            if times > 1 && !mask && !s.joined.contains(&value) {
                 let cost = self.cost(value, &mut costs);
                 if cost.saturating_mul(times - 1) > AGAIN + times {
                     dear.push((cost, value));
