@@ -337,6 +337,7 @@ PROBLEMS = [
             [(1, 1), (2, 4)]),
 ] + [
     Problem(f"collective {size}", functools.partial(collective, bytes_), COLLECTIVES, [(2,), (4,), (8,)],
-            bytes=functools.partial(collective_bytes, bytes_), loop=max(3, min(200, (1 << 22) // bytes_)))
+            bytes=functools.partial(collective_bytes, bytes_) if bytes_ >= 1 << 24 else 0,
+            loop=max(3, min(200, (1 << 22) // bytes_)))
     for size, bytes_ in [("1KB", 1 << 10), ("64KB", 1 << 16), ("1MB", 1 << 20), ("16MB", 1 << 24), ("64MB", 1 << 26)]
 ]

@@ -46,10 +46,10 @@ KEY = [
     dict(problems="life u8", variants="separable", meshes="1,8,2x4", rounds=2, peers=BOTH),
     dict(problems="heat1d f64", rounds=2, peers="meshwork,c"),
     dict(problems="matmul", rounds=3, peers=BOTH),
-    dict(problems="add f64", rounds=3, peers=BOTH + ",c,numpy"),
     dict(problems="gpt compile", variants="^(1|4|8)$", rounds=1, peers="meshwork,jax"),
     dict(problems="gpt compile", variants="^(16|32)$", rounds=1, peers="meshwork"),
     dict(problems="heat[12]d short", meshes="2,8", rounds=2, peers="meshwork,jax,c"),
+    dict(problems="add f64", meshes="1,8", rounds=3, peers=BOTH + ",c,numpy"),
 ]
 
 
