@@ -180,11 +180,6 @@ impl Asm {
         self.int(false, false, &[0x0F, 0x18], 2, rm, &[]);
     }
 
-    /// Fetches the line of `[rm]` to be written.
-    pub fn fetch_to_write(&mut self, rm: Rm) {
-        self.int(false, false, &[0x0F, 0x0D], 1, rm, &[]);
-    }
-
     /// `dst = [rm]`, 64 bits.
     pub fn load(&mut self, dst: Gpr, rm: Rm) {
         self.int(true, false, &[0x8B], dst, rm, &[]);

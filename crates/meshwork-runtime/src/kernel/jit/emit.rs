@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! per row:   per phase:  what is the same all along the row
-//!                        while a group of vectors fits:  group   (folding sums every block, and fetching what
-//!                                                                 a later phase or the next row needs)
+//!                        while a group of vectors fits:  group   (folding sums every block; in the last phase
+//!                                                                 fetching the next row)
 //!                        while a vector fits:            vector
 //!                        if elements are left:           rest, by masks
 //!                        combine accumulators
@@ -45,7 +45,7 @@ pub struct Function {
 
 /// Bytes of a line of the caches.
 const LINE: usize = 64;
-/// Most arguments of which a phase fetches something.
+/// Most arguments whose next row is fetched.
 const MOST_FETCHED: usize = 3;
 
 /// Most registers that stay with one value for a whole loop.
@@ -79,9 +79,10 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     }
     let mut interleave = vec![];
     let mut stay = vec![None; args];
-    let fetches = fetches(body);
-    for ((phase, types), ahead) in body.phases.iter().zip(types).zip(&fetches) {
+    let (fetching, fetched) = fetched(body);
+    for (i, (phase, types)) in body.phases.iter().zip(types).enumerate() {
         let lower = Lower::new(body, phase, types, &scalars, &mut steps);
+        let ahead = if Some(i) == fetching { &fetched[..] } else { &[] };
         let mut emit = PhaseEmitter { body, phase, lower, unit: &mut unit, asm: &mut asm, pointers: vec![], ahead };
         interleave.push(emit.phase(types, single.then_some(next_row))?);
         if single {
@@ -117,39 +118,22 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     })
 }
 
-/// Lines that a loop fetches though it does not need them: those at its element, or one row further.
-#[derive(Clone, Copy)]
-enum Fetch {
-    /// To be read in the next row.
-    NextRow(usize),
-    /// To be written by a later phase of this row.
-    ToWrite(usize),
-}
-
-/// What each phase fetches, in a body of several phases along the row. In between the row is in the caches, and nobody
-/// else would keep the memory busy: the last phase fetches what the others read in the next row, the first one what the
-/// last will write.
-fn fetches(body: &Body) -> Vec<Vec<Fetch>> {
-    let mut fetches = vec![vec![]; body.phases.len()];
-    let mut rows = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row);
-    let (Some(first), Some(last)) = (rows.next(), rows.next_back()) else { return fetches };
-    let args = |phases: &[Phase], pick: fn(&Op) -> Option<u16>| {
-        let mut args: Vec<usize> = phases.iter().flat_map(|p| &p.ops).filter_map(pick).map(usize::from).collect();
-        args.retain(|&arg| body.args[arg].access == Access::Unit);
-        let mut seen = vec![];
-        args.retain(|arg| {
-            !seen.contains(arg) && seen.len() < MOST_FETCHED && {
-                seen.push(*arg);
-                true
-            }
-        });
-        args
-    };
-    let read = args(&body.phases[..last], |op| if let Op::Load(arg) = *op { Some(arg) } else { None });
-    let written = args(&body.phases[first + 1..], |op| if let Op::Store(arg, _) = *op { Some(arg) } else { None });
-    fetches[last] = read.into_iter().map(Fetch::NextRow).collect();
-    fetches[first].extend(written.into_iter().map(Fetch::ToWrite));
-    fetches
+/// The last of several phases along the row, and the arguments whose next row it fetches: those that earlier phases read.
+/// In between the row is in the caches, and nobody else would keep the memory busy.
+fn fetched(body: &Body) -> (Option<usize>, Vec<usize>) {
+    let rows: Vec<usize> = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row).collect();
+    let (Some(&last), true) = (rows.last(), rows.len() > 1) else { return (None, vec![]) };
+    let mut args: Vec<usize> = vec![];
+    for op in body.phases[..last].iter().flat_map(|p| &p.ops) {
+        if let Op::Load(arg) = *op
+            && body.args[usize::from(arg)].access == Access::Unit
+            && !args.contains(&usize::from(arg))
+        {
+            args.push(usize::from(arg));
+        }
+    }
+    args.truncate(MOST_FETCHED);
+    (Some(last), args)
 }
 
 struct PhaseEmitter<'a, 'b> {
@@ -160,8 +144,8 @@ struct PhaseEmitter<'a, 'b> {
     asm: &'b mut Asm,
     /// The register of each argument's pointer.
     pointers: Vec<Option<Gpr>>,
-    /// What is fetched meanwhile.
-    ahead: &'a [Fetch],
+    /// Arguments whose next row is fetched meanwhile.
+    ahead: &'a [usize],
 }
 
 impl PhaseEmitter<'_, '_> {
@@ -389,17 +373,17 @@ impl PhaseEmitter<'_, '_> {
         Some(())
     }
 
-    /// Runs `insts` while `step` elements are left before the one that `REST` names, and fetches as many of what is
-    /// wanted later.
-    fn run_while_fits(&mut self, insts: &[Inst], step: i32, ahead: &[Fetch]) {
+    /// Runs `insts` while `step` elements are left before the one that `REST` names, and fetches as many of the
+    /// next row of the arguments `ahead`.
+    fn run_while_fits(&mut self, insts: &[Inst], step: i32, ahead: &[usize]) {
         let (again, done) = (self.asm.label(), self.asm.label());
         self.asm.add_imm(REST, -step);
         self.asm.cmp(ELEMENT, Rm::Reg(REST));
         self.asm.jump_if(Cond::Greater, done);
         self.asm.align(16);
         self.asm.bind(again);
-        for &fetch in ahead {
-            self.fetch(fetch, step);
+        for &arg in ahead {
+            self.fetch_next_row(arg, step);
         }
         self.block(insts);
         self.asm.add_imm(ELEMENT, step);
@@ -408,25 +392,16 @@ impl PhaseEmitter<'_, '_> {
         self.asm.bind(done);
     }
 
-    /// Fetches the lines that `step` elements are in. The row after the last may be anywhere: a fetch never faults.
-    fn fetch(&mut self, fetch: Fetch, step: i32) {
-        let (Fetch::NextRow(arg) | Fetch::ToWrite(arg)) = fetch;
+    /// Fetches the lines that the next `step` elements are in, one row on. The row after the last may be anywhere: a fetch
+    /// never faults.
+    fn fetch_next_row(&mut self, arg: usize, step: i32) {
         let row = TABLES + 8 * (self.body.args.len() + self.body.temps.len() + arg) as i32;
         let pointer = self.pointers[arg].map_or(at(FRAME, TABLES + 8 * arg as i32), Rm::Reg);
-        match fetch {
-            Fetch::NextRow(_) => {
-                self.asm.load(gpr::RAX, at(FRAME, row));
-                self.asm.add(gpr::RAX, pointer);
-            }
-            Fetch::ToWrite(_) => self.asm.load(gpr::RAX, pointer),
-        }
+        self.asm.load(gpr::RAX, at(FRAME, row));
+        self.asm.add(gpr::RAX, pointer);
         let size = self.body.args[arg].elem.storage_bytes();
         for disp in (0..step * size as i32).step_by(LINE) {
-            let line = Rm::Mem { base: gpr::RAX, index: Some((ELEMENT, log2(size))), disp };
-            match fetch {
-                Fetch::NextRow(_) => self.asm.fetch(line),
-                Fetch::ToWrite(_) => self.asm.fetch_to_write(line),
-            }
+            self.asm.fetch(Rm::Mem { base: gpr::RAX, index: Some((ELEMENT, log2(size))), disp });
         }
     }
 
