@@ -77,6 +77,7 @@ fn the_conformance_suite() {
         collectives::exchange(&check());
         collectives::permute(&check());
         collectives::identity(&check());
+        collectives::parts_of_buffers(&check());
         collectives::loops_with_communication(&check());
     });
 }
