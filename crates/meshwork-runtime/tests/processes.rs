@@ -82,6 +82,15 @@ fn the_conformance_suite() {
     });
 }
 
+/// A process may learn that another has failed before it has begun the run itself.
+#[test]
+fn failures_right_after_the_start_are_the_same_on_all() {
+    across(&[3, 4, 8], "failures_right_after_the_start_are_the_same_on_all", || {
+        Runtime::init().unwrap();
+        (0..50).for_each(|_| control::errors(&Check::new(CpuEngine::new(1))));
+    });
+}
+
 /// Arrays too long for one message with others, several devices in a process and none, and the same bits on every run.
 #[test]
 fn long_arrays_on_eight_devices() {

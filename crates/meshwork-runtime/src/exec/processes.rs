@@ -102,7 +102,9 @@ impl Processes {
 
     /// A run has failed here or elsewhere: all processes give the same error.
     fn settle(&self, run: u64, error: RunError) -> RunError {
-        let here = self.world.failed_elsewhere().is_none();
+        // What failed here counts even if others were quicker: the lowest process in which it failed is to be named.
+        let was_told = matches!(error, RunError::Processes(ProcessError::Failed(_)));
+        let here = !was_told || !self.world.failed_elsewhere(run);
         match self.world.settle(run, &error.to_string(), here) {
             Err(broken @ ProcessError::Broken(_)) => match error {
                 // It names the operation.

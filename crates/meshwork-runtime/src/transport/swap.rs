@@ -310,8 +310,10 @@ impl<'w> Swap<'w> {
         if let Some(text) = &self.inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
         }
+        // Who is ahead may have failed in a run that has not begun here.
         if self.mail.lane != Lane::Letters
-            && let Some((_, rank, text)) = &self.inner.news.failed
+            && let Some((run, rank, text)) = &self.inner.news.failed
+            && *run == self.mail.stamp.run
         {
             return Err(ProcessError::Failed(format!("rank {rank}: {text}")));
         }

@@ -239,9 +239,9 @@ impl World {
         Ok(failed.map(|(_, rank, text)| (rank, text)))
     }
 
-    /// Who failed run `run` or a later one, if it was another process, and why.
-    pub(crate) fn failed_elsewhere(&self) -> Option<(usize, String)> {
-        self.lock().news.failed.as_ref().map(|(_, rank, text)| (*rank, text.clone()))
+    /// Whether another process said that `run` failed there.
+    pub(crate) fn failed_elsewhere(&self, run: u64) -> bool {
+        self.lock().news.failed.as_ref().is_some_and(|f| f.0 == run)
     }
 
     /// Notes what the others say.
