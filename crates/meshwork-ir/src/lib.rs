@@ -7,6 +7,7 @@
 
 pub mod attr;
 pub mod build;
+mod combine;
 mod diag;
 mod element;
 pub mod eval;
@@ -26,6 +27,7 @@ mod types;
 pub mod verify;
 
 pub use attr::{Attr, AttrDict, Dense, DenseData};
+pub use combine::Combine;
 pub use diag::{Diagnostic, Severity};
 pub use element::{ElementClass, ElementType};
 pub use literal::Literal;

@@ -6,8 +6,8 @@ use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::{Attr, Dense, ElementType, Literal, Module, OpId, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
-use crate::layout::Combine;
 use crate::meshes::DevicePairs;
+use meshwork_ir::Combine;
 
 /// What a collective does with the local operand.
 #[derive(Clone, PartialEq, Eq, Debug)]

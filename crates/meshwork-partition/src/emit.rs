@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::{
-    Attr, BlockId, Dense, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos, Type, ValueId,
+    Attr, BlockId, Combine, Dense, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos, Type,
+    ValueId,
 };
 
 use crate::atoms::{AtomList, Atoms};
 use crate::identity::{identity, nothing};
-use crate::layout::{Combine, DimLayout};
+use crate::layout::DimLayout;
 
 /// Appends operations to one block of the per-device program.
 pub struct Emitter<'a> {

@@ -2,7 +2,7 @@
 
 use meshwork_ir::{ElementClass, ElementType, float};
 
-use crate::layout::Combine;
+use meshwork_ir::Combine;
 
 /// The identity of `combine` for `elem` in storage format; `None` where there is none (complex maximum).
 pub fn identity(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! Layouts: how the elements of a global value lie on the devices.
 
+use meshwork_ir::Combine;
 use smallvec::SmallVec;
 
 use crate::atoms::{Atom, AtomList, Atoms};
@@ -42,25 +43,6 @@ impl DimLayout {
     pub fn is_ordinary(&self, n: i64, atoms: &Atoms) -> bool {
         *self == DimLayout::split(n, self.atoms.clone(), atoms)
     }
-}
-
-/// How partial values combine.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Combine {
-    /// Sum.
-    Add,
-    /// Product.
-    Mul,
-    /// Maximum.
-    Max,
-    /// Minimum.
-    Min,
-    /// Logical or bitwise and.
-    And,
-    /// Logical or bitwise or.
-    Or,
-    /// Logical or bitwise exclusive or.
-    Xor,
 }
 
 /// A layout of a value: a frame per dimension, and what is still to be combined.

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use meshwork_ir::{Attr, ElementType, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
 use crate::collective::{Collective, CollectiveKind, Origin, Peers, Site, wire_bytes};
 use crate::emit::Emitter;
-use crate::layout::{Combine, DimLayout, Layout};
+use crate::layout::{DimLayout, Layout};
 
 /// A local value and how it lies on the devices.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl<'a> Mover<'a> {
     fn combine_body(&mut self, op: OpId, combine: Combine, ty: Type) {
         let body = self.e.out.add_body(op, [ty.clone(), ty.clone()]);
         let args = self.e.out.block(body).args().to_vec();
-        let kind = combine_op(combine);
+        let kind = combine.op();
         let inner = self.e.out.push(body, OpSpec::new(kind).operands(args).results([ty]));
         let result = self.e.out.result(inner);
         self.e.out.push(body, OpSpec::new(OpKind::HloReturn).operands([result]));
@@ -283,19 +283,6 @@ impl<'a> Mover<'a> {
         let kind = CollectiveKind::ReduceScatter(combine);
         let value = self.collective(kind, OpKind::ReduceScatter, value, ty, Peers::Group(list.into()), attrs);
         Form { value, layout: layout.with_partial(rest, combine) }
-    }
-}
-
-/// The operation that combines two parts.
-pub fn combine_op(combine: Combine) -> OpKind {
-    match combine {
-        Combine::Add => OpKind::Add,
-        Combine::Mul => OpKind::Multiply,
-        Combine::Max => OpKind::Maximum,
-        Combine::Min => OpKind::Minimum,
-        Combine::And => OpKind::And,
-        Combine::Or => OpKind::Or,
-        Combine::Xor => OpKind::Xor,
     }
 }
 

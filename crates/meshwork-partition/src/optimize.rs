@@ -95,7 +95,7 @@ fn remove_unused(module: &mut Module, collectives: &[Collective]) {
 mod tests {
     use super::*;
     use crate::collective::{CollectiveKind, Origin, Site};
-    use crate::layout::Combine;
+    use meshwork_ir::Combine;
     use meshwork_ir::{Walk, text};
 
     /// Optimises a program whose collectives all work over the first atom. Returns what is left of them.

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
-use meshwork_ir::{OpKind, ValueId};
+use meshwork_ir::{Combine, OpKind, ValueId};
 use smallvec::SmallVec;
 
 use crate::atoms::{AtomList, Atoms};
 use crate::cost::Machine;
 use crate::explain::{human_bytes, human_count};
-use crate::layout::{Combine, DimLayout, Layout};
+use crate::layout::{DimLayout, Layout};
 use crate::split::Splitter;
 
 /// Which atoms split each factor of a rule.

@@ -3,9 +3,8 @@
 
 use meshwork_ir::{Attr, BlockId, OpId, OpKind, ValueId};
 
-use super::reduce::body_combine;
 use super::{Result, Splitter};
-use crate::layout::Combine;
+use meshwork_ir::Combine;
 
 impl Splitter<'_> {
     /// The update, where it goes and how it combines with what is there, if `op` writes a slice at a constant place
@@ -46,7 +45,7 @@ impl Splitter<'_> {
         let body = self.src.body_of(op, 0)?;
         let combine = match self.keeps_update(body) {
             true => None,
-            false => Some(body_combine(self.src, body)?),
+            false => Some(Combine::of_body(self.src, body)?),
         };
         if !whole_window {
             return None;

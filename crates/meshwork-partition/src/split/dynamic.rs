@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::emit::Emitter;
-use crate::layout::{Combine, Layout};
+use crate::layout::Layout;
 use crate::moves::Form;
 use crate::strategy::Splittable;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{GatherDims, OpShardingRule};
-use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
-use crate::layout::{Combine, Layout};
+use crate::layout::Layout;
 use crate::moves::Form;
 
 impl Splitter<'_> {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::{Module, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Combine, Module, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::window::shared_dims_rule;
 use super::{Result, Splitter};
 use crate::flops::op_flops;
-use crate::layout::{Combine, Layout};
+use crate::layout::Layout;
 use crate::moves::Form;
 use crate::strategy::{Choice, Problem, Splittable, Touched, Work};
 

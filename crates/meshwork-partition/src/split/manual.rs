@@ -1,14 +1,13 @@
 //! Manual computations: the body is already local along the manual axes; the other axes are split as elsewhere.
 
-use meshwork_ir::{Attr, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, OpKind, ValueId};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
-use super::reduce::body_combine;
 use super::{Result, Splitter};
 use crate::atoms::AtomList;
 use crate::collective::{CollectiveKind, Peers, Site};
-use crate::layout::{Combine, DimLayout, Layout};
+use crate::layout::{DimLayout, Layout};
 use crate::meshes::Relation;
 use crate::moves::Form;
 
@@ -120,7 +119,7 @@ impl Splitter<'_> {
     }
 
     fn collective_kind(&self, op: OpId) -> CollectiveKind {
-        let combine = self.src.body_of(op, 0).and_then(|b| body_combine(self.src, b)).unwrap_or(Combine::Add);
+        let combine = self.src.body_of(op, 0).and_then(|b| Combine::of_body(self.src, b)).unwrap_or(Combine::Add);
         match self.src.op(op).kind() {
             OpKind::AllGather => CollectiveKind::AllGather,
             OpKind::ReduceScatter => CollectiveKind::ReduceScatter(combine),

@@ -22,7 +22,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use meshwork_ir::{
-    Attr, BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type, ValueId, Walk,
+    Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type,
+    ValueId, Walk,
 };
 use meshwork_mesh::{Mesh, Reduction};
 use meshwork_propagate::values;
@@ -33,7 +34,7 @@ use crate::atoms::Atoms;
 use crate::collective::Site;
 use crate::cost::Machine;
 use crate::emit::Emitter;
-use crate::layout::{Combine, Layout};
+use crate::layout::Layout;
 use crate::meshes::{Meshes, Relation};
 use crate::moves::{Form, Mover};
 use crate::reshard::Paths;

@@ -1,12 +1,12 @@
 //! Slices, pads, concatenations and reversals of split dimensions: frames first, fetches where frames do not fit.
 
-use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::collective::Peers;
 use crate::fetch::Window;
-use crate::layout::{Combine, DimLayout, Layout};
-use crate::moves::{Form, combine_op};
+use crate::layout::{DimLayout, Layout};
+use crate::moves::Form;
 
 /// A piece of a result along one dimension.
 struct Piece {
@@ -345,7 +345,7 @@ impl Splitter<'_> {
             });
         }
         if let Some(combine) = combine {
-            value = self.m.e.same(combine_op(combine), &[base, value]);
+            value = self.m.e.same(combine.op(), &[base, value]);
         }
         match mask {
             None => out = value,

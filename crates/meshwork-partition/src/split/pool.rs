@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::{Attr, OpId, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, ValueId};
 
-use super::reduce::body_combine;
 use super::window::{Slide, padding_attr, padding_pairs, shared_dims_rule};
 use super::{Result, Splitter};
 use crate::fetch::Window;
-use crate::layout::{Combine, DimLayout, Layout};
+use crate::layout::{DimLayout, Layout};
 use crate::strategy::Splittable;
 
 impl Splitter<'_> {
@@ -18,7 +17,7 @@ impl Splitter<'_> {
         let result = self.src.op(op).results()[0];
         let (n, m) = (self.extents(operand), self.extents(source));
         let slides = self.pool_slides(op, n.len());
-        let adds = self.src.body_of(op, 1).and_then(|b| body_combine(self.src, b)) == Some(Combine::Add);
+        let adds = self.src.body_of(op, 1).and_then(|b| Combine::of_body(self.src, b)) == Some(Combine::Add);
         let moving: Vec<usize> = (0..n.len()).filter(|&d| !slides[d].is_trivial()).collect();
         let rule = shared_dims_rule(&n, 2, 1, 1, moving.clone());
         let mut problem = self.problem(op, Arc::new(rule), None);

@@ -1,47 +1,19 @@
 //! Reductions: each device reduces what it holds, then the parts are combined.
 
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::{Result, Splitter};
 use crate::identity::identity;
-use crate::layout::{Combine, Layout};
+use crate::layout::Layout;
 use crate::strategy::Choice;
-
-/// How a two-argument body combines, if it is one commutative operation on its two arguments.
-pub fn body_combine(module: &Module, body: BlockId) -> Option<Combine> {
-    let args = module.block(body).args();
-    let mut returned = *module.returned(body).first()?;
-    // JAX wraps bodies inside of manual computations in placement constraints: look through.
-    while let Some(op) = module.def_op(returned)
-        && module.op(op).kind() == OpKind::SdyShardingConstraint
-    {
-        returned = module.op(op).operands()[0];
-    }
-    let op = module.op(module.def_op(returned)?);
-    let [a, b] = op.operands() else { return None };
-    let both = (*a == args[0] && *b == args[1]) || (*a == args[1] && *b == args[0]);
-    if args.len() != 2 || module.returned(body).len() != 1 || !both {
-        return None;
-    }
-    Some(match op.kind() {
-        OpKind::Add => Combine::Add,
-        OpKind::Multiply => Combine::Mul,
-        OpKind::Maximum => Combine::Max,
-        OpKind::Minimum => Combine::Min,
-        OpKind::And => Combine::And,
-        OpKind::Or => Combine::Or,
-        OpKind::Xor => Combine::Xor,
-        _ => return None,
-    })
-}
 
 impl Splitter<'_> {
     /// Splits a reduction.
     pub fn reduce(&mut self, op: OpId) -> Result<()> {
         let RuleResult::Rule(rule) = sharding_rule(self.src, op, RuleMode::Full) else { return self.whole(op) };
         let body = self.src.body_of(op, 0);
-        let combine = body.and_then(|b| body_combine(self.src, b));
+        let combine = body.and_then(|b| Combine::of_body(self.src, b));
         // A general body is combined by gathering the parts; for the choice it costs like a sum.
         let problem = self.problem(op, rule, Some(combine.unwrap_or(Combine::Add)));
         let Choice { assignment, weighed } = self.choose(&problem);

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{OpShardingRule, ScatterDims};
-use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
-use super::reduce::body_combine;
 use super::{Result, Splitter};
-use crate::layout::{Combine, Layout};
+use crate::layout::Layout;
 use crate::strategy::Choice;
 
 impl Splitter<'_> {
@@ -20,7 +19,7 @@ impl Splitter<'_> {
             return self.whole(op);
         };
         let (n, k, m) = (self.extents(operands[0]), self.extents(operands[inputs]), self.extents(operands[inputs + 1]));
-        let combine = self.src.body_of(op, 0).and_then(|b| body_combine(self.src, b)).filter(|_| inputs == 1);
+        let combine = self.src.body_of(op, 0).and_then(|b| Combine::of_body(self.src, b)).filter(|_| inputs == 1);
         let rule = scatter_rule(&dims, inputs, &n, &k, &m);
         let problem = self.problem(op, Arc::new(rule), combine);
         let Choice { assignment, weighed } = self.choose(&problem);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::GatherDims;
-use meshwork_ir::{Attr, ElementType, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::window::shared_dims_rule;
 use super::{Result, Splitter};
 use crate::identity::identity;
-use crate::layout::{Combine, DimLayout};
+use crate::layout::DimLayout;
 use crate::moves::Form;
 
 impl Splitter<'_> {

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{ConvDims, OpShardingRule};
-use meshwork_ir::{Attr, Dense, ElementType, Literal, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, Combine, Dense, ElementType, Literal, OpId, OpKind, ValueId};
 
-use super::reduce::body_combine;
 use super::{Result, Splitter};
 use crate::fetch::Window;
-use crate::layout::{Combine, DimLayout, Layout};
-use crate::moves::combine_op;
+use crate::layout::{DimLayout, Layout};
 use crate::strategy::{Choice, Problem, Splittable};
 
 /// A window along one dimension.
@@ -219,7 +217,7 @@ impl Splitter<'_> {
     /// The dimension along which `op` is a running sum (or product, maximum, ...) that is split where it is wanted.
     fn cumulative_dim(&mut self, op: OpId, slides: &[Slide], n: &[i64]) -> Option<usize> {
         let body = self.src.body_of(op, 0)?;
-        let combine = body_combine(self.src, body)?;
+        let combine = Combine::of_body(self.src, body)?;
         if !self.is_identity(*self.src.op(op).operands().get(1)?, combine) {
             return None;
         }
@@ -239,7 +237,7 @@ impl Splitter<'_> {
         let n = self.extents(operand);
         let layout = self.want(result);
         let frame = layout.dims[dim].clone();
-        let combine = self.src.body_of(op, 0).and_then(|b| body_combine(self.src, b)).unwrap_or(Combine::Add);
+        let combine = self.src.body_of(op, 0).and_then(|b| Combine::of_body(self.src, b)).unwrap_or(Combine::Add);
         let fill = self.get(init, &Layout::replicated(&[]))?;
         let mut value = self.get(operand, &layout)?;
         if let Some(mask) = self.m.e.element_mask(&frame, n[dim]) {
@@ -295,7 +293,7 @@ impl Splitter<'_> {
         let local_dims = self.m.e.dims(running);
         let along: Vec<i64> = (0..n.len() as i64).filter(|&d| d != dim as i64).collect();
         let before = self.m.e.broadcast(before, &local_dims, &along);
-        let value = self.m.e.op(combine_op(combine), &[before, running], ty, &[]);
+        let value = self.m.e.op(combine.op(), &[before, running], ty, &[]);
         self.set(result, crate::moves::Form { value, layout });
         Ok(())
     }

@@ -63,20 +63,8 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
 }
 
 fn reducer(module: &Module, op: OpId) -> Reducer {
-    match module.body_of(op, 0).and_then(|body| combine_of(module, body)) {
+    match module.body_of(op, 0).and_then(|body| Combine::of_body(module, body)) {
         Some(combine) => Reducer::Combine(combine),
         None => Reducer::Body(op),
     }
-}
-
-/// The combination that a reduction's body is, if it is one op on its two arguments.
-pub(crate) fn combine_of(module: &Module, body: meshwork_ir::BlockId) -> Option<Combine> {
-    let args = module.block(body).args();
-    let &[result] = module.returned(body) else { return None };
-    let op = module.op(module.def_op(result)?);
-    let &[a, b] = op.operands() else { return None };
-    if args.len() != 2 || !((a, b) == (args[0], args[1]) || (a, b) == (args[1], args[0])) {
-        return None;
-    }
-    Combine::of(op.kind())
 }

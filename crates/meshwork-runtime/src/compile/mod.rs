@@ -26,7 +26,6 @@ mod trips;
 mod views;
 
 pub(crate) use block::{Compiler, captured};
-pub(crate) use collective::combine_of;
 pub(crate) use trips::constant;
 
 use std::sync::Arc;

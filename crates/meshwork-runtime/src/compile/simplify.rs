@@ -2,7 +2,6 @@
 
 use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec};
 
-use super::collective::combine_of;
 use crate::kernel::ir::Combine;
 
 /// A reduction over dimensions of one element is a reshape, if its initial value changes nothing.
@@ -12,7 +11,7 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     let dims = module.ty(operand).dims();
     let Some(reduced) = data.i64s("dimensions") else { return false };
     let ones = reduced.iter().all(|&d| dims.get(d as usize) == Some(&1));
-    let combine = module.body_of(op, 0).and_then(|body| combine_of(module, body));
+    let combine = module.body_of(op, 0).and_then(|body| Combine::of_body(module, body));
     let zero = module.def_op(init).is_some_and(|def| match module.op(def).attr("value") {
         Some(Attr::Dense(dense)) => is_zero(dense),
         _ => false,

@@ -167,7 +167,7 @@ fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner>
     let binary = match (combine, ty) {
         (Combine::Add | Combine::Max, Ty::Pred) => Binary::Or,
         (Combine::Mul | Combine::Min, Ty::Pred) => Binary::And,
-        _ => combine.binary(),
+        _ => combine.into(),
     };
     let mut kernels: Vec<Option<Arc<Kernel>>> = vec![None; WIDEST + 1];
     for batch in batches(members) {

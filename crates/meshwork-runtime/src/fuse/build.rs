@@ -152,7 +152,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         if super::is_neutral(combine, ty, &self.graph.nodes[init as usize].node) {
             return sum;
         }
-        self.graph.binary(combine.binary(), init, sum)
+        self.graph.binary(combine.into(), init, sum)
     }
 
     fn arithmetic(&mut self, op: OpId, ty: Ty, map: &[Lin]) -> Result<Id, Stop> {

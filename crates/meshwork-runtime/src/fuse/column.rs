@@ -163,7 +163,7 @@ impl Compiler<'_> {
         let place = Place { buf, elem, offset: 0, strides };
         let first = plan(&graph, &[(x, place.clone())], Some(k)).map_err(Trouble::from)?;
         let old = graph.load(place.clone(), None).ok_or(Trouble::Give)?;
-        let sum = graph.binary(stage.combine.binary(), old, x);
+        let sum = graph.binary(stage.combine.into(), old, x);
         let more = plan(&graph, &[(sum, place.clone())], Some(k)).map_err(Trouble::from)?;
         let cuts = Cuts::new(&first, &more, &place).ok_or(Trouble::Give)?;
         let size: i64 = shape.iter().product::<i64>() * elem.storage_bytes() as i64;
@@ -192,7 +192,7 @@ impl Compiler<'_> {
             let missing = || CompileError::unsupported(module, stage.op, "partial results of this type");
             terms.push(builder.graph.load(place, None).ok_or_else(missing)?);
         }
-        let f = stage.combine.binary();
+        let f = stage.combine.into();
         while terms.len() > 1 {
             terms =
                 terms.chunks(2).map(|c| if let &[a, b] = c { builder.graph.binary(f, a, b) } else { c[0] }).collect();

@@ -22,7 +22,6 @@ mod work;
 
 use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
-use crate::compile::combine_of;
 use crate::kernel::ir::{Combine, Ty};
 use graph::Node;
 pub(crate) use group::State;
@@ -36,7 +35,7 @@ pub(crate) fn reduce_kind(module: &Module, op: OpId) -> Option<Combine> {
     if data.kind() != OpKind::Reduce || module.ty(operand).elem() != module.ty(data.results()[0]).elem() {
         return None;
     }
-    let combine = combine_of(module, module.body_of(op, 0)?)?;
+    let combine = Combine::of_body(module, module.body_of(op, 0)?)?;
     let float = numbers::is_float(ty);
     Some(match (combine, ty) {
         (Combine::Add | Combine::Max, Ty::Pred) => Combine::Or,

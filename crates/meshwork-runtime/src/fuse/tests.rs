@@ -1,9 +1,17 @@
 //! Fused programs against the evaluator, and how many steps they become.
 
+use meshwork_ir::eval::DeviceGrid;
+
 use super::survey::SURVEYS;
 use crate::compile::compile;
 use crate::compile::testing::{check, compiled};
 use crate::program::Node;
+
+/// The steps of a program on so many partitions, as text.
+fn listing(source: &str, partitions: usize) -> String {
+    let module = meshwork_ir::text::parse(source).unwrap();
+    compile(&module, None, DeviceGrid { replicas: 1, partitions }).unwrap().to_string()
+}
 
 fn steps(text: &str) -> usize {
     text.lines().filter(|l| l.contains(" = ")).count()
@@ -470,10 +478,8 @@ fn slices_at_places_of_the_device_are_read_where_they_lie() {
   %r = stablehlo.add %x, %q : tensor<16x40xf32>
   return %r : tensor<16x40xf32>
 }";
-    let module = meshwork_ir::text::parse(source).unwrap();
-    let grid = |partitions| meshwork_ir::eval::DeviceGrid { replicas: 1, partitions };
     let large = |partitions| {
-        let text = compile(&module, None, grid(partitions)).unwrap().to_string();
+        let text = listing(source, partitions);
         text.lines().filter(|l| l.contains(" = ") && l.contains("×40")).count()
     };
     assert_eq!((large(1), large(2)), (1, 1));
@@ -538,9 +544,7 @@ fn a_stencil_of_slices_at_places_of_the_device_is_one_step() {
   %y = stablehlo.convolution(%c, %k) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x1x15x39xf32>, tensor<1x1x3x3xf32>) -> tensor<1x1x13x37xf32>
   return %y : tensor<1x1x13x37xf32>
 }";
-    let module = meshwork_ir::text::parse(source).unwrap();
-    let grid = meshwork_ir::eval::DeviceGrid { replicas: 1, partitions: 2 };
-    let text = compile(&module, None, grid).unwrap().to_string();
+    let text = listing(source, 2);
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
 }
 
@@ -571,9 +575,7 @@ fn a_mask_under_a_stencil_is_not_stored() {
   return %y : tensor<1x1x16x38xf32>
 }";
     check(source, 1e-5);
-    let module = meshwork_ir::text::parse(source).unwrap();
-    let grid = meshwork_ir::eval::DeviceGrid { replicas: 1, partitions: 4 };
-    let text = compile(&module, None, grid).unwrap().to_string();
+    let text = listing(source, 4);
     assert!(!text.lines().any(|l| l.contains(" = ") && l.contains(" 18")), "{text}");
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
 }

@@ -11,6 +11,7 @@
 //!              phase 3 (row):  e = load temp t0; r = scalar s2; y = mul e r; store a1 y
 //! ```
 
+pub use meshwork_ir::Combine;
 use meshwork_ir::ElementType;
 
 /// Number of a value inside its phase: the position of the op that makes it.
@@ -120,19 +121,6 @@ pub enum Cmp {
     Le,
     Gt,
     Ge,
-}
-
-/// How a reduction combines.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // the names are the operations
-pub enum Combine {
-    Add,
-    Mul,
-    Max,
-    Min,
-    And,
-    Or,
-    Xor,
 }
 
 /// One operation of a phase.

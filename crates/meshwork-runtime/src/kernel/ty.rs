@@ -1,6 +1,6 @@
 //! Facts about lane types: sizes, classes, what they hold in memory.
 
-use meshwork_ir::{ElementType, OpKind};
+use meshwork_ir::ElementType;
 
 use super::ir::{Binary, Combine, Op, Ty};
 
@@ -73,55 +73,13 @@ impl Ty {
             Ty::F64 => ElementType::F64,
         }
     }
-}
 
-impl Combine {
-    /// The combination that operation `kind` is.
-    pub fn of(kind: OpKind) -> Option<Combine> {
-        Some(match kind {
-            OpKind::Add => Combine::Add,
-            OpKind::Multiply => Combine::Mul,
-            OpKind::Maximum => Combine::Max,
-            OpKind::Minimum => Combine::Min,
-            OpKind::And => Combine::And,
-            OpKind::Or => Combine::Or,
-            OpKind::Xor => Combine::Xor,
-            _ => return None,
-        })
-    }
-
-    /// The operation that it is.
-    pub fn op(self) -> OpKind {
-        match self {
-            Combine::Add => OpKind::Add,
-            Combine::Mul => OpKind::Multiply,
-            Combine::Max => OpKind::Maximum,
-            Combine::Min => OpKind::Minimum,
-            Combine::And => OpKind::And,
-            Combine::Or => OpKind::Or,
-            Combine::Xor => OpKind::Xor,
-        }
-    }
-
-    /// It as a function of two elements.
-    pub fn binary(self) -> Binary {
-        match self {
-            Combine::Add => Binary::Add,
-            Combine::Mul => Binary::Mul,
-            Combine::Max => Binary::Max,
-            Combine::Min => Binary::Min,
-            Combine::And => Binary::And,
-            Combine::Or => Binary::Or,
-            Combine::Xor => Binary::Xor,
-        }
-    }
-
-    /// The bits of the value that changes nothing, in type `ty`.
-    pub fn identity(self, ty: Ty) -> u64 {
-        let width = 8 * ty.size() as u32;
+    /// The bits of the value that changes nothing in a reduction.
+    pub fn identity(self, combine: Combine) -> u64 {
+        let width = 8 * self.size() as u32;
         let ones = u64::MAX >> (64 - width);
-        let least = if ty.is_signed() { 1 << (width - 1) } else { 0 };
-        match (self, ty) {
+        let least = if self.is_signed() { 1 << (width - 1) } else { 0 };
+        match (combine, self) {
             (Combine::Add | Combine::Or | Combine::Xor, _) => 0,
             (Combine::Mul, Ty::F32) => 1f32.to_bits().into(),
             (Combine::Mul, Ty::F64) => 1f64.to_bits(),
@@ -133,6 +91,20 @@ impl Combine {
             (Combine::And, _) => ones,
             (Combine::Max, _) => least,
             (Combine::Min, _) => ones ^ least,
+        }
+    }
+}
+
+impl From<Combine> for Binary {
+    fn from(combine: Combine) -> Binary {
+        match combine {
+            Combine::Add => Binary::Add,
+            Combine::Mul => Binary::Mul,
+            Combine::Max => Binary::Max,
+            Combine::Min => Binary::Min,
+            Combine::And => Binary::And,
+            Combine::Or => Binary::Or,
+            Combine::Xor => Binary::Xor,
         }
     }
 }

@@ -223,7 +223,7 @@ impl Builder<'_> {
                     fold: fold.best(),
                     acc,
                     second: acc + MOST * 8,
-                    identity: how.identity(ty),
+                    identity: ty.identity(how),
                     size: ty.size(),
                     lanes,
                     group: lanes * lanes::interleave(self.phase),

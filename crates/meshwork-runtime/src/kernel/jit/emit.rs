@@ -266,7 +266,7 @@ impl PhaseEmitter<'_, '_> {
             let ty = types[usize::from(a)].unwrap_or(Ty::Pred);
             // Masks are reduced at the size of the widest lanes, which most of them have already.
             let size = if ty == Ty::Pred { lanes::VECTOR / self.lower.lanes } else { ty.size() };
-            let mut identity = how.identity(ty);
+            let mut identity = ty.identity(how);
             if ty == Ty::Pred && identity == 1 {
                 identity = u64::MAX >> (64 - 8 * size);
             }
@@ -454,7 +454,7 @@ impl PhaseEmitter<'_, '_> {
         let mut code = Code { unit: self.unit, insts: vec![], lanes: self.lower.lanes };
         let mut fresh = vec![];
         for r in self.lower.reductions.iter().filter(|r| !r.second.is_empty()) {
-            let identity = code.unit.splat(r.size, r.how.identity(r.ty));
+            let identity = code.unit.splat(r.size, r.ty.identity(r.how));
             for (&slot, &acc) in r.second.iter().zip(&r.acc) {
                 let second = code.unit.value(32, Home::Slot(slot));
                 let v = combine(&mut code, r, acc, second)?;

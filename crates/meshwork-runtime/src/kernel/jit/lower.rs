@@ -508,7 +508,7 @@ impl<'a> Lower<'a> {
                 v = code.mask(v, r.size);
             }
             if mode == Mode::Rest {
-                let mut identity = r.how.identity(r.ty);
+                let mut identity = r.ty.identity(r.how);
                 if r.ty == Ty::Pred && identity == 1 {
                     identity = u64::MAX >> (64 - 8 * r.size);
                 }
@@ -558,7 +558,7 @@ pub fn combine(code: &mut Code<'_>, r: &Reduction, a: V, b: V) -> Option<V> {
     if r.ty.is_float() && matches!(r.how, Combine::Max | Combine::Min) {
         return Some(code.bare_extreme(r.how == Combine::Max, r.ty, a, b));
     }
-    code.binary(r.how.binary(), r.ty, a, b)
+    code.binary(r.how.into(), r.ty, a, b)
 }
 
 /// Makes the value `v`, just computed, the new value of `to`, which stays in its register.
