@@ -77,6 +77,7 @@ impl Frame<'_> {
 #[derive(Default)]
 pub struct Scratch {
     bytes: Vec<Line>,
+    panels: Vec<Line>,
 }
 
 #[derive(Clone, Copy)]
@@ -86,12 +87,21 @@ struct Line([u8; 64]);
 impl Scratch {
     /// At least `bytes` bytes with unspecified contents.
     pub fn get(&mut self, bytes: usize) -> *mut u8 {
-        let lines = bytes.div_ceil(64);
-        if self.bytes.len() < lines {
-            self.bytes.resize(lines, Line([0; 64]));
-        }
-        self.bytes.as_mut_ptr().cast()
+        grown(&mut self.bytes, bytes)
     }
+
+    /// The same in another place, for what a kernel reads while it works in the first.
+    pub fn panels(&mut self, bytes: usize) -> *mut u8 {
+        grown(&mut self.panels, bytes)
+    }
+}
+
+fn grown(memory: &mut Vec<Line>, bytes: usize) -> *mut u8 {
+    let lines = bytes.div_ceil(64);
+    if memory.len() < lines {
+        memory.resize(lines, Line([0; 64]));
+    }
+    memory.as_mut_ptr().cast()
 }
 
 /// What went wrong while a step ran; the executor adds the op and where it stands.

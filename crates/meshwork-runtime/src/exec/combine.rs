@@ -6,8 +6,8 @@ use meshwork_ir::eval::scalar::{ScalarOp, apply};
 use meshwork_ir::eval::{EvalError, SingleOp};
 use meshwork_ir::{ElementType, Literal, Module, OpId};
 
-use crate::kernel::Kernel;
 use crate::kernel::ir::{Access, Arg, Binary, Body, Call, Combine, Extent, Op, Phase, Ty};
+use crate::kernel::{Kernel, Stores};
 use crate::program::Reducer;
 use crate::step::{Fault, Scratch};
 
@@ -173,7 +173,7 @@ fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner>
     for batch in batches(members) {
         let count = batch.len() + usize::from(batch.start > 0);
         if kernels[count].is_none() {
-            kernels[count] = Some(Kernel::cached(chain(binary, elem, ty, count as u16)).ok()?);
+            kernels[count] = Some(Kernel::cached(chain(binary, elem, ty, count as u16), Stores::Cached).ok()?);
         }
     }
     Some(Combiner::Fast(kernels, per))

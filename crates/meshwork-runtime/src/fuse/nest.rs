@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::graph::{Graph, Id, Node, Place};
 use super::phases::{self, Output};
-use crate::kernel::Kernel;
 use crate::kernel::ir::{Access, Arg};
+use crate::kernel::{Kernel, Stores};
 use crate::step::Buf;
+use meshwork_ir::ElementType;
 
 /// One array of a loop.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Array {
     /// Bytes per element of the row.
     pub step: i64,
     pub elem_bytes: i64,
+    /// Its elements are neighbours from row to row, not along the row: rows are turned on the way, some at a time.
+    pub across: bool,
 }
 
 /// A number that counts along the loops.
@@ -32,6 +35,8 @@ pub(crate) struct Counter {
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
     pub kernel: Arc<Kernel>,
+    /// The same with stores past the caches, for rows that are aligned, where it pays.
+    pub past: Option<Arc<Kernel>>,
     /// Inputs, then outputs.
     pub arrays: Vec<Array>,
     /// The places of the graph that the inputs are.
@@ -48,6 +53,18 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
+    /// The same with stores past the caches, if it touches more than these hold.
+    pub fn past_caches(mut self) -> Loop {
+        let rows: i64 = self.outer.iter().product();
+        let moves = |a: &&Array| a.step != 0 && (rows == 1 || !a.repeats());
+        let bytes: i64 = self.arrays.iter().filter(moves).map(|a| a.elem_bytes * rows * self.n).sum();
+        let writes = self.arrays[self.inputs.len()..].iter().any(|a| a.step == a.elem_bytes);
+        if writes && bytes >= PAST_BYTES {
+            self.past = Kernel::cached(self.kernel.body().clone(), Stores::PastCaches).ok();
+        }
+        self
+    }
+
     /// The same with its output `bytes` further on, where it is also an input there too.
     pub fn shifted(&self, bytes: i64) -> Loop {
         let mut l = self.clone();
@@ -98,7 +115,8 @@ impl Loop {
         if self.arrays[self.inputs.len()..].iter().any(|a| a.step != a.elem_bytes && a.step != 0) {
             return None;
         }
-        let far = |a: &&(usize, &Array)| a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
+        let far =
+            |a: &&(usize, &Array)| !a.1.across && a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
         let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
         inputs.iter().find(far).map(|&(i, _)| self.inputs[i])
     }
@@ -115,6 +133,14 @@ impl Array {
 const SHORT_ROW: i64 = 64;
 const JOINED_ROW: i64 = 1024;
 const MANY_ELEMENTS: i64 = 1 << 14;
+/// A loop that touches so many bytes leaves nothing in the caches for whoever comes next.
+const PAST_BYTES: i64 = 48 << 20;
+/// Bytes of turned rows of one array at a time: they stay in the second-level cache.
+pub(crate) const PANEL_BYTES: i64 = 1 << 18;
+/// So many elements of each row are turned at a time, if it can be cut.
+pub(crate) const PANEL_COLUMNS: i64 = 128;
+/// Fewer rows than this are not worth it.
+const PANEL_LEAST_ROWS: i64 = 16;
 /// Elements of a row further apart than this are on different cache lines.
 const FAR_BYTES: i64 = 64;
 
@@ -184,18 +210,26 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         strides: strides_of(&p.strides),
         step: if n == 1 && split.is_none() { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
         elem_bytes: p.elem.storage_bytes() as i64,
+        across: false,
     };
-    let arg = |p: &Place, output: bool| {
-        let step = array(p).step;
-        let access = match step {
+    let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
+    let mut arrays: Vec<Array> = inputs.iter().map(|p| array(p)).collect();
+    let written: Vec<Array> = outputs.iter().map(|(_, p)| array(p)).collect();
+    let rows = shape.outer.last().map_or(1, |g| g.iter().map(|&d| extent(d)).product());
+    if written.iter().all(|a| a.step == a.elem_bytes || (a.step == 0 && !divisible)) {
+        arrays.iter_mut().for_each(|a| a.across = is_across(a, rows, n, divisible));
+    }
+    arrays.extend(written);
+    let arg = |a: &Array, elem: ElementType, output: bool| {
+        let access = match a.step {
             0 => Access::Zero,
-            s if s == p.elem.storage_bytes() as i64 => Access::Unit,
+            s if s == a.elem_bytes || a.across => Access::Unit,
             _ => Access::Strided,
         };
-        Arg { elem: p.elem, access, output }
+        Arg { elem, access, output }
     };
-    let mut args: Vec<Arg> = inputs.iter().map(|p| arg(p, false)).collect();
-    args.extend(outputs.iter().map(|(_, p)| arg(p, true)));
+    let elems = inputs.iter().map(|p| (p.elem, false)).chain(outputs.iter().map(|(_, p)| (p.elem, true)));
+    let args: Vec<Arg> = arrays.iter().zip(elems).map(|(a, (elem, output))| arg(a, elem, output)).collect();
     let row_mask = shape.row.iter().fold(0u32, |m, &d| m | 1 << d);
     let row_level = |p: &Place| split.is_some_and(|k| (k..rank).all(|d| p.strides[d] == 0 || extent(d) == 1));
     let outs: Vec<Output> = outputs
@@ -207,14 +241,13 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     let slots = positions.iter().enumerate().map(|(i, &p)| (p, i as u8)).collect();
     let job = phases::Job { graph, live: &live, row_mask, n, outputs: &outs, inputs: input_args, counters: slots };
     let (body, ops_cost) = phases::body(&job, args);
-    let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
-    let arrays: Vec<Array> = inputs.iter().copied().chain(outputs.iter().map(|(_, p)| p)).map(array).collect();
     let bytes: i64 = arrays.iter().map(|a| if a.step == 0 { 0 } else { a.elem_bytes }).sum();
-    let kernel = Kernel::cached(body).map_err(|_| NoLoop::Kernel)?;
+    let kernel = Kernel::cached(body, Stores::Cached).map_err(|_| NoLoop::Kernel)?;
     let counters =
         counters.iter().map(|(c, base)| Counter { base: base + start_of(c), strides: strides_of(c), step: step_of(c) });
     Ok(Loop {
         kernel,
+        past: None,
         arrays,
         inputs: places,
         counters: counters.collect(),
@@ -223,6 +256,14 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         divisible,
         cost: 40 * bytes as u64 + 100 * u64::from(ops_cost) + 20,
     })
+}
+
+/// Whether rows of `a` are better turned than read across: `rows` of them lie side by side. What can not be cut must fit
+/// the room for it with whole rows.
+fn is_across(a: &Array, rows: i64, n: i64, divisible: bool) -> bool {
+    let beside = a.strides.last() == Some(&a.elem_bytes) && a.step.abs() >= FAR_BYTES;
+    let fits = divisible || PANEL_LEAST_ROWS * n * a.elem_bytes <= PANEL_BYTES;
+    beside && fits && rows >= PANEL_LEAST_ROWS && n >= 8
 }
 
 /// Which nodes the outputs need.

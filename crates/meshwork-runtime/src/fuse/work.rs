@@ -3,7 +3,8 @@
 use crate::kernel::ir::Call;
 use crate::step::{Fault, Frame, Scratch, Work};
 
-use super::nest::{Array, Loop};
+use super::nest::{Array, Loop, PANEL_BYTES, PANEL_COLUMNS};
+use crate::library::transpose::{Planes, transpose};
 
 /// A range of rows, and of elements of each, of one loop.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,7 @@ impl Fused {
 
     /// Cuts `loops` into parts.
     pub fn new(loops: Vec<Loop>) -> Fused {
+        let loops: Vec<Loop> = loops.into_iter().map(Loop::past_caches).collect();
         let cost_of = |l: &Loop| l.outer.iter().product::<i64>() as u64 * (l.n as u64 * l.cost / 1000 + 2);
         let cost: u64 = loops.iter().map(cost_of).sum();
         let target = (cost / (cost / PART_NS).clamp(1, MAX_PARTS)).max(1);
@@ -59,8 +61,10 @@ impl Fused {
                 continue;
             }
             let pieces = (cost_of(l) / target).max(1) as i64;
-            let (row_step, col_step) = match rows >= pieces || !l.divisible {
+            let turned = l.divisible && l.arrays.iter().any(|a| a.across) && l.n >= pieces * PANEL_COLUMNS / 2;
+            let (row_step, col_step) = match (rows >= pieces && !turned) || !l.divisible {
                 true => (up(rows, pieces.min(rows)), l.n.max(1)),
+                false if turned => (rows, up(up(l.n, pieces), PANEL_COLUMNS) * PANEL_COLUMNS),
                 false => (1, up(up(l.n, up(pieces, rows)), GRAIN) * GRAIN),
             };
             let piece_cost = cost_of(l) / pieces as u64;
@@ -221,7 +225,83 @@ unsafe fn run_with<const N: usize>(
             index: &index[..counters],
         };
         // SAFETY: as above; the call covers `many` rows of the box.
-        unsafe { l.kernel.run(&call, scratch) };
+        unsafe {
+            match l.arrays.iter().any(|a| a.across) {
+                true => run_turned::<N>(l, &call, scratch),
+                false => run_call(l, &call, scratch),
+            }
+        }
         r += many;
     }
+}
+
+/// Runs the kernel of `l` on one call.
+///
+/// # Safety
+/// As for [`Kernel::run`](crate::kernel::Kernel::run).
+unsafe fn run_call(l: &Loop, call: &Call<'_>, scratch: &mut Scratch) {
+    let kernel = l.past.as_ref().filter(|_| is_fit_for_past(call, l)).unwrap_or(&l.kernel);
+    // SAFETY: the caller's promise; stores past the caches are aligned.
+    unsafe { kernel.run(call, scratch) };
+}
+
+/// The same where rows of some inputs lie across: blocks of them are turned first.
+///
+/// # Safety
+/// As for [`Kernel::run`](crate::kernel::Kernel::run) with the strides that the arrays have.
+unsafe fn run_turned<const N: usize>(l: &Loop, call: &Call<'_>, scratch: &mut Scratch) {
+    let (rows, n) = (call.rows as i64, call.n as i64);
+    let columns = if l.divisible { PANEL_COLUMNS.min(n) } else { n }.max(1);
+    let widest = l.arrays.iter().filter(|a| a.across).map(|a| a.elem_bytes).max().unwrap_or(1);
+    // A line more than a row, so that rows do not all start at the same place of the caches.
+    let pitch = (columns * widest + 63) / 64 * 64 + 64;
+    // Whole lines of what lies across.
+    let high = (PANEL_BYTES / pitch).clamp(1, rows.max(1));
+    let high = if high > 64 { high / 64 * 64 } else { high };
+    let count = l.arrays.iter().filter(|a| a.across).count();
+    let room = scratch.panels(count * (high * pitch) as usize);
+    let (mut ptrs, mut row_strides, mut strides) = ([std::ptr::null_mut(); N], [0; N], [0; N]);
+    let mut index = [[0; 3]; N];
+    for r in (0..rows).step_by(high as usize) {
+        for c in (0..n).step_by(columns as usize) {
+            let (many, wide) = (high.min(rows - r), columns.min(n - c));
+            let mut panel = room;
+            for (i, a) in l.arrays.iter().enumerate() {
+                let (row, step) = (call.row_strides[i], call.strides[i]);
+                // SAFETY: elements of the call, and of the room that was made for the panels.
+                unsafe {
+                    ptrs[i] = call.ptrs[i].offset(r as isize * row + c as isize * step);
+                    (row_strides[i], strides[i]) = (row, step);
+                    if a.across {
+                        let planes = Planes { from: ptrs[i], from_stride: step, to: panel, to_stride: pitch as isize };
+                        transpose(planes, many as usize, wide as usize, a.elem_bytes as usize);
+                        (ptrs[i], row_strides[i], strides[i]) = (panel, pitch as isize, a.elem_bytes as isize);
+                        panel = panel.add((high * pitch) as usize);
+                    }
+                }
+            }
+            for (at, &[start, row, step]) in index.iter_mut().zip(call.index) {
+                *at = [start + r * row + c * step, row, step];
+            }
+            let block = Call {
+                ptrs: &ptrs[..call.ptrs.len()],
+                row_strides: &row_strides[..call.ptrs.len()],
+                strides: &strides[..call.ptrs.len()],
+                rows: many as usize,
+                n: wide as usize,
+                index: &index[..call.index.len()],
+            };
+            // SAFETY: the caller's promise, for a part of the call.
+            unsafe { run_call(l, &block, scratch) };
+        }
+    }
+}
+
+/// Whether stores of this call may go past the caches: whole vectors are aligned, and nothing is written where it was
+/// just read.
+fn is_fit_for_past(call: &Call<'_>, l: &Loop) -> bool {
+    let (inputs, outputs) = call.ptrs.split_at(l.inputs.len());
+    let aligned =
+        |i: usize| call.ptrs[i].addr().is_multiple_of(32) && (call.rows == 1 || call.row_strides[i] % 32 == 0);
+    (l.inputs.len()..call.ptrs.len()).all(aligned) && !outputs.iter().any(|out| inputs.contains(out))
 }

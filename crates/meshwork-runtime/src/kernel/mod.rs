@@ -31,6 +31,16 @@ pub enum Backend {
     Compiled,
 }
 
+/// Where a kernel's stores go.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stores {
+    /// To the caches, as usual.
+    Cached,
+    /// Past them: for more than they hold, lines that are fetched only to be overwritten are a third of the traffic. The
+    /// rows of all outputs must then be aligned to 32 bytes.
+    PastCaches,
+}
+
 /// A kernel that can run.
 pub struct Kernel {
     body: Body,
@@ -43,21 +53,21 @@ pub struct Kernel {
 impl Kernel {
     /// Checks `body` and makes it ready to run.
     pub fn new(body: Body) -> Result<Kernel, KernelError> {
-        Kernel::with(body, true)
+        Kernel::with(body, true, Stores::Cached)
     }
 
     /// As [`new`](Kernel::new), for the interpreter only.
     pub fn interpreted(body: Body) -> Result<Kernel, KernelError> {
-        Kernel::with(body, false)
+        Kernel::with(body, false, Stores::Cached)
     }
 
-    fn with(body: Body, fast: bool) -> Result<Kernel, KernelError> {
+    fn with(body: Body, fast: bool, stores: Stores) -> Result<Kernel, KernelError> {
         check::check(&body)?;
         let ready = prepare::prepare(&body)?;
         let types = check::check(&ready)?;
         let program = interp::build(&ready, &types)?;
         #[cfg(target_arch = "x86_64")]
-        let compiled = if fast && jit_is_available() { jit::compile(&ready, &types) } else { None };
+        let compiled = if fast && jit_is_available() { jit::compile(&ready, &types, stores) } else { None };
         let single = if fast { interp::single::build(&ready, &types) } else { None };
         Ok(Kernel {
             body,
@@ -68,15 +78,17 @@ impl Kernel {
         })
     }
 
-    /// The kernel for `body`, made only once per process.
-    pub fn cached(body: Body) -> Result<Arc<Kernel>, KernelError> {
-        static CACHE: LazyLock<Mutex<HashMap<Body, Arc<Kernel>>>> = LazyLock::new(Mutex::default);
+    /// The kernel for `body` whose stores go there, made only once per process.
+    pub fn cached(body: Body, stores: Stores) -> Result<Arc<Kernel>, KernelError> {
+        type Made = HashMap<(Body, Stores), Arc<Kernel>>;
+        static CACHE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
         let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = cache.get(&body) {
+        let key = (body, stores);
+        if let Some(kernel) = cache.get(&key) {
             return Ok(kernel.clone());
         }
-        let kernel = Arc::new(Kernel::new(body.clone())?);
-        cache.insert(body, kernel.clone());
+        let kernel = Arc::new(Kernel::with(key.0.clone(), true, stores)?);
+        cache.insert(key, kernel.clone());
         Ok(kernel)
     }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use meshwork_ir::{Def, ElementType, OpId, ValueId};
 
 use super::nest::{Nest, parts_of, piece, walk};
-use super::transpose::{Planes, transpose};
+use super::transpose::{Planes, transpose_to};
 use crate::compile::lower::Lower;
+use crate::kernel::Stores;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 
 /// One strided box of elements that is copied from a buffer to another.
@@ -21,6 +22,8 @@ pub(crate) struct BoxCopy {
     /// Operand 0 is `to`, operand 1 is `from`.
     nest: Nest<2>,
     how: How,
+    /// Where the stores of a transposition go.
+    stores: Stores,
     /// The dimension that is cut into parts, and how many there are.
     split: usize,
     parts: usize,
@@ -56,11 +59,16 @@ impl BoxCopy {
             },
             Some(_) => How::Elements,
         };
-        let split = (0..nest.dims.len()).max_by_key(|&d| (nest.dims[d].min(64), std::cmp::Reverse(d))).unwrap_or(0);
+        let split = match how {
+            // Columns of `to` are rows of `from`: these are read from end to end.
+            How::Transpose(_) if nest.dims[inner] >= 32 * GRAIN => inner,
+            _ => (0..nest.dims.len()).max_by_key(|&d| (nest.dims[d].min(64), std::cmp::Reverse(d))).unwrap_or(0),
+        };
+        let stores = if nest.len() * size * 2 >= PAST_BYTES { Stores::PastCaches } else { Stores::Cached };
         let most = nest.dims.get(split).map_or(1, |&n| n.div_ceil(if split == inner { GRAIN } else { 1 }));
         let parts = parts_of(nest.len() * size, PART_BYTES, most);
         let (from_offset, to_offset) = (from.offset as isize, to.offset as isize);
-        BoxCopy { from: from.buf, to: to.buf, from_offset, to_offset, size, nest, how, split, parts }
+        BoxCopy { from: from.buf, to: to.buf, from_offset, to_offset, size, nest, how, stores, split, parts }
     }
 
     /// In how many parts it is done.
@@ -147,7 +155,7 @@ impl BoxCopy {
                             to: to.offset(t),
                             to_stride: strides[d][0],
                         };
-                        transpose(planes, rows, columns, self.size);
+                        transpose_to(planes, rows, columns, self.size, self.stores);
                     });
                 }
                 How::Elements => {
@@ -170,6 +178,9 @@ impl BoxCopy {
 
 /// Borders of parts are multiples of this many elements where there are enough.
 const GRAIN: usize = 16;
+
+/// A transposition that touches so many bytes leaves nothing in the caches for whoever comes next.
+const PAST_BYTES: usize = 48 << 20;
 
 /// About how many bytes a part copies.
 const PART_BYTES: usize = 1 << 17;

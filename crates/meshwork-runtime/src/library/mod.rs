@@ -38,7 +38,7 @@ mod scatter;
 mod sort;
 #[cfg(test)]
 pub(crate) mod testing;
-mod transpose;
+pub(crate) mod transpose;
 mod window;
 
 use meshwork_ir::{OpId, OpKind};

@@ -1,5 +1,7 @@
 //! Transposition of two-dimensional tiles: `to[i][j] = from[j][i]` with both inner directions contiguous.
 
+use crate::kernel::Stores;
+
 /// Where a matrix and its transpose lie: `to` row `i` at `i * to_stride`, `from` row `j` at `j * from_stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planes {
@@ -34,13 +36,26 @@ const TILE: usize = 16;
 /// # Safety
 /// Both planes are valid for all elements and do not overlap.
 pub(crate) unsafe fn transpose(p: Planes, rows: usize, columns: usize, size: usize) {
+    // SAFETY: the caller's.
+    unsafe { transpose_to(p, rows, columns, size, Stores::Cached) }
+}
+
+/// [`transpose`] with a choice where stores go; they go past the caches only if they can: elements of 4 and 8
+/// bytes in rows that are aligned to vectors.
+///
+/// # Safety
+/// Both planes are valid for all elements and do not overlap.
+pub(crate) unsafe fn transpose_to(p: Planes, rows: usize, columns: usize, size: usize, stores: Stores) {
     #[cfg(target_arch = "x86_64")]
     if (size == 4 || size == 8) && std::arch::is_x86_feature_detected!("avx2") {
+        let aligned = p.to.addr().is_multiple_of(32) && p.to_stride % 32 == 0;
         // SAFETY: AVX2 is there; the rest is the caller's.
         unsafe {
-            return match size {
-                4 => avx2::all_words(p, rows, columns),
-                _ => avx2::all_doubles(p, rows, columns),
+            return match (size, aligned && stores == Stores::PastCaches) {
+                (4, false) => avx2::all_words::<false>(p, rows, columns),
+                (4, true) => avx2::all_words::<true>(p, rows, columns),
+                (_, false) => avx2::all_doubles::<false>(p, rows, columns),
+                (_, true) => avx2::all_doubles::<true>(p, rows, columns),
             };
         }
     }
@@ -121,9 +136,13 @@ mod avx2 {
     /// # Safety
     /// As [`super::transpose`]; AVX2 is there.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn all_words(p: Planes, rows: usize, columns: usize) {
+    pub(super) unsafe fn all_words<const PAST: bool>(p: Planes, rows: usize, columns: usize) {
         // SAFETY: the caller's.
-        unsafe { super::blocked(p, rows, columns, 4, 8, |q| words(q)) }
+        unsafe { super::blocked(p, rows, columns, 4, 8, |q| words::<PAST>(q)) };
+        if PAST {
+            // Others may look once the thread says that it is done: the stores come first.
+            _mm_sfence();
+        }
     }
 
     /// Elements of eight bytes.
@@ -131,15 +150,18 @@ mod avx2 {
     /// # Safety
     /// As [`super::transpose`]; AVX2 is there.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn all_doubles(p: Planes, rows: usize, columns: usize) {
+    pub(super) unsafe fn all_doubles<const PAST: bool>(p: Planes, rows: usize, columns: usize) {
         // SAFETY: the caller's.
-        unsafe { super::blocked(p, rows, columns, 8, 4, |q| doubles(q)) }
+        unsafe { super::blocked(p, rows, columns, 8, 4, |q| doubles::<PAST>(q)) };
+        if PAST {
+            _mm_sfence();
+        }
     }
 
     /// 8 × 8 elements of four bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn words(p: Planes) {
+    fn words<const PAST: bool>(p: Planes) {
         // SAFETY: `blocked` passes squares inside the matrix.
         unsafe {
             let row = |j: isize| _mm256_loadu_ps(p.from.offset(j * p.from_stride).cast());
@@ -153,7 +175,10 @@ mod avx2 {
             let (u2, u3) = (_mm256_shuffle_ps::<0x44>(t1, t3), _mm256_shuffle_ps::<0xEE>(t1, t3));
             let (u4, u5) = (_mm256_shuffle_ps::<0x44>(t4, t6), _mm256_shuffle_ps::<0xEE>(t4, t6));
             let (u6, u7) = (_mm256_shuffle_ps::<0x44>(t5, t7), _mm256_shuffle_ps::<0xEE>(t5, t7));
-            let put = |i: isize, v: __m256| _mm256_storeu_ps(p.to.offset(i * p.to_stride).cast(), v);
+            let put = |i: isize, v: __m256| match PAST {
+                true => _mm256_stream_ps(p.to.offset(i * p.to_stride).cast(), v),
+                false => _mm256_storeu_ps(p.to.offset(i * p.to_stride).cast(), v),
+            };
             put(0, _mm256_permute2f128_ps::<0x20>(u0, u4));
             put(1, _mm256_permute2f128_ps::<0x20>(u1, u5));
             put(2, _mm256_permute2f128_ps::<0x20>(u2, u6));
@@ -168,14 +193,17 @@ mod avx2 {
     /// 4 × 4 elements of eight bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn doubles(p: Planes) {
+    fn doubles<const PAST: bool>(p: Planes) {
         // SAFETY: `blocked` passes squares inside the matrix.
         unsafe {
             let row = |j: isize| _mm256_loadu_pd(p.from.offset(j * p.from_stride).cast());
             let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
             let (t0, t1) = (_mm256_unpacklo_pd(r0, r1), _mm256_unpackhi_pd(r0, r1));
             let (t2, t3) = (_mm256_unpacklo_pd(r2, r3), _mm256_unpackhi_pd(r2, r3));
-            let put = |i: isize, v: __m256d| _mm256_storeu_pd(p.to.offset(i * p.to_stride).cast(), v);
+            let put = |i: isize, v: __m256d| match PAST {
+                true => _mm256_stream_pd(p.to.offset(i * p.to_stride).cast(), v),
+                false => _mm256_storeu_pd(p.to.offset(i * p.to_stride).cast(), v),
+            };
             put(0, _mm256_permute2f128_pd::<0x20>(t0, t2));
             put(1, _mm256_permute2f128_pd::<0x20>(t1, t3));
             put(2, _mm256_permute2f128_pd::<0x31>(t0, t2));
@@ -190,22 +218,25 @@ mod tests {
 
     #[test]
     fn all_sizes_and_uneven_edges() {
-        for size in [1, 2, 4, 8, 16] {
-            for (rows, columns) in [(0, 3), (1, 1), (7, 5), (16, 16), (33, 19), (40, 70)] {
+        for (size, stores) in [1, 2, 4, 8, 16].into_iter().flat_map(|s| [(s, Stores::Cached), (s, Stores::PastCaches)])
+        {
+            for (rows, columns) in [(0, 3), (1, 1), (7, 5), (16, 16), (33, 19), (40, 70), (24, 40)] {
                 let from: Vec<u8> = (0..rows * columns * size).map(|i| (i * 7 + i / 251) as u8).collect();
-                let mut to = vec![0u8; from.len()];
+                let mut to = vec![0u8; from.len() + 64];
+                // Aligned, so that stores can go past the caches where the number of columns allows it.
+                let start = to.as_ptr().align_offset(64);
                 let p = Planes {
                     from: from.as_ptr(),
                     from_stride: (rows * size) as isize,
-                    to: to.as_mut_ptr(),
+                    to: to[start..].as_mut_ptr(),
                     to_stride: (columns * size) as isize,
                 };
                 // SAFETY: both hold rows * columns elements.
-                unsafe { transpose(p, rows, columns, size) };
+                unsafe { transpose_to(p, rows, columns, size, stores) };
                 for i in 0..rows {
                     for j in 0..columns {
-                        let (a, b) = ((j * rows + i) * size, (i * columns + j) * size);
-                        assert_eq!(from[a..a + size], to[b..b + size], "{size} {rows}x{columns} at {i} {j}");
+                        let (a, b) = ((j * rows + i) * size, start + (i * columns + j) * size);
+                        assert_eq!(from[a..a + size], to[b..b + size], "{size} {rows}x{columns} at {i} {j} {stores:?}");
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Rows, offsets, strides, reductions, temporaries, indices.
 
 use meshwork_ir::ElementType::{BF16, F32, I1, I32, UI8};
-use meshwork_runtime::kernel::Kernel;
 use meshwork_runtime::kernel::ir::*;
+use meshwork_runtime::kernel::{Kernel, Stores};
 use meshwork_runtime::step::Scratch;
 
 const LENGTHS: [usize; 14] = [0, 1, 3, 7, 8, 9, 31, 32, 33, 63, 127, 1000, 1031, 9001];
@@ -48,7 +48,7 @@ fn softmax_of_rows() {
             row(vec![Op::LoadTemp(0, Ty::F32), Op::Scalar(2, Ty::F32), Op::Binary(Binary::Mul, 0, 1), Op::Store(1, 2)]),
         ],
     };
-    let kernel = Kernel::cached(body).unwrap();
+    let kernel = Kernel::cached(body, Stores::Cached).unwrap();
     let mut scratch = Scratch::default();
     for n in LENGTHS {
         let rows = 3;
@@ -305,5 +305,39 @@ fn life_in_bytes() {
         for i in 0..n {
             assert_eq!(y[i], u8::from(m[i] == 3 || (m[i] == 2 && x[i] == 1)), "n {n} element {i}");
         }
+    }
+}
+
+/// Numbers that start at a multiple of 64 bytes.
+#[repr(C, align(64))]
+struct Aligned([f32; 4096]);
+
+#[test]
+fn stores_past_the_caches_give_the_same() {
+    use Access::Unit;
+    let body = Body {
+        args: vec![arg(F32, Unit, false), arg(F32, Unit, true), arg(BF16, Unit, true)],
+        temps: vec![],
+        scalars: 1,
+        phases: vec![
+            row(vec![Op::Load(0), Op::Reduce(Combine::Add, 0, 0), Op::Store(2, 0)]),
+            row(vec![Op::Load(0), Op::Scalar(0, Ty::F32), Op::Binary(Binary::Sub, 0, 1), Op::Store(1, 2)]),
+        ],
+    };
+    let x = numbers(4096);
+    let run = |stores: Stores, n: usize| {
+        let (mut y, mut z) = (Box::new(Aligned([7.0; 4096])), Box::new(Aligned([7.0; 4096])));
+        let ptrs = [x.as_ptr().cast_mut().cast(), y.0.as_mut_ptr().cast::<u8>(), z.0.as_mut_ptr().cast()];
+        let pitch = (4 * n).next_multiple_of(32) as isize;
+        let row_strides = [4 * n as isize, pitch, pitch];
+        let call = Call { ptrs: &ptrs, row_strides: &row_strides, strides: &[4, 4, 2], rows: 3, n, index: &[] };
+        let kernel = Kernel::cached(body.clone(), stores).unwrap();
+        // SAFETY: all hold what the call reaches, and outputs have aligned rows.
+        unsafe { kernel.run(&call, &mut Scratch::default()) };
+        let bits = |a: &Aligned| a.0.map(f32::to_bits).to_vec();
+        (bits(&y), bits(&z))
+    };
+    for n in LENGTHS.into_iter().filter(|&n| n <= 1031) {
+        assert!(run(Stores::Cached, n) == run(Stores::PastCaches, n), "rows of {n}");
     }
 }

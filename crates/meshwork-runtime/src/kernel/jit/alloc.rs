@@ -299,10 +299,13 @@ impl State<'_, '_> {
                 self.out.values[v as usize].home = Home::None;
                 self.retire(inst);
             }
-            Inst::Store { src, arg, ahead, scale } => {
+            Inst::Store { src, arg, ahead, scale, past } => {
                 let (r, width) = (self.register(src, &[src]), self.value(src).width);
                 let rm = self.out.element(arg, ahead, scale);
-                self.out.store(rm, r, width);
+                match (past, width) {
+                    (true, 16 | 32) => self.out.asm.vex(op::MOVNTPS, width == 32, r, 0, rm, None),
+                    _ => self.out.store(rm, r, width),
+                }
                 self.retire(inst);
             }
             Inst::Keep { src, slot } => {

@@ -180,6 +180,11 @@ impl Asm {
         self.int(false, false, &[0x0F, 0x18], 2, rm, &[]);
     }
 
+    /// Waits until stores that went past the caches can be seen by others.
+    pub fn store_fence(&mut self) {
+        self.code.extend([0x0F, 0xAE, 0xF8]);
+    }
+
     /// `dst = [rm]`, 64 bits.
     pub fn load(&mut self, dst: Gpr, rm: Rm) {
         self.int(true, false, &[0x8B], dst, rm, &[]);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! per row:   per phase:  what is the same all along the row
-//!                        while a group of vectors fits:  group   (folding sums every block; in the last phase
+//!                        while a group of vectors fits:  group   (folding sums every block; in the dearest phase
 //!                                                                 fetching the next row)
 //!                        while a vector fits:            vector
 //!                        if elements are left:           rest, by masks
@@ -17,6 +17,7 @@ use super::asm::{Asm, Cond, Gpr, Label, Rm, at, gpr};
 use super::code::{Code, Pool, Unit, log2};
 use super::inst::{Form, Home, Inst, NONE, V, op};
 use super::lower::{Lower, Mode, Reduction, assign, combine};
+use crate::kernel::Stores;
 use crate::kernel::ir::{Access, Body, Combine, Extent, Op, Phase, Ty};
 use crate::kernel::lanes::{self, BLOCK};
 
@@ -52,7 +53,7 @@ const MOST_FETCHED: usize = 3;
 const PINS: usize = 11;
 
 /// Compiles `body`; `None` if something in it has no instructions.
-pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
+pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option<Function> {
     let ops = || body.phases.iter().flat_map(|p| &p.ops);
     let dims = ops().filter_map(|op| if let Op::Index(d, _) = op { Some(usize::from(*d) + 1) } else { None }).max();
     let dims = dims.unwrap_or(0);
@@ -81,7 +82,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     let mut stay = vec![None; args];
     let (fetching, fetched) = fetched(body);
     for (i, (phase, types)) in body.phases.iter().zip(types).enumerate() {
-        let lower = Lower::new(body, phase, types, &scalars, &mut steps);
+        let lower = Lower::new(body, phase, types, &scalars, &mut steps, stores);
         let ahead = if Some(i) == fetching { &fetched[..] } else { &[] };
         let mut emit = PhaseEmitter { body, phase, lower, unit: &mut unit, asm: &mut asm, pointers: vec![], ahead };
         interleave.push(emit.phase(types, single.then_some(next_row))?);
@@ -106,6 +107,9 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     asm.dec(at(FRAME, ROWS));
     asm.jump_if(Cond::NotEqual, next_row);
     asm.bind(end);
+    if stores == Stores::PastCaches {
+        asm.store_fence();
+    }
     saved.iter().rev().for_each(|&r| asm.pop(r));
     asm.ret();
     Some(Function {
@@ -118,11 +122,13 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Function> {
     })
 }
 
-/// The last of several phases along the row, and the arguments whose next row it fetches: those that earlier phases read.
-/// In between the row is in the caches, and nobody else would keep the memory busy.
+/// Of several phases along the row the dearest after the first, and the arguments whose next row it fetches: those that
+/// phases but the last read. In the first the row comes from memory; in later ones it is in the caches, and nobody else
+/// would keep the memory busy.
 fn fetched(body: &Body) -> (Option<usize>, Vec<usize>) {
     let rows: Vec<usize> = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row).collect();
     let (Some(&last), true) = (rows.last(), rows.len() > 1) else { return (None, vec![]) };
+    let dearest = rows[1..].iter().copied().max_by_key(|&i| body.phases[i].ops.len());
     let mut args: Vec<usize> = vec![];
     for op in body.phases[..last].iter().flat_map(|p| &p.ops) {
         if let Op::Load(arg) = *op
@@ -133,7 +139,7 @@ fn fetched(body: &Body) -> (Option<usize>, Vec<usize>) {
         }
     }
     args.truncate(MOST_FETCHED);
-    (Some(last), args)
+    (dearest, args)
 }
 
 struct PhaseEmitter<'a, 'b> {

@@ -92,8 +92,8 @@ pub enum Inst {
     Vex(Vex),
     /// Brings a value into a register now, since its memory is about to be written.
     Touch(V),
-    /// Writes all lanes of `src` to neighbouring elements.
-    Store { src: V, arg: u16, ahead: i32, scale: u8 },
+    /// Writes all lanes of `src` to neighbouring elements; `past` the caches if they are aligned to a vector.
+    Store { src: V, arg: u16, ahead: i32, scale: u8, past: bool },
     /// Writes the 32 bytes of `src` to the frame.
     Keep { src: V, slot: i32 },
     /// Reads the rest of the row; lanes beyond hold anything. `mask` selects lanes where the size is 4 or 8.
@@ -156,6 +156,7 @@ pub mod op {
 
     pub const MOVUPS: Enc = enc(0, 1, 0x10);
     pub const MOVUPS_STORE: Enc = enc(0, 1, 0x11);
+    pub const MOVNTPS: Enc = enc(0, 1, 0x2B);
     pub const MOVAPS: Enc = enc(0, 1, 0x28);
     pub const MOVD: Enc = enc(1, 1, 0x6E);
     pub const MOVQ_FROM_GPR: Enc = wide(enc(1, 1, 0x6E));

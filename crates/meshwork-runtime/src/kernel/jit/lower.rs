@@ -7,7 +7,7 @@ use meshwork_ir::ElementType;
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, op};
 use crate::kernel::ir::{Access, Binary, Body, Combine, Extent, Op, Phase, Ty, Unary, Val};
-use crate::kernel::lanes;
+use crate::kernel::{Stores, lanes};
 
 /// Which part of a phase is being written.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -67,6 +67,8 @@ pub struct Lower<'a> {
     pub reductions: Vec<Reduction>,
     /// Values of the uniform part that the rest uses, and their slots.
     pub kept: Vec<(V, i32)>,
+    /// Where stores of whole vectors go.
+    stores: Stores,
 }
 
 impl<'a> Lower<'a> {
@@ -77,6 +79,7 @@ impl<'a> Lower<'a> {
         types: &'a [Option<Ty>],
         scalars: &'a [i32],
         steps: &'a mut HashMap<(u8, u8), i32>,
+        stores: Stores,
     ) -> Lower<'a> {
         let mut uniform: Vec<bool> = vec![];
         for op in &phase.ops {
@@ -108,6 +111,7 @@ impl<'a> Lower<'a> {
             steps,
             reductions: vec![],
             kept: vec![],
+            stores,
         };
         lower.want();
         lower
@@ -494,8 +498,17 @@ impl<'a> Lower<'a> {
         };
         code.insts.push(match mode {
             Mode::Rest => Inst::StoreRest { src, mask: self.rest_mask(size), arg, scale },
-            _ => Inst::Store { src, arg, ahead: (u * self.lanes) as i32, scale },
+            _ => {
+                let past = self.stores == Stores::PastCaches && mode != Mode::Last && self.never_read(arg);
+                Inst::Store { src, arg, ahead: (u * self.lanes) as i32, scale, past }
+            }
         });
+    }
+
+    /// Whether `arg` is an array that the kernel only writes.
+    fn never_read(&self, arg: u16) -> bool {
+        let mut ops = self.body.phases.iter().flat_map(|p| &p.ops);
+        usize::from(arg) < self.body.args.len() && !ops.any(|op| matches!(op, Op::Load(a) if *a == arg))
     }
 
     /// Combines the vectors of value `a` into the accumulators of a reduction.

@@ -14,6 +14,7 @@ mod inst;
 mod lower;
 mod memory;
 
+use super::Stores;
 use super::interp::loops;
 use super::ir::{Access, Body, Call, Ty};
 use crate::step::Scratch;
@@ -37,8 +38,8 @@ pub fn available() -> bool {
 }
 
 /// Compiles `body`; `None` if something in it has no instructions, or there is no executable memory.
-pub fn compile(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Compiled> {
-    let function = emit::compile(body, types)?;
+pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option<Compiled> {
+    let function = emit::compile(body, types, stores)?;
     let code = memory::publish(&function.bytes)?;
     let strides = body.args.iter().map(|a| match a.access {
         Access::Unit => Some(a.elem.storage_bytes() as isize),
