@@ -16,6 +16,8 @@ use crate::exec::exchange::{InProcess, Transport};
 use crate::exec::pool::Pool;
 use crate::exec::processes::{Processes, Turn};
 use crate::exec::run::{Run, Stop};
+#[cfg(test)]
+use crate::exec::tape::Item;
 use crate::exec::tape::{Tape, tape};
 use crate::memory::buffer::{Buffer, OutOfMemory};
 use crate::memory::handed::Handed;
@@ -134,7 +136,7 @@ impl Executable {
             overlap(&mut program, spread);
         }
         let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, alike);
-        let tape = tape(&program, &module, &plan, grid.len(), spread.as_ref()).map_err(wrong)?;
+        let tape = tape(&program, &module, &plan, grid, spread.as_ref()).map_err(wrong)?;
         let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
         let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
         let memory = |e: OutOfMemory| CompileError::Invalid { op: "constants".into(), message: e.to_string() };
@@ -185,6 +187,24 @@ impl Executable {
     /// Bytes that all devices hold at once besides their arguments and the constants.
     pub fn total_bytes(&self) -> usize {
         self.plan.total_bytes(self.grid.len())
+    }
+
+    /// How many of its loops are run in waves.
+    #[cfg(test)]
+    pub(crate) fn waves(&self) -> usize {
+        let waves = |i: &Item| matches!(i, Item::Loop(l) if l.wave.is_some());
+        self.tape.main.items.iter().filter(|&i| waves(i)).count()
+    }
+
+    /// The same with all loops turn by turn.
+    #[cfg(test)]
+    pub(crate) fn turn_by_turn(mut self) -> Executable {
+        self.tape.main.items.iter_mut().for_each(|item| {
+            if let Item::Loop(l) = item {
+                l.wave = None;
+            }
+        });
+        self
     }
 
     /// The devices it runs on.

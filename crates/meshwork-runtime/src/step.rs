@@ -1,6 +1,7 @@
 //! What a compiled program consists of: steps that read and write buffers.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, OpId};
@@ -134,11 +135,36 @@ pub trait Work: Send + Sync + fmt::Debug {
         true
     }
 
+    /// The same for devices of one partition, cut along memory into parts that write about `bytes` bytes each; `None` if
+    /// it can not be cut so.
+    fn bands(&self, _partition: usize, _bytes: usize) -> Option<Bands> {
+        None
+    }
+
     /// Does part `part` (below [`parts`](Work::parts)) on one device.
     ///
     /// # Safety
     /// The contract of the trait holds for `frame`.
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault>;
+}
+
+/// Work cut along memory.
+pub struct Bands {
+    /// The work.
+    pub work: Arc<dyn Work>,
+    /// What each of its parts touches, in order of what they write.
+    pub touches: Vec<Vec<Touch>>,
+}
+
+/// Bytes of a buffer that are read or written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Touch {
+    /// The buffer.
+    pub buf: Buf,
+    /// Which bytes of it.
+    pub bytes: Range<i64>,
+    /// Whether they are written.
+    pub written: bool,
 }
 
 /// One step of a block.

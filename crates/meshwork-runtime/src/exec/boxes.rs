@@ -1,7 +1,9 @@
 //! Copying boxes: rectangular parts of dense arrays, as few long runs as possible.
 
+use std::ops::Range;
+
 /// A copy of a box between two arrays: dimensions outermost first, then a run of neighbouring bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BoxCopy {
     from: usize,
     to: usize,
@@ -54,6 +56,14 @@ impl BoxCopy {
     /// Where it starts in the source and in the target, if it is one run.
     pub(crate) fn span(&self) -> Option<(usize, usize)> {
         self.dims.is_empty().then_some((self.from, self.to))
+    }
+
+    /// The bytes between the first and the last that are read, and the same of what is written.
+    pub(crate) fn reach(&self) -> (Range<usize>, Range<usize>) {
+        let last = |step: fn(&(usize, usize, usize)) -> usize| {
+            self.dims.iter().map(|d| d.0.saturating_sub(1) * step(d)).sum::<usize>() + self.run
+        };
+        (self.from..self.from + last(|d| d.1), self.to..self.to + last(|d| d.2))
     }
 
     /// The same copy in pieces of about `bytes` bytes.

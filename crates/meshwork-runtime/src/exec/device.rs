@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 
+use super::tape::Borrow;
 use crate::step::{Buf, Frame};
 
 /// The pointers of one device while a program runs.
@@ -22,6 +23,12 @@ pub(crate) struct Device {
 unsafe impl Sync for Device {}
 // SAFETY: as above.
 unsafe impl Send for Device {}
+
+/// The memory of carries that have borrowed that of their first values; none after the first turn.
+#[derive(Default)]
+pub(crate) struct Loans {
+    own: Vec<*mut u8>,
+}
 
 /// Where buffers without bytes and without use are: an aligned address that nobody reads or writes.
 pub(crate) const NOWHERE: *mut u8 = std::ptr::without_provenance_mut(64);
@@ -85,6 +92,49 @@ impl Device {
                 ptrs[to.0 as usize] = ptr;
             }
         }
+    }
+
+    /// Lets carries be where their first values are, for one turn.
+    ///
+    /// # Safety
+    /// The caller has the device alone.
+    pub(crate) unsafe fn borrow(&self, borrows: &[Borrow]) -> Loans {
+        // SAFETY: the caller has the device alone.
+        let ptrs = unsafe { &mut *self.ptrs.get() };
+        let one = |b: &Borrow| {
+            let (own, init) = (ptrs[b.carry[0].0 as usize], ptrs[b.init.0 as usize]);
+            b.carry.iter().for_each(|c| ptrs[c.0 as usize] = init);
+            own
+        };
+        Loans { own: borrows.iter().map(one).collect() }
+    }
+
+    /// After the first turn, and its trades: puts the memory of the carries where that of their first values went.
+    ///
+    /// # Safety
+    /// The caller has the device alone.
+    #[inline]
+    pub(crate) unsafe fn settle(&self, borrows: &[Borrow], loans: &mut Loans) {
+        for (b, own) in borrows.iter().zip(loans.own.drain(..)) {
+            // SAFETY: the caller has the device alone.
+            let ptrs = unsafe { &mut *self.ptrs.get() };
+            b.next.iter().for_each(|n| ptrs[n.0 as usize] = own);
+        }
+    }
+
+    /// At the end of a loop: puts carries that are still where their first values are back into memory of their own, which
+    /// then lacks the values. Whether there are any.
+    ///
+    /// # Safety
+    /// The caller has the device alone.
+    pub(crate) unsafe fn give_back(&self, borrows: &[Borrow], loans: &mut Loans) -> bool {
+        let any = !loans.own.is_empty();
+        for (b, own) in borrows.iter().zip(loans.own.drain(..)) {
+            // SAFETY: the caller has the device alone.
+            let ptrs = unsafe { &mut *self.ptrs.get() };
+            b.carry.iter().for_each(|c| ptrs[c.0 as usize] = own);
+        }
+        any
     }
 
     /// Notes that step `number` begins; only for a thread that has the device alone.

@@ -71,6 +71,40 @@ struct Place {
     buf: Buf,
 }
 
+/// Bytes of a buffer of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub device: usize,
+    pub buf: Buf,
+    pub bytes: Range<i64>,
+}
+
+/// Bytes that go from one device to another, or zeros.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    pub from: Option<Piece>,
+    pub to: Piece,
+    what: BoxCopy,
+}
+
+impl Move {
+    /// Moves them; `ptr` tells where a buffer of a device is.
+    ///
+    /// # Safety
+    /// The buffers are as the exchange expects them, and nobody else writes these bytes, or reads those that are written.
+    pub(crate) unsafe fn run(&self, ptr: impl Fn(usize, Buf) -> *mut u8) {
+        let to = ptr(self.to.device, self.to.buf);
+        // SAFETY: the caller's promise.
+        match &self.from {
+            Some(from) => unsafe { self.what.run(ptr(from.device, from.buf), to) },
+            None => {
+                let range = &self.to.bytes;
+                unsafe { to.add(range.start as usize).write_bytes(0, (range.end - range.start) as usize) }
+            }
+        }
+    }
+}
+
 /// Where devices of other processes would be reached: the one seam between the executor and its surroundings.
 pub(crate) trait Transport: Send + Sync {
     /// Does `exchange` for the devices in `active`, of all `devices`.
@@ -183,6 +217,26 @@ impl Exchange {
         exchange.stream = touched > STREAM_BYTES;
         exchange.cost = 30 + traffic as u64 / 10;
         Ok(exchange)
+    }
+
+    /// What it moves, if it combines nothing.
+    pub(crate) fn moves(&self) -> Option<Vec<Move>> {
+        let part = |place: &Place, bytes: Range<usize>| Piece {
+            device: place.device,
+            buf: place.buf,
+            bytes: bytes.start as i64..bytes.end as i64,
+        };
+        let one = |task: &Task| match task {
+            Task::Copy { from, to, what } => {
+                let (read, written) = what.reach();
+                Some(Move { from: Some(part(from, read)), to: part(to, written), what: what.clone() })
+            }
+            Task::Zero { to, range } => {
+                Some(Move { from: None, to: part(to, range.clone()), what: BoxCopy::default() })
+            }
+            Task::Reduce { .. } => None,
+        };
+        if self.crossing.is_some() || self.stream { None } else { self.tasks.iter().map(one).collect() }
     }
 
     /// `to` gets all of what `from` has.

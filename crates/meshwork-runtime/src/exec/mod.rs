@@ -6,6 +6,7 @@
 //! | `tape` | a program whose memory is planned, ready to walk |
 //! | `device` | the pointers of one device |
 //! | `run` | the coordinator |
+//! | `wave` | several turns of a loop at once |
 //! | `exchange`, `boxes`, `stream`, `combine` | communication: what goes where, copies of boxes, past the caches, sums |
 //! | `crossing`, `processes` | communication between processes, and running together with them |
 //! | `fallback` | operations without a kernel |
@@ -24,3 +25,4 @@ mod stream;
 mod sync;
 pub(crate) mod tape;
 mod tasks;
+pub(crate) mod wave;

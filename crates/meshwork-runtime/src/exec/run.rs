@@ -16,10 +16,11 @@ use std::sync::{Mutex, PoisonError};
 
 use meshwork_ir::OpId;
 
-use super::device::Device;
+use super::device::{Device, Loans};
 use super::exchange::Transport;
 use super::pool::Pool;
 use super::tape::{Choice, Item, Line, Loop, Section, Tape, Weight};
+use super::wave::{Frames, Wave};
 use crate::profile::Recorder;
 use crate::step::{Buf, Fault, Scratch};
 
@@ -28,6 +29,9 @@ pub(crate) const ALONE_NS: u64 = 4_000;
 /// Steps above this are cut in parts rather than left to one thread: parts balance better, and a section of such
 /// steps gains nothing from staying in one core's cache.
 const BIG_STEP_NS: u64 = 200_000;
+
+/// Turns of a loop whose pointers are kept, at most.
+const MOST_AHEAD: usize = 64;
 
 /// Why a run stopped.
 #[derive(Clone, PartialEq, Debug)]
@@ -229,23 +233,57 @@ impl Run<'_> {
 
     unsafe fn loop_together(&self, l: &Loop, active: &[usize], scratch: &mut Scratch) -> Result<(), Stop> {
         let mut going = active.to_vec();
+        let mut ahead = Frames::default();
         // SAFETY: as for `all`; pointers change only while no step runs.
         unsafe {
+            let mut loans: Vec<Loans> = self.devices.iter().map(|_| Loans::default()).collect();
+            going.iter().for_each(|&d| loans[d] = self.devices[d].borrow(&l.borrows));
             loop {
                 self.line(&l.cond, &going, scratch)?;
-                going.retain(|&d| self.devices[d].ptr(l.go_on).read() != 0);
-                if going.is_empty() {
-                    return Ok(());
+                let ended = |&d: &usize| self.devices[d].ptr(l.go_on).read() == 0;
+                for d in going.iter().copied().filter(ended) {
+                    if self.devices[d].give_back(&l.borrows, &mut loans[d]) {
+                        let copies = l.borrows.iter().map(|b| Item::Step(b.copy));
+                        copies.into_iter().try_for_each(|copy| self.by_part(&copy, &[d], scratch))?;
+                    }
                 }
-                self.line(&l.body, &going, scratch)?;
+                going.retain(|d| !ended(d));
+                // In waves only the little steps are done now, and the pointers of the turn are kept for the others.
+                let wave = l.wave.as_ref().filter(|_| going.len() == self.devices.len());
+                if let (Some(all), true) = (&l.wave, wave.is_none() || ahead.len() == MOST_AHEAD) {
+                    self.waves(all, &mut ahead)?;
+                }
+                match wave {
+                    _ if going.is_empty() => return Ok(()),
+                    Some(wave) => {
+                        ahead.add(wave, self.devices);
+                        for &number in &wave.little {
+                            self.by_part(&Item::Step(number), &going, scratch)?;
+                        }
+                    }
+                    None => self.line(&l.body, &going, scratch)?,
+                }
                 for &d in &going {
                     self.devices[d].trade(&l.trades);
+                    self.devices[d].settle(&l.borrows, &mut loans[d]);
                 }
                 for &copy in &l.copies {
                     self.by_part(&Item::Step(copy), &going, scratch)?;
                 }
             }
         }
+    }
+
+    /// Runs the turns that are still to be done.
+    unsafe fn waves(&self, wave: &Wave, ahead: &mut Frames) -> Result<(), Stop> {
+        if ahead.len() == 0 {
+            return Ok(());
+        }
+        // SAFETY: as for `all`; the frames are those of the turns in order.
+        let done = unsafe { wave.run(ahead, self.devices, self.pool, self.recorder) };
+        ahead.clear();
+        let op = |step: u32| self.tape.steps[step as usize].op;
+        done.map_err(|s| Stop { op: op(s.step), device: Some(s.device), fault: s.fault })
     }
 
     unsafe fn choice_together(&self, c: &Choice, active: &[usize], scratch: &mut Scratch) -> Result<(), Stop> {
@@ -282,17 +320,22 @@ impl Run<'_> {
             // SAFETY (all): this thread has the device alone.
             match item {
                 Item::Step(number) => unsafe { self.step(*number, device, scratch)? },
-                Item::Loop(l) => loop {
-                    unsafe {
+                Item::Loop(l) => unsafe {
+                    let mut loans = device.borrow(&l.borrows);
+                    loop {
                         self.items(&l.cond.items, device, scratch)?;
                         if device.ptr(l.go_on).read() == 0 {
                             break;
                         }
                         self.items(&l.body.items, device, scratch)?;
                         device.trade(&l.trades);
+                        device.settle(&l.borrows, &mut loans);
                         for &copy in &l.copies {
                             self.step(copy, device, scratch)?;
                         }
+                    }
+                    if device.give_back(&l.borrows, &mut loans) {
+                        l.borrows.iter().try_for_each(|b| self.step(b.copy, device, scratch))?;
                     }
                 },
                 Item::Choice(c) => unsafe {
@@ -353,7 +396,7 @@ fn first(stops: Mutex<Vec<Stop>>) -> Result<(), Stop> {
     stops.into_iter().min_by_key(|stop| stop.device).map_or(Ok(()), Err)
 }
 
-fn flat(done: std::thread::Result<Result<(), Fault>>) -> Result<(), Fault> {
+pub(crate) fn flat(done: std::thread::Result<Result<(), Fault>>) -> Result<(), Fault> {
     match done {
         Ok(done) => done,
         Err(panic) => Err(panicked(panic.as_ref())),

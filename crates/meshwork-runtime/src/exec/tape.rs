@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{ElementType, Module, OpId};
 
 use super::crossing::Crossing;
 use super::crossing::build::Spread;
 use super::exchange::Exchange;
-use crate::memory::plan::Plan;
+use super::wave::{self, Wave};
+use crate::memory::plan::{Home, Plan, Turn};
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, Fault, Frame, Scratch, Step, Work};
 
@@ -90,6 +92,22 @@ pub(crate) struct Loop {
     pub trades: Vec<Trade>,
     /// Then copies: numbers of steps.
     pub copies: Vec<u32>,
+    /// Carries whose first value is read where it is.
+    pub borrows: Vec<Borrow>,
+    /// How to take several turns at once.
+    pub wave: Option<Wave>,
+}
+
+/// A carry whose first value nobody ever overwrites, and which the body does not write in place: the first turn reads that
+/// value where it is, and the carry's own memory comes in after the turn.
+pub(crate) struct Borrow {
+    pub init: Buf,
+    /// The carry and all that share its memory.
+    pub carry: Vec<Buf>,
+    /// Those that get its memory after a turn.
+    pub next: Vec<Buf>,
+    /// The step that copies the value, should there be no turn.
+    pub copy: u32,
 }
 
 /// These buffers get the pointer of that one.
@@ -110,7 +128,7 @@ struct Builder<'a> {
     program: &'a Program,
     module: &'a Module,
     plan: &'a Plan,
-    devices: usize,
+    grid: DeviceGrid,
     spread: Option<&'a Spread>,
     tape: Tape,
     /// The number of each exchange, by its first result.
@@ -121,18 +139,18 @@ struct Builder<'a> {
 /// How often a loop turns if nobody knows.
 const GUESSED_TRIPS: u64 = 16;
 
-/// Lays out `program` for `devices` devices, which may be spread over processes.
+/// Lays out `program` for the devices of `grid`, which may be spread over processes.
 pub(crate) fn tape(
     program: &Program,
     module: &Module,
     plan: &Plan,
-    devices: usize,
+    grid: DeviceGrid,
     spread: Option<&Spread>,
 ) -> Result<Tape, (OpId, String)> {
     let main = Line { items: vec![], sections: vec![], weight: Weight::default() };
     let tape = Tape { steps: vec![], exchanges: vec![], has_awaits: false, main };
     let mut builder =
-        Builder { program, module, plan, devices, spread, tape, started: HashMap::new(), turns: plan.turns.iter() };
+        Builder { program, module, plan, grid, spread, tape, started: HashMap::new(), turns: plan.turns.iter() };
     let (items, weights) = builder.block(&program.main)?;
     builder.tape.main = line(items, weights);
     Ok(builder.tape)
@@ -162,7 +180,7 @@ impl Builder<'_> {
                     let number = self.tape.exchanges.len() as u32;
                     let wrong = |e| (c.op, e);
                     let mut exchange =
-                        Exchange::new(c, self.program, self.module, self.plan, self.devices).map_err(wrong)?;
+                        Exchange::new(c, self.program, self.module, self.plan, self.grid.len()).map_err(wrong)?;
                     if let Some(spread) = self.spread {
                         let crossing = Crossing::new(c, number, self.program, self.module, spread);
                         exchange.crossing = Some(crossing.map_err(wrong)?);
@@ -218,9 +236,15 @@ impl Builder<'_> {
         weights: &mut Vec<Weight>,
     ) -> Result<(), (OpId, String)> {
         let turn = self.turns.next().cloned().unwrap_or_default();
+        let mut borrows = vec![];
         for (&init, &carry) in w.init.iter().zip(&w.body.args) {
-            if let Some(step) = self.copy(init, carry, w.op) {
-                self.step(&step, items, weights);
+            let Some(step) = self.copy(init, carry, w.op) else { continue };
+            match self.borrow(w, &turn, init, carry) {
+                Some((carry, next)) => {
+                    self.step(&step, &mut vec![], &mut vec![]);
+                    borrows.push(Borrow { init, carry, next, copy: self.tape.steps.len() as u32 - 1 });
+                }
+                None => self.step(&step, items, weights),
             }
         }
         let (cond, cond_weights) = self.block(&w.cond)?;
@@ -244,13 +268,40 @@ impl Builder<'_> {
         let Some(&go_on) = w.cond.results.first() else {
             return Err((w.op, "a loop whose condition has no result".into()));
         };
+        let grid = wave::Grid { devices: self.grid.len(), partitions: self.grid.partitions };
+        let wave = match self.spread {
+            None => wave::wave(w, &body, &turn, &self.tape, self.plan, grid),
+            Some(_) => None,
+        };
         let (cond, body) = (line(cond, cond_weights), line(body, body_weights));
         let mut weight = cond.weight.and(body.weight);
         weight = copy_weights.into_iter().fold(weight, Weight::and);
         weight.cost = (weight.cost + 20).saturating_mul(w.trips.unwrap_or(GUESSED_TRIPS));
         weights.push(weight);
-        items.push(Item::Loop(Box::new(Loop { cond, go_on, body, trades, copies })));
+        items.push(Item::Loop(Box::new(Loop { cond, go_on, body, trades, copies, borrows, wave })));
         Ok(())
+    }
+
+    /// If the carry of a loop can borrow the memory of its first value: those that share its memory, and those that get it
+    /// after a turn.
+    fn borrow(&self, w: &While, turn: &Turn, init: Buf, carry: Buf) -> Option<(Vec<Buf>, Vec<Buf>)> {
+        let slot = |b: Buf| self.plan.slot_of[b.0 as usize];
+        let is_kept = matches!(self.plan.slots[slot(init)].home, Home::Arg(_) | Home::Constant(_));
+        let own = slot(carry);
+        let &(next, _) = turn.trades.iter().find(|t| t.1 == own)?;
+        let reads_only = |node: &Node| match node {
+            Node::Step(s) => s.writes.iter().all(|&b| slot(b) != own),
+            Node::Collective(c) => c.results.iter().all(|&b| slot(b) != own),
+            Node::Await(_) | Node::While(_) | Node::Case(_) => false,
+        };
+        // Its memory goes on without its value.
+        let ends = w.body.results.iter().all(|&b| slot(b) != own);
+        let fits = is_kept
+            && ends
+            && w.cond.nodes.iter().chain(&w.body.nodes).all(reads_only)
+            && turn.copies.iter().all(|&(_, to)| slot(to) != own && slot(to) != next)
+            && w.body.args.iter().filter(|&&b| slot(b) == own).count() == 1;
+        fits.then(|| (self.plan.slots[own].members.clone(), self.plan.slots[next].members.clone()))
     }
 
     fn case(&mut self, case: &Case, items: &mut Vec<Item>, weights: &mut Vec<Weight>) -> Result<(), (OpId, String)> {

@@ -3,6 +3,7 @@
 //! See `README.md` beside this file.
 
 mod affine;
+mod bands;
 mod boxes;
 mod build;
 mod column;

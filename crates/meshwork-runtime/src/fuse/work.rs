@@ -1,7 +1,7 @@
 //! A fused step: loops over boxes, cut into parts by shape alone.
 
 use crate::kernel::ir::Call;
-use crate::step::{Fault, Frame, Scratch, Work};
+use crate::step::{Bands, Fault, Frame, Scratch, Work};
 
 use super::nest::{Array, Loop, PANEL_BYTES, PANEL_COLUMNS};
 use crate::library::transpose::{Planes, transpose};
@@ -102,6 +102,10 @@ impl Work for Fused {
         self.cost
     }
 
+    fn bands(&self, _: usize, bytes: usize) -> Option<Bands> {
+        super::bands::bands(&self.loops, bytes)
+    }
+
     #[inline]
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
         if let [l] = &self.loops[..]
@@ -146,6 +150,10 @@ impl Work for PerDevice {
 
     fn is_alike(&self) -> bool {
         false
+    }
+
+    fn bands(&self, partition: usize, bytes: usize) -> Option<Bands> {
+        self.works.get(partition)?.bands(partition, bytes)
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {

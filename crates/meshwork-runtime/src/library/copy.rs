@@ -8,7 +8,7 @@ use super::nest::{Nest, parts_of, piece, walk};
 use super::transpose::{Planes, transpose_to};
 use crate::compile::lower::Lower;
 use crate::kernel::Stores;
-use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
+use crate::step::{Bands, Buf, Fault, Frame, Scratch, Touch, View, Work};
 
 /// One strided box of elements that is copied from a buffer to another.
 #[derive(Clone, Debug)]
@@ -84,6 +84,20 @@ impl BoxCopy {
             How::Transpose(_) => 20 + bytes / 5,
             How::Elements => 20 + self.nest.len() as u64,
         }
+    }
+
+    /// What it reads and writes: all between the first and the last byte.
+    fn touches(&self) -> [Touch; 2] {
+        let reach = |buf: Buf, offset: isize, side: usize, written: bool| {
+            let (mut low, mut high) = (offset, offset);
+            for (&n, strides) in self.nest.dims.iter().zip(&self.nest.strides) {
+                let last = (n as isize - 1) * strides[side];
+                low += last.min(0);
+                high += last.max(0);
+            }
+            Touch { buf, bytes: low as i64..high as i64 + self.size as i64, written }
+        };
+        [reach(self.to, self.to_offset, 0, true), reach(self.from, self.from_offset, 1, false)]
     }
 
     /// Copies one part between the buffers of `frame`.
@@ -246,6 +260,16 @@ impl Work for Copies {
 
     fn cost(&self) -> u64 {
         self.boxes.iter().map(BoxCopy::cost).sum()
+    }
+
+    fn bands(&self, _: usize, bytes: usize) -> Option<Bands> {
+        // Copies of a few rows, like the edges of an array, one by one.
+        if self.boxes.len() > 64 || self.boxes.iter().map(|b| b.nest.len() * b.size).sum::<usize>() > bytes {
+            return None;
+        }
+        let boxes: Vec<BoxCopy> = self.boxes.iter().map(|b| BoxCopy { parts: 1, ..b.clone() }).collect();
+        let touches = boxes.iter().map(|b| b.touches().to_vec()).collect();
+        Some(Bands { work: Arc::new(Copies { boxes }), touches })
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
