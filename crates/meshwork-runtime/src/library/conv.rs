@@ -220,6 +220,7 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
         accumulate: false,
         swollen_b: !features_last,
         packed: None,
+        tile: Default::default(),
         plan: Default::default(),
         panels: Arc::new([]),
         blocks: Arc::new([]),

@@ -5,7 +5,7 @@ use crate::library::num::{Complex, Num};
 /// One call of a micro-kernel: `C[rows × columns] (+)= A[rows × depth] B[depth × columns]`.
 ///
 /// Strides are in elements. `A` is read in full panels of `height` rows (rows beyond `rows` are computed and thrown
-/// away), `B` in full panels of `NR` columns.
+/// away), `B` in full panels of `width` columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Micro<T> {
     /// Terms of each sum.
@@ -20,8 +20,10 @@ pub(crate) struct Micro<T> {
     /// Element `(i, j)` is at `i * c_row + j`.
     pub c: *mut T,
     pub c_row: isize,
-    /// Rows that are computed: 1 to `MR`.
+    /// Rows that are computed: at most those of the [`Shape`].
     pub height: usize,
+    /// Columns of the [`Shape`].
+    pub width: usize,
     /// Rows and columns that are written.
     pub rows: usize,
     pub columns: usize,
@@ -29,17 +31,28 @@ pub(crate) struct Micro<T> {
     pub add: bool,
 }
 
+/// The size of a micro-kernel's tile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Shape {
+    /// Most rows.
+    pub rows: usize,
+    /// Columns: the width of a panel of `B`.
+    pub columns: usize,
+}
+
 /// A number type with a micro-kernel.
 pub(crate) trait Tile: Num {
-    /// Most rows of a tile.
-    const MR: usize;
-    /// Columns of a tile.
-    const NR: usize;
+    /// Whether the micro-kernel works at about the processor's speed.
+    const FAST: bool;
+
+    /// The tile for a product of so many rows and columns on this processor.
+    fn shape(rows: usize, columns: usize) -> Shape;
 
     /// Computes one tile.
     ///
     /// # Safety
-    /// All elements that `call` names are valid, and `C` overlaps nothing else.
+    /// All elements that `call` names are valid, and `C` overlaps nothing else; its shape is one that
+    /// [`shape`](Tile::shape) gives on this processor.
     unsafe fn micro(call: &Micro<Self>);
 
     /// `Σ a[k] x[k]` over `n` neighbours each.
@@ -128,8 +141,11 @@ pub(crate) unsafe fn plain<T: Num, const MR: usize, const NR: usize, const FUSED
 macro_rules! plain_tiles {
     ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
         impl Tile for $t {
-            const MR: usize = $mr;
-            const NR: usize = $nr;
+            const FAST: bool = false;
+
+            fn shape(_: usize, _: usize) -> Shape {
+                Shape { rows: $mr, columns: $nr }
+            }
 
             unsafe fn micro(call: &Micro<$t>) {
                 #[cfg(target_arch = "x86_64")]
@@ -157,13 +173,30 @@ plain_tiles! { i32, 4 x 16; i64, 4 x 8; Complex<f32>, 4 x 4; Complex<f64>, 2 x 4
 macro_rules! float_tiles {
     ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $columns:ident $taps:ident;)*) => {$(
         impl Tile for $t {
-            const MR: usize = $mr;
-            const NR: usize = $nr;
+            const FAST: bool = true;
+
+            fn shape(rows: usize, columns: usize) -> Shape {
+                #[cfg(target_arch = "x86_64")]
+                if super::has_avx512() {
+                    // Few rows at a time, so that `B` is read where it lies, once.
+                    if (7..=14).contains(&rows) {
+                        return Shape { rows: 14, columns: 2 * $nr };
+                    }
+                    if columns > 2 * $nr {
+                        return Shape { rows: 6, columns: 4 * $nr };
+                    }
+                }
+                let _ = (rows, columns);
+                Shape { rows: $mr, columns: $nr }
+            }
 
             #[inline]
             unsafe fn micro(call: &Micro<$t>) {
                 #[cfg(target_arch = "x86_64")]
-                if super::has_fma() {
+                if call.width > $nr {
+                    // SAFETY: such a shape is given only where AVX-512 is there; the rest is the caller's.
+                    return unsafe { super::avx512::$kernel(call) };
+                } else if super::has_fma() {
                     // SAFETY: AVX2 and FMA are there; the rest is the caller's.
                     return unsafe { super::avx2::$kernel(call) };
                 }

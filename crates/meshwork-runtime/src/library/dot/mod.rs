@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `micro`, `avx2` | tiles of the result in registers |
+//! | `micro`, `avx2`, `avx512` | tiles of the result in registers |
 //! | `pack` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
 //! | `matvec` | matrix times vector |
@@ -12,6 +12,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod matvec;
 pub(crate) mod micro;
 pub(crate) mod pack;
@@ -40,6 +42,13 @@ use product::{PackB, Product, Side};
 #[inline]
 pub(crate) fn has_fma() -> bool {
     std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+}
+
+/// Whether the processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn has_avx512() -> bool {
+    std::arch::is_x86_feature_detected!("avx512f")
 }
 
 /// The dimension numbers of a `dot` or `dot_general`.
@@ -173,6 +182,7 @@ fn typed<T: Tile>(
         accumulate: false,
         swollen_b: false,
         packed: None,
+        tile: Default::default(),
         plan: Default::default(),
         panels: Arc::new([]),
         blocks: Arc::new([]),

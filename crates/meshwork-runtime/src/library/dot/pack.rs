@@ -73,7 +73,7 @@ const CHUNK: usize = 32;
 /// zero), and `depth` positions from `depth_at` on.
 ///
 /// # Safety
-/// `from` plus the offsets is valid for all elements named, `to` for `width * depth` numbers; `width <= 16`.
+/// `from` plus the offsets is valid for all elements named, `to` for `width * depth` numbers; `width <= 64`.
 pub(crate) unsafe fn panel<T: Tile, E: Element<T>>(
     e: E,
     from: *const u8,
@@ -125,6 +125,8 @@ unsafe fn block<T: Tile, E: Element<T>>(
     unsafe {
         if across == raw && rows > 1 {
             match (width, rows) {
+                (64, 64) => return lines::<T, E, 64>(e, from, along, to, depth),
+                (32, 32) => return lines::<T, E, 32>(e, from, along, to, depth),
                 (16, 16) => return lines::<T, E, 16>(e, from, along, to, depth),
                 (8, 8) => return lines::<T, E, 8>(e, from, along, to, depth),
                 (6, 6) => return lines::<T, E, 6>(e, from, along, to, depth),
@@ -138,7 +140,7 @@ unsafe fn block<T: Tile, E: Element<T>>(
                 let planes = Planes { from, from_stride: across, to: to.cast(), to_stride: (width * size) as isize };
                 return transpose(planes, depth, rows, size);
             }
-            let mut staged = [[T::default(); CHUNK]; 16];
+            let mut staged = [[T::default(); CHUNK]; 64];
             for k in (0..depth).step_by(CHUNK) {
                 let n = CHUNK.min(depth - k);
                 for i in 0..rows {
@@ -274,6 +276,8 @@ impl<T: Tile, E: Element<T>> Packer<T> for Of<E> {
                 for p in 0..panels {
                     let (from, to) = (line.add(p * width * raw), to.add(p * apart + k * width));
                     match width {
+                        64 => numbers::<T, E, 64>(self.0, from, to),
+                        32 => numbers::<T, E, 32>(self.0, from, to),
                         16 => numbers::<T, E, 16>(self.0, from, to),
                         8 => numbers::<T, E, 8>(self.0, from, to),
                         6 => numbers::<T, E, 6>(self.0, from, to),

@@ -1,5 +1,7 @@
 //! How a matrix product is cut: into parts, blocks for the caches, and which operands are packed.
 
+use super::micro::Shape;
+
 /// The size of a product and what its operands allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem {
@@ -9,9 +11,7 @@ pub(crate) struct Problem {
     pub depth: usize,
     /// Bytes of a number.
     pub size: usize,
-    /// Rows and columns of the micro-kernel's tile.
-    pub mr: usize,
-    pub nr: usize,
+    pub tile: Shape,
     /// Whether the micro-kernel can read `A` (`B`) where it lies.
     pub plain_a: Lie,
     pub plain_b: Lie,
@@ -70,22 +70,23 @@ impl Plan {
                 .min(200 / batch_parts);
             if row_parts * 2 <= each {
                 // Each part packs its rows of A, if they are packed.
-                column_parts = (p.columns / if direct_a { 128 } else { 512 }).clamp(1, each / row_parts);
+                column_parts = (p.columns / if direct_a { 256 } else { 512 }).clamp(1, each / row_parts);
             }
         } else if batch_parts > 16 {
             batch_parts = p.batch.min(48);
         }
-        let direct_b = p.plain_b == Lie::Across && (p.rows <= p.mr || p.depth * p.columns * p.size <= 24 << 10);
+        let direct_b = p.plain_b == Lie::Across && (p.rows <= p.tile.rows || p.depth * p.columns * p.size <= 24 << 10);
         let shared_b = !direct_b && row_parts > 1;
-        let depth_block = match p.size {
-            ..=4 => 384,
+        // A panel of B for the first-level cache, or for the second if it is wide.
+        let depth_block = match (p.size, p.tile.columns) {
+            (..=4, ..=16) => 384,
             _ => 256,
         };
         let columns = match direct_b || shared_b {
             true => (256 << 10) / (120 * p.size),
             false => (512 << 10) / (p.depth.max(1) * p.size),
         };
-        let column_block = (columns / p.nr * p.nr).clamp(p.nr, 1024);
+        let column_block = (columns / p.tile.columns * p.tile.columns).clamp(p.tile.columns, 1024);
         Plan { batch_parts, row_parts, column_parts, depth_block, column_block, direct_a, direct_b, shared_b }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::micro::{Micro, Tile};
+use super::micro::{Micro, Shape, Tile};
 use super::pack::{Index, Packer};
 use super::plan::{Lie, Plan, Problem};
 use crate::library::nest::piece;
@@ -41,8 +41,8 @@ impl<T> Side<T> {
 /// Runs of the depth from this length on are worth a call of the micro-kernel each.
 const LONG: usize = 48;
 
-/// Panels that are packed side by side.
-const GROUP: usize = 8;
+/// Rows or columns that are packed side by side.
+const GROUP: usize = 128;
 
 /// `C[b] = A[b] B[b]`, or `C[b] += A[b] B[b]`.
 #[derive(Clone, Debug)]
@@ -69,6 +69,7 @@ pub(crate) struct Product<T> {
     pub swollen_b: bool,
     /// All of `B`, packed by [`PackB`], if the plan says so.
     pub packed: Option<Buf>,
+    pub tile: Shape,
     pub plan: Plan,
     /// First row and height of each panel of `A`.
     pub panels: Arc<[(usize, usize)]>,
@@ -90,14 +91,14 @@ fn pieces(n: usize, run: usize, most: usize) -> Arc<[(usize, usize)]> {
 impl<T: Tile> Product<T> {
     /// Decides how the product is cut; to be called when everything else is filled in.
     pub(crate) fn replan(&mut self) {
+        self.tile = T::shape(self.rows, self.columns);
         self.plan = Plan::new(&Problem {
             batch: self.a.batch.len(),
             rows: self.rows,
             columns: self.columns,
             depth: self.depth,
             size: size_of::<T>(),
-            mr: T::MR,
-            nr: T::NR,
+            tile: self.tile,
             plain_a: self.a.lie(),
             plain_b: self.b.lie(),
             swollen_b: self.swollen_b,
@@ -107,7 +108,7 @@ impl<T: Tile> Product<T> {
         if self.plan.direct_a {
             (row_run, depth_run) = (run(&self.a.outer).min(self.rows), run(&self.a.depth).min(self.depth));
         }
-        self.panels = pieces(self.rows, row_run, T::MR);
+        self.panels = pieces(self.rows, row_run, self.tile.rows);
         // A product of no depth is zero: one block of nothing.
         self.blocks = match self.depth {
             0 => [(0, 0)].into(),
@@ -117,7 +118,7 @@ impl<T: Tile> Product<T> {
 
     /// Numbers of one packed matrix of `B`.
     pub(crate) fn packed_len(&self) -> usize {
-        self.depth * self.columns.next_multiple_of(T::NR)
+        self.depth * self.columns.next_multiple_of(self.tile.columns)
     }
 
     /// Packs the panels of `columns` (which start at a multiple of `NR`) of one matrix for `blocks` of the depth.
@@ -134,6 +135,7 @@ impl<T: Tile> Product<T> {
         stride: usize,
         first: usize,
     ) {
+        let width = self.tile.columns;
         for &(k, depth) in blocks {
             let inner = (&self.b.depth, k, depth);
             let mut j = columns.start;
@@ -141,15 +143,15 @@ impl<T: Tile> Product<T> {
                 // SAFETY: the caller's.
                 unsafe {
                     let to = to.add(k * stride + (first + j - columns.start) * depth);
-                    let panels = ((columns.end - j) / T::NR).min(GROUP);
+                    let panels = ((columns.end - j) / width).min(GROUP / width);
                     let group = (&self.b.outer, j, panels);
-                    if panels > 1 && self.b.packer.pack_group(from, group, inner, to, depth * T::NR, T::NR) {
-                        j += panels * T::NR;
+                    if panels > 1 && self.b.packer.pack_group(from, group, inner, to, depth * width, width) {
+                        j += panels * width;
                         continue;
                     }
-                    let have = T::NR.min(columns.end - j);
-                    self.b.packer.pack(from, (&self.b.outer, j, have), inner, to, T::NR);
-                    j += T::NR;
+                    let have = width.min(columns.end - j);
+                    self.b.packer.pack(from, (&self.b.outer, j, have), inner, to, width);
+                    j += width;
                 }
             }
         }
@@ -158,15 +160,15 @@ impl<T: Tile> Product<T> {
     fn scratch_numbers(&self) -> [usize; 3] {
         let plan = &self.plan;
         let line = |n: usize| n.next_multiple_of(64);
-        let rows = (self.panels.len().div_ceil(plan.row_parts) + 1) * T::MR;
+        let rows = (self.panels.len().div_ceil(plan.row_parts) + 1) * self.tile.rows;
         let a = if plan.direct_a { 0 } else { rows * self.depth_stretch() };
         let b = match (plan.direct_b, plan.shared_b) {
-            (true, _) if self.columns.is_multiple_of(T::NR) => 0,
-            (true, _) => self.depth * T::NR,
+            (true, _) if self.columns.is_multiple_of(self.tile.columns) => 0,
+            (true, _) => self.depth * self.tile.columns,
             (_, true) => 0,
-            _ => self.depth * plan.column_block.min(self.columns.next_multiple_of(T::NR)),
+            _ => self.depth * plan.column_block.min(self.columns.next_multiple_of(self.tile.columns)),
         };
-        let sums = if self.out_same { 0 } else { ROW_BLOCK * T::MR * plan.column_block };
+        let sums = if self.out_same { 0 } else { ROW_BLOCK * self.tile.rows * plan.column_block };
         [line(a), line(b), line(sums)]
     }
 
@@ -216,7 +218,8 @@ impl<T: Tile> Product<T> {
             let b = frame.ptr(self.b.buf).offset(self.b.batch[batch]).cast_const();
             let c = frame.ptr(self.c).offset(self.c_batch[batch]);
             let shared = self.packed.map(|p| frame.ptr(p).cast::<T>().add(batch * self.packed_len()));
-            let tail = self.columns - self.columns % T::NR;
+            let width = self.tile.columns;
+            let tail = self.columns - self.columns % width;
             let mut left = self.stretches().count();
             for stretch in self.stretches() {
                 left -= 1;
@@ -227,10 +230,10 @@ impl<T: Tile> Product<T> {
                 }
                 for j0 in columns.clone().step_by(plan.column_block) {
                     let j1 = (j0 + plan.column_block).min(columns.end);
-                    let wide = (j1 - j0).next_multiple_of(T::NR);
+                    let wide = (j1 - j0).next_multiple_of(width);
                     if plan.direct_b {
                         if j1 > tail {
-                            self.pack_b(b, tail..self.columns, stretch, packed_b, T::NR, 0);
+                            self.pack_b(b, tail..self.columns, stretch, packed_b, width, 0);
                         }
                     } else if shared.is_none() {
                         self.pack_b(b, j0..j1, stretch, packed_b, wide, 0);
@@ -243,18 +246,18 @@ impl<T: Tile> Product<T> {
                             false => (sums, plan.column_block),
                         };
                         for &(k, depth) in stretch {
-                            for j in (j0..j1).step_by(T::NR) {
+                            for j in (j0..j1).step_by(width) {
                                 let (bp, b_step) = if plan.direct_b && j < tail {
                                     let at = self.b.outer.at(j) + self.b.depth.at(k);
                                     (b.offset(at).cast::<T>(), self.b.depth.step() / size as isize)
                                 } else if plan.direct_b {
-                                    (packed_b.add(k * T::NR).cast_const(), T::NR as isize)
+                                    (packed_b.add(k * width).cast_const(), width as isize)
                                 } else {
                                     let (base, stride, first) = match shared {
-                                        Some(s) => (s, self.columns.next_multiple_of(T::NR), 0),
+                                        Some(s) => (s, self.columns.next_multiple_of(width), 0),
                                         None => (packed_b, wide, j0),
                                     };
-                                    (base.add(k * stride + (j - first) * depth).cast_const(), T::NR as isize)
+                                    (base.add(k * stride + (j - first) * depth).cast_const(), width as isize)
                                 };
                                 for &(i, h) in group {
                                     let (ap, a_row, a_step) = match plan.direct_a {
@@ -278,8 +281,9 @@ impl<T: Tile> Product<T> {
                                         c: at.add((i - i0) * stride + (j - j0)),
                                         c_row: stride as isize,
                                         height: h,
+                                        width,
                                         rows: h,
-                                        columns: T::NR.min(j1 - j),
+                                        columns: width.min(j1 - j),
                                         add: k > 0 || (self.accumulate && self.out_same),
                                     });
                                 }
@@ -311,7 +315,7 @@ impl<T: Tile> Product<T> {
         let mut at = 0;
         while at < panels.len() {
             let (i, h) = panels[at];
-            let same = panels[at..].iter().take(GROUP).take_while(|p| p.1 == h).count();
+            let same = panels[at..].iter().take(GROUP / h).take_while(|p| p.1 == h).count();
             // SAFETY: the caller's.
             unsafe {
                 let to = to.add((i - first) * depth);
@@ -340,7 +344,7 @@ impl<T: Tile> Work for Product<T> {
     fn cost(&self) -> u64 {
         let (a, b) = (self.rows * self.depth, self.columns * self.depth);
         let each = self.rows * self.columns * self.depth / 40 + (a + b + self.rows * self.columns) / 8 + 20;
-        (self.a.batch.len() * each) as u64 * if T::MR == 6 { 1 } else { 4 }
+        (self.a.batch.len() * each) as u64 * if T::FAST { 1 } else { 4 }
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
@@ -348,7 +352,7 @@ impl<T: Tile> Work for Product<T> {
         let (part, column_part) = (part / plan.column_parts, part % plan.column_parts);
         let (batch_part, row_part) = (part / plan.row_parts, part % plan.row_parts);
         let panels = piece(self.panels.len(), plan.row_parts, row_part, 1);
-        let columns = piece(self.columns, plan.column_parts, column_part, T::NR);
+        let columns = piece(self.columns, plan.column_parts, column_part, self.tile.columns);
         if panels.is_empty() || columns.is_empty() {
             return Ok(());
         }
@@ -367,12 +371,9 @@ pub(crate) struct PackB<T> {
     pub to: Buf,
 }
 
-/// Panels that are packed by one part.
-const PANELS: usize = GROUP;
-
 impl<T: Tile> PackB<T> {
     fn groups(&self) -> usize {
-        self.product.columns.div_ceil(T::NR * PANELS)
+        self.product.columns.div_ceil(GROUP)
     }
 }
 
@@ -388,10 +389,10 @@ impl<T: Tile> Work for PackB<T> {
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
         let p = &self.product;
         let groups = self.groups();
-        let stride = p.columns.next_multiple_of(T::NR);
+        let stride = p.columns.next_multiple_of(p.tile.columns);
         for group in (part..p.b.batch.len() * groups).step_by(self.parts()) {
-            let (batch, at) = (group / groups, group % groups * PANELS * T::NR);
-            let end = (at + PANELS * T::NR).min(p.columns);
+            let (batch, at) = (group / groups, group % groups * GROUP);
+            let end = (at + GROUP).min(p.columns);
             // SAFETY: the panels lie inside the packed matrix, and no other part writes them.
             unsafe {
                 let from = frame.ptr(p.b.buf).offset(p.b.batch[batch]).cast_const();

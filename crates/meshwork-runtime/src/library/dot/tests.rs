@@ -1,5 +1,6 @@
 //! Products against the evaluator: layouts, sizes and element types.
 
+use super::micro::{Micro, Shape, Tile};
 use crate::library::testing::{check, covers};
 
 /// A product with batch `b` (0 for none) of `[m, k]` and `[k, n]`; `ta` and `tb` say which is stored transposed.
@@ -95,6 +96,9 @@ fn products_of_all_element_types() {
 fn large_products_in_several_parts() {
     for (elem, size) in [
         ("f32", [0, 200, 150, 400]),
+        ("f32", [0, 8, 300, 200]),
+        ("f64", [0, 13, 150, 70]),
+        ("f64", [0, 70, 135, 300]),
         ("f32", [0, 500, 48, 210]),
         ("f32", [0, 48, 700, 210]),
         ("bf16", [0, 210, 60, 500]),
@@ -141,4 +145,71 @@ fn several_contracted_and_free_dimensions_by_strides() {
 #[test]
 fn mixed_kinds_are_left_to_the_evaluator() {
     assert!(!covers(&product("i32", "f32", [0, 2, 2, 2], false, false)));
+}
+
+/// One tile of small integers, whose sums are exact, of `shape`.
+fn tile_is_exact<T: Tile + From<i8> + PartialEq + std::fmt::Debug>(
+    shape: Shape,
+    (height, columns, depth): (usize, usize, usize),
+    packed: bool,
+    add: bool,
+) {
+    let number = |i: usize| T::from((i * 7919 % 15) as i8 - 7);
+    let (a_row, a_step) = if packed { (1, height) } else { (depth + 3, 1) };
+    let a: Vec<T> = (0..height * (depth + 3)).map(number).collect();
+    let b: Vec<T> = (0..shape.columns * depth.max(1)).map(|i| number(i + 5)).collect();
+    let c_row = columns + 2;
+    let before: Vec<T> = (0..height * c_row).map(|i| number(i + 11)).collect();
+    let mut c = before.clone();
+    let call = Micro {
+        depth,
+        a: a.as_ptr(),
+        a_row: a_row as isize,
+        a_step: a_step as isize,
+        b: b.as_ptr(),
+        b_step: shape.columns as isize,
+        c: c.as_mut_ptr(),
+        c_row: c_row as isize,
+        height,
+        width: shape.columns,
+        rows: height,
+        columns,
+        add,
+    };
+    // SAFETY: all elements lie in the vectors above, and the shape is one of this processor.
+    unsafe { T::micro(&call) };
+    for i in 0..height {
+        for j in 0..c_row {
+            let old = before[i * c_row + j];
+            let want = match j < columns {
+                true => (0..depth).fold(if add { old } else { T::default() }, |sum, k| {
+                    sum.add_product::<false>(a[i * a_row + k * a_step], b[k * shape.columns + j])
+                }),
+                false => old,
+            };
+            assert_eq!(c[i * c_row + j], want, "{shape:?} {height}×{columns}×{depth} packed {packed} at {i}, {j}");
+        }
+    }
+}
+
+fn tiles_are_exact<T: Tile + From<i8> + PartialEq + std::fmt::Debug>() {
+    let shapes = [T::shape(1, 1), T::shape(10, 1000), T::shape(1000, 1000)];
+    for shape in shapes {
+        for height in 1..=shape.rows {
+            for columns in [1, 3, shape.columns / 2, shape.columns / 2 + 1, shape.columns - 1, shape.columns] {
+                for depth in [0, 1, 2, 7, 9] {
+                    for (packed, add) in [(true, false), (true, true), (false, true), (false, false)] {
+                        tile_is_exact::<T>(shape, (height, columns.max(1), depth), packed, add);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn micro_kernels_compute_tiles_of_all_heights_and_widths() {
+    tiles_are_exact::<f32>();
+    tiles_are_exact::<f64>();
+    tiles_are_exact::<i32>();
 }
