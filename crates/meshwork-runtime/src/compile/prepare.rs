@@ -20,8 +20,12 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Com
     }
     symbol_dce::remove_unused(&mut module, |op| op != func);
     forward_all(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 2] =
-        [(OpKind::Reduce, simplify::reduce_of_ones), (OpKind::Convolution, stencil::convolution)];
+    let own: [(OpKind, canonicalize::Pattern); 4] = [
+        (OpKind::Reduce, simplify::reduce_of_ones),
+        (OpKind::Transpose, simplify::transposed_sum),
+        (OpKind::Transpose, simplify::transposed_product),
+        (OpKind::Convolution, stencil::convolution),
+    ];
     let patterns: Vec<(OpKind, canonicalize::Pattern)> = canonicalize::PATTERNS.iter().copied().chain(own).collect();
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);

@@ -1,6 +1,7 @@
-//! Rewrites that leave less to do: each looks at one operation.
+//! Rewrites that leave less to do: each looks at one operation and its operands.
 
-use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec};
+use meshwork_ir::attr::DotDims;
+use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec, ValueId};
 
 use crate::kernel::ir::Combine;
 
@@ -29,6 +30,155 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     true
 }
 
+/// The transpose of a matrix product summed over devices is the sum of its transposes, which cost nothing: see
+/// [`transposed_product`].
+pub(crate) fn transposed_sum(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[sum], &[result]) = (data.operands(), data.results()) else { return false };
+    let Some(reduce) = module.def_op(sum).filter(|&d| module.op(d).kind() == OpKind::AllReduce) else { return false };
+    let at = module.op(reduce).results().iter().position(|&r| r == sum);
+    let Some((at, product)) = at.and_then(|i| Some((i, *module.op(reduce).operands().get(i)?))) else { return false };
+    let only = module.value(sum).uses().len() == 1;
+    let turned = module.ty(result).clone();
+    // The sum takes the type of the transpose, if it has not another one than the product.
+    if !only || turned_dims(module, op, product).is_none() || module.ty(product) != module.ty(sum) {
+        return false;
+    }
+    module.move_before(op, reduce);
+    module.set_operand(op, 0, product);
+    module.replace_all_uses(result, sum);
+    module.set_operand(reduce, at, result);
+    module.set_ty(sum, turned);
+    true
+}
+
+/// A matrix product that only its transpose is wanted of is the product of its operands in the other order.
+pub(crate) fn transposed_product(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[product], &[result]) = (data.operands(), data.results()) else { return false };
+    let Some((dot, dims)) = turned_dims(module, op, product) else { return false };
+    let dot_data = module.op(dot);
+    let &[lhs, rhs] = dot_data.operands() else { return false };
+    let mut spec = OpSpec::new(OpKind::DotGeneral)
+        .operands([rhs, lhs])
+        .results([module.ty(result).clone()])
+        .attr("dot_dimension_numbers", Attr::Dot(dims.into()))
+        .loc(dot_data.loc.clone());
+    if let Some(precision) = dot_data.attr("precision_config").and_then(Attr::as_array) {
+        spec = spec.attr("precision_config", Attr::Array(precision.iter().rev().cloned().collect()));
+    }
+    let turned = module.push_before(dot, spec);
+    let new = module.result(turned);
+    module.replace_all_uses(result, new);
+    module.erase(op);
+    module.erase(dot);
+    true
+}
+
+/// Rows that the micro-kernel takes at once, about.
+const FEW_ROWS: i64 = 16;
+
+/// The product that `value` is and its dimensions with the operands in the other order, if nothing else uses it and
+/// `transpose` exchanges what comes from one operand with what comes from the other.
+fn turned_dims(module: &Module, transpose: OpId, value: ValueId) -> Option<(OpId, DotDims)> {
+    let order = module.op(transpose).i64s("permutation")?;
+    let dot = module.def_op(value).filter(|&d| module.op(d).kind() == OpKind::DotGeneral)?;
+    let data = module.op(dot);
+    let (&[lhs, _], Attr::Dot(dims)) = (data.operands(), data.attr("dot_dimension_numbers")?) else { return None };
+    // Dimensions of the product: those of the batch, the free ones of the left operand, those of the right one.
+    let (batch, rank) = (dims.lhs_batch.len(), order.len());
+    let left = batch + module.ty(lhs).dims().len().saturating_sub(batch + dims.lhs_contract.len());
+    let swapped = (0..batch).chain(left..rank).chain(batch..left);
+    // A product of few rows is faster than one of few columns, and its transpose is soon made.
+    let extents = module.ty(value).dims();
+    let (rows, columns) = (extents.get(batch..left)?, extents.get(left..)?);
+    let few = rows.iter().product::<i64>();
+    if few <= FEW_ROWS && few < columns.iter().product() {
+        return None;
+    }
+    // An algorithm names the types of the operands in turn.
+    let only = module.value(value).uses().len() == 1 && data.attr("algorithm").is_none();
+    let turned = DotDims {
+        lhs_batch: dims.rhs_batch.clone(),
+        rhs_batch: dims.lhs_batch.clone(),
+        lhs_contract: dims.rhs_contract.clone(),
+        rhs_contract: dims.lhs_contract.clone(),
+    };
+    (only && swapped.eq(order.iter().map(|&d| d as usize))).then_some((dot, turned))
+}
+
 fn is_zero(dense: &Dense) -> bool {
     dense.splat_bytes().is_some_and(|b| b.iter().all(|&x| x == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::testing::check;
+
+    #[test]
+    fn a_product_is_computed_transposed_if_only_that_is_used() {
+        let text = check(
+            "func.func @main(%a: tensor<9x25xf32>, %b: tensor<9x7xf32>) -> tensor<7x25xf32> {
+            %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0], precision = [DEFAULT, HIGHEST]
+                : (tensor<9x25xf32>, tensor<9x7xf32>) -> tensor<25x7xf32>
+            %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<25x7xf32>) -> tensor<7x25xf32>
+            %2 = stablehlo.add %1, %1 : tensor<7x25xf32>
+            return %2 : tensor<7x25xf32> }",
+            1e-5,
+        );
+        assert!(text.contains("dot f32 7×25×9") && !text.contains("copy"), "{text}");
+        let text = check(
+            "func.func @main(%a: tensor<3x9x2x8xf32>, %b: tensor<8x6x3xf32>) -> tensor<3x6x9x2xf32> {
+            %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [2], contracting_dims = [3] x [0]
+                : (tensor<3x9x2x8xf32>, tensor<8x6x3xf32>) -> tensor<3x9x2x6xf32>
+            %1 = stablehlo.transpose %0, dims = [0, 3, 1, 2] : (tensor<3x9x2x6xf32>) -> tensor<3x6x9x2xf32>
+            return %1 : tensor<3x6x9x2xf32> }",
+            1e-5,
+        );
+        assert!(text.contains("dot f32 3 of 6×18×8"), "{text}");
+    }
+
+    #[test]
+    fn a_sum_of_products_over_devices_is_computed_transposed() {
+        let text = check(
+            "func.func @main(%a: tensor<9x25xf32>, %b: tensor<9x7xf32>) -> tensor<7x25xf32> {
+            %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+                : (tensor<9x25xf32>, tensor<9x7xf32>) -> tensor<25x7xf32>
+            %1 = \"stablehlo.all_reduce\"(%0) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({
+            ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+              %s = stablehlo.add %x, %y : tensor<f32>
+              stablehlo.return %s : tensor<f32>
+            }) : (tensor<25x7xf32>) -> tensor<25x7xf32>
+            %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<25x7xf32>) -> tensor<7x25xf32>
+            return %2 : tensor<7x25xf32> }",
+            1e-5,
+        );
+        assert!(text.contains("dot f32 7×25×9") && !text.contains("copy"), "{text}");
+    }
+
+    #[test]
+    fn a_product_that_is_used_both_ways_is_computed_once() {
+        let text = check(
+            "func.func @main(%a: tensor<9x25xf32>, %b: tensor<9x7xf32>) -> (tensor<7x25xf32>, tensor<25x7xf32>) {
+            %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+                : (tensor<9x25xf32>, tensor<9x7xf32>) -> tensor<25x7xf32>
+            %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<25x7xf32>) -> tensor<7x25xf32>
+            return %1, %0 : tensor<7x25xf32>, tensor<25x7xf32> }",
+            1e-5,
+        );
+        assert_eq!(text.matches("dot f32").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn few_rows_stay_rows() {
+        let text = check(
+            "func.func @main(%a: tensor<9x4xf32>, %b: tensor<9x30xf32>) -> tensor<30x4xf32> {
+            %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
+                : (tensor<9x4xf32>, tensor<9x30xf32>) -> tensor<4x30xf32>
+            %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<4x30xf32>) -> tensor<30x4xf32>
+            return %1 : tensor<30x4xf32> }",
+            1e-5,
+        );
+        assert!(text.contains("dot f32 4×30×9"), "{text}");
+    }
 }
