@@ -17,8 +17,9 @@ const WIDEST: usize = 8;
 /// `to[i] = from[0][i] ∘ from[1][i] ∘ …`, from left to right, for arrays of one element type.
 #[derive(Debug)]
 pub(crate) enum Combiner {
-    /// Kernels by the number of arrays they combine, and how many of their elements make one of the arrays'.
-    Fast(Vec<Option<Arc<Kernel>>>, usize),
+    /// Kernels by the number of arrays they combine, how many of their elements make one of the arrays', and the kernel
+    /// of all arrays that writes past the caches.
+    Fast(Vec<Option<Arc<Kernel>>>, usize, Option<Arc<Kernel>>),
     /// The evaluator's arithmetic.
     Scalar(ScalarOp, ElementType),
     /// The body of an operation.
@@ -44,6 +45,41 @@ impl Combiner {
         Ok(Combiner::Scalar(scalar, elem))
     }
 
+    /// Makes [`stream`](Combiner::stream) work for `members` arrays, if they are not too many for one kernel.
+    pub(crate) fn prepare_stream(&mut self, members: usize) {
+        if let Combiner::Fast(kernels, _, past) = self
+            && let Some(Some(kernel)) = kernels.get(members)
+        {
+            *past = Kernel::cached(kernel.body().clone(), Stores::PastCaches).ok();
+        }
+    }
+
+    /// [`run`](Combiner::run) past the caches; false, and nothing is done, if it can not.
+    ///
+    /// # Safety
+    /// As for `run`; `to` overlaps none of the arrays.
+    pub(crate) unsafe fn stream(
+        &self,
+        to: *mut u8,
+        from: &[*mut u8],
+        at: usize,
+        n: usize,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let Combiner::Fast(_, per, Some(kernel)) = self else { return false };
+        if kernel.body().args.len() != from.len() + 1 || !to.addr().is_multiple_of(32) {
+            return false;
+        }
+        let mut ptrs = [to; WIDEST + 1];
+        for (ptr, source) in ptrs.iter_mut().zip(from) {
+            // SAFETY: the offset lies inside the array.
+            *ptr = unsafe { source.add(at) };
+        }
+        // SAFETY: the caller's.
+        unsafe { call(kernel, &ptrs[..=from.len()], n * per, scratch) };
+        true
+    }
+
     /// Combines the `n` elements of each of `from` that start at byte `at`.
     ///
     /// # Safety
@@ -59,7 +95,7 @@ impl Combiner {
     ) -> Result<(), Fault> {
         let (elem, (&first, rest)) = match (self, from.split_first()) {
             (_, None) => return Ok(()),
-            (Combiner::Fast(kernels, per), Some(_)) => {
+            (Combiner::Fast(kernels, per, _), Some(_)) => {
                 // SAFETY: the contract is the same.
                 unsafe { kernel(kernels, to, from, at, n * per, scratch) };
                 return Ok(());
@@ -124,21 +160,23 @@ unsafe fn kernel(
         let count = begun + fresh.len();
         ptrs[count] = to;
         if let Some(kernel) = &kernels[count] {
-            let steps = [0; WIDEST + 1];
-            let call = Call {
-                ptrs: &ptrs[..=count],
-                row_strides: &steps[..=count],
-                strides: &steps[..=count],
-                rows: 1,
-                n,
-                index: &[],
-            };
             // SAFETY: all arrays have `n` elements; the target is one of them element by element, or none.
-            unsafe { kernel.run(&call, scratch) };
+            unsafe { call(kernel, &ptrs[..=count], n, scratch) };
         }
         ptrs[0] = to;
         begun = 1;
     }
+}
+
+/// Runs `kernel` on rows of `n` elements, the last of which it writes.
+///
+/// # Safety
+/// They have that many elements, and are as the kernel expects them.
+unsafe fn call(kernel: &Kernel, ptrs: &[*mut u8], n: usize, scratch: &mut Scratch) {
+    let steps = &[0; WIDEST + 1][..ptrs.len()];
+    let call = Call { ptrs, row_strides: steps, strides: steps, rows: 1, n, index: &[] };
+    // SAFETY: the caller's.
+    unsafe { kernel.run(&call, scratch) };
 }
 
 /// Which of `members` arrays are combined at once: the first ones, then others with what these gave.
@@ -176,7 +214,7 @@ fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner>
             kernels[count] = Some(Kernel::cached(chain(binary, elem, ty, count as u16), Stores::Cached).ok()?);
         }
     }
-    Some(Combiner::Fast(kernels, per))
+    Some(Combiner::Fast(kernels, per, None))
 }
 
 /// The kernel that combines `count` arrays into one more.
@@ -213,7 +251,8 @@ mod tests {
             for combine in all {
                 let Some(slow) = ScalarOp::new(combine.op(), elem, elem) else { continue };
                 for members in [1, 2, 3, 8, 9, 17] {
-                    let Some(run) = fast(combine, elem, members) else { continue };
+                    let Some(mut run) = fast(combine, elem, members) else { continue };
+                    run.prepare_stream(members);
                     let n = numbers.len() * numbers.len();
                     let mut arrays: Vec<Literal> = (0..members).map(|_| Literal::zeros([n as i64], elem)).collect();
                     for (m, array) in arrays.iter_mut().enumerate() {
@@ -228,8 +267,19 @@ mod tests {
                     };
                     let want: Vec<Scalar> = (0..n).map(want).collect();
                     let from: Vec<*mut u8> = arrays.iter_mut().map(|a| a.bytes_mut().as_mut_ptr()).collect();
+                    // On lines, as buffers are.
+                    let mut streamed = vec![0u128; n * elem.storage_bytes() / 16 + 5];
+                    let start = streamed.as_mut_ptr().cast::<u8>();
+                    // SAFETY: all have `n` elements, and the target is one more array.
+                    let past = unsafe {
+                        let start = start.add(start.align_offset(64));
+                        let done = run.stream(start, &from, 0, n, &mut scratch);
+                        done.then(|| std::slice::from_raw_parts(start, n * elem.storage_bytes()).to_vec())
+                    };
+                    assert_eq!(past.is_some(), members <= WIDEST, "{combine:?} of {members} arrays of {elem}");
                     // SAFETY: all have `n` elements, and the target is the first.
                     unsafe { run.run(from[0], &from, 0, n, &mut scratch).unwrap() };
+                    assert!(past.is_none_or(|past| past == arrays[0].bytes()), "{combine:?} of {members} of {elem}");
                     for (i, want) in want.into_iter().enumerate() {
                         let got = arrays[0].get(i);
                         let same = got == want || (got.is_nan() && want.is_nan());

@@ -24,7 +24,7 @@ const TASK_BYTES: usize = 128 << 10;
 /// Bytes that are reduced and then copied to all targets before the next: they stay in the caches of a core.
 const BLOCK_BYTES: usize = 32 << 10;
 /// Exchanges that read and write more than this on all devices together write past the caches, which would not hold it.
-const STREAM_BYTES: usize = 50 << 20;
+const STREAM_BYTES: usize = 40 << 20;
 /// Bytes that are reduced in the nearest cache before they are written past it.
 const STREAM_BLOCK: usize = 16 << 10;
 
@@ -215,6 +215,10 @@ impl Exchange {
             }
         }
         exchange.stream = touched > STREAM_BYTES;
+        if exchange.stream {
+            let members = exchange.together.iter().map(Vec::len).max().unwrap_or(1);
+            exchange.combiners.iter_mut().for_each(|c| c.prepare_stream(members));
+        }
         exchange.cost = 30 + traffic as u64 / 10;
         Ok(exchange)
     }
@@ -340,6 +344,14 @@ impl Exchange {
                 let [first, others @ ..] = &targets[..] else { return Ok(()) };
                 // In place, the lines to be written are in the caches already.
                 if self.stream && sources.first() != Some(first) {
+                    if let (Some((read, write)), []) = (what.span(), others) {
+                        // SAFETY: no operand of the run is the target.
+                        let done =
+                            unsafe { combiner.stream(first.add(write), &sources, read, what.bytes() / size, scratch) };
+                        if done {
+                            return Ok(());
+                        }
+                    }
                     let mut block = Block([const { MaybeUninit::uninit() }; STREAM_BLOCK]);
                     let block = block.0.as_mut_ptr().cast::<u8>();
                     return what.runs(STREAM_BLOCK, &mut |read, write, bytes| {
