@@ -170,6 +170,60 @@ pub(super) fn collective_permute(r: &mut Reverse<'_>, site: &Site) -> Result<(),
     Ok(())
 }
 
+/// What the root gave to all comes back to it as a sum.
+pub(super) fn collective_broadcast(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    even_groups(r, site)?;
+    for (i, ct) in site.cts.iter().enumerate() {
+        let Some(ct) = *ct else { continue };
+        let spec = OpSpec::new(OpKind::CollectiveReduce).results([r.ty(ct).clone()]);
+        let spec = from_root(r, site, i, spec, ct)?;
+        let given = summing(r, site, spec);
+        r.give(site.x(i), given)?;
+    }
+    Ok(())
+}
+
+/// All get the cotangent of the root's sum; what others hold as the result is zero whatever they gave.
+pub(super) fn collective_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    adds(r, site)?;
+    even_groups(r, site)?;
+    for (i, ct) in site.cts.iter().enumerate() {
+        let Some(ct) = *ct else { continue };
+        let spec = OpSpec::new(OpKind::CollectiveBroadcast).results([r.ty(ct).clone()]);
+        let mut spec = from_root(r, site, i, spec, ct)?;
+        for name in ["replica_groups", "channel_handle"] {
+            spec = Reverse::with_attr(spec, &site.op, name);
+        }
+        let given = r.value(spec)?;
+        r.give(site.x(i), given)?;
+    }
+    Ok(())
+}
+
+/// A broadcast has groups of one size, and a reduction has every device up to the last in a group: what is turned into
+/// the other must be both.
+fn even_groups(r: &Reverse<'_>, site: &Site) -> Result<(), GradError> {
+    let mut ids = site.op.i64s("replica_groups").unwrap_or_default().to_vec();
+    ids.sort_unstable();
+    match ids.iter().copied().eq(0..ids.len() as i64) {
+        true => Ok(()),
+        false => {
+            let why = "its groups are of several sizes or leave out devices; only groups of one size that hold all have a rule";
+            Err(GradError::no_rule(r.module(), site.id, why))
+        }
+    }
+}
+
+/// `spec` on `ct`, with the root of operand `i` of `site`, where it is known only when the program runs.
+fn from_root(r: &mut Reverse<'_>, site: &Site, i: usize, spec: OpSpec, ct: ValueId) -> Result<OpSpec, GradError> {
+    if !site.op.flag("has_dynamic_root") {
+        return Ok(spec.operands([ct]));
+    }
+    let roots = site.x(site.op.operands().len() - 1);
+    let root = r.slice(roots, &[i as i64], &[i as i64 + 1], &[1])?;
+    Ok(Reverse::with_attr(spec.operands([ct, root]), &site.op, "has_dynamic_root"))
+}
+
 fn adds(r: &Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let body = r.module().body_of(site.id, 0);
     match body.is_some_and(|body| recognise(r.module(), body, 0) == Some(Combiner::Add)) {

@@ -2,7 +2,7 @@
 //!
 //! | file | operations |
 //! |---|---|
-//! | `elementwise`, `unary` | functions of elements |
+//! | `elementwise`, `unary`, `bessel` | functions of elements |
 //! | `movement` | broadcast, reshape, slice, pad and their kin |
 //! | `contract`, `conv`, `linalg` | products, convolutions, batch norms, Fourier transforms, triangular systems |
 //! | `reduce`, `window`, `patches`, `combiner` | reductions, pooling, cumulative sums |
@@ -12,6 +12,7 @@
 //! | `expand`, `ragged` | operations that are written out first: maps, reductions by any body, einsum, ragged products |
 //! | `checkpoint` | parts of the program that are computed again instead of kept |
 
+mod bessel;
 mod branch;
 mod checkpoint;
 mod combiner;
@@ -44,9 +45,9 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let no_rule = |r, why| refuse(r, site, why);
     match site.op.kind() {
         Abs | Cbrt | Cosine | Exponential | ExponentialMinusOne | Log | LogPlusOne | Logistic | Negate | Rsqrt
-        | Sine | Sqrt | Tan | Tanh | ChloAcos | ChloAcosh | ChloAsin | ChloAsinh | ChloAtan | ChloAtanh | ChloConj
-        | ChloCosh | ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloLgamma | ChloSinh | ChloSquare | ChloTan
-        | Real | Imag | Convert | ReducePrecision => unary::rule(r, site),
+        | Sine | Sqrt | Tan | Tanh | ChloAcos | ChloAcosh | ChloAsin | ChloAsinh | ChloAtan | ChloAtanh
+        | ChloBesselI1e | ChloConj | ChloCosh | ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloLgamma
+        | ChloSinh | ChloSquare | ChloTan | Real | Imag | Convert | ReducePrecision => unary::rule(r, site),
         Add | Subtract | Multiply | Divide | Maximum | Minimum | Power | Remainder | Atan2 | Complex
         | ChloPolygamma | ChloZeta => elementwise::binary(r, site),
         Clamp => elementwise::clamp(r, site),
@@ -109,9 +110,9 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         ReduceScatter => manual::reduce_scatter(r, site),
         AllToAll => manual::all_to_all(r, site),
         CollectivePermute => manual::collective_permute(r, site),
-        CollectiveBroadcast
-        | CollectiveReduce
-        | AsyncDone
+        CollectiveBroadcast => manual::collective_broadcast(r, site),
+        CollectiveReduce => manual::collective_reduce(r, site),
+        AsyncDone
         | AsyncStart
         | SdyAllGather
         | SdyAllReduce
@@ -133,9 +134,6 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         | SetDimensionSize => no_rule(r, "its shape is known only when it runs"),
         UniformDequantize | UniformQuantize => no_rule(r, "quantized types have no derivative"),
         ChloNextAfter => no_rule(r, "it moves by less than a derivative can say; use its first operand instead"),
-        ChloBesselI1e => {
-            no_rule(r, "its derivative needs the Bessel function of order zero, which is not an operation")
-        }
         ChloAsinAcosKernel | ChloScan | Composite | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed
         | Recv | Send | Unregistered => no_rule(r, "there is no rule for it"),
 

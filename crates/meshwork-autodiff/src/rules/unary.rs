@@ -143,6 +143,7 @@ fn slope(r: &mut Reverse<'_>, kind: OpKind, x: ValueId, y: ValueId) -> Result<Op
         }
         OpKind::ChloLgamma => r.digamma(x),
         OpKind::ChloDigamma => r.polygamma(one, x),
+        OpKind::ChloBesselI1e => super::bessel::i1e_slope(r, x, y),
         OpKind::ChloSquare => r.scale(x, 2.0),
         _ => return Ok(None),
     };

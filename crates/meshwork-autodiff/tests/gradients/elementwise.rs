@@ -1,6 +1,8 @@
 //! Derivatives of functions of elements.
 
 use crate::common::{check_in, program};
+use meshwork_autodiff::{GradOptions, vjp};
+use meshwork_ir::{ElementType, Literal, eval};
 
 fn unary(op: &str, range: (f64, f64)) {
     let module = program(
@@ -50,6 +52,35 @@ fn chlo_functions() {
             &format!("%y = chlo.{op} %x : tensor<2x3xf64> -> tensor<2x3xf64>\nreturn %y : tensor<2x3xf64>"),
         );
         check_in(&module, (1.2, 4.0));
+    }
+}
+
+/// On both sides of where its expansion changes, and at zero.
+#[test]
+fn the_bessel_function_of_order_one() {
+    let module = program(
+        "(%x: tensor<2x3xf64>) -> tensor<2x3xf64>",
+        "%y = chlo.bessel_i1e %x : tensor<2x3xf64> -> tensor<2x3xf64>\nreturn %y : tensor<2x3xf64>",
+    );
+    for range in [(-1.0, 1.0), (3.0, 12.0), (-40.0, -7.0), (-1e-3, 1e-3)] {
+        check_in(&module, range);
+    }
+    let x = [0.0, -0.5, 2.0, 7.99, 8.01, 100.0];
+    let back = vjp(&module, "main", &GradOptions { wrt: vec![0], keep_value: false }).expect("a rule");
+    let ones = Literal::from_f64s([2, 3], ElementType::F64, &[1.0; 6]).expect("fits");
+    let at = Literal::from_f64s([2, 3], ElementType::F64, &x).expect("fits");
+    let got = eval::run(&back, None, &[at, ones]).expect("it runs");
+    // What jax.grad(jax.scipy.special.i1e) gives in f64.
+    let want = [
+        0.5,
+        0.17577286089453492,
+        -0.014395611319735546,
+        -0.0074907393526734145,
+        -0.007466338788449767,
+        -0.0001972152562848689,
+    ];
+    for (got, want) in got[0].to_f64s().into_iter().zip(want) {
+        assert!((got - want).abs() <= 1e-15, "{got}, not {want}");
     }
 }
 

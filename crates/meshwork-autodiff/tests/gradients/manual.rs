@@ -1,6 +1,7 @@
 //! Derivatives of computations written for single devices.
 
 use crate::common::check;
+use meshwork_autodiff::{GradOptions, vjp};
 use meshwork_ir::{Module, text, verify};
 
 /// A computation on a mesh of 2 x 2 devices.
@@ -77,6 +78,27 @@ fn gathers_scatters_and_moves_between_devices() {
             "%h",
         ),
         (
+            format!("%e = $exponential %b : tensor<2x4xf64>
+                     %g = \"$collective_broadcast\"(%e) <{{{}}}> : (tensor<2x4xf64>) -> tensor<2x4xf64>
+                     %h = $multiply %g, %b : tensor<2x4xf64>", GROUPS.replace(", use_global_device_ids", "")),
+            "%h",
+        ),
+        (
+            // The first of each group is its root.
+            format!("%e = $exponential %b : tensor<2x4xf64>
+                     %g = \"$collective_reduce\"(%e) <{{{}}}> {SUM} : (tensor<2x4xf64>) -> tensor<2x4xf64>
+                     %h = $multiply %g, %b : tensor<2x4xf64>", GROUPS.replace("[[0, 2], [1, 3]]", "[[3, 0], [1, 2]]")),
+            "%h",
+        ),
+        (
+            format!("%o = $constant dense<1> : tensor<1xi32>
+                     %g = \"$collective_broadcast\"(%b, %o) <{{has_dynamic_root, {0}}}> : (tensor<2x4xf64>, tensor<1xi32>) -> tensor<2x4xf64>
+                     %w = $sine %g : tensor<2x4xf64>
+                     %t = \"$collective_reduce\"(%w, %o) <{{has_dynamic_root, {0}}}> {SUM} : (tensor<2x4xf64>, tensor<1xi32>) -> tensor<2x4xf64>
+                     %h = $multiply %t, %b : tensor<2x4xf64>", GROUPS.replace(", use_global_device_ids", "")),
+            "%h",
+        ),
+        (
             format!("%g = \"$collective_permute\"(%b) <{{{pairs}}}> : (tensor<2x4xf64>) -> tensor<2x4xf64>
                      %h = $multiply %g, %b : tensor<2x4xf64>"),
             "%h",
@@ -93,4 +115,23 @@ fn gathers_scatters_and_moves_between_devices() {
             "tensor<4x8xf64>",
         ));
     }
+}
+
+#[test]
+fn a_broadcast_that_leaves_out_devices_has_no_gradient() {
+    let module = manual(
+        "%a",
+        "tensor<4x8xf64>",
+        "<@mesh, [{\"x\"}, {\"y\"}]>",
+        "%b: tensor<2x4xf64>",
+        &format!(
+            "%g = \"$collective_broadcast\"(%b) <{{{}}}> : (tensor<2x4xf64>) -> tensor<2x4xf64>
+             sdy.return %g : tensor<2x4xf64>",
+            GROUPS.replace("[[0, 2], [1, 3]]", "[[3, 0]]").replace("2x2", "1x2").replace(", use_global_device_ids", "")
+        ),
+        "<@mesh, [{\"x\"}, {\"y\"}]>",
+        "tensor<4x8xf64>",
+    );
+    let error = vjp(&module, "main", &GradOptions { wrt: vec![0], keep_value: false }).expect_err("no rule");
+    assert!(error.to_string().contains("leave out devices"), "{error}");
 }
