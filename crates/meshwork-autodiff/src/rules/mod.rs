@@ -7,7 +7,7 @@
 //! | `contract`, `conv`, `linalg` | products, convolutions, batch norms, Fourier transforms, triangular systems |
 //! | `reduce`, `window`, `patches`, `combiner` | reductions, pooling, cumulative sums |
 //! | `gather`, `scatter`, `sort` | data at computed positions |
-//! | `branch`, `loops`, `trip` | control flow |
+//! | `branch`, `loops`, `trip`, `scan` | control flow |
 //! | `manual` | computations for single devices, collectives |
 //! | `expand`, `ragged` | operations that are written out first: maps, reductions by any body, einsum, ragged products |
 //! | `checkpoint` | parts of the program that are computed again instead of kept |
@@ -28,6 +28,7 @@ mod movement;
 mod patches;
 mod ragged;
 mod reduce;
+mod scan;
 mod scatter;
 mod sort;
 mod trip;
@@ -93,6 +94,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         ChloTopK => sort::top_k(r, site),
 
         While => loops::rule(r, site),
+        ChloScan => scan::rule(r, site),
         Case | If => branch::rule(r, site),
         SdyNamedComputation => checkpoint::rule(r, site),
 
@@ -134,8 +136,8 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         | SetDimensionSize => no_rule(r, "its shape is known only when it runs"),
         UniformDequantize | UniformQuantize => no_rule(r, "quantized types have no derivative"),
         ChloNextAfter => no_rule(r, "it moves by less than a derivative can say; use its first operand instead"),
-        ChloAsinAcosKernel | ChloScan | Composite | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed
-        | Recv | Send | Unregistered => no_rule(r, "there is no rule for it"),
+        ChloAsinAcosKernel | Composite | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed | Recv
+        | Send | Unregistered => no_rule(r, "there is no rule for it"),
 
         // These have no results that could have a cotangent.
         Module

@@ -182,3 +182,23 @@ fn a_loop_of_unknown_length_has_tangents() {
     // 3 takes none.
     assert_eq!(run(3.0, 1.0, 1.0, 5.0), (3.0, 1.0));
 }
+
+#[test]
+fn scans_both_ways_along_any_dimension() {
+    for reverse in [false, true] {
+        check(&program(
+            "(%x: tensor<2x4xf64>, %c: tensor<2xf64>) -> (tensor<2x4xf64>, tensor<2xf64>)",
+            &format!(
+                "%y, %d = \"chlo.scan\"(%x, %c) <{{dimension = 1 : i64, is_reverse = {reverse},
+                   operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>}}> ({{
+                 ^bb0(%a: tensor<2xf64>, %b: tensor<2xf64>):
+                   %p = $multiply %a, %b : tensor<2xf64>
+                   %s = $sine %p : tensor<2xf64>
+                   %n = $add %s, %b : tensor<2xf64>
+                   $return %p, %n : tensor<2xf64>, tensor<2xf64>
+                 }}) : (tensor<2x4xf64>, tensor<2xf64>) -> (tensor<2x4xf64>, tensor<2xf64>)
+                 return %y, %d : tensor<2x4xf64>, tensor<2xf64>"
+            ),
+        ));
+    }
+}
