@@ -137,50 +137,33 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
 /// How logarithms of this type are taken.
 pub const LOGARITHM: Logarithm = Logarithm { ty: F, least: f32::MIN_POSITIVE as f64, places: 25, normal: log_normal };
 
-/// The hyperbolic tangent.
+/// The hyperbolic tangent: with `e = (e^2x - 1) / 2`, it is `e / (e + 1)`.
 pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
-    const SMALL: [f64; 5] = [
-        -0.333_332_806_825_637_8,
-        0.133_314_415_812_492_37,
-        -0.053_739_715_367_555_62,
-        0.020_639_088_004_827_5,
-        -0.005_704_987_328_499_556,
+    /// `((e^2h - 1) / 2 - h) / h²` for |h| up to a quarter of ln 2.
+    const HALF: [f64; 5] = [
+        0.999_999_940_395_355_2,
+        0.666_661_679_744_720_5,
+        0.333_337_634_801_864_6,
+        0.133_866_578_340_530_4,
+        0.044_424_030_929_803_85,
     ];
-    /// 2^f for |f| up to a half.
-    const EXP2: [f64; 6] = [
-        1.000_000_119_209_289_6,
-        0.693_146_944_046_020_5,
-        0.240_221_172_571_182_25,
-        0.055_507_145_822_048_19,
-        0.009_675_655_514_001_846,
-        0.001_327_635_720_372_2,
-    ];
-    let (limit, most, one, two) = (b.num(F, 0.625), b.num(F, 10.0), b.num(F, 1.0), b.num(F, -2.0));
+    let (most, one, half, minus) = (b.num(F, 10.0), b.num(F, 1.0), b.num(F, 0.5), b.num(F, -0.5));
     let size = b.un(Unary::Abs, x);
-    // Below the limit: x + x³ p(x²).
-    let square = b.mul(size, size);
-    let p = b.poly(square, &SMALL);
-    let cube = b.mul(square, size);
-    let near = b.fma(cube, p, size);
-    // Above: the exponential by its exponent in base two; its relative error hardly counts.
-    let (scale, magic) = (b.num(F, 2.0 * std::f64::consts::LOG2_E), b.num(F, MAGIC));
-    let bounded = b.bin(Binary::Min, size, most);
-    let shifted = b.fma(bounded, scale, magic);
-    let k = b.sub(shifted, magic);
-    let minus = b.un(Unary::Neg, k);
-    let f = b.fma(bounded, scale, minus);
-    let e = b.poly(f, &EXP2);
+    let size = b.bin(Binary::Min, size, most);
+    // 2x = k ln 2 + 2h. The error of k ln 2 does not count: the larger k, the less the exponential does.
+    let (scale, magic) = (b.num(F, 2.0 * std::f64::consts::LOG2_E), b.num(F, MAGIC + 127.0));
+    let shifted = b.fma(size, scale, magic);
     let (bits, places) = (b.cast(Ty::I32, shifted), b.bits(Ty::I32, 23));
     let power = b.bin(Binary::Shl, bits, places);
-    let e = b.cast(Ty::I32, e);
-    let e = b.add(e, power);
-    let e = b.cast(F, e);
+    let power = b.cast(F, power);
+    let (k, step) = (b.sub(shifted, magic), b.num(F, -0.5 * std::f64::consts::LN_2));
+    let h = b.fma(k, step, size);
+    let (square, p) = (b.mul(h, h), b.poly(h, &HALF));
+    let near = b.fma(square, p, h);
+    let rest = b.fma(power, half, minus);
+    let e = b.fma(power, near, rest);
     let bottom = b.add(e, one);
-    let part = b.div(two, bottom);
-    let far = b.add(one, part);
-    // NaN goes the near way, where nothing takes its bits apart.
-    let is_far = b.cmp(Cmp::Ge, size, limit);
-    let size = b.select(is_far, far, near);
+    let size = b.div(e, bottom);
     copysign(b, size, x)
 }
 
