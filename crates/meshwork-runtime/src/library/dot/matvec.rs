@@ -35,7 +35,9 @@ impl<T: Tile> Matvec<T> {
             return None;
         }
         let batch = m.batch.len();
-        let most = if batch > 1 { batch } else { rows.div_ceil(64) };
+        // Neighbouring rows are read in lines as long as a part has rows: short ones are fetched badly.
+        let least = if along { 64 } else { 512 };
+        let most = if batch > 1 { batch } else { rows.div_ceil(least) };
         let parts = parts_of(batch * rows * product.depth * size_of::<T>(), 256 << 10, most);
         Some(Matvec { product: product.clone(), left, along, parts })
     }
