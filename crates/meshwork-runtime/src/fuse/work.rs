@@ -260,14 +260,14 @@ unsafe fn run_call(l: &Loop, call: &Call<'_>, scratch: &mut Scratch) {
 unsafe fn run_turned<const N: usize>(l: &Loop, call: &Call<'_>, scratch: &mut Scratch) {
     let (rows, n) = (call.rows as i64, call.n as i64);
     let columns = if l.divisible { PANEL_COLUMNS.min(n) } else { n }.max(1);
-    let widest = l.arrays.iter().filter(|a| a.across).map(|a| a.elem_bytes).max().unwrap_or(1);
+    let across = || l.arrays.iter().filter(|a| a.across);
+    let (count, widest) = (across().count() as i64, across().map(|a| a.elem_bytes).max().unwrap_or(1));
     // A line more than a row, so that rows do not all start at the same place of the caches.
     let pitch = (columns * widest + 63) / 64 * 64 + 64;
     // Whole lines of what lies across.
-    let high = (PANEL_BYTES / pitch).clamp(1, rows.max(1));
+    let high = (PANEL_BYTES / (count * pitch)).clamp(1, rows.max(1));
     let high = if high > 64 { high / 64 * 64 } else { high };
-    let count = l.arrays.iter().filter(|a| a.across).count();
-    let room = scratch.panels(count * (high * pitch) as usize);
+    let room = scratch.panels((count * high * pitch) as usize);
     let (mut ptrs, mut row_strides, mut strides) = ([std::ptr::null_mut(); N], [0; N], [0; N]);
     let mut index = [[0; 3]; N];
     for r in (0..rows).step_by(high as usize) {
@@ -281,8 +281,7 @@ unsafe fn run_turned<const N: usize>(l: &Loop, call: &Call<'_>, scratch: &mut Sc
                     ptrs[i] = call.ptrs[i].offset(r as isize * row + c as isize * step);
                     (row_strides[i], strides[i]) = (row, step);
                     if a.across {
-                        let planes = Planes { from: ptrs[i], from_stride: step, to: panel, to_stride: pitch as isize };
-                        transpose(planes, many as usize, wide as usize, a.elem_bytes as usize);
+                        turn((ptrs[i], step), (panel, pitch as isize), (many, wide), a.elem_bytes);
                         (ptrs[i], row_strides[i], strides[i]) = (panel, pitch as isize, a.elem_bytes as isize);
                         panel = panel.add((high * pitch) as usize);
                     }
@@ -301,6 +300,24 @@ unsafe fn run_turned<const N: usize>(l: &Loop, call: &Call<'_>, scratch: &mut Sc
             };
             // SAFETY: the caller's promise, for a part of the call.
             unsafe { run_call(l, &block, scratch) };
+        }
+    }
+}
+
+/// Turns `rows × columns` elements: row `i` of `to` gets element `i` of each row of `from`, both given by their start and
+/// the bytes from row to row.
+///
+/// # Safety
+/// All these elements are there, and the two do not overlap.
+unsafe fn turn(from: (*const u8, isize), to: (*mut u8, isize), (rows, columns): (i64, i64), size: i64) {
+    // A few rows of `from` at a time: they may all lie at the same place of the first-level cache, which has 8 ways.
+    let strip = (32 / size).max(4);
+    for c in (0..columns).step_by(strip as usize) {
+        // SAFETY: a part of what the caller vouches for.
+        unsafe {
+            let (from_start, to_start) = (from.0.offset(c as isize * from.1), to.0.offset((c * size) as isize));
+            let planes = Planes { from: from_start, from_stride: from.1, to: to_start, to_stride: to.1 };
+            transpose(planes, rows as usize, strip.min(columns - c) as usize, size as usize);
         }
     }
 }
