@@ -11,7 +11,7 @@ use meshwork::prelude::*;
 
 use crate::timing::{Times, on_processor, wall};
 
-const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text]";
+const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text] [--count N]";
 
 /// About how long one round takes.
 const ROUND: Duration = Duration::from_millis(4);
@@ -138,12 +138,13 @@ pub fn run(args: &[String]) -> ExitCode {
 fn measure(args: &[String]) -> Result<(), String> {
     let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
     let layers: usize = layers.parse().map_err(|_| USAGE)?;
-    let (mut repeat, mut text) = (21, false);
+    let (mut repeat, mut text, mut count) = (21, false, None);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.as_str() {
             "--repeat" => repeat = options.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
             "--text" => text = true,
+            "--count" => count = Some(options.next().and_then(|n| n.parse::<usize>().ok()).ok_or(USAGE)?),
             _ => return Err(USAGE.into()),
         }
     }
@@ -158,6 +159,10 @@ fn measure(args: &[String]) -> Result<(), String> {
     if text {
         print!("{shown}");
         return Ok(());
+    }
+    if let Some(count) = count {
+        // For profilers: so many runs of each kind more, and no clock.
+        return (0..count).try_for_each(|_| trace(Placed::Yes).and_then(|_| trace(Placed::No)).map(drop));
     }
     let (_, once) = wall(|| trace(Placed::No));
     let runs = (ROUND.as_nanos() / once.as_nanos().max(1)).clamp(1, 1000) as u32;

@@ -1,9 +1,7 @@
 //! Numbers of Rust as elements of arrays and as scalars beside tensors.
 
-use std::sync::Arc;
-
 use meshwork_ir::eval::scalar::Scalar;
-use meshwork_ir::{Dense, ElementClass, ElementType, Literal, TensorType};
+use meshwork_ir::{ElementClass, ElementType, Literal};
 
 use crate::Tensor;
 use crate::error::fail;
@@ -146,7 +144,7 @@ numbers! { f32 => Float as f64, f64 => Float as f64, i32 => Int as i64, i64 => I
 impl Number {
     /// The number as one element of type `elem`.
     #[track_caller]
-    fn literal(self, op: &str, elem: ElementType) -> Literal {
+    pub(crate) fn literal(self, op: &str, elem: ElementType) -> Literal {
         let scalar = match (self, elem.class()) {
             (Number::Float(v), ElementClass::Float) => Scalar::Float(v),
             (Number::Float(v), ElementClass::Complex) => Scalar::Complex(v, 0.0),
@@ -179,13 +177,6 @@ impl Number {
     #[track_caller]
     pub(crate) fn fill(self, op: &str, dims: &[i64], elem: ElementType) -> Tensor {
         constant(op, self, dims, elem)
-    }
-
-    /// The elements of that constant.
-    #[track_caller]
-    pub(crate) fn splat(self, op: &str, ty: Arc<TensorType>) -> Dense {
-        let literal = self.literal(op, ty.elem);
-        Dense::splat(ty, literal.bytes())
     }
 
     /// Whether two are the same to the bit: zero is not its negative, and a NaN is itself.

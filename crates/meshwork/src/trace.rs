@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{
-    Attr, BlockId, FuncSig, FunctionType, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
+    Attr, AttrDict, BlockId, FuncSig, FunctionType, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type,
+    ValueId, Values,
 };
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
@@ -52,11 +53,30 @@ pub(crate) struct Trace {
     pub(crate) manual: Vec<ManualAxis>,
     /// Placements of named values.
     pub(crate) notes: Rc<Notes>,
+    /// Whether there has been a trace on top of it, parts of which may have come into this one.
+    was_below: bool,
+    known: Known,
+}
+
+/// What a trace remembers. It goes on to the next trace of the thread, without the constants.
+struct Known {
     file: Option<(&'static str, Arc<str>)>,
     /// Locations of lines that were traced before, in slots by address.
     locs: Vec<Option<(&'static Location<'static>, Loc)>>,
     /// Numbers that the program has as constants already, in slots by number and shape.
-    constants: Vec<Option<Box<(Number, Tensor)>>>,
+    constants: Vec<Option<(Number, Tensor)>>,
+}
+
+impl Known {
+    fn take() -> Known {
+        let anew = || Known { file: None, locs: vec![None; LOCATIONS], constants: vec![None; CONSTANTS] };
+        KNOWN.take().unwrap_or_else(anew)
+    }
+
+    fn give_back(mut self) {
+        self.constants.iter_mut().for_each(|slot| *slot = None);
+        KNOWN.set(Some(self));
+    }
 }
 
 /// How many locations a trace remembers.
@@ -68,6 +88,7 @@ const CONSTANTS: usize = 64;
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
     static NEXT: Cell<u64> = const { Cell::new(0) };
+    static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
 }
 
 /// A trace on the stack; dropping it abandons the trace.
@@ -78,7 +99,9 @@ pub(crate) struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.finished {
-            STACK.with_borrow_mut(|s| s.pop());
+            if let Some(trace) = STACK.with_borrow_mut(|s| s.pop()) {
+                trace.known.give_back();
+            }
         }
     }
 }
@@ -89,6 +112,8 @@ pub(crate) struct Finished {
     pub(crate) func: OpId,
     /// Tensors of outer traces, each the value of an additional argument after the given ones.
     pub(crate) captures: Vec<Tensor>,
+    /// Whether there was a trace on top of it.
+    pub(crate) was_below: bool,
 }
 
 /// Starts a trace of a function with arguments of these types, and returns them as tensors.
@@ -113,6 +138,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
     let tensors = args.iter().zip(&types).map(tensor).collect();
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
+        stack.iter_mut().for_each(|t| t.was_below = true);
         let outer = stack.iter().map(|t| t.id).collect();
         let notes = stack.last().map(|t| t.notes.clone()).unwrap_or_default();
         let manual = stack.last().map(|t| t.manual.clone()).unwrap_or_default();
@@ -128,9 +154,8 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
             placing,
             manual,
             notes,
-            file: None,
-            locs: vec![None; LOCATIONS],
-            constants: vec![None; CONSTANTS],
+            was_below: false,
+            known: Known::take(),
         });
     });
     (Guard { finished: false }, tensors)
@@ -151,7 +176,13 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
     let results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
     trace.module.set_func_type(func, FunctionType { inputs, results });
     let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
-    Finished { module: trace.module, func, captures }
+    trace.known.give_back();
+    Finished { module: trace.module, func, captures, was_below: trace.was_below }
+}
+
+/// Whether there is a trace below the topmost one.
+pub(crate) fn is_inner() -> bool {
+    STACK.with_borrow(|stack| stack.len() > 1)
 }
 
 /// What placements mean to the topmost trace.
@@ -184,7 +215,16 @@ pub(crate) fn pinned<R>(at: &'static Location<'static>, work: impl FnOnce() -> R
 
 impl Trace {
     /// The value of `tensor` in this trace.
+    #[inline]
     pub(crate) fn resolve(&mut self, op: &str, tensor: &Tensor) -> ValueId {
+        match tensor.trace == self.id && tensor.block == self.block() {
+            true => tensor.value,
+            false => self.resolve_outer(op, tensor),
+        }
+    }
+
+    /// The value of a tensor that was not made in the innermost block.
+    fn resolve_outer(&mut self, op: &str, tensor: &Tensor) -> ValueId {
         if tensor.trace == self.id {
             if !self.open.contains(&tensor.block) {
                 self.fail(
@@ -224,34 +264,42 @@ impl Trace {
     /// The location of the line that is being traced.
     pub(crate) fn loc(&mut self) -> Loc {
         let slot = self.loc_slot();
-        self.locs[slot].as_ref().map_or_else(Loc::unknown, |(_, loc)| loc.clone())
+        self.known.locs[slot].as_ref().map_or_else(Loc::unknown, |(_, loc)| loc.clone())
     }
 
     /// The slot that has the location of the line that is being traced.
+    #[inline]
     fn loc_slot(&mut self) -> usize {
-        let at = self.at;
         // Each call has a location of its own, of three words.
-        let slot = (std::ptr::from_ref(at) as usize / 24) % LOCATIONS;
-        if let Some((known, _)) = &self.locs[slot]
-            && (std::ptr::eq(*known, at) || *known == at)
-        {
-            return slot;
+        let slot = (std::ptr::from_ref(self.at) as usize / 24) % LOCATIONS;
+        match &self.known.locs[slot] {
+            Some((known, _)) if std::ptr::eq(*known, self.at) => {}
+            _ => self.note_loc(slot),
         }
-        let file = match &self.file {
+        slot
+    }
+
+    #[inline(never)]
+    fn note_loc(&mut self, slot: usize) {
+        let (at, known) = (self.at, &mut self.known);
+        if known.locs[slot].as_ref().is_some_and(|(known, _)| *known == at) {
+            return;
+        }
+        let file = match &known.file {
             // Most operations come from the file of the one before.
             Some((name, file)) if std::ptr::eq(*name, at.file()) => file.clone(),
             _ => {
                 let file: Arc<str> = at.file().into();
-                self.file = Some((at.file(), file.clone()));
+                known.file = Some((at.file(), file.clone()));
                 file
             }
         };
         let loc = Loc(Some(Arc::new(LocKind::File { file, line: at.line(), col: at.column() })));
-        self.locs[slot] = Some((at, loc));
-        slot
+        known.locs[slot] = Some((at, loc));
     }
 
     /// The innermost open block.
+    #[inline]
     pub(crate) fn block(&self) -> BlockId {
         // The function's own block is open as long as the trace lives.
         self.open[self.open.len() - 1]
@@ -291,7 +339,7 @@ impl Trace {
         let slot = self.loc_slot();
         let block = self.block();
         let mut builder = Builder::at_end(&mut self.module, block);
-        if let Some((_, loc)) = &self.locs[slot] {
+        if let Some((_, loc)) = &self.known.locs[slot] {
             builder.borrow_loc(loc);
         }
         match build(&mut builder) {
@@ -303,14 +351,39 @@ impl Trace {
 
 /// Adds an operation on `inputs` to the topmost trace.
 #[track_caller]
-pub(crate) fn emit(
+pub(crate) fn emit<const N: usize>(
+    op: &str,
+    inputs: &[&Tensor; N],
+    build: impl FnOnce(&mut Builder<'_>, &[ValueId; N]) -> Result<ValueId, BuildError>,
+) -> Tensor {
+    with_top(op, |trace| {
+        let values = inputs.map(|t| trace.resolve(op, t));
+        let value = trace.build(op, |b| build(b, &values));
+        trace.tensor(op, value)
+    })
+}
+
+/// Adds an operation of this kind, which has neither attributes nor bodies, on one input.
+#[track_caller]
+pub(crate) fn apply_one(op: &str, kind: OpKind, x: &Tensor) -> Tensor {
+    emit(op, &[x], |b, v| b.apply(kind, v, AttrDict::new(), None))
+}
+
+/// Adds an operation of this kind, which has neither attributes nor bodies, on two inputs.
+#[track_caller]
+pub(crate) fn apply_two(op: &str, kind: OpKind, x: &Tensor, y: &Tensor) -> Tensor {
+    emit(op, &[x, y], |b, v| b.apply(kind, v, AttrDict::new(), None))
+}
+
+/// Adds an operation on any number of inputs.
+#[track_caller]
+pub(crate) fn emit_list(
     op: &str,
     inputs: &[&Tensor],
     build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId, BuildError>,
 ) -> Tensor {
     with_top(op, |trace| {
-        let mut values = Values::new();
-        inputs.iter().for_each(|t| values.push(trace.resolve(op, t)));
+        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
         let value = trace.build(op, |b| build(b, &values));
         trace.tensor(op, value)
     })
@@ -334,23 +407,35 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
 #[track_caller]
 pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType) -> Tensor {
     let slot = slot_of(number, dims);
-    let known = with_top(op, |trace| match &trace.constants[slot] {
-        Some(known) => {
-            let (n, t) = &**known;
-            let same = n.same(number) && t.block == trace.block() && t.ty.elem == elem && t.ty.dims[..] == *dims;
+    let known = with_top(op, |trace| match &trace.known.constants[slot] {
+        Some((n, t)) => {
+            let same = n.same(number) && t.block == trace.block() && t.ty.elem == elem && same_dims(&t.ty.dims, dims);
             same.then(|| t.clone())
         }
         None => None,
     });
-    if let Some(tensor) = known {
-        return tensor;
+    match known {
+        Some(tensor) => tensor,
+        None => new_constant(op, number, dims, elem, slot),
     }
-    let ty = with_top(op, |trace| trace.module.tensor_type(dims, elem));
-    let dense = number.splat(op, ty);
-    let spec = OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into()));
-    let tensor = emit(op, &[], |b, _| b.value(spec));
-    with_top(op, |trace| trace.constants[slot] = Some(Box::new((number, tensor.clone()))));
-    tensor
+}
+
+#[inline]
+fn same_dims(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y)
+}
+
+#[track_caller]
+#[inline(never)]
+fn new_constant(op: &str, number: Number, dims: &[i64], elem: ElementType, slot: usize) -> Tensor {
+    let literal = number.literal(op, elem);
+    with_top(op, |trace| {
+        let ty = trace.module.tensor_type(dims, elem);
+        let value = trace.build(op, |b| b.splat_bytes(&ty, literal.bytes()));
+        let tensor = trace.tensor(op, value);
+        trace.known.constants[slot] = Some((number, tensor.clone()));
+        tensor
+    })
 }
 
 fn slot_of(number: Number, dims: &[i64]) -> usize {

@@ -60,11 +60,6 @@ impl AttrDict {
         Some(Arc::make_mut(self.entries.as_mut()?).remove(i).1)
     }
 
-    /// Whether two are one object, or both empty. Equal ones need not be.
-    pub(crate) fn is_same(&self, other: &AttrDict) -> bool {
-        self.address() == other.address()
-    }
-
     /// Where the entries are.
     pub(crate) fn address(&self) -> usize {
         self.entries.as_ref().map_or(0, |e| Arc::as_ptr(e) as usize)

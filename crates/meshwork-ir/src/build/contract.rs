@@ -63,8 +63,20 @@ impl Builder<'_> {
 
     /// The product over paired dimensions: batch, then free dimensions of `lhs`, then of `rhs`.
     pub fn dot_general(&mut self, lhs: ValueId, rhs: ValueId, dims: DotDims) -> Result<ValueId, BuildError> {
-        let attrs = self.module.shared.dot("dot_dimension_numbers", dims);
-        self.value(OpSpec { attrs, ..OpSpec::new(OpKind::DotGeneral).operands([lhs, rhs]) })
+        self.dot_over(lhs, rhs, [&dims.lhs_batch, &dims.rhs_batch], [&dims.lhs_contract, &dims.rhs_contract])
+    }
+
+    /// [`dot_general`](Builder::dot_general) with the batch and the contracted dimensions of both sides.
+    pub fn dot_over(
+        &mut self,
+        lhs: ValueId,
+        rhs: ValueId,
+        [lhs_batch, rhs_batch]: [&[i64]; 2],
+        [lhs_contract, rhs_contract]: [&[i64]; 2],
+    ) -> Result<ValueId, BuildError> {
+        let lists = [lhs_batch, rhs_batch, lhs_contract, rhs_contract];
+        let attrs = self.module.shared.dot("dot_dimension_numbers", lists);
+        self.apply(OpKind::DotGeneral, &[lhs, rhs], attrs, None)
     }
 
     /// The convolution of `lhs` with the kernel `rhs`.

@@ -2,7 +2,7 @@
 
 use super::{BuildError, Builder};
 pub use crate::eval::scalar::Direction;
-use crate::{Attr, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
+use crate::{Attr, AttrDict, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
 macro_rules! unary {
     ($($method:ident $kind:ident),* $(,)?) => {
@@ -10,7 +10,7 @@ macro_rules! unary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each element.")]
                 pub fn $method(&mut self, x: ValueId) -> Result<ValueId, BuildError> {
-                    self.value(OpSpec::new(OpKind::$kind).operands([x]))
+                    self.apply(OpKind::$kind, &[x], AttrDict::new(), None)
                 }
             )*
         }
@@ -23,7 +23,7 @@ macro_rules! binary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each pair of elements.")]
                 pub fn $method(&mut self, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
-                    self.value(OpSpec::new(OpKind::$kind).operands([x, y]))
+                    self.apply(OpKind::$kind, &[x, y], AttrDict::new(), None)
                 }
             )*
         }
@@ -79,7 +79,7 @@ impl Builder<'_> {
 
     /// `yes` where `pred` holds, else `no`; `pred` is a scalar or of their shape.
     pub fn select(&mut self, pred: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Select).operands([pred, yes, no]))
+        self.apply(OpKind::Select, &[pred, yes, no], AttrDict::new(), None)
     }
 
     /// `x` rounded to a float format of so many exponent and mantissa bits.

@@ -51,7 +51,7 @@ pub use reduce::Window;
 
 use crate::infer::{InferError, OpTypes, Types, infer, infer_op};
 use crate::module::Asked;
-use crate::{BlockId, Loc, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, Values};
+use crate::{AttrDict, BlockId, Loc, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, Values};
 
 /// An operation could not be built.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -150,24 +150,36 @@ impl<'m> Builder<'m> {
             let op = self.op(spec)?;
             return Ok(self.module.result(op));
         }
-        let asked =
-            Asked { kind: spec.kind, operands: &spec.operands, attrs: &spec.attrs, wanted: spec.result_types.first() };
-        let ty = match self.module.known_result(&asked) {
-            Some(known) => known,
-            None => {
-                let mut types = self.infer(&spec, &spec.result_types)?;
-                match (types.pop(), types.is_empty()) {
-                    (Some(only), true) => only,
-                    _ => {
-                        let op = self.op(spec)?;
-                        return Ok(self.module.result(op));
-                    }
-                }
-            }
+        self.apply(spec.kind, &spec.operands, spec.attrs, spec.result_types.into_iter().next())
+    }
+
+    /// Builds an operation of `kind`, which has no bodies and one result. Its type is checked if it is given.
+    pub fn apply(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        attrs: AttrDict,
+        wanted: Option<Type>,
+    ) -> Result<ValueId, BuildError> {
+        let known = self.module.known_result(&Asked { kind, operands, attrs: &attrs, wanted: wanted.as_ref() });
+        let (Some(ty), Place::End(block)) = (known, self.place) else {
+            return self.apply_anew(kind, operands, attrs, wanted);
         };
-        let (op, value) = self.module.create_one(spec.kind, spec.operands, spec.attrs, ty, (*self.loc).clone());
-        self.insert(op);
-        Ok(value)
+        Ok(self.module.append_one(block, kind, operands, attrs, Type::Tensor(ty), (*self.loc).clone()))
+    }
+
+    #[inline(never)]
+    fn apply_anew(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        attrs: AttrDict,
+        wanted: Option<Type>,
+    ) -> Result<ValueId, BuildError> {
+        let mut result_types = Types::new();
+        wanted.into_iter().for_each(|ty| result_types.push(ty));
+        let op = self.op(OpSpec { attrs, result_types, ..OpSpec::new(kind).operands(operands.iter().copied()) })?;
+        Ok(self.module.result(op))
     }
 
     fn infer(&mut self, spec: &OpSpec, wanted: &[Type]) -> Result<Types, BuildError> {
@@ -209,7 +221,7 @@ impl<'m> Builder<'m> {
         if returned.is_some()
             && let Some(known) = self.module.known_result(&asked(data, returned.as_ref()))
         {
-            return Ok(smallvec![known]);
+            return Ok(smallvec![Type::Tensor(known)]);
         }
         let mut types = infer_op(self.module, op).map_err(|e| self.error(e))?;
         types.iter_mut().for_each(|ty| self.module.shared.exchange(ty));

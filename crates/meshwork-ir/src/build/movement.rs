@@ -1,7 +1,7 @@
 //! Reshape, broadcast, slice, pad and their kin.
 
 use super::{BuildError, Builder};
-use crate::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
+use crate::{Attr, AttrDict, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
 
 impl Builder<'_> {
     fn elem_of(&self, x: ValueId) -> ElementType {
@@ -9,10 +9,16 @@ impl Builder<'_> {
         self.ty(x).elem().unwrap_or(ElementType::F32)
     }
 
+    /// The type of these extents with the elements of `x`.
+    fn shaped(&mut self, dims: impl IntoIterator<Item = i64>, x: ValueId) -> Type {
+        let (dims, elem) = (dims.into_iter().collect::<Dims>(), self.elem_of(x));
+        Type::Tensor(self.module.shared.tensor(&dims, elem))
+    }
+
     /// `x` under other extents of the same product.
     pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
-        let ty = Type::tensor(dims, self.elem_of(x));
-        self.value(OpSpec::new(OpKind::Reshape).operands([x]).results([ty]))
+        let ty = self.shaped(dims, x);
+        self.apply(OpKind::Reshape, &[x], AttrDict::new(), Some(ty))
     }
 
     /// The bits of `x` as a tensor of type `ty`.
@@ -27,14 +33,14 @@ impl Builder<'_> {
         dims: impl IntoIterator<Item = i64>,
         map: &[i64],
     ) -> Result<ValueId, BuildError> {
-        let ty = Type::tensor(dims, self.elem_of(x));
+        let ty = self.shaped(dims, x);
         self.broadcast_as(x, ty, map)
     }
 
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
         let attrs = self.module.shared.list("broadcast_dimensions", map);
-        self.value(OpSpec { attrs, ..OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]) })
+        self.apply(OpKind::BroadcastInDim, &[x], attrs, Some(ty))
     }
 
     /// `parts` one after the other along `dim`.
@@ -79,6 +85,6 @@ impl Builder<'_> {
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
         let attrs = self.module.shared.list("permutation", permutation);
-        self.value(OpSpec { attrs, ..OpSpec::new(OpKind::Transpose).operands([x]) })
+        self.apply(OpKind::Transpose, &[x], attrs, None)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BuildError, Builder};
+use super::{BuildError, Builder, Place};
 use crate::{Attr, Dense, ElementClass, ElementType, Literal, OpKind, OpSpec, TensorType, Type, ValueId, float};
 
 impl Builder<'_> {
@@ -36,6 +36,18 @@ impl Builder<'_> {
             ElementClass::Signed => bytes.extend(&(value as i64).to_le_bytes()[..elem.storage_bytes()]),
         }
         self.constant_attr(Dense::splat(Arc::new(TensorType::new(dims, elem)), &bytes))
+    }
+
+    /// The constant of type `ty` with all elements equal to `bytes`, one element as literals store it.
+    pub fn splat_bytes(&mut self, ty: &Arc<TensorType>, bytes: &[u8]) -> Result<ValueId, BuildError> {
+        let attrs = self.module.shared.splat(ty, bytes);
+        match self.place {
+            Place::End(block) => {
+                let (ty, loc) = (Type::Tensor(ty.clone()), (*self.loc).clone());
+                Ok(self.module.append_one(block, OpKind::Constant, &[], attrs, ty, loc))
+            }
+            Place::Before(_) => self.apply(OpKind::Constant, &[], attrs, None),
+        }
     }
 
     /// The scalar constant `value`, rounded to `elem`.

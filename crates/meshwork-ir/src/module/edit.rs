@@ -35,37 +35,58 @@ impl Module {
         id
     }
 
-    /// Creates a detached operation with one result, which is no unregistered one.
-    pub(crate) fn create_one(
+    /// Creates an operation with one result at the end of `block`. It is no unregistered one.
+    #[inline]
+    pub(crate) fn append_one(
         &mut self,
+        block: BlockId,
         kind: OpKind,
-        operands: Values,
+        operands: &[ValueId],
         attrs: AttrDict,
         ty: Type,
         loc: Loc,
-    ) -> (OpId, ValueId) {
+    ) -> ValueId {
         let (op, value) = (OpId::at(self.ops.len()), ValueId::at(self.values.len()));
+        self.values.push(Value { ty, def: Def::Result(op, 0), uses: SmallVec::new() });
+        self.append_new(block, kind, operands, few(&[value]), attrs, loc);
+        value
+    }
+
+    /// Creates an operation at the end of `block` for results that are values already. It is no unregistered one.
+    #[inline]
+    pub(crate) fn append_new(
+        &mut self,
+        block: BlockId,
+        kind: OpKind,
+        operands: &[ValueId],
+        results: Values,
+        attrs: AttrDict,
+        loc: Loc,
+    ) {
+        let op = OpId::at(self.ops.len());
         for (i, &v) in operands.iter().enumerate() {
             self.values[v.index()].uses.push(Use { op, operand: i as u32 });
         }
-        self.values.push(Value { ty, def: Def::Result(op, 0), uses: SmallVec::new() });
-        let mut results = Values::new();
-        results.push(value);
+        let end = &mut self.blocks[block.index()];
+        let prev = end.last.replace(op);
+        match prev {
+            Some(prev) => self.ops[prev.index()].next = Some(op),
+            None => end.first = Some(op),
+        }
         self.ops.push(Op {
             kind,
             name: None,
-            operands,
+            operands: few(operands),
             results,
             attrs,
             regions: SmallVec::new(),
             loc,
             pos: TextPos::default(),
-            parent: None,
-            prev: None,
+            parent: Some(block),
+            prev,
             next: None,
             erased: false,
         });
-        (op, value)
     }
 
     /// Makes room for `count` more operations of one result.
@@ -405,5 +426,17 @@ mod tests {
         module.erase_all(&users[1..]);
         assert_eq!(module.value(value).uses().len(), 1);
         assert_eq!(module.op_list(module.body()).len(), 2);
+    }
+}
+
+/// The list of these values; for most operations without an allocation and without a loop.
+#[inline]
+fn few(values: &[ValueId]) -> Values {
+    match *values {
+        [] => Values::new(),
+        [a] => Values::from_buf_and_len([a, a, a], 1),
+        [a, b] => Values::from_buf_and_len([a, b, b], 2),
+        [a, b, c] => Values::from([a, b, c]),
+        _ => Values::from_slice(values),
     }
 }

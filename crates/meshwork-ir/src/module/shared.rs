@@ -1,34 +1,53 @@
-//! Types and attributes that many operations of a module have, each made once, and what type rules made of them.
+//! Types and attributes that many operations have, each made once, and what type rules made of them.
 //!
-//! The tables are small and forget: they save memory and comparisons, and nothing depends on what they hold.
+//! The tables are small and forget: they save memory and comparisons, and nothing depends on what they hold. They go
+//! from a module that is dropped to the next one of the thread, as the context of MLIR outlives its modules.
 
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::{Module, ValueId};
 use crate::attr::{AttrDict, DotDims};
-use crate::{Attr, ElementType, OpKind, TensorType, Type};
+use crate::{Attr, Dense, ElementType, OpKind, TensorType, Type};
 
 /// How many of each kind a module remembers. A power of two.
 const SLOTS: usize = 128;
 
-/// What the operations of a module share.
+/// What operations share.
 #[derive(Default)]
 pub(crate) struct Shared {
     types: Vec<Option<Arc<TensorType>>>,
     dicts: Vec<Option<AttrDict>>,
-    applied: Vec<Option<Box<Applied>>>,
+    applied: Vec<Applied>,
 }
 
 /// A type rule was applied to these types and attributes, and this came out.
+#[derive(Default)]
 struct Applied {
-    kind: OpKind,
-    operands: SmallVec<[Type; 2]>,
-    attrs: AttrDict,
-    wanted: Option<Type>,
-    result: Type,
+    asked: Addresses,
+    result: Option<Arc<TensorType>>,
+    /// What has the addresses: as long as it is held here, nothing else has them.
+    _held: Option<Box<(AttrDict, [Option<Type>; 4])>>,
+}
+
+/// What a type rule was asked for, by address.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Addresses {
+    kind: usize,
+    attrs: usize,
+    /// Of up to three operands and the wanted result.
+    types: [usize; 4],
+}
+
+impl Addresses {
+    #[inline]
+    fn slot(&self) -> usize {
+        const FACTOR: usize = 0x9E37_79B9_7F4A_7C15;
+        let [a, b, c, wanted] = self.types;
+        // Objects are some words apart.
+        let mixed = self.attrs ^ a ^ b.rotate_left(5) ^ c.rotate_left(10) ^ wanted.rotate_left(15);
+        ((mixed >> 4) ^ self.kind).wrapping_mul(FACTOR) >> 32 & (SLOTS - 1)
+    }
 }
 
 /// What a type rule is asked for.
@@ -72,13 +91,6 @@ impl Shared {
         }
     }
 
-    /// Forgets all but keeps the memory.
-    pub(super) fn clear(&mut self) {
-        self.types.iter_mut().for_each(|slot| *slot = None);
-        self.dicts.iter_mut().for_each(|slot| *slot = None);
-        self.applied.iter_mut().for_each(|slot| *slot = None);
-    }
-
     /// The dictionary with a list of integers as its only attribute.
     pub(crate) fn list(&mut self, name: &'static str, values: &[i64]) -> AttrDict {
         let slot = slot(&mut self.dicts, mix(name.len() as u64, values));
@@ -89,21 +101,42 @@ impl Shared {
         }
     }
 
-    /// The dictionary with the dimensions of a product as its only attribute.
-    pub(crate) fn dot(&mut self, name: &'static str, dims: DotDims) -> AttrDict {
-        let lists = [&dims.lhs_batch, &dims.rhs_batch, &dims.lhs_contract, &dims.rhs_contract];
+    /// The dictionary with the dimensions of a product as its only attribute: batches of both sides, then what is
+    /// contracted.
+    pub(crate) fn dot(&mut self, name: &'static str, lists: [&[i64]; 4]) -> AttrDict {
         let hash = lists.iter().fold(0, |seed, list| mix(seed, list));
         let slot = slot(&mut self.dicts, hash);
+        let same = |d: &DotDims| lists == [&d.lhs_batch[..], &d.rhs_batch, &d.lhs_contract, &d.rhs_contract];
         match slot {
-            Some(known) if matches!(known.get(name), Some(Attr::Dot(d)) if **d == dims) => known.clone(),
-            _ => slot.insert([(name, Attr::Dot(Arc::new(dims)))].into_iter().collect()).clone(),
+            Some(known) if matches!(known.get(name), Some(Attr::Dot(d)) if same(d)) => known.clone(),
+            _ => {
+                let [lhs_batch, rhs_batch, lhs_contract, rhs_contract] = lists.map(<[i64]>::to_vec);
+                let dims = DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract };
+                slot.insert([(name, Attr::Dot(Arc::new(dims)))].into_iter().collect()).clone()
+            }
+        }
+    }
+
+    /// The dictionary of a constant with all elements equal to `bytes`.
+    pub(crate) fn splat(&mut self, ty: &Arc<TensorType>, bytes: &[u8]) -> AttrDict {
+        const NAME: &str = "value";
+        let seed = bytes.iter().fold(Arc::as_ptr(ty) as u64, |h, &b| h.rotate_left(8) ^ u64::from(b));
+        let slot = slot(&mut self.dicts, mix(seed, &[]));
+        let same = |d: &Dense| Arc::ptr_eq(&d.ty, ty) && d.splat_bytes() == Some(bytes);
+        match slot {
+            Some(known) if matches!(known.get(NAME), Some(Attr::Dense(d)) if same(d)) => known.clone(),
+            _ => {
+                let dense = Dense::splat(ty.clone(), bytes);
+                slot.insert([(NAME, Attr::Dense(Arc::new(dense)))].into_iter().collect()).clone()
+            }
         }
     }
 }
 
-/// Whether the rule of `kind` looks at types and attributes only, and at enough of them to be worth remembering.
-fn is_remembered(kind: OpKind) -> bool {
-    matches!(kind, OpKind::BroadcastInDim | OpKind::DotGeneral | OpKind::Transpose | OpKind::Reduce)
+/// Whether the answer is worth remembering: the rule looks at types and attributes only, and these come again.
+fn is_remembered(kind: OpKind, attrs: &AttrDict) -> bool {
+    let shared = matches!(kind, OpKind::BroadcastInDim | OpKind::DotGeneral | OpKind::Transpose | OpKind::Reduce);
+    shared || attrs.is_empty() && (kind.is_elementwise() || kind == OpKind::Reshape)
 }
 
 impl Module {
@@ -114,61 +147,49 @@ impl Module {
 
     /// What a type rule gave before: the only result of an operation.
     #[inline]
-    pub(crate) fn known_result(&self, asked: &Asked<'_>) -> Option<Type> {
-        is_remembered(asked.kind).then(|| self.look_up(asked)).flatten()
-    }
-
-    fn look_up(&self, asked: &Asked<'_>) -> Option<Type> {
-        let known = self.shared.applied.get(self.applied_slot(asked))?.as_ref()?;
-        let operands = asked.operands.iter().map(|&v| self.ty(v));
-        let same = known.kind == asked.kind
-            && known.operands.len() == asked.operands.len()
-            && known.operands.iter().zip(operands).all(|(a, b)| is_same(a, b))
-            && known.attrs.is_same(asked.attrs)
-            && match (&known.wanted, asked.wanted) {
-                (Some(a), Some(b)) => is_same(a, b),
-                (a, b) => a.is_none() && b.is_none(),
-            };
-        same.then(|| known.result.clone())
+    pub(crate) fn known_result(&self, asked: &Asked<'_>) -> Option<Arc<TensorType>> {
+        let addresses = self.addresses(asked)?;
+        let known = self.shared.applied.get(addresses.slot())?;
+        if known.asked == addresses { known.result.clone() } else { None }
     }
 
     /// Remembers the only result of a type rule for [`known_result`](Module::known_result).
-    #[inline]
     pub(crate) fn remember_result(&mut self, asked: &Asked<'_>, result: &Type) {
-        if is_remembered(asked.kind) {
-            self.note(asked, result);
+        let Type::Tensor(result) = result else { return };
+        if !is_remembered(asked.kind, asked.attrs) {
+            return;
         }
+        let Some(addresses) = self.addresses(asked) else { return };
+        let mut types = [const { None }; 4];
+        for (held, &value) in types.iter_mut().zip(asked.operands) {
+            *held = Some(self.ty(value).clone());
+        }
+        types[3] = asked.wanted.cloned();
+        let _held = Some(Box::new((asked.attrs.clone(), types)));
+        if self.shared.applied.is_empty() {
+            self.shared.applied.resize_with(SLOTS, Applied::default);
+        }
+        self.shared.applied[addresses.slot()] = Applied { asked: addresses, result: Some(result.clone()), _held };
     }
 
-    fn note(&mut self, asked: &Asked<'_>, result: &Type) {
-        let index = self.applied_slot(asked);
-        let applied = Applied {
-            kind: asked.kind,
-            operands: asked.operands.iter().map(|&v| self.ty(v).clone()).collect(),
-            attrs: asked.attrs.clone(),
-            wanted: asked.wanted.cloned(),
-            result: result.clone(),
+    /// `None` for questions with many operands or with other types than tensors.
+    #[inline]
+    fn addresses(&self, asked: &Asked<'_>) -> Option<Addresses> {
+        if asked.operands.len() > 3 {
+            return None;
+        }
+        let address = |ty: &Type| match ty {
+            Type::Tensor(t) => Some(Arc::as_ptr(t) as usize),
+            _ => None,
         };
-        *slot(&mut self.shared.applied, index as u64) = Some(Box::new(applied));
-    }
-
-    fn applied_slot(&self, asked: &Asked<'_>) -> usize {
-        let operands = asked.operands.iter().map(|&v| address(self.ty(v)));
-        let seed = asked.attrs.address() as u64 ^ asked.kind as u64;
-        let hash = operands.chain(asked.wanted.map(address)).fold(seed, |h, a| mix(h, &[a as i64]));
-        hash as usize % SLOTS
-    }
-}
-
-/// Whether two types are one object. Equal ones need not be.
-fn is_same(a: &Type, b: &Type) -> bool {
-    matches!((a, b), (Type::Tensor(x), Type::Tensor(y)) if Arc::ptr_eq(x, y))
-}
-
-fn address(ty: &Type) -> usize {
-    match ty {
-        Type::Tensor(t) => Arc::as_ptr(t) as usize,
-        _ => 0,
+        let mut types = [0; 4];
+        for (slot, &value) in types.iter_mut().zip(asked.operands) {
+            *slot = address(self.ty(value))?;
+        }
+        if let Some(wanted) = asked.wanted {
+            types[3] = address(wanted)?;
+        }
+        Some(Addresses { kind: asked.kind as usize, attrs: asked.attrs.address(), types })
     }
 }
 
@@ -229,7 +250,7 @@ mod tests {
         let asked = Asked { kind: OpKind::Transpose, operands: &[a], attrs: &turn, wanted: None };
         let result = module.ty(b).clone();
         module.remember_result(&asked, &result);
-        assert_eq!(module.known_result(&asked), Some(result.clone()));
+        assert_eq!(module.known_result(&asked).map(Type::Tensor), Some(result.clone()));
         assert_eq!(module.known_result(&Asked { wanted: Some(&result), ..asked }), None);
         assert_eq!(module.known_result(&Asked { operands: &[b], ..asked }), None);
         assert_eq!(module.known_result(&Asked { attrs: &keep, ..asked }), None);

@@ -1,7 +1,8 @@
 //! The memory of a module that is gone, for the next one of the thread.
 //!
 //! Programs are traced, changed and dropped one after the other, and each fills arenas of some hundred kilobytes.
-//! Memory that goes back to the system has to be cleared by it page by page before it can be used again.
+//! Memory that goes back to the system has to be cleared by it page by page before it can be used again. What
+//! operations share goes on as well.
 
 use std::cell::Cell;
 
@@ -46,7 +47,6 @@ impl Drop for Module {
         arenas.blocks.clear();
         arenas.regions.clear();
         arenas.values.clear();
-        arenas.shared.clear();
         // Where the thread is about to end there is nothing to keep it for.
         let _ = SPARE.try_with(|spare| match spare.take() {
             Some(other) if other.ops.capacity() > arenas.ops.capacity() => spare.set(Some(other)),

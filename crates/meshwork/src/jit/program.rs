@@ -158,7 +158,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
         notes.check_used()?;
         let mut module = finished.module;
-        drop_markers(&mut module);
+        if finished.was_below {
+            drop_markers(&mut module);
+        }
         // JAX runs modules that have a name.
         module.attrs.set("sym_name", Attr::str("jit_main"));
         if let Some(mesh) = &mesh {

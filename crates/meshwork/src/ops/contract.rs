@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use meshwork_ir::Dims;
 use meshwork_ir::attr::DotDims;
 use smallvec::SmallVec;
 
@@ -47,24 +48,16 @@ impl Tensor {
         let batch_b = &b[..b.len().saturating_sub(2)];
         if batch_b.is_empty() {
             // The batches of the left are further rows.
-            let dims = DotDims {
-                lhs_contract: vec![inner_a as i64],
-                rhs_contract: vec![inner_b as i64],
-                ..DotDims::default()
-            };
-            return emit("matmul", &[self, other], |b, v| b.dot_general(v[0], v[1], dims));
+            let over = [[inner_a as i64], [inner_b as i64]];
+            return emit("matmul", &[self, other], |b, v| b.dot_over(v[0], v[1], [&[], &[]], [&over[0], &over[1]]));
         }
         let batch = common_shape("matmul", batch_a, batch_b);
-        let x = self.broadcast_to([&batch[..], &a[a.len().saturating_sub(2)..]].concat());
-        let y = other.broadcast_to([&batch[..], &b[b.len() - 2..]].concat());
+        let whole = |own: &[i64]| dims(batch.iter().chain(own).copied());
+        let x = self.broadcast_to(whole(&a[a.len().saturating_sub(2)..]));
+        let y = other.broadcast_to(whole(&b[b.len() - 2..]));
         let n = batch.len() as i64;
-        let dims = DotDims {
-            lhs_batch: (0..n).collect(),
-            rhs_batch: (0..n).collect(),
-            lhs_contract: vec![x.rank() as i64 - 1],
-            rhs_contract: vec![n],
-        };
-        emit("matmul", &[&x, &y], |b, v| b.dot_general(v[0], v[1], dims))
+        let (batch, over) = (dims(0..n), [[x.rank() as i64 - 1], [n]]);
+        emit("matmul", &[&x, &y], |b, v| b.dot_over(v[0], v[1], [&batch, &batch], [&over[0], &over[1]]))
     }
 
     /// The product over given pairs of dimensions; see StableHLO's `dot_general`.
@@ -209,19 +202,22 @@ fn contract(a: Labelled, b: Labelled, needed: Letters) -> Labelled {
     let b = sum_out(b, needed.or(of_a));
     let of_b = Letters::of(&b.labels);
     same_dtype("einsum", &a.tensor, &b.tensor);
-    let (mut dims, mut labels) = (DotDims::default(), Labels::new());
+    let (mut batch, mut over, mut labels) = ([Dims::new(), Dims::new()], [Dims::new(), Dims::new()], Labels::new());
     for (i, &c) in a.labels.iter().enumerate().filter(|(_, c)| of_b.has(**c)) {
         let Some(j) = b.labels.iter().position(|&d| d == c) else { continue };
         if needed.has(c) {
-            dims.lhs_batch.push(i as i64);
-            dims.rhs_batch.push(j as i64);
+            batch[0].push(i as i64);
+            batch[1].push(j as i64);
             labels.push(c);
         } else {
-            dims.lhs_contract.push(i as i64);
-            dims.rhs_contract.push(j as i64);
+            over[0].push(i as i64);
+            over[1].push(j as i64);
         }
     }
     a.labels.iter().filter(|c| !of_b.has(**c)).for_each(|&c| labels.push(c));
     b.labels.iter().filter(|c| !of_a.has(**c)).for_each(|&c| labels.push(c));
-    Labelled { tensor: a.tensor.dot_general(&b.tensor, dims), labels }
+    let tensor = emit("einsum", &[&a.tensor, &b.tensor], |b, v| {
+        b.dot_over(v[0], v[1], [&batch[0], &batch[1]], [&over[0], &over[1]])
+    });
+    Labelled { tensor, labels }
 }

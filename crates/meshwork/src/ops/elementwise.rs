@@ -6,7 +6,7 @@ use meshwork_ir::{Attr, ElementClass, OpKind, OpSpec};
 use super::broadcast::{common_shape, same_dtype, together};
 use crate::element::Operand;
 use crate::error::fail;
-use crate::trace::emit;
+use crate::trace::{self, apply_one, apply_two, emit};
 use crate::{ElementType, Tensor};
 
 /// Marks the return from integers of [`Tensor::stop_gradient`]. Taken out when tracing ends.
@@ -20,7 +20,7 @@ macro_rules! unary {
                 #[track_caller]
                 pub fn $name(&self) -> Tensor {
                     Class::$class.check(stringify!($name), self);
-                    emit(stringify!($name), &[self], |b, v| b.value(OpSpec::new(OpKind::$kind).operands([v[0]])))
+                    apply_one(stringify!($name), OpKind::$kind, self)
                 }
             )*
         }
@@ -141,7 +141,7 @@ binary! {
 #[track_caller]
 pub(crate) fn binary_op(op: &str, kind: OpKind, a: Operand, b: Operand) -> Tensor {
     let (a, b) = together(op, a, b);
-    emit(op, &[&a, &b], |b, v| b.value(OpSpec::new(kind).operands([v[0], v[1]])))
+    apply_two(op, kind, &a, &b)
 }
 
 macro_rules! comparison {
@@ -197,7 +197,7 @@ impl Tensor {
     /// The square.
     #[track_caller]
     pub fn square(&self) -> Tensor {
-        emit("square", &[self], |b, v| b.multiply(v[0], v[0]))
+        apply_two("square", OpKind::Multiply, self, self)
     }
 
     /// One over each element.
@@ -247,6 +247,10 @@ impl Tensor {
             (false, _) if !self.dtype().is_complex() => return self.clone(),
             _ => fail("stop_gradient", format!("does not take a {}", self.describe())),
         };
+        if !trace::is_inner() {
+            // Only traces on top of others are differentiated.
+            return self.clone();
+        }
         // Nothing is differentiated through integers. Both steps are taken out when tracing ends.
         let (dims, elem) = (self.shape().to_vec(), self.dtype());
         emit("stop_gradient", &[self], |b, v| {

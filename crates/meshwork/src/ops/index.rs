@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 
 use crate::error::fail;
-use crate::trace::emit;
+use crate::trace::{emit, emit_list};
 use crate::{ElementType, Tensor};
 
 /// What is taken of one dimension. Made by [`s!`](crate::s) from ranges, integers and scalar tensors.
@@ -282,7 +282,7 @@ impl Tensor {
     pub fn dynamic_slice(&self, starts: &[Tensor], sizes: &[i64]) -> Tensor {
         check_starts("dynamic_slice", self, starts);
         let inputs: Vec<&Tensor> = std::iter::once(self).chain(starts).collect();
-        emit("dynamic_slice", &inputs, |b, v| b.dynamic_slice(v[0], &v[1..], sizes))
+        emit_list("dynamic_slice", &inputs, |b, v| b.dynamic_slice(v[0], &v[1..], sizes))
     }
 
     /// The tensor with `update` written at computed positions, one scalar per dimension.
@@ -290,7 +290,7 @@ impl Tensor {
     pub fn dynamic_update_slice(&self, update: &Tensor, starts: &[Tensor]) -> Tensor {
         check_starts("dynamic_update_slice", self, starts);
         let inputs: Vec<&Tensor> = [self, update].into_iter().chain(starts).collect();
-        emit("dynamic_update_slice", &inputs, |b, v| b.dynamic_update_slice(v[0], v[1], &v[2..]))
+        emit_list("dynamic_update_slice", &inputs, |b, v| b.dynamic_update_slice(v[0], v[1], &v[2..]))
     }
 }
 

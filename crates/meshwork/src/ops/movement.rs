@@ -7,7 +7,7 @@ use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
 use crate::tensor::{dims, normalize};
-use crate::trace::emit;
+use crate::trace::{emit, emit_list};
 
 impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and is then worked out.
@@ -201,7 +201,7 @@ pub fn concatenate(parts: &[Tensor], axis: i64) -> Tensor {
         }
     }
     let inputs: Vec<&Tensor> = parts.iter().collect();
-    emit("concatenate", &inputs, |b, v| b.concatenate(v, axis as i64))
+    emit_list("concatenate", &inputs, |b, v| b.concatenate(v, axis as i64))
 }
 
 /// Tensors of one shape along a new dimension `axis` of the result.

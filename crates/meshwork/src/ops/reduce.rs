@@ -8,7 +8,7 @@ use crate::Tensor;
 use crate::element::Number;
 use crate::error::fail;
 use crate::tensor::dims;
-use crate::trace::{emit, emit_all};
+use crate::trace::{apply_two, emit, emit_all};
 
 /// How elements are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,8 +103,7 @@ pub(crate) fn reduce(op: &str, how: Combine, x: &Tensor, axes: &[i64]) -> Tensor
         return x.clone();
     }
     let init = how.start(op, x.dtype());
-    let body = |b: &mut Builder<'_>, args: &[ValueId]| how.body(b, args);
-    emit(op, &[x, &init], |b, v| Ok(b.reduce(&v[..1], &v[1..], &dims, body)?[0]))
+    emit(op, &[x, &init], |b, v| b.reduce_by(how.kind(), v[0], v[1], &dims))
 }
 
 /// Reduces each window of `x`.
@@ -192,7 +191,7 @@ impl Tensor {
         }
         let sum = reduce("mean", Combine::Sum, self, axes);
         let count = Number::Int(count).fill("mean", sum.shape(), self.dtype());
-        emit("mean", &[&sum, &count], |b, v| b.divide(v[0], v[1]))
+        apply_two("mean", OpKind::Divide, &sum, &count)
     }
 
     /// The mean of all elements.
