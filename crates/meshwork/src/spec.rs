@@ -239,6 +239,11 @@ impl P {
         out
     }
 
+    /// Whether both are copies of one. Equal ones need not be.
+    pub(crate) fn is_same(&self, other: &P) -> bool {
+        Arc::ptr_eq(&self.dims, &other.dims) && self.rest == other.rest && self.replicated == other.replicated
+    }
+
     /// The sharding of a tensor of this rank on `mesh`, which programs call `name`.
     pub fn sharding(&self, name: MeshRef, mesh: &Mesh, rank: usize) -> Result<Sharding, ShardingError> {
         if self.dims.len() > rank {

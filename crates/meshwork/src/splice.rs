@@ -33,6 +33,7 @@ impl Trace {
         if let Some(Attr::Mesh(mesh)) = source.symbol(MESH).and_then(|mesh| source.op(mesh).attr("mesh")) {
             self.declare(mesh);
         }
+        self.was_below = true;
         for &id in ops {
             if let Err(why) = self.module.import_op(source, id, to, map) {
                 self.fail(op, why);

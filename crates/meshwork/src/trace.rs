@@ -53,8 +53,8 @@ pub(crate) struct Trace {
     pub(crate) manual: Vec<ManualAxis>,
     /// Placements of named values.
     pub(crate) notes: Rc<Notes>,
-    /// Whether there has been a trace on top of it, parts of which may have come into this one.
-    was_below: bool,
+    /// Whether there has been a trace on top of it, or parts of another program have come into it.
+    pub(crate) was_below: bool,
     known: Known,
 }
 
@@ -64,17 +64,17 @@ struct Known {
     /// Locations of lines that were traced before, in slots by address.
     locs: Vec<Option<(&'static Location<'static>, Loc)>>,
     /// Numbers that the program has as constants already, in slots by number and shape.
-    constants: Vec<Option<(Number, Tensor)>>,
+    constants: Vec<[Option<(Number, Tensor)>; 2]>,
 }
 
 impl Known {
     fn take() -> Known {
-        let anew = || Known { file: None, locs: vec![None; LOCATIONS], constants: vec![None; CONSTANTS] };
+        let anew = || Known { file: None, locs: vec![None; LOCATIONS], constants: vec![[None, None]; CONSTANTS] };
         KNOWN.take().unwrap_or_else(anew)
     }
 
     fn give_back(mut self) {
-        self.constants.iter_mut().for_each(|slot| *slot = None);
+        self.constants.iter_mut().for_each(|pair| *pair = [None, None]);
         KNOWN.set(Some(self));
     }
 }
@@ -82,8 +82,8 @@ impl Known {
 /// How many locations a trace remembers.
 const LOCATIONS: usize = 64;
 
-/// How many constants a trace remembers.
-const CONSTANTS: usize = 64;
+/// How many pairs of constants a trace remembers.
+const CONSTANTS: usize = 32;
 
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
@@ -112,7 +112,7 @@ pub(crate) struct Finished {
     pub(crate) func: OpId,
     /// Tensors of outer traces, each the value of an additional argument after the given ones.
     pub(crate) captures: Vec<Tensor>,
-    /// Whether there was a trace on top of it.
+    /// Whether there was a trace on top of it, or parts of another program have come into it.
     pub(crate) was_below: bool,
 }
 
@@ -366,13 +366,13 @@ pub(crate) fn emit<const N: usize>(
 /// Adds an operation of this kind, which has neither attributes nor bodies, on one input.
 #[track_caller]
 pub(crate) fn apply_one(op: &str, kind: OpKind, x: &Tensor) -> Tensor {
-    emit(op, &[x], |b, v| b.apply(kind, v, AttrDict::new(), None))
+    emit(op, &[x], |b, v| b.apply(kind, *v, AttrDict::new(), None))
 }
 
 /// Adds an operation of this kind, which has neither attributes nor bodies, on two inputs.
 #[track_caller]
 pub(crate) fn apply_two(op: &str, kind: OpKind, x: &Tensor, y: &Tensor) -> Tensor {
-    emit(op, &[x, y], |b, v| b.apply(kind, v, AttrDict::new(), None))
+    emit(op, &[x, y], |b, v| b.apply(kind, *v, AttrDict::new(), None))
 }
 
 /// Adds an operation on any number of inputs.
@@ -407,12 +407,11 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
 #[track_caller]
 pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType) -> Tensor {
     let slot = slot_of(number, dims);
-    let known = with_top(op, |trace| match &trace.known.constants[slot] {
-        Some((n, t)) => {
-            let same = n.same(number) && t.block == trace.block() && t.ty.elem == elem && same_dims(&t.ty.dims, dims);
-            same.then(|| t.clone())
-        }
-        None => None,
+    let known = with_top(op, |trace| {
+        let block = trace.block();
+        let same = |t: &Tensor| t.block == block && t.ty.elem == elem && same_dims(&t.ty.dims, dims);
+        let pair = trace.known.constants[slot].iter().flatten();
+        pair.filter(|(n, t)| n.same(number) && same(t)).map(|(_, t)| t.clone()).next()
     });
     match known {
         Some(tensor) => tensor,
@@ -433,7 +432,8 @@ fn new_constant(op: &str, number: Number, dims: &[i64], elem: ElementType, slot:
         let ty = trace.module.tensor_type(dims, elem);
         let value = trace.build(op, |b| b.splat_bytes(&ty, literal.bytes()));
         let tensor = trace.tensor(op, value);
-        trace.known.constants[slot] = Some((number, tensor.clone()));
+        let [first, second] = &mut trace.known.constants[slot];
+        *second = first.replace((number, tensor.clone()));
         tensor
     })
 }
@@ -445,7 +445,7 @@ fn slot_of(number: Number, dims: &[i64]) -> usize {
         Number::Bool(v) => u64::from(v),
     };
     let mixed = dims.iter().fold(bits, |h, &d| (h ^ d as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59) as usize
 }
 
 /// Declares `mesh` in the module, under the name that shardings use, if it is not yet.

@@ -76,7 +76,7 @@ impl Builder<'_> {
     ) -> Result<ValueId, BuildError> {
         let lists = [lhs_batch, rhs_batch, lhs_contract, rhs_contract];
         let attrs = self.module.shared.dot("dot_dimension_numbers", lists);
-        self.apply(OpKind::DotGeneral, &[lhs, rhs], attrs, None)
+        self.apply(OpKind::DotGeneral, [lhs, rhs], attrs, None)
     }
 
     /// The convolution of `lhs` with the kernel `rhs`.

@@ -10,7 +10,7 @@ macro_rules! unary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each element.")]
                 pub fn $method(&mut self, x: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::$kind, &[x], AttrDict::new(), None)
+                    self.apply(OpKind::$kind, [x], AttrDict::new(), None)
                 }
             )*
         }
@@ -23,7 +23,7 @@ macro_rules! binary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each pair of elements.")]
                 pub fn $method(&mut self, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::$kind, &[x, y], AttrDict::new(), None)
+                    self.apply(OpKind::$kind, [x, y], AttrDict::new(), None)
                 }
             )*
         }
@@ -79,7 +79,7 @@ impl Builder<'_> {
 
     /// `yes` where `pred` holds, else `no`; `pred` is a scalar or of their shape.
     pub fn select(&mut self, pred: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId, BuildError> {
-        self.apply(OpKind::Select, &[pred, yes, no], AttrDict::new(), None)
+        self.apply(OpKind::Select, [pred, yes, no], AttrDict::new(), None)
     }
 
     /// `x` rounded to a float format of so many exponent and mantissa bits.

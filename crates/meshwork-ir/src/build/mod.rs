@@ -150,20 +150,38 @@ impl<'m> Builder<'m> {
             let op = self.op(spec)?;
             return Ok(self.module.result(op));
         }
-        self.apply(spec.kind, &spec.operands, spec.attrs, spec.result_types.into_iter().next())
+        let wanted = spec.result_types.into_iter().next();
+        self.apply_list(spec.kind, &spec.operands, spec.attrs, wanted)
     }
 
-    /// Builds an operation of `kind`, which has no bodies and one result. Its type is checked if it is given.
-    pub fn apply(
+    /// [`apply`](Builder::apply) for any number of operands.
+    pub fn apply_list(
         &mut self,
         kind: OpKind,
         operands: &[ValueId],
         attrs: AttrDict,
         wanted: Option<Type>,
     ) -> Result<ValueId, BuildError> {
-        let known = self.module.known_result(&Asked { kind, operands, attrs: &attrs, wanted: wanted.as_ref() });
+        match *operands {
+            [a] => self.apply(kind, [a], attrs, wanted),
+            [a, b] => self.apply(kind, [a, b], attrs, wanted),
+            [a, b, c] => self.apply(kind, [a, b, c], attrs, wanted),
+            _ => self.apply_anew(kind, operands, attrs, wanted),
+        }
+    }
+
+    /// Builds an operation of `kind`, which has no bodies and one result. Its type is checked if it is given.
+    pub fn apply<const N: usize>(
+        &mut self,
+        kind: OpKind,
+        operands: [ValueId; N],
+        attrs: AttrDict,
+        wanted: Option<Type>,
+    ) -> Result<ValueId, BuildError> {
+        let asked = Asked { kind, operands: &operands, attrs: &attrs, wanted: wanted.as_ref() };
+        let known = self.module.known_result(&asked);
         let (Some(ty), Place::End(block)) = (known, self.place) else {
-            return self.apply_anew(kind, operands, attrs, wanted);
+            return self.apply_anew(kind, &operands, attrs, wanted);
         };
         Ok(self.module.append_one(block, kind, operands, attrs, Type::Tensor(ty), (*self.loc).clone()))
     }

@@ -18,7 +18,7 @@ impl Builder<'_> {
     /// `x` under other extents of the same product.
     pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
         let ty = self.shaped(dims, x);
-        self.apply(OpKind::Reshape, &[x], AttrDict::new(), Some(ty))
+        self.apply(OpKind::Reshape, [x], AttrDict::new(), Some(ty))
     }
 
     /// The bits of `x` as a tensor of type `ty`.
@@ -40,7 +40,7 @@ impl Builder<'_> {
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
         let attrs = self.module.shared.list("broadcast_dimensions", map);
-        self.apply(OpKind::BroadcastInDim, &[x], attrs, Some(ty))
+        self.apply(OpKind::BroadcastInDim, [x], attrs, Some(ty))
     }
 
     /// `parts` one after the other along `dim`.
@@ -85,6 +85,6 @@ impl Builder<'_> {
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
         let attrs = self.module.shared.list("permutation", permutation);
-        self.apply(OpKind::Transpose, &[x], attrs, None)
+        self.apply(OpKind::Transpose, [x], attrs, None)
     }
 }

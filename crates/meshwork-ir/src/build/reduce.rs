@@ -59,7 +59,7 @@ impl Builder<'_> {
             Some(value) => Ok(value),
             None => {
                 let combine =
-                    |b: &mut Builder<'_>, args: &[ValueId]| Ok([b.apply(kind, args, AttrDict::new(), None)?]);
+                    |b: &mut Builder<'_>, args: &[ValueId]| Ok([b.apply_list(kind, args, AttrDict::new(), None)?]);
                 Ok(self.reduce(&[x], &[init], dims, combine)?[0])
             }
         }
@@ -81,13 +81,13 @@ impl Builder<'_> {
             return None;
         }
         let loc = &*self.loc;
-        let value = self.module.append_one(block, OpKind::Reduce, &operands, attrs, Type::Tensor(ty), loc.clone());
+        let value = self.module.append_one(block, OpKind::Reduce, operands, attrs, Type::Tensor(ty), loc.clone());
         let op = self.module.def_op(value)?;
         let body = self.module.add_body(op, [wanted.clone(), wanted]);
         let &[so_far, element] = self.module.block(body).args() else { return None };
         let args = [so_far, element];
-        let result = self.module.append_one(body, kind, &args, AttrDict::new(), combined, loc.clone());
-        self.module.append_new(body, OpKind::HloReturn, &[result], Values::new(), AttrDict::new(), loc.clone());
+        let result = self.module.append_one(body, kind, args, AttrDict::new(), combined, loc.clone());
+        self.module.append_new(body, OpKind::HloReturn, [result], Values::new(), AttrDict::new(), loc.clone());
         Some(value)
     }
 

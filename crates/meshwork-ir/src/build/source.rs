@@ -44,9 +44,9 @@ impl Builder<'_> {
         match self.place {
             Place::End(block) => {
                 let (ty, loc) = (Type::Tensor(ty.clone()), (*self.loc).clone());
-                Ok(self.module.append_one(block, OpKind::Constant, &[], attrs, ty, loc))
+                Ok(self.module.append_one(block, OpKind::Constant, [], attrs, ty, loc))
             }
-            Place::Before(_) => self.apply(OpKind::Constant, &[], attrs, None),
+            Place::Before(_) => self.apply(OpKind::Constant, [], attrs, None),
         }
     }
 

@@ -37,11 +37,11 @@ impl Module {
 
     /// Creates an operation with one result at the end of `block`. It is no unregistered one.
     #[inline]
-    pub(crate) fn append_one(
+    pub(crate) fn append_one<const N: usize>(
         &mut self,
         block: BlockId,
         kind: OpKind,
-        operands: &[ValueId],
+        operands: [ValueId; N],
         attrs: AttrDict,
         ty: Type,
         loc: Loc,
@@ -54,11 +54,11 @@ impl Module {
 
     /// Creates an operation at the end of `block` for results that are values already. It is no unregistered one.
     #[inline]
-    pub(crate) fn append_new(
+    pub(crate) fn append_new<const N: usize>(
         &mut self,
         block: BlockId,
         kind: OpKind,
-        operands: &[ValueId],
+        operands: [ValueId; N],
         results: Values,
         attrs: AttrDict,
         loc: Loc,
@@ -76,7 +76,7 @@ impl Module {
         self.ops.push(Op {
             kind,
             name: None,
-            operands: few(operands),
+            operands: few(&operands),
             results,
             attrs,
             regions: SmallVec::new(),
@@ -430,7 +430,7 @@ mod tests {
 }
 
 /// The list of these values; for most operations without an allocation and without a loop.
-#[inline]
+#[inline(always)]
 fn few(values: &[ValueId]) -> Values {
     match *values {
         [] => Values::new(),

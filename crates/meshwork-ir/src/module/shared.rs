@@ -10,15 +10,16 @@ use super::{Module, ValueId};
 use crate::attr::{AttrDict, DotDims};
 use crate::{Attr, Dense, ElementType, OpKind, TensorType, Type};
 
-/// How many of each kind a module remembers. A power of two.
-const SLOTS: usize = 128;
+/// How many pairs of each kind are remembered. A power of two.
+const SLOTS: usize = 256;
 
 /// What operations share.
 #[derive(Default)]
 pub(crate) struct Shared {
-    types: Vec<Option<Arc<TensorType>>>,
-    dicts: Vec<Option<AttrDict>>,
-    applied: Vec<Applied>,
+    // All are pairs of the newer and the older entry of a slot.
+    types: Vec<[Option<Arc<TensorType>>; 2]>,
+    dicts: Vec<[Option<AttrDict>; 2]>,
+    applied: Vec<[Applied; 2]>,
 }
 
 /// A type rule was applied to these types and attributes, and this came out.
@@ -26,27 +27,89 @@ pub(crate) struct Shared {
 struct Applied {
     asked: Addresses,
     result: Option<Arc<TensorType>>,
-    /// What has the addresses: as long as it is held here, nothing else has them.
-    _held: Option<Box<(AttrDict, [Option<Type>; 4])>>,
+    _held: Held,
 }
 
-/// What a type rule was asked for, by address.
+/// What addresses belong to: as long as it is held, nothing else has them.
+#[derive(Default)]
+pub(crate) struct Held {
+    _attrs: AttrDict,
+    _types: [Option<Arc<TensorType>>; 4],
+}
+
+/// Attributes and types of an operation by address.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Addresses {
+pub(crate) struct Addresses {
     kind: usize,
     attrs: usize,
-    /// Of up to three operands and the wanted result.
+    /// Of up to three operands and the result.
     types: [usize; 4],
 }
 
 impl Addresses {
+    /// Those of an operation and `result`. `None` if there are many operands or other types than tensors.
+    #[inline(always)]
+    pub(crate) fn of(
+        module: &Module,
+        kind: usize,
+        operands: &[ValueId],
+        attrs: &AttrDict,
+        result: Option<&Type>,
+    ) -> Option<Addresses> {
+        let address = |ty: &Type| match ty {
+            Type::Tensor(t) => Some(Arc::as_ptr(t) as usize),
+            _ => None,
+        };
+        let mut types = [0; 4];
+        match *operands {
+            [] => {}
+            [a] => types[0] = address(module.ty(a))?,
+            [a, b] => [types[0], types[1]] = [address(module.ty(a))?, address(module.ty(b))?],
+            [a, b, c] => {
+                [types[0], types[1], types[2]] =
+                    [address(module.ty(a))?, address(module.ty(b))?, address(module.ty(c))?];
+            }
+            _ => return None,
+        }
+        if let Some(result) = result {
+            types[3] = address(result)?;
+        }
+        Some(Addresses { kind, attrs: attrs.address(), types })
+    }
+
+    /// That of a dictionary alone.
+    pub(crate) fn of_dict(dict: &AttrDict) -> Addresses {
+        Addresses { kind: usize::MAX, attrs: dict.address(), types: [0; 4] }
+    }
+
+    /// That of a type alone.
     #[inline]
-    fn slot(&self) -> usize {
+    pub(crate) fn of_type(ty: &Arc<TensorType>) -> Addresses {
+        Addresses { kind: usize::MAX, attrs: 0, types: [0, 0, 0, Arc::as_ptr(ty) as usize] }
+    }
+
+    /// What to hold while the addresses are remembered.
+    pub(crate) fn hold(module: &Module, operands: &[ValueId], attrs: &AttrDict, result: Option<&Type>) -> Held {
+        let tensor = |ty: &Type| match ty {
+            Type::Tensor(t) => Some(t.clone()),
+            _ => None,
+        };
+        let mut types = [const { None }; 4];
+        for (held, &value) in types.iter_mut().zip(operands) {
+            *held = tensor(module.ty(value));
+        }
+        types[3] = result.and_then(tensor);
+        Held { _attrs: attrs.clone(), _types: types }
+    }
+
+    /// A number below `count`, a power of two.
+    #[inline]
+    pub(crate) fn slot(&self, count: usize) -> usize {
         const FACTOR: usize = 0x9E37_79B9_7F4A_7C15;
-        let [a, b, c, wanted] = self.types;
+        let [a, b, c, result] = self.types;
         // Objects are some words apart.
-        let mixed = self.attrs ^ a ^ b.rotate_left(5) ^ c.rotate_left(10) ^ wanted.rotate_left(15);
-        ((mixed >> 4) ^ self.kind).wrapping_mul(FACTOR) >> 32 & (SLOTS - 1)
+        let mixed = self.attrs ^ a ^ b.rotate_left(5) ^ c.rotate_left(10) ^ result.rotate_left(15);
+        ((mixed >> 4) ^ self.kind << 20).wrapping_mul(FACTOR) >> 40 & (count - 1)
     }
 }
 
@@ -61,13 +124,16 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Shared {
+    /// Whether nothing was ever put in.
+    pub(super) fn is_empty(&self) -> bool {
+        self.types.is_empty() && self.dicts.is_empty() && self.applied.is_empty()
+    }
+
     /// A tensor type; equal ones are mostly one object.
     pub(crate) fn tensor(&mut self, dims: &[i64], elem: ElementType) -> Arc<TensorType> {
-        let slot = slot(&mut self.types, mix(elem as u64, dims));
-        match slot {
-            Some(known) if known.elem == elem && known.dims[..] == *dims => known.clone(),
-            _ => slot.insert(Arc::new(TensorType::new(dims.iter().copied(), elem))).clone(),
-        }
+        let same = |known: &Arc<TensorType>| known.elem == elem && is_equal(&known.dims, dims);
+        let make = || Arc::new(TensorType::new(dims.iter().copied(), elem));
+        find(&mut self.types, mix(elem as u64, dims), same, make)
     }
 
     /// Puts an equal type that was given before in the place of a new one.
@@ -76,67 +142,56 @@ impl Shared {
         // If others hold it as well, it is not new.
         if let Type::Tensor(new) = ty
             && Arc::strong_count(new) == 1
+            && new.encoding.is_none()
         {
-            self.exchange_tensor(new);
-        }
-    }
-
-    fn exchange_tensor(&mut self, new: &mut Arc<TensorType>) {
-        if new.encoding.is_some() {
-            return;
-        }
-        match slot(&mut self.types, mix(new.elem as u64, &new.dims)) {
-            Some(known) if known.elem == new.elem && known.dims == new.dims => *new = known.clone(),
-            slot => *slot = Some(new.clone()),
+            let same = |known: &Arc<TensorType>| known.elem == new.elem && known.dims == new.dims;
+            *new = find(&mut self.types, mix(new.elem as u64, &new.dims), same, || new.clone());
         }
     }
 
     /// The dictionary with a list of integers as its only attribute.
     pub(crate) fn list(&mut self, name: &'static str, values: &[i64]) -> AttrDict {
-        let slot = slot(&mut self.dicts, mix(name.len() as u64, values));
-        let same = |dict: &AttrDict| matches!(dict.get(name), Some(Attr::I64Array(known)) if **known == *values);
-        match slot {
-            Some(known) if same(known) => known.clone(),
-            _ => slot.insert([(name, Attr::I64Array(values.into()))].into_iter().collect()).clone(),
-        }
+        let same = |dict: &AttrDict| matches!(dict.get(name), Some(Attr::I64Array(known)) if is_equal(known, values));
+        let make = || [(name, Attr::I64Array(values.into()))].into_iter().collect();
+        find(&mut self.dicts, mix(name.len() as u64, values), same, make)
     }
 
     /// The dictionary with the dimensions of a product as its only attribute: batches of both sides, then what is
     /// contracted.
     pub(crate) fn dot(&mut self, name: &'static str, lists: [&[i64]; 4]) -> AttrDict {
         let hash = lists.iter().fold(0, |seed, list| mix(seed, list));
-        let slot = slot(&mut self.dicts, hash);
-        let same = |d: &DotDims| lists == [&d.lhs_batch[..], &d.rhs_batch, &d.lhs_contract, &d.rhs_contract];
-        match slot {
-            Some(known) if matches!(known.get(name), Some(Attr::Dot(d)) if same(d)) => known.clone(),
-            _ => {
-                let [lhs_batch, rhs_batch, lhs_contract, rhs_contract] = lists.map(<[i64]>::to_vec);
-                let dims = DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract };
-                slot.insert([(name, Attr::Dot(Arc::new(dims)))].into_iter().collect()).clone()
+        let same = |dict: &AttrDict| match dict.get(name) {
+            Some(Attr::Dot(d)) => {
+                let known = [&d.lhs_batch, &d.rhs_batch, &d.lhs_contract, &d.rhs_contract];
+                known.iter().zip(lists).all(|(a, b)| is_equal(a, b))
             }
-        }
+            _ => false,
+        };
+        let make = || {
+            let [lhs_batch, rhs_batch, lhs_contract, rhs_contract] = lists.map(<[i64]>::to_vec);
+            let dims = DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract };
+            [(name, Attr::Dot(Arc::new(dims)))].into_iter().collect()
+        };
+        find(&mut self.dicts, hash, same, make)
     }
 
     /// The dictionary of a constant with all elements equal to `bytes`.
     pub(crate) fn splat(&mut self, ty: &Arc<TensorType>, bytes: &[u8]) -> AttrDict {
         const NAME: &str = "value";
-        let seed = bytes.iter().fold(Arc::as_ptr(ty) as u64, |h, &b| h.rotate_left(8) ^ u64::from(b));
-        let slot = slot(&mut self.dicts, mix(seed, &[]));
-        let same = |d: &Dense| Arc::ptr_eq(&d.ty, ty) && d.splat_bytes() == Some(bytes);
-        match slot {
-            Some(known) if matches!(known.get(NAME), Some(Attr::Dense(d)) if same(d)) => known.clone(),
-            _ => {
-                let dense = Dense::splat(ty.clone(), bytes);
-                slot.insert([(NAME, Attr::Dense(Arc::new(dense)))].into_iter().collect()).clone()
-            }
-        }
+        let hash = bytes.iter().fold(mix(ty.elem as u64, &ty.dims), |h, &b| mix(h, &[i64::from(b)]));
+        let same = |dict: &AttrDict| match dict.get(NAME) {
+            Some(Attr::Dense(d)) => Arc::ptr_eq(&d.ty, ty) && d.splat_bytes() == Some(bytes),
+            _ => false,
+        };
+        let make = || [(NAME, Attr::Dense(Arc::new(Dense::splat(ty.clone(), bytes))))].into_iter().collect();
+        find(&mut self.dicts, hash, same, make)
     }
 }
 
 /// Whether the answer is worth remembering: the rule looks at types and attributes only, and these come again.
 fn is_remembered(kind: OpKind, attrs: &AttrDict) -> bool {
-    let shared = matches!(kind, OpKind::BroadcastInDim | OpKind::DotGeneral | OpKind::Transpose | OpKind::Reduce);
-    shared || attrs.is_empty() && (kind.is_elementwise() || kind == OpKind::Reshape)
+    let listed = matches!(kind, OpKind::BroadcastInDim | OpKind::DotGeneral | OpKind::Transpose | OpKind::Reduce);
+    listed && attrs.is_shared() || attrs.is_empty() && (kind.is_elementwise() || kind == OpKind::Reshape)
 }
 
 impl Module {
@@ -146,58 +201,58 @@ impl Module {
     }
 
     /// What a type rule gave before: the only result of an operation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn known_result(&self, asked: &Asked<'_>) -> Option<Arc<TensorType>> {
-        let addresses = self.addresses(asked)?;
-        let known = self.shared.applied.get(addresses.slot())?;
-        if known.asked == addresses { known.result.clone() } else { None }
+        let Asked { kind, operands, attrs, wanted } = *asked;
+        let addresses = Addresses::of(self, kind as usize, operands, attrs, wanted)?;
+        let [first, second] = self.shared.applied.get(addresses.slot(SLOTS))?;
+        match () {
+            () if first.asked == addresses => first.result.clone(),
+            () if second.asked == addresses => second.result.clone(),
+            () => None,
+        }
     }
 
     /// Remembers the only result of a type rule for [`known_result`](Module::known_result).
     pub(crate) fn remember_result(&mut self, asked: &Asked<'_>, result: &Type) {
         let Type::Tensor(result) = result else { return };
-        if !is_remembered(asked.kind, asked.attrs) {
+        let Asked { kind, operands, attrs, wanted } = *asked;
+        if !is_remembered(kind, attrs) {
             return;
         }
-        let Some(addresses) = self.addresses(asked) else { return };
-        let mut types = [const { None }; 4];
-        for (held, &value) in types.iter_mut().zip(asked.operands) {
-            *held = Some(self.ty(value).clone());
-        }
-        types[3] = asked.wanted.cloned();
-        let _held = Some(Box::new((asked.attrs.clone(), types)));
+        let Some(asked) = Addresses::of(self, kind as usize, operands, attrs, wanted) else { return };
+        let _held = Addresses::hold(self, operands, attrs, wanted);
         if self.shared.applied.is_empty() {
-            self.shared.applied.resize_with(SLOTS, Applied::default);
+            self.shared.applied.resize_with(SLOTS, Default::default);
         }
-        self.shared.applied[addresses.slot()] = Applied { asked: addresses, result: Some(result.clone()), _held };
-    }
-
-    /// `None` for questions with many operands or with other types than tensors.
-    #[inline]
-    fn addresses(&self, asked: &Asked<'_>) -> Option<Addresses> {
-        if asked.operands.len() > 3 {
-            return None;
-        }
-        let address = |ty: &Type| match ty {
-            Type::Tensor(t) => Some(Arc::as_ptr(t) as usize),
-            _ => None,
-        };
-        let mut types = [0; 4];
-        for (slot, &value) in types.iter_mut().zip(asked.operands) {
-            *slot = address(self.ty(value))?;
-        }
-        if let Some(wanted) = asked.wanted {
-            types[3] = address(wanted)?;
-        }
-        Some(Addresses { kind: asked.kind as usize, attrs: asked.attrs.address(), types })
+        let [first, second] = &mut self.shared.applied[asked.slot(SLOTS)];
+        *second = std::mem::replace(first, Applied { asked, result: Some(result.clone()), _held });
     }
 }
 
-fn slot<T>(table: &mut Vec<Option<T>>, hash: u64) -> &mut Option<T> {
+/// What a table of pairs has in the place `hash`, or else what `make` makes, which takes the place of the older one.
+#[inline]
+fn find<T: Clone>(
+    table: &mut Vec<[Option<T>; 2]>,
+    hash: u64,
+    same: impl Fn(&T) -> bool,
+    make: impl FnOnce() -> T,
+) -> T {
     if table.is_empty() {
-        table.resize_with(SLOTS, || None);
+        table.resize_with(SLOTS, || [None, None]);
     }
-    &mut table[hash as usize % SLOTS]
+    let [first, second] = &mut table[hash as usize % SLOTS];
+    if let Some(known) = [&*first, &*second].into_iter().flatten().find(|known| same(known)) {
+        return known.clone();
+    }
+    let made = make();
+    *second = first.replace(made.clone());
+    made
+}
+
+#[inline]
+fn is_equal(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y)
 }
 
 fn mix(seed: u64, values: &[i64]) -> u64 {

@@ -48,9 +48,15 @@ impl Drop for Module {
         arenas.regions.clear();
         arenas.values.clear();
         // Where the thread is about to end there is nothing to keep it for.
-        let _ = SPARE.try_with(|spare| match spare.take() {
-            Some(other) if other.ops.capacity() > arenas.ops.capacity() => spare.set(Some(other)),
-            _ => spare.set(Some(arenas)),
+        let _ = SPARE.try_with(|spare| {
+            let mut kept = match spare.take() {
+                Some(other) if other.ops.capacity() > arenas.ops.capacity() => std::mem::replace(&mut arenas, other),
+                other => other.unwrap_or_default(),
+            };
+            if arenas.shared.is_empty() {
+                std::mem::swap(&mut arenas.shared, &mut kept.shared);
+            }
+            spare.set(Some(arenas));
         });
     }
 }

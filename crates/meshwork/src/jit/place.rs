@@ -1,5 +1,6 @@
 //! The placements of arguments and results, as rules give them, in the program.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use meshwork_ir::{Attr, AttrDict, Module, OpId};
@@ -59,8 +60,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         if let Some(rules) = &self.ins {
             self.check_count("in_shardings", rules.len())?;
         }
-        let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
+        let (mut known, none) = (Known::take(mesh), Attr::Dict(Arc::default()));
         let mut slots = Vec::with_capacity(leaves.len());
+        let mut placed = false;
         for (path, array) in leaves {
             let sharding = match &self.ins {
                 None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
@@ -75,9 +77,11 @@ impl<A, F: Function<A>> Jit<F, A> {
                     )?
                 }
             };
+            placed |= sharding.is_some();
             slots.push(sharding.unwrap_or_else(|| none.clone()));
         }
-        if slots.iter().any(|s| *s != none) {
+        known.give_back();
+        if placed {
             module.op_mut(func).attrs.set("arg_attrs", Attr::Array(slots.into()));
         }
         Ok(())
@@ -96,8 +100,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         if rules.len() != 1 && rules.len() != count {
             return Err(Error::Jit(format!("out_shardings has {} rules for {count} results", rules.len())));
         }
-        let (mut known, none) = (Known::default(), Attr::Dict(Arc::default()));
+        let (mut known, none) = (Known::take(mesh), Attr::Dict(Arc::default()));
         let mut slots = Vec::with_capacity(results.len());
+        let mut any = false;
         for (path, tensor) in results {
             let (rule, inside) = match path.split_once('/').unwrap_or((path, "")) {
                 (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
@@ -105,9 +110,11 @@ impl<A, F: Function<A>> Jit<F, A> {
             };
             let spec = rule.unwrap_or(&Rule::Free).spec(&Leaf::new(inside, &tensor.ty), mesh)?;
             let placed = known.place("result", path, spec, mesh, tensor.shape())?;
+            any |= placed.is_some();
             slots.push(placed.unwrap_or_else(|| none.clone()));
         }
-        if slots.iter().any(|s| *s != none) {
+        known.give_back();
+        if any {
             module.op_mut(func).attrs.set("res_attrs", Attr::Array(slots.into()));
         }
         Ok(())
@@ -126,24 +133,58 @@ fn slot(sharding: Sharding) -> Attr {
     Attr::Dict(dict.into())
 }
 
-/// Placements that were worked out already, by rank: most arrays of a program share a few. And the mesh's name.
-#[derive(Default)]
-struct Known(Vec<(P, usize, Attr)>, Option<MeshRef>);
+thread_local! {
+    static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
+}
+
+/// How many placements are remembered.
+const PLACEMENTS: usize = 64;
+
+/// Placements that were worked out already on a mesh, by rank: most arrays share a few. They go on to the next program of
+/// the thread on an equal mesh.
+struct Known {
+    mesh: Mesh,
+    name: MeshRef,
+    placed: Vec<(P, usize, Attr)>,
+    /// Specifications that the program has shown, with rank and place in the list: most are the same object.
+    seen: Vec<(P, usize, usize)>,
+}
 
 impl Known {
+    fn take(mesh: &Mesh) -> Known {
+        let anew = || Known { mesh: mesh.clone(), name: MESH.into(), placed: vec![], seen: vec![] };
+        KNOWN.take().filter(|known| known.mesh == *mesh).unwrap_or_else(anew)
+    }
+
+    fn give_back(mut self) {
+        self.seen.clear();
+        if self.placed.len() <= PLACEMENTS {
+            KNOWN.set(Some(self));
+        }
+    }
+
     fn place(&mut self, kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
         let Some(spec) = spec else { return Ok(None) };
-        if let Some((_, _, known)) = self.0.iter().find(|(p, rank, _)| *rank == shape.len() && *p == spec) {
-            return Ok(Some(known.clone()));
+        let rank = shape.len();
+        if let Some((_, _, at)) = self.seen.iter().find(|(p, r, _)| *r == rank && p.is_same(&spec)) {
+            return Ok(Some(self.placed[*at].2.clone()));
         }
-        let what = || {
-            let space = if path.is_empty() { "" } else { " " };
-            format!("{spec} for {kind}{space}{path} of shape {shape:?}")
+        let at = match self.placed.iter().position(|(p, r, _)| *r == rank && *p == spec) {
+            Some(at) => at,
+            None => {
+                let what = || {
+                    let space = if path.is_empty() { "" } else { " " };
+                    format!("{spec} for {kind}{space}{path} of shape {shape:?}")
+                };
+                let sharding = spec.sharding(self.name.clone(), mesh, rank);
+                let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
+                self.placed.push((spec.clone(), rank, attrs));
+                self.placed.len() - 1
+            }
         };
-        let name = self.1.get_or_insert_with(|| MESH.into()).clone();
-        let sharding = spec.sharding(name, mesh, shape.len());
-        let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
-        self.0.push((spec, shape.len(), attrs.clone()));
-        Ok(Some(attrs))
+        if self.seen.len() < PLACEMENTS {
+            self.seen.push((spec, rank, at));
+        }
+        Ok(Some(self.placed[at].2.clone()))
     }
 }

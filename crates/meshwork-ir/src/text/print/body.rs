@@ -3,7 +3,7 @@
 use super::sdy::{push_sharding_list, push_stripped};
 use super::write::{push_dims, push_i64, push_quoted};
 use super::{BlockLabel, Printer};
-use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, TensorType, Trait};
+use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, TensorType};
 
 impl<'m> Printer<'m> {
     /// `(%x init: %c) applies stablehlo.add across dimensions = [0] : ...`, or with a `reducer`.
@@ -174,12 +174,13 @@ impl<'m> Printer<'m> {
 
 /// The operation that a one-line reduce applies, if its body is no more than that: a commutative operation on
 /// both arguments, whose result is returned. An operation with attributes is no such body: they would be lost.
-fn compact_reducer(module: &Module, op: &Op, body: BlockId) -> Option<OpKind> {
+pub(super) fn compact_reducer(module: &Module, op: &Op, body: BlockId) -> Option<OpKind> {
     let block = module.block(body);
     let inner = module.op(block.first()?);
     let last = module.op(block.last()?);
     let kind = inner.kind();
-    let plain = kind.has(Trait::Commutative) && kind.dialect() == "stablehlo" && inner.attrs.is_empty();
+    use OpKind::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
+    let plain = matches!(kind, Add | And | Maximum | Minimum | Multiply | Or | Xor) && inner.attrs.is_empty();
     let &[lhs, rhs] = inner.operands() else { return None };
     let &[result] = inner.results() else { return None };
     let elem = module.ty(op.operands()[0]).elem()?;

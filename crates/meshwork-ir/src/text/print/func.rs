@@ -1,6 +1,5 @@
 //! Functions and nested modules.
 
-use super::attr::push_dict;
 use super::write::{push_symbol, push_type};
 use super::{BlockLabel, Printer};
 use crate::{Attr, AttrDict, FunctionType, Op, Type};
@@ -81,8 +80,7 @@ impl<'m> Printer<'m> {
             && !dict.is_empty()
         {
             self.out.push(' ');
-            // Many arguments share one.
-            self.again(std::ptr::from_ref(dict) as usize, |out| push_dict(out, dict));
+            self.known_dict(dict);
         }
         Some(())
     }

@@ -29,7 +29,7 @@ use self::loc::push_loc;
 use self::names::Names;
 use self::out::Out;
 use self::tails::Tails;
-use self::write::{push_list, push_quoted, push_results, push_type};
+use self::write::{push_list, push_quoted, push_results};
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
 /// How a module is printed.
@@ -53,7 +53,7 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let out = Out::with_capacity(100 * module.op_slots() + 64);
     let mut printer = Printer::new(module, names, *options, out);
     printer.module();
-    printer.out.into_string()
+    printer.finish()
 }
 
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
@@ -63,7 +63,7 @@ pub fn print_op(module: &Module, op: OpId) -> String {
     let mut printer = Printer::new(module, names, PrintOptions::default(), Out::default());
     printer.in_func = in_func;
     printer.op(op);
-    printer.out.into_string()
+    printer.finish()
 }
 
 /// One attribute as MLIR text.
@@ -81,69 +81,17 @@ struct Printer<'m> {
     indent: usize,
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
-    written: Written,
-    tails: Tails,
-    /// Where the last part ends that `written` or `tails` remember.
-    newest: usize,
-}
-
-/// Where in the text a tensor type or a sharding stands already, by its address: most are printed many times.
-struct Written([(usize, u32, u32); 128]);
-
-impl Written {
-    fn slot(&mut self, address: usize) -> &mut (usize, u32, u32) {
-        &mut self.0[(address >> 4) % 128]
-    }
+    tails: Box<Tails>,
 }
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions, out: Out) -> Printer<'m> {
-        Printer {
-            module,
-            out,
-            names,
-            options,
-            indent: 0,
-            in_func: false,
-            written: Written([(0, 0, 0); 128]),
-            tails: Tails::new(),
-            newest: 0,
-        }
+        Printer { module, out, names, options, indent: 0, in_func: false, tails: Tails::take() }
     }
 
-    /// Appends what `write` writes for the object at `address`, which lives as long as the module: a copy of it if it
-    /// has been written before.
-    fn again(&mut self, address: usize, write: impl FnOnce(&mut Out)) {
-        let (known, start, end) = *self.written.slot(address);
-        if known == address {
-            return self.out.push_again(start as usize..end as usize);
-        }
-        let start = self.out.len();
-        write(&mut self.out);
-        if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(self.out.len())) {
-            *self.written.slot(address) = (address, start, end);
-            self.newest = end as usize;
-        }
-    }
-
-    /// Appends the type of a value.
-    fn ty(&mut self, value: ValueId) {
-        match self.module.ty(value) {
-            ty @ Type::Tensor(t) => self.again(std::sync::Arc::as_ptr(t) as usize, |out| push_type(out, ty)),
-            ty => push_type(&mut self.out, ty),
-        }
-    }
-
-    /// Takes back what was written since the text had this length.
-    fn take_back(&mut self, length: usize) {
-        if self.out.len() > length {
-            self.out.truncate(length);
-        }
-        if self.newest > length {
-            self.written.0.fill((0, 0, 0));
-            self.tails.clear();
-            self.newest = 0;
-        }
+    fn finish(self) -> String {
+        self.tails.give_back();
+        self.out.into_string()
     }
 
     fn module(&mut self) {
@@ -228,10 +176,13 @@ impl<'m> Printer<'m> {
     // Recursion is as deep as regions nest, which the parser bounds.
     fn op(&mut self, id: OpId) {
         let op = self.module.op(id);
+        if !self.options.generic && self.repeat(op) {
+            return self.trailing_loc(&op.loc);
+        }
         self.names.push_results(&mut self.out, op.results());
         let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
         if self.options.generic || self.pretty(op).is_none() {
-            self.take_back(start);
+            self.out.truncate(start);
             (self.indent, self.in_func) = (indent, in_func);
             push_quoted(&mut self.out, op.name());
             self.generic_tail(op);

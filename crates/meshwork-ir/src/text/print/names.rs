@@ -4,8 +4,9 @@
 //! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a
 //! module, and regions are visited last first.
 
+use super::body::compact_reducer;
 use super::out::{Out, Short};
-use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
+use crate::{Attr, BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
 /// Base names; the first two stand for plain numbers and entry arguments.
 const BASES: [&str; 16] = [
@@ -36,25 +37,14 @@ const CARRY: u8 = 15;
 
 const NONE: u32 = u32::MAX;
 
-/// The name of one value, without an allocation.
+/// A name that is no short text.
 #[derive(Clone, Copy)]
 struct Name {
-    /// `%` and a small number, or nothing. Names are written more often than they are given.
-    short: Short,
     base: u8,
     /// The number after the base name, or [`NONE`].
     number: u32,
     /// Which result of a group it is, or [`NONE`].
     result: u32,
-}
-
-const UNNAMED: Name = Name { short: Short::NONE, base: NUMBER, number: NONE, result: NONE };
-
-impl Name {
-    fn new(base: u8, number: u32, result: u32) -> Name {
-        let short = if base == NUMBER { Short::value(number) } else { Short::NONE };
-        Name { short, base, number, result }
-    }
 }
 
 /// The counters of one region.
@@ -69,8 +59,13 @@ struct Scope {
 
 /// The names of the values below one operation.
 pub(super) struct Names {
-    names: Vec<Name>,
+    /// The names of most values. Names are written more often than they are given.
+    short: Vec<Short>,
+    /// Others, as they were given.
+    long: Vec<Name>,
     generic: bool,
+    /// Also those that are not written.
+    all: bool,
 }
 
 impl Names {
@@ -87,7 +82,7 @@ impl Names {
         while let Some(parent) = module.parent_op(top) {
             top = parent;
         }
-        let mut names = Names::empty(module, generic);
+        let mut names = Names { all: true, ..Names::empty(module, generic) };
         names.number_from(module, |names, scope| {
             names.number_op(module.op(top), module, scope);
             module.op(top).regions().to_vec()
@@ -96,7 +91,7 @@ impl Names {
     }
 
     fn empty(module: &Module, generic: bool) -> Names {
-        Names { names: vec![UNNAMED; module.value_slots()], generic }
+        Names { short: vec![Short::NONE; module.value_slots()], long: vec![], generic, all: generic }
     }
 
     fn number_from(&mut self, module: &Module, start: impl FnOnce(&mut Names, &mut Scope) -> Vec<RegionId>) {
@@ -137,10 +132,9 @@ impl Names {
     /// Names the arguments and results of a block; returns the regions of its operations.
     fn number_block(&mut self, module: &Module, block: BlockId, entry: bool, scope: &mut Scope) -> Vec<RegionId> {
         for &arg in module.block(block).args() {
-            let slot = &mut self.names[arg.index()];
-            if slot.base == NUMBER && slot.number == NONE {
+            if self.short[arg.index()] == Short::NONE {
                 let (base, counter) = if entry { (ARG, &mut scope.args) } else { (NUMBER, &mut scope.values) };
-                *slot = Name::new(base, *counter, NONE);
+                self.give(arg, Name { base, number: *counter, result: NONE });
                 *counter += 1;
             }
         }
@@ -148,21 +142,29 @@ impl Names {
         for id in module.ops_in(block) {
             let op = module.op(id);
             self.number_op(op, module, scope);
-            nested.extend_from_slice(op.regions());
+            if !op.regions().is_empty() && (self.all || !is_one_line(module, op)) {
+                nested.extend_from_slice(op.regions());
+            }
         }
         nested
     }
 
+    #[inline]
     fn number_op(&mut self, op: &Op, module: &Module, scope: &mut Scope) {
-        let results = op.results();
-        if !self.generic && self.name_results(op, module, scope) {
+        if is_named(op.kind()) && !self.generic && self.name_results(op, module, scope) {
             return;
         }
-        for (i, &r) in results.iter().enumerate() {
-            let result = if results.len() > 1 { i as u32 } else { NONE };
-            self.names[r.index()] = Name::new(NUMBER, scope.values, result);
+        match *op.results() {
+            [only] if scope.values < 10_000 => self.short[only.index()] = Short::value(scope.values),
+            [only] => self.give(only, Name { base: NUMBER, number: scope.values, result: NONE }),
+            ref results => {
+                // Of several results each has its number behind the name of all.
+                for (i, &value) in results.iter().enumerate() {
+                    self.give(value, Name { base: NUMBER, number: scope.values, result: i as u32 });
+                }
+            }
         }
-        scope.values += u32::from(!results.is_empty());
+        scope.values += u32::from(!op.results().is_empty());
     }
 
     /// Gives the results the names that the operation suggests, if it does.
@@ -195,12 +197,45 @@ impl Names {
             scope.conflicts += 1;
             scope.conflicts - 1
         };
-        self.names[value.index()] = Name::new(base, number, NONE);
+        self.give(value, Name { base, number, result: NONE });
+    }
+
+    fn give(&mut self, value: ValueId, name: Name) {
+        let base = BASES[usize::from(name.base)];
+        let short = match name {
+            Name { result, .. } if result != NONE => Short::NONE,
+            Name { base: ARG, number: 0..1000, .. } => Short::arg(name.number),
+            Name { number: NONE, .. } => Short::base(base),
+            Name { base: NUMBER | ARG, number, .. } => Short::name(base, "", number),
+            Name { number, .. } => Short::name(base, "_", number),
+        };
+        self.short[value.index()] = match short {
+            Short::NONE => {
+                self.long.push(name);
+                Short::place(self.long.len() as u32 - 1)
+            }
+            short => short,
+        };
+    }
+
+    fn long_name(&self, value: ValueId) -> Option<Name> {
+        self.long.get(self.short[value.index()].as_place()?).copied()
     }
 
     /// Appends the name of `value`.
+    #[inline]
     pub(super) fn push(&self, out: &mut Out, value: ValueId) {
-        let name = self.push_group(out, value);
+        let short = self.short[value.index()];
+        match short.is_text() {
+            true => out.push_short(short),
+            false => self.push_long(out, value),
+        }
+    }
+
+    #[inline(never)]
+    fn push_long(&self, out: &mut Out, value: ValueId) {
+        let Some(name) = self.long_name(value) else { return out.push_str("%<<UNKNOWN SSA VALUE>>") };
+        push_name(out, &name);
         if name.result != NONE {
             out.push('#');
             out.push_u64(name.result.into());
@@ -210,35 +245,47 @@ impl Names {
     /// Appends what stands left of the equals sign, and the sign, for an operation with results.
     pub(super) fn push_results(&self, out: &mut Out, results: &[ValueId]) {
         let Some(&first) = results.first() else { return };
-        let grouped = self.push_group(out, first).result != NONE;
-        if grouped {
-            out.push(':');
-            out.push_u64(results.len() as u64);
-        } else {
-            for &r in &results[1..] {
-                out.push_str(", ");
-                self.push(out, r);
+        match self.long_name(first).filter(|name| name.result != NONE) {
+            Some(name) if results.len() > 1 => {
+                push_name(out, &name);
+                out.push(':');
+                out.push_u64(results.len() as u64);
+            }
+            _ => {
+                for (i, &result) in results.iter().enumerate() {
+                    out.push_str(if i > 0 { ", " } else { "" });
+                    self.push(out, result);
+                }
             }
         }
         out.push_str(" = ");
     }
+}
 
-    fn push_group(&self, out: &mut Out, value: ValueId) -> Name {
-        let name = self.names[value.index()];
-        if out.push_short(name.short) {
-            return name;
+/// Whether the body of `op` is not written, so that its values need no names.
+fn is_one_line(module: &Module, op: &Op) -> bool {
+    let (OpKind::Reduce, &[region], &[_, _]) = (op.kind(), op.regions(), op.operands()) else { return false };
+    let &[body] = module.region(region).blocks() else { return false };
+    compact_reducer(module, op, body).is_some() && matches!(op.attr("dimensions"), Some(Attr::I64Array(_)))
+}
+
+/// Whether an operation may suggest names for its results.
+#[inline]
+fn is_named(kind: OpKind) -> bool {
+    use OpKind::*;
+    matches!(kind, Constant | ChloTopK | RngBitGenerator | BatchNormGrad | BatchNormTraining)
+}
+
+/// Appends a name without the number of the result.
+fn push_name(out: &mut Out, name: &Name) {
+    out.push('%');
+    out.push_str(BASES[usize::from(name.base)]);
+    match (name.base, name.number) {
+        (_, NONE) => {}
+        (NUMBER | ARG, n) => out.push_u64(n.into()),
+        (_, n) => {
+            out.push('_');
+            out.push_u64(n.into());
         }
-        out.push('%');
-        out.push_str(BASES[usize::from(name.base)]);
-        match (name.base, name.number) {
-            (NUMBER, NONE) => out.push_str("<<UNKNOWN SSA VALUE>>"),
-            (_, NONE) => {}
-            (NUMBER | ARG, n) => out.push_u64(n.into()),
-            (_, n) => {
-                out.push('_');
-                out.push_u64(n.into());
-            }
-        }
-        name
     }
 }

@@ -1,7 +1,6 @@
 //! The text under construction.
 
 use std::fmt;
-use std::ops::Range;
 
 /// Text that grows at its end. Kept as bytes, so that short pieces are stores of one word.
 #[derive(Default)]
@@ -72,32 +71,31 @@ impl Out {
         self.0.truncate(self.0.len() - zeros);
     }
 
-    /// Appends a short text and says whether it was one.
+    /// Appends a short text.
     #[inline]
-    pub(super) fn push_short(&mut self, text: Short) -> bool {
+    pub(super) fn push_short(&mut self, text: Short) {
         let wanted = self.0.len() + usize::from(text.0[7]);
         self.0.extend_from_slice(&text.0);
         self.0.truncate(wanted);
-        text.0[7] > 0
+    }
+
+    /// Appends the first `count` bytes of a text that goes on behind them.
+    #[inline]
+    pub(super) fn push_start(&mut self, text: &[u8], count: usize) {
+        let wanted = self.0.len() + count;
+        // A copy of a known length needs no loop; what is too much is taken back.
+        match text.first_chunk::<32>() {
+            Some(chunk) if count <= 32 => {
+                self.0.extend_from_slice(chunk);
+                self.0.truncate(wanted);
+            }
+            _ => self.0.extend_from_slice(&text[..count.min(text.len())]),
+        }
     }
 
     fn push_long(&mut self, value: u64) {
         self.push_u64(value / 10_000);
         self.0.extend_from_slice(&four_digits(value % 10_000).to_le_bytes());
-    }
-
-    /// Appends what stands at `range` of the text once more.
-    #[inline]
-    pub(super) fn push_again(&mut self, range: Range<usize>) {
-        let wanted = self.0.len() + range.len();
-        match self.0.get(range.start..).and_then(|rest| rest.first_chunk::<32>()) {
-            // A copy of a known length needs no loop; what is too much is taken back.
-            Some(&chunk) if range.len() <= 32 => {
-                self.0.extend_from_slice(&chunk);
-                self.0.truncate(wanted);
-            }
-            _ => self.0.extend_from_within(range),
-        }
     }
 
     /// Makes room for as many bytes more.
@@ -121,22 +119,83 @@ impl Out {
     }
 }
 
-/// Up to seven bytes of ASCII, and their number in the last byte.
-#[derive(Clone, Copy)]
+/// Up to seven bytes of ASCII, and their number in the last byte, or a place in a list.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Short([u8; 8]);
+
+/// The last byte of a [`Short`] that is a place.
+const PLACE: u8 = 8;
 
 impl Short {
     /// No text.
     pub(super) const NONE: Short = Short([0; 8]);
 
-    /// `%` and a number below 10,000; no text for others.
+    /// `%` and a number below 1,000,000; no text for others.
+    #[inline]
     pub(super) fn value(number: u32) -> Short {
         if number >= 10_000 {
-            return Short::NONE;
+            return Short::name("", "", number);
         }
         let zeros = u32::from(number < 10) + u32::from(number < 100) + u32::from(number < 1000);
         let digits = u64::from(four_digits(number.into()) >> (8 * zeros));
         Short((u64::from(5 - zeros) << 56 | digits << 8 | u64::from(b'%')).to_le_bytes())
+    }
+
+    /// `%arg` and a number below 1000.
+    pub(super) fn arg(number: u32) -> Short {
+        let zeros = 1 + u32::from(number < 10) + u32::from(number < 100);
+        let digits = u64::from(four_digits(number.into()) >> (8 * zeros));
+        let base = u64::from(u32::from_le_bytes(*b"%arg"));
+        Short((u64::from(8 - zeros) << 56 | digits << 32 | base).to_le_bytes())
+    }
+
+    /// `%`, a base name and a number with what stands before it; no text if it is too long.
+    pub(super) fn name(base: &str, before: &str, number: u32) -> Short {
+        let mut digits = 1;
+        while digits < 10 && number >= 10u32.pow(digits) {
+            digits += 1;
+        }
+        let text = base.bytes().chain(before.bytes());
+        let count = 1 + base.len() + before.len() + digits as usize;
+        if count > 7 {
+            return Short::NONE;
+        }
+        let mut bytes = [b'%', 0, 0, 0, 0, 0, 0, count as u8];
+        bytes[1..].iter_mut().zip(text).for_each(|(slot, byte)| *slot = byte);
+        let mut rest = number;
+        for slot in bytes[count - digits as usize..count].iter_mut().rev() {
+            *slot = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        Short(bytes)
+    }
+
+    /// `%` and a base name; no text if it is too long.
+    pub(super) fn base(base: &str) -> Short {
+        let mut bytes = [b'%', 0, 0, 0, 0, 0, 0, base.len() as u8 + 1];
+        match bytes[1..7].get_mut(..base.len()) {
+            Some(slots) => slots.copy_from_slice(base.as_bytes()),
+            None => return Short::NONE,
+        }
+        Short(bytes)
+    }
+
+    /// No text, but a place in a list.
+    pub(super) fn place(place: u32) -> Short {
+        let [a, b, c, d] = place.to_le_bytes();
+        Short([a, b, c, d, 0, 0, 0, PLACE])
+    }
+
+    /// The place that it stands for, if it does.
+    pub(super) fn as_place(self) -> Option<usize> {
+        let [a, b, c, d, .., kind] = self.0;
+        (kind == PLACE).then_some(u32::from_le_bytes([a, b, c, d]) as usize)
+    }
+
+    /// Whether it is a text.
+    #[inline]
+    pub(super) fn is_text(self) -> bool {
+        (1..8).contains(&self.0[7])
     }
 }
 
@@ -166,10 +225,34 @@ mod tests {
         }
         for n in [0, 9, 10, 99, 100, 999, 1000, 9999] {
             let mut out = Out::default();
-            assert!(out.push_short(Short::value(n)));
+            out.push_short(Short::value(n));
             assert_eq!(out.into_string(), format!("%{n}"));
         }
-        assert!(!Out::default().push_short(Short::value(10_000)));
+        assert_eq!(Short::value(1_000_000), Short::NONE);
+    }
+
+    #[test]
+    fn texts_of_seven_bytes_are_short() {
+        for (short, text) in [
+            (Short::value(10_000), "%10000"),
+            (Short::value(999_999), "%999999"),
+            (Short::name("arg", "", 0), "%arg0"),
+            (Short::arg(0), "%arg0"),
+            (Short::arg(10), "%arg10"),
+            (Short::arg(999), "%arg999"),
+            (Short::name("arg", "", 123), "%arg123"),
+            (Short::name("cst", "_", 10), "%cst_10"),
+            (Short::base("cst"), "%cst"),
+            (Short::base("values"), "%values"),
+        ] {
+            let mut out = Out::default();
+            assert!(short.is_text());
+            out.push_short(short);
+            assert_eq!(out.into_string(), text);
+        }
+        assert_eq!(Short::name("arg", "", 1234), Short::NONE);
+        assert_eq!(Short::base("indices"), Short::NONE);
+        assert_eq!((Short::place(7).as_place(), Short::place(7).is_text()), (Some(7), false));
     }
 
     #[test]

@@ -311,17 +311,19 @@ impl<'m> Printer<'m> {
             self.generic_tail(op);
             return Some(());
         }
-        self.dict(op, &["value"]);
-        self.out.push(' ');
-        match value {
-            Attr::Dense(d) => {
-                push_dense(&mut self.out, d);
-                self.out.push_str(" : ");
-                self.ty(result);
+        self.tail(op, None, |p| {
+            p.dict(op, &["value"]);
+            p.out.push(' ');
+            match value {
+                Attr::Dense(d) => {
+                    push_dense(&mut p.out, d);
+                    p.out.push_str(" : ");
+                    p.ty(result);
+                }
+                _ => push_attr(&mut p.out, value),
             }
-            _ => push_attr(&mut self.out, value),
-        }
-        Some(())
+            Some(())
+        })
     }
 
     fn chlo_constant(&mut self, op: &'m Op) -> Option<()> {
