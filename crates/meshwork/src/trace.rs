@@ -98,10 +98,10 @@ pub(crate) struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.finished {
-            if let Some(trace) = STACK.with_borrow_mut(|s| s.pop()) {
-                trace.known.give_back();
-            }
+        if !self.finished
+            && let Some(trace) = STACK.with_borrow_mut(|s| s.pop())
+        {
+            trace.known.give_back();
         }
     }
 }
