@@ -392,6 +392,18 @@ impl Module {
     }
 }
 
+/// The list of these values; for most operations without an allocation and without a loop.
+#[inline(always)]
+fn few(values: &[ValueId]) -> Values {
+    match *values {
+        [] => Values::new(),
+        [a] => Values::from_buf_and_len([a, a, a], 1),
+        [a, b] => Values::from_buf_and_len([a, b, b], 2),
+        [a, b, c] => Values::from([a, b, c]),
+        _ => Values::from_slice(values),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,17 +438,5 @@ mod tests {
         module.erase_all(&users[1..]);
         assert_eq!(module.value(value).uses().len(), 1);
         assert_eq!(module.op_list(module.body()).len(), 2);
-    }
-}
-
-/// The list of these values; for most operations without an allocation and without a loop.
-#[inline(always)]
-fn few(values: &[ValueId]) -> Values {
-    match *values {
-        [] => Values::new(),
-        [a] => Values::from_buf_and_len([a, a, a], 1),
-        [a, b] => Values::from_buf_and_len([a, b, b], 2),
-        [a, b, c] => Values::from([a, b, c]),
-        _ => Values::from_slice(values),
     }
 }
