@@ -15,13 +15,17 @@ use crate::step::{Buf, Fault, Frame, Scratch};
 /// Looks at cells that are not ready before a thread lets others have the processor.
 const LOOKS: u32 = 200;
 
-/// Where the buffers of all devices are in the turns to come.
+/// Where the buffers of all devices are in the turns to come. Its memory is used again for the turns after these.
 #[derive(Default)]
 pub(crate) struct Frames {
     /// By turn and device.
     turns: Vec<Vec<Vec<*mut u8>>>,
+    /// How many of these are to come.
+    count: usize,
     /// What each device has within a turn.
     temps: Vec<Scratch>,
+    /// Per cell: turns done, times two; one more while a thread is at it.
+    done: Vec<AtomicU32>,
 }
 
 // SAFETY: the pointers are only used through frames, by whoever has the cell that they are for.
@@ -36,28 +40,32 @@ impl Frames {
         self.temps.resize_with(devices.len(), Scratch::default);
         let bytes = |t: &(Vec<Buf>, usize)| t.1.next_multiple_of(ALIGN);
         let total: usize = wave.temps.iter().map(bytes).sum();
-        let one = |(device, own): (&Device, &mut Scratch)| {
+        if self.turns.len() == self.count {
+            self.turns.push(vec![vec![]; devices.len()]);
+        }
+        let turn = &mut self.turns[self.count];
+        self.count += 1;
+        for ((device, own), ptrs) in devices.iter().zip(&mut self.temps).zip(turn) {
+            ptrs.clear();
             // SAFETY: the caller's promise.
-            let mut ptrs = unsafe { device.frame() }.ptrs.to_vec();
+            ptrs.extend_from_slice(unsafe { device.frame() }.ptrs);
             let (start, mut at) = (own.get(total), 0);
             for temp in &wave.temps {
                 // SAFETY: there is room for all of them.
                 temp.0.iter().for_each(|b| ptrs[b.0 as usize] = unsafe { start.add(at) });
                 at += bytes(temp);
             }
-            ptrs
-        };
-        self.turns.push(devices.iter().zip(&mut self.temps).map(one).collect());
+        }
     }
 
     /// Forgets all turns.
     pub(crate) fn clear(&mut self) {
-        self.turns.clear();
+        self.count = 0;
     }
 
     /// How many turns there are.
     pub(crate) fn len(&self) -> usize {
-        self.turns.len()
+        self.count
     }
 }
 
@@ -74,8 +82,7 @@ struct Sweep<'a> {
     frames: &'a Frames,
     devices: &'a [Device],
     recorder: Option<&'a Recorder>,
-    /// Per cell: turns done, times two; one more while a thread is at it.
-    done: Vec<AtomicU32>,
+    done: &'a [AtomicU32],
     /// Cells that have done all turns.
     complete: AtomicU32,
     stop: AtomicBool,
@@ -89,17 +96,19 @@ impl Wave {
     /// The frames are as the plan says and nobody else uses that memory; there is one device per device of the wave.
     pub(crate) unsafe fn run(
         &self,
-        frames: &Frames,
+        frames: &mut Frames,
         devices: &[Device],
         pool: &Pool,
         recorder: Option<&Recorder>,
     ) -> Result<(), Stopped> {
+        frames.done.clear();
+        frames.done.resize_with(self.cells.len(), AtomicU32::default);
         let sweep = Sweep {
             wave: self,
             frames,
             devices,
             recorder,
-            done: self.cells.iter().map(|_| AtomicU32::new(0)).collect(),
+            done: &frames.done,
             complete: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             stopped: Mutex::new(None),
