@@ -164,7 +164,7 @@ impl Compiler<'_> {
         let first = plan(&graph, &[(x, place.clone())], Some(k)).map_err(Trouble::from)?;
         let old = graph.load(place.clone(), None).ok_or(Trouble::Give)?;
         let sum = graph.binary(stage.combine.into(), old, x);
-        let more = plan(&graph, &[(sum, place.clone())], Some(k)).map_err(Trouble::from)?;
+        let more = plan(&graph, &[(sum, place.clone())], Some(k)).map_err(Trouble::from)?.accumulating();
         let cuts = Cuts::new(&first, &more, &place).ok_or(Trouble::Give)?;
         let size: i64 = shape.iter().product::<i64>() * elem.storage_bytes() as i64;
         let (loops, parts, partials) = cuts.tasks(&first, &more, size);

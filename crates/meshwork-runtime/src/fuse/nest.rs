@@ -65,6 +65,14 @@ impl Loop {
         self
     }
 
+    /// The same for outputs that all rows are added to.
+    pub fn accumulating(mut self) -> Loop {
+        if let Ok(kernel) = Kernel::cached(self.kernel.body().clone(), Stores::Accumulated) {
+            self.kernel = kernel;
+        }
+        self
+    }
+
     /// The same with its output `bytes` further on, where it is also an input there too.
     pub fn shifted(&self, bytes: i64) -> Loop {
         let mut l = self.clone();

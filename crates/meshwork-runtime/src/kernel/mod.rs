@@ -36,6 +36,8 @@ pub enum Backend {
 pub enum Stores {
     /// To the caches, as usual.
     Cached,
+    /// To accumulators that stay in the caches, which all rows are added to: the next row is fetched meanwhile.
+    Accumulated,
     /// Past them: for more than they hold, lines that are fetched only to be overwritten are a third of the traffic. The
     /// rows of all outputs must then be aligned to 32 bytes.
     PastCaches,

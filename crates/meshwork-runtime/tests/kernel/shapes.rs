@@ -341,3 +341,23 @@ fn stores_past_the_caches_give_the_same() {
         assert!(run(Stores::Cached, n) == run(Stores::PastCaches, n), "rows of {n}");
     }
 }
+
+#[test]
+fn rows_are_added_to_accumulators() {
+    use Access::Unit;
+    let add = row(vec![Op::Load(0), Op::Load(1), Op::Binary(Binary::Add, 0, 1), Op::Store(2, 2)]);
+    let args = vec![arg(F32, Unit, false), arg(F32, Unit, false), arg(F32, Unit, true)];
+    let body = Body { args, temps: vec![], scalars: 0, phases: vec![add] };
+    let kernel = Kernel::cached(body, Stores::Accumulated).unwrap();
+    for n in LENGTHS.into_iter().filter(|&n| n <= 1031) {
+        let (x, mut sums) = (numbers(3 * n), vec![1.0f32; n]);
+        let to = sums.as_mut_ptr().cast::<u8>();
+        let ptrs = [x.as_ptr().cast_mut().cast(), to, to];
+        let row_strides = [4 * n as isize, 0, 0];
+        let call = Call { ptrs: &ptrs, row_strides: &row_strides, strides: &[4, 4, 4], rows: 3, n, index: &[] };
+        // SAFETY: all hold what the call reaches; each element is read before it is written.
+        unsafe { kernel.run(&call, &mut Scratch::default()) };
+        let expected = |i: usize| x[2 * n + i] + (x[n + i] + (x[i] + 1.0));
+        assert!(sums.iter().enumerate().all(|(i, s)| *s == expected(i)), "rows of {n}");
+    }
+}

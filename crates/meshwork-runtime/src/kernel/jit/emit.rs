@@ -80,7 +80,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     }
     let mut interleave = vec![];
     let mut stay = vec![None; args];
-    let (fetching, fetched) = fetched(body);
+    let (fetching, fetched) = fetched(body, stores);
     for (i, (phase, types)) in body.phases.iter().zip(types).enumerate() {
         let lower = Lower::new(body, phase, types, &scalars, &mut steps, stores);
         let ahead = if Some(i) == fetching { &fetched[..] } else { &[] };
@@ -124,13 +124,19 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
 
 /// Of several phases along the row the dearest after the first, and the arguments whose next row it fetches: those that
 /// phases but the last read. In the first the row comes from memory; in later ones it is in the caches, and nobody else
-/// would keep the memory busy.
-fn fetched(body: &Body) -> (Option<usize>, Vec<usize>) {
+/// would keep the memory busy. What is added to accumulators is fetched by the only phase.
+fn fetched(body: &Body, stores: Stores) -> (Option<usize>, Vec<usize>) {
     let rows: Vec<usize> = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row).collect();
-    let (Some(&last), true) = (rows.last(), rows.len() > 1) else { return (None, vec![]) };
-    let dearest = rows[1..].iter().copied().max_by_key(|&i| body.phases[i].ops.len());
+    let (dearest, reading) = match (&rows[..], stores) {
+        (&[only], Stores::Accumulated) => (only, &body.phases[..=only]),
+        (&[_, .., last], _) => {
+            let dearest = rows[1..].iter().copied().max_by_key(|&i| body.phases[i].ops.len());
+            (dearest.unwrap_or(last), &body.phases[..last])
+        }
+        _ => return (None, vec![]),
+    };
     let mut args: Vec<usize> = vec![];
-    for op in body.phases[..last].iter().flat_map(|p| &p.ops) {
+    for op in reading.iter().flat_map(|p| &p.ops) {
         if let Op::Load(arg) = *op
             && body.args[usize::from(arg)].access == Access::Unit
             && !args.contains(&usize::from(arg))
@@ -139,7 +145,7 @@ fn fetched(body: &Body) -> (Option<usize>, Vec<usize>) {
         }
     }
     args.truncate(MOST_FETCHED);
-    (dearest, args)
+    (Some(dearest), args)
 }
 
 struct PhaseEmitter<'a, 'b> {
