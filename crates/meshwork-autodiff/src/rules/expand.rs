@@ -1,9 +1,10 @@
 //! Operations whose derivative is that of a longer form of them: written out, and walked back over.
 
 use meshwork_ir::attr::GatherDims;
-use meshwork_ir::build::{Direction, Window};
+use meshwork_ir::build::Window;
 use meshwork_ir::{Attr, BlockId, OpKind, OpSpec, Type, ValueId};
 
+use super::loops::counted;
 use super::patches::positions;
 use crate::GradError;
 use crate::batch::widen_block;
@@ -137,15 +138,7 @@ fn fold(
     for &init in inits {
         carried.push(r.broadcast_in_dim(init, [width], &[])?);
     }
-    let types = r.types(&carried);
-    let spec = OpSpec::new(OpKind::While).operands(carried).results(types.clone()).loc(site.op.loc.clone());
-    let op = r.module_mut().create(spec);
-    let cond = r.module_mut().add_body(op, types.clone());
-    let k = r.module().block(cond).args()[0];
-    let mut inner = r.nested(cond);
-    let limit = inner.index(steps)?;
-    let more = inner.compare(Direction::Lt, k, limit)?;
-    inner.finish([more]);
+    let (op, types) = counted(r, site, carried, steps)?;
     let step = r.module_mut().add_body(op, types);
     let args = r.module().block(step).args().to_vec();
     let mut inner = r.nested(step);

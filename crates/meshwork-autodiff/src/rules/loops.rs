@@ -79,6 +79,26 @@ struct Back {
     placeholders: Vec<ValueId>,
 }
 
+/// A loop of `count` turns that carries a counter from 0 on, first of `inits`, and the others; it has no body yet. Also the
+/// types that it carries.
+pub(super) fn counted(
+    r: &mut Reverse<'_>,
+    site: &Site,
+    inits: Vec<ValueId>,
+    count: i64,
+) -> Result<(OpId, Vec<Type>), GradError> {
+    let types = r.types(&inits);
+    let spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(site.op.loc.clone());
+    let op = r.module_mut().create(spec);
+    let cond = r.module_mut().add_body(op, types.clone());
+    let k = r.module().block(cond).args()[0];
+    let mut inner = r.nested(cond);
+    let limit = inner.index(count)?;
+    let more = inner.compare(Direction::Lt, k, limit)?;
+    inner.finish([more]);
+    Ok((op, types))
+}
+
 impl Loop {
     fn back(&self, r: &mut Reverse<'_>, site: &Site) -> Result<Back, GradError> {
         let mut inits = vec![r.index(0)?];
@@ -91,16 +111,7 @@ impl Loop {
         for &v in &self.outside {
             inits.push(r.zeros_like(v)?);
         }
-        let types = r.types(&inits);
-        let spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(site.op.loc.clone());
-        let op = r.module_mut().create(spec);
-
-        let cond = r.module_mut().add_body(op, types.clone());
-        let k = r.module().block(cond).args()[0];
-        let mut inner = r.nested(cond);
-        let count = inner.index(self.trip.count)?;
-        let more = inner.compare(Direction::Lt, k, count)?;
-        inner.finish([more]);
+        let (op, types) = counted(r, site, inits, self.trip.count)?;
 
         let starts = r.types(&self.args);
         let body = r.module_mut().add_body(op, types.iter().cloned().chain(starts));

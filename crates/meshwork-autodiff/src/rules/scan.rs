@@ -1,9 +1,9 @@
 //! `chlo.scan` as a loop over the slices of its inputs, which is walked back over.
 
-use meshwork_ir::build::Direction;
-use meshwork_ir::{BlockId, OpKind, OpSpec, ValueId, ValueMap};
+use meshwork_ir::{BlockId, ValueId, ValueMap};
 
 use super::expand::through;
+use super::loops::counted;
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
 
@@ -45,15 +45,7 @@ fn as_loop(r: &mut Reverse<'_>, site: &Site, scan: &Scan) -> Result<Vec<ValueId>
         carried.push(r.zeros_like(result)?);
     }
     carried.extend(&site.op.operands()[scan.inputs..]);
-    let types = r.types(&carried);
-    let spec = OpSpec::new(OpKind::While).operands(carried).results(types.clone()).loc(site.op.loc.clone());
-    let op = r.module_mut().create(spec);
-    let cond = r.module_mut().add_body(op, types.clone());
-    let k = r.module().block(cond).args()[0];
-    let mut inner = r.nested(cond);
-    let limit = inner.index(scan.steps)?;
-    let more = inner.compare(Direction::Lt, k, limit)?;
-    inner.finish([more]);
+    let (op, types) = counted(r, site, carried, scan.steps)?;
     let step = r.module_mut().add_body(op, types);
     let args = r.module().block(step).args().to_vec();
     let (wholes, carries) = args[1..].split_at(scan.outputs);

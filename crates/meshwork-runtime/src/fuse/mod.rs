@@ -10,6 +10,8 @@ mod column;
 mod graph;
 mod group;
 mod keep;
+#[cfg(test)]
+mod memory_tests;
 mod nest;
 mod numbers;
 mod phases;

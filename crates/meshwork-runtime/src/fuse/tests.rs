@@ -13,7 +13,7 @@ fn listing(source: &str, partitions: usize) -> String {
     compile(&module, None, DeviceGrid { replicas: 1, partitions }).unwrap().to_string()
 }
 
-fn steps(text: &str) -> usize {
+pub(super) fn steps(text: &str) -> usize {
     text.lines().filter(|l| l.contains(" = ")).count()
 }
 
@@ -578,59 +578,4 @@ fn a_mask_under_a_stencil_is_not_stored() {
     let text = listing(source, 4);
     assert!(!text.lines().any(|l| l.contains(" = ") && l.contains(" 18")), "{text}");
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
-}
-
-/// A program on `x`, whose dimensions are turned before the arithmetic.
-fn turned(from: &str, to: &str, permutation: &str, rest: &str) -> String {
-    format!(
-        r#"func.func @main(%x: tensor<{from}>, %y: tensor<{to}>) -> tensor<{to}> {{
-  %t = stablehlo.transpose %x, dims = {permutation} : (tensor<{from}>) -> tensor<{to}>
-  %s = stablehlo.add %t, %y : tensor<{to}>
-{rest}
-}}"#
-    )
-}
-
-#[test]
-fn what_lies_across_is_turned_on_the_way() {
-    let sum = |to: &str| format!("  return %s : tensor<{to}>");
-    let cases = [
-        ("70x33xf32", "33x70xf32", "[1, 0]"),
-        ("129x16xf64", "16x129xf64", "[1, 0]"),
-        ("3x65x40xf32", "3x40x65xf32", "[0, 2, 1]"),
-        ("67x5x19xf32", "5x19x67xf32", "[1, 2, 0]"),
-        ("130x90xbf16", "90x130xbf16", "[1, 0]"),
-        ("40x600xui8", "600x40xui8", "[1, 0]"),
-        ("1000x300xf32", "300x1000xf32", "[1, 0]"),
-    ];
-    for (from, to, permutation) in cases {
-        let text = check(&turned(from, to, permutation, &sum(to)), 1e-2);
-        assert_eq!(steps(&text), 1, "{from}: {text}");
-    }
-    let positions = r#"  %i = stablehlo.iota dim = 1 : tensor<33x70xf32>
-  %p = stablehlo.multiply %s, %i : tensor<33x70xf32>
-  return %p : tensor<33x70xf32>"#;
-    assert_eq!(steps(&check(&turned("70x33xf32", "33x70xf32", "[1, 0]", positions), 1e-4)), 1);
-    let rows = r#"  %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  %m = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<40x300xf32>, tensor<f32>) -> tensor<40xf32>
-  %b = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<40xf32>) -> tensor<40x300xf32>
-  %p = stablehlo.subtract %s, %b : tensor<40x300xf32>
-  return %p : tensor<40x300xf32>"#;
-    assert_eq!(steps(&check(&turned("300x40xf32", "40x300xf32", "[1, 0]", rows), 1e-3)), 1);
-}
-
-#[test]
-fn more_than_the_caches_hold_is_written_past_them() {
-    let module = |n: usize| {
-        let source = format!(
-            "func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{\n  %y = stablehlo.add %x, %x : tensor<{n}xf32>\n  return %y : tensor<{n}xf32>\n}}"
-        );
-        meshwork_ir::text::parse(&source).unwrap()
-    };
-    let past = |n: usize| {
-        let program = compile(&module(n), None, DeviceGrid { replicas: 1, partitions: 1 }).unwrap();
-        format!("{program:?}").contains("past: Some")
-    };
-    assert!(past(8_000_000));
-    assert!(!past(1_000_000));
 }
