@@ -13,7 +13,7 @@ use meshwork::prelude::*;
 
 use crate::timing::{Times, on_processor, wall};
 
-const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text] [--count N]";
+const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text] [--count N] [--plain]";
 
 /// About how long one round takes.
 const ROUND: Duration = Duration::from_millis(4);
@@ -140,12 +140,13 @@ pub fn run(args: &[String]) -> ExitCode {
 fn measure(args: &[String]) -> Result<(), String> {
     let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
     let layers: usize = layers.parse().map_err(|_| USAGE)?;
-    let (mut repeat, mut text, mut count) = (21, false, None);
+    let (mut repeat, mut text, mut count, mut counted) = (21, false, None, Placed::Yes);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.as_str() {
             "--repeat" => repeat = options.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
             "--text" => text = true,
+            "--plain" => counted = Placed::No,
             "--count" => count = Some(options.next().and_then(|n| n.parse::<usize>().ok()).ok_or(USAGE)?),
             _ => return Err(USAGE.into()),
         }
@@ -163,8 +164,8 @@ fn measure(args: &[String]) -> Result<(), String> {
         return Ok(());
     }
     if let Some(count) = count {
-        // For profilers: so many runs of each kind more, and no clock.
-        return (0..count).try_for_each(|_| trace(Placed::Yes).and_then(|_| trace(Placed::No)).map(drop));
+        // For profilers: so many runs more, and no clock.
+        return (0..count).try_for_each(|_| trace(counted).map(drop));
     }
     let (_, once) = wall(|| trace(Placed::No));
     let runs = (ROUND.as_nanos() / once.as_nanos().max(1)).clamp(1, 1000) as u32;
