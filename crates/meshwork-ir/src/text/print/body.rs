@@ -17,14 +17,14 @@ impl<'m> Printer<'m> {
         }
         let (values, inits) = op.operands().split_at(inputs);
         for (i, (&value, &init)) in values.iter().zip(inits).enumerate() {
-            self.out.push_str(if i > 0 { ", (" } else { "(" });
+            self.out.push_str(if i > 0 { "), (" } else { "(" });
             self.value(value);
             self.out.push_str(" init: ");
             self.value(init);
-            self.out.push(')');
         }
-        let compact = compact_reducer(self.module, op, body);
+        let compact = compact_reducer(self.module, op);
         self.tail(op, compact, |p| {
+            p.out.push(')');
             if let Some(kind) = compact {
                 p.out.push_str(" applies ");
                 p.out.push_str(kind.name());
@@ -38,6 +38,7 @@ impl<'m> Printer<'m> {
             Some(())
         })?;
         if compact.is_none() {
+            let outer = self.names.enter(self.module, region);
             self.newline();
             self.out.push_str(" reducer");
             for i in 0..inputs {
@@ -50,6 +51,7 @@ impl<'m> Printer<'m> {
             }
             self.out.push(' ');
             self.region(region, BlockLabel::Hidden);
+            self.names.leave(outer);
         }
         Some(())
     }
@@ -67,6 +69,7 @@ impl<'m> Printer<'m> {
             return None;
         }
         let args = self.module.block(self.only_block(body)?).args();
+        let outer = self.names.enter(self.module, body);
         self.out.push('(');
         for (i, (&arg, &operand)) in args.iter().zip(op.operands()).enumerate() {
             if i > 0 {
@@ -82,11 +85,14 @@ impl<'m> Printer<'m> {
             self.types(op.operands());
         }
         self.attr_list(" attributes {", op.attrs.iter().map(|(n, a)| (n.as_str(), a)), "}");
+        self.names.leave(outer);
         self.newline();
-        self.out.push_str("cond ");
-        self.region(cond, BlockLabel::Hidden);
-        self.out.push_str(" do ");
-        self.region(body, BlockLabel::Hidden);
+        for (keyword, region) in [("cond ", cond), (" do ", body)] {
+            self.out.push_str(keyword);
+            let outer = self.names.enter(self.module, region);
+            self.region(region, BlockLabel::Hidden);
+            self.names.leave(outer);
+        }
         Some(())
     }
 
@@ -105,7 +111,9 @@ impl<'m> Printer<'m> {
         let hidden = ["dimension", "operandSegmentSizes", "resultSegmentSizes"];
         self.attr_list(" attributes {", shown.filter(|(n, _)| !hidden.contains(n)), "}");
         self.out.push(' ');
+        let outer = self.names.enter(self.module, region);
         self.region(region, BlockLabel::Args);
+        self.names.leave(outer);
         self.out.push_str(" : ");
         self.functional_type(op);
         Some(())
@@ -157,10 +165,12 @@ impl<'m> Printer<'m> {
     fn body_without_label(&mut self, op: &'m Op) -> Option<()> {
         let &[region] = op.regions() else { return None };
         let block = self.only_block(region)?;
+        let outer = self.names.enter(self.module, region);
         self.out.push_str(" (");
         self.block_args(block);
         self.out.push_str(") ");
         self.region(region, BlockLabel::Hidden);
+        self.names.leave(outer);
         Some(())
     }
 
@@ -174,23 +184,25 @@ impl<'m> Printer<'m> {
 
 /// The operation that a one-line reduce applies, if its body is no more than that: a commutative operation on
 /// both arguments, whose result is returned. An operation with attributes is no such body: they would be lost.
-pub(super) fn compact_reducer(module: &Module, op: &Op, body: BlockId) -> Option<OpKind> {
-    let block = module.block(body);
-    let inner = module.op(block.first()?);
-    let last = module.op(block.last()?);
-    let kind = inner.kind();
+pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
     use OpKind::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
+    let (OpKind::Reduce, &[region], &[value, _]) = (op.kind(), op.regions(), op.operands()) else { return None };
+    let &[body] = module.region(region).blocks() else { return None };
+    let block = module.block(body);
+    let (inner, last) = (module.op(block.first()?), module.op(block.last()?));
+    let kind = inner.kind();
     let plain = matches!(kind, Add | And | Maximum | Minimum | Multiply | Or | Xor) && inner.attrs.is_empty();
-    let &[lhs, rhs] = inner.operands() else { return None };
-    let &[result] = inner.results() else { return None };
-    let elem = module.ty(op.operands()[0]).elem()?;
+    let (&[lhs, rhs], &[result]) = (inner.operands(), inner.results()) else { return None };
+    let (&[first, second], &[returned]) = (block.args(), last.operands()) else { return None };
+    let passed = [lhs, rhs, result] == [first, second, returned];
+    let ends = inner.next == block.last() && last.kind() == OpKind::HloReturn && last.attrs.is_empty();
+    if !(plain && passed && ends) {
+        return None;
+    }
+    let elem = module.ty(value).elem()?;
     let scalar = |t: &TensorType| t.dims.is_empty() && t.elem == elem && t.encoding.is_none();
-    let typed = [lhs, rhs, result].iter().all(|&v| module.ty(v).as_tensor().is_some_and(scalar));
-    let returned = module.next_op(block.first()?) == block.last()
-        && last.kind() == OpKind::HloReturn
-        && last.operands() == inner.results()
-        && last.attrs.is_empty();
-    (plain && typed && returned && block.args() == inner.operands()).then_some(kind)
+    let typed = |v| module.ty(v).as_tensor().is_some_and(scalar);
+    (typed(lhs) && typed(rhs) && typed(result)).then_some(kind)
 }
 
 /// How many operands of a `chlo.scan` are scanned over; the rest start the carries.

@@ -27,6 +27,7 @@ impl<'m> Printer<'m> {
         }
         push_symbol(&mut self.out, name);
         let arg_attrs = slot_attrs(op, "arg_attrs", ty.inputs.len())?;
+        let outer = self.names.enter(self.module, region);
         self.out.push('(');
         for (i, input) in ty.inputs.iter().enumerate() {
             if i > 0 {
@@ -51,6 +52,7 @@ impl<'m> Printer<'m> {
             self.out.push(' ');
             self.region(region, BlockLabel::Hidden);
         }
+        self.names.leave(outer);
         Some(())
     }
 
@@ -98,7 +100,9 @@ impl<'m> Printer<'m> {
         let others = op.attrs.iter().map(|(n, a)| (n.as_str(), a)).filter(|(n, _)| *n != "sym_name");
         self.module_header(name, others);
         self.out.push(' ');
+        let outer = self.names.enter(self.module, region);
         self.region(region, BlockLabel::Hidden);
+        self.names.leave(outer);
         Some(())
     }
 }

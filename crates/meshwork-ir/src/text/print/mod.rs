@@ -7,7 +7,7 @@
 //! - `mod.rs`: modules, blocks, regions, the generic form.
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: the form of each operation; `func.rs`, `body.rs`, `numbers.rs`: the longer ones.
-//! - `out.rs`: the text; `tails.rs`: parts of it that come again; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+//! - `out.rs`, `short.rs`: the text; `tails.rs`: parts of it that come again; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -20,6 +20,7 @@ mod numbers;
 mod out;
 mod pretty;
 mod sdy;
+mod short;
 mod structs;
 mod tails;
 mod write;
@@ -58,11 +59,11 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
 
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
 pub fn print_op(module: &Module, op: OpId) -> String {
-    let names = Names::around(module, op, false);
+    let names = Names::around(module, op);
     let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Func);
     let mut printer = Printer::new(module, names, PrintOptions::default(), Out::default());
     printer.in_func = in_func;
-    printer.op(op);
+    printer.op(module.op(op));
     printer.finish()
 }
 
@@ -165,7 +166,14 @@ impl<'m> Printer<'m> {
     /// The operations of a block, each on its own line, one level deeper.
     fn block_ops(&mut self, block: BlockId) {
         self.indent += 2;
-        for op in self.module.ops_in(block) {
+        let may_repeat = self.options == PrintOptions::default() && self.indent <= tails::INDENT;
+        let mut next = self.module.block(block).first();
+        while let Some(id) = next {
+            let op = self.module.op(id);
+            next = op.next;
+            if may_repeat && self.repeat_line(op).is_some() {
+                continue;
+            }
             self.pad();
             self.op(op);
             self.out.push('\n');
@@ -174,16 +182,13 @@ impl<'m> Printer<'m> {
     }
 
     // Recursion is as deep as regions nest, which the parser bounds.
-    fn op(&mut self, id: OpId) {
-        let op = self.module.op(id);
-        if !self.options.generic && self.repeat(op) {
-            return self.trailing_loc(&op.loc);
-        }
+    fn op(&mut self, op: &'m Op) {
         self.names.push_results(&mut self.out, op.results());
-        let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
+        let (start, indent, in_func, scope) = (self.out.len(), self.indent, self.in_func, self.names.scope());
         if self.options.generic || self.pretty(op).is_none() {
             self.out.truncate(start);
             (self.indent, self.in_func) = (indent, in_func);
+            self.names.leave(scope);
             push_quoted(&mut self.out, op.name());
             self.generic_tail(op);
         }
@@ -206,7 +211,9 @@ impl<'m> Printer<'m> {
                 if i > 0 {
                     self.out.push_str(", ");
                 }
+                let outer = self.names.enter(self.module, region);
                 self.region(region, BlockLabel::WithArgs);
+                self.names.leave(outer);
             }
             self.out.push(')');
         }
@@ -217,7 +224,7 @@ impl<'m> Printer<'m> {
         self.functional_type(op);
     }
 
-    /// A region between braces.
+    /// A region between braces; its values have names.
     fn region(&mut self, region: RegionId, label: BlockLabel) {
         let outer = self.in_func;
         let region = self.module.region(region);

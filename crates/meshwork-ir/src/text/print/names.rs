@@ -4,29 +4,41 @@
 //! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a
 //! module, and regions are visited last first.
 
-use super::body::compact_reducer;
-use super::out::{Out, Short};
-use crate::{Attr, BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
+use super::out::Out;
+use super::short::{Counter, Short};
+use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
 /// Base names; the first two stand for plain numbers and entry arguments.
 const BASES: [&str; 16] = [
-    "",
-    "arg",
-    "c",
-    "cst",
-    "iterArg",
-    "values",
-    "indices",
-    "output_state",
-    "output",
-    "grad_operand",
-    "grad_scale",
-    "grad_offset",
-    "batch_mean",
-    "batch_var",
-    "input",
-    "carry",
+    "%",
+    "%arg",
+    "%c",
+    "%cst",
+    "%iterArg",
+    "%values",
+    "%indices",
+    "%output_state",
+    "%output",
+    "%grad_operand",
+    "%grad_scale",
+    "%grad_offset",
+    "%batch_mean",
+    "%batch_var",
+    "%input",
+    "%carry",
 ];
+
+/// Those that are short.
+const SHORT_BASES: [Short; 16] = {
+    let mut short = [Short::NONE; 16];
+    let mut i = 0;
+    while i < 16 {
+        short[i] = Short::new(BASES[i]);
+        i += 1;
+    }
+    short
+};
+
 const NUMBER: u8 = 0;
 const ARG: u8 = 1;
 const C: u8 = 2;
@@ -48,126 +60,170 @@ struct Name {
 }
 
 /// The counters of one region.
-#[derive(Clone, Copy, Default)]
-struct Scope {
-    values: u32,
+#[derive(Clone, Copy)]
+pub(super) struct Scope {
+    values: Counter,
     args: u32,
     conflicts: u32,
     /// Which bare base names are taken, by position in [`BASES`].
     taken: u16,
 }
 
-/// The names of the values below one operation.
+impl Scope {
+    fn new() -> Scope {
+        Scope { values: Counter::from(0), args: 0, conflicts: 0, taken: 0 }
+    }
+}
+
+/// The names of values.
 pub(super) struct Names {
     /// The names of most values. Names are written more often than they are given.
     short: Vec<Short>,
     /// Others, as they were given.
     long: Vec<Name>,
     generic: bool,
-    /// Also those that are not written.
-    all: bool,
+    /// The counters at the end of the region that is being written. None if all values have names already.
+    scope: Option<Scope>,
 }
 
 impl Names {
-    /// Names for all values of the module.
+    /// Names for the values of the module's body, and in the generic form for all.
     pub(super) fn of_module(module: &Module, generic: bool) -> Names {
         let mut names = Names::empty(module, generic);
-        names.number_from(module, |names, scope| names.number_block(module, module.body(), true, scope));
+        let mut scope = Scope::new();
+        names.number_block(module, module.body(), ARG, &mut scope);
+        match generic {
+            true => names.number_below(module, regions_in(module, module.body()), scope),
+            false => names.scope = Some(scope),
+        }
         names
     }
 
-    /// Names for the values of `op`'s outermost enclosing operation.
-    pub(super) fn around(module: &Module, op: OpId, generic: bool) -> Names {
+    /// Names for all values of `op`'s outermost enclosing operation.
+    pub(super) fn around(module: &Module, op: OpId) -> Names {
         let mut top = op;
         while let Some(parent) = module.parent_op(top) {
             top = parent;
         }
-        let mut names = Names { all: true, ..Names::empty(module, generic) };
-        names.number_from(module, |names, scope| {
-            names.number_op(module.op(top), module, scope);
-            module.op(top).regions().to_vec()
-        });
+        let mut names = Names::empty(module, false);
+        let mut scope = Scope::new();
+        names.number_op(module.op(top), module, &mut scope);
+        names.number_below(module, module.op(top).regions().to_vec(), scope);
         names
     }
 
     fn empty(module: &Module, generic: bool) -> Names {
-        Names { short: vec![Short::NONE; module.value_slots()], long: vec![], generic, all: generic }
+        Names { short: vec![Short::NONE; module.value_slots()], long: vec![], generic, scope: None }
     }
 
-    fn number_from(&mut self, module: &Module, start: impl FnOnce(&mut Names, &mut Scope) -> Vec<RegionId>) {
-        let mut scope = Scope::default();
-        let first = start(self, &mut scope);
-        let mut open: Vec<(RegionId, Scope)> = first.into_iter().map(|r| (r, scope)).collect();
+    /// What [`leave`](Names::leave) goes back to the region that is being written with.
+    pub(super) fn scope(&self) -> Option<Scope> {
+        self.scope
+    }
+
+    /// Names the values of a region that is about to be written, but not of those nested in it. Returns what has to be
+    /// given to [`leave`](Names::leave) behind it.
+    pub(super) fn enter(&mut self, module: &Module, region: RegionId) -> Option<Scope> {
+        let outer = self.scope?;
+        let mut scope = outer;
+        self.number_region(module, region, &mut scope);
+        self.scope = Some(scope);
+        Some(outer)
+    }
+
+    /// Goes back to the region around the one that was entered.
+    pub(super) fn leave(&mut self, outer: Option<Scope>) {
+        self.scope = outer;
+    }
+
+    /// Names the values of regions and of all that are nested in them.
+    fn number_below(&mut self, module: &Module, regions: Vec<RegionId>, mut scope: Scope) {
+        let mut open: Vec<(RegionId, Scope)> = regions.into_iter().map(|r| (r, scope)).collect();
         while let Some((region, inherited)) = open.pop() {
             if !self.generic {
                 scope = inherited;
             }
-            let nested = self.number_region(module, region, &mut scope);
-            open.extend(nested.into_iter().map(|r| (r, scope)));
-        }
-    }
-
-    fn number_region(&mut self, module: &Module, region: RegionId, scope: &mut Scope) -> Vec<RegionId> {
-        let blocks = module.region(region).blocks();
-        if let (false, Some(&entry)) = (self.generic, blocks.first()) {
-            let parent = module.op(module.region(region).parent());
-            let args = module.block(entry).args();
-            match parent.kind() {
-                OpKind::While => args.iter().for_each(|&a| self.set(a, ITER_ARG, scope)),
-                OpKind::ChloScan => {
-                    let inputs = super::body::scan_inputs(parent).unwrap_or(0);
-                    let base = |i| if i < inputs { INPUT } else { CARRY };
-                    args.iter().enumerate().for_each(|(i, &a)| self.set(a, base(i), scope));
-                }
-                _ => {}
+            self.number_region(module, region, &mut scope);
+            for &block in module.region(region).blocks() {
+                open.extend(regions_in(module, block).into_iter().map(|r| (r, scope)));
             }
         }
-        let mut nested = vec![];
-        for (i, &block) in blocks.iter().enumerate() {
-            nested.extend(self.number_block(module, block, i == 0, scope));
-        }
-        nested
     }
 
-    /// Names the arguments and results of a block; returns the regions of its operations.
-    fn number_block(&mut self, module: &Module, block: BlockId, entry: bool, scope: &mut Scope) -> Vec<RegionId> {
+    fn number_region(&mut self, module: &Module, region: RegionId, scope: &mut Scope) {
+        let region = module.region(region);
+        let Some((&entry, others)) = region.blocks().split_first() else { return };
+        let parent = module.op(region.parent());
+        match parent.kind() {
+            OpKind::While if !self.generic => self.number_block(module, entry, ITER_ARG, scope),
+            OpKind::ChloScan if !self.generic => {
+                let args = module.block(entry).args();
+                let inputs = super::body::scan_inputs(parent).unwrap_or(0).min(args.len());
+                args[..inputs].iter().for_each(|&arg| self.set(arg, INPUT, scope));
+                args[inputs..].iter().for_each(|&arg| self.set(arg, CARRY, scope));
+                self.number_ops(module, entry, scope);
+            }
+            _ => self.number_block(module, entry, ARG, scope),
+        }
+        others.iter().for_each(|&block| self.number_block(module, block, NUMBER, scope));
+    }
+
+    /// Names the arguments of a block after `base`, and the results of its operations.
+    fn number_block(&mut self, module: &Module, block: BlockId, base: u8, scope: &mut Scope) {
         for &arg in module.block(block).args() {
-            if self.short[arg.index()] == Short::NONE {
-                let (base, counter) = if entry { (ARG, &mut scope.args) } else { (NUMBER, &mut scope.values) };
-                self.give(arg, Name { base, number: *counter, result: NONE });
-                *counter += 1;
+            match base {
+                ARG => {
+                    self.give(arg, Name { base, number: scope.args, result: NONE });
+                    scope.args += 1;
+                }
+                NUMBER => self.number(&[arg], scope),
+                _ => self.set(arg, base, scope),
             }
         }
-        let mut nested = vec![];
-        for id in module.ops_in(block) {
-            let op = module.op(id);
-            self.number_op(op, module, scope);
-            if !op.regions().is_empty() && (self.all || !is_one_line(module, op)) {
-                nested.extend_from_slice(op.regions());
-            }
-        }
-        nested
+        self.number_ops(module, block, scope);
     }
 
-    #[inline]
+    fn number_ops(&mut self, module: &Module, block: BlockId, scope: &mut Scope) {
+        let mut next = module.block(block).first();
+        while let Some(id) = next {
+            let op = module.op(id);
+            next = op.next;
+            self.number_op(op, module, scope);
+        }
+    }
+
+    #[inline(always)]
     fn number_op(&mut self, op: &Op, module: &Module, scope: &mut Scope) {
-        if is_named(op.kind()) && !self.generic && self.name_results(op, module, scope) {
+        if !is_named(op.kind()) || self.generic || !self.name_results(op, module, scope) {
+            self.number(op.results(), scope);
+        }
+    }
+
+    /// Names values by the next number. Of several each has its own behind the name of all.
+    #[inline(always)]
+    fn number(&mut self, values: &[ValueId], scope: &mut Scope) {
+        let &[only] = values else { return self.number_group(values, scope) };
+        let number = scope.values.number();
+        match scope.values.take() {
+            Short::NONE => self.give(only, Name { base: NUMBER, number, result: NONE }),
+            name => self.short[only.index()] = name,
+        }
+    }
+
+    #[inline(never)]
+    fn number_group(&mut self, values: &[ValueId], scope: &mut Scope) {
+        if values.is_empty() {
             return;
         }
-        match *op.results() {
-            [only] if scope.values < 10_000 => self.short[only.index()] = Short::value(scope.values),
-            [only] => self.give(only, Name { base: NUMBER, number: scope.values, result: NONE }),
-            ref results => {
-                // Of several results each has its number behind the name of all.
-                for (i, &value) in results.iter().enumerate() {
-                    self.give(value, Name { base: NUMBER, number: scope.values, result: i as u32 });
-                }
-            }
+        let number = scope.values.number();
+        scope.values.take();
+        for (i, &value) in values.iter().enumerate() {
+            self.give(value, Name { base: NUMBER, number, result: i as u32 });
         }
-        scope.values += u32::from(!op.results().is_empty());
     }
 
     /// Gives the results the names that the operation suggests, if it does.
+    #[inline(never)]
     fn name_results(&mut self, op: &Op, module: &Module, scope: &mut Scope) -> bool {
         let bases: &[u8] = match (op.kind(), op.results()) {
             (OpKind::Constant, &[result]) => {
@@ -201,13 +257,12 @@ impl Names {
     }
 
     fn give(&mut self, value: ValueId, name: Name) {
-        let base = BASES[usize::from(name.base)];
+        let base = SHORT_BASES[usize::from(name.base)];
         let short = match name {
             Name { result, .. } if result != NONE => Short::NONE,
-            Name { base: ARG, number: 0..1000, .. } => Short::arg(name.number),
-            Name { number: NONE, .. } => Short::base(base),
-            Name { base: NUMBER | ARG, number, .. } => Short::name(base, "", number),
-            Name { number, .. } => Short::name(base, "_", number),
+            Name { number: NONE, .. } => base,
+            Name { base: NUMBER | ARG, number, .. } => base.and(number),
+            Name { number, .. } => base.then(b'_').and(number),
         };
         self.short[value.index()] = match short {
             Short::NONE => {
@@ -222,13 +277,17 @@ impl Names {
         self.long.get(self.short[value.index()].as_place()?).copied()
     }
 
+    /// The name of `value`, if it is short.
+    #[inline]
+    pub(super) fn short(&self, value: ValueId) -> Short {
+        self.short[value.index()]
+    }
+
     /// Appends the name of `value`.
     #[inline]
     pub(super) fn push(&self, out: &mut Out, value: ValueId) {
-        let short = self.short[value.index()];
-        match short.is_text() {
-            true => out.push_short(short),
-            false => self.push_long(out, value),
+        if out.push_short(self.short(value)).is_none() {
+            self.push_long(out, value);
         }
     }
 
@@ -262,11 +321,9 @@ impl Names {
     }
 }
 
-/// Whether the body of `op` is not written, so that its values need no names.
-fn is_one_line(module: &Module, op: &Op) -> bool {
-    let (OpKind::Reduce, &[region], &[_, _]) = (op.kind(), op.regions(), op.operands()) else { return false };
-    let &[body] = module.region(region).blocks() else { return false };
-    compact_reducer(module, op, body).is_some() && matches!(op.attr("dimensions"), Some(Attr::I64Array(_)))
+/// The regions of the operations of a block.
+fn regions_in(module: &Module, block: BlockId) -> Vec<RegionId> {
+    module.ops_in(block).flat_map(|op| module.op(op).regions().iter().copied()).collect()
 }
 
 /// Whether an operation may suggest names for its results.
@@ -278,7 +335,6 @@ fn is_named(kind: OpKind) -> bool {
 
 /// Appends a name without the number of the result.
 fn push_name(out: &mut Out, name: &Name) {
-    out.push('%');
     out.push_str(BASES[usize::from(name.base)]);
     match (name.base, name.number) {
         (_, NONE) => {}

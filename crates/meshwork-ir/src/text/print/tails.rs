@@ -5,13 +5,15 @@
 //! earlier one. Objects are told apart by their addresses; what is remembered holds on to them.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use super::Printer;
 use super::attr::push_dict;
+use super::body::compact_reducer;
+use super::out::{Out, put_start};
+use super::short::Short;
 use super::write::push_type;
 use crate::module::{Addresses, Held};
-use crate::{Attr, AttrDict, Op, OpKind, TensorType, Type, ValueId};
+use crate::{Attr, AttrDict, Op, OpKind, Type, ValueId};
 
 /// How many pairs of texts are remembered. A power of two.
 const PAIRS: usize = 512;
@@ -19,8 +21,11 @@ const PAIRS: usize = 512;
 /// How many bytes of text are remembered.
 const MOST_TEXT: usize = 1 << 16;
 
-/// So many bytes follow each text, whatever they are.
-const BEHIND: usize = 32;
+/// How many bytes the name of an operation with the equals sign takes, and what is behind it up to there.
+const HEAD: usize = 48;
+
+/// So many bytes follow each name, whatever they are.
+const BEHIND: usize = 128;
 
 thread_local! {
     static TAILS: Cell<Option<Box<Tails>>> = const { Cell::new(None) };
@@ -28,35 +33,36 @@ thread_local! {
 
 /// The texts.
 pub(super) struct Tails {
-    /// The newer and the older text of each slot.
+    /// The newer and the older text of each slot, and what their keys belong to.
     known: Vec<[Known; 2]>,
+    held: Vec<[Held; 2]>,
     text: Vec<u8>,
 }
 
-/// Where a text stands: the name of the operation and the equals sign, then its end.
-#[derive(Default)]
+/// Where a text stands: in [`HEAD`] bytes the name of the operation and the equals sign, then the end.
 struct Known {
     key: Addresses,
     start: u32,
-    middle: u32,
-    end: u32,
-    _held: Held,
+    head: u32,
+    tail: u32,
+    /// What stands between operands.
+    between: Short,
 }
 
-/// A text: the name of an operation with the equals sign, and its end.
-struct Parts<'t> {
-    text: &'t [u8],
-    head: usize,
-    tail: usize,
+impl Default for Known {
+    fn default() -> Known {
+        Known { key: Addresses::default(), start: 0, head: 0, tail: 0, between: Short::NONE }
+    }
 }
 
 impl Tails {
     /// What the thread remembers.
     pub(super) fn take() -> Box<Tails> {
         let anew = || {
-            let mut known = vec![];
+            let (mut known, mut held) = (vec![], vec![]);
             known.resize_with(PAIRS, Default::default);
-            Box::new(Tails { known, text: vec![0; BEHIND] })
+            held.resize_with(PAIRS, Default::default);
+            Box::new(Tails { known, held, text: vec![0; BEHIND] })
         };
         TAILS.try_with(Cell::take).ok().flatten().unwrap_or_else(anew)
     }
@@ -67,46 +73,46 @@ impl Tails {
         let _ = TAILS.try_with(|tails| tails.set(Some(self)));
     }
 
+    /// What is known for `key`: where its parts are, and the text from its start on.
     #[inline]
-    fn get(&self, key: &Addresses) -> Option<Parts<'_>> {
+    fn get(&self, key: &Addresses) -> Option<(&Known, &[u8])> {
         let [first, second] = &self.known[key.slot(PAIRS)];
         let known = match () {
             () if first.key == *key => first,
             () if second.key == *key => second,
             () => return None,
         };
-        let [start, middle, end] = [known.start, known.middle, known.end].map(|at| at as usize);
-        Some(Parts { text: self.text.get(start..)?, head: middle - start, tail: end - middle })
+        Some((known, self.text.get(known.start as usize..)?))
     }
 
-    fn put(&mut self, key: Addresses, head: &str, tail: &str, held: Held) {
-        if self.text.len() + head.len() + tail.len() > MOST_TEXT {
-            self.text.clear();
+    fn put(&mut self, key: Addresses, [head, between, tail]: [&str; 3], held: Held) {
+        if head.len() > HEAD || tail.len() > MOST_TEXT {
+            return;
+        }
+        if self.text.len() + HEAD + tail.len() > MOST_TEXT {
             self.text.resize(BEHIND, 0);
             self.known.iter_mut().for_each(|pair| *pair = Default::default());
-            if self.text.len() + head.len() + tail.len() > MOST_TEXT {
-                return;
-            }
+            self.held.iter_mut().for_each(|pair| *pair = Default::default());
         }
         let start = self.text.len() - BEHIND;
         self.text.truncate(start);
         self.text.extend_from_slice(head.as_bytes());
-        let middle = self.text.len();
+        self.text.resize(start + HEAD, 0);
         self.text.extend_from_slice(tail.as_bytes());
-        let end = self.text.len();
-        self.text.resize(end + BEHIND, 0);
+        self.text.resize(start + HEAD + tail.len() + BEHIND, 0);
         // All are below MOST_TEXT.
-        let [start, middle, end] = [start, middle, end].map(|at| at as u32);
-        let [first, second] = &mut self.known[key.slot(PAIRS)];
-        *second = std::mem::replace(first, Known { key, start, middle, end, _held: held });
+        let [start, head, tail] = [start, head.len(), tail.len()].map(|n| n as u32);
+        let slot = key.slot(PAIRS);
+        self.known[slot].swap(0, 1);
+        self.known[slot][0] = Known { key, start, head, tail, between: Short::new(between) };
+        self.held[slot].swap(0, 1);
+        self.held[slot][0] = held;
     }
 }
 
 /// The key of `op`, which applies `inner`.
-fn key(printer: &Printer<'_>, op: &Op, inner: Option<OpKind>) -> Option<Addresses> {
-    let &[result] = op.results() else { return None };
-    let kind = op.kind() as usize | inner.map_or(0, |kind| kind as usize + 1) << 16;
-    Addresses::of(printer.module, kind, op.operands(), &op.attrs, Some(printer.module.ty(result)))
+fn kind(op: &Op, inner: Option<OpKind>) -> usize {
+    op.kind() as usize | inner.map_or(0, |kind| kind as usize + 1) << 16
 }
 
 /// Whether the end of `op` may come again and is small.
@@ -124,97 +130,116 @@ fn is_kept(op: &Op) -> bool {
 }
 
 impl<'m> Printer<'m> {
-    /// Writes `op` if it consists of its name, its operands and an end that was written before.
-    pub(super) fn repeat(&mut self, op: &'m Op) -> bool {
-        let (&[result], true) = (op.results(), op.regions().is_empty()) else { return false };
+    /// Writes the line of `op` if it consists of its name, its operands and an end that was written before.
+    #[inline]
+    pub(super) fn repeat_line(&mut self, op: &'m Op) -> Option<()> {
+        let &[result] = op.results() else { return None };
+        let kind = match op.regions() {
+            [] => kind(op, None),
+            _ => kind(op, Some(compact_reducer(self.module, op)?)),
+        };
         match *op.operands() {
-            [] => self.repeat_on(op, result, []),
-            [a] => self.repeat_on(op, result, [a]),
-            [a, b] => self.repeat_on(op, result, [a, b]),
-            [a, b, c] => self.repeat_on(op, result, [a, b, c]),
-            _ => false,
+            [] => self.repeat_on(kind, op, result, []),
+            [a] => self.repeat_on(kind, op, result, [a]),
+            [a, b] => self.repeat_on(kind, op, result, [a, b]),
+            [a, b, c] => self.repeat_on(kind, op, result, [a, b, c]),
+            _ => None,
         }
     }
 
     #[inline(always)]
-    fn repeat_on<const N: usize>(&mut self, op: &'m Op, result: ValueId, operands: [ValueId; N]) -> bool {
+    fn repeat_on<const N: usize>(
+        &mut self,
+        kind: usize,
+        op: &'m Op,
+        result: ValueId,
+        operands: [ValueId; N],
+    ) -> Option<()> {
         let ty = Some(self.module.ty(result));
-        let Some(key) = Addresses::of(self.module, op.kind() as usize, &operands, &op.attrs, ty) else { return false };
-        let Some(Parts { text, head, tail }) = self.tails.get(&key) else { return false };
-        let (out, names) = (&mut self.out, &self.names);
-        names.push(out, result);
-        out.push_start(text, head);
+        let (known, text) = self.tails.get(&Addresses::of(self.module, kind, &operands, &op.attrs, ty)?)?;
+        let (names, tail) = (&self.names, known.tail as usize);
+        let (head, text) = text.split_first_chunk::<HEAD>()?;
+        let room = self.out.room(INDENT + 8 + HEAD + N * 16 + tail.max(BEHIND));
+        let before = room.len();
+        *room.first_chunk_mut()? = [b' '; INDENT];
+        let room = names.short(result).put(room.get_mut(self.indent..)?)?;
+        *room.first_chunk_mut()? = *head;
+        let mut room = room.get_mut(known.head as usize..)?;
         for (i, &operand) in operands.iter().enumerate() {
-            out.push_start(if i == 0 { &FIRST } else { &NEXT }, if i == 0 { 1 } else { 2 });
-            names.push(out, operand);
+            if i > 0 {
+                room = known.between.put(room)?;
+            }
+            room = names.short(operand).put(room)?;
         }
-        out.push_start(&text[head..], tail);
-        true
+        let taken = before - put_start(room, text, tail)?.len();
+        self.out.took(taken);
+        Some(())
     }
 
     /// Appends what `write` writes for the end of `op`, which applies `inner`: no names of values. Before it stand the
-    /// name of the operation and, unless it applies something, nothing but its operands.
+    /// name of the operation and nothing but its operands.
     pub(super) fn tail(
         &mut self,
         op: &'m Op,
         inner: Option<OpKind>,
         write: impl FnOnce(&mut Self) -> Option<()>,
     ) -> Option<()> {
-        let Some(key) = key(self, op, inner).filter(|_| is_kept(op)) else { return write(self) };
-        if let Some(Parts { text, head, tail }) = self.tails.get(&key) {
-            self.out.push_start(&text[head..], tail);
-            return Some(());
-        }
         let start = self.out.len();
         write(self)?;
-        let held = Addresses::hold(self.module, op.operands(), &op.attrs, Some(self.module.ty(*op.results().first()?)));
-        self.tails.put(key, &format!(" = {}", op.name()), self.out.since(start), held);
+        let (&[result], true) = (op.results(), is_kept(op)) else { return Some(()) };
+        let (module, ty) = (self.module, Some(self.module.ty(result)));
+        if let Some(key) = Addresses::of(module, kind(op, inner), op.operands(), &op.attrs, ty) {
+            let (open, between) = match (op.kind(), op.operands()) {
+                (OpKind::Reduce, _) => ("(", " init: "),
+                (_, []) => ("", ""),
+                _ => (" ", ", "),
+            };
+            let (head, tail) = (format!(" = {}{open}", op.name()), format!("{}\n", self.out.since(start)));
+            self.tails.put(key, [&head, between, &tail], Addresses::hold(module, op.operands(), &op.attrs, ty));
+        }
         Some(())
     }
 
     /// Appends the type of a value.
     pub(super) fn ty(&mut self, value: ValueId) {
         match self.module.ty(value) {
-            ty @ Type::Tensor(tensor) => self.tensor(ty, tensor),
+            ty @ Type::Tensor(tensor) => {
+                self.keep(Addresses::of_type(tensor), &AttrDict::new(), Some(ty), |out| push_type(out, ty))
+            }
             ty => push_type(&mut self.out, ty),
         }
     }
 
     /// Appends a dictionary: many arguments have the same one.
     pub(super) fn known_dict(&mut self, dict: &AttrDict) {
-        let key = Addresses::of_dict(dict);
-        if let Some(Parts { text, tail, .. }) = self.tails.get(&key) {
-            return self.out.push_start(text, tail);
-        }
-        let start = self.out.len();
-        push_dict(&mut self.out, dict);
         let is_placement = dict.len() == 1 && matches!(dict.iter().next(), Some((_, Attr::Sharding(_))));
-        if is_placement {
-            let held = Addresses::hold(self.module, &[], dict, None);
-            self.tails.put(key, "", self.out.since(start), held);
+        match is_placement {
+            true => self.keep(Addresses::of_dict(dict), dict, None, |out| push_dict(out, dict)),
+            false => push_dict(&mut self.out, dict),
         }
     }
 
-    fn tensor(&mut self, ty: &Type, tensor: &Arc<TensorType>) {
-        let key = Addresses::of_type(tensor);
-        if let Some(Parts { text, tail, .. }) = self.tails.get(&key) {
-            return self.out.push_start(text, tail);
+    /// Appends what was written for `key` before, or what `write` writes.
+    fn keep(&mut self, key: Addresses, attrs: &AttrDict, ty: Option<&Type>, write: impl FnOnce(&mut Out)) {
+        if let Some((known, text)) = self.tails.get(&key) {
+            return self.out.push_bytes(&text[HEAD..][..known.tail as usize]);
         }
         let start = self.out.len();
-        push_type(&mut self.out, ty);
-        let held = Addresses::hold(self.module, &[], &AttrDict::new(), Some(ty));
-        self.tails.put(key, "", self.out.since(start), held);
+        write(&mut self.out);
+        let held = Addresses::hold(self.module, &[], attrs, ty);
+        self.tails.put(key, ["", "", self.out.since(start)], held);
     }
 }
 
-/// What stands before operands, with more behind it than is written.
-const FIRST: [u8; 32] = [b' '; 32];
-const NEXT: [u8; 32] = *b",                               ";
+/// Only lines of this depth or less are repeated.
+pub(super) const INDENT: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use super::super::out::Out;
+    use std::sync::Arc;
+
     use super::*;
+    use crate::TensorType;
     use crate::text::print;
 
     #[test]
@@ -237,6 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_any_depth_are_the_same_the_second_time() {
+        let (open, close) = (
+            "sdy.named_computation<\"f\">(%a) (%a: tensor<2xf32>) {",
+            "sdy.return %b : tensor<2xf32> } : (tensor<2xf32>) -> tensor<2xf32>",
+        );
+        let sum = "%b = stablehlo.add %a, %a : tensor<2xf32>";
+        let nested = (0..12).fold(sum.to_string(), |inner, _| format!("{sum} %c = {open} {inner} {close}"));
+        let text = format!("func.func @f(%a: tensor<2xf32>) {{ {nested} return }}");
+        let module = crate::text::parse(&text).unwrap();
+        let printed = print(&module);
+        assert!(
+            printed.contains("\n                            %24 = stablehlo.add %arg12, %arg12 : tensor<2xf32>\n"),
+            "{printed}"
+        );
+        assert_eq!(print(&module), printed);
+        assert_eq!(print(&crate::text::parse(&printed).unwrap()), printed);
+    }
+
+    #[test]
     fn operations_of_one_kind_keep_their_names() {
         let text = r#"module {
   func.func @main(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>) -> tensor<2xf32> {
@@ -256,11 +300,11 @@ mod tests {
         for ty in &types {
             let mut out = Out::default();
             push_type(&mut out, &Type::Tensor(ty.clone()));
-            tails.put(Addresses::of_type(ty), "", &out.into_string().repeat(20), Held::default());
+            tails.put(Addresses::of_type(ty), ["", "", &out.into_string().repeat(20)], Held::default());
             assert!(tails.text.len() <= MOST_TEXT + BEHIND);
         }
         assert!(tails.get(&Addresses::of_type(&types[0])).is_none());
-        let known = tails.get(&Addresses::of_type(&types[999])).map(|parts| parts.tail);
+        let known = tails.get(&Addresses::of_type(&types[999])).map(|(known, _)| known.tail as usize);
         assert_eq!(known, Some(20 * "tensor<999xf32>".len()));
     }
 }

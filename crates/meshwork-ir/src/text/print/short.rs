@@ -1,0 +1,163 @@
+//! Texts of a few bytes in one word: names of values, mostly.
+
+/// Up to seven bytes of ASCII, the first in the lowest byte, and their number in the highest; or a place in a list.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Short(u64);
+
+/// The text without its number.
+const TEXT: u64 = u64::MAX >> 8;
+
+/// Stands for the number of bytes where there is a place.
+const PLACE: u64 = 8;
+
+impl Short {
+    /// No text.
+    pub(super) const NONE: Short = Short(0);
+
+    /// A text; none if it is too long.
+    pub(super) const fn new(text: &str) -> Short {
+        let bytes = text.as_bytes();
+        if bytes.len() > 7 {
+            return Short::NONE;
+        }
+        let mut word = (bytes.len() as u64) << 56;
+        let mut i = 0;
+        while i < bytes.len() {
+            word |= (bytes[i] as u64) << (8 * i);
+            i += 1;
+        }
+        Short(word)
+    }
+
+    /// This text and a character of ASCII behind it; none if there is none or it gets too long.
+    pub(super) fn then(self, c: u8) -> Short {
+        let before = self.0 >> 56;
+        match (1..7).contains(&before) {
+            true => Short(self.0 & TEXT | u64::from(c) << (8 * before) | (before + 1) << 56),
+            false => Short::NONE,
+        }
+    }
+
+    /// This text and a number behind it; none if there is none or it gets too long.
+    pub(super) fn and(self, number: u32) -> Short {
+        let (mut digits, mut count, mut rest) = (0, 0, number);
+        loop {
+            digits = digits << 8 | u64::from(u32::from(b'0') + rest % 10);
+            count += 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let before = self.0 >> 56;
+        match self.is_text() && before + count <= 7 {
+            true => Short(self.0 & TEXT | digits << (8 * before) | (before + count) << 56),
+            false => Short::NONE,
+        }
+    }
+
+    /// No text, but a place in a list.
+    pub(super) fn place(place: u32) -> Short {
+        Short(u64::from(place) | PLACE << 56)
+    }
+
+    /// The place that it stands for, if it does.
+    pub(super) fn as_place(self) -> Option<usize> {
+        (self.0 >> 56 == PLACE).then_some(self.0 as u32 as usize)
+    }
+
+    /// Whether it is a text.
+    #[inline]
+    fn is_text(self) -> bool {
+        (1..8).contains(&(self.0 >> 56))
+    }
+
+    /// Stores it at the start of `room`, with what is behind it in the word; returns the rest. None if it is no text.
+    #[inline(always)]
+    pub(super) fn put(self, room: &mut [u8]) -> Option<&mut [u8]> {
+        if !self.is_text() {
+            return None;
+        }
+        *room.first_chunk_mut()? = self.0.to_le_bytes();
+        room.get_mut((self.0 >> 56) as usize..)
+    }
+}
+
+/// The names `%0`, `%1` and so on, one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Counter {
+    /// The next number, and its name.
+    number: u32,
+    name: Short,
+    /// What has to be added to a name for its last digit to be one more, and how often that goes well.
+    step: u64,
+    left: u32,
+}
+
+impl Counter {
+    /// From `number` on.
+    pub(super) fn from(number: u32) -> Counter {
+        let name = Short::new("%").and(number);
+        let last = 8 * (name.0 >> 56).saturating_sub(1);
+        Counter { number, name, step: u64::from(name != Short::NONE) << last, left: 9 - number % 10 }
+    }
+
+    /// The number that comes next.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The next name, or none if it is long.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Short {
+        let name = self.name;
+        if self.left == 0 {
+            *self = Counter::from(self.number.wrapping_add(1));
+        } else {
+            self.number += 1;
+            self.name.0 += self.step;
+            self.left -= 1;
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(short: Short) -> Option<String> {
+        let mut room = [0; 8];
+        let rest = short.put(&mut room)?.len();
+        Some(String::from_utf8_lossy(&room[..8 - rest]).into_owned())
+    }
+
+    #[test]
+    fn texts_of_seven_bytes_are_short() {
+        for (short, expected) in [
+            (Short::new("%cst"), "%cst"),
+            (Short::new("%values"), "%values"),
+            (Short::new("%").and(0), "%0"),
+            (Short::new("%").and(999_999), "%999999"),
+            (Short::new("%arg").and(10), "%arg10"),
+            (Short::new("%cst").then(b'_').and(42), "%cst_42"),
+        ] {
+            assert_eq!(text(short).as_deref(), Some(expected));
+        }
+        for none in [Short::new("%indices"), Short::new("%").and(1_000_000), Short::new("%values").then(b'_').and(1)] {
+            assert_eq!(none, Short::NONE);
+        }
+        assert_eq!(Short::new("%").and(u32::MAX), Short::NONE);
+        assert_eq!((Short::place(7).as_place(), text(Short::place(7))), (Some(7), None));
+    }
+
+    #[test]
+    fn a_counter_gives_all_numbers() {
+        for start in [0, 7, 95, 9_990, 999_985] {
+            let mut counter = Counter::from(start);
+            for n in start..start + 30 {
+                assert_eq!((counter.number(), counter.take()), (n, Short::new("%").and(n)));
+            }
+        }
+    }
+}
