@@ -1,8 +1,8 @@
 //! How long it takes from a Rust function to StableHLO text: trace, place the arguments, print.
 //!
-//! Each run makes a new mesh and a new `jit`, traces the whole function and drops what it made. The thread remembers types,
-//! type rules, placements and how they are written from the run before, as a context of MLIR does, but nothing of the
-//! program.
+//! Each run makes a new `jit`, traces the whole function and drops what it made; the mesh, the placements and the shapes
+//! of the arguments are there before, as they are for JAX. The thread remembers types, type rules, plans of Einstein
+//! sums, placements and how they are written from the run before, as a context of MLIR does, but nothing of the program.
 //! Runs with and without placements take turns, in rounds of some milliseconds each. Counted is what the thread spent on
 //! a processor.
 
@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use meshwork::prelude::*;
+use meshwork::{Function, Jit, LoweredFor};
 
 use crate::timing::{Times, on_processor, wall};
 
@@ -87,43 +88,49 @@ fn dense(x: Tensor, weights: Vec<Tensor>) -> Tensor {
     weights.iter().enumerate().fold(x, |x, (i, w)| if i + 1 < last { x.matmul(w).relu() } else { x.matmul(w) })
 }
 
+/// The mesh and the placements, made once.
+struct Places {
+    mesh: Mesh,
+    ins: [Rule; 2],
+    outs: [Rule; 1],
+}
+
+impl Places {
+    /// With this rule for the weights.
+    fn new(weights: Rule) -> Result<Places, Error> {
+        let mesh = Mesh::grid(("data", 2), ("model", 4))?;
+        Ok(Places { mesh, ins: [P!["data"].into(), weights], outs: [P!["data"].into()] })
+    }
+
+    fn dense() -> Result<Places, Error> {
+        Places::new(P![_, "model"].into())
+    }
+
+    fn transformer() -> Result<Places, Error> {
+        Places::new(Rule::by_name([
+            ("wq", P![_, "model"]),
+            ("wk", P![_, "model"]),
+            ("wv", P![_, "model"]),
+            ("wo", P!["model"]),
+            ("up", P![_, "model"]),
+            ("up_bias", P!["model"]),
+            ("down", P!["model"]),
+        ]))
+    }
+
+    fn give<A, F: Function<A>>(&self, f: F, placed: Placed) -> Jit<F, A> {
+        let f = jit(f).on(&self.mesh);
+        match placed {
+            Placed::Yes => f.in_shardings(&self.ins).out_shardings(&self.outs),
+            Placed::No => f,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Placed {
     Yes,
     No,
-}
-
-fn mesh() -> Result<Mesh, Error> {
-    Ok(Mesh::grid(("data", 2), ("model", 4))?)
-}
-
-fn trace_dense(x: &Array, weights: &Vec<Array>, placed: Placed) -> Result<String, Error> {
-    let f = jit(dense).on(&mesh()?);
-    let f = match placed {
-        Placed::Yes => f.in_shardings([P!["data"], P![_, "model"]]).out_shardings([P!["data"]]),
-        Placed::No => f,
-    };
-    Ok(f.lower((x, weights))?.text())
-}
-
-fn trace_transformer(x: &Array, blocks: &Vec<Block<Array>>, placed: Placed) -> Result<String, Error> {
-    let f = jit(transformer).on(&mesh()?);
-    let f = match placed {
-        Placed::Yes => {
-            let weights = Rule::by_name([
-                ("wq", P![_, "model"]),
-                ("wk", P![_, "model"]),
-                ("wv", P![_, "model"]),
-                ("wo", P!["model"]),
-                ("up", P![_, "model"]),
-                ("up_bias", P!["model"]),
-                ("down", P!["model"]),
-            ]);
-            f.in_shardings([P!["data"].into(), weights]).out_shardings([P!["data"]])
-        }
-        Placed::No => f,
-    };
-    Ok(f.lower((x, blocks))?.text())
 }
 
 /// Prints medians as JSON, or the program.
@@ -137,15 +144,19 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
+fn text<O>(lowered: Result<LoweredFor<O>, Error>) -> Result<String, String> {
+    lowered.map(|lowered| lowered.text()).map_err(|e| e.to_string())
+}
+
 fn measure(args: &[String]) -> Result<(), String> {
     let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
     let layers: usize = layers.parse().map_err(|_| USAGE)?;
-    let (mut repeat, mut text, mut count, mut counted) = (21, false, None, Placed::Yes);
+    let (mut repeat, mut show, mut count, mut counted) = (21, false, None, Placed::Yes);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.as_str() {
             "--repeat" => repeat = options.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
-            "--text" => text = true,
+            "--text" => show = true,
             "--plain" => counted = Placed::No,
             "--count" => count = Some(options.next().and_then(|n| n.parse::<usize>().ok()).ok_or(USAGE)?),
             _ => return Err(USAGE.into()),
@@ -153,13 +164,18 @@ fn measure(args: &[String]) -> Result<(), String> {
     }
     let (x, weights) = (Array::shape_only([32, DIM], F32), vec![Array::shape_only([DIM, DIM], F32); layers]);
     let (tokens, blocks) = (Array::shape_only([BATCH, LENGTH, DIM], F32), vec![Block::new(); layers]);
+    let places = match program.as_str() {
+        "dense" => Places::dense(),
+        "transformer" => Places::transformer(),
+        _ => return Err(USAGE.into()),
+    };
+    let places = places.map_err(|e| e.to_string())?;
     let trace = |placed| match program.as_str() {
-        "dense" => trace_dense(&x, &weights, placed).map_err(|e| e.to_string()),
-        "transformer" => trace_transformer(&tokens, &blocks, placed).map_err(|e| e.to_string()),
-        _ => Err(USAGE.into()),
+        "dense" => text(places.give(dense, placed).lower((&x, &weights))),
+        _ => text(places.give(transformer, placed).lower((&tokens, &blocks))),
     };
     let shown = trace(Placed::Yes)?;
-    if text {
+    if show {
         print!("{shown}");
         return Ok(());
     }

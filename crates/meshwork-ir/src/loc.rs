@@ -1,5 +1,6 @@
 //! Where an operation came from: the position in the text it was read from and MLIR's `loc`.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A line and column of a text, both counted from one; zero means unknown.
@@ -43,29 +44,53 @@ pub enum LocKind {
     Opaque(Arc<str>),
 }
 
-/// An optional location; the default is unknown. Cheap to clone.
+/// An optional location. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Loc(pub Option<Arc<LocKind>>);
+pub enum Loc {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// A line of a Rust program, written as `loc("file":line:col)`.
+    Rust(&'static Location<'static>),
+    /// Any other.
+    Of(Arc<LocKind>),
+}
 
 impl Loc {
     /// `loc("file":line:col)`.
     pub fn file(file: &str, line: u32, col: u32) -> Loc {
-        Loc(Some(Arc::new(LocKind::File { file: file.into(), line, col })))
+        LocKind::File { file: file.into(), line, col }.into()
     }
 
     /// Not known.
     pub fn unknown() -> Loc {
-        Loc(None)
+        Loc::Unknown
+    }
+
+    /// Whether it is known.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Loc::Unknown)
     }
 
     /// The first file position in the location, outermost call last: what to show a person.
     pub fn source(&self) -> Option<(&str, u32, u32)> {
-        match self.0.as_deref()? {
+        let kind = match self {
+            Loc::Unknown => return None,
+            Loc::Rust(at) => return Some((at.file(), at.line(), at.column())),
+            Loc::Of(kind) => &**kind,
+        };
+        match kind {
             LocKind::File { file, line, col } => Some((file, *line, *col)),
             LocKind::Name { child, .. } => child.as_ref()?.source(),
             LocKind::CallSite { callee, caller } => callee.source().or_else(|| caller.source()),
             LocKind::Fused(parts, _) => parts.iter().find_map(Loc::source),
             LocKind::Opaque(_) => None,
         }
+    }
+}
+
+impl From<LocKind> for Loc {
+    fn from(kind: LocKind) -> Loc {
+        Loc::Of(Arc::new(kind))
     }
 }

@@ -1,7 +1,7 @@
 //! Programs under `programs/` read, print and read again to the same text; parts of them mean what they say.
 
 use meshwork_ir::text::{parse, parse_attr, parse_type, print};
-use meshwork_ir::{Attr, DenseData, ElementType, LocKind, Module, OpId, OpKind, Type, Walk};
+use meshwork_ir::{Attr, DenseData, ElementType, Loc, LocKind, Module, OpId, OpKind, Type, Walk};
 
 const PROGRAMS: &[(&str, &str)] = &[
     ("control", include_str!("programs/control.mlir")),
@@ -85,7 +85,7 @@ fn module_function_and_locations() {
     assert!(matches!(module.arg_attr(main, 0, "sdy.sharding"), Some(Attr::Sharding(_))));
     let body = module.body_of(main, 0).expect("body");
     let arg_loc = &module.block(body).arg_locs[0];
-    assert!(matches!(arg_loc.0.as_deref(), Some(LocKind::Name { name, .. }) if &**name == "arg"));
+    assert!(matches!(arg_loc, Loc::Of(kind) if matches!(&**kind, LocKind::Name { name, .. } if &**name == "arg")));
     let while_op = ops_of(&module, OpKind::While)[0];
     assert_eq!(module.op(while_op).loc.source(), Some(("late.py", 10, 20)));
     assert_eq!((module.op(while_op).pos.line, module.op(while_op).pos.col), (5, 12));

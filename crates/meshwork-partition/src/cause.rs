@@ -262,7 +262,8 @@ pub fn argument_name(module: &Module, v: ValueId) -> Option<String> {
 
 /// The first name in a location.
 pub fn loc_name(loc: &Loc) -> Option<&str> {
-    match loc.0.as_deref()? {
+    let Loc::Of(kind) = loc else { return None };
+    match &**kind {
         LocKind::Name { name, .. } => Some(name),
         LocKind::CallSite { callee, caller } => loc_name(callee).or_else(|| loc_name(caller)),
         LocKind::Fused(parts, _) => parts.iter().find_map(loc_name),

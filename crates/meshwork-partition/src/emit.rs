@@ -77,7 +77,7 @@ impl<'a> Emitter<'a> {
 
     /// Appends `spec` and returns the operation.
     pub fn push(&mut self, mut spec: OpSpec) -> OpId {
-        if spec.loc.0.is_none() {
+        if !spec.loc.is_known() {
             spec.loc = self.loc.clone();
         }
         spec.pos = self.pos;

@@ -2,9 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use meshwork_ir::{Loc, LocKind};
+use meshwork_ir::LocKind;
 
 use crate::Tensor;
 use crate::error::{Error, Result, fail};
@@ -106,7 +105,7 @@ fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
         let value = trace.resolve("annotate", x);
         let child = Some(trace.loc());
         let held = trace.build("annotate", |b| {
-            b.set_loc(Loc(Some(Arc::new(LocKind::Name { name: full.into(), child }))));
+            b.set_loc(LocKind::Name { name: full.into(), child }.into());
             b.sharding_constraint(value, sharding)
         });
         trace.tensor("annotate", held)

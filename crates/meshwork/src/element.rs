@@ -4,8 +4,7 @@ use meshwork_ir::eval::scalar::Scalar;
 use meshwork_ir::{ElementClass, ElementType, Literal};
 
 use crate::Tensor;
-use crate::error::fail;
-use crate::trace::constant;
+use crate::steps::compose;
 
 /// A Rust number that can be an element of an array.
 pub trait Element: Copy + 'static {
@@ -142,9 +141,8 @@ macro_rules! numbers {
 numbers! { f32 => Float as f64, f64 => Float as f64, i32 => Int as i64, i64 => Int as i64, bool => Bool as bool }
 
 impl Number {
-    /// The number as one element of type `elem`.
-    #[track_caller]
-    pub(crate) fn literal(self, op: &str, elem: ElementType) -> Literal {
+    /// The number as one element of type `elem`, or why it is none.
+    pub(crate) fn literal(self, elem: ElementType) -> Result<Literal, String> {
         let scalar = match (self, elem.class()) {
             (Number::Float(v), ElementClass::Float) => Scalar::Float(v),
             (Number::Float(v), ElementClass::Complex) => Scalar::Complex(v, 0.0),
@@ -153,30 +151,30 @@ impl Number {
             (Number::Int(v), ElementClass::Signed) => {
                 let unused = 64 - elem.bits().min(64) as u32;
                 if (v << unused) >> unused != v {
-                    fail(op, format!("the number {v} does not fit in {elem}"));
+                    return Err(format!("the number {v} does not fit in {elem}"));
                 }
                 Scalar::Int(v)
             }
             (Number::Int(v), ElementClass::Unsigned) => {
                 if v < 0 || (elem.bits() < 64 && v >> elem.bits() != 0) {
-                    fail(op, format!("the number {v} does not fit in {elem}"));
+                    return Err(format!("the number {v} does not fit in {elem}"));
                 }
                 Scalar::UInt(v as u64)
             }
             (Number::Bool(v), ElementClass::Bool) => Scalar::Bool(v),
             (Number::Float(v), _) => {
-                fail(op, format!("the float {v} with a tensor of {elem}; convert the tensor with .to(F32) first"))
+                return Err(format!("the float {v} with a tensor of {elem}; convert the tensor with .to(F32) first"));
             }
-            (Number::Int(v), ElementClass::Bool) => fail(op, format!("the number {v} with a tensor of i1")),
-            (Number::Bool(v), _) => fail(op, format!("the truth value {v} with a tensor of {elem}")),
+            (Number::Int(v), ElementClass::Bool) => return Err(format!("the number {v} with a tensor of i1")),
+            (Number::Bool(v), _) => return Err(format!("the truth value {v} with a tensor of {elem}")),
         };
-        Literal::scalar(elem, scalar)
+        Ok(Literal::scalar(elem, scalar))
     }
 
     /// The constant of this shape with all elements equal to the number.
     #[track_caller]
     pub(crate) fn fill(self, op: &str, dims: &[i64], elem: ElementType) -> Tensor {
-        constant(op, self, dims, elem)
+        compose(op, [], |s, _| s.fill(self, dims, elem))
     }
 
     /// Whether two are the same to the bit: zero is not its negative, and a NaN is itself.
@@ -192,9 +190,15 @@ impl Operand {
     /// The tensor; a number as a scalar of the given element type.
     #[track_caller]
     pub(crate) fn tensor(self, op: &str, elem: ElementType) -> Tensor {
+        self.fill(op, &[], elem)
+    }
+
+    /// The tensor; a number as a constant of the given shape and element type.
+    #[track_caller]
+    pub(crate) fn fill(self, op: &str, dims: &[i64], elem: ElementType) -> Tensor {
         match self {
             Operand::Tensor(t) => t,
-            Operand::Number(n) => n.fill(op, &[], elem),
+            Operand::Number(n) => n.fill(op, dims, elem),
         }
     }
 }

@@ -83,6 +83,7 @@ pub mod save;
 pub mod sequence;
 mod spec;
 mod splice;
+mod steps;
 mod stored;
 mod tensor;
 mod trace;

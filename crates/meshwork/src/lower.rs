@@ -11,6 +11,7 @@ use meshwork_partition::cost::Machine;
 use meshwork_partition::explain::{self, Detail};
 use meshwork_partition::tell::Teller;
 use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile_with};
+use smol_str::SmolStr;
 
 use crate::donate;
 use crate::engine::{Engine, Loaded, Program};
@@ -35,7 +36,7 @@ pub struct Lowered {
 /// The paths of arguments and results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) arguments: Vec<Rc<str>>,
+    pub(crate) arguments: Vec<SmolStr>,
     pub(crate) results: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ impl Names {
     /// Notes the paths of arguments in the program, where plans and explanations find them.
     fn write(&self, module: &mut Module) {
         let Some(body) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
-        let name = |path: &Rc<str>| Loc(Some(Arc::new(LocKind::Name { name: (**path).into(), child: None })));
+        let name = |path: &SmolStr| Loc::from(LocKind::Name { name: path.as_str().into(), child: None });
         module.block_mut(body).arg_locs = self.arguments.iter().map(name).collect();
     }
 }

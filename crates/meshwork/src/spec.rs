@@ -149,6 +149,11 @@ impl P {
         P { dims: Arc::new([head, &whole, tail].concat()), rest: None, replicated: self.replicated.clone() }
     }
 
+    /// Whether `..` stands in it.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.rest.is_some()
+    }
+
     /// A copy on every device.
     ///
     /// For weights under pure data parallelism, as long as they fit on each device, and for whatever is small: norms,

@@ -74,9 +74,15 @@ impl Tensor {
     /// Several dimensions, each once.
     #[track_caller]
     pub(crate) fn axes(&self, op: &str, axes: &[i64]) -> SmallVec<[usize; 4]> {
-        let mut out = SmallVec::<[usize; 4]>::new();
+        self.dims_of(op, axes).into_iter().map(|d| d as usize).collect()
+    }
+
+    /// [`axes`](Tensor::axes) as attributes of operations have them.
+    #[track_caller]
+    pub(crate) fn dims_of(&self, op: &str, axes: &[i64]) -> Dims {
+        let mut out = Dims::new();
         for &axis in axes {
-            let axis = self.axis(op, axis);
+            let axis = self.axis(op, axis) as i64;
             if out.contains(&axis) {
                 fail(op, format!("axis {axis} is named twice in {axes:?}"));
             }

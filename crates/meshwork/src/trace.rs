@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{
-    Attr, AttrDict, BlockId, FuncSig, FunctionType, Loc, LocKind, Module, OpId, OpKind, OpSpec, TensorType, Type,
-    ValueId, Values,
+    Attr, BlockId, FuncSig, FunctionType, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
 };
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
@@ -58,19 +57,24 @@ pub(crate) struct Trace {
     known: Known,
 }
 
-/// What a trace remembers. It goes on to the next trace of the thread, without the constants.
+/// What a trace remembers. Its memory goes on to the next trace of the thread.
 struct Known {
-    file: Option<(&'static str, Arc<str>)>,
-    /// Locations of lines that were traced before, in slots by address.
-    locs: Vec<Option<(&'static Location<'static>, Loc)>>,
     /// Numbers that the program has as constants already, in slots by number and shape.
-    constants: Vec<[Option<(Number, Tensor)>; 2]>,
+    constants: Vec<[Option<Constant>; 2]>,
+}
+
+/// A value of a block all of whose elements are equal to a number.
+#[derive(Clone)]
+struct Constant {
+    number: Number,
+    block: BlockId,
+    ty: Arc<TensorType>,
+    value: ValueId,
 }
 
 impl Known {
     fn take() -> Known {
-        let anew = || Known { file: None, locs: vec![None; LOCATIONS], constants: vec![[None, None]; CONSTANTS] };
-        KNOWN.take().unwrap_or_else(anew)
+        KNOWN.take().unwrap_or_else(|| Known { constants: vec![[None, None]; CONSTANTS] })
     }
 
     fn give_back(mut self) {
@@ -78,9 +82,6 @@ impl Known {
         KNOWN.set(Some(self));
     }
 }
-
-/// How many locations a trace remembers.
-const LOCATIONS: usize = 64;
 
 /// How many pairs of constants a trace remembers.
 const CONSTANTS: usize = 32;
@@ -127,15 +128,17 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
         None => module.tensor_type(&t.dims, t.elem),
         Some(_) => t.clone(),
     };
-    let types: Vec<Arc<TensorType>> = types.iter().map(&mut shared).collect();
-    let inputs = types.iter().map(|t| Type::Tensor(t.clone())).collect();
+    let inputs = types.iter().map(|t| Type::Tensor(shared(t))).collect();
     let ty = FunctionType { inputs, results: vec![] };
     let func = module.add_func(FuncSig { name: "main".into(), ty, visibility: None });
     // `add_func` gives every function a block.
     let block = module.region(module.op(func).regions()[0]).blocks()[0];
-    let args = module.block(block).args().to_vec();
-    let tensor = |(&value, ty): (&ValueId, &Arc<TensorType>)| Tensor { trace: id, block, value, ty: ty.clone() };
-    let tensors = args.iter().zip(&types).map(tensor).collect();
+    let tensor = |&value: &ValueId| match module.ty(value) {
+        Type::Tensor(ty) => Tensor { trace: id, block, value, ty: ty.clone() },
+        // All arguments are tensors.
+        ty => unreachable!("an argument of type {ty}"),
+    };
+    let tensors = module.block(block).args().iter().map(tensor).collect();
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         stack.iter_mut().for_each(|t| t.was_below = true);
@@ -172,17 +175,14 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
     };
     let (func, block) = (trace.func, trace.open[0]);
     trace.module.push(block, OpSpec::new(OpKind::FuncReturn).operands(values));
-    let inputs = trace.module.block(block).args().iter().map(|&v| trace.module.ty(v).clone()).collect();
-    let results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
-    trace.module.set_func_type(func, FunctionType { inputs, results });
+    let captured = trace.captures.iter().map(|(tensor, _)| Type::Tensor(tensor.ty.clone()));
+    trace.module.edit_func_type(func, |ty| {
+        ty.inputs.extend(captured);
+        ty.results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
+    });
     let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
     trace.known.give_back();
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
-}
-
-/// Whether there is a trace below the topmost one.
-pub(crate) fn is_inner() -> bool {
-    STACK.with_borrow(|stack| stack.len() > 1)
 }
 
 /// What placements mean to the topmost trace.
@@ -221,6 +221,19 @@ impl Trace {
             true => tensor.value,
             false => self.resolve_outer(op, tensor),
         }
+    }
+
+    /// The values of `tensors` in this trace.
+    #[inline]
+    pub(crate) fn resolve_all<const N: usize>(&mut self, op: &str, tensors: &[&Tensor; N]) -> [ValueId; N] {
+        let (id, block) = (self.id, self.block());
+        let mut values = tensors.map(|t| t.value);
+        for (value, tensor) in values.iter_mut().zip(tensors) {
+            if tensor.trace != id || tensor.block != block {
+                *value = self.resolve_outer(op, tensor);
+            }
+        }
+        values
     }
 
     /// The value of a tensor that was not made in the innermost block.
@@ -262,40 +275,8 @@ impl Trace {
     }
 
     /// The location of the line that is being traced.
-    pub(crate) fn loc(&mut self) -> Loc {
-        let slot = self.loc_slot();
-        self.known.locs[slot].as_ref().map_or_else(Loc::unknown, |(_, loc)| loc.clone())
-    }
-
-    /// The slot that has the location of the line that is being traced.
-    #[inline]
-    fn loc_slot(&mut self) -> usize {
-        // Each call has a location of its own, of three words.
-        let slot = (std::ptr::from_ref(self.at) as usize / 24) % LOCATIONS;
-        match &self.known.locs[slot] {
-            Some((known, _)) if std::ptr::eq(*known, self.at) => {}
-            _ => self.note_loc(slot),
-        }
-        slot
-    }
-
-    #[inline(never)]
-    fn note_loc(&mut self, slot: usize) {
-        let (at, known) = (self.at, &mut self.known);
-        if known.locs[slot].as_ref().is_some_and(|(known, _)| *known == at) {
-            return;
-        }
-        let file = match &known.file {
-            // Most operations come from the file of the one before.
-            Some((name, file)) if std::ptr::eq(*name, at.file()) => file.clone(),
-            _ => {
-                let file: Arc<str> = at.file().into();
-                known.file = Some((at.file(), file.clone()));
-                file
-            }
-        };
-        let loc = Loc(Some(Arc::new(LocKind::File { file, line: at.line(), col: at.column() })));
-        known.locs[slot] = Some((at, loc));
+    pub(crate) fn loc(&self) -> Loc {
+        Loc::Rust(self.at)
     }
 
     /// The innermost open block.
@@ -328,20 +309,55 @@ impl Trace {
 
     /// A value of the innermost block as a tensor.
     pub(crate) fn tensor(&self, op: &str, value: ValueId) -> Tensor {
-        let Type::Tensor(ty) = self.module.ty(value) else {
-            self.fail(op, format!("a value of type {} is not a tensor", self.module.ty(value)))
+        let ty = self.tensor_type(op, value).clone();
+        Tensor { trace: self.id, block: self.block(), value, ty }
+    }
+
+    /// The type of a value that is a tensor.
+    pub(crate) fn tensor_type(&self, op: &str, value: ValueId) -> &Arc<TensorType> {
+        match self.module.ty(value) {
+            Type::Tensor(ty) => ty,
+            ty => self.fail(op, format!("a value of type {ty} is not a tensor")),
+        }
+    }
+
+    /// Whether there is a trace below it.
+    pub(crate) fn is_inner(&self) -> bool {
+        !self.outer.is_empty()
+    }
+
+    /// The constant with all elements equal to `number`: the one that the block has already, or a new one.
+    pub(crate) fn constant(&mut self, op: &str, number: Number, dims: &[i64], elem: ElementType) -> ValueId {
+        let (slot, block) = (slot_of(number, dims), self.block());
+        let known = self.known.constants[slot].iter().flatten();
+        let same = |c: &&Constant| {
+            c.number.same(number) && c.block == block && c.ty.elem == elem && same_dims(&c.ty.dims, dims)
         };
-        Tensor { trace: self.id, block: self.block(), value, ty: ty.clone() }
+        match known.filter(same).map(|c| c.value).next() {
+            Some(value) => value,
+            None => self.new_constant(op, number, dims, elem, slot),
+        }
+    }
+
+    #[inline(never)]
+    fn new_constant(&mut self, op: &str, number: Number, dims: &[i64], elem: ElementType, slot: usize) -> ValueId {
+        let literal = match number.literal(elem) {
+            Ok(literal) => literal,
+            Err(message) => self.fail(op, message),
+        };
+        let ty = self.module.tensor_type(dims, elem);
+        let value = self.build(op, |b| b.splat_bytes(&ty, literal.bytes()));
+        let new = Constant { number, block: self.block(), ty, value };
+        let [first, second] = &mut self.known.constants[slot];
+        *second = first.replace(new);
+        value
     }
 
     /// Builds operations with a [`Builder`] at the end of the innermost block.
     pub(crate) fn build<R>(&mut self, op: &str, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {
-        let slot = self.loc_slot();
-        let block = self.block();
+        let (loc, block) = (self.loc(), self.block());
         let mut builder = Builder::at_end(&mut self.module, block);
-        if let Some((_, loc)) = &self.known.locs[slot] {
-            builder.borrow_loc(loc);
-        }
+        builder.set_loc(loc);
         match build(&mut builder) {
             Ok(out) => out,
             Err(e) => self.fail(op, e.error.to_string()),
@@ -357,22 +373,10 @@ pub(crate) fn emit<const N: usize>(
     build: impl FnOnce(&mut Builder<'_>, &[ValueId; N]) -> Result<ValueId, BuildError>,
 ) -> Tensor {
     with_top(op, |trace| {
-        let values = inputs.map(|t| trace.resolve(op, t));
+        let values = trace.resolve_all(op, inputs);
         let value = trace.build(op, |b| build(b, &values));
         trace.tensor(op, value)
     })
-}
-
-/// Adds an operation of this kind, which has neither attributes nor bodies, on one input.
-#[track_caller]
-pub(crate) fn apply_one(op: &str, kind: OpKind, x: &Tensor) -> Tensor {
-    emit(op, &[x], |b, v| b.apply(kind, *v, AttrDict::new(), None))
-}
-
-/// Adds an operation of this kind, which has neither attributes nor bodies, on two inputs.
-#[track_caller]
-pub(crate) fn apply_two(op: &str, kind: OpKind, x: &Tensor, y: &Tensor) -> Tensor {
-    emit(op, &[x, y], |b, v| b.apply(kind, *v, AttrDict::new(), None))
 }
 
 /// Adds an operation on any number of inputs.
@@ -403,39 +407,9 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
     })
 }
 
-/// The constant with all elements equal to `number`: the one that the block has already, or a new one.
-#[track_caller]
-pub(crate) fn constant(op: &str, number: Number, dims: &[i64], elem: ElementType) -> Tensor {
-    let slot = slot_of(number, dims);
-    let known = with_top(op, |trace| {
-        let block = trace.block();
-        let same = |t: &Tensor| t.block == block && t.ty.elem == elem && same_dims(&t.ty.dims, dims);
-        let pair = trace.known.constants[slot].iter().flatten();
-        pair.filter(|(n, t)| n.same(number) && same(t)).map(|(_, t)| t.clone()).next()
-    });
-    match known {
-        Some(tensor) => tensor,
-        None => new_constant(op, number, dims, elem, slot),
-    }
-}
-
 #[inline]
 fn same_dims(a: &[i64], b: &[i64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y)
-}
-
-#[track_caller]
-#[inline(never)]
-fn new_constant(op: &str, number: Number, dims: &[i64], elem: ElementType, slot: usize) -> Tensor {
-    let literal = number.literal(op, elem);
-    with_top(op, |trace| {
-        let ty = trace.module.tensor_type(dims, elem);
-        let value = trace.build(op, |b| b.splat_bytes(&ty, literal.bytes()));
-        let tensor = trace.tensor(op, value);
-        let [first, second] = &mut trace.known.constants[slot];
-        *second = first.replace((number, tensor.clone()));
-        tensor
-    })
 }
 
 fn slot_of(number: Number, dims: &[i64]) -> usize {

@@ -57,6 +57,12 @@ fn axes_and_indices() {
     expect(|x| x.slice(s![2]), "slice: index 2 is out of range for axis 0 of extent 2, shape [2, 3]");
     expect(|x| x.slice(s![.., .., 0]), "slice: 3 indices for a tensor of rank 2, shape [2, 3]");
     expect(|x| einsum("ij,jk->ik", &[&x, &x]), "einsum: 'j' in \"ij,jk->ik\" has extent 3 and extent 2");
+    expect(
+        |x| einsum("ij->ijé", &[&x]),
+        "einsum: 'é' of the result of \"ij->ijé\" has to stand in a term, and once in the result",
+    );
+    expect(|x| x.softmax(2), "softmax: axis 2 is out of range for a tensor of rank 2; use -2..2");
+    expect(|x| x.sum_all().layer_norm(0.1), "layer_norm: axis -1: a scalar has no axes");
 }
 
 #[test]
@@ -67,6 +73,15 @@ fn element_types() {
     );
     expect(|x| x.to(I32) * 0.5, "mul: the float 0.5 with a tensor of i32; convert the tensor with .to(F32) first");
     expect(|x| x.to(I8) + 200, "add: the number 200 does not fit in i8");
+    expect(
+        |x| einsum("ij,ij->", &[&x, &x.to(F64)]),
+        "einsum: element types f32 and f64 differ (shapes [2, 3] and [2, 3]); convert one with .to(..)",
+    );
+    expect(|x| x.to(I32).softmax(-1), "softmax: a i32 tensor of shape [2, 3] where the operation takes real floats");
+    expect(
+        |x| select(x.gt(0.0), x.to(I32), 0.5),
+        "select: the float 0.5 with a tensor of i32; convert the tensor with .to(F32) first",
+    );
     expect(
         |x| x.to(I32).sin(),
         "sin: a i32 tensor of shape [2, 3] where the operation takes floats; convert with .to(F32)",

@@ -192,6 +192,19 @@ fn products() {
 }
 
 #[test]
+fn a_formula_is_worked_out_for_each_combination_of_types() {
+    for turn in 0..3 {
+        assert_eq!(matrix(|x| einsum("ij,jk->ki", &[&x, &x.t()])).1, [5., 14., 14., 50.], "turn {turn}");
+        assert_eq!(matrix(|x| einsum("ij,jk->ki", &[&x.t(), &x])).1, [9., 12., 15., 12., 17., 22., 15., 22., 29.]);
+        assert_eq!(matrix(|x| einsum("ij,jk->ik", &[&x.to(F64), &x.t().to(F64)]).to(F32)).1, [5., 14., 14., 50.]);
+        // More formulas than are remembered.
+        for n in 1..20 {
+            assert_eq!(matrix(|x| einsum("ij,k->", &[&x, &ones([n], F32)])).1, [15. * n as f64]);
+        }
+    }
+}
+
+#[test]
 fn windows() {
     let x: Vec<f32> = (0..6).map(|i| i as f32).collect();
     let image = |x: &Tensor| x.reshape([1, 6, 1]);

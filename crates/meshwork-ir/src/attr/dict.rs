@@ -32,6 +32,12 @@ impl AttrDict {
         self.entries().iter().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
+    /// The attribute called `name`, to change it.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Attr> {
+        let entries = Arc::make_mut(self.entries.as_mut()?);
+        entries.iter_mut().find(|(n, _)| n == name).map(|(_, a)| a)
+    }
+
     /// Whether there is an attribute called `name`.
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()

@@ -37,8 +37,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
 use smallvec::{SmallVec, smallvec};
 use thiserror::Error;
 
@@ -79,28 +77,23 @@ enum Place {
 pub struct Builder<'m> {
     module: &'m mut Module,
     place: Place,
-    loc: Cow<'m, Loc>,
+    loc: Loc,
 }
 
 impl<'m> Builder<'m> {
     /// Inserts at the end of `block`.
     pub fn at_end(module: &'m mut Module, block: BlockId) -> Builder<'m> {
-        Builder { module, place: Place::End(block), loc: Cow::Owned(Loc::unknown()) }
+        Builder { module, place: Place::End(block), loc: Loc::unknown() }
     }
 
     /// Inserts just before `op`, which is in a block.
     pub fn before(module: &'m mut Module, op: OpId) -> Builder<'m> {
-        Builder { module, place: Place::Before(op), loc: Cow::Owned(Loc::unknown()) }
+        Builder { module, place: Place::Before(op), loc: Loc::unknown() }
     }
 
     /// Gives this location to all operations built from now on.
     pub fn set_loc(&mut self, loc: Loc) {
-        self.loc = Cow::Owned(loc);
-    }
-
-    /// [`set_loc`](Builder::set_loc) to a location that lives as long as the module is borrowed.
-    pub fn borrow_loc(&mut self, loc: &'m Loc) {
-        self.loc = Cow::Borrowed(loc);
+        self.loc = loc;
     }
 
     /// The location that operations get.
@@ -124,7 +117,7 @@ impl<'m> Builder<'m> {
     }
 
     fn error(&self, error: InferError) -> BuildError {
-        BuildError { error, loc: (*self.loc).clone() }
+        BuildError { error, loc: self.loc.clone() }
     }
 
     fn insert(&mut self, op: OpId) {
@@ -138,7 +131,7 @@ impl<'m> Builder<'m> {
     pub fn op(&mut self, mut spec: OpSpec) -> Result<OpId, BuildError> {
         let wanted = std::mem::take(&mut spec.result_types);
         spec.result_types = self.infer(&spec, &wanted)?;
-        spec.loc = (*self.loc).clone();
+        spec.loc = self.loc.clone();
         let op = self.module.create(spec);
         self.insert(op);
         Ok(op)
@@ -183,7 +176,7 @@ impl<'m> Builder<'m> {
         let (Some(ty), Place::End(block)) = (known, self.place) else {
             return self.apply_anew(kind, &operands, attrs, wanted);
         };
-        Ok(self.module.append_one(block, kind, operands, attrs, Type::Tensor(ty), (*self.loc).clone()))
+        Ok(self.module.append_one(block, kind, operands, attrs, Type::Tensor(ty), self.loc.clone()))
     }
 
     #[inline(never)]
@@ -258,7 +251,7 @@ impl<'m> Builder<'m> {
         mut spec: OpSpec,
         bodies: impl FnOnce(&mut Bodies<'_>) -> Result<(), BuildError>,
     ) -> Result<Values, BuildError> {
-        spec.loc = (*self.loc).clone();
+        spec.loc = self.loc.clone();
         let op = self.module.create(spec);
         let built = bodies(&mut Bodies { module: self.module, op, loc: &self.loc });
         let types = match built.and_then(|()| self.infer_with_bodies(op)) {
@@ -298,7 +291,7 @@ impl Bodies<'_> {
         let block = self.module.add_body(self.op, args);
         let args = self.module.block(block).args.clone();
         let mut builder = Builder::at_end(self.module, block);
-        builder.loc = Cow::Borrowed(self.loc);
+        builder.loc = self.loc.clone();
         let returned = build(&mut builder, &args)?;
         let end = OpSpec::new(OpKind::HloReturn).operands(returned).loc(self.loc.clone());
         self.module.push(block, end);

@@ -80,7 +80,7 @@ impl Builder<'_> {
         if combined != wanted {
             return None;
         }
-        let loc = &*self.loc;
+        let loc = &self.loc;
         let value = self.module.append_one(block, OpKind::Reduce, operands, attrs, Type::Tensor(ty), loc.clone());
         let op = self.module.def_op(value)?;
         let body = self.module.add_body(op, [wanted.clone(), wanted]);

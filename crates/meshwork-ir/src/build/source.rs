@@ -43,7 +43,7 @@ impl Builder<'_> {
         let attrs = self.module.shared.splat(ty, bytes);
         match self.place {
             Place::End(block) => {
-                let (ty, loc) = (Type::Tensor(ty.clone()), (*self.loc).clone());
+                let (ty, loc) = (Type::Tensor(ty.clone()), self.loc.clone());
                 Ok(self.module.append_one(block, OpKind::Constant, [], attrs, ty, loc))
             }
             Place::Before(_) => self.apply(OpKind::Constant, [], attrs, None),

@@ -160,6 +160,8 @@ impl Module {
             arg_locs: vec![],
         });
         self.regions[region.index()].blocks.push(id);
+        let arg_types = arg_types.into_iter();
+        self.blocks[id.index()].args.reserve(arg_types.size_hint().0);
         for ty in arg_types {
             self.add_block_arg(id, ty);
         }

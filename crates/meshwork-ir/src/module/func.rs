@@ -77,6 +77,13 @@ impl Module {
         self.op_mut(func).attrs.set("function_type", Attr::Type(Type::Function(Arc::new(ty))));
     }
 
+    /// Changes the type of a `func.func`.
+    pub fn edit_func_type(&mut self, func: OpId, edit: impl FnOnce(&mut FunctionType)) {
+        if let Some(Attr::Type(Type::Function(ty))) = self.op_mut(func).attrs.get_mut("function_type") {
+            edit(Arc::make_mut(ty));
+        }
+    }
+
     /// Attribute `name` of argument `index` of a `func.func`.
     pub fn arg_attr(&self, func: OpId, index: usize, name: &str) -> Option<&Attr> {
         self.slot_attr(func, "arg_attrs", index, name)

@@ -5,7 +5,6 @@
 //! no use left is removed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use super::symbol_dce;
 use crate::{BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
@@ -68,7 +67,7 @@ pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
         if Some(op) != terminator {
             let copy = module.clone_op(op, &mut map);
             module.insert_before(call, copy);
-            if call_loc.0.is_some() {
+            if call_loc.is_known() {
                 set_call_site(module, copy, &call_loc);
             }
         }
@@ -99,8 +98,8 @@ fn inlinable_body(module: &Module, call: OpId, callee: OpId) -> Option<BlockId> 
 fn set_call_site(module: &mut Module, op: OpId, caller: &Loc) {
     for inner in module.ops_below(op, Walk::PreOrder) {
         let callee = module.op(inner).loc.clone();
-        if callee.0.is_some() {
-            module.op_mut(inner).loc = Loc(Some(Arc::new(LocKind::CallSite { callee, caller: caller.clone() })));
+        if callee.is_known() {
+            module.op_mut(inner).loc = LocKind::CallSite { callee, caller: caller.clone() }.into();
         }
     }
 }

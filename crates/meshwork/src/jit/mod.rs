@@ -12,6 +12,7 @@ use std::sync::Arc;
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::cost::Machine;
 use meshwork_partition::{Contract, Plan};
+use smol_str::SmolStr;
 
 use self::program::Key;
 use crate::Array;
@@ -47,7 +48,7 @@ where
 type Cache<O> = RefCell<Vec<(Key, Rc<(Lowered, O)>)>>;
 
 /// An array of the arguments and its path.
-pub(crate) type NamedArray = (Rc<str>, Array);
+pub(crate) type NamedArray = (SmolStr, Array);
 
 /// Makes a function of tensors into one of arrays.
 ///

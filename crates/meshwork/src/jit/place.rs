@@ -68,13 +68,8 @@ impl<A, F: Function<A>> Jit<F, A> {
                 None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
                 Some(rules) => {
                     let (rule, inside) = rule_for(rules, path);
-                    known.place(
-                        "argument",
-                        path,
-                        rule.spec(&Leaf::new(inside, array.ty()), mesh)?,
-                        mesh,
-                        array.shape(),
-                    )?
+                    let spec = rule.borrowed(&Leaf::new(inside, array.ty()), mesh)?;
+                    known.place("argument", path, spec.as_deref(), mesh, array.shape())?
                 }
             };
             placed |= sharding.is_some();
@@ -108,8 +103,8 @@ impl<A, F: Function<A>> Jit<F, A> {
                 (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
                 _ => (rules.first(), path.as_str()),
             };
-            let spec = rule.unwrap_or(&Rule::Free).spec(&Leaf::new(inside, &tensor.ty), mesh)?;
-            let placed = known.place("result", path, spec, mesh, tensor.shape())?;
+            let spec = rule.unwrap_or(&Rule::Free).borrowed(&Leaf::new(inside, &tensor.ty), mesh)?;
+            let placed = known.place("result", path, spec.as_deref(), mesh, tensor.shape())?;
             any |= placed.is_some();
             slots.push(placed.unwrap_or_else(|| none.clone()));
         }
@@ -123,7 +118,13 @@ impl<A, F: Function<A>> Jit<F, A> {
 
 /// The rule for the array at `path`, which starts with the number of its argument, and the path inside of that.
 fn rule_for<'a>(rules: &'a [Rule], path: &'a str) -> (&'a Rule, &'a str) {
-    let (number, inside) = path.split_once('/').unwrap_or((path, ""));
+    let (number, inside) = match path.as_bytes() {
+        // Most functions have few arguments.
+        &[digit @ b'0'..=b'9', b'/', ..] => {
+            return (rules.get(usize::from(digit - b'0')).unwrap_or(&Rule::Free), &path[2..]);
+        }
+        _ => path.split_once('/').unwrap_or((path, "")),
+    };
     (number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free), inside)
 }
 
@@ -163,13 +164,13 @@ impl Known {
         }
     }
 
-    fn place(&mut self, kind: &str, path: &str, spec: Option<P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
+    fn place(&mut self, kind: &str, path: &str, spec: Option<&P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
         let Some(spec) = spec else { return Ok(None) };
         let rank = shape.len();
-        if let Some((_, _, at)) = self.seen.iter().find(|(p, r, _)| *r == rank && p.is_same(&spec)) {
+        if let Some((_, _, at)) = self.seen.iter().find(|(p, r, _)| *r == rank && p.is_same(spec)) {
             return Ok(Some(self.placed[*at].2.clone()));
         }
-        let at = match self.placed.iter().position(|(p, r, _)| *r == rank && *p == spec) {
+        let at = match self.placed.iter().position(|(p, r, _)| *r == rank && p == spec) {
             Some(at) => at,
             None => {
                 let what = || {
@@ -183,7 +184,7 @@ impl Known {
             }
         };
         if self.seen.len() < PLACEMENTS {
-            self.seen.push((spec, rank, at));
+            self.seen.push((spec.clone(), rank, at));
         }
         Ok(Some(self.placed[at].2.clone()))
     }

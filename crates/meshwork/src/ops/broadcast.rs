@@ -1,10 +1,10 @@
 //! Broadcasting: NumPy's rules, with both shapes in the message when they do not fit.
 
-use meshwork_ir::{Dims, Type};
+use meshwork_ir::{Dims, Type, ValueId};
 
 use crate::element::Operand;
 use crate::error::fail;
-use crate::tensor::dims;
+use crate::steps::{Steps, compose};
 use crate::trace::emit;
 use crate::{ElementType, Tensor};
 
@@ -43,17 +43,7 @@ impl Tensor {
         if common_shape("broadcast_to", self.shape(), shape)[..] != *shape {
             fail("broadcast_to", format!("a tensor of shape {:?} does not broadcast to {shape:?}", self.shape()));
         }
-        let skip = (shape.len() - self.rank()) as i64;
-        let map = dims((0..self.rank() as i64).map(|i| i + skip));
-        emit("broadcast_to", &[self], |b, v| b.broadcast_in_dim(v[0], shape.iter().copied(), &map))
-    }
-
-    /// [`broadcast_to`](Tensor::broadcast_to) the shape of a tensor of the same element type, which it fits.
-    #[track_caller]
-    fn broadcast_like(&self, other: &Tensor) -> Tensor {
-        let skip = (other.rank() - self.rank()) as i64;
-        let map = dims((0..self.rank() as i64).map(|i| i + skip));
-        self.spread("broadcast_to", Type::Tensor(other.ty.clone()), &map)
+        compose("broadcast_to", [self], |s, [x]| s.stretch(x, shape))
     }
 
     /// The tensor as dimensions `map` of one of type `ty`; the others repeat it.
@@ -63,33 +53,38 @@ impl Tensor {
     }
 }
 
-/// Two operands in one shape and element type; at least one is a tensor.
+/// What `build` makes of two operands, brought to one shape and element type.
 #[track_caller]
-pub(crate) fn together(op: &str, a: Operand, b: Operand) -> (Tensor, Tensor) {
+pub(crate) fn together(
+    op: &str,
+    a: &Operand,
+    b: &Operand,
+    build: impl FnOnce(&mut Steps<'_>, [ValueId; 2]) -> ValueId,
+) -> Tensor {
     match (a, b) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {
             if a.ty == b.ty {
-                return (a, b);
+                return compose(op, [a, b], build);
             }
-            same_dtype(op, &a, &b);
+            same_dtype(op, a, b);
             let shape = common_shape(op, a.shape(), b.shape());
-            match (*a.shape() == shape[..], *b.shape() == shape[..]) {
-                (true, _) => {
-                    let b = b.broadcast_like(&a);
-                    (a, b)
-                }
-                (_, true) => (a.broadcast_like(&b), b),
-                _ => (a.broadcast_to(&shape), b.broadcast_to(&shape)),
-            }
+            compose(op, [a, b], |s, pair| {
+                let pair = pair.map(|x| s.stretch(x, &shape));
+                build(s, pair)
+            })
         }
-        (Operand::Tensor(a), Operand::Number(n)) => {
-            let n = n.fill(op, a.shape(), a.dtype());
-            (a, n)
-        }
-        (Operand::Number(n), Operand::Tensor(b)) => (n.fill(op, b.shape(), b.dtype()), b),
-        (Operand::Number(a), Operand::Number(b)) => {
-            (a.fill(op, &[], ElementType::F32), b.fill(op, &[], ElementType::F32))
-        }
+        (Operand::Tensor(a), &Operand::Number(n)) => compose(op, [a], |s, [x]| {
+            let n = s.fill_like(n, x);
+            build(s, [x, n])
+        }),
+        (&Operand::Number(n), Operand::Tensor(b)) => compose(op, [b], |s, [y]| {
+            let n = s.fill_like(n, y);
+            build(s, [n, y])
+        }),
+        (&Operand::Number(a), &Operand::Number(b)) => compose(op, [], |s, []| {
+            let pair = [a, b].map(|n| s.fill(n, &[], ElementType::F32));
+            build(s, pair)
+        }),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Elementwise mathematics, comparisons, conversions and choices.
 
 use meshwork_ir::build::Direction;
-use meshwork_ir::{Attr, ElementClass, OpKind, OpSpec};
+use meshwork_ir::{Dims, ElementClass, OpKind};
 
 use super::broadcast::{common_shape, same_dtype, together};
 use crate::element::Operand;
 use crate::error::fail;
-use crate::trace::{self, apply_one, apply_two, emit};
+use crate::steps::compose;
+use crate::trace::emit;
 use crate::{ElementType, Tensor};
 
 /// Marks the return from integers of [`Tensor::stop_gradient`]. Taken out when tracing ends.
@@ -20,7 +21,7 @@ macro_rules! unary {
                 #[track_caller]
                 pub fn $name(&self) -> Tensor {
                     Class::$class.check(stringify!($name), self);
-                    apply_one(stringify!($name), OpKind::$kind, self)
+                    compose(stringify!($name), [self], |s, x| s.apply(OpKind::$kind, x))
                 }
             )*
         }
@@ -28,7 +29,7 @@ macro_rules! unary {
 }
 
 /// Element types that an operation takes.
-enum Class {
+pub(super) enum Class {
     Float,
     Real,
     Number,
@@ -36,7 +37,7 @@ enum Class {
 
 impl Class {
     #[track_caller]
-    fn check(&self, op: &str, x: &Tensor) {
+    pub(super) fn check(&self, op: &str, x: &Tensor) {
         let class = x.dtype().class();
         let (fits, what) = match self {
             Class::Float => {
@@ -140,8 +141,7 @@ binary! {
 /// A binary operation of two operands that broadcast.
 #[track_caller]
 pub(crate) fn binary_op(op: &str, kind: OpKind, a: Operand, b: Operand) -> Tensor {
-    let (a, b) = together(op, a, b);
-    apply_two(op, kind, &a, &b)
+    together(op, &a, &b, |s, pair| s.apply(kind, pair))
 }
 
 macro_rules! comparison {
@@ -151,8 +151,9 @@ macro_rules! comparison {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name(&self, other: impl Into<Operand>) -> Tensor {
-                    let (a, b) = together(stringify!($name), self.into(), other.into());
-                    emit(stringify!($name), &[&a, &b], |b, v| b.compare(Direction::$direction, v[0], v[1]))
+                    together(stringify!($name), &self.into(), &other.into(), |s, [x, y]| {
+                        s.build(|b| b.compare(Direction::$direction, x, y))
+                    })
                 }
             )*
         }
@@ -197,7 +198,7 @@ impl Tensor {
     /// The square.
     #[track_caller]
     pub fn square(&self) -> Tensor {
-        apply_two("square", OpKind::Multiply, self, self)
+        compose("square", [self], |s, [x]| s.apply(OpKind::Multiply, [x, x]))
     }
 
     /// One over each element.
@@ -239,27 +240,11 @@ impl Tensor {
     /// The same value, of which gradients take no notice.
     #[track_caller]
     pub fn stop_gradient(&self) -> Tensor {
-        let bits = match (self.dtype().is_float(), self.dtype().bits()) {
-            (true, 8) => ElementType::UI8,
-            (true, 16) => ElementType::UI16,
-            (true, 32) => ElementType::UI32,
-            (true, 64) => ElementType::UI64,
-            (false, _) if !self.dtype().is_complex() => return self.clone(),
-            _ => fail("stop_gradient", format!("does not take a {}", self.describe())),
-        };
-        if !trace::is_inner() {
-            // Only traces on top of others are differentiated.
-            return self.clone();
+        match self.dtype().class() {
+            ElementClass::Float => compose("stop_gradient", [self], |s, [x]| s.stop_gradient(x)),
+            ElementClass::Complex => fail("stop_gradient", format!("does not take a {}", self.describe())),
+            ElementClass::Bool | ElementClass::Signed | ElementClass::Unsigned => self.clone(),
         }
-        // Nothing is differentiated through integers. Both steps are taken out when tracing ends.
-        let (dims, elem) = (self.shape().to_vec(), self.dtype());
-        emit("stop_gradient", &[self], |b, v| {
-            let bits = b.bitcast_convert(v[0], meshwork_ir::Type::tensor(dims.iter().copied(), bits))?;
-            let back = meshwork_ir::Type::tensor(dims.iter().copied(), elem);
-            b.value(
-                OpSpec::new(OpKind::BitcastConvert).operands([bits]).results([back]).attr(STOP_GRADIENT, Attr::Unit),
-            )
-        })
     }
 }
 
@@ -278,17 +263,21 @@ pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<O
     if pred.dtype() != ElementType::I1 {
         fail("select", format!("the condition is a {}; it has to be of i1: compare first", pred.describe()));
     }
-    let (yes, no) = match (yes.into(), no.into()) {
-        (Operand::Tensor(a), b) => {
-            let b = b.tensor("select", a.dtype());
-            (a, b)
+    let (yes, no) = (yes.into(), no.into());
+    let (elem, shape) = match (&yes, &no) {
+        (Operand::Tensor(a), Operand::Tensor(b)) => {
+            same_dtype("select", a, b);
+            (a.dtype(), common_shape("select", a.shape(), b.shape()))
         }
-        (a, Operand::Tensor(b)) => (a.tensor("select", b.dtype()), b),
-        (a, b) => (a.tensor("select", ElementType::F32), b.tensor("select", ElementType::F32)),
+        (Operand::Tensor(x), Operand::Number(_)) | (Operand::Number(_), Operand::Tensor(x)) => {
+            (x.dtype(), x.shape().into())
+        }
+        (Operand::Number(_), Operand::Number(_)) => (ElementType::F32, Dims::new()),
     };
-    same_dtype("select", &yes, &no);
-    let shape = common_shape("select", yes.shape(), no.shape());
     let shape = common_shape("select", pred.shape(), &shape);
-    let (pred, yes, no) = (pred.broadcast_to(&shape), yes.broadcast_to(&shape), no.broadcast_to(&shape));
-    emit("select", &[&pred, &yes, &no], |b, v| b.select(v[0], v[1], v[2]))
+    let (yes, no) = (yes.fill("select", &shape, elem), no.fill("select", &shape, elem));
+    compose("select", [&pred, &yes, &no], |s, values| {
+        let [pred, yes, no] = values.map(|x| s.stretch(x, &shape));
+        s.build(|b| b.select(pred, yes, no))
+    })
 }

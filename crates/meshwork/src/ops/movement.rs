@@ -6,7 +6,7 @@ use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
-use crate::tensor::{dims, normalize};
+use crate::tensor::normalize;
 use crate::trace::{emit, emit_list};
 
 impl Tensor {
@@ -66,15 +66,14 @@ impl Tensor {
     /// The dimensions in another order: dimension `i` of the result is dimension `order[i]`.
     #[track_caller]
     pub fn permute(&self, order: &[i64]) -> Tensor {
-        let axes = self.axes("permute", order);
+        let axes = self.dims_of("permute", order);
         if axes.len() != self.rank() {
             fail("permute", format!("{order:?} does not name each axis of shape {:?} once", self.shape()));
         }
-        if axes.iter().copied().eq(0..self.rank()) {
+        if axes.iter().copied().eq(0..self.rank() as i64) {
             return self.clone();
         }
-        let order = dims(axes.into_iter().map(|a| a as i64));
-        emit("permute", &[self], |b, v| b.transpose(v[0], &order))
+        emit("permute", &[self], |b, v| b.transpose(v[0], &axes))
     }
 
     /// The last two dimensions exchanged.

@@ -1,49 +1,94 @@
 //! The softmax family and activations.
 
-use meshwork_ir::Type;
+use std::sync::Arc;
 
+use meshwork_ir::{Dims, OpKind, TensorType, ValueId};
+
+use super::elementwise::{Class, select};
+use super::reduce::Combine;
 use crate::Tensor;
-use crate::ops::elementwise::select;
+use crate::element::Number;
+use crate::steps::{Steps, compose};
 use crate::tensor::dims;
+
+/// One dimension of a tensor, which is reduced and comes back.
+struct Along<'x> {
+    ty: &'x Arc<TensorType>,
+    /// It alone.
+    over: [i64; 1],
+    /// All but it.
+    others: Dims,
+}
+
+impl<'x> Along<'x> {
+    #[track_caller]
+    fn new(op: &str, x: &'x Tensor, class: Class, axis: i64) -> Along<'x> {
+        class.check(op, x);
+        let axis = x.axis(op, axis) as i64;
+        Along { ty: &x.ty, over: [axis], others: dims((0..x.rank() as i64).filter(|&d| d != axis)) }
+    }
+
+    /// What was reduced, repeated along the dimension.
+    fn restore(&self, s: &mut Steps<'_>, reduced: ValueId) -> ValueId {
+        s.spread(reduced, self.ty, &self.others)
+    }
+
+    /// `x` minus its maximum, of which gradients take no notice.
+    fn below_max(&self, s: &mut Steps<'_>, x: ValueId) -> ValueId {
+        let max = s.reduce(Combine::Max, x, &self.over);
+        let max = s.stop_gradient(max);
+        let max = self.restore(s, max);
+        s.apply(OpKind::Subtract, [x, max])
+    }
+
+    fn mean(&self, s: &mut Steps<'_>, x: ValueId) -> ValueId {
+        s.mean(x, &self.over, self.ty.dims[self.over[0] as usize])
+    }
+}
 
 impl Tensor {
     /// `exp(x)` over its sum along `axis`, without overflow.
     #[track_caller]
     pub fn softmax(&self, axis: i64) -> Tensor {
-        let e = self.below_max(axis).exp();
-        let sum = e.sum(&[axis]);
-        &e / e.restore(axis, &sum)
+        let along = Along::new("softmax", self, Class::Real, axis);
+        compose("softmax", [self], |s, [x]| {
+            let x = along.below_max(s, x);
+            let e = s.apply(OpKind::Exponential, [x]);
+            let sum = s.reduce(Combine::Sum, e, &along.over);
+            let sum = along.restore(s, sum);
+            s.apply(OpKind::Divide, [e, sum])
+        })
     }
 
     /// The logarithm of [`softmax`](Tensor::softmax).
     #[track_caller]
     pub fn log_softmax(&self, axis: i64) -> Tensor {
-        let x = self.below_max(axis);
-        let sum = x.exp().sum(&[axis]).log();
-        &x - x.restore(axis, &sum)
+        let along = Along::new("log_softmax", self, Class::Real, axis);
+        compose("log_softmax", [self], |s, [x]| {
+            let x = along.below_max(s, x);
+            let e = s.apply(OpKind::Exponential, [x]);
+            let sum = s.reduce(Combine::Sum, e, &along.over);
+            let sum = s.apply(OpKind::Log, [sum]);
+            let sum = along.restore(s, sum);
+            s.apply(OpKind::Subtract, [x, sum])
+        })
     }
 
     /// The logarithm of the sum of `exp(x)` along `axis`, which goes away.
     #[track_caller]
     pub fn logsumexp(&self, axis: i64) -> Tensor {
+        let along = Along::new("logsumexp", self, Class::Real, axis);
         let max = self.max(&[axis]).stop_gradient();
         // An all-infinite row has no finite maximum to subtract.
         let max = select(max.is_finite(), &max, 0.0);
-        (self - self.restore(axis, &max)).exp().sum(&[axis]).log() + max
-    }
-
-    #[track_caller]
-    fn below_max(&self, axis: i64) -> Tensor {
-        let max = self.max(&[axis]).stop_gradient();
-        self - self.restore(axis, &max)
-    }
-
-    /// A tensor reduced over `axis`, repeated along it.
-    #[track_caller]
-    fn restore(&self, axis: i64, reduced: &Tensor) -> Tensor {
-        let axis = self.axis("softmax", axis) as i64;
-        let map = dims((0..self.rank() as i64).filter(|&d| d != axis));
-        reduced.spread("softmax", Type::Tensor(self.ty.clone()), &map)
+        compose("logsumexp", [self, &max], |s, [x, max]| {
+            let wide = along.restore(s, max);
+            let x = s.apply(OpKind::Subtract, [x, wide]);
+            let e = s.apply(OpKind::Exponential, [x]);
+            let sum = s.reduce(Combine::Sum, e, &along.over);
+            let sum = s.apply(OpKind::Log, [sum]);
+            s.apply(OpKind::Add, [sum, max])
+        })
     }
 
     /// The larger of `x` and 0.
@@ -61,8 +106,17 @@ impl Tensor {
     /// `x` times the share of a normal distribution below `x`.
     #[track_caller]
     pub fn gelu(&self) -> Tensor {
-        let share = ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0) * 0.5;
-        self * share
+        Class::Real.check("gelu", self);
+        compose("gelu", [self], |s, [x]| {
+            let factor = s.fill_like(Number::Float(std::f64::consts::FRAC_1_SQRT_2), x);
+            let scaled = s.apply(OpKind::Multiply, [x, factor]);
+            let erf = s.apply(OpKind::ChloErf, [scaled]);
+            let one = s.fill_like(Number::Float(1.0), x);
+            let share = s.apply(OpKind::Add, [erf, one]);
+            let half = s.fill_like(Number::Float(0.5), x);
+            let share = s.apply(OpKind::Multiply, [share, half]);
+            s.apply(OpKind::Multiply, [x, share])
+        })
     }
 
     /// `log(1 + exp(x))`, without overflow.
@@ -74,9 +128,18 @@ impl Tensor {
     /// Mean 0 and variance 1 along the last dimension.
     #[track_caller]
     pub fn layer_norm(&self, epsilon: f64) -> Tensor {
-        let mean = self.mean(&[-1]);
-        let centered = self - self.restore(-1, &mean);
-        let scale = (centered.square().mean(&[-1]) + epsilon).rsqrt();
-        &centered * self.restore(-1, &scale)
+        let along = Along::new("layer_norm", self, Class::Float, -1);
+        compose("layer_norm", [self], |s, [x]| {
+            let mean = along.mean(s, x);
+            let mean = along.restore(s, mean);
+            let centered = s.apply(OpKind::Subtract, [x, mean]);
+            let squares = s.apply(OpKind::Multiply, [centered, centered]);
+            let variance = along.mean(s, squares);
+            let epsilon = s.fill_like(Number::Float(epsilon), variance);
+            let variance = s.apply(OpKind::Add, [variance, epsilon]);
+            let scale = s.apply(OpKind::Rsqrt, [variance]);
+            let scale = along.restore(s, scale);
+            s.apply(OpKind::Multiply, [centered, scale])
+        })
     }
 }

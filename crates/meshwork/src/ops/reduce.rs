@@ -7,8 +7,8 @@ use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
 use crate::Tensor;
 use crate::element::Number;
 use crate::error::fail;
-use crate::tensor::dims;
-use crate::trace::{apply_two, emit, emit_all};
+use crate::steps::compose;
+use crate::trace::{emit, emit_all};
 
 /// How elements are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,22 +47,17 @@ impl Combine {
         Literal::scalar(elem, value)
     }
 
-    /// [`neutral`](Combine::neutral) as a scalar of the program.
-    #[track_caller]
-    fn start(self, op: &str, elem: ElementType) -> Tensor {
-        let number = match (self, elem.class()) {
+    /// [`neutral`](Combine::neutral) as a number that tensors meet, where it is one.
+    pub(crate) fn start(self, elem: ElementType) -> Option<Number> {
+        Some(match (self, elem.class()) {
             (Combine::Sum, _) => Number::Int(0),
             (Combine::Product, _) => Number::Int(1),
             (Combine::Max, ElementClass::Float) => Number::Float(f64::NEG_INFINITY),
             (Combine::Min, ElementClass::Float) => Number::Float(f64::INFINITY),
             (Combine::And, _) => Number::Bool(true),
             (Combine::Or, _) => Number::Bool(false),
-            (Combine::Max | Combine::Min, _) => {
-                let neutral = self.neutral(elem);
-                return emit(op, &[], |b, _| b.constant(&neutral));
-            }
-        };
-        number.fill(op, &[], elem)
+            (Combine::Max | Combine::Min, _) => return None,
+        })
     }
 
     fn body(self, b: &mut Builder<'_>, args: &[ValueId]) -> Result<[ValueId; 1], BuildError> {
@@ -98,12 +93,11 @@ fn bounds(elem: ElementType) -> (Scalar, Scalar) {
 #[track_caller]
 pub(crate) fn reduce(op: &str, how: Combine, x: &Tensor, axes: &[i64]) -> Tensor {
     how.check(op, x);
-    let dims = dims(x.axes(op, axes).into_iter().map(|a| a as i64));
-    if dims.is_empty() {
-        return x.clone();
+    let dims = x.dims_of(op, axes);
+    match dims.is_empty() {
+        true => x.clone(),
+        false => compose(op, [x], |s, [x]| s.reduce(how, x, &dims)),
     }
-    let init = how.start(op, x.dtype());
-    emit(op, &[x, &init], |b, v| b.reduce_by(how.kind(), v[0], v[1], &dims))
 }
 
 /// Reduces each window of `x`.
@@ -182,16 +176,12 @@ impl Tensor {
     /// The mean over `axes`, which go away.
     #[track_caller]
     pub fn mean(&self, axes: &[i64]) -> Tensor {
-        let mut count = 1;
-        for axis in self.axes("mean", axes) {
-            count *= self.shape()[axis];
-        }
+        let dims = self.dims_of("mean", axes);
         if !self.dtype().is_float() && !self.dtype().is_complex() {
             fail("mean", format!("of a {}; convert with .to(F32) first", self.describe()));
         }
-        let sum = reduce("mean", Combine::Sum, self, axes);
-        let count = Number::Int(count).fill("mean", sum.shape(), self.dtype());
-        apply_two("mean", OpKind::Divide, &sum, &count)
+        let count = dims.iter().map(|&d| self.shape()[d as usize]).product();
+        compose("mean", [self], |s, [x]| s.mean(x, &dims, count))
     }
 
     /// The mean of all elements.

@@ -49,4 +49,4 @@ pub use fsdp::FsdpRule;
 pub use helper::MeshHelper;
 pub use lint::{Finding, Report, lint};
 pub use path::{TreePathRule, Unmatched};
-pub use rule::{Leaf, Policy, Rule};
+pub use rule::{ByName, Leaf, Policy, Rule};

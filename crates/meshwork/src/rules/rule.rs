@@ -1,5 +1,6 @@
 //! A rule: the placement of each array of a tree by its path, its shape and the mesh.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 
@@ -21,6 +22,8 @@ pub enum Rule {
     All(P),
     /// By path and shape: `None` leaves it to propagation.
     Policy(Rc<Policy>),
+    /// By the last step of the path.
+    Names(Rc<ByName>),
     /// One dimension over one axis, by size.
     Fsdp(FsdpRule),
     /// By the first pattern that is found in the path.
@@ -29,6 +32,19 @@ pub enum Rule {
     And(Rc<Rule>, Rc<Rule>),
     /// By the first step of the path, which the chosen rule does not see.
     Fields(Rc<[(String, Rule)]>),
+}
+
+/// Placements by the last step of a path; made by [`Rule::by_name`].
+pub struct ByName {
+    names: Vec<(String, P)>,
+    others: P,
+}
+
+impl ByName {
+    fn of(&self, path: &str) -> &P {
+        let last = path.bytes().rposition(|c| c == b'/').map_or(path, |at| &path[at + 1..]);
+        self.names.iter().find(|(name, _)| name == last).map_or(&self.others, |(_, p)| p)
+    }
 }
 
 /// An array of a tree, as rules see it.
@@ -57,13 +73,22 @@ impl<'a> Leaf<'a> {
 impl Rule {
     /// The placement of an array on `mesh`; `None` leaves it to propagation.
     pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
-        Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
+        Ok(self.borrowed(leaf, mesh)?.map(Cow::into_owned))
     }
 
-    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
-        match self {
+    /// [`spec`](Rule::spec), without a copy of a placement that stands in the rule.
+    pub(crate) fn borrowed(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Cow<'_, P>>, RuleError> {
+        Ok(self.spec_of(leaf, mesh)?.map(|p| match p.has_rest() {
+            true => Cow::Owned(p.for_rank(leaf.shape.len())),
+            false => p,
+        }))
+    }
+
+    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Cow<'_, P>>, RuleError> {
+        let made = match self {
             Rule::Free => Ok(None),
-            Rule::All(p) => Ok(Some(p.clone())),
+            Rule::All(p) => return Ok(Some(Cow::Borrowed(p))),
+            Rule::Names(rule) => return Ok(Some(Cow::Borrowed(rule.of(leaf.path)))),
             Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
             Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),
             Rule::Paths(rule) => rule.spec(leaf, mesh),
@@ -81,7 +106,8 @@ impl Rule {
                 (None, second) => second.spec(leaf, mesh),
                 (Some(base), second) => second.refine(base, leaf, mesh).map(Some),
             },
-        }
+        };
+        Ok(made?.map(Cow::Owned))
     }
 
     /// What this rule makes of an array that is already placed like `base`.
@@ -89,7 +115,7 @@ impl Rule {
         match self {
             Rule::Fsdp(rule) => rule.refine(&base, leaf, mesh),
             Rule::And(first, second) => second.refine(first.refine(base, leaf, mesh)?, leaf, mesh),
-            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Paths(_) | Rule::Fields(_) => {
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Names(_) | Rule::Paths(_) | Rule::Fields(_) => {
                 Ok(self.spec(leaf, mesh)?.map_or(base.clone(), |more| base.merge(&more)))
             }
         }
@@ -121,12 +147,8 @@ impl Rule {
 
     /// By the last step of the path: the first pair with that name. Others are copied to every device.
     pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
-        let names: Vec<(String, P)> = names.into_iter().map(|(name, p)| (name.to_string(), p)).collect();
-        let others = P::replicated();
-        Rule::policy(move |path, _| {
-            let last = path.rsplit('/').next().unwrap_or(path);
-            Some(names.iter().find(|(name, _)| name == last).map_or(&others, |(_, p)| p).clone())
-        })
+        let names = names.into_iter().map(|(name, p)| (name.to_string(), p)).collect();
+        Rule::Names(Rc::new(ByName { names, others: P::replicated() }))
     }
 }
 
@@ -160,6 +182,7 @@ impl fmt::Debug for Rule {
             Rule::Free => f.write_str("Free"),
             Rule::All(p) => write!(f, "All({p})"),
             Rule::Policy(_) => f.write_str("Policy(..)"),
+            Rule::Names(rule) => f.debug_tuple("Names").field(&rule.names).finish(),
             Rule::Fsdp(rule) => write!(f, "{rule:?}"),
             Rule::Paths(rule) => write!(f, "{rule:?}"),
             Rule::Fields(fields) => write!(f, "Fields({fields:?})"),

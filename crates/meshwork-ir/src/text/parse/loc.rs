@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
                 }
             },
         };
-        Ok(Loc(Some(Arc::new(kind))))
+        Ok(kind.into())
     }
 
     /// `"file":1:2`, `"file":1:2 to 3:4`, `"name"` or `"name"(location)`.

@@ -13,31 +13,29 @@ pub(super) fn push_loc(out: &mut Out, loc: &Loc) {
 
 // Recursion is as deep as locations nest, which the parser bounds.
 fn push_inner(out: &mut Out, loc: &Loc) {
-    match loc.0.as_deref() {
-        None => out.push_str("unknown"),
-        Some(LocKind::File { file, line, col }) => {
-            push_quoted(out, file);
-            out.push(':');
-            out.push_u64((*line).into());
-            out.push(':');
-            out.push_u64((*col).into());
-        }
-        Some(LocKind::Name { name, child }) => {
+    let kind = match loc {
+        Loc::Unknown => return out.push_str("unknown"),
+        Loc::Rust(at) => return push_file(out, at.file(), at.line(), at.column()),
+        Loc::Of(kind) => &**kind,
+    };
+    match kind {
+        LocKind::File { file, line, col } => push_file(out, file, *line, *col),
+        LocKind::Name { name, child } => {
             push_quoted(out, name);
-            if let Some(child) = child.as_ref().filter(|c| c.0.is_some()) {
+            if let Some(child) = child.as_ref().filter(|c| c.is_known()) {
                 out.push('(');
                 push_inner(out, child);
                 out.push(')');
             }
         }
-        Some(LocKind::CallSite { callee, caller }) => {
+        LocKind::CallSite { callee, caller } => {
             out.push_str("callsite(");
             push_inner(out, callee);
             out.push_str(" at ");
             push_inner(out, caller);
             out.push(')');
         }
-        Some(LocKind::Fused(parts, metadata)) => {
+        LocKind::Fused(parts, metadata) => {
             out.push_str("fused");
             if let Some(text) = metadata {
                 out.push('<');
@@ -48,6 +46,14 @@ fn push_inner(out: &mut Out, loc: &Loc) {
             push_list(out, parts, push_inner);
             out.push(']');
         }
-        Some(LocKind::Opaque(text)) => out.push_str(text),
+        LocKind::Opaque(text) => out.push_str(text),
     }
+}
+
+fn push_file(out: &mut Out, file: &str, line: u32, col: u32) {
+    push_quoted(out, file);
+    out.push(':');
+    out.push_u64(line.into());
+    out.push(':');
+    out.push_u64(col.into());
 }
