@@ -77,17 +77,6 @@ impl Addresses {
         Some(Addresses { kind, attrs: attrs.address(), types })
     }
 
-    /// That of a dictionary alone.
-    pub(crate) fn of_dict(dict: &AttrDict) -> Addresses {
-        Addresses { kind: usize::MAX, attrs: dict.address(), types: [0; 4] }
-    }
-
-    /// That of a type alone.
-    #[inline]
-    pub(crate) fn of_type(ty: &Arc<TensorType>) -> Addresses {
-        Addresses { kind: usize::MAX, attrs: 0, types: [0, 0, 0, Arc::as_ptr(ty) as usize] }
-    }
-
     /// What to hold while the addresses are remembered.
     pub(crate) fn hold(module: &Module, operands: &[ValueId], attrs: &AttrDict, result: Option<&Type>) -> Held {
         let tensor = |ty: &Type| match ty {

@@ -1,6 +1,7 @@
 //! Functions and nested modules.
 
-use super::write::{push_symbol, push_type};
+use super::pretty::is_equal;
+use super::write::push_symbol;
 use super::{BlockLabel, Printer};
 use crate::{Attr, AttrDict, FunctionType, Op, Type};
 
@@ -14,11 +15,10 @@ impl<'m> Printer<'m> {
             return None;
         }
         let entry = self.module.region(region).blocks().first().copied();
-        if let Some(entry) = entry {
-            let args = self.module.block(entry).args().iter();
-            if !args.map(|&a| self.module.ty(a)).eq(&ty.inputs) {
-                return None;
-            }
+        let args = entry.map_or(&[][..], |entry| self.module.block(entry).args());
+        let fits = |(&arg, ty)| is_equal(self.module.ty(arg), ty);
+        if entry.is_some() && !(args.len() == ty.inputs.len() && args.iter().zip(&ty.inputs).all(fits)) {
+            return None;
         }
         self.out.push_str("func.func ");
         if let Some(visibility) = op.attr("sym_visibility") {
@@ -33,11 +33,11 @@ impl<'m> Printer<'m> {
             if i > 0 {
                 self.out.push_str(", ");
             }
-            match entry {
-                Some(block) => self.block_arg(block, i),
-                None => push_type(&mut self.out, input),
+            if let Some(&arg) = args.get(i) {
+                self.value(arg);
+                self.out.push_str(": ");
             }
-            self.slot_dict(arg_attrs, i)?;
+            self.typed(input, slot_dict(arg_attrs, i)?);
             if let Some(block) = entry {
                 self.arg_loc(block, i);
             }
@@ -61,28 +61,17 @@ impl<'m> Printer<'m> {
             return Some(());
         }
         let attrs = slot_attrs(op, "res_attrs", ty.results.len())?;
-        let plain = slot_dict(attrs, 0)?.is_none_or(AttrDict::is_empty) && !matches!(ty.results[0], Type::Function(_));
+        let plain = slot_dict(attrs, 0)?.is_empty() && !matches!(ty.results[0], Type::Function(_));
         let parentheses = ty.results.len() > 1 || !plain;
         self.out.push_str(if parentheses { " -> (" } else { " -> " });
         for (i, result) in ty.results.iter().enumerate() {
             if i > 0 {
                 self.out.push_str(", ");
             }
-            push_type(&mut self.out, result);
-            self.slot_dict(attrs, i)?;
+            self.typed(result, slot_dict(attrs, i)?);
         }
         if parentheses {
             self.out.push(')');
-        }
-        Some(())
-    }
-
-    fn slot_dict(&mut self, slots: &[Attr], index: usize) -> Option<()> {
-        if let Some(dict) = slot_dict(slots, index)?
-            && !dict.is_empty()
-        {
-            self.out.push(' ');
-            self.known_dict(dict);
         }
         Some(())
     }
@@ -116,11 +105,12 @@ fn slot_attrs<'m>(op: &'m Op, list: &str, count: usize) -> Option<&'m [Attr]> {
     }
 }
 
-/// The dictionary at `index`: `Some(None)` if there is none.
-fn slot_dict(slots: &[Attr], index: usize) -> Option<Option<&AttrDict>> {
+/// The dictionary at `index`, an empty one if there is no list.
+fn slot_dict(slots: &[Attr], index: usize) -> Option<&AttrDict> {
+    static NONE: AttrDict = AttrDict::new();
     match slots.get(index) {
-        Some(Attr::Dict(dict)) => Some(Some(dict)),
+        Some(Attr::Dict(dict)) => Some(dict),
         Some(_) => None,
-        None => Some(None),
+        None => Some(&NONE),
     }
 }

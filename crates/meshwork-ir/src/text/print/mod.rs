@@ -51,7 +51,7 @@ pub fn print(module: &Module) -> String {
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, options.generic);
     // Most operations take some 100 bytes.
-    let out = Out::with_capacity(100 * module.op_slots() + 64);
+    let out = Out::with_capacity(100 * module.op_slots());
     let mut printer = Printer::new(module, names, *options, out);
     printer.module();
     printer.finish()
@@ -276,8 +276,10 @@ impl<'m> Printer<'m> {
     }
 
     fn arg_loc(&mut self, block: BlockId, index: usize) {
-        let unknown = Loc::unknown();
-        self.trailing_loc(self.module.block(block).arg_locs.get(index).unwrap_or(&unknown));
+        if self.options.locations {
+            let unknown = Loc::unknown();
+            self.trailing_loc(self.module.block(block).arg_locs.get(index).unwrap_or(&unknown));
+        }
     }
 
     fn value(&mut self, value: ValueId) {

@@ -63,7 +63,7 @@ struct Name {
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
     values: Counter,
-    args: u32,
+    args: Counter,
     conflicts: u32,
     /// Which bare base names are taken, by position in [`BASES`].
     taken: u16,
@@ -71,7 +71,8 @@ pub(super) struct Scope {
 
 impl Scope {
     fn new() -> Scope {
-        Scope { values: Counter::from(0), args: 0, conflicts: 0, taken: 0 }
+        let [values, args] = [NUMBER, ARG].map(|base| Counter::new(SHORT_BASES[usize::from(base)], 0));
+        Scope { values, args, conflicts: 0, taken: 0 }
     }
 }
 
@@ -172,11 +173,8 @@ impl Names {
     fn number_block(&mut self, module: &Module, block: BlockId, base: u8, scope: &mut Scope) {
         for &arg in module.block(block).args() {
             match base {
-                ARG => {
-                    self.give(arg, Name { base, number: scope.args, result: NONE });
-                    scope.args += 1;
-                }
-                NUMBER => self.number(&[arg], scope),
+                ARG => self.count(arg, base, &mut scope.args),
+                NUMBER => self.count(arg, base, &mut scope.values),
                 _ => self.set(arg, base, scope),
             }
         }
@@ -195,21 +193,24 @@ impl Names {
     #[inline(always)]
     fn number_op(&mut self, op: &Op, module: &Module, scope: &mut Scope) {
         if !is_named(op.kind()) || self.generic || !self.name_results(op, module, scope) {
-            self.number(op.results(), scope);
+            match *op.results() {
+                [only] => self.count(only, NUMBER, &mut scope.values),
+                ref results => self.number_group(results, scope),
+            }
         }
     }
 
-    /// Names values by the next number. Of several each has its own behind the name of all.
+    /// Names a value by the next number behind `base`.
     #[inline(always)]
-    fn number(&mut self, values: &[ValueId], scope: &mut Scope) {
-        let &[only] = values else { return self.number_group(values, scope) };
-        let number = scope.values.number();
-        match scope.values.take() {
-            Short::NONE => self.give(only, Name { base: NUMBER, number, result: NONE }),
-            name => self.short[only.index()] = name,
+    fn count(&mut self, value: ValueId, base: u8, counter: &mut Counter) {
+        let number = counter.number();
+        match counter.take() {
+            Short::NONE => self.give(value, Name { base, number, result: NONE }),
+            name => self.short[value.index()] = name,
         }
     }
 
+    /// Of several values each has its number behind the name of all.
     #[inline(never)]
     fn number_group(&mut self, values: &[ValueId], scope: &mut Scope) {
         if values.is_empty() {
@@ -278,7 +279,7 @@ impl Names {
     }
 
     /// The name of `value`, if it is short.
-    #[inline]
+    #[inline(always)]
     pub(super) fn short(&self, value: ValueId) -> Short {
         self.short[value.index()]
     }
@@ -286,8 +287,12 @@ impl Names {
     /// Appends the name of `value`.
     #[inline]
     pub(super) fn push(&self, out: &mut Out, value: ValueId) {
-        if out.push_short(self.short(value)).is_none() {
-            self.push_long(out, value);
+        match out.line() {
+            Some(mut line) if self.short(value).is_text() => {
+                line.put_short(self.short(value));
+                line.finish();
+            }
+            _ => self.push_long(out, value),
         }
     }
 

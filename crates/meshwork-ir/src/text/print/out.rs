@@ -27,33 +27,38 @@ const PAIRS: [[u8; 2]; 100] = {
 const SPACES: &str = "                                                                ";
 
 impl Out {
+    /// With memory for so many bytes.
     pub(super) fn with_capacity(bytes: usize) -> Out {
-        Out { bytes: Vec::with_capacity(bytes), end: 0 }
+        Out { bytes: Vec::with_capacity(bytes + LINE + STEP), end: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
         self.end
     }
 
-    /// Room for `count` bytes and more. What is written to its start is [`took`](Out::took).
+    /// Room for `count` bytes and more.
     #[inline(always)]
-    pub(super) fn room(&mut self, count: usize) -> &mut [u8] {
+    fn room(&mut self, count: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < count {
             self.grow(count);
         }
         &mut self.bytes[self.end..]
     }
 
-    /// Takes so many bytes of the room.
-    #[inline(always)]
-    pub(super) fn took(&mut self, count: usize) {
-        self.end += count;
-    }
-
     /// Room is made in small steps: so it is in the cache when it is written to.
     #[cold]
     fn grow(&mut self, count: usize) {
-        self.bytes.resize(self.end + count + 1024, 0);
+        self.bytes.resize(self.end + count + STEP, 0);
+    }
+
+    /// A line behind the text. There is always room for it.
+    #[inline(always)]
+    pub(super) fn line(&mut self) -> Option<Line<'_>> {
+        if self.bytes.len() - self.end < LINE {
+            self.grow(LINE);
+        }
+        let bytes = self.bytes.get_mut(self.end..)?.first_chunk_mut()?;
+        Some(Line { bytes, end: 0, text: &mut self.end })
     }
 
     #[inline]
@@ -64,7 +69,7 @@ impl Out {
     #[inline]
     pub(super) fn push_bytes(&mut self, text: &[u8]) {
         self.room(text.len())[..text.len()].copy_from_slice(text);
-        self.took(text.len());
+        self.end += text.len();
     }
 
     #[inline]
@@ -92,15 +97,6 @@ impl Out {
         self.push_bytes(&four_digits(value).to_le_bytes()[zeros..]);
     }
 
-    /// Appends a short text, if it is one.
-    #[inline]
-    pub(super) fn push_short(&mut self, text: Short) -> Option<()> {
-        let room = self.room(8);
-        let taken = room.len() - text.put(room)?.len();
-        self.took(taken);
-        Some(())
-    }
-
     /// Makes room for as many bytes more.
     pub(super) fn reserve(&mut self, bytes: usize) {
         self.room(bytes);
@@ -123,16 +119,41 @@ impl Out {
     }
 }
 
-/// Stores the first `count` bytes of a text that goes on behind them at the start of `room`; returns the rest.
-#[inline(always)]
-pub(super) fn put_start<'r>(room: &'r mut [u8], text: &[u8], count: usize) -> Option<&'r mut [u8]> {
-    // A copy of a known length needs neither a loop nor a call.
-    match count {
-        0..=32 => *room.first_chunk_mut::<32>()? = *text.first_chunk()?,
-        33..=128 => *room.first_chunk_mut::<128>()? = *text.first_chunk()?,
-        _ => room.get_mut(..count)?.copy_from_slice(text.get(..count)?),
+/// A line, or part of one, of pieces that are stored whole. Where it ends is less than 256, so that there is always room
+/// for a piece and no need to look.
+pub(super) struct Line<'o> {
+    bytes: &'o mut [u8; LINE],
+    end: u8,
+    /// Where the text ends.
+    text: &'o mut usize,
+}
+
+/// The room for a line.
+const LINE: usize = 512;
+
+/// How much room is made at once.
+const STEP: usize = 1024;
+
+impl Line<'_> {
+    /// Appends the first `count` bytes of a piece of no more than 256 bytes.
+    #[inline(always)]
+    pub(super) fn put<const N: usize>(&mut self, piece: &[u8; N], count: u8) {
+        let start = usize::from(self.end);
+        self.bytes[start..start + N].copy_from_slice(piece);
+        self.end = self.end.wrapping_add(count);
     }
-    room.get_mut(count..)
+
+    /// Makes it part of the text.
+    #[inline(always)]
+    pub(super) fn finish(self) {
+        *self.text += usize::from(self.end);
+    }
+
+    /// Appends a short text.
+    #[inline(always)]
+    pub(super) fn put_short(&mut self, text: Short) {
+        self.put(&text.bytes(), text.count());
+    }
 }
 
 /// The decimal digits of a number below 10,000, the first in the lowest byte.

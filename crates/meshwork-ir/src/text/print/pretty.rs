@@ -565,7 +565,7 @@ impl<'m> Printer<'m> {
 
 /// Whether two types are equal; at once if they are one object.
 #[inline]
-fn is_equal(a: &Type, b: &Type) -> bool {
+pub(super) fn is_equal(a: &Type, b: &Type) -> bool {
     matches!((a, b), (Type::Tensor(x), Type::Tensor(y)) if Arc::ptr_eq(x, y)) || a == b
 }
 

@@ -1,18 +1,16 @@
 //! Texts of a few bytes in one word: names of values, mostly.
 
-/// Up to seven bytes of ASCII, the first in the lowest byte, and their number in the highest; or a place in a list.
+/// Up to seven bytes of ASCII, the first in the lowest byte, and their number in the highest. With the highest bit set
+/// it is no text but may stand for a place in a list.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Short(u64);
 
 /// The text without its number.
 const TEXT: u64 = u64::MAX >> 8;
 
-/// Stands for the number of bytes where there is a place.
-const PLACE: u64 = 8;
-
 impl Short {
     /// No text.
-    pub(super) const NONE: Short = Short(0);
+    pub(super) const NONE: Short = Short(u64::MAX);
 
     /// A text; none if it is too long.
     pub(super) const fn new(text: &str) -> Short {
@@ -31,8 +29,8 @@ impl Short {
 
     /// This text and a character of ASCII behind it; none if there is none or it gets too long.
     pub(super) fn then(self, c: u8) -> Short {
-        let before = self.0 >> 56;
-        match (1..7).contains(&before) {
+        let before = u64::from(self.count());
+        match before < 7 {
             true => Short(self.0 & TEXT | u64::from(c) << (8 * before) | (before + 1) << 56),
             false => Short::NONE,
         }
@@ -49,8 +47,8 @@ impl Short {
                 break;
             }
         }
-        let before = self.0 >> 56;
-        match self.is_text() && before + count <= 7 {
+        let before = u64::from(self.count());
+        match before + count <= 7 {
             true => Short(self.0 & TEXT | digits << (8 * before) | (before + count) << 56),
             false => Short::NONE,
         }
@@ -58,34 +56,37 @@ impl Short {
 
     /// No text, but a place in a list.
     pub(super) fn place(place: u32) -> Short {
-        Short(u64::from(place) | PLACE << 56)
+        Short(u64::from(place) | 1 << 63)
     }
 
     /// The place that it stands for, if it does.
     pub(super) fn as_place(self) -> Option<usize> {
-        (self.0 >> 56 == PLACE).then_some(self.0 as u32 as usize)
+        (!self.is_text() && self != Short::NONE).then_some(self.0 as u32 as usize)
     }
 
     /// Whether it is a text.
-    #[inline]
-    fn is_text(self) -> bool {
-        (1..8).contains(&(self.0 >> 56))
+    #[inline(always)]
+    pub(super) fn is_text(self) -> bool {
+        self.0 >> 63 == 0
     }
 
-    /// Stores it at the start of `room`, with what is behind it in the word; returns the rest. None if it is no text.
+    /// The bytes of the text and what is behind it in the word.
     #[inline(always)]
-    pub(super) fn put(self, room: &mut [u8]) -> Option<&mut [u8]> {
-        if !self.is_text() {
-            return None;
-        }
-        *room.first_chunk_mut()? = self.0.to_le_bytes();
-        room.get_mut((self.0 >> 56) as usize..)
+    pub(super) fn bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// The number of bytes of the text.
+    #[inline(always)]
+    pub(super) fn count(self) -> u8 {
+        (self.0 >> 56) as u8
     }
 }
 
-/// The names `%0`, `%1` and so on, one after the other.
+/// The names `%0`, `%1` and so on, or with another base, one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Counter {
+    base: Short,
     /// The next number, and its name.
     number: u32,
     name: Short,
@@ -95,11 +96,11 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// From `number` on.
-    pub(super) fn from(number: u32) -> Counter {
-        let name = Short::new("%").and(number);
-        let last = 8 * (name.0 >> 56).saturating_sub(1);
-        Counter { number, name, step: u64::from(name != Short::NONE) << last, left: 9 - number % 10 }
+    /// From `number` on, behind `base`.
+    pub(super) fn new(base: Short, number: u32) -> Counter {
+        let name = base.and(number);
+        let step = if name.is_text() { 1 << (8 * (name.count() - 1)) } else { 0 };
+        Counter { base, number, name, step, left: 9 - number % 10 }
     }
 
     /// The number that comes next.
@@ -112,7 +113,7 @@ impl Counter {
     pub(super) fn take(&mut self) -> Short {
         let name = self.name;
         if self.left == 0 {
-            *self = Counter::from(self.number.wrapping_add(1));
+            *self = Counter::new(self.base, self.number.wrapping_add(1));
         } else {
             self.number += 1;
             self.name.0 += self.step;
@@ -127,9 +128,7 @@ mod tests {
     use super::*;
 
     fn text(short: Short) -> Option<String> {
-        let mut room = [0; 8];
-        let rest = short.put(&mut room)?.len();
-        Some(String::from_utf8_lossy(&room[..8 - rest]).into_owned())
+        short.is_text().then(|| String::from_utf8_lossy(&short.bytes()[..short.count().into()]).into_owned())
     }
 
     #[test]
@@ -154,7 +153,7 @@ mod tests {
     #[test]
     fn a_counter_gives_all_numbers() {
         for start in [0, 7, 95, 9_990, 999_985] {
-            let mut counter = Counter::from(start);
+            let mut counter = Counter::new(Short::new("%"), start);
             for n in start..start + 30 {
                 assert_eq!((counter.number(), counter.take()), (n, Short::new("%").and(n)));
             }

@@ -5,27 +5,28 @@
 //! earlier one. Objects are told apart by their addresses; what is remembered holds on to them.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use super::Printer;
 use super::attr::push_dict;
 use super::body::compact_reducer;
-use super::out::{Out, put_start};
+use super::out::Line;
 use super::short::Short;
 use super::write::push_type;
 use crate::module::{Addresses, Held};
-use crate::{Attr, AttrDict, Op, OpKind, Type, ValueId};
+use crate::{Attr, AttrDict, Module, Op, OpKind, Type, ValueId};
 
 /// How many pairs of texts are remembered. A power of two.
-const PAIRS: usize = 512;
+const PAIRS: usize = 256;
 
-/// How many bytes of text are remembered.
-const MOST_TEXT: usize = 1 << 16;
-
-/// How many bytes the name of an operation with the equals sign takes, and what is behind it up to there.
+/// The most bytes that the name of an operation takes with the equals sign.
 const HEAD: usize = 48;
 
-/// So many bytes follow each name, whatever they are.
-const BEHIND: usize = 128;
+/// So many bytes of an end are copied at once.
+const TAIL: usize = 128;
+
+/// Longer ends are not remembered.
+const MOST_TAIL: usize = 4096;
 
 thread_local! {
     static TAILS: Cell<Option<Box<Tails>>> = const { Cell::new(None) };
@@ -36,22 +37,87 @@ pub(super) struct Tails {
     /// The newer and the older text of each slot, and what their keys belong to.
     known: Vec<[Known; 2]>,
     held: Vec<[Held; 2]>,
-    text: Vec<u8>,
 }
 
-/// Where a text stands: in [`HEAD`] bytes the name of the operation and the equals sign, then the end.
+/// A text: the name of the operation with the equals sign, what stands between operands, the end. Texts stand at fixed
+/// places with whatever behind them: a copy of a known length needs neither a loop nor a call.
 struct Known {
-    key: Addresses,
-    start: u32,
-    head: u32,
-    tail: u32,
-    /// What stands between operands.
+    key: [usize; 6],
+    head: [u8; HEAD],
+    tail: [u8; TAIL],
     between: Short,
+    head_count: u8,
+    tail_count: u8,
+    /// What is left of a tail that is longer.
+    rest: Vec<u8>,
+}
+
+/// What tells texts apart: the kind of an operation, and by their addresses its attributes and types.
+struct Key<const N: usize> {
+    kind: usize,
+    attrs: usize,
+    result: usize,
+    operands: [usize; N],
+}
+
+impl<const N: usize> Key<N> {
+    #[inline(always)]
+    fn new(module: &Module, kind: usize, attrs: &AttrDict, result: &Type, operands: [ValueId; N]) -> Option<Key<N>> {
+        let mut types = [0; N];
+        for (ty, operand) in types.iter_mut().zip(operands) {
+            *ty = address(module.ty(operand))?;
+        }
+        Some(Key { kind: kind | N << 32, attrs: attrs.address(), result: address(result)?, operands: types })
+    }
+
+    /// A number below [`PAIRS`].
+    #[inline(always)]
+    fn slot(&self) -> usize {
+        const FACTOR: usize = 0x9E37_79B9_7F4A_7C15;
+        const WEIGHTS: [usize; 3] = [5, 9, 17];
+        let own = self.kind.wrapping_add(self.attrs).wrapping_add(self.result.wrapping_mul(3));
+        let weighted = self.operands.iter().zip(WEIGHTS).map(|(ty, weight)| ty.wrapping_mul(weight));
+        weighted.fold(own, usize::wrapping_add).wrapping_mul(FACTOR) >> 40 & (PAIRS - 1)
+    }
+
+    /// Whether these are the words of the key; others are not looked at.
+    #[inline(always)]
+    fn is(&self, words: &[usize; 6]) -> bool {
+        let [kind, attrs, result, operands @ ..] = words;
+        let same = self.operands.iter().zip(operands).all(|(a, b)| a == b);
+        self.kind == *kind && self.attrs == *attrs && self.result == *result && same
+    }
+
+    fn words(&self) -> [usize; 6] {
+        let mut words = [self.kind, self.attrs, self.result, 0, 0, 0];
+        words[3..].iter_mut().zip(self.operands).for_each(|(word, ty)| *word = ty);
+        words
+    }
+}
+
+#[inline(always)]
+fn address(ty: &Type) -> Option<usize> {
+    match ty {
+        Type::Tensor(tensor) => Some(Arc::as_ptr(tensor) as usize),
+        _ => None,
+    }
 }
 
 impl Default for Known {
     fn default() -> Known {
-        Known { key: Addresses::default(), start: 0, head: 0, tail: 0, between: Short::NONE }
+        let (head, tail) = ([0; HEAD], [0; TAIL]);
+        Known { key: [0; 6], head, tail, between: Short::NONE, head_count: 0, tail_count: 0, rest: vec![] }
+    }
+}
+
+impl Known {
+    /// Appends the end, of which all that is left is `rest`.
+    #[inline(always)]
+    fn put_tail(&self, line: &mut Line<'_>) {
+        match (self.tail_count, self.tail.first_chunk::<32>()) {
+            (..=32, Some(start)) => line.put(start, self.tail_count),
+            _ => line.put(&self.tail, self.tail_count),
+        }
     }
 }
 
@@ -62,7 +128,7 @@ impl Tails {
             let (mut known, mut held) = (vec![], vec![]);
             known.resize_with(PAIRS, Default::default);
             held.resize_with(PAIRS, Default::default);
-            Box::new(Tails { known, held, text: vec![0; BEHIND] })
+            Box::new(Tails { known, held })
         };
         TAILS.try_with(Cell::take).ok().flatten().unwrap_or_else(anew)
     }
@@ -73,44 +139,37 @@ impl Tails {
         let _ = TAILS.try_with(|tails| tails.set(Some(self)));
     }
 
-    /// What is known for `key`: where its parts are, and the text from its start on.
-    #[inline]
-    fn get(&self, key: &Addresses) -> Option<(&Known, &[u8])> {
-        let [first, second] = &self.known[key.slot(PAIRS)];
-        let known = match () {
-            () if first.key == *key => first,
-            () if second.key == *key => second,
-            () => return None,
-        };
-        Some((known, self.text.get(known.start as usize..)?))
+    #[inline(always)]
+    fn get<const N: usize>(&self, key: &Key<N>) -> Option<&Known> {
+        let [first, second] = &self.known[key.slot()];
+        match () {
+            () if key.is(&first.key) => Some(first),
+            () if key.is(&second.key) => Some(second),
+            () => None,
+        }
     }
 
-    fn put(&mut self, key: Addresses, [head, between, tail]: [&str; 3], held: Held) {
-        if head.len() > HEAD || tail.len() > MOST_TEXT {
+    fn put<const N: usize>(&mut self, key: &Key<N>, [head, between, tail]: [&str; 3], held: Held) {
+        if head.len() > HEAD || tail.len() > MOST_TAIL {
             return;
         }
-        if self.text.len() + HEAD + tail.len() > MOST_TEXT {
-            self.text.resize(BEHIND, 0);
-            self.known.iter_mut().for_each(|pair| *pair = Default::default());
-            self.held.iter_mut().for_each(|pair| *pair = Default::default());
-        }
-        let start = self.text.len() - BEHIND;
-        self.text.truncate(start);
-        self.text.extend_from_slice(head.as_bytes());
-        self.text.resize(start + HEAD, 0);
-        self.text.extend_from_slice(tail.as_bytes());
-        self.text.resize(start + HEAD + tail.len() + BEHIND, 0);
-        // All are below MOST_TEXT.
-        let [start, head, tail] = [start, head.len(), tail.len()].map(|n| n as u32);
-        let slot = key.slot(PAIRS);
+        let (start, rest) = tail.as_bytes().split_at(tail.len().min(TAIL));
+        let (head_count, tail_count) = (head.len() as u8, start.len() as u8);
+        let between = Short::new(between);
+        let mut new =
+            Known { key: key.words(), between, head_count, tail_count, rest: rest.to_vec(), ..Known::default() };
+        new.head[..head.len()].copy_from_slice(head.as_bytes());
+        new.tail[..start.len()].copy_from_slice(start);
+        let slot = key.slot();
         self.known[slot].swap(0, 1);
-        self.known[slot][0] = Known { key, start, head, tail, between: Short::new(between) };
+        self.known[slot][0] = new;
         self.held[slot].swap(0, 1);
         self.held[slot][0] = held;
     }
 }
 
-/// The key of `op`, which applies `inner`.
+/// The kind of `op` as part of a key; it applies `inner`.
+#[inline(always)]
 fn kind(op: &Op, inner: Option<OpKind>) -> usize {
     op.kind() as usize | inner.map_or(0, |kind| kind as usize + 1) << 16
 }
@@ -155,24 +214,31 @@ impl<'m> Printer<'m> {
         result: ValueId,
         operands: [ValueId; N],
     ) -> Option<()> {
-        let ty = Some(self.module.ty(result));
-        let (known, text) = self.tails.get(&Addresses::of(self.module, kind, &operands, &op.attrs, ty)?)?;
-        let (names, tail) = (&self.names, known.tail as usize);
-        let (head, text) = text.split_first_chunk::<HEAD>()?;
-        let room = self.out.room(INDENT + 8 + HEAD + N * 16 + tail.max(BEHIND));
-        let before = room.len();
-        *room.first_chunk_mut()? = [b' '; INDENT];
-        let room = names.short(result).put(room.get_mut(self.indent..)?)?;
-        *room.first_chunk_mut()? = *head;
-        let mut room = room.get_mut(known.head as usize..)?;
-        for (i, &operand) in operands.iter().enumerate() {
-            if i > 0 {
-                room = known.between.put(room)?;
-            }
-            room = names.short(operand).put(room)?;
+        let ty = self.module.ty(result);
+        let known = self.tails.get(&Key::new(self.module, kind, &op.attrs, ty, operands)?)?;
+        let mut names = [Short::NONE; N];
+        for (name, operand) in names.iter_mut().zip(operands) {
+            *name = self.names.short(operand);
         }
-        let taken = before - put_start(room, text, tail)?.len();
-        self.out.took(taken);
+        let name = self.names.short(result);
+        if !(name.is_text() && names.iter().all(|name| name.is_text())) {
+            return None;
+        }
+        let mut line = self.out.line()?;
+        line.put(&[b' '; INDENT], self.indent as u8);
+        line.put_short(name);
+        line.put(&known.head, known.head_count);
+        for (i, &name) in names.iter().enumerate() {
+            if i > 0 {
+                line.put_short(known.between);
+            }
+            line.put_short(name);
+        }
+        known.put_tail(&mut line);
+        line.finish();
+        if !known.rest.is_empty() {
+            self.out.push_bytes(&known.rest);
+        }
         Some(())
     }
 
@@ -184,62 +250,82 @@ impl<'m> Printer<'m> {
         inner: Option<OpKind>,
         write: impl FnOnce(&mut Self) -> Option<()>,
     ) -> Option<()> {
+        let ty = match *op.results() {
+            [result] if is_kept(op) => self.module.ty(result),
+            _ => return write(self),
+        };
+        let kind = kind(op, inner);
+        match *op.operands() {
+            [] => self.tail_on(kind, op, ty, [], write),
+            [a] => self.tail_on(kind, op, ty, [a], write),
+            [a, b] => self.tail_on(kind, op, ty, [a, b], write),
+            [a, b, c] => self.tail_on(kind, op, ty, [a, b, c], write),
+            _ => write(self),
+        }
+    }
+
+    fn tail_on<const N: usize>(
+        &mut self,
+        kind: usize,
+        op: &'m Op,
+        ty: &Type,
+        operands: [ValueId; N],
+        write: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        let Some(key) = Key::new(self.module, kind, &op.attrs, ty, operands) else { return write(self) };
         let start = self.out.len();
         write(self)?;
-        let (&[result], true) = (op.results(), is_kept(op)) else { return Some(()) };
-        let (module, ty) = (self.module, Some(self.module.ty(result)));
-        if let Some(key) = Addresses::of(module, kind(op, inner), op.operands(), &op.attrs, ty) {
-            let (open, between) = match (op.kind(), op.operands()) {
+        if self.tails.get(&key).is_none() {
+            let (open, between) = match (op.kind(), N) {
                 (OpKind::Reduce, _) => ("(", " init: "),
-                (_, []) => ("", ""),
+                (_, 0) => ("", ""),
                 _ => (" ", ", "),
             };
             let (head, tail) = (format!(" = {}{open}", op.name()), format!("{}\n", self.out.since(start)));
-            self.tails.put(key, [&head, between, &tail], Addresses::hold(module, op.operands(), &op.attrs, ty));
+            let held = Addresses::hold(self.module, op.operands(), &op.attrs, Some(ty));
+            self.tails.put(&key, [&head, between, &tail], held);
         }
         Some(())
     }
 
     /// Appends the type of a value.
     pub(super) fn ty(&mut self, value: ValueId) {
-        match self.module.ty(value) {
-            ty @ Type::Tensor(tensor) => {
-                self.keep(Addresses::of_type(tensor), &AttrDict::new(), Some(ty), |out| push_type(out, ty))
-            }
-            ty => push_type(&mut self.out, ty),
-        }
+        self.typed(self.module.ty(value), &AttrDict::new());
     }
 
-    /// Appends a dictionary: many arguments have the same one.
-    pub(super) fn known_dict(&mut self, dict: &AttrDict) {
-        let is_placement = dict.len() == 1 && matches!(dict.iter().next(), Some((_, Attr::Sharding(_))));
-        match is_placement {
-            true => self.keep(Addresses::of_dict(dict), dict, None, |out| push_dict(out, dict)),
-            false => push_dict(&mut self.out, dict),
-        }
-    }
-
-    /// Appends what was written for `key` before, or what `write` writes.
-    fn keep(&mut self, key: Addresses, attrs: &AttrDict, ty: Option<&Type>, write: impl FnOnce(&mut Out)) {
-        if let Some((known, text)) = self.tails.get(&key) {
-            return self.out.push_bytes(&text[HEAD..][..known.tail as usize]);
+    /// Appends a type, and a dictionary unless it is empty: many arguments have the same.
+    pub(super) fn typed(&mut self, ty: &Type, dict: &AttrDict) {
+        let key = Key::new(self.module, TYPED, dict, ty, []);
+        if let Some(known) = key.as_ref().and_then(|key| self.tails.get(key))
+            && let Some(mut line) = self.out.line()
+        {
+            known.put_tail(&mut line);
+            line.finish();
+            return self.out.push_bytes(&known.rest);
         }
         let start = self.out.len();
-        write(&mut self.out);
-        let held = Addresses::hold(self.module, &[], attrs, ty);
-        self.tails.put(key, ["", "", self.out.since(start)], held);
+        push_type(&mut self.out, ty);
+        if !dict.is_empty() {
+            self.out.push(' ');
+            push_dict(&mut self.out, dict);
+        }
+        let is_kept = dict.iter().all(|(_, attr)| matches!(attr, Attr::Sharding(_)));
+        if let Some(key) = key.filter(|_| is_kept) {
+            let held = Addresses::hold(self.module, &[], dict, Some(ty));
+            self.tails.put(&key, ["", "", self.out.since(start)], held);
+        }
     }
 }
+
+/// The kind of no operation.
+const TYPED: usize = u16::MAX as usize;
 
 /// Only lines of this depth or less are repeated.
 pub(super) const INDENT: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::TensorType;
     use crate::text::print;
 
     #[test]
@@ -294,17 +380,29 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_forgotten_where_they_are_too_many() {
-        let mut tails = Tails::take();
-        let types: Vec<_> = (0..1000).map(|n| Arc::new(TensorType::new([n], crate::ElementType::F32))).collect();
-        for ty in &types {
-            let mut out = Out::default();
-            push_type(&mut out, &Type::Tensor(ty.clone()));
-            tails.put(Addresses::of_type(ty), ["", "", &out.into_string().repeat(20)], Held::default());
-            assert!(tails.text.len() <= MOST_TEXT + BEHIND);
+    fn texts_of_any_length_are_the_same_the_second_time() {
+        for rank in [0, 1, 10, 20, 50, 200, 3000] {
+            let ty = format!("tensor<{}f32>", "1x".repeat(rank));
+            let line = format!("stablehlo.add %arg0, %arg0 : {ty}\n");
+            let text = format!("func.func @f(%a: {ty}) {{ %0 = stablehlo.add %a, %a : {ty} return }}");
+            let module = crate::text::parse(&text).unwrap();
+            assert!([print(&module), print(&module)].iter().all(|text| text.contains(&line)), "rank {rank}");
         }
-        assert!(tails.get(&Addresses::of_type(&types[0])).is_none());
-        let known = tails.get(&Addresses::of_type(&types[999])).map(|(known, _)| known.tail as usize);
-        assert_eq!(known, Some(20 * "tensor<999xf32>".len()));
+    }
+
+    #[test]
+    fn the_two_newest_texts_of_a_place_are_known() {
+        let mut tails = Tails::take();
+        let module = Module::new();
+        let types: Vec<_> = (0..2000).map(|n| Type::tensor([n], crate::ElementType::F32)).collect();
+        let key = |ty| Key::new(&module, TYPED, &AttrDict::new(), ty, []).unwrap();
+        for ty in &types {
+            tails.put(&key(ty), ["", "", &ty.to_string()], Held::default());
+        }
+        let text = |ty| tails.get(&key(ty)).map(|known| &known.tail[..usize::from(known.tail_count)]);
+        assert_eq!(text(&types[1999]), Some(types[1999].to_string().as_bytes()));
+        let known: Vec<_> = types.iter().filter(|ty| text(ty).is_some()).collect();
+        assert!(known.len() > PAIRS && known.len() <= 2 * PAIRS, "{} texts", known.len());
+        assert!(known.iter().all(|ty| text(ty) == Some(ty.to_string().as_bytes())));
     }
 }
