@@ -1,9 +1,14 @@
 //! Functions and nested modules.
 
 use super::pretty::is_equal;
+use super::short::Short;
 use super::write::push_symbol;
 use super::{BlockLabel, Printer};
 use crate::{Attr, AttrDict, FunctionType, Op, Type};
+
+const EMPTY: Short = Short::new("");
+const COMMA: Short = Short::new(", ");
+const COLON: Short = Short::new(": ");
 
 impl<'m> Printer<'m> {
     /// `func.func private @f(%arg0: tensor<f32> {a}) -> (tensor<f32> {b}) attributes {c} {...}`.
@@ -30,14 +35,16 @@ impl<'m> Printer<'m> {
         let outer = self.names.enter(self.module, region);
         self.out.push('(');
         for (i, input) in ty.inputs.iter().enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
+            let (comma, dict) = (if i > 0 { COMMA } else { EMPTY }, slot_dict(arg_attrs, i)?);
+            match args.get(i).map(|&arg| (arg, self.names.short(arg))) {
+                Some((_, name)) if name.is_text() => self.typed([comma, name, COLON], input, dict),
+                Some((arg, _)) => {
+                    self.out.push_str(if i > 0 { ", " } else { "" });
+                    self.value(arg);
+                    self.typed([COLON], input, dict);
+                }
+                None => self.typed([comma], input, dict),
             }
-            if let Some(&arg) = args.get(i) {
-                self.value(arg);
-                self.out.push_str(": ");
-            }
-            self.typed(input, slot_dict(arg_attrs, i)?);
             if let Some(block) = entry {
                 self.arg_loc(block, i);
             }
@@ -65,10 +72,7 @@ impl<'m> Printer<'m> {
         let parentheses = ty.results.len() > 1 || !plain;
         self.out.push_str(if parentheses { " -> (" } else { " -> " });
         for (i, result) in ty.results.iter().enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
-            }
-            self.typed(result, slot_dict(attrs, i)?);
+            self.typed([if i > 0 { COMMA } else { EMPTY }], result, slot_dict(attrs, i)?);
         }
         if parentheses {
             self.out.push(')');

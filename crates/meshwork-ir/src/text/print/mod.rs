@@ -171,8 +171,14 @@ impl<'m> Printer<'m> {
         while let Some(id) = next {
             let op = self.module.op(id);
             next = op.next;
-            if may_repeat && self.repeat_line(op).is_some() {
-                continue;
+            match *op.results() {
+                [result] => {
+                    self.names.define_one(self.module, op, result);
+                    if may_repeat && self.repeat_line(op, result).is_some() {
+                        continue;
+                    }
+                }
+                _ => self.names.define(self.module, op),
             }
             self.pad();
             self.op(op);
@@ -183,6 +189,7 @@ impl<'m> Printer<'m> {
 
     // Recursion is as deep as regions nest, which the parser bounds.
     fn op(&mut self, op: &'m Op) {
+        self.names.look_ahead(self.module, op);
         self.names.push_results(&mut self.out, op.results());
         let (start, indent, in_func, scope) = (self.out.len(), self.indent, self.in_func, self.names.scope());
         if self.options.generic || self.pretty(op).is_none() {
@@ -224,7 +231,7 @@ impl<'m> Printer<'m> {
         self.functional_type(op);
     }
 
-    /// A region between braces; its values have names.
+    /// A region between braces, which the names have entered.
     fn region(&mut self, region: RegionId, label: BlockLabel) {
         let outer = self.in_func;
         let region = self.module.region(region);
@@ -232,6 +239,9 @@ impl<'m> Printer<'m> {
         self.out.push_str("{\n");
         for (i, &block) in region.blocks().iter().enumerate() {
             let data = self.module.block(block);
+            if i > 0 {
+                self.names.define_args(self.module, block);
+            }
             let labelled = match label {
                 _ if i > 0 => true,
                 BlockLabel::WithArgs => !data.args().is_empty() || data.first().is_none(),

@@ -3,6 +3,9 @@
 //! All values of a region are numbered before those of the regions nested in it, which go on from there. Sibling
 //! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a
 //! module, and regions are visited last first.
+//!
+//! Most blocks have no regions nested in them that are written. So values get their names as they are written, and the
+//! rest of a region when a nested one comes up.
 
 use super::out::Out;
 use super::short::{Counter, Short};
@@ -59,7 +62,7 @@ struct Name {
     result: u32,
 }
 
-/// The counters of one region.
+/// The counters of one region, and how far its values have names.
 #[derive(Clone, Copy)]
 pub(super) struct Scope {
     values: Counter,
@@ -67,13 +70,18 @@ pub(super) struct Scope {
     conflicts: u32,
     /// Which bare base names are taken, by position in [`BASES`].
     taken: u16,
+    named: Named,
 }
 
-impl Scope {
-    fn new() -> Scope {
-        let [values, args] = [NUMBER, ARG].map(|base| Counter::new(SHORT_BASES[usize::from(base)], 0));
-        Scope { values, args, conflicts: 0, taken: 0 }
-    }
+/// Which values have names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    /// All.
+    All,
+    /// Those of the region that is being written, and of those around it.
+    Region,
+    /// Those up to the operation that is being written, and of the regions around it all.
+    Written,
 }
 
 /// The names of values.
@@ -83,19 +91,17 @@ pub(super) struct Names {
     /// Others, as they were given.
     long: Vec<Name>,
     generic: bool,
-    /// The counters at the end of the region that is being written. None if all values have names already.
-    scope: Option<Scope>,
+    scope: Scope,
 }
 
 impl Names {
-    /// Names for the values of the module's body, and in the generic form for all.
+    /// Names for the values of a module: in the generic form at once, else as they are written.
     pub(super) fn of_module(module: &Module, generic: bool) -> Names {
         let mut names = Names::empty(module, generic);
-        let mut scope = Scope::new();
-        names.number_block(module, module.body(), ARG, &mut scope);
-        match generic {
-            true => names.number_below(module, regions_in(module, module.body()), scope),
-            false => names.scope = Some(scope),
+        names.number_args(module, module.body(), ARG);
+        if generic {
+            names.number_ops(module, module.block(module.body()).first());
+            names.number_below(module, regions_in(module, module.body()));
         }
         names
     }
@@ -107,117 +113,182 @@ impl Names {
             top = parent;
         }
         let mut names = Names::empty(module, false);
-        let mut scope = Scope::new();
-        names.number_op(module.op(top), module, &mut scope);
-        names.number_below(module, module.op(top).regions().to_vec(), scope);
+        names.number_op(module, module.op(top));
+        names.number_below(module, module.op(top).regions().to_vec());
         names
     }
 
     fn empty(module: &Module, generic: bool) -> Names {
-        Names { short: vec![Short::NONE; module.value_slots()], long: vec![], generic, scope: None }
+        let [values, args] = [NUMBER, ARG].map(|base| Counter::new(SHORT_BASES[usize::from(base)], 0));
+        let scope = Scope { values, args, conflicts: 0, taken: 0, named: Named::Written };
+        Names { short: vec![Short::NONE; module.value_slots()], long: vec![], generic, scope }
     }
 
     /// What [`leave`](Names::leave) goes back to the region that is being written with.
-    pub(super) fn scope(&self) -> Option<Scope> {
+    pub(super) fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// Names the values of a region that is about to be written, but not of those nested in it. Returns what has to be
-    /// given to [`leave`](Names::leave) behind it.
-    pub(super) fn enter(&mut self, module: &Module, region: RegionId) -> Option<Scope> {
-        let outer = self.scope?;
-        let mut scope = outer;
-        self.number_region(module, region, &mut scope);
-        self.scope = Some(scope);
-        Some(outer)
+    /// Begins a region that is about to be written, and names its arguments. Returns what has to be given to
+    /// [`leave`](Names::leave) behind it.
+    pub(super) fn enter(&mut self, module: &Module, region: RegionId) -> Scope {
+        match self.scope.named {
+            Named::All => return self.scope,
+            Named::Region => {}
+            Named::Written => self.number_rest(module, module.op(module.region(region).parent())),
+        }
+        let outer = self.scope;
+        self.scope.named = Named::Written;
+        self.number_entry(module, region);
+        outer
     }
 
     /// Goes back to the region around the one that was entered.
-    pub(super) fn leave(&mut self, outer: Option<Scope>) {
+    pub(super) fn leave(&mut self, outer: Scope) {
         self.scope = outer;
     }
 
-    /// Names the values of regions and of all that are nested in them.
-    fn number_below(&mut self, module: &Module, regions: Vec<RegionId>, mut scope: Scope) {
-        let mut open: Vec<(RegionId, Scope)> = regions.into_iter().map(|r| (r, scope)).collect();
-        while let Some((region, inherited)) = open.pop() {
-            if !self.generic {
-                scope = inherited;
-            }
-            self.number_region(module, region, &mut scope);
-            for &block in module.region(region).blocks() {
-                open.extend(regions_in(module, block).into_iter().map(|r| (r, scope)));
-            }
+    /// Names the results of an operation that is about to be written, unless they have names.
+    pub(super) fn define(&mut self, module: &Module, op: &Op) {
+        if self.scope.named == Named::Written {
+            self.number_op(module, op);
         }
     }
 
-    fn number_region(&mut self, module: &Module, region: RegionId, scope: &mut Scope) {
+    /// The same for an operation with only one.
+    #[inline(always)]
+    pub(super) fn define_one(&mut self, module: &Module, op: &Op, result: ValueId) {
+        if self.scope.named == Named::Written {
+            self.number_one(module, op, result);
+        }
+    }
+
+    /// Names the arguments of a block that is about to be written and is not the first one of its region.
+    pub(super) fn define_args(&mut self, module: &Module, block: BlockId) {
+        if self.scope.named == Named::Written {
+            self.number_args(module, block, NUMBER);
+        }
+    }
+
+    /// Names the operands of `op` in case that they are defined behind it.
+    pub(super) fn look_ahead(&mut self, module: &Module, op: &Op) {
+        let is_unknown = |operand: &ValueId| self.short(*operand) == Short::NONE;
+        if self.scope.named == Named::Written && op.operands().iter().any(is_unknown) {
+            self.number_rest(module, op);
+        }
+    }
+
+    /// Names the values of a region that come behind `op`.
+    fn number_rest(&mut self, module: &Module, op: &Op) {
+        self.number_ops(module, op.next);
+        let region = op.parent().and_then(|block| module.block(block).parent());
+        let blocks = region.map_or(&[][..], |region| module.region(region).blocks());
+        let at = blocks.iter().position(|&block| Some(block) == op.parent());
+        for &block in at.map_or(&[][..], |at| &blocks[at + 1..]) {
+            self.number_args(module, block, NUMBER);
+            self.number_ops(module, module.block(block).first());
+        }
+        self.scope.named = Named::Region;
+    }
+
+    /// Names the values of regions and of all that are nested in them: then all have names.
+    fn number_below(&mut self, module: &Module, regions: Vec<RegionId>) {
+        let mut open: Vec<(RegionId, Scope)> = regions.into_iter().map(|r| (r, self.scope)).collect();
+        while let Some((region, inherited)) = open.pop() {
+            if !self.generic {
+                self.scope = inherited;
+            }
+            self.number_entry(module, region);
+            let blocks = module.region(region).blocks();
+            for (i, &block) in blocks.iter().enumerate() {
+                if i > 0 {
+                    self.number_args(module, block, NUMBER);
+                }
+                self.number_ops(module, module.block(block).first());
+            }
+            let nested = blocks.iter().flat_map(|&block| regions_in(module, block));
+            open.extend(nested.map(|r| (r, self.scope)));
+        }
+        self.scope.named = Named::All;
+    }
+
+    /// Names the arguments of the first block of a region.
+    fn number_entry(&mut self, module: &Module, region: RegionId) {
         let region = module.region(region);
-        let Some((&entry, others)) = region.blocks().split_first() else { return };
+        let Some(&entry) = region.blocks().first() else { return };
         let parent = module.op(region.parent());
         match parent.kind() {
-            OpKind::While if !self.generic => self.number_block(module, entry, ITER_ARG, scope),
+            OpKind::While if !self.generic => self.number_args(module, entry, ITER_ARG),
             OpKind::ChloScan if !self.generic => {
                 let args = module.block(entry).args();
                 let inputs = super::body::scan_inputs(parent).unwrap_or(0).min(args.len());
-                args[..inputs].iter().for_each(|&arg| self.set(arg, INPUT, scope));
-                args[inputs..].iter().for_each(|&arg| self.set(arg, CARRY, scope));
-                self.number_ops(module, entry, scope);
+                args[..inputs].iter().for_each(|&arg| self.set(arg, INPUT));
+                args[inputs..].iter().for_each(|&arg| self.set(arg, CARRY));
             }
-            _ => self.number_block(module, entry, ARG, scope),
+            _ => self.number_args(module, entry, ARG),
         }
-        others.iter().for_each(|&block| self.number_block(module, block, NUMBER, scope));
     }
 
-    /// Names the arguments of a block after `base`, and the results of its operations.
-    fn number_block(&mut self, module: &Module, block: BlockId, base: u8, scope: &mut Scope) {
+    /// Names the arguments of a block after `base`.
+    fn number_args(&mut self, module: &Module, block: BlockId, base: u8) {
         for &arg in module.block(block).args() {
             match base {
-                ARG => self.count(arg, base, &mut scope.args),
-                NUMBER => self.count(arg, base, &mut scope.values),
-                _ => self.set(arg, base, scope),
+                ARG | NUMBER => self.count(arg, base),
+                _ => self.set(arg, base),
             }
         }
-        self.number_ops(module, block, scope);
     }
 
-    fn number_ops(&mut self, module: &Module, block: BlockId, scope: &mut Scope) {
-        let mut next = module.block(block).first();
+    /// Names the results of the operations from `next` to the end of its block.
+    fn number_ops(&mut self, module: &Module, mut next: Option<OpId>) {
         while let Some(id) = next {
             let op = module.op(id);
             next = op.next;
-            self.number_op(op, module, scope);
+            self.number_op(module, op);
+        }
+    }
+
+    fn number_op(&mut self, module: &Module, op: &Op) {
+        match *op.results() {
+            [only] => self.number_one(module, op, only),
+            _ if is_named(op.kind()) && !self.generic && self.name_results(module, op) => {}
+            ref results => self.number_group(results),
         }
     }
 
     #[inline(always)]
-    fn number_op(&mut self, op: &Op, module: &Module, scope: &mut Scope) {
-        if !is_named(op.kind()) || self.generic || !self.name_results(op, module, scope) {
-            match *op.results() {
-                [only] => self.count(only, NUMBER, &mut scope.values),
-                ref results => self.number_group(results, scope),
-            }
+    fn number_one(&mut self, module: &Module, op: &Op, result: ValueId) {
+        if !(is_named(op.kind()) && !self.generic && self.name_results(module, op)) {
+            self.count(result, NUMBER);
         }
     }
 
     /// Names a value by the next number behind `base`.
     #[inline(always)]
-    fn count(&mut self, value: ValueId, base: u8, counter: &mut Counter) {
-        let number = counter.number();
+    fn count(&mut self, value: ValueId, base: u8) {
+        let counter = if base == ARG { &mut self.scope.args } else { &mut self.scope.values };
+        match counter.take_short() {
+            Some(name) => self.short[value.index()] = name,
+            None => self.count_anew(value, base),
+        }
+    }
+
+    #[inline(never)]
+    fn count_anew(&mut self, value: ValueId, base: u8) {
+        let counter = if base == ARG { &mut self.scope.args } else { &mut self.scope.values };
         match counter.take() {
-            Short::NONE => self.give(value, Name { base, number, result: NONE }),
-            name => self.short[value.index()] = name,
+            (Short::NONE, number) => self.give(value, Name { base, number, result: NONE }),
+            (name, _) => self.short[value.index()] = name,
         }
     }
 
     /// Of several values each has its number behind the name of all.
     #[inline(never)]
-    fn number_group(&mut self, values: &[ValueId], scope: &mut Scope) {
+    fn number_group(&mut self, values: &[ValueId]) {
         if values.is_empty() {
             return;
         }
-        let number = scope.values.number();
-        scope.values.take();
+        let (_, number) = self.scope.values.take();
         for (i, &value) in values.iter().enumerate() {
             self.give(value, Name { base: NUMBER, number, result: i as u32 });
         }
@@ -225,7 +296,7 @@ impl Names {
 
     /// Gives the results the names that the operation suggests, if it does.
     #[inline(never)]
-    fn name_results(&mut self, op: &Op, module: &Module, scope: &mut Scope) -> bool {
+    fn name_results(&mut self, module: &Module, op: &Op) -> bool {
         let bases: &[u8] = match (op.kind(), op.results()) {
             (OpKind::Constant, &[result]) => {
                 let elem = module.ty(result).elem();
@@ -239,13 +310,13 @@ impl Names {
             _ => return false,
         };
         for (&result, &base) in op.results().iter().zip(bases) {
-            self.set(result, base, scope);
+            self.set(result, base);
         }
         true
     }
 
-    fn set(&mut self, value: ValueId, base: u8, scope: &mut Scope) {
-        let bit = 1 << base;
+    fn set(&mut self, value: ValueId, base: u8) {
+        let (scope, bit) = (&mut self.scope, 1 << base);
         let number = if scope.taken & bit == 0 {
             scope.taken |= bit;
             NONE
@@ -347,6 +418,29 @@ fn push_name(out: &mut Out, name: &Name) {
         (_, n) => {
             out.push('_');
             out.push_u64(n.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::{parse, print};
+    use crate::{OpKind, Walk};
+
+    #[test]
+    fn a_value_that_is_used_too_early_has_the_name_it_gets_later() {
+        let text = "func.func @f(%a: tensor<f32>) -> tensor<f32> {
+            %b = stablehlo.abs %a : tensor<f32>
+            %c = stablehlo.negate %b : tensor<f32>
+            return %c : tensor<f32>
+        }";
+        let mut module = parse(text).unwrap();
+        let all = module.all_ops(Walk::PreOrder);
+        let find = |kind| all.iter().copied().find(|&op| module.op(op).kind() == kind).unwrap();
+        let (early, late) = (find(OpKind::Negate), find(OpKind::Abs));
+        module.move_before(early, late);
+        for text in [print(&module), print(&module)] {
+            assert!(text.contains("%0 = stablehlo.negate %1 : tensor<f32>\n    %1 = stablehlo.abs %arg0"), "{text}");
         }
     }
 }

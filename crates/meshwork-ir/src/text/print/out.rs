@@ -66,8 +66,16 @@ impl Out {
         self.push_bytes(text.as_bytes());
     }
 
+    /// Appends what is left of a text: mostly nothing.
+    #[inline(always)]
+    pub(super) fn push_rest(&mut self, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.push_bytes(rest);
+        }
+    }
+
     #[inline]
-    pub(super) fn push_bytes(&mut self, text: &[u8]) {
+    fn push_bytes(&mut self, text: &[u8]) {
         self.room(text.len())[..text.len()].copy_from_slice(text);
         self.end += text.len();
     }

@@ -3,7 +3,7 @@
 use super::out::Out;
 use std::fmt::{Display, Write};
 
-use meshwork_mesh::{AxisList, Sharding};
+use meshwork_mesh::{AxisList, Mesh, Sharding};
 
 use super::write::{push_i64, push_list, push_quoted};
 use crate::Attr;
@@ -12,7 +12,7 @@ use crate::attr::{AllToAllParam, OpShardingRule};
 /// Appends an `sdy` attribute without its `#sdy.name` prefix.
 pub(super) fn push_stripped(out: &mut Out, attr: &Attr) {
     match attr {
-        Attr::Mesh(mesh) => push_display(out, mesh),
+        Attr::Mesh(mesh) => push_mesh(out, mesh),
         Attr::Sharding(sharding) => push_sharding(out, sharding),
         Attr::ShardingPerValue(_) => {
             out.push('<');
@@ -71,6 +71,20 @@ fn push_sharding(out: &mut Out, sharding: &Sharding) {
             (false, false) => out.push_str(", ?"),
         }
         out.push('}');
+    });
+    out.push_str("]>");
+}
+
+/// Appends `<["x"=2, "y"=4]>`: what [`Mesh`] displays as.
+fn push_mesh(out: &mut Out, mesh: &Mesh) {
+    if mesh.device_ids().is_some() {
+        return push_display(out, mesh);
+    }
+    out.push_str("<[");
+    push_list(out, mesh.axes(), |out, axis| {
+        push_quoted(out, &axis.name);
+        out.push('=');
+        push_i64(out, axis.size);
     });
     out.push_str("]>");
 }

@@ -54,6 +54,17 @@ impl Short {
         }
     }
 
+    /// A text that ends with a number, with the next one, if that has as many digits.
+    fn carry(self) -> Option<Short> {
+        let mut word = self.is_text().then_some(self.0)?;
+        let mut at = 8 * u32::from(self.count()).checked_sub(1)?;
+        while (word >> at) as u8 == b'9' {
+            word -= 9 << at;
+            at = at.checked_sub(8)?;
+        }
+        ((word >> at) as u8).is_ascii_digit().then_some(Short(word + (1 << at)))
+    }
+
     /// No text, but a place in a list.
     pub(super) fn place(place: u32) -> Short {
         Short(u64::from(place) | 1 << 63)
@@ -87,39 +98,50 @@ impl Short {
 #[derive(Clone, Copy)]
 pub(super) struct Counter {
     base: Short,
-    /// The next number, and its name.
-    number: u32,
+    /// The next name.
     name: Short,
-    /// What has to be added to a name for its last digit to be one more, and how often that goes well.
+    /// What makes the last digit of a name one more, and how often that can be done before others change.
     step: u64,
     left: u32,
+    /// The number of the name when none is left.
+    last: u32,
 }
 
 impl Counter {
     /// From `number` on, behind `base`.
     pub(super) fn new(base: Short, number: u32) -> Counter {
         let name = base.and(number);
-        let step = if name.is_text() { 1 << (8 * (name.count() - 1)) } else { 0 };
-        Counter { base, number, name, step, left: 9 - number % 10 }
-    }
-
-    /// The number that comes next.
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The next name, or none if it is long.
-    #[inline(always)]
-    pub(super) fn take(&mut self) -> Short {
-        let name = self.name;
-        if self.left == 0 {
-            *self = Counter::new(self.base, self.number.wrapping_add(1));
-        } else {
-            self.number += 1;
-            self.name.0 += self.step;
-            self.left -= 1;
+        match name.is_text() {
+            true => {
+                let (step, left) = (1 << (8 * (name.count() - 1)), 9 - number % 10);
+                Counter { base, name, step, left, last: number + left }
+            }
+            false => Counter { base, name, step: 0, left: 0, last: number },
         }
-        name
+    }
+
+    /// The next name and its number; the name is none if it is long.
+    pub(super) fn take(&mut self) -> (Short, u32) {
+        let (name, number) = (self.name, self.last - self.left);
+        if self.take_short().is_none() {
+            *self = match name.carry() {
+                Some(name) => Counter { name, left: 9, last: number + 10, ..*self },
+                None => Counter::new(self.base, number + 1),
+            };
+        }
+        (name, number)
+    }
+
+    /// The next name, unless only [`take`](Counter::take) can give it.
+    #[inline(always)]
+    pub(super) fn take_short(&mut self) -> Option<Short> {
+        if self.left == 0 {
+            return None;
+        }
+        let name = self.name;
+        self.name.0 += self.step;
+        self.left -= 1;
+        Some(name)
     }
 }
 
@@ -155,7 +177,7 @@ mod tests {
         for start in [0, 7, 95, 9_990, 999_985] {
             let mut counter = Counter::new(Short::new("%"), start);
             for n in start..start + 30 {
-                assert_eq!((counter.number(), counter.take()), (n, Short::new("%").and(n)));
+                assert_eq!(counter.take(), (Short::new("%").and(n), n));
             }
         }
     }

@@ -16,8 +16,11 @@ use super::write::push_type;
 use crate::module::{Addresses, Held};
 use crate::{Attr, AttrDict, Module, Op, OpKind, Type, ValueId};
 
-/// How many pairs of texts are remembered. A power of two.
-const PAIRS: usize = 256;
+/// So many places a text may have by its key. A power of two.
+const PLACES: usize = 512;
+
+/// How many texts, from its place on, are looked at for a key.
+const NEAR: usize = 4;
 
 /// The most bytes that the name of an operation takes with the equals sign.
 const HEAD: usize = 48;
@@ -34,9 +37,11 @@ thread_local! {
 
 /// The texts.
 pub(super) struct Tails {
-    /// The newer and the older text of each slot, and what their keys belong to.
-    known: Vec<[Known; 2]>,
-    held: Vec<[Held; 2]>,
+    known: Vec<Known>,
+    /// What their keys belong to.
+    held: Vec<Held>,
+    /// Where there is no place left near that of a key, the next text takes this one of them.
+    turn: usize,
 }
 
 /// A text: the name of the operation with the equals sign, what stands between operands, the end. Texts stand at fixed
@@ -70,22 +75,24 @@ impl<const N: usize> Key<N> {
         Some(Key { kind: kind | N << 32, attrs: attrs.address(), result: address(result)?, operands: types })
     }
 
-    /// A number below [`PAIRS`].
+    /// A number below [`PLACES`].
     #[inline(always)]
-    fn slot(&self) -> usize {
+    fn place(&self) -> usize {
         const FACTOR: usize = 0x9E37_79B9_7F4A_7C15;
         const WEIGHTS: [usize; 3] = [5, 9, 17];
         let own = self.kind.wrapping_add(self.attrs).wrapping_add(self.result.wrapping_mul(3));
         let weighted = self.operands.iter().zip(WEIGHTS).map(|(ty, weight)| ty.wrapping_mul(weight));
-        weighted.fold(own, usize::wrapping_add).wrapping_mul(FACTOR) >> 40 & (PAIRS - 1)
+        weighted.fold(own, usize::wrapping_add).wrapping_mul(FACTOR) >> 40 & (PLACES - 1)
     }
 
     /// Whether these are the words of the key; others are not looked at.
     #[inline(always)]
     fn is(&self, words: &[usize; 6]) -> bool {
         let [kind, attrs, result, operands @ ..] = words;
-        let same = self.operands.iter().zip(operands).all(|(a, b)| a == b);
-        self.kind == *kind && self.attrs == *attrs && self.result == *result && same
+        self.kind == *kind
+            && self.attrs == *attrs
+            && self.result == *result
+            && self.operands.iter().zip(operands).all(|(a, b)| a == b)
     }
 
     fn words(&self) -> [usize; 6] {
@@ -126,9 +133,9 @@ impl Tails {
     pub(super) fn take() -> Box<Tails> {
         let anew = || {
             let (mut known, mut held) = (vec![], vec![]);
-            known.resize_with(PAIRS, Default::default);
-            held.resize_with(PAIRS, Default::default);
-            Box::new(Tails { known, held })
+            known.resize_with(PLACES + NEAR, Default::default);
+            held.resize_with(PLACES + NEAR, Default::default);
+            Box::new(Tails { known, held, turn: 0 })
         };
         TAILS.try_with(Cell::take).ok().flatten().unwrap_or_else(anew)
     }
@@ -141,12 +148,8 @@ impl Tails {
 
     #[inline(always)]
     fn get<const N: usize>(&self, key: &Key<N>) -> Option<&Known> {
-        let [first, second] = &self.known[key.slot()];
-        match () {
-            () if key.is(&first.key) => Some(first),
-            () if key.is(&second.key) => Some(second),
-            () => None,
-        }
+        let near: &[Known; NEAR] = self.known.get(key.place()..)?.first_chunk()?;
+        near.iter().find(|known| key.is(&known.key))
     }
 
     fn put<const N: usize>(&mut self, key: &Key<N>, [head, between, tail]: [&str; 3], held: Held) {
@@ -160,11 +163,11 @@ impl Tails {
             Known { key: key.words(), between, head_count, tail_count, rest: rest.to_vec(), ..Known::default() };
         new.head[..head.len()].copy_from_slice(head.as_bytes());
         new.tail[..start.len()].copy_from_slice(start);
-        let slot = key.slot();
-        self.known[slot].swap(0, 1);
-        self.known[slot][0] = new;
-        self.held[slot].swap(0, 1);
-        self.held[slot][0] = held;
+        let near = key.place()..key.place() + NEAR;
+        let place = near.clone().find(|&place| self.known[place].key == [0; 6]).unwrap_or(near.start + self.turn);
+        self.turn = (self.turn + 1) % NEAR;
+        self.known[place] = new;
+        self.held[place] = held;
     }
 }
 
@@ -189,10 +192,10 @@ fn is_kept(op: &Op) -> bool {
 }
 
 impl<'m> Printer<'m> {
-    /// Writes the line of `op` if it consists of its name, its operands and an end that was written before.
+    /// Writes the line of `op` if it consists of its only result, its name, its operands and an end that was written
+    /// before.
     #[inline]
-    pub(super) fn repeat_line(&mut self, op: &'m Op) -> Option<()> {
-        let &[result] = op.results() else { return None };
+    pub(super) fn repeat_line(&mut self, op: &'m Op, result: ValueId) -> Option<()> {
         let kind = match op.regions() {
             [] => kind(op, None),
             _ => kind(op, Some(compact_reducer(self.module, op)?)),
@@ -236,9 +239,7 @@ impl<'m> Printer<'m> {
         }
         known.put_tail(&mut line);
         line.finish();
-        if !known.rest.is_empty() {
-            self.out.push_bytes(&known.rest);
-        }
+        self.out.push_rest(&known.rest);
         Some(())
     }
 
@@ -290,18 +291,22 @@ impl<'m> Printer<'m> {
 
     /// Appends the type of a value.
     pub(super) fn ty(&mut self, value: ValueId) {
-        self.typed(self.module.ty(value), &AttrDict::new());
+        self.typed([], self.module.ty(value), &AttrDict::new());
     }
 
-    /// Appends a type, and a dictionary unless it is empty: many arguments have the same.
-    pub(super) fn typed(&mut self, ty: &Type, dict: &AttrDict) {
+    /// Appends short texts, a type, and a dictionary unless it is empty: many arguments have the same.
+    pub(super) fn typed<const N: usize>(&mut self, before: [Short; N], ty: &Type, dict: &AttrDict) {
         let key = Key::new(self.module, TYPED, dict, ty, []);
-        if let Some(known) = key.as_ref().and_then(|key| self.tails.get(key))
-            && let Some(mut line) = self.out.line()
-        {
-            known.put_tail(&mut line);
+        let known = key.as_ref().and_then(|key| self.tails.get(key));
+        if let Some(mut line) = self.out.line() {
+            before.iter().for_each(|&text| line.put_short(text));
+            if let Some(known) = known {
+                known.put_tail(&mut line);
+            }
             line.finish();
-            return self.out.push_bytes(&known.rest);
+        }
+        if let Some(known) = known {
+            return self.out.push_rest(&known.rest);
         }
         let start = self.out.len();
         push_type(&mut self.out, ty);
@@ -391,18 +396,18 @@ mod tests {
     }
 
     #[test]
-    fn the_two_newest_texts_of_a_place_are_known() {
+    fn texts_are_replaced_where_they_are_too_many() {
         let mut tails = Tails::take();
         let module = Module::new();
-        let types: Vec<_> = (0..2000).map(|n| Type::tensor([n], crate::ElementType::F32)).collect();
+        let types: Vec<_> = (0..5000).map(|n| Type::tensor([n], crate::ElementType::F32)).collect();
         let key = |ty| Key::new(&module, TYPED, &AttrDict::new(), ty, []).unwrap();
         for ty in &types {
             tails.put(&key(ty), ["", "", &ty.to_string()], Held::default());
         }
         let text = |ty| tails.get(&key(ty)).map(|known| &known.tail[..usize::from(known.tail_count)]);
-        assert_eq!(text(&types[1999]), Some(types[1999].to_string().as_bytes()));
+        assert_eq!(text(&types[4999]), Some(types[4999].to_string().as_bytes()));
         let known: Vec<_> = types.iter().filter(|ty| text(ty).is_some()).collect();
-        assert!(known.len() > PAIRS && known.len() <= 2 * PAIRS, "{} texts", known.len());
+        assert!(known.len() > PLACES / 2 && known.len() <= PLACES + NEAR, "{} texts", known.len());
         assert!(known.iter().all(|ty| text(ty) == Some(ty.to_string().as_bytes())));
     }
 }

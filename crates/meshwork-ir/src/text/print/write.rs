@@ -66,6 +66,10 @@ pub(super) fn push_name(out: &mut Out, name: &str) {
 
 /// Appends `@name`, or `@outer::@inner` for a nested symbol.
 pub(super) fn push_symbol(out: &mut Out, symbol: &str) {
+    if !symbol.as_bytes().contains(&b':') {
+        out.push('@');
+        return push_name(out, symbol);
+    }
     for (i, part) in symbol.split("::@").enumerate() {
         out.push_str(if i > 0 { "::@" } else { "@" });
         push_name(out, part);
