@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::{
-    Attr, BlockId, FuncSig, FunctionType, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId, Values,
+    Attr, AttrDict, BlockId, FuncSig, FunctionType, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId,
+    Values,
 };
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
@@ -57,9 +58,9 @@ pub(crate) struct Trace {
     known: Known,
 }
 
-/// What a trace remembers. Its memory goes on to the next trace of the thread.
+/// What a trace remembers. It goes on to the next trace of the thread.
 struct Known {
-    /// Numbers that the program has as constants already, in slots by number and shape.
+    /// Numbers that programs have as constants, in slots by number and shape, the newer one of a slot first.
     constants: Vec<[Option<Constant>; 2]>,
 }
 
@@ -67,8 +68,11 @@ struct Known {
 #[derive(Clone)]
 struct Constant {
     number: Number,
-    block: BlockId,
     ty: Arc<TensorType>,
+    attrs: AttrDict,
+    /// Where it is a value: in another trace it is none.
+    trace: u64,
+    block: BlockId,
     value: ValueId,
 }
 
@@ -77,8 +81,7 @@ impl Known {
         KNOWN.take().unwrap_or_else(|| Known { constants: vec![[None, None]; CONSTANTS] })
     }
 
-    fn give_back(mut self) {
-        self.constants.iter_mut().for_each(|pair| *pair = [None, None]);
+    fn give_back(self) {
         KNOWN.set(Some(self));
     }
 }
@@ -328,29 +331,38 @@ impl Trace {
 
     /// The constant with all elements equal to `number`: the one that the block has already, or a new one.
     pub(crate) fn constant(&mut self, op: &str, number: Number, dims: &[i64], elem: ElementType) -> ValueId {
-        let (slot, block) = (slot_of(number, dims), self.block());
-        let known = self.known.constants[slot].iter().flatten();
-        let same = |c: &&Constant| {
-            c.number.same(number) && c.block == block && c.ty.elem == elem && same_dims(&c.ty.dims, dims)
-        };
-        match known.filter(same).map(|c| c.value).next() {
-            Some(value) => value,
-            None => self.new_constant(op, number, dims, elem, slot),
+        let (slot, trace, block) = (slot_of(number, dims), self.id, self.block());
+        let same = |c: &&Constant| c.number.same(number) && c.ty.elem == elem && same_dims(&c.ty.dims, dims);
+        let mut made = None;
+        for constant in self.known.constants[slot].iter().flatten().filter(same) {
+            if constant.trace == trace && constant.block == block {
+                return constant.value;
+            }
+            made = Some((constant.ty.clone(), constant.attrs.clone()));
         }
+        let (ty, attrs) = made.unwrap_or_else(|| self.new_constant(op, number, dims, elem));
+        let value = self.build(op, |b| b.apply(OpKind::Constant, [], attrs.clone(), None));
+        let [first, second] = &mut self.known.constants[slot];
+        *second = first.replace(Constant { number, ty, attrs, trace, block, value });
+        value
     }
 
+    /// The type and the attributes of a constant.
     #[inline(never)]
-    fn new_constant(&mut self, op: &str, number: Number, dims: &[i64], elem: ElementType, slot: usize) -> ValueId {
+    fn new_constant(
+        &mut self,
+        op: &str,
+        number: Number,
+        dims: &[i64],
+        elem: ElementType,
+    ) -> (Arc<TensorType>, AttrDict) {
         let literal = match number.literal(elem) {
             Ok(literal) => literal,
             Err(message) => self.fail(op, message),
         };
         let ty = self.module.tensor_type(dims, elem);
-        let value = self.build(op, |b| b.splat_bytes(&ty, literal.bytes()));
-        let new = Constant { number, block: self.block(), ty, value };
-        let [first, second] = &mut self.known.constants[slot];
-        *second = first.replace(new);
-        value
+        let attrs = self.module.splat_attrs(&ty, literal.bytes());
+        (ty, attrs)
     }
 
     /// Builds operations with a [`Builder`] at the end of the innermost block.

@@ -56,11 +56,8 @@ impl Builder<'_> {
             Some(ElementClass::Signed) => "SIGNED",
             Some(ElementClass::Unsigned | ElementClass::Bool) | None => "UNSIGNED",
         };
-        let spec = OpSpec::new(OpKind::Compare)
-            .operands([x, y])
-            .attr("comparison_direction", Attr::hlo_enum("comparison_direction", direction.text()))
-            .attr("compare_type", Attr::hlo_enum("comparison_type", kind));
-        self.value(spec)
+        let attrs = self.module.shared.comparison(direction.text(), kind);
+        self.apply(OpKind::Compare, [x, y], attrs, None)
     }
 
     /// Each element as `elem`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BuildError, Builder, Place};
+use super::{BuildError, Builder};
 use crate::{Attr, Dense, ElementClass, ElementType, Literal, OpKind, OpSpec, TensorType, Type, ValueId, float};
 
 impl Builder<'_> {
@@ -38,26 +38,16 @@ impl Builder<'_> {
         self.constant_attr(Dense::splat(Arc::new(TensorType::new(dims, elem)), &bytes))
     }
 
-    /// The constant of type `ty` with all elements equal to `bytes`, one element as literals store it.
-    pub fn splat_bytes(&mut self, ty: &Arc<TensorType>, bytes: &[u8]) -> Result<ValueId, BuildError> {
-        let attrs = self.module.shared.splat(ty, bytes);
-        match self.place {
-            Place::End(block) => {
-                let (ty, loc) = (Type::Tensor(ty.clone()), self.loc.clone());
-                Ok(self.module.append_one(block, OpKind::Constant, [], attrs, ty, loc))
-            }
-            Place::Before(_) => self.apply(OpKind::Constant, [], attrs, None),
-        }
-    }
-
     /// The scalar constant `value`, rounded to `elem`.
     pub fn scalar(&mut self, elem: ElementType, value: f64) -> Result<ValueId, BuildError> {
         self.splat([], elem, value)
     }
 
     /// The tensor of type `ty` that counts along `dim`.
-    pub fn iota(&mut self, ty: Type, dim: i64) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Iota).results([ty]).attr("iota_dimension", Attr::i64(dim)))
+    pub fn iota(&mut self, mut ty: Type, dim: i64) -> Result<ValueId, BuildError> {
+        self.module.shared.exchange(&mut ty);
+        let attrs = self.module.shared.int("iota_dimension", dim);
+        self.apply(OpKind::Iota, [], attrs, Some(ty))
     }
 
     /// The number of this partition, `tensor<ui32>`.

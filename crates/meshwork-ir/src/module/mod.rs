@@ -244,7 +244,7 @@ pub struct Use {
 pub struct Value {
     pub(crate) ty: Type,
     pub(crate) def: Def,
-    pub(crate) uses: SmallVec<[Use; 2]>,
+    pub(crate) uses: SmallVec<[Use; 3]>,
 }
 
 impl Value {

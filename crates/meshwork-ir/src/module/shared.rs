@@ -94,11 +94,19 @@ impl Addresses {
     /// A number below `count`, a power of two.
     #[inline]
     pub(crate) fn slot(&self, count: usize) -> usize {
-        const FACTOR: usize = 0x9E37_79B9_7F4A_7C15;
+        // Odd numbers without a pattern: a sum of products spreads addresses that differ in few bits.
+        const FACTORS: [usize; 6] = [
+            0x9E37_79B9_7F4A_7C15,
+            0xC2B2_AE3D_27D4_EB4F,
+            0x1656_67B1_9E37_79F9,
+            0x85EB_CA77_C2B2_AE63,
+            0x27D4_EB2F_1656_67C5,
+            0xD6E8_FEB8_6659_FD93,
+        ];
         let [a, b, c, result] = self.types;
-        // Objects are some words apart.
-        let mixed = self.attrs ^ a ^ b.rotate_left(5) ^ c.rotate_left(10) ^ result.rotate_left(15);
-        ((mixed >> 4) ^ self.kind << 20).wrapping_mul(FACTOR) >> 40 & (count - 1)
+        let words = [self.kind, self.attrs, a, b, c, result];
+        let sum = words.iter().zip(FACTORS).fold(0usize, |sum, (w, f)| sum.wrapping_add(w.wrapping_mul(f)));
+        (sum >> 40) & (count - 1)
     }
 }
 
@@ -145,6 +153,28 @@ impl Shared {
         find(&mut self.dicts, mix(name.len() as u64, values), same, make)
     }
 
+    /// The dictionary with an integer as its only attribute.
+    pub(crate) fn int(&mut self, name: &'static str, value: i64) -> AttrDict {
+        let same = |dict: &AttrDict| matches!(dict.get(name), Some(Attr::Int(known, _)) if *known == value);
+        let make = || [(name, Attr::i64(value))].into_iter().collect();
+        find(&mut self.dicts, mix(name.len() as u64, &[value]), same, make)
+    }
+
+    /// The dictionary of a comparison.
+    pub(crate) fn comparison(&mut self, direction: &'static str, kind: &'static str) -> AttrDict {
+        const NAMES: [&str; 2] = ["comparison_direction", "compare_type"];
+        let hash = mix_bytes(mix_bytes(0, direction.as_bytes()), kind.as_bytes());
+        let same = |dict: &AttrDict| {
+            let value = |name| dict.get(name).and_then(Attr::as_enum);
+            NAMES.map(value) == [Some(direction), Some(kind)]
+        };
+        let make = || {
+            let values = [Attr::hlo_enum("comparison_direction", direction), Attr::hlo_enum("comparison_type", kind)];
+            NAMES.into_iter().zip(values).collect()
+        };
+        find(&mut self.dicts, hash, same, make)
+    }
+
     /// The dictionary with the dimensions of a product as its only attribute: batches of both sides, then what is
     /// contracted.
     pub(crate) fn dot(&mut self, name: &'static str, lists: [&[i64]; 4]) -> AttrDict {
@@ -167,7 +197,7 @@ impl Shared {
     /// The dictionary of a constant with all elements equal to `bytes`.
     pub(crate) fn splat(&mut self, ty: &Arc<TensorType>, bytes: &[u8]) -> AttrDict {
         const NAME: &str = "value";
-        let hash = bytes.iter().fold(mix(ty.elem as u64, &ty.dims), |h, &b| mix(h, &[i64::from(b)]));
+        let hash = mix_bytes(mix(ty.elem as u64, &ty.dims), bytes);
         let same = |dict: &AttrDict| match dict.get(NAME) {
             Some(Attr::Dense(d)) => Arc::ptr_eq(&d.ty, ty) && d.splat_bytes() == Some(bytes),
             _ => false,
@@ -179,7 +209,16 @@ impl Shared {
 
 /// Whether the answer is worth remembering: the rule looks at types and attributes only, and these come again.
 fn is_remembered(kind: OpKind, attrs: &AttrDict) -> bool {
-    let listed = matches!(kind, OpKind::BroadcastInDim | OpKind::DotGeneral | OpKind::Transpose | OpKind::Reduce);
+    let listed = matches!(
+        kind,
+        OpKind::BroadcastInDim
+            | OpKind::Compare
+            | OpKind::Constant
+            | OpKind::DotGeneral
+            | OpKind::Iota
+            | OpKind::Reduce
+            | OpKind::Transpose
+    );
     listed && attrs.is_shared() || attrs.is_empty() && (kind.is_elementwise() || kind == OpKind::Reshape)
 }
 
@@ -187,6 +226,11 @@ impl Module {
     /// A tensor type; equal ones of a module are mostly one object, so that comparing them is quick.
     pub fn tensor_type(&mut self, dims: &[i64], elem: ElementType) -> Arc<TensorType> {
         self.shared.tensor(dims, elem)
+    }
+
+    /// The attributes of the constant of type `ty` with all elements equal to `bytes`, one element as literals store it.
+    pub fn splat_attrs(&mut self, ty: &Arc<TensorType>, bytes: &[u8]) -> AttrDict {
+        self.shared.splat(ty, bytes)
     }
 
     /// What a type rule gave before: the only result of an operation.
@@ -248,6 +292,10 @@ fn mix(seed: u64, values: &[i64]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let mixed = values.iter().fold(seed ^ FACTOR, |h, &v| (h ^ v as u64).wrapping_mul(FACTOR).rotate_left(29));
     mixed.wrapping_mul(FACTOR) >> 32
+}
+
+fn mix_bytes(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed, |h, &b| h.wrapping_mul(31).wrapping_add(b.into()))
 }
 
 /// A copy of a module starts anew.

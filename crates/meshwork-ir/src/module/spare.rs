@@ -19,8 +19,8 @@ pub(super) struct Arenas {
     pub(super) shared: Shared,
 }
 
-/// Larger arenas are not kept: 4 MB of operations.
-const MOST_OPS: usize = 1 << 15;
+/// Larger arenas are not kept: 16 MB of operations.
+const MOST_OPS: usize = 1 << 17;
 
 thread_local! {
     static SPARE: Cell<Option<Arenas>> = const { Cell::new(None) };
