@@ -1,9 +1,10 @@
 //! Operations with regions in their pretty form: reduce, while, scan, and the computations of `sdy`.
 
+use super::pretty::is_equal;
 use super::sdy::{push_sharding_list, push_stripped};
 use super::write::{push_dims, push_i64, push_quoted};
 use super::{BlockLabel, Printer};
-use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, TensorType};
+use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, Type};
 
 impl<'m> Printer<'m> {
     /// `(%x init: %c) applies stablehlo.add across dimensions = [0] : ...`, or with a `reducer`.
@@ -199,10 +200,10 @@ pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
     if !(plain && passed && ends) {
         return None;
     }
-    let elem = module.ty(value).elem()?;
-    let scalar = |t: &TensorType| t.dims.is_empty() && t.elem == elem && t.encoding.is_none();
-    let typed = |v| module.ty(v).as_tensor().is_some_and(scalar);
-    (typed(lhs) && typed(rhs) && typed(result)).then_some(kind)
+    let Type::Tensor(ty) = module.ty(lhs) else { return None };
+    let scalar = ty.dims.is_empty() && ty.encoding.is_none() && module.ty(value).elem() == Some(ty.elem);
+    let typed = |v| is_equal(module.ty(v), module.ty(lhs));
+    (scalar && typed(rhs) && typed(result)).then_some(kind)
 }
 
 /// How many operands of a `chlo.scan` are scanned over; the rest start the carries.

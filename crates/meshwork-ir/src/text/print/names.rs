@@ -301,7 +301,8 @@ impl Names {
             (OpKind::Constant, &[result]) => {
                 let elem = module.ty(result).elem();
                 let integer = elem.is_some_and(|e| (e.is_integer() && e != ElementType::Index) || e == ElementType::I1);
-                if integer { &[C] } else { &[CST] }
+                self.set(result, if integer { C } else { CST });
+                return true;
             }
             (OpKind::ChloTopK, [_, _]) => &[5, 6],
             (OpKind::RngBitGenerator, [_, _]) => &[7, 8],

@@ -63,11 +63,13 @@ impl<'m> Printer<'m> {
 
     pub(super) fn iota(&mut self, op: &'m Op) -> Option<()> {
         let &[result] = op.results() else { return None };
-        self.number(op, " dim = ", "iota_dimension", ElementType::I64)?;
-        self.dict(op, &["iota_dimension"]);
-        self.out.push_str(" : ");
-        push_type(&mut self.out, self.module.ty(result));
-        Some(())
+        self.tail(op, None, |p| {
+            p.number(op, " dim = ", "iota_dimension", ElementType::I64)?;
+            p.dict(op, &["iota_dimension"]);
+            p.out.push_str(" : ");
+            p.ty(result);
+            Some(())
+        })
     }
 
     pub(super) fn reverse(&mut self, op: &'m Op) -> Option<()> {
@@ -117,12 +119,14 @@ impl<'m> Printer<'m> {
         self.out.push_str(op.enum_value("comparison_direction")?);
         self.out.push(',');
         self.operand_list(op, 2)?;
-        if let Some(ty) = op.attr("compare_type") {
-            self.out.push_str(", ");
-            self.out.push_str(ty.as_enum()?);
-        }
-        self.tail_functional(op, &["comparison_direction", "compare_type"]);
-        Some(())
+        self.tail(op, None, |p| {
+            if let Some(ty) = op.attr("compare_type") {
+                p.out.push_str(", ");
+                p.out.push_str(ty.as_enum()?);
+            }
+            p.tail_functional(op, &["comparison_direction", "compare_type"]);
+            Some(())
+        })
     }
 
     /// `%0, format = e5m10`.

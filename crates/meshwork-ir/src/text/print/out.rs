@@ -54,10 +54,17 @@ impl Out {
     /// A line behind the text. There is always room for it.
     #[inline(always)]
     pub(super) fn line(&mut self) -> Option<Line<'_>> {
-        if self.bytes.len() - self.end < LINE {
-            self.grow(LINE);
+        if self.bytes.len() < self.end + LINE {
+            return self.line_in_new_room();
         }
-        let bytes = self.bytes.get_mut(self.end..)?.first_chunk_mut()?;
+        let bytes = self.bytes[self.end..].first_chunk_mut()?;
+        Some(Line { bytes, end: 0, text: &mut self.end })
+    }
+
+    #[cold]
+    fn line_in_new_room(&mut self) -> Option<Line<'_>> {
+        self.grow(LINE);
+        let bytes = self.bytes[self.end..].first_chunk_mut()?;
         Some(Line { bytes, end: 0, text: &mut self.end })
     }
 
@@ -140,7 +147,7 @@ pub(super) struct Line<'o> {
 const LINE: usize = 512;
 
 /// How much room is made at once.
-const STEP: usize = 1024;
+const STEP: usize = 1500;
 
 impl Line<'_> {
     /// Appends the first `count` bytes of a piece of no more than 256 bytes.

@@ -10,7 +10,7 @@ const TEXT: u64 = u64::MAX >> 8;
 
 impl Short {
     /// No text.
-    pub(super) const NONE: Short = Short(u64::MAX);
+    pub(super) const NONE: Short = Short(0b11 << 62);
 
     /// A text; none if it is too long.
     pub(super) const fn new(text: &str) -> Short {

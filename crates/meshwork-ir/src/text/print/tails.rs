@@ -37,7 +37,7 @@ thread_local! {
 
 /// The texts.
 pub(super) struct Tails {
-    known: Vec<Known>,
+    known: Box<[Known; PLACES + NEAR]>,
     /// What their keys belong to.
     held: Vec<Held>,
     /// Where there is no place left near that of a key, the next text takes this one of them.
@@ -72,7 +72,7 @@ impl<const N: usize> Key<N> {
         for (ty, operand) in types.iter_mut().zip(operands) {
             *ty = address(module.ty(operand))?;
         }
-        Some(Key { kind: kind | N << 32, attrs: attrs.address(), result: address(result)?, operands: types })
+        Some(Key { kind: kind | N << 24, attrs: attrs.address(), result: address(result)?, operands: types })
     }
 
     /// A number below [`PLACES`].
@@ -135,6 +135,8 @@ impl Tails {
             let (mut known, mut held) = (vec![], vec![]);
             known.resize_with(PLACES + NEAR, Default::default);
             held.resize_with(PLACES + NEAR, Default::default);
+            // It has that many.
+            let Ok(known) = known.try_into() else { unreachable!() };
             Box::new(Tails { known, held, turn: 0 })
         };
         TAILS.try_with(Cell::take).ok().flatten().unwrap_or_else(anew)
@@ -148,7 +150,7 @@ impl Tails {
 
     #[inline(always)]
     fn get<const N: usize>(&self, key: &Key<N>) -> Option<&Known> {
-        let near: &[Known; NEAR] = self.known.get(key.place()..)?.first_chunk()?;
+        let near = &self.known[key.place()..][..NEAR];
         near.iter().find(|known| key.is(&known.key))
     }
 
@@ -186,7 +188,12 @@ fn is_kept(op: &Op) -> bool {
         }
         // Their kind does not tell their name.
         OpKind::Unregistered => false,
-        OpKind::BroadcastInDim | OpKind::DotGeneral | OpKind::Transpose | OpKind::Reduce => op.attrs.is_shared(),
+        OpKind::BroadcastInDim
+        | OpKind::Compare
+        | OpKind::DotGeneral
+        | OpKind::Iota
+        | OpKind::Transpose
+        | OpKind::Reduce => op.attrs.is_shared(),
         _ => op.attrs.is_empty(),
     }
 }
@@ -278,9 +285,10 @@ impl<'m> Printer<'m> {
         write(self)?;
         if self.tails.get(&key).is_none() {
             let (open, between) = match (op.kind(), N) {
-                (OpKind::Reduce, _) => ("(", " init: "),
-                (_, 0) => ("", ""),
-                _ => (" ", ", "),
+                (OpKind::Compare, _) => (format!(" {}, ", op.enum_value("comparison_direction")?), ", "),
+                (OpKind::Reduce, _) => ("(".into(), " init: "),
+                (_, 0) => (String::new(), ""),
+                _ => (" ".into(), ", "),
             };
             let (head, tail) = (format!(" = {}{open}", op.name()), format!("{}\n", self.out.since(start)));
             let held = Addresses::hold(self.module, op.operands(), &op.attrs, Some(ty));
@@ -369,6 +377,23 @@ mod tests {
         );
         assert_eq!(print(&module), printed);
         assert_eq!(print(&crate::text::parse(&printed).unwrap()), printed);
+    }
+
+    #[test]
+    fn shared_attributes_that_stand_before_operands_are_part_of_the_name() {
+        let text = r#"module {
+  func.func @main(%arg0: tensor<2xi32>) {
+    %0 = stablehlo.iota dim = 0 : tensor<2xi32>
+    %1 = stablehlo.compare LT, %0, %arg0, SIGNED : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
+    %2 = stablehlo.compare GE, %arg0, %0, SIGNED : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
+    return
+  }
+}
+"#;
+        let module = crate::text::parse(text).unwrap();
+        // A copy of a module shares its attributes.
+        let copy = module.clone();
+        assert_eq!([print(&module), print(&copy), print(&module)], [text; 3]);
     }
 
     #[test]
