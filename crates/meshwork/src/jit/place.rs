@@ -50,17 +50,34 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
     }
 
-    pub(super) fn place_arguments(
+    /// Writes the placements of arguments and results into the program.
+    pub(super) fn place(
+        &self,
+        module: &mut Module,
+        func: OpId,
+        leaves: &[NamedArray],
+        results: &[(String, Tensor)],
+        mesh: &Mesh,
+    ) -> Result<()> {
+        let mut known = Known::take(mesh);
+        self.place_arguments(module, func, leaves, mesh, &mut known)?;
+        self.place_results(module, func, results, mesh, &mut known)?;
+        known.give_back();
+        Ok(())
+    }
+
+    fn place_arguments(
         &self,
         module: &mut Module,
         func: OpId,
         leaves: &[NamedArray],
         mesh: &Mesh,
+        known: &mut Known,
     ) -> Result<()> {
         if let Some(rules) = &self.ins {
             self.check_count("in_shardings", rules.len())?;
         }
-        let (mut known, none) = (Known::take(mesh), Attr::Dict(Arc::default()));
+        let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(leaves.len());
         let mut placed = false;
         for (path, array) in leaves {
@@ -75,19 +92,19 @@ impl<A, F: Function<A>> Jit<F, A> {
             placed |= sharding.is_some();
             slots.push(sharding.unwrap_or_else(|| none.clone()));
         }
-        known.give_back();
         if placed {
             module.op_mut(func).attrs.set("arg_attrs", Attr::Array(slots.into()));
         }
         Ok(())
     }
 
-    pub(super) fn place_results(
+    fn place_results(
         &self,
         module: &mut Module,
         func: OpId,
         results: &[(String, Tensor)],
         mesh: &Mesh,
+        known: &mut Known,
     ) -> Result<()> {
         let Some(rules) = &self.outs else { return Ok(()) };
         let members = results.iter().filter_map(|(p, _)| p.split('/').next()?.parse::<usize>().ok()).max();
@@ -95,7 +112,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         if rules.len() != 1 && rules.len() != count {
             return Err(Error::Jit(format!("out_shardings has {} rules for {count} results", rules.len())));
         }
-        let (mut known, none) = (Known::take(mesh), Attr::Dict(Arc::default()));
+        let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(results.len());
         let mut any = false;
         for (path, tensor) in results {
@@ -108,7 +125,6 @@ impl<A, F: Function<A>> Jit<F, A> {
             any |= placed.is_some();
             slots.push(placed.unwrap_or_else(|| none.clone()));
         }
-        known.give_back();
         if any {
             module.op_mut(func).attrs.set("res_attrs", Attr::Array(slots.into()));
         }
@@ -147,7 +163,7 @@ struct Known {
     mesh: Mesh,
     name: MeshRef,
     placed: Vec<(P, usize, Attr)>,
-    /// Specifications that the program has shown, with rank and place in the list: most are the same object.
+    /// Specifications that programs have shown, with rank and place in the list: most are the same object.
     seen: Vec<(P, usize, usize)>,
 }
 
@@ -157,8 +173,7 @@ impl Known {
         KNOWN.take().filter(|known| known.mesh == *mesh).unwrap_or_else(anew)
     }
 
-    fn give_back(mut self) {
-        self.seen.clear();
+    fn give_back(self) {
         if self.placed.len() <= PLACEMENTS {
             KNOWN.set(Some(self));
         }
@@ -183,9 +198,10 @@ impl Known {
                 self.placed.len() - 1
             }
         };
-        if self.seen.len() < PLACEMENTS {
-            self.seen.push((spec.clone(), rank, at));
+        if self.seen.len() == PLACEMENTS {
+            self.seen.clear();
         }
+        self.seen.push((spec.clone(), rank, at));
         Ok(Some(self.placed[at].2.clone()))
     }
 }

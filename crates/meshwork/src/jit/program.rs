@@ -165,8 +165,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         module.attrs.set("sym_name", Attr::str("jit_main"));
         if let Some(mesh) = &mesh {
             trace::declare_mesh(&mut module, mesh);
-            self.place_arguments(&mut module, finished.func, leaves, mesh)?;
-            self.place_results(&mut module, finished.func, &results, mesh)?;
+            self.place(&mut module, finished.func, leaves, &results, mesh)?;
         } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
             return Err(Error::Jit("in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)".into()));
         }
