@@ -1,4 +1,4 @@
-//! Several operations in one go: what operators that broadcast and functions of many operations are made of.
+//! Operations on tensors, one or several in one go: operators that broadcast and functions of many operations.
 //!
 //! A step takes and gives values of the innermost block, and only the last one becomes a tensor. Shapes and element
 //! types are checked before the first step, where the user's line is known to the compiler.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::{Attr, AttrDict, ElementType, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{Attr, AttrDict, ElementType, OpKind, OpSpec, TensorType, Type, ValueId, Values};
 
 use crate::Tensor;
 use crate::element::Number;
@@ -42,9 +42,43 @@ pub(crate) fn compose_list(
     build: impl FnOnce(&mut Steps<'_>, &[ValueId]) -> ValueId,
 ) -> Tensor {
     with_top(op, |trace| {
-        let values: meshwork_ir::Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
         let value = build(&mut Steps { trace, op }, &values);
         trace.tensor(op, value)
+    })
+}
+
+/// Adds an operation on `inputs` to the topmost trace.
+#[track_caller]
+pub(crate) fn emit<const N: usize>(
+    op: &str,
+    inputs: &[&Tensor; N],
+    build: impl FnOnce(&mut Builder<'_>, &[ValueId; N]) -> Result<ValueId, BuildError>,
+) -> Tensor {
+    compose(op, *inputs, |s, values| s.build(|b| build(b, &values)))
+}
+
+/// Adds an operation on any number of inputs.
+#[track_caller]
+pub(crate) fn emit_list(
+    op: &str,
+    inputs: &[&Tensor],
+    build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId, BuildError>,
+) -> Tensor {
+    compose_list(op, inputs, |s, values| s.build(|b| build(b, values)))
+}
+
+/// Adds an operation with several results.
+#[track_caller]
+pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
+    op: &str,
+    inputs: &[&Tensor],
+    build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
+) -> Vec<Tensor> {
+    with_top(op, |trace| {
+        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
+        let results = trace.build(op, |b| build(b, &values));
+        results.into_iter().map(|v| trace.tensor(op, v)).collect()
     })
 }
 

@@ -5,24 +5,23 @@
 //!   outer trace is captured: it becomes an additional argument of the inner trace's function.
 //! - A trace leaves the stack when its guard is dropped, also by unwinding.
 
+mod constants;
+
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::{
-    Attr, AttrDict, BlockId, FuncSig, FunctionType, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId,
-    Values,
-};
+use meshwork_ir::{Attr, BlockId, FuncSig, FunctionType, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
+use self::constants::Constants;
+use crate::Tensor;
 use crate::annotate::Notes;
-use crate::element::Number;
 use crate::error::fail_at;
 use crate::manual::ManualAxis;
 use crate::spec::MESH;
-use crate::{ElementType, Tensor};
 
 /// What placements in the program mean.
 #[derive(Clone, Debug)]
@@ -55,44 +54,12 @@ pub(crate) struct Trace {
     pub(crate) notes: Rc<Notes>,
     /// Whether there has been a trace on top of it, or parts of another program have come into it.
     pub(crate) was_below: bool,
-    known: Known,
+    constants: Constants,
 }
-
-/// What a trace remembers. It goes on to the next trace of the thread.
-struct Known {
-    /// Numbers that programs have as constants, in slots by number and shape, the newer one of a slot first.
-    constants: Vec<[Option<Constant>; 2]>,
-}
-
-/// A value of a block all of whose elements are equal to a number.
-#[derive(Clone)]
-struct Constant {
-    number: Number,
-    ty: Arc<TensorType>,
-    attrs: AttrDict,
-    /// Where it is a value: in another trace it is none.
-    trace: u64,
-    block: BlockId,
-    value: ValueId,
-}
-
-impl Known {
-    fn take() -> Known {
-        KNOWN.take().unwrap_or_else(|| Known { constants: vec![[None, None]; CONSTANTS] })
-    }
-
-    fn give_back(self) {
-        KNOWN.set(Some(self));
-    }
-}
-
-/// How many pairs of constants a trace remembers.
-const CONSTANTS: usize = 32;
 
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
     static NEXT: Cell<u64> = const { Cell::new(0) };
-    static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
 }
 
 /// A trace on the stack; dropping it abandons the trace.
@@ -105,7 +72,7 @@ impl Drop for Guard {
         if !self.finished
             && let Some(trace) = STACK.with_borrow_mut(|s| s.pop())
         {
-            trace.known.give_back();
+            trace.constants.give_back();
         }
     }
 }
@@ -161,7 +128,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
             manual,
             notes,
             was_below: false,
-            known: Known::take(),
+            constants: Constants::take(),
         });
     });
     (Guard { finished: false }, tensors)
@@ -184,7 +151,7 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
         ty.results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
     });
     let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
-    trace.known.give_back();
+    trace.constants.give_back();
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
 }
 
@@ -329,42 +296,6 @@ impl Trace {
         !self.outer.is_empty()
     }
 
-    /// The constant with all elements equal to `number`: the one that the block has already, or a new one.
-    pub(crate) fn constant(&mut self, op: &str, number: Number, dims: &[i64], elem: ElementType) -> ValueId {
-        let (slot, trace, block) = (slot_of(number, dims), self.id, self.block());
-        let same = |c: &&Constant| c.number.same(number) && c.ty.elem == elem && same_dims(&c.ty.dims, dims);
-        let mut made = None;
-        for constant in self.known.constants[slot].iter().flatten().filter(same) {
-            if constant.trace == trace && constant.block == block {
-                return constant.value;
-            }
-            made = Some((constant.ty.clone(), constant.attrs.clone()));
-        }
-        let (ty, attrs) = made.unwrap_or_else(|| self.new_constant(op, number, dims, elem));
-        let value = self.build(op, |b| b.apply(OpKind::Constant, [], attrs.clone(), None));
-        let [first, second] = &mut self.known.constants[slot];
-        *second = first.replace(Constant { number, ty, attrs, trace, block, value });
-        value
-    }
-
-    /// The type and the attributes of a constant.
-    #[inline(never)]
-    fn new_constant(
-        &mut self,
-        op: &str,
-        number: Number,
-        dims: &[i64],
-        elem: ElementType,
-    ) -> (Arc<TensorType>, AttrDict) {
-        let literal = match number.literal(elem) {
-            Ok(literal) => literal,
-            Err(message) => self.fail(op, message),
-        };
-        let ty = self.module.tensor_type(dims, elem);
-        let attrs = self.module.splat_attrs(&ty, literal.bytes());
-        (ty, attrs)
-    }
-
     /// Builds operations with a [`Builder`] at the end of the innermost block.
     pub(crate) fn build<R>(&mut self, op: &str, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {
         let (loc, block) = (self.loc(), self.block());
@@ -375,63 +306,6 @@ impl Trace {
             Err(e) => self.fail(op, e.error.to_string()),
         }
     }
-}
-
-/// Adds an operation on `inputs` to the topmost trace.
-#[track_caller]
-pub(crate) fn emit<const N: usize>(
-    op: &str,
-    inputs: &[&Tensor; N],
-    build: impl FnOnce(&mut Builder<'_>, &[ValueId; N]) -> Result<ValueId, BuildError>,
-) -> Tensor {
-    with_top(op, |trace| {
-        let values = trace.resolve_all(op, inputs);
-        let value = trace.build(op, |b| build(b, &values));
-        trace.tensor(op, value)
-    })
-}
-
-/// Adds an operation on any number of inputs.
-#[track_caller]
-pub(crate) fn emit_list(
-    op: &str,
-    inputs: &[&Tensor],
-    build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<ValueId, BuildError>,
-) -> Tensor {
-    with_top(op, |trace| {
-        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
-        let value = trace.build(op, |b| build(b, &values));
-        trace.tensor(op, value)
-    })
-}
-
-/// Adds an operation with several results.
-#[track_caller]
-pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
-    op: &str,
-    inputs: &[&Tensor],
-    build: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
-) -> Vec<Tensor> {
-    with_top(op, |trace| {
-        let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
-        let results = trace.build(op, |b| build(b, &values));
-        results.into_iter().map(|v| trace.tensor(op, v)).collect()
-    })
-}
-
-#[inline]
-fn same_dims(a: &[i64], b: &[i64]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y)
-}
-
-fn slot_of(number: Number, dims: &[i64]) -> usize {
-    let bits = match number {
-        Number::Float(v) => v.to_bits(),
-        Number::Int(v) => v as u64,
-        Number::Bool(v) => u64::from(v),
-    };
-    let mixed = dims.iter().fold(bits, |h, &d| (h ^ d as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 59) as usize
 }
 
 /// Declares `mesh` in the module, under the name that shardings use, if it is not yet.

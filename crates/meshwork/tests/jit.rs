@@ -176,3 +176,18 @@ fn results_and_arguments_are_named_in_the_plan() {
     assert_eq!(names(&plan.arguments), ["0/0", "0/1"]);
     assert_eq!(names(&plan.results), ["result/0", "result/1/0"]);
 }
+
+#[test]
+fn a_number_is_one_constant_of_each_block() {
+    let text = || {
+        let f = jit(|x: Tensor| {
+            let doubled = for_loop(0..3, &x * 2.0 + 2.0, |_, y| (y + 2.0) * 2.0);
+            doubled * 2.0 + 2
+        });
+        f.lower(&Array::zeros([4], F32)).unwrap().text()
+    };
+    let first = text();
+    assert_eq!(first.matches("dense<2.000000e+00> : tensor<4xf32>").count(), 3, "{first}");
+    // What the thread remembers of a program does not show in the next one.
+    assert_eq!(first, text());
+}

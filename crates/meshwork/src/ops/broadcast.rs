@@ -4,8 +4,7 @@ use meshwork_ir::{Dims, Type, ValueId};
 
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::{Steps, compose};
-use crate::trace::emit;
+use crate::steps::{Steps, compose, emit};
 use crate::{ElementType, Tensor};
 
 /// The shape that two shapes broadcast to: aligned at the end, extents equal or one of them 1.

@@ -6,8 +6,7 @@ use meshwork_ir::{Dims, ElementClass, OpKind};
 use super::broadcast::{common_shape, same_dtype, together};
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::compose;
-use crate::trace::emit;
+use crate::steps::{compose, emit};
 use crate::{ElementType, Tensor};
 
 /// Marks the return from integers of [`Tensor::stop_gradient`]. Taken out when tracing ends.

@@ -6,8 +6,8 @@ use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
+use crate::steps::{emit, emit_list};
 use crate::tensor::normalize;
-use crate::trace::{emit, emit_list};
 
 impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and is then worked out.

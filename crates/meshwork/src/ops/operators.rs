@@ -8,7 +8,7 @@ use super::elementwise::binary_op;
 use crate::Tensor;
 use crate::element::Operand;
 use crate::error::fail;
-use crate::trace::emit;
+use crate::steps::emit;
 
 macro_rules! operators {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident $kind:ident),* $(,)?) => {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::Tensor;
 use crate::error::{fail, words};
 use crate::spec::{MESH, P};
-use crate::trace::{Placing, emit, placing, with_top};
+use crate::steps::emit;
+use crate::trace::{Placing, placing, with_top};
 
 impl Tensor {
     /// The same value, which has to be placed like this on the mesh.

@@ -7,8 +7,7 @@ use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
 use crate::Tensor;
 use crate::element::Number;
 use crate::error::fail;
-use crate::steps::compose;
-use crate::trace::{emit, emit_all};
+use crate::steps::{compose, emit, emit_all};
 
 /// How elements are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
