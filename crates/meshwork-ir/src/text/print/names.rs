@@ -67,7 +67,8 @@ struct Name {
 pub(super) struct Scope {
     values: Counter,
     args: Counter,
-    conflicts: u32,
+    /// What tells values with the same base name apart: `_0`, `_1` and so on.
+    conflicts: Counter,
     /// Which bare base names are taken, by position in [`BASES`].
     taken: u16,
     named: Named,
@@ -120,7 +121,8 @@ impl Names {
 
     fn empty(module: &Module, generic: bool) -> Names {
         let [values, args] = [NUMBER, ARG].map(|base| Counter::new(SHORT_BASES[usize::from(base)], 0));
-        let scope = Scope { values, args, conflicts: 0, taken: 0, named: Named::Written };
+        let conflicts = Counter::new(Short::new("_"), 0);
+        let scope = Scope { values, args, conflicts, taken: 0, named: Named::Written };
         Names { short: vec![Short::NONE; module.value_slots()], long: vec![], generic, scope }
     }
 
@@ -317,33 +319,25 @@ impl Names {
     }
 
     fn set(&mut self, value: ValueId, base: u8) {
-        let (scope, bit) = (&mut self.scope, 1 << base);
-        let number = if scope.taken & bit == 0 {
+        let (scope, bit, bare) = (&mut self.scope, 1 << base, SHORT_BASES[usize::from(base)]);
+        let (short, number) = if scope.taken & bit == 0 {
             scope.taken |= bit;
-            NONE
+            (bare, NONE)
         } else {
             // No two names share a conflict number on the way from the root, so the result is free.
-            scope.conflicts += 1;
-            scope.conflicts - 1
+            let (suffix, number) = scope.conflicts.take();
+            (bare.join(suffix), number)
         };
-        self.give(value, Name { base, number, result: NONE });
+        match short {
+            Short::NONE => self.give(value, Name { base, number, result: NONE }),
+            short => self.short[value.index()] = short,
+        }
     }
 
+    /// Gives a value a name that is no short text.
     fn give(&mut self, value: ValueId, name: Name) {
-        let base = SHORT_BASES[usize::from(name.base)];
-        let short = match name {
-            Name { result, .. } if result != NONE => Short::NONE,
-            Name { number: NONE, .. } => base,
-            Name { base: NUMBER | ARG, number, .. } => base.and(number),
-            Name { number, .. } => base.then(b'_').and(number),
-        };
-        self.short[value.index()] = match short {
-            Short::NONE => {
-                self.long.push(name);
-                Short::place(self.long.len() as u32 - 1)
-            }
-            short => short,
-        };
+        self.long.push(name);
+        self.short[value.index()] = Short::place(self.long.len() as u32 - 1);
     }
 
     fn long_name(&self, value: ValueId) -> Option<Name> {

@@ -27,11 +27,11 @@ impl Short {
         Short(word)
     }
 
-    /// This text and a character of ASCII behind it; none if there is none or it gets too long.
-    pub(super) fn then(self, c: u8) -> Short {
-        let before = u64::from(self.count());
-        match before < 7 {
-            true => Short(self.0 & TEXT | u64::from(c) << (8 * before) | (before + 1) << 56),
+    /// This text and another one behind it; none if one of them is none or they get too long.
+    pub(super) fn join(self, other: Short) -> Short {
+        let (before, count) = (u32::from(self.count()), u32::from(self.count()) + u32::from(other.count()));
+        match count <= 7 {
+            true => Short(self.0 & TEXT | (other.0 & TEXT) << (8 * before) | u64::from(count) << 56),
             false => Short::NONE,
         }
     }
@@ -47,9 +47,8 @@ impl Short {
                 break;
             }
         }
-        let before = u64::from(self.count());
-        match before + count <= 7 {
-            true => Short(self.0 & TEXT | digits << (8 * before) | (before + count) << 56),
+        match count <= 7 {
+            true => self.join(Short(digits | count << 56)),
             false => Short::NONE,
         }
     }
@@ -161,11 +160,13 @@ mod tests {
             (Short::new("%").and(0), "%0"),
             (Short::new("%").and(999_999), "%999999"),
             (Short::new("%arg").and(10), "%arg10"),
-            (Short::new("%cst").then(b'_').and(42), "%cst_42"),
+            (Short::new("%cst").join(Short::new("_42")), "%cst_42"),
         ] {
             assert_eq!(text(short).as_deref(), Some(expected));
         }
-        for none in [Short::new("%indices"), Short::new("%").and(1_000_000), Short::new("%values").then(b'_').and(1)] {
+        for none in
+            [Short::new("%indices"), Short::new("%").and(1_000_000), Short::new("%values").join(Short::new("_"))]
+        {
             assert_eq!(none, Short::NONE);
         }
         assert_eq!(Short::new("%").and(u32::MAX), Short::NONE);
