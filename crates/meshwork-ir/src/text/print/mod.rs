@@ -7,7 +7,7 @@
 //! - `mod.rs`: modules, blocks, regions, the generic form.
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: the form of each operation; `func.rs`, `body.rs`, `numbers.rs`: the longer ones.
-//! - `out.rs`, `short.rs`: the text; `tails.rs`: parts of it that come again; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+//! - `out.rs`, `short.rs`: the text; `repeat.rs`, `tails.rs`: parts of it that come again; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -19,6 +19,7 @@ mod names;
 mod numbers;
 mod out;
 mod pretty;
+mod repeat;
 mod sdy;
 mod short;
 mod structs;
@@ -166,7 +167,7 @@ impl<'m> Printer<'m> {
     /// The operations of a block, each on its own line, one level deeper.
     fn block_ops(&mut self, block: BlockId) {
         self.indent += 2;
-        let may_repeat = self.options == PrintOptions::default() && self.indent <= tails::INDENT;
+        let may_repeat = self.options == PrintOptions::default() && self.indent <= repeat::INDENT;
         let mut next = self.module.block(block).first();
         while let Some(id) = next {
             let op = self.module.op(id);
