@@ -51,12 +51,22 @@ pub fn print(module: &Module) -> String {
 /// The module as MLIR text.
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, options.generic);
-    // Most operations take some 100 bytes.
-    let out = Out::with_capacity(100 * module.op_slots());
+    let out = Out::with_capacity(room(module));
     let mut printer = Printer::new(module, names, *options, out);
     printer.module();
     printer.finish()
 }
+
+/// About how long the text will be: most operations take some 100 bytes.
+fn room(module: &Module) -> usize {
+    let bytes = 100 * module.op_slots();
+    if (KEPT / 3..KEPT).contains(&bytes) { KEPT } else { bytes }
+}
+
+/// Memory of around 128 KB comes from the end of glibc's heap, goes back to the system whenever it is freed, and is cleared
+/// page by page when it is needed again, which takes a tenth of the time of tracing. A piece of this size is mapped the first
+/// time, and from then on glibc keeps as much.
+const KEPT: usize = 192 << 10;
 
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
 pub fn print_op(module: &Module, op: OpId) -> String {
