@@ -8,9 +8,8 @@ Two stacks of layers, written alike in Rust (bench/rust/src/trace.rs) and here, 
   transformer  pre-norm attention and GELU blocks
 JAX is timed as `jax.jit(f).lower(...).as_text()` with a new function each time, its own caches warm; Meshwork as
 `jit(f).lower(...).text()` with a new `jit` each time. Mesh, shardings and shapes of the arguments are made before, for
-both. Both take turns; medians over the rounds, in milliseconds
-that the thread spent on a processor. `placed` gives every argument and result a sharding; `plain` has the mesh, but no
-shardings.
+both. Both take turns; medians over the rounds, in milliseconds that the thread spent on a processor. `placed` gives every
+argument and result a sharding; `plain` has the mesh, but no shardings.
 """
 import argparse
 import json

@@ -1,8 +1,9 @@
 //! How long it takes from a Rust function to StableHLO text: trace, place the arguments, print.
 //!
-//! Each run makes a new `jit`, traces the whole function and drops what it made; the mesh, the placements and the shapes
-//! of the arguments are there before, as they are for JAX. The thread remembers types, type rules, plans of Einstein
-//! sums, placements and how they are written from the run before, as a context of MLIR does, but nothing of the program.
+//! Each run makes a new `jit`, traces the whole function and drops what it made. The mesh, the placements and the shapes
+//! of the arguments are there before, as they are for JAX; with `--anew` mesh and placements are made in each run. The
+//! thread remembers types, type rules, plans of Einstein sums, placements and how they are written from the run before,
+//! as a context of MLIR does, but nothing of the program.
 //! Runs with and without placements take turns, in rounds of some milliseconds each. Counted is what the thread spent on
 //! a processor.
 
@@ -14,7 +15,8 @@ use meshwork::{Function, Jit, LoweredFor};
 
 use crate::timing::{Times, on_processor, wall};
 
-const USAGE: &str = "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--text] [--count N] [--plain]";
+const USAGE: &str =
+    "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--anew] [--text] [--count N] [--plain]";
 
 /// About how long one round takes.
 const ROUND: Duration = Duration::from_millis(4);
@@ -102,6 +104,13 @@ impl Places {
         Ok(Places { mesh, ins: [P!["data"].into(), weights], outs: [P!["data"].into()] })
     }
 
+    fn of(program: &str) -> Result<Places, Error> {
+        match program {
+            "dense" => Places::dense(),
+            _ => Places::transformer(),
+        }
+    }
+
     fn dense() -> Result<Places, Error> {
         Places::new(P![_, "model"].into())
     }
@@ -151,11 +160,12 @@ fn text<O>(lowered: Result<LoweredFor<O>, Error>) -> Result<String, String> {
 fn measure(args: &[String]) -> Result<(), String> {
     let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
     let layers: usize = layers.parse().map_err(|_| USAGE)?;
-    let (mut repeat, mut show, mut count, mut counted) = (21, false, None, Placed::Yes);
+    let (mut repeat, mut anew, mut show, mut count, mut counted) = (21, false, false, None, Placed::Yes);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.as_str() {
             "--repeat" => repeat = options.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
+            "--anew" => anew = true,
             "--text" => show = true,
             "--plain" => counted = Placed::No,
             "--count" => count = Some(options.next().and_then(|n| n.parse::<usize>().ok()).ok_or(USAGE)?),
@@ -164,15 +174,18 @@ fn measure(args: &[String]) -> Result<(), String> {
     }
     let (x, weights) = (Array::shape_only([32, DIM], F32), vec![Array::shape_only([DIM, DIM], F32); layers]);
     let (tokens, blocks) = (Array::shape_only([BATCH, LENGTH, DIM], F32), vec![Block::new(); layers]);
-    let places = match program.as_str() {
-        "dense" => Places::dense(),
-        "transformer" => Places::transformer(),
-        _ => return Err(USAGE.into()),
-    };
-    let places = places.map_err(|e| e.to_string())?;
-    let trace = |placed| match program.as_str() {
-        "dense" => text(places.give(dense, placed).lower((&x, &weights))),
-        _ => text(places.give(transformer, placed).lower((&tokens, &blocks))),
+    if !matches!(program.as_str(), "dense" | "transformer") {
+        return Err(USAGE.into());
+    }
+    let made = || Places::of(program).map_err(|e| e.to_string());
+    let once = made()?;
+    let trace = |placed| {
+        let new = if anew { Some(made()?) } else { None };
+        let places = new.as_ref().unwrap_or(&once);
+        match program.as_str() {
+            "dense" => text(places.give(dense, placed).lower((&x, &weights))),
+            _ => text(places.give(transformer, placed).lower((&tokens, &blocks))),
+        }
     };
     let shown = trace(Placed::Yes)?;
     if show {
