@@ -89,7 +89,10 @@ pub(crate) struct Finished {
 
 /// Starts a trace of a function with arguments of these types, and returns them as tensors.
 #[track_caller]
-pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<Tensor>) {
+pub(crate) fn start<'t>(
+    types: impl ExactSizeIterator<Item = &'t Arc<TensorType>>,
+    placing: Placing,
+) -> (Guard, Vec<Tensor>) {
     let id = NEXT.replace(NEXT.get() + 1);
     let mut module = Module::new();
     // Most programs have some operations for each argument.
@@ -98,7 +101,7 @@ pub(crate) fn start(types: &[Arc<TensorType>], placing: Placing) -> (Guard, Vec<
         None => module.tensor_type(&t.dims, t.elem),
         Some(_) => t.clone(),
     };
-    let inputs = types.iter().map(|t| Type::Tensor(shared(t))).collect();
+    let inputs = types.map(|t| Type::Tensor(shared(t))).collect();
     let ty = FunctionType { inputs, results: vec![] };
     let func = module.add_func(FuncSig { name: "main".into(), ty, visibility: None });
     // `add_func` gives every function a block.

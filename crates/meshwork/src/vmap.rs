@@ -161,7 +161,7 @@ impl Vmap {
             types.push(Arc::new(TensorType::new(dims, x.dtype())));
         }
         let Some((size, _)) = size else { fail("vmap", "no argument has a dimension of examples") };
-        let (guard, tensors) = trace::start(&types, trace::placing("vmap"));
+        let (guard, tensors) = trace::start(types.iter(), trace::placing("vmap"));
         let out = f(replace(&xs, &tensors));
         let mut out_axes = vec![];
         out.tensors(&mut Path::default(), &mut |p, t| {

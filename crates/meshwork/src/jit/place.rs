@@ -14,20 +14,19 @@ use crate::rules::{Leaf, Rule};
 use crate::spec::{MESH, P};
 
 impl<A, F: Function<A>> Jit<F, A> {
-    /// The placement that each argument is held to inside of the program.
-    pub(super) fn constraints_of(&self, leaves: &[NamedArray], mesh: Option<&Mesh>) -> Result<Vec<Option<P>>> {
-        let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else {
-            return Ok(vec![None; leaves.len()]);
-        };
+    /// The placements that arguments, by number, are held to inside of the program.
+    pub(super) fn constraints_of(&self, leaves: &[NamedArray], mesh: Option<&Mesh>) -> Result<Vec<(usize, P)>> {
+        let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else { return Ok(vec![]) };
         self.check_count("constrain", rules.len())?;
         let Some(mesh) = mesh else {
             return Err(Error::Jit("constrain needs a mesh: give jit one with .on(&mesh)".into()));
         };
-        let of = |(path, array): &NamedArray| {
+        let mut constraints = vec![];
+        for (i, (path, array)) in leaves.iter().enumerate() {
             let (rule, inside) = rule_for(rules, path);
-            rule.spec(&Leaf::new(inside, array.ty()), mesh)
-        };
-        Ok(leaves.iter().map(of).collect::<Result<_, _>>()?)
+            constraints.extend(rule.spec(&Leaf::new(inside, array.ty()), mesh)?.map(|spec| (i, spec)));
+        }
+        Ok(constraints)
     }
 
     /// The numbers of the arrays of donated arguments.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
-use meshwork_ir::{Attr, Module, OpId, OpKind, TensorType, Type};
+use meshwork_ir::{Attr, Module, OpId, OpKind, Type};
 use meshwork_mesh::Mesh;
 
 use super::{Jit, NamedArray};
@@ -121,19 +121,17 @@ impl<A, F: Function<A>> Jit<F, A> {
             (Some(mesh), _) => Placing::On(mesh.clone()),
             (None, _) => Placing::NoMesh,
         };
-        let types: Vec<Arc<TensorType>> = leaves.iter().map(|(_, a)| a.ty().clone()).collect();
+        let types = leaves.iter().map(|(_, a)| a.ty());
         let notes = Rc::new(Notes::new(&self.annotations));
         let constraints = self.constraints_of(leaves, mesh.as_deref())?;
         let traced = catch_unwind(AssertUnwindSafe(|| {
-            let (guard, mut tensors) = trace::start(&types, placing);
+            let (guard, mut tensors) = trace::start(types, placing);
             trace::with_top("jit", |trace| {
                 trace.notes = notes.clone();
                 trace.manual = vec![];
             });
-            for (tensor, spec) in tensors.iter_mut().zip(&constraints) {
-                if let Some(spec) = spec {
-                    *tensor = tensor.shard(spec);
-                }
+            for (i, spec) in &constraints {
+                tensors[*i] = tensors[*i].shard(spec);
             }
             let mut next = tensors.into_iter();
             // `leaves` are the arrays of `args` in the order in which they are asked for.

@@ -82,7 +82,7 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
     }
     // One more argument for each axis: the place of the device. Those that nobody asks for are left out below.
     types.extend(region.axes.iter().map(|_| Arc::new(TensorType::new([1], ElementType::I32))));
-    let (guard, tensors) = trace::start(&types, placing(NAME));
+    let (guard, tensors) = trace::start(types.iter(), placing(NAME));
     let (own, indices) = tensors.split_at(inputs.len());
     with_top(NAME, |trace| {
         let axis = |(a, t): (&AxisRef, &Tensor)| ManualAxis { name: a.name.to_string(), index: t.clone() };
