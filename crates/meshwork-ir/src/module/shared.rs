@@ -10,8 +10,12 @@ use super::{Module, ValueId};
 use crate::attr::{AttrDict, DotDims};
 use crate::{Attr, Dense, ElementType, OpKind, TensorType, Type};
 
-/// How many pairs of each kind are remembered. A power of two.
+/// How many pairs of types and of attributes are remembered. A power of two.
 const SLOTS: usize = 256;
+
+/// How many pairs of applied rules are remembered. A power of two, and more than there are: the slots follow from addresses,
+/// and of three rules that a program has in one slot each is worked out anew every time.
+const RULES: usize = 1024;
 
 /// What operations share.
 #[derive(Default)]
@@ -238,7 +242,7 @@ impl Module {
     pub(crate) fn known_result(&self, asked: &Asked<'_>) -> Option<Arc<TensorType>> {
         let Asked { kind, operands, attrs, wanted } = *asked;
         let addresses = Addresses::of(self, kind as usize, operands, attrs, wanted)?;
-        let [first, second] = self.shared.applied.get(addresses.slot(SLOTS))?;
+        let [first, second] = self.shared.applied.get(addresses.slot(RULES))?;
         match () {
             () if first.asked == addresses => first.result.clone(),
             () if second.asked == addresses => second.result.clone(),
@@ -256,9 +260,9 @@ impl Module {
         let Some(asked) = Addresses::of(self, kind as usize, operands, attrs, wanted) else { return };
         let _held = Addresses::hold(self, operands, attrs, wanted);
         if self.shared.applied.is_empty() {
-            self.shared.applied.resize_with(SLOTS, Default::default);
+            self.shared.applied.resize_with(RULES, Default::default);
         }
-        let [first, second] = &mut self.shared.applied[asked.slot(SLOTS)];
+        let [first, second] = &mut self.shared.applied[asked.slot(RULES)];
         *second = std::mem::replace(first, Applied { asked, result: Some(result.clone()), _held });
     }
 }

@@ -84,8 +84,7 @@ impl<A, F: Function<A>> Jit<F, A> {
                 None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
                 Some(rules) => {
                     let (rule, inside) = rule_for(rules, path);
-                    let spec = rule.borrowed(&Leaf::new(inside, array.ty()), mesh)?;
-                    known.place("argument", path, spec.as_deref(), mesh, array.shape())?
+                    known.placed("argument", path, rule, &Leaf::new(inside, array.ty()), mesh)?
                 }
             };
             placed |= sharding.is_some();
@@ -119,8 +118,8 @@ impl<A, F: Function<A>> Jit<F, A> {
                 (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
                 _ => (rules.first(), path.as_str()),
             };
-            let spec = rule.unwrap_or(&Rule::Free).borrowed(&Leaf::new(inside, &tensor.ty), mesh)?;
-            let placed = known.place("result", path, spec.as_deref(), mesh, tensor.shape())?;
+            let rule = rule.unwrap_or(&Rule::Free);
+            let placed = known.placed("result", path, rule, &Leaf::new(inside, &tensor.ty), mesh)?;
             any |= placed.is_some();
             slots.push(placed.unwrap_or_else(|| none.clone()));
         }
@@ -178,11 +177,21 @@ impl Known {
         }
     }
 
-    fn place(&mut self, kind: &str, path: &str, spec: Option<&P>, mesh: &Mesh, shape: &[i64]) -> Result<Option<Attr>> {
-        let Some(spec) = spec else { return Ok(None) };
+    /// The attributes of an array that `rule` places, if it does.
+    fn placed(&mut self, kind: &str, path: &str, rule: &Rule, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Attr>> {
+        if let Some(spec) = rule.fixed(leaf.path) {
+            return self.place(kind, path, spec, mesh, leaf.shape).map(Some);
+        }
+        match rule.spec(leaf, mesh)? {
+            Some(spec) => self.place(kind, path, &spec, mesh, leaf.shape).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn place(&mut self, kind: &str, path: &str, spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Attr> {
         let rank = shape.len();
         if let Some((_, _, at)) = self.seen.iter().find(|(p, r, _)| *r == rank && p.is_same(spec)) {
-            return Ok(Some(self.placed[*at].2.clone()));
+            return Ok(self.placed[*at].2.clone());
         }
         let at = match self.placed.iter().position(|(p, r, _)| *r == rank && p == spec) {
             Some(at) => at,
@@ -201,6 +210,6 @@ impl Known {
             self.seen.clear();
         }
         self.seen.push((spec.clone(), rank, at));
-        Ok(Some(self.placed[at].2.clone()))
+        Ok(self.placed[at].2.clone())
     }
 }

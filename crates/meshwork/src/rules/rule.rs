@@ -1,6 +1,5 @@
 //! A rule: the placement of each array of a tree by its path, its shape and the mesh.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
 
@@ -36,15 +35,31 @@ pub enum Rule {
 
 /// Placements by the last step of a path; made by [`Rule::by_name`].
 pub struct ByName {
-    names: Vec<(String, P)>,
+    names: Vec<Named>,
     others: P,
+}
+
+struct Named {
+    code: u64,
+    name: String,
+    spec: P,
 }
 
 impl ByName {
     fn of(&self, path: &str) -> &P {
-        let last = path.bytes().rposition(|c| c == b'/').map_or(path, |at| &path[at + 1..]);
-        self.names.iter().find(|(name, _)| name == last).map_or(&self.others, |(_, p)| p)
+        let (last, code) = last_step(path);
+        self.names.iter().find(|n| n.code == code && n.name == last).map_or(&self.others, |n| &n.spec)
     }
+}
+
+/// The last step of a path, and a number made of its bytes: quick to compare, and equal for equal ones.
+fn last_step(path: &str) -> (&str, u64) {
+    let (mut code, mut length) = (0u64, 0);
+    for byte in path.bytes().rev().take_while(|&byte| byte != b'/') {
+        code = code.rotate_left(8) ^ u64::from(byte);
+        length += 1;
+    }
+    (&path[path.len() - length..], code)
 }
 
 /// An array of a tree, as rules see it.
@@ -73,22 +88,24 @@ impl<'a> Leaf<'a> {
 impl Rule {
     /// The placement of an array on `mesh`; `None` leaves it to propagation.
     pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
-        Ok(self.borrowed(leaf, mesh)?.map(Cow::into_owned))
+        Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
     }
 
-    /// [`spec`](Rule::spec), without a copy of a placement that stands in the rule.
-    pub(crate) fn borrowed(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Cow<'_, P>>, RuleError> {
-        Ok(self.spec_of(leaf, mesh)?.map(|p| match p.has_rest() {
-            true => Cow::Owned(p.for_rank(leaf.shape.len())),
-            false => p,
-        }))
+    /// The [`spec`](Rule::spec) of arrays at `path` where it stands in the rule as it is, whatever the shape and the mesh.
+    pub(crate) fn fixed(&self, path: &str) -> Option<&P> {
+        let spec = match self {
+            Rule::All(spec) => spec,
+            Rule::Names(rule) => rule.of(path),
+            _ => return None,
+        };
+        (!spec.has_rest()).then_some(spec)
     }
 
-    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Cow<'_, P>>, RuleError> {
-        let made = match self {
+    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+        match self {
             Rule::Free => Ok(None),
-            Rule::All(p) => return Ok(Some(Cow::Borrowed(p))),
-            Rule::Names(rule) => return Ok(Some(Cow::Borrowed(rule.of(leaf.path)))),
+            Rule::All(p) => Ok(Some(p.clone())),
+            Rule::Names(rule) => Ok(Some(rule.of(leaf.path).clone())),
             Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
             Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),
             Rule::Paths(rule) => rule.spec(leaf, mesh),
@@ -106,8 +123,7 @@ impl Rule {
                 (None, second) => second.spec(leaf, mesh),
                 (Some(base), second) => second.refine(base, leaf, mesh).map(Some),
             },
-        };
-        Ok(made?.map(Cow::Owned))
+        }
     }
 
     /// What this rule makes of an array that is already placed like `base`.
@@ -147,8 +163,8 @@ impl Rule {
 
     /// By the last step of the path: the first pair with that name. Others are copied to every device.
     pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
-        let names = names.into_iter().map(|(name, p)| (name.to_string(), p)).collect();
-        Rule::Names(Rc::new(ByName { names, others: P::replicated() }))
+        let named = |(name, spec): (&str, P)| Named { code: last_step(name).1, name: name.to_string(), spec };
+        Rule::Names(Rc::new(ByName { names: names.into_iter().map(named).collect(), others: P::replicated() }))
     }
 }
 
@@ -182,7 +198,7 @@ impl fmt::Debug for Rule {
             Rule::Free => f.write_str("Free"),
             Rule::All(p) => write!(f, "All({p})"),
             Rule::Policy(_) => f.write_str("Policy(..)"),
-            Rule::Names(rule) => f.debug_tuple("Names").field(&rule.names).finish(),
+            Rule::Names(rule) => f.debug_map().entries(rule.names.iter().map(|n| (&n.name, &n.spec))).finish(),
             Rule::Fsdp(rule) => write!(f, "{rule:?}"),
             Rule::Paths(rule) => write!(f, "{rule:?}"),
             Rule::Fields(fields) => write!(f, "Fields({fields:?})"),
