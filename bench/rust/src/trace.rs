@@ -90,7 +90,7 @@ fn dense(x: Tensor, weights: Vec<Tensor>) -> Tensor {
     weights.iter().enumerate().fold(x, |x, (i, w)| if i + 1 < last { x.matmul(w).relu() } else { x.matmul(w) })
 }
 
-/// The mesh and the placements, made once.
+/// The mesh and the placements.
 struct Places {
     mesh: Mesh,
     ins: [Rule; 2],
@@ -105,26 +105,18 @@ impl Places {
     }
 
     fn of(program: &str) -> Result<Places, Error> {
-        match program {
-            "dense" => Places::dense(),
-            _ => Places::transformer(),
-        }
-    }
-
-    fn dense() -> Result<Places, Error> {
-        Places::new(P![_, "model"].into())
-    }
-
-    fn transformer() -> Result<Places, Error> {
-        Places::new(Rule::by_name([
-            ("wq", P![_, "model"]),
-            ("wk", P![_, "model"]),
-            ("wv", P![_, "model"]),
-            ("wo", P!["model"]),
-            ("up", P![_, "model"]),
-            ("up_bias", P!["model"]),
-            ("down", P!["model"]),
-        ]))
+        Places::new(match program {
+            "dense" => P![_, "model"].into(),
+            _ => Rule::by_name([
+                ("wq", P![_, "model"]),
+                ("wk", P![_, "model"]),
+                ("wv", P![_, "model"]),
+                ("wo", P!["model"]),
+                ("up", P![_, "model"]),
+                ("up_bias", P!["model"]),
+                ("down", P!["model"]),
+            ]),
+        })
     }
 
     fn give<A, F: Function<A>>(&self, f: F, placed: Placed) -> Jit<F, A> {
@@ -136,7 +128,7 @@ impl Places {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Placed {
     Yes,
     No,
@@ -177,11 +169,11 @@ fn measure(args: &[String]) -> Result<(), String> {
     if !matches!(program.as_str(), "dense" | "transformer") {
         return Err(USAGE.into());
     }
-    let made = || Places::of(program).map_err(|e| e.to_string());
-    let once = made()?;
+    let make = || Places::of(program).map_err(|e| e.to_string());
+    let kept = make()?;
     let trace = |placed| {
-        let new = if anew { Some(made()?) } else { None };
-        let places = new.as_ref().unwrap_or(&once);
+        let new = if anew { Some(make()?) } else { None };
+        let places = new.as_ref().unwrap_or(&kept);
         match program.as_str() {
             "dense" => text(places.give(dense, placed).lower((&x, &weights))),
             _ => text(places.give(transformer, placed).lower((&tokens, &blocks))),

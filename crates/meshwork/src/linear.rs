@@ -103,8 +103,7 @@ pub fn jvp<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A, dx: A) -> (B, B) {
 /// Traces a function of `inputs` apart: what it returns, its module, and what it captured.
 #[track_caller]
 pub(crate) fn traced<B: Tree>(op: &str, inputs: &[Tensor], f: impl FnOnce(&[Tensor]) -> B) -> (B, Module, Vec<Tensor>) {
-    let types: Vec<_> = inputs.iter().map(|t| t.ty.clone()).collect();
-    let (guard, tensors) = trace::start(types.iter(), trace::placing(op));
+    let (guard, tensors) = trace::start(inputs.iter().map(|t| &t.ty), trace::placing(op));
     let out = f(&tensors);
     let finished = trace::finish(guard, op, &leaves(&out));
     (out, finished.module, finished.captures)

@@ -51,8 +51,7 @@ pub fn map_arrays<T: Tree, E>(
     let old = named_arrays::<T>(host);
     let new: Vec<Array> = old.iter().map(|(path, array)| f(path, array)).collect::<Result<_, E>>()?;
     // Tensors of a trace that is given up carry the structure from one side to the other.
-    let types: Vec<_> = new.iter().map(|a| a.ty().clone()).collect();
-    let (_guard, tensors) = crate::trace::start(types.iter(), crate::trace::Placing::NoMesh);
+    let (_guard, tensors) = crate::trace::start(new.iter().map(Array::ty), crate::trace::Placing::NoMesh);
     let (mut tensors, mut arrays) = (tensors.into_iter(), new.into_iter());
     // As many as `host` has arrays, in the same order.
     let tree = T::from_host(host, &mut |_| tensors.next().expect("a tensor for each array"));
