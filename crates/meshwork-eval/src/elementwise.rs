@@ -2,8 +2,8 @@
 
 use super::EvalError;
 use super::scalar::{ScalarOp, apply, bulk};
-use meshwork_ir::Scalar;
 use meshwork_ir::Dims;
+use meshwork_ir::Scalar;
 use meshwork_ir::{ElementType, Literal, Module, OpId, OpKind};
 
 /// The result of the elementwise operation `op`. Operands are of one shape, except that the predicate of a
