@@ -114,9 +114,7 @@ fn transform(line: &[Cplx], direction: Direction) -> Vec<Cplx> {
     let (sign, scale) = if direction == Direction::Forward { (-1.0, 1.0) } else { (1.0, 1.0 / n as f64) };
     let angle = |k: usize| 2.0 * PI * k as f64 / n as f64;
     let roots: Vec<Cplx> = (0..n).map(|k| Cplx::new(angle(k).cos(), sign * angle(k).sin())).collect();
-    (0..n)
-        .map(|k| (0..n).fold(Cplx::ZERO, |sum, j| sum + line[j] * roots[j * k % n]).scale(scale))
-        .collect()
+    (0..n).map(|k| (0..n).fold(Cplx::ZERO, |sum, j| sum + line[j] * roots[j * k % n]).scale(scale)).collect()
 }
 
 #[cfg(test)]

@@ -9,10 +9,7 @@ pub(crate) fn position(dims: &[i64], index: &[i64]) -> usize {
 }
 
 /// Calls `visit(position, index)` for every index below `dims`, in row-major order.
-pub(crate) fn each_index(
-    dims: &[i64],
-    mut visit: impl FnMut(usize, &[i64]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+pub(crate) fn each_index(dims: &[i64], mut visit: impl FnMut(usize, &[i64]) -> Result<(), Fault>) -> Result<(), Fault> {
     if dims.contains(&0) {
         return Ok(());
     }

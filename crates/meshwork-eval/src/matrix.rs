@@ -222,8 +222,7 @@ pub(crate) fn svd(a: &Matrix) -> (Matrix, Vec<f64>, Matrix) {
     let values: Vec<f64> = order.iter().map(|&j| sizes[j]).collect();
     let (u, v) = (u.reordered(&order), v.reordered(&order));
     let kept = |j: usize| values[j] > values[0] * 1e-300 && values[j] > 0.0;
-    let mut left =
-        Matrix::new(u.rows, n, |i, j| if kept(j) { u[(i, j)].scale(1.0 / values[j]) } else { Cplx::ZERO });
+    let mut left = Matrix::new(u.rows, n, |i, j| if kept(j) { u[(i, j)].scale(1.0 / values[j]) } else { Cplx::ZERO });
     complete_basis(&mut left);
     (left, values, v)
 }
