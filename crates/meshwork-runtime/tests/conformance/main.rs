@@ -3,7 +3,7 @@
 
 mod collectives;
 mod control;
-mod every;
+mod all_ops;
 mod harness;
 mod ops;
 
