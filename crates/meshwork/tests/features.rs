@@ -1,4 +1,4 @@
-//! One test per row of the feature table (docs/features.md) that has no test under its name elsewhere.
+//! One test per feature of docs/features.md that has no test elsewhere.
 
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 

@@ -13,7 +13,7 @@ fn wave(shape: &[i64], phase: f32) -> Array {
 }
 
 #[test]
-fn pipeline() {
+fn a_pipeline_equals_its_stages_in_turn() {
     let stage = |w: Tensor, x: Tensor| x.matmul(&w).tanh();
     let piped = move |w: Tensor, x: Tensor| {
         value_and_grad(|w: Tensor| pipeline("pipe", &w, &into_micro_batches(&x, 6), stage).square().mean_all(), w)
