@@ -59,7 +59,10 @@ fn an_axis_that_is_named_twice_is_refused_in_lists_too() {
 fn a_placement_of_another_rank_is_refused_where_it_is_given() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let error = wave(&[4]).shard(&mesh, P![_, "x"]).unwrap_err().to_string();
-    assert!(error.contains("it names 2 dimensions, and there are 1") && error.contains("reactant_pitfalls.rs"), "{error}");
+    assert!(
+        error.contains("it names 2 dimensions, and there are 1") && error.contains("reactant_pitfalls.rs"),
+        "{error}"
+    );
     // From the end, for arrays of any rank that has the dimension; a scalar has none.
     for shape in [&[4][..], &[3, 4], &[2, 3, 4]] {
         let x = wave(shape).shard(&mesh, P![.., "x"]).unwrap();

@@ -1,9 +1,9 @@
 //! What every engine must do: each case is a program that the reference evaluator runs too. The suite is stamped once
 //! per engine.
 
+mod all_ops;
 mod collectives;
 mod control;
-mod all_ops;
 mod harness;
 mod ops;
 
