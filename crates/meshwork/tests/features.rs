@@ -9,10 +9,7 @@ use meshwork_ir::{PassOptions, Type};
 use meshwork_mesh::AxisRef;
 use meshwork_partition::compile;
 use meshwork_partition::run::run;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(0.3, |s, &n| 1.7 * s + n as f32)).sin())
-}
+use meshwork_testing::wave_f32 as wave;
 
 fn kinds<A, F: meshwork::Function<A>>(f: &meshwork::Jit<F, A>, args: F::Args<'_>) -> Vec<String> {
     f.plan(args).unwrap().totals_by_axes().keys().map(|(kind, axes)| format!("{kind} {axes}")).collect()

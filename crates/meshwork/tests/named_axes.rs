@@ -5,6 +5,7 @@ use meshwork::named::{
     physical_axis_name, physical_axis_size, round_axis_for_partitioning, shard_named, sharding_for_axis, vmap_axis,
 };
 use meshwork::prelude::*;
+use meshwork_testing::wave_f32;
 
 fn axes() -> (Axis, Axis, Axis) {
     (Axis::new("batch", 8), Axis::new("embed", 4), Axis::new("out", 6))
@@ -16,8 +17,7 @@ fn mesh() -> Mesh {
 
 fn wave(axes: &[&Axis]) -> NamedTensor<Array> {
     let shape: Vec<i64> = axes.iter().map(|a| a.size()).collect();
-    let data = Array::from_fn(shape, |i| (i.iter().fold(0.4, |s, &n| 1.7 * s + n as f32)).sin());
-    NamedTensor::host(data, axes.iter().copied()).unwrap()
+    NamedTensor::host(wave_f32(&shape), axes.iter().copied()).unwrap()
 }
 
 fn names<T>(x: &NamedTensor<T>) -> Vec<&str> {

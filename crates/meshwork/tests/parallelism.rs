@@ -7,10 +7,7 @@ use meshwork::prelude::*;
 use meshwork::rules::TreePathRule;
 use meshwork::sequence::{Mask, attention, ring_attention};
 use meshwork::train::{Optimizer, Step, Trainer, Zero};
-
-fn wave(shape: &[i64], phase: f32) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(phase, |s, &n| 1.7 * s + n as f32)).sin() * 0.5)
-}
+use meshwork_testing::half_wave as wave;
 
 #[test]
 fn a_pipeline_equals_its_stages_in_turn() {
@@ -113,7 +110,7 @@ fn ring_attention_is_attention() {
 
 #[test]
 fn host_local_to_global() {
-    let pieces: Vec<Array> = (0..3).map(|p| wave(&[2, 4], p as f32)).collect();
+    let pieces: Vec<Array> = (0..3).map(|p| wave(&[2, 4], p as f64)).collect();
     // The devices in another order than their numbers: rows stay in the order of the pieces.
     let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap().with_device_ids(vec![3, 1, 0, 2]).unwrap();
     let all: Vec<f32> = pieces.iter().flat_map(|p| p.to_vec::<f32>().unwrap()).collect();

@@ -5,10 +5,7 @@
 use meshwork::prelude::*;
 use meshwork_mesh::{AxisRef, parse_sharding};
 use meshwork_runtime::memory::usage;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(0.3, |s, &n| 1.7 * s + n as f32)).sin())
-}
+use meshwork_testing::wave_f32 as wave;
 
 #[test]
 fn a_mesh_of_one_device_is_a_mesh() {

@@ -6,6 +6,7 @@ use meshwork::train::{
     Method, Optimizer, Role, Schedule, ShardedContext, Step, Sync, Trainer, Usage, Zero, clip_by_global_norm,
     global_norm, gradient_sync_pattern, guide, suggest,
 };
+use meshwork_testing::half_wave as wave;
 
 #[derive(Clone, Debug, Tree)]
 struct Net<T = Tensor> {
@@ -15,10 +16,6 @@ struct Net<T = Tensor> {
 }
 
 type Batch = (Tensor, Tensor);
-
-fn wave(shape: &[i64], phase: f32) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(phase, |s, &n| 1.7 * s + n as f32)).sin() * 0.5)
-}
 
 fn net() -> Net<Array> {
     Net { w1: wave(&[8, 16], 0.3), b1: wave(&[16], 0.1), w2: wave(&[16, 4], 0.7) }
