@@ -2,7 +2,8 @@
 
 use crate::common::program;
 use meshwork_autodiff::{GradOptions, grad, jvp, vjp};
-use meshwork_ir::{ElementType, Literal, Module, OpKind, Walk, eval, text, verify};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, Module, OpKind, Walk, text, verify};
 
 fn options(wrt: &[usize], keep_value: bool) -> GradOptions {
     GradOptions { wrt: wrt.to_vec(), keep_value }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, OpId, OpKind, ValueId};
 
 use super::affine::{self, Map, identity};
