@@ -3,6 +3,7 @@
 use super::value::tests::{f64s, i64s};
 use super::{EvalError, Outcome, run, run_devices_observed, run_observed};
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::op::BodyOp;
 use meshwork_ir::{Literal, Module, text};
 
 fn parse(source: &str) -> Module {
@@ -511,7 +512,7 @@ fn one_op_runs_by_itself_with_what_its_regions_capture() {
     let module = parse(source);
     let kind =
         |k| module.all_ops(meshwork_ir::Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == k).unwrap();
-    let reduce = kind(meshwork_ir::OpKind::Reduce);
+    let reduce = kind(meshwork_ir::OpKind::Body(BodyOp::Reduce));
     let captured = super::captures(&module, reduce);
     assert_eq!(captured, [module.block(module.body_of(module.entry().unwrap(), 0).unwrap()).args()[1]]);
     let args = || vec![i64s(&[3], &[1, 2, 3]), i64s(&[], &[5]), i64s(&[], &[10])];

@@ -4,6 +4,7 @@ use super::compare::Comparison;
 use super::{CompareType, precision};
 use crate::EvalError;
 use crate::special::Cplx;
+use meshwork_ir::op::MixedOp;
 use meshwork_ir::scalar::{round, wrap_signed, wrap_unsigned};
 use meshwork_ir::{Direction, ElementClass, ElementType, Module, OpId, OpKind, Scalar};
 
@@ -64,7 +65,7 @@ impl ScalarOp {
                 .ok_or_else(|| EvalError::unsupported(module, op, format!("an element of type '{}'", module.ty(value))))
         };
         // The first operand of a select is the predicate; the second has the type it works on.
-        let typed = usize::from(kind == OpKind::Select);
+        let typed = usize::from(kind == OpKind::Mixed(MixedOp::Select));
         let (Some(&operand), &[result]) = (data.operands().get(typed), data.results()) else {
             return Err(EvalError::invalid(
                 module,
@@ -74,7 +75,7 @@ impl ScalarOp {
         };
         let (arg, result) = (elem(operand)?, elem(result)?);
         let mut extra = Extra::default();
-        if kind == OpKind::Compare {
+        if kind == OpKind::Mixed(MixedOp::Compare) {
             let text = data.enum_value("comparison_direction").unwrap_or("");
             let direction = Direction::from_text(text).ok_or_else(|| {
                 EvalError::invalid(
@@ -89,7 +90,7 @@ impl ScalarOp {
             };
             extra.compare = Some(Comparison { direction, order });
         }
-        if kind == OpKind::ReducePrecision {
+        if kind == OpKind::Mixed(MixedOp::ReducePrecision) {
             let bits = |name| {
                 data.int(name)
                     .and_then(|v| u32::try_from(v).ok())
