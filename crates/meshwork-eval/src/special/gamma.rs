@@ -37,7 +37,7 @@ pub fn digamma(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::special::assert_near;
+    use crate::special::{assert_near, lgamma};
 
     #[test]
     fn lgamma_at_points() {
