@@ -1,8 +1,6 @@
 //! A traced program: its text, its plan, and what running it needs.
 
-use std::cell::OnceCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshwork_ir::{Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
@@ -28,9 +26,11 @@ pub struct Lowered {
     /// The arguments whose memory the caller gives away, by number.
     donated: Vec<usize>,
     machine: Machine,
-    compiled: OnceCell<Compiled>,
-    traced: OnceCell<Compiled>,
-    loaded: OnceCell<Option<Rc<dyn Loaded>>>,
+    compiled: OnceLock<Compiled>,
+    traced: OnceLock<Compiled>,
+    loaded: OnceLock<Option<Arc<dyn Loaded>>>,
+    /// Held while it is compiled or loaded, so that threads which ask at once do it once.
+    working: Mutex<()>,
 }
 
 /// The paths of arguments and results.
@@ -74,9 +74,10 @@ impl Lowered {
             names,
             donated,
             machine,
-            compiled: OnceCell::new(),
-            traced: OnceCell::new(),
-            loaded: OnceCell::new(),
+            compiled: OnceLock::new(),
+            traced: OnceLock::new(),
+            loaded: OnceLock::new(),
+            working: Mutex::new(()),
         }
     }
 
@@ -105,7 +106,7 @@ impl Lowered {
         self.compile(&self.compiled, Trace::No)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceCell<Compiled>, trace: Trace) -> Result<&'a Compiled> {
+    fn compile<'a>(&self, cell: &'a OnceLock<Compiled>, trace: Trace) -> Result<&'a Compiled> {
         if self.mesh.is_none() {
             return Err(Error::Jit(
                 "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on \
@@ -113,6 +114,10 @@ impl Lowered {
                 .into(),
             ));
         }
+        if let Some(done) = cell.get() {
+            return Ok(done);
+        }
+        let _working = self.working();
         if let Some(done) = cell.get() {
             return Ok(done);
         }
@@ -126,6 +131,11 @@ impl Lowered {
             border.name = name.clone();
         }
         Ok(cell.get_or_init(|| done))
+    }
+
+    /// The lock of those who compile or load. It guards no data, so a panic of its holder does no harm.
+    fn working(&self) -> MutexGuard<'_, ()> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why a value is placed as it is: for each dimension the operations that its axes came through, back to what was
@@ -217,10 +227,13 @@ impl Lowered {
         };
         if self.loaded.get().is_none() {
             let program = program()?;
-            #[cfg(feature = "tracing")]
-            let _span = tracing::info_span!("load").entered();
-            // If another thread was first, its program does the same.
-            let _ = self.loaded.set(engine.load(program, &self.results)?);
+            let _working = self.working();
+            if self.loaded.get().is_none() {
+                #[cfg(feature = "tracing")]
+                let _span = tracing::info_span!("load").entered();
+                let loaded = engine.load(program, &self.results)?;
+                self.loaded.get_or_init(|| loaded);
+            }
         }
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("run").entered();

@@ -3,11 +3,9 @@
 mod place;
 mod program;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::cost::Machine;
@@ -40,12 +38,12 @@ where
     donated: Vec<usize>,
     contract: Option<Contract>,
     machine: Machine,
-    engine: Rc<dyn Engine>,
+    engine: Arc<dyn Engine>,
     cache: Cache<F::Output>,
 }
 
 /// Programs by what they were traced for, each with the structure of its result. They are few.
-type Cache<O> = RefCell<Vec<(Key, Rc<(Lowered, O)>)>>;
+type Cache<O> = RwLock<Vec<(Key, Arc<(Lowered, O)>)>>;
 
 /// An array of the arguments and its path.
 pub(crate) type NamedArray = (SmolStr, Array);
@@ -58,6 +56,9 @@ pub(crate) type NamedArray = (SmolStr, Array);
 ///
 /// A misuse of a tensor inside of the function, such as a product of matrices that do not fit, ends the trace, and
 /// the call returns an [`Error`] with the operation, the shapes and the line.
+///
+/// Threads can share it if the function can be shared (is `Sync`). Each call traces on its own thread; of two threads
+/// that trace the same program at once, the first to finish wins and both run its program.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -86,8 +87,8 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         donated: vec![],
         contract: None,
         machine: Machine::default(),
-        engine: Rc::new(Cpu),
-        cache: RefCell::default(),
+        engine: Arc::new(Cpu),
+        cache: RwLock::default(),
     }
 }
 
@@ -198,7 +199,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 
     /// Runs on another engine.
     pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
-        self.engine = Rc::new(engine);
+        self.engine = Arc::new(engine);
         self
     }
 
@@ -270,7 +271,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 }
 
 /// A program for certain arguments; see [`Lowered`].
-pub struct LoweredFor<O>(Rc<(Lowered, O)>);
+pub struct LoweredFor<O>(Arc<(Lowered, O)>);
 
 impl<O> std::ops::Deref for LoweredFor<O> {
     type Target = Lowered;

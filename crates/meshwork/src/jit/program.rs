@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
 use meshwork_ir::{Attr, Module, OpId, OpKind, Type};
@@ -71,17 +71,26 @@ impl<A, F: Function<A>> Jit<F, A> {
         arguments
     }
 
-    /// The program for these arguments, traced if it is not known yet.
-    pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments) -> Result<Rc<(Lowered, F::Output)>> {
+    /// The program for these arguments, traced if it is not known yet. No lock is held while the function is traced:
+    /// it may call this `Jit` again.
+    pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments) -> Result<Arc<(Lowered, F::Output)>> {
         let mesh = self.mesh_for(&arguments.leaves)?;
-        if let Some((_, entry)) = self.cache.borrow().iter().find(|(key, _)| key.fits(&mesh, arguments)) {
-            return Ok(entry.clone());
+        let known = |entries: &[(Key, Arc<(Lowered, F::Output)>)]| {
+            entries.iter().find(|(key, _)| key.fits(&mesh, arguments)).map(|(_, entry)| entry.clone())
+        };
+        // A list of entries is whole whatever happened to a thread that held the lock.
+        if let Some(entry) = known(&self.cache.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(entry);
         }
-        let entry = Rc::new(self.trace(args, &arguments.leaves, mesh.clone())?);
+        let entry = Arc::new(self.trace(args, &arguments.leaves, mesh.clone())?);
         if let (Some(contract), Some(_)) = (&self.contract, entry.0.mesh()) {
             entry.0.check(contract)?;
         }
-        self.cache.borrow_mut().push((Key::new(mesh, arguments), entry.clone()));
+        let mut entries = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = known(&entries) {
+            return Ok(first);
+        }
+        entries.push((Key::new(mesh.clone(), arguments), entry.clone()));
         Ok(entry)
     }
 
