@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 
 use crate::donate;
 use crate::engine::{Engine, Loaded, Program};
-use crate::error::{Error, Result};
+use crate::error::{JitError, Result};
 use crate::jit::NamedArray;
 use crate::{Array, Tensor};
 
@@ -91,6 +91,11 @@ impl Lowered {
         &self.donated
     }
 
+    /// The number of arrays that it returns.
+    pub(crate) fn result_count(&self) -> usize {
+        self.results.len()
+    }
+
     /// The mesh it is for.
     pub fn mesh(&self) -> Option<&Mesh> {
         self.mesh.as_deref()
@@ -108,11 +113,7 @@ impl Lowered {
 
     fn compile<'a>(&self, cell: &'a OnceLock<Compiled>, trace: Trace) -> Result<&'a Compiled> {
         if self.mesh.is_none() {
-            return Err(Error::Jit(
-                "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on \
-                 one"
-                .into(),
-            ));
+            return Err(JitError::NothingToSplit.into());
         }
         if let Some(done) = cell.get() {
             return Ok(done);
@@ -182,14 +183,11 @@ impl Lowered {
         let ops = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| here(op));
         let ops = ops.filter(|&op| !matches!(module.op(op).kind(), OpKind::Func | OpKind::SdyDataFlowEdge));
         let found: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
-        match found.is_empty() {
-            false => Ok(found),
-            true => Err(Error::Jit(format!(
-                "why: the program has nothing called {name:?}; its arguments are {:?}, its results {:?}, and `file:line` \
-                 names what a line computes",
-                self.names.arguments, self.names.results
-            ))),
+        if found.is_empty() {
+            let Names { arguments, results } = self.names.clone();
+            return Err(JitError::UnknownName { name: name.into(), arguments, results }.into());
         }
+        Ok(found)
     }
 
     /// Every collective with its cause, and the memory a device needs.

@@ -17,7 +17,7 @@ use crate::Array;
 use crate::array::Placement;
 use crate::donate;
 use crate::engine::{Cpu, Engine};
-use crate::error::{At, Error, Result};
+use crate::error::{At, JitError, Result};
 use crate::function::Function;
 use crate::lower::Lowered;
 use crate::rules::Rule;
@@ -55,7 +55,7 @@ pub(crate) type NamedArray = (SmolStr, Array);
 /// [`on`](Jit::on) or from the arguments.
 ///
 /// A misuse of a tensor inside of the function, such as a product of matrices that do not fit, ends the trace, and
-/// the call returns an [`Error`] with the operation, the shapes and the line.
+/// the call returns an [`Error`](crate::Error) with the operation, the shapes and the line.
 ///
 /// Threads can share it if the function can be shared (is `Sync`). Each call traces on its own thread; of two threads
 /// that trace the same program at once, the first to finish wins and both run its program.
@@ -185,7 +185,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// let (x, w) = (Array::zeros([512, 64], F32), Array::zeros([64, 4096], F32));
     /// let plan = |rates: &str| {
     ///     let product = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&mesh).in_shardings([P![_, "x"], P![]]);
-    ///     product.machine(rates.parse().map_err(Error::Jit)?).plan((&x, &w))
+    ///     product.machine(rates.parse().expect("rates of a machine")).plan((&x, &w))
     /// };
     /// // Slow links: gather the small operand and repeat the product. Slow devices: add up parts of the product.
     /// assert!(plan("* 1 1\ndevice=100,1000")?.totals().contains_key("all-gather"));
@@ -215,7 +215,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let entry = self.entry(args, &arguments)?;
         let (lowered, out) = &*entry;
         for (path, array) in &arguments.leaves {
-            array.check_present().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
+            array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: e.into() })?;
         }
         let inputs = donate::hand_over(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;
@@ -228,19 +228,16 @@ impl<A, F: Function<A>> Jit<F, A> {
                 outputs.iter().map(|s| Some(Placement { mesh: mesh.clone(), sharding: inline(s) })).collect()
             }
         };
-        let mut next = results.into_iter().zip(placements);
-        let mut missing = false;
-        let host = out.to_host(&mut |t| match next.next() {
-            Some((array, placement)) => array.with_placement(placement),
-            None => {
-                missing = true;
-                Array::shape_only(t.shape(), t.dtype())
-            }
-        });
-        match missing {
-            true => Err(Error::Jit("the engine returned too few results".into())),
-            false => Ok(host),
+        let wanted = lowered.result_count();
+        if results.len() != wanted {
+            return Err(JitError::ResultCount { given: results.len(), wanted }.into());
         }
+        let mut next = results.into_iter().zip(placements);
+        // As many arrays as the tree has tensors, as counted above.
+        Ok(out.to_host(&mut |_| {
+            let (array, placement) = next.next().expect("an array for each tensor");
+            array.with_placement(placement)
+        }))
     }
 
     /// The program for these arguments, which may be [only shapes](Array::shape_only).

@@ -12,7 +12,7 @@ use meshwork_mesh::Mesh;
 use super::{Jit, NamedArray};
 use crate::annotate::Notes;
 use crate::donate;
-use crate::error::{Error, Result, TraceError};
+use crate::error::{JitError, Result, TraceError};
 use crate::function::Function;
 use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
@@ -110,7 +110,8 @@ impl<A, F: Function<A>> Jit<F, A> {
                 None => mesh = Some(own.clone()),
                 Some(mesh) if mesh == own => {}
                 Some(mesh) => {
-                    return Err(Error::Jit(format!("argument {path} is on the mesh {own}, the program on {mesh}")));
+                    let (found, program) = (own.clone(), mesh.clone());
+                    return Err(JitError::OtherMesh { argument: path.to_string(), found, program }.into());
                 }
             }
         }
@@ -158,10 +159,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             },
         };
         if let Some(captured) = finished.captures.first() {
-            return Err(Error::Jit(format!(
-                "the function uses a {} of the trace around it; pass it as an argument",
-                captured.describe()
-            )));
+            return Err(JitError::Captured { tensor: format!("a {}", captured.describe()) }.into());
         }
         notes.check_used()?;
         let mut module = finished.module;
@@ -174,7 +172,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             trace::declare_mesh(&mut module, mesh);
             self.place(&mut module, finished.func, leaves, &results, mesh)?;
         } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
-            return Err(Error::Jit("in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)".into()));
+            return Err(JitError::NoMesh { options: "in_shardings and out_shardings need" }.into());
         }
         let donated = self.donated_of(leaves)?;
         donate::mark(&mut module, finished.func, &donated);

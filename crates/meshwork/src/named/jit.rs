@@ -29,7 +29,10 @@ where
 /// Makes a function of a tree with named tensors into one of named arrays. Several arguments are a tuple.
 ///
 /// Without a mapping, arguments stay where they are and results where propagation puts them.
-pub fn named_jit<A: Tree + 'static, B: Tree + 'static>(mesh: &Mesh, f: impl Fn(A) -> B + Send + Sync + 'static) -> NamedJit<A, B>
+pub fn named_jit<A: Tree + 'static, B: Tree + 'static>(
+    mesh: &Mesh,
+    f: impl Fn(A) -> B + Send + Sync + 'static,
+) -> NamedJit<A, B>
 where
     A::Host: 'static,
 {
