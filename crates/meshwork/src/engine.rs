@@ -73,7 +73,9 @@ impl Engine for Cpu {
         let executable = match CpuEngine::shared().executable(module, None, DeviceGrid { replicas: 1, partitions }) {
             Ok(executable) => executable,
             Err(CompileError::Unsupported { .. }) => return Ok(None),
-            Err(error @ CompileError::Invalid { .. }) => return Err(Error::Jit(error.to_string())),
+            Err(error @ CompileError::Invalid { .. }) => {
+                return Err(Error::Invalid { what: "engine", message: error.to_string() });
+            }
         };
         let split = match program {
             Program::Single(_) => None,
