@@ -4,11 +4,13 @@
 
 use meshwork::prelude::*;
 use meshwork::{Split, Topology};
+use meshwork_ir::Type;
 use meshwork_ir::text::parse;
-use meshwork_ir::{PassOptions, Type};
 use meshwork_mesh::AxisRef;
 use meshwork_partition::compile;
 use meshwork_partition::run::run;
+use meshwork_propagate::rules::RuleMode;
+use meshwork_propagate::{Level, Options, Strategy, propagate};
 
 fn wave(shape: &[i64]) -> Array {
     Array::from_fn(shape, |i| (i.iter().fold(0.3, |s, &n| 1.7 * s + n as f32)).sin())
@@ -289,16 +291,15 @@ fn row_48_conservative_mode() {
           %0 = stablehlo.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
           return %0 : tensor<2x4x6xf32>
         }"#;
-    let propagated = |conservative: &str| {
+    let propagated = |mode: RuleMode| {
         let mut module = parse(program).unwrap();
-        let passes = meshwork_propagate::passes();
-        let pass = passes.iter().find(|p| p.name == "sdy-basic-propagate").unwrap();
-        let options = [("conservative-propagation".to_string(), conservative.to_string())];
-        (pass.run)(&mut module, &PassOptions(options.into()), &mut vec![]).unwrap();
+        let options = Options { level: Level::Plain, strategies: vec![Strategy::Basic], mode, ..Options::default() };
+        propagate(&mut module, &options, &mut vec![]).unwrap();
         meshwork_ir::text::print(&module)
     };
-    assert!(propagated("false").contains(r#"[{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]"#), "{}", propagated("false"));
-    assert!(!propagated("true").contains(r#""x":("#));
+    let full = propagated(RuleMode::Full);
+    assert!(full.contains(r#"[{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]"#), "{full}");
+    assert!(!propagated(RuleMode::Conservative).contains(r#""x":("#));
 }
 
 /// What each device will hold is known without running, without elements and without the devices.
