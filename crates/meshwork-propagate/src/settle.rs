@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -15,7 +16,7 @@ pub fn sink_data_flow_edges(module: &mut Module) {
     // An op comes before its edges, which are its users or in its regions.
     for op in module.all_ops(Walk::PreOrder) {
         match module.op(op).kind() {
-            OpKind::SdyDataFlowEdge => remove_edge(module, op),
+            OpKind::Sdy(SdyOp::DataFlowEdge) => remove_edge(module, op),
             kind if has_data_flow(kind) => {
                 if let Some(shardings) = shardings_of_edges(module, &argument_owners(module, op)) {
                     set_argument_shardings(module, op, shardings);
@@ -32,7 +33,7 @@ pub fn sink_data_flow_edges(module: &mut Module) {
 /// Removes all sharding groups.
 pub fn remove_sharding_groups(module: &mut Module) {
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::SdyShardingGroup {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup) {
             module.erase(op);
         }
     }
@@ -42,11 +43,11 @@ pub fn remove_sharding_groups(module: &mut Module) {
 pub fn constraints_to_reshards(module: &mut Module) {
     for constraint in module.all_ops(Walk::PreOrder) {
         let data = module.op(constraint);
-        if data.kind() != OpKind::SdyShardingConstraint {
+        if data.kind() != OpKind::Sdy(SdyOp::ShardingConstraint) {
             continue;
         }
         let result = module.result(constraint);
-        let mut spec = OpSpec::new(OpKind::SdyReshard)
+        let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::Reshard))
             .operands(data.operands().iter().copied())
             .results([module.ty(result).clone()])
             .loc(data.loc.clone());
@@ -88,7 +89,7 @@ pub fn shardings_of_edges(module: &Module, owners: &[ValueId]) -> Option<Vec<Sha
 
 /// Sets the placements of the block arguments of a named or manual computation, as seen from inside.
 pub fn set_argument_shardings(module: &mut Module, op: OpId, mut shardings: Vec<Sharding>) {
-    if module.op(op).kind() == OpKind::SdyManualComputation {
+    if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
         let manual = manual_axes(module, op);
         let old = sharding_list(module, op, "in_shardings").unwrap_or(&[]);
         for (new, outer) in shardings.iter_mut().zip(old) {

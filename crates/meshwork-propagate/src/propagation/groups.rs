@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Def, Diagnostic, Module, OpKind, OpSpec, Use, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -24,7 +25,7 @@ impl Groups {
         let mut id_of: HashMap<ValueId, i64> = HashMap::new();
         for op in module.all_ops(Walk::PreOrder) {
             let data = module.op(op);
-            if data.kind() != OpKind::SdyShardingGroup {
+            if data.kind() != OpKind::Sdy(SdyOp::ShardingGroup) {
                 continue;
             }
             let (Some(id), Some(&value)) = (data.int("group_id"), data.operands().first()) else { continue };
@@ -104,7 +105,7 @@ fn disagreement(module: &Module, id: i64, first: ValueId) -> Diagnostic {
 
 /// Puts a constraint right after `value`, which all its other uses then go through.
 fn constrain(module: &mut Module, value: ValueId, sharding: Sharding) -> ValueId {
-    let spec = OpSpec::new(OpKind::SdyShardingConstraint)
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
         .operands([value])
         .results([module.ty(value).clone()])
         .attr("sharding", Attr::Sharding(Arc::new(sharding)));

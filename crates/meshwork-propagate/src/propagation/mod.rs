@@ -20,6 +20,7 @@ mod state;
 mod user_priority;
 mod visit;
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, Diagnostic, Module, OpId, OpKind, Type, Walk};
 
 use self::driver::{Driver, Schedule, warn_unknown};
@@ -175,7 +176,7 @@ pub fn remove_rules(module: &mut Module) {
 pub fn populate_rules(module: &mut Module, mode: RuleMode, diagnostics: &mut Vec<Diagnostic>) {
     for op in module.all_ops(Walk::PreOrder) {
         // Only what is inside of functions.
-        if module.op(op).kind() == OpKind::Func || module.parent_op(op).is_none() {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Func) || module.parent_op(op).is_none() {
             continue;
         }
         match sharding_rule(module, op, mode) {
