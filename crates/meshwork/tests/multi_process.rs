@@ -1,12 +1,10 @@
 //! Batches and checkpoints of several processes: each test starts itself again under `mpirun`.
 #![cfg(all(feature = "mpi", feature = "checkpoints"))]
 
-#[path = "../../meshwork-runtime/tests/ranks/mod.rs"]
-mod ranks;
-
 use meshwork::data::GlobalBatch;
 use meshwork::prelude::*;
 use meshwork::save::Checkpoints;
+use meshwork_testing::{Folder, ranks};
 
 /// Element of row `row` and column `column` of what `rank` has loaded.
 fn element(rank: usize, row: i64, column: i64) -> f32 {
@@ -187,8 +185,8 @@ fn ranks_that_restore_and_save() {
 
 #[test]
 fn what_some_processes_save_any_other_number_restores() {
-    let folder = std::env::temp_dir().join(format!("meshwork_spread_{}", std::process::id()));
-    let folder = folder.display().to_string();
+    let temporary = Folder::unused("multi_process");
+    let folder = temporary.path().display().to_string();
     for n in [2, 1, 4, 3] {
         if n == 1 {
             restore_and_save(&folder);
@@ -201,5 +199,4 @@ fn what_some_processes_save_any_other_number_restores() {
     let mut saves = Checkpoints::open(&folder).unwrap();
     assert_eq!(saves.steps().unwrap(), [8, 7, 6, 5, 4, 3, 2, 1]);
     saves.latest().unwrap().unwrap().verify().unwrap();
-    std::fs::remove_dir_all(folder).unwrap();
 }

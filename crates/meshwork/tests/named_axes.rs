@@ -5,6 +5,7 @@ use meshwork::named::{
     physical_axis_name, physical_axis_size, round_axis_for_partitioning, shard_named, sharding_for_axis, vmap_axis,
 };
 use meshwork::prelude::*;
+use meshwork_testing::wave_f32;
 
 fn axes() -> (Axis, Axis, Axis) {
     (Axis::new("batch", 8), Axis::new("embed", 4), Axis::new("out", 6))
@@ -16,8 +17,7 @@ fn mesh() -> Mesh {
 
 fn wave(axes: &[&Axis]) -> NamedTensor<Array> {
     let shape: Vec<i64> = axes.iter().map(|a| a.size()).collect();
-    let data = Array::from_fn(shape, |i| (i.iter().fold(0.4, |s, &n| 1.7 * s + n as f32)).sin());
-    NamedTensor::host(data, axes.iter().copied()).unwrap()
+    NamedTensor::host(wave_f32(&shape), axes.iter().copied()).unwrap()
 }
 
 fn names<T>(x: &NamedTensor<T>) -> Vec<&str> {
@@ -60,7 +60,7 @@ fn misuse_of_names_says_which() {
 }
 
 #[test]
-fn row_23_logical_tensor_axes_to_mesh_axes() {
+fn logical_tensor_axes_to_mesh_axes() {
     let (batch, embed, out) = axes();
     let model = |(x, w): (NamedTensor, NamedTensor)| dot(&[&x, &w], &["embed"]);
     let arguments = (wave(&[&batch, &embed]), wave(&[&embed, &out]));
@@ -82,7 +82,7 @@ fn row_23_logical_tensor_axes_to_mesh_axes() {
 }
 
 #[test]
-fn row_24_ordered_fallback_rules() {
+fn ordered_fallback_rules() {
     let (batch, embed, _) = axes();
     let heads = Axis::new("heads", 2);
     let mapping = Mapping::new([("heads", "model"), ("embed", "model"), ("embed", "data")]).or_whole("embed");
@@ -155,7 +155,7 @@ fn sharding_without_a_mapping_or_a_mesh_is_never_silent() {
     let (batch, embed, _) = axes();
     let x = wave(&[&batch, &embed]);
     let error = named_jit(&mesh(), |x: NamedTensor| x.sharded()).call(&x).unwrap_err().to_string();
-    assert!(error.starts_with("sharded: there is no mapping in scope") && error.contains("seven_named.rs"), "{error}");
+    assert!(error.starts_with("sharded: there is no mapping in scope") && error.contains("named_axes.rs"), "{error}");
     let error = jit(|x: NamedTensor| x.shard(&Mapping::new([("batch", "data")]))).call(&x).unwrap_err().to_string();
     assert!(error.starts_with("shard: there is no mesh"), "{error}");
     let error = named_jit(&mesh(), |x: NamedTensor| x).mapping(Mapping::new([("batch", "dta")])).call(&x).unwrap_err();

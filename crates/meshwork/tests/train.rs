@@ -6,6 +6,7 @@ use meshwork::train::{
     Method, Optimizer, Role, Schedule, ShardedContext, Step, Sync, Trainer, Usage, Zero, clip_by_global_norm,
     global_norm, gradient_sync_pattern, guide, suggest,
 };
+use meshwork_testing::half_wave as wave;
 
 #[derive(Clone, Debug, Tree)]
 struct Net<T = Tensor> {
@@ -15,10 +16,6 @@ struct Net<T = Tensor> {
 }
 
 type Batch = (Tensor, Tensor);
-
-fn wave(shape: &[i64], phase: f32) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(phase, |s, &n| 1.7 * s + n as f32)).sin() * 0.5)
-}
 
 fn net() -> Net<Array> {
     Net { w1: wave(&[8, 16], 0.3), b1: wave(&[16], 0.1), w2: wave(&[16, 4], 0.7) }
@@ -50,7 +47,7 @@ fn same(a: &[f32], b: &[f32], tolerance: f32) {
 
 /// One number under five rules, against the rules written out in f64.
 #[test]
-fn row_79_optimizer_helper() {
+fn optimizer_helper() {
     let (g, p0, rate, decay) = ([0.5, -0.25, 0.125], 2.0f64, 0.1, 0.01);
     let run = |optimizer: Optimizer| {
         let f = jit(move |p: Tensor, g: Tensor| {
@@ -131,7 +128,7 @@ fn trainer(zero: Zero) -> Trainer<Net, Batch> {
 }
 
 #[test]
-fn row_78_zero_1_2_3() {
+fn zero_1_2_3() {
     let alone = losses(&Trainer::new(loss, Optimizer::adam(0.01).clip(1.0)).build(), 5);
     assert!(alone[4] < alone[0]);
     let held = |zero: Zero| {
@@ -157,7 +154,7 @@ fn row_78_zero_1_2_3() {
 }
 
 #[test]
-fn row_80_training_step_helper() {
+fn training_step_helper() {
     let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap();
     let rule = || Rule::by_name([("w1", P![_, "model"]), ("b1", P!["model"]), ("w2", P!["model"])]);
     for optimizer in [Optimizer::sgd(0.1), Optimizer::momentum(0.1, 0.9), Optimizer::lion(0.01, 0.1)] {
@@ -168,7 +165,7 @@ fn row_80_training_step_helper() {
 }
 
 #[test]
-fn row_81_gradient_accumulation() {
+fn gradient_accumulation() {
     let alone = losses(&Trainer::new(loss, Optimizer::adam(0.01)).build(), 4);
     let mesh = Mesh::linear("data", 2).unwrap();
     let parts = |n: i64| Trainer::new(loss, Optimizer::adam(0.01)).on(&mesh).batch(P!["data"]).accumulate(n);
@@ -197,7 +194,7 @@ fn mixed_precision_keeps_the_master_copy_in_f32() {
 }
 
 #[test]
-fn row_82_hybrid_shard() {
+fn hybrid_shard() {
     // Parameters split within a group of devices, copied between groups.
     let mesh = Mesh::grid(("replica", 2), ("shard", 2)).unwrap();
     let alone = losses(&Trainer::new(loss, Optimizer::adam(0.01)).build(), 4);
@@ -217,7 +214,7 @@ fn row_82_hybrid_shard() {
 /// For every placement of a weight and of the batch on a mesh of two axes: what is predicted is what the partitioned
 /// gradient program does, and nothing else.
 #[test]
-fn row_77_gradient_sync_pattern_can_be_asked() {
+fn gradient_sync_pattern_can_be_asked() {
     let mesh = Mesh::grid(("a", 2), ("b", 2)).unwrap();
     // The gradient of x·w by w, from the cotangent of the product.
     let gradient = |x: Tensor, dy: Tensor| {

@@ -43,7 +43,7 @@ fn spec(rule: impl Into<Rule>, path: &str, shape: &[i64], mesh: &Mesh) -> Result
 }
 
 #[test]
-fn row_29_regex_path_rules() {
+fn regex_path_rules() {
     let mesh = Mesh::grid(("data", 2), ("tp", 4)).unwrap();
     let found = match_sharding_rule::<Model>(&megatron().into(), &model(), &mesh).unwrap();
     let text: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -55,7 +55,7 @@ fn row_29_regex_path_rules() {
 }
 
 #[test]
-fn row_30_size_threshold_fsdp_rule() {
+fn size_threshold_fsdp_rule() {
     let mesh = Mesh::linear("fsdp", 4).unwrap();
     let rule = FsdpRule::new("fsdp").least(16);
     // From the largest dimension down, equals from the first.
@@ -85,7 +85,7 @@ fn fsdp_never_picks_a_dimension_that_does_not_divide() {
 }
 
 #[test]
-fn row_31_policy_closure() {
+fn policy_closure() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let rule = Rule::policy(|path, shape| (!path.ends_with('b')).then(|| if shape.len() > 1 { P!["x"] } else { P![] }));
     assert_eq!(spec(rule.clone(), "a", &[4, 4], &mesh).unwrap(), r#"P!["x"]"#);
@@ -94,7 +94,7 @@ fn row_31_policy_closure() {
 }
 
 #[test]
-fn row_32_rules_cover_optimizer_state() {
+fn rules_cover_optimizer_state() {
     let mesh = Mesh::linear("tp", 4).unwrap();
     let optimizer: BTreeMap<String, Model<Array>> = BTreeMap::from([("mean".into(), model()), ("var".into(), model())]);
     let found = match_sharding_rule::<BTreeMap<String, Model>>(&megatron().into(), &optimizer, &mesh).unwrap();
@@ -104,7 +104,7 @@ fn row_32_rules_cover_optimizer_state() {
 }
 
 #[test]
-fn row_33_strict_unmatched_leaf_is_an_error() {
+fn strict_unmatched_leaf_is_an_error() {
     let mesh = Mesh::linear("tp", 4).unwrap();
     let rule = TreePathRule::new([("q$", P!["tp"])]).unwrap();
     let error = match_sharding_rule::<Model>(&rule.clone().into(), &model(), &mesh).unwrap_err().to_string();
@@ -117,7 +117,7 @@ fn row_33_strict_unmatched_leaf_is_an_error() {
 }
 
 #[test]
-fn row_34_dead_and_shadowed_rule_report() {
+fn dead_and_shadowed_rule_report() {
     let mesh = Mesh::linear("tp", 4).unwrap();
     let lint_of = |rules: Vec<(&'static str, P)>| {
         let rule = TreePathRule::new(rules).unwrap();
@@ -225,7 +225,7 @@ fn a_second_shape_gets_its_own_choice() {
 fn a_rule_inside_of_a_function_without_a_mesh_is_an_error() {
     let f = jit(|x: Tensor| constrain(&x, P!["x"]));
     let error = f.call(&Array::zeros([4], F32)).unwrap_err().to_string();
-    assert!(error.starts_with("constrain: there is no mesh") && error.contains("seven_rules.rs"), "{error}");
+    assert!(error.starts_with("constrain: there is no mesh") && error.contains("rules.rs"), "{error}");
     // On one device, asked for, it changes nothing.
     let f = jit(|x: Tensor| constrain(&x, P!["x"])).single_device();
     assert_eq!(f.call(&Array::full([4], 1.0f32)).unwrap().to_vec::<f32>().unwrap(), [1.0; 4]);
@@ -277,7 +277,7 @@ fn a_wrong_number_of_rules_is_an_error() {
 }
 
 #[test]
-fn row_70_gather_to_host() {
+fn gather_to_host() {
     let mesh = Mesh::linear("tp", 4).unwrap();
     let mut tree = model();
     tree.embed = Array::from_fn([49, 16], |i| (i[0] * 16 + i[1]) as f32);
@@ -289,7 +289,7 @@ fn row_70_gather_to_host() {
 }
 
 #[test]
-fn row_69_created_already_sharded() {
+fn created_already_sharded() {
     // The parameters are outputs of a program that places them: no device ever holds them whole.
     let helper = MeshHelper::new(&[("fsdp", None)], 4).unwrap();
     let init = |_: ()| Key::new(3).normal([64, 16], F32);

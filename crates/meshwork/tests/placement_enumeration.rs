@@ -2,14 +2,11 @@
 //! count every element once, however many devices hold a copy of it.
 
 use meshwork::prelude::*;
+use meshwork_testing::wave;
 
 const BATCH: i64 = 5;
 const INPUTS: i64 = 3;
 const HIDDEN: i64 = 4;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin())
-}
 
 /// The loss, its gradient, and the sum, mean and norm of all parameters.
 fn program(x: Tensor, w1: Tensor, b: Tensor, w2: Tensor) -> (Tensor, Vec<Tensor>, Vec<Tensor>) {

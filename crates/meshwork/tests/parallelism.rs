@@ -7,13 +7,10 @@ use meshwork::prelude::*;
 use meshwork::rules::TreePathRule;
 use meshwork::sequence::{Mask, attention, ring_attention};
 use meshwork::train::{Optimizer, Step, Trainer, Zero};
-
-fn wave(shape: &[i64], phase: f32) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(phase, |s, &n| 1.7 * s + n as f32)).sin() * 0.5)
-}
+use meshwork_testing::half_wave as wave;
 
 #[test]
-fn row_64_pipeline() {
+fn a_pipeline_equals_its_stages_in_turn() {
     let stage = |w: Tensor, x: Tensor| x.matmul(&w).tanh();
     let piped = move |w: Tensor, x: Tensor| {
         value_and_grad(|w: Tensor| pipeline("pipe", &w, &into_micro_batches(&x, 6), stage).square().mean_all(), w)
@@ -48,7 +45,7 @@ fn row_64_pipeline() {
 }
 
 #[test]
-fn row_65_expert_all_to_all() {
+fn expert_all_to_all() {
     let run = |x: Tensor, router: Tensor, w: Tensor| {
         let loss = |(router, w): (Tensor, Tensor)| {
             let mix = mixture(&Routing::new("expert"), &x, &router, &w, |w, x| x.matmul(&w).tanh());
@@ -112,8 +109,8 @@ fn ring_attention_is_attention() {
 }
 
 #[test]
-fn row_67_host_local_to_global() {
-    let pieces: Vec<Array> = (0..3).map(|p| wave(&[2, 4], p as f32)).collect();
+fn host_local_to_global() {
+    let pieces: Vec<Array> = (0..3).map(|p| wave(&[2, 4], p as f64)).collect();
     // The devices in another order than their numbers: rows stay in the order of the pieces.
     let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap().with_device_ids(vec![3, 1, 0, 2]).unwrap();
     let all: Vec<f32> = pieces.iter().flat_map(|p| p.to_vec::<f32>().unwrap()).collect();
@@ -136,7 +133,7 @@ fn row_67_host_local_to_global() {
 }
 
 #[test]
-fn row_73_short_final_batch() {
+fn short_final_batch() {
     let mesh = Mesh::linear("data", 4).unwrap();
     let mean = jit(|x: Tensor, mask: Tensor| (x.square().sum(&[1]) * &mask).sum_all() / mask.sum_all()).on(&mesh);
     let full = GlobalBatch::new(&mesh).rows(8);

@@ -5,10 +5,7 @@
 use meshwork::prelude::*;
 use meshwork_mesh::{AxisRef, parse_sharding};
 use meshwork_runtime::memory::usage;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(0.3, |s, &n| 1.7 * s + n as f32)).sin())
-}
+use meshwork_testing::wave_f32 as wave;
 
 #[test]
 fn a_mesh_of_one_device_is_a_mesh() {
@@ -59,7 +56,10 @@ fn an_axis_that_is_named_twice_is_refused_in_lists_too() {
 fn a_placement_of_another_rank_is_refused_where_it_is_given() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let error = wave(&[4]).shard(&mesh, P![_, "x"]).unwrap_err().to_string();
-    assert!(error.contains("it names 2 dimensions, and there are 1") && error.contains("seven_reactant.rs"), "{error}");
+    assert!(
+        error.contains("it names 2 dimensions, and there are 1") && error.contains("reactant_pitfalls.rs"),
+        "{error}"
+    );
     // From the end, for arrays of any rank that has the dimension; a scalar has none.
     for shape in [&[4][..], &[3, 4], &[2, 3, 4]] {
         let x = wave(shape).shard(&mesh, P![.., "x"]).unwrap();

@@ -1,4 +1,4 @@
-//! One test per row of the feature table (docs/features.md) that has no test under its name elsewhere.
+//! One test per feature of docs/features.md that has no test elsewhere.
 
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
@@ -11,23 +11,20 @@ use meshwork_partition::compile;
 use meshwork_partition::run::run;
 use meshwork_propagate::rules::RuleMode;
 use meshwork_propagate::{Level, Options, Strategy, propagate};
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(0.3, |s, &n| 1.7 * s + n as f32)).sin())
-}
+use meshwork_testing::wave_f32 as wave;
 
 fn kinds<A, F: meshwork::Function<A>>(f: &meshwork::Jit<F, A>, args: F::Args<'_>) -> Vec<String> {
     f.plan(args).unwrap().totals_by_axes().keys().map(|(kind, axes)| format!("{kind} {axes}")).collect()
 }
 
 #[test]
-fn row_01_named_n_d_mesh() {
+fn named_n_d_mesh() {
     let mesh = Mesh::new([("pod", 2), ("data", 3), ("model", 4)]).unwrap();
     assert_eq!((mesh.device_count(), mesh.axis_size("data"), mesh.axis_size("x")), (24, Some(3), None));
 }
 
 #[test]
-fn row_02_one_axis_inferred() {
+fn one_axis_inferred() {
     let mesh = Mesh::infer(&[("data", None), ("model", Some(4))], 8).unwrap();
     assert_eq!(mesh.axis_size("data"), Some(2));
     assert!(Mesh::infer(&[("data", None), ("model", None)], 8).is_err());
@@ -35,7 +32,7 @@ fn row_02_one_axis_inferred() {
 }
 
 #[test]
-fn row_03_topology_aware_device_order() {
+fn topology_aware_device_order() {
     let topology = Topology::torus([2, 2, 4]);
     let mesh = topology.mesh(&[("x", 4), ("y", 4)], Split::Never).unwrap();
     // Each line of four devices is three links long; in the order of the devices' numbers one is longer.
@@ -45,14 +42,14 @@ fn row_03_topology_aware_device_order() {
 }
 
 #[test]
-fn row_04_control_over_splitting_physical_axes() {
+fn control_over_splitting_physical_axes() {
     let topology = Topology::torus([4, 4, 4]);
     assert!(topology.mesh(&[("x", 8), ("y", 8)], Split::Never).is_err());
     assert_eq!(topology.mesh(&[("x", 8), ("y", 8)], Split::Allowed).unwrap().device_count(), 64);
 }
 
 #[test]
-fn row_06_arbitrary_device_order() {
+fn arbitrary_device_order() {
     let mesh = Mesh::linear("x", 4).unwrap().with_device_ids(vec![2, 0, 3, 1]).unwrap();
     let x = wave(&[8]).shard(&mesh, P!["x"]).unwrap();
     assert_eq!(x.shard_data(2).unwrap().to_vec::<f32>().unwrap(), wave(&[8]).to_vec::<f32>().unwrap()[..2]);
@@ -61,7 +58,7 @@ fn row_06_arbitrary_device_order() {
 }
 
 #[test]
-fn row_07_several_meshes_in_one_program() {
+fn several_meshes_in_one_program() {
     let program = r#"
         sdy.mesh @rows = <["x"=4]>
         sdy.mesh @grid = <["a"=2, "b"=2]>
@@ -81,7 +78,7 @@ fn row_07_several_meshes_in_one_program() {
 }
 
 #[test]
-fn row_09_plan_for_devices_you_do_not_have() {
+fn plan_for_devices_you_do_not_have() {
     let mesh = Mesh::grid(("data", 512), ("model", 8)).unwrap();
     let f = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&mesh).in_shardings([P!["data", "model"], P!["model"]]);
     let plan = f.plan((&Array::shape_only([4096, 1024], F32), &Array::shape_only([1024, 256], F32))).unwrap();
@@ -89,7 +86,7 @@ fn row_09_plan_for_devices_you_do_not_have() {
 }
 
 #[test]
-fn row_10_one_device_mesh_is_ordinary() {
+fn one_device_mesh_is_ordinary() {
     let mesh = Mesh::linear("x", 1).unwrap();
     let f = jit(|x: Tensor| x.roll(1, 0).shard(P!["x"]) * 2.0);
     let y = f.call(&wave(&[5]).shard(&mesh, P!["x"]).unwrap()).unwrap();
@@ -98,21 +95,21 @@ fn row_10_one_device_mesh_is_ordinary() {
 }
 
 #[test]
-fn row_13_several_axes_per_dim() {
+fn several_axes_per_dim() {
     let mesh = Mesh::grid(("x", 2), ("y", 3)).unwrap();
     let x = wave(&[12]).shard(&mesh, P![["x", "y"]]).unwrap();
     assert_eq!(x.shards()[4].slice, vec![8..10]);
 }
 
 #[test]
-fn row_14_major_to_minor_order_honoured() {
+fn major_to_minor_order_honoured() {
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
     let first = |spec: P| wave(&[8]).shard(&mesh, spec).unwrap().shards()[1].slice[0].clone();
     assert_eq!((first(P![["x", "y"]]), first(P![["y", "x"]])), (2..4, 4..6));
 }
 
 #[test]
-fn row_15_sub_axes() {
+fn sub_axes() {
     let mesh = Mesh::linear("x", 8).unwrap();
     let spec = P::of(vec![vec![AxisRef::sub("x", 1, 2)], vec![AxisRef::sub("x", 2, 4)]]);
     let x = wave(&[4, 8]).shard(&mesh, spec).unwrap();
@@ -122,7 +119,7 @@ fn row_15_sub_axes() {
 }
 
 #[test]
-fn row_16_open_and_closed_dims() {
+fn open_and_closed_dims() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let placed = |spec: P| {
         let f = jit(move |a: Tensor, b: Tensor| (a + b).shard(&spec)).on(&mesh).in_shardings([P!["x"], P!["x"]]);
@@ -133,7 +130,7 @@ fn row_16_open_and_closed_dims() {
 }
 
 #[test]
-fn row_17_and_42_propagation_priorities() {
+fn propagation_priorities() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let placed = |first: i64, second: i64| {
         let specs = [P![dim("x").priority(first)], P![_, dim("x").priority(second)]];
@@ -144,7 +141,7 @@ fn row_17_and_42_propagation_priorities() {
 }
 
 #[test]
-fn row_22_rank_polymorphic_spec() {
+fn rank_polymorphic_spec() {
     let mesh = Mesh::linear("x", 2).unwrap();
     for shape in [&[4][..], &[4, 3], &[4, 3, 2]] {
         let x = wave(shape).shard(&mesh, P!["x"]).unwrap();
@@ -155,7 +152,7 @@ fn row_22_rank_polymorphic_spec() {
 }
 
 #[test]
-fn row_26_device_to_slice_map_query() {
+fn device_to_slice_map_query() {
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
     let x = wave(&[4, 6]).shard(&mesh, P!["x", "y"]).unwrap();
     let all: Vec<_> = x.shards().into_iter().map(|s| (s.device, s.slice)).collect();
@@ -163,7 +160,7 @@ fn row_26_device_to_slice_map_query() {
 }
 
 #[test]
-fn row_28_uneven_dims_inside() {
+fn uneven_dims_inside() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let f = jit(|x: Tensor| ((x.shard(P!["x"]).exp().mean_all()), x.sort(0), x.roll(2, 0)));
     let alone = jit(|x: Tensor| ((x.exp().mean_all()), x.sort(0), x.roll(2, 0))).call(&wave(&[7])).unwrap();
@@ -172,7 +169,7 @@ fn row_28_uneven_dims_inside() {
 }
 
 #[test]
-fn row_35_named_annotation_points() {
+fn named_annotation_points() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let f = || jit(|x: Tensor| annotate("hidden", x * 2.0)).on(&mesh);
     let placed = f().annotations([("hidden", P!["x"])]).call(&wave(&[4])).unwrap();
@@ -183,7 +180,7 @@ fn row_35_named_annotation_points() {
 }
 
 #[test]
-fn row_36_megatron_column_and_row_presets() {
+fn megatron_column_and_row_presets() {
     let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap();
     let f = jit(|x: Tensor, a: Tensor, b: Tensor| x.matmul(&a).gelu().matmul(&b)).on(&mesh);
     let presets = [P::data_parallel("data"), P::column_parallel("model"), P::row_parallel("model")];
@@ -192,7 +189,7 @@ fn row_36_megatron_column_and_row_presets() {
 }
 
 #[test]
-fn row_41_both_directions_to_a_fixed_point() {
+fn both_directions_to_a_fixed_point() {
     let mesh = Mesh::linear("x", 2).unwrap();
     // Backward from the result to both arguments, through the transpose.
     let f = jit(|a: Tensor, b: Tensor| (a + b).t()).on(&mesh).out_shardings([P![_, "x"]]);
@@ -202,7 +199,7 @@ fn row_41_both_directions_to_a_fixed_point() {
 }
 
 #[test]
-fn row_43_factor_op_rules_and_row_50_collectives_inserted() {
+fn factor_op_rules_and_collectives_inserted() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let f = jit(|a: Tensor, b: Tensor| einsum("bij,bjk->bik", &[&a, &b])).on(&mesh);
     let (a, b) = (wave(&[2, 4, 4]), wave(&[2, 4, 4]));
@@ -212,7 +209,7 @@ fn row_43_factor_op_rules_and_row_50_collectives_inserted() {
 }
 
 #[test]
-fn row_47_through_loops_and_branches() {
+fn through_loops_and_branches() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let body = |x: Tensor| cond(x.sum_all().gt(0.0), || &x * 0.5, || &x + 1.0);
     let f = jit(move |x: Tensor| for_loop(0..3, x, |_, x| body(x))).on(&mesh).in_shardings([P!["x"]]);
@@ -223,7 +220,7 @@ fn row_47_through_loops_and_branches() {
 }
 
 #[test]
-fn row_49_provenance_of_a_sharding() {
+fn provenance_of_a_sharding() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let f = jit(|w: Tensor, v: Tensor| annotate("sum", w + v)).on(&mesh).in_shardings([P!["x"], P![]]);
     let f = f.annotations([("sum", Rule::All(P!["x"]))]);
@@ -238,7 +235,7 @@ fn row_49_provenance_of_a_sharding() {
 
 /// The order of docs/sharding.md: priorities, then element-wise operations before products, then the larger tensor.
 #[test]
-fn row_45_documented_conflict_order() {
+fn documented_conflict_order() {
     let mesh = Mesh::linear("x", 2).unwrap();
     // The product would have its columns split, the constraint behind the tanh its rows: the element-wise one is first.
     let f = |a: Tensor, w: Tensor| a.matmul(&w).tanh().shard(P!["x"].open());
@@ -258,7 +255,7 @@ fn row_45_documented_conflict_order() {
 }
 
 #[test]
-fn row_46_sharding_groups() {
+fn sharding_groups() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let f = |alike: bool| {
         move |a: Tensor, b: Tensor| {
@@ -284,7 +281,7 @@ fn row_46_sharding_groups() {
 
 /// Conservatively, no axis is cut in two and no dimension split unevenly by propagation.
 #[test]
-fn row_48_conservative_mode() {
+fn conservative_mode() {
     let program = r#"
         sdy.mesh @mesh = <["x"=8]>
         func.func @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}, {?}]>}) -> tensor<2x4x6xf32> {
@@ -304,7 +301,7 @@ fn row_48_conservative_mode() {
 
 /// What each device will hold is known without running, without elements and without the devices.
 #[test]
-fn row_93_per_device_memory_before_running() {
+fn per_device_memory_before_running() {
     let mesh = Mesh::grid(("data", 64), ("model", 8)).unwrap();
     let memory = |w: P| {
         let f = jit(|x: Tensor, w: Tensor| x.matmul(&w).relu()).on(&mesh).in_shardings([P!["data"], w]);
@@ -327,7 +324,7 @@ fn row_93_per_device_memory_before_running() {
 
 /// Along a split dimension, with another dimension to lend the split to: nothing is gathered.
 #[test]
-fn row_55_sort_scan_and_top_k_without_gather() {
+fn sort_scan_and_top_k_without_gather() {
     let mesh = Mesh::linear("x", 4).unwrap();
     type Program = fn(Tensor) -> Tensor;
     let programs: [(&str, Program); 4] = [
@@ -347,7 +344,7 @@ fn row_55_sort_scan_and_top_k_without_gather() {
 }
 
 #[test]
-fn row_52_reshard_planner() {
+fn reshard_planner() {
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
     // One axis from one dimension to another is one all-to-all, not two gathers.
     let f = jit(|a: Tensor| a.shard(P![_, "x"])).on(&mesh).in_shardings([P!["x"]]);
@@ -355,7 +352,7 @@ fn row_52_reshard_planner() {
 }
 
 #[test]
-fn row_53_halo_exchange_from_slices_and_row_56_communication_optimisation() {
+fn halo_exchange_from_slices_and_communication_optimisation() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let f = jit(|u: Tensor| {
         let inner = u.slice(s![1..-1]) * 0.5 + (u.slice(s![..-2]) + u.slice(s![2..])) * 0.25;
@@ -368,7 +365,7 @@ fn row_53_halo_exchange_from_slices_and_row_56_communication_optimisation() {
 }
 
 #[test]
-fn row_54_halo_for_convolution() {
+fn halo_for_convolution() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let conv = |x: Tensor, k: Tensor| x.conv(&k, &Conv { padding: Padding::Same, ..Conv::default() });
     let (x, k) = (wave(&[1, 32, 2]), wave(&[3, 2, 2]));
@@ -378,7 +375,7 @@ fn row_54_halo_for_convolution() {
 }
 
 #[test]
-fn row_66_global_array_view_and_row_68_assemble_from_shards() {
+fn global_array_view_and_assemble_from_shards() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let whole = wave(&[7]).shard(&mesh, P!["x"]).unwrap();
     let pieces: Vec<Array> = (0..4).map(|d| whole.shard_data(d).unwrap()).collect();
@@ -389,7 +386,7 @@ fn row_66_global_array_view_and_row_68_assemble_from_shards() {
 }
 
 #[test]
-fn row_75_autodiff_through_shardings_and_row_76_gradient_sync_derived() {
+fn autodiff_through_shardings_and_gradient_sync_derived() {
     let mesh = Mesh::linear("data", 4).unwrap();
     let f = |w: Tensor, x: Tensor| grad(|w: Tensor| x.matmul(&w).tanh().shard(P!["data"]).square().mean_all(), w);
     let (w, x) = (wave(&[4, 4]), wave(&[64, 4]));
@@ -399,7 +396,7 @@ fn row_75_autodiff_through_shardings_and_row_76_gradient_sync_derived() {
 }
 
 #[test]
-fn row_83_buffer_donation() {
+fn buffer_donation() {
     let f = jit(|w: Tensor, g: Tensor| w - g * 0.1).donate([0]);
     let (w, g) = (wave(&[4]), wave(&[4]));
     assert!(f.lower((&w, &g)).unwrap().text().contains("tf.aliasing_output"));
@@ -410,14 +407,14 @@ fn row_83_buffer_donation() {
 }
 
 #[test]
-fn row_95_picture() {
+fn picture() {
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
     let text = wave(&[4, 4]).shard(&mesh, P!["x", "y"]).unwrap().picture();
     assert!((0..4).all(|device: i32| text.contains(&device.to_string())), "{text}");
 }
 
 #[test]
-fn row_97_correct_compile_cache() {
+fn correct_compile_cache() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let f = jit(|x: Tensor| x * 2.0);
     let whole = f.call(&wave(&[4])).unwrap();
