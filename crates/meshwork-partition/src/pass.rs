@@ -1,9 +1,10 @@
 //! `meshwork opt -meshwork-partition`: replaces every function that has placements by its per-device form.
 
+use meshwork_ir::op::SourceOp;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_propagate::values;
+use meshwork_propagate::program;
 
 use crate::atoms::Atoms;
 use crate::collective::write_device_lists;
@@ -55,10 +56,11 @@ fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, Partiti
 fn replace(module: &mut Module, func: OpId, mut local: Module, by_replica: bool) -> Result<(), String> {
     if by_replica {
         for op in local.all_ops(Walk::PreOrder) {
-            if local.op(op).kind() == OpKind::PartitionId {
+            if local.op(op).kind() == OpKind::Source(SourceOp::PartitionId) {
                 let id = local.push_before(
                     op,
-                    meshwork_ir::OpSpec::new(OpKind::ReplicaId).results([local.ty(local.result(op)).clone()]),
+                    meshwork_ir::OpSpec::new(OpKind::Source(SourceOp::ReplicaId))
+                        .results([local.ty(local.result(op)).clone()]),
                 );
                 let (old, new) = (local.result(op), local.result(id));
                 local.replace_all_uses(old, new);
@@ -96,14 +98,14 @@ fn mesh_of_func(module: &Module, func: OpId) -> Option<Mesh> {
         }
     };
     for &arg in module.block(body).args() {
-        add(values::sharding_of(module, arg));
+        add(program::sharding_of(module, arg));
     }
     for i in 0..module.func_type(func).results.len() {
-        add(values::func_result_sharding(module, func, i).cloned());
+        add(program::func_result_sharding(module, func, i).cloned());
     }
     for op in module.ops_below_block(body, Walk::PreOrder) {
         for &r in module.op(op).results() {
-            add(values::sharding_of(module, r));
+            add(program::sharding_of(module, r));
         }
     }
     meshes.into_iter().max_by_key(|mesh| (mesh.device_count(), mesh.device_ids().is_none()))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use meshwork_ir::eval::EvalError;
+use meshwork_eval::EvalError;
 use meshwork_ir::{Diagnostic, Type};
 use meshwork_mesh::{Mesh, MeshError, ShardingError};
 use meshwork_partition::run::RunError;

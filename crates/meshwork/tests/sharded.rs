@@ -3,10 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use meshwork::prelude::*;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f32)).sin())
-}
+use meshwork_testing::wave_f32 as wave;
 
 /// Runs `f` on each mesh and placement, and compares with one device.
 fn same_everywhere<O: Tree<Host = Array>>(f: impl Fn(Tensor) -> O + Copy, shape: &[i64]) {

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::symbol_dce;
+use crate::op::ControlOp;
 use crate::{BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
 
 /// The pass.
@@ -14,6 +15,12 @@ pub const PASS: Pass =
     Pass { name: "inline", summary: "Replace calls by the bodies of the functions they call", options: &[], run };
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    inline_calls(module);
+    Ok(())
+}
+
+/// Inlines every call of `module` that can be.
+pub fn inline_calls(module: &mut Module) {
     let mut inlined = HashSet::new();
     // Functions on the path of the walk are `false`, finished ones `true`.
     let mut finished: HashMap<OpId, bool> = HashMap::new();
@@ -39,7 +46,6 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
         }
     }
     symbol_dce::remove_unused(module, |op| inlined.contains(&op));
-    Ok(())
 }
 
 /// A function and its calls still to look at, last one first.
@@ -51,7 +57,7 @@ fn enter(module: &Module, func: OpId, path: &mut Vec<Frame>, finished: &mut Hash
     }
     finished.insert(func, false);
     let calls = module.ops_below(func, Walk::PreOrder).into_iter().rev();
-    let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Call);
+    let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
     let calls = calls.filter_map(|op| Some((op, module.func(module.op(op).attr("callee")?.as_symbol()?)?)));
     path.push((func, calls.collect()));
 }

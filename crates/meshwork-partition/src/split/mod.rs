@@ -21,12 +21,12 @@ mod window;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type,
-    ValueId, Walk,
+    Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk,
 };
 use meshwork_mesh::{Mesh, Reduction};
-use meshwork_propagate::values;
+use meshwork_propagate::program;
 use smallvec::SmallVec;
 
 use crate::PartitionError;
@@ -138,7 +138,7 @@ pub fn split_function<'a>(
         let layout = s.argument_layout(arg);
         let ty = s.local_type(arg, &layout)?;
         let value = s.m.e.out.add_block_arg(entry, ty);
-        let sharding = values::sharding_of(src, arg);
+        let sharding = program::sharding_of(src, arg);
         let (value, reordered) = s.enter(value, sharding.as_ref(), "the argument lies on other devices");
         s.set(arg, Form { value, layout: layout.clone() });
         inputs.push(Placed { layout, reordered });
@@ -147,7 +147,7 @@ pub fn split_function<'a>(
     let mut outputs = vec![];
     let mut results = vec![];
     for (i, &v) in src.returned(block).iter().enumerate() {
-        let sharding = values::func_result_sharding(src, func, i);
+        let sharding = program::func_result_sharding(src, func, i);
         let layout = match sharding {
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
@@ -160,7 +160,7 @@ pub fn split_function<'a>(
         outputs.push(Placed { layout, reordered });
     }
     let out = &mut s.m.e.out;
-    out.push(entry, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
+    out.push(entry, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
     let types = |out: &Module, values: &[ValueId]| values.iter().map(|&v| out.ty(v).clone()).collect::<Vec<Type>>();
     let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
     out.set_func_type(local_func, ty);
@@ -195,7 +195,7 @@ impl<'a> Splitter<'a> {
             Def::Result(op, _) => Some(op),
             Def::Arg(block, _) => self.src.block_parent_op(block),
         };
-        let layout = values::sharding_of(self.src, v)
+        let layout = program::sharding_of(self.src, v)
             .and_then(|s| self.layout_of_sharding(&s, &extents, at?).ok())
             .unwrap_or_else(|| Layout::replicated(&extents));
         self.wants[v.index()] = Some(layout.clone());
@@ -206,7 +206,7 @@ impl<'a> Splitter<'a> {
     /// combined.
     fn argument_layout(&mut self, arg: ValueId) -> Layout {
         let layout = self.want(arg);
-        let Some(sharding) = values::sharding_of(self.src, arg) else { return layout };
+        let Some(sharding) = program::sharding_of(self.src, arg) else { return layout };
         let relation = self.meshes.relation(&sharding, self.m.e.atoms);
         let parts = relation.atoms_of(&sharding.unreduced, self.m.e.atoms).unwrap_or_default();
         let combine = match sharding.reduction {
@@ -219,7 +219,7 @@ impl<'a> Splitter<'a> {
 
     /// Every placement in the function must make sense on this mesh.
     fn check_placements(&self, func: OpId, block: BlockId) -> Result<()> {
-        let placed = |v: ValueId, at: OpId| match values::sharding_of(self.src, v) {
+        let placed = |v: ValueId, at: OpId| match program::sharding_of(self.src, v) {
             Some(sharding) => self.layout_of_sharding(&sharding, self.src.ty(v).dims(), at).map(drop),
             None => Ok(()),
         };
@@ -232,7 +232,7 @@ impl<'a> Splitter<'a> {
             }
         }
         for i in 0..self.src.func_type(func).results.len() {
-            let sharding = values::func_result_sharding(self.src, func, i);
+            let sharding = program::func_result_sharding(self.src, func, i);
             if let Some(sharding) = sharding.filter(|s| !s.unreduced.is_empty()) {
                 return self.unsupported(func, format!("result {i} is to be returned unreduced: {sharding}"));
             }
@@ -412,7 +412,6 @@ impl<'a> Splitter<'a> {
     }
 
     fn op(&mut self, op: OpId) -> Result<()> {
-        use OpKind as K;
         self.m.e.loc = self.src.op(op).loc.clone();
         self.m.e.pos = self.src.op(op).pos;
         (self.m.site, self.m.tensor) = (Site::Op(op), None);
@@ -422,34 +421,38 @@ impl<'a> Splitter<'a> {
             return self.on_one_device(op, device);
         }
         match kind {
-            K::Constant | K::SdyConstant | K::Iota => Ok(()), // made where they are used
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Iota) => {
+                Ok(())
+            } // made where they are used
             _ if kind.is_elementwise() => self.elementwise(op),
-            K::Slice => self.slice(op),
-            K::Pad => self.pad(op),
-            K::Concatenate => self.concatenate(op),
-            K::Reverse => self.reverse(op),
-            K::DynamicSlice => self.dynamic_slice(op),
-            K::Gather => self.gather(op),
-            K::DynamicUpdateSlice | K::Scatter => self.update(op),
-            K::Reduce => self.reduce(op),
-            K::ReduceWindow => self.reduce_window(op),
-            K::Convolution => self.convolution(op),
-            K::SelectAndScatter => self.select_and_scatter(op),
-            K::ChloTopK => self.top_k(op),
-            K::Fft => self.fft(op),
-            K::While => self.while_loop(op),
-            K::Case | K::If => self.branches(op),
-            K::SdyManualComputation => self.manual_computation(op),
-            _ if kind.has(Trait::Collective) => self.explicit_collective(op),
-            K::SdyShardingConstraint
-            | K::SdyReshard
-            | K::SdyAllGather
-            | K::SdyAllSlice
-            | K::SdyAllToAll
-            | K::SdyAllReduce
-            | K::SdyReduceScatter
-            | K::SdyCollectivePermute
-            | K::OptimizationBarrier => self.pass_on(op),
+            OpKind::Movement(MovementOp::Slice) => self.slice(op),
+            OpKind::Movement(MovementOp::Pad) => self.pad(op),
+            OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op),
+            OpKind::Movement(MovementOp::Reverse) => self.reverse(op),
+            OpKind::Movement(MovementOp::DynamicSlice) => self.dynamic_slice(op),
+            OpKind::Movement(MovementOp::Gather) => self.gather(op),
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => self.update(op),
+            OpKind::Body(BodyOp::Reduce) => self.reduce(op),
+            OpKind::Body(BodyOp::ReduceWindow) => self.reduce_window(op),
+            OpKind::Contract(ContractOp::Convolution) => self.convolution(op),
+            OpKind::Body(BodyOp::SelectAndScatter) => self.select_and_scatter(op),
+            OpKind::Chlo(ChloOp::TopK) => self.top_k(op),
+            OpKind::Linalg(LinalgOp::Fft) => self.fft(op),
+            OpKind::Control(ControlOp::While) => self.while_loop(op),
+            OpKind::Control(ControlOp::Case | ControlOp::If) => self.branches(op),
+            OpKind::Sdy(SdyOp::ManualComputation) => self.manual_computation(op),
+            _ if kind.is_collective() => self.explicit_collective(op),
+            OpKind::Sdy(
+                SdyOp::ShardingConstraint
+                | SdyOp::Reshard
+                | SdyOp::AllGather
+                | SdyOp::AllSlice
+                | SdyOp::AllToAll
+                | SdyOp::AllReduce
+                | SdyOp::ReduceScatter
+                | SdyOp::CollectivePermute,
+            )
+            | OpKind::Control(ControlOp::OptimizationBarrier) => self.pass_on(op),
             _ => self.generic(op),
         }
     }
@@ -475,7 +478,7 @@ impl<'a> Splitter<'a> {
 
     /// If `op` reduces `v`, an argument: its parts on the devices. What the program computes itself is whole already.
     fn unreduced_argument(&self, op: OpId, v: ValueId) -> Option<Form> {
-        let sharding = values::sharding_of(self.src, *self.src.op(op).results().first()?)?;
+        let sharding = program::sharding_of(self.src, *self.src.op(op).results().first()?)?;
         let relation = self.meshes.relation(&sharding, self.m.e.atoms);
         let axes = match (self.src.op(op).attr("reduction_axes"), self.src.op(op).attr("reduce_scatter_axes")) {
             (Some(Attr::Axes(axes)), _) => axes.to_vec(),
@@ -487,7 +490,7 @@ impl<'a> Splitter<'a> {
         let mut root = v;
         while let Some(def) = self.src.def_op(root) {
             match self.src.op(def).kind() {
-                OpKind::SdyAllReduce | OpKind::SdyReduceScatter => root = self.src.op(def).operands()[0],
+                OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => root = self.src.op(def).operands()[0],
                 _ => return None,
             }
         }

@@ -10,31 +10,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use meshwork_ir::{Attr, BlockId, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
+use meshwork_ir::op::{ControlOp, SdyOp};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
 use super::add_data_flow_edges::{insert_after_value, replace_other_uses};
-use crate::debug::edges::save_constraint;
-use crate::edges::edge_of_target;
-use crate::values::{set_sharding, shardable_value, sharding_list, sharding_of};
+use crate::program::{edge_of_target, set_sharding, shardable_value, sharding_list, sharding_of};
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-apply-sharding-constraints",
-    summary: "Copy closed constraints to the values they constrain",
-    options: &[
-        ("debug-sharding-origins", "whether to save where each sharding axis originates; propagation does so too"),
-        ("debug-propagation-edge-sharding", "whether to save from which operand or result each axis came"),
-    ],
-    run,
-};
-
-fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let mut steps = options.flag("debug-propagation-edge-sharding").then_some(0..);
+/// Copies closed constraints to the values they constrain. Returns the constraints that were copied to their input,
+/// in order.
+pub fn apply_sharding_constraints(module: &mut Module) -> Vec<OpId> {
+    let mut applied = vec![];
     let mut order = BlockOrder::default();
     for op in module.all_ops(Walk::PostOrder) {
         match module.op(op).kind() {
-            OpKind::SdyShardingConstraint => {
+            OpKind::Sdy(SdyOp::ShardingConstraint) => {
                 use_end_of_chain(module, op, &mut order);
                 let input = module.op(op).operands()[0];
                 if let Some(sharding) = constraint(module, op, 0).filter(|s| should_apply(module, input, s)) {
@@ -44,21 +34,19 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
                         order.clear();
                         redirect(module, input, op, &sharding);
                     } else {
-                        if let Some(step) = steps.as_mut().and_then(Iterator::next) {
-                            save_constraint(module, op, &sharding, step);
-                        }
                         set_sharding(module, input, sharding);
+                        applied.push(op);
                     }
                 }
             }
-            OpKind::SdyManualComputation => {
+            OpKind::Sdy(SdyOp::ManualComputation) => {
                 for i in 0..module.op(op).operands().len() {
                     let input = module.op(op).operands()[i];
                     let Some(sharding) = constraint(module, op, i).filter(|s| should_apply(module, input, s)) else {
                         continue;
                     };
                     if is_edge(module, input) {
-                        let spec = OpSpec::new(OpKind::SdyShardingConstraint)
+                        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
                             .operands([input])
                             .results([module.ty(input).clone()])
                             .attr("sharding", Attr::Sharding(Arc::new(sharding.clone())))
@@ -75,20 +63,20 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
             _ => {}
         }
     }
-    Ok(())
+    applied
 }
 
 /// The placement that `user` wants for operand `operand`, if it is a constraint.
 fn constraint(module: &Module, user: OpId, operand: usize) -> Option<Sharding> {
     match module.op(user).kind() {
-        OpKind::SdyShardingConstraint => module.op(user).attr("sharding")?.as_sharding().cloned(),
-        OpKind::SdyManualComputation => sharding_list(module, user, "in_shardings")?.get(operand).cloned(),
+        OpKind::Sdy(SdyOp::ShardingConstraint) => module.op(user).attr("sharding")?.as_sharding().cloned(),
+        OpKind::Sdy(SdyOp::ManualComputation) => sharding_list(module, user, "in_shardings")?.get(operand).cloned(),
         _ => None,
     }
 }
 
 fn is_constraint(module: &Module, op: OpId) -> bool {
-    matches!(module.op(op).kind(), OpKind::SdyShardingConstraint | OpKind::SdyManualComputation)
+    matches!(module.op(op).kind(), OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::ManualComputation))
 }
 
 fn should_apply(module: &Module, input: ValueId, sharding: &Sharding) -> bool {
@@ -103,7 +91,7 @@ fn should_apply(module: &Module, input: ValueId, sharding: &Sharding) -> bool {
 
 /// Whether `value` is a data-flow edge or a target of one.
 fn is_edge(module: &Module, value: ValueId) -> bool {
-    let is_edge_op = |op| module.op(op).kind() == OpKind::SdyDataFlowEdge;
+    let is_edge_op = |op| module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge);
     module.def_op(value).is_some_and(is_edge_op) || edge_of_target(module, value).is_some()
 }
 
@@ -125,7 +113,7 @@ fn use_end_of_chain(module: &mut Module, head: OpId, order: &mut BlockOrder) {
     let Some(block) = module.op(tail).parent() else { return };
     module.replace_uses_if(input, result, |module, u| {
         u.op != head
-            && module.op(u.op).kind() != OpKind::FuncReturn
+            && module.op(u.op).kind() != OpKind::Control(ControlOp::FuncReturn)
             && module.op(u.op).parent() == Some(block)
             && order.is_before(module, block, tail, u.op)
     });
@@ -133,7 +121,7 @@ fn use_end_of_chain(module: &mut Module, head: OpId, order: &mut BlockOrder) {
 
 fn end_of_chain(module: &Module, head: OpId) -> Option<OpId> {
     let input = module.op(head).operands()[0];
-    let is_chain = |op: OpId| module.op(op).kind() == OpKind::SdyShardingConstraint;
+    let is_chain = |op: OpId| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint);
     if module.def_op(input).is_some_and(is_chain) || sharding_of(module, input).is_some() {
         return None;
     }
