@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use meshwork_ir::eval::{DeviceGrid, MAX_DEVICES};
-use meshwork_ir::{Literal, Module, Severity};
+use meshwork_eval::MAX_DEVICES;
+use meshwork_ir::{DeviceGrid, Literal, Module, Severity};
 use meshwork_partition::{Border, Compiled};
 use meshwork_runtime::array::ArrayError;
 use meshwork_runtime::executable::RunError;

@@ -1,7 +1,7 @@
 //! Elementwise operations.
 
 use super::{BuildError, Builder};
-pub use crate::eval::scalar::Direction;
+pub use crate::Direction;
 use crate::op::{BinaryOp, MixedOp, UnaryOp};
 use crate::{Attr, AttrDict, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
