@@ -37,7 +37,8 @@ mod with_mpi {
 
     use meshwork::prelude::*;
     use meshwork_ir::eval::DeviceGrid;
-    use meshwork_runtime::{Buffer, CpuEngine, Engine, Shards};
+    use meshwork_cpu::{CpuEngine, Engine};
+    use meshwork_runtime::{Buffer, Shards};
     use mpi::collective::SystemOperation;
     use mpi::topology::SimpleCommunicator;
     use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{npy, text};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_runtime::{Array, CpuEngine, Executable, Runtime, Shards};
+use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_runtime::{Array, Runtime, Shards};
 
 /// A compiled program.
 struct Compiled {

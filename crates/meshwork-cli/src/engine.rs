@@ -7,8 +7,9 @@ use meshwork_ir::eval::{DeviceGrid, MAX_DEVICES};
 use meshwork_ir::{Literal, Module, Severity, Type};
 use meshwork_partition::Partitioned;
 use meshwork_runtime::array::ArrayError;
-use meshwork_runtime::executable::RunError;
-use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
+use meshwork_runtime::RunError;
+use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_runtime::{Array, Shards};
 
 use crate::fail::Failure;
 use crate::processes;

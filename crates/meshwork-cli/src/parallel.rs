@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use meshwork_ir::eval::{DeviceGrid, run_op};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, ValueId};
-use meshwork_runtime::{Buffer, CpuEngine, Executable, Runtime, Shards};
+use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_runtime::{Buffer, Runtime, Shards};
 
 use crate::engine;
 use crate::fail::Failure;

@@ -7,8 +7,9 @@ use meshwork_ir::eval::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type, eval};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::Partitioned;
-use meshwork_runtime::compile::CompileError;
-use meshwork_runtime::{Array as Sharded, CpuEngine, Executable};
+use meshwork_cpu::compile::CompileError;
+use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_runtime::Array as Sharded;
 
 use crate::array::Array;
 use crate::error::{At, Error, Result};
