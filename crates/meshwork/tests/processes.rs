@@ -1,7 +1,7 @@
 //! Programs and host arrays over several processes, started by `mpirun`.
 #![cfg(feature = "mpi")]
 
-#[path = "../../meshwork-runtime/tests/ranks/mod.rs"]
+#[path = "../../meshwork-cpu/tests/ranks/mod.rs"]
 mod ranks;
 
 use meshwork::prelude::*;

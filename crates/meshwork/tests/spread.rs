@@ -1,7 +1,7 @@
 //! Batches and checkpoints of several processes: each test starts itself again under `mpirun`.
 #![cfg(all(feature = "mpi", feature = "checkpoints"))]
 
-#[path = "../../meshwork-runtime/tests/ranks/mod.rs"]
+#[path = "../../meshwork-cpu/tests/ranks/mod.rs"]
 mod ranks;
 
 use meshwork::data::GlobalBatch;
