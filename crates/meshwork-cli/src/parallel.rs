@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use meshwork_ir::eval::{DeviceGrid, run_op};
+use meshwork_eval::run_op;
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::op::{CheckOp, ControlOp};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, ValueId};
 use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_runtime::{Buffer, Runtime, Shards};
@@ -32,7 +34,7 @@ pub fn run(
     let ops: Vec<OpId> = module.ops_in(body).collect();
     let calls: HashMap<OpId, Option<Call>> = ops
         .iter()
-        .filter(|&&op| module.op(op).kind() == OpKind::InterpreterRunParallel)
+        .filter(|&&op| module.op(op).kind() == OpKind::Check(CheckOp::RunParallel))
         .map(|&op| (op, call(module, op)))
         .collect();
     if calls.is_empty() || calls.values().any(Option::is_none) {
@@ -49,7 +51,7 @@ pub fn run(
         }
         let made = match calls.get(&op) {
             Some(Some(call)) => on_devices(runtime, source, call, args)?,
-            _ if data.kind() == OpKind::FuncReturn => {
+            _ if data.kind() == OpKind::Control(ControlOp::FuncReturn) => {
                 results = args;
                 continue;
             }

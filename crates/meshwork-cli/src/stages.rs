@@ -1,6 +1,6 @@
 //! The stages of the project as the command calls them: the one place that knows their entry points.
 
-use meshwork_ir::eval::{self, Outcome};
+use meshwork_eval::{self as eval, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
 use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
 use meshwork_partition::run::RunError;

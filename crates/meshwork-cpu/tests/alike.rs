@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::{self, DeviceGrid};
+use meshwork_eval as eval;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, Literal, text};
 use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_runtime::{Buffer, Shards};

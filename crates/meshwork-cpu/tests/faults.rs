@@ -6,7 +6,7 @@ mod ranks;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_cpu::{CpuEngine, Engine};
 use meshwork_runtime::{Buffer, ProcessError, RunError, Runtime, Shards};

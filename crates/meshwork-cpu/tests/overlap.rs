@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::Check;
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_cpu::{CpuEngine, Engine};
 use meshwork_runtime::{Buffer, Runtime, Shards};
 use ranks::across;

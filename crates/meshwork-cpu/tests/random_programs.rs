@@ -6,7 +6,7 @@ mod ranks;
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, FuncSig, FunctionType, Literal, Module, OpId};
 use meshwork_cpu::exec::pool::Pool;
 use meshwork_cpu::kernel::ir::Combine;

@@ -3,7 +3,8 @@
 //!
 //! Arguments and results are copied to all devices; what is split, evenly or not, is split in between.
 
-use meshwork_ir::eval::{self, DeviceGrid};
+use meshwork_eval as eval;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, PassOptions, text};
 use meshwork_propagate::passes;
 

@@ -1,6 +1,7 @@
 //! Rematerialisation: less memory for more arithmetic.
 
 use meshwork_autodiff::CHECKPOINT;
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId, ValueMap};
 
 use crate::Tensor;
@@ -37,7 +38,7 @@ pub fn checkpoint<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A) -> B {
     let results = with_top("checkpoint", |trace| {
         let values: Vec<ValueId> = args.iter().map(|t| trace.resolve("checkpoint", t)).collect();
         let loc = trace.loc();
-        let spec = OpSpec::new(OpKind::SdyNamedComputation)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::NamedComputation))
             .operands(values)
             .results(results.iter().map(|t| Type::Tensor(t.ty.clone())))
             .attr("name", Attr::str(CHECKPOINT))
@@ -48,7 +49,7 @@ pub fn checkpoint<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A) -> B {
         let mut map: ValueMap = module.block(from).args().iter().copied().zip(inner).collect();
         trace.copy("checkpoint", &module, &body_ops(&module, from), body, &mut map);
         let returned: Vec<ValueId> = module.returned(from).iter().map(|v| map[v]).collect();
-        trace.module.push(body, OpSpec::new(OpKind::SdyReturn).operands(returned).loc(loc));
+        trace.module.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands(returned).loc(loc));
         trace.module.append(block, to);
         let values = trace.module.op(to).results().to_vec();
         values.into_iter().map(|v| trace.tensor("checkpoint", v)).collect::<Vec<_>>()

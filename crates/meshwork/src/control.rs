@@ -3,6 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::element::Operand;
@@ -45,7 +46,7 @@ impl Open {
         with_top(name, |trace| {
             let values: Vec<ValueId> = returned.iter().map(|t| trace.resolve(name, t)).collect();
             let (block, loc) = (trace.block(), trace.loc());
-            trace.module.push(block, OpSpec::new(OpKind::HloReturn).operands(values).loc(loc));
+            trace.module.push(block, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(values).loc(loc));
             trace.close();
         });
     }
@@ -107,7 +108,7 @@ pub fn while_loop<S: Tree>(init: S, cond: impl FnOnce(&S) -> Tensor, body: impl 
 fn run_while<S: Tree>(name: &str, init: S, cond: impl FnOnce(&S) -> Tensor, body: impl FnOnce(S) -> S) -> S {
     let inits = leaves(&init);
     let types = types(&inits);
-    let op = open(name, OpKind::While, &inits);
+    let op = open(name, OpKind::Control(ControlOp::While), &inits);
     let args = op.begin(name, &types);
     let holds = cond(&replace(&init, &args));
     if holds.dtype() != ElementType::I1 || holds.rank() != 0 {
@@ -226,7 +227,7 @@ fn outputs_of<C: Tree, X: Tree, Y: Tree>(
     for x in inputs {
         all.push(Arc::new(TensorType::new(x.shape()[1..].iter().copied(), x.dtype())));
     }
-    let op = open("scan", OpKind::While, &[]);
+    let op = open("scan", OpKind::Control(ControlOp::While), &[]);
     let args = op.begin("scan", &all);
     let (carry, x) = args.split_at(carried.len());
     let (_, y) = body(replace(init, carry), replace(xs, x));
@@ -251,7 +252,7 @@ pub fn cond<S: Tree>(pred: impl Into<Operand>, yes: impl FnOnce() -> S, no: impl
     if pred.dtype() != ElementType::I1 || pred.rank() != 0 {
         fail("cond", format!("the condition is a {}; it has to be a scalar of i1", pred.describe()));
     }
-    let op = open("cond", OpKind::If, &[pred]);
+    let op = open("cond", OpKind::Control(ControlOp::If), &[pred]);
     op.begin("cond", &[]);
     let first = yes();
     let kinds = types(&leaves(&first));

@@ -1,7 +1,8 @@
 //! Elementwise operations.
 
 use super::{BuildError, Builder};
-pub use crate::eval::scalar::Direction;
+pub use crate::Direction;
+use crate::op::{BinaryOp, MixedOp, UnaryOp};
 use crate::{Attr, AttrDict, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
 macro_rules! unary {
@@ -10,7 +11,7 @@ macro_rules! unary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each element.")]
                 pub fn $method(&mut self, x: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::$kind, [x], AttrDict::new(), None)
+                    self.apply(OpKind::Unary(UnaryOp::$kind), [x], AttrDict::new(), None)
                 }
             )*
         }
@@ -23,7 +24,7 @@ macro_rules! binary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each pair of elements.")]
                 pub fn $method(&mut self, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::$kind, [x, y], AttrDict::new(), None)
+                    self.apply(OpKind::Binary(BinaryOp::$kind), [x, y], AttrDict::new(), None)
                 }
             )*
         }
@@ -35,17 +36,17 @@ unary! {
     exponential_minus_one ExponentialMinusOne, floor Floor, imag Imag, is_finite IsFinite, log Log,
     log_plus_one LogPlusOne, logistic Logistic, negate Negate, not Not, popcnt Popcnt, real Real,
     round_nearest_afz RoundNearestAfz, round_nearest_even RoundNearestEven, rsqrt Rsqrt, sign Sign, sine Sine,
-    sqrt Sqrt, tan Tan, tanh Tanh, erf ChloErf, erf_inv ChloErfInv, lgamma ChloLgamma, digamma ChloDigamma,
-    square ChloSquare, acos ChloAcos, acosh ChloAcosh, asin ChloAsin, asinh ChloAsinh, atan ChloAtan, atanh ChloAtanh,
-    bessel_i1e ChloBesselI1e, conj ChloConj, cosh ChloCosh, sinh ChloSinh, erfc ChloErfc, is_inf ChloIsInf,
-    is_neg_inf ChloIsNegInf, is_pos_inf ChloIsPosInf,
+    sqrt Sqrt, tan Tan, tanh Tanh, erf Erf, erf_inv ErfInv, lgamma Lgamma, digamma Digamma,
+    square Square, acos Acos, acosh Acosh, asin Asin, asinh Asinh, atan Atan, atanh Atanh,
+    bessel_i1e BesselI1e, conj Conj, cosh Cosh, sinh Sinh, erfc Erfc, is_inf IsInf,
+    is_neg_inf IsNegInf, is_pos_inf IsPosInf,
 }
 
 binary! {
     add Add, and And, atan2 Atan2, complex Complex, divide Divide, maximum Maximum, minimum Minimum,
     multiply Multiply, or Or, power Power, remainder Remainder, shift_left ShiftLeft,
     shift_right_arithmetic ShiftRightArithmetic, shift_right_logical ShiftRightLogical, subtract Subtract, xor Xor,
-    mulhi ChloMulhi, next_after ChloNextAfter, polygamma ChloPolygamma, zeta ChloZeta,
+    mulhi Mulhi, next_after NextAfter, polygamma Polygamma, zeta Zeta,
 }
 
 impl Builder<'_> {
@@ -57,7 +58,7 @@ impl Builder<'_> {
             Some(ElementClass::Unsigned | ElementClass::Bool) | None => "UNSIGNED",
         };
         let attrs = self.module.shared.comparison(direction.text(), kind);
-        self.apply(OpKind::Compare, [x, y], attrs, None)
+        self.apply(OpKind::Mixed(MixedOp::Compare), [x, y], attrs, None)
     }
 
     /// Each element as `elem`.
@@ -66,22 +67,22 @@ impl Builder<'_> {
             Type::Tensor(t) => Type::from(t.with_elem(elem)),
             other => other.clone(),
         };
-        self.value(OpSpec::new(OpKind::Convert).operands([x]).results([to]))
+        self.value(OpSpec::new(OpKind::Mixed(MixedOp::Convert)).operands([x]).results([to]))
     }
 
     /// `x` held between `min` and `max`, which are scalars or of its shape.
     pub fn clamp(&mut self, min: ValueId, x: ValueId, max: ValueId) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Clamp).operands([min, x, max]))
+        self.value(OpSpec::new(OpKind::Mixed(MixedOp::Clamp)).operands([min, x, max]))
     }
 
     /// `yes` where `pred` holds, else `no`; `pred` is a scalar or of their shape.
     pub fn select(&mut self, pred: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId, BuildError> {
-        self.apply(OpKind::Select, [pred, yes, no], AttrDict::new(), None)
+        self.apply(OpKind::Mixed(MixedOp::Select), [pred, yes, no], AttrDict::new(), None)
     }
 
     /// `x` rounded to a float format of so many exponent and mantissa bits.
     pub fn reduce_precision(&mut self, x: ValueId, exponent: i64, mantissa: i64) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::ReducePrecision).operands([x]);
+        let spec = OpSpec::new(OpKind::Mixed(MixedOp::ReducePrecision)).operands([x]);
         self.value(spec.attr("exponent_bits", Attr::i32(exponent)).attr("mantissa_bits", Attr::i32(mantissa)))
     }
 }

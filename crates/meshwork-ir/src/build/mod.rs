@@ -49,6 +49,7 @@ pub use reduce::Window;
 
 use crate::infer::{InferError, OpTypes, Types, infer, infer_op};
 use crate::module::Asked;
+use crate::op::ControlOp;
 use crate::{AttrDict, BlockId, Loc, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, Values};
 
 /// An operation could not be built.
@@ -293,7 +294,7 @@ impl Bodies<'_> {
         let mut builder = Builder::at_end(self.module, block);
         builder.loc = self.loc.clone();
         let returned = build(&mut builder, &args)?;
-        let end = OpSpec::new(OpKind::HloReturn).operands(returned).loc(self.loc.clone());
+        let end = OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(returned).loc(self.loc.clone());
         self.module.push(block, end);
         Ok(())
     }

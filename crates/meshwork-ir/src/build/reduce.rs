@@ -3,6 +3,7 @@
 use super::attrs::pairs;
 use super::{BuildError, Builder, Place};
 use crate::module::Asked;
+use crate::op::{BodyOp, ControlOp};
 use crate::{Attr, AttrDict, OpKind, OpSpec, Type, ValueId, Values};
 
 /// A sliding window. Empty lists mean ones and zeros.
@@ -48,7 +49,8 @@ impl Builder<'_> {
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         let attrs = self.module.shared.list("dimensions", dims);
-        let spec = OpSpec { attrs, ..OpSpec::new(OpKind::Reduce).operands(inputs.iter().chain(inits).copied()) };
+        let spec =
+            OpSpec { attrs, ..OpSpec::new(OpKind::Body(BodyOp::Reduce)).operands(inputs.iter().chain(inits).copied()) };
         let args = self.scalars_of(inits.iter().chain(inputs));
         self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
     }
@@ -73,7 +75,8 @@ impl Builder<'_> {
         }
         let (attrs, wanted) = (self.module.shared.list("dimensions", dims), Type::Tensor(scalar));
         let operands = [x, init];
-        let asked = Asked { kind: OpKind::Reduce, operands: &operands, attrs: &attrs, wanted: Some(&wanted) };
+        let asked =
+            Asked { kind: OpKind::Body(BodyOp::Reduce), operands: &operands, attrs: &attrs, wanted: Some(&wanted) };
         let ty = self.module.known_result(&asked)?;
         let asked = Asked { kind, operands: &[init, init], attrs: &AttrDict::new(), wanted: None };
         let combined = Type::Tensor(self.module.known_result(&asked)?);
@@ -81,13 +84,21 @@ impl Builder<'_> {
             return None;
         }
         let loc = &self.loc;
-        let value = self.module.append_one(block, OpKind::Reduce, operands, attrs, Type::Tensor(ty), loc.clone());
+        let value =
+            self.module.append_one(block, OpKind::Body(BodyOp::Reduce), operands, attrs, Type::Tensor(ty), loc.clone());
         let op = self.module.def_op(value)?;
         let body = self.module.add_body(op, [wanted.clone(), wanted]);
         let &[so_far, element] = self.module.block(body).args() else { return None };
         let args = [so_far, element];
         let result = self.module.append_one(body, kind, args, AttrDict::new(), combined, loc.clone());
-        self.module.append_new(body, OpKind::HloReturn, [result], Values::new(), AttrDict::new(), loc.clone());
+        self.module.append_new(
+            body,
+            OpKind::Control(ControlOp::HloReturn),
+            [result],
+            Values::new(),
+            AttrDict::new(),
+            loc.clone(),
+        );
         Some(value)
     }
 
@@ -99,7 +110,8 @@ impl Builder<'_> {
         window: &Window,
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = window.attrs(OpSpec::new(OpKind::ReduceWindow).operands(inputs.iter().chain(inits).copied()));
+        let spec =
+            window.attrs(OpSpec::new(OpKind::Body(BodyOp::ReduceWindow)).operands(inputs.iter().chain(inits).copied()));
         let args = self.scalars_of(inits.iter().chain(inputs));
         self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
     }
@@ -114,7 +126,7 @@ impl Builder<'_> {
         select: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<S, BuildError>,
         scatter: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<ValueId, BuildError> {
-        let spec = window.attrs(OpSpec::new(OpKind::SelectAndScatter).operands([x, source, init]));
+        let spec = window.attrs(OpSpec::new(OpKind::Body(BodyOp::SelectAndScatter)).operands([x, source, init]));
         let (pair, sum) = (self.scalars_of([x, x].iter()), self.scalars_of([init, source].iter()));
         let out = self.op_with_bodies(spec, |bodies| {
             bodies.add(pair, select)?;
@@ -132,7 +144,7 @@ impl Builder<'_> {
         is_stable: bool,
         less: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::Sort)
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Sort))
             .operands(inputs.iter().copied())
             .attr("dimension", Attr::i64(dim))
             .attr("is_stable", Attr::Bool(is_stable));
@@ -147,8 +159,9 @@ impl Builder<'_> {
         apply: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<ValueId, BuildError> {
         let rank = inputs.first().map_or(0, |&x| self.ty(x).dims().len());
-        let spec =
-            OpSpec::new(OpKind::Map).operands(inputs.iter().copied()).attr("dimensions", Attr::i64s(0..rank as i64));
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Map))
+            .operands(inputs.iter().copied())
+            .attr("dimensions", Attr::i64s(0..rank as i64));
         let args = self.scalars_of(inputs.iter());
         Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, apply))?[0])
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{BuildError, Builder};
+use crate::op::SourceOp;
 use crate::{Attr, Dense, ElementClass, ElementType, Literal, OpKind, OpSpec, TensorType, Type, ValueId, float};
 
 impl Builder<'_> {
@@ -12,7 +13,7 @@ impl Builder<'_> {
     }
 
     fn constant_attr(&mut self, dense: Dense) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(Arc::new(dense))))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::Constant)).attr("value", Attr::Dense(Arc::new(dense))))
     }
 
     /// The constant of shape `dims` with all elements equal to `value`, rounded to `elem`.
@@ -47,17 +48,17 @@ impl Builder<'_> {
     pub fn iota(&mut self, mut ty: Type, dim: i64) -> Result<ValueId, BuildError> {
         self.module.shared.exchange(&mut ty);
         let attrs = self.module.shared.int("iota_dimension", dim);
-        self.apply(OpKind::Iota, [], attrs, Some(ty))
+        self.apply(OpKind::Source(SourceOp::Iota), [], attrs, Some(ty))
     }
 
     /// The number of this partition, `tensor<ui32>`.
     pub fn partition_id(&mut self) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::PartitionId))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::PartitionId)))
     }
 
     /// The number of this replica, `tensor<ui32>`.
     pub fn replica_id(&mut self) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::ReplicaId))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::ReplicaId)))
     }
 
     /// New state and random bits of type `ty`; `algorithm` is `DEFAULT`, `THREE_FRY` or `PHILOX`.
@@ -67,7 +68,7 @@ impl Builder<'_> {
         state: ValueId,
         ty: Type,
     ) -> Result<(ValueId, ValueId), BuildError> {
-        let spec = OpSpec::new(OpKind::RngBitGenerator)
+        let spec = OpSpec::new(OpKind::Source(SourceOp::RngBitGenerator))
             .operands([state])
             .results([self.ty(state).clone(), ty])
             .attr("rng_algorithm", Attr::hlo_enum("rng_algorithm", algorithm));

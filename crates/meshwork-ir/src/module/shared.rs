@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{Module, ValueId};
 use crate::attr::{AttrDict, DotDims};
+use crate::op::{BodyOp, ContractOp, MixedOp, MovementOp, SourceOp};
 use crate::{Attr, Dense, ElementType, OpKind, TensorType, Type};
 
 /// How many pairs of types and of attributes are remembered. A power of two.
@@ -215,15 +216,16 @@ impl Shared {
 fn is_remembered(kind: OpKind, attrs: &AttrDict) -> bool {
     let listed = matches!(
         kind,
-        OpKind::BroadcastInDim
-            | OpKind::Compare
-            | OpKind::Constant
-            | OpKind::DotGeneral
-            | OpKind::Iota
-            | OpKind::Reduce
-            | OpKind::Transpose
+        OpKind::Movement(MovementOp::BroadcastInDim)
+            | OpKind::Mixed(MixedOp::Compare)
+            | OpKind::Source(SourceOp::Constant)
+            | OpKind::Contract(ContractOp::DotGeneral)
+            | OpKind::Source(SourceOp::Iota)
+            | OpKind::Body(BodyOp::Reduce)
+            | OpKind::Movement(MovementOp::Transpose)
     );
-    listed && attrs.is_shared() || attrs.is_empty() && (kind.is_elementwise() || kind == OpKind::Reshape)
+    listed && attrs.is_shared()
+        || attrs.is_empty() && (kind.is_elementwise() || kind == OpKind::Movement(MovementOp::Reshape))
 }
 
 impl Module {
@@ -241,7 +243,7 @@ impl Module {
     #[inline(always)]
     pub(crate) fn known_result(&self, asked: &Asked<'_>) -> Option<Arc<TensorType>> {
         let Asked { kind, operands, attrs, wanted } = *asked;
-        let addresses = Addresses::of(self, kind as usize, operands, attrs, wanted)?;
+        let addresses = Addresses::of(self, kind.number(), operands, attrs, wanted)?;
         let [first, second] = self.shared.applied.get(addresses.slot(RULES))?;
         match () {
             () if first.asked == addresses => first.result.clone(),
@@ -257,7 +259,7 @@ impl Module {
         if !is_remembered(kind, attrs) {
             return;
         }
-        let Some(asked) = Addresses::of(self, kind as usize, operands, attrs, wanted) else { return };
+        let Some(asked) = Addresses::of(self, kind.number(), operands, attrs, wanted) else { return };
         let _held = Addresses::hold(self, operands, attrs, wanted);
         if self.shared.applied.is_empty() {
             self.shared.applied.resize_with(RULES, Default::default);
@@ -318,6 +320,7 @@ impl fmt::Debug for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::MovementOp;
 
     #[test]
     fn equal_types_and_lists_are_one() {
@@ -343,7 +346,7 @@ mod tests {
         let body = module.body();
         let [a, b] = [x, y].map(|ty| module.add_block_arg(body, Type::Tensor(ty)));
         let [turn, keep] = [[1, 0], [0, 1]].map(|order| module.shared.list("permutation", &order));
-        let asked = Asked { kind: OpKind::Transpose, operands: &[a], attrs: &turn, wanted: None };
+        let asked = Asked { kind: OpKind::Movement(MovementOp::Transpose), operands: &[a], attrs: &turn, wanted: None };
         let result = module.ty(b).clone();
         module.remember_result(&asked, &result);
         assert_eq!(module.known_result(&asked).map(Type::Tensor), Some(result.clone()));

@@ -64,6 +64,7 @@ impl Drop for Module {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::TokenOp;
     use crate::{OpKind, OpSpec};
 
     #[test]
@@ -71,7 +72,7 @@ mod tests {
         let mut module = Module::new();
         let body = module.body();
         for _ in 0..100 {
-            module.push(body, OpSpec::new(OpKind::CreateToken));
+            module.push(body, OpSpec::new(OpKind::Token(TokenOp::CreateToken)));
         }
         drop(module);
         let module = Module::new();

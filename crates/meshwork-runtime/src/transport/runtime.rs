@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use meshwork_ir::eval::scalar::{ScalarOp, apply};
+use meshwork_eval::scalar::{ScalarOp, apply};
 use meshwork_ir::{ElementType, Literal, OpKind};
 
 pub use super::world::ProcessError;

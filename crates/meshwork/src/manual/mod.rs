@@ -11,6 +11,7 @@ mod vary;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, Type, ValueId, ValueMap};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list};
 
@@ -128,7 +129,7 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
         trace.declare(&region.mesh);
         let values: Vec<ValueId> = taken.iter().map(|(_, t, _)| trace.resolve(NAME, t)).collect();
         let loc = trace.loc();
-        let spec = OpSpec::new(OpKind::SdyManualComputation)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
             .operands(values)
             .results(types.into_iter().map(Type::Tensor))
             .attr("in_shardings", Attr::ShardingPerValue(taken.iter().map(|(_, _, s)| s.clone()).collect()))
@@ -141,7 +142,7 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
         let mut map: ValueMap = taken.iter().map(|(v, _, _)| *v).zip(args).collect();
         trace.copy(NAME, &module, &body_ops(&module, from), body, &mut map);
         let returned: Vec<ValueId> = module.returned(from).iter().map(|v| map[v]).collect();
-        trace.module.push(body, OpSpec::new(OpKind::SdyReturn).operands(returned).loc(loc));
+        trace.module.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands(returned).loc(loc));
         trace.module.append(block, to);
         let values = trace.module.op(to).results().to_vec();
         values.into_iter().map(|v| trace.tensor(NAME, v)).collect::<Vec<_>>()

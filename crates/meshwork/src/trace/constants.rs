@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use meshwork_ir::op::SourceOp;
 use meshwork_ir::{AttrDict, BlockId, ElementType, OpKind, TensorType, ValueId};
 
 use super::Trace;
@@ -54,7 +55,7 @@ impl Trace {
             made = Some((constant.ty.clone(), constant.attrs.clone()));
         }
         let (ty, attrs) = made.unwrap_or_else(|| self.new_constant(op, number, dims, elem));
-        let value = self.build(op, |b| b.apply(OpKind::Constant, [], attrs.clone(), None));
+        let value = self.build(op, |b| b.apply(OpKind::Source(SourceOp::Constant), [], attrs.clone(), None));
         let [first, second] = &mut self.constants.0[slot];
         *second = first.replace(Constant { number, ty, attrs, trace, block, value });
         value
