@@ -5,7 +5,6 @@
 #[allow(dead_code)]
 #[path = "conformance/harness.rs"]
 mod harness;
-mod ranks;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use harness::Check;
 use meshwork_ir::DeviceGrid;
 use meshwork_cpu::{CpuEngine, Engine};
 use meshwork_runtime::{Buffer, Runtime, Shards};
-use ranks::across;
+use meshwork_testing::ranks::across;
 
 /// A collective of `x`, over all of `devices` devices; `%NAME` is the result.
 fn sum(name: &str, x: &str, ty: &str, devices: usize) -> String {

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use meshwork_eval::scalar::{ScalarOp, apply};
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{ElementType, Literal, OpKind};
 
 pub use super::world::ProcessError;
@@ -199,10 +200,10 @@ pub enum Reduction {
 /// Combines arrays of equal length in their order.
 fn combine_all(elem: ElementType, how: Reduction, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let kind = match how {
-        Reduction::Sum => OpKind::Add,
-        Reduction::Product => OpKind::Multiply,
-        Reduction::Max => OpKind::Maximum,
-        Reduction::Min => OpKind::Minimum,
+        Reduction::Sum => OpKind::Binary(BinaryOp::Add),
+        Reduction::Product => OpKind::Binary(BinaryOp::Multiply),
+        Reduction::Max => OpKind::Binary(BinaryOp::Maximum),
+        Reduction::Min => OpKind::Binary(BinaryOp::Minimum),
     };
     let op = ScalarOp::new(kind, elem, elem).ok_or_else(|| format!("no {how:?} of {elem}"))?;
     let read = |bytes: &Vec<u8>| {
