@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use meshwork_cpu::CpuEngine;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
-use meshwork_cpu::CpuEngine;
 use meshwork_runtime::{Buffer, Shards};
 
 /// The least and the middle time of `f`, in microseconds.

@@ -10,9 +10,9 @@ use meshwork_ir::{Module, text};
 use crate::compile::{CompileError, compile};
 use crate::exec::pool::Pool;
 use crate::executable::Executable;
-use meshwork_runtime::{RunError, Shards};
 use meshwork_runtime::profile::Profile;
 use meshwork_runtime::transport::world;
+use meshwork_runtime::{RunError, Shards};
 
 /// Compiles programs for devices.
 pub trait Engine: Send + Sync {

@@ -19,13 +19,13 @@ use crate::exec::run::{Run, Stop};
 #[cfg(test)]
 use crate::exec::tape::Item;
 use crate::exec::tape::{Tape, tape};
-use meshwork_runtime::memory::buffer::{Buffer, OutOfMemory};
 use crate::memory::handed::Handed;
 use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::memory::share::Leaders;
-use meshwork_runtime::profile::{Profile, Recorder};
 use crate::program::{BufInfo, Program};
 use crate::step::Buf;
+use meshwork_runtime::memory::buffer::{Buffer, OutOfMemory};
+use meshwork_runtime::profile::{Profile, Recorder};
 use meshwork_runtime::transport::world::world;
 use meshwork_runtime::{RunError, Shards};
 

@@ -4,9 +4,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
-use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_runtime::{Buffer, Shards};
 
 struct Counting;

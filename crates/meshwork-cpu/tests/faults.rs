@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use meshwork_cpu::{CpuEngine, Engine};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::RunError;
-use meshwork_cpu::{CpuEngine, Engine};
 use meshwork_runtime::{Buffer, ProcessError, Runtime, Shards};
 use meshwork_testing::ranks::{self, command, is_rank, output};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use meshwork_cpu::CpuEngine;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::memory::usage;
-use meshwork_cpu::CpuEngine;
 use meshwork_runtime::{Buffer, Shards};
 
 const HEAT: &str = "func.func @main(%x: tensor<1000xf32>) -> tensor<1000xf32> {

@@ -12,8 +12,8 @@ mod control;
 mod harness;
 
 use harness::Check;
-use meshwork_ir::ElementType;
 use meshwork_cpu::CpuEngine;
+use meshwork_ir::ElementType;
 use meshwork_runtime::{ProcessError, Reduction, Runtime};
 use meshwork_testing::ranks::across;
 

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::{ElementType, FuncSig, FunctionType, Literal, Module, OpId};
+use meshwork_cpu::Executable;
 use meshwork_cpu::exec::pool::Pool;
 use meshwork_cpu::kernel::ir::Combine;
 use meshwork_cpu::program::{Block, BufInfo, Case, Collective, CollectiveKind, Node, Program, Reducer, While};
 use meshwork_cpu::step::{Buf, Fault, Frame, Scratch, Step, Work};
-use meshwork_cpu::Executable;
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::{ElementType, FuncSig, FunctionType, Literal, Module, OpId};
 use meshwork_runtime::Buffer;
 
 /// Numbers that look random.

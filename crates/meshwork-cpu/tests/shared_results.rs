@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, Literal, text};
-use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_runtime::{Buffer, Shards};
 
 const SUM: &str = "({ ^bb0(%k: tensor<f32>, %l: tensor<f32>):

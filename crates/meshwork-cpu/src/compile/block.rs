@@ -14,8 +14,8 @@ use crate::fuse::{self, is_fusible, is_renaming};
 use crate::memory::place::ALIGN;
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, View};
-use meshwork_runtime::transport::world::world;
 use crate::{exec, library};
+use meshwork_runtime::transport::world::world;
 
 /// Compiles `func` of a prepared module.
 pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid) -> Result<Program, CompileError> {

@@ -9,15 +9,15 @@ use std::ops::Range;
 
 use meshwork_ir::{ElementType, Module, OpId};
 
-use meshwork_runtime::boxes::{At, BoxCopy};
 use super::combine::Combiner;
 use super::crossing::Crossing;
 use super::device::Device;
 use super::pool::Pool;
-use meshwork_runtime::stream;
 use crate::memory::plan::Plan;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
+use meshwork_runtime::boxes::{At, BoxCopy};
+use meshwork_runtime::stream;
 
 /// Bytes of a task, about: long enough to be worth handing out, short enough to balance.
 const TASK_BYTES: usize = 128 << 10;

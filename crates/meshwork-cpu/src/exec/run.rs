@@ -21,8 +21,8 @@ use super::exchange::Transport;
 use super::pool::Pool;
 use super::tape::{Choice, Item, Line, Loop, Section, Tape, Weight};
 use super::wave::{Frames, Wave};
-use meshwork_runtime::profile::Recorder;
 use crate::step::{Buf, Fault, Scratch};
+use meshwork_runtime::profile::Recorder;
 
 /// Work below this many nanoseconds is not worth handing out.
 pub(crate) const ALONE_NS: u64 = 4_000;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use meshwork_cpu::Engine;
 use meshwork_eval::{self as eval, EvalError};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::Scalar;
 use meshwork_ir::{ElementType, Literal, Module, text};
-use meshwork_cpu::Engine;
 use meshwork_runtime::{Buffer, Shards};
 
 /// An engine under test.

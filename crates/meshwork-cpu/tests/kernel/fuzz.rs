@@ -1,9 +1,9 @@
 //! Random bodies give the same bytes compiled and interpreted, wherever their arguments lie.
 
-use meshwork_ir::ElementType;
 use meshwork_cpu::kernel::ir::*;
 use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
 use meshwork_cpu::step::Scratch;
+use meshwork_ir::ElementType;
 
 use crate::harness::Numbers;
 

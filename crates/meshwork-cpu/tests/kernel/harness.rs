@@ -1,9 +1,9 @@
 //! Runs bodies on literals.
 
-use meshwork_ir::{ElementType, Literal};
 use meshwork_cpu::kernel::Kernel;
 use meshwork_cpu::kernel::ir::{Access, Arg, Body, Call, Extent, Op, Phase};
 use meshwork_cpu::step::Scratch;
+use meshwork_ir::{ElementType, Literal};
 
 /// A body of one phase over the row: inputs of these types, then one output.
 pub fn map_body(inputs: &[ElementType], output: ElementType, ops: Vec<Op>) -> Body {

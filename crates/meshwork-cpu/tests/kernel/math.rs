@@ -3,10 +3,10 @@
 //! Every `KERNEL_MATH_STEP`-th bit pattern is tried, by default about 130,000 of them; 1 tries all, which takes
 //! minutes.
 
-use meshwork_eval::special;
-use meshwork_ir::{ElementType, Literal};
 use meshwork_cpu::kernel::ir::{Binary, Op, Unary};
 use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
+use meshwork_eval::special;
+use meshwork_ir::{ElementType, Literal};
 
 use crate::harness::{Numbers, map_body, run_map};
 

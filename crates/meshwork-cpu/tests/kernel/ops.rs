@@ -1,11 +1,11 @@
 //! Every operation on every type gives what the reference evaluator gives.
 
+use meshwork_cpu::kernel::Kernel;
+use meshwork_cpu::kernel::ir::{Binary, Cmp, Op, Ty, Unary};
 use meshwork_eval::scalar::{CompareType, Comparison, ScalarOp, apply};
 use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 use meshwork_ir::{Direction, Scalar};
 use meshwork_ir::{ElementType, Literal, OpKind};
-use meshwork_cpu::kernel::Kernel;
-use meshwork_cpu::kernel::ir::{Binary, Cmp, Op, Ty, Unary};
 
 use crate::harness::{Numbers, map_body, run_map};
 

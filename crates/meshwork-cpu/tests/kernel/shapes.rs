@@ -1,9 +1,9 @@
 //! Rows, offsets, strides, reductions, temporaries, indices.
 
-use meshwork_ir::ElementType::{BF16, F32, I1, I32, UI8};
 use meshwork_cpu::kernel::ir::*;
 use meshwork_cpu::kernel::{Kernel, Stores};
 use meshwork_cpu::step::Scratch;
+use meshwork_ir::ElementType::{BF16, F32, I1, I32, UI8};
 
 const LENGTHS: [usize; 14] = [0, 1, 3, 7, 8, 9, 31, 32, 33, 63, 127, 1000, 1031, 9001];
 

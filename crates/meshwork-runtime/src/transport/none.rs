@@ -34,14 +34,7 @@ impl Link {
 
     /// # Safety
     /// None needed: it is never called.
-    pub unsafe fn receive(
-        &self,
-        _: &mut Flight,
-        _: u32,
-        _: Address,
-        _: *mut u8,
-        _: usize,
-    ) -> Result<(), String> {
+    pub unsafe fn receive(&self, _: &mut Flight, _: u32, _: Address, _: *mut u8, _: usize) -> Result<(), String> {
         match *self {}
     }
 

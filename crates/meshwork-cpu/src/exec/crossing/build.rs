@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use meshwork_ir::{ElementType, Module};
 
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
-use meshwork_runtime::boxes::{At, BoxCopy};
 use crate::exec::combine::Combiner;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::Buf;
+use meshwork_runtime::boxes::{At, BoxCopy};
 use meshwork_runtime::transport::swap::INLINE;
 
 /// Up to this many bytes are combined in the order of the group, wherever its members are.

@@ -13,9 +13,9 @@ pub(crate) mod build;
 pub(crate) mod overlap;
 pub(crate) mod run;
 
-use meshwork_runtime::boxes::BoxCopy;
 use super::combine::Combiner;
 use crate::step::Buf;
+use meshwork_runtime::boxes::BoxCopy;
 
 /// What this process does for a collective.
 pub(crate) struct Crossing {

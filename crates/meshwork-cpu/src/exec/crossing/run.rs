@@ -4,8 +4,8 @@ use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Targe
 use crate::exec::combine::Combiner;
 use crate::exec::device::Device;
 use crate::exec::pool::Pool;
-use meshwork_runtime::memory::buffer::Buffer;
 use crate::step::{Buf, Fault, Scratch};
+use meshwork_runtime::memory::buffer::Buffer;
 use meshwork_runtime::transport::link::Lane;
 use meshwork_runtime::transport::stamp::Stamp;
 use meshwork_runtime::transport::swap::{Mail, Swap};

@@ -9,8 +9,8 @@ use crate::exec::device::Device;
 use crate::exec::pool::Pool;
 use crate::exec::run::flat;
 use crate::memory::place::ALIGN;
-use meshwork_runtime::profile::Recorder;
 use crate::step::{Buf, Fault, Frame, Scratch};
+use meshwork_runtime::profile::Recorder;
 
 /// Looks at cells that are not ready before a thread lets others have the processor.
 const LOOKS: u32 = 200;
