@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use meshwork_cpu::compile::CompileError;
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::compile::CompileError;
-use meshwork_runtime::{Array as Sharded, CpuEngine, Executable};
+use meshwork_runtime::Array as Sharded;
 
 use crate::array::Array;
 use crate::error::{At, Error, Result};
