@@ -1,4 +1,4 @@
-//! Running programs on the CPU engine: arrays in shards, a profile, and the evaluator where the engine can not.
+//! Running programs on the CPU engine: arrays in shards, a profile, and the evaluator where the engine cannot.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ pub fn execute(
     let (results, profile) = executable.run_profiled(args).map_err(|e| run_failure(source, e))?;
     let text = profile.chrome_trace();
     let path = &processes::own_path(path);
-    std::fs::write(path, text).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))?;
+    std::fs::write(path, text).map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
     if !processes::reports() {
         return Ok(results);
     }

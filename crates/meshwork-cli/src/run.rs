@@ -20,7 +20,7 @@ use crate::{parallel, processes, show, stages};
 /// Runs @main, or the only function of the module, on the devices of its mesh. Inputs are given in the order of the
 /// function's arguments; an .npz file gives all its arrays in the order they were saved. NumPy has no bf16 and f8
 /// types: their bits travel as uint16 and uint8, sub-byte integers as int8 and uint8. Checks in the program
-/// (check.expect_eq and its kin) decide the exit status. Programs that the engine can not compile, with extents
+/// (check.expect_eq and its kin) decide the exit status. Programs that the engine cannot compile, with extents
 /// known at run time only for instance, run on the reference evaluator, and a note says so. MESHWORK_THREADS sets
 /// the number of threads. Under mpirun the devices of the mesh are spread over the processes; all of them read the
 /// inputs, and the first one writes the results.
@@ -183,7 +183,7 @@ fn read_inputs(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
     let mut given = vec![];
     for path in paths {
         let shown = path.display();
-        let bytes = std::fs::read(path).map_err(|e| Failure::error(format!("can not read {shown}: {e}")))?;
+        let bytes = std::fs::read(path).map_err(|e| Failure::error(format!("cannot read {shown}: {e}")))?;
         if path.extension().is_some_and(|e| e == "npz") {
             for entry in npz::read(&bytes).map_err(|e| Failure::error(format!("{shown}: {e}")))? {
                 let from = format!("{shown}[{}]", entry.name);
@@ -239,7 +239,7 @@ fn plural(n: usize, what: &str) -> String {
 }
 
 fn write_results(dir: &Path, results: &[Literal]) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir).map_err(|e| Failure::error(format!("can not create {}: {e}", dir.display())))?;
+    std::fs::create_dir_all(dir).map_err(|e| Failure::error(format!("cannot create {}: {e}", dir.display())))?;
     for (i, result) in results.iter().enumerate() {
         write_file(&dir.join(format!("{i}.npy")), &npy::write(result))?;
     }
@@ -247,5 +247,5 @@ fn write_results(dir: &Path, results: &[Literal]) -> Result<(), Failure> {
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))
+    std::fs::write(path, bytes).map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))
 }
