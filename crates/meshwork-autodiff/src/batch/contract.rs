@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::DotDims;
 use meshwork_ir::op::ContractOp;
+use meshwork_ir::placement::insert_dim;
 use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId};
 
 use super::state::{Batch, Site};
-use super::{BatchError, moved, placement};
+use super::{BatchError, moved};
 
 /// The old `dot`: the last dimension of the left operand with the first of the right one.
 pub(super) fn dot(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
@@ -57,7 +58,7 @@ fn product(b: &mut Batch<'_>, site: &Site, dims: &DotDims) -> Result<(), BatchEr
     let out = b.value(spec)?;
     let out = moved(b, out, at, 0)?;
     if let (Some(Attr::ShardingPerValue(list)), Some(op)) = (sharding, b.module().def_op(out)) {
-        let wide = list.iter().map(|s| placement::inserted(s, 0, &b.options.placement)).collect();
+        let wide = list.iter().map(|s| insert_dim(s, 0, &b.options.placement)).collect();
         b.module_mut().op_mut(op).attrs.set("sdy.sharding", Attr::ShardingPerValue(wide));
     }
     b.give(site, &[out]);

@@ -6,10 +6,11 @@
 
 use meshwork_ir::build::Direction;
 use meshwork_ir::op::{ControlOp, SdyOp};
+use meshwork_ir::placement::insert_dim;
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
 
 use super::state::{Batch, Site};
-use super::{BatchError, placement};
+use super::BatchError;
 
 pub(super) fn while_loop(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
     let (Some(cond), Some(body)) = (b.module().body_of(site.id, 0), b.module().body_of(site.id, 1)) else {
@@ -200,7 +201,7 @@ fn give(b: &mut Batch<'_>, site: &Site, op: meshwork_ir::OpId, on: &[bool]) {
 fn widen_some(attrs: &mut meshwork_ir::AttrDict, name: &str, on: &[bool], b: &Batch<'_>) {
     let Some(Attr::ShardingPerValue(list)) = attrs.get(name).cloned() else { return };
     let wide = list.iter().enumerate().map(|(i, s)| match on.get(i) {
-        Some(true) => placement::inserted(s, 0, &b.options.placement),
+        Some(true) => insert_dim(s, 0, &b.options.placement),
         _ => s.clone(),
     });
     attrs.set(name, Attr::ShardingPerValue(wide.collect()));

@@ -14,7 +14,6 @@
 //! | `movement`, `index`, `contract`, `conv`, `reduce` | rules that need more than shifted numbers |
 //! | `control` | loops, branches, computations with a body |
 //! | `one_by_one` | the loop over the batch |
-//! | `placement` | shardings get a dimension more |
 
 mod contract;
 mod control;
@@ -22,7 +21,6 @@ mod conv;
 mod index;
 mod movement;
 mod one_by_one;
-mod placement;
 mod reduce;
 mod rules;
 mod spread;
@@ -30,9 +28,9 @@ mod state;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::ControlOp;
+use meshwork_ir::placement::{DimSharding, insert_dim};
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, AttrDict, BlockId, FuncSig, Module, OpId, OpKind, OpSpec, Type, ValueId};
-use meshwork_mesh::DimSharding;
 use thiserror::Error;
 
 use self::state::{Batch, Facts};
@@ -215,7 +213,7 @@ fn finish(module: &mut Module, old: OpId, new: OpId, results: &[ValueId], option
             dict.remove("tf.aliasing_output");
             let axis = axes.get(i).copied().unwrap_or(default);
             if let (Some(axis), Some(Attr::Sharding(s))) = (axis, dict.get("sdy.sharding").cloned()) {
-                dict.set("sdy.sharding", Attr::Sharding(placement::inserted(&s, axis, &options.placement).into()));
+                dict.set("sdy.sharding", Attr::Sharding(insert_dim(&s, axis, &options.placement).into()));
             }
             Attr::Dict(dict.into())
         });

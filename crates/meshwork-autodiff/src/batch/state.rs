@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::placement::insert_first_dim;
 use meshwork_ir::{AttrDict, BlockId, Module, Op, OpId, Type, ValueId, ValueMap};
 
-use super::{BatchError, BatchOptions, inserted, placement, rules};
+use super::{BatchError, BatchOptions, inserted, rules};
 use crate::activity::captures;
 
 /// What is known of values.
@@ -171,7 +172,7 @@ impl<'m> Batch<'m> {
         let module = self.builder.module_mut();
         let results = module.op(copy).results().to_vec();
         module.set_operands(copy, operands.iter().copied());
-        placement::widen(&mut module.op_mut(copy).attrs, &self.options.placement);
+        insert_first_dim(&mut module.op_mut(copy).attrs, &self.options.placement);
         edit(&mut module.op_mut(copy).attrs);
         for &result in &results {
             if let Some(wide) = inserted(module.ty(result), 0, self.options.size) {
