@@ -1,8 +1,8 @@
 //! Shardings in programs, for transformations that do not look into them: a new dimension, and who holds copies of the
 //! arguments and results of a manual computation.
 
-pub use meshwork_mesh::{DimSharding, Sharding};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, device_groups};
+pub use meshwork_mesh::{DimSharding, Sharding};
 
 use crate::{Attr, AttrDict, Module, Op, OpId};
 

@@ -1,8 +1,8 @@
-//! Meshes on physical topologies: every device once, neighbours near, hosts together.
+//! Meshes on physical topologies: every device once, neighbors close, hosts together.
 
 use meshwork_mesh::{Mesh, MeshError, Split, Topology};
 
-/// Every device stands at one place of the mesh.
+/// Every device has one position in the mesh.
 fn check_permutation(mesh: &Mesh) {
     let mut devices: Vec<i64> = (0..mesh.device_count()).map(|p| mesh.device_at_position(p).unwrap()).collect();
     devices.sort_unstable();
@@ -47,7 +47,7 @@ fn physical_axes_are_split_only_if_allowed() {
     let error = torus.mesh(&axes, Split::Never).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "mesh axes of sizes [2, 8] can not be laid along the physical axes [4, 4]; allow splitting physical axes with Split::Allowed"
+        "mesh axes of sizes [2, 8] cannot be laid along the physical axes [4, 4]; allow splitting physical axes with Split::Allowed"
     );
     let mesh = torus.mesh(&axes, Split::Allowed).unwrap();
     check_permutation(&mesh);

@@ -88,11 +88,11 @@ pub(super) fn batch_norm(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErro
 
 /// `x`, which has the batch in front, with the batch as the major part of dimension `dim` of an example.
 pub(super) fn merged(b: &mut Batch<'_>, x: ValueId, dim: usize) -> Result<ValueId, BatchError> {
-    let beside = moved(b, x, 0, dim)?;
-    let mut dims = b.dims(beside);
+    let adjacent = moved(b, x, 0, dim)?;
+    let mut dims = b.dims(adjacent);
     let batch = dims.remove(dim);
     dims[dim] *= batch;
-    Ok(b.reshape(beside, dims)?)
+    Ok(b.reshape(adjacent, dims)?)
 }
 
 /// The inverse of [`merged`].
