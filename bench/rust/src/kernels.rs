@@ -9,7 +9,7 @@ use meshwork_runtime::kernel::ir::*;
 use meshwork_runtime::kernel::{Backend, Kernel};
 use meshwork_runtime::step::Scratch;
 
-/// A kernel, its shape, and where its arguments lie.
+/// A kernel, its shape, and the layout of its arguments.
 struct Case {
     name: &'static str,
     body: Body,

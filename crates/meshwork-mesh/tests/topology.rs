@@ -10,7 +10,7 @@ fn check_permutation(mesh: &Mesh) {
 }
 
 #[test]
-fn every_line_of_a_torus_is_made_of_neighbours() {
+fn every_line_of_a_torus_is_made_of_neighbors() {
     type Case<'a> = (&'a [i64], &'a [(&'a str, i64)]);
     let cases: [Case<'_>; 7] = [
         (&[4, 4], &[("x", 4), ("y", 4)]),
@@ -31,7 +31,7 @@ fn every_line_of_a_torus_is_made_of_neighbours() {
     }
 }
 
-/// A snake over an even number of rows ends beside its start.
+/// A snake over an even number of rows ends next to its start.
 #[test]
 fn a_line_over_a_torus_closes_to_a_ring() {
     let torus = Topology::torus([4, 4]);
