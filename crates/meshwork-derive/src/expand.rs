@@ -236,7 +236,7 @@ mod tests {
                 Sparse,
             }
         ));
-        assert!(message.starts_with("Tree can be derived for structs, not for enums: which variant"), "{message}");
+        assert!(message.starts_with("Tree can be derived for structs, not for enums: the variant"), "{message}");
         assert!(error(&parse_quote!(union U { a: u32 })).contains("not for unions"));
         let message = error(&parse_quote!(
             struct View<'a> {
