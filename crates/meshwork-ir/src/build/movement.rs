@@ -1,7 +1,7 @@
 //! Reshape, broadcast, slice, pad and their kin.
 
 use super::{BuildError, Builder};
-use crate::{Attr, AttrDict, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
+use crate::{Attr, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
 
 impl Builder<'_> {
     fn elem_of(&self, x: ValueId) -> ElementType {
@@ -12,13 +12,13 @@ impl Builder<'_> {
     /// The type of these extents with the elements of `x`.
     fn shaped(&mut self, dims: impl IntoIterator<Item = i64>, x: ValueId) -> Type {
         let (dims, elem) = (dims.into_iter().collect::<Dims>(), self.elem_of(x));
-        Type::Tensor(self.module.shared.tensor(&dims, elem))
+        Type::Tensor(self.module.context.tensor(&dims, elem))
     }
 
     /// `x` under other extents of the same product.
     pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
         let ty = self.shaped(dims, x);
-        self.apply(OpKind::Reshape, [x], AttrDict::new(), Some(ty))
+        self.value(OpSpec::new(OpKind::Reshape).operands([x]).results([ty]))
     }
 
     /// The bits of `x` as a tensor of type `ty`.
@@ -39,8 +39,8 @@ impl Builder<'_> {
 
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
-        let attrs = self.module.shared.list("broadcast_dimensions", map);
-        self.apply(OpKind::BroadcastInDim, [x], attrs, Some(ty))
+        let spec = OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]);
+        self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
     }
 
     /// `parts` one after the other along `dim`.
@@ -84,7 +84,7 @@ impl Builder<'_> {
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
-        let attrs = self.module.shared.list("permutation", permutation);
-        self.apply(OpKind::Transpose, [x], attrs, None)
+        let spec = OpSpec::new(OpKind::Transpose).operands([x]);
+        self.value(spec.attr("permutation", Attr::i64s(permutation.iter().copied())))
     }
 }

@@ -91,16 +91,6 @@ impl Rule {
         Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
     }
 
-    /// The [`spec`](Rule::spec) of arrays at `path` where it stands in the rule as it is, whatever the shape and the mesh.
-    pub(crate) fn fixed(&self, path: &str) -> Option<&P> {
-        let spec = match self {
-            Rule::All(spec) => spec,
-            Rule::Names(rule) => rule.of(path),
-            _ => return None,
-        };
-        (!spec.has_rest()).then_some(spec)
-    }
-
     fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
         match self {
             Rule::Free => Ok(None),
