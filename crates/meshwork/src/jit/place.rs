@@ -9,7 +9,7 @@ use super::{Jit, NamedArray};
 use crate::Tensor;
 use crate::error::{Error, Result};
 use crate::function::Function;
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::{MESH, P};
 
 impl<A, F: Function<A>> Jit<F, A> {

@@ -19,7 +19,7 @@ pub use collective::{axis_index, axis_size};
 use crate::Tensor;
 use crate::error::{fail, words};
 use crate::ops::iota;
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::{MESH, P};
 use crate::trace::{self, Placing, placing, with_top};
 use crate::tree::{Path, Tree, replace};

@@ -1,12 +1,19 @@
 //! A rule: the placement of each array of a tree by its path, its shape and the mesh.
 
+mod error;
+mod fsdp;
+mod path;
+
 use std::fmt;
 use std::rc::Rc;
 
 use meshwork_ir::{ElementType, TensorType};
 use meshwork_mesh::Mesh;
 
-use super::{FsdpRule, RuleError, TreePathRule};
+pub use error::RuleError;
+pub use fsdp::FsdpRule;
+pub use path::{TreePathRule, Unmatched};
+
 use crate::spec::P;
 
 /// The placement of an array by its path and shape.
