@@ -11,6 +11,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::text::parse;
 use meshwork_ir::verify::verify;
 use meshwork_ir::{Attr, Module, OpKind, Walk};
@@ -143,7 +144,8 @@ fn resize(module: &mut Module, sizes: &[(String, i64)]) -> Result<(), String> {
     if sizes.is_empty() {
         return Ok(());
     }
-    let ops: Vec<_> = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::SdyMesh).collect();
+    let ops: Vec<_> =
+        module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::Mesh)).collect();
     for op in ops {
         let Some(Attr::Mesh(mesh)) = module.op(op).attr("mesh") else { continue };
         let size = |name: &str, old: i64| sizes.iter().find(|(n, _)| n == name).map_or(old, |(_, size)| *size);

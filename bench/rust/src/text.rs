@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use meshwork_ir::op::{BinaryOp, ControlOp};
 use meshwork_ir::text::{PrintOptions, parse, print, print_with};
 use meshwork_ir::verify::verify;
 use meshwork_ir::{ElementType, FuncSig, FunctionType, Module, OpKind, OpSpec, Type, same};
@@ -136,10 +137,15 @@ fn chain(ops: usize) -> Module {
     let input = module.block(body).args()[0];
     let mut last = input;
     for i in 0..ops {
-        let kind = [OpKind::Add, OpKind::Multiply, OpKind::Subtract, OpKind::Maximum][i % 4];
+        let kind = [
+            OpKind::Binary(BinaryOp::Add),
+            OpKind::Binary(BinaryOp::Multiply),
+            OpKind::Binary(BinaryOp::Subtract),
+            OpKind::Binary(BinaryOp::Maximum),
+        ][i % 4];
         let op = module.push(body, OpSpec::new(kind).operands([last, input]).results([ty.clone()]));
         last = module.result(op);
     }
-    module.push(body, OpSpec::new(OpKind::FuncReturn).operands([last]));
+    module.push(body, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands([last]));
     module
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 /// The active values.
@@ -24,9 +25,9 @@ pub(crate) fn spread(module: &Module, block: BlockId, active: &mut Active) {
 /// Adds to `active` the results of `op` that depend on it.
 pub(crate) fn spread_op(module: &Module, op: OpId, active: &mut Active) {
     match module.op(op).kind() {
-        OpKind::While => spread_loop(module, op, active),
-        OpKind::Case | OpKind::If => spread_branches(module, op, active),
-        OpKind::SdyNamedComputation | OpKind::SdyManualComputation => spread_computation(module, op, active),
+        OpKind::Control(ControlOp::While) => spread_loop(module, op, active),
+        OpKind::Control(ControlOp::Case | ControlOp::If) => spread_branches(module, op, active),
+        OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => spread_computation(module, op, active),
         _ => {
             let reached = module.op(op).operands().iter().any(|v| active.contains(v))
                 || captures(module, op).iter().any(|v| active.contains(v));

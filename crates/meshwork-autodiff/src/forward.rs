@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, BlockId, FuncSig, FunctionType, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
 use crate::activity::{Active, captures};
@@ -60,9 +61,9 @@ impl Forward<'_> {
                 continue;
             }
             match op.kind() {
-                OpKind::While => self.while_loop(id, &op)?,
-                OpKind::Case | OpKind::If => self.branches(id, &op)?,
-                OpKind::SdyNamedComputation | OpKind::SdyManualComputation => self.computation(id, &op)?,
+                OpKind::Control(ControlOp::While) => self.while_loop(id, &op)?,
+                OpKind::Control(ControlOp::Case | ControlOp::If) => self.branches(id, &op)?,
+                OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => self.computation(id, &op)?,
                 _ => self.operation(id, &op)?,
             }
         }
@@ -121,7 +122,8 @@ impl Forward<'_> {
             inits.push(self.tangent_or_zeros(op.operands()[i])?);
         }
         let types = self.types(&inits);
-        let mut spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(op.loc.clone());
+        let mut spec =
+            OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits).results(types.clone()).loc(op.loc.clone());
         spec.attrs = op.attrs.clone();
         spec.attrs.remove("sdy.sharding");
         let new = self.module.create(spec);
@@ -134,7 +136,7 @@ impl Forward<'_> {
         }
         let block = self.module.add_body(new, types);
         self.bind(&args, block, &moving);
-        self.nested(block).body(body, Some(&moving), OpKind::HloReturn)?;
+        self.nested(block).body(body, Some(&moving), OpKind::Control(ControlOp::HloReturn))?;
         self.place(op, new, &moving);
         Ok(())
     }
@@ -148,7 +150,7 @@ impl Forward<'_> {
         for index in 0..op.regions().len() {
             let Some(branch) = self.module.body_of(id, index) else { continue };
             let block = self.module.add_body(new, []);
-            self.nested(block).body(branch, Some(&moving), OpKind::HloReturn)?;
+            self.nested(block).body(branch, Some(&moving), OpKind::Control(ControlOp::HloReturn))?;
         }
         self.place(op, new, &moving);
         Ok(())
@@ -178,7 +180,7 @@ impl Forward<'_> {
         let inner: Vec<Type> = inner.iter().cloned().chain(moving_in.iter().map(|&i| inner[i].clone())).collect();
         let block = self.module.add_body(new, inner);
         self.bind(&args, block, &moving_in);
-        self.nested(block).body(body, Some(&moving), OpKind::SdyReturn)?;
+        self.nested(block).body(body, Some(&moving), OpKind::Sdy(SdyOp::Return))?;
         self.place(op, new, &moving);
         Ok(())
     }
@@ -201,7 +203,7 @@ impl Forward<'_> {
         let outside = |why| GradError::no_rule(self.module, id, why);
         alone.import_op(self.module, id, block, &mut map).map_err(outside)?;
         let returned: Vec<ValueId> = op.results().iter().map(|v| map[v]).collect();
-        alone.push(block, OpSpec::new(OpKind::FuncReturn).operands(returned));
+        alone.push(block, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(returned));
         let pushed = jvp_by_transposing(&alone, "main", &GradOptions { wrt: wrt.clone(), keep_value: true })?;
 
         let Some(body) = pushed.func("main").and_then(|f| pushed.body_of(f, 0)) else { return Ok(()) };

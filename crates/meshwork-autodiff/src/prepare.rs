@@ -3,6 +3,7 @@
 
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::build::Builder;
+use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
 use meshwork_ir::transform::inline;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, PassOptions, ValueId, Walk};
 
@@ -14,8 +15,8 @@ pub(crate) fn flatten(module: &mut Module) {
     for op in module.all_ops(Walk::PreOrder) {
         module.op_mut(op).attrs.remove("no_inline");
         match module.op(op).kind() {
-            OpKind::Composite => {}
-            OpKind::TorchIndexSelect => {
+            OpKind::Control(ControlOp::Composite) => {}
+            OpKind::Movement(MovementOp::TorchIndexSelect) => {
                 select_by_gather(module, op);
                 continue;
             }
@@ -24,7 +25,7 @@ pub(crate) fn flatten(module: &mut Module) {
         let data = module.op(op).clone();
         let Some(callee) = data.attr("decomposition").and_then(Attr::as_symbol) else { continue };
         let types: Vec<_> = data.results().iter().map(|&r| module.ty(r).clone()).collect();
-        let spec = OpSpec::new(OpKind::Call)
+        let spec = OpSpec::new(OpKind::Control(ControlOp::Call))
             .operands(data.operands().iter().copied())
             .results(types)
             .attr("callee", Attr::Symbol(callee.into()))
@@ -72,12 +73,13 @@ fn select_by_gather(module: &mut Module, op: OpId) {
 /// Puts the bodies of the named computations whose name `choose` accepts in their place. Shardings of their arguments
 /// and results stay as constraints.
 pub fn inline_computations(module: &mut Module, choose: impl Fn(&str) -> bool) {
-    if !module.op_ids().any(|op| module.op(op).kind() == OpKind::SdyNamedComputation) {
+    if !module.op_ids().any(|op| module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation)) {
         return;
     }
     for op in module.all_ops(Walk::PreOrder) {
         let data = module.op(op);
-        if data.kind() == OpKind::SdyNamedComputation && choose(data.attr("name").and_then(Attr::as_str).unwrap_or(""))
+        if data.kind() == OpKind::Sdy(SdyOp::NamedComputation)
+            && choose(data.attr("name").and_then(Attr::as_str).unwrap_or(""))
         {
             inline_computation(module, op);
         }
@@ -109,7 +111,7 @@ fn placed(module: &mut Module, op: OpId, values: &[ValueId], name: &str) -> Vec<
     let loc = module.op(op).loc.clone();
     let mut out = vec![];
     for (&value, sharding) in values.iter().zip(list.iter()) {
-        let spec = OpSpec::new(OpKind::SdyShardingConstraint)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
             .operands([value])
             .results([module.ty(value).clone()])
             .attr("sharding", Attr::Sharding(sharding.clone().into()))

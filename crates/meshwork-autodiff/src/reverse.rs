@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::op::{ControlOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, ElementType, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
 use crate::activity::{Active, spread_op};
@@ -159,7 +160,9 @@ impl<'m> Reverse<'m> {
     pub fn finish(mut self, values: impl IntoIterator<Item = ValueId>) {
         let loc = self.builder.loc().clone();
         let block = self.block;
-        self.builder.module_mut().push(block, OpSpec::new(OpKind::HloReturn).operands(values).loc(loc));
+        self.builder
+            .module_mut()
+            .push(block, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(values).loc(loc));
     }
 
     /// Extents of `v`.
@@ -244,7 +247,9 @@ impl<'m> Reverse<'m> {
     /// The one number that all elements of the constant `v` equal.
     pub fn splat_value(&self, v: ValueId) -> Option<f64> {
         let op = self.module().op(self.module().def_op(v)?);
-        let (OpKind::Constant, Some(Attr::Dense(dense))) = (op.kind(), op.attr("value")) else { return None };
+        let (OpKind::Source(SourceOp::Constant), Some(Attr::Dense(dense))) = (op.kind(), op.attr("value")) else {
+            return None;
+        };
         dense.splat_bytes()?;
         dense.to_literal()?.to_f64s().first().copied()
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use meshwork_ir::build::Builder;
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{
     Attr, AttrDict, BlockId, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, ValueId, ValueMap,
@@ -107,7 +108,7 @@ pub fn jvp(module: &Module, func: &str, options: &GradOptions) -> Result<Module,
     let kept = if options.keep_value { &returned[..] } else { &[] };
     let results: Vec<ValueId> = kept.iter().map(|v| *map.get(v).unwrap_or(v)).chain(rates).collect();
     let slots: Vec<Slot> = (0..kept.len()).map(Slot::Old).collect();
-    module.push(to, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
+    module.push(to, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
     let data = module.op(old).clone();
     let mut ty = module.func_type(new);
     ty.results = results.iter().map(|&v| module.ty(v).clone()).collect();
@@ -233,7 +234,10 @@ impl Task {
         });
         let values: Vec<ValueId> = values.collect();
         let loc = module.op(self.end).loc.clone();
-        module.push(self.body, OpSpec::new(OpKind::FuncReturn).operands(values.iter().copied()).loc(loc));
+        module.push(
+            self.body,
+            OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(values.iter().copied()).loc(loc),
+        );
         module.erase(self.end);
         remove_dead(module);
         for index in dropped.clone().rev() {

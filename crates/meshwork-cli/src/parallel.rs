@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::eval::{DeviceGrid, run_op};
+use meshwork_ir::op::{CheckOp, ControlOp};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, ValueId};
 use meshwork_runtime::{Buffer, CpuEngine, Executable, Runtime, Shards};
 
@@ -31,7 +32,7 @@ pub fn run(
     let ops: Vec<OpId> = module.ops_in(body).collect();
     let calls: HashMap<OpId, Option<Call>> = ops
         .iter()
-        .filter(|&&op| module.op(op).kind() == OpKind::InterpreterRunParallel)
+        .filter(|&&op| module.op(op).kind() == OpKind::Check(CheckOp::RunParallel))
         .map(|&op| (op, call(module, op)))
         .collect();
     if calls.is_empty() || calls.values().any(Option::is_none) {
@@ -48,7 +49,7 @@ pub fn run(
         }
         let made = match calls.get(&op) {
             Some(Some(call)) => on_devices(runtime, source, call, args)?,
-            _ if data.kind() == OpKind::FuncReturn => {
+            _ if data.kind() == OpKind::Control(ControlOp::FuncReturn) => {
                 results = args;
                 continue;
             }

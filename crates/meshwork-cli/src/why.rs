@@ -1,5 +1,6 @@
 //! `meshwork why`: how a value came to be placed as it is.
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Module, OpKind, ValueId, Walk};
 use meshwork_partition::cause::short_type;
 use meshwork_partition::tell::Teller;
@@ -71,7 +72,8 @@ fn find(module: &Module, name: &str) -> Result<Vec<ValueId>, Failure> {
     };
     let on_line = |op: &meshwork_ir::OpId| {
         let data = module.op(*op);
-        data.pos.line == line && !matches!(data.kind(), OpKind::Func | OpKind::SdyDataFlowEdge)
+        data.pos.line == line
+            && !matches!(data.kind(), OpKind::Control(ControlOp::Func) | OpKind::Sdy(SdyOp::DataFlowEdge))
     };
     let ops = module.all_ops(Walk::PreOrder).into_iter().filter(on_line);
     let mut values: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();

@@ -1,5 +1,6 @@
 //! How two values become one in a reduction, where that is a single operation.
 
+use crate::op::{BinaryOp, SdyOp};
 use crate::{BlockId, Module, OpKind};
 
 /// How partial values combine: an operation that may take its operands in any order.
@@ -25,13 +26,13 @@ impl Combine {
     /// The combination that operation `kind` is.
     pub fn of(kind: OpKind) -> Option<Combine> {
         Some(match kind {
-            OpKind::Add => Combine::Add,
-            OpKind::Multiply => Combine::Mul,
-            OpKind::Maximum => Combine::Max,
-            OpKind::Minimum => Combine::Min,
-            OpKind::And => Combine::And,
-            OpKind::Or => Combine::Or,
-            OpKind::Xor => Combine::Xor,
+            OpKind::Binary(BinaryOp::Add) => Combine::Add,
+            OpKind::Binary(BinaryOp::Multiply) => Combine::Mul,
+            OpKind::Binary(BinaryOp::Maximum) => Combine::Max,
+            OpKind::Binary(BinaryOp::Minimum) => Combine::Min,
+            OpKind::Binary(BinaryOp::And) => Combine::And,
+            OpKind::Binary(BinaryOp::Or) => Combine::Or,
+            OpKind::Binary(BinaryOp::Xor) => Combine::Xor,
             _ => return None,
         })
     }
@@ -39,13 +40,13 @@ impl Combine {
     /// The operation that it is.
     pub fn op(self) -> OpKind {
         match self {
-            Combine::Add => OpKind::Add,
-            Combine::Mul => OpKind::Multiply,
-            Combine::Max => OpKind::Maximum,
-            Combine::Min => OpKind::Minimum,
-            Combine::And => OpKind::And,
-            Combine::Or => OpKind::Or,
-            Combine::Xor => OpKind::Xor,
+            Combine::Add => OpKind::Binary(BinaryOp::Add),
+            Combine::Mul => OpKind::Binary(BinaryOp::Multiply),
+            Combine::Max => OpKind::Binary(BinaryOp::Maximum),
+            Combine::Min => OpKind::Binary(BinaryOp::Minimum),
+            Combine::And => OpKind::Binary(BinaryOp::And),
+            Combine::Or => OpKind::Binary(BinaryOp::Or),
+            Combine::Xor => OpKind::Binary(BinaryOp::Xor),
         }
     }
 
@@ -54,7 +55,7 @@ impl Combine {
         let (&[x, y], &[mut returned]) = (module.block(body).args(), module.returned(body)) else { return None };
         // JAX wraps bodies inside of manual computations in placement constraints: look through.
         while let Some(op) = module.def_op(returned)
-            && module.op(op).kind() == OpKind::SdyShardingConstraint
+            && module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint)
         {
             returned = *module.op(op).operands().first()?;
         }

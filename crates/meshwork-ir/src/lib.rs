@@ -19,7 +19,7 @@ mod module;
 pub mod npy;
 #[cfg(feature = "npz")]
 pub mod npz;
-mod op;
+pub mod op;
 mod pass;
 pub mod text;
 pub mod transform;

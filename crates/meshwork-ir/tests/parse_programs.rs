@@ -1,5 +1,6 @@
 //! Programs under `programs/` read, print and read again to the same text; parts of them mean what they say.
 
+use meshwork_ir::op::{BinaryOp, BodyOp, ControlOp, SdyOp, SourceOp};
 use meshwork_ir::text::{parse, parse_attr, parse_type, print};
 use meshwork_ir::{Attr, DenseData, ElementType, Loc, LocKind, Module, OpId, OpKind, Type, Walk};
 
@@ -49,7 +50,7 @@ fn shape_of_another_dialect_is_a_constant_of_indices() {
 #[test]
 fn dense_storage() {
     let module = read(PROGRAMS[1].1);
-    let data: Vec<DenseData> = ops_of(&module, OpKind::Constant)
+    let data: Vec<DenseData> = ops_of(&module, OpKind::Source(SourceOp::Constant))
         .into_iter()
         .map(|op| match module.op(op).attr("value") {
             Some(Attr::Dense(d)) => d.data.clone(),
@@ -86,7 +87,7 @@ fn module_function_and_locations() {
     let body = module.body_of(main, 0).expect("body");
     let arg_loc = &module.block(body).arg_locs[0];
     assert!(matches!(arg_loc, Loc::Of(kind) if matches!(&**kind, LocKind::Name { name, .. } if &**name == "arg")));
-    let while_op = ops_of(&module, OpKind::While)[0];
+    let while_op = ops_of(&module, OpKind::Control(ControlOp::While))[0];
     assert_eq!(module.op(while_op).loc.source(), Some(("late.py", 10, 20)));
     assert_eq!((module.op(while_op).pos.line, module.op(while_op).pos.col), (5, 12));
     let other = ops_of(&module, OpKind::Unregistered)[0];
@@ -98,20 +99,20 @@ fn module_function_and_locations() {
 #[test]
 fn compact_reduce_has_a_body() {
     let module = read(PROGRAMS[0].1);
-    let reduce = ops_of(&module, OpKind::Reduce)[0];
+    let reduce = ops_of(&module, OpKind::Body(BodyOp::Reduce))[0];
     let body = module.body_of(reduce, 0).expect("body");
     let kinds: Vec<OpKind> = module.ops_in(body).map(|op| module.op(op).kind()).collect();
-    assert_eq!(kinds, [OpKind::Maximum, OpKind::HloReturn]);
+    assert_eq!(kinds, [OpKind::Binary(BinaryOp::Maximum), OpKind::Control(ControlOp::HloReturn)]);
     assert_eq!(module.block(body).args().len(), 2);
 }
 
 #[test]
 fn generic_and_pretty_spelling_of_sdy_enums_agree() {
     let module = read(PROGRAMS[3].1);
-    let barriers = ops_of(&module, OpKind::SdyPropagationBarrier);
+    let barriers = ops_of(&module, OpKind::Sdy(SdyOp::PropagationBarrier));
     let directions: Vec<_> = barriers.iter().map(|&op| module.op(op).enum_value("allowed_direction")).collect();
     assert_eq!(directions, [Some("FORWARD"), Some("BACKWARD")]);
-    let reduces = ops_of(&module, OpKind::SdyAllReduce);
+    let reduces = ops_of(&module, OpKind::Sdy(SdyOp::AllReduce));
     assert_eq!(module.op(reduces[1]).enum_value("reduction_op"), Some("max"));
 }
 
@@ -121,7 +122,7 @@ fn one_module_is_the_module_and_two_are_nested() {
     assert_eq!((one.name.as_deref(), one.funcs().count()), (Some("m"), 1));
     assert!(one.attrs.contains("a"));
     let two = read("module @a { func.func private @f() }\nmodule @b {}");
-    assert_eq!(ops_of(&two, OpKind::Module).len(), 2);
+    assert_eq!(ops_of(&two, OpKind::Control(ControlOp::Module)).len(), 2);
     assert_eq!((two.name.as_deref(), two.funcs().count()), (None, 0));
     assert_eq!(read(" // nothing\n").all_ops(Walk::PreOrder), []);
 }

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use meshwork_ir::op::{BinaryOp, ControlOp};
 use meshwork_ir::text::{PrintOptions, parse, print, print_op, print_with};
 use meshwork_ir::{Module, OpKind, Walk, same};
 
@@ -93,8 +94,11 @@ fn one_operation_keeps_the_names_of_its_function() {
     }";
     let module = read(text);
     let find = |kind| module.all_ops(Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == kind).unwrap();
-    assert_eq!(print_op(&module, find(OpKind::Multiply)), "%1 = stablehlo.multiply %0, %arg0 : tensor<i32>");
-    assert_eq!(print_op(&module, find(OpKind::FuncReturn)), "return %1 : tensor<i32>");
+    assert_eq!(
+        print_op(&module, find(OpKind::Binary(BinaryOp::Multiply))),
+        "%1 = stablehlo.multiply %0, %arg0 : tensor<i32>"
+    );
+    assert_eq!(print_op(&module, find(OpKind::Control(ControlOp::FuncReturn))), "return %1 : tensor<i32>");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use meshwork_ir::{Attr, Def, Loc, LocKind, Module, OpId, OpKind, Trait, Type, ValueId};
+use meshwork_ir::op::{ControlOp, MixedOp, MovementOp, SdyOp};
+use meshwork_ir::{Attr, Def, Loc, LocKind, Module, OpId, OpKind, Type, ValueId};
 use meshwork_mesh::{AxisRef, Sharding};
 use meshwork_propagate::edges::owning_op;
 use meshwork_propagate::values::{shardable_value, sharding_of};
@@ -97,7 +98,7 @@ impl Namer<'_> {
             Site::Result(i) => self.result_annotation(i).is_some(),
             Site::Op(op) => {
                 let kind = self.program.op(op).kind();
-                kind.has(Trait::Collective) || kind.dialect() == "sdy"
+                kind.is_collective() || kind.dialect() == "sdy"
             }
         }
     }
@@ -121,11 +122,11 @@ impl Namer<'_> {
             let v = data.operands().first().filter(|v| v.index() < module.value_slots())?;
             let uses = module.value(*v).uses();
             uses.iter()
-                .find(|u| module.op(u.op).kind() == OpKind::SdyShardingConstraint)
+                .find(|u| module.op(u.op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint))
                 .map(|u| module.op(u.op).name())
         };
         match data.kind() {
-            OpKind::SdyReshard => short_name(was_constraint().unwrap_or(data.name())),
+            OpKind::Sdy(SdyOp::Reshard) => short_name(was_constraint().unwrap_or(data.name())),
             _ => short_name(data.name()),
         }
     }
@@ -177,12 +178,12 @@ impl Namer<'_> {
             Node::Value(v) => v,
         };
         let mut op = owning_op(module, v)?;
-        if module.op(op).kind() == OpKind::Func {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
             let Def::Arg(_, index) = module.value(v).def() else { return None };
             let sharding = written.arg_attr(written.entry()?, index as usize, "sdy.sharding")?.as_sharding()?;
             return Some(Annotation { what: argument_name(module, v)?, sharding: dims_text(sharding) });
         }
-        if module.op(op).kind() == OpKind::SdyDataFlowEdge {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge) {
             op = owning_op(module, *module.op(op).operands().first()?)?;
         }
         let constraint = module.value(v).uses().iter().find(|u| asks_for_placement(module.op(u.op).kind()));
@@ -214,22 +215,23 @@ impl Namer<'_> {
 }
 
 fn asks_for_placement(kind: OpKind) -> bool {
-    matches!(kind, OpKind::SdyShardingConstraint | OpKind::SdyReshard | OpKind::SdyManualComputation)
+    matches!(kind, OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::ManualComputation))
 }
 
 fn moves_elements(kind: OpKind) -> bool {
     matches!(
         kind,
-        OpKind::Convert
-            | OpKind::Reshape
-            | OpKind::Transpose
-            | OpKind::BroadcastInDim
-            | OpKind::Slice
-            | OpKind::Pad
-            | OpKind::Reverse
-            | OpKind::SdyReshard
-            | OpKind::SdyShardingConstraint
-            | OpKind::OptimizationBarrier
+        OpKind::Mixed(MixedOp::Convert)
+            | OpKind::Movement(
+                MovementOp::Reshape
+                    | MovementOp::Transpose
+                    | MovementOp::BroadcastInDim
+                    | MovementOp::Slice
+                    | MovementOp::Pad
+                    | MovementOp::Reverse
+            )
+            | OpKind::Sdy(SdyOp::Reshard | SdyOp::ShardingConstraint)
+            | OpKind::Control(ControlOp::OptimizationBarrier)
     )
 }
 
@@ -251,7 +253,7 @@ fn at(place: &str) -> String {
 /// `argument 3`, with the name it was traced under; `None` if `v` is not an argument of a function.
 pub fn argument_name(module: &Module, v: ValueId) -> Option<String> {
     let Def::Arg(block, index) = module.value(v).def() else { return None };
-    let func = module.block_parent_op(block).filter(|&op| module.op(op).kind() == OpKind::Func)?;
+    let func = module.block_parent_op(block).filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Func))?;
     let body = module.body_of(func, 0)?;
     let name = module.block(body).arg_locs.get(index as usize).and_then(loc_name);
     Some(match name {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{
     Attr, BlockId, Combine, Dense, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos, Type,
     ValueId,
@@ -106,14 +107,14 @@ impl<'a> Emitter<'a> {
     /// A constant.
     pub fn constant(&mut self, literal: &Literal) -> ValueId {
         let value = Attr::Dense(Arc::new(Dense::from_literal(literal)));
-        self.op(OpKind::Constant, &[], literal.ty(), &[("value", value)])
+        self.op(OpKind::Source(SourceOp::Constant), &[], literal.ty(), &[("value", value)])
     }
 
     /// A constant with every element equal to `bytes`.
     pub fn splat(&mut self, dims: &[i64], elem: ElementType, bytes: &[u8]) -> ValueId {
         let ty = Arc::new(TensorType::new(dims.iter().copied(), elem));
         let value = Attr::Dense(Arc::new(Dense::splat(ty.clone(), bytes)));
-        self.op(OpKind::Constant, &[], Type::Tensor(ty), &[("value", value)])
+        self.op(OpKind::Source(SourceOp::Constant), &[], Type::Tensor(ty), &[("value", value)])
     }
 
     /// All zeros.
@@ -165,7 +166,7 @@ impl<'a> Emitter<'a> {
             ("limit_indices", Attr::i64s(limits)),
             ("strides", Attr::i64s(strides)),
         ];
-        self.op(OpKind::Slice, &[v], t.with_dims(dims).into(), &attrs)
+        self.op(OpKind::Movement(MovementOp::Slice), &[v], t.with_dims(dims).into(), &attrs)
     }
 
     /// Pads (or with negative amounts cuts) `dim` with the scalar `fill`.
@@ -186,7 +187,7 @@ impl<'a> Emitter<'a> {
         ];
         let mut dims = t.dims.clone();
         dims[dim] += low + high + interior * (dims[dim] - 1).max(0);
-        self.op(OpKind::Pad, &[v, fill], t.with_dims(dims).into(), &attrs)
+        self.op(OpKind::Movement(MovementOp::Pad), &[v, fill], t.with_dims(dims).into(), &attrs)
     }
 
     /// Pads `dim` with zeros.
@@ -211,7 +212,12 @@ impl<'a> Emitter<'a> {
         let t = self.tensor(kept[0]).clone();
         let mut dims = t.dims.clone();
         dims[dim] = kept.iter().map(|&p| self.tensor(p).dims[dim]).sum();
-        self.op(OpKind::Concatenate, &kept, t.with_dims(dims).into(), &[("dimension", Attr::i64(dim as i64))])
+        self.op(
+            OpKind::Movement(MovementOp::Concatenate),
+            &kept,
+            t.with_dims(dims).into(),
+            &[("dimension", Attr::i64(dim as i64))],
+        )
     }
 
     /// `length` elements along `dim` from the scalar `start`; the usual clamping applies.
@@ -226,7 +232,12 @@ impl<'a> Emitter<'a> {
         let mut dims = t.dims.clone();
         dims[dim] = length;
         let sizes = Attr::i64s(dims.iter().copied());
-        self.op(OpKind::DynamicSlice, &operands, t.with_dims(dims).into(), &[("slice_sizes", sizes)])
+        self.op(
+            OpKind::Movement(MovementOp::DynamicSlice),
+            &operands,
+            t.with_dims(dims).into(),
+            &[("slice_sizes", sizes)],
+        )
     }
 
     /// Other extents, same elements.
@@ -235,7 +246,7 @@ impl<'a> Emitter<'a> {
         if t.dims[..] == *dims {
             return v;
         }
-        self.op(OpKind::Reshape, &[v], t.with_dims(dims.iter().copied()).into(), &[])
+        self.op(OpKind::Movement(MovementOp::Reshape), &[v], t.with_dims(dims.iter().copied()).into(), &[])
     }
 
     /// `v` spread over `dims`, its dimension `i` along `along[i]`.
@@ -246,19 +257,19 @@ impl<'a> Emitter<'a> {
         }
         let attr = Attr::i64s(along.iter().copied());
         let ty = t.with_dims(dims.iter().copied()).into();
-        self.op(OpKind::BroadcastInDim, &[v], ty, &[("broadcast_dimensions", attr)])
+        self.op(OpKind::Movement(MovementOp::BroadcastInDim), &[v], ty, &[("broadcast_dimensions", attr)])
     }
 
     /// `0, 1, ..` along `dim` in the index type.
     pub fn iota(&mut self, dims: &[i64], dim: usize, elem: ElementType) -> ValueId {
         let ty = Type::tensor(dims.iter().copied(), elem);
-        self.op(OpKind::Iota, &[], ty, &[("iota_dimension", Attr::i64(dim as i64))])
+        self.op(OpKind::Source(SourceOp::Iota), &[], ty, &[("iota_dimension", Attr::i64(dim as i64))])
     }
 
     /// `on_true` where `mask` holds, else `on_false`.
     pub fn select(&mut self, mask: ValueId, on_true: ValueId, on_false: ValueId) -> ValueId {
         let ty = self.out.ty(on_true).clone();
-        self.op(OpKind::Select, &[mask, on_true, on_false], ty, &[])
+        self.op(OpKind::Mixed(MixedOp::Select), &[mask, on_true, on_false], ty, &[])
     }
 
     /// Element-wise comparison of integers of the index type.
@@ -268,7 +279,7 @@ impl<'a> Emitter<'a> {
             ("comparison_direction", Attr::hlo_enum("comparison_direction", direction)),
             ("compare_type", Attr::hlo_enum("comparison_type", "SIGNED")),
         ];
-        self.op(OpKind::Compare, &[a, b], ty, &attrs)
+        self.op(OpKind::Mixed(MixedOp::Compare), &[a, b], ty, &attrs)
     }
 
     /// Emits what `make` emits at the start of the function instead of here.
@@ -302,8 +313,8 @@ impl<'a> Emitter<'a> {
         }
         let (index, ids) = (self.index, self.atoms.mesh().device_ids().map(<[i64]>::to_vec));
         let v = self.in_prologue(|e| {
-            let id = e.op(OpKind::PartitionId, &[], Type::tensor([], ElementType::UI32), &[]);
-            let id = e.op(OpKind::Convert, &[id], Type::tensor([], index), &[]);
+            let id = e.op(OpKind::Source(SourceOp::PartitionId), &[], Type::tensor([], ElementType::UI32), &[]);
+            let id = e.op(OpKind::Mixed(MixedOp::Convert), &[id], Type::tensor([], index), &[]);
             let Some(ids) = ids else { return id };
             // Device ids are permuted: a table leads back to positions.
             let mut positions = vec![0i64; ids.len()];
@@ -337,17 +348,17 @@ impl<'a> Emitter<'a> {
                 let mut part = device.expect("there is at least one atom");
                 if stride > 1 {
                     let by = e.index_constant(stride);
-                    part = e.same(OpKind::Divide, &[part, by]);
+                    part = e.same(OpKind::Binary(BinaryOp::Divide), &[part, by]);
                 }
                 if stride * size < e.atoms.mesh().device_count() {
                     let by = e.index_constant(size);
-                    part = e.same(OpKind::Remainder, &[part, by]);
+                    part = e.same(OpKind::Binary(BinaryOp::Remainder), &[part, by]);
                 }
                 if rest > 1 {
                     let by = e.index_constant(rest);
-                    part = e.same(OpKind::Multiply, &[part, by]);
+                    part = e.same(OpKind::Binary(BinaryOp::Multiply), &[part, by]);
                 }
-                sum = Some(sum.map_or(part, |s| e.same(OpKind::Add, &[s, part])));
+                sum = Some(sum.map_or(part, |s| e.same(OpKind::Binary(BinaryOp::Add), &[s, part])));
             }
             sum.unwrap_or_else(|| e.index_constant(0))
         });
@@ -367,10 +378,10 @@ impl<'a> Emitter<'a> {
     pub fn shard_offset(&mut self, list: &[u8], scale: i64, offset: i64) -> ValueId {
         let t = self.shard_index(list);
         let by = self.index_constant(scale);
-        let mut v = self.same(OpKind::Multiply, &[t, by]);
+        let mut v = self.same(OpKind::Binary(BinaryOp::Multiply), &[t, by]);
         if offset != 0 {
             let plus = self.index_constant(offset);
-            v = self.same(OpKind::Add, &[v, plus]);
+            v = self.same(OpKind::Binary(BinaryOp::Add), &[v, plus]);
         }
         v
     }
@@ -395,7 +406,7 @@ impl<'a> Emitter<'a> {
         let start = self.shard_offset(&frame.atoms, frame.block, 0);
         let iota = self.iota(&[frame.block], 0, self.index);
         let start = self.broadcast(start, &[frame.block], &[]);
-        let position = self.same(OpKind::Add, &[iota, start]);
+        let position = self.same(OpKind::Binary(BinaryOp::Add), &[iota, start]);
         let line = frame.block * self.atoms.product(&frame.atoms);
         let bound = |e: &mut Self, direction: &str, at: i64| {
             let at = e.index_constant(at);
@@ -407,7 +418,7 @@ impl<'a> Emitter<'a> {
             (true, false) => bound(self, "GE", lo),
             (true, true) => {
                 let (above, below) = (bound(self, "GE", lo), bound(self, "LT", hi));
-                self.same(OpKind::And, &[above, below])
+                self.same(OpKind::Binary(BinaryOp::And), &[above, below])
             }
         }
     }

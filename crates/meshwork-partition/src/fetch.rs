@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{ElementType, Literal, ValueId};
 
 use crate::collective::Peers;
@@ -344,9 +345,9 @@ impl Mover<'_> {
         let lift = (-window.offset).max(0).div_euclid(window.divisor) + 1;
         let dividend = self.e.shard_offset(&frame.atoms, window.scale, window.offset + lift * window.divisor);
         let by = self.e.index_constant(window.divisor);
-        let start = self.e.same(OpKind::Divide, &[dividend, by]);
+        let start = self.e.same(OpKind::Binary(BinaryOp::Divide), &[dividend, by]);
         let back = self.e.shard_offset(&frame.atoms, -block, plus - lift);
-        self.e.same(OpKind::Add, &[start, back])
+        self.e.same(OpKind::Binary(BinaryOp::Add), &[start, back])
     }
 
     /// Puts `dim` into another frame of the same atoms.

@@ -1,5 +1,9 @@
 //! How much a device computes.
 
+use meshwork_ir::op::{
+    BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp,
+    TokenOp,
+};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind};
 
 use crate::split::flow::trip_count;
@@ -19,7 +23,6 @@ fn block_flops(module: &Module, block: BlockId) -> f64 {
 
 /// Arithmetic operations of `op`, with those of its regions.
 pub fn op_flops(module: &Module, op: OpId) -> f64 {
-    use OpKind as K;
     let data = module.op(op);
     let elements = |list: &[meshwork_ir::ValueId], i: usize| {
         list.get(i).and_then(|&v| module.ty(v).as_tensor()?.num_elements()).unwrap_or(0) as f64
@@ -34,106 +37,112 @@ pub fn op_flops(module: &Module, op: OpId) -> f64 {
     };
     let last = || data.operands().first().and_then(|&v| module.ty(v).dims().last().copied()).unwrap_or(1) as f64;
     match data.kind() {
-        meshwork_ir::elementwise_ops!() => result,
-        K::DotGeneral | K::Dot => 2.0 * result * contracted(module, op),
-        K::ChloRaggedDot => 2.0 * result * last(),
-        K::Convolution => 2.0 * result * kernel_per_result(module, op),
-        K::Reduce => data.operands().iter().take(data.results().len()).map(|_| operand).sum(),
-        K::ReduceWindow => result * window(),
-        K::SelectAndScatter => operand + elements(data.operands(), 1) * window(),
-        K::Scatter => elements(data.operands(), data.operands().len().saturating_sub(1)),
-        K::Sort => operand * extent("dimension").max(2.0).log2(),
-        K::ChloTopK => operand,
-        K::Fft => 5.0 * operand.max(result) * transformed(module, op).max(2.0).log2(),
-        K::Cholesky => operand * last() / 3.0,
-        K::TriangularSolve => result * last(),
-        K::BatchNormInference | K::BatchNormTraining | K::BatchNormGrad => 5.0 * operand,
-        K::Rng => result,
-        K::RngBitGenerator => elements(data.results(), 1),
-        K::Map => result * body(0),
-        K::While => trip_count(module, op).unwrap_or(1) as f64 * (body(0) + body(1)),
-        K::ChloScan => data.int("scan_dim_size").unwrap_or(1) as f64 * body(0),
-        // Every branch may be the one that runs.
-        K::Case | K::If => (0..data.regions().len()).map(body).fold(0.0, f64::max),
-        K::SdyManualComputation | K::SdyNamedComputation => body(0),
-        K::AllReduce | K::ReduceScatter | K::CollectiveReduce | K::CrossReplicaSum => {
-            (0..data.operands().len()).map(|i| elements(data.operands(), i)).sum()
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => result,
+        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot) => 2.0 * result * contracted(module, op),
+        OpKind::Chlo(ChloOp::RaggedDot) => 2.0 * result * last(),
+        OpKind::Contract(ContractOp::Convolution) => 2.0 * result * kernel_per_result(module, op),
+        OpKind::Body(BodyOp::Reduce) => data.operands().iter().take(data.results().len()).map(|_| operand).sum(),
+        OpKind::Body(BodyOp::ReduceWindow) => result * window(),
+        OpKind::Body(BodyOp::SelectAndScatter) => operand + elements(data.operands(), 1) * window(),
+        OpKind::Body(BodyOp::Scatter) => elements(data.operands(), data.operands().len().saturating_sub(1)),
+        OpKind::Body(BodyOp::Sort) => operand * extent("dimension").max(2.0).log2(),
+        OpKind::Chlo(ChloOp::TopK) => operand,
+        OpKind::Linalg(LinalgOp::Fft) => 5.0 * operand.max(result) * transformed(module, op).max(2.0).log2(),
+        OpKind::Linalg(LinalgOp::Cholesky) => operand * last() / 3.0,
+        OpKind::Linalg(LinalgOp::TriangularSolve) => result * last(),
+        OpKind::Linalg(LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => {
+            5.0 * operand
         }
+        OpKind::Source(SourceOp::Rng) => result,
+        OpKind::Source(SourceOp::RngBitGenerator) => elements(data.results(), 1),
+        OpKind::Body(BodyOp::Map) => result * body(0),
+        OpKind::Control(ControlOp::While) => trip_count(module, op).unwrap_or(1) as f64 * (body(0) + body(1)),
+        OpKind::Chlo(ChloOp::Scan) => data.int("scan_dim_size").unwrap_or(1) as f64 * body(0),
+        // Every branch may be the one that runs.
+        OpKind::Control(ControlOp::Case | ControlOp::If) => (0..data.regions().len()).map(body).fold(0.0, f64::max),
+        OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => body(0),
+        OpKind::Collective(
+            CollectiveOp::AllReduce
+            | CollectiveOp::ReduceScatter
+            | CollectiveOp::CollectiveReduce
+            | CollectiveOp::CrossReplicaSum,
+        ) => (0..data.operands().len()).map(|i| elements(data.operands(), i)).sum(),
         // What they compute is not spelled out.
-        K::Einsum | K::UnaryEinsum | K::DynamicConv | K::Call | K::Composite | K::CustomCall | K::Unregistered => 0.0,
+        OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
+        | OpKind::Dynamic(DynamicOp::Conv)
+        | OpKind::Control(ControlOp::Call | ControlOp::Composite | ControlOp::CustomCall)
+        | OpKind::Unregistered => 0.0,
         // Moving data and choosing it are not counted.
-        K::Module
-        | K::Func
-        | K::FuncReturn
-        | K::Constant
-        | K::Iota
-        | K::PartitionId
-        | K::ReplicaId
-        | K::BitcastConvert
-        | K::Broadcast
-        | K::BroadcastInDim
-        | K::Concatenate
-        | K::DynamicSlice
-        | K::DynamicUpdateSlice
-        | K::Gather
-        | K::GetDimensionSize
-        | K::Pad
-        | K::Reshape
-        | K::Reverse
-        | K::SetDimensionSize
-        | K::Slice
-        | K::TorchIndexSelect
-        | K::Transpose
-        | K::DynamicBroadcastInDim
-        | K::DynamicGather
-        | K::DynamicIota
-        | K::DynamicPad
-        | K::DynamicReshape
-        | K::RealDynamicSlice
-        | K::HloReturn
-        | K::AllGather
-        | K::AllToAll
-        | K::CollectiveBroadcast
-        | K::CollectivePermute
-        | K::AfterAll
-        | K::AsyncDone
-        | K::AsyncStart
-        | K::CreateToken
-        | K::GetTupleElement
-        | K::Infeed
-        | K::OptimizationBarrier
-        | K::Outfeed
-        | K::Recv
-        | K::Send
-        | K::Tuple
-        | K::ChloConstant
-        | K::ChloConstantLike
-        | K::SdyAllGather
-        | K::SdyAllReduce
-        | K::SdyAllSlice
-        | K::SdyAllToAll
-        | K::SdyCollectivePermute
-        | K::SdyConstant
-        | K::SdyDataFlowEdge
-        | K::SdyFuncDataFlowEdge
-        | K::SdyMesh
-        | K::SdyPropagationBarrier
-        | K::SdyReduceScatter
-        | K::SdyReplicatedToUnreduced
-        | K::SdyReshard
-        | K::SdyReturn
-        | K::SdyShardedToUnreduced
-        | K::SdyShardingConstraint
-        | K::SdyShardingGroup
-        | K::CheckExpectAlmostEq
-        | K::CheckExpectAlmostEqConst
-        | K::CheckExpectClose
-        | K::CheckExpectEq
-        | K::CheckExpectEqConst
-        | K::CheckExpectSerializedEq
-        | K::InterpreterPrint
-        | K::InterpreterProbe
-        | K::InterpreterRunParallel => 0.0,
+        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::FuncReturn)
+        | OpKind::Source(SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId | SourceOp::ReplicaId)
+        | OpKind::Movement(
+            MovementOp::BitcastConvert
+            | MovementOp::Broadcast
+            | MovementOp::BroadcastInDim
+            | MovementOp::Concatenate
+            | MovementOp::DynamicSlice
+            | MovementOp::DynamicUpdateSlice
+            | MovementOp::Gather
+            | MovementOp::GetDimensionSize
+            | MovementOp::Pad
+            | MovementOp::Reshape
+            | MovementOp::Reverse
+            | MovementOp::SetDimensionSize
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect
+            | MovementOp::Transpose,
+        )
+        | OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Control(ControlOp::HloReturn)
+        | OpKind::Collective(
+            CollectiveOp::AllGather
+            | CollectiveOp::AllToAll
+            | CollectiveOp::CollectiveBroadcast
+            | CollectiveOp::CollectivePermute,
+        )
+        | OpKind::Token(TokenOp::AfterAll)
+        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart)
+        | OpKind::Token(TokenOp::CreateToken | TokenOp::GetTupleElement | TokenOp::Infeed)
+        | OpKind::Control(ControlOp::OptimizationBarrier)
+        | OpKind::Token(TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send | TokenOp::Tuple)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike)
+        | OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::Constant
+            | SdyOp::DataFlowEdge
+            | SdyOp::FuncDataFlowEdge
+            | SdyOp::Mesh
+            | SdyOp::PropagationBarrier
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::Reshard
+            | SdyOp::Return
+            | SdyOp::ShardedToUnreduced
+            | SdyOp::ShardingConstraint
+            | SdyOp::ShardingGroup,
+        )
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::Probe
+            | CheckOp::RunParallel,
+        ) => 0.0,
     }
 }
 

@@ -4,6 +4,7 @@
 //! from, and its users (concatenations, assignments to a slice) say where they would like it. The frame with the least
 //! movement in total wins.
 
+use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use crate::layout::Layout;
@@ -62,7 +63,7 @@ impl Splitter<'_> {
         }
         let op = self.src.def_op(v)?;
         match self.src.op(op).kind() {
-            OpKind::Slice => {
+            OpKind::Movement(MovementOp::Slice) => {
                 let operand = self.src.op(op).operands()[0];
                 let starts = self.src.op(op).i64s("start_indices")?;
                 let strides = self.src.op(op).i64s("strides")?;
@@ -87,14 +88,14 @@ impl Splitter<'_> {
     fn wanted_by(&mut self, user: OpId, slot: usize, want: &Layout) -> Option<Layout> {
         let op = self.src.op(user);
         match op.kind() {
-            OpKind::Concatenate => {
+            OpKind::Movement(MovementOp::Concatenate) => {
                 let dim = op.int("dimension")? as usize;
                 let start: i64 = op.operands()[..slot].iter().map(|&v| self.src.ty(v).dims()[dim]).sum();
                 let mut layout = self.want(self.src.op(user).results()[0]);
                 layout.dims[dim].offset += start;
                 (layout.lists() == want.lists()).then_some(layout)
             }
-            OpKind::DynamicUpdateSlice | OpKind::Scatter => {
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => {
                 let (update, starts, _) = self.constant_assignment(user)?;
                 if op.operands().get(slot) != Some(&update) {
                     return None;
@@ -110,7 +111,7 @@ impl Splitter<'_> {
                 }
                 (layout.lists() == want.lists()).then_some(layout)
             }
-            OpKind::Slice | OpKind::Reduce => None,
+            OpKind::Movement(MovementOp::Slice) | OpKind::Body(BodyOp::Reduce) => None,
             _ => Some(want.clone()),
         }
     }

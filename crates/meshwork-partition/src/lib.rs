@@ -36,6 +36,7 @@ mod strategy;
 pub mod tell;
 pub mod xla;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpKind, Type};
 use meshwork_mesh::{Mesh, Sharding};
 
@@ -65,7 +66,7 @@ pub struct Partitioned {
 
 /// The mesh that the shardings of `module` refer to: the only one, or the only one with axes.
 pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
-    let meshes = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::SdyMesh);
+    let meshes = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::Mesh));
     let found = meshes.filter_map(|op| match module.op(op).attr("mesh") {
         Some(Attr::Mesh(mesh)) if !mesh.axes().is_empty() => {
             Some((module.symbol_name(op)?.to_string(), (**mesh).clone()))

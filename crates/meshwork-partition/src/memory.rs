@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
 use crate::cause::{argument_name, place_of, short_name, short_type};
@@ -130,7 +131,7 @@ fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
         let data = module.op(op);
         data.results().iter().for_each(|&v| watch.comes(module, v));
         watch.reached(op);
-        if matches!(data.kind(), OpKind::While | OpKind::Case | OpKind::If) {
+        if matches!(data.kind(), OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)) {
             for &region in data.regions() {
                 module.region(region).blocks().iter().for_each(|&inner| visit(module, inner, watch));
             }

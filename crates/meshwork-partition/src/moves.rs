@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use meshwork_ir::op::{CollectiveOp, ControlOp};
 use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::atoms::{AtomList, Atoms};
@@ -69,7 +70,10 @@ impl<'a> Mover<'a> {
         for (name, value) in attrs {
             spec.attrs.set(name, value);
         }
-        if matches!(op_kind, OpKind::AllGather | OpKind::AllReduce | OpKind::ReduceScatter) {
+        if matches!(
+            op_kind,
+            OpKind::Collective(CollectiveOp::AllGather | CollectiveOp::AllReduce | CollectiveOp::ReduceScatter)
+        ) {
             spec.attrs.set("use_global_device_ids", Attr::Unit);
         }
         let op = self.e.push(spec);
@@ -104,7 +108,7 @@ impl<'a> Mover<'a> {
         let kind = combine.op();
         let inner = self.e.out.push(body, OpSpec::new(kind).operands(args).results([ty]));
         let result = self.e.out.result(inner);
-        self.e.out.push(body, OpSpec::new(OpKind::HloReturn).operands([result]));
+        self.e.out.push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([result]));
     }
 
     /// Joins the last `count` atoms of `dim`: every device of the group then holds all their blocks.
@@ -117,8 +121,14 @@ impl<'a> Mover<'a> {
         let t = self.e.tensor(value).clone();
         let ty = scaled(&t, dim, size, 1).into();
         let attrs = vec![("all_gather_dim", Attr::i64(dim as i64))];
-        let value =
-            self.collective(CollectiveKind::AllGather, OpKind::AllGather, value, ty, Peers::Group(group), attrs);
+        let value = self.collective(
+            CollectiveKind::AllGather,
+            OpKind::Collective(CollectiveOp::AllGather),
+            value,
+            ty,
+            Peers::Group(group),
+            attrs,
+        );
         self.trim(Form { value, layout }, extents, dim)
     }
 
@@ -127,7 +137,14 @@ impl<'a> Mover<'a> {
         let t = self.e.tensor(value).clone();
         let ty = scaled(&t, dim, self.e.atoms.product(list), 1).into();
         let attrs = vec![("all_gather_dim", Attr::i64(dim as i64))];
-        self.collective(CollectiveKind::AllGather, OpKind::AllGather, value, ty, Peers::Group(list.into()), attrs)
+        self.collective(
+            CollectiveKind::AllGather,
+            OpKind::Collective(CollectiveOp::AllGather),
+            value,
+            ty,
+            Peers::Group(list.into()),
+            attrs,
+        )
     }
 
     /// An unsplit dimension has no frame: cuts off what is not an element.
@@ -194,7 +211,14 @@ impl<'a> Mover<'a> {
             ("concat_dimension", Attr::i64(from as i64)),
             ("split_count", Attr::i64(size)),
         ];
-        let value = self.collective(CollectiveKind::AllToAll, OpKind::AllToAll, value, ty, Peers::Group(group), attrs);
+        let value = self.collective(
+            CollectiveKind::AllToAll,
+            OpKind::Collective(CollectiveOp::AllToAll),
+            value,
+            ty,
+            Peers::Group(group),
+            attrs,
+        );
         self.trim(Form { value, layout }, extents, from)
     }
 
@@ -206,7 +230,14 @@ impl<'a> Mover<'a> {
             ("concat_dimension", Attr::i64(dim as i64)),
             ("split_count", Attr::i64(self.e.atoms.product(list))),
         ];
-        self.collective(CollectiveKind::AllToAll, OpKind::AllToAll, value, ty, Peers::Group(list.into()), attrs)
+        self.collective(
+            CollectiveKind::AllToAll,
+            OpKind::Collective(CollectiveOp::AllToAll),
+            value,
+            ty,
+            Peers::Group(list.into()),
+            attrs,
+        )
     }
 
     /// Lets atoms trade places: `lists` splits each dimension in as many shards as now, by other atoms.
@@ -235,7 +266,14 @@ impl<'a> Mover<'a> {
 
     /// Sends `value` along `peers`; a device nobody sends to gets zeros.
     pub fn permute(&mut self, value: ValueId, ty: Type, peers: Peers) -> ValueId {
-        self.collective(CollectiveKind::Permute, OpKind::CollectivePermute, value, ty, peers, vec![])
+        self.collective(
+            CollectiveKind::Permute,
+            OpKind::Collective(CollectiveOp::CollectivePermute),
+            value,
+            ty,
+            peers,
+            vec![],
+        )
     }
 
     /// What `device` holds, on every device.
@@ -253,7 +291,7 @@ impl<'a> Mover<'a> {
         }
         let ty = self.e.out.ty(part).clone();
         let kind = CollectiveKind::AllReduce(combine);
-        self.collective(kind, OpKind::AllReduce, part, ty, Peers::Group(all), vec![])
+        self.collective(kind, OpKind::Collective(CollectiveOp::AllReduce), part, ty, Peers::Group(all), vec![])
     }
 
     /// Combines a partial value over `list`, a subset of its partial atoms.
@@ -263,7 +301,14 @@ impl<'a> Mover<'a> {
         rest.retain(|a| !list.contains(a));
         let ty = self.e.out.ty(value).clone();
         let kind = CollectiveKind::AllReduce(combine);
-        let value = self.collective(kind, OpKind::AllReduce, value, ty, Peers::Group(list.into()), vec![]);
+        let value = self.collective(
+            kind,
+            OpKind::Collective(CollectiveOp::AllReduce),
+            value,
+            ty,
+            Peers::Group(list.into()),
+            vec![],
+        );
         Form { value, layout: layout.with_partial(rest, combine) }
     }
 
@@ -281,7 +326,14 @@ impl<'a> Mover<'a> {
         let ty = scaled(&t, dim, 1, size).into();
         let attrs = vec![("scatter_dimension", Attr::i64(dim as i64))];
         let kind = CollectiveKind::ReduceScatter(combine);
-        let value = self.collective(kind, OpKind::ReduceScatter, value, ty, Peers::Group(list.into()), attrs);
+        let value = self.collective(
+            kind,
+            OpKind::Collective(CollectiveOp::ReduceScatter),
+            value,
+            ty,
+            Peers::Group(list.into()),
+            attrs,
+        );
         Form { value, layout: layout.with_partial(rest, combine) }
     }
 }

@@ -96,6 +96,7 @@ mod tests {
     use super::*;
     use crate::collective::{CollectiveKind, Origin, Site};
     use meshwork_ir::Combine;
+    use meshwork_ir::op::CollectiveOp;
     use meshwork_ir::{Walk, text};
 
     /// Optimises a program whose collectives all work over the first atom. Returns what is left of them.
@@ -105,9 +106,9 @@ mod tests {
         let mut collectives = vec![];
         for emitted in ops {
             let kind = match module.op(emitted).kind() {
-                OpKind::AllReduce => CollectiveKind::AllReduce(Combine::Add),
-                OpKind::AllGather => CollectiveKind::AllGather,
-                OpKind::CollectivePermute => CollectiveKind::Permute,
+                OpKind::Collective(CollectiveOp::AllReduce) => CollectiveKind::AllReduce(Combine::Add),
+                OpKind::Collective(CollectiveOp::AllGather) => CollectiveKind::AllGather,
+                OpKind::Collective(CollectiveOp::CollectivePermute) => CollectiveKind::Permute,
                 _ => continue,
             };
             let operand_bytes = crate::memory::type_bytes(module.ty(module.op(emitted).operands()[0]));

@@ -1,5 +1,6 @@
 //! `meshwork opt -meshwork-partition`: replaces every function that has placements by its per-device form.
 
+use meshwork_ir::op::SourceOp;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
 use meshwork_mesh::{Mesh, Sharding};
@@ -55,10 +56,11 @@ fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, Partiti
 fn replace(module: &mut Module, func: OpId, mut local: Module, by_replica: bool) -> Result<(), String> {
     if by_replica {
         for op in local.all_ops(Walk::PreOrder) {
-            if local.op(op).kind() == OpKind::PartitionId {
+            if local.op(op).kind() == OpKind::Source(SourceOp::PartitionId) {
                 let id = local.push_before(
                     op,
-                    meshwork_ir::OpSpec::new(OpKind::ReplicaId).results([local.ty(local.result(op)).clone()]),
+                    meshwork_ir::OpSpec::new(OpKind::Source(SourceOp::ReplicaId))
+                        .results([local.ty(local.result(op)).clone()]),
                 );
                 let (old, new) = (local.result(op), local.result(id));
                 local.replace_all_uses(old, new);

@@ -3,6 +3,7 @@
 //! A slice of a pad is a pad with smaller, possibly negative amounts; a slice of a slice is a slice. What is left moves
 //! elements once, by exactly the distance they move.
 
+use meshwork_ir::op::{ControlOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::transform::cse;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, Def, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
@@ -12,13 +13,13 @@ pub fn prepare(module: &mut Module) {
     // Inlined helpers often compute the same thing: rolls of one array share their halo.
     cse::eliminate(module);
     let mut todo: Vec<OpId> = module.all_ops(Walk::PreOrder);
-    todo.retain(|&op| module.op(op).kind() == OpKind::Slice);
+    todo.retain(|&op| module.op(op).kind() == OpKind::Movement(MovementOp::Slice));
     while let Some(op) = todo.pop() {
         while let Some(source) = source_of(module, op) {
             let again = match module.op(source).kind() {
-                OpKind::Slice => merge_slices(module, op, source),
-                OpKind::Concatenate => merge_concatenate(module, op, source, &mut todo),
-                OpKind::Pad => {
+                OpKind::Movement(MovementOp::Slice) => merge_slices(module, op, source),
+                OpKind::Movement(MovementOp::Concatenate) => merge_concatenate(module, op, source, &mut todo),
+                OpKind::Movement(MovementOp::Pad) => {
                     merge_pad(module, op, source);
                     false
                 }
@@ -38,7 +39,10 @@ pub fn prepare(module: &mut Module) {
 /// made of: then it is cheaper to make it anew.
 fn hoist(module: &mut Module) {
     for op in module.all_ops(Walk::PostOrder) {
-        let Some(body) = module.body_of(op, 1).filter(|_| module.op(op).kind() == OpKind::While) else { continue };
+        let Some(body) = module.body_of(op, 1).filter(|_| module.op(op).kind() == OpKind::Control(ControlOp::While))
+        else {
+            continue;
+        };
         let args = module.block(body).args().to_vec();
         let returned = module.returned(body).to_vec();
         let operands = module.op(op).operands().to_vec();
@@ -80,7 +84,7 @@ fn hoist(module: &mut Module) {
 }
 
 fn is_constant(module: &Module, op: OpId) -> bool {
-    matches!(module.op(op).kind(), OpKind::Constant | OpKind::SdyConstant)
+    matches!(module.op(op).kind(), OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant))
 }
 
 /// `op` slices `source`, a concatenation: makes it a slice of the only piece it touches, or replaces it by a
@@ -125,7 +129,8 @@ fn merge_concatenate(module: &mut Module, op: OpId, source: OpId, todo: &mut Vec
         let Some(t) = ty.as_tensor() else { return false };
         let mut dims = t.dims.clone();
         dims[dim] = hi - lo;
-        let mut spec = OpSpec::new(OpKind::Slice).operands([piece]).results([t.with_dims(dims).into()]);
+        let mut spec =
+            OpSpec::new(OpKind::Movement(MovementOp::Slice)).operands([piece]).results([t.with_dims(dims).into()]);
         (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
         for (name, value) in bounds(lo, hi) {
             spec.attrs.set(name, value);
@@ -134,9 +139,9 @@ fn merge_concatenate(module: &mut Module, op: OpId, source: OpId, todo: &mut Vec
         parts.push(module.result(part));
         todo.push(part);
     }
-    let mut spec = OpSpec::new(OpKind::Concatenate).operands(parts).results([ty]);
+    let mut spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate)).operands(parts).results([ty]);
     (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
-    spec.attrs.retain(|name, _| !OpKind::Slice.own_attrs().contains(&name));
+    spec.attrs.retain(|name, _| !OpKind::Movement(MovementOp::Slice).own_attrs().contains(&name));
     let joined = module.push_before(op, spec.attr("dimension", Attr::i64(dim as i64)));
     let joined = module.result(joined);
     module.replace_all_uses(result, joined);
@@ -189,9 +194,10 @@ fn merge_pad(module: &mut Module, op: OpId, source: OpId) {
         return;
     }
     let zeros = Attr::i64s(vec![0; extents.len()]);
-    let mut spec = OpSpec::new(OpKind::Pad).operands(operands).results([module.ty(result).clone()]);
+    let mut spec =
+        OpSpec::new(OpKind::Movement(MovementOp::Pad)).operands(operands).results([module.ty(result).clone()]);
     spec.attrs = module.op(op).attrs.clone();
-    spec.attrs.retain(|name, _| !OpKind::Slice.own_attrs().contains(&name));
+    spec.attrs.retain(|name, _| !OpKind::Movement(MovementOp::Slice).own_attrs().contains(&name));
     spec.loc = module.op(op).loc.clone();
     spec.pos = module.op(op).pos;
     let spec = spec

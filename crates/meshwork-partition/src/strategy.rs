@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
+use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{Combine, OpKind, ValueId};
 use smallvec::SmallVec;
 
@@ -62,9 +63,12 @@ pub enum Touched {
 impl Touched {
     /// What an operation of `kind` touches.
     pub fn by(kind: OpKind) -> Touched {
-        use OpKind as K;
-        let by_place = matches!(kind, K::Gather | K::DynamicSlice | K::DynamicUpdateSlice | K::Scatter);
-        let in_name_only = matches!(kind, K::Reshape | K::BitcastConvert);
+        let by_place = matches!(
+            kind,
+            OpKind::Movement(MovementOp::Gather | MovementOp::DynamicSlice | MovementOp::DynamicUpdateSlice)
+                | OpKind::Body(BodyOp::Scatter)
+        );
+        let in_name_only = matches!(kind, OpKind::Movement(MovementOp::Reshape | MovementOp::BitcastConvert));
         if by_place || in_name_only { Touched::Little } else { Touched::All }
     }
 }

@@ -1,5 +1,6 @@
 //! Which way an operation is computed: by the time that sending and computing take on a machine.
 
+use meshwork_ir::op::ContractOp;
 use meshwork_ir::{OpKind, Walk, text};
 use meshwork_partition::cost::{Device, Machine};
 use meshwork_partition::flops::op_flops;
@@ -89,7 +90,10 @@ fn slow_links_are_crossed_while_there_is_least_to_send() {
 /// What one device sends and how much it multiplies and adds.
 fn sent_and_flops(program: &Partitioned) -> (f64, f64) {
     let module = &program.module;
-    let dots = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| module.op(op).kind() == OpKind::DotGeneral);
+    let dots = module
+        .all_ops(Walk::PreOrder)
+        .into_iter()
+        .filter(|&op| module.op(op).kind() == OpKind::Contract(ContractOp::DotGeneral));
     (program.plan.wire_bytes(), dots.map(|op| op_flops(module, op)).sum())
 }
 

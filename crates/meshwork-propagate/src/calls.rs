@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Type, ValueMap, Walk};
 use meshwork_mesh::Sharding;
 
@@ -70,7 +71,7 @@ pub fn set_callee(module: &mut Module, call: OpId, name: &str) {
 /// All `func.call` operations below `op`, what is nested first.
 pub fn calls_below(module: &Module, op: OpId) -> Vec<OpId> {
     let mut ops = module.ops_below(op, Walk::PostOrder);
-    ops.retain(|&op| module.op(op).kind() == OpKind::Call);
+    ops.retain(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
     ops
 }
 
@@ -88,7 +89,7 @@ impl CallGraph {
             // Calls in program order, each callee once.
             let mut seen = HashSet::new();
             let calls = module.ops_below(func, Walk::PreOrder).into_iter();
-            let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Call);
+            let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
             let callees = calls.filter_map(|call| by_name.get(callee_name(module, call)?).copied());
             (func, callees.filter(|&c| seen.insert(c)).collect())
         };
@@ -143,7 +144,7 @@ enum BadCalls {
 pub fn funcs_callees_first(module: &Module, diags: &mut Vec<Diagnostic>) -> Result<Vec<OpId>, Failed> {
     let symbols = Symbols::of(module);
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Call {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Call) {
             callee(module, &symbols, op, diags)?;
         }
     }
@@ -168,7 +169,7 @@ pub fn calls_callees_first(module: &Module, diags: &mut Vec<Diagnostic>) -> Resu
 /// The function that `call` calls; reports an error if there is none.
 pub fn callee(module: &Module, symbols: &Symbols, call: OpId, diags: &mut Vec<Diagnostic>) -> Result<OpId, Failed> {
     let name = callee_name(module, call).unwrap_or_default();
-    let func = symbols.lookup(name).filter(|&op| module.op(op).kind() == OpKind::Func);
+    let func = symbols.lookup(name).filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Func));
     func.ok_or_else(|| {
         diags.push(Diagnostic::error(module.op(call).pos, format!("call of @{name}, which is not defined")));
         Failed

@@ -1,5 +1,6 @@
 //! Which ops may be removed because nothing uses them, as MLIR's greedy driver decides it.
 
+use meshwork_ir::op::{BodyOp, ControlOp, SdyOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, Walk};
 
 /// Whether `op` has no uses and no effects.
@@ -25,34 +26,38 @@ enum Effects {
 }
 
 fn effects(module: &Module, op: OpId) -> Effects {
-    use OpKind as K;
     let data = module.op(op);
     match data.kind() {
-        K::If
-        | K::Case
-        | K::While
-        | K::Reduce
-        | K::ReduceWindow
-        | K::Scatter
-        | K::SelectAndScatter
-        | K::Sort
-        | K::Map
-        | K::SdyNamedComputation
-        | K::SdyManualComputation => Effects::OfRegions,
+        OpKind::Control(ControlOp::If | ControlOp::Case | ControlOp::While)
+        | OpKind::Body(
+            BodyOp::Reduce
+            | BodyOp::ReduceWindow
+            | BodyOp::Scatter
+            | BodyOp::SelectAndScatter
+            | BodyOp::Sort
+            | BodyOp::Map,
+        )
+        | OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => Effects::OfRegions,
         // Constraints and edges say something about other values even when unused.
-        K::SdyShardingConstraint
-        | K::SdyDataFlowEdge
-        | K::SdyFuncDataFlowEdge
-        | K::SdyAllGather
-        | K::SdyAllReduce
-        | K::SdyAllSlice
-        | K::SdyAllToAll
-        | K::SdyCollectivePermute
-        | K::SdyReduceScatter
-        | K::SdyReplicatedToUnreduced
-        | K::SdyShardedToUnreduced => Effects::Some,
-        K::CustomCall if data.attr("has_side_effect").and_then(Attr::as_bool) == Some(false) => Effects::Free,
-        K::HloReturn | K::SdyReturn => Effects::Free,
+        OpKind::Sdy(
+            SdyOp::ShardingConstraint
+            | SdyOp::DataFlowEdge
+            | SdyOp::FuncDataFlowEdge
+            | SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::ShardedToUnreduced,
+        ) => Effects::Some,
+        OpKind::Control(ControlOp::CustomCall)
+            if data.attr("has_side_effect").and_then(Attr::as_bool) == Some(false) =>
+        {
+            Effects::Free
+        }
+        OpKind::Control(ControlOp::HloReturn) | OpKind::Sdy(SdyOp::Return) => Effects::Free,
         kind if kind.is_pure() => Effects::Free,
         _ => Effects::Some,
     }

@@ -12,6 +12,7 @@
 
 use std::collections::HashMap;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Def, Diagnostic, Module, OpId, OpKind, ValueId, Values, Walk};
 
 use crate::dead::is_trivially_dead;
@@ -288,12 +289,14 @@ impl<'m> Driver<'m> {
         let data = self.module.op(op);
         let operands = data.operands().len();
         match (data.kind(), data.results()) {
-            (OpKind::SdyDataFlowEdge, &[result]) if is_static_tensor(self.module, result) => {
+            (OpKind::Sdy(SdyOp::DataFlowEdge), &[result]) if is_static_tensor(self.module, result) => {
                 let sources = data.operands().first().map_or(0, |&o| edges::edge_sources(self.module, o).len());
                 Action::Edge(self.visitor.rules.identity(self.module.ty(result), sources))
             }
-            (OpKind::SdyFuncDataFlowEdge, &[result]) if is_static_tensor(self.module, result) => Action::FuncEdge,
-            (OpKind::SdyPropagationBarrier, &[result]) if is_static_tensor(self.module, result) => {
+            (OpKind::Sdy(SdyOp::FuncDataFlowEdge), &[result]) if is_static_tensor(self.module, result) => {
+                Action::FuncEdge
+            }
+            (OpKind::Sdy(SdyOp::PropagationBarrier), &[result]) if is_static_tensor(self.module, result) => {
                 let direction = data.attr("allowed_direction").map_or(Direction::None, allowed_direction);
                 Action::Barrier(self.visitor.rules.identity(self.module.ty(result), 1), direction)
             }
@@ -314,7 +317,7 @@ impl<'m> Driver<'m> {
     /// computation adds manual axes around its arguments and removes them from its results.
     fn convert_manual(&mut self, edge: OpId, owner: ValueId, placement: PlacementId, when: When) -> PlacementId {
         let Some(op) = edges::owning_op(self.module, owner) else { return placement };
-        if self.module.op(op).kind() != OpKind::SdyManualComputation {
+        if self.module.op(op).kind() != OpKind::Sdy(SdyOp::ManualComputation) {
             return placement;
         }
         if let Some(&known) = self.converted.get(&(edge, placement, when)) {

@@ -12,6 +12,7 @@
 //! | named and manual computation | per argument | operand | argument | |
 //! | named and manual computation | per result | body return | result | |
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{BlockId, Def, Module, OpId, OpKind, Use, ValueId, Values};
 use smallvec::smallvec;
 
@@ -19,11 +20,8 @@ use smallvec::smallvec;
 pub fn has_data_flow(kind: OpKind) -> bool {
     matches!(
         kind,
-        OpKind::While
-            | OpKind::Case
-            | OpKind::OptimizationBarrier
-            | OpKind::SdyNamedComputation
-            | OpKind::SdyManualComputation
+        OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::OptimizationBarrier)
+            | OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation)
     )
 }
 
@@ -38,7 +36,7 @@ pub fn owning_op(module: &Module, value: ValueId) -> Option<OpId> {
 /// The owners of the edges of `op` that are block arguments.
 pub fn argument_owners(module: &Module, op: OpId) -> Values {
     match module.op(op).kind() {
-        OpKind::SdyNamedComputation | OpKind::SdyManualComputation => {
+        OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => {
             body(module, op).map_or(Values::new(), |b| module.block(b).args().iter().copied().collect())
         }
         _ => Values::new(),
@@ -57,12 +55,12 @@ pub fn result_owners(module: &Module, op: OpId) -> Values {
 pub fn owner_of_target(module: &Module, target: ValueId) -> Option<ValueId> {
     let op = owning_op(module, target)?;
     match module.op(op).kind() {
-        OpKind::While => match module.value(target).def() {
+        OpKind::Control(ControlOp::While) => match module.value(target).def() {
             Def::Result(..) => Some(target),
             Def::Arg(_, i) => module.op(op).results().get(i as usize).copied(),
         },
-        OpKind::Case | OpKind::OptimizationBarrier => module.def_op(target).map(|_| target),
-        OpKind::SdyNamedComputation | OpKind::SdyManualComputation => Some(target),
+        OpKind::Control(ControlOp::Case | ControlOp::OptimizationBarrier) => module.def_op(target).map(|_| target),
+        OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => Some(target),
         _ => None,
     }
 }
@@ -70,7 +68,7 @@ pub fn owner_of_target(module: &Module, target: ValueId) -> Option<ValueId> {
 /// The `sdy.data_flow_edge` on `owner`: its only user.
 pub fn edge_of_owner(module: &Module, owner: ValueId) -> Option<OpId> {
     match module.value(owner).uses() {
-        [only] if module.op(only.op).kind() == OpKind::SdyDataFlowEdge => Some(only.op),
+        [only] if module.op(only.op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge) => Some(only.op),
         _ => None,
     }
 }
@@ -89,8 +87,8 @@ pub fn edge_of_source(module: &Module, source: Use) -> Option<OpId> {
     let is_return = user.kind().is_terminator();
     let op = if is_return { module.parent_op(source.op)? } else { source.op };
     let found = match module.op(op).kind() {
-        OpKind::While | OpKind::Case | OpKind::OptimizationBarrier => true,
-        OpKind::SdyNamedComputation | OpKind::SdyManualComputation => is_return,
+        OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::OptimizationBarrier) => true,
+        OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => is_return,
         _ => false,
     };
     let owner = *module.op(op).results().get(source.operand as usize)?;
@@ -102,21 +100,21 @@ pub fn edge_sources(module: &Module, owner: ValueId) -> Values {
     let Some(op) = owning_op(module, owner) else { return Values::new() };
     let data = module.op(op);
     match (data.kind(), module.value(owner).def()) {
-        (OpKind::While, Def::Result(_, i)) => {
+        (OpKind::Control(ControlOp::While), Def::Result(_, i)) => {
             let returned = module.body_of(op, 1).and_then(|b| module.returned(b).get(i as usize));
             data.operands().get(i as usize).into_iter().chain(returned).copied().collect()
         }
-        (OpKind::Case, Def::Result(_, i)) => {
+        (OpKind::Control(ControlOp::Case), Def::Result(_, i)) => {
             let branch = |index| module.returned(module.body_of(op, index)?).get(i as usize).copied();
             (0..data.regions().len()).filter_map(branch).collect()
         }
-        (OpKind::OptimizationBarrier, Def::Result(_, i)) => {
+        (OpKind::Control(ControlOp::OptimizationBarrier), Def::Result(_, i)) => {
             data.operands().get(i as usize).into_iter().copied().collect()
         }
-        (OpKind::SdyNamedComputation | OpKind::SdyManualComputation, Def::Arg(_, i)) => {
+        (OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation), Def::Arg(_, i)) => {
             data.operands().get(i as usize).into_iter().copied().collect()
         }
-        (OpKind::SdyNamedComputation | OpKind::SdyManualComputation, Def::Result(_, i)) => {
+        (OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation), Def::Result(_, i)) => {
             let returned = body(module, op).and_then(|b| module.returned(b).get(i as usize));
             returned.into_iter().copied().collect()
         }
@@ -127,7 +125,7 @@ pub fn edge_sources(module: &Module, owner: ValueId) -> Values {
 /// The targets of the edge of `owner` other than the owner itself.
 pub fn non_owner_targets(module: &Module, owner: ValueId) -> Values {
     let Def::Result(op, i) = module.value(owner).def() else { return Values::new() };
-    if module.op(op).kind() != OpKind::While {
+    if module.op(op).kind() != OpKind::Control(ControlOp::While) {
         return Values::new();
     }
     let argument = |region| module.block(module.body_of(op, region)?).args().get(i as usize).copied();

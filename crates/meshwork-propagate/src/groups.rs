@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Def, Diagnostic, Module, OpId, OpKind, OpSpec, Use, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -25,7 +26,7 @@ impl Groups {
         let mut id_of: HashMap<ValueId, i64> = HashMap::new();
         for op in module.all_ops(Walk::PreOrder) {
             let data = module.op(op);
-            if data.kind() != OpKind::SdyShardingGroup {
+            if data.kind() != OpKind::Sdy(SdyOp::ShardingGroup) {
                 continue;
             }
             let (Some(id), Some(&value)) = (data.int("group_id"), data.operands().first()) else { continue };
@@ -105,7 +106,7 @@ fn disagreement(module: &Module, id: i64, first: ValueId) -> Diagnostic {
 
 /// Puts a constraint right after `value`, which all its other uses then go through.
 fn constrain(module: &mut Module, value: ValueId, sharding: Sharding) -> ValueId {
-    let spec = OpSpec::new(OpKind::SdyShardingConstraint)
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
         .operands([value])
         .results([module.ty(value).clone()])
         .attr("sharding", Attr::Sharding(Arc::new(sharding)));
@@ -125,5 +126,5 @@ fn constrain(module: &mut Module, value: ValueId, sharding: Sharding) -> ValueId
 /// The group ops of a module; for passes that remove them.
 pub fn group_ops(module: &Module) -> Vec<OpId> {
     let ops = module.all_ops(Walk::PreOrder).into_iter();
-    ops.filter(|&op| module.op(op).kind() == OpKind::SdyShardingGroup).collect()
+    ops.filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup)).collect()
 }

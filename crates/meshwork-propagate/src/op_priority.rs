@@ -11,6 +11,7 @@
 //!
 //! Each round allows what the earlier ones did.
 
+use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind};
 
 use crate::factor::{Direction, Directions};
@@ -24,7 +25,8 @@ pub fn directions(module: &Module, op: OpId, round: u8) -> Directions {
     let kind = module.op(op).kind();
     let mut allowed = Directions::all(simple_op(module, op, kind, round));
     if round >= 2 {
-        let way = if kind == OpKind::BroadcastInDim { Direction::Backward } else { Direction::Both };
+        let way =
+            if kind == OpKind::Movement(MovementOp::BroadcastInDim) { Direction::Backward } else { Direction::Both };
         let other = if round >= 3 { way } else { Direction::None };
         allowed = allowed.union(Directions { pass_through: way, other });
     }
@@ -37,8 +39,9 @@ pub fn directions(module: &Module, op: OpId, round: u8) -> Directions {
 /// Rounds 0 and 1.
 fn simple_op(module: &Module, op: OpId, kind: OpKind, round: u8) -> Direction {
     let way = match kind {
-        OpKind::Reshape | OpKind::Transpose | OpKind::SdyDataFlowEdge | OpKind::SdyFuncDataFlowEdge => Direction::Both,
-        OpKind::DynamicSlice | OpKind::DynamicUpdateSlice => Direction::Forward,
+        OpKind::Movement(MovementOp::Reshape | MovementOp::Transpose)
+        | OpKind::Sdy(SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge) => Direction::Both,
+        OpKind::Movement(MovementOp::DynamicSlice | MovementOp::DynamicUpdateSlice) => Direction::Forward,
         _ if is_elementwise(module, op) || is_host_transfer(module, op) => Direction::Both,
         _ => Direction::None,
     };
@@ -54,6 +57,6 @@ fn simple_op(module: &Module, op: OpId, kind: OpKind, round: u8) -> Direction {
 
 fn is_host_transfer(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
-    data.kind() == OpKind::CustomCall
+    data.kind() == OpKind::Control(ControlOp::CustomCall)
         && matches!(data.attr("call_target_name").and_then(Attr::as_str), Some("MoveToDevice" | "MoveToHost"))
 }

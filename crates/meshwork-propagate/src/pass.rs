@@ -1,5 +1,6 @@
 //! The propagation passes, under Shardy's names and with its options.
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Type, Walk};
 
 use crate::debug::{self, origins::Origins};
@@ -157,7 +158,7 @@ pub fn remove_rules(module: &mut Module) {
 pub fn populate_rules(module: &mut Module, mode: RuleMode, diagnostics: &mut Vec<Diagnostic>) {
     for op in module.all_ops(Walk::PreOrder) {
         // Only what is inside of functions.
-        if module.op(op).kind() == OpKind::Func || module.parent_op(op).is_none() {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Func) || module.parent_op(op).is_none() {
             continue;
         }
         match sharding_rule(module, op, mode) {

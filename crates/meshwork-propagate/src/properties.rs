@@ -1,5 +1,6 @@
 //! What operations are, as far as placements are concerned.
 
+use meshwork_ir::op::{MovementOp, SdyOp};
 use meshwork_ir::{Module, OpId, OpKind};
 
 /// Whether `op` works element by element, or is treated so: identities that only concern placements, and bit
@@ -7,8 +8,8 @@ use meshwork_ir::{Module, OpId, OpKind};
 pub fn is_elementwise(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
     match data.kind() {
-        OpKind::SdyPropagationBarrier | OpKind::SdyShardingConstraint | OpKind::SdyReshard => true,
-        OpKind::BitcastConvert => {
+        OpKind::Sdy(SdyOp::PropagationBarrier | SdyOp::ShardingConstraint | SdyOp::Reshard) => true,
+        OpKind::Movement(MovementOp::BitcastConvert) => {
             let dims = |values: &[_]| values.first().map(|&v| module.ty(v).dims());
             dims(data.operands()) == dims(data.results())
         }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, AttrDict, Def, Diagnostic, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -100,7 +101,7 @@ impl State {
             let siblings: &[ValueId] = match module.value(slot).def() {
                 Def::Result(op, _) => module.op(op).results(),
                 Def::Arg(block, _) => match module.block_parent_op(block).map(|op| module.op(op).kind()) {
-                    Some(OpKind::SdyNamedComputation) => module.block(block).args(),
+                    Some(OpKind::Sdy(SdyOp::NamedComputation)) => module.block(block).args(),
                     _ => &[],
                 },
             };
@@ -198,14 +199,14 @@ impl Writer<'_> {
     fn store_args(&mut self, module: &mut Module, op: OpId, args: &[ValueId], current: &[Option<PlacementId>]) {
         let ids: Vec<Option<PlacementId>> = args.iter().map(|v| current[v.index()]).collect();
         match module.op(op).kind() {
-            OpKind::Func => self.store_func(module, op, "arg_attrs", &ids),
-            OpKind::SdyNamedComputation => {
+            OpKind::Control(ControlOp::Func) => self.store_func(module, op, "arg_attrs", &ids),
+            OpKind::Sdy(SdyOp::NamedComputation) => {
                 if let Some(ids) = ids.into_iter().collect::<Option<Vec<_>>>() {
                     let attr = self.list(&ids);
                     module.op_mut(op).attrs.set("in_shardings", attr);
                 }
             }
-            OpKind::SdyManualComputation => {
+            OpKind::Sdy(SdyOp::ManualComputation) => {
                 let Some(outer) = sharding_list(module, op, "in_shardings") else { return };
                 let manual = manual_axes(module, op);
                 let merged = outer.iter().zip(ids).map(|(outer, id)| match id {

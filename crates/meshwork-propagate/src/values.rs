@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Def, Module, OpId, OpKind, Type, ValueId};
 use meshwork_mesh::Sharding;
 
@@ -29,8 +30,8 @@ pub fn shardable_value(module: &Module, value: ValueId) -> Option<ValueId> {
     let Def::Arg(block, index) = module.value(value).def() else { return Some(value) };
     let op = module.block_parent_op(block)?;
     match module.op(op).kind() {
-        OpKind::Func => Some(value),
-        OpKind::AsyncStart => module.op(op).operands().get(index as usize).copied(),
+        OpKind::Control(ControlOp::Func) => Some(value),
+        OpKind::Control(ControlOp::AsyncStart) => module.op(op).operands().get(index as usize).copied(),
         _ => owner_of_target(module, value),
     }
 }
@@ -47,16 +48,18 @@ pub enum Slot {
 /// Where ops of this kind store the placements of their results.
 pub fn result_slot(kind: OpKind) -> Slot {
     match kind {
-        OpKind::SdyShardingConstraint | OpKind::SdyReshard | OpKind::SdyDataFlowEdge => Slot::Single("sharding"),
-        OpKind::SdyAllGather
-        | OpKind::SdyAllReduce
-        | OpKind::SdyAllSlice
-        | OpKind::SdyAllToAll
-        | OpKind::SdyCollectivePermute
-        | OpKind::SdyReduceScatter
-        | OpKind::SdyReplicatedToUnreduced
-        | OpKind::SdyShardedToUnreduced => Slot::Single("out_sharding"),
-        OpKind::SdyManualComputation | OpKind::SdyNamedComputation => Slot::PerValue("out_shardings"),
+        OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::DataFlowEdge) => Slot::Single("sharding"),
+        OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::ShardedToUnreduced,
+        ) => Slot::Single("out_sharding"),
+        OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Slot::PerValue("out_shardings"),
         _ => Slot::PerValue(SHARDING),
     }
 }
@@ -80,12 +83,14 @@ pub fn stored_sharding(module: &Module, value: ValueId) -> Option<Sharding> {
     let op = owning_op(module, value)?;
     match module.value(value).def() {
         Def::Arg(_, index) => match module.op(op).kind() {
-            OpKind::Func => module.arg_attr(op, index as usize, SHARDING)?.as_sharding().cloned(),
-            OpKind::SdyManualComputation => {
+            OpKind::Control(ControlOp::Func) => module.arg_attr(op, index as usize, SHARDING)?.as_sharding().cloned(),
+            OpKind::Sdy(SdyOp::ManualComputation) => {
                 let outer = sharding_list(module, op, "in_shardings")?.get(index as usize)?;
                 Some(without_manual_axes(outer, manual_axes(module, op)))
             }
-            OpKind::SdyNamedComputation => sharding_list(module, op, "in_shardings")?.get(index as usize).cloned(),
+            OpKind::Sdy(SdyOp::NamedComputation) => {
+                sharding_list(module, op, "in_shardings")?.get(index as usize).cloned()
+            }
             _ => None,
         },
         Def::Result(_, index) => match result_slot(module.op(op).kind()) {
@@ -103,16 +108,16 @@ pub fn set_sharding(module: &mut Module, value: ValueId, sharding: Sharding) {
     let Some(op) = owning_op(module, value) else { return };
     let kind = module.op(op).kind();
     match (module.value(value).def(), kind) {
-        (Def::Arg(_, index), OpKind::Func) => {
+        (Def::Arg(_, index), OpKind::Control(ControlOp::Func)) => {
             module.set_arg_attr(op, index as usize, SHARDING, Some(Attr::Sharding(Arc::new(sharding))));
         }
-        (Def::Arg(_, index), OpKind::SdyManualComputation) => {
+        (Def::Arg(_, index), OpKind::Sdy(SdyOp::ManualComputation)) => {
             let Some(list) = sharding_list(module, op, "in_shardings") else { return };
             let Some(outer) = list.get(index as usize) else { return };
             let outer = with_manual_axes(outer, &sharding, manual_axes(module, op));
             set_in_list(module, op, "in_shardings", index as usize, outer, vec![]);
         }
-        (Def::Arg(block, index), OpKind::SdyNamedComputation) => {
+        (Def::Arg(block, index), OpKind::Sdy(SdyOp::NamedComputation)) => {
             let types = module.block(block).args().iter().map(|&v| module.ty(v).clone()).collect();
             set_in_list(module, op, "in_shardings", index as usize, sharding, types);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -25,11 +26,11 @@ pub enum Place {
 pub fn transform_shardings(module: &mut Module, mut change: impl FnMut(&Sharding, Place) -> Option<Sharding>) {
     for op in module.all_ops(Walk::PreOrder) {
         let kind = module.op(op).kind();
-        if kind == OpKind::Func {
+        if kind == OpKind::Control(ControlOp::Func) {
             transform_func(module, op, &mut change);
             continue;
         }
-        if matches!(kind, OpKind::SdyManualComputation | OpKind::SdyNamedComputation) {
+        if matches!(kind, OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)) {
             let places: Vec<Place> = argument_owners(module, op).into_iter().map(Place::Value).collect();
             transform_list(module, op, "in_shardings", &places, &mut change);
         }

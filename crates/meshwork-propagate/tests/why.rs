@@ -1,5 +1,6 @@
 //! Explanations of placements, on one block of a transformer.
 
+use meshwork_ir::op::UnaryOp;
 use meshwork_ir::{Module, OpKind, ValueId, Walk, text};
 use meshwork_propagate::why::{Node, Reason, why};
 use meshwork_propagate::{Options, Record, propagate};
@@ -37,7 +38,7 @@ fn traced(source: &str) -> Result<(Module, meshwork_propagate::why::Trace)> {
 #[test]
 fn a_chain_leads_back_to_the_annotation() -> Result<()> {
     let (module, trace) = traced(BLOCK)?;
-    let tanh = result_of(&module, OpKind::Tanh, 0)?;
+    let tanh = result_of(&module, OpKind::Unary(UnaryOp::Tanh), 0)?;
     let heads = why(&module, &trace, tanh, 2);
     assert_eq!(
         heads.describe(&module),

@@ -1,6 +1,7 @@
 //! Rematerialisation: less memory for more arithmetic.
 
 use meshwork_autodiff::CHECKPOINT;
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId};
 
 use crate::Tensor;
@@ -35,7 +36,7 @@ pub fn checkpoint<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A) -> B {
     let results = leaves(&out);
     let results = with_top("checkpoint", |trace| {
         let values: Vec<ValueId> = args.iter().map(|t| trace.resolve("checkpoint", t)).collect();
-        let spec = OpSpec::new(OpKind::SdyNamedComputation)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::NamedComputation))
             .operands(values)
             .results(results.iter().map(|t| Type::Tensor(t.ty.clone())))
             .attr("name", Attr::str(CHECKPOINT));

@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use meshwork_ir::build::OpenOp;
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::element::Operand;
@@ -121,7 +122,7 @@ pub fn while_loop<S: Tree>(init: S, cond: impl FnOnce(&S) -> Tensor, body: impl 
 fn run_while<S: Tree>(name: &'static str, init: S, cond: impl FnOnce(&S) -> Tensor, body: impl FnOnce(S) -> S) -> S {
     let inits = leaves(&init);
     let types = types(&inits);
-    let op = Open::new(name, OpKind::While, &inits);
+    let op = Open::new(name, OpKind::Control(ControlOp::While), &inits);
     let args = op.begin(&types);
     let holds = cond(&replace(&init, &args));
     if holds.dtype() != ElementType::I1 || holds.rank() != 0 {
@@ -240,7 +241,7 @@ fn outputs_of<C: Tree, X: Tree, Y: Tree>(
     for x in inputs {
         all.push(Arc::new(TensorType::new(x.shape()[1..].iter().copied(), x.dtype())));
     }
-    let op = Open::new("scan", OpKind::While, &[]);
+    let op = Open::new("scan", OpKind::Control(ControlOp::While), &[]);
     let args = op.begin(&all);
     let (carry, x) = args.split_at(carried.len());
     let (_, y) = body(replace(init, carry), replace(xs, x));
@@ -265,7 +266,7 @@ pub fn cond<S: Tree>(pred: impl Into<Operand>, yes: impl FnOnce() -> S, no: impl
     if pred.dtype() != ElementType::I1 || pred.rank() != 0 {
         fail("cond", format!("the condition is a {}; it has to be a scalar of i1", pred.describe()));
     }
-    let op = Open::new("cond", OpKind::If, &[pred]);
+    let op = Open::new("cond", OpKind::Control(ControlOp::If), &[pred]);
     op.begin(&[]);
     let first = yes();
     let kinds = types(&leaves(&first));

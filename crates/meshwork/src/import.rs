@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::transform::inline as calls;
 use meshwork_ir::{Attr, Module, OpKind, PassOptions, Type, Walk, text, verify};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
@@ -67,8 +68,10 @@ impl Imported {
         let mut diagnostics = vec![];
         // What can not be inlined stays a call, which the check below names.
         let _ = (calls::PASS.run)(&mut module, &PassOptions::default(), &mut diagnostics);
-        if let Some(&op) =
-            module.ops_below(func, Walk::PreOrder).iter().find(|&&op| module.op(op).kind() == OpKind::Call)
+        if let Some(&op) = module
+            .ops_below(func, Walk::PreOrder)
+            .iter()
+            .find(|&&op| module.op(op).kind() == OpKind::Control(ControlOp::Call))
         {
             return Err(Error::Import(format!("{} can not be inlined", module.describe(op))));
         }
@@ -153,13 +156,13 @@ fn shown(types: &[Type]) -> String {
 fn strip(module: &mut Module) {
     for op in module.all_ops(Walk::PreOrder) {
         match module.op(op).kind() {
-            OpKind::SdyShardingConstraint | OpKind::SdyReshard => {
+            OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard) => {
                 let (from, to) = (module.result(op), module.op(op).operands()[0]);
                 module.replace_all_uses(from, to);
                 module.erase(op);
             }
-            OpKind::SdyShardingGroup => module.erase(op),
-            OpKind::Func => module.retain_slot_attrs(op, |name| name != "sdy.sharding"),
+            OpKind::Sdy(SdyOp::ShardingGroup) => module.erase(op),
+            OpKind::Control(ControlOp::Func) => module.retain_slot_attrs(op, |name| name != "sdy.sharding"),
             _ => {
                 module.op_mut(op).attrs.remove("sdy.sharding");
             }

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::cause::loc_name;
@@ -170,7 +171,9 @@ impl Lowered {
                 })
         };
         let ops = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| here(op));
-        let ops = ops.filter(|&op| !matches!(module.op(op).kind(), OpKind::Func | OpKind::SdyDataFlowEdge));
+        let ops = ops.filter(|&op| {
+            !matches!(module.op(op).kind(), OpKind::Control(ControlOp::Func) | OpKind::Sdy(SdyOp::DataFlowEdge))
+        });
         let found: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
         match found.is_empty() {
             false => Ok(found),

@@ -1,5 +1,6 @@
 //! Putting the operations of another module in place, at the end of the current trace.
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap};
 
 use crate::Tensor;
@@ -23,7 +24,7 @@ pub(crate) fn inline(op: &str, module: &Module, args: &[Tensor]) -> Vec<Tensor> 
 /// The operations of a function's block, without the return.
 pub(crate) fn body_ops(module: &Module, block: BlockId) -> Vec<OpId> {
     let mut ops = module.op_list(block);
-    ops.retain(|&op| module.op(op).kind() != OpKind::FuncReturn);
+    ops.retain(|&op| module.op(op).kind() != OpKind::Control(ControlOp::FuncReturn));
     ops
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::op::{BinaryOp, MovementOp};
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, Type, ValueId, Values};
 
 use crate::Tensor;
@@ -145,7 +146,7 @@ impl Steps<'_> {
             _ => self.reduce(Combine::Sum, x, dims),
         };
         let count = self.fill_like(Number::Int(count), sum);
-        self.apply(OpKind::Divide, [sum, count])
+        self.apply(OpKind::Binary(BinaryOp::Divide), [sum, count])
     }
 
     /// `x`, of real floats, which gradients take no notice of.
@@ -164,7 +165,8 @@ impl Steps<'_> {
         // Nothing is differentiated through integers. Both steps are taken out when tracing ends.
         self.build(|b| {
             let bits = b.bitcast_convert(x, Type::tensor(ty.dims.iter().copied(), bits))?;
-            let back = OpSpec::new(OpKind::BitcastConvert).operands([bits]).results([Type::Tensor(ty)]);
+            let back =
+                OpSpec::new(OpKind::Movement(MovementOp::BitcastConvert)).operands([bits]).results([Type::Tensor(ty)]);
             b.value(back.attr(STOP_GRADIENT, Attr::Unit))
         })
     }

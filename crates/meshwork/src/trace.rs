@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, BlockId, FuncSig, FunctionType, Loc, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
@@ -145,7 +146,7 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
         unreachable!("a guarded trace is on the stack")
     };
     let (func, block) = (trace.func, trace.open[0]);
-    trace.module.push(block, OpSpec::new(OpKind::FuncReturn).operands(values));
+    trace.module.push(block, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(values));
     let captured = trace.captures.iter().map(|(tensor, _)| Type::Tensor(tensor.ty.clone()));
     trace.module.edit_func_type(func, |ty| {
         ty.inputs.extend(captured);
@@ -314,7 +315,8 @@ pub(crate) fn declare_mesh(module: &mut Module, mesh: &Arc<Mesh>) {
     if module.symbol(MESH).is_some() {
         return;
     }
-    let spec = OpSpec::new(OpKind::SdyMesh).attr("sym_name", Attr::str(MESH)).attr("mesh", Attr::Mesh(mesh.clone()));
+    let spec =
+        OpSpec::new(OpKind::Sdy(SdyOp::Mesh)).attr("sym_name", Attr::str(MESH)).attr("mesh", Attr::Mesh(mesh.clone()));
     let op = module.create(spec);
     module.prepend(module.body(), op);
 }

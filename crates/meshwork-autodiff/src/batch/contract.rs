@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::DotDims;
+use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId};
 
 use super::state::{Batch, Site};
@@ -47,7 +48,7 @@ fn product(b: &mut Batch<'_>, site: &Site, dims: &DotDims) -> Result<(), BatchEr
     let mut extents = old.dims().to_vec();
     extents.insert(at, b.size());
     let ty: Type = old.as_tensor().map_or(old.clone(), |t| t.with_dims(extents).into());
-    let mut spec = OpSpec::new(OpKind::DotGeneral).operands([lhs, rhs]).results([ty]);
+    let mut spec = OpSpec::new(OpKind::Contract(ContractOp::DotGeneral)).operands([lhs, rhs]).results([ty]);
     spec.attrs = site.op.attrs.clone();
     // A sharding is about the result with the batch in front.
     let sharding = spec.attrs.remove("sdy.sharding");

@@ -5,6 +5,7 @@
 //! is chosen by each example for itself means that all branches run, and each example takes its own.
 
 use meshwork_ir::build::Direction;
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
 
 use super::state::{Batch, Site};
@@ -21,7 +22,8 @@ pub(super) fn while_loop(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErro
         inits.push(if on { b.lifted(x)? } else { x });
     }
     let types: Vec<Type> = inits.iter().map(|&v| b.ty(v).clone()).collect();
-    let mut spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(site.op.loc.clone());
+    let mut spec =
+        OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits).results(types.clone()).loc(site.op.loc.clone());
     spec.attrs = site.op.attrs.clone();
     widen_some(&mut spec.attrs, "sdy.sharding", &on, b);
     let op = b.module_mut().create(spec);
@@ -35,7 +37,7 @@ pub(super) fn while_loop(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErro
         let no = inner.scalar(ElementType::I1, 0.0)?;
         pred = inner.reduce(&[pred], &[no], &[0], |b, a| Ok([b.or(a[0], a[1])?]))?[0];
     }
-    end(&mut inner, OpKind::HloReturn, &[pred]);
+    end(&mut inner, OpKind::Control(ControlOp::HloReturn), &[pred]);
 
     let new = b.module_mut().add_body(op, types);
     let olds = b.module().block(new).args().to_vec();
@@ -61,7 +63,7 @@ pub(super) fn while_loop(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErro
             *value = inner.select(pred, *value, olds[i])?;
         }
     }
-    end(&mut inner, OpKind::HloReturn, &returned);
+    end(&mut inner, OpKind::Control(ControlOp::HloReturn), &returned);
     let block = b.block;
     b.module_mut().append(block, op);
     give(b, site, op, &on);
@@ -93,7 +95,7 @@ pub(super) fn branches(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError>
                 *value = inner.lifted(*value)?;
             }
         }
-        end(&mut inner, OpKind::HloReturn, &returned);
+        end(&mut inner, OpKind::Control(ControlOp::HloReturn), &returned);
     }
     let block = b.block;
     b.module_mut().append(block, op);
@@ -117,7 +119,7 @@ fn chosen_by_each(b: &mut Batch<'_>, site: &Site, count: usize) -> Result<(), Ba
     let Some(mut results) = all.pop() else { return Ok(()) };
     for (index, values) in all.iter().enumerate() {
         let taken = match site.op.kind() {
-            OpKind::If => choice,
+            OpKind::Control(ControlOp::If) => choice,
             _ => {
                 let number = b.scalar(ElementType::I32, index as f64)?;
                 let number = b.lifted(number)?;
@@ -167,7 +169,7 @@ pub(super) fn computation(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErr
             *value = inner.lifted(*value)?;
         }
     }
-    end(&mut inner, OpKind::SdyReturn, &returned);
+    end(&mut inner, OpKind::Sdy(SdyOp::Return), &returned);
     let block = b.block;
     b.module_mut().append(block, op);
     give(b, site, op, &out);

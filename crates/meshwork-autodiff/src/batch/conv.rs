@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, OpKind, OpSpec};
 
 use super::BatchError;
@@ -46,7 +47,7 @@ pub(super) fn rule(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
             output_feature
         }
     };
-    let mut spec = OpSpec::new(OpKind::Convolution).operands([lhs, rhs]);
+    let mut spec = OpSpec::new(OpKind::Contract(ContractOp::Convolution)).operands([lhs, rhs]);
     if let Some(t) = b.ty(site.op.results()[0]).as_tensor().cloned() {
         let mut extents = t.dims.to_vec();
         extents[at] *= b.size();

@@ -29,6 +29,7 @@ mod spread;
 mod state;
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, AttrDict, BlockId, FuncSig, Module, OpId, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::DimSharding;
@@ -195,7 +196,7 @@ pub(crate) fn widen_block(
 fn finish(module: &mut Module, old: OpId, new: OpId, results: &[ValueId], options: &BatchOptions) {
     // The new function was made with a block.
     let to = module.region(module.op(new).regions()[0]).blocks()[0];
-    module.push(to, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
+    module.push(to, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
     let mut ty = module.func_type(new);
     ty.results = results.iter().map(|&v| module.ty(v).clone()).collect();
     let data = module.op(old).clone();

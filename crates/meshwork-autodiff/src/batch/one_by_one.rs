@@ -1,6 +1,7 @@
 //! The loop over the batch: runs an operation on one example after the other.
 
 use meshwork_ir::build::{Builder, Direction};
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{ElementType, OpKind, OpSpec, Type, ValueId};
 
 use super::BatchError;
@@ -26,14 +27,14 @@ pub(super) fn rule(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
     used.dedup();
 
     let (size, block, loc) = (b.size(), b.block, site.op.loc.clone());
-    let spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(loc.clone());
+    let spec = OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits).results(types.clone()).loc(loc.clone());
     let op = b.module_mut().create(spec);
     let cond = b.module_mut().add_body(op, types.clone());
     let i = b.module().block(cond).args()[0];
     let mut c = b.nested(cond);
     let count = c.scalar(ElementType::I32, size as f64)?;
     let more = c.compare(Direction::Lt, i, count)?;
-    c.module_mut().push(cond, OpSpec::new(OpKind::HloReturn).operands([more]).loc(loc.clone()));
+    c.module_mut().push(cond, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([more]).loc(loc.clone()));
 
     let body = b.module_mut().add_body(op, types);
     let args = b.module().block(body).args().to_vec();
@@ -57,7 +58,7 @@ pub(super) fn rule(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
         let row = inner.reshape(result, dims)?;
         returned.push(Builder::dynamic_update_slice(&mut inner, buffer, row, &at)?);
     }
-    inner.module_mut().push(body, OpSpec::new(OpKind::HloReturn).operands(returned).loc(loc));
+    inner.module_mut().push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(returned).loc(loc));
     b.module_mut().append(block, op);
     let results = b.module().op(op).results()[1..].to_vec();
     b.give(site, &results);

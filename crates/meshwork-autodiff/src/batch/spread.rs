@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
 use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId};
 
 use crate::activity::captures;
@@ -10,12 +11,14 @@ use crate::activity::captures;
 pub(super) fn spread(module: &Module, block: BlockId, on: &mut HashSet<ValueId>) {
     for op in module.ops_in(block) {
         match module.op(op).kind() {
-            OpKind::While => spread_loop(module, op, on),
-            OpKind::Case | OpKind::If => spread_branches(module, op, on),
-            OpKind::SdyNamedComputation | OpKind::SdyManualComputation => spread_computation(module, op, on),
+            OpKind::Control(ControlOp::While) => spread_loop(module, op, on),
+            OpKind::Control(ControlOp::Case | ControlOp::If) => spread_branches(module, op, on),
+            OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => spread_computation(module, op, on),
             // The extents of an example are those of all.
-            OpKind::GetDimensionSize => {}
-            OpKind::OptimizationBarrier => carry(on, module.op(op).operands(), module.op(op).results()),
+            OpKind::Movement(MovementOp::GetDimensionSize) => {}
+            OpKind::Control(ControlOp::OptimizationBarrier) => {
+                carry(on, module.op(op).operands(), module.op(op).results())
+            }
             _ => {
                 let operands = module.op(op).operands();
                 if operands.iter().any(|v| on.contains(v)) || captures(module, op).iter().any(|v| on.contains(v)) {

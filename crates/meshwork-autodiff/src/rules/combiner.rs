@@ -1,5 +1,6 @@
 //! Recognising what the body of a reduction or a scatter does to each of its operands.
 
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{BlockId, Module, OpKind};
 
 /// How a body combines an old element with a new one.
@@ -27,10 +28,10 @@ pub(super) fn recognise(module: &Module, body: BlockId, index: usize) -> Option<
         return None;
     }
     match op.kind() {
-        OpKind::Add => Some(Combiner::Add),
-        OpKind::Multiply => Some(Combiner::Multiply),
-        OpKind::Maximum => Some(Combiner::Maximum),
-        OpKind::Minimum => Some(Combiner::Minimum),
+        OpKind::Binary(BinaryOp::Add) => Some(Combiner::Add),
+        OpKind::Binary(BinaryOp::Multiply) => Some(Combiner::Multiply),
+        OpKind::Binary(BinaryOp::Maximum) => Some(Combiner::Maximum),
+        OpKind::Binary(BinaryOp::Minimum) => Some(Combiner::Minimum),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::DotDims;
+use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, OpKind, OpSpec, ValueId};
 
 use crate::GradError;
@@ -84,7 +85,7 @@ fn transposed(
     // Where the product is wider than its operands, so is its cotangent.
     let (wide, narrow) = (r.elem(site.ct), r.elem(operand));
     let other = r.cast(other, wide)?;
-    let spec = OpSpec::new(OpKind::DotGeneral)
+    let spec = OpSpec::new(OpKind::Contract(ContractOp::DotGeneral))
         .operands([site.ct, other])
         .attr("dot_dimension_numbers", Attr::Dot(Arc::new(dims)));
     let product = r.value(Reverse::with_attr(spec, &site.op, "precision_config"))?;

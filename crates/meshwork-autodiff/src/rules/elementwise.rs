@@ -1,6 +1,7 @@
 //! Functions of two and three elements.
 
 use meshwork_ir::build::{BuildError, Direction};
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{OpKind, ValueId};
 
 use crate::GradError;
@@ -12,18 +13,18 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
     let (x, y, out, ct) = (site.x(0), site.x(1), site.y(), site.ct);
     let (wants_x, wants_y) = (r.wants(x), r.wants(y));
     match site.op.kind() {
-        OpKind::Add => {
+        OpKind::Binary(BinaryOp::Add) => {
             r.give(x, ct)?;
             r.give(y, ct)?;
         }
-        OpKind::Subtract => {
+        OpKind::Binary(BinaryOp::Subtract) => {
             r.give(x, ct)?;
             if wants_y {
                 let minus = r.negate(ct)?;
                 r.give(y, minus)?;
             }
         }
-        OpKind::Multiply => {
+        OpKind::Binary(BinaryOp::Multiply) => {
             for (to, other) in [(x, y), (y, x)] {
                 if r.wants(to) {
                     let part = r.multiply(ct, other)?;
@@ -31,7 +32,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 }
             }
         }
-        OpKind::Divide => {
+        OpKind::Binary(BinaryOp::Divide) => {
             let part = r.divide(ct, y)?;
             r.give(x, part)?;
             if wants_y {
@@ -40,7 +41,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 r.give(y, part)?;
             }
         }
-        OpKind::Maximum | OpKind::Minimum => {
+        OpKind::Binary(BinaryOp::Maximum | BinaryOp::Minimum) => {
             for (to, other) in [(x, y), (y, x)] {
                 if r.wants(to) {
                     let share = chosen_share(r, to, other, out)?;
@@ -49,7 +50,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 }
             }
         }
-        OpKind::Power => {
+        OpKind::Binary(BinaryOp::Power) => {
             if wants_x {
                 let part = power_base(r, x, y)?;
                 let part = r.multiply(ct, part)?;
@@ -61,7 +62,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 r.give(y, part)?;
             }
         }
-        OpKind::Remainder => {
+        OpKind::Binary(BinaryOp::Remainder) => {
             r.give(x, ct)?;
             if wants_y {
                 // x rem y = x - y trunc(x / y).
@@ -74,7 +75,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 r.give(y, part)?;
             }
         }
-        OpKind::Atan2 => {
+        OpKind::Binary(BinaryOp::Atan2) => {
             let (xx, yy) = (r.multiply(x, x)?, r.multiply(y, y)?);
             let norm = r.add(xx, yy)?;
             let part = r.divide(ct, norm)?;
@@ -83,23 +84,23 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
             r.give(x, to_x)?;
             r.give(y, to_y)?;
         }
-        OpKind::Complex => {
+        OpKind::Binary(BinaryOp::Complex) => {
             let (real, imag) = (r.real(ct)?, r.imag(ct)?);
             let imag = r.negate(imag)?;
             r.give(x, real)?;
             r.give(y, imag)?;
         }
-        OpKind::ChloPolygamma | OpKind::ChloZeta if wants_x => {
+        OpKind::Binary(BinaryOp::Polygamma | BinaryOp::Zeta) if wants_x => {
             return Err(GradError::no_rule(r.module(), site.id, "its first operand has no derivative in closed form"));
         }
-        OpKind::ChloPolygamma => {
+        OpKind::Binary(BinaryOp::Polygamma) => {
             let one = r.splat_like(x, 1.0)?;
             let next = r.add(x, one)?;
             let slope = r.polygamma(next, y)?;
             let part = r.multiply(ct, slope)?;
             r.give(y, part)?;
         }
-        OpKind::ChloZeta => {
+        OpKind::Binary(BinaryOp::Zeta) => {
             let one = r.splat_like(x, 1.0)?;
             let next = r.add(x, one)?;
             let slope = r.zeta(next, y)?;

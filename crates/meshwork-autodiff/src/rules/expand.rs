@@ -2,6 +2,7 @@
 
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::build::Window;
+use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, BlockId, OpKind, OpSpec, Type, ValueId};
 
 use super::loops::counted;
@@ -217,10 +218,10 @@ pub(super) fn einsum(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
         let known: String =
             own.chars().filter(|&c| to.contains(c) || other.is_some_and(|(_, s)| s.contains(c))).collect();
         let spec = match other {
-            Some((y, s)) => OpSpec::new(OpKind::Einsum)
+            Some((y, s)) => OpSpec::new(OpKind::Contract(ContractOp::Einsum))
                 .operands([site.ct, y])
                 .attr("einsum_config", Attr::str(format!("{to},{s}->{known}"))),
-            None => OpSpec::new(OpKind::UnaryEinsum)
+            None => OpSpec::new(OpKind::Contract(ContractOp::UnaryEinsum))
                 .operands([site.ct])
                 .attr("einsum_config", Attr::str(format!("{to}->{known}"))),
         };

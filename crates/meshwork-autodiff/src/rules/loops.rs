@@ -8,6 +8,7 @@
 //! The loop back carries the cotangents of carried values and, as sums over all steps, those of values from outside.
 
 use meshwork_ir::build::{BuildError, Builder, Direction};
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::transform::dead::is_dead;
 use meshwork_ir::{BlockId, ElementType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
@@ -88,7 +89,8 @@ pub(super) fn counted(
     count: i64,
 ) -> Result<(OpId, Vec<Type>), GradError> {
     let types = r.types(&inits);
-    let spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(site.op.loc.clone());
+    let spec =
+        OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits).results(types.clone()).loc(site.op.loc.clone());
     let op = r.module_mut().create(spec);
     let cond = r.module_mut().add_body(op, types.clone());
     let k = r.module().block(cond).args()[0];
@@ -161,7 +163,8 @@ impl Loop {
             inits.push(before.splat(dims, t.elem, 0.0)?);
         }
         let types: Vec<Type> = inits.iter().map(|&v| module.ty(v).clone()).collect();
-        let mut spec = OpSpec::new(OpKind::While).operands(inits).results(types.clone()).loc(loc.clone());
+        let mut spec =
+            OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits).results(types.clone()).loc(loc.clone());
         spec.attrs = site.op.attrs.clone();
         // One sharding per result no longer fits.
         spec.attrs.remove("sdy.sharding");

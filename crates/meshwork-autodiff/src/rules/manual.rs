@@ -5,6 +5,7 @@
 //! they give. With that, the rule of each collective is the transpose of what it does as a map between devices.
 
 use meshwork_ir::build::Groups;
+use meshwork_ir::op::{BinaryOp, CollectiveOp, ControlOp, SdyOp};
 use meshwork_ir::{Attr, Op, OpKind, OpSpec, ValueId, ValueMap};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, device_groups};
 
@@ -33,7 +34,7 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
     let results: Vec<_> = wanted.iter().map(|&i| r.ty(site.x(i)).clone()).collect();
     let in_shardings = ins.iter().chain(given.iter().map(|&i| &outs[i])).cloned();
     let out_shardings = wanted.iter().map(|&i| ins[i].clone());
-    let spec = OpSpec::new(OpKind::SdyManualComputation)
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
         .operands(operands)
         .results(results)
         .attr("in_shardings", Attr::ShardingPerValue(in_shardings.collect()))
@@ -67,7 +68,7 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
         out.push(ct);
     }
     let loc = site.op.loc.clone();
-    inner.module_mut().push(block, OpSpec::new(OpKind::SdyReturn).operands(out).loc(loc));
+    inner.module_mut().push(block, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands(out).loc(loc));
     let block = r.block;
     r.module_mut().append(block, back);
     for (&i, ct) in wanted.iter().zip(r.module().op(back).results().to_vec()) {
@@ -101,12 +102,12 @@ fn absent(manual: &[AxisRef], sharding: &Sharding) -> Vec<AxisRef> {
 
 /// A sum over devices gives to each the sum of the cotangents.
 pub(super) fn all_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
-    if site.op.kind() != OpKind::CrossReplicaSum {
+    if site.op.kind() != OpKind::Collective(CollectiveOp::CrossReplicaSum) {
         adds(r, site)?;
     }
     for (i, ct) in site.cts.iter().enumerate() {
         let Some(ct) = *ct else { continue };
-        let spec = OpSpec::new(OpKind::AllReduce).operands([ct]).results([r.ty(ct).clone()]);
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).operands([ct]).results([r.ty(ct).clone()]);
         let given = summing(r, site, spec);
         r.give(site.x(i), given)?;
     }
@@ -118,7 +119,7 @@ pub(super) fn all_gather(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradErr
     let dim = site.op.int("all_gather_dim").unwrap_or(0);
     for (i, ct) in site.cts.iter().enumerate() {
         let Some(ct) = *ct else { continue };
-        let spec = OpSpec::new(OpKind::ReduceScatter)
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::ReduceScatter))
             .operands([ct])
             .results([r.ty(site.x(i)).clone()])
             .attr("scatter_dimension", Attr::i64(dim));
@@ -131,7 +132,7 @@ pub(super) fn all_gather(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradErr
 pub(super) fn reduce_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     adds(r, site)?;
     let dim = site.op.int("scatter_dimension").unwrap_or(0);
-    let spec = OpSpec::new(OpKind::AllGather)
+    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllGather))
         .operands([site.ct])
         .results([r.ty(site.x(0)).clone()])
         .attr("all_gather_dim", Attr::i64(dim));
@@ -143,7 +144,8 @@ pub(super) fn reduce_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(), Gra
 pub(super) fn all_to_all(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     for (i, ct) in site.cts.iter().enumerate() {
         let Some(ct) = *ct else { continue };
-        let mut spec = OpSpec::new(OpKind::AllToAll).operands([ct]).results([r.ty(site.x(i)).clone()]);
+        let mut spec =
+            OpSpec::new(OpKind::Collective(CollectiveOp::AllToAll)).operands([ct]).results([r.ty(site.x(i)).clone()]);
         spec.attrs = site.op.attrs.clone();
         let (split, concat) = (site.op.attr("split_dimension"), site.op.attr("concat_dimension"));
         if let (Some(split), Some(concat)) = (split.cloned(), concat.cloned()) {
@@ -175,7 +177,7 @@ pub(super) fn collective_broadcast(r: &mut Reverse<'_>, site: &Site) -> Result<(
     even_groups(r, site)?;
     for (i, ct) in site.cts.iter().enumerate() {
         let Some(ct) = *ct else { continue };
-        let spec = OpSpec::new(OpKind::CollectiveReduce).results([r.ty(ct).clone()]);
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectiveReduce)).results([r.ty(ct).clone()]);
         let spec = from_root(r, site, i, spec, ct)?;
         let given = summing(r, site, spec);
         r.give(site.x(i), given)?;
@@ -189,7 +191,7 @@ pub(super) fn collective_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), 
     even_groups(r, site)?;
     for (i, ct) in site.cts.iter().enumerate() {
         let Some(ct) = *ct else { continue };
-        let spec = OpSpec::new(OpKind::CollectiveBroadcast).results([r.ty(ct).clone()]);
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectiveBroadcast)).results([r.ty(ct).clone()]);
         let mut spec = from_root(r, site, i, spec, ct)?;
         for name in ["replica_groups", "channel_handle"] {
             spec = Reverse::with_attr(spec, &site.op, name);
@@ -251,9 +253,11 @@ fn summing(r: &mut Reverse<'_>, site: &Site, spec: OpSpec) -> ValueId {
     let scalar = meshwork_ir::Type::tensor([], elem);
     let body = r.module_mut().add_body(op, [scalar.clone(), scalar.clone()]);
     let args = r.module().block(body).args().to_vec();
-    let add = r.module_mut().push(body, OpSpec::new(OpKind::Add).operands(args).results([scalar]).loc(loc.clone()));
+    let add = r
+        .module_mut()
+        .push(body, OpSpec::new(OpKind::Binary(BinaryOp::Add)).operands(args).results([scalar]).loc(loc.clone()));
     let sum = r.module().result(add);
-    r.module_mut().push(body, OpSpec::new(OpKind::HloReturn).operands([sum]).loc(loc));
+    r.module_mut().push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([sum]).loc(loc));
     let block = r.block;
     r.module_mut().append(block, op);
     r.module().result(op)

@@ -36,125 +36,217 @@ mod unary;
 mod window;
 
 use meshwork_ir::OpKind;
+use meshwork_ir::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SdyOp, SourceOp, TokenOp, UnaryOp,
+};
 
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
 
 /// Gives cotangents to the operands of `site`.
 pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
-    use OpKind::*;
     let no_rule = |r, why| refuse(r, site, why);
     match site.op.kind() {
-        Abs | Cbrt | Cosine | Exponential | ExponentialMinusOne | Log | LogPlusOne | Logistic | Negate | Rsqrt
-        | Sine | Sqrt | Tan | Tanh | ChloAcos | ChloAcosh | ChloAsin | ChloAsinh | ChloAtan | ChloAtanh
-        | ChloBesselI1e | ChloConj | ChloCosh | ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloLgamma
-        | ChloSinh | ChloSquare | ChloTan | Real | Imag | Convert | ReducePrecision => unary::rule(r, site),
-        Add | Subtract | Multiply | Divide | Maximum | Minimum | Power | Remainder | Atan2 | Complex
-        | ChloPolygamma | ChloZeta => elementwise::binary(r, site),
-        Clamp => elementwise::clamp(r, site),
-        Select => elementwise::select(r, site),
+        OpKind::Unary(
+            UnaryOp::Abs
+            | UnaryOp::Cbrt
+            | UnaryOp::Cosine
+            | UnaryOp::Exponential
+            | UnaryOp::ExponentialMinusOne
+            | UnaryOp::Log
+            | UnaryOp::LogPlusOne
+            | UnaryOp::Logistic
+            | UnaryOp::Negate
+            | UnaryOp::Rsqrt
+            | UnaryOp::Sine
+            | UnaryOp::Sqrt
+            | UnaryOp::Tan
+            | UnaryOp::Tanh
+            | UnaryOp::Acos
+            | UnaryOp::Acosh
+            | UnaryOp::Asin
+            | UnaryOp::Asinh
+            | UnaryOp::Atan
+            | UnaryOp::Atanh
+            | UnaryOp::BesselI1e
+            | UnaryOp::Conj
+            | UnaryOp::Cosh
+            | UnaryOp::Digamma
+            | UnaryOp::Erf
+            | UnaryOp::ErfInv
+            | UnaryOp::Erfc
+            | UnaryOp::Lgamma
+            | UnaryOp::Sinh
+            | UnaryOp::Square
+            | UnaryOp::ChloTan
+            | UnaryOp::Real
+            | UnaryOp::Imag,
+        )
+        | OpKind::Mixed(MixedOp::Convert | MixedOp::ReducePrecision) => unary::rule(r, site),
+        OpKind::Binary(
+            BinaryOp::Add
+            | BinaryOp::Subtract
+            | BinaryOp::Multiply
+            | BinaryOp::Divide
+            | BinaryOp::Maximum
+            | BinaryOp::Minimum
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+            | BinaryOp::Atan2
+            | BinaryOp::Complex
+            | BinaryOp::Polygamma
+            | BinaryOp::Zeta,
+        ) => elementwise::binary(r, site),
+        OpKind::Mixed(MixedOp::Clamp) => elementwise::clamp(r, site),
+        OpKind::Mixed(MixedOp::Select) => elementwise::select(r, site),
 
-        // Constant wherever they have a derivative at all, or made of integers.
-        Ceil | Floor | RoundNearestAfz | RoundNearestEven | Sign | CountLeadingZeros | IsFinite | Not | Popcnt
-        | And | Or | Xor | Compare | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical | ChloIsInf
-        | ChloIsNegInf | ChloIsPosInf | ChloMulhi | BitcastConvert | Constant | Iota | PartitionId | ReplicaId
-        | RngBitGenerator | GetDimensionSize | ChloConstant | ChloConstantLike | SdyConstant | CreateToken
-        | AfterAll => Ok(()),
+        // OpKind::Source(SourceOp::Constant) wherever they have a derivative at all, or made of integers.
+        OpKind::Unary(
+            UnaryOp::Ceil
+            | UnaryOp::Floor
+            | UnaryOp::RoundNearestAfz
+            | UnaryOp::RoundNearestEven
+            | UnaryOp::Sign
+            | UnaryOp::CountLeadingZeros
+            | UnaryOp::IsFinite
+            | UnaryOp::Not
+            | UnaryOp::Popcnt,
+        )
+        | OpKind::Binary(BinaryOp::And | BinaryOp::Or | BinaryOp::Xor)
+        | OpKind::Mixed(MixedOp::Compare)
+        | OpKind::Binary(BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical)
+        | OpKind::Unary(UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf)
+        | OpKind::Binary(BinaryOp::Mulhi)
+        | OpKind::Movement(MovementOp::BitcastConvert)
+        | OpKind::Source(
+            SourceOp::Constant
+            | SourceOp::Iota
+            | SourceOp::PartitionId
+            | SourceOp::ReplicaId
+            | SourceOp::RngBitGenerator,
+        )
+        | OpKind::Movement(MovementOp::GetDimensionSize)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike)
+        | OpKind::Sdy(SdyOp::Constant)
+        | OpKind::Token(TokenOp::CreateToken | TokenOp::AfterAll) => Ok(()),
 
-        BroadcastInDim => movement::broadcast_in_dim(r, site),
-        Broadcast => movement::broadcast(r, site),
-        Reshape => movement::reshape(r, site),
-        Transpose => movement::transpose(r, site),
-        Slice => movement::slice(r, site),
-        Pad => movement::pad(r, site),
-        Concatenate => movement::concatenate(r, site),
-        Reverse => movement::reverse(r, site),
-        DynamicSlice => movement::dynamic_slice(r, site),
-        DynamicUpdateSlice => movement::dynamic_update_slice(r, site),
+        OpKind::Movement(MovementOp::BroadcastInDim) => movement::broadcast_in_dim(r, site),
+        OpKind::Movement(MovementOp::Broadcast) => movement::broadcast(r, site),
+        OpKind::Movement(MovementOp::Reshape) => movement::reshape(r, site),
+        OpKind::Movement(MovementOp::Transpose) => movement::transpose(r, site),
+        OpKind::Movement(MovementOp::Slice) => movement::slice(r, site),
+        OpKind::Movement(MovementOp::Pad) => movement::pad(r, site),
+        OpKind::Movement(MovementOp::Concatenate) => movement::concatenate(r, site),
+        OpKind::Movement(MovementOp::Reverse) => movement::reverse(r, site),
+        OpKind::Movement(MovementOp::DynamicSlice) => movement::dynamic_slice(r, site),
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => movement::dynamic_update_slice(r, site),
 
-        Dot => contract::dot(r, site),
-        DotGeneral => contract::dot_general(r, site),
-        Convolution => conv::rule(r, site),
-        Fft => linalg::fft(r, site),
-        TriangularSolve => linalg::triangular_solve(r, site),
-        Cholesky => linalg::cholesky(r, site),
-        BatchNormTraining => linalg::batch_norm_training(r, site),
-        BatchNormInference => linalg::batch_norm_inference(r, site),
-        BatchNormGrad => expand::batch_norm_grad(r, site),
-        Einsum | UnaryEinsum => expand::einsum(r, site),
-        Map => expand::map(r, site),
-        ChloRaggedDot => ragged::rule(r, site),
+        OpKind::Contract(ContractOp::Dot) => contract::dot(r, site),
+        OpKind::Contract(ContractOp::DotGeneral) => contract::dot_general(r, site),
+        OpKind::Contract(ContractOp::Convolution) => conv::rule(r, site),
+        OpKind::Linalg(LinalgOp::Fft) => linalg::fft(r, site),
+        OpKind::Linalg(LinalgOp::TriangularSolve) => linalg::triangular_solve(r, site),
+        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(r, site),
+        OpKind::Linalg(LinalgOp::BatchNormTraining) => linalg::batch_norm_training(r, site),
+        OpKind::Linalg(LinalgOp::BatchNormInference) => linalg::batch_norm_inference(r, site),
+        OpKind::Linalg(LinalgOp::BatchNormGrad) => expand::batch_norm_grad(r, site),
+        OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum) => expand::einsum(r, site),
+        OpKind::Body(BodyOp::Map) => expand::map(r, site),
+        OpKind::Chlo(ChloOp::RaggedDot) => ragged::rule(r, site),
 
-        Reduce => reduce::rule(r, site),
-        ReduceWindow => window::rule(r, site),
-        SelectAndScatter => window::select_and_scatter(r, site),
-        Gather => gather::rule(r, site),
-        Scatter => scatter::rule(r, site),
-        Sort => sort::sort(r, site),
-        ChloTopK => sort::top_k(r, site),
+        OpKind::Body(BodyOp::Reduce) => reduce::rule(r, site),
+        OpKind::Body(BodyOp::ReduceWindow) => window::rule(r, site),
+        OpKind::Body(BodyOp::SelectAndScatter) => window::select_and_scatter(r, site),
+        OpKind::Movement(MovementOp::Gather) => gather::rule(r, site),
+        OpKind::Body(BodyOp::Scatter) => scatter::rule(r, site),
+        OpKind::Body(BodyOp::Sort) => sort::sort(r, site),
+        OpKind::Chlo(ChloOp::TopK) => sort::top_k(r, site),
 
-        While => loops::rule(r, site),
-        ChloScan => scan::rule(r, site),
-        Case | If => branch::rule(r, site),
-        SdyNamedComputation => checkpoint::rule(r, site),
+        OpKind::Control(ControlOp::While) => loops::rule(r, site),
+        OpKind::Chlo(ChloOp::Scan) => scan::rule(r, site),
+        OpKind::Control(ControlOp::Case | ControlOp::If) => branch::rule(r, site),
+        OpKind::Sdy(SdyOp::NamedComputation) => checkpoint::rule(r, site),
 
         // The cotangent is moved as the value is, in the other direction.
-        OptimizationBarrier => movement::barrier(r, site),
-        SdyShardingConstraint | SdyReshard | SdyPropagationBarrier => movement::placed(r, site),
-        SdyDataFlowEdge | SdyFuncDataFlowEdge | InterpreterProbe => Ok(r.give(site.x(0), site.ct)?),
-
-        Call => no_rule(r, "the call could not be inlined: its callee is missing, recursive or has several blocks"),
-        CustomCall => no_rule(r, "what a custom call computes is not known here; differentiate a version without it"),
-        Rng => no_rule(r, "random numbers that depend on differentiated bounds; scale numbers from fixed bounds"),
-        SdyManualComputation => manual::computation(r, site),
-        AllReduce | CrossReplicaSum => manual::all_reduce(r, site),
-        AllGather => manual::all_gather(r, site),
-        ReduceScatter => manual::reduce_scatter(r, site),
-        AllToAll => manual::all_to_all(r, site),
-        CollectivePermute => manual::collective_permute(r, site),
-        CollectiveBroadcast => manual::collective_broadcast(r, site),
-        CollectiveReduce => manual::collective_reduce(r, site),
-        AsyncDone
-        | AsyncStart
-        | SdyAllGather
-        | SdyAllReduce
-        | SdyAllSlice
-        | SdyAllToAll
-        | SdyCollectivePermute
-        | SdyReduceScatter
-        | SdyReplicatedToUnreduced
-        | SdyShardedToUnreduced => {
-            no_rule(r, "it is written for single devices; differentiate the global program, before it is split")
+        OpKind::Control(ControlOp::OptimizationBarrier) => movement::barrier(r, site),
+        OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::PropagationBarrier) => {
+            movement::placed(r, site)
         }
-        DynamicBroadcastInDim
-        | DynamicConv
-        | DynamicGather
-        | DynamicIota
-        | DynamicPad
-        | DynamicReshape
-        | RealDynamicSlice
-        | SetDimensionSize => no_rule(r, "its shape is known only when it runs"),
-        UniformDequantize | UniformQuantize => no_rule(r, "quantized types have no derivative"),
-        ChloNextAfter => no_rule(r, "it moves by less than a derivative can say; use its first operand instead"),
-        ChloAsinAcosKernel | Composite | TorchIndexSelect | Tuple | GetTupleElement | Infeed | Outfeed | Recv
-        | Send | Unregistered => no_rule(r, "there is no rule for it"),
+        OpKind::Sdy(SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge) | OpKind::Check(CheckOp::Probe) => {
+            Ok(r.give(site.x(0), site.ct)?)
+        }
+
+        OpKind::Control(ControlOp::Call) => {
+            no_rule(r, "the call could not be inlined: its callee is missing, recursive or has several blocks")
+        }
+        OpKind::Control(ControlOp::CustomCall) => {
+            no_rule(r, "what a custom call computes is not known here; differentiate a version without it")
+        }
+        OpKind::Source(SourceOp::Rng) => {
+            no_rule(r, "random numbers that depend on differentiated bounds; scale numbers from fixed bounds")
+        }
+        OpKind::Sdy(SdyOp::ManualComputation) => manual::computation(r, site),
+        OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::CrossReplicaSum) => manual::all_reduce(r, site),
+        OpKind::Collective(CollectiveOp::AllGather) => manual::all_gather(r, site),
+        OpKind::Collective(CollectiveOp::ReduceScatter) => manual::reduce_scatter(r, site),
+        OpKind::Collective(CollectiveOp::AllToAll) => manual::all_to_all(r, site),
+        OpKind::Collective(CollectiveOp::CollectivePermute) => manual::collective_permute(r, site),
+        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => manual::collective_broadcast(r, site),
+        OpKind::Collective(CollectiveOp::CollectiveReduce) => manual::collective_reduce(r, site),
+        OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart)
+        | OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::ShardedToUnreduced,
+        ) => no_rule(r, "it is written for single devices; differentiate the global program, before it is split"),
+        OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Conv
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Movement(MovementOp::SetDimensionSize) => no_rule(r, "its shape is known only when it runs"),
+        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => {
+            no_rule(r, "quantized types have no derivative")
+        }
+        OpKind::Binary(BinaryOp::NextAfter) => {
+            no_rule(r, "it moves by less than a derivative can say; use its first operand instead")
+        }
+        OpKind::Unary(UnaryOp::AsinAcosKernel)
+        | OpKind::Control(ControlOp::Composite)
+        | OpKind::Movement(MovementOp::TorchIndexSelect)
+        | OpKind::Token(
+            TokenOp::Tuple
+            | TokenOp::GetTupleElement
+            | TokenOp::Infeed
+            | TokenOp::Outfeed
+            | TokenOp::Recv
+            | TokenOp::Send,
+        )
+        | OpKind::Unregistered => no_rule(r, "there is no rule for it"),
 
         // These have no results that could have a cotangent.
-        Module
-        | Func
-        | FuncReturn
-        | HloReturn
-        | SdyReturn
-        | SdyMesh
-        | SdyShardingGroup
-        | CheckExpectAlmostEq
-        | CheckExpectAlmostEqConst
-        | CheckExpectClose
-        | CheckExpectEq
-        | CheckExpectEqConst
-        | CheckExpectSerializedEq
-        | InterpreterPrint
-        | InterpreterRunParallel => no_rule(r, "it has no value"),
+        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::FuncReturn | ControlOp::HloReturn)
+        | OpKind::Sdy(SdyOp::Return | SdyOp::Mesh | SdyOp::ShardingGroup)
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::RunParallel,
+        ) => no_rule(r, "it has no value"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use meshwork_ir::attr::ScatterDims;
 use meshwork_ir::build::Direction;
+use meshwork_ir::op::{BodyOp, SourceOp};
 use meshwork_ir::{BlockId, ElementType, OpKind, OpSpec, Type, ValueId, ValueMap};
 
 use crate::GradError;
@@ -32,10 +33,14 @@ fn sort_with_positions(r: &mut Reverse<'_>, site: &Site, comparator: BlockId, di
     types.push(position.clone());
     args.extend(vec![Type::tensor([], ElementType::I32); 2]);
     let module = r.module_mut();
-    let iota = OpSpec::new(OpKind::Iota).results([position]).attr("iota_dimension", meshwork_ir::Attr::i64(dim));
+    let iota = OpSpec::new(OpKind::Source(SourceOp::Iota))
+        .results([position])
+        .attr("iota_dimension", meshwork_ir::Attr::i64(dim));
     let iota = module.push_before(site.id, iota.loc(site.op.loc.clone()));
     let iota = module.result(iota);
-    let mut spec = OpSpec::new(OpKind::Sort).operands(site.op.operands().iter().copied().chain([iota])).results(types);
+    let mut spec = OpSpec::new(OpKind::Body(BodyOp::Sort))
+        .operands(site.op.operands().iter().copied().chain([iota]))
+        .results(types);
     spec.attrs = site.op.attrs.clone();
     spec.attrs.remove("sdy.sharding");
     let longer = module.push_before(site.id, spec.loc(site.op.loc.clone()));

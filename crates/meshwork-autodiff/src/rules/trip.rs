@@ -1,6 +1,7 @@
 //! How often a loop runs, read from its condition: a counter that starts at a constant, changes by a constant and is
 //! compared with a constant.
 
+use meshwork_ir::op::{BinaryOp, ControlOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, Def, Module, OpId, OpKind, ValueId};
 
 /// A counted loop.
@@ -22,7 +23,7 @@ pub(super) fn read(module: &Module, op: OpId) -> Result<Trip, String> {
         return Err("it has no condition or no body".into());
     };
     let test = module.returned(cond).first().and_then(|&v| module.def_op(v)).map(|t| module.op(t));
-    let Some(test) = test.filter(|t| t.kind() == OpKind::Compare) else {
+    let Some(test) = test.filter(|t| t.kind() == OpKind::Mixed(MixedOp::Compare)) else {
         return Err("the trip count of the loop is not known: its condition is not a comparison of a counter".into());
     };
     let direction = test.enum_value("comparison_direction").unwrap_or("");
@@ -61,9 +62,9 @@ fn step(module: &Module, body: meshwork_ir::BlockId, index: usize) -> Option<i64
     let arg = *module.block(body).args().get(index)?;
     let op = module.op(module.def_op(*module.returned(body).get(index)?)?);
     match (op.kind(), op.operands()) {
-        (OpKind::Add, &[a, b]) if a == arg => constant(module, b),
-        (OpKind::Add, &[a, b]) if b == arg => constant(module, a),
-        (OpKind::Subtract, &[a, b]) if a == arg => constant(module, b)?.checked_neg(),
+        (OpKind::Binary(BinaryOp::Add), &[a, b]) if a == arg => constant(module, b),
+        (OpKind::Binary(BinaryOp::Add), &[a, b]) if b == arg => constant(module, a),
+        (OpKind::Binary(BinaryOp::Subtract), &[a, b]) if a == arg => constant(module, b)?.checked_neg(),
         _ => None,
     }
 }
@@ -76,17 +77,19 @@ fn constant(module: &Module, v: ValueId) -> Option<i64> {
             Def::Result(op, _) => {
                 let data = module.op(op);
                 match data.kind() {
-                    OpKind::Constant => match data.attr("value")? {
+                    OpKind::Source(SourceOp::Constant) => match data.attr("value")? {
                         Attr::Dense(dense) => return dense.to_i64s()?.first().copied(),
                         _ => return None,
                     },
-                    OpKind::Convert | OpKind::Reshape => v = *data.operands().first()?,
+                    OpKind::Mixed(MixedOp::Convert) | OpKind::Movement(MovementOp::Reshape) => {
+                        v = *data.operands().first()?
+                    }
                     _ => return None,
                 }
             }
             Def::Arg(block, index) => {
                 let outer = module.block_parent_op(block)?;
-                if module.op(outer).kind() != OpKind::While {
+                if module.op(outer).kind() != OpKind::Control(ControlOp::While) {
                     return None;
                 }
                 let body = module.body_of(outer, 1)?;

@@ -1,6 +1,7 @@
 //! Reductions over sliding windows: sums (and with them cumulative sums), products, maxima and minima.
 
 use meshwork_ir::build::{Direction, Window};
+use meshwork_ir::op::MixedOp;
 use meshwork_ir::{BlockId, Module, OpKind, ValueId};
 
 use super::combiner::{Combiner, recognise};
@@ -146,7 +147,7 @@ pub(super) fn select_and_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(),
 /// The comparison of the first with the second argument that a body returns.
 fn chooser(module: &Module, body: BlockId) -> Option<Direction> {
     let op = module.op(module.def_op(*module.returned(body).first()?)?);
-    if op.kind() != OpKind::Compare || op.operands() != module.block(body).args() {
+    if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.operands() != module.block(body).args() {
         return None;
     }
     match op.enum_value("comparison_direction")? {

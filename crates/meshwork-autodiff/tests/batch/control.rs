@@ -2,6 +2,7 @@
 
 use crate::common::{check, program};
 use meshwork_autodiff::{BatchOptions, GradOptions, grad, vmap};
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{OpKind, Walk};
 
 #[test]
@@ -25,8 +26,11 @@ fn counted_loops_stay_loops() {
     check(&module);
     let options = BatchOptions { size: 2, in_axes: vec![Some(0), None], ..BatchOptions::default() };
     let wide = vmap(&module, "main", &options).unwrap();
-    let loops: Vec<_> =
-        wide.all_ops(Walk::PreOrder).into_iter().filter(|&op| wide.op(op).kind() == OpKind::While).collect();
+    let loops: Vec<_> = wide
+        .all_ops(Walk::PreOrder)
+        .into_iter()
+        .filter(|&op| wide.op(op).kind() == OpKind::Control(ControlOp::While))
+        .collect();
     assert_eq!(loops.len(), 1);
     // The counter is the same for all.
     assert_eq!(wide.ty(wide.op(loops[0]).results()[0]).dims(), []);

@@ -2,6 +2,7 @@
 
 use crate::common::program;
 use meshwork_autodiff::{GradOptions, grad, jvp, vjp};
+use meshwork_ir::op::{ControlOp, SourceOp};
 use meshwork_ir::{ElementType, Literal, Module, OpKind, Walk, eval, text, verify};
 
 fn options(wrt: &[usize], keep_value: bool) -> GradOptions {
@@ -68,7 +69,10 @@ fn what_the_gradient_does_not_need_is_not_computed() {
     let back = grad(&module, "main", &options(&[0], false)).expect("smooth");
     let ops = back.all_ops(Walk::PreOrder);
     let kinds: Vec<OpKind> = ops.into_iter().map(|op| back.op(op).kind()).collect();
-    assert_eq!(kinds, [OpKind::Func, OpKind::Constant, OpKind::FuncReturn]);
+    assert_eq!(
+        kinds,
+        [OpKind::Control(ControlOp::Func), OpKind::Source(SourceOp::Constant), OpKind::Control(ControlOp::FuncReturn)]
+    );
 }
 
 #[test]

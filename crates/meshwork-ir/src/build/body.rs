@@ -2,6 +2,7 @@
 
 use super::{BuildError, Builder, Place};
 use crate::infer::infer_op;
+use crate::op::{ControlOp, SdyOp};
 use crate::{BlockId, OpId, OpKind, OpSpec, Type, ValueId, Values};
 
 /// An operation whose bodies are being built. It is inserted when it is [closed](Builder::close).
@@ -24,8 +25,8 @@ impl Builder<'_> {
     /// Ends the body `block` of `op`, which returns these values.
     pub fn end_body(&mut self, op: &OpenOp, block: BlockId, returned: impl IntoIterator<Item = ValueId>) {
         let kind = match self.module.op(op.0).kind {
-            OpKind::SdyManualComputation | OpKind::SdyNamedComputation => OpKind::SdyReturn,
-            _ => OpKind::HloReturn,
+            OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => OpKind::Sdy(SdyOp::Return),
+            _ => OpKind::Control(ControlOp::HloReturn),
         };
         self.module.push(block, OpSpec::new(kind).operands(returned).loc(self.loc.clone()));
     }

@@ -3,6 +3,7 @@
 use super::attrs::matrix;
 use super::{BuildError, Builder};
 use crate::attr::ChannelHandle;
+use crate::op::CollectiveOp;
 use crate::{Attr, OpKind, OpSpec, ValueId};
 
 /// Which devices work together.
@@ -45,7 +46,9 @@ impl Groups {
 impl Builder<'_> {
     /// The shards of each group's devices one after the other along `dim`.
     pub fn all_gather(&mut self, x: ValueId, dim: i64, groups: &Groups) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::AllGather).operands([x]).attr("all_gather_dim", Attr::i64(dim));
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllGather))
+            .operands([x])
+            .attr("all_gather_dim", Attr::i64(dim));
         self.value(groups.attrs(spec))
     }
 
@@ -56,7 +59,7 @@ impl Builder<'_> {
         groups: &Groups,
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<ValueId, BuildError> {
-        let spec = groups.attrs(OpSpec::new(OpKind::AllReduce).operands([x]));
+        let spec = groups.attrs(OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).operands([x]));
         let args = self.scalars_of([x, x].iter());
         Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, combine))?[0])
     }
@@ -69,7 +72,9 @@ impl Builder<'_> {
         groups: &Groups,
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::ReduceScatter).operands([x]).attr("scatter_dimension", Attr::i64(dim));
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::ReduceScatter))
+            .operands([x])
+            .attr("scatter_dimension", Attr::i64(dim));
         let args = self.scalars_of([x, x].iter());
         Ok(self.op_with_bodies(groups.attrs(spec), |bodies| bodies.add(args, combine))?[0])
     }
@@ -77,7 +82,7 @@ impl Builder<'_> {
     /// Part `i` of `x` along `split` sent to the group's device `i`, the parts received put together along `concat`.
     pub fn all_to_all(&mut self, x: ValueId, split: i64, concat: i64, groups: &Groups) -> Result<ValueId, BuildError> {
         let count = groups.ids.first().map_or(0, Vec::len);
-        let spec = OpSpec::new(OpKind::AllToAll)
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllToAll))
             .operands([x])
             .attr("split_dimension", Attr::i64(split))
             .attr("concat_dimension", Attr::i64(concat))
@@ -92,7 +97,7 @@ impl Builder<'_> {
         pairs: &[(i64, i64)],
         channel: Option<i64>,
     ) -> Result<ValueId, BuildError> {
-        let mut spec = OpSpec::new(OpKind::CollectivePermute)
+        let mut spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
             .operands([x])
             .attr("source_target_pairs", super::attrs::pairs(pairs));
         if let Some(handle) = channel {

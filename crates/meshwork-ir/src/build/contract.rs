@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::attrs::pairs;
 use super::{BuildError, Builder};
 use crate::attr::{ConvDims, DotDims};
+use crate::op::{ChloOp, ContractOp, LinalgOp};
 use crate::{Attr, ElementType, OpKind, OpSpec, ValueId, Values};
 
 /// Which triangular system [`Builder::triangular_solve`] solves.
@@ -58,12 +59,12 @@ impl Convolution {
 impl Builder<'_> {
     /// The product of vectors and matrices.
     pub fn dot(&mut self, lhs: ValueId, rhs: ValueId) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Dot).operands([lhs, rhs]))
+        self.value(OpSpec::new(OpKind::Contract(ContractOp::Dot)).operands([lhs, rhs]))
     }
 
     /// The product over paired dimensions: batch, then free dimensions of `lhs`, then of `rhs`.
     pub fn dot_general(&mut self, lhs: ValueId, rhs: ValueId, dims: DotDims) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::DotGeneral).operands([lhs, rhs]);
+        let spec = OpSpec::new(OpKind::Contract(ContractOp::DotGeneral)).operands([lhs, rhs]);
         self.value(spec.attr("dot_dimension_numbers", Attr::Dot(Arc::new(dims))))
     }
 
@@ -82,7 +83,7 @@ impl Builder<'_> {
 
     /// The convolution of `lhs` with the kernel `rhs`.
     pub fn convolution(&mut self, lhs: ValueId, rhs: ValueId, conv: Convolution) -> Result<ValueId, BuildError> {
-        let mut spec = OpSpec::new(OpKind::Convolution)
+        let mut spec = OpSpec::new(OpKind::Contract(ContractOp::Convolution))
             .operands([lhs, rhs])
             .attr("dimension_numbers", Attr::Conv(Arc::new(conv.dims)))
             .attr("feature_group_count", Attr::i64(conv.feature_groups))
@@ -106,12 +107,12 @@ impl Builder<'_> {
 
     /// The Cholesky factor of square matrices.
     pub fn cholesky(&mut self, a: ValueId, lower: bool) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Cholesky).operands([a]).attr("lower", Attr::Bool(lower)))
+        self.value(OpSpec::new(OpKind::Linalg(LinalgOp::Cholesky)).operands([a]).attr("lower", Attr::Bool(lower)))
     }
 
     /// The Fourier transform `kind` (`FFT`, `IFFT`, `RFFT`, `IRFFT`) over the innermost dimensions.
     pub fn fft(&mut self, x: ValueId, kind: &str, lengths: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Fft)
+        let spec = OpSpec::new(OpKind::Linalg(LinalgOp::Fft))
             .operands([x])
             .attr("fft_type", Attr::hlo_enum("fft_type", kind))
             .attr("fft_length", Attr::i64s(lengths.iter().copied()));
@@ -128,7 +129,7 @@ impl Builder<'_> {
         shape: Triangle,
         transpose: &str,
     ) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::TriangularSolve)
+        let spec = OpSpec::new(OpKind::Linalg(LinalgOp::TriangularSolve))
             .operands([a, b])
             .attr("left_side", Attr::Bool(shape.left))
             .attr("lower", Attr::Bool(shape.lower))
@@ -146,7 +147,7 @@ impl Builder<'_> {
         epsilon: f64,
         feature: i64,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::BatchNormTraining).operands([x, scale, offset]);
+        let spec = OpSpec::new(OpKind::Linalg(LinalgOp::BatchNormTraining)).operands([x, scale, offset]);
         self.values(norm_attrs(spec, epsilon, feature))
     }
 
@@ -158,7 +159,8 @@ impl Builder<'_> {
         epsilon: f64,
         feature: i64,
     ) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::BatchNormInference).operands([x, scale, offset, mean, variance]);
+        let spec =
+            OpSpec::new(OpKind::Linalg(LinalgOp::BatchNormInference)).operands([x, scale, offset, mean, variance]);
         self.value(norm_attrs(spec, epsilon, feature))
     }
 
@@ -171,13 +173,13 @@ impl Builder<'_> {
         epsilon: f64,
         feature: i64,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::BatchNormGrad).operands([x, scale, mean, variance, grad]);
+        let spec = OpSpec::new(OpKind::Linalg(LinalgOp::BatchNormGrad)).operands([x, scale, mean, variance, grad]);
         self.values(norm_attrs(spec, epsilon, feature))
     }
 
     /// The `k` largest elements along the innermost dimension, and where they stand.
     pub fn top_k(&mut self, x: ValueId, k: i64) -> Result<(ValueId, ValueId), BuildError> {
-        let out = self.values(OpSpec::new(OpKind::ChloTopK).operands([x]).attr("k", Attr::i64(k)))?;
+        let out = self.values(OpSpec::new(OpKind::Chlo(ChloOp::TopK)).operands([x]).attr("k", Attr::i64(k)))?;
         Ok((out[0], out[1]))
     }
 }

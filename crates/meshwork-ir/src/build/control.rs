@@ -1,6 +1,7 @@
 //! Loops, branches, calls, tuples and tokens.
 
 use super::{BuildError, Builder};
+use crate::op::{ControlOp, TokenOp};
 use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
 
 impl Builder<'_> {
@@ -12,7 +13,7 @@ impl Builder<'_> {
         body: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         let types: Vec<Type> = inits.iter().map(|&v| self.ty(v).clone()).collect();
-        let spec = OpSpec::new(OpKind::While).operands(inits.iter().copied());
+        let spec = OpSpec::new(OpKind::Control(ControlOp::While)).operands(inits.iter().copied());
         self.op_with_bodies(spec, |bodies| {
             bodies.add(types.clone(), cond)?;
             bodies.add(types, body)
@@ -26,7 +27,7 @@ impl Builder<'_> {
         yes: impl FnOnce(&mut Builder<'_>) -> Result<Y, BuildError>,
         no: impl FnOnce(&mut Builder<'_>) -> Result<N, BuildError>,
     ) -> Result<Values, BuildError> {
-        self.op_with_bodies(OpSpec::new(OpKind::If).operands([pred]), |bodies| {
+        self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::If)).operands([pred]), |bodies| {
             bodies.add(vec![], |b, _| yes(b))?;
             bodies.add(vec![], |b, _| no(b))
         })
@@ -39,7 +40,7 @@ impl Builder<'_> {
         count: usize,
         mut branch: impl FnMut(&mut Builder<'_>, usize) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        self.op_with_bodies(OpSpec::new(OpKind::Case).operands([index]), |bodies| {
+        self.op_with_bodies(OpSpec::new(OpKind::Control(ControlOp::Case)).operands([index]), |bodies| {
             (0..count).try_for_each(|i| bodies.add(vec![], |b, _| branch(b, i)))
         })
     }
@@ -51,23 +52,25 @@ impl Builder<'_> {
         args: &[ValueId],
         results: impl IntoIterator<Item = Type>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::Call).operands(args.iter().copied()).results(results);
+        let spec = OpSpec::new(OpKind::Control(ControlOp::Call)).operands(args.iter().copied()).results(results);
         self.values(spec.attr("callee", Attr::Symbol(callee.into())))
     }
 
     /// The values, not to be moved past each other.
     pub fn optimization_barrier(&mut self, values: &[ValueId]) -> Result<Values, BuildError> {
-        self.values(OpSpec::new(OpKind::OptimizationBarrier).operands(values.iter().copied()))
+        self.values(OpSpec::new(OpKind::Control(ControlOp::OptimizationBarrier)).operands(values.iter().copied()))
     }
 
     /// The values as one tuple.
     pub fn tuple(&mut self, values: &[ValueId]) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Tuple).operands(values.iter().copied()))
+        self.value(OpSpec::new(OpKind::Token(TokenOp::Tuple)).operands(values.iter().copied()))
     }
 
     /// Part `index` of a tuple.
     pub fn get_tuple_element(&mut self, tuple: ValueId, index: i64) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::GetTupleElement).operands([tuple]).attr("index", Attr::i32(index)))
+        self.value(
+            OpSpec::new(OpKind::Token(TokenOp::GetTupleElement)).operands([tuple]).attr("index", Attr::i32(index)),
+        )
     }
 
     /// A call to something outside of the program, with results of these types.
@@ -77,17 +80,17 @@ impl Builder<'_> {
         args: &[ValueId],
         results: impl IntoIterator<Item = Type>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::CustomCall).operands(args.iter().copied()).results(results);
+        let spec = OpSpec::new(OpKind::Control(ControlOp::CustomCall)).operands(args.iter().copied()).results(results);
         self.values(spec.attr("call_target_name", Attr::str(target)))
     }
 
     /// A new token.
     pub fn create_token(&mut self) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::CreateToken))
+        self.value(OpSpec::new(OpKind::Token(TokenOp::CreateToken)))
     }
 
     /// A token that comes after all these.
     pub fn after_all(&mut self, tokens: &[ValueId]) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::AfterAll).operands(tokens.iter().copied()))
+        self.value(OpSpec::new(OpKind::Token(TokenOp::AfterAll)).operands(tokens.iter().copied()))
     }
 }

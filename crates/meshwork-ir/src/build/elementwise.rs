@@ -2,6 +2,7 @@
 
 use super::{BuildError, Builder};
 pub use crate::eval::scalar::Direction;
+use crate::op::MixedOp;
 use crate::{Attr, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
 macro_rules! unary {
@@ -56,7 +57,7 @@ impl Builder<'_> {
             Some(ElementClass::Signed) => "SIGNED",
             Some(ElementClass::Unsigned | ElementClass::Bool) | None => "UNSIGNED",
         };
-        let spec = OpSpec::new(OpKind::Compare)
+        let spec = OpSpec::new(OpKind::Mixed(MixedOp::Compare))
             .operands([x, y])
             .attr("comparison_direction", Attr::hlo_enum("comparison_direction", direction.text()))
             .attr("compare_type", Attr::hlo_enum("comparison_type", kind));
@@ -69,22 +70,22 @@ impl Builder<'_> {
             Type::Tensor(t) => Type::from(t.with_elem(elem)),
             other => other.clone(),
         };
-        self.value(OpSpec::new(OpKind::Convert).operands([x]).results([to]))
+        self.value(OpSpec::new(OpKind::Mixed(MixedOp::Convert)).operands([x]).results([to]))
     }
 
     /// `x` held between `min` and `max`, which are scalars or of its shape.
     pub fn clamp(&mut self, min: ValueId, x: ValueId, max: ValueId) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Clamp).operands([min, x, max]))
+        self.value(OpSpec::new(OpKind::Mixed(MixedOp::Clamp)).operands([min, x, max]))
     }
 
     /// `yes` where `pred` holds, else `no`; `pred` is a scalar or of their shape.
     pub fn select(&mut self, pred: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId, BuildError> {
-        self.apply(OpKind::Select, &[pred, yes, no])
+        self.apply(OpKind::Mixed(MixedOp::Select), &[pred, yes, no])
     }
 
     /// `x` rounded to a float format of so many exponent and mantissa bits.
     pub fn reduce_precision(&mut self, x: ValueId, exponent: i64, mantissa: i64) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::ReducePrecision).operands([x]);
+        let spec = OpSpec::new(OpKind::Mixed(MixedOp::ReducePrecision)).operands([x]);
         self.value(spec.attr("exponent_bits", Attr::i32(exponent)).attr("mantissa_bits", Attr::i32(mantissa)))
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use super::{BuildError, Builder};
+use crate::op::ControlOp;
 use crate::{FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
 /// A [`Builder`] at the end of a new function, which knows its result types when it is finished.
@@ -41,7 +42,7 @@ impl<'m> FuncBuilder<'m> {
     /// Returns `results` and sets the function's result types to theirs.
     pub fn finish(self, results: impl IntoIterator<Item = ValueId>) -> Result<OpId, BuildError> {
         let FuncBuilder { mut builder, func, .. } = self;
-        let end = builder.op(OpSpec::new(OpKind::FuncReturn).operands(results))?;
+        let end = builder.op(OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results))?;
         let module = builder.module_mut();
         let mut ty = module.func_type(func);
         ty.results = module.op(end).operands().iter().map(|&v| module.ty(v).clone()).collect();

@@ -6,12 +6,14 @@ use smallvec::SmallVec;
 
 use super::{BuildError, Builder};
 use crate::attr::{GatherDims, ScatterDims};
+use crate::op::{BodyOp, MovementOp};
 use crate::{Attr, OpKind, OpSpec, Type, ValueId, Values};
 
 impl Builder<'_> {
     /// The slice of these sizes at `starts`, one scalar per dimension.
     pub fn dynamic_slice(&mut self, x: ValueId, starts: &[ValueId], sizes: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::DynamicSlice).operands(std::iter::once(x).chain(starts.iter().copied()));
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::DynamicSlice))
+            .operands(std::iter::once(x).chain(starts.iter().copied()));
         self.value(spec.attr("slice_sizes", Attr::i64s(sizes.iter().copied())))
     }
 
@@ -23,7 +25,7 @@ impl Builder<'_> {
         starts: &[ValueId],
     ) -> Result<ValueId, BuildError> {
         let operands = [x, update].into_iter().chain(starts.iter().copied());
-        self.value(OpSpec::new(OpKind::DynamicUpdateSlice).operands(operands))
+        self.value(OpSpec::new(OpKind::Movement(MovementOp::DynamicUpdateSlice)).operands(operands))
     }
 
     /// Slices of `x` of these sizes at `indices`.
@@ -34,7 +36,7 @@ impl Builder<'_> {
         dims: GatherDims,
         sizes: &[i64],
     ) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Gather)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
             .operands([x, indices])
             .attr("dimension_numbers", Attr::Gather(Arc::new(dims)))
             .attr("slice_sizes", Attr::i64s(sizes.iter().copied()))
@@ -52,7 +54,7 @@ impl Builder<'_> {
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         let operands = inputs.iter().copied().chain([indices]).chain(updates.iter().copied());
-        let spec = OpSpec::new(OpKind::Scatter)
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Scatter))
             .operands(operands)
             .attr("scatter_dimension_numbers", Attr::Scatter(Arc::new(dims)))
             .attr("indices_are_sorted", Attr::Bool(false))

@@ -1,6 +1,7 @@
 //! Reshape, broadcast, slice, pad and their kin.
 
 use super::{BuildError, Builder};
+use crate::op::MovementOp;
 use crate::{Attr, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
 
 impl Builder<'_> {
@@ -18,12 +19,12 @@ impl Builder<'_> {
     /// `x` under other extents of the same product.
     pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
         let ty = self.shaped(dims, x);
-        self.value(OpSpec::new(OpKind::Reshape).operands([x]).results([ty]))
+        self.value(OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([x]).results([ty]))
     }
 
     /// The bits of `x` as a tensor of type `ty`.
     pub fn bitcast_convert(&mut self, x: ValueId, ty: Type) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::BitcastConvert).operands([x]).results([ty]))
+        self.value(OpSpec::new(OpKind::Movement(MovementOp::BitcastConvert)).operands([x]).results([ty]))
     }
 
     /// `x` stretched to `dims`: dimension `i` of `x` becomes dimension `map[i]`.
@@ -39,19 +40,19 @@ impl Builder<'_> {
 
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::BroadcastInDim).operands([x]).results([ty]);
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::BroadcastInDim)).operands([x]).results([ty]);
         self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
     }
 
     /// `parts` one after the other along `dim`.
     pub fn concatenate(&mut self, parts: &[ValueId], dim: i64) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Concatenate).operands(parts.iter().copied());
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate)).operands(parts.iter().copied());
         self.value(spec.attr("dimension", Attr::i64(dim)))
     }
 
     /// The elements from `start` to `limit` in steps of `stride`, per dimension.
     pub fn slice(&mut self, x: ValueId, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Slice)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
             .operands([x])
             .attr("start_indices", Attr::i64s(start.iter().copied()))
             .attr("limit_indices", Attr::i64s(limit.iter().copied()))
@@ -68,7 +69,7 @@ impl Builder<'_> {
         high: &[i64],
         interior: &[i64],
     ) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Pad)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Pad))
             .operands([x, value])
             .attr("edge_padding_low", Attr::i64s(low.iter().copied()))
             .attr("edge_padding_high", Attr::i64s(high.iter().copied()))
@@ -78,13 +79,13 @@ impl Builder<'_> {
 
     /// `x` backwards along `dims`.
     pub fn reverse(&mut self, x: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Reverse).operands([x]);
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reverse)).operands([x]);
         self.value(spec.attr("dimensions", Attr::i64s(dims.iter().copied())))
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
-        let spec = OpSpec::new(OpKind::Transpose).operands([x]);
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([x]);
         self.value(spec.attr("permutation", Attr::i64s(permutation.iter().copied())))
     }
 }

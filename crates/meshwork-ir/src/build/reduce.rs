@@ -2,6 +2,7 @@
 
 use super::attrs::pairs;
 use super::{BuildError, Builder};
+use crate::op::BodyOp;
 use crate::{Attr, OpKind, OpSpec, ValueId, Values};
 
 /// A sliding window. Empty lists mean ones and zeros.
@@ -46,7 +47,7 @@ impl Builder<'_> {
         dims: &[i64],
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::Reduce)
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Reduce))
             .operands(inputs.iter().chain(inits).copied())
             .attr("dimensions", Attr::i64s(dims.iter().copied()));
         let args = self.scalars_of(inits.iter().chain(inputs));
@@ -66,7 +67,8 @@ impl Builder<'_> {
         window: &Window,
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = window.attrs(OpSpec::new(OpKind::ReduceWindow).operands(inputs.iter().chain(inits).copied()));
+        let spec =
+            window.attrs(OpSpec::new(OpKind::Body(BodyOp::ReduceWindow)).operands(inputs.iter().chain(inits).copied()));
         let args = self.scalars_of(inits.iter().chain(inputs));
         self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
     }
@@ -81,7 +83,7 @@ impl Builder<'_> {
         select: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<S, BuildError>,
         scatter: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<ValueId, BuildError> {
-        let spec = window.attrs(OpSpec::new(OpKind::SelectAndScatter).operands([x, source, init]));
+        let spec = window.attrs(OpSpec::new(OpKind::Body(BodyOp::SelectAndScatter)).operands([x, source, init]));
         let (pair, sum) = (self.scalars_of([x, x].iter()), self.scalars_of([init, source].iter()));
         let out = self.op_with_bodies(spec, |bodies| {
             bodies.add(pair, select)?;
@@ -99,7 +101,7 @@ impl Builder<'_> {
         is_stable: bool,
         less: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let spec = OpSpec::new(OpKind::Sort)
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Sort))
             .operands(inputs.iter().copied())
             .attr("dimension", Attr::i64(dim))
             .attr("is_stable", Attr::Bool(is_stable));
@@ -114,8 +116,9 @@ impl Builder<'_> {
         apply: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<ValueId, BuildError> {
         let rank = inputs.first().map_or(0, |&x| self.ty(x).dims().len());
-        let spec =
-            OpSpec::new(OpKind::Map).operands(inputs.iter().copied()).attr("dimensions", Attr::i64s(0..rank as i64));
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Map))
+            .operands(inputs.iter().copied())
+            .attr("dimensions", Attr::i64s(0..rank as i64));
         let args = self.scalars_of(inputs.iter());
         Ok(self.op_with_bodies(spec, |bodies| bodies.add(args, apply))?[0])
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{BuildError, Builder};
+use crate::op::SourceOp;
 use crate::{Attr, Dense, Dims, ElementClass, ElementType, Literal, OpKind, OpSpec, Type, ValueId, float};
 
 impl Builder<'_> {
@@ -12,7 +13,7 @@ impl Builder<'_> {
     }
 
     fn constant_attr(&mut self, dense: Dense) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(Arc::new(dense))))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::Constant)).attr("value", Attr::Dense(Arc::new(dense))))
     }
 
     /// The constant of shape `dims` with all elements equal to `value`, rounded to `elem`.
@@ -52,17 +53,17 @@ impl Builder<'_> {
 
     /// The tensor of type `ty` that counts along `dim`.
     pub fn iota(&mut self, ty: Type, dim: i64) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Iota).results([ty]).attr("iota_dimension", Attr::i64(dim)))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::Iota)).results([ty]).attr("iota_dimension", Attr::i64(dim)))
     }
 
     /// The number of this partition, `tensor<ui32>`.
     pub fn partition_id(&mut self) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::PartitionId))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::PartitionId)))
     }
 
     /// The number of this replica, `tensor<ui32>`.
     pub fn replica_id(&mut self) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::ReplicaId))
+        self.value(OpSpec::new(OpKind::Source(SourceOp::ReplicaId)))
     }
 
     /// New state and random bits of type `ty`; `algorithm` is `DEFAULT`, `THREE_FRY` or `PHILOX`.
@@ -72,7 +73,7 @@ impl Builder<'_> {
         state: ValueId,
         ty: Type,
     ) -> Result<(ValueId, ValueId), BuildError> {
-        let spec = OpSpec::new(OpKind::RngBitGenerator)
+        let spec = OpSpec::new(OpKind::Source(SourceOp::RngBitGenerator))
             .operands([state])
             .results([self.ty(state).clone(), ty])
             .attr("rng_algorithm", Attr::hlo_enum("rng_algorithm", algorithm));

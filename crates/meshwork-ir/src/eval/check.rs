@@ -12,6 +12,7 @@
 
 use super::EvalError;
 use super::scalar::Scalar;
+use crate::op::{CheckOp, ControlOp};
 use crate::{Attr, ElementType, Literal, Module, Op, OpId, OpKind, float};
 
 /// How near two elements must be.
@@ -48,12 +49,12 @@ fn ulps(op: &Op) -> Rule {
 /// Whether `op` is a check that [`evaluate`] knows.
 pub(crate) fn is_check(op: &Op) -> bool {
     match op.kind() {
-        OpKind::CustomCall => matches!(
+        OpKind::Control(ControlOp::CustomCall) => matches!(
             op.attr("call_target_name").and_then(Attr::as_str),
             Some("check.expect_eq" | "check.expect_almost_eq" | "check.expect_close" | "check.eq")
         ),
-        OpKind::CheckExpectEq | OpKind::CheckExpectEqConst | OpKind::CheckExpectClose => true,
-        OpKind::CheckExpectAlmostEq | OpKind::CheckExpectAlmostEqConst => true,
+        OpKind::Check(CheckOp::ExpectEq | CheckOp::ExpectEqConst | CheckOp::ExpectClose) => true,
+        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectAlmostEqConst) => true,
         _ => false,
     }
 }
@@ -63,10 +64,10 @@ pub(crate) fn is_check(op: &Op) -> bool {
 pub(crate) fn evaluate(module: &Module, id: OpId, args: &[&Literal]) -> Result<Option<Literal>, EvalError> {
     let op = module.op(id);
     let rule = match op.kind() {
-        OpKind::CheckExpectEq | OpKind::CheckExpectEqConst => Rule::Equal,
-        OpKind::CheckExpectAlmostEq | OpKind::CheckExpectAlmostEqConst => Rule::Within(tolerance(op, 1e-4)),
-        OpKind::CheckExpectClose => ulps(op),
-        OpKind::CustomCall => match op.attr("call_target_name").and_then(Attr::as_str) {
+        OpKind::Check(CheckOp::ExpectEq | CheckOp::ExpectEqConst) => Rule::Equal,
+        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectAlmostEqConst) => Rule::Within(tolerance(op, 1e-4)),
+        OpKind::Check(CheckOp::ExpectClose) => ulps(op),
+        OpKind::Control(ControlOp::CustomCall) => match op.attr("call_target_name").and_then(Attr::as_str) {
             Some("check.expect_eq") => Rule::Equal,
             Some("check.expect_almost_eq") => Rule::Within(tolerance(op, 1e-3)),
             Some("check.expect_close") => ulps(op),
@@ -77,7 +78,7 @@ pub(crate) fn evaluate(module: &Module, id: OpId, args: &[&Literal]) -> Result<O
     };
     let constant;
     let (got, want) = match (op.kind(), args) {
-        (OpKind::CheckExpectEqConst | OpKind::CheckExpectAlmostEqConst, &[got]) => {
+        (OpKind::Check(CheckOp::ExpectEqConst | CheckOp::ExpectAlmostEqConst), &[got]) => {
             constant = expected_const(module, id)?;
             (got, &constant)
         }
@@ -85,7 +86,7 @@ pub(crate) fn evaluate(module: &Module, id: OpId, args: &[&Literal]) -> Result<O
         _ => return Err(EvalError::invalid(module, id, format!("{} operands", args.len()))),
     };
     let difference = compare(module, id, rule, got, want);
-    if op.kind() == OpKind::CustomCall && !op.results().is_empty() {
+    if op.kind() == OpKind::Control(ControlOp::CustomCall) && !op.results().is_empty() {
         let holds = match difference {
             Ok(()) => true,
             Err(EvalError::CheckFailed { .. }) => false,
@@ -166,6 +167,7 @@ fn position(dims: &[i64], mut i: usize) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::{CheckOp, ControlOp};
     use crate::{Dense, OpSpec, Type};
     use std::sync::Arc;
 
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn equality_distinguishes_nan_but_not_zeros() {
-        let eq = || OpSpec::new(OpKind::CheckExpectEq);
+        let eq = || OpSpec::new(OpKind::Check(CheckOp::ExpectEq));
         let f = |v: &[f64]| floats(ElementType::F32, v);
         assert!(check(eq(), &f(&[0.0, 1.0]), &f(&[-0.0, 1.0])).is_ok());
         let error = check(eq(), &f(&[0.0, f64::NAN]), &f(&[0.0, f64::NAN])).unwrap_err();
@@ -191,7 +193,7 @@ mod tests {
     #[test]
     fn tolerance_is_absolute() {
         let f = |v: &[f64]| floats(ElementType::F64, v);
-        let almost = || OpSpec::new(OpKind::CheckExpectAlmostEq);
+        let almost = || OpSpec::new(OpKind::Check(CheckOp::ExpectAlmostEq));
         assert!(check(almost(), &f(&[1.0, f64::NAN, f64::INFINITY]), &f(&[1.00009, f64::NAN, f64::INFINITY])).is_ok());
         assert!(check(almost(), &f(&[1.0]), &f(&[1.00011])).is_err());
         assert!(check(almost(), &f(&[f64::INFINITY]), &f(&[1e300])).is_err());
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(ulp_distance(ElementType::F64, f64::MAX, f64::INFINITY), u64::MAX);
         assert_eq!(ulp_distance(ElementType::F64, -f64::NAN, f64::NAN), 0);
         let all = Attr::Int(-1, ElementType::UI64);
-        let far = OpSpec::new(OpKind::CheckExpectClose)
+        let far = OpSpec::new(OpKind::Check(CheckOp::ExpectClose))
             .attr("max_ulp_difference", all.clone())
             .attr("min_ulp_difference", all);
         let f = |v: &[f64]| floats(ElementType::F32, v);
@@ -219,7 +221,7 @@ mod tests {
         let mut module = Module::new();
         let want = Literal::from_i64s([2, 2], ElementType::I32, &[1, 2, 3, 4]).unwrap();
         let dense = Attr::Dense(Arc::new(Dense::from_literal(&want)));
-        let id = module.create(OpSpec::new(OpKind::CheckExpectEqConst).attr("value", dense));
+        let id = module.create(OpSpec::new(OpKind::Check(CheckOp::ExpectEqConst)).attr("value", dense));
         let got = Literal::from_i64s([2, 2], ElementType::I32, &[1, 2, 5, 4]).unwrap();
         let error = evaluate(&module, id, &[&got]).unwrap_err().to_string();
         assert!(error.contains("index [1, 0]: got 5, expected 3"), "{error}");
@@ -228,7 +230,7 @@ mod tests {
     #[test]
     fn check_eq_answers() {
         let call = || {
-            OpSpec::new(OpKind::CustomCall)
+            OpSpec::new(OpKind::Control(ControlOp::CustomCall))
                 .attr("call_target_name", Attr::str("check.eq"))
                 .results([Type::tensor([], ElementType::I1)])
         };

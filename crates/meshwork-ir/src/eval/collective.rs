@@ -9,6 +9,7 @@ use super::movement::{concatenate, slice};
 use super::nums::{from_f64, to_f64};
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
+use crate::op::{BinaryOp, CollectiveOp};
 use crate::{Literal, OpId, OpKind, TensorType};
 
 type Contributions = Vec<Vec<Literal>>;
@@ -23,18 +24,20 @@ pub(crate) fn execute(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<V
 fn run(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
     let op = m.module.op(id);
     let kind = op.kind();
-    if kind == OpKind::CollectivePermute {
+    if kind == OpKind::Collective(CollectiveOp::CollectivePermute) {
         return permute(m, id, args);
     }
     let strategy = match kind {
-        OpKind::AllToAll | OpKind::CollectiveBroadcast | OpKind::CollectiveReduce => moving_strategy(op),
-        OpKind::CrossReplicaSum => Strategy::CrossReplica,
+        OpKind::Collective(
+            CollectiveOp::AllToAll | CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce,
+        ) => moving_strategy(op),
+        OpKind::Collective(CollectiveOp::CrossReplicaSum) => Strategy::CrossReplica,
         _ => reducing_strategy(op)?,
     };
     let group = group_of(m.site.device, m.site.grid, strategy, &rows(op, "replica_groups")?)?;
     let Some(group) = group else {
         return match kind {
-            OpKind::CollectiveBroadcast | OpKind::CollectiveReduce => zeros(m, id),
+            OpKind::Collective(CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce) => zeros(m, id),
             _ => Err(Fault::invalid(format!("device {} is in none of its replica groups", m.site.device))),
         };
     };
@@ -95,20 +98,20 @@ fn combine(m: &mut Machine<'_>, id: OpId, parts: Vec<Vec<Val>>) -> Result<Contri
     let kind = op.kind();
     let mut results: Contributions = vec![vec![]; size];
     match kind {
-        OpKind::AllGather => {
+        OpKind::Collective(CollectiveOp::AllGather) => {
             let dim = attr("all_gather_dim")? as usize;
             for i in 0..operands {
                 let whole = concatenate(&column(i), dim)?;
                 results.iter_mut().for_each(|r| r.push(whole.clone()));
             }
         }
-        OpKind::AllReduce | OpKind::CrossReplicaSum => {
+        OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::CrossReplicaSum) => {
             for i in 0..operands {
                 let sum = reduce_parts(m, id, &column(i))?;
                 results.iter_mut().for_each(|r| r.push(sum.clone()));
             }
         }
-        OpKind::ReduceScatter => {
+        OpKind::Collective(CollectiveOp::ReduceScatter) => {
             let dim = attr("scatter_dimension")? as usize;
             for i in 0..operands {
                 let sum = reduce_parts(m, id, &column(i))?;
@@ -117,7 +120,7 @@ fn combine(m: &mut Machine<'_>, id: OpId, parts: Vec<Vec<Val>>) -> Result<Contri
                 }
             }
         }
-        OpKind::AllToAll => {
+        OpKind::Collective(CollectiveOp::AllToAll) => {
             let (split_dim, concat_dim) = (attr("split_dimension")? as usize, attr("concat_dimension")? as usize);
             for i in 0..operands {
                 let pieces = column(i).into_iter().map(|x| split(x, split_dim, size)).collect::<Result<Vec<_>, _>>()?;
@@ -127,12 +130,12 @@ fn combine(m: &mut Machine<'_>, id: OpId, parts: Vec<Vec<Val>>) -> Result<Contri
                 }
             }
         }
-        OpKind::CollectiveBroadcast => {
+        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => {
             for (i, &root) in roots.iter().enumerate() {
                 results.iter_mut().for_each(|r| r.push(data[root][i].clone()));
             }
         }
-        OpKind::CollectiveReduce => {
+        OpKind::Collective(CollectiveOp::CollectiveReduce) => {
             for (i, &root) in roots.iter().enumerate() {
                 let sum = reduce_parts(m, id, &column(i))?;
                 for (device, r) in results.iter_mut().enumerate() {
@@ -166,9 +169,9 @@ fn split(x: &Literal, dim: usize, count: usize) -> Result<Vec<Literal>, Fault> {
 fn reduce_parts(m: &mut Machine<'_>, id: OpId, parts: &[&Literal]) -> Result<Literal, Fault> {
     let (dims, elem) = (parts[0].dims(), parts[0].elem());
     let mut out = parts[0].clone();
-    if m.module.op(id).kind() == OpKind::CrossReplicaSum {
-        let add =
-            ScalarOp::new(OpKind::Add, elem, elem).ok_or_else(|| Fault::unsupported(format!("sums of {elem}")))?;
+    if m.module.op(id).kind() == OpKind::Collective(CollectiveOp::CrossReplicaSum) {
+        let add = ScalarOp::new(OpKind::Binary(BinaryOp::Add), elem, elem)
+            .ok_or_else(|| Fault::unsupported(format!("sums of {elem}")))?;
         for part in &parts[1..] {
             for i in 0..out.len() {
                 out.set(i, apply(&add, &[out.get(i), part.get(i)]));
@@ -220,7 +223,9 @@ fn permute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>
         let bytes = operand_bytes(&args)?;
         m.effects.stats.count("collective-permute", bytes, bytes as f64 * senders as f64 / ids as f64);
     }
-    let key = |from: usize, to: usize| (OpKind::CollectivePermute, channel(op), Some(place(from)), Some(place(to)));
+    let key = |from: usize, to: usize| {
+        (OpKind::Collective(CollectiveOp::CollectivePermute), channel(op), Some(place(from)), Some(place(to)))
+    };
     let mine = || args.iter().map(|a| a.tensor().cloned()).collect::<Result<Vec<_>, _>>();
     if let Some(hub) = m.site.hub {
         for pair in pairs.iter().filter(|p| p[0] == me && p[1] != me) {
@@ -249,11 +254,11 @@ fn count(m: &mut Machine<'_>, id: OpId, size: usize, args: &[Val]) -> Result<(),
     let bytes = operand_bytes(args)?;
     let (b, g) = (bytes as f64, size as f64);
     let (name, wire) = match m.module.op(id).kind() {
-        OpKind::AllGather => ("all-gather", (g - 1.0) * b),
-        OpKind::ReduceScatter => ("reduce-scatter", (g - 1.0) / g * b),
-        OpKind::AllToAll => ("all-to-all", (g - 1.0) / g * b),
-        OpKind::CollectiveBroadcast => ("collective-broadcast", (g - 1.0) / g * b),
-        OpKind::CollectiveReduce => ("collective-reduce", (g - 1.0) / g * b),
+        OpKind::Collective(CollectiveOp::AllGather) => ("all-gather", (g - 1.0) * b),
+        OpKind::Collective(CollectiveOp::ReduceScatter) => ("reduce-scatter", (g - 1.0) / g * b),
+        OpKind::Collective(CollectiveOp::AllToAll) => ("all-to-all", (g - 1.0) / g * b),
+        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => ("collective-broadcast", (g - 1.0) / g * b),
+        OpKind::Collective(CollectiveOp::CollectiveReduce) => ("collective-reduce", (g - 1.0) / g * b),
         _ => ("all-reduce", 2.0 * (g - 1.0) / g * b),
     };
     m.effects.stats.count(name, bytes, wire);

@@ -7,6 +7,7 @@ use super::index::index_at;
 use super::machine::Machine;
 use super::movement::{dynamic_update_slice, slice};
 use super::value::{Val, allocate};
+use crate::op::ControlOp;
 use crate::{Attr, BlockId, Literal, OpId, OpKind};
 
 fn block(m: &Machine<'_>, op: OpId, region: usize) -> Result<BlockId, EvalError> {
@@ -17,7 +18,7 @@ fn block(m: &Machine<'_>, op: OpId, region: usize) -> Result<BlockId, EvalError>
 /// `func.call` and `stablehlo.composite`.
 pub(crate) fn call(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
     let data = m.module.op(op);
-    let name = if data.kind() == OpKind::Composite { "decomposition" } else { "callee" };
+    let name = if data.kind() == OpKind::Control(ControlOp::Composite) { "decomposition" } else { "callee" };
     let Some(callee) = data.attr(name).and_then(Attr::as_symbol) else {
         return Err(attrs::missing(name, "a function's name").at(m.module, op));
     };
@@ -34,7 +35,7 @@ pub(crate) fn branch(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Ve
     let which = args.first().ok_or_else(|| Fault::invalid("it has no operand")).and_then(Val::tensor);
     let which = index_at(which.map_err(|f| f.at(m.module, op))?, 0);
     let chosen = match data.kind() {
-        OpKind::If => i64::from(which == 0),
+        OpKind::Control(ControlOp::If) => i64::from(which == 0),
         _ if (0..count).contains(&which) => which,
         _ => count - 1,
     };
@@ -61,7 +62,7 @@ pub(crate) fn inline(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Ve
     let body = block(m, op, 0)?;
     let results = m.run_block(body, args, op)?;
     Ok(match m.module.op(op).kind() {
-        OpKind::AsyncStart => vec![Val::Tuple(results)],
+        OpKind::Control(ControlOp::AsyncStart) => vec![Val::Tuple(results)],
         _ => results,
     })
 }

@@ -8,6 +8,7 @@ use super::machine::Machine;
 use super::scalar::{Direction, ScalarOp, apply};
 use super::value::{Val, allocate};
 use super::{check, dispatch::tensors, sort};
+use crate::op::UnaryOp;
 use crate::{Attr, Literal, Op, OpId, OpKind};
 
 /// Runs the custom call `id`.
@@ -54,17 +55,17 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
 /// Elementwise functions that older producers spell as custom calls.
 fn elementwise(target: &str) -> Option<OpKind> {
     Some(match target {
-        "mhlo.acos" => OpKind::ChloAcos,
-        "mhlo.acosh" => OpKind::ChloAcosh,
-        "mhlo.asin" => OpKind::ChloAsin,
-        "mhlo.asinh" => OpKind::ChloAsinh,
-        "mhlo.atan" => OpKind::ChloAtan,
-        "mhlo.atanh" => OpKind::ChloAtanh,
-        "mhlo.cosh" => OpKind::ChloCosh,
-        "mhlo.erf" => OpKind::ChloErf,
-        "mhlo.erfc" => OpKind::ChloErfc,
-        "mhlo.sinh" => OpKind::ChloSinh,
-        "mhlo.tan" => OpKind::Tan,
+        "mhlo.acos" => OpKind::Unary(UnaryOp::Acos),
+        "mhlo.acosh" => OpKind::Unary(UnaryOp::Acosh),
+        "mhlo.asin" => OpKind::Unary(UnaryOp::Asin),
+        "mhlo.asinh" => OpKind::Unary(UnaryOp::Asinh),
+        "mhlo.atan" => OpKind::Unary(UnaryOp::Atan),
+        "mhlo.atanh" => OpKind::Unary(UnaryOp::Atanh),
+        "mhlo.cosh" => OpKind::Unary(UnaryOp::Cosh),
+        "mhlo.erf" => OpKind::Unary(UnaryOp::Erf),
+        "mhlo.erfc" => OpKind::Unary(UnaryOp::Erfc),
+        "mhlo.sinh" => OpKind::Unary(UnaryOp::Sinh),
+        "mhlo.tan" => OpKind::Unary(UnaryOp::Tan),
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 
 use super::EvalError;
 use super::scalar::{Scalar, ScalarOp, apply, bulk};
+use crate::op::MixedOp;
 use crate::types::Dims;
 use crate::{ElementType, Literal, Module, OpId, OpKind};
 
@@ -17,7 +18,8 @@ pub(crate) fn evaluate(module: &Module, op: OpId, args: &[&Literal]) -> Result<L
     let main = args[args.len() / 2];
     let kind = module.op(op).kind();
     for (i, arg) in args.iter().enumerate() {
-        let spread = arg.dims().is_empty() && (kind == OpKind::Clamp || (kind == OpKind::Select && i == 0));
+        let spread = arg.dims().is_empty()
+            && (kind == OpKind::Mixed(MixedOp::Clamp) || (kind == OpKind::Mixed(MixedOp::Select) && i == 0));
         if arg.dims() != main.dims() && !spread {
             let message = format!("operand {i} has shape {:?} where {:?} is needed", arg.dims(), main.dims());
             return Err(EvalError::invalid(module, op, message));
@@ -27,7 +29,7 @@ pub(crate) fn evaluate(module: &Module, op: OpId, args: &[&Literal]) -> Result<L
         return Ok(result);
     }
     Ok(match *args {
-        [pred, on_true, on_false] if kind == OpKind::Select => select(pred, on_true, on_false),
+        [pred, on_true, on_false] if kind == OpKind::Mixed(MixedOp::Select) => select(pred, on_true, on_false),
         [x] => unary(&decoded, x),
         [x, y] => binary(&decoded, x, y),
         _ => ternary(&decoded, args, main),
@@ -129,6 +131,7 @@ fn set_element_bits(x: &mut Literal, i: usize, bits: u128) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::{BinaryOp, MixedOp, SourceOp};
     use crate::{Loc, OpSpec, Type};
     use ElementType::*;
 
@@ -136,7 +139,7 @@ mod tests {
         let mut module = Module::new();
         let mut operands = vec![];
         for arg in args {
-            let source = module.create(OpSpec::new(OpKind::Iota).results([arg.ty()]));
+            let source = module.create(OpSpec::new(OpKind::Source(SourceOp::Iota)).results([arg.ty()]));
             operands.push(module.op(source).results()[0]);
         }
         let dims = args[args.len() / 2].dims().to_vec();
@@ -152,9 +155,9 @@ mod tests {
 
     #[test]
     fn adds_and_rounds() {
-        let sum = run(OpKind::Add, &[&f32s(&[1.0, 16777216.0]), &f32s(&[2.0, 1.0])], F32).unwrap();
+        let sum = run(OpKind::Binary(BinaryOp::Add), &[&f32s(&[1.0, 16777216.0]), &f32s(&[2.0, 1.0])], F32).unwrap();
         assert_eq!(sum.to_f64s(), [3.0, 16777216.0]);
-        let none = run(OpKind::Add, &[&f32s(&[]), &f32s(&[])], F32).unwrap();
+        let none = run(OpKind::Binary(BinaryOp::Add), &[&f32s(&[]), &f32s(&[])], F32).unwrap();
         assert!(none.is_empty());
     }
 
@@ -162,18 +165,19 @@ mod tests {
     fn bounds_and_predicate_may_be_scalars() {
         let at = |v| Literal::scalar(F32, Scalar::Float(v));
         let x = f32s(&[-1.0, 0.5, 2.0, f64::NAN]);
-        let clamped = run(OpKind::Clamp, &[&at(0.0), &x, &at(1.0)], F32).unwrap().to_f64s();
+        let clamped = run(OpKind::Mixed(MixedOp::Clamp), &[&at(0.0), &x, &at(1.0)], F32).unwrap().to_f64s();
         assert_eq!(clamped[..3], [0.0, 0.5, 1.0]);
         assert!(clamped[3].is_nan());
         let yes = Literal::scalar(I1, Scalar::Bool(true));
-        assert_eq!(run(OpKind::Select, &[&yes, &x, &f32s(&[0.0; 4])], F32).unwrap().bytes(), x.bytes());
+        assert_eq!(run(OpKind::Mixed(MixedOp::Select), &[&yes, &x, &f32s(&[0.0; 4])], F32).unwrap().bytes(), x.bytes());
     }
 
     #[test]
     fn shapes_and_types_are_checked() {
-        let message = run(OpKind::Add, &[&f32s(&[1.0]), &f32s(&[1.0, 2.0])], F32).unwrap_err().to_string();
+        let message =
+            run(OpKind::Binary(BinaryOp::Add), &[&f32s(&[1.0]), &f32s(&[1.0, 2.0])], F32).unwrap_err().to_string();
         assert_eq!(message, "'stablehlo.add' at t.py:3:1: operand 0 has shape [1] where [2] is needed");
-        let message = run(OpKind::And, &[&f32s(&[1.0]), &f32s(&[1.0])], F32).unwrap_err().to_string();
+        let message = run(OpKind::Binary(BinaryOp::And), &[&f32s(&[1.0]), &f32s(&[1.0])], F32).unwrap_err().to_string();
         assert_eq!(message, "'stablehlo.and' at t.py:3:1: not supported: elements of type f32 to f32");
     }
 

@@ -3,6 +3,7 @@
 use super::DeviceGrid;
 use super::error::EvalError;
 use super::fault::Fault;
+use crate::op::CollectiveOp;
 use crate::{Attr, Module, Op, OpId, OpKind};
 
 /// What the ids in replica groups (or source-target pairs) name.
@@ -93,10 +94,13 @@ pub fn device_groups(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<
     let op = module.op(id);
     let found = || {
         let strategy = match op.kind() {
-            OpKind::AllToAll | OpKind::CollectiveBroadcast | OpKind::CollectivePermute | OpKind::CollectiveReduce => {
-                moving_strategy(op)
-            }
-            OpKind::CrossReplicaSum => Strategy::CrossReplica,
+            OpKind::Collective(
+                CollectiveOp::AllToAll
+                | CollectiveOp::CollectiveBroadcast
+                | CollectiveOp::CollectivePermute
+                | CollectiveOp::CollectiveReduce,
+            ) => moving_strategy(op),
+            OpKind::Collective(CollectiveOp::CrossReplicaSum) => Strategy::CrossReplica,
             _ => reducing_strategy(op)?,
         };
         let rows = rows(op, "replica_groups")?;

@@ -16,6 +16,7 @@ use super::movement::{dynamic_update_slice, slice};
 use super::parallel::{self, Job};
 use super::value::{Val, allocate};
 use super::{DeviceGrid, attrs};
+use crate::op::SdyOp;
 use crate::{Attr, Literal, Module, Op, OpId, OpKind};
 
 /// Runs the manual computation `id`.
@@ -75,7 +76,7 @@ fn nested(m: &mut Machine<'_>, id: OpId, split: &Split, args: Vec<Val>) -> Resul
     let results = match m.site.hub.filter(|_| group.len() > 1) {
         None => compute(vec![mine])?.swap_remove(0),
         Some(hub) => {
-            let key = (OpKind::SdyManualComputation, id.index() as i64, group.clone());
+            let key = (OpKind::Sdy(SdyOp::ManualComputation), id.index() as i64, group.clone());
             match hub.meet(key, device, mine, &module.describe(id), compute) {
                 Ok(results) => results?,
                 Err(Stuck(why)) => return Err(Fault::Invalid(why)),

@@ -12,9 +12,9 @@
 //! let func = module.add_func(FuncSig { name: "main".into(), ty: ty2, visibility: None });
 //! let body = module.body_of(func, 0).unwrap();
 //! let x = module.block(body).args()[0];
-//! let sum = module.push(body, OpSpec::new(OpKind::Add).operands([x, x]).results([ty]));
+//! let sum = module.push(body, OpSpec::new(OpKind::Binary(meshwork_ir::op::BinaryOp::Add)).operands([x, x]).results([ty]));
 //! let sum = module.result(sum);
-//! module.push(body, OpSpec::new(OpKind::FuncReturn).operands([sum]));
+//! module.push(body, OpSpec::new(OpKind::Control(meshwork_ir::op::ControlOp::FuncReturn)).operands([sum]));
 //!
 //! let x = Literal::from_f64s([2], ElementType::F32, &[1.0, 2.0]).unwrap();
 //! assert_eq!(eval::run(&module, None, &[x])?[0].to_f64s(), [2.0, 4.0]);

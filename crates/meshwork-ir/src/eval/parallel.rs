@@ -11,6 +11,7 @@ use super::hub::{Hub, Stuck};
 use super::machine::{Effects, Machine, STACK_BYTES, Site};
 use super::value::Val;
 use super::{DeviceGrid, attrs};
+use crate::op::{CheckOp, TokenOp};
 use crate::{Attr, BlockId, Literal, OpId, OpKind};
 
 /// What one device is to run.
@@ -125,16 +126,16 @@ fn collect(m: &mut Machine<'_>, outcomes: Vec<Result<Outcome, EvalError>>) -> Re
 pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
     let module = m.module;
     let results = match module.op(id).kind() {
-        OpKind::Infeed => match m.effects.infeed.pop_front() {
+        OpKind::Token(TokenOp::Infeed) => match m.effects.infeed.pop_front() {
             Some(mut values) => {
                 values.push(Val::Token);
                 Ok(values)
             }
             None => Err(Fault::invalid("the infeed is empty")),
         },
-        OpKind::Outfeed => Ok(vec![Val::Token]),
-        OpKind::Send => send(m, id, args),
-        OpKind::Recv => receive(m, id),
+        OpKind::Token(TokenOp::Outfeed) => Ok(vec![Val::Token]),
+        OpKind::Token(TokenOp::Send) => send(m, id, args),
+        OpKind::Token(TokenOp::Recv) => receive(m, id),
         _ => run_parallel(m, id, args),
     };
     results.map_err(|fault| fault.at(module, id))
@@ -149,14 +150,14 @@ fn send(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault
     };
     let number = channel(op);
     if op.flag("is_host_transfer") {
-        hub.send((OpKind::Send, number, None, None), message);
+        hub.send((OpKind::Token(TokenOp::Send), number, None, None), message);
         return Ok(vec![Val::Token]);
     }
     for pair in rows(op, "source_target_pairs")? {
         if let &[from, to] = &pair[..]
             && from == m.site.device
         {
-            hub.send((OpKind::Send, number, Some(from), Some(to)), message.clone());
+            hub.send((OpKind::Token(TokenOp::Send), number, Some(from), Some(to)), message.clone());
         }
     }
     Ok(vec![Val::Token])
@@ -169,12 +170,12 @@ fn receive(m: &mut Machine<'_>, id: OpId) -> Result<Vec<Val>, Fault> {
     };
     let me = m.site.device;
     let key = if op.flag("is_host_transfer") {
-        (OpKind::Send, channel(op), None, None)
+        (OpKind::Token(TokenOp::Send), channel(op), None, None)
     } else {
         let pairs = rows(op, "source_target_pairs")?;
         let source = pairs.iter().find(|p| p.get(1) == Some(&me)).map(|p| p[0]);
         let source = source.ok_or_else(|| Fault::invalid(format!("no pair says who sends to device {me}")))?;
-        (OpKind::Send, channel(op), Some(source), Some(me))
+        (OpKind::Token(TokenOp::Send), channel(op), Some(source), Some(me))
     };
     let message = hub.receive(key, me, &m.module.describe(id)).map_err(|Stuck(why)| Fault::Invalid(why))?;
     let mut values: Vec<Val> = message.into_iter().map(|x| m.hold(x)).collect();
@@ -226,13 +227,13 @@ pub(crate) fn observe(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
 fn observe_value(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let op = m.module.op(id);
     let x = args.first().ok_or_else(|| Fault::invalid("it has no operand"))?.tensor()?;
-    if op.kind() == OpKind::InterpreterPrint {
+    if op.kind() == OpKind::Check(CheckOp::Print) {
         let elements: Vec<String> = x.scalars().map(|s| s.to_string()).collect();
         m.effects.printed.push(format!("{} {{{}}}", x.ty(), elements.join(", ")));
         return Ok(vec![]);
     }
     let name = op.attr("probe_id").and_then(Attr::as_str).ok_or_else(|| attrs::missing("probe_id", "a string"))?;
-    if op.kind() == OpKind::InterpreterProbe {
+    if op.kind() == OpKind::Check(CheckOp::Probe) {
         m.effects.probes.entry(name.to_string()).or_default().push(x.clone());
         return Ok(args);
     }

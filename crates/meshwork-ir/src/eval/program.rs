@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::fault::Fault;
 use super::scalar::{Scalar, ScalarOp, apply};
+use crate::op::{BinaryOp, ControlOp, MovementOp, SourceOp};
 use crate::{Attr, BlockId, ElementType, Literal, Module, OpId, OpKind, ValueId};
 
 /// A body as scalar operations over numbered slots.
@@ -122,18 +123,19 @@ impl Compiler<'_> {
         }
         let mut outputs = vec![];
         match op.kind() {
-            OpKind::Constant => {
+            OpKind::Source(SourceOp::Constant) => {
                 let Attr::Dense(dense) = op.attr("value")? else { return None };
                 let literal = dense.to_literal()?;
                 outputs.push(self.slot(literal.get(0)));
             }
             // On scalars these change nothing.
-            OpKind::Reshape | OpKind::BroadcastInDim | OpKind::Transpose | OpKind::OptimizationBarrier => {
+            OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::Transpose)
+            | OpKind::Control(ControlOp::OptimizationBarrier) => {
                 for &v in op.operands() {
                     outputs.push(self.lookup(v)?);
                 }
             }
-            OpKind::Call => {
+            OpKind::Control(ControlOp::Call) => {
                 if depth >= CALL_DEPTH {
                     return None;
                 }
@@ -224,10 +226,10 @@ impl<'a> Body<'a> {
     /// The body's function on floats if it is just a sum or a product of `f32` or `f64` values, rounded as these are.
     pub(crate) fn float_fold(&self) -> Option<fn(f64, f64) -> f64> {
         match self.program.as_ref()?.single? {
-            (OpKind::Add, ElementType::F32) => Some(|a, b| f64::from((a + b) as f32)),
-            (OpKind::Add, ElementType::F64) => Some(|a, b| a + b),
-            (OpKind::Multiply, ElementType::F32) => Some(|a, b| f64::from((a * b) as f32)),
-            (OpKind::Multiply, ElementType::F64) => Some(|a, b| a * b),
+            (OpKind::Binary(BinaryOp::Add), ElementType::F32) => Some(|a, b| f64::from((a + b) as f32)),
+            (OpKind::Binary(BinaryOp::Add), ElementType::F64) => Some(|a, b| a + b),
+            (OpKind::Binary(BinaryOp::Multiply), ElementType::F32) => Some(|a, b| f64::from((a * b) as f32)),
+            (OpKind::Binary(BinaryOp::Multiply), ElementType::F64) => Some(|a, b| a * b),
             _ => None,
         }
     }

@@ -7,6 +7,7 @@ use super::machine::{Machine, STACK_BYTES, Site};
 use super::plan::Plan;
 use super::value::Val;
 use super::{DeviceGrid, PANICKED, flatten};
+use crate::op::{CheckOp, ControlOp, SdyOp, TokenOp};
 use crate::{
     Attr, BlockId, FuncSig, FunctionType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap, Walk,
 };
@@ -88,7 +89,7 @@ impl SingleOp {
         // An operand that is also an earlier one maps to the last argument of that name: all of them hold one value.
         let copy = own.import_op(module, op, block, &mut map).map_err(wrong)?;
         let results = own.op(copy).results().to_vec();
-        own.push(block, OpSpec::new(OpKind::FuncReturn).operands(results));
+        own.push(block, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results));
         let body = own.body();
         for func in needed {
             own.import_op(module, func, body, &mut ValueMap::new()).map_err(wrong)?;
@@ -195,15 +196,9 @@ fn symbols(module: &Module, op: OpId) -> Vec<String> {
 fn stands_alone(kind: OpKind) -> bool {
     !matches!(
         kind,
-        crate::collective_ops!()
-            | OpKind::Infeed
-            | OpKind::Outfeed
-            | OpKind::Recv
-            | OpKind::Send
-            | OpKind::InterpreterRunParallel
-            | OpKind::InterpreterPrint
-            | OpKind::InterpreterProbe
-            | OpKind::CheckExpectSerializedEq
-            | OpKind::SdyManualComputation
+        OpKind::Collective(_)
+            | OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
+            | OpKind::Check(CheckOp::RunParallel | CheckOp::Print | CheckOp::Probe | CheckOp::ExpectSerializedEq)
+            | OpKind::Sdy(SdyOp::ManualComputation)
     )
 }

@@ -2,6 +2,7 @@
 
 use super::value::tests::{f64s, i64s};
 use super::{DeviceGrid, EvalError, Outcome, run, run_devices_observed, run_observed};
+use crate::op::BodyOp;
 use crate::{Literal, Module, text};
 
 fn parse(source: &str) -> Module {
@@ -509,7 +510,7 @@ fn one_op_runs_by_itself_with_what_its_regions_capture() {
         }"#;
     let module = parse(source);
     let kind = |k| module.all_ops(crate::Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == k).unwrap();
-    let reduce = kind(crate::OpKind::Reduce);
+    let reduce = kind(crate::OpKind::Body(BodyOp::Reduce));
     let captured = super::captures(&module, reduce);
     assert_eq!(captured, [module.block(module.body_of(module.entry().unwrap(), 0).unwrap()).args()[1]]);
     let args = || vec![i64s(&[3], &[1, 2, 3]), i64s(&[], &[5]), i64s(&[], &[10])];

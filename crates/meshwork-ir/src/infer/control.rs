@@ -8,6 +8,7 @@ use super::elementwise::most_specific;
 use super::reduce::predicate;
 use super::{InferError, OpTypes, Types, type_list};
 use crate::attr::ChannelHandle;
+use crate::op::TokenOp;
 use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 
 /// `if` and `case`: the types that the branches return, where an extent is known to all of them.
@@ -153,7 +154,7 @@ fn channel(t: &OpTypes, host: i64) -> Result<(), InferError> {
 pub(super) fn receive(t: &OpTypes) -> Result<Types, InferError> {
     t.operand_count(1)?;
     token(t, 0)?;
-    if t.kind == crate::OpKind::Recv {
+    if t.kind == crate::OpKind::Token(TokenOp::Recv) {
         channel(t, 3)?;
     }
     let Some((last, tensors)) = t.wanted.split_last() else {

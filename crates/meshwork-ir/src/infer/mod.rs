@@ -15,7 +15,7 @@
 //!
 //! let x = Type::tensor([2, 3], ElementType::F32);
 //! let attrs: AttrDict = [("permutation", Attr::i64s([1, 0]))].into_iter().collect();
-//! let types = infer(&OpTypes::new(OpKind::Transpose, &[&x], &attrs))?;
+//! let types = infer(&OpTypes::new(OpKind::Movement(meshwork_ir::op::MovementOp::Transpose), &[&x], &attrs))?;
 //! assert_eq!(types[0].to_string(), "tensor<3x2xf32>");
 //! # Ok::<(), meshwork_ir::infer::InferError>(())
 //! ```
@@ -44,6 +44,10 @@ use check::Elems;
 pub(crate) use check::{bounds, duplicate, type_list, types_agree};
 pub use error::InferError;
 
+use crate::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SdyOp, SourceOp, TokenOp, UnaryOp,
+};
 use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, RegionId, Type, ValueId};
 
 /// Result types of an operation.
@@ -97,7 +101,7 @@ impl<'a> OpTypes<'a> {
         let (module, values) = self.values?;
         let op = module.op(module.def_op(*values.get(index)?)?);
         match (op.kind(), op.attr("value")) {
-            (OpKind::Constant, Some(crate::Attr::Dense(d))) => check::dense_ints(d),
+            (OpKind::Source(SourceOp::Constant), Some(crate::Attr::Dense(d))) => check::dense_ints(d),
             _ => None,
         }
     }
@@ -124,147 +128,204 @@ pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
 
 /// The result types of an operation, or what is wrong with its operands, attributes or bodies.
 pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
-    use OpKind::*;
     match t.kind {
         // Structure and other dialects: the verifier looks at these itself.
-        Module | Func | Call | FuncReturn | HloReturn | SdyReturn | SdyMesh | SdyManualComputation | Unregistered
-        | CustomCall | Composite | AsyncStart | AsyncDone => control::declared(t),
+        OpKind::Control(
+            ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn | ControlOp::HloReturn,
+        )
+        | OpKind::Sdy(SdyOp::Return | SdyOp::Mesh | SdyOp::ManualComputation)
+        | OpKind::Unregistered
+        | OpKind::Control(
+            ControlOp::CustomCall | ControlOp::Composite | ControlOp::AsyncStart | ControlOp::AsyncDone,
+        ) => control::declared(t),
 
-        Cbrt | Cosine | Exponential | ExponentialMinusOne | Log | LogPlusOne | Logistic | Rsqrt | Sine | Sqrt | Tan
-        | Tanh => elementwise::approximate(t),
-        Ceil | Floor | RoundNearestAfz | RoundNearestEven => elementwise::same_type(t, 1, Elems::FLOAT),
-        CountLeadingZeros | Popcnt => elementwise::same_type(t, 1, Elems::INT),
-        Not => elementwise::same_type(t, 1, Elems::PRED_INT),
-        Negate => elementwise::same_type(t, 1, Elems::NUMBER),
-        Sign => elementwise::same_type(t, 1, Elems::SIGNED_NUMBER),
-        Abs => elementwise::unary_to(t, Elems::SIGNED_NUMBER, ElementType::real_part),
-        Imag | Real => elementwise::unary_to(t, Elems::FLOAT_COMPLEX, ElementType::real_part),
-        IsFinite => elementwise::unary_to(t, Elems::FLOAT, |_| ElementType::I1),
-        Convert => elementwise::convert(t),
-        ReducePrecision => elementwise::reduce_precision(t),
+        OpKind::Unary(
+            UnaryOp::Cbrt
+            | UnaryOp::Cosine
+            | UnaryOp::Exponential
+            | UnaryOp::ExponentialMinusOne
+            | UnaryOp::Log
+            | UnaryOp::LogPlusOne
+            | UnaryOp::Logistic
+            | UnaryOp::Rsqrt
+            | UnaryOp::Sine
+            | UnaryOp::Sqrt
+            | UnaryOp::Tan
+            | UnaryOp::Tanh,
+        ) => elementwise::approximate(t),
+        OpKind::Unary(UnaryOp::Ceil | UnaryOp::Floor | UnaryOp::RoundNearestAfz | UnaryOp::RoundNearestEven) => {
+            elementwise::same_type(t, 1, Elems::FLOAT)
+        }
+        OpKind::Unary(UnaryOp::CountLeadingZeros | UnaryOp::Popcnt) => elementwise::same_type(t, 1, Elems::INT),
+        OpKind::Unary(UnaryOp::Not) => elementwise::same_type(t, 1, Elems::PRED_INT),
+        OpKind::Unary(UnaryOp::Negate) => elementwise::same_type(t, 1, Elems::NUMBER),
+        OpKind::Unary(UnaryOp::Sign) => elementwise::same_type(t, 1, Elems::SIGNED_NUMBER),
+        OpKind::Unary(UnaryOp::Abs) => elementwise::unary_to(t, Elems::SIGNED_NUMBER, ElementType::real_part),
+        OpKind::Unary(UnaryOp::Imag | UnaryOp::Real) => {
+            elementwise::unary_to(t, Elems::FLOAT_COMPLEX, ElementType::real_part)
+        }
+        OpKind::Unary(UnaryOp::IsFinite) => elementwise::unary_to(t, Elems::FLOAT, |_| ElementType::I1),
+        OpKind::Mixed(MixedOp::Convert) => elementwise::convert(t),
+        OpKind::Mixed(MixedOp::ReducePrecision) => elementwise::reduce_precision(t),
         // Quantized types are refused before they get here.
-        UniformDequantize | UniformQuantize => control::declared(t),
+        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => control::declared(t),
 
-        Add | Maximum | Minimum | Multiply => elementwise::same_type(t, 2, Elems::ANY),
-        Divide | Power | Remainder | Subtract => elementwise::same_type(t, 2, Elems::NUMBER),
-        Atan2 => elementwise::same_type(t, 2, Elems::FLOAT_COMPLEX),
-        And | Or | Xor => elementwise::same_type(t, 2, Elems::PRED_INT),
-        ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => elementwise::same_type(t, 2, Elems::INT),
-        Compare => elementwise::compare(t),
-        Complex => elementwise::complex(t),
-        Clamp => elementwise::clamp(t),
-        Select => elementwise::select(t),
+        OpKind::Binary(BinaryOp::Add | BinaryOp::Maximum | BinaryOp::Minimum | BinaryOp::Multiply) => {
+            elementwise::same_type(t, 2, Elems::ANY)
+        }
+        OpKind::Binary(BinaryOp::Divide | BinaryOp::Power | BinaryOp::Remainder | BinaryOp::Subtract) => {
+            elementwise::same_type(t, 2, Elems::NUMBER)
+        }
+        OpKind::Binary(BinaryOp::Atan2) => elementwise::same_type(t, 2, Elems::FLOAT_COMPLEX),
+        OpKind::Binary(BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => elementwise::same_type(t, 2, Elems::PRED_INT),
+        OpKind::Binary(BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical) => {
+            elementwise::same_type(t, 2, Elems::INT)
+        }
+        OpKind::Mixed(MixedOp::Compare) => elementwise::compare(t),
+        OpKind::Binary(BinaryOp::Complex) => elementwise::complex(t),
+        OpKind::Mixed(MixedOp::Clamp) => elementwise::clamp(t),
+        OpKind::Mixed(MixedOp::Select) => elementwise::select(t),
 
-        Constant | ChloConstant | SdyConstant => source::constant(t),
-        Iota => source::iota(t),
-        PartitionId | ReplicaId => source::device_number(t),
-        Rng => source::rng(t),
-        RngBitGenerator => source::rng_bit_generator(t),
+        OpKind::Source(SourceOp::Constant) | OpKind::Chlo(ChloOp::Constant) | OpKind::Sdy(SdyOp::Constant) => {
+            source::constant(t)
+        }
+        OpKind::Source(SourceOp::Iota) => source::iota(t),
+        OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => source::device_number(t),
+        OpKind::Source(SourceOp::Rng) => source::rng(t),
+        OpKind::Source(SourceOp::RngBitGenerator) => source::rng_bit_generator(t),
 
-        BitcastConvert => movement::bitcast_convert(t),
-        Broadcast => movement::broadcast(t),
-        BroadcastInDim => movement::broadcast_in_dim(t),
-        Concatenate => movement::concatenate(t),
-        GetDimensionSize => movement::get_dimension_size(t),
-        Pad => movement::pad(t),
-        Reshape => movement::reshape(t),
-        Reverse => movement::reverse(t),
-        SetDimensionSize => movement::set_dimension_size(t),
-        Slice => movement::slice(t),
-        TorchIndexSelect => movement::torch_index_select(t),
-        Transpose => movement::transpose(t),
+        OpKind::Movement(MovementOp::BitcastConvert) => movement::bitcast_convert(t),
+        OpKind::Movement(MovementOp::Broadcast) => movement::broadcast(t),
+        OpKind::Movement(MovementOp::BroadcastInDim) => movement::broadcast_in_dim(t),
+        OpKind::Movement(MovementOp::Concatenate) => movement::concatenate(t),
+        OpKind::Movement(MovementOp::GetDimensionSize) => movement::get_dimension_size(t),
+        OpKind::Movement(MovementOp::Pad) => movement::pad(t),
+        OpKind::Movement(MovementOp::Reshape) => movement::reshape(t),
+        OpKind::Movement(MovementOp::Reverse) => movement::reverse(t),
+        OpKind::Movement(MovementOp::SetDimensionSize) => movement::set_dimension_size(t),
+        OpKind::Movement(MovementOp::Slice) => movement::slice(t),
+        OpKind::Movement(MovementOp::TorchIndexSelect) => movement::torch_index_select(t),
+        OpKind::Movement(MovementOp::Transpose) => movement::transpose(t),
 
-        DynamicSlice => index::dynamic_slice(t),
-        DynamicUpdateSlice => index::dynamic_update_slice(t),
-        Gather => index::gather(t),
-        DynamicGather => index::dynamic_gather(t),
-        Scatter => index::scatter(t),
+        OpKind::Movement(MovementOp::DynamicSlice) => index::dynamic_slice(t),
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => index::dynamic_update_slice(t),
+        OpKind::Movement(MovementOp::Gather) => index::gather(t),
+        OpKind::Dynamic(DynamicOp::Gather) => index::dynamic_gather(t),
+        OpKind::Body(BodyOp::Scatter) => index::scatter(t),
 
-        DynamicBroadcastInDim => dynamic::broadcast_in_dim(t),
-        DynamicConv => contract::dynamic_conv(t),
-        DynamicIota => dynamic::iota(t),
-        DynamicPad => dynamic::pad(t),
-        DynamicReshape => dynamic::reshape(t),
-        RealDynamicSlice => dynamic::slice(t),
+        OpKind::Dynamic(DynamicOp::BroadcastInDim) => dynamic::broadcast_in_dim(t),
+        OpKind::Dynamic(DynamicOp::Conv) => contract::dynamic_conv(t),
+        OpKind::Dynamic(DynamicOp::Iota) => dynamic::iota(t),
+        OpKind::Dynamic(DynamicOp::Pad) => dynamic::pad(t),
+        OpKind::Dynamic(DynamicOp::Reshape) => dynamic::reshape(t),
+        OpKind::Dynamic(DynamicOp::Slice) => dynamic::slice(t),
 
-        Convolution => contract::convolution(t),
-        Dot => contract::dot(t),
-        DotGeneral => contract::dot_general(t),
-        Einsum => contract::einsum(t, 2),
-        UnaryEinsum => contract::einsum(t, 1),
+        OpKind::Contract(ContractOp::Convolution) => contract::convolution(t),
+        OpKind::Contract(ContractOp::Dot) => contract::dot(t),
+        OpKind::Contract(ContractOp::DotGeneral) => contract::dot_general(t),
+        OpKind::Contract(ContractOp::Einsum) => contract::einsum(t, 2),
+        OpKind::Contract(ContractOp::UnaryEinsum) => contract::einsum(t, 1),
 
-        Cholesky => linalg::cholesky(t),
-        TriangularSolve => linalg::triangular_solve(t),
-        Fft => linalg::fft(t),
-        BatchNormGrad => linalg::batch_norm(t, &["operand", "scale", "mean", "variance", "grad_output"], &[0, 4], 3),
-        BatchNormInference => linalg::batch_norm(t, &["operand", "scale", "offset", "mean", "variance"], &[0], 1),
-        BatchNormTraining => linalg::batch_norm(t, &["operand", "scale", "offset"], &[0], 3),
+        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(t),
+        OpKind::Linalg(LinalgOp::TriangularSolve) => linalg::triangular_solve(t),
+        OpKind::Linalg(LinalgOp::Fft) => linalg::fft(t),
+        OpKind::Linalg(LinalgOp::BatchNormGrad) => {
+            linalg::batch_norm(t, &["operand", "scale", "mean", "variance", "grad_output"], &[0, 4], 3)
+        }
+        OpKind::Linalg(LinalgOp::BatchNormInference) => {
+            linalg::batch_norm(t, &["operand", "scale", "offset", "mean", "variance"], &[0], 1)
+        }
+        OpKind::Linalg(LinalgOp::BatchNormTraining) => linalg::batch_norm(t, &["operand", "scale", "offset"], &[0], 3),
 
-        Map => reduce::map(t),
-        Reduce => reduce::reduce(t),
-        Sort => reduce::sort(t),
-        ReduceWindow => window::reduce_window(t),
-        SelectAndScatter => window::select_and_scatter(t),
+        OpKind::Body(BodyOp::Map) => reduce::map(t),
+        OpKind::Body(BodyOp::Reduce) => reduce::reduce(t),
+        OpKind::Body(BodyOp::Sort) => reduce::sort(t),
+        OpKind::Body(BodyOp::ReduceWindow) => window::reduce_window(t),
+        OpKind::Body(BodyOp::SelectAndScatter) => window::select_and_scatter(t),
 
-        Case => control::branches(t, ElementType::I32),
-        If => control::branches(t, ElementType::I1),
-        While => control::while_loop(t),
+        OpKind::Control(ControlOp::Case) => control::branches(t, ElementType::I32),
+        OpKind::Control(ControlOp::If) => control::branches(t, ElementType::I1),
+        OpKind::Control(ControlOp::While) => control::while_loop(t),
 
-        AllGather => collective::all_gather(t),
-        AllReduce => collective::all_reduce(t),
-        AllToAll => collective::all_to_all(t),
-        CollectiveBroadcast => collective::collective_broadcast(t),
-        CollectivePermute => collective::collective_permute(t),
-        CollectiveReduce => collective::collective_reduce(t),
-        CrossReplicaSum => collective::cross_replica_sum(t),
-        ReduceScatter => collective::reduce_scatter(t),
+        OpKind::Collective(CollectiveOp::AllGather) => collective::all_gather(t),
+        OpKind::Collective(CollectiveOp::AllReduce) => collective::all_reduce(t),
+        OpKind::Collective(CollectiveOp::AllToAll) => collective::all_to_all(t),
+        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => collective::collective_broadcast(t),
+        OpKind::Collective(CollectiveOp::CollectivePermute) => collective::collective_permute(t),
+        OpKind::Collective(CollectiveOp::CollectiveReduce) => collective::collective_reduce(t),
+        OpKind::Collective(CollectiveOp::CrossReplicaSum) => collective::cross_replica_sum(t),
+        OpKind::Collective(CollectiveOp::ReduceScatter) => collective::reduce_scatter(t),
 
-        AfterAll => control::after_all(t),
-        CreateToken => control::create_token(t),
-        GetTupleElement => control::get_tuple_element(t),
-        Infeed | Recv => control::receive(t),
-        OptimizationBarrier => control::pass_through(t),
-        Outfeed => control::outfeed(t),
-        Send => control::send(t),
-        Tuple => control::tuple(t),
+        OpKind::Token(TokenOp::AfterAll) => control::after_all(t),
+        OpKind::Token(TokenOp::CreateToken) => control::create_token(t),
+        OpKind::Token(TokenOp::GetTupleElement) => control::get_tuple_element(t),
+        OpKind::Token(TokenOp::Infeed | TokenOp::Recv) => control::receive(t),
+        OpKind::Control(ControlOp::OptimizationBarrier) => control::pass_through(t),
+        OpKind::Token(TokenOp::Outfeed) => control::outfeed(t),
+        OpKind::Token(TokenOp::Send) => control::send(t),
+        OpKind::Token(TokenOp::Tuple) => control::tuple(t),
 
-        ChloAcos | ChloAcosh | ChloAsin | ChloAsinh | ChloAtan | ChloAtanh | ChloBesselI1e | ChloConj | ChloCosh
-        | ChloSinh | ChloSquare | ChloTan => elementwise::same_type(t, 1, Elems::FLOAT_COMPLEX),
-        ChloAsinAcosKernel => elementwise::same_type(t, 1, Elems::COMPLEX),
-        ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloLgamma => elementwise::same_type(t, 1, Elems::FLOAT),
-        ChloIsInf | ChloIsNegInf | ChloIsPosInf => elementwise::unary_to(t, Elems::FLOAT, |_| ElementType::I1),
-        ChloNextAfter | ChloPolygamma | ChloZeta => elementwise::same_type(t, 2, Elems::FLOAT),
-        ChloMulhi => elementwise::same_type(t, 2, Elems::INT),
-        ChloConstantLike => chlo::constant_like(t),
-        ChloRaggedDot => chlo::ragged_dot(t),
-        ChloScan => chlo::scan(t),
-        ChloTopK => chlo::top_k(t),
+        OpKind::Unary(
+            UnaryOp::Acos
+            | UnaryOp::Acosh
+            | UnaryOp::Asin
+            | UnaryOp::Asinh
+            | UnaryOp::Atan
+            | UnaryOp::Atanh
+            | UnaryOp::BesselI1e
+            | UnaryOp::Conj
+            | UnaryOp::Cosh
+            | UnaryOp::Sinh
+            | UnaryOp::Square
+            | UnaryOp::ChloTan,
+        ) => elementwise::same_type(t, 1, Elems::FLOAT_COMPLEX),
+        OpKind::Unary(UnaryOp::AsinAcosKernel) => elementwise::same_type(t, 1, Elems::COMPLEX),
+        OpKind::Unary(UnaryOp::Digamma | UnaryOp::Erf | UnaryOp::ErfInv | UnaryOp::Erfc | UnaryOp::Lgamma) => {
+            elementwise::same_type(t, 1, Elems::FLOAT)
+        }
+        OpKind::Unary(UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf) => {
+            elementwise::unary_to(t, Elems::FLOAT, |_| ElementType::I1)
+        }
+        OpKind::Binary(BinaryOp::NextAfter | BinaryOp::Polygamma | BinaryOp::Zeta) => {
+            elementwise::same_type(t, 2, Elems::FLOAT)
+        }
+        OpKind::Binary(BinaryOp::Mulhi) => elementwise::same_type(t, 2, Elems::INT),
+        OpKind::Chlo(ChloOp::ConstantLike) => chlo::constant_like(t),
+        OpKind::Chlo(ChloOp::RaggedDot) => chlo::ragged_dot(t),
+        OpKind::Chlo(ChloOp::Scan) => chlo::scan(t),
+        OpKind::Chlo(ChloOp::TopK) => chlo::top_k(t),
 
-        SdyAllGather
-        | SdyAllReduce
-        | SdyAllSlice
-        | SdyAllToAll
-        | SdyCollectivePermute
-        | SdyReduceScatter
-        | SdyReplicatedToUnreduced
-        | SdyShardedToUnreduced
-        | SdyPropagationBarrier => sdy::placed(t),
+        OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::ShardedToUnreduced
+            | SdyOp::PropagationBarrier,
+        ) => sdy::placed(t),
         // A token may be placed on one device.
-        SdyDataFlowEdge | SdyFuncDataFlowEdge | SdyShardingConstraint | SdyReshard => sdy::identity(t),
-        SdyNamedComputation => sdy::named_computation(t),
-        SdyShardingGroup => sdy::sharding_group(t),
+        OpKind::Sdy(SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge | SdyOp::ShardingConstraint | SdyOp::Reshard) => {
+            sdy::identity(t)
+        }
+        OpKind::Sdy(SdyOp::NamedComputation) => sdy::named_computation(t),
+        OpKind::Sdy(SdyOp::ShardingGroup) => sdy::sharding_group(t),
 
-        CheckExpectAlmostEq | CheckExpectClose | CheckExpectEq => {
+        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectClose | CheckOp::ExpectEq) => {
             t.operand_count(2)?;
             elementwise::same_type(t, 2, Elems::ANY)?;
             Ok(smallvec![])
         }
-        CheckExpectAlmostEqConst | CheckExpectEqConst | CheckExpectSerializedEq | InterpreterPrint => {
+        OpKind::Check(
+            CheckOp::ExpectAlmostEqConst | CheckOp::ExpectEqConst | CheckOp::ExpectSerializedEq | CheckOp::Print,
+        ) => {
             t.operand_count(1)?;
             t.tensor(0, "operand")?;
             Ok(smallvec![])
         }
-        InterpreterProbe => elementwise::same_type(t, 1, Elems::ANY),
-        InterpreterRunParallel => control::declared(t),
+        OpKind::Check(CheckOp::Probe) => elementwise::same_type(t, 1, Elems::ANY),
+        OpKind::Check(CheckOp::RunParallel) => control::declared(t),
     }
 }

@@ -343,6 +343,7 @@ impl Module {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::{SourceOp, UnaryOp};
     use crate::{ElementType, OpKind};
 
     /// A constant and `n` negations of it.
@@ -350,9 +351,9 @@ mod tests {
         let mut module = Module::new();
         let ty = Type::tensor([2], ElementType::F32);
         let body = module.body();
-        let source = module.push(body, OpSpec::new(OpKind::Constant).results([ty.clone()]));
+        let source = module.push(body, OpSpec::new(OpKind::Source(SourceOp::Constant)).results([ty.clone()]));
         let value = module.result(source);
-        let negate = OpSpec::new(OpKind::Negate).operands([value]).results([ty]);
+        let negate = OpSpec::new(OpKind::Unary(UnaryOp::Negate)).operands([value]).results([ty]);
         let users = (0..n).map(|_| module.push(body, negate.clone())).collect();
         (module, value, users)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::attr::is_default;
+use crate::op::ControlOp;
 
 /// `Ok` if both modules hold the same operations in the same order with the same attributes, types, regions and
 /// connections; otherwise the first difference in words. Locations, text positions and ids do not count, nor does
@@ -10,7 +11,7 @@ pub fn same(a: &Module, b: &Module) -> Result<(), String> {
     if a.name != b.name {
         return Err(format!("module names differ: {:?} and {:?}", a.name, b.name));
     }
-    same_attrs(OpKind::Module, &a.attrs, &b.attrs).map_err(|e| format!("module: {e}"))?;
+    same_attrs(OpKind::Control(ControlOp::Module), &a.attrs, &b.attrs).map_err(|e| format!("module: {e}"))?;
     let mut pair = Pair { a, b, map: vec![None; a.value_slots()], ops: vec![] };
     pair.blocks(a.body(), b.body(), "module")?;
     // Operands last: in a graph region a use may come before the definition.
@@ -116,6 +117,7 @@ fn same_attrs(kind: OpKind, a: &AttrDict, b: &AttrDict) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::{BinaryOp, ControlOp};
     use crate::{ElementType, FunctionType};
 
     fn sample(kind: OpKind, swap: bool) -> Module {
@@ -128,17 +130,17 @@ mod tests {
         let operands = if swap { [y, x] } else { [x, y] };
         let op = module.push(body, OpSpec::new(kind).operands(operands).results([ty]));
         let result = module.result(op);
-        module.push(body, OpSpec::new(OpKind::FuncReturn).operands([result]));
+        module.push(body, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands([result]));
         module
     }
 
     #[test]
     fn names_the_first_difference() {
-        let one = sample(OpKind::Add, false);
-        assert_eq!(same(&one, &sample(OpKind::Add, false)), Ok(()));
-        let other = same(&one, &sample(OpKind::Subtract, false));
+        let one = sample(OpKind::Binary(BinaryOp::Add), false);
+        assert_eq!(same(&one, &sample(OpKind::Binary(BinaryOp::Add), false)), Ok(()));
+        let other = same(&one, &sample(OpKind::Binary(BinaryOp::Subtract), false));
         assert_eq!(other, Err("'stablehlo.add': the second module has 'stablehlo.subtract'".into()));
-        let swapped = same(&one, &sample(OpKind::Add, true));
+        let swapped = same(&one, &sample(OpKind::Binary(BinaryOp::Add), true));
         assert_eq!(swapped, Err("'stablehlo.add': operand 0 is another value in the second module".into()));
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::FunctionType;
+use crate::op::ControlOp;
 
 /// The parts of a function's signature; see [`Module::add_func`].
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,7 @@ impl Module {
     /// Adds a function with one empty block to the end of the module.
     pub fn add_func(&mut self, sig: FuncSig) -> OpId {
         let ty = Arc::new(sig.ty);
-        let mut spec = OpSpec::new(OpKind::Func)
+        let mut spec = OpSpec::new(OpKind::Control(ControlOp::Func))
             .attr("sym_name", Attr::str(&sig.name))
             .attr("function_type", Attr::Type(Type::Function(ty.clone())));
         if let Some(v) = sig.visibility {
@@ -33,7 +34,7 @@ impl Module {
 
     /// All functions of the module in order.
     pub fn funcs(&self) -> impl Iterator<Item = OpId> {
-        self.ops_in(self.body()).filter(|&op| self.op(op).kind == OpKind::Func)
+        self.ops_in(self.body()).filter(|&op| self.op(op).kind == OpKind::Control(ControlOp::Func))
     }
 
     /// The top-level operation that defines symbol `name`.
@@ -48,7 +49,7 @@ impl Module {
 
     /// The function called `name`.
     pub fn func(&self, name: &str) -> Option<OpId> {
-        self.symbol(name).filter(|&op| self.op(op).kind == OpKind::Func)
+        self.symbol(name).filter(|&op| self.op(op).kind == OpKind::Control(ControlOp::Func))
     }
 
     /// The entry function: `main`, or the only function there is.

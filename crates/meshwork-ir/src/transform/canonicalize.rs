@@ -4,6 +4,7 @@
 //! one, write the function and name it in [`PATTERNS`]. Operations are visited parents first, in program order.
 
 use super::dead;
+use crate::op::{MixedOp, MovementOp};
 use crate::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 
 /// The pass.
@@ -15,10 +16,10 @@ pub type Pattern = fn(&mut Module, OpId) -> bool;
 
 /// Which patterns are tried on which operation, in order.
 pub const PATTERNS: &[(OpKind, Pattern)] = &[
-    (OpKind::BroadcastInDim, drop_identity),
-    (OpKind::Convert, drop_identity),
-    (OpKind::Reshape, drop_identity),
-    (OpKind::Transpose, drop_identity),
+    (OpKind::Movement(MovementOp::BroadcastInDim), drop_identity),
+    (OpKind::Mixed(MixedOp::Convert), drop_identity),
+    (OpKind::Movement(MovementOp::Reshape), drop_identity),
+    (OpKind::Movement(MovementOp::Transpose), drop_identity),
 ];
 
 /// Sweeps over the program before a pair of patterns that undo each other is given up on.
@@ -60,8 +61,8 @@ fn drop_identity(module: &mut Module, op: OpId) -> bool {
     let in_order =
         |name: &str| data.i64s(name).is_some_and(|dims| dims.iter().enumerate().all(|(i, &d)| d == i as i64));
     let keeps_order = match data.kind() {
-        OpKind::BroadcastInDim => in_order("broadcast_dimensions"),
-        OpKind::Transpose => in_order("permutation"),
+        OpKind::Movement(MovementOp::BroadcastInDim) => in_order("broadcast_dimensions"),
+        OpKind::Movement(MovementOp::Transpose) => in_order("permutation"),
         _ => true,
     };
     if !keeps_order || module.ty(operand) != module.ty(result) || !data.split_attrs().1.is_empty() {

@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::fast::FixedState;
 
 use super::dead;
+use crate::op::{ControlOp, SdyOp};
 use crate::{BlockId, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, RegionId, Trait, ValueId, ValueMap};
 
 /// The pass.
@@ -88,7 +89,11 @@ fn visit_block(module: &mut Module, block: BlockId, known: &mut Known) -> bool {
 
 /// Whether bodies of the operation may not name values from outside.
 fn is_isolated(kind: OpKind) -> bool {
-    matches!(kind, OpKind::Module | OpKind::Func | OpKind::SdyManualComputation | OpKind::SdyNamedComputation)
+    matches!(
+        kind,
+        OpKind::Control(ControlOp::Module | ControlOp::Func)
+            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
+    )
 }
 
 /// Operands in an order that does not depend on how a commutative operation was written.

@@ -1,5 +1,6 @@
 //! Removing operations whose results nobody uses.
 
+use crate::op::{ControlOp, SdyOp};
 use crate::{Module, OpId, OpKind, Walk};
 
 /// Whether `op` does nothing but compute its results, so that it may be removed or shared.
@@ -9,10 +10,9 @@ pub fn is_effect_free(module: &Module, op: OpId) -> bool {
     module.ops_below(op, Walk::PreOrder).into_iter().all(|inner| {
         let data = module.op(inner);
         match data.kind() {
-            OpKind::While | OpKind::If | OpKind::Case | OpKind::SdyManualComputation | OpKind::SdyNamedComputation => {
-                true
-            }
-            OpKind::CustomCall => !data.flag("has_side_effect"),
+            OpKind::Control(ControlOp::While | ControlOp::If | ControlOp::Case)
+            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => true,
+            OpKind::Control(ControlOp::CustomCall) => !data.flag("has_side_effect"),
             // The terminator of a body goes with it.
             kind => kind.is_pure() || (kind.is_terminator() && inner != op),
         }

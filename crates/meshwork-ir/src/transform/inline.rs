@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::symbol_dce;
+use crate::op::ControlOp;
 use crate::{BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
 
 /// The pass.
@@ -51,7 +52,7 @@ fn enter(module: &Module, func: OpId, path: &mut Vec<Frame>, finished: &mut Hash
     }
     finished.insert(func, false);
     let calls = module.ops_below(func, Walk::PreOrder).into_iter().rev();
-    let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Call);
+    let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
     let calls = calls.filter_map(|op| Some((op, module.func(module.op(op).attr("callee")?.as_symbol()?)?)));
     path.push((func, calls.collect()));
 }

@@ -1,6 +1,10 @@
 //! Bodies: how many an operation has, and how their blocks end.
 
 use super::{Check, Context};
+use crate::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SdyOp, SourceOp, TokenOp, UnaryOp,
+};
 use crate::{OpId, OpKind};
 
 /// How many bodies an operation has, and what ends each of them.
@@ -13,175 +17,184 @@ enum Rule {
 }
 
 fn rule(kind: OpKind) -> Rule {
-    use OpKind::*;
     match kind {
         // A declaration has no body, and other dialects may end a function.
-        Module | Func | Unregistered | CustomCall | Composite => Rule::Any,
-        Map | Reduce | ReduceWindow | Scatter | Sort | AllReduce | ReduceScatter | CollectiveReduce | AsyncStart
-        | ChloScan => Rule::Exactly(1, HloReturn),
-        SelectAndScatter | If | While => Rule::Exactly(2, HloReturn),
-        Case => Rule::AtLeast(1, HloReturn),
-        SdyManualComputation | SdyNamedComputation => Rule::Exactly(1, SdyReturn),
-        Call
-        | FuncReturn
-        | HloReturn
-        | SdyReturn
-        | Abs
-        | Cbrt
-        | Ceil
-        | Convert
-        | Cosine
-        | CountLeadingZeros
-        | Exponential
-        | ExponentialMinusOne
-        | Floor
-        | Imag
-        | IsFinite
-        | Log
-        | LogPlusOne
-        | Logistic
-        | Negate
-        | Not
-        | Popcnt
-        | Real
-        | ReducePrecision
-        | RoundNearestAfz
-        | RoundNearestEven
-        | Rsqrt
-        | Sign
-        | Sine
-        | Sqrt
-        | Tan
-        | Tanh
-        | UniformDequantize
-        | UniformQuantize
-        | Add
-        | And
-        | Atan2
-        | Compare
-        | Complex
-        | Divide
-        | Maximum
-        | Minimum
-        | Multiply
-        | Or
-        | Power
-        | Remainder
-        | ShiftLeft
-        | ShiftRightArithmetic
-        | ShiftRightLogical
-        | Subtract
-        | Xor
-        | Clamp
-        | Select
-        | Constant
-        | Iota
-        | PartitionId
-        | ReplicaId
-        | Rng
-        | RngBitGenerator
-        | BitcastConvert
-        | Broadcast
-        | BroadcastInDim
-        | Concatenate
-        | DynamicSlice
-        | DynamicUpdateSlice
-        | Gather
-        | GetDimensionSize
-        | Pad
-        | Reshape
-        | Reverse
-        | SetDimensionSize
-        | Slice
-        | TorchIndexSelect
-        | Transpose
-        | DynamicBroadcastInDim
-        | DynamicConv
-        | DynamicGather
-        | DynamicIota
-        | DynamicPad
-        | DynamicReshape
-        | RealDynamicSlice
-        | Cholesky
-        | Convolution
-        | Dot
-        | DotGeneral
-        | Einsum
-        | UnaryEinsum
-        | Fft
-        | TriangularSolve
-        | BatchNormGrad
-        | BatchNormInference
-        | BatchNormTraining
-        | AllGather
-        | AllToAll
-        | CollectiveBroadcast
-        | CollectivePermute
-        | CrossReplicaSum
-        | AfterAll
-        | AsyncDone
-        | CreateToken
-        | GetTupleElement
-        | Infeed
-        | OptimizationBarrier
-        | Outfeed
-        | Recv
-        | Send
-        | Tuple
-        | ChloAcos
-        | ChloAcosh
-        | ChloAsin
-        | ChloAsinAcosKernel
-        | ChloAsinh
-        | ChloAtan
-        | ChloAtanh
-        | ChloBesselI1e
-        | ChloConj
-        | ChloCosh
-        | ChloDigamma
-        | ChloErf
-        | ChloErfInv
-        | ChloErfc
-        | ChloIsInf
-        | ChloIsNegInf
-        | ChloIsPosInf
-        | ChloLgamma
-        | ChloMulhi
-        | ChloNextAfter
-        | ChloPolygamma
-        | ChloSinh
-        | ChloSquare
-        | ChloTan
-        | ChloZeta
-        | ChloConstant
-        | ChloConstantLike
-        | ChloRaggedDot
-        | ChloTopK
-        | SdyAllGather
-        | SdyAllReduce
-        | SdyAllSlice
-        | SdyAllToAll
-        | SdyCollectivePermute
-        | SdyConstant
-        | SdyDataFlowEdge
-        | SdyFuncDataFlowEdge
-        | SdyMesh
-        | SdyPropagationBarrier
-        | SdyReduceScatter
-        | SdyReplicatedToUnreduced
-        | SdyReshard
-        | SdyShardedToUnreduced
-        | SdyShardingConstraint
-        | SdyShardingGroup
-        | CheckExpectAlmostEq
-        | CheckExpectAlmostEqConst
-        | CheckExpectClose
-        | CheckExpectEq
-        | CheckExpectEqConst
-        | CheckExpectSerializedEq
-        | InterpreterPrint
-        | InterpreterProbe
-        | InterpreterRunParallel => Rule::None,
+        OpKind::Control(ControlOp::Module | ControlOp::Func)
+        | OpKind::Unregistered
+        | OpKind::Control(ControlOp::CustomCall | ControlOp::Composite) => Rule::Any,
+        OpKind::Body(BodyOp::Map | BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::Sort)
+        | OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::ReduceScatter | CollectiveOp::CollectiveReduce)
+        | OpKind::Control(ControlOp::AsyncStart)
+        | OpKind::Chlo(ChloOp::Scan) => Rule::Exactly(1, OpKind::Control(ControlOp::HloReturn)),
+        OpKind::Body(BodyOp::SelectAndScatter) | OpKind::Control(ControlOp::If | ControlOp::While) => {
+            Rule::Exactly(2, OpKind::Control(ControlOp::HloReturn))
+        }
+        OpKind::Control(ControlOp::Case) => Rule::AtLeast(1, OpKind::Control(ControlOp::HloReturn)),
+        OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Rule::Exactly(1, OpKind::Sdy(SdyOp::Return)),
+        OpKind::Control(ControlOp::Call | ControlOp::FuncReturn | ControlOp::HloReturn)
+        | OpKind::Sdy(SdyOp::Return)
+        | OpKind::Unary(UnaryOp::Abs | UnaryOp::Cbrt | UnaryOp::Ceil)
+        | OpKind::Mixed(MixedOp::Convert)
+        | OpKind::Unary(
+            UnaryOp::Cosine
+            | UnaryOp::CountLeadingZeros
+            | UnaryOp::Exponential
+            | UnaryOp::ExponentialMinusOne
+            | UnaryOp::Floor
+            | UnaryOp::Imag
+            | UnaryOp::IsFinite
+            | UnaryOp::Log
+            | UnaryOp::LogPlusOne
+            | UnaryOp::Logistic
+            | UnaryOp::Negate
+            | UnaryOp::Not
+            | UnaryOp::Popcnt
+            | UnaryOp::Real,
+        )
+        | OpKind::Mixed(MixedOp::ReducePrecision)
+        | OpKind::Unary(
+            UnaryOp::RoundNearestAfz
+            | UnaryOp::RoundNearestEven
+            | UnaryOp::Rsqrt
+            | UnaryOp::Sign
+            | UnaryOp::Sine
+            | UnaryOp::Sqrt
+            | UnaryOp::Tan
+            | UnaryOp::Tanh,
+        )
+        | OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize)
+        | OpKind::Binary(BinaryOp::Add | BinaryOp::And | BinaryOp::Atan2)
+        | OpKind::Mixed(MixedOp::Compare)
+        | OpKind::Binary(
+            BinaryOp::Complex
+            | BinaryOp::Divide
+            | BinaryOp::Maximum
+            | BinaryOp::Minimum
+            | BinaryOp::Multiply
+            | BinaryOp::Or
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+            | BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRightArithmetic
+            | BinaryOp::ShiftRightLogical
+            | BinaryOp::Subtract
+            | BinaryOp::Xor,
+        )
+        | OpKind::Mixed(MixedOp::Clamp | MixedOp::Select)
+        | OpKind::Source(
+            SourceOp::Constant
+            | SourceOp::Iota
+            | SourceOp::PartitionId
+            | SourceOp::ReplicaId
+            | SourceOp::Rng
+            | SourceOp::RngBitGenerator,
+        )
+        | OpKind::Movement(
+            MovementOp::BitcastConvert
+            | MovementOp::Broadcast
+            | MovementOp::BroadcastInDim
+            | MovementOp::Concatenate
+            | MovementOp::DynamicSlice
+            | MovementOp::DynamicUpdateSlice
+            | MovementOp::Gather
+            | MovementOp::GetDimensionSize
+            | MovementOp::Pad
+            | MovementOp::Reshape
+            | MovementOp::Reverse
+            | MovementOp::SetDimensionSize
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect
+            | MovementOp::Transpose,
+        )
+        | OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Conv
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Linalg(LinalgOp::Cholesky)
+        | OpKind::Contract(
+            ContractOp::Convolution
+            | ContractOp::Dot
+            | ContractOp::DotGeneral
+            | ContractOp::Einsum
+            | ContractOp::UnaryEinsum,
+        )
+        | OpKind::Linalg(
+            LinalgOp::Fft
+            | LinalgOp::TriangularSolve
+            | LinalgOp::BatchNormGrad
+            | LinalgOp::BatchNormInference
+            | LinalgOp::BatchNormTraining,
+        )
+        | OpKind::Collective(
+            CollectiveOp::AllGather
+            | CollectiveOp::AllToAll
+            | CollectiveOp::CollectiveBroadcast
+            | CollectiveOp::CollectivePermute
+            | CollectiveOp::CrossReplicaSum,
+        )
+        | OpKind::Token(TokenOp::AfterAll)
+        | OpKind::Control(ControlOp::AsyncDone)
+        | OpKind::Token(TokenOp::CreateToken | TokenOp::GetTupleElement | TokenOp::Infeed)
+        | OpKind::Control(ControlOp::OptimizationBarrier)
+        | OpKind::Token(TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send | TokenOp::Tuple)
+        | OpKind::Unary(
+            UnaryOp::Acos
+            | UnaryOp::Acosh
+            | UnaryOp::Asin
+            | UnaryOp::AsinAcosKernel
+            | UnaryOp::Asinh
+            | UnaryOp::Atan
+            | UnaryOp::Atanh
+            | UnaryOp::BesselI1e
+            | UnaryOp::Conj
+            | UnaryOp::Cosh
+            | UnaryOp::Digamma
+            | UnaryOp::Erf
+            | UnaryOp::ErfInv
+            | UnaryOp::Erfc
+            | UnaryOp::IsInf
+            | UnaryOp::IsNegInf
+            | UnaryOp::IsPosInf
+            | UnaryOp::Lgamma,
+        )
+        | OpKind::Binary(BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma)
+        | OpKind::Unary(UnaryOp::Sinh | UnaryOp::Square | UnaryOp::ChloTan)
+        | OpKind::Binary(BinaryOp::Zeta)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::TopK)
+        | OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::Constant
+            | SdyOp::DataFlowEdge
+            | SdyOp::FuncDataFlowEdge
+            | SdyOp::Mesh
+            | SdyOp::PropagationBarrier
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::Reshard
+            | SdyOp::ShardedToUnreduced
+            | SdyOp::ShardingConstraint
+            | SdyOp::ShardingGroup,
+        )
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::Probe
+            | CheckOp::RunParallel,
+        ) => Rule::None,
     }
 }
 

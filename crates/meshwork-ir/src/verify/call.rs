@@ -4,6 +4,7 @@
 use super::func::match_signature;
 use super::{Check, Context};
 use crate::infer::{duplicate, type_list};
+use crate::op::{CollectiveOp, MovementOp};
 use crate::{Attr, FunctionType, OpId, OpKind, Type};
 
 /// `composite`: a namespaced name and a function that says what it means.
@@ -156,18 +157,17 @@ pub(super) fn async_start(cx: &Context, op: OpId) -> Check {
     let [inner, _] = ops[..] else {
         return Err(cx.error(op, "must have one operation and a return in its body"));
     };
-    use OpKind::*;
     let allowed = [
-        AllGather,
-        AllReduce,
-        AllToAll,
-        CollectiveBroadcast,
-        CollectivePermute,
-        CollectiveReduce,
-        DynamicSlice,
-        DynamicUpdateSlice,
-        ReduceScatter,
-        Slice,
+        OpKind::Collective(CollectiveOp::AllGather),
+        OpKind::Collective(CollectiveOp::AllReduce),
+        OpKind::Collective(CollectiveOp::AllToAll),
+        OpKind::Collective(CollectiveOp::CollectiveBroadcast),
+        OpKind::Collective(CollectiveOp::CollectivePermute),
+        OpKind::Collective(CollectiveOp::CollectiveReduce),
+        OpKind::Movement(MovementOp::DynamicSlice),
+        OpKind::Movement(MovementOp::DynamicUpdateSlice),
+        OpKind::Collective(CollectiveOp::ReduceScatter),
+        OpKind::Movement(MovementOp::Slice),
     ];
     if !allowed.contains(&module.op(inner).kind()) {
         let name = module.op(inner).name();

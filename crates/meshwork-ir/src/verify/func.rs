@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Check, Context};
 use crate::infer::{bounds, type_list};
+use crate::op::ControlOp;
 use crate::{Attr, BlockId, DYNAMIC, Diagnostic, FunctionType, Module, OpId, OpKind, Type, ValueId};
 
 fn func_type<'m>(cx: &Context<'m>, func: OpId) -> Option<&'m FunctionType> {
@@ -88,7 +89,7 @@ fn top_level(text: &str) -> impl Iterator<Item = &str> {
 /// `func.return`: the result types of the function around it.
 pub(super) fn func_return(cx: &Context, op: OpId) -> Check {
     let module = cx.module;
-    let Some(func) = module.parent_op(op).filter(|&p| module.op(p).kind() == OpKind::Func) else {
+    let Some(func) = module.parent_op(op).filter(|&p| module.op(p).kind() == OpKind::Control(ControlOp::Func)) else {
         return Err(cx.error(op, "must stand in a func.func itself, not in a body in it"));
     };
     let Some(ty) = func_type(cx, func) else { return Ok(()) };
@@ -113,7 +114,7 @@ pub(super) fn call(cx: &Context, op: OpId) -> Check {
 /// Checks that `callee` is a function that takes the operands of `op` and returns its results.
 pub(super) fn match_signature(cx: &Context, op: OpId, callee: &str) -> Check {
     let module = cx.module;
-    let func = cx.symbols.get(callee).copied().filter(|&f| module.op(f).kind() == OpKind::Func);
+    let func = cx.symbols.get(callee).copied().filter(|&f| module.op(f).kind() == OpKind::Control(ControlOp::Func));
     let Some(ty) = func.and_then(|f| func_type(cx, f)) else {
         return Err(cx.error(op, format_args!("calls @{callee}, but there is no function of that name")));
     };

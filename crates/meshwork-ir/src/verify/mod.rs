@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use meshwork_mesh::Mesh;
 
 use crate::infer::{InferError, infer_op, types_agree};
+use crate::op::{CheckOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
 
 /// Everything that is wrong with `module`; nothing if it is legal.
@@ -40,7 +41,7 @@ fn verify_symbol_table(module: &Module, block: BlockId, out: &mut Vec<Diagnostic
     let before = out.len();
     let mut ssa = ssa::Visible::new(module);
     for op in module.ops_in(block) {
-        if module.op(op).kind() == OpKind::Module {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Module) {
             match module.body_of(op, 0) {
                 Some(inner) => verify_symbol_table(module, inner, out),
                 None => out.push(cx.error(op, "needs a body")),
@@ -78,7 +79,9 @@ impl<'m> Context<'m> {
         for op in module.ops_in(block) {
             let Some(name) = module.symbol_name(op) else { continue };
             symbols.entry(name).or_insert(op);
-            if let (OpKind::SdyMesh, Some(Attr::Mesh(mesh))) = (module.op(op).kind(), module.op(op).attr("mesh")) {
+            if let (OpKind::Sdy(SdyOp::Mesh), Some(Attr::Mesh(mesh))) =
+                (module.op(op).kind(), module.op(op).attr("mesh"))
+            {
                 meshes.entry(name).or_insert(&**mesh);
             }
         }
@@ -98,7 +101,7 @@ impl<'m> Context<'m> {
     fn tree(&mut self, op: OpId) -> Check {
         self.op(op)?;
         let module = self.module;
-        let manual = module.op(op).kind() == OpKind::SdyManualComputation;
+        let manual = module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation);
         if manual {
             self.manual.push(op);
         }
@@ -120,15 +123,15 @@ impl<'m> Context<'m> {
         bodies::check(self, op)?;
         self.types(op)?;
         match self.module.op(op).kind() {
-            OpKind::Func => func::func(self, op)?,
-            OpKind::FuncReturn => func::func_return(self, op)?,
-            OpKind::Call => func::call(self, op)?,
-            OpKind::Composite => call::composite(self, op)?,
-            OpKind::CustomCall => call::custom_call(self, op)?,
-            OpKind::AsyncStart => call::async_start(self, op)?,
-            OpKind::AsyncDone => call::async_done(self, op)?,
-            OpKind::InterpreterRunParallel => call::run_parallel(self, op)?,
-            kind if kind.has(Trait::Collective) => call::group_mesh(self, op)?,
+            OpKind::Control(ControlOp::Func) => func::func(self, op)?,
+            OpKind::Control(ControlOp::FuncReturn) => func::func_return(self, op)?,
+            OpKind::Control(ControlOp::Call) => func::call(self, op)?,
+            OpKind::Control(ControlOp::Composite) => call::composite(self, op)?,
+            OpKind::Control(ControlOp::CustomCall) => call::custom_call(self, op)?,
+            OpKind::Control(ControlOp::AsyncStart) => call::async_start(self, op)?,
+            OpKind::Control(ControlOp::AsyncDone) => call::async_done(self, op)?,
+            OpKind::Check(CheckOp::RunParallel) => call::run_parallel(self, op)?,
+            kind if kind.is_collective() => call::group_mesh(self, op)?,
             _ => {}
         }
         sdy::check(self, op)

@@ -1,6 +1,7 @@
 //! Values are defined before they are used, in the same block or around it.
 
 use super::Check;
+use crate::op::{ChloOp, ControlOp, SdyOp};
 use crate::{Diagnostic, Module, OpId, OpKind};
 
 /// Which values can be named at the current place.
@@ -19,12 +20,10 @@ pub(super) struct Visible<'m> {
 fn is_isolated(kind: OpKind) -> bool {
     matches!(
         kind,
-        OpKind::Func
-            | OpKind::Module
-            | OpKind::SdyManualComputation
-            | OpKind::SdyNamedComputation
-            | OpKind::AsyncStart
-            | OpKind::ChloScan
+        OpKind::Control(ControlOp::Func | ControlOp::Module)
+            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
+            | OpKind::Control(ControlOp::AsyncStart)
+            | OpKind::Chlo(ChloOp::Scan)
     )
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::build::{Builder, FuncBuilder};
+use crate::op::{BodyOp, ControlOp, MovementOp, SdyOp, UnaryOp};
 use crate::{ElementType, FunctionType, OpSpec, Type};
 
 fn row(n: i64) -> Type {
@@ -33,7 +34,7 @@ fn declared_result_must_be_the_inferred_one() {
     let (mut module, main) = identity();
     let block = first_block(&module, main);
     let (x, end) = (module.block(block).args()[0], module.block(block).last().expect("a return"));
-    module.push_before(end, OpSpec::new(OpKind::Negate).operands([x]).results([row(5)]));
+    module.push_before(end, OpSpec::new(OpKind::Unary(UnaryOp::Negate)).operands([x]).results([row(5)]));
     assert_eq!(
         messages(&module),
         ["'stablehlo.negate' op result 0 must be tensor<4xf32>, but is declared as tensor<5xf32>"]
@@ -45,9 +46,9 @@ fn use_before_definition() {
     let (mut module, main) = identity();
     let block = first_block(&module, main);
     let (x, end) = (module.block(block).args()[0], module.block(block).last().expect("a return"));
-    let late = module.push_before(end, OpSpec::new(OpKind::Abs).operands([x]).results([row(4)]));
+    let late = module.push_before(end, OpSpec::new(OpKind::Unary(UnaryOp::Abs)).operands([x]).results([row(4)]));
     let y = module.result(late);
-    module.push_before(late, OpSpec::new(OpKind::Negate).operands([y]).results([row(4)]));
+    module.push_before(late, OpSpec::new(OpKind::Unary(UnaryOp::Negate)).operands([y]).results([row(4)]));
     assert_eq!(
         messages(&module),
         ["'stablehlo.negate' op operand 0 is a result of 'stablehlo.abs', which is not defined here"]
@@ -99,7 +100,10 @@ fn calls() {
     f.call("main", &[x], [row(4)]).expect("built without a look at the callee");
     f.finish([]).expect("returns");
     assert_eq!(messages(&module), ["'func.call' op calls @main with (tensor<3xf32>), but it takes (tensor<4xf32>)"]);
-    let call = module.all_ops(crate::Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == OpKind::Call);
+    let call = module
+        .all_ops(crate::Walk::PreOrder)
+        .into_iter()
+        .find(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
     module.op_mut(call.expect("there is one")).attrs.set("callee", Attr::Symbol("gone".into()));
     assert_eq!(messages(&module), ["'func.call' op calls @gone, but there is no function of that name"]);
 }
@@ -130,7 +134,7 @@ fn bodies_are_counted() {
     let (mut module, main) = identity();
     let end = module.block(first_block(&module, main)).last().expect("a return");
     let x = module.block(first_block(&module, main)).args()[0];
-    let spec = OpSpec::new(OpKind::Sort).operands([x]).results([row(4)]);
+    let spec = OpSpec::new(OpKind::Body(BodyOp::Sort)).operands([x]).results([row(4)]);
     module.push_before(end, spec);
     assert_eq!(messages(&module), ["'stablehlo.sort' op needs 1 bodies, but has 0"]);
 }
@@ -145,7 +149,7 @@ fn one_error_per_function() {
         let block = first_block(&module, func);
         let end = module.block(block).last().expect("a return");
         for _ in 0..2 {
-            module.push_before(end, OpSpec::new(OpKind::Negate).operands([x]).results([row(5)]));
+            module.push_before(end, OpSpec::new(OpKind::Unary(UnaryOp::Negate)).operands([x]).results([row(5)]));
         }
     }
     assert_eq!(messages(&module).len(), 2);
@@ -154,8 +158,9 @@ fn one_error_per_function() {
 fn with_mesh() -> Module {
     let mut module = Module::new();
     let mesh = Mesh::new([("x", 2), ("y", 4)]).expect("a mesh");
-    let spec =
-        OpSpec::new(OpKind::SdyMesh).attr("sym_name", Attr::str("mesh")).attr("mesh", Attr::Mesh(Arc::new(mesh)));
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::Mesh))
+        .attr("sym_name", Attr::str("mesh"))
+        .attr("mesh", Attr::Mesh(Arc::new(mesh)));
     module.push(module.body(), spec);
     module
 }
@@ -196,7 +201,7 @@ fn gathers_undo_what_shards() {
         let mut f = FuncBuilder::new(&mut module, "main", [row(8)]);
         let x = f.arg(0);
         let per_dim = vec![axes.iter().map(|&a| meshwork_mesh::AxisRef::full(a)).collect::<Vec<_>>()];
-        let spec = OpSpec::new(OpKind::SdyAllGather)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::AllGather))
             .operands([x])
             .attr("gathering_axes", Attr::AxesPerDim(per_dim.into()))
             .attr("out_sharding", Attr::Sharding(Arc::new(sharding(out))));
@@ -243,7 +248,7 @@ fn manual_computations_see_local_shapes_and_only_their_own_values() {
         let block = f.module().op(x_owner(f.module(), x)).regions()[0];
         let block = f.module().region(block).blocks()[0];
         let placed = Attr::ShardingPerValue([sharding(&["y", "x"])].into());
-        let spec = OpSpec::new(OpKind::SdyManualComputation)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
             .operands([x])
             .results([row(8)])
             .attr("in_shardings", placed.clone())
@@ -254,7 +259,7 @@ fn manual_computations_see_local_shapes_and_only_their_own_values() {
         let body = module_mut.add_body(op, [row(local)]);
         let inner = module_mut.block(body).args()[0];
         let returned = if leak {
-            let spec = OpSpec::new(OpKind::Slice)
+            let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
                 .operands([x])
                 .results([row(local)])
                 .attr("start_indices", Attr::i64s([0]))
@@ -265,7 +270,7 @@ fn manual_computations_see_local_shapes_and_only_their_own_values() {
         } else {
             inner
         };
-        module_mut.push(body, OpSpec::new(OpKind::SdyReturn).operands([returned]));
+        module_mut.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands([returned]));
         let y = module_mut.result(op);
         f.finish([y]).expect("returns");
         messages(&module)

@@ -1,6 +1,7 @@
 //! Writing to a slice at a constant place: `dynamic_update_slice` with constant starts, and the `scatter` that array
 //! libraries emit for `x.at[1:-1].set(..)`.
 
+use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
@@ -12,17 +13,17 @@ impl Splitter<'_> {
     pub fn constant_assignment(&self, op: OpId) -> Option<(ValueId, Vec<i64>, Option<Combine>)> {
         let data = self.src.op(op);
         let (update, starts, combine) = match data.kind() {
-            OpKind::DynamicUpdateSlice => {
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) => {
                 let starts: Option<Vec<i64>> =
                     data.operands()[2..].iter().map(|&v| self.constant_i64s(v, 0)?.first().copied()).collect();
                 (data.operands()[1], starts?, None)
             }
-            OpKind::Scatter => self.scatter_assignment(op)?,
+            OpKind::Body(BodyOp::Scatter) => self.scatter_assignment(op)?,
             _ => return None,
         };
         let (whole, part) = (self.src.ty(data.operands()[0]).dims(), self.src.ty(update).dims());
         // dynamic_update_slice moves a start that is too large; scatter drops such an update.
-        let clamp = data.kind() == OpKind::DynamicUpdateSlice;
+        let clamp = data.kind() == OpKind::Movement(MovementOp::DynamicUpdateSlice);
         let mut out = vec![];
         for ((&n, &m), start) in whole.iter().zip(part).zip(starts) {
             let start = if clamp { start.clamp(0, n - m) } else { start };
@@ -74,16 +75,18 @@ impl Splitter<'_> {
             return None;
         }
         match op.kind() {
-            OpKind::Constant | OpKind::SdyConstant => match op.attr("value")? {
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) => match op.attr("value")? {
                 Attr::Dense(d) => d.to_i64s(),
                 _ => None,
             },
-            OpKind::Reshape | OpKind::Convert => self.constant_i64s(op.operands()[0], depth + 1),
-            OpKind::BroadcastInDim => {
+            OpKind::Movement(MovementOp::Reshape) | OpKind::Mixed(MixedOp::Convert) => {
+                self.constant_i64s(op.operands()[0], depth + 1)
+            }
+            OpKind::Movement(MovementOp::BroadcastInDim) => {
                 let of = self.constant_i64s(op.operands()[0], depth + 1)?;
                 (of.len() == 1 || of.len() == count).then(|| of.into_iter().cycle().take(count).collect())
             }
-            OpKind::Concatenate => {
+            OpKind::Movement(MovementOp::Concatenate) => {
                 let parts: Option<Vec<Vec<i64>>> =
                     op.operands().iter().map(|&p| self.constant_i64s(p, depth + 1)).collect();
                 // Only vectors join by placing one behind the other.
@@ -100,7 +103,7 @@ impl Splitter<'_> {
                 let (operand, result) = (self.src.op(op).operands()[0], self.src.op(op).results()[0]);
                 self.assign(result, operand, update, &starts, combine)
             }
-            None if self.src.op(op).kind() == OpKind::Scatter => self.scatter(op),
+            None if self.src.op(op).kind() == OpKind::Body(BodyOp::Scatter) => self.scatter(op),
             None => self.dynamic_update_slice(op),
         }
     }

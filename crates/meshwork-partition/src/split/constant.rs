@@ -1,5 +1,6 @@
 //! Values that any device can make for itself in any layout: constants, iotas, spread scalars.
 
+use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
@@ -16,8 +17,8 @@ impl Splitter<'_> {
     pub fn is_free_op(&self, op: OpId) -> bool {
         let op = self.src.op(op);
         match op.kind() {
-            OpKind::Constant | OpKind::SdyConstant | OpKind::Iota => true,
-            OpKind::BroadcastInDim => self.src.ty(op.operands()[0]).rank() == Some(0),
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Iota) => true,
+            OpKind::Movement(MovementOp::BroadcastInDim) => self.src.ty(op.operands()[0]).rank() == Some(0),
             _ => false,
         }
     }
@@ -31,12 +32,12 @@ impl Splitter<'_> {
             _ => return Ok(None),
         };
         Ok(Some(match self.src.op(op).kind() {
-            OpKind::BroadcastInDim => {
+            OpKind::Movement(MovementOp::BroadcastInDim) => {
                 let scalar = self.src.op(op).operands()[0];
                 let scalar = self.get(scalar, &Layout::replicated(&[]))?;
                 self.m.e.broadcast(scalar, &local, &[])
             }
-            OpKind::Iota => {
+            OpKind::Source(SourceOp::Iota) => {
                 let dim = self.src.op(op).int("iota_dimension").unwrap_or(0) as usize;
                 let iota = self.m.e.iota(&local, dim, elem);
                 let frame = layout.dims[dim].clone();
@@ -46,10 +47,10 @@ impl Splitter<'_> {
                 let start = self.m.e.shard_offset(&frame.atoms, frame.block, -frame.offset);
                 let start = match elem == self.m.e.index {
                     true => start,
-                    false => self.m.e.op(OpKind::Convert, &[start], Type::tensor([], elem), &[]),
+                    false => self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], elem), &[]),
                 };
                 let start = self.m.e.broadcast(start, &local, &[]);
-                self.m.e.same(OpKind::Add, &[iota, start])
+                self.m.e.same(OpKind::Binary(BinaryOp::Add), &[iota, start])
             }
             _ => {
                 let Some(Attr::Dense(dense)) = self.src.op(op).attr("value") else {

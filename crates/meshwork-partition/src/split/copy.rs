@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::{Result, Splitter};
@@ -65,7 +66,7 @@ impl Splitter<'_> {
                     }
                 });
             }
-            if matches!(self.src.op(op).kind(), OpKind::SdyReshard | OpKind::SdyShardingConstraint) {
+            if matches!(self.src.op(op).kind(), OpKind::Sdy(SdyOp::Reshard | SdyOp::ShardingConstraint)) {
                 // Bodies work on whole values: there is nothing to place.
                 map.extend(self.src.op(op).results().iter().copied().zip(operands));
                 continue;

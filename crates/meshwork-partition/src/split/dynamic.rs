@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, UnaryOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
@@ -18,17 +19,17 @@ impl Splitter<'_> {
         let index = self.m.e.index;
         let start = match self.m.e.elem(start) == index {
             true => start,
-            false => self.m.e.op(OpKind::Convert, &[start], Type::tensor([], index), &[]),
+            false => self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], index), &[]),
         };
         let (low, high) = (self.m.e.index_constant(0), self.m.e.index_constant(max.max(0)));
-        Ok(self.m.e.op(OpKind::Clamp, &[low, start, high], Type::tensor([], index), &[]))
+        Ok(self.m.e.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], index), &[]))
     }
 
     /// Where a clamped global start lies in this shard's block, moved up by `margin`.
     fn local_start(&mut self, start: ValueId, layout: &Layout, d: usize, margin: i64) -> ValueId {
         let frame = &layout.dims[d];
         let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset + margin);
-        self.m.e.same(OpKind::Add, &[start, shift])
+        self.m.e.same(OpKind::Binary(BinaryOp::Add), &[start, shift])
     }
 
     /// A window of `width` at the local start `start` that is moved into the block: where it stands then, and how far the
@@ -36,8 +37,8 @@ impl Splitter<'_> {
     fn moved_in(&mut self, start: ValueId, block: i64, width: i64) -> (ValueId, ValueId) {
         let e = &mut self.m.e;
         let (low, high) = (e.index_constant(0), e.index_constant(block - width));
-        let at = e.op(OpKind::Clamp, &[low, start, high], Type::tensor([], e.index), &[]);
-        (at, e.same(OpKind::Subtract, &[start, at]))
+        let at = e.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], e.index), &[]);
+        (at, e.same(OpKind::Binary(BinaryOp::Subtract), &[start, at]))
     }
 
     /// `value[i + by]` along `d`, of extent `width`; what lies outside adds nothing.
@@ -47,7 +48,7 @@ impl Splitter<'_> {
         let nothing = e.nothing(elem);
         let value = e.pad_with(value, d, width, width, 0, nothing);
         let margin = e.index_constant(width);
-        let at = e.same(OpKind::Add, &[by, margin]);
+        let at = e.same(OpKind::Binary(BinaryOp::Add), &[by, margin]);
         // The start of a slice is clamped: far away is all margin.
         e.dynamic_slice(value, d, at, width)
     }
@@ -113,7 +114,8 @@ impl Splitter<'_> {
         let ty = self.local_type(result, &result_layout)?;
         let mut all = vec![value];
         all.extend(starts);
-        let mut value = self.m.e.op(OpKind::DynamicSlice, &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
+        let mut value =
+            self.m.e.op(OpKind::Movement(MovementOp::DynamicSlice), &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
         for (d, by) in shifts {
             value = self.shifted(value, d, by, out[d]);
         }
@@ -183,7 +185,7 @@ impl Splitter<'_> {
         }
         let mut all = vec![value, patch];
         all.extend(starts);
-        let mut value = self.m.e.same(OpKind::DynamicUpdateSlice, &all);
+        let mut value = self.m.e.same(OpKind::Movement(MovementOp::DynamicUpdateSlice), &all);
         for d in margins {
             value = self.m.e.slice(value, d, m[d], m[d] + layout.dims[d].block);
         }
@@ -204,24 +206,24 @@ impl Splitter<'_> {
         let mut all = vec![value];
         all.extend(starts);
         let sizes = Attr::i64s(dims.iter().copied());
-        let old = self.m.e.op(OpKind::DynamicSlice, &all, ty, &[("slice_sizes", sizes)]);
+        let old = self.m.e.op(OpKind::Movement(MovementOp::DynamicSlice), &all, ty, &[("slice_sizes", sizes)]);
         let mut patch = patch;
         let mut inside: Option<ValueId> = None;
         for &(d, by) in shifts {
             let width = dims[d];
             let e = &mut self.m.e;
-            let back = e.same(OpKind::Negate, &[by]);
+            let back = e.same(OpKind::Unary(UnaryOp::Negate), &[by]);
             let (place, by) = (e.iota(&[width], 0, e.index), e.broadcast(by, &[width], &[]));
-            let place = e.same(OpKind::Subtract, &[place, by]);
+            let place = e.same(OpKind::Binary(BinaryOp::Subtract), &[place, by]);
             let bound = |e: &mut Emitter<'_>, direction: &str, at: i64| {
                 let at = e.index_constant(at);
                 let at = e.broadcast(at, &[width], &[]);
                 e.compare(direction, place, at)
             };
             let (above, below) = (bound(e, "GE", 0), bound(e, "LT", width));
-            let mask = e.same(OpKind::And, &[above, below]);
+            let mask = e.same(OpKind::Binary(BinaryOp::And), &[above, below]);
             let mask = e.broadcast(mask, &dims, &[d as i64]);
-            inside = Some(inside.map_or(mask, |all| e.same(OpKind::And, &[all, mask])));
+            inside = Some(inside.map_or(mask, |all| e.same(OpKind::Binary(BinaryOp::And), &[all, mask])));
             patch = self.shifted(patch, d, back, width);
         }
         inside.map_or(patch, |mask| self.m.e.select(mask, patch, old))

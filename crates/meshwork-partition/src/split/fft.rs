@@ -6,6 +6,7 @@
 //! sent as such in the first; of their transform the first half is kept, where it stands. A transform to real numbers
 //! starts from that half, doubled, and sends real numbers in the last exchange.
 
+use meshwork_ir::op::{BinaryOp, LinalgOp, MixedOp, MovementOp, UnaryOp};
 use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
 
@@ -239,7 +240,7 @@ impl Splitter<'_> {
             }
         };
         let attrs = [("fft_type", Attr::hlo_enum("fft_type", kind.text())), ("fft_length", Attr::i64s(vec![length]))];
-        self.m.e.op(OpKind::Fft, &[value], Type::tensor(dims.iter().copied(), elem), &attrs)
+        self.m.e.op(OpKind::Linalg(LinalgOp::Fft), &[value], Type::tensor(dims.iter().copied(), elem), &attrs)
     }
 
     /// The transform of a dimension that stays split in p shards of m elements.
@@ -263,7 +264,7 @@ impl Splitter<'_> {
         let factors = self.twiddles(&frame, step, p, self.m.e.elem(value));
         let dims = self.m.e.dims(value);
         let factors = self.m.e.broadcast(factors, &dims, &[rank as i64 - 1, rank as i64]);
-        let value = self.m.e.same(OpKind::Multiply, &[value, factors]);
+        let value = self.m.e.same(OpKind::Binary(BinaryOp::Multiply), &[value, factors]);
         // From [.., c, k'] to all of c for one k'.
         let value = self.m.exchange(value, rank, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
@@ -272,7 +273,7 @@ impl Splitter<'_> {
         if step.kind == Kind::ToReal {
             let t = self.m.e.tensor(value).clone();
             let ty = Type::tensor(t.dims.iter().copied(), t.elem.real_part());
-            value = self.m.e.op(OpKind::Real, &[value], ty, &[]);
+            value = self.m.e.op(OpKind::Unary(UnaryOp::Real), &[value], ty, &[]);
         }
         // From k" for one k' to a run of k' + p·k".
         let value = self.m.e.reshape(value, &shape(&[p, m / p]));
@@ -296,7 +297,7 @@ impl Splitter<'_> {
         let place = e.iota(&line, 0, e.index);
         let start = e.shard_offset(&frame.atoms, frame.block, 0);
         let start = e.broadcast(start, &line, &[]);
-        let place = e.same(OpKind::Add, &[place, start]);
+        let place = e.same(OpKind::Binary(BinaryOp::Add), &[place, start]);
         let mut ends = vec![0];
         ends.extend((step.length % 2 == 0).then_some(step.length / 2));
         let mut factor = e.splat_number(&line, real, 2.0);
@@ -308,9 +309,9 @@ impl Splitter<'_> {
             factor = e.select(is_end, one, factor);
         }
         let zero = e.zeros(&line, real);
-        let factor = e.op(OpKind::Complex, &[factor, zero], Type::tensor(line, elem), &[]);
+        let factor = e.op(OpKind::Binary(BinaryOp::Complex), &[factor, zero], Type::tensor(line, elem), &[]);
         let factor = e.broadcast(factor, &dims, &[last as i64]);
-        e.same(OpKind::Multiply, &[value, factor])
+        e.same(OpKind::Binary(BinaryOp::Multiply), &[value, factor])
     }
 
     /// A local value as complex numbers.
@@ -322,7 +323,7 @@ impl Splitter<'_> {
             _ => return value,
         };
         let zero = self.m.e.zeros(&t.dims, t.elem);
-        self.m.e.op(OpKind::Complex, &[value, zero], Type::tensor(t.dims.iter().copied(), elem), &[])
+        self.m.e.op(OpKind::Binary(BinaryOp::Complex), &[value, zero], Type::tensor(t.dims.iter().copied(), elem), &[])
     }
 
     /// exp(∓2πi·c·k/n) for this device's columns c and all k < p.
@@ -335,17 +336,18 @@ impl Splitter<'_> {
         let start = e.shard_offset(&frame.atoms, dims[0], 0);
         let start = e.broadcast(start, &dims, &[]);
         let (column, k) = (e.iota(&dims, 0, index), e.iota(&dims, 1, index));
-        let column = e.same(OpKind::Add, &[column, start]);
-        let turns = e.same(OpKind::Multiply, &[column, k]);
+        let column = e.same(OpKind::Binary(BinaryOp::Add), &[column, start]);
+        let turns = e.same(OpKind::Binary(BinaryOp::Multiply), &[column, k]);
         let count = e.index_constant(n);
         let count = e.broadcast(count, &dims, &[]);
-        let turns = e.same(OpKind::Remainder, &[turns, count]);
-        let turns = e.op(OpKind::Convert, &[turns], Type::tensor(dims, real), &[]);
+        let turns = e.same(OpKind::Binary(BinaryOp::Remainder), &[turns, count]);
+        let turns = e.op(OpKind::Mixed(MixedOp::Convert), &[turns], Type::tensor(dims, real), &[]);
         let sign = if step.kind.complex() == Kind::Inverse { 1.0 } else { -1.0 };
         let unit = e.splat_number(&dims, real, sign * std::f64::consts::TAU / n as f64);
-        let angle = e.same(OpKind::Multiply, &[turns, unit]);
-        let (cosine, sine) = (e.same(OpKind::Cosine, &[angle]), e.same(OpKind::Sine, &[angle]));
-        e.op(OpKind::Complex, &[cosine, sine], Type::tensor(dims, elem), &[])
+        let angle = e.same(OpKind::Binary(BinaryOp::Multiply), &[turns, unit]);
+        let (cosine, sine) =
+            (e.same(OpKind::Unary(UnaryOp::Cosine), &[angle]), e.same(OpKind::Unary(UnaryOp::Sine), &[angle]));
+        e.op(OpKind::Binary(BinaryOp::Complex), &[cosine, sine], Type::tensor(dims, elem), &[])
     }
 
     /// A local value with two dimensions swapped.
@@ -357,7 +359,12 @@ impl Splitter<'_> {
         let mut order: Vec<i64> = (0..t.rank() as i64).collect();
         order.swap(a, b);
         let dims: Vec<i64> = order.iter().map(|&d| t.dims[d as usize]).collect();
-        self.m.e.op(OpKind::Transpose, &[value], t.with_dims(dims).into(), &[("permutation", Attr::i64s(order))])
+        self.m.e.op(
+            OpKind::Movement(MovementOp::Transpose),
+            &[value],
+            t.with_dims(dims).into(),
+            &[("permutation", Attr::i64s(order))],
+        )
     }
 }
 

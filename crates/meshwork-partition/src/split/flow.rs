@@ -1,5 +1,6 @@
 //! Loops and branches: placements are fixed at the border of a region, bodies are split inside.
 
+use meshwork_ir::op::{BinaryOp, ControlOp, MixedOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::{Loop, Result, Splitter};
@@ -12,7 +13,7 @@ use crate::moves::Form;
 pub fn trip_count(module: &Module, op: OpId) -> Option<i64> {
     let (cond, body) = (module.body_of(op, 0)?, module.body_of(op, 1)?);
     let compare = module.op(module.def_op(*module.returned(cond).first()?)?);
-    if compare.kind() != OpKind::Compare {
+    if compare.kind() != OpKind::Mixed(MixedOp::Compare) {
         return None;
     }
     let counter = module.block(cond).args().iter().position(|a| *a == compare.operands()[0])?;
@@ -20,7 +21,7 @@ pub fn trip_count(module: &Module, op: OpId) -> Option<i64> {
     let start = scalar_constant(module, *module.op(op).operands().get(counter)?, &[])?;
     let next = module.op(module.def_op(*module.returned(body).get(counter)?)?);
     let argument = module.block(body).args()[counter];
-    if next.kind() != OpKind::Add {
+    if next.kind() != OpKind::Binary(BinaryOp::Add) {
         return None;
     }
     let step = match next.operands() {
@@ -43,7 +44,9 @@ pub fn trip_count(module: &Module, op: OpId) -> Option<i64> {
 fn scalar_constant(module: &Module, v: ValueId, loops: &[(OpId, BlockId)]) -> Option<i64> {
     if let Some(op) = module.def_op(v) {
         return match (module.op(op).kind(), module.op(op).attr("value")) {
-            (OpKind::Constant | OpKind::SdyConstant, Some(Attr::Dense(d))) => d.to_i64s()?.first().copied(),
+            (OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant), Some(Attr::Dense(d))) => {
+                d.to_i64s()?.first().copied()
+            }
             _ => None,
         };
     }
@@ -141,7 +144,7 @@ impl Splitter<'_> {
                 s.m.reason = "the region returns it in this placement".into();
                 returned.push(s.get(v, &layout)?);
             }
-            s.m.e.push(OpSpec::new(OpKind::HloReturn).operands(returned));
+            s.m.e.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(returned));
             Ok(())
         })
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{GatherDims, OpShardingRule};
+use meshwork_ir::op::{BinaryOp, MixedOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
@@ -103,21 +104,21 @@ impl Splitter<'_> {
             let low = e.index_constant(0);
             let high = e.index_constant(max.max(0));
             let ty = e.out.ty(part).clone();
-            let part = e.op(OpKind::Clamp, &[low, part, high], ty, &[]);
+            let part = e.op(OpKind::Mixed(MixedOp::Clamp), &[low, part, high], ty, &[]);
             let shift = e.shard_offset(&frame.atoms, -frame.block, frame.offset);
             let shift = e.broadcast(shift, &dims, &[]);
-            let part = e.same(OpKind::Add, &[part, shift]);
+            let part = e.same(OpKind::Binary(BinaryOp::Add), &[part, shift]);
             let zero = e.index_constant(0);
             let zero = e.broadcast(zero, &dims, &[]);
             let block = e.index_constant(frame.block);
             let block = e.broadcast(block, &dims, &[]);
             let above = e.compare("GE", part, zero);
             let below = e.compare("LT", part, block);
-            let inside = e.same(OpKind::And, &[above, below]);
+            let inside = e.same(OpKind::Binary(BinaryOp::And), &[above, below]);
             let inside = e.reshape(inside, &batch);
             mask = Some(match mask {
                 None => inside,
-                Some(m) => e.same(OpKind::And, &[m, inside]),
+                Some(m) => e.same(OpKind::Binary(BinaryOp::And), &[m, inside]),
             });
             parts.push(part);
         }
@@ -135,7 +136,7 @@ impl Splitter<'_> {
         let mut at = indices;
         if self.m.e.elem(at) != index {
             let ty = Type::tensor(dims.iter().copied(), index);
-            at = self.m.e.op(OpKind::Convert, &[at], ty, &[]);
+            at = self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[at], ty, &[]);
         }
         if vector_dim == dims.len() {
             dims.push(1);

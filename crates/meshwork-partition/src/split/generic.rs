@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::op::{
+    BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,
+};
 use meshwork_ir::{Combine, Module, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
@@ -24,111 +27,102 @@ enum Local {
 }
 
 fn local_form(kind: OpKind) -> Local {
-    use OpKind as K;
     match kind {
-        K::DotGeneral | K::Dot => Local::Clone(Some(Combine::Add)),
-        K::Transpose
-        | K::Reshape
-        | K::BroadcastInDim
-        | K::BitcastConvert
-        | K::Sort
-        | K::Fft
-        | K::Cholesky
-        | K::TriangularSolve
-        | K::Map
-        | K::BatchNormInference
-        | K::BatchNormTraining
-        | K::BatchNormGrad
-        | K::CustomCall => Local::Clone(None),
+        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot) => Local::Clone(Some(Combine::Add)),
+        OpKind::Movement(
+            MovementOp::Transpose | MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::BitcastConvert,
+        )
+        | OpKind::Body(BodyOp::Sort)
+        | OpKind::Linalg(LinalgOp::Fft | LinalgOp::Cholesky | LinalgOp::TriangularSolve)
+        | OpKind::Body(BodyOp::Map)
+        | OpKind::Linalg(LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad)
+        | OpKind::Control(ControlOp::CustomCall) => Local::Clone(None),
         // Split by code of their own; here if their attributes are not as they should be.
-        K::Constant
-        | K::SdyConstant
-        | K::Iota
-        | K::Slice
-        | K::Pad
-        | K::Concatenate
-        | K::Reverse
-        | K::DynamicSlice
-        | K::DynamicUpdateSlice
-        | K::Gather
-        | K::Scatter
-        | K::Reduce
-        | K::ReduceWindow
-        | K::SelectAndScatter
-        | K::ChloTopK
-        | K::Convolution
-        | K::While
-        | K::Case
-        | K::If
-        | K::SdyManualComputation
-        | K::SdyShardingConstraint
-        | K::SdyReshard
-        | K::SdyAllGather
-        | K::SdyAllSlice
-        | K::SdyAllToAll
-        | K::SdyAllReduce
-        | K::SdyReduceScatter
-        | K::SdyCollectivePermute
-        | K::OptimizationBarrier => Local::Whole,
-        meshwork_ir::elementwise_ops!() => Local::Clone(None),
-        meshwork_ir::collective_ops!() => Local::Whole,
+        OpKind::Source(SourceOp::Constant)
+        | OpKind::Sdy(SdyOp::Constant)
+        | OpKind::Source(SourceOp::Iota)
+        | OpKind::Movement(
+            MovementOp::Slice
+            | MovementOp::Pad
+            | MovementOp::Concatenate
+            | MovementOp::Reverse
+            | MovementOp::DynamicSlice
+            | MovementOp::DynamicUpdateSlice
+            | MovementOp::Gather,
+        )
+        | OpKind::Body(BodyOp::Scatter | BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::SelectAndScatter)
+        | OpKind::Chlo(ChloOp::TopK)
+        | OpKind::Contract(ContractOp::Convolution)
+        | OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)
+        | OpKind::Sdy(
+            SdyOp::ManualComputation
+            | SdyOp::ShardingConstraint
+            | SdyOp::Reshard
+            | SdyOp::AllGather
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::AllReduce
+            | SdyOp::ReduceScatter
+            | SdyOp::CollectivePermute,
+        )
+        | OpKind::Control(ControlOp::OptimizationBarrier) => Local::Whole,
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Local::Clone(None),
+        OpKind::Collective(_) => Local::Whole,
         // Every element of the result depends on all of the operands, or the operation is not one of tensors.
-        K::Module
-        | K::Func
-        | K::Call
-        | K::FuncReturn
-        | K::PartitionId
-        | K::ReplicaId
-        | K::Rng
-        | K::RngBitGenerator
-        | K::Broadcast
-        | K::GetDimensionSize
-        | K::SetDimensionSize
-        | K::TorchIndexSelect
-        | K::DynamicBroadcastInDim
-        | K::DynamicConv
-        | K::DynamicGather
-        | K::DynamicIota
-        | K::DynamicPad
-        | K::DynamicReshape
-        | K::RealDynamicSlice
-        | K::Einsum
-        | K::UnaryEinsum
-        | K::HloReturn
-        | K::AfterAll
-        | K::AsyncDone
-        | K::AsyncStart
-        | K::Composite
-        | K::CreateToken
-        | K::GetTupleElement
-        | K::Infeed
-        | K::Outfeed
-        | K::Recv
-        | K::Send
-        | K::Tuple
-        | K::ChloConstant
-        | K::ChloConstantLike
-        | K::ChloRaggedDot
-        | K::ChloScan
-        | K::SdyDataFlowEdge
-        | K::SdyFuncDataFlowEdge
-        | K::SdyMesh
-        | K::SdyNamedComputation
-        | K::SdyPropagationBarrier
-        | K::SdyReplicatedToUnreduced
-        | K::SdyReturn
-        | K::SdyShardedToUnreduced
-        | K::SdyShardingGroup
-        | K::CheckExpectAlmostEq
-        | K::CheckExpectAlmostEqConst
-        | K::CheckExpectClose
-        | K::CheckExpectEq
-        | K::CheckExpectEqConst
-        | K::CheckExpectSerializedEq
-        | K::InterpreterPrint
-        | K::InterpreterProbe
-        | K::InterpreterRunParallel => Local::Whole,
-        K::Unregistered => Local::Unknown,
+        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn)
+        | OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::Rng | SourceOp::RngBitGenerator)
+        | OpKind::Movement(
+            MovementOp::Broadcast
+            | MovementOp::GetDimensionSize
+            | MovementOp::SetDimensionSize
+            | MovementOp::TorchIndexSelect,
+        )
+        | OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Conv
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
+        | OpKind::Control(ControlOp::HloReturn)
+        | OpKind::Token(TokenOp::AfterAll)
+        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
+        | OpKind::Token(
+            TokenOp::CreateToken
+            | TokenOp::GetTupleElement
+            | TokenOp::Infeed
+            | TokenOp::Outfeed
+            | TokenOp::Recv
+            | TokenOp::Send
+            | TokenOp::Tuple,
+        )
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan)
+        | OpKind::Sdy(
+            SdyOp::DataFlowEdge
+            | SdyOp::FuncDataFlowEdge
+            | SdyOp::Mesh
+            | SdyOp::NamedComputation
+            | SdyOp::PropagationBarrier
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::Return
+            | SdyOp::ShardedToUnreduced
+            | SdyOp::ShardingGroup,
+        )
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::Probe
+            | CheckOp::RunParallel,
+        ) => Local::Whole,
+        OpKind::Unregistered => Local::Unknown,
     }
 }
 
@@ -137,8 +131,10 @@ fn own_rule(module: &Module, op: OpId) -> Option<OpShardingRule> {
     let data = module.op(op);
     let extents = module.ty(*data.operands().first()?).dims();
     match data.kind() {
-        OpKind::Map => Some(shared_dims_rule(extents, data.operands().len(), 0, data.results().len(), vec![])),
-        OpKind::BatchNormTraining | OpKind::BatchNormGrad => {
+        OpKind::Body(BodyOp::Map) => {
+            Some(shared_dims_rule(extents, data.operands().len(), 0, data.results().len(), vec![]))
+        }
+        OpKind::Linalg(LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => {
             // Statistics are over everything but the features.
             let feature = data.int("feature_index")? as usize;
             let dims_of = |&v: &ValueId| match module.ty(v).dims().len() {
@@ -180,11 +176,11 @@ impl Splitter<'_> {
             (None, _) => return self.whole(op),
         };
         let mut problem = self.problem(op, rule, combine);
-        if kind == OpKind::Reshape {
+        if kind == OpKind::Movement(MovementOp::Reshape) {
             // Factors that merge with others or split off them keep their elements together only if they divide.
             problem.even = (0..problem.rule.factor_sizes.len()).filter(|&f| !problem.stands_alone(f)).collect();
         }
-        if kind != OpKind::BroadcastInDim {
+        if kind != OpKind::Movement(MovementOp::BroadcastInDim) {
             // Only a broadcast makes something of nothing: elsewhere a factor without operand is made whole.
             let from_operand = |f: usize| problem.rule.operands.iter().flatten().any(|factors| factors.contains(&f));
             problem.whole = (0..problem.rule.factor_sizes.len()).filter(|&f| !from_operand(f)).collect();

@@ -1,5 +1,6 @@
 //! Manual computations: the body is already local along the manual axes; the other axes are split as elsewhere.
 
+use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Attr, Combine, OpId, OpKind, ValueId};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
@@ -121,10 +122,12 @@ impl Splitter<'_> {
     fn collective_kind(&self, op: OpId) -> CollectiveKind {
         let combine = self.src.body_of(op, 0).and_then(|b| Combine::of_body(self.src, b)).unwrap_or(Combine::Add);
         match self.src.op(op).kind() {
-            OpKind::AllGather => CollectiveKind::AllGather,
-            OpKind::ReduceScatter => CollectiveKind::ReduceScatter(combine),
-            OpKind::AllToAll => CollectiveKind::AllToAll,
-            OpKind::CollectivePermute | OpKind::CollectiveBroadcast => CollectiveKind::Permute,
+            OpKind::Collective(CollectiveOp::AllGather) => CollectiveKind::AllGather,
+            OpKind::Collective(CollectiveOp::ReduceScatter) => CollectiveKind::ReduceScatter(combine),
+            OpKind::Collective(CollectiveOp::AllToAll) => CollectiveKind::AllToAll,
+            OpKind::Collective(CollectiveOp::CollectivePermute | CollectiveOp::CollectiveBroadcast) => {
+                CollectiveKind::Permute
+            }
             _ => CollectiveKind::AllReduce(combine),
         }
     }

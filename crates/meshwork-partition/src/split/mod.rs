@@ -21,9 +21,9 @@ mod window;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Trait, Type,
-    ValueId, Walk,
+    Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk,
 };
 use meshwork_mesh::{Mesh, Reduction};
 use meshwork_propagate::values;
@@ -160,7 +160,7 @@ pub fn split_function<'a>(
         outputs.push(Placed { layout, reordered });
     }
     let out = &mut s.m.e.out;
-    out.push(entry, OpSpec::new(OpKind::FuncReturn).operands(results.iter().copied()));
+    out.push(entry, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
     let types = |out: &Module, values: &[ValueId]| values.iter().map(|&v| out.ty(v).clone()).collect::<Vec<Type>>();
     let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
     out.set_func_type(local_func, ty);
@@ -412,7 +412,6 @@ impl<'a> Splitter<'a> {
     }
 
     fn op(&mut self, op: OpId) -> Result<()> {
-        use OpKind as K;
         self.m.e.loc = self.src.op(op).loc.clone();
         self.m.e.pos = self.src.op(op).pos;
         (self.m.site, self.m.tensor) = (Site::Op(op), None);
@@ -422,34 +421,38 @@ impl<'a> Splitter<'a> {
             return self.on_one_device(op, device);
         }
         match kind {
-            K::Constant | K::SdyConstant | K::Iota => Ok(()), // made where they are used
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Iota) => {
+                Ok(())
+            } // made where they are used
             _ if kind.is_elementwise() => self.elementwise(op),
-            K::Slice => self.slice(op),
-            K::Pad => self.pad(op),
-            K::Concatenate => self.concatenate(op),
-            K::Reverse => self.reverse(op),
-            K::DynamicSlice => self.dynamic_slice(op),
-            K::Gather => self.gather(op),
-            K::DynamicUpdateSlice | K::Scatter => self.update(op),
-            K::Reduce => self.reduce(op),
-            K::ReduceWindow => self.reduce_window(op),
-            K::Convolution => self.convolution(op),
-            K::SelectAndScatter => self.select_and_scatter(op),
-            K::ChloTopK => self.top_k(op),
-            K::Fft => self.fft(op),
-            K::While => self.while_loop(op),
-            K::Case | K::If => self.branches(op),
-            K::SdyManualComputation => self.manual_computation(op),
-            _ if kind.has(Trait::Collective) => self.explicit_collective(op),
-            K::SdyShardingConstraint
-            | K::SdyReshard
-            | K::SdyAllGather
-            | K::SdyAllSlice
-            | K::SdyAllToAll
-            | K::SdyAllReduce
-            | K::SdyReduceScatter
-            | K::SdyCollectivePermute
-            | K::OptimizationBarrier => self.pass_on(op),
+            OpKind::Movement(MovementOp::Slice) => self.slice(op),
+            OpKind::Movement(MovementOp::Pad) => self.pad(op),
+            OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op),
+            OpKind::Movement(MovementOp::Reverse) => self.reverse(op),
+            OpKind::Movement(MovementOp::DynamicSlice) => self.dynamic_slice(op),
+            OpKind::Movement(MovementOp::Gather) => self.gather(op),
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => self.update(op),
+            OpKind::Body(BodyOp::Reduce) => self.reduce(op),
+            OpKind::Body(BodyOp::ReduceWindow) => self.reduce_window(op),
+            OpKind::Contract(ContractOp::Convolution) => self.convolution(op),
+            OpKind::Body(BodyOp::SelectAndScatter) => self.select_and_scatter(op),
+            OpKind::Chlo(ChloOp::TopK) => self.top_k(op),
+            OpKind::Linalg(LinalgOp::Fft) => self.fft(op),
+            OpKind::Control(ControlOp::While) => self.while_loop(op),
+            OpKind::Control(ControlOp::Case | ControlOp::If) => self.branches(op),
+            OpKind::Sdy(SdyOp::ManualComputation) => self.manual_computation(op),
+            _ if kind.is_collective() => self.explicit_collective(op),
+            OpKind::Sdy(
+                SdyOp::ShardingConstraint
+                | SdyOp::Reshard
+                | SdyOp::AllGather
+                | SdyOp::AllSlice
+                | SdyOp::AllToAll
+                | SdyOp::AllReduce
+                | SdyOp::ReduceScatter
+                | SdyOp::CollectivePermute,
+            )
+            | OpKind::Control(ControlOp::OptimizationBarrier) => self.pass_on(op),
             _ => self.generic(op),
         }
     }
@@ -487,7 +490,7 @@ impl<'a> Splitter<'a> {
         let mut root = v;
         while let Some(def) = self.src.def_op(root) {
             match self.src.op(def).kind() {
-                OpKind::SdyAllReduce | OpKind::SdyReduceScatter => root = self.src.op(def).operands()[0],
+                OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => root = self.src.op(def).operands()[0],
                 _ => return None,
             }
         }

@@ -1,5 +1,6 @@
 //! Slices, pads, concatenations and reversals of split dimensions: frames first, fetches where frames do not fit.
 
+use meshwork_ir::op::{BinaryOp, BodyOp, MovementOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
@@ -60,7 +61,11 @@ impl Splitter<'_> {
         let form = Form { value, layout };
         // A small part of a large line is not worth its padding, unless it is only put back somewhere.
         let put_back = self.src.value(result).uses().iter().all(|u| {
-            matches!(self.src.op(u.op).kind(), OpKind::Concatenate | OpKind::DynamicUpdateSlice | OpKind::Scatter)
+            matches!(
+                self.src.op(u.op).kind(),
+                OpKind::Movement(MovementOp::Concatenate | MovementOp::DynamicUpdateSlice)
+                    | OpKind::Body(BodyOp::Scatter)
+            )
         });
         let small =
             !put_back && (0..extents.len()).any(|d| form.layout.dims[d].is_split() && extents[d] * 4 < src_extents[d]);
@@ -180,7 +185,7 @@ impl Splitter<'_> {
         let positive = shift.rem_euclid(step);
         let sum = self.m.e.shard_offset(&target.atoms, target.block, positive);
         let by = self.m.e.index_constant(step);
-        self.m.e.same(OpKind::Remainder, &[sum, by])
+        self.m.e.same(OpKind::Binary(BinaryOp::Remainder), &[sum, by])
     }
 
     /// Splits a concatenation: pieces that already stand where they belong are only selected.
@@ -341,7 +346,7 @@ impl Splitter<'_> {
             let wide = self.m.e.broadcast(vector, &dims, &[d as i64]);
             mask = Some(match mask {
                 None => wide,
-                Some(m) => self.m.e.same(OpKind::And, &[m, wide]),
+                Some(m) => self.m.e.same(OpKind::Binary(BinaryOp::And), &[m, wide]),
             });
         }
         if let Some(combine) = combine {
@@ -363,7 +368,12 @@ impl Splitter<'_> {
         let Form { mut value, mut layout } = self.source(operand)?;
         self.m.reason = "shards trade places with their mirror images".into();
         let ty: Type = self.m.e.out.ty(value).clone();
-        value = self.m.e.op(OpKind::Reverse, &[value], ty.clone(), &[("dimensions", Attr::i64s(dims.iter().copied()))]);
+        value = self.m.e.op(
+            OpKind::Movement(MovementOp::Reverse),
+            &[value],
+            ty.clone(),
+            &[("dimensions", Attr::i64s(dims.iter().copied()))],
+        );
         for d in dims.into_iter().map(|d| d as usize) {
             let frame = &mut layout.dims[d];
             if frame.is_split() {

@@ -1,5 +1,6 @@
 //! Reductions: each device reduces what it holds, then the parts are combined.
 
+use meshwork_ir::op::{MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
@@ -91,11 +92,13 @@ impl Splitter<'_> {
     pub fn is_identity(&self, v: ValueId, combine: Combine) -> bool {
         let Some(op) = self.src.def_op(v).map(|op| self.src.op(op)) else { return false };
         match (op.kind(), op.attr("value")) {
-            (OpKind::Constant | OpKind::SdyConstant, Some(Attr::Dense(d))) => {
+            (OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant), Some(Attr::Dense(d))) => {
                 let neutral = identity(combine, d.ty.elem);
                 neutral.is_some() && d.splat_bytes().map(<[u8]>::to_vec) == neutral
             }
-            (OpKind::BroadcastInDim | OpKind::Reshape, _) => self.is_identity(op.operands()[0], combine),
+            (OpKind::Movement(MovementOp::BroadcastInDim | MovementOp::Reshape), _) => {
+                self.is_identity(op.operands()[0], combine)
+            }
             _ => false,
         }
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{OpShardingRule, ScatterDims};
+use meshwork_ir::op::{BinaryOp, MixedOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
@@ -106,7 +107,7 @@ impl Splitter<'_> {
         let mut value = at;
         if self.m.e.elem(value) != index {
             let ty = Type::tensor(shape.iter().copied(), index);
-            value = self.m.e.op(OpKind::Convert, &[value], ty, &[]);
+            value = self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[value], ty, &[]);
         }
         let mut wide = shape.clone();
         if vector_dim == wide.len() {
@@ -124,7 +125,7 @@ impl Splitter<'_> {
             let local = self.m.e.dims(part);
             let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset);
             let shift = self.m.e.broadcast(shift, &local, &[]);
-            let moved = self.m.e.same(OpKind::Add, &[part, shift]);
+            let moved = self.m.e.same(OpKind::Binary(BinaryOp::Add), &[part, shift]);
             // An index that is "nowhere" must not come back in range by wrapping around.
             let zero = self.m.e.index_constant(0);
             let zero = self.m.e.broadcast(zero, &local, &[]);

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SourceOp};
 use meshwork_ir::transform::dead::is_effect_free;
 use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, Type, ValueId, Walk};
 use meshwork_mesh::{Mesh, Sharding};
@@ -62,7 +63,7 @@ impl Splitter<'_> {
             let before = found.len();
             for &op in &ops {
                 let data = self.src.op(op);
-                let own = matches!(data.kind(), OpKind::PartitionId | OpKind::ReplicaId)
+                let own = matches!(data.kind(), OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId))
                     || (data.regions().is_empty() && !data.kind().is_terminator() && !is_effect_free(self.src, op));
                 let reads = || {
                     let below = self.src.ops_below(op, Walk::PreOrder);
@@ -134,19 +135,19 @@ impl Splitter<'_> {
     /// Copies `op` into a branch that only `device` takes; the others get zeros.
     fn guarded(&mut self, op: OpId, device: i64, locals: &[ValueId], types: Vec<Type>) -> Result<OpId> {
         let here = self.m.e.is_device(device);
-        let branch = self.m.e.push(OpSpec::new(OpKind::If).operands([here]).results(types.clone()));
+        let branch = self.m.e.push(OpSpec::new(OpKind::Control(ControlOp::If)).operands([here]).results(types.clone()));
         let place = (self.m.e.block, self.m.e.before);
         (self.m.e.block, self.m.e.before) = (self.m.e.out.add_body(branch, []), None);
         let copy = self.copy(op, locals, types.clone())?;
         let made = self.m.e.out.op(copy).results().to_vec();
-        self.m.e.push(OpSpec::new(OpKind::HloReturn).operands(made));
+        self.m.e.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(made));
         self.m.e.block = self.m.e.out.add_body(branch, []);
         let mut zeros = vec![];
         for ty in &types {
             let Some(elem) = ty.elem() else { return self.unsupported(op, format!("a result of type {ty}")) };
             zeros.push(self.m.e.zeros(ty.dims(), elem));
         }
-        self.m.e.push(OpSpec::new(OpKind::HloReturn).operands(zeros));
+        self.m.e.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(zeros));
         (self.m.e.block, self.m.e.before) = place;
         Ok(branch)
     }

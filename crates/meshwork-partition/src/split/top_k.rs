@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::GatherDims;
+use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp};
 use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::window::shared_dims_rule;
@@ -69,10 +70,10 @@ impl Splitter<'_> {
         let shift = self.m.e.shard_offset(&frame.atoms, frame.block, -frame.offset);
         let shift = match self.m.e.index == ElementType::I32 {
             true => shift,
-            false => self.m.e.op(OpKind::Convert, &[shift], Type::tensor([], ElementType::I32), &[]),
+            false => self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[shift], Type::tensor([], ElementType::I32), &[]),
         };
         let shift = self.m.e.broadcast(shift, &dims, &[]);
-        let places = self.m.e.same(OpKind::Add, &[places, shift]);
+        let places = self.m.e.same(OpKind::Binary(BinaryOp::Add), &[places, shift]);
         self.m.reason = "each device has found the largest of its own block".into();
         let values = self.m.gather_lines(values, last, &frame.atoms);
         let places = self.m.gather_lines(places, last, &frame.atoms);
@@ -94,7 +95,7 @@ impl Splitter<'_> {
             ..GatherDims::default()
         };
         let ty = self.m.e.out.ty(at).clone();
-        let spec = OpSpec::new(OpKind::Gather)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
             .operands([table, at])
             .results([ty])
             .attr("dimension_numbers", Attr::Gather(Arc::new(numbers)))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{ConvDims, OpShardingRule};
+use meshwork_ir::op::{BinaryOp, BodyOp};
 use meshwork_ir::{Attr, Combine, Dense, ElementType, Literal, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
@@ -124,7 +125,7 @@ impl Splitter<'_> {
         let dims = [line.block];
         let iota = e.iota(&dims, 0, e.index);
         let start = e.broadcast(start, &dims, &[]);
-        let position = e.same(OpKind::Add, &[iota, start]);
+        let position = e.same(OpKind::Binary(BinaryOp::Add), &[iota, start]);
         let bound = |e: &mut crate::emit::Emitter<'_>, direction: &str, at: i64| {
             let at = e.index_constant(at);
             let at = e.broadcast(at, &dims, &[]);
@@ -132,7 +133,7 @@ impl Splitter<'_> {
         };
         let above = bound(e, "GE", lo);
         let below = bound(e, "LT", hi);
-        e.same(OpKind::And, &[above, below])
+        e.same(OpKind::Binary(BinaryOp::And), &[above, below])
     }
 
     /// Splits a `reduce_window`.
@@ -283,7 +284,7 @@ impl Splitter<'_> {
         let mut kept = self.m.e.dims(all);
         kept.remove(dim);
         let elem = self.m.e.elem(all);
-        let spec = meshwork_ir::OpSpec::new(OpKind::Reduce)
+        let spec = meshwork_ir::OpSpec::new(OpKind::Body(BodyOp::Reduce))
             .operands([all, fill])
             .results([meshwork_ir::Type::tensor(kept.iter().copied(), elem)])
             .attr("dimensions", Attr::i64s([dim as i64]));

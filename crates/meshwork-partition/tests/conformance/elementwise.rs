@@ -1,36 +1,49 @@
 //! Operations that work element by element, all of the op table.
 
 use meshwork_ir::OpKind;
+use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 
 use crate::cases::{Program, SIZES, conform, program, t};
 
 /// Operand element types and the result's of an elementwise operation; `None`: not one this suite can build.
 fn signature(kind: OpKind) -> Option<(Vec<&'static str>, &'static str)> {
-    use OpKind as K;
     Some(match kind {
         // Quantized types have no arithmetic here; the kernel is an implementation detail with one user.
-        K::UniformDequantize | K::UniformQuantize | K::ChloAsinAcosKernel => return None,
-        K::Compare | K::Select | K::Clamp | K::Convert | K::ReducePrecision => return None, // below
-        K::Complex => (vec!["f32", "f32"], "complex<f32>"),
-        K::Real | K::Imag => (vec!["complex<f32>"], "f32"),
-        K::ChloConj => (vec!["complex<f32>"], "complex<f32>"),
-        K::IsFinite | K::ChloIsInf | K::ChloIsNegInf | K::ChloIsPosInf => (vec!["f32"], "i1"),
-        K::CountLeadingZeros | K::Not | K::Popcnt => (vec!["i32"], "i32"),
-        K::And | K::Or | K::Xor | K::ShiftLeft | K::ShiftRightArithmetic | K::ShiftRightLogical | K::ChloMulhi => {
-            (vec!["i32", "i32"], "i32")
+        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize)
+        | OpKind::Unary(UnaryOp::AsinAcosKernel) => return None,
+        OpKind::Mixed(
+            MixedOp::Compare | MixedOp::Select | MixedOp::Clamp | MixedOp::Convert | MixedOp::ReducePrecision,
+        ) => return None, // below
+        OpKind::Binary(BinaryOp::Complex) => (vec!["f32", "f32"], "complex<f32>"),
+        OpKind::Unary(UnaryOp::Real | UnaryOp::Imag) => (vec!["complex<f32>"], "f32"),
+        OpKind::Unary(UnaryOp::Conj) => (vec!["complex<f32>"], "complex<f32>"),
+        OpKind::Unary(UnaryOp::IsFinite | UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf) => {
+            (vec!["f32"], "i1")
         }
-        K::Add
-        | K::Atan2
-        | K::Divide
-        | K::Maximum
-        | K::Minimum
-        | K::Multiply
-        | K::Power
-        | K::Remainder
-        | K::Subtract
-        | K::ChloNextAfter
-        | K::ChloPolygamma
-        | K::ChloZeta => (vec!["f32", "f32"], "f32"),
+        OpKind::Unary(UnaryOp::CountLeadingZeros | UnaryOp::Not | UnaryOp::Popcnt) => (vec!["i32"], "i32"),
+        OpKind::Binary(
+            BinaryOp::And
+            | BinaryOp::Or
+            | BinaryOp::Xor
+            | BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRightArithmetic
+            | BinaryOp::ShiftRightLogical
+            | BinaryOp::Mulhi,
+        ) => (vec!["i32", "i32"], "i32"),
+        OpKind::Binary(
+            BinaryOp::Add
+            | BinaryOp::Atan2
+            | BinaryOp::Divide
+            | BinaryOp::Maximum
+            | BinaryOp::Minimum
+            | BinaryOp::Multiply
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+            | BinaryOp::Subtract
+            | BinaryOp::NextAfter
+            | BinaryOp::Polygamma
+            | BinaryOp::Zeta,
+        ) => (vec!["f32", "f32"], "f32"),
         _ => (vec!["f32"], "f32"),
     })
 }
@@ -55,7 +68,7 @@ fn two_operands_anywhere() {
     let mut programs = vec![];
     for &n in SIZES {
         for &m in SIZES {
-            programs.extend(elementwise_program(OpKind::Subtract, &[n, m]));
+            programs.extend(elementwise_program(OpKind::Binary(BinaryOp::Subtract), &[n, m]));
         }
     }
     conform(programs, 7);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::AllToAllParam;
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::transform::canonicalize::Pattern;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId};
 use meshwork_mesh::{AxisRef, DimSharding, Sharding, axis_list};
@@ -12,17 +13,17 @@ use crate::values::sharding_of;
 
 /// The patterns of this file.
 pub const PATTERNS: &[(OpKind, Pattern)] = &[
-    (OpKind::SdyAllGather, drop_without_axes),
-    (OpKind::SdyAllSlice, slice_of_gather),
-    (OpKind::SdyAllSlice, drop_without_axes),
-    (OpKind::SdyAllSlice, slice_of_reduce),
-    (OpKind::SdyAllReduce, drop_without_axes),
-    (OpKind::SdyAllReduce, reduce_of_replicated),
-    (OpKind::SdyAllReduce, reduce_of_sharded),
-    (OpKind::SdyAllToAll, fuse_all_to_alls),
-    (OpKind::SdyAllToAll, drop_unused),
-    (OpKind::SdyCollectivePermute, drop_same_placement),
-    (OpKind::SdyReduceScatter, drop_without_axes),
+    (OpKind::Sdy(SdyOp::AllGather), drop_without_axes),
+    (OpKind::Sdy(SdyOp::AllSlice), slice_of_gather),
+    (OpKind::Sdy(SdyOp::AllSlice), drop_without_axes),
+    (OpKind::Sdy(SdyOp::AllSlice), slice_of_reduce),
+    (OpKind::Sdy(SdyOp::AllReduce), drop_without_axes),
+    (OpKind::Sdy(SdyOp::AllReduce), reduce_of_replicated),
+    (OpKind::Sdy(SdyOp::AllReduce), reduce_of_sharded),
+    (OpKind::Sdy(SdyOp::AllToAll), fuse_all_to_alls),
+    (OpKind::Sdy(SdyOp::AllToAll), drop_unused),
+    (OpKind::Sdy(SdyOp::CollectivePermute), drop_same_placement),
+    (OpKind::Sdy(SdyOp::ReduceScatter), drop_without_axes),
 ];
 
 fn input(module: &Module, op: OpId) -> ValueId {
@@ -60,10 +61,10 @@ fn out_sharding(module: &Module, op: OpId) -> Option<&Sharding> {
 
 fn drop_without_axes(module: &mut Module, op: OpId) -> bool {
     let is_empty = match module.op(op).kind() {
-        OpKind::SdyAllGather => axes_per_dim(module, op, "gathering_axes").iter().all(Vec::is_empty),
-        OpKind::SdyAllSlice => axes_per_dim(module, op, "slicing_axes").iter().all(Vec::is_empty),
-        OpKind::SdyReduceScatter => axes_per_dim(module, op, "reduce_scatter_axes").iter().all(Vec::is_empty),
-        OpKind::SdyAllReduce => axes(module, op, "reduction_axes").is_empty(),
+        OpKind::Sdy(SdyOp::AllGather) => axes_per_dim(module, op, "gathering_axes").iter().all(Vec::is_empty),
+        OpKind::Sdy(SdyOp::AllSlice) => axes_per_dim(module, op, "slicing_axes").iter().all(Vec::is_empty),
+        OpKind::Sdy(SdyOp::ReduceScatter) => axes_per_dim(module, op, "reduce_scatter_axes").iter().all(Vec::is_empty),
+        OpKind::Sdy(SdyOp::AllReduce) => axes(module, op, "reduction_axes").is_empty(),
         _ => false,
     };
     if is_empty {
@@ -74,7 +75,7 @@ fn drop_without_axes(module: &mut Module, op: OpId) -> bool {
 
 /// Slicing what was gathered gives it back.
 fn slice_of_gather(module: &mut Module, op: OpId) -> bool {
-    let Some(gather) = input_of_kind(module, op, OpKind::SdyAllGather) else { return false };
+    let Some(gather) = input_of_kind(module, op, OpKind::Sdy(SdyOp::AllGather)) else { return false };
     let same = axes_per_dim(module, gather, "gathering_axes") == axes_per_dim(module, op, "slicing_axes");
     if same {
         replace(module, op, input(module, gather));
@@ -84,7 +85,7 @@ fn slice_of_gather(module: &mut Module, op: OpId) -> bool {
 
 /// Reducing over axes that the op before only declared partial gives back what it had.
 fn reduce_of_replicated(module: &mut Module, op: OpId) -> bool {
-    let Some(partial) = input_of_kind(module, op, OpKind::SdyReplicatedToUnreduced) else { return false };
+    let Some(partial) = input_of_kind(module, op, OpKind::Sdy(SdyOp::ReplicatedToUnreduced)) else { return false };
     let same = axes(module, partial, "axes") == axes(module, op, "reduction_axes");
     if same {
         replace(module, op, input(module, partial));
@@ -94,7 +95,7 @@ fn reduce_of_replicated(module: &mut Module, op: OpId) -> bool {
 
 /// Summing shards padded with zeros is gathering them.
 fn reduce_of_sharded(module: &mut Module, op: OpId) -> bool {
-    let Some(partial) = input_of_kind(module, op, OpKind::SdyShardedToUnreduced) else { return false };
+    let Some(partial) = input_of_kind(module, op, OpKind::Sdy(SdyOp::ShardedToUnreduced)) else { return false };
     let meshes = Meshes::of(module);
     let Some(mesh) = out_sharding(module, partial).and_then(|s| meshes.mesh(s)) else { return false };
     let per_dim = axes_per_dim(module, partial, "axes").to_vec();
@@ -104,7 +105,7 @@ fn reduce_of_sharded(module: &mut Module, op: OpId) -> bool {
     if all != axes(module, op, "reduction_axes") {
         return false;
     }
-    let spec = OpSpec::new(OpKind::SdyAllGather)
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::AllGather))
         .operands([input(module, partial)])
         .results([module.ty(module.result(op)).clone()])
         .attr("gathering_axes", Attr::AxesPerDim(per_dim.into()))
@@ -135,7 +136,7 @@ fn drop_unused(module: &mut Module, op: OpId) -> bool {
 
 /// Two all-to-alls over different dimensions are one.
 fn fuse_all_to_alls(module: &mut Module, op: OpId) -> bool {
-    let Some(inner) = input_of_kind(module, op, OpKind::SdyAllToAll) else { return false };
+    let Some(inner) = input_of_kind(module, op, OpKind::Sdy(SdyOp::AllToAll)) else { return false };
     if module.value(module.result(inner)).uses().len() != 1 {
         return false;
     }
@@ -167,12 +168,12 @@ struct Fusion {
 
 /// Slicing along the axes of an all-reduce before it is a reduce-scatter, if nobody needs the whole.
 fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
-    let Some(reduce) = input_of_kind(module, slice, OpKind::SdyAllReduce) else { return false };
+    let Some(reduce) = input_of_kind(module, slice, OpKind::Sdy(SdyOp::AllReduce)) else { return false };
     let reduced = module.result(reduce);
     let users: Vec<OpId> = module.value(reduced).uses().iter().map(|u| u.op).collect();
     let wanted = axes_per_dim(module, slice, "slicing_axes");
     let is_same_slice = |&user: &OpId| {
-        module.op(user).kind() == OpKind::SdyAllSlice && axes_per_dim(module, user, "slicing_axes") == wanted
+        module.op(user).kind() == OpKind::Sdy(SdyOp::AllSlice) && axes_per_dim(module, user, "slicing_axes") == wanted
     };
     // The first slice of the block stands for all, so that its result is there for the others.
     let block = module.op(slice).parent();
@@ -183,7 +184,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     }
     let Some(fusion) = fuse(module, reduce, slice) else { return false };
     let scatter_result = module.ty(reduced).clone();
-    let mut spec = OpSpec::new(OpKind::SdyReduceScatter)
+    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::ReduceScatter))
         .operands([input(module, reduce)])
         .results([scatter_result.clone()])
         .attr("reduce_scatter_axes", Attr::AxesPerDim(fusion.scatter_axes.into()))
@@ -195,7 +196,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     let scatter = module.push_before(slice, spec);
     let mut result = module.result(scatter);
     if !fusion.slice_axes.iter().all(Vec::is_empty) {
-        let mut spec = OpSpec::new(OpKind::SdyAllSlice)
+        let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::AllSlice))
             .operands([result])
             .results([scatter_result])
             .attr("slicing_axes", Attr::AxesPerDim(fusion.slice_axes.into()))

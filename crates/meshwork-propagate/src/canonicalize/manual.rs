@@ -1,5 +1,6 @@
 //! Simplifies manual computations: drops unused arguments, inlines those over one device, erases empty ones.
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::transform::canonicalize::Pattern;
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 use meshwork_mesh::Sharding;
@@ -9,8 +10,10 @@ use crate::meshes::Meshes;
 use crate::values::sharding_list;
 
 /// The patterns of this file.
-pub const PATTERNS: &[(OpKind, Pattern)] =
-    &[(OpKind::SdyManualComputation, drop_unused_arguments), (OpKind::SdyManualComputation, inline_redundant)];
+pub const PATTERNS: &[(OpKind, Pattern)] = &[
+    (OpKind::Sdy(SdyOp::ManualComputation), drop_unused_arguments),
+    (OpKind::Sdy(SdyOp::ManualComputation), inline_redundant),
+];
 
 fn drop_unused_arguments(module: &mut Module, op: OpId) -> bool {
     let Some(body) = module.body_of(op, 0) else { return false };

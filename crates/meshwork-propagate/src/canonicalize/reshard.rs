@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::op::{MovementOp, SdyOp};
 use meshwork_ir::transform::canonicalize::Pattern;
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, TensorType, ValueId, ValueMap};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, ceil_div};
@@ -14,10 +15,10 @@ use crate::import::add_data_flow_edges::insert_after_value;
 use crate::meshes::Meshes;
 
 /// Reuse of reshards.
-pub const CSE_PATTERNS: &[(OpKind, Pattern)] = &[(OpKind::SdyReshard, reuse_other_reshard)];
+pub const CSE_PATTERNS: &[(OpKind, Pattern)] = &[(OpKind::Sdy(SdyOp::Reshard), reuse_other_reshard)];
 
 /// Merging of reshards.
-pub const PATTERNS: &[(OpKind, Pattern)] = &[(OpKind::SdyReshard, reshard_of_reshard)];
+pub const PATTERNS: &[(OpKind, Pattern)] = &[(OpKind::Sdy(SdyOp::Reshard), reshard_of_reshard)];
 
 fn target(module: &Module, reshard: OpId) -> Option<&Sharding> {
     module.op(reshard).attr("sharding")?.as_sharding()
@@ -26,13 +27,13 @@ fn target(module: &Module, reshard: OpId) -> Option<&Sharding> {
 /// Only the last of two reshards counts, if nobody else uses the first.
 fn reshard_of_reshard(module: &mut Module, op: OpId) -> bool {
     let inner = module.def_op(module.op(op).operands()[0]);
-    let Some(inner) = inner.filter(|&def| module.op(def).kind() == OpKind::SdyReshard) else { return false };
+    let Some(inner) = inner.filter(|&def| module.op(def).kind() == OpKind::Sdy(SdyOp::Reshard)) else { return false };
     if module.value(module.result(inner)).uses().len() != 1 {
         return false;
     }
     let Some(sharding) = target(module, op).cloned() else { return false };
     let result = module.result(op);
-    let spec = OpSpec::new(OpKind::SdyReshard)
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::Reshard))
         .operands([module.op(inner).operands()[0]])
         .results([module.ty(result).clone()])
         .attr("sharding", Attr::Sharding(Arc::new(sharding)))
@@ -45,7 +46,7 @@ fn reshard_of_reshard(module: &mut Module, op: OpId) -> bool {
 }
 
 fn is_metadata(module: &Module, op: OpId) -> bool {
-    matches!(module.op(op).kind(), OpKind::Reshape | OpKind::Transpose)
+    matches!(module.op(op).kind(), OpKind::Movement(MovementOp::Reshape | MovementOp::Transpose))
 }
 
 fn reuse_other_reshard(module: &mut Module, op: OpId) -> bool {
@@ -60,7 +61,7 @@ fn reuse_other_reshard(module: &mut Module, op: OpId) -> bool {
     let Some(found) = find_reshard(module, root, &wanted, op) else { return false };
     let mut value = module.result(found);
     if module.ty(value) != module.ty(root) {
-        let spec = OpSpec::new(OpKind::Reshape)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reshape))
             .operands([value])
             .results([module.ty(root).clone()])
             .loc(module.op(op).loc.clone());
@@ -88,7 +89,7 @@ fn before_transposes(module: &Module, sharding: &Sharding, path: &[OpId]) -> Opt
     let mut sharding = sharding.clone();
     for &op in path {
         let rank = |v: ValueId| module.ty(v).rank();
-        if module.op(op).kind() == OpKind::Transpose {
+        if module.op(op).kind() == OpKind::Movement(MovementOp::Transpose) {
             let permutation = module.op(op).i64s("permutation")?;
             let mut dims = sharding.dims.clone();
             for (dim, &to) in sharding.dims.iter().zip(&permutation) {
@@ -114,7 +115,7 @@ fn find_reshard(module: &Module, root: ValueId, wanted: &Sharding, current: OpId
         }
         for user in module.value(value).uses().iter().rev().map(|u| u.op).filter(|&user| user != current) {
             match module.op(user).kind() {
-                OpKind::SdyReshard => {
+                OpKind::Sdy(SdyOp::Reshard) => {
                     let ty = module.ty(module.result(user)).as_tensor()?;
                     let sharding = target(module, user)?;
                     if is_before(module, block, user, current)
@@ -123,7 +124,7 @@ fn find_reshard(module: &Module, root: ValueId, wanted: &Sharding, current: OpId
                         return Some(user);
                     }
                 }
-                OpKind::Reshape => work.push(module.result(user)),
+                OpKind::Movement(MovementOp::Reshape) => work.push(module.result(user)),
                 _ => {}
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, Walk};
 use meshwork_mesh::{AxisRef, Sharding};
 
@@ -111,7 +112,7 @@ pub fn save(module: &mut Module, trace: &Trace, first: usize) {
 
 /// Notes on a constraint that its input took `sharding` from it at step `step`.
 pub fn save_constraint(module: &mut Module, constraint: OpId, sharding: &Sharding, step: usize) {
-    if module.op(constraint).kind() != OpKind::SdyShardingConstraint {
+    if module.op(constraint).kind() != OpKind::Sdy(SdyOp::ShardingConstraint) {
         return;
     }
     let mut edges = Edges::default();

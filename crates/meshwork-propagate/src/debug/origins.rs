@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, AttrDict, Def, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::{AxisRef, Sharding};
 
@@ -36,14 +37,14 @@ impl Origins {
         let of_kind = |module: &Module, kind| -> Vec<OpId> {
             ops.iter().copied().filter(|&op| module.op(op).kind() == kind).collect()
         };
-        for (i, op) in of_kind(module, OpKind::SdyShardingConstraint).into_iter().enumerate() {
+        for (i, op) in of_kind(module, OpKind::Sdy(SdyOp::ShardingConstraint)).into_iter().enumerate() {
             let name = format!("constraint_{i}");
             let (&[input], &[result]) = (module.op(op).operands(), module.op(op).results()) else { continue };
             origins.annotate(module, result, sharding_of(module, result).as_ref(), &name);
             origins.annotate(module, input, sharding_of(module, input).as_ref(), &name);
             module.op_mut(op).attrs.set(ORIGIN_NAME, Attr::str(name));
         }
-        for (i, op) in of_kind(module, OpKind::SdyManualComputation).into_iter().enumerate() {
+        for (i, op) in of_kind(module, OpKind::Sdy(SdyOp::ManualComputation)).into_iter().enumerate() {
             origins.annotate_manual(module, op, &format!("mc_{i}"));
             module.op_mut(op).attrs.set(ORIGIN_NAME, Attr::str(format!("mc_{i}")));
         }
@@ -130,11 +131,11 @@ impl Origins {
             self.save_on_func_result(module, value);
             let place = (module.op(op).kind(), module.value(value).def());
             match place {
-                (OpKind::Func, Def::Arg(_, i)) => {
+                (OpKind::Control(ControlOp::Func), Def::Arg(_, i)) => {
                     let dict = self.dict(value, &format!("input: {i}"));
                     module.set_arg_attr(op, i as usize, SHARDING_ORIGINS, Some(dict));
                 }
-                (OpKind::SdyShardingConstraint | OpKind::SdyDataFlowEdge, _) => {
+                (OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::DataFlowEdge), _) => {
                     let own = own_origin(module, op).unwrap_or_default();
                     module.op_mut(op).attrs.set(SHARDING_ORIGINS, self.dict(value, &own));
                 }
@@ -157,7 +158,9 @@ impl Origins {
     fn save_on_func_result(&self, module: &mut Module, value: ValueId) {
         // MLIR finds the latest use first.
         let mut uses = module.value(value).uses().iter().rev();
-        let Some(&returned) = uses.find(|u| module.op(u.op).kind() == OpKind::FuncReturn) else { return };
+        let Some(&returned) = uses.find(|u| module.op(u.op).kind() == OpKind::Control(ControlOp::FuncReturn)) else {
+            return;
+        };
         if let Some(func) = module.parent_op(returned.op) {
             let index = returned.operand as usize;
             let dict = self.dict(value, &format!("output: {index}"));
@@ -180,7 +183,7 @@ impl Origins {
 
 /// The name that an op's own annotation has as an origin.
 fn own_origin(module: &Module, op: OpId) -> Option<String> {
-    if module.op(op).kind() == OpKind::SdyShardingConstraint {
+    if module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint) {
         return module.op(op).attr(ORIGIN_NAME)?.as_str().map(str::to_string);
     }
     let owner = *module.op(op).operands().first()?;

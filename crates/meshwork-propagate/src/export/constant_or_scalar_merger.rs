@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
+use meshwork_ir::op::{MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
     Attr, BlockId, DenseData, Diagnostic, Failed, Module, Op, OpId, OpKind, Pass, PassOptions, RegionId, Walk,
 };
@@ -40,8 +41,10 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
 fn is_mergeable(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
     match data.kind() {
-        OpKind::SdyConstant | OpKind::Constant => data.results().len() == 1,
-        OpKind::BroadcastInDim => data.operands().first().is_some_and(|&v| module.ty(v).rank() == Some(0)),
+        OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Constant) => data.results().len() == 1,
+        OpKind::Movement(MovementOp::BroadcastInDim) => {
+            data.operands().first().is_some_and(|&v| module.ty(v).rank() == Some(0))
+        }
         _ => false,
     }
 }

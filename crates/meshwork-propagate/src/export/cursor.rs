@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, BlockId, Def, Loc, Module, OpId, OpKind, OpSpec, ValueId};
 use meshwork_mesh::Sharding;
 
@@ -61,7 +62,7 @@ impl Cursor {
 
     /// Creates an `sdy.reshard` of `value`.
     pub fn reshard(&mut self, module: &mut Module, value: ValueId, sharding: Sharding) -> ValueId {
-        self.insert_like(module, OpKind::SdyReshard, value, [("sharding", Attr::Sharding(Arc::new(sharding)))])
+        self.insert_like(module, OpKind::Sdy(SdyOp::Reshard), value, [("sharding", Attr::Sharding(Arc::new(sharding)))])
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{
     Attr, AttrDict, Diagnostic, Failed, FunctionType, Module, OpId, OpKind, OpSpec, Pass, PassOptions, Type, ValueId,
     Walk,
@@ -26,7 +27,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
     let mut symbols = Symbols::of(module);
     let mut call_results: Vec<ValueId> = vec![];
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::SdyNamedComputation {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
             let call = outline(module, &mut symbols, op);
             call_results.extend(module.op(call).results());
         }
@@ -43,7 +44,7 @@ fn outline(module: &mut Module, symbols: &mut Symbols, computation: OpId) -> OpI
     let name = symbols.insert(module, func);
 
     let data = module.op(computation);
-    let mut spec = OpSpec::new(OpKind::Call)
+    let mut spec = OpSpec::new(OpKind::Control(ControlOp::Call))
         .operands(data.operands().iter().copied())
         .results(data.results().iter().map(|&r| module.ty(r).clone()))
         .loc(data.loc.clone());
@@ -73,7 +74,7 @@ fn create_func(module: &mut Module, computation: OpId, ins: Option<Vec<Sharding>
         inputs: argument_owners(module, computation).iter().map(|&a| module.ty(a).clone()).collect(),
         results: module.op(computation).results().iter().map(|&r| module.ty(r).clone()).collect(),
     };
-    let mut spec = OpSpec::new(OpKind::Func)
+    let mut spec = OpSpec::new(OpKind::Control(ControlOp::Func))
         .attr("sym_name", name.clone())
         .attr("sym_visibility", Attr::str("private"))
         .attr("function_type", Attr::Type(Type::Function(Arc::new(ty))))
@@ -87,7 +88,7 @@ fn create_func(module: &mut Module, computation: OpId, ins: Option<Vec<Sharding>
         spec = spec.attr("arg_attrs", Attr::Array(ins.into_iter().map(|s| Attr::Dict(Arc::new(slot(s)))).collect()));
     }
     let func = module.create(spec);
-    move_body(module, computation, func, OpKind::FuncReturn);
+    move_body(module, computation, func, OpKind::Control(ControlOp::FuncReturn));
     if let Some(body) = module.body_of(func, 0) {
         let args = module.block(body).args().to_vec();
         remove_edges(module, &args);
@@ -99,7 +100,7 @@ fn create_func(module: &mut Module, computation: OpId, ins: Option<Vec<Sharding>
 fn remove_edges(module: &mut Module, values: &[ValueId]) {
     for &value in values {
         let user = module.value(value).uses().last().map(|u| u.op);
-        if let Some(edge) = user.filter(|&op| module.op(op).kind() == OpKind::SdyDataFlowEdge) {
+        if let Some(edge) = user.filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge)) {
             remove_edge(module, edge);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -21,7 +22,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let (symbols, meshes) = (Symbols::of(module), Meshes::of(module));
     for call in module.all_ops(Walk::PostOrder) {
-        if module.op(call).kind() == OpKind::Call {
+        if module.op(call).kind() == OpKind::Control(ControlOp::Call) {
             let func = callee(module, &symbols, call, diags)?;
             reshard_results(module, &meshes, call, func);
         }
@@ -48,7 +49,7 @@ fn reshard_results(module: &mut Module, meshes: &Meshes, call: OpId, func: OpId)
 /// A detached `sdy.reshard` of `value`.
 pub fn create_reshard(module: &mut Module, value: ValueId, sharding: Sharding) -> OpId {
     let loc = module.def_op(value).map(|op| module.op(op).loc.clone()).unwrap_or_default();
-    let spec = OpSpec::new(OpKind::SdyReshard)
+    let spec = OpSpec::new(OpKind::Sdy(SdyOp::Reshard))
         .operands([value])
         .results([module.ty(value).clone()])
         .attr("sharding", Attr::Sharding(Arc::new(sharding)))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpKind, Pass, PassOptions};
 
 use crate::calls::entry;
@@ -19,7 +20,7 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
     let main = entry(module, diags)?;
     for func in module.funcs().collect::<Vec<_>>() {
         let Some(body) = module.body_of(func, 0).filter(|_| func != main) else { continue };
-        let is_return = |&op: &_| module.op(op).kind() == OpKind::FuncReturn;
+        let is_return = |&op: &_| module.op(op).kind() == OpKind::Control(ControlOp::FuncReturn);
         if module.terminator(body).filter(is_return).is_none() {
             continue;
         }

@@ -1,5 +1,6 @@
 //! Removes what propagation noted down about where placements came from.
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
 
 /// The attributes that hold such notes.
@@ -23,7 +24,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     module.attrs.retain(|name, _| !NOTES.contains(&name));
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Func {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
             module.retain_slot_attrs(op, |name| !NOTES.contains(&name));
         } else {
             module.op_mut(op).attrs.retain(|name, _| !NOTES.contains(&name));

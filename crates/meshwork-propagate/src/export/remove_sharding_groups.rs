@@ -1,5 +1,6 @@
 //! Removes all sharding groups.
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
 
 /// The pass.
@@ -8,7 +9,7 @@ pub const PASS: Pass =
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::SdyShardingGroup {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup) {
             module.erase(op);
         }
     }

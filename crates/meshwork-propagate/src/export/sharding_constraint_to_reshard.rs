@@ -1,5 +1,6 @@
 //! Turns every `sdy.sharding_constraint` into an `sdy.reshard`.
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, Walk};
 
 /// The pass.
@@ -12,7 +13,7 @@ pub const PASS: Pass = Pass {
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::SdyShardingConstraint {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint) {
             to_reshard(module, op);
         }
     }
@@ -22,7 +23,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
 fn to_reshard(module: &mut Module, constraint: OpId) {
     let result = module.result(constraint);
     let data = module.op(constraint);
-    let mut spec = OpSpec::new(OpKind::SdyReshard)
+    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::Reshard))
         .operands(data.operands().iter().copied())
         .results([module.ty(result).clone()])
         .loc(data.loc.clone());

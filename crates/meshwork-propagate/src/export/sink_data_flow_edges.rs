@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -29,7 +30,7 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
     // An op comes before its edges, which are its users or in its regions.
     for op in module.all_ops(Walk::PreOrder) {
         match module.op(op).kind() {
-            OpKind::SdyDataFlowEdge => remove_edge(module, op),
+            OpKind::Sdy(SdyOp::DataFlowEdge) => remove_edge(module, op),
             kind if has_data_flow(kind) => {
                 let (arguments, results) = (argument_owners(module, op), result_owners(module, op));
                 if let Some(shardings) = shardings_of_edges(module, &arguments) {
@@ -74,7 +75,7 @@ pub fn shardings_of_edges(module: &Module, owners: &[ValueId]) -> Option<Vec<Sha
 
 /// Sets the placements of the block arguments of a named or manual computation, as seen from inside.
 pub fn set_argument_shardings(module: &mut Module, op: OpId, mut shardings: Vec<Sharding>) {
-    if module.op(op).kind() == OpKind::SdyManualComputation {
+    if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
         let manual = manual_axes(module, op);
         let old = sharding_list(module, op, "in_shardings").unwrap_or(&[]);
         for (new, outer) in shardings.iter_mut().zip(old) {

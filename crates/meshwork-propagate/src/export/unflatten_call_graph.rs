@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 use meshwork_mesh::Sharding;
 
@@ -56,7 +57,7 @@ impl Key {
 fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let (symbols, meshes) = (Symbols::of(module), Meshes::of(module));
     let mut calls = module.all_ops(Walk::PostOrder);
-    calls.retain(|&op| module.op(op).kind() == OpKind::Call);
+    calls.retain(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
     let callees: Vec<OpId> =
         calls.iter().map(|&call| callee(module, &symbols, call, diags)).collect::<Result<_, Failed>>()?;
     // Keys are computed once for each function.

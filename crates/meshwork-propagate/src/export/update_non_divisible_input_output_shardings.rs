@@ -3,6 +3,7 @@
 //! Per dimension, the longest list of leading axes whose product divides the size is kept; the last one
 //! may be cut to a part of the axis.
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Type, ValueId, Walk};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding};
 
@@ -39,8 +40,8 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
     }
     for op in module.all_ops(Walk::PreOrder) {
         match module.op(op).kind() {
-            OpKind::Call => update_results(module, op, SHARDING, &meshes),
-            OpKind::SdyManualComputation => {
+            OpKind::Control(ControlOp::Call) => update_results(module, op, SHARDING, &meshes),
+            OpKind::Sdy(SdyOp::ManualComputation) => {
                 update_arguments(module, op, &meshes);
                 update_results(module, op, "out_shardings", &meshes);
             }

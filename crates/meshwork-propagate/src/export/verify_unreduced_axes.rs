@@ -4,6 +4,7 @@
 //! reduction may drop such an axis, only with the reduction that the placement names; an op may introduce
 //! one only with the reduction that it computes, which is a sum for everything but `stablehlo.reduce`.
 
+use meshwork_ir::op::{BinaryOp, BodyOp, CollectiveOp, ControlOp, SdyOp};
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::{AxisRef, Reduction, Sharding};
 
@@ -49,32 +50,32 @@ fn check_op(module: &Module, meshes: &Meshes, op: OpId) -> Result<(), String> {
     let sum = Some(Reduction::Sum);
     let all = data.operands();
     match data.kind() {
-        OpKind::Func => Ok(()),
-        OpKind::SdyReshard | OpKind::SdyShardingConstraint => {
+        OpKind::Control(ControlOp::Func) => Ok(()),
+        OpKind::Sdy(SdyOp::Reshard | SdyOp::ShardingConstraint) => {
             let Some(from) = before_barriers(module, all[0]) else { return Ok(()) };
             let to = sharding_of(module, data.results()[0]);
             let allowed = Allowed { introduce: sum, remove: Some(from.reduction) };
             check_transition(meshes, &[Some(from)], &[to], allowed)
         }
-        OpKind::Reduce => {
+        OpKind::Body(BodyOp::Reduce) => {
             let inputs = &all[..all.len() / 2];
             let allowed = Allowed { introduce: body_reduction(module, op), remove: None };
             check_transition(meshes, &unless_resharded(module, inputs), &shardings(module, data.results()), allowed)
         }
-        OpKind::SdyAllReduce | OpKind::SdyReduceScatter => match before_barriers(module, all[0]) {
+        OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => match before_barriers(module, all[0]) {
             None => Err("operand has no placement to reduce; give it one with unreduced axes".to_string()),
             Some(from) => {
                 let allowed = Allowed { introduce: None, remove: Some(collective_reduction(module, op)) };
                 check_transition(meshes, &[Some(from)], &shardings(module, data.results()), allowed)
             }
         },
-        OpKind::AllReduce | OpKind::ReduceScatter => {
+        OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::ReduceScatter) => {
             let allowed = Allowed { introduce: None, remove: body_reduction(module, op) };
             let first = |values: &[ValueId]| shardings(module, &values[..values.len().min(1)]);
             check_transition(meshes, &first(all), &first(data.results()), allowed)
         }
-        OpKind::Call => check_call(module, op),
-        OpKind::FuncReturn | OpKind::SdyReturn => check_return(module, op),
+        OpKind::Control(ControlOp::Call) => check_call(module, op),
+        OpKind::Control(ControlOp::FuncReturn) | OpKind::Sdy(SdyOp::Return) => check_return(module, op),
         kind if kind.is_terminator() => Ok(()),
         _ => {
             let allowed = Allowed { introduce: sum, remove: None };
@@ -90,7 +91,7 @@ fn before_barriers(module: &Module, value: ValueId) -> Option<Sharding> {
 
 fn skip_barriers(module: &Module, mut value: ValueId) -> ValueId {
     while let Some(op) = module.def_op(value)
-        && module.op(op).kind() == OpKind::SdyPropagationBarrier
+        && module.op(op).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
     {
         value = module.op(op).operands()[0];
     }
@@ -99,7 +100,7 @@ fn skip_barriers(module: &Module, mut value: ValueId) -> ValueId {
 
 fn is_resharded(module: &Module, value: ValueId) -> bool {
     let def = module.def_op(skip_barriers(module, value));
-    def.is_some_and(|op| matches!(module.op(op).kind(), OpKind::SdyReshard | OpKind::SdyShardingConstraint))
+    def.is_some_and(|op| matches!(module.op(op).kind(), OpKind::Sdy(SdyOp::Reshard | SdyOp::ShardingConstraint)))
 }
 
 fn shardings(module: &Module, values: &[ValueId]) -> Vec<Option<Sharding>> {
@@ -116,9 +117,9 @@ fn unless_resharded(module: &Module, values: &[ValueId]) -> Vec<Option<Sharding>
 fn body_reduction(module: &Module, op: OpId) -> Option<Reduction> {
     let body = module.body_of(op, 0)?;
     let reduction = |&v: &ValueId| match module.op(module.def_op(v)?).kind() {
-        OpKind::Add => Some(Reduction::Sum),
-        OpKind::Maximum => Some(Reduction::Max),
-        OpKind::Minimum => Some(Reduction::Min),
+        OpKind::Binary(BinaryOp::Add) => Some(Reduction::Sum),
+        OpKind::Binary(BinaryOp::Maximum) => Some(Reduction::Max),
+        OpKind::Binary(BinaryOp::Minimum) => Some(Reduction::Min),
         _ => None,
     };
     let (first, rest) = module.returned(body).split_first()?;
@@ -237,8 +238,8 @@ fn check_return(module: &Module, op: OpId) -> Result<(), String> {
     let Some(parent) = module.parent_op(op) else { return Ok(()) };
     for (i, &value) in module.op(op).operands().iter().enumerate() {
         let wanted = match module.op(parent).kind() {
-            OpKind::Func => func_result_sharding(module, parent, i).cloned(),
-            OpKind::SdyManualComputation => {
+            OpKind::Control(ControlOp::Func) => func_result_sharding(module, parent, i).cloned(),
+            OpKind::Sdy(SdyOp::ManualComputation) => {
                 let outer = module.op(parent).results().get(i).and_then(|&r| before_barriers(module, r));
                 outer.map(|s| without_manual_axes(&s, manual_axes(module, parent)))
             }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{
     Attr, Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, Type, ValueId, Walk,
 };
@@ -31,7 +32,7 @@ pub fn add_edges(module: &mut Module, op: OpId) {
     for owners in [argument_owners(module, op), result_owners(module, op)] {
         // Each edge goes right behind its owner, so the last one first.
         for owner in owners.into_iter().rev().filter(|&v| is_static_tensor(module.ty(v))).collect::<Vec<_>>() {
-            let mut spec = OpSpec::new(OpKind::SdyDataFlowEdge)
+            let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::DataFlowEdge))
                 .operands([owner])
                 .results([module.ty(owner).clone()])
                 .loc(module.op(op).loc.clone());

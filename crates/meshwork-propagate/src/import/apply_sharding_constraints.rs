@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, BlockId, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -34,7 +35,7 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
     let mut order = BlockOrder::default();
     for op in module.all_ops(Walk::PostOrder) {
         match module.op(op).kind() {
-            OpKind::SdyShardingConstraint => {
+            OpKind::Sdy(SdyOp::ShardingConstraint) => {
                 use_end_of_chain(module, op, &mut order);
                 let input = module.op(op).operands()[0];
                 if let Some(sharding) = constraint(module, op, 0).filter(|s| should_apply(module, input, s)) {
@@ -51,14 +52,14 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
                     }
                 }
             }
-            OpKind::SdyManualComputation => {
+            OpKind::Sdy(SdyOp::ManualComputation) => {
                 for i in 0..module.op(op).operands().len() {
                     let input = module.op(op).operands()[i];
                     let Some(sharding) = constraint(module, op, i).filter(|s| should_apply(module, input, s)) else {
                         continue;
                     };
                     if is_edge(module, input) {
-                        let spec = OpSpec::new(OpKind::SdyShardingConstraint)
+                        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
                             .operands([input])
                             .results([module.ty(input).clone()])
                             .attr("sharding", Attr::Sharding(Arc::new(sharding.clone())))
@@ -81,14 +82,14 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
 /// The placement that `user` wants for operand `operand`, if it is a constraint.
 fn constraint(module: &Module, user: OpId, operand: usize) -> Option<Sharding> {
     match module.op(user).kind() {
-        OpKind::SdyShardingConstraint => module.op(user).attr("sharding")?.as_sharding().cloned(),
-        OpKind::SdyManualComputation => sharding_list(module, user, "in_shardings")?.get(operand).cloned(),
+        OpKind::Sdy(SdyOp::ShardingConstraint) => module.op(user).attr("sharding")?.as_sharding().cloned(),
+        OpKind::Sdy(SdyOp::ManualComputation) => sharding_list(module, user, "in_shardings")?.get(operand).cloned(),
         _ => None,
     }
 }
 
 fn is_constraint(module: &Module, op: OpId) -> bool {
-    matches!(module.op(op).kind(), OpKind::SdyShardingConstraint | OpKind::SdyManualComputation)
+    matches!(module.op(op).kind(), OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::ManualComputation))
 }
 
 fn should_apply(module: &Module, input: ValueId, sharding: &Sharding) -> bool {
@@ -103,7 +104,7 @@ fn should_apply(module: &Module, input: ValueId, sharding: &Sharding) -> bool {
 
 /// Whether `value` is a data-flow edge or a target of one.
 fn is_edge(module: &Module, value: ValueId) -> bool {
-    let is_edge_op = |op| module.op(op).kind() == OpKind::SdyDataFlowEdge;
+    let is_edge_op = |op| module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge);
     module.def_op(value).is_some_and(is_edge_op) || edge_of_target(module, value).is_some()
 }
 
@@ -125,7 +126,7 @@ fn use_end_of_chain(module: &mut Module, head: OpId, order: &mut BlockOrder) {
     let Some(block) = module.op(tail).parent() else { return };
     module.replace_uses_if(input, result, |module, u| {
         u.op != head
-            && module.op(u.op).kind() != OpKind::FuncReturn
+            && module.op(u.op).kind() != OpKind::Control(ControlOp::FuncReturn)
             && module.op(u.op).parent() == Some(block)
             && order.is_before(module, block, tail, u.op)
     });
@@ -133,7 +134,7 @@ fn use_end_of_chain(module: &mut Module, head: OpId, order: &mut BlockOrder) {
 
 fn end_of_chain(module: &Module, head: OpId) -> Option<OpId> {
     let input = module.op(head).operands()[0];
-    let is_chain = |op: OpId| module.op(op).kind() == OpKind::SdyShardingConstraint;
+    let is_chain = |op: OpId| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint);
     if module.def_op(input).is_some_and(is_chain) || sharding_of(module, input).is_some() {
         return None;
     }

@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use meshwork_ir::op::{ControlOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
     Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, RegionId, Use, ValueId, ValueMap, Walk,
 };
@@ -28,7 +29,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let funcs = funcs_callees_first(module, diags)?;
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Constant {
+        if module.op(op).kind() == OpKind::Source(SourceOp::Constant) {
             replace_constant(module, op);
         }
     }
@@ -40,7 +41,7 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
     };
     for func in funcs {
         for op in module.ops_below(func, Walk::PostOrder) {
-            if module.op(op).kind() == OpKind::SdyNamedComputation {
+            if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
                 splitter.split_region(module, op, func);
             }
         }
@@ -51,7 +52,7 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
 
 fn replace_constant(module: &mut Module, old: OpId) {
     let result = module.result(old);
-    let mut spec = OpSpec::new(OpKind::SdyConstant).results([module.ty(result).clone()]);
+    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::Constant)).results([module.ty(result).clone()]);
     spec.attrs = module.op(old).attrs.clone();
     spec.loc = module.op(old).loc.clone();
     spec.pos = module.op(old).pos;
@@ -104,7 +105,7 @@ impl Splitter {
 
     fn split_op(&mut self, module: &mut Module, op: OpId, func: OpId, found: &mut Found) {
         let kind = module.op(op).kind();
-        if kind == OpKind::SdyShardingGroup {
+        if kind == OpKind::Sdy(SdyOp::ShardingGroup) {
             return;
         }
         let preserves = self.preserves_constants(module, op);
@@ -112,7 +113,9 @@ impl Splitter {
             let is_found = |v: &ValueId| module.def_op(*v).is_some_and(|def| found.is_constant.contains(&def));
             module.op(op).operands().iter().all(is_found)
         };
-        if matches!(kind, OpKind::SdyConstant | OpKind::Iota) || (preserves && constant_operands()) {
+        if matches!(kind, OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Iota))
+            || (preserves && constant_operands())
+        {
             found.constants.push(op);
             found.is_constant.insert(op);
             return;
@@ -141,12 +144,12 @@ impl Splitter {
     /// Whether the results are constant if all operands are.
     fn preserves_constants(&self, module: &Module, op: OpId) -> bool {
         match module.op(op).kind() {
-            OpKind::Call => {
+            OpKind::Control(ControlOp::Call) => {
                 let func = callee_name(module, op).and_then(|name| self.symbols.lookup(name));
                 func.is_some_and(|func| !self.changing_funcs.contains(original_name(module, func)))
             }
-            OpKind::SdyNamedComputation => !self.changing.contains(&computation_name(module, op)),
-            OpKind::BroadcastInDim | OpKind::Reshape | OpKind::Slice => true,
+            OpKind::Sdy(SdyOp::NamedComputation) => !self.changing.contains(&computation_name(module, op)),
+            OpKind::Movement(MovementOp::BroadcastInDim | MovementOp::Reshape | MovementOp::Slice) => true,
             kind => kind.is_pure() && is_elementwise(module, op),
         }
     }
@@ -168,7 +171,7 @@ impl Splitter {
             }
             let copy = module.clone_op(op, &mut map);
             module.insert_before(op, copy);
-            if module.op(copy).kind() == OpKind::Call {
+            if module.op(copy).kind() == OpKind::Control(ControlOp::Call) {
                 clone_callee(module, &mut self.symbols, copy);
             }
             // Looked up once: a constant may have very many uses.
@@ -187,7 +190,7 @@ fn collect(module: &Module, region: RegionId, out: &mut Vec<OpId>) {
     for &block in module.region(region).blocks() {
         for op in module.ops_in(block) {
             out.push(op);
-            if module.op(op).kind() != OpKind::SdyNamedComputation {
+            if module.op(op).kind() != OpKind::Sdy(SdyOp::NamedComputation) {
                 module.op(op).regions().iter().for_each(|&inner| collect(module, inner, out));
             }
         }
@@ -200,7 +203,8 @@ fn is_scalar(module: &Module, value: ValueId) -> bool {
 
 fn is_scalar_expansion(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
-    data.kind() == OpKind::BroadcastInDim && data.operands().first().is_some_and(|&v| is_scalar(module, v))
+    data.kind() == OpKind::Movement(MovementOp::BroadcastInDim)
+        && data.operands().first().is_some_and(|&v| is_scalar(module, v))
 }
 
 fn computation_name(module: &Module, op: OpId) -> String {
@@ -210,7 +214,7 @@ fn computation_name(module: &Module, op: OpId) -> String {
 fn enclosing_computation(module: &Module, op: OpId) -> Option<String> {
     let mut at = module.parent_op(op);
     while let Some(op) = at {
-        if module.op(op).kind() == OpKind::SdyNamedComputation {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
             return Some(computation_name(module, op));
         }
         at = module.parent_op(op);
@@ -220,14 +224,14 @@ fn enclosing_computation(module: &Module, op: OpId) -> Option<String> {
 
 fn group_users(module: &Module, value: ValueId) -> Vec<OpId> {
     let users = module.value(value).uses().iter().map(|u| u.op);
-    users.filter(|&op| module.op(op).kind() == OpKind::SdyShardingGroup).collect()
+    users.filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup)).collect()
 }
 
 /// Erases `op`, with the sharding groups on it, if nothing else uses it.
 fn erase_if_unused(module: &mut Module, op: OpId) {
     let results = module.op(op).results().to_vec();
     let users: Vec<OpId> = results.iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
-    if users.iter().all(|&user| module.op(user).kind() == OpKind::SdyShardingGroup) {
+    if users.iter().all(|&user| module.op(user).kind() == OpKind::Sdy(SdyOp::ShardingGroup)) {
         users.into_iter().for_each(|user| module.erase(user));
         module.erase(op);
     }

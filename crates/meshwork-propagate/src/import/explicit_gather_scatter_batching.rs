@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{GatherDims, ScatterDims};
+use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
     Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, TensorType, Type, ValueId, Walk,
 };
@@ -23,8 +24,8 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
     let mut maybe_dead = vec![];
     for op in module.all_ops(Walk::PreOrder) {
         let old_indices = match module.op(op).kind() {
-            OpKind::Gather => batch_gather(module, op),
-            OpKind::Scatter => batch_scatter(module, op),
+            OpKind::Movement(MovementOp::Gather) => batch_gather(module, op),
+            OpKind::Body(BodyOp::Scatter) => batch_scatter(module, op),
             _ => None,
         };
         maybe_dead.extend(old_indices);
@@ -127,7 +128,7 @@ fn make_batching(module: &mut Module, op: OpId, indexing: &mut Indexing) -> bool
 /// Whether index component `component` is, in batch entry `i`, the number `i`.
 fn counts_along_batch(module: &Module, indices: ValueId, vector_dim: usize, component: usize) -> bool {
     let mut source = indices;
-    if let Some(concat) = def_of_kind(module, indices, OpKind::Concatenate) {
+    if let Some(concat) = def_of_kind(module, indices, OpKind::Movement(MovementOp::Concatenate)) {
         let parts = module.op(concat);
         if parts.int("dimension") != Some(vector_dim as i64) {
             return false;
@@ -160,21 +161,27 @@ fn is_counter(module: &Module, mut value: ValueId, size: i64) -> bool {
         let Some(op) = module.def_op(value) else { return false };
         let data = module.op(op);
         value = match (data.kind(), data.operands()) {
-            (OpKind::Iota, _) => return data.int("iota_dimension") == Some(0),
-            (OpKind::Reshape, &[input]) => input,
-            (OpKind::BroadcastInDim, &[input]) => match data.i64s("broadcast_dimensions").as_deref() {
-                Some([0, ..]) => input,
-                _ => return false,
-            },
-            (OpKind::Clamp, &[low, input, high]) => match (constant_range(module, low), constant_range(module, high)) {
-                (Some((_, low)), Some((high, _))) if low <= 0 && high >= size - 1 => input,
-                _ => return false,
-            },
+            (OpKind::Source(SourceOp::Iota), _) => return data.int("iota_dimension") == Some(0),
+            (OpKind::Movement(MovementOp::Reshape), &[input]) => input,
+            (OpKind::Movement(MovementOp::BroadcastInDim), &[input]) => {
+                match data.i64s("broadcast_dimensions").as_deref() {
+                    Some([0, ..]) => input,
+                    _ => return false,
+                }
+            }
+            (OpKind::Mixed(MixedOp::Clamp), &[low, input, high]) => {
+                match (constant_range(module, low), constant_range(module, high)) {
+                    (Some((_, low)), Some((high, _))) if low <= 0 && high >= size - 1 => input,
+                    _ => return false,
+                }
+            }
             // Negative indices count from the end, but there are none.
-            (OpKind::Select, &[is_negative, _, input]) => match def_of_kind(module, is_negative, OpKind::Compare) {
-                Some(compare) if compares_with_zero(module, compare, input) => input,
-                _ => return false,
-            },
+            (OpKind::Mixed(MixedOp::Select), &[is_negative, _, input]) => {
+                match def_of_kind(module, is_negative, OpKind::Mixed(MixedOp::Compare)) {
+                    Some(compare) if compares_with_zero(module, compare, input) => input,
+                    _ => return false,
+                }
+            }
             _ => return false,
         };
     }
@@ -193,8 +200,8 @@ fn constant_range(module: &Module, mut value: ValueId) -> Option<(i64, i64)> {
     loop {
         let data = module.op(module.def_op(value)?);
         match data.kind() {
-            OpKind::BroadcastInDim | OpKind::Reshape => value = data.operands()[0],
-            OpKind::Constant | OpKind::SdyConstant => {
+            OpKind::Movement(MovementOp::BroadcastInDim | MovementOp::Reshape) => value = data.operands()[0],
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) => {
                 let elements = data.i64s("value")?;
                 return Some((*elements.iter().min()?, *elements.iter().max()?));
             }
@@ -207,7 +214,7 @@ fn constant_range(module: &Module, mut value: ValueId) -> Option<(i64, i64)> {
 fn without_component(module: &mut Module, op: OpId, indices: ValueId, vector_dim: usize, component: usize) -> ValueId {
     let Some(ty) = module.ty(indices).as_tensor().cloned() else { return indices };
     let count = ty.dims[vector_dim];
-    let mut parts: Vec<ValueId> = match def_of_kind(module, indices, OpKind::Concatenate) {
+    let mut parts: Vec<ValueId> = match def_of_kind(module, indices, OpKind::Movement(MovementOp::Concatenate)) {
         Some(concat)
             if module.op(concat).int("dimension") == Some(vector_dim as i64)
                 && module.op(concat).operands().len() as i64 == count =>
@@ -232,7 +239,7 @@ fn slice(module: &mut Module, op: OpId, value: ValueId, ty: &TensorType, dim: us
     let mut limit = ty.dims.to_vec();
     (start[dim], limit[dim]) = (range[0], range[1]);
     let dims = limit.iter().zip(&start).map(|(l, s)| l - s);
-    let spec = OpSpec::new(OpKind::Slice)
+    let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
         .operands([value])
         .results([Type::from(ty.with_dims(dims))])
         .attr("start_indices", Attr::i64s(start))
@@ -249,7 +256,7 @@ fn concatenate(module: &mut Module, op: OpId, parts: Vec<ValueId>, ty: &TensorTy
     }
     let mut dims = ty.dims.clone();
     dims[dim] -= 1;
-    let spec = OpSpec::new(OpKind::Concatenate)
+    let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
         .operands(parts)
         .results([Type::from(ty.with_dims(dims))])
         .attr("dimension", Attr::i64(dim as i64))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{
     Attr, BlockId, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, Region, ValueMap, Walk,
 };
@@ -51,7 +52,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
                 clone_region(module, first, computation);
             }
             None => {
-                move_body(module, func, computation, OpKind::SdyReturn);
+                move_body(module, func, computation, OpKind::Sdy(SdyOp::Return));
                 moved.insert(func, computation);
             }
         }
@@ -67,7 +68,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
     }
     if options.flag_or("add-data-flow-edges-on-named-computations", true) {
         for op in module.all_ops(Walk::PostOrder) {
-            if module.op(op).kind() == OpKind::SdyNamedComputation {
+            if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
                 add_edges(module, op);
             }
         }
@@ -76,7 +77,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
 }
 
 fn create_computation(module: &mut Module, meshes: &Meshes, call: OpId, func: OpId) -> OpId {
-    let mut spec = OpSpec::new(OpKind::SdyNamedComputation)
+    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::NamedComputation))
         .operands(module.op(call).operands().iter().copied())
         .results(module.op(call).results().iter().map(|&r| module.ty(r).clone()))
         .attr("name", Attr::str(original_name(module, func)))

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{
     Attr, AttrDict, Dense, DenseData, Diagnostic, ElementType, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions,
     TensorType, Walk,
@@ -109,7 +110,7 @@ impl Lift {
             None if mesh.is_empty() => "empty_mesh".to_string(),
             None => "mesh".to_string(),
         };
-        let spec = OpSpec::new(OpKind::SdyMesh)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::Mesh))
             .attr("sym_name", Attr::str(wanted))
             .attr("mesh", Attr::Mesh(mesh))
             .loc(module.loc.clone());

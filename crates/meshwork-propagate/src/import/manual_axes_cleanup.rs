@@ -1,5 +1,6 @@
 //! Sorts the manual axes of manual computations, and lists those a placement does not mention as replicated.
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, axis_list};
 
@@ -19,7 +20,7 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
     let meshes = Meshes::of(module);
     let mut result = Ok(());
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::SdyManualComputation {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
             result = result.and(clean_up(module, &meshes, op, diags));
         }
     }

@@ -1,5 +1,6 @@
 //! Gives calls without placements those of the results of the function.
 
+use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
 
 use crate::calls::{Symbols, callee, func_result_shardings};
@@ -17,7 +18,8 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let (symbols, meshes) = (Symbols::of(module), Meshes::of(module));
     for call in module.all_ops(Walk::PostOrder) {
-        if module.op(call).kind() != OpKind::Call || sharding_list(module, call, SHARDING).is_some() {
+        if module.op(call).kind() != OpKind::Control(ControlOp::Call) || sharding_list(module, call, SHARDING).is_some()
+        {
             continue;
         }
         let func = callee(module, &symbols, call, diags)?;

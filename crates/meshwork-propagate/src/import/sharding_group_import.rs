@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
 
 /// The pass.
@@ -14,7 +15,7 @@ pub const PASS: Pass = Pass {
 
 fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let mut groups = module.all_ops(Walk::PreOrder);
-    groups.retain(|&op| module.op(op).kind() == OpKind::SdyShardingGroup);
+    groups.retain(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup));
     check(module, &groups, diags)?;
     let new_ids = unite(module, &groups);
     let mut seen: HashSet<(ValueId, i64)> = HashSet::new();
@@ -59,7 +60,7 @@ fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Resul
 fn manual_parent(module: &Module, op: OpId) -> Option<OpId> {
     let mut at = module.parent_op(op);
     while let Some(op) = at {
-        if module.op(op).kind() == OpKind::SdyManualComputation {
+        if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
             return Some(op);
         }
         at = module.parent_op(op);

@@ -1,6 +1,7 @@
 //! Rules of gather and scatter, which share one walk over the dimensions of the slices.
 
 use meshwork_ir::attr::{GatherDims, ScatterDims};
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Attr, Def, ElementType, OpKind, ValueId};
 
 use super::builder::{Dim, Factor, PASS, REDUCE, REPLICATE, REPLICATE_BLOCKED};
@@ -156,8 +157,8 @@ fn reduction_kind(ctx: &Ctx, inputs: usize) -> Option<OpKind> {
     for (index, &value) in returned.iter().enumerate() {
         let def = ctx.module.op(ctx.module.def_op(value)?);
         let known = match def.kind() {
-            OpKind::Add | OpKind::Multiply | OpKind::Maximum | OpKind::Minimum => true,
-            OpKind::And | OpKind::Or => ctx.module.ty(value).elem() == Some(ElementType::I1),
+            OpKind::Binary(BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum) => true,
+            OpKind::Binary(BinaryOp::And | BinaryOp::Or) => ctx.module.ty(value).elem() == Some(ElementType::I1),
             _ => false,
         };
         let [lhs, rhs] = def.operands() else { return None };

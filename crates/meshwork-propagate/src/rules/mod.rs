@@ -17,6 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SdyOp, SourceOp, TokenOp, UnaryOp,
+};
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 
 pub use builder::{Factor, RuleBuilder};
@@ -149,181 +153,191 @@ fn check_fit(module: &Module, op: OpId, rule: &OpShardingRule) -> Result<(), Str
 
 /// The rule that the op table gives `op`.
 pub fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
-    use OpKind as K;
     let ctx = Ctx { module, op, mode };
     match module.op(op).kind() {
         // One factor per dimension.
-        K::Abs
-        | K::Cbrt
-        | K::Ceil
-        | K::Convert
-        | K::Cosine
-        | K::CountLeadingZeros
-        | K::Exponential
-        | K::ExponentialMinusOne
-        | K::Floor
-        | K::Imag
-        | K::IsFinite
-        | K::Log
-        | K::LogPlusOne
-        | K::Logistic
-        | K::Negate
-        | K::Not
-        | K::Popcnt
-        | K::Real
-        | K::ReducePrecision
-        | K::RoundNearestAfz
-        | K::RoundNearestEven
-        | K::Rsqrt
-        | K::Sign
-        | K::Sine
-        | K::Sqrt
-        | K::Tan
-        | K::Tanh
-        | K::Add
-        | K::And
-        | K::Atan2
-        | K::Compare
-        | K::Complex
-        | K::Divide
-        | K::Maximum
-        | K::Minimum
-        | K::Multiply
-        | K::Or
-        | K::Power
-        | K::Remainder
-        | K::ShiftLeft
-        | K::ShiftRightArithmetic
-        | K::ShiftRightLogical
-        | K::Subtract
-        | K::Xor => ctx.pointwise(),
-        K::ChloAcos
-        | K::ChloAcosh
-        | K::ChloAsin
-        | K::ChloAsinAcosKernel
-        | K::ChloAsinh
-        | K::ChloAtan
-        | K::ChloAtanh
-        | K::ChloBesselI1e
-        | K::ChloConj
-        | K::ChloCosh
-        | K::ChloDigamma
-        | K::ChloErf
-        | K::ChloErfInv
-        | K::ChloErfc
-        | K::ChloIsInf
-        | K::ChloIsNegInf
-        | K::ChloIsPosInf
-        | K::ChloLgamma
-        | K::ChloMulhi
-        | K::ChloNextAfter
-        | K::ChloPolygamma
-        | K::ChloSinh
-        | K::ChloSquare
-        | K::ChloTan
-        | K::ChloZeta => ctx.pointwise(),
-        K::AllReduce | K::CollectiveBroadcast | K::CollectivePermute | K::CrossReplicaSum => ctx.pointwise(),
-        K::SdyShardingConstraint => ctx.pointwise(),
-        K::Clamp => ctx.builder().pointwise(ctx.operand(1)).into(),
-        K::Select => ctx.builder().pointwise(ctx.result(0)).into(),
-        K::BitcastConvert => reshape::bitcast_convert(&ctx),
+        OpKind::Unary(UnaryOp::Abs | UnaryOp::Cbrt | UnaryOp::Ceil)
+        | OpKind::Mixed(MixedOp::Convert)
+        | OpKind::Unary(
+            UnaryOp::Cosine
+            | UnaryOp::CountLeadingZeros
+            | UnaryOp::Exponential
+            | UnaryOp::ExponentialMinusOne
+            | UnaryOp::Floor
+            | UnaryOp::Imag
+            | UnaryOp::IsFinite
+            | UnaryOp::Log
+            | UnaryOp::LogPlusOne
+            | UnaryOp::Logistic
+            | UnaryOp::Negate
+            | UnaryOp::Not
+            | UnaryOp::Popcnt
+            | UnaryOp::Real,
+        )
+        | OpKind::Mixed(MixedOp::ReducePrecision)
+        | OpKind::Unary(
+            UnaryOp::RoundNearestAfz
+            | UnaryOp::RoundNearestEven
+            | UnaryOp::Rsqrt
+            | UnaryOp::Sign
+            | UnaryOp::Sine
+            | UnaryOp::Sqrt
+            | UnaryOp::Tan
+            | UnaryOp::Tanh,
+        )
+        | OpKind::Binary(BinaryOp::Add | BinaryOp::And | BinaryOp::Atan2)
+        | OpKind::Mixed(MixedOp::Compare)
+        | OpKind::Binary(
+            BinaryOp::Complex
+            | BinaryOp::Divide
+            | BinaryOp::Maximum
+            | BinaryOp::Minimum
+            | BinaryOp::Multiply
+            | BinaryOp::Or
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+            | BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRightArithmetic
+            | BinaryOp::ShiftRightLogical
+            | BinaryOp::Subtract
+            | BinaryOp::Xor,
+        ) => ctx.pointwise(),
+        OpKind::Unary(
+            UnaryOp::Acos
+            | UnaryOp::Acosh
+            | UnaryOp::Asin
+            | UnaryOp::AsinAcosKernel
+            | UnaryOp::Asinh
+            | UnaryOp::Atan
+            | UnaryOp::Atanh
+            | UnaryOp::BesselI1e
+            | UnaryOp::Conj
+            | UnaryOp::Cosh
+            | UnaryOp::Digamma
+            | UnaryOp::Erf
+            | UnaryOp::ErfInv
+            | UnaryOp::Erfc
+            | UnaryOp::IsInf
+            | UnaryOp::IsNegInf
+            | UnaryOp::IsPosInf
+            | UnaryOp::Lgamma,
+        )
+        | OpKind::Binary(BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma)
+        | OpKind::Unary(UnaryOp::Sinh | UnaryOp::Square | UnaryOp::ChloTan)
+        | OpKind::Binary(BinaryOp::Zeta) => ctx.pointwise(),
+        OpKind::Collective(
+            CollectiveOp::AllReduce
+            | CollectiveOp::CollectiveBroadcast
+            | CollectiveOp::CollectivePermute
+            | CollectiveOp::CrossReplicaSum,
+        ) => ctx.pointwise(),
+        OpKind::Sdy(SdyOp::ShardingConstraint) => ctx.pointwise(),
+        OpKind::Mixed(MixedOp::Clamp) => ctx.builder().pointwise(ctx.operand(1)).into(),
+        OpKind::Mixed(MixedOp::Select) => ctx.builder().pointwise(ctx.result(0)).into(),
+        OpKind::Movement(MovementOp::BitcastConvert) => reshape::bitcast_convert(&ctx),
 
-        K::BroadcastInDim => reshape::broadcast_in_dim(&ctx),
-        K::Reshape => reshape::reshape(&ctx),
-        K::Transpose => reshape::transpose(&ctx),
-        K::Reverse => slicing::reverse(&ctx),
-        K::Concatenate => slicing::concatenate(&ctx),
-        K::Slice | K::Pad => slicing::slice_or_pad(&ctx),
-        K::DynamicSlice => slicing::dynamic_slice(&ctx),
-        K::DynamicUpdateSlice => slicing::dynamic_update_slice(&ctx),
-        K::Gather => gather::gather(&ctx),
-        K::Scatter => gather::scatter(&ctx),
-        K::Reduce => window::reduce(&ctx),
-        K::ReduceWindow => window::reduce_window(&ctx),
-        K::SelectAndScatter => window::select_and_scatter(&ctx),
-        K::Dot => contraction::dot(&ctx),
-        K::DotGeneral => contraction::dot_general(&ctx),
-        K::Convolution => contraction::convolution(&ctx),
-        K::Sort => linalg::sort(&ctx),
-        K::Fft => linalg::fft(&ctx),
-        K::Cholesky => linalg::cholesky(&ctx),
-        K::TriangularSolve => linalg::triangular_solve(&ctx),
-        K::BatchNormInference => linalg::batch_norm_inference(&ctx),
-        K::RngBitGenerator => linalg::rng_bit_generator(&ctx),
-        K::ChloTopK => linalg::top_k(&ctx),
-        K::AllGather => collective::all_gather(&ctx),
-        K::ReduceScatter => collective::reduce_scatter(&ctx),
-        K::AllToAll => collective::all_to_all(&ctx),
-        K::CustomCall => custom_call::custom_call(&ctx),
+        OpKind::Movement(MovementOp::BroadcastInDim) => reshape::broadcast_in_dim(&ctx),
+        OpKind::Movement(MovementOp::Reshape) => reshape::reshape(&ctx),
+        OpKind::Movement(MovementOp::Transpose) => reshape::transpose(&ctx),
+        OpKind::Movement(MovementOp::Reverse) => slicing::reverse(&ctx),
+        OpKind::Movement(MovementOp::Concatenate) => slicing::concatenate(&ctx),
+        OpKind::Movement(MovementOp::Slice | MovementOp::Pad) => slicing::slice_or_pad(&ctx),
+        OpKind::Movement(MovementOp::DynamicSlice) => slicing::dynamic_slice(&ctx),
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => slicing::dynamic_update_slice(&ctx),
+        OpKind::Movement(MovementOp::Gather) => gather::gather(&ctx),
+        OpKind::Body(BodyOp::Scatter) => gather::scatter(&ctx),
+        OpKind::Body(BodyOp::Reduce) => window::reduce(&ctx),
+        OpKind::Body(BodyOp::ReduceWindow) => window::reduce_window(&ctx),
+        OpKind::Body(BodyOp::SelectAndScatter) => window::select_and_scatter(&ctx),
+        OpKind::Contract(ContractOp::Dot) => contraction::dot(&ctx),
+        OpKind::Contract(ContractOp::DotGeneral) => contraction::dot_general(&ctx),
+        OpKind::Contract(ContractOp::Convolution) => contraction::convolution(&ctx),
+        OpKind::Body(BodyOp::Sort) => linalg::sort(&ctx),
+        OpKind::Linalg(LinalgOp::Fft) => linalg::fft(&ctx),
+        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(&ctx),
+        OpKind::Linalg(LinalgOp::TriangularSolve) => linalg::triangular_solve(&ctx),
+        OpKind::Linalg(LinalgOp::BatchNormInference) => linalg::batch_norm_inference(&ctx),
+        OpKind::Source(SourceOp::RngBitGenerator) => linalg::rng_bit_generator(&ctx),
+        OpKind::Chlo(ChloOp::TopK) => linalg::top_k(&ctx),
+        OpKind::Collective(CollectiveOp::AllGather) => collective::all_gather(&ctx),
+        OpKind::Collective(CollectiveOp::ReduceScatter) => collective::reduce_scatter(&ctx),
+        OpKind::Collective(CollectiveOp::AllToAll) => collective::all_to_all(&ctx),
+        OpKind::Control(ControlOp::CustomCall) => custom_call::custom_call(&ctx),
 
-        K::Module
-        | K::Func
-        | K::Call
-        | K::While
-        | K::Case
-        | K::OptimizationBarrier
-        | K::SdyDataFlowEdge
-        | K::SdyFuncDataFlowEdge
-        | K::SdyManualComputation
-        | K::SdyNamedComputation
-        | K::SdyMesh
-        | K::SdyPropagationBarrier
-        | K::SdyShardingGroup
-        | K::SdyReshard => RuleResult::None(NoRule::Structural),
-        K::Constant | K::SdyConstant | K::Iota | K::PartitionId | K::CreateToken | K::AfterAll => {
-            RuleResult::None(NoRule::NoOperandDims)
+        OpKind::Control(
+            ControlOp::Module
+            | ControlOp::Func
+            | ControlOp::Call
+            | ControlOp::While
+            | ControlOp::Case
+            | ControlOp::OptimizationBarrier,
+        )
+        | OpKind::Sdy(
+            SdyOp::DataFlowEdge
+            | SdyOp::FuncDataFlowEdge
+            | SdyOp::ManualComputation
+            | SdyOp::NamedComputation
+            | SdyOp::Mesh
+            | SdyOp::PropagationBarrier
+            | SdyOp::ShardingGroup
+            | SdyOp::Reshard,
+        ) => RuleResult::None(NoRule::Structural),
+        OpKind::Source(SourceOp::Constant)
+        | OpKind::Sdy(SdyOp::Constant)
+        | OpKind::Source(SourceOp::Iota | SourceOp::PartitionId)
+        | OpKind::Token(TokenOp::CreateToken | TokenOp::AfterAll) => RuleResult::None(NoRule::NoOperandDims),
+        OpKind::Token(
+            TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send,
+        ) => RuleResult::None(NoRule::Opaque),
+        OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn) | OpKind::Sdy(SdyOp::Return) => {
+            RuleResult::None(NoRule::Terminator)
         }
-        K::GetTupleElement | K::Infeed | K::Outfeed | K::Recv | K::Send => RuleResult::None(NoRule::Opaque),
-        K::FuncReturn | K::HloReturn | K::SdyReturn => RuleResult::None(NoRule::Terminator),
-        K::DynamicBroadcastInDim
-        | K::DynamicConv
-        | K::DynamicGather
-        | K::DynamicIota
-        | K::DynamicPad
-        | K::DynamicReshape
-        | K::RealDynamicSlice
-        | K::GetDimensionSize
-        | K::SetDimensionSize => RuleResult::None(NoRule::DynamicShape),
+        OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Conv
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Movement(MovementOp::GetDimensionSize | MovementOp::SetDimensionSize) => {
+            RuleResult::None(NoRule::DynamicShape)
+        }
         // Listed gaps: Shardy has no rule for these either.
-        K::UniformDequantize
-        | K::UniformQuantize
-        | K::ReplicaId
-        | K::Rng
-        | K::Broadcast
-        | K::TorchIndexSelect
-        | K::Einsum
-        | K::UnaryEinsum
-        | K::BatchNormGrad
-        | K::BatchNormTraining
-        | K::Map
-        | K::If
-        | K::CollectiveReduce
-        | K::AsyncDone
-        | K::AsyncStart
-        | K::Composite
-        | K::Tuple
-        | K::ChloConstant
-        | K::ChloConstantLike
-        | K::ChloRaggedDot
-        | K::ChloScan
-        | K::SdyAllGather
-        | K::SdyAllReduce
-        | K::SdyAllSlice
-        | K::SdyAllToAll
-        | K::SdyCollectivePermute
-        | K::SdyReduceScatter
-        | K::SdyReplicatedToUnreduced
-        | K::SdyShardedToUnreduced
-        | K::CheckExpectAlmostEq
-        | K::CheckExpectAlmostEqConst
-        | K::CheckExpectClose
-        | K::CheckExpectEq
-        | K::CheckExpectEqConst
-        | K::CheckExpectSerializedEq
-        | K::InterpreterPrint
-        | K::InterpreterProbe
-        | K::InterpreterRunParallel
-        | K::Unregistered => RuleResult::None(NoRule::UnknownOp(module.op(op).name().to_string())),
+        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize)
+        | OpKind::Source(SourceOp::ReplicaId | SourceOp::Rng)
+        | OpKind::Movement(MovementOp::Broadcast | MovementOp::TorchIndexSelect)
+        | OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
+        | OpKind::Linalg(LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining)
+        | OpKind::Body(BodyOp::Map)
+        | OpKind::Control(ControlOp::If)
+        | OpKind::Collective(CollectiveOp::CollectiveReduce)
+        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
+        | OpKind::Token(TokenOp::Tuple)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan)
+        | OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::ShardedToUnreduced,
+        )
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::Probe
+            | CheckOp::RunParallel,
+        )
+        | OpKind::Unregistered => RuleResult::None(NoRule::UnknownOp(module.op(op).name().to_string())),
     }
 }
 

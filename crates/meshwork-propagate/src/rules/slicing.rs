@@ -1,5 +1,6 @@
 //! Rules of ops that take, put or join ranges of a dimension.
 
+use meshwork_ir::op::{MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{OpKind, ValueId};
 
 use super::builder::{PASS, PERMUTE, REPLICATE, REPLICATE_BLOCKED};
@@ -21,7 +22,9 @@ pub(super) fn dynamic_slice(ctx: &Ctx) -> RuleResult {
 pub(super) fn dynamic_update_slice(ctx: &Ctx) -> RuleResult {
     let operands = ctx.op().operands();
     let starts = operands.get(2..).unwrap_or(&[]);
-    let is_constant = |&v: &ValueId| matches!(ctx.def_kind(v), Some(OpKind::Constant | OpKind::SdyConstant));
+    let is_constant = |&v: &ValueId| {
+        matches!(ctx.def_kind(v), Some(OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant)))
+    };
     let update_factor = if starts.iter().all(is_constant) { PASS } else { REPLICATE };
     let mut rule = ctx.builder();
     for (dim, (&size, &update)) in ctx.operand(0).iter().zip(ctx.operand(1)).enumerate() {
@@ -46,7 +49,7 @@ pub(super) fn reverse(ctx: &Ctx) -> RuleResult {
 pub(super) fn concatenate(ctx: &Ctx) -> RuleResult {
     let joined = ctx.dim_attr("dimension");
     let operands = ctx.op().operands();
-    let is_slice = |v: ValueId| ctx.def_kind(v) == Some(OpKind::Slice);
+    let is_slice = |v: ValueId| ctx.def_kind(v) == Some(OpKind::Movement(MovementOp::Slice));
     let before_slice = |v: ValueId| match ctx.module.def_op(v) {
         Some(op) if is_slice(v) => ctx.module.op(op).operands().first().copied().unwrap_or(v),
         _ => v,

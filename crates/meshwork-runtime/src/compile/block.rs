@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::eval::{DeviceGrid, EvalError};
+use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, CollectiveOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::lower::Lower;
@@ -74,13 +75,14 @@ impl Compiler<'_> {
     /// What `block` returns, tuples flattened; the entry function leaves tokens out.
     fn returned(&self, block: BlockId) -> Result<Vec<ValueId>, CompileError> {
         let module = self.cx.module;
-        let is_entry = module.block_parent_op(block).is_some_and(|op| module.op(op).kind() == OpKind::Func);
+        let is_entry =
+            module.block_parent_op(block).is_some_and(|op| module.op(op).kind() == OpKind::Control(ControlOp::Func));
         let mut out = vec![];
         let mut work: Vec<ValueId> = module.returned(block).iter().rev().copied().collect();
         while let Some(value) = work.pop() {
             match module.ty(value) {
                 Type::Tuple(_) => {
-                    let op = module.def_op(value).filter(|&op| module.op(op).kind() == OpKind::Tuple);
+                    let op = module.def_op(value).filter(|&op| module.op(op).kind() == OpKind::Token(TokenOp::Tuple));
                     let Some(op) = op else {
                         let at = module.terminator(block).or(module.block_parent_op(block));
                         let what = "a tuple that is not made here";
@@ -150,34 +152,42 @@ impl Compiler<'_> {
             return if is_renaming(kind) && lies { self.rename(op) } else { self.postpone(op) };
         }
         match kind {
-            OpKind::FuncReturn | OpKind::HloReturn | OpKind::SdyReturn | OpKind::Tuple => Ok(()),
-            OpKind::AfterAll | OpKind::CreateToken => {
+            OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn)
+            | OpKind::Sdy(SdyOp::Return)
+            | OpKind::Token(TokenOp::Tuple) => Ok(()),
+            OpKind::Token(TokenOp::AfterAll | TokenOp::CreateToken) => {
                 self.token(data.results()[0]);
                 Ok(())
             }
-            OpKind::Constant | OpKind::SdyConstant | OpKind::ChloConstant => self.constant(op),
-            OpKind::Slice
-            | OpKind::Reverse
-            | OpKind::Transpose
-            | OpKind::BroadcastInDim
-            | OpKind::Broadcast
-            | OpKind::Reshape
-            | OpKind::BitcastConvert => self.rename(op),
-            OpKind::PartitionId | OpKind::ReplicaId => {
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Chlo(ChloOp::Constant) => {
+                self.constant(op)
+            }
+            OpKind::Movement(
+                MovementOp::Slice
+                | MovementOp::Reverse
+                | MovementOp::Transpose
+                | MovementOp::BroadcastInDim
+                | MovementOp::Broadcast
+                | MovementOp::Reshape
+                | MovementOp::BitcastConvert,
+            ) => self.rename(op),
+            OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => {
                 ids::lower(&mut self.cx, op);
                 Ok(())
             }
-            OpKind::Reduce if fuse::reduce_kind(module, op).is_some() => self.reduce_in_stages(op),
-            OpKind::While => self.while_loop(op),
-            OpKind::Case | OpKind::If => self.branch(op),
-            OpKind::AllGather
-            | OpKind::AllReduce
-            | OpKind::AllToAll
-            | OpKind::CollectiveBroadcast
-            | OpKind::CollectiveReduce
-            | OpKind::CollectivePermute
-            | OpKind::CrossReplicaSum
-            | OpKind::ReduceScatter => {
+            OpKind::Body(BodyOp::Reduce) if fuse::reduce_kind(module, op).is_some() => self.reduce_in_stages(op),
+            OpKind::Control(ControlOp::While) => self.while_loop(op),
+            OpKind::Control(ControlOp::Case | ControlOp::If) => self.branch(op),
+            OpKind::Collective(
+                CollectiveOp::AllGather
+                | CollectiveOp::AllReduce
+                | CollectiveOp::AllToAll
+                | CollectiveOp::CollectiveBroadcast
+                | CollectiveOp::CollectiveReduce
+                | CollectiveOp::CollectivePermute
+                | CollectiveOp::CrossReplicaSum
+                | CollectiveOp::ReduceScatter,
+            ) => {
                 for &v in data.operands() {
                     self.packed(v)?;
                 }
@@ -221,7 +231,7 @@ impl Compiler<'_> {
             self.cx.set_view(result, to);
             return Ok(());
         }
-        if module.op(op).kind() == OpKind::Reshape {
+        if module.op(op).kind() == OpKind::Movement(MovementOp::Reshape) {
             let buf = self.dense(operand)?;
             let (elem, dims) = self.cx.shape(result);
             self.cx.set_view(result, View::dense(buf, elem, &dims));
@@ -317,26 +327,21 @@ pub(crate) fn captured(module: &Module, op: OpId) -> Vec<ValueId> {
 fn is_outside(kind: OpKind) -> bool {
     matches!(
         kind,
-        OpKind::Infeed
-            | OpKind::Outfeed
-            | OpKind::Recv
-            | OpKind::Send
-            | OpKind::InterpreterPrint
-            | OpKind::InterpreterProbe
-            | OpKind::InterpreterRunParallel
-            | OpKind::CheckExpectSerializedEq
-            | OpKind::SdyManualComputation
-            | OpKind::SdyAllGather
-            | OpKind::SdyAllReduce
-            | OpKind::SdyAllSlice
-            | OpKind::SdyAllToAll
-            | OpKind::SdyCollectivePermute
-            | OpKind::SdyReduceScatter
-            | OpKind::SdyReplicatedToUnreduced
-            | OpKind::SdyShardedToUnreduced
-            | OpKind::AsyncStart
-            | OpKind::AsyncDone
-            | OpKind::GetTupleElement
+        OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
+            | OpKind::Check(CheckOp::Print | CheckOp::Probe | CheckOp::RunParallel | CheckOp::ExpectSerializedEq)
+            | OpKind::Sdy(
+                SdyOp::ManualComputation
+                    | SdyOp::AllGather
+                    | SdyOp::AllReduce
+                    | SdyOp::AllSlice
+                    | SdyOp::AllToAll
+                    | SdyOp::CollectivePermute
+                    | SdyOp::ReduceScatter
+                    | SdyOp::ReplicatedToUnreduced
+                    | SdyOp::ShardedToUnreduced
+            )
+            | OpKind::Control(ControlOp::AsyncStart | ControlOp::AsyncDone)
+            | OpKind::Token(TokenOp::GetTupleElement)
             | OpKind::Unregistered
     )
 }

@@ -1,6 +1,7 @@
 //! Collectives: their kind, and the devices that meet.
 
 use meshwork_ir::eval::{DeviceGrid, device_groups, device_pairs};
+use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Module, OpId, OpKind};
 
 use super::CompileError;
@@ -22,28 +23,28 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
         value.ok_or_else(|| CompileError::invalid(module, op, format!("attribute '{name}' is missing")))
     };
     let mut groups: Vec<Vec<u32>> = vec![];
-    if data.kind() != OpKind::CollectivePermute {
+    if data.kind() != OpKind::Collective(CollectiveOp::CollectivePermute) {
         let found = device_groups(module, op, grid).map_err(invalid)?;
         groups = found.into_iter().map(|g| g.into_iter().map(|d| d as u32).collect()).collect();
     }
     let kind = match data.kind() {
-        OpKind::AllReduce => CollectiveKind::AllReduce(reducer(module, op)),
-        OpKind::CrossReplicaSum => CollectiveKind::AllReduce(Reducer::Combine(Combine::Add)),
-        OpKind::ReduceScatter => {
+        OpKind::Collective(CollectiveOp::AllReduce) => CollectiveKind::AllReduce(reducer(module, op)),
+        OpKind::Collective(CollectiveOp::CrossReplicaSum) => CollectiveKind::AllReduce(Reducer::Combine(Combine::Add)),
+        OpKind::Collective(CollectiveOp::ReduceScatter) => {
             CollectiveKind::ReduceScatter { dim: dim("scatter_dimension")?, reducer: reducer(module, op) }
         }
-        OpKind::AllGather => CollectiveKind::AllGather { dim: dim("all_gather_dim")? },
-        OpKind::AllToAll => CollectiveKind::AllToAll {
+        OpKind::Collective(CollectiveOp::AllGather) => CollectiveKind::AllGather { dim: dim("all_gather_dim")? },
+        OpKind::Collective(CollectiveOp::AllToAll) => CollectiveKind::AllToAll {
             split_dim: dim("split_dimension")?,
             concat_dim: dim("concat_dimension")?,
             split_count: dim("split_count")?,
         },
-        OpKind::CollectivePermute => {
+        OpKind::Collective(CollectiveOp::CollectivePermute) => {
             let pairs = device_pairs(module, op, grid).map_err(invalid)?;
             CollectiveKind::Permute { pairs: pairs.into_iter().map(|(a, b)| (a as u32, b as u32)).collect() }
         }
-        OpKind::CollectiveBroadcast => CollectiveKind::Broadcast,
-        OpKind::CollectiveReduce => CollectiveKind::Reduce(reducer(module, op)),
+        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => CollectiveKind::Broadcast,
+        OpKind::Collective(CollectiveOp::CollectiveReduce) => CollectiveKind::Reduce(reducer(module, op)),
         _ => return Err(CompileError::unsupported(module, op, "this collective")),
     };
     let covered = groups.iter().map(Vec::len).sum::<usize>();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SourceOp;
 use meshwork_ir::{OpId, OpKind};
 
 use super::lower::Lower;
@@ -16,7 +17,7 @@ struct DeviceId {
 /// Adds the step for `op`, one of the two.
 pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) {
     let data = cx.module.op(op);
-    let (partition, result) = (data.kind() == OpKind::PartitionId, data.results()[0]);
+    let (partition, result) = (data.kind() == OpKind::Source(SourceOp::PartitionId), data.results()[0]);
     let to = cx.result(result);
     let name = if partition { "partition_id" } else { "replica_id" };
     cx.step(op, name.into(), Arc::new(DeviceId { partition, to }), vec![], vec![to]);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
 
@@ -13,7 +14,7 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Com
     refuse_dynamic(&module, func)?;
     inline_all(&mut module, func)?;
     for other in module.op_list(module.body()) {
-        let unused = other != func && module.op(other).kind() == OpKind::Func;
+        let unused = other != func && module.op(other).kind() == OpKind::Control(ControlOp::Func);
         if unused {
             module.erase(other);
         }
@@ -21,10 +22,10 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Com
     symbol_dce::remove_unused(&mut module, |op| op != func);
     forward_all(&mut module, func);
     let own: [(OpKind, canonicalize::Pattern); 4] = [
-        (OpKind::Reduce, simplify::reduce_of_ones),
-        (OpKind::Transpose, simplify::transposed_sum),
-        (OpKind::Transpose, simplify::transposed_product),
-        (OpKind::Convolution, stencil::convolution),
+        (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_ones),
+        (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),
+        (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
+        (OpKind::Contract(ContractOp::Convolution), stencil::convolution),
     ];
     let patterns: Vec<(OpKind, canonicalize::Pattern)> = canonicalize::PATTERNS.iter().copied().chain(own).collect();
     canonicalize::apply(&mut module, &patterns);
@@ -57,11 +58,15 @@ fn inline_all(module: &mut Module, func: OpId) -> Result<(), CompileError> {
         for op in module.ops_below(func, Walk::PreOrder) {
             let kind = module.op(op).kind();
             match kind {
-                OpKind::Call | OpKind::Composite => {
+                OpKind::Control(ControlOp::Call | ControlOp::Composite) => {
                     found = true;
-                    inline_one(module, op, if kind == OpKind::Call { "callee" } else { "decomposition" })?;
+                    inline_one(
+                        module,
+                        op,
+                        if kind == OpKind::Control(ControlOp::Call) { "callee" } else { "decomposition" },
+                    )?;
                 }
-                OpKind::SdyNamedComputation | OpKind::AsyncStart => {
+                OpKind::Sdy(SdyOp::NamedComputation) | OpKind::Control(ControlOp::AsyncStart) => {
                     found = true;
                     open_body(module, op)?;
                 }
@@ -83,7 +88,7 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), CompileEr
         return Err(CompileError::invalid(module, op, format!("attribute '{attr}' names no function")));
     };
     let call = match module.op(op).kind() {
-        OpKind::Call => op,
+        OpKind::Control(ControlOp::Call) => op,
         _ => as_call(module, op, callee),
     };
     module.op_mut(call).attrs.remove("no_inline");
@@ -102,7 +107,7 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), CompileEr
 fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
     let data = module.op(op);
     let name = module.symbol_name(callee).unwrap_or_default().into();
-    let spec = OpSpec::new(OpKind::Call)
+    let spec = OpSpec::new(OpKind::Control(ControlOp::Call))
         .operands(data.operands().iter().copied())
         .results(data.results().iter().map(|&r| module.ty(r).clone()))
         .attr("callee", Attr::Symbol(name))
@@ -133,11 +138,11 @@ fn open_body(module: &mut Module, op: OpId) -> Result<(), CompileError> {
         }
     }
     match module.op(op).kind() {
-        OpKind::AsyncStart => {
+        OpKind::Control(ControlOp::AsyncStart) => {
             let users: Vec<OpId> =
                 module.op(op).results().iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
             for user in users {
-                if module.op(user).kind() != OpKind::AsyncDone {
+                if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
                     return Err(CompileError::unsupported(
                         module,
                         user,
@@ -178,17 +183,21 @@ fn forward_all(module: &mut Module, func: OpId) {
         let data = module.op(op);
         let target = data.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()));
         let same: Option<Vec<ValueId>> = match data.kind() {
-            OpKind::OptimizationBarrier
-            | OpKind::SdyDataFlowEdge
-            | OpKind::SdyFuncDataFlowEdge
-            | OpKind::SdyPropagationBarrier
-            | OpKind::SdyReshard
-            | OpKind::SdyShardingConstraint => Some(data.operands().to_vec()),
-            OpKind::SdyShardingGroup => Some(vec![]),
-            OpKind::CustomCall if target.is_some_and(|t| PLACEMENTS.contains(&t)) => Some(data.operands().to_vec()),
-            OpKind::GetTupleElement => {
+            OpKind::Control(ControlOp::OptimizationBarrier)
+            | OpKind::Sdy(
+                SdyOp::DataFlowEdge
+                | SdyOp::FuncDataFlowEdge
+                | SdyOp::PropagationBarrier
+                | SdyOp::Reshard
+                | SdyOp::ShardingConstraint,
+            ) => Some(data.operands().to_vec()),
+            OpKind::Sdy(SdyOp::ShardingGroup) => Some(vec![]),
+            OpKind::Control(ControlOp::CustomCall) if target.is_some_and(|t| PLACEMENTS.contains(&t)) => {
+                Some(data.operands().to_vec())
+            }
+            OpKind::Token(TokenOp::GetTupleElement) => {
                 let tuple = data.operands().first().and_then(|&v| module.def_op(v));
-                let tuple = tuple.filter(|&t| module.op(t).kind() == OpKind::Tuple);
+                let tuple = tuple.filter(|&t| module.op(t).kind() == OpKind::Token(TokenOp::Tuple));
                 let index = data.int("index").and_then(|i| usize::try_from(i).ok());
                 tuple.zip(index).and_then(|(t, i)| Some(vec![*module.op(t).operands().get(i)?]))
             }
@@ -210,7 +219,10 @@ fn forward_all(module: &mut Module, func: OpId) {
 /// Moves what does not change from one round of a loop to the next in front of the loop.
 fn hoist(module: &mut Module, func: OpId) {
     for op in module.ops_below(func, Walk::PostOrder) {
-        let Some(body) = module.body_of(op, 1).filter(|_| module.op(op).kind() == OpKind::While) else { continue };
+        let Some(body) = module.body_of(op, 1).filter(|_| module.op(op).kind() == OpKind::Control(ControlOp::While))
+        else {
+            continue;
+        };
         let mut inside: HashSet<ValueId> = module.block(body).args().iter().copied().collect();
         for inner in module.op_list(body) {
             let data = module.op(inner);
@@ -233,7 +245,12 @@ fn hoist(module: &mut Module, func: OpId) {
 fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
     let scalar = |v: ValueId| module.ty(v).as_tensor().is_some_and(|t| t.num_elements() == Some(1));
-    let heavy = matches!(data.kind(), OpKind::DotGeneral | OpKind::Convolution | OpKind::Gather | OpKind::Cholesky);
+    let heavy = matches!(
+        data.kind(),
+        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Convolution)
+            | OpKind::Movement(MovementOp::Gather)
+            | OpKind::Linalg(LinalgOp::Cholesky)
+    );
     heavy || (!data.operands().is_empty() && data.results().iter().all(|&r| scalar(r)))
 }
 
@@ -243,7 +260,7 @@ fn sink_constants(module: &mut Module, func: OpId) {
     let Some(outer) = module.body_of(func, 0) else { return };
     for op in module.ops_below_block(outer, Walk::PreOrder) {
         let kind = module.op(op).kind();
-        if !matches!(kind, OpKind::While | OpKind::Case | OpKind::If) {
+        if !matches!(kind, OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)) {
             continue;
         }
         for region in 0..module.op(op).regions().len() {
@@ -307,8 +324,10 @@ fn is_constant(module: &Module, op: OpId, depth: usize) -> bool {
             && data.operands().iter().all(|&v| module.def_op(v).is_some_and(|d| is_constant(module, d, depth + 1)))
     };
     match data.kind() {
-        OpKind::Constant | OpKind::Iota => true,
-        OpKind::BroadcastInDim | OpKind::Reshape | OpKind::Convert => of_constants(),
+        OpKind::Source(SourceOp::Constant | SourceOp::Iota) => true,
+        OpKind::Movement(MovementOp::BroadcastInDim | MovementOp::Reshape) | OpKind::Mixed(MixedOp::Convert) => {
+            of_constants()
+        }
         _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! Rewrites that leave less to do: each looks at one operation and its operands.
 
 use meshwork_ir::attr::DotDims;
+use meshwork_ir::op::{CollectiveOp, ContractOp, MovementOp};
 use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec, ValueId};
 
 use crate::kernel::ir::Combine;
@@ -21,8 +22,10 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     if !(ones && same && combine == Some(Combine::Add) && zero) {
         return false;
     }
-    let spec =
-        OpSpec::new(OpKind::Reshape).operands([operand]).results([module.ty(result).clone()]).loc(data.loc.clone());
+    let spec = OpSpec::new(OpKind::Movement(MovementOp::Reshape))
+        .operands([operand])
+        .results([module.ty(result).clone()])
+        .loc(data.loc.clone());
     let reshape = module.push_before(op, spec);
     let new = module.result(reshape);
     module.replace_all_uses(result, new);
@@ -35,7 +38,11 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
 pub(crate) fn transposed_sum(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
     let (&[sum], &[result]) = (data.operands(), data.results()) else { return false };
-    let Some(reduce) = module.def_op(sum).filter(|&d| module.op(d).kind() == OpKind::AllReduce) else { return false };
+    let Some(reduce) =
+        module.def_op(sum).filter(|&d| module.op(d).kind() == OpKind::Collective(CollectiveOp::AllReduce))
+    else {
+        return false;
+    };
     let at = module.op(reduce).results().iter().position(|&r| r == sum);
     let Some((at, product)) = at.and_then(|i| Some((i, *module.op(reduce).operands().get(i)?))) else { return false };
     let only = module.value(sum).uses().len() == 1;
@@ -59,7 +66,7 @@ pub(crate) fn transposed_product(module: &mut Module, op: OpId) -> bool {
     let Some((dot, dims)) = turned_dims(module, op, product) else { return false };
     let dot_data = module.op(dot);
     let &[lhs, rhs] = dot_data.operands() else { return false };
-    let mut spec = OpSpec::new(OpKind::DotGeneral)
+    let mut spec = OpSpec::new(OpKind::Contract(ContractOp::DotGeneral))
         .operands([rhs, lhs])
         .results([module.ty(result).clone()])
         .attr("dot_dimension_numbers", Attr::Dot(dims.into()))
@@ -82,7 +89,7 @@ const FEW_ROWS: i64 = 16;
 /// `transpose` exchanges what comes from one operand with what comes from the other.
 fn turned_dims(module: &Module, transpose: OpId, value: ValueId) -> Option<(OpId, DotDims)> {
     let order = module.op(transpose).i64s("permutation")?;
-    let dot = module.def_op(value).filter(|&d| module.op(d).kind() == OpKind::DotGeneral)?;
+    let dot = module.def_op(value).filter(|&d| module.op(d).kind() == OpKind::Contract(ContractOp::DotGeneral))?;
     let data = module.op(dot);
     let (&[lhs, _], Attr::Dot(dims)) = (data.operands(), data.attr("dot_dimension_numbers")?) else { return None };
     // Dimensions of the product: those of the batch, the free ones of the left operand, those of the right one.

@@ -1,6 +1,7 @@
 //! Convolutions of one channel with a small kernel as sums of shifted arrays, which fuse with what is around them.
 
 use meshwork_ir::attr::ConvDims;
+use meshwork_ir::op::{BinaryOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
 /// Taps of a kernel that is still small.
@@ -31,7 +32,7 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
         (low[d as usize], high[d as usize]) = shape.padding[i];
         padded[d as usize] += shape.padding[i].0 + shape.padding[i].1;
     }
-    let pad = OpSpec::new(OpKind::Pad)
+    let pad = OpSpec::new(OpKind::Movement(MovementOp::Pad))
         .operands([x, zero])
         .attr("edge_padding_low", Attr::i64s(low))
         .attr("edge_padding_high", Attr::i64s(high))
@@ -60,9 +61,9 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
         let mut place = vec![0; at.len() + 2];
         n.kernel_spatial.iter().zip(&at).for_each(|(&d, &a)| place[d as usize] = a);
         let weight = e.weight(kernel, &place, &cut_ty, elem);
-        let product = e.binary(OpKind::Multiply, shifted, weight, &cut_ty);
+        let product = e.binary(OpKind::Binary(BinaryOp::Multiply), shifted, weight, &cut_ty);
         sum = Some(match sum {
-            Some(before) => e.binary(OpKind::Add, before, product, &cut_ty),
+            Some(before) => e.binary(OpKind::Binary(BinaryOp::Add), before, product, &cut_ty),
             None => product,
         });
     }
@@ -73,7 +74,10 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
     order[n.output_feature as usize] = n.input_feature;
     n.output_spatial.iter().zip(&n.input_spatial).for_each(|(&o, &i)| order[o as usize] = i);
     let ty = e.module.ty(result).clone();
-    let turned = e.add(OpSpec::new(OpKind::Transpose).operands([sum]).attr("permutation", Attr::i64s(order)), ty);
+    let turned = e.add(
+        OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([sum]).attr("permutation", Attr::i64s(order)),
+        ty,
+    );
     module.replace_all_uses(result, turned);
     module.erase(op);
     true
@@ -134,7 +138,10 @@ impl Emitter<'_> {
     fn zero(&mut self, elem: meshwork_ir::ElementType) -> ValueId {
         let literal = meshwork_ir::Literal::zeros([], elem);
         let dense = meshwork_ir::Dense::from_literal(&literal);
-        self.add(OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into())), Type::tensor([], elem))
+        self.add(
+            OpSpec::new(OpKind::Source(SourceOp::Constant)).attr("value", Attr::Dense(dense.into())),
+            Type::tensor([], elem),
+        )
     }
 
     fn binary(&mut self, kind: OpKind, a: ValueId, b: ValueId, ty: &Type) -> ValueId {
@@ -142,7 +149,7 @@ impl Emitter<'_> {
     }
 
     fn slice(&mut self, x: ValueId, start: Vec<i64>, limit: Vec<i64>, steps: Vec<i64>, ty: Type) -> ValueId {
-        let spec = OpSpec::new(OpKind::Slice)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
             .operands([x])
             .attr("start_indices", Attr::i64s(start))
             .attr("limit_indices", Attr::i64s(limit))
@@ -153,18 +160,19 @@ impl Emitter<'_> {
     /// Element `place` of the kernel, everywhere: a constant if the kernel is one.
     fn weight(&mut self, kernel: ValueId, place: &[i64], ty: &Type, elem: meshwork_ir::ElementType) -> ValueId {
         let number = match self.constant(kernel, place) {
-            Some(dense) => {
-                self.add(OpSpec::new(OpKind::Constant).attr("value", Attr::Dense(dense.into())), Type::tensor([], elem))
-            }
+            Some(dense) => self.add(
+                OpSpec::new(OpKind::Source(SourceOp::Constant)).attr("value", Attr::Dense(dense.into())),
+                Type::tensor([], elem),
+            ),
             None => {
                 let limit = place.iter().map(|p| p + 1).collect();
                 let one = Type::tensor(vec![1; place.len()], elem);
                 let x = self.slice(kernel, place.to_vec(), limit, vec![1; place.len()], one);
-                self.add(OpSpec::new(OpKind::Reshape).operands([x]), Type::tensor([], elem))
+                self.add(OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([x]), Type::tensor([], elem))
             }
         };
         let none: Vec<i64> = vec![];
-        let spec = OpSpec::new(OpKind::BroadcastInDim).operands([number]);
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::BroadcastInDim)).operands([number]);
         self.add(spec.attr("broadcast_dimensions", Attr::i64s(none)), ty.clone())
     }
 

@@ -1,5 +1,6 @@
 //! How often a loop runs, where its counter and its bound say so.
 
+use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, Def, Module, OpId, OpKind, ValueId};
 
 /// The number of rounds of the `while` loop `op`: its condition compares a carry with a constant, the carry starts at
@@ -8,7 +9,7 @@ pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
     let (cond, body) = (module.body_of(op, 0)?, module.body_of(op, 1)?);
     let &[test] = module.returned(cond) else { return None };
     let compare = module.op(module.def_op(test)?);
-    if compare.kind() != OpKind::Compare {
+    if compare.kind() != OpKind::Mixed(MixedOp::Compare) {
         return None;
     }
     let &[left, right] = compare.operands() else { return None };
@@ -26,9 +27,9 @@ pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
     let next = module.op(module.def_op(*module.returned(body).get(index)?)?);
     let argument = *module.block(body).args().get(index)?;
     let step = match (next.kind(), next.operands()) {
-        (OpKind::Add, &[a, s]) if a == argument => constant(module, s)?,
-        (OpKind::Add, &[s, a]) if a == argument => constant(module, s)?,
-        (OpKind::Subtract, &[a, s]) if a == argument => constant(module, s)?.checked_neg()?,
+        (OpKind::Binary(BinaryOp::Add), &[a, s]) if a == argument => constant(module, s)?,
+        (OpKind::Binary(BinaryOp::Add), &[s, a]) if a == argument => constant(module, s)?,
+        (OpKind::Binary(BinaryOp::Subtract), &[a, s]) if a == argument => constant(module, s)?.checked_neg()?,
         _ => return None,
     };
     let distance = match (direction, step.signum()) {
@@ -58,7 +59,7 @@ fn mirrored(direction: &str) -> Option<&'static str> {
 pub(crate) fn constant(module: &Module, value: ValueId) -> Option<i64> {
     let op = module.op(module.def_op(value)?);
     match (op.kind(), op.attr("value")) {
-        (OpKind::Constant, Some(Attr::Dense(dense))) => match dense.splat_bytes() {
+        (OpKind::Source(SourceOp::Constant), Some(Attr::Dense(dense))) => match dense.splat_bytes() {
             Some(_) if dense.ty.elem.is_integer() && dense.ty.num_elements()? > 0 => {
                 let scalar = meshwork_ir::Dense::splat(
                     std::sync::Arc::new(dense.ty.with_dims([])),
@@ -69,7 +70,9 @@ pub(crate) fn constant(module: &Module, value: ValueId) -> Option<i64> {
             _ if dense.ty.num_elements() == Some(1) => dense.to_i64s()?.first().copied(),
             _ => None,
         },
-        (OpKind::Reshape | OpKind::BroadcastInDim, _) => constant(module, *op.operands().first()?),
+        (OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim), _) => {
+            constant(module, *op.operands().first()?)
+        }
         _ => None,
     }
 }

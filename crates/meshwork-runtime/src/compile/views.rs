@@ -1,5 +1,6 @@
 //! Ops that only rename elements, as strides over the memory of their operand.
 
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
 use crate::step::View;
@@ -12,12 +13,12 @@ pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
     let dims: Vec<i64> = ty.dims.to_vec();
     let mut to = View { dims, strides: vec![], elem: ty.elem, ..from.clone() };
     match data.kind() {
-        OpKind::Slice => {
+        OpKind::Movement(MovementOp::Slice) => {
             let (start, step) = (data.i64s("start_indices")?, data.i64s("strides")?);
             to.offset += start.iter().zip(&from.strides).map(|(i, s)| i * s).sum::<i64>();
             to.strides = step.iter().zip(&from.strides).map(|(k, s)| k * s).collect();
         }
-        OpKind::Reverse => {
+        OpKind::Movement(MovementOp::Reverse) => {
             to.strides = from.strides.clone();
             for d in data.i64s("dimensions")? {
                 let d = d as usize;
@@ -25,10 +26,10 @@ pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
                 to.strides[d] = -from.strides[d];
             }
         }
-        OpKind::Transpose => {
+        OpKind::Movement(MovementOp::Transpose) => {
             to.strides = data.i64s("permutation")?.iter().map(|&d| from.strides[d as usize]).collect();
         }
-        OpKind::BroadcastInDim => {
+        OpKind::Movement(MovementOp::BroadcastInDim) => {
             to.strides = vec![0; to.dims.len()];
             for (i, d) in data.i64s("broadcast_dimensions")?.into_iter().enumerate() {
                 if from.dims[i] == to.dims[d as usize] {
@@ -36,12 +37,12 @@ pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
                 }
             }
         }
-        OpKind::Broadcast => {
+        OpKind::Movement(MovementOp::Broadcast) => {
             let new = data.i64s("broadcast_sizes")?.len();
             to.strides = [&vec![0; new][..], &from.strides].concat();
         }
-        OpKind::Reshape => to.strides = reshaped(from, &to.dims)?,
-        OpKind::BitcastConvert => {
+        OpKind::Movement(MovementOp::Reshape) => to.strides = reshaped(from, &to.dims)?,
+        OpKind::Movement(MovementOp::BitcastConvert) => {
             // Types that are stored wider than they are differ in the bits that fill the byte.
             let whole = |e: ElementType| e.bits() == 8 * e.storage_bytes();
             if from.elem != ty.elem && !(whole(from.elem) && from.elem.bits() == ty.elem.bits()) {

@@ -1,5 +1,6 @@
 //! Index algebra: where an op's operands are read when its result is wanted at an affine position.
 
+use meshwork_ir::op::{BinaryOp, BodyOp, MovementOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 
 use super::range::{Devices, range};
@@ -76,7 +77,7 @@ pub(crate) fn window(module: &Module, op: OpId) -> Option<Window> {
     let target = *data.operands().first()?;
     let dims = module.ty(target).dims();
     match data.kind() {
-        OpKind::DynamicUpdateSlice => {
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => {
             let update = data.operands()[1];
             let extent = module.ty(update).dims().to_vec();
             let starts = data.operands()[2..].iter().map(|&v| crate::compile::constant(module, v));
@@ -85,7 +86,7 @@ pub(crate) fn window(module: &Module, op: OpId) -> Option<Window> {
             let update_dims = (0..dims.len()).map(Some).collect();
             Some(Window { target, update, start, update_dims, extent, combine: None })
         }
-        OpKind::Scatter => {
+        OpKind::Body(BodyOp::Scatter) => {
             let &[target, indices, update] = data.operands() else { return None };
             let Some(Attr::Scatter(numbers)) = data.attr("scatter_dimension_numbers") else { return None };
             let index_dims = module.ty(indices).dims();
@@ -125,11 +126,11 @@ fn constant_list(module: &Module, value: ValueId) -> Option<Vec<i64>> {
     let count = module.ty(value).as_tensor()?.num_elements()? as usize;
     match (op.kind(), op.attr("value")) {
         (_, Some(Attr::Dense(dense))) => dense.to_i64s(),
-        (OpKind::Concatenate, _) if module.ty(value).dims().len() == 1 => {
+        (OpKind::Movement(MovementOp::Concatenate), _) if module.ty(value).dims().len() == 1 => {
             let parts = op.operands().iter().map(|&v| constant_list(module, v)).collect::<Option<Vec<_>>>()?;
             Some(parts.concat())
         }
-        (OpKind::Reshape, _) => constant_list(module, *op.operands().first()?),
+        (OpKind::Movement(MovementOp::Reshape), _) => constant_list(module, *op.operands().first()?),
         _ => Some(vec![crate::compile::constant(module, value)?; count]),
     }
 }
@@ -145,7 +146,8 @@ fn scatter_body(module: &Module, op: OpId) -> Option<Option<OpKind>> {
     let inner = module.op(module.def_op(result)?);
     let plain = inner.operands() == args || inner.operands() == [args[1], args[0]];
     let kind = inner.kind();
-    let known = matches!(kind, OpKind::Add | OpKind::Multiply | OpKind::Maximum | OpKind::Minimum);
+    let known =
+        matches!(kind, OpKind::Binary(BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum));
     (plain && known).then_some(Some(kind))
 }
 
@@ -168,25 +170,25 @@ pub(crate) fn renamed(module: &Module, op: OpId, map: &[Lin]) -> Option<Map> {
     let from = module.ty(*data.operands().first()?).dims();
     let to = module.ty(*data.results().first()?).dims();
     Some(match data.kind() {
-        OpKind::Slice => {
+        OpKind::Movement(MovementOp::Slice) => {
             let (start, step) = (data.i64s("start_indices")?, data.i64s("strides")?);
             map.iter().enumerate().map(|(d, l)| l.scaled(step[d], start[d])).collect()
         }
-        OpKind::Reverse => {
+        OpKind::Movement(MovementOp::Reverse) => {
             let mut map = map.to_vec();
             for d in data.i64s("dimensions")? {
                 map[d as usize] = map[d as usize].scaled(-1, from[d as usize] - 1);
             }
             map
         }
-        OpKind::Transpose => {
+        OpKind::Movement(MovementOp::Transpose) => {
             let mut out = vec![Lin::at(0); map.len()];
             for (to, from) in data.i64s("permutation")?.into_iter().enumerate() {
                 out[from as usize] = map[to];
             }
             out
         }
-        OpKind::BroadcastInDim => {
+        OpKind::Movement(MovementOp::BroadcastInDim) => {
             let dims = data.i64s("broadcast_dimensions")?;
             let one = |(i, &d): (usize, &i64)| match from[i] == to[d as usize] {
                 true => map[d as usize],
@@ -194,8 +196,8 @@ pub(crate) fn renamed(module: &Module, op: OpId, map: &[Lin]) -> Option<Map> {
             };
             dims.iter().enumerate().map(one).collect()
         }
-        OpKind::Broadcast => map[to.len() - from.len()..].to_vec(),
-        OpKind::Reshape => {
+        OpKind::Movement(MovementOp::Broadcast) => map[to.len() - from.len()..].to_vec(),
+        OpKind::Movement(MovementOp::Reshape) => {
             let mut rest = to.iter().zip(map).filter(|&(&n, _)| n != 1);
             let mut out = vec![];
             for &n in from {
@@ -209,7 +211,7 @@ pub(crate) fn renamed(module: &Module, op: OpId, map: &[Lin]) -> Option<Map> {
             }
             out
         }
-        OpKind::BitcastConvert => map.to_vec(),
+        OpKind::Movement(MovementOp::BitcastConvert) => map.to_vec(),
         _ => return None,
     })
 }

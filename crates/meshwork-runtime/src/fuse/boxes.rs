@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::{OpKind, ValueId};
 
 use super::affine::{self, identity};
@@ -56,7 +57,7 @@ impl Compiler<'_> {
         let module = self.cx.module;
         let all = Devices::all(self.grid);
         let differs = |&v: &ValueId| {
-            let op = module.def_op(v).filter(|&op| module.op(op).kind() == OpKind::DynamicSlice);
+            let op = module.def_op(v).filter(|&op| module.op(op).kind() == OpKind::Movement(MovementOp::DynamicSlice));
             op.is_some_and(|op| affine::offsets(module, op, all).is_none())
         };
         match survey.inside.iter().any(differs) {

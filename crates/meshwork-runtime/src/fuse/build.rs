@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp, UnaryOp};
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::affine::{self, Lin, Map};
@@ -109,33 +110,37 @@ impl<'a, 'm> Builder<'a, 'm> {
         let data = module.op(op);
         let ty = module.ty(value).elem().and_then(lane).ok_or(Stop::Force(value))?;
         match data.kind() {
-            OpKind::Slice
-            | OpKind::Reverse
-            | OpKind::Transpose
-            | OpKind::BroadcastInDim
-            | OpKind::Broadcast
-            | OpKind::Reshape => {
+            OpKind::Movement(
+                MovementOp::Slice
+                | MovementOp::Reverse
+                | MovementOp::Transpose
+                | MovementOp::BroadcastInDim
+                | MovementOp::Broadcast
+                | MovementOp::Reshape,
+            ) => {
                 let from = data.operands()[0];
                 let map = affine::renamed(module, op, map).ok_or(Stop::Force(from))?;
                 self.value(from, &map)
             }
-            OpKind::BitcastConvert => {
+            OpKind::Movement(MovementOp::BitcastConvert) => {
                 let x = self.operand(op, 0, map)?;
                 Ok(self.graph.bitcast(ty, x))
             }
-            OpKind::Iota => {
+            OpKind::Source(SourceOp::Iota) => {
                 let dim = data.int("iota_dimension").unwrap_or(0) as usize;
                 Ok(self.graph.position(ty, map[dim]))
             }
-            OpKind::DynamicSlice => {
+            OpKind::Movement(MovementOp::DynamicSlice) => {
                 let starts = affine::offsets(module, op, self.devices).ok_or(Stop::Force(value))?;
                 let map: Map = map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect();
                 self.value(data.operands()[0], &map)
             }
-            OpKind::Pad => self.pad(op, value, map),
-            OpKind::Concatenate => self.concatenate(op, value, map),
-            OpKind::DynamicUpdateSlice | OpKind::Scatter => self.window(op, value, map),
-            OpKind::Reduce => {
+            OpKind::Movement(MovementOp::Pad) => self.pad(op, value, map),
+            OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op, value, map),
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => {
+                self.window(op, value, map)
+            }
+            OpKind::Body(BodyOp::Reduce) => {
                 let combine = super::reduce_kind(module, op).ok_or(Stop::Force(value))?;
                 let x = self.value(data.operands()[0], &affine::identity(self.domain.len()))?;
                 let sum = self.graph.reduce(combine, x);
@@ -161,7 +166,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         let x = self.operand(op, 0, map)?;
         let g = &mut self.graph;
         Ok(match data.kind() {
-            OpKind::Convert => {
+            OpKind::Mixed(MixedOp::Convert) => {
                 let (from, to) = (module.ty(data.operands()[0]).elem(), module.ty(data.results()[0]).elem());
                 let wide = g.convert(ty, x);
                 match to {
@@ -169,12 +174,12 @@ impl<'a, 'm> Builder<'a, 'm> {
                     _ => wide,
                 }
             }
-            OpKind::ChloSquare => g.binary(Binary::Mul, x, x),
-            OpKind::ReducePrecision => match numbers::rounding(module, op) {
+            OpKind::Unary(UnaryOp::Square) => g.binary(Binary::Mul, x, x),
+            OpKind::Mixed(MixedOp::ReducePrecision) => match numbers::rounding(module, op) {
                 Some(elem) => g.round(elem, x),
                 None => return Err(Stop::Force(data.results()[0])),
             },
-            OpKind::Compare => {
+            OpKind::Mixed(MixedOp::Compare) => {
                 let y = self.operand(op, 1, map)?;
                 let text = data.enum_value("comparison_direction").unwrap_or_default();
                 let f = numbers::direction(text).ok_or(Stop::Force(data.results()[0]))?;
@@ -185,7 +190,7 @@ impl<'a, 'm> Builder<'a, 'm> {
                 }
                 self.graph.compare(f, x, y)
             }
-            OpKind::Select => {
+            OpKind::Mixed(MixedOp::Select) => {
                 // What is not chosen anywhere in the box need not be built.
                 let chosen = self.graph.select_side(x);
                 match chosen {
@@ -197,12 +202,12 @@ impl<'a, 'm> Builder<'a, 'm> {
                     }
                 }
             }
-            OpKind::Clamp => {
+            OpKind::Mixed(MixedOp::Clamp) => {
                 let (v, high) = (self.operand(op, 1, map)?, self.operand(op, 2, map)?);
                 let low = self.graph.binary(Binary::Max, v, x);
                 self.graph.binary(Binary::Min, low, high)
             }
-            OpKind::Abs if matches!(ty, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => x,
+            OpKind::Unary(UnaryOp::Abs) if matches!(ty, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => x,
             kind => match numbers::unary(kind) {
                 Some(f) => g.unary(f, x),
                 None => {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{BlockId, OpId, OpKind, ValueId, Walk};
 
 use super::boxes::{Boxes, Halt, Job};
@@ -73,7 +74,7 @@ impl Compiler<'_> {
         let mut value = value;
         while let Some(op) = module.def_op(value) {
             let kind = module.op(op).kind();
-            if !is_renaming(kind) || kind == OpKind::Slice || !is_fusible(module, op) {
+            if !is_renaming(kind) || kind == OpKind::Movement(MovementOp::Slice) || !is_fusible(module, op) {
                 break;
             }
             value = module.op(op).operands()[0];
@@ -162,12 +163,12 @@ impl Compiler<'_> {
         let operand = module.op(op).operands().first().copied();
         if let Some(operand) = operand.filter(|_| is_renaming(kind)) {
             let lazy = self.cx.view(operand).is_none();
-            if kind != OpKind::Slice || !lazy || self.fuse.stored[operand.index()] {
+            if kind != OpKind::Movement(MovementOp::Slice) || !lazy || self.fuse.stored[operand.index()] {
                 return self.rename(op);
             }
         }
         // A slice of what lies in memory is only a copy, and the library has one for all devices.
-        if kind == OpKind::DynamicSlice && operand.is_some_and(|v| self.cx.view(v).is_some()) {
+        if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
             return self.opaque(op);
         }
         // Each round stores one more value, so there is an end.
@@ -219,7 +220,7 @@ impl Compiler<'_> {
     fn group(&mut self, value: ValueId, reductions: bool) -> Result<Outcome, CompileError> {
         let module = self.cx.module;
         let def = module.def_op(value);
-        let is_reduce = def.is_some_and(|op| module.op(op).kind() == OpKind::Reduce);
+        let is_reduce = def.is_some_and(|op| module.op(op).kind() == OpKind::Body(BodyOp::Reduce));
         let (domain, split) = match reductions || is_reduce {
             true => self.domain_of(value),
             false => (module.ty(value).dims().to_vec(), None),
@@ -374,7 +375,7 @@ impl Compiler<'_> {
             let Some(op) = module.def_op(v) else { continue };
             let kind = module.op(op).kind();
             let short = kind.name().rsplit('.').next().unwrap_or_default();
-            let plain = is_renaming(kind) || kind == OpKind::Constant;
+            let plain = is_renaming(kind) || kind == OpKind::Source(SourceOp::Constant);
             if !plain && !names.contains(&short) {
                 names.push(short);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use meshwork_ir::op::BodyOp;
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::affine::identity;
@@ -56,7 +57,7 @@ impl Compiler<'_> {
     }
 
     fn is_reduction(&self, value: ValueId) -> bool {
-        self.cx.module.def_op(value).is_some_and(|op| self.cx.module.op(op).kind() == OpKind::Reduce)
+        self.cx.module.def_op(value).is_some_and(|op| self.cx.module.op(op).kind() == OpKind::Body(BodyOp::Reduce))
     }
 
     /// What computing `value` again costs if `stored` lie in memory, and which numbers of rows it is made of.

@@ -23,6 +23,7 @@ mod survey;
 mod tests;
 mod work;
 
+use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
@@ -35,7 +36,7 @@ pub(crate) fn reduce_kind(module: &Module, op: OpId) -> Option<Combine> {
     let data = module.op(op);
     let &[operand, _] = data.operands() else { return None };
     let ty = lane(module.ty(operand).elem()?)?;
-    if data.kind() != OpKind::Reduce || module.ty(operand).elem() != module.ty(data.results()[0]).elem() {
+    if data.kind() != OpKind::Body(BodyOp::Reduce) || module.ty(operand).elem() != module.ty(data.results()[0]).elem() {
         return None;
     }
     let combine = Combine::of_body(module, module.body_of(op, 0)?)?;
@@ -106,14 +107,16 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
         return false;
     }
     match data.kind() {
-        OpKind::Slice
-        | OpKind::Reverse
-        | OpKind::Transpose
-        | OpKind::BroadcastInDim
-        | OpKind::Broadcast
-        | OpKind::Reshape
-        | OpKind::Iota => true,
-        OpKind::BitcastConvert => {
+        OpKind::Movement(
+            MovementOp::Slice
+            | MovementOp::Reverse
+            | MovementOp::Transpose
+            | MovementOp::BroadcastInDim
+            | MovementOp::Broadcast
+            | MovementOp::Reshape,
+        )
+        | OpKind::Source(SourceOp::Iota) => true,
+        OpKind::Movement(MovementOp::BitcastConvert) => {
             let whole = |v: ValueId| {
                 module
                     .ty(v)
@@ -124,15 +127,16 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
                 && whole(data.operands()[0])
                 && module.ty(result).dims() == module.ty(data.operands()[0]).dims()
         }
-        OpKind::Pad => data.i64s("interior_padding").is_some_and(|p| p.iter().all(|&i| i == 0)),
-        OpKind::Concatenate => data.operands().len() <= MAX_PIECES,
-        OpKind::DynamicUpdateSlice | OpKind::Scatter => affine::window(module, op).is_some_and(|w| {
-            let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
-            count(w.update) * 4 >= count(w.target)
-        }),
+        OpKind::Movement(MovementOp::Pad) => data.i64s("interior_padding").is_some_and(|p| p.iter().all(|&i| i == 0)),
+        OpKind::Movement(MovementOp::Concatenate) => data.operands().len() <= MAX_PIECES,
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => affine::window(module, op)
+            .is_some_and(|w| {
+                let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+                count(w.update) * 4 >= count(w.target)
+            }),
         // At a place that follows from the number of the device.
-        OpKind::DynamicSlice => affine::offsets(module, op, range::Devices::SOME).is_some(),
-        OpKind::Reduce => row_reduce(module, op).is_some(),
+        OpKind::Movement(MovementOp::DynamicSlice) => affine::offsets(module, op, range::Devices::SOME).is_some(),
+        OpKind::Body(BodyOp::Reduce) => row_reduce(module, op).is_some(),
         _ => numbers::is_arithmetic(module, op),
     }
 }
@@ -144,12 +148,14 @@ const MAX_PIECES: usize = 12;
 pub(crate) fn is_renaming(kind: OpKind) -> bool {
     matches!(
         kind,
-        OpKind::Slice
-            | OpKind::Reverse
-            | OpKind::Transpose
-            | OpKind::BroadcastInDim
-            | OpKind::Broadcast
-            | OpKind::Reshape
-            | OpKind::BitcastConvert
+        OpKind::Movement(
+            MovementOp::Slice
+                | MovementOp::Reverse
+                | MovementOp::Transpose
+                | MovementOp::BroadcastInDim
+                | MovementOp::Broadcast
+                | MovementOp::Reshape
+                | MovementOp::BitcastConvert
+        )
     )
 }

@@ -1,5 +1,6 @@
 //! Which ops are arithmetic on single elements, and what kernels call them.
 
+use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
 use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
@@ -55,32 +56,32 @@ pub(crate) fn limits(ty: Ty) -> Option<(i64, i64)> {
 /// A function of one element.
 pub(crate) fn unary(kind: OpKind) -> Option<Unary> {
     Some(match kind {
-        OpKind::Abs => Unary::Abs,
-        OpKind::Cbrt => Unary::Cbrt,
-        OpKind::Ceil => Unary::Ceil,
-        OpKind::Cosine => Unary::Cos,
-        OpKind::CountLeadingZeros => Unary::Clz,
-        OpKind::Exponential => Unary::Exp,
-        OpKind::ExponentialMinusOne => Unary::Expm1,
-        OpKind::Floor => Unary::Floor,
-        OpKind::IsFinite => Unary::IsFinite,
-        OpKind::Log => Unary::Log,
-        OpKind::LogPlusOne => Unary::Log1p,
-        OpKind::Logistic => Unary::Logistic,
-        OpKind::Negate => Unary::Neg,
-        OpKind::Not => Unary::Not,
-        OpKind::Popcnt => Unary::Popcnt,
-        OpKind::RoundNearestAfz => Unary::RoundAway,
-        OpKind::RoundNearestEven => Unary::RoundEven,
-        OpKind::Rsqrt => Unary::Rsqrt,
-        OpKind::Sign => Unary::Sign,
-        OpKind::Sine => Unary::Sin,
-        OpKind::Sqrt => Unary::Sqrt,
-        OpKind::Tan | OpKind::ChloTan => Unary::Tan,
-        OpKind::Tanh => Unary::Tanh,
-        OpKind::ChloErf => Unary::Erf,
-        OpKind::ChloErfc => Unary::Erfc,
-        OpKind::ChloErfInv => Unary::ErfInv,
+        OpKind::Unary(UnaryOp::Abs) => Unary::Abs,
+        OpKind::Unary(UnaryOp::Cbrt) => Unary::Cbrt,
+        OpKind::Unary(UnaryOp::Ceil) => Unary::Ceil,
+        OpKind::Unary(UnaryOp::Cosine) => Unary::Cos,
+        OpKind::Unary(UnaryOp::CountLeadingZeros) => Unary::Clz,
+        OpKind::Unary(UnaryOp::Exponential) => Unary::Exp,
+        OpKind::Unary(UnaryOp::ExponentialMinusOne) => Unary::Expm1,
+        OpKind::Unary(UnaryOp::Floor) => Unary::Floor,
+        OpKind::Unary(UnaryOp::IsFinite) => Unary::IsFinite,
+        OpKind::Unary(UnaryOp::Log) => Unary::Log,
+        OpKind::Unary(UnaryOp::LogPlusOne) => Unary::Log1p,
+        OpKind::Unary(UnaryOp::Logistic) => Unary::Logistic,
+        OpKind::Unary(UnaryOp::Negate) => Unary::Neg,
+        OpKind::Unary(UnaryOp::Not) => Unary::Not,
+        OpKind::Unary(UnaryOp::Popcnt) => Unary::Popcnt,
+        OpKind::Unary(UnaryOp::RoundNearestAfz) => Unary::RoundAway,
+        OpKind::Unary(UnaryOp::RoundNearestEven) => Unary::RoundEven,
+        OpKind::Unary(UnaryOp::Rsqrt) => Unary::Rsqrt,
+        OpKind::Unary(UnaryOp::Sign) => Unary::Sign,
+        OpKind::Unary(UnaryOp::Sine) => Unary::Sin,
+        OpKind::Unary(UnaryOp::Sqrt) => Unary::Sqrt,
+        OpKind::Unary(UnaryOp::Tan | UnaryOp::ChloTan) => Unary::Tan,
+        OpKind::Unary(UnaryOp::Tanh) => Unary::Tanh,
+        OpKind::Unary(UnaryOp::Erf) => Unary::Erf,
+        OpKind::Unary(UnaryOp::Erfc) => Unary::Erfc,
+        OpKind::Unary(UnaryOp::ErfInv) => Unary::ErfInv,
         _ => return None,
     })
 }
@@ -89,28 +90,28 @@ pub(crate) fn unary(kind: OpKind) -> Option<Unary> {
 pub(crate) fn binary(kind: OpKind, ty: Ty) -> Option<Binary> {
     if ty == Ty::Pred {
         return Some(match kind {
-            OpKind::Add | OpKind::Maximum | OpKind::Or => Binary::Or,
-            OpKind::Multiply | OpKind::Minimum | OpKind::And => Binary::And,
-            OpKind::Xor => Binary::Xor,
+            OpKind::Binary(BinaryOp::Add | BinaryOp::Maximum | BinaryOp::Or) => Binary::Or,
+            OpKind::Binary(BinaryOp::Multiply | BinaryOp::Minimum | BinaryOp::And) => Binary::And,
+            OpKind::Binary(BinaryOp::Xor) => Binary::Xor,
             _ => return None,
         });
     }
     Some(match kind {
-        OpKind::Add => Binary::Add,
-        OpKind::And => Binary::And,
-        OpKind::Atan2 => Binary::Atan2,
-        OpKind::Divide => Binary::Div,
-        OpKind::Maximum => Binary::Max,
-        OpKind::Minimum => Binary::Min,
-        OpKind::Multiply => Binary::Mul,
-        OpKind::Or => Binary::Or,
-        OpKind::Power => Binary::Pow,
-        OpKind::Remainder => Binary::Rem,
-        OpKind::ShiftLeft => Binary::Shl,
-        OpKind::ShiftRightArithmetic => Binary::ShrArith,
-        OpKind::ShiftRightLogical => Binary::ShrLogic,
-        OpKind::Subtract => Binary::Sub,
-        OpKind::Xor => Binary::Xor,
+        OpKind::Binary(BinaryOp::Add) => Binary::Add,
+        OpKind::Binary(BinaryOp::And) => Binary::And,
+        OpKind::Binary(BinaryOp::Atan2) => Binary::Atan2,
+        OpKind::Binary(BinaryOp::Divide) => Binary::Div,
+        OpKind::Binary(BinaryOp::Maximum) => Binary::Max,
+        OpKind::Binary(BinaryOp::Minimum) => Binary::Min,
+        OpKind::Binary(BinaryOp::Multiply) => Binary::Mul,
+        OpKind::Binary(BinaryOp::Or) => Binary::Or,
+        OpKind::Binary(BinaryOp::Power) => Binary::Pow,
+        OpKind::Binary(BinaryOp::Remainder) => Binary::Rem,
+        OpKind::Binary(BinaryOp::ShiftLeft) => Binary::Shl,
+        OpKind::Binary(BinaryOp::ShiftRightArithmetic) => Binary::ShrArith,
+        OpKind::Binary(BinaryOp::ShiftRightLogical) => Binary::ShrLogic,
+        OpKind::Binary(BinaryOp::Subtract) => Binary::Sub,
+        OpKind::Binary(BinaryOp::Xor) => Binary::Xor,
         _ => return None,
     })
 }
@@ -137,22 +138,22 @@ pub(crate) fn is_arithmetic(module: &Module, op: OpId) -> bool {
     let Some(&first) = operands.first() else { return false };
     let kind = data.kind();
     match kind {
-        OpKind::Convert => true,
-        OpKind::Compare => {
+        OpKind::Mixed(MixedOp::Convert) => true,
+        OpKind::Mixed(MixedOp::Compare) => {
             let total = data.enum_value("compare_type") == Some("TOTALORDER");
             !total && first != Ty::Pred && data.enum_value("comparison_direction").and_then(direction).is_some()
         }
-        OpKind::Select | OpKind::ChloSquare => true,
-        OpKind::Clamp => result != Ty::Pred,
-        OpKind::ReducePrecision => rounding(module, op).is_some(),
-        OpKind::Not => !is_float(first),
-        OpKind::Abs | OpKind::Negate | OpKind::Sign => first != Ty::Pred,
-        OpKind::CountLeadingZeros | OpKind::Popcnt => !is_float(first) && first != Ty::Pred,
-        OpKind::And | OpKind::Or | OpKind::Xor => !is_float(first),
-        OpKind::ShiftLeft | OpKind::ShiftRightArithmetic | OpKind::ShiftRightLogical => {
+        OpKind::Mixed(MixedOp::Select) | OpKind::Unary(UnaryOp::Square) => true,
+        OpKind::Mixed(MixedOp::Clamp) => result != Ty::Pred,
+        OpKind::Mixed(MixedOp::ReducePrecision) => rounding(module, op).is_some(),
+        OpKind::Unary(UnaryOp::Not) => !is_float(first),
+        OpKind::Unary(UnaryOp::Abs | UnaryOp::Negate | UnaryOp::Sign) => first != Ty::Pred,
+        OpKind::Unary(UnaryOp::CountLeadingZeros | UnaryOp::Popcnt) => !is_float(first) && first != Ty::Pred,
+        OpKind::Binary(BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => !is_float(first),
+        OpKind::Binary(BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical) => {
             !is_float(first) && first != Ty::Pred
         }
-        OpKind::Atan2 => is_float(first),
+        OpKind::Binary(BinaryOp::Atan2) => is_float(first),
         _ if unary(kind).is_some() => is_float(first),
         _ => binary(kind, first).is_some(),
     }
@@ -172,10 +173,15 @@ pub(crate) fn rounding(module: &Module, op: OpId) -> Option<ElementType> {
 /// Rough cost of one element in the unit of an addition.
 pub(crate) fn cost(kind: OpKind) -> u32 {
     match kind {
-        OpKind::Divide | OpKind::Sqrt | OpKind::Rsqrt | OpKind::Remainder => 4,
-        OpKind::Exponential | OpKind::Log | OpKind::Cbrt | OpKind::ExponentialMinusOne | OpKind::LogPlusOne => 10,
-        OpKind::Tanh | OpKind::Logistic | OpKind::Sine | OpKind::Cosine | OpKind::ChloErf => 12,
-        OpKind::Tan | OpKind::ChloTan | OpKind::ChloErfc | OpKind::ChloErfInv | OpKind::Power | OpKind::Atan2 => 25,
+        OpKind::Binary(BinaryOp::Divide)
+        | OpKind::Unary(UnaryOp::Sqrt | UnaryOp::Rsqrt)
+        | OpKind::Binary(BinaryOp::Remainder) => 4,
+        OpKind::Unary(
+            UnaryOp::Exponential | UnaryOp::Log | UnaryOp::Cbrt | UnaryOp::ExponentialMinusOne | UnaryOp::LogPlusOne,
+        ) => 10,
+        OpKind::Unary(UnaryOp::Tanh | UnaryOp::Logistic | UnaryOp::Sine | UnaryOp::Cosine | UnaryOp::Erf) => 12,
+        OpKind::Unary(UnaryOp::Tan | UnaryOp::ChloTan | UnaryOp::Erfc | UnaryOp::ErfInv)
+        | OpKind::Binary(BinaryOp::Power | BinaryOp::Atan2) => 25,
         _ => 1,
     }
 }

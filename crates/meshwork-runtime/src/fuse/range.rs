@@ -1,6 +1,7 @@
 //! What an integer scalar can be: the least and greatest value, from the program alone.
 
 use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpKind, ValueId};
 
 use super::numbers::{self, lane, limits};
@@ -47,25 +48,25 @@ fn bounded(module: &Module, value: ValueId, devices: Devices, depth: usize) -> O
     let op = module.op(module.def_op(value)?);
     let of = |i: usize| bounded(module, *op.operands().get(i)?, devices, depth + 1);
     let found = match op.kind() {
-        OpKind::PartitionId => devices.partitions,
-        OpKind::ReplicaId => (0, devices.replicas),
-        OpKind::Convert | OpKind::Reshape | OpKind::BroadcastInDim => of(0)?,
-        OpKind::Add => combine(of(0)?, of(1)?, i64::checked_add)?,
-        OpKind::Subtract => combine(of(0)?, of(1)?, i64::checked_sub)?,
-        OpKind::Multiply => combine(of(0)?, of(1)?, i64::checked_mul)?,
-        OpKind::Minimum => combine(of(0)?, of(1)?, |a, b| Some(a.min(b)))?,
-        OpKind::Maximum => combine(of(0)?, of(1)?, |a, b| Some(a.max(b)))?,
-        OpKind::Compare => {
+        OpKind::Source(SourceOp::PartitionId) => devices.partitions,
+        OpKind::Source(SourceOp::ReplicaId) => (0, devices.replicas),
+        OpKind::Mixed(MixedOp::Convert) | OpKind::Movement(MovementOp::Reshape | MovementOp::BroadcastInDim) => of(0)?,
+        OpKind::Binary(BinaryOp::Add) => combine(of(0)?, of(1)?, i64::checked_add)?,
+        OpKind::Binary(BinaryOp::Subtract) => combine(of(0)?, of(1)?, i64::checked_sub)?,
+        OpKind::Binary(BinaryOp::Multiply) => combine(of(0)?, of(1)?, i64::checked_mul)?,
+        OpKind::Binary(BinaryOp::Minimum) => combine(of(0)?, of(1)?, |a, b| Some(a.min(b)))?,
+        OpKind::Binary(BinaryOp::Maximum) => combine(of(0)?, of(1)?, |a, b| Some(a.max(b)))?,
+        OpKind::Mixed(MixedOp::Compare) => {
             let cmp = numbers::direction(op.enum_value("comparison_direction")?)?;
             compared(cmp, of(0)?, of(1)?).map_or((0, 1), |known| (known.into(), known.into()))
         }
-        OpKind::Select => match (of(0)?, of(1)?, of(2)?) {
+        OpKind::Mixed(MixedOp::Select) => match (of(0)?, of(1)?, of(2)?) {
             ((1, 1), yes, _) => yes,
             ((0, 0), _, no) => no,
             (_, yes, no) => (yes.0.min(no.0), yes.1.max(no.1)),
         },
-        OpKind::Divide => divide(of(0)?, of(1)?)?,
-        OpKind::Remainder => remainder(of(0)?, of(1)?)?,
+        OpKind::Binary(BinaryOp::Divide) => divide(of(0)?, of(1)?)?,
+        OpKind::Binary(BinaryOp::Remainder) => remainder(of(0)?, of(1)?)?,
         _ => return None,
     };
     let elem = module.ty(value).elem()?;

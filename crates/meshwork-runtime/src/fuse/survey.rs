@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{ElementType, OpId, OpKind, ValueId};
 
 use super::affine::{self, Map, identity};
@@ -126,7 +127,7 @@ impl Scope<'_, '_> {
                 }
             }
             let data = module.op(op);
-            if data.kind() == OpKind::Reduce {
+            if data.kind() == OpKind::Body(BodyOp::Reduce) {
                 let input = data.operands()[0];
                 let k = row_reduce(module, op).ok_or(value)?;
                 let fits = self.reductions
@@ -198,7 +199,10 @@ impl Scope<'_, '_> {
                 (None, None) => return false,
                 (None, Some(op)) => {
                     let kind = module.op(op).kind();
-                    if kind != OpKind::Iota && !super::is_renaming(kind) && !numbers::is_arithmetic(module, op) {
+                    if kind != OpKind::Source(SourceOp::Iota)
+                        && !super::is_renaming(kind)
+                        && !numbers::is_arithmetic(module, op)
+                    {
                         return false;
                     }
                     work.extend(module.op(op).operands());
@@ -225,16 +229,16 @@ impl Scope<'_, '_> {
                 let own = if numbers::is_arithmetic(module, op) { numbers::cost(data.kind()) } else { 0 };
                 match data.kind() {
                     // Of several alternatives one is computed.
-                    OpKind::Pad | OpKind::Concatenate => {
+                    OpKind::Movement(MovementOp::Pad | MovementOp::Concatenate) => {
                         data.operands().iter().map(|&v| self.cost(v, known)).max().unwrap_or(0)
                     }
                     // Where it starts is known when it is compiled.
-                    OpKind::DynamicSlice => self.cost(data.operands()[0], known),
-                    OpKind::Select if self.is_positional(data.operands()[0]) => {
+                    OpKind::Movement(MovementOp::DynamicSlice) => self.cost(data.operands()[0], known),
+                    OpKind::Mixed(MixedOp::Select) if self.is_positional(data.operands()[0]) => {
                         let sides = data.operands()[1..].iter().map(|&v| self.cost(v, known));
                         sides.max().unwrap_or(0).saturating_add(1)
                     }
-                    OpKind::Reduce => 1000,
+                    OpKind::Body(BodyOp::Reduce) => 1000,
                     _ => data.operands().iter().fold(own, |c, &v| c.saturating_add(self.cost(v, known))),
                 }
             }
@@ -257,20 +261,20 @@ impl Scope<'_, '_> {
                 let from = data.operands()[0];
                 vec![(from, affine::renamed(module, op, map).ok_or(from)?)]
             }
-            OpKind::Iota => vec![],
+            OpKind::Source(SourceOp::Iota) => vec![],
             // Where it is on one device says what goes with what on all.
-            OpKind::DynamicSlice => {
+            OpKind::Movement(MovementOp::DynamicSlice) => {
                 let few = self.grid.partitions <= MAX_OWN_LOOPS;
                 let starts = affine::offsets(module, op, Devices::partition(self.grid, 0)).filter(|_| few);
                 let starts = starts.ok_or(data.results()[0])?;
                 vec![(data.operands()[0], map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect())]
             }
-            OpKind::Pad => {
+            OpKind::Movement(MovementOp::Pad) => {
                 let low = data.i64s("edge_padding_low").unwrap_or_default();
                 let inner = map.iter().zip(&low).map(|(l, &s)| l.scaled(1, -s)).collect();
                 vec![(data.operands()[0], inner), (data.operands()[1], vec![])]
             }
-            OpKind::Concatenate => {
+            OpKind::Movement(MovementOp::Concatenate) => {
                 let dim = data.int("dimension").unwrap_or(0) as usize;
                 let mut start = 0;
                 let mut out = vec![];
@@ -285,7 +289,7 @@ impl Scope<'_, '_> {
                 }
                 out
             }
-            OpKind::DynamicUpdateSlice | OpKind::Scatter => {
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => {
                 let Some(w) = affine::window(module, op) else { return Err(data.operands()[0]) };
                 let mut inner = vec![affine::Lin::at(0); w.update_dims.iter().flatten().count()];
                 for (d, &to) in w.update_dims.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{BinaryOp, MixedOp};
 use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::copy::view_of;
@@ -104,12 +105,12 @@ fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
         (op.kind() == kind && op.parent() == Some(block)).then_some(op)
     };
     let compares = |v: ValueId, direction: &str, x: ValueId, y: ValueId| {
-        def(v, OpKind::Compare).is_some_and(|op| {
+        def(v, OpKind::Mixed(MixedOp::Compare)).is_some_and(|op| {
             let natural = !matches!(op.enum_value("compare_type"), Some("TOTALORDER"));
             natural && op.operands() == [x, y] && op.enum_value("comparison_direction") == Some(direction)
         })
     };
-    let select = def(value, OpKind::Select)?;
+    let select = def(value, OpKind::Mixed(MixedOp::Select))?;
     let &[wins, x, y] = select.operands() else { return None };
     if (x, y) != (a, b) {
         return None;
@@ -120,16 +121,16 @@ fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
         directions.into_iter().find(|(d, _)| compares(v, d, a, b)).map(|(_, w)| w)
     };
     let float = module.ty(a).elem()?.is_float();
-    let which = match (def(wins, OpKind::Or), float) {
+    let which = match (def(wins, OpKind::Binary(BinaryOp::Or)), float) {
         (Some(or), true) if compares(or.operands()[1], "NE", a, a) => order(or.operands()[0])?,
         (None, false) => order(wins)?,
         _ => return None,
     };
-    let select = def(place, OpKind::Select)?;
+    let select = def(place, OpKind::Mixed(MixedOp::Select))?;
     let &[earlier, x, y] = select.operands() else { return None };
-    let or = def(earlier, OpKind::Or)?;
+    let or = def(earlier, OpKind::Binary(BinaryOp::Or))?;
     let &[first, tie] = or.operands() else { return None };
-    let and = def(tie, OpKind::And)?;
+    let and = def(tie, OpKind::Binary(BinaryOp::And))?;
     let &[equal, lower] = and.operands() else { return None };
     let fits = (x, y) == (ai, bi) && first == wins && compares(equal, "EQ", a, b) && compares(lower, "LT", ai, bi);
     fits.then_some(which)

@@ -41,6 +41,9 @@ pub(crate) mod testing;
 pub(crate) mod transpose;
 mod window;
 
+use meshwork_ir::op::{
+    BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SourceOp, TokenOp,
+};
 use meshwork_ir::{OpId, OpKind};
 
 use crate::compile::lower::Lower;
@@ -48,89 +51,76 @@ use crate::compile::lower::Lower;
 /// Adds the steps that compute the results of `op`; false if there is no kernel for it or its element types.
 pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     match cx.module.op(op).kind() {
-        OpKind::Concatenate => movement::concatenate(cx, op),
-        OpKind::Convolution => conv::lower(cx, op),
-        OpKind::Dot | OpKind::DotGeneral => dot::lower(cx, op),
-        OpKind::DynamicSlice => dynamic::slice(cx, op),
-        OpKind::DynamicUpdateSlice => dynamic::update_slice(cx, op),
-        OpKind::Gather => gather::lower(cx, op),
-        OpKind::Scatter => scatter::lower(cx, op),
-        OpKind::Iota => movement::iota(cx, op),
-        OpKind::Reduce => reduce::lower(cx, op),
-        OpKind::ReduceWindow => window::lower(cx, op),
-        OpKind::RngBitGenerator => random::lower(cx, op),
-        OpKind::SelectAndScatter => window::select_and_scatter(cx, op),
-        OpKind::Sort => sort::lower(cx, op),
-        OpKind::ChloTopK => sort::top_k(cx, op),
-        OpKind::Fft => fft::lower(cx, op),
-        OpKind::Cholesky => linalg::cholesky(cx, op),
-        OpKind::TriangularSolve => linalg::triangular_solve(cx, op),
-        OpKind::Pad => movement::pad(cx, op),
-        OpKind::Reverse => movement::reverse(cx, op),
+        OpKind::Movement(MovementOp::Concatenate) => movement::concatenate(cx, op),
+        OpKind::Contract(ContractOp::Convolution) => conv::lower(cx, op),
+        OpKind::Contract(ContractOp::Dot | ContractOp::DotGeneral) => dot::lower(cx, op),
+        OpKind::Movement(MovementOp::DynamicSlice) => dynamic::slice(cx, op),
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => dynamic::update_slice(cx, op),
+        OpKind::Movement(MovementOp::Gather) => gather::lower(cx, op),
+        OpKind::Body(BodyOp::Scatter) => scatter::lower(cx, op),
+        OpKind::Source(SourceOp::Iota) => movement::iota(cx, op),
+        OpKind::Body(BodyOp::Reduce) => reduce::lower(cx, op),
+        OpKind::Body(BodyOp::ReduceWindow) => window::lower(cx, op),
+        OpKind::Source(SourceOp::RngBitGenerator) => random::lower(cx, op),
+        OpKind::Body(BodyOp::SelectAndScatter) => window::select_and_scatter(cx, op),
+        OpKind::Body(BodyOp::Sort) => sort::lower(cx, op),
+        OpKind::Chlo(ChloOp::TopK) => sort::top_k(cx, op),
+        OpKind::Linalg(LinalgOp::Fft) => fft::lower(cx, op),
+        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(cx, op),
+        OpKind::Linalg(LinalgOp::TriangularSolve) => linalg::triangular_solve(cx, op),
+        OpKind::Movement(MovementOp::Pad) => movement::pad(cx, op),
+        OpKind::Movement(MovementOp::Reverse) => movement::reverse(cx, op),
         // Loops of the fusion, views, control flow, exchanges, and what the evaluator does.
-        meshwork_ir::elementwise_ops!()
-        | meshwork_ir::collective_ops!()
-        | OpKind::Module
-        | OpKind::Func
-        | OpKind::Call
-        | OpKind::FuncReturn
-        | OpKind::Constant
-        | OpKind::PartitionId
-        | OpKind::ReplicaId
-        | OpKind::Rng
-        | OpKind::BitcastConvert
-        | OpKind::Broadcast
-        | OpKind::BroadcastInDim
-        | OpKind::GetDimensionSize
-        | OpKind::Reshape
-        | OpKind::SetDimensionSize
-        | OpKind::Slice
-        | OpKind::TorchIndexSelect
-        | OpKind::Transpose
-        | OpKind::DynamicBroadcastInDim
-        | OpKind::DynamicConv
-        | OpKind::DynamicGather
-        | OpKind::DynamicIota
-        | OpKind::DynamicPad
-        | OpKind::DynamicReshape
-        | OpKind::RealDynamicSlice
-        | OpKind::Einsum
-        | OpKind::UnaryEinsum
-        | OpKind::BatchNormGrad
-        | OpKind::BatchNormInference
-        | OpKind::BatchNormTraining
-        | OpKind::Map
-        | OpKind::Case
-        | OpKind::If
-        | OpKind::While
-        | OpKind::HloReturn
-        | OpKind::AfterAll
-        | OpKind::AsyncDone
-        | OpKind::AsyncStart
-        | OpKind::Composite
-        | OpKind::CreateToken
-        | OpKind::CustomCall
-        | OpKind::GetTupleElement
-        | OpKind::Infeed
-        | OpKind::OptimizationBarrier
-        | OpKind::Outfeed
-        | OpKind::Recv
-        | OpKind::Send
-        | OpKind::Tuple
-        | OpKind::ChloConstant
-        | OpKind::ChloConstantLike
-        | OpKind::ChloRaggedDot
-        | OpKind::ChloScan
-        | meshwork_ir::sdy_ops!()
-        | OpKind::CheckExpectAlmostEq
-        | OpKind::CheckExpectAlmostEqConst
-        | OpKind::CheckExpectClose
-        | OpKind::CheckExpectEq
-        | OpKind::CheckExpectEqConst
-        | OpKind::CheckExpectSerializedEq
-        | OpKind::InterpreterPrint
-        | OpKind::InterpreterProbe
-        | OpKind::InterpreterRunParallel
+        OpKind::Unary(_)
+        | OpKind::Binary(_)
+        | OpKind::Mixed(_)
+        | OpKind::Collective(_)
+        | OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn)
+        | OpKind::Source(SourceOp::Constant | SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::Rng)
+        | OpKind::Movement(
+            MovementOp::BitcastConvert
+            | MovementOp::Broadcast
+            | MovementOp::BroadcastInDim
+            | MovementOp::GetDimensionSize
+            | MovementOp::Reshape
+            | MovementOp::SetDimensionSize
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect
+            | MovementOp::Transpose,
+        )
+        | OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Conv
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
+        | OpKind::Linalg(LinalgOp::BatchNormGrad | LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining)
+        | OpKind::Body(BodyOp::Map)
+        | OpKind::Control(ControlOp::Case | ControlOp::If | ControlOp::While | ControlOp::HloReturn)
+        | OpKind::Token(TokenOp::AfterAll)
+        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
+        | OpKind::Token(TokenOp::CreateToken)
+        | OpKind::Control(ControlOp::CustomCall)
+        | OpKind::Token(TokenOp::GetTupleElement | TokenOp::Infeed)
+        | OpKind::Control(ControlOp::OptimizationBarrier)
+        | OpKind::Token(TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send | TokenOp::Tuple)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan)
+        | OpKind::Sdy(_)
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::Probe
+            | CheckOp::RunParallel,
+        )
         | OpKind::Unregistered => Ok(false),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{MixedOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::attrs;
@@ -112,7 +113,7 @@ fn lines(x: &View, dim: usize) -> Vec<isize> {
 fn recognise_order(module: &Module, block: BlockId) -> Option<(usize, Order)> {
     let &[out] = module.returned(block) else { return None };
     let op = module.op(module.def_op(out)?);
-    if op.kind() != OpKind::Compare || op.parent() != Some(block) {
+    if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.parent() != Some(block) {
         return None;
     }
     let descending = match op.enum_value("comparison_direction")? {
@@ -146,19 +147,19 @@ fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool)
         };
         // Constants may stand outside, where others share them.
         let constant = |v: ValueId| match module.op(module.def_op(v)?) {
-            op if op.kind() != OpKind::Constant => None,
+            op if op.kind() != OpKind::Source(SourceOp::Constant) => None,
             op => match op.attr("value")? {
                 Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
                 _ => None,
             },
         };
         let compares = |v: ValueId, direction: &str| {
-            let op = def(v, OpKind::Compare)?;
+            let op = def(v, OpKind::Mixed(MixedOp::Compare))?;
             let natural = op.enum_value("compare_type") != Some("TOTALORDER");
             (natural && op.enum_value("comparison_direction") == Some(direction)).then(|| op.operands().to_vec())
         };
-        let outer = def(value, OpKind::Select)?.operands().to_vec();
-        let inner = def(outer[2], OpKind::Select)?.operands().to_vec();
+        let outer = def(value, OpKind::Mixed(MixedOp::Select))?.operands().to_vec();
+        let inner = def(outer[2], OpKind::Mixed(MixedOp::Select))?.operands().to_vec();
         let x = inner[2];
         let nan = compares(outer[0], "NE")? == [x, x] && constant(outer[1])?.is_nan();
         let equal = compares(inner[0], "EQ")?;

@@ -1,6 +1,7 @@
 //! Runs small modules on the library's kernels, one thread, and compares with the reference evaluator.
 
 use meshwork_ir::eval::{self, scalar::Scalar};
+use meshwork_ir::op::{ControlOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, ElementClass, ElementType, Literal, Module, OpKind, ValueId, text};
 
 use super::copy::view_of;
@@ -43,17 +44,17 @@ fn view_op(cx: &Lower<'_>, kind: OpKind, op: &meshwork_ir::Op) -> Option<View> {
     let dims = cx.shape(op.results()[0]).1;
     let mut out = View { dims: dims.clone(), strides: vec![0; dims.len()], ..x.clone() };
     match kind {
-        OpKind::Transpose => {
+        OpKind::Movement(MovementOp::Transpose) => {
             for (d, p) in op.i64s("permutation")?.into_iter().enumerate() {
                 out.strides[d] = x.strides[p as usize];
             }
         }
-        OpKind::BroadcastInDim => {
+        OpKind::Movement(MovementOp::BroadcastInDim) => {
             for (d, to) in op.i64s("broadcast_dimensions")?.into_iter().enumerate() {
                 out.strides[to as usize] = if x.dims[d] == 1 { 0 } else { x.strides[d] };
             }
         }
-        OpKind::Slice => {
+        OpKind::Movement(MovementOp::Slice) => {
             let (start, step) = (op.i64s("start_indices")?, op.i64s("strides")?);
             for d in 0..dims.len() {
                 out.offset += start[d] * x.strides[d];
@@ -83,8 +84,8 @@ pub(crate) fn run(module: &Module, args: &[Literal], backwards: bool, in_place: 
     for op in module.ops_in(block) {
         let data = module.op(op);
         match data.kind() {
-            OpKind::FuncReturn => {}
-            OpKind::Constant => {
+            OpKind::Control(ControlOp::FuncReturn) => {}
+            OpKind::Source(SourceOp::Constant) => {
                 let Some(Attr::Dense(d)) = data.attr("value") else { panic!("a constant") };
                 let literal = d.to_literal().expect("elements");
                 let (elem, dims) = (literal.elem(), literal.dims().to_vec());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::MixedOp;
 use meshwork_ir::{BlockId, Literal, Module, Op, OpId, OpKind};
 
 use super::attrs;
@@ -412,7 +413,7 @@ fn recognise_select(module: &Module, block: BlockId) -> Option<fn(f64, f64) -> b
     let (&[a, b], &[out]) = (module.block(block).args(), module.returned(block)) else { return None };
     let op = module.op(module.def_op(out)?);
     let natural = op.enum_value("compare_type") != Some("TOTALORDER");
-    if op.kind() != OpKind::Compare || op.operands() != [a, b] || !natural {
+    if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.operands() != [a, b] || !natural {
         return None;
     }
     Some(match op.enum_value("comparison_direction")? {

@@ -1,6 +1,7 @@
 //! Every operation on every type gives what the reference evaluator gives.
 
 use meshwork_ir::eval::scalar::{CompareType, Comparison, Direction, Scalar, ScalarOp, apply};
+use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 use meshwork_ir::{ElementType, Literal, OpKind};
 use meshwork_runtime::kernel::Kernel;
 use meshwork_runtime::kernel::ir::{Binary, Cmp, Op, Ty, Unary};
@@ -67,32 +68,32 @@ const N: usize = 577;
 
 /// Functions, and by how many units of last place floats may be off in lanes of f32 and f64.
 const UNARY: [(Unary, OpKind, u64, u64); 26] = [
-    (Unary::Neg, OpKind::Negate, 0, 0),
-    (Unary::Abs, OpKind::Abs, 0, 0),
-    (Unary::Not, OpKind::Not, 0, 0),
-    (Unary::Sign, OpKind::Sign, 0, 0),
-    (Unary::Sqrt, OpKind::Sqrt, 0, 0),
-    (Unary::Rsqrt, OpKind::Rsqrt, 2, 2),
-    (Unary::Cbrt, OpKind::Cbrt, 2, 4),
-    (Unary::Exp, OpKind::Exponential, 2, 4),
-    (Unary::Expm1, OpKind::ExponentialMinusOne, 3, 4),
-    (Unary::Log, OpKind::Log, 2, 4),
-    (Unary::Log1p, OpKind::LogPlusOne, 3, 4),
-    (Unary::Tanh, OpKind::Tanh, 3, 4),
-    (Unary::Logistic, OpKind::Logistic, 3, 4),
-    (Unary::Sin, OpKind::Sine, 3, 4),
-    (Unary::Cos, OpKind::Cosine, 3, 4),
-    (Unary::Tan, OpKind::Tan, 4, 4),
-    (Unary::Erf, OpKind::ChloErf, 3, 4),
-    (Unary::Erfc, OpKind::ChloErfc, 4, 16),
-    (Unary::ErfInv, OpKind::ChloErfInv, 4, 0),
-    (Unary::Floor, OpKind::Floor, 0, 0),
-    (Unary::Ceil, OpKind::Ceil, 0, 0),
-    (Unary::RoundEven, OpKind::RoundNearestEven, 0, 0),
-    (Unary::RoundAway, OpKind::RoundNearestAfz, 0, 0),
-    (Unary::IsFinite, OpKind::IsFinite, 0, 0),
-    (Unary::Popcnt, OpKind::Popcnt, 0, 0),
-    (Unary::Clz, OpKind::CountLeadingZeros, 0, 0),
+    (Unary::Neg, OpKind::Unary(UnaryOp::Negate), 0, 0),
+    (Unary::Abs, OpKind::Unary(UnaryOp::Abs), 0, 0),
+    (Unary::Not, OpKind::Unary(UnaryOp::Not), 0, 0),
+    (Unary::Sign, OpKind::Unary(UnaryOp::Sign), 0, 0),
+    (Unary::Sqrt, OpKind::Unary(UnaryOp::Sqrt), 0, 0),
+    (Unary::Rsqrt, OpKind::Unary(UnaryOp::Rsqrt), 2, 2),
+    (Unary::Cbrt, OpKind::Unary(UnaryOp::Cbrt), 2, 4),
+    (Unary::Exp, OpKind::Unary(UnaryOp::Exponential), 2, 4),
+    (Unary::Expm1, OpKind::Unary(UnaryOp::ExponentialMinusOne), 3, 4),
+    (Unary::Log, OpKind::Unary(UnaryOp::Log), 2, 4),
+    (Unary::Log1p, OpKind::Unary(UnaryOp::LogPlusOne), 3, 4),
+    (Unary::Tanh, OpKind::Unary(UnaryOp::Tanh), 3, 4),
+    (Unary::Logistic, OpKind::Unary(UnaryOp::Logistic), 3, 4),
+    (Unary::Sin, OpKind::Unary(UnaryOp::Sine), 3, 4),
+    (Unary::Cos, OpKind::Unary(UnaryOp::Cosine), 3, 4),
+    (Unary::Tan, OpKind::Unary(UnaryOp::Tan), 4, 4),
+    (Unary::Erf, OpKind::Unary(UnaryOp::Erf), 3, 4),
+    (Unary::Erfc, OpKind::Unary(UnaryOp::Erfc), 4, 16),
+    (Unary::ErfInv, OpKind::Unary(UnaryOp::ErfInv), 4, 0),
+    (Unary::Floor, OpKind::Unary(UnaryOp::Floor), 0, 0),
+    (Unary::Ceil, OpKind::Unary(UnaryOp::Ceil), 0, 0),
+    (Unary::RoundEven, OpKind::Unary(UnaryOp::RoundNearestEven), 0, 0),
+    (Unary::RoundAway, OpKind::Unary(UnaryOp::RoundNearestAfz), 0, 0),
+    (Unary::IsFinite, OpKind::Unary(UnaryOp::IsFinite), 0, 0),
+    (Unary::Popcnt, OpKind::Unary(UnaryOp::Popcnt), 0, 0),
+    (Unary::Clz, OpKind::Unary(UnaryOp::CountLeadingZeros), 0, 0),
 ];
 
 #[test]
@@ -120,21 +121,21 @@ fn functions_of_one_value() {
 #[test]
 fn functions_of_two_values() {
     const BINARY: [(Binary, OpKind, u64); 15] = [
-        (Binary::Add, OpKind::Add, 0),
-        (Binary::Sub, OpKind::Subtract, 0),
-        (Binary::Mul, OpKind::Multiply, 0),
-        (Binary::Div, OpKind::Divide, 0),
-        (Binary::Rem, OpKind::Remainder, 0),
-        (Binary::Max, OpKind::Maximum, 0),
-        (Binary::Min, OpKind::Minimum, 0),
-        (Binary::Pow, OpKind::Power, 4),
-        (Binary::Atan2, OpKind::Atan2, 4),
-        (Binary::And, OpKind::And, 0),
-        (Binary::Or, OpKind::Or, 0),
-        (Binary::Xor, OpKind::Xor, 0),
-        (Binary::Shl, OpKind::ShiftLeft, 0),
-        (Binary::ShrArith, OpKind::ShiftRightArithmetic, 0),
-        (Binary::ShrLogic, OpKind::ShiftRightLogical, 0),
+        (Binary::Add, OpKind::Binary(BinaryOp::Add), 0),
+        (Binary::Sub, OpKind::Binary(BinaryOp::Subtract), 0),
+        (Binary::Mul, OpKind::Binary(BinaryOp::Multiply), 0),
+        (Binary::Div, OpKind::Binary(BinaryOp::Divide), 0),
+        (Binary::Rem, OpKind::Binary(BinaryOp::Remainder), 0),
+        (Binary::Max, OpKind::Binary(BinaryOp::Maximum), 0),
+        (Binary::Min, OpKind::Binary(BinaryOp::Minimum), 0),
+        (Binary::Pow, OpKind::Binary(BinaryOp::Power), 4),
+        (Binary::Atan2, OpKind::Binary(BinaryOp::Atan2), 4),
+        (Binary::And, OpKind::Binary(BinaryOp::And), 0),
+        (Binary::Or, OpKind::Binary(BinaryOp::Or), 0),
+        (Binary::Xor, OpKind::Binary(BinaryOp::Xor), 0),
+        (Binary::Shl, OpKind::Binary(BinaryOp::ShiftLeft), 0),
+        (Binary::ShrArith, OpKind::Binary(BinaryOp::ShiftRightArithmetic), 0),
+        (Binary::ShrLogic, OpKind::Binary(BinaryOp::ShiftRightLogical), 0),
     ];
     for elem in ELEMS {
         for (seed, other) in [(3, 4), (0, 7), (2, 9), (5, 12)] {
@@ -181,7 +182,7 @@ fn conversions_between_all_types() {
     for from in ELEMS {
         let x = values(from, 5, N);
         for to in ELEMS {
-            let op = ScalarOp::new(OpKind::Convert, from, to).unwrap();
+            let op = ScalarOp::new(OpKind::Mixed(MixedOp::Convert), from, to).unwrap();
             let ops = vec![Op::Load(0), Op::Convert(Ty::of(to).unwrap(), 0), Op::Store(1, 1)];
             let kernel = Kernel::new(map_body(&[from], to, ops)).unwrap();
             // A number with more than 24 bits is rounded to f32 before it is to bf16 or f16.

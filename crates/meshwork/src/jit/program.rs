@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, Type};
 use meshwork_mesh::Mesh;
 
@@ -178,8 +179,10 @@ impl<A, F: Function<A>> Jit<F, A> {
 /// `checkpoint` and the detours of `stop_gradient`.
 fn drop_markers(module: &mut Module) {
     inline_computations(module, |name| name == CHECKPOINT);
-    let stops =
-        |op: &OpId| module.op(*op).kind() == OpKind::BitcastConvert && module.op(*op).attr(STOP_GRADIENT).is_some();
+    let stops = |op: &OpId| {
+        module.op(*op).kind() == OpKind::Movement(MovementOp::BitcastConvert)
+            && module.op(*op).attr(STOP_GRADIENT).is_some()
+    };
     for op in module.op_ids().filter(stops).collect::<Vec<_>>() {
         let Some(bits) = module.def_op(module.op(op).operands()[0]) else { continue };
         let (from, to) = (module.result(op), module.op(bits).operands()[0]);

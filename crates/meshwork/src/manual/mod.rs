@@ -11,6 +11,7 @@ mod vary;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list};
 
@@ -126,7 +127,7 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
     let results = with_top(NAME, |trace| {
         trace.declare(&region.mesh);
         let values: Vec<ValueId> = taken.iter().map(|(_, t, _)| trace.resolve(NAME, t)).collect();
-        let spec = OpSpec::new(OpKind::SdyManualComputation)
+        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
             .operands(values)
             .results(types.into_iter().map(Type::Tensor))
             .attr("in_shardings", Attr::ShardingPerValue(taken.iter().map(|(_, _, s)| s.clone()).collect()))

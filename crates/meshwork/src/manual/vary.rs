@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use meshwork_ir::op::{CollectiveOp, ControlOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, Module, Op, OpId, OpKind, ValueId};
 use meshwork_mesh::Mesh;
 
@@ -57,15 +58,17 @@ impl Vary<'_> {
         let op = self.module.op(id);
         let mut axes: AxisSet = op.operands().iter().flat_map(|v| self.of(*v)).collect();
         match op.kind() {
-            OpKind::AllReduce | OpKind::AllGather | OpKind::CrossReplicaSum => {
+            OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::AllGather | CollectiveOp::CrossReplicaSum) => {
                 let over = self.axes_of(op);
                 axes.retain(|a| !over.contains(a));
             }
-            OpKind::ReduceScatter | OpKind::AllToAll => axes.extend(self.axes_of(op)),
-            OpKind::CollectivePermute => axes.extend(self.pair_axes(op)),
-            OpKind::PartitionId | OpKind::ReplicaId => axes.extend(self.mesh.axes().iter().map(|a| a.name.to_string())),
-            OpKind::While => return self.repeat(id),
-            OpKind::SdyManualComputation | OpKind::SdyNamedComputation => return self.enclosed(id),
+            OpKind::Collective(CollectiveOp::ReduceScatter | CollectiveOp::AllToAll) => axes.extend(self.axes_of(op)),
+            OpKind::Collective(CollectiveOp::CollectivePermute) => axes.extend(self.pair_axes(op)),
+            OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => {
+                axes.extend(self.mesh.axes().iter().map(|a| a.name.to_string()))
+            }
+            OpKind::Control(ControlOp::While) => return self.repeat(id),
+            OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => return self.enclosed(id),
             _ if !op.regions().is_empty() => {
                 // A branch, or the body of a reduction, which uses nothing but its arguments.
                 for &region in op.regions() {

@@ -1,6 +1,7 @@
 //! Writing into a part of a tensor: `x.at(s![1..-1]).set(v)`.
 
 use meshwork_ir::OpKind;
+use meshwork_ir::op::BinaryOp;
 
 use super::elementwise::{binary_op, select};
 use super::index::{Index, Selection, Span, resolve};
@@ -38,7 +39,7 @@ macro_rules! updates {
                 #[track_caller]
                 pub fn $name(&self, value: impl Into<Operand>) -> Tensor {
                     let op = concat!("at.", stringify!($name));
-                    let new = binary_op(op, OpKind::$kind, self.tensor.slice(&self.indices).into(), value.into());
+                    let new = binary_op(op, OpKind::Binary(BinaryOp::$kind), self.tensor.slice(&self.indices).into(), value.into());
                     self.write(op, new.into())
                 }
             )*

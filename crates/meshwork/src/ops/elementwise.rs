@@ -1,6 +1,7 @@
 //! Elementwise mathematics, comparisons, conversions and choices.
 
 use meshwork_ir::build::Direction;
+use meshwork_ir::op::{BinaryOp, UnaryOp};
 use meshwork_ir::{Dims, ElementClass, OpKind};
 
 use super::broadcast::{common_shape, same_dtype, together};
@@ -20,7 +21,7 @@ macro_rules! unary {
                 #[track_caller]
                 pub fn $name(&self) -> Tensor {
                     Class::$class.check(stringify!($name), self);
-                    compose(stringify!($name), [self], |s, x| s.apply(OpKind::$kind, x))
+                    compose(stringify!($name), [self], |s, x| s.apply(OpKind::Unary(UnaryOp::$kind), x))
                 }
             )*
         }
@@ -63,15 +64,15 @@ unary! {
     /// The hyperbolic tangent.
     tanh Tanh Float;
     /// The hyperbolic sine.
-    sinh ChloSinh Float;
+    sinh Sinh Float;
     /// The hyperbolic cosine.
-    cosh ChloCosh Float;
+    cosh Cosh Float;
     /// The inverse sine.
-    asin ChloAsin Float;
+    asin Asin Float;
     /// The inverse cosine.
-    acos ChloAcos Float;
+    acos Acos Float;
     /// The inverse tangent.
-    atan ChloAtan Float;
+    atan Atan Float;
     /// The exponential.
     exp Exponential Float;
     /// `exp(x) - 1`, exact near zero.
@@ -89,13 +90,13 @@ unary! {
     /// The logistic function `1 / (1 + exp(-x))`.
     sigmoid Logistic Float;
     /// The error function.
-    erf ChloErf Real;
+    erf Erf Real;
     /// The inverse of the error function.
-    erf_inv ChloErfInv Real;
+    erf_inv ErfInv Real;
     /// The logarithm of the gamma function.
-    lgamma ChloLgamma Real;
+    lgamma Lgamma Real;
     /// The derivative of [`lgamma`](Tensor::lgamma).
-    digamma ChloDigamma Real;
+    digamma Digamma Real;
     /// The largest integer that is not greater.
     floor Floor Real;
     /// The smallest integer that is not smaller.
@@ -117,7 +118,7 @@ macro_rules! binary {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name(&self, other: impl Into<Operand>) -> Tensor {
-                    binary_op(stringify!($name), OpKind::$kind, self.into(), other.into())
+                    binary_op(stringify!($name), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
                 }
             )*
         }
@@ -197,13 +198,13 @@ impl Tensor {
     /// The square.
     #[track_caller]
     pub fn square(&self) -> Tensor {
-        compose("square", [self], |s, [x]| s.apply(OpKind::Multiply, [x, x]))
+        compose("square", [self], |s, [x]| s.apply(OpKind::Binary(BinaryOp::Multiply), [x, x]))
     }
 
     /// One over each element.
     #[track_caller]
     pub fn recip(&self) -> Tensor {
-        binary_op("recip", OpKind::Divide, 1.into(), self.into())
+        binary_op("recip", OpKind::Binary(BinaryOp::Divide), 1.into(), self.into())
     }
 
     /// Each element held between `min` and `max`.
@@ -221,7 +222,7 @@ impl Tensor {
     /// The complex numbers with this real and that imaginary part.
     #[track_caller]
     pub fn complex(&self, imag: impl Into<Operand>) -> Tensor {
-        binary_op("complex", OpKind::Complex, self.into(), imag.into())
+        binary_op("complex", OpKind::Binary(BinaryOp::Complex), self.into(), imag.into())
     }
 
     /// The real part.

@@ -1,6 +1,7 @@
 //! Rows at positions that are data: take and scatter.
 
 use meshwork_ir::attr::{GatherDims, ScatterDims};
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{OpKind, OpSpec, Type};
 
 use super::broadcast::same_dtype;
@@ -73,21 +74,21 @@ impl Tensor {
     /// The tensor with `updates` added to the slices at `positions` along `axis`; positions outside are left out.
     #[track_caller]
     pub fn scatter_add(&self, positions: &Tensor, updates: &Tensor, axis: i64) -> Tensor {
-        self.scatter("scatter_add", Some(OpKind::Add), positions, updates, axis)
+        self.scatter("scatter_add", Some(OpKind::Binary(BinaryOp::Add)), positions, updates, axis)
     }
 
     /// The tensor with the larger of itself and `updates` at `positions` along `axis`; positions outside are left
     /// out.
     #[track_caller]
     pub fn scatter_max(&self, positions: &Tensor, updates: &Tensor, axis: i64) -> Tensor {
-        self.scatter("scatter_max", Some(OpKind::Maximum), positions, updates, axis)
+        self.scatter("scatter_max", Some(OpKind::Binary(BinaryOp::Maximum)), positions, updates, axis)
     }
 
     /// The tensor with the smaller of itself and `updates` at `positions` along `axis`; positions outside are left
     /// out.
     #[track_caller]
     pub fn scatter_min(&self, positions: &Tensor, updates: &Tensor, axis: i64) -> Tensor {
-        self.scatter("scatter_min", Some(OpKind::Minimum), positions, updates, axis)
+        self.scatter("scatter_min", Some(OpKind::Binary(BinaryOp::Minimum)), positions, updates, axis)
     }
 
     #[track_caller]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::{BinaryOp, UnaryOp};
 use meshwork_ir::{Dims, OpKind, TensorType, ValueId};
 
 use super::elementwise::{Class, select};
@@ -38,7 +39,7 @@ impl<'x> Along<'x> {
         let max = s.reduce(Combine::Max, x, &self.over);
         let max = s.stop_gradient(max);
         let max = self.restore(s, max);
-        s.apply(OpKind::Subtract, [x, max])
+        s.apply(OpKind::Binary(BinaryOp::Subtract), [x, max])
     }
 
     fn mean(&self, s: &mut Steps<'_>, x: ValueId) -> ValueId {
@@ -53,10 +54,10 @@ impl Tensor {
         let along = Along::new("softmax", self, Class::Real, axis);
         compose("softmax", [self], |s, [x]| {
             let x = along.below_max(s, x);
-            let e = s.apply(OpKind::Exponential, [x]);
+            let e = s.apply(OpKind::Unary(UnaryOp::Exponential), [x]);
             let sum = s.reduce(Combine::Sum, e, &along.over);
             let sum = along.restore(s, sum);
-            s.apply(OpKind::Divide, [e, sum])
+            s.apply(OpKind::Binary(BinaryOp::Divide), [e, sum])
         })
     }
 
@@ -66,11 +67,11 @@ impl Tensor {
         let along = Along::new("log_softmax", self, Class::Real, axis);
         compose("log_softmax", [self], |s, [x]| {
             let x = along.below_max(s, x);
-            let e = s.apply(OpKind::Exponential, [x]);
+            let e = s.apply(OpKind::Unary(UnaryOp::Exponential), [x]);
             let sum = s.reduce(Combine::Sum, e, &along.over);
-            let sum = s.apply(OpKind::Log, [sum]);
+            let sum = s.apply(OpKind::Unary(UnaryOp::Log), [sum]);
             let sum = along.restore(s, sum);
-            s.apply(OpKind::Subtract, [x, sum])
+            s.apply(OpKind::Binary(BinaryOp::Subtract), [x, sum])
         })
     }
 
@@ -83,11 +84,11 @@ impl Tensor {
         let max = select(max.is_finite(), &max, 0.0);
         compose("logsumexp", [self, &max], |s, [x, max]| {
             let wide = along.restore(s, max);
-            let x = s.apply(OpKind::Subtract, [x, wide]);
-            let e = s.apply(OpKind::Exponential, [x]);
+            let x = s.apply(OpKind::Binary(BinaryOp::Subtract), [x, wide]);
+            let e = s.apply(OpKind::Unary(UnaryOp::Exponential), [x]);
             let sum = s.reduce(Combine::Sum, e, &along.over);
-            let sum = s.apply(OpKind::Log, [sum]);
-            s.apply(OpKind::Add, [sum, max])
+            let sum = s.apply(OpKind::Unary(UnaryOp::Log), [sum]);
+            s.apply(OpKind::Binary(BinaryOp::Add), [sum, max])
         })
     }
 
@@ -109,13 +110,13 @@ impl Tensor {
         Class::Real.check("gelu", self);
         compose("gelu", [self], |s, [x]| {
             let factor = s.fill_like(Number::Float(std::f64::consts::FRAC_1_SQRT_2), x);
-            let scaled = s.apply(OpKind::Multiply, [x, factor]);
-            let erf = s.apply(OpKind::ChloErf, [scaled]);
+            let scaled = s.apply(OpKind::Binary(BinaryOp::Multiply), [x, factor]);
+            let erf = s.apply(OpKind::Unary(UnaryOp::Erf), [scaled]);
             let one = s.fill_like(Number::Float(1.0), x);
-            let share = s.apply(OpKind::Add, [erf, one]);
+            let share = s.apply(OpKind::Binary(BinaryOp::Add), [erf, one]);
             let half = s.fill_like(Number::Float(0.5), x);
-            let share = s.apply(OpKind::Multiply, [share, half]);
-            s.apply(OpKind::Multiply, [x, share])
+            let share = s.apply(OpKind::Binary(BinaryOp::Multiply), [share, half]);
+            s.apply(OpKind::Binary(BinaryOp::Multiply), [x, share])
         })
     }
 
@@ -132,14 +133,14 @@ impl Tensor {
         compose("layer_norm", [self], |s, [x]| {
             let mean = along.mean(s, x);
             let mean = along.restore(s, mean);
-            let centered = s.apply(OpKind::Subtract, [x, mean]);
-            let squares = s.apply(OpKind::Multiply, [centered, centered]);
+            let centered = s.apply(OpKind::Binary(BinaryOp::Subtract), [x, mean]);
+            let squares = s.apply(OpKind::Binary(BinaryOp::Multiply), [centered, centered]);
             let variance = along.mean(s, squares);
             let epsilon = s.fill_like(Number::Float(epsilon), variance);
-            let variance = s.apply(OpKind::Add, [variance, epsilon]);
-            let scale = s.apply(OpKind::Rsqrt, [variance]);
+            let variance = s.apply(OpKind::Binary(BinaryOp::Add), [variance, epsilon]);
+            let scale = s.apply(OpKind::Unary(UnaryOp::Rsqrt), [variance]);
             let scale = along.restore(s, scale);
-            s.apply(OpKind::Multiply, [centered, scale])
+            s.apply(OpKind::Binary(BinaryOp::Multiply), [centered, scale])
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::*;
 
 use meshwork_ir::OpKind;
+use meshwork_ir::op::BinaryOp;
 
 use super::elementwise::binary_op;
 use crate::Tensor;
@@ -18,7 +19,7 @@ macro_rules! operators {
 
                 #[track_caller]
                 fn $method(self, other: R) -> Tensor {
-                    binary_op(stringify!($method), OpKind::$kind, self.into(), other.into())
+                    binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
                 }
             }
 
@@ -27,14 +28,14 @@ macro_rules! operators {
 
                 #[track_caller]
                 fn $method(self, other: R) -> Tensor {
-                    binary_op(stringify!($method), OpKind::$kind, self.into(), other.into())
+                    binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
                 }
             }
 
             impl<R: Into<Operand>> $assign<R> for Tensor {
                 #[track_caller]
                 fn $assign_method(&mut self, other: R) {
-                    *self = binary_op(stringify!($method), OpKind::$kind, Operand::from(&*self), other.into());
+                    *self = binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), Operand::from(&*self), other.into());
                 }
             }
 
@@ -48,7 +49,7 @@ macro_rules! operators {
 
                 #[track_caller]
                 fn $method(self, other: Tensor) -> Tensor {
-                    binary_op(stringify!($method), OpKind::$kind, self.into(), other.into())
+                    binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
                 }
             }
 
@@ -57,7 +58,7 @@ macro_rules! operators {
 
                 #[track_caller]
                 fn $method(self, other: &Tensor) -> Tensor {
-                    binary_op(stringify!($method), OpKind::$kind, self.into(), other.into())
+                    binary_op(stringify!($method), OpKind::Binary(BinaryOp::$kind), self.into(), other.into())
                 }
             }
         )*
@@ -83,8 +84,8 @@ impl<R: Into<Operand>> Shr<R> for &Tensor {
     #[track_caller]
     fn shr(self, other: R) -> Tensor {
         let kind = match self.dtype().class() {
-            meshwork_ir::ElementClass::Unsigned => OpKind::ShiftRightLogical,
-            meshwork_ir::ElementClass::Signed => OpKind::ShiftRightArithmetic,
+            meshwork_ir::ElementClass::Unsigned => OpKind::Binary(BinaryOp::ShiftRightLogical),
+            meshwork_ir::ElementClass::Signed => OpKind::Binary(BinaryOp::ShiftRightArithmetic),
             _ => fail("shr", format!("a {} is not of integers", self.describe())),
         };
         binary_op("shr", kind, self.into(), other.into())

@@ -2,6 +2,7 @@
 
 use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::eval::scalar::Scalar;
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
 
 use crate::Tensor;
@@ -23,12 +24,12 @@ pub(crate) enum Combine {
 impl Combine {
     pub(crate) fn kind(self) -> OpKind {
         match self {
-            Combine::Sum => OpKind::Add,
-            Combine::Product => OpKind::Multiply,
-            Combine::Max => OpKind::Maximum,
-            Combine::Min => OpKind::Minimum,
-            Combine::And => OpKind::And,
-            Combine::Or => OpKind::Or,
+            Combine::Sum => OpKind::Binary(BinaryOp::Add),
+            Combine::Product => OpKind::Binary(BinaryOp::Multiply),
+            Combine::Max => OpKind::Binary(BinaryOp::Maximum),
+            Combine::Min => OpKind::Binary(BinaryOp::Minimum),
+            Combine::And => OpKind::Binary(BinaryOp::And),
+            Combine::Or => OpKind::Binary(BinaryOp::Or),
         }
     }
 

@@ -88,6 +88,7 @@ pub(super) fn popcnt(a: u64, _bits: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::{Scalar, ScalarOp, apply};
+    use crate::op::{BinaryOp, UnaryOp};
     use crate::{ElementType, OpKind};
     use proptest::prelude::*;
 
@@ -133,31 +134,31 @@ mod tests {
                     prop_assert_eq!(run(kind, elem, &[a, b]), wrap(elem, want), "{:?} {} {} {}", kind, elem, a, b);
                     Ok(())
                 };
-                expect(OpKind::Add, a + b)?;
-                expect(OpKind::Subtract, a - b)?;
-                expect(OpKind::Multiply, wrap(elem, a).wrapping_mul(b))?;
-                expect(OpKind::Divide, if b == 0 { -1 } else { a / b })?;
-                expect(OpKind::Remainder, if b == 0 { a } else { a % b })?;
-                expect(OpKind::Maximum, a.max(b))?;
-                expect(OpKind::Minimum, a.min(b))?;
-                expect(OpKind::And, a & b)?;
-                expect(OpKind::Or, a | b)?;
-                expect(OpKind::Xor, a ^ b)?;
+                expect(OpKind::Binary(BinaryOp::Add), a + b)?;
+                expect(OpKind::Binary(BinaryOp::Subtract), a - b)?;
+                expect(OpKind::Binary(BinaryOp::Multiply), wrap(elem, a).wrapping_mul(b))?;
+                expect(OpKind::Binary(BinaryOp::Divide), if b == 0 { -1 } else { a / b })?;
+                expect(OpKind::Binary(BinaryOp::Remainder), if b == 0 { a } else { a % b })?;
+                expect(OpKind::Binary(BinaryOp::Maximum), a.max(b))?;
+                expect(OpKind::Binary(BinaryOp::Minimum), a.min(b))?;
+                expect(OpKind::Binary(BinaryOp::And), a & b)?;
+                expect(OpKind::Binary(BinaryOp::Or), a | b)?;
+                expect(OpKind::Binary(BinaryOp::Xor), a ^ b)?;
                 // The product of two unsigned 64-bit numbers does not fit an i128.
                 let high = if a < 0 || b < 0 { (a * b) >> bits } else { ((a as u128 * b as u128) >> bits) as i128 };
-                expect(OpKind::ChloMulhi, high)?;
+                expect(OpKind::Binary(BinaryOp::Mulhi), high)?;
                 let amount = pattern(b).min(bits);
-                expect(OpKind::ShiftLeft, if amount == bits { 0 } else { pattern(a) << amount })?;
-                expect(OpKind::ShiftRightLogical, pattern(a) >> amount)?;
+                expect(OpKind::Binary(BinaryOp::ShiftLeft), if amount == bits { 0 } else { pattern(a) << amount })?;
+                expect(OpKind::Binary(BinaryOp::ShiftRightLogical), pattern(a) >> amount)?;
                 let signed = pattern(a) - if pattern(a) >> (bits - 1) == 1 { 1 << bits } else { 0 };
-                expect(OpKind::ShiftRightArithmetic, signed >> amount)?;
-                prop_assert_eq!(run(OpKind::Negate, elem, &[a]), wrap(elem, -a));
-                prop_assert_eq!(run(OpKind::Abs, elem, &[a]), wrap(elem, a.abs()));
-                prop_assert_eq!(run(OpKind::Not, elem, &[a]), wrap(elem, !a));
-                prop_assert_eq!(run(OpKind::Sign, elem, &[a]), a.signum());
-                prop_assert_eq!(run(OpKind::Popcnt, elem, &[a]), wrap(elem, pattern(a).count_ones().into()));
+                expect(OpKind::Binary(BinaryOp::ShiftRightArithmetic), signed >> amount)?;
+                prop_assert_eq!(run(OpKind::Unary(UnaryOp::Negate), elem, &[a]), wrap(elem, -a));
+                prop_assert_eq!(run(OpKind::Unary(UnaryOp::Abs), elem, &[a]), wrap(elem, a.abs()));
+                prop_assert_eq!(run(OpKind::Unary(UnaryOp::Not), elem, &[a]), wrap(elem, !a));
+                prop_assert_eq!(run(OpKind::Unary(UnaryOp::Sign), elem, &[a]), a.signum());
+                prop_assert_eq!(run(OpKind::Unary(UnaryOp::Popcnt), elem, &[a]), wrap(elem, pattern(a).count_ones().into()));
                 let zeros = bits - (128 - i128::from(pattern(a).leading_zeros()));
-                prop_assert_eq!(run(OpKind::CountLeadingZeros, elem, &[a]), wrap(elem, zeros));
+                prop_assert_eq!(run(OpKind::Unary(UnaryOp::CountLeadingZeros), elem, &[a]), wrap(elem, zeros));
             }
         }
 
@@ -167,13 +168,13 @@ mod tests {
             for _ in 0..b {
                 want = wrap(ElementType::I32, want * i128::from(a as i32));
             }
-            prop_assert_eq!(run(OpKind::Power, ElementType::I32, &[i128::from(a as i32), b.into()]), want);
+            prop_assert_eq!(run(OpKind::Binary(BinaryOp::Power), ElementType::I32, &[i128::from(a as i32), b.into()]), want);
         }
     }
 
     #[test]
     fn negative_powers() {
-        let pow = |a, b| run(OpKind::Power, ElementType::I8, &[a, b]);
+        let pow = |a, b| run(OpKind::Binary(BinaryOp::Power), ElementType::I8, &[a, b]);
         assert_eq!((pow(1, -5), pow(-1, -5), pow(-1, -4), pow(2, -1), pow(0, -1), pow(0, 0)), (1, -1, 1, 0, 0, 1));
     }
 }

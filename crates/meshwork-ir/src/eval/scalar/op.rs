@@ -4,6 +4,7 @@ use super::compare::Comparison;
 use super::{CompareType, Direction, Scalar, precision, round, wrap_signed, wrap_unsigned};
 use crate::eval::EvalError;
 use crate::eval::special::Cplx;
+use crate::op::MixedOp;
 use crate::{ElementClass, ElementType, Module, OpId, OpKind};
 
 /// What an operation does to its elements, as a function on the carriers.
@@ -63,7 +64,7 @@ impl ScalarOp {
                 .ok_or_else(|| EvalError::unsupported(module, op, format!("an element of type '{}'", module.ty(value))))
         };
         // The first operand of a select is the predicate; the second has the type it works on.
-        let typed = usize::from(kind == OpKind::Select);
+        let typed = usize::from(kind == OpKind::Mixed(MixedOp::Select));
         let (Some(&operand), &[result]) = (data.operands().get(typed), data.results()) else {
             return Err(EvalError::invalid(
                 module,
@@ -73,7 +74,7 @@ impl ScalarOp {
         };
         let (arg, result) = (elem(operand)?, elem(result)?);
         let mut extra = Extra::default();
-        if kind == OpKind::Compare {
+        if kind == OpKind::Mixed(MixedOp::Compare) {
             let text = data.enum_value("comparison_direction").unwrap_or("");
             let direction = Direction::from_text(text).ok_or_else(|| {
                 EvalError::invalid(
@@ -88,7 +89,7 @@ impl ScalarOp {
             };
             extra.compare = Some(Comparison { direction, order });
         }
-        if kind == OpKind::ReducePrecision {
+        if kind == OpKind::Mixed(MixedOp::ReducePrecision) {
             let bits = |name| {
                 data.int(name)
                     .and_then(|v| u32::try_from(v).ok())

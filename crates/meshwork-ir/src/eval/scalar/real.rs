@@ -68,6 +68,7 @@ mod tests {
 #[cfg(test)]
 mod rounding {
     use super::super::{Scalar, ScalarOp, apply};
+    use crate::op::{BinaryOp, UnaryOp};
     use crate::{ElementType, OpKind};
     use proptest::prelude::*;
 
@@ -85,14 +86,14 @@ mod rounding {
         #[test]
         fn f32_results_are_those_of_the_machine(x: u32, y: u32) {
             let (a, b) = (f32::from_bits(x), f32::from_bits(y));
-            prop_assert!(same(run(OpKind::Add, &[a, b]), a + b), "{a} + {b}");
-            prop_assert!(same(run(OpKind::Subtract, &[a, b]), a - b), "{a} - {b}");
-            prop_assert!(same(run(OpKind::Multiply, &[a, b]), a * b), "{a} * {b}");
-            prop_assert!(same(run(OpKind::Divide, &[a, b]), a / b), "{a} / {b}");
-            prop_assert!(same(run(OpKind::Remainder, &[a, b]), a % b), "{a} % {b}");
-            prop_assert!(same(run(OpKind::Sqrt, &[a]), a.sqrt()), "sqrt {a}");
-            prop_assert!(same(run(OpKind::Floor, &[a]), a.floor()), "floor {a}");
-            prop_assert!(same(run(OpKind::RoundNearestEven, &[a]), a.round_ties_even()), "round {a}");
+            prop_assert!(same(run(OpKind::Binary(BinaryOp::Add), &[a, b]), a + b), "{a} + {b}");
+            prop_assert!(same(run(OpKind::Binary(BinaryOp::Subtract), &[a, b]), a - b), "{a} - {b}");
+            prop_assert!(same(run(OpKind::Binary(BinaryOp::Multiply), &[a, b]), a * b), "{a} * {b}");
+            prop_assert!(same(run(OpKind::Binary(BinaryOp::Divide), &[a, b]), a / b), "{a} / {b}");
+            prop_assert!(same(run(OpKind::Binary(BinaryOp::Remainder), &[a, b]), a % b), "{a} % {b}");
+            prop_assert!(same(run(OpKind::Unary(UnaryOp::Sqrt), &[a]), a.sqrt()), "sqrt {a}");
+            prop_assert!(same(run(OpKind::Unary(UnaryOp::Floor), &[a]), a.floor()), "floor {a}");
+            prop_assert!(same(run(OpKind::Unary(UnaryOp::RoundNearestEven), &[a]), a.round_ties_even()), "round {a}");
         }
     }
 }

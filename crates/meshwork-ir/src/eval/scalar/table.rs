@@ -3,6 +3,10 @@
 use super::op::{Body, Extra};
 use super::{int, real};
 use crate::eval::special::{self, Cplx};
+use crate::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SourceOp, TokenOp, UnaryOp,
+};
 use crate::{ElementClass, ElementType, OpKind};
 
 /// What an operation does to elements of each class; `None` where it is not defined.
@@ -113,194 +117,202 @@ pub(super) fn body(kind: OpKind, arg: ElementType, extra: Extra) -> Option<Body>
 fn row(kind: OpKind, extra: Extra) -> Option<Row> {
     let row = Row::empty();
     Some(match kind {
-        OpKind::Abs => row.int1(|a, _| a.wrapping_abs(), |a, _| a).real(f64::abs).part(Cplx::abs),
-        OpKind::Cbrt => row.real(f64::cbrt).cplx(Cplx::cbrt),
-        OpKind::Ceil => row.real(f64::ceil),
-        OpKind::Convert => Row::any(Body::Convert),
-        OpKind::Cosine => row.real(f64::cos).cplx(Cplx::cos),
-        OpKind::CountLeadingZeros => row.bits1(int::leading_zeros),
-        OpKind::Exponential => row.real(f64::exp).cplx(Cplx::exp),
-        OpKind::ExponentialMinusOne => row.real(f64::exp_m1).cplx(Cplx::exp_m1),
-        OpKind::Floor => row.real(f64::floor),
-        OpKind::Imag => row.real(|_| 0.0).part(|z| z.im),
-        OpKind::IsFinite => row.test(f64::is_finite),
-        OpKind::Log => row.real(f64::ln).cplx(Cplx::ln),
-        OpKind::LogPlusOne => row.real(f64::ln_1p).cplx(Cplx::ln_1p),
-        OpKind::Logistic => row.real(real::logistic).cplx(Cplx::logistic),
-        OpKind::Negate => row.int1(|a, _| a.wrapping_neg(), |a, _| a.wrapping_neg()).real(|a| -a).cplx(|z| -z),
-        OpKind::Not => row.bool1(|a| !a).bits1(|a, _| !a),
-        OpKind::Popcnt => row.bits1(int::popcnt),
-        OpKind::Real => row.real(|a| a).part(|z| z.re),
-        OpKind::ReducePrecision => {
+        OpKind::Unary(UnaryOp::Abs) => row.int1(|a, _| a.wrapping_abs(), |a, _| a).real(f64::abs).part(Cplx::abs),
+        OpKind::Unary(UnaryOp::Cbrt) => row.real(f64::cbrt).cplx(Cplx::cbrt),
+        OpKind::Unary(UnaryOp::Ceil) => row.real(f64::ceil),
+        OpKind::Mixed(MixedOp::Convert) => Row::any(Body::Convert),
+        OpKind::Unary(UnaryOp::Cosine) => row.real(f64::cos).cplx(Cplx::cos),
+        OpKind::Unary(UnaryOp::CountLeadingZeros) => row.bits1(int::leading_zeros),
+        OpKind::Unary(UnaryOp::Exponential) => row.real(f64::exp).cplx(Cplx::exp),
+        OpKind::Unary(UnaryOp::ExponentialMinusOne) => row.real(f64::exp_m1).cplx(Cplx::exp_m1),
+        OpKind::Unary(UnaryOp::Floor) => row.real(f64::floor),
+        OpKind::Unary(UnaryOp::Imag) => row.real(|_| 0.0).part(|z| z.im),
+        OpKind::Unary(UnaryOp::IsFinite) => row.test(f64::is_finite),
+        OpKind::Unary(UnaryOp::Log) => row.real(f64::ln).cplx(Cplx::ln),
+        OpKind::Unary(UnaryOp::LogPlusOne) => row.real(f64::ln_1p).cplx(Cplx::ln_1p),
+        OpKind::Unary(UnaryOp::Logistic) => row.real(real::logistic).cplx(Cplx::logistic),
+        OpKind::Unary(UnaryOp::Negate) => {
+            row.int1(|a, _| a.wrapping_neg(), |a, _| a.wrapping_neg()).real(|a| -a).cplx(|z| -z)
+        }
+        OpKind::Unary(UnaryOp::Not) => row.bool1(|a| !a).bits1(|a, _| !a),
+        OpKind::Unary(UnaryOp::Popcnt) => row.bits1(int::popcnt),
+        OpKind::Unary(UnaryOp::Real) => row.real(|a| a).part(|z| z.re),
+        OpKind::Mixed(MixedOp::ReducePrecision) => {
             extra.precision.map_or(row, |(exponent, mantissa)| row.float(Body::ReducePrecision(exponent, mantissa)))
         }
-        OpKind::RoundNearestAfz => row.real(f64::round),
-        OpKind::RoundNearestEven => row.real(f64::round_ties_even),
-        OpKind::Rsqrt => row.real(real::rsqrt).cplx(Cplx::rsqrt),
-        OpKind::Sign => row.int1(|a, _| a.signum(), |a, _| u64::from(a != 0)).real(real::sign).cplx(Cplx::sign),
-        OpKind::Sine => row.real(f64::sin).cplx(Cplx::sin),
-        OpKind::Sqrt => row.real(f64::sqrt).cplx(Cplx::sqrt),
-        OpKind::Tan | OpKind::ChloTan => row.real(f64::tan).cplx(Cplx::tan),
-        OpKind::Tanh => row.real(f64::tanh).cplx(Cplx::tanh),
+        OpKind::Unary(UnaryOp::RoundNearestAfz) => row.real(f64::round),
+        OpKind::Unary(UnaryOp::RoundNearestEven) => row.real(f64::round_ties_even),
+        OpKind::Unary(UnaryOp::Rsqrt) => row.real(real::rsqrt).cplx(Cplx::rsqrt),
+        OpKind::Unary(UnaryOp::Sign) => {
+            row.int1(|a, _| a.signum(), |a, _| u64::from(a != 0)).real(real::sign).cplx(Cplx::sign)
+        }
+        OpKind::Unary(UnaryOp::Sine) => row.real(f64::sin).cplx(Cplx::sin),
+        OpKind::Unary(UnaryOp::Sqrt) => row.real(f64::sqrt).cplx(Cplx::sqrt),
+        OpKind::Unary(UnaryOp::Tan | UnaryOp::ChloTan) => row.real(f64::tan).cplx(Cplx::tan),
+        OpKind::Unary(UnaryOp::Tanh) => row.real(f64::tanh).cplx(Cplx::tanh),
 
-        OpKind::Add => row
+        OpKind::Binary(BinaryOp::Add) => row
             .bool2(|a, b| a | b)
             .int2(|a, b, _| a.wrapping_add(b), |a, b, _| a.wrapping_add(b))
             .real2(|a, b| a + b)
             .cplx2(|a, b| a + b),
-        OpKind::And => row.bool2(|a, b| a & b).bits2(|a, b, _| a & b),
-        OpKind::Atan2 => row.real2(f64::atan2).cplx2(Cplx::atan2),
-        OpKind::Compare => extra.compare.map_or(row, |comparison| Row::any(Body::Compare(comparison))),
-        OpKind::Complex => row.float(Body::MakeComplex),
-        OpKind::Divide => row.int2(int::div_signed, int::div_unsigned).real2(|a, b| a / b).cplx2(|a, b| a / b),
-        OpKind::Maximum => row
+        OpKind::Binary(BinaryOp::And) => row.bool2(|a, b| a & b).bits2(|a, b, _| a & b),
+        OpKind::Binary(BinaryOp::Atan2) => row.real2(f64::atan2).cplx2(Cplx::atan2),
+        OpKind::Mixed(MixedOp::Compare) => extra.compare.map_or(row, |comparison| Row::any(Body::Compare(comparison))),
+        OpKind::Binary(BinaryOp::Complex) => row.float(Body::MakeComplex),
+        OpKind::Binary(BinaryOp::Divide) => {
+            row.int2(int::div_signed, int::div_unsigned).real2(|a, b| a / b).cplx2(|a, b| a / b)
+        }
+        OpKind::Binary(BinaryOp::Maximum) => row
             .bool2(|a, b| a | b)
             .int2(|a, b, _| a.max(b), |a, b, _| a.max(b))
             .real2(real::maximum)
             .cplx2(Cplx::maximum),
-        OpKind::Minimum => row
+        OpKind::Binary(BinaryOp::Minimum) => row
             .bool2(|a, b| a & b)
             .int2(|a, b, _| a.min(b), |a, b, _| a.min(b))
             .real2(real::minimum)
             .cplx2(Cplx::minimum),
-        OpKind::Multiply => row
+        OpKind::Binary(BinaryOp::Multiply) => row
             .bool2(|a, b| a & b)
             .int2(|a, b, _| a.wrapping_mul(b), |a, b, _| a.wrapping_mul(b))
             .real2(|a, b| a * b)
             .cplx2(|a, b| a * b),
-        OpKind::Or => row.bool2(|a, b| a | b).bits2(|a, b, _| a | b),
-        OpKind::Power => row.int2(int::pow_signed, int::pow_unsigned).real2(f64::powf).cplx2(Cplx::pow),
-        OpKind::Remainder => row.int2(int::rem_signed, int::rem_unsigned).real2(|a, b| a % b),
-        OpKind::ShiftLeft => row.bits2(int::shift_left),
-        OpKind::ShiftRightArithmetic => row.bits2(int::shift_right_arithmetic),
-        OpKind::ShiftRightLogical => row.bits2(int::shift_right_logical),
-        OpKind::Subtract => {
+        OpKind::Binary(BinaryOp::Or) => row.bool2(|a, b| a | b).bits2(|a, b, _| a | b),
+        OpKind::Binary(BinaryOp::Power) => {
+            row.int2(int::pow_signed, int::pow_unsigned).real2(f64::powf).cplx2(Cplx::pow)
+        }
+        OpKind::Binary(BinaryOp::Remainder) => row.int2(int::rem_signed, int::rem_unsigned).real2(|a, b| a % b),
+        OpKind::Binary(BinaryOp::ShiftLeft) => row.bits2(int::shift_left),
+        OpKind::Binary(BinaryOp::ShiftRightArithmetic) => row.bits2(int::shift_right_arithmetic),
+        OpKind::Binary(BinaryOp::ShiftRightLogical) => row.bits2(int::shift_right_logical),
+        OpKind::Binary(BinaryOp::Subtract) => {
             row.int2(|a, b, _| a.wrapping_sub(b), |a, b, _| a.wrapping_sub(b)).real2(|a, b| a - b).cplx2(|a, b| a - b)
         }
-        OpKind::Xor => row.bool2(|a, b| a ^ b).bits2(|a, b, _| a ^ b),
-        OpKind::Clamp => Row::any(Body::Clamp),
-        OpKind::Select => Row::any(Body::Select),
+        OpKind::Binary(BinaryOp::Xor) => row.bool2(|a, b| a ^ b).bits2(|a, b, _| a ^ b),
+        OpKind::Mixed(MixedOp::Clamp) => Row::any(Body::Clamp),
+        OpKind::Mixed(MixedOp::Select) => Row::any(Body::Select),
 
-        OpKind::ChloAcos => row.real(f64::acos).cplx(Cplx::acos),
-        OpKind::ChloAcosh => row.real(special::acosh).cplx(Cplx::acosh),
-        OpKind::ChloAsin => row.real(f64::asin).cplx(Cplx::asin),
-        OpKind::ChloAsinAcosKernel => row.cplx(Cplx::asin_acos_kernel),
-        OpKind::ChloAsinh => row.real(special::asinh).cplx(Cplx::asinh),
-        OpKind::ChloAtan => row.real(f64::atan).cplx(Cplx::atan),
-        OpKind::ChloAtanh => row.real(special::atanh).cplx(Cplx::atanh),
-        OpKind::ChloBesselI1e => row.real(special::bessel_i1e),
-        OpKind::ChloConj => row.real(|a| a).cplx(Cplx::conj),
-        OpKind::ChloCosh => row.real(f64::cosh).cplx(Cplx::cosh),
-        OpKind::ChloDigamma => row.real(special::digamma),
-        OpKind::ChloErf => row.real(special::erf),
-        OpKind::ChloErfInv => row.real(special::erf_inv),
-        OpKind::ChloErfc => row.real(special::erfc),
-        OpKind::ChloIsInf => row.test(f64::is_infinite),
-        OpKind::ChloIsNegInf => row.test(|a| a == f64::NEG_INFINITY),
-        OpKind::ChloIsPosInf => row.test(|a| a == f64::INFINITY),
-        OpKind::ChloLgamma => row.real(special::lgamma),
-        OpKind::ChloMulhi => row.int2(int::mulhi_signed, int::mulhi_unsigned),
-        OpKind::ChloNextAfter => row.float(Body::NextAfter),
-        OpKind::ChloPolygamma => row.real2(special::polygamma),
-        OpKind::ChloSinh => row.real(f64::sinh).cplx(Cplx::sinh),
-        OpKind::ChloSquare => {
+        OpKind::Unary(UnaryOp::Acos) => row.real(f64::acos).cplx(Cplx::acos),
+        OpKind::Unary(UnaryOp::Acosh) => row.real(special::acosh).cplx(Cplx::acosh),
+        OpKind::Unary(UnaryOp::Asin) => row.real(f64::asin).cplx(Cplx::asin),
+        OpKind::Unary(UnaryOp::AsinAcosKernel) => row.cplx(Cplx::asin_acos_kernel),
+        OpKind::Unary(UnaryOp::Asinh) => row.real(special::asinh).cplx(Cplx::asinh),
+        OpKind::Unary(UnaryOp::Atan) => row.real(f64::atan).cplx(Cplx::atan),
+        OpKind::Unary(UnaryOp::Atanh) => row.real(special::atanh).cplx(Cplx::atanh),
+        OpKind::Unary(UnaryOp::BesselI1e) => row.real(special::bessel_i1e),
+        OpKind::Unary(UnaryOp::Conj) => row.real(|a| a).cplx(Cplx::conj),
+        OpKind::Unary(UnaryOp::Cosh) => row.real(f64::cosh).cplx(Cplx::cosh),
+        OpKind::Unary(UnaryOp::Digamma) => row.real(special::digamma),
+        OpKind::Unary(UnaryOp::Erf) => row.real(special::erf),
+        OpKind::Unary(UnaryOp::ErfInv) => row.real(special::erf_inv),
+        OpKind::Unary(UnaryOp::Erfc) => row.real(special::erfc),
+        OpKind::Unary(UnaryOp::IsInf) => row.test(f64::is_infinite),
+        OpKind::Unary(UnaryOp::IsNegInf) => row.test(|a| a == f64::NEG_INFINITY),
+        OpKind::Unary(UnaryOp::IsPosInf) => row.test(|a| a == f64::INFINITY),
+        OpKind::Unary(UnaryOp::Lgamma) => row.real(special::lgamma),
+        OpKind::Binary(BinaryOp::Mulhi) => row.int2(int::mulhi_signed, int::mulhi_unsigned),
+        OpKind::Binary(BinaryOp::NextAfter) => row.float(Body::NextAfter),
+        OpKind::Binary(BinaryOp::Polygamma) => row.real2(special::polygamma),
+        OpKind::Unary(UnaryOp::Sinh) => row.real(f64::sinh).cplx(Cplx::sinh),
+        OpKind::Unary(UnaryOp::Square) => {
             row.int1(|a, _| a.wrapping_mul(a), |a, _| a.wrapping_mul(a)).real(|a| a * a).cplx(Cplx::square)
         }
-        OpKind::ChloZeta => row.real2(special::zeta),
+        OpKind::Binary(BinaryOp::Zeta) => row.real2(special::zeta),
 
         // Elementwise, but on quantized types.
-        OpKind::UniformDequantize | OpKind::UniformQuantize => return None,
+        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => return None,
 
         // Not elementwise.
-        OpKind::Module
-        | OpKind::Func
-        | OpKind::Call
-        | OpKind::FuncReturn
-        | OpKind::Constant
-        | OpKind::Iota
-        | OpKind::PartitionId
-        | OpKind::ReplicaId
-        | OpKind::Rng
-        | OpKind::RngBitGenerator
-        | OpKind::BitcastConvert
-        | OpKind::Broadcast
-        | OpKind::BroadcastInDim
-        | OpKind::Concatenate
-        | OpKind::DynamicSlice
-        | OpKind::DynamicUpdateSlice
-        | OpKind::Gather
-        | OpKind::GetDimensionSize
-        | OpKind::Pad
-        | OpKind::Reshape
-        | OpKind::Reverse
-        | OpKind::SetDimensionSize
-        | OpKind::Slice
-        | OpKind::TorchIndexSelect
-        | OpKind::Transpose
-        | OpKind::DynamicBroadcastInDim
-        | OpKind::DynamicConv
-        | OpKind::DynamicGather
-        | OpKind::DynamicIota
-        | OpKind::DynamicPad
-        | OpKind::DynamicReshape
-        | OpKind::RealDynamicSlice
-        | OpKind::Cholesky
-        | OpKind::Convolution
-        | OpKind::Dot
-        | OpKind::DotGeneral
-        | OpKind::Einsum
-        | OpKind::UnaryEinsum
-        | OpKind::Fft
-        | OpKind::TriangularSolve
-        | OpKind::BatchNormGrad
-        | OpKind::BatchNormInference
-        | OpKind::BatchNormTraining
-        | OpKind::Map
-        | OpKind::Reduce
-        | OpKind::ReduceWindow
-        | OpKind::Scatter
-        | OpKind::SelectAndScatter
-        | OpKind::Sort
-        | OpKind::Case
-        | OpKind::If
-        | OpKind::While
-        | OpKind::HloReturn
-        | OpKind::AllGather
-        | OpKind::AllReduce
-        | OpKind::AllToAll
-        | OpKind::CollectiveBroadcast
-        | OpKind::CollectivePermute
-        | OpKind::CollectiveReduce
-        | OpKind::CrossReplicaSum
-        | OpKind::ReduceScatter
-        | OpKind::AfterAll
-        | OpKind::AsyncDone
-        | OpKind::AsyncStart
-        | OpKind::Composite
-        | OpKind::CreateToken
-        | OpKind::CustomCall
-        | OpKind::GetTupleElement
-        | OpKind::Infeed
-        | OpKind::OptimizationBarrier
-        | OpKind::Outfeed
-        | OpKind::Recv
-        | OpKind::Send
-        | OpKind::Tuple
-        | OpKind::ChloConstant
-        | OpKind::ChloConstantLike
-        | OpKind::ChloRaggedDot
-        | OpKind::ChloScan
-        | OpKind::ChloTopK
-        | crate::sdy_ops!()
-        | OpKind::CheckExpectAlmostEq
-        | OpKind::CheckExpectAlmostEqConst
-        | OpKind::CheckExpectClose
-        | OpKind::CheckExpectEq
-        | OpKind::CheckExpectEqConst
-        | OpKind::CheckExpectSerializedEq
-        | OpKind::InterpreterPrint
-        | OpKind::InterpreterProbe
-        | OpKind::InterpreterRunParallel
+        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn)
+        | OpKind::Source(
+            SourceOp::Constant
+            | SourceOp::Iota
+            | SourceOp::PartitionId
+            | SourceOp::ReplicaId
+            | SourceOp::Rng
+            | SourceOp::RngBitGenerator,
+        )
+        | OpKind::Movement(
+            MovementOp::BitcastConvert
+            | MovementOp::Broadcast
+            | MovementOp::BroadcastInDim
+            | MovementOp::Concatenate
+            | MovementOp::DynamicSlice
+            | MovementOp::DynamicUpdateSlice
+            | MovementOp::Gather
+            | MovementOp::GetDimensionSize
+            | MovementOp::Pad
+            | MovementOp::Reshape
+            | MovementOp::Reverse
+            | MovementOp::SetDimensionSize
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect
+            | MovementOp::Transpose,
+        )
+        | OpKind::Dynamic(
+            DynamicOp::BroadcastInDim
+            | DynamicOp::Conv
+            | DynamicOp::Gather
+            | DynamicOp::Iota
+            | DynamicOp::Pad
+            | DynamicOp::Reshape
+            | DynamicOp::Slice,
+        )
+        | OpKind::Linalg(LinalgOp::Cholesky)
+        | OpKind::Contract(
+            ContractOp::Convolution
+            | ContractOp::Dot
+            | ContractOp::DotGeneral
+            | ContractOp::Einsum
+            | ContractOp::UnaryEinsum,
+        )
+        | OpKind::Linalg(
+            LinalgOp::Fft
+            | LinalgOp::TriangularSolve
+            | LinalgOp::BatchNormGrad
+            | LinalgOp::BatchNormInference
+            | LinalgOp::BatchNormTraining,
+        )
+        | OpKind::Body(
+            BodyOp::Map
+            | BodyOp::Reduce
+            | BodyOp::ReduceWindow
+            | BodyOp::Scatter
+            | BodyOp::SelectAndScatter
+            | BodyOp::Sort,
+        )
+        | OpKind::Control(ControlOp::Case | ControlOp::If | ControlOp::While | ControlOp::HloReturn)
+        | OpKind::Collective(
+            CollectiveOp::AllGather
+            | CollectiveOp::AllReduce
+            | CollectiveOp::AllToAll
+            | CollectiveOp::CollectiveBroadcast
+            | CollectiveOp::CollectivePermute
+            | CollectiveOp::CollectiveReduce
+            | CollectiveOp::CrossReplicaSum
+            | CollectiveOp::ReduceScatter,
+        )
+        | OpKind::Token(TokenOp::AfterAll)
+        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
+        | OpKind::Token(TokenOp::CreateToken)
+        | OpKind::Control(ControlOp::CustomCall)
+        | OpKind::Token(TokenOp::GetTupleElement | TokenOp::Infeed)
+        | OpKind::Control(ControlOp::OptimizationBarrier)
+        | OpKind::Token(TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send | TokenOp::Tuple)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan | ChloOp::TopK)
+        | OpKind::Sdy(_)
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst
+            | CheckOp::ExpectSerializedEq
+            | CheckOp::Print
+            | CheckOp::Probe
+            | CheckOp::RunParallel,
+        )
         | OpKind::Unregistered => return None,
     })
 }

@@ -3,6 +3,7 @@
 use super::form::{TOLERANCE, TOP_K, ULPS};
 use super::op::{Draft, is_isolated};
 use super::{Parsed, Parser};
+use crate::op::{CheckOp, ChloOp};
 use crate::{Attr, OpKind};
 
 impl<'a> Parser<'a> {
@@ -36,7 +37,7 @@ impl<'a> Parser<'a> {
         self.attr_dict_with_keyword(draft)?;
         draft.set("dimension", Attr::i64(dimension));
         let op = self.begin(draft);
-        self.region(op, vec![], is_isolated(OpKind::ChloScan))?;
+        self.region(op, vec![], is_isolated(OpKind::Chlo(ChloOp::Scan)))?;
         self.colon_functional(draft)?;
         let Some(outputs) = draft.spec.result_types.len().checked_sub(inits) else {
             return Err(self.error(draft.at, format!("expected a result for each of the {inits} inits")));
@@ -54,7 +55,7 @@ impl<'a> Parser<'a> {
         let (value, ty) = self.elements_attr()?;
         self.operand_types(draft, &[ty], at)?;
         draft.set("value", value);
-        if draft.spec.kind == OpKind::CheckExpectAlmostEqConst && self.lex.eat(b',') {
+        if draft.spec.kind == OpKind::Check(CheckOp::ExpectAlmostEqConst) && self.lex.eat(b',') {
             self.keys(draft, TOLERANCE, true)?;
         }
         self.attr_dict(draft)

@@ -5,6 +5,10 @@
 
 use super::op::Draft;
 use super::{Parsed, Parser};
+use crate::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SdyOp, SourceOp, TokenOp, UnaryOp,
+};
 use crate::{ElementType, OpKind};
 
 /// The pretty form of an operation.
@@ -91,37 +95,82 @@ pub(super) const OUT_SHARDING: &[Key] = &[key("out_sharding", "out_sharding", Va
 /// The pretty form of `kind`.
 pub(super) fn form<'a>(kind: OpKind) -> Form<'a> {
     use Form::*;
-    use OpKind::*;
     match kind {
-        Module => Own(Parser::nested_module),
-        Func => Own(Parser::func),
-        Call => Own(Parser::call),
-        FuncReturn | HloReturn | SdyReturn => Own(Parser::return_op),
-
-        Abs | Cbrt | Ceil | Convert | Cosine | CountLeadingZeros | Exponential | ExponentialMinusOne | Floor | Imag
-        | Log | LogPlusOne | Logistic | Negate | Not | Popcnt | Real | RoundNearestAfz | RoundNearestEven | Rsqrt
-        | Sign | Sine | Sqrt | Tan | Tanh | UniformDequantize | UniformQuantize => Same(1, &[]),
-        ReducePrecision => Same(1, const { &[key("format", "exponent_bits", Val::Format)] }),
-        Cholesky => Same(1, const { &[optional("lower", "lower", Val::Bool)] }),
-        Reverse => Same(1, const { &[key("dims", "dimensions", Val::Ints)] }),
-        Add | And | Atan2 | Divide | Maximum | Minimum | Multiply | Or | Power | Remainder | ShiftLeft
-        | ShiftRightArithmetic | ShiftRightLogical | Subtract | Xor => Same(2, &[]),
-        Clamp => Same(3, &[]),
-        InterpreterProbe => Same(1, const { &[key("probe_id", "probe_id", Val::Str)] }),
-
-        IsFinite | BitcastConvert | DynamicUpdateSlice | Reshape | DynamicReshape | RealDynamicSlice | DynamicPad => {
-            Functional(&[])
+        OpKind::Control(ControlOp::Module) => Own(Parser::nested_module),
+        OpKind::Control(ControlOp::Func) => Own(Parser::func),
+        OpKind::Control(ControlOp::Call) => Own(Parser::call),
+        OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn) | OpKind::Sdy(SdyOp::Return) => {
+            Own(Parser::return_op)
         }
-        DynamicIota => Functional(const { &[key("dim", "iota_dimension", I64)] }),
-        Rng => Functional(const { &[key("distribution", "rng_distribution", Val::Enum("rng_distribution"))] }),
-        RngBitGenerator => Functional(const { &[key("algorithm", "rng_algorithm", Val::Enum("rng_algorithm"))] }),
-        Broadcast => Functional(const { &[key("sizes", "broadcast_sizes", Val::Ints)] }),
-        BroadcastInDim | DynamicBroadcastInDim => {
+
+        OpKind::Unary(UnaryOp::Abs | UnaryOp::Cbrt | UnaryOp::Ceil)
+        | OpKind::Mixed(MixedOp::Convert)
+        | OpKind::Unary(
+            UnaryOp::Cosine
+            | UnaryOp::CountLeadingZeros
+            | UnaryOp::Exponential
+            | UnaryOp::ExponentialMinusOne
+            | UnaryOp::Floor
+            | UnaryOp::Imag
+            | UnaryOp::Log
+            | UnaryOp::LogPlusOne
+            | UnaryOp::Logistic
+            | UnaryOp::Negate
+            | UnaryOp::Not
+            | UnaryOp::Popcnt
+            | UnaryOp::Real
+            | UnaryOp::RoundNearestAfz
+            | UnaryOp::RoundNearestEven
+            | UnaryOp::Rsqrt
+            | UnaryOp::Sign
+            | UnaryOp::Sine
+            | UnaryOp::Sqrt
+            | UnaryOp::Tan
+            | UnaryOp::Tanh,
+        )
+        | OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => Same(1, &[]),
+        OpKind::Mixed(MixedOp::ReducePrecision) => Same(1, const { &[key("format", "exponent_bits", Val::Format)] }),
+        OpKind::Linalg(LinalgOp::Cholesky) => Same(1, const { &[optional("lower", "lower", Val::Bool)] }),
+        OpKind::Movement(MovementOp::Reverse) => Same(1, const { &[key("dims", "dimensions", Val::Ints)] }),
+        OpKind::Binary(
+            BinaryOp::Add
+            | BinaryOp::And
+            | BinaryOp::Atan2
+            | BinaryOp::Divide
+            | BinaryOp::Maximum
+            | BinaryOp::Minimum
+            | BinaryOp::Multiply
+            | BinaryOp::Or
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+            | BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRightArithmetic
+            | BinaryOp::ShiftRightLogical
+            | BinaryOp::Subtract
+            | BinaryOp::Xor,
+        ) => Same(2, &[]),
+        OpKind::Mixed(MixedOp::Clamp) => Same(3, &[]),
+        OpKind::Check(CheckOp::Probe) => Same(1, const { &[key("probe_id", "probe_id", Val::Str)] }),
+
+        OpKind::Unary(UnaryOp::IsFinite)
+        | OpKind::Movement(MovementOp::BitcastConvert | MovementOp::DynamicUpdateSlice | MovementOp::Reshape)
+        | OpKind::Dynamic(DynamicOp::Reshape | DynamicOp::Slice | DynamicOp::Pad) => Functional(&[]),
+        OpKind::Dynamic(DynamicOp::Iota) => Functional(const { &[key("dim", "iota_dimension", I64)] }),
+        OpKind::Source(SourceOp::Rng) => {
+            Functional(const { &[key("distribution", "rng_distribution", Val::Enum("rng_distribution"))] })
+        }
+        OpKind::Source(SourceOp::RngBitGenerator) => {
+            Functional(const { &[key("algorithm", "rng_algorithm", Val::Enum("rng_algorithm"))] })
+        }
+        OpKind::Movement(MovementOp::Broadcast) => Functional(const { &[key("sizes", "broadcast_sizes", Val::Ints)] }),
+        OpKind::Movement(MovementOp::BroadcastInDim) | OpKind::Dynamic(DynamicOp::BroadcastInDim) => {
             Functional(const { &[key("dims", "broadcast_dimensions", Val::Ints)] })
         }
-        Concatenate | GetDimensionSize | SetDimensionSize => Functional(DIM),
-        DynamicSlice => Functional(const { &[key("sizes", "slice_sizes", Val::Ints)] }),
-        Pad => Functional(
+        OpKind::Movement(MovementOp::Concatenate | MovementOp::GetDimensionSize | MovementOp::SetDimensionSize) => {
+            Functional(DIM)
+        }
+        OpKind::Movement(MovementOp::DynamicSlice) => Functional(const { &[key("sizes", "slice_sizes", Val::Ints)] }),
+        OpKind::Movement(MovementOp::Pad) => Functional(
             const {
                 &[
                     key("low", "edge_padding_low", Val::Ints),
@@ -130,89 +179,108 @@ pub(super) fn form<'a>(kind: OpKind) -> Form<'a> {
                 ]
             },
         ),
-        Transpose => Functional(const { &[key("dims", "permutation", Val::Ints)] }),
-        Einsum | UnaryEinsum => Functional(const { &[key("config", "einsum_config", Val::Str)] }),
-        Fft => Functional(
+        OpKind::Movement(MovementOp::Transpose) => Functional(const { &[key("dims", "permutation", Val::Ints)] }),
+        OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum) => {
+            Functional(const { &[key("config", "einsum_config", Val::Str)] })
+        }
+        OpKind::Linalg(LinalgOp::Fft) => Functional(
             const { &[key("type", "fft_type", Val::Enum("fft_type")), key("length", "fft_length", Val::Ints)] },
         ),
 
-        Iota => Source(const { &[key("dim", "iota_dimension", I64)] }),
-        CreateToken | PartitionId | ReplicaId => Source(&[]),
+        OpKind::Source(SourceOp::Iota) => Source(const { &[key("dim", "iota_dimension", I64)] }),
+        OpKind::Token(TokenOp::CreateToken) | OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => {
+            Source(&[])
+        }
 
-        Complex => Own(Parser::complex),
-        Compare => Own(Parser::compare),
-        Select => Own(Parser::select),
-        Constant | ChloConstant | SdyConstant => Own(Parser::constant),
-        Slice => Own(Parser::slice),
-        Dot => Own(Parser::dot),
-        DotGeneral => Own(Parser::dot_general),
-        Convolution => Own(Parser::convolution),
-        Reduce => Own(Parser::reduce),
-        While => Own(Parser::while_op),
-        AfterAll => Own(Parser::after_all),
-        Composite => Own(Parser::composite),
-        CustomCall => Own(Parser::custom_call),
-        GetTupleElement => Own(Parser::get_tuple_element),
-        OptimizationBarrier => Own(Parser::optimization_barrier),
-        Tuple => Own(Parser::tuple),
+        OpKind::Binary(BinaryOp::Complex) => Own(Parser::complex),
+        OpKind::Mixed(MixedOp::Compare) => Own(Parser::compare),
+        OpKind::Mixed(MixedOp::Select) => Own(Parser::select),
+        OpKind::Source(SourceOp::Constant) | OpKind::Chlo(ChloOp::Constant) | OpKind::Sdy(SdyOp::Constant) => {
+            Own(Parser::constant)
+        }
+        OpKind::Movement(MovementOp::Slice) => Own(Parser::slice),
+        OpKind::Contract(ContractOp::Dot) => Own(Parser::dot),
+        OpKind::Contract(ContractOp::DotGeneral) => Own(Parser::dot_general),
+        OpKind::Contract(ContractOp::Convolution) => Own(Parser::convolution),
+        OpKind::Body(BodyOp::Reduce) => Own(Parser::reduce),
+        OpKind::Control(ControlOp::While) => Own(Parser::while_op),
+        OpKind::Token(TokenOp::AfterAll) => Own(Parser::after_all),
+        OpKind::Control(ControlOp::Composite) => Own(Parser::composite),
+        OpKind::Control(ControlOp::CustomCall) => Own(Parser::custom_call),
+        OpKind::Token(TokenOp::GetTupleElement) => Own(Parser::get_tuple_element),
+        OpKind::Control(ControlOp::OptimizationBarrier) => Own(Parser::optimization_barrier),
+        OpKind::Token(TokenOp::Tuple) => Own(Parser::tuple),
 
-        TorchIndexSelect
-        | Gather
-        | DynamicGather
-        | DynamicConv
-        | TriangularSolve
-        | BatchNormGrad
-        | BatchNormInference
-        | BatchNormTraining
-        | Map
-        | ReduceWindow
-        | Scatter
-        | SelectAndScatter
-        | Sort
-        | Case
-        | If
-        | AllGather
-        | AllReduce
-        | AllToAll
-        | CollectiveBroadcast
-        | CollectivePermute
-        | CollectiveReduce
-        | CrossReplicaSum
-        | ReduceScatter
-        | AsyncDone
-        | AsyncStart
-        | Infeed
-        | Outfeed
-        | Recv
-        | Send
-        | ChloConstantLike
-        | ChloRaggedDot
-        | InterpreterRunParallel
-        | Unregistered => GenericOnly,
+        OpKind::Movement(MovementOp::TorchIndexSelect | MovementOp::Gather)
+        | OpKind::Dynamic(DynamicOp::Gather | DynamicOp::Conv)
+        | OpKind::Linalg(
+            LinalgOp::TriangularSolve
+            | LinalgOp::BatchNormGrad
+            | LinalgOp::BatchNormInference
+            | LinalgOp::BatchNormTraining,
+        )
+        | OpKind::Body(
+            BodyOp::Map | BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::SelectAndScatter | BodyOp::Sort,
+        )
+        | OpKind::Control(ControlOp::Case | ControlOp::If)
+        | OpKind::Collective(
+            CollectiveOp::AllGather
+            | CollectiveOp::AllReduce
+            | CollectiveOp::AllToAll
+            | CollectiveOp::CollectiveBroadcast
+            | CollectiveOp::CollectivePermute
+            | CollectiveOp::CollectiveReduce
+            | CollectiveOp::CrossReplicaSum
+            | CollectiveOp::ReduceScatter,
+        )
+        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart)
+        | OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
+        | OpKind::Chlo(ChloOp::ConstantLike | ChloOp::RaggedDot)
+        | OpKind::Check(CheckOp::RunParallel)
+        | OpKind::Unregistered => GenericOnly,
 
-        ChloAcos | ChloAcosh | ChloAsin | ChloAsinAcosKernel | ChloAsinh | ChloAtan | ChloAtanh | ChloBesselI1e
-        | ChloConj | ChloCosh | ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloIsInf | ChloIsNegInf
-        | ChloIsPosInf | ChloLgamma | ChloMulhi | ChloNextAfter | ChloPolygamma | ChloSinh | ChloSquare | ChloTan
-        | ChloZeta => Arrow,
-        ChloTopK => Own(Parser::top_k),
-        ChloScan => Own(Parser::scan),
+        OpKind::Unary(
+            UnaryOp::Acos
+            | UnaryOp::Acosh
+            | UnaryOp::Asin
+            | UnaryOp::AsinAcosKernel
+            | UnaryOp::Asinh
+            | UnaryOp::Atan
+            | UnaryOp::Atanh
+            | UnaryOp::BesselI1e
+            | UnaryOp::Conj
+            | UnaryOp::Cosh
+            | UnaryOp::Digamma
+            | UnaryOp::Erf
+            | UnaryOp::ErfInv
+            | UnaryOp::Erfc
+            | UnaryOp::IsInf
+            | UnaryOp::IsNegInf
+            | UnaryOp::IsPosInf
+            | UnaryOp::Lgamma,
+        )
+        | OpKind::Binary(BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma)
+        | OpKind::Unary(UnaryOp::Sinh | UnaryOp::Square | UnaryOp::ChloTan)
+        | OpKind::Binary(BinaryOp::Zeta) => Arrow,
+        OpKind::Chlo(ChloOp::TopK) => Own(Parser::top_k),
+        OpKind::Chlo(ChloOp::Scan) => Own(Parser::scan),
 
-        SdyMesh => Own(Parser::mesh),
-        SdyShardingConstraint | SdyReshard => Own(Parser::sharding_constraint),
-        SdyManualComputation => Own(Parser::manual_computation),
-        SdyNamedComputation => Own(Parser::named_computation),
-        SdyAllGather => Own(|p, d| p.dims_collective(d, "gathering_axes")),
-        SdyAllSlice => Own(|p, d| p.dims_collective(d, "slicing_axes")),
-        SdyReduceScatter => Own(|p, d| p.dims_collective(d, "reduce_scatter_axes")),
-        SdyShardedToUnreduced => Own(|p, d| p.dims_collective(d, "axes")),
-        SdyAllReduce => Own(|p, d| p.axes_collective(d, "reduction_axes")),
-        SdyReplicatedToUnreduced => Own(|p, d| p.axes_collective(d, "axes")),
-        SdyAllToAll => Own(Parser::sdy_all_to_all),
-        SdyCollectivePermute => Placed(OUT_SHARDING),
-        SdyDataFlowEdge => Placed(SHARDING),
-        SdyFuncDataFlowEdge => Placed(&[]),
-        SdyShardingGroup => Placed(const { &[key("group_id", "group_id", I64)] }),
-        SdyPropagationBarrier => Placed(
+        OpKind::Sdy(SdyOp::Mesh) => Own(Parser::mesh),
+        OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard) => Own(Parser::sharding_constraint),
+        OpKind::Sdy(SdyOp::ManualComputation) => Own(Parser::manual_computation),
+        OpKind::Sdy(SdyOp::NamedComputation) => Own(Parser::named_computation),
+        OpKind::Sdy(SdyOp::AllGather) => Own(|p, d| p.dims_collective(d, "gathering_axes")),
+        OpKind::Sdy(SdyOp::AllSlice) => Own(|p, d| p.dims_collective(d, "slicing_axes")),
+        OpKind::Sdy(SdyOp::ReduceScatter) => Own(|p, d| p.dims_collective(d, "reduce_scatter_axes")),
+        OpKind::Sdy(SdyOp::ShardedToUnreduced) => Own(|p, d| p.dims_collective(d, "axes")),
+        OpKind::Sdy(SdyOp::AllReduce) => Own(|p, d| p.axes_collective(d, "reduction_axes")),
+        OpKind::Sdy(SdyOp::ReplicatedToUnreduced) => Own(|p, d| p.axes_collective(d, "axes")),
+        OpKind::Sdy(SdyOp::AllToAll) => Own(Parser::sdy_all_to_all),
+        OpKind::Sdy(SdyOp::CollectivePermute) => Placed(OUT_SHARDING),
+        OpKind::Sdy(SdyOp::DataFlowEdge) => Placed(SHARDING),
+        OpKind::Sdy(SdyOp::FuncDataFlowEdge) => Placed(&[]),
+        OpKind::Sdy(SdyOp::ShardingGroup) => Placed(const { &[key("group_id", "group_id", I64)] }),
+        OpKind::Sdy(SdyOp::PropagationBarrier) => Placed(
             const {
                 &[key(
                     "allowed_direction",
@@ -222,12 +290,12 @@ pub(super) fn form<'a>(kind: OpKind) -> Form<'a> {
             },
         ),
 
-        CheckExpectEq | InterpreterPrint => Effect(&[]),
-        CheckExpectAlmostEq => Effect(TOLERANCE),
-        CheckExpectSerializedEq => Effect(
+        OpKind::Check(CheckOp::ExpectEq | CheckOp::Print) => Effect(&[]),
+        OpKind::Check(CheckOp::ExpectAlmostEq) => Effect(TOLERANCE),
+        OpKind::Check(CheckOp::ExpectSerializedEq) => Effect(
             const { &[key("probe_id", "probe_id", Val::Str), optional("iter", "iteration", Val::Number(ElementType::UI32))] },
         ),
-        CheckExpectEqConst | CheckExpectAlmostEqConst => Own(Parser::expect_const),
-        CheckExpectClose => Own(Parser::expect_close),
+        OpKind::Check(CheckOp::ExpectEqConst | CheckOp::ExpectAlmostEqConst) => Own(Parser::expect_const),
+        OpKind::Check(CheckOp::ExpectClose) => Own(Parser::expect_close),
     }
 }

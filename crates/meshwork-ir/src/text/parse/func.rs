@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::op::Draft;
 use super::region::Arg;
 use super::{Located, Parsed, Parser};
+use crate::op::ControlOp;
 use crate::{Attr, AttrDict, FunctionType, OpKind, OpSpec, Type};
 
 impl<'a> Parser<'a> {
@@ -40,7 +41,7 @@ impl<'a> Parser<'a> {
 
     /// Turns the module read so far into an operation of the body, because more operations follow it.
     pub(super) fn wrap_module(&mut self) {
-        let mut spec = OpSpec::new(OpKind::Module);
+        let mut spec = OpSpec::new(OpKind::Control(ControlOp::Module));
         spec.attrs = std::mem::take(&mut self.module.attrs);
         if let Some(name) = self.module.name.take() {
             spec.attrs.set("sym_name", Attr::str(&name));
@@ -61,7 +62,8 @@ impl<'a> Parser<'a> {
     pub(super) fn unwrap_module(&mut self) {
         let body = self.module.body();
         let Some(op) = self.module.block(body).first() else { return };
-        if self.module.block(body).last() != Some(op) || self.module.op(op).kind() != OpKind::Module {
+        if self.module.block(body).last() != Some(op) || self.module.op(op).kind() != OpKind::Control(ControlOp::Module)
+        {
             return;
         }
         let mut attrs = std::mem::take(&mut self.module.op_mut(op).attrs);

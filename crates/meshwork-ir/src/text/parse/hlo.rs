@@ -7,6 +7,7 @@ use super::region::Arg;
 use super::types::Types;
 use super::{Parsed, Parser};
 use crate::attr::DotDims;
+use crate::op::{BodyOp, ControlOp};
 use crate::{Attr, Dense, ElementType, Literal, OpKind, OpSpec, TensorType, Trait, Type};
 
 impl<'a> Parser<'a> {
@@ -261,8 +262,12 @@ impl<'a> Parser<'a> {
     /// `(%a init: %i), ... across dimensions = [0] : type reducer(%x: t, %y: t) {...}`, or with `applies op` and no
     /// body.
     pub(super) fn reduce(&mut self, draft: &mut Draft) -> Parsed<()> {
-        let mut inits =
-            Draft { spec: OpSpec::new(OpKind::Reduce), at: draft.at, operand_at: Default::default(), op: None };
+        let mut inits = Draft {
+            spec: OpSpec::new(OpKind::Body(BodyOp::Reduce)),
+            at: draft.at,
+            operand_at: Default::default(),
+            op: None,
+        };
         loop {
             self.lex.expect(b'(')?;
             self.operand(draft)?;
@@ -299,7 +304,7 @@ impl<'a> Parser<'a> {
                 spec.pos = draft.spec.pos;
                 let inner = self.module.push(block, spec);
                 let value = self.module.result(inner);
-                let mut spec = OpSpec::new(OpKind::HloReturn).operands([value]);
+                let mut spec = OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([value]);
                 spec.pos = draft.spec.pos;
                 self.module.push(block, spec);
                 Ok(())

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::types::Types;
 use super::value::Named;
 use super::{Located, Parsed, Parser};
+use crate::op::{ChloOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, OpId, OpKind, OpSpec, Type, ValueId};
 
 /// An operation while it is read.
@@ -28,8 +29,12 @@ struct ResultName<'a> {
 
 /// Whether names from outside are known in the regions of an operation.
 pub(super) fn is_isolated(kind: OpKind) -> bool {
-    use OpKind::*;
-    matches!(kind, Func | Module | AsyncStart | ChloScan | SdyManualComputation | SdyNamedComputation)
+    matches!(
+        kind,
+        OpKind::Control(ControlOp::Func | ControlOp::Module | ControlOp::AsyncStart)
+            | OpKind::Chlo(ChloOp::Scan)
+            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
+    )
 }
 
 impl Draft {
@@ -245,8 +250,10 @@ impl<'a> Parser<'a> {
     /// Gives attributes that the generic form spells as numbers the form that the pretty one gives them.
     fn normalize(&mut self, draft: &mut Draft) {
         let (name, kind, cases): (_, _, &[&str]) = match draft.spec.kind {
-            OpKind::SdyPropagationBarrier => ("allowed_direction", "propagation_direction", super::place::DIRECTIONS),
-            OpKind::SdyAllReduce | OpKind::SdyReduceScatter => {
+            OpKind::Sdy(SdyOp::PropagationBarrier) => {
+                ("allowed_direction", "propagation_direction", super::place::DIRECTIONS)
+            }
+            OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => {
                 ("reduction_op", "reduction_op", super::place::REDUCTIONS)
             }
             _ => return,

@@ -8,6 +8,7 @@ use super::form::{Key, OUT_SHARDING};
 use super::op::{Draft, is_isolated};
 use super::{Parsed, Parser};
 use crate::attr::EnumAttr;
+use crate::op::SdyOp;
 use crate::{Attr, OpKind};
 
 /// Cases of the direction enum, by number.
@@ -82,7 +83,7 @@ impl<'a> Parser<'a> {
     }
 
     fn reduction(&mut self, draft: &mut Draft) -> Parsed<()> {
-        if matches!(draft.spec.kind, OpKind::SdyAllReduce | OpKind::SdyReduceScatter)
+        if matches!(draft.spec.kind, OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter))
             && let Some(word) = self.lex.peek_word()
         {
             if !REDUCTIONS.contains(&word) {
@@ -109,7 +110,7 @@ impl<'a> Parser<'a> {
         let at = self.lex.pos();
         let ty = self.ty()?;
         self.operand_types(draft, std::slice::from_ref(&ty), at)?;
-        if draft.spec.kind != OpKind::SdyShardingGroup {
+        if draft.spec.kind != OpKind::Sdy(SdyOp::ShardingGroup) {
             draft.spec.result_types.push(ty);
         }
         Ok(())

@@ -4,15 +4,16 @@ use super::form::{Form, Key, Val, form};
 use super::op::Draft;
 use super::types::Types;
 use super::{Parsed, Parser};
+use crate::op::ControlOp;
 use crate::{Attr, OpKind, Type};
 
 impl<'a> Parser<'a> {
     /// Reads the rest of an operation whose name is `word`.
     pub(super) fn pretty_op(&mut self, word: &'a str, draft: &mut Draft) -> Parsed<()> {
         let kind = match word {
-            "return" => Some(OpKind::FuncReturn),
-            "call" => Some(OpKind::Call),
-            "module" => Some(OpKind::Module),
+            "return" => Some(OpKind::Control(ControlOp::FuncReturn)),
+            "call" => Some(OpKind::Control(ControlOp::Call)),
+            "module" => Some(OpKind::Control(ControlOp::Module)),
             _ => OpKind::from_name(word),
         };
         let Some(kind) = kind else { return self.foreign_op(word, draft) };

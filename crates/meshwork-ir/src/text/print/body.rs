@@ -4,6 +4,7 @@ use super::pretty::is_equal;
 use super::sdy::{push_sharding_list, push_stripped};
 use super::write::{push_dims, push_i64, push_quoted};
 use super::{BlockLabel, Printer};
+use crate::op::{BinaryOp, BodyOp, ControlOp};
 use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, Type};
 
 impl<'m> Printer<'m> {
@@ -186,17 +187,30 @@ impl<'m> Printer<'m> {
 /// The operation that a one-line reduce applies, if its body is no more than that: a commutative operation on
 /// both arguments, whose result is returned. An operation with attributes is no such body: they would be lost.
 pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
-    use OpKind::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
-    let (OpKind::Reduce, &[region], &[value, _]) = (op.kind(), op.regions(), op.operands()) else { return None };
+    let (OpKind::Body(BodyOp::Reduce), &[region], &[value, _]) = (op.kind(), op.regions(), op.operands()) else {
+        return None;
+    };
     let &[body] = module.region(region).blocks() else { return None };
     let block = module.block(body);
     let (inner, last) = (module.op(block.first()?), module.op(block.last()?));
     let kind = inner.kind();
-    let plain = matches!(kind, Add | And | Maximum | Minimum | Multiply | Or | Xor) && inner.attrs.is_empty();
+    let plain = matches!(
+        kind,
+        OpKind::Binary(
+            BinaryOp::Add
+                | BinaryOp::And
+                | BinaryOp::Maximum
+                | BinaryOp::Minimum
+                | BinaryOp::Multiply
+                | BinaryOp::Or
+                | BinaryOp::Xor
+        )
+    ) && inner.attrs.is_empty();
     let (&[lhs, rhs], &[result]) = (inner.operands(), inner.results()) else { return None };
     let (&[first, second], &[returned]) = (block.args(), last.operands()) else { return None };
     let passed = [lhs, rhs, result] == [first, second, returned];
-    let ends = inner.next == block.last() && last.kind() == OpKind::HloReturn && last.attrs.is_empty();
+    let ends =
+        inner.next == block.last() && last.kind() == OpKind::Control(ControlOp::HloReturn) && last.attrs.is_empty();
     if !(plain && passed && ends) {
         return None;
     }

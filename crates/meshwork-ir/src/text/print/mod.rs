@@ -32,6 +32,7 @@ use self::names::Names;
 use self::out::Out;
 use self::tails::Tails;
 use self::write::{push_list, push_quoted, push_results};
+use crate::op::ControlOp;
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
 /// How a module is printed.
@@ -71,7 +72,7 @@ const KEPT: usize = 192 << 10;
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
 pub fn print_op(module: &Module, op: OpId) -> String {
     let names = Names::around(module, op);
-    let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Func);
+    let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Control(ControlOp::Func));
     let mut printer = Printer::new(module, names, PrintOptions::default(), Out::default());
     printer.in_func = in_func;
     printer.op(module.op(op));
@@ -110,7 +111,7 @@ impl<'m> Printer<'m> {
         let module = self.module;
         if self.options.generic {
             self.out.push_str("\"builtin.module\"()");
-            let own = OpKind::Module.own_attrs();
+            let own = OpKind::Control(ControlOp::Module).own_attrs();
             let name = module.name.as_ref().map(|n| ("sym_name", Attr::str(n)));
             let inherent = name
                 .iter()
@@ -246,7 +247,7 @@ impl<'m> Printer<'m> {
     fn region(&mut self, region: RegionId, label: BlockLabel) {
         let outer = self.in_func;
         let region = self.module.region(region);
-        self.in_func = self.module.op(region.parent()).kind() == OpKind::Func;
+        self.in_func = self.module.op(region.parent()).kind() == OpKind::Control(ControlOp::Func);
         self.out.push_str("{\n");
         for (i, &block) in region.blocks().iter().enumerate() {
             let data = self.module.block(block);

@@ -9,6 +9,7 @@
 
 use super::out::Out;
 use super::short::{Counter, Short};
+use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
 /// Base names; the first two stand for plain numbers and entry arguments.
@@ -220,8 +221,8 @@ impl Names {
         let Some(&entry) = region.blocks().first() else { return };
         let parent = module.op(region.parent());
         match parent.kind() {
-            OpKind::While if !self.generic => self.number_args(module, entry, ITER_ARG),
-            OpKind::ChloScan if !self.generic => {
+            OpKind::Control(ControlOp::While) if !self.generic => self.number_args(module, entry, ITER_ARG),
+            OpKind::Chlo(ChloOp::Scan) if !self.generic => {
                 let args = module.block(entry).args();
                 let inputs = super::body::scan_inputs(parent).unwrap_or(0).min(args.len());
                 args[..inputs].iter().for_each(|&arg| self.set(arg, INPUT));
@@ -300,16 +301,16 @@ impl Names {
     #[inline(never)]
     fn name_results(&mut self, module: &Module, op: &Op) -> bool {
         let bases: &[u8] = match (op.kind(), op.results()) {
-            (OpKind::Constant, &[result]) => {
+            (OpKind::Source(SourceOp::Constant), &[result]) => {
                 let elem = module.ty(result).elem();
                 let integer = elem.is_some_and(|e| (e.is_integer() && e != ElementType::Index) || e == ElementType::I1);
                 self.set(result, if integer { C } else { CST });
                 return true;
             }
-            (OpKind::ChloTopK, [_, _]) => &[5, 6],
-            (OpKind::RngBitGenerator, [_, _]) => &[7, 8],
-            (OpKind::BatchNormGrad, [_, _, _]) => &[9, 10, 11],
-            (OpKind::BatchNormTraining, [_, _, _]) => &[8, 12, 13],
+            (OpKind::Chlo(ChloOp::TopK), [_, _]) => &[5, 6],
+            (OpKind::Source(SourceOp::RngBitGenerator), [_, _]) => &[7, 8],
+            (OpKind::Linalg(LinalgOp::BatchNormGrad), [_, _, _]) => &[9, 10, 11],
+            (OpKind::Linalg(LinalgOp::BatchNormTraining), [_, _, _]) => &[8, 12, 13],
             _ => return false,
         };
         for (&result, &base) in op.results().iter().zip(bases) {
@@ -400,8 +401,13 @@ fn regions_in(module: &Module, block: BlockId) -> Vec<RegionId> {
 /// Whether an operation may suggest names for its results.
 #[inline]
 fn is_named(kind: OpKind) -> bool {
-    use OpKind::*;
-    matches!(kind, Constant | ChloTopK | RngBitGenerator | BatchNormGrad | BatchNormTraining)
+    matches!(
+        kind,
+        OpKind::Source(SourceOp::Constant)
+            | OpKind::Chlo(ChloOp::TopK)
+            | OpKind::Source(SourceOp::RngBitGenerator)
+            | OpKind::Linalg(LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining)
+    )
 }
 
 /// Appends a name without the number of the result.
@@ -419,6 +425,7 @@ fn push_name(out: &mut Out, name: &Name) {
 
 #[cfg(test)]
 mod tests {
+    use crate::op::UnaryOp;
     use crate::text::{parse, print};
     use crate::{OpKind, Walk};
 
@@ -432,7 +439,7 @@ mod tests {
         let mut module = parse(text).unwrap();
         let all = module.all_ops(Walk::PreOrder);
         let find = |kind| all.iter().copied().find(|&op| module.op(op).kind() == kind).unwrap();
-        let (early, late) = (find(OpKind::Negate), find(OpKind::Abs));
+        let (early, late) = (find(OpKind::Unary(UnaryOp::Negate)), find(OpKind::Unary(UnaryOp::Abs)));
         module.move_before(early, late);
         for text in [print(&module), print(&module)] {
             assert!(text.contains("%0 = stablehlo.negate %1 : tensor<f32>\n    %1 = stablehlo.abs %arg0"), "{text}");

@@ -11,150 +11,213 @@ use super::dense::push_dense;
 use super::sdy::push_stripped;
 use super::write::{push_dims, push_quoted, push_symbol};
 use crate::attr::is_default;
+use crate::op::{
+    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
+    SdyOp, SourceOp, TokenOp, UnaryOp,
+};
 use crate::{Attr, ElementType, Op, OpKind, Type, ValueId};
 
 impl<'m> Printer<'m> {
     /// Prints `op` in its pretty form, name included.
     pub(super) fn pretty(&mut self, op: &'m Op) -> Option<()> {
-        use OpKind::*;
         let kind = op.kind();
         match kind {
-            Func => return self.func(op),
-            Module => return self.nested_module(op),
-            Call | FuncReturn if self.in_func => self.out.push_str(&kind.name()["func.".len()..]),
+            OpKind::Control(ControlOp::Func) => return self.func(op),
+            OpKind::Control(ControlOp::Module) => return self.nested_module(op),
+            OpKind::Control(ControlOp::Call | ControlOp::FuncReturn) if self.in_func => {
+                self.out.push_str(&kind.name()["func.".len()..])
+            }
             _ => self.out.push_str(op.name()),
         }
         match kind {
-            Call => self.call(op),
-            FuncReturn | SdyReturn => self.return_values(op),
-            HloReturn => self.hlo_return(op),
+            OpKind::Control(ControlOp::Call) => self.call(op),
+            OpKind::Control(ControlOp::FuncReturn) | OpKind::Sdy(SdyOp::Return) => self.return_values(op),
+            OpKind::Control(ControlOp::HloReturn) => self.hlo_return(op),
 
-            Abs | Cbrt | Ceil | Convert | Cosine | CountLeadingZeros | Exponential | ExponentialMinusOne | Floor
-            | Imag | Log | LogPlusOne | Logistic | Negate | Not | Popcnt | Real | RoundNearestAfz
-            | RoundNearestEven | Rsqrt | Sign | Sine | Sqrt | Tan | Tanh | UniformDequantize | UniformQuantize => {
-                self.same_type_op(op, 1)
+            OpKind::Unary(UnaryOp::Abs | UnaryOp::Cbrt | UnaryOp::Ceil)
+            | OpKind::Mixed(MixedOp::Convert)
+            | OpKind::Unary(
+                UnaryOp::Cosine
+                | UnaryOp::CountLeadingZeros
+                | UnaryOp::Exponential
+                | UnaryOp::ExponentialMinusOne
+                | UnaryOp::Floor
+                | UnaryOp::Imag
+                | UnaryOp::Log
+                | UnaryOp::LogPlusOne
+                | UnaryOp::Logistic
+                | UnaryOp::Negate
+                | UnaryOp::Not
+                | UnaryOp::Popcnt
+                | UnaryOp::Real
+                | UnaryOp::RoundNearestAfz
+                | UnaryOp::RoundNearestEven
+                | UnaryOp::Rsqrt
+                | UnaryOp::Sign
+                | UnaryOp::Sine
+                | UnaryOp::Sqrt
+                | UnaryOp::Tan
+                | UnaryOp::Tanh,
+            )
+            | OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => self.same_type_op(op, 1),
+            OpKind::Binary(
+                BinaryOp::Add
+                | BinaryOp::And
+                | BinaryOp::Atan2
+                | BinaryOp::Divide
+                | BinaryOp::Maximum
+                | BinaryOp::Minimum
+                | BinaryOp::Multiply
+                | BinaryOp::Or
+                | BinaryOp::Power
+                | BinaryOp::Remainder
+                | BinaryOp::ShiftLeft
+                | BinaryOp::ShiftRightArithmetic
+                | BinaryOp::ShiftRightLogical
+                | BinaryOp::Subtract
+                | BinaryOp::Xor,
+            ) => self.same_type_op(op, 2),
+            OpKind::Mixed(MixedOp::Clamp) => self.same_type_op(op, 3),
+            OpKind::Token(TokenOp::AfterAll) => self.same_type_op(op, op.operands().len()),
+            OpKind::Unary(UnaryOp::IsFinite) | OpKind::Movement(MovementOp::BitcastConvert | MovementOp::Reshape) => {
+                self.functional_op(op, 1)
             }
-            Add | And | Atan2 | Divide | Maximum | Minimum | Multiply | Or | Power | Remainder | ShiftLeft
-            | ShiftRightArithmetic | ShiftRightLogical | Subtract | Xor => self.same_type_op(op, 2),
-            Clamp => self.same_type_op(op, 3),
-            AfterAll => self.same_type_op(op, op.operands().len()),
-            IsFinite | BitcastConvert | Reshape => self.functional_op(op, 1),
-            DynamicReshape => self.functional_op(op, 2),
-            RealDynamicSlice => self.functional_op(op, 4),
-            DynamicPad => self.functional_op(op, 5),
-            DynamicUpdateSlice => self.functional_op(op, op.operands().len()),
-            Complex => self.complex(op),
-            Select => self.select(op),
-            Compare => self.compare(op),
-            ReducePrecision => self.reduce_precision(op),
+            OpKind::Dynamic(DynamicOp::Reshape) => self.functional_op(op, 2),
+            OpKind::Dynamic(DynamicOp::Slice) => self.functional_op(op, 4),
+            OpKind::Dynamic(DynamicOp::Pad) => self.functional_op(op, 5),
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) => self.functional_op(op, op.operands().len()),
+            OpKind::Binary(BinaryOp::Complex) => self.complex(op),
+            OpKind::Mixed(MixedOp::Select) => self.select(op),
+            OpKind::Mixed(MixedOp::Compare) => self.compare(op),
+            OpKind::Mixed(MixedOp::ReducePrecision) => self.reduce_precision(op),
 
-            Constant | SdyConstant => self.constant(op),
-            ChloConstant => self.chlo_constant(op),
-            Iota => self.iota(op),
-            CreateToken | PartitionId | ReplicaId => self.result_only(op),
-            Rng => self.with_enum(op, 3, "distribution", "rng_distribution", &[]),
-            RngBitGenerator => self.with_enum(op, 1, "algorithm", "rng_algorithm", &[]),
-            Fft => self.with_enum(op, 1, "type", "fft_type", &[("length", "fft_length")]),
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) => self.constant(op),
+            OpKind::Chlo(ChloOp::Constant) => self.chlo_constant(op),
+            OpKind::Source(SourceOp::Iota) => self.iota(op),
+            OpKind::Token(TokenOp::CreateToken) | OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => {
+                self.result_only(op)
+            }
+            OpKind::Source(SourceOp::Rng) => self.with_enum(op, 3, "distribution", "rng_distribution", &[]),
+            OpKind::Source(SourceOp::RngBitGenerator) => self.with_enum(op, 1, "algorithm", "rng_algorithm", &[]),
+            OpKind::Linalg(LinalgOp::Fft) => self.with_enum(op, 1, "type", "fft_type", &[("length", "fft_length")]),
 
-            Broadcast => self.with_lists(op, 1, &[("sizes", "broadcast_sizes")]),
-            BroadcastInDim => self.with_lists(op, 1, &[("dims", "broadcast_dimensions")]),
-            DynamicBroadcastInDim => self.with_lists(op, 2, &[("dims", "broadcast_dimensions")]),
-            Transpose => self.with_lists(op, 1, &[("dims", "permutation")]),
-            Reverse => self.reverse(op),
-            DynamicSlice => self.dynamic_slice(op),
-            Pad => self.with_lists(
+            OpKind::Movement(MovementOp::Broadcast) => self.with_lists(op, 1, &[("sizes", "broadcast_sizes")]),
+            OpKind::Movement(MovementOp::BroadcastInDim) => self.with_lists(op, 1, &[("dims", "broadcast_dimensions")]),
+            OpKind::Dynamic(DynamicOp::BroadcastInDim) => self.with_lists(op, 2, &[("dims", "broadcast_dimensions")]),
+            OpKind::Movement(MovementOp::Transpose) => self.with_lists(op, 1, &[("dims", "permutation")]),
+            OpKind::Movement(MovementOp::Reverse) => self.reverse(op),
+            OpKind::Movement(MovementOp::DynamicSlice) => self.dynamic_slice(op),
+            OpKind::Movement(MovementOp::Pad) => self.with_lists(
                 op,
                 2,
                 &[("low", "edge_padding_low"), ("high", "edge_padding_high"), ("interior", "interior_padding")],
             ),
-            Concatenate => self.with_dim(op, op.operands().len(), "dimension"),
-            GetDimensionSize => self.with_dim(op, 1, "dimension"),
-            SetDimensionSize => self.with_dim(op, 2, "dimension"),
-            DynamicIota => self.with_dim(op, 1, "iota_dimension"),
-            Slice => self.slice(op),
+            OpKind::Movement(MovementOp::Concatenate) => self.with_dim(op, op.operands().len(), "dimension"),
+            OpKind::Movement(MovementOp::GetDimensionSize) => self.with_dim(op, 1, "dimension"),
+            OpKind::Movement(MovementOp::SetDimensionSize) => self.with_dim(op, 2, "dimension"),
+            OpKind::Dynamic(DynamicOp::Iota) => self.with_dim(op, 1, "iota_dimension"),
+            OpKind::Movement(MovementOp::Slice) => self.slice(op),
 
-            Cholesky => self.cholesky(op),
-            Convolution => self.convolution(op),
-            Dot => self.dot(op),
-            DotGeneral => self.dot_general(op),
-            Einsum => self.einsum(op, 2),
-            UnaryEinsum => self.einsum(op, 1),
+            OpKind::Linalg(LinalgOp::Cholesky) => self.cholesky(op),
+            OpKind::Contract(ContractOp::Convolution) => self.convolution(op),
+            OpKind::Contract(ContractOp::Dot) => self.dot(op),
+            OpKind::Contract(ContractOp::DotGeneral) => self.dot_general(op),
+            OpKind::Contract(ContractOp::Einsum) => self.einsum(op, 2),
+            OpKind::Contract(ContractOp::UnaryEinsum) => self.einsum(op, 1),
 
-            Reduce => self.reduce(op),
-            While => self.while_loop(op),
+            OpKind::Body(BodyOp::Reduce) => self.reduce(op),
+            OpKind::Control(ControlOp::While) => self.while_loop(op),
 
-            Composite => self.composite(op),
-            CustomCall => self.custom_call(op),
-            GetTupleElement => self.get_tuple_element(op),
-            OptimizationBarrier => self.optimization_barrier(op),
-            Tuple => self.tuple(op),
+            OpKind::Control(ControlOp::Composite) => self.composite(op),
+            OpKind::Control(ControlOp::CustomCall) => self.custom_call(op),
+            OpKind::Token(TokenOp::GetTupleElement) => self.get_tuple_element(op),
+            OpKind::Control(ControlOp::OptimizationBarrier) => self.optimization_barrier(op),
+            OpKind::Token(TokenOp::Tuple) => self.tuple(op),
 
-            ChloAcos | ChloAcosh | ChloAsin | ChloAsinAcosKernel | ChloAsinh | ChloAtan | ChloAtanh | ChloBesselI1e
-            | ChloConj | ChloCosh | ChloDigamma | ChloErf | ChloErfInv | ChloErfc | ChloIsInf | ChloIsNegInf
-            | ChloIsPosInf | ChloLgamma | ChloSinh | ChloSquare | ChloTan => self.chlo_op(op, 1),
-            ChloMulhi | ChloNextAfter | ChloPolygamma | ChloZeta => self.chlo_op(op, 2),
-            ChloScan => self.scan(op),
-            ChloTopK => self.top_k(op),
+            OpKind::Unary(
+                UnaryOp::Acos
+                | UnaryOp::Acosh
+                | UnaryOp::Asin
+                | UnaryOp::AsinAcosKernel
+                | UnaryOp::Asinh
+                | UnaryOp::Atan
+                | UnaryOp::Atanh
+                | UnaryOp::BesselI1e
+                | UnaryOp::Conj
+                | UnaryOp::Cosh
+                | UnaryOp::Digamma
+                | UnaryOp::Erf
+                | UnaryOp::ErfInv
+                | UnaryOp::Erfc
+                | UnaryOp::IsInf
+                | UnaryOp::IsNegInf
+                | UnaryOp::IsPosInf
+                | UnaryOp::Lgamma
+                | UnaryOp::Sinh
+                | UnaryOp::Square
+                | UnaryOp::ChloTan,
+            ) => self.chlo_op(op, 1),
+            OpKind::Binary(BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma | BinaryOp::Zeta) => {
+                self.chlo_op(op, 2)
+            }
+            OpKind::Chlo(ChloOp::Scan) => self.scan(op),
+            OpKind::Chlo(ChloOp::TopK) => self.top_k(op),
 
-            SdyAllGather => self.sdy_collective(op, Some("gathering_axes")),
-            SdyAllReduce => self.sdy_collective(op, Some("reduction_axes")),
-            SdyAllSlice => self.sdy_collective(op, Some("slicing_axes")),
-            SdyAllToAll => self.sdy_collective(op, Some("params")),
-            SdyCollectivePermute => self.sdy_collective(op, None),
-            SdyReduceScatter => self.sdy_collective(op, Some("reduce_scatter_axes")),
-            SdyReplicatedToUnreduced | SdyShardedToUnreduced => self.sdy_collective(op, Some("axes")),
-            SdyDataFlowEdge => self.data_flow_edge(op),
-            SdyManualComputation => self.manual_computation(op),
-            SdyMesh => self.mesh(op),
-            SdyNamedComputation => self.named_computation(op),
-            SdyPropagationBarrier => self.propagation_barrier(op),
-            SdyReshard | SdyShardingConstraint => self.reshard(op),
-            SdyShardingGroup => self.sharding_group(op),
-            SdyFuncDataFlowEdge => self.one_type(op, &[], |_| Some(())),
+            OpKind::Sdy(SdyOp::AllGather) => self.sdy_collective(op, Some("gathering_axes")),
+            OpKind::Sdy(SdyOp::AllReduce) => self.sdy_collective(op, Some("reduction_axes")),
+            OpKind::Sdy(SdyOp::AllSlice) => self.sdy_collective(op, Some("slicing_axes")),
+            OpKind::Sdy(SdyOp::AllToAll) => self.sdy_collective(op, Some("params")),
+            OpKind::Sdy(SdyOp::CollectivePermute) => self.sdy_collective(op, None),
+            OpKind::Sdy(SdyOp::ReduceScatter) => self.sdy_collective(op, Some("reduce_scatter_axes")),
+            OpKind::Sdy(SdyOp::ReplicatedToUnreduced | SdyOp::ShardedToUnreduced) => {
+                self.sdy_collective(op, Some("axes"))
+            }
+            OpKind::Sdy(SdyOp::DataFlowEdge) => self.data_flow_edge(op),
+            OpKind::Sdy(SdyOp::ManualComputation) => self.manual_computation(op),
+            OpKind::Sdy(SdyOp::Mesh) => self.mesh(op),
+            OpKind::Sdy(SdyOp::NamedComputation) => self.named_computation(op),
+            OpKind::Sdy(SdyOp::PropagationBarrier) => self.propagation_barrier(op),
+            OpKind::Sdy(SdyOp::Reshard | SdyOp::ShardingConstraint) => self.reshard(op),
+            OpKind::Sdy(SdyOp::ShardingGroup) => self.sharding_group(op),
+            OpKind::Sdy(SdyOp::FuncDataFlowEdge) => self.one_type(op, &[], |_| Some(())),
 
-            CheckExpectAlmostEq => self.expect_pair(op, Some(("tolerance", "tolerance"))),
-            CheckExpectEq => self.expect_pair(op, None),
-            CheckExpectAlmostEqConst => self.expect_const(op, Some(("tolerance", "tolerance"))),
-            CheckExpectEqConst => self.expect_const(op, None),
-            CheckExpectClose => self.expect_close(op),
-            CheckExpectSerializedEq => self.expect_serialized(op),
-            InterpreterPrint => self.one_type(op, &[], |_| Some(())),
-            InterpreterProbe => self.one_type(op, &["probe_id"], |p| p.string(op, ", probe_id = ", "probe_id")),
+            OpKind::Check(CheckOp::ExpectAlmostEq) => self.expect_pair(op, Some(("tolerance", "tolerance"))),
+            OpKind::Check(CheckOp::ExpectEq) => self.expect_pair(op, None),
+            OpKind::Check(CheckOp::ExpectAlmostEqConst) => self.expect_const(op, Some(("tolerance", "tolerance"))),
+            OpKind::Check(CheckOp::ExpectEqConst) => self.expect_const(op, None),
+            OpKind::Check(CheckOp::ExpectClose) => self.expect_close(op),
+            OpKind::Check(CheckOp::ExpectSerializedEq) => self.expect_serialized(op),
+            OpKind::Check(CheckOp::Print) => self.one_type(op, &[], |_| Some(())),
+            OpKind::Check(CheckOp::Probe) => {
+                self.one_type(op, &["probe_id"], |p| p.string(op, ", probe_id = ", "probe_id"))
+            }
 
-            Unregistered => self.chlo_broadcast(op),
-            Func | Module => None,
-            AllGather
-            | AllReduce
-            | AllToAll
-            | AsyncDone
-            | AsyncStart
-            | BatchNormGrad
-            | BatchNormInference
-            | BatchNormTraining
-            | Case
-            | ChloConstantLike
-            | ChloRaggedDot
-            | CollectiveBroadcast
-            | CollectivePermute
-            | CollectiveReduce
-            | CrossReplicaSum
-            | DynamicConv
-            | DynamicGather
-            | Gather
-            | If
-            | Infeed
-            | InterpreterRunParallel
-            | Map
-            | Outfeed
-            | Recv
-            | ReduceScatter
-            | ReduceWindow
-            | Scatter
-            | SelectAndScatter
-            | Send
-            | Sort
-            | TorchIndexSelect
-            | TriangularSolve => None,
+            OpKind::Unregistered => self.chlo_broadcast(op),
+            OpKind::Control(ControlOp::Func | ControlOp::Module) => None,
+            OpKind::Collective(CollectiveOp::AllGather | CollectiveOp::AllReduce | CollectiveOp::AllToAll)
+            | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart)
+            | OpKind::Linalg(LinalgOp::BatchNormGrad | LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining)
+            | OpKind::Control(ControlOp::Case)
+            | OpKind::Chlo(ChloOp::ConstantLike | ChloOp::RaggedDot)
+            | OpKind::Collective(
+                CollectiveOp::CollectiveBroadcast
+                | CollectiveOp::CollectivePermute
+                | CollectiveOp::CollectiveReduce
+                | CollectiveOp::CrossReplicaSum,
+            )
+            | OpKind::Dynamic(DynamicOp::Conv | DynamicOp::Gather)
+            | OpKind::Movement(MovementOp::Gather)
+            | OpKind::Control(ControlOp::If)
+            | OpKind::Token(TokenOp::Infeed)
+            | OpKind::Check(CheckOp::RunParallel)
+            | OpKind::Body(BodyOp::Map)
+            | OpKind::Token(TokenOp::Outfeed | TokenOp::Recv)
+            | OpKind::Collective(CollectiveOp::ReduceScatter)
+            | OpKind::Body(BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::SelectAndScatter)
+            | OpKind::Token(TokenOp::Send)
+            | OpKind::Body(BodyOp::Sort)
+            | OpKind::Movement(MovementOp::TorchIndexSelect)
+            | OpKind::Linalg(LinalgOp::TriangularSolve) => None,
         }
     }
 
@@ -426,7 +489,7 @@ impl<'m> Printer<'m> {
     }
 
     fn sdy_collective(&mut self, op: &'m Op, axes: Option<&str>) -> Option<()> {
-        let reduction = matches!(op.kind(), OpKind::SdyAllReduce | OpKind::SdyReduceScatter);
+        let reduction = matches!(op.kind(), OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter));
         if let (true, Some(attr)) = (reduction, op.attr("reduction_op"))
             && !is_default(op.kind(), "reduction_op", attr)
         {

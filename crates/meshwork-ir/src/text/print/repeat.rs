@@ -10,29 +10,30 @@ use super::short::Short;
 use super::tails::Key;
 use super::write::push_type;
 use crate::module::Addresses;
+use crate::op::{BodyOp, ContractOp, MixedOp, MovementOp, SourceOp};
 use crate::{Attr, AttrDict, Op, OpKind, Type, ValueId};
 
 /// The kind of `op` as part of a key; it applies `inner`.
 #[inline(always)]
 fn kind(op: &Op, inner: Option<OpKind>) -> usize {
-    op.kind() as usize | inner.map_or(0, |kind| kind as usize + 1) << 16
+    op.kind().number() | inner.map_or(0, |kind| kind.number() + 1) << 16
 }
 
 /// Whether the end of `op` may come again and is small.
 fn is_kept(op: &Op) -> bool {
     match op.kind() {
-        OpKind::Constant => {
+        OpKind::Source(SourceOp::Constant) => {
             let small = |dense: &crate::Dense| dense.splat_bytes().is_some_and(|bytes| bytes.len() <= 16);
             op.attrs.is_shared() && matches!(op.attr("value"), Some(Attr::Dense(dense)) if small(dense))
         }
         // Their kind does not tell their name.
         OpKind::Unregistered => false,
-        OpKind::BroadcastInDim
-        | OpKind::Compare
-        | OpKind::DotGeneral
-        | OpKind::Iota
-        | OpKind::Transpose
-        | OpKind::Reduce => op.attrs.is_shared(),
+        OpKind::Movement(MovementOp::BroadcastInDim)
+        | OpKind::Mixed(MixedOp::Compare)
+        | OpKind::Contract(ContractOp::DotGeneral)
+        | OpKind::Source(SourceOp::Iota)
+        | OpKind::Movement(MovementOp::Transpose)
+        | OpKind::Body(BodyOp::Reduce) => op.attrs.is_shared(),
         _ => op.attrs.is_empty(),
     }
 }
@@ -125,8 +126,10 @@ impl<'m> Printer<'m> {
         write(self)?;
         if self.tails.get(&key).is_none() {
             let (open, between) = match (op.kind(), N) {
-                (OpKind::Compare, _) => (format!(" {}, ", op.enum_value("comparison_direction")?), ", "),
-                (OpKind::Reduce, _) => ("(".into(), " init: "),
+                (OpKind::Mixed(MixedOp::Compare), _) => {
+                    (format!(" {}, ", op.enum_value("comparison_direction")?), ", ")
+                }
+                (OpKind::Body(BodyOp::Reduce), _) => ("(".into(), " init: "),
                 (_, 0) => (String::new(), ""),
                 _ => (" ".into(), ", "),
             };
@@ -179,6 +182,7 @@ pub(super) const INDENT: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::BodyOp;
     use crate::text::print;
 
     #[test]
@@ -272,9 +276,9 @@ mod tests {
         }";
         let mut module = crate::text::parse(text).unwrap();
         print(&module.clone());
-        let reduce = module.op_ids().find(|&op| module.op(op).kind() == OpKind::Reduce).unwrap();
+        let reduce = module.op_ids().find(|&op| module.op(op).kind() == OpKind::Body(BodyOp::Reduce)).unwrap();
         let op = module.op(reduce);
-        let spec = crate::OpSpec::new(OpKind::Reduce).operands(op.operands().to_vec());
+        let spec = crate::OpSpec::new(OpKind::Body(BodyOp::Reduce)).operands(op.operands().to_vec());
         let spec = spec.results([module.ty(op.results()[0]).clone()]);
         let attrs = op.attrs.clone();
         module.push_after(reduce, crate::OpSpec { attrs, ..spec });

@@ -7,6 +7,7 @@ use meshwork_mesh::{AxisRef, Mesh, Reduction, Sharding, axis_list};
 
 use super::{Check, Context, Unreduced, fits, placement, shard_error, sharding_attr};
 use crate::attr::AllToAllParam;
+use crate::op::SdyOp;
 use crate::{Attr, Def, Diagnostic, OpId, OpKind};
 
 /// The parts that all collectives have.
@@ -24,7 +25,7 @@ pub(super) fn check(cx: &Context, op: OpId) -> Check {
     let kind = module.op(op).kind();
     let operand = module.op(op).operands()[0];
     let known = placement(module, operand);
-    let may_miss = matches!(kind, OpKind::SdyAllSlice | OpKind::SdyAllReduce | OpKind::SdyReduceScatter);
+    let may_miss = matches!(kind, OpKind::Sdy(SdyOp::AllSlice | SdyOp::AllReduce | SdyOp::ReduceScatter));
     if known.is_none() && !may_miss {
         return Err(cx.error(op, "has an operand without sharding, so there is nothing to change"));
     }
@@ -38,7 +39,7 @@ pub(super) fn check(cx: &Context, op: OpId) -> Check {
         Def::Result(def, _) => cx.pos(def),
         Def::Arg(block, _) => module.block_parent_op(block).map_or_else(Default::default, |p| cx.pos(p)),
     };
-    if kind != OpKind::SdyCollectivePermute && from_mesh != *mesh {
+    if kind != OpKind::Sdy(SdyOp::CollectivePermute) && from_mesh != *mesh {
         let mut e = cx.error(
             op,
             format_args!("changes the mesh from {from_mesh} to {mesh}, which only sdy.collective_permute can"),
@@ -53,17 +54,17 @@ pub(super) fn check(cx: &Context, op: OpId) -> Check {
     }
     let c = Collective { cx, op, from, to, mesh };
     match kind {
-        OpKind::SdyAllGather => c.per_dim("gathering_axes", Collective::gathered),
-        OpKind::SdyAllSlice => c.per_dim("slicing_axes", Collective::sliced),
-        OpKind::SdyReduceScatter => {
+        OpKind::Sdy(SdyOp::AllGather) => c.per_dim("gathering_axes", Collective::gathered),
+        OpKind::Sdy(SdyOp::AllSlice) => c.per_dim("slicing_axes", Collective::sliced),
+        OpKind::Sdy(SdyOp::ReduceScatter) => {
             let change = Unreduced { add: None, remove: Some(c.reduction()) };
             change.check(cx, op, &c.from, to)?;
             c.per_dim("reduce_scatter_axes", Collective::sliced)
         }
-        OpKind::SdyShardedToUnreduced => c.sharded_to_unreduced(),
-        OpKind::SdyReplicatedToUnreduced => c.replicated_to_unreduced(),
-        OpKind::SdyAllReduce => c.all_reduce(),
-        OpKind::SdyAllToAll => c.all_to_all(),
+        OpKind::Sdy(SdyOp::ShardedToUnreduced) => c.sharded_to_unreduced(),
+        OpKind::Sdy(SdyOp::ReplicatedToUnreduced) => c.replicated_to_unreduced(),
+        OpKind::Sdy(SdyOp::AllReduce) => c.all_reduce(),
+        OpKind::Sdy(SdyOp::AllToAll) => c.all_to_all(),
         _ => c.permute(&from_mesh, operand_pos),
     }
 }

@@ -1,6 +1,7 @@
 //! Edges: operations that stand for all ends of a data flow, and the record of how placements spread.
 
 use super::{Check, Context, fits, placement, shard_error};
+use crate::op::{ControlOp, SdyOp};
 use crate::{Attr, Def, OpId, OpKind};
 
 /// `data_flow_edge` and `func_data_flow_edge`.
@@ -16,10 +17,12 @@ pub(super) fn data_flow_edge(cx: &Context, op: OpId) -> Check {
         let uses = module.value(input).uses().len();
         return Err(cx.error(op, format_args!("must be the only use of its input, which has {uses} uses")));
     }
-    if data.kind() == OpKind::SdyFuncDataFlowEdge {
+    if data.kind() == OpKind::Sdy(SdyOp::FuncDataFlowEdge) {
         let fits = match module.value(input).def() {
-            Def::Arg(block, _) => module.block_parent_op(block).is_some_and(|p| module.op(p).kind() == OpKind::Func),
-            Def::Result(def, _) => module.op(def).kind() == OpKind::Call,
+            Def::Arg(block, _) => {
+                module.block_parent_op(block).is_some_and(|p| module.op(p).kind() == OpKind::Control(ControlOp::Func))
+            }
+            Def::Result(def, _) => module.op(def).kind() == OpKind::Control(ControlOp::Call),
         };
         return match fits {
             true => Ok(()),
@@ -28,7 +31,7 @@ pub(super) fn data_flow_edge(cx: &Context, op: OpId) -> Check {
     }
     if let Some(def) = module.def_op(input) {
         let kind = module.op(def).kind();
-        let shardable = matches!(kind, OpKind::SdyNamedComputation | OpKind::SdyManualComputation);
+        let shardable = matches!(kind, OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation));
         if kind.dialect() == "sdy" && !shardable {
             let detail = format!("has an input that {} defines, which has a placement of its own", kind.name());
             let mut e = cx.error(op, detail);
@@ -153,7 +156,7 @@ pub(super) fn propagation_edges(cx: &Context, op: OpId, attr: &Attr) -> Check {
             );
         }
     }
-    if data.kind() != OpKind::SdyFuncDataFlowEdge
+    if data.kind() != OpKind::Sdy(SdyOp::FuncDataFlowEdge)
         && let Some(bad) = ends().find(|&e| value(e).is_none())
     {
         let (kind, count) =

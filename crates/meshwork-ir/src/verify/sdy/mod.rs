@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, axis_list, verify as rules};
 
 use super::{Check, Context};
+use crate::op::{ControlOp, SdyOp};
 use crate::{Attr, Def, Module, OpId, OpKind, Type, ValueId};
 
 /// Checks the placements that `op` declares.
@@ -19,25 +20,27 @@ pub(super) fn check(cx: &Context, op: OpId) -> Check {
         attached(cx, op)?;
     }
     match data.kind() {
-        OpKind::Func => func_values(cx, op),
-        OpKind::SdyMesh => mesh(cx, op),
-        OpKind::SdyShardingConstraint | OpKind::SdyReshard => constraint(cx, op),
-        OpKind::SdyDataFlowEdge | OpKind::SdyFuncDataFlowEdge => edges::data_flow_edge(cx, op),
-        OpKind::SdyManualComputation => manual::manual_computation(cx, op),
-        OpKind::SdyNamedComputation => named_computation(cx, op),
-        OpKind::SdyPropagationBarrier => barrier(cx, op),
-        OpKind::SdyShardingGroup => match data.int("group_id") {
+        OpKind::Control(ControlOp::Func) => func_values(cx, op),
+        OpKind::Sdy(SdyOp::Mesh) => mesh(cx, op),
+        OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard) => constraint(cx, op),
+        OpKind::Sdy(SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge) => edges::data_flow_edge(cx, op),
+        OpKind::Sdy(SdyOp::ManualComputation) => manual::manual_computation(cx, op),
+        OpKind::Sdy(SdyOp::NamedComputation) => named_computation(cx, op),
+        OpKind::Sdy(SdyOp::PropagationBarrier) => barrier(cx, op),
+        OpKind::Sdy(SdyOp::ShardingGroup) => match data.int("group_id") {
             Some(id) if id >= 0 => Ok(()),
             _ => Err(cx.error(op, "needs attribute 'group_id': an integer from 0")),
         },
-        OpKind::SdyAllGather
-        | OpKind::SdyAllReduce
-        | OpKind::SdyAllSlice
-        | OpKind::SdyAllToAll
-        | OpKind::SdyCollectivePermute
-        | OpKind::SdyReduceScatter
-        | OpKind::SdyReplicatedToUnreduced
-        | OpKind::SdyShardedToUnreduced => collective::check(cx, op),
+        OpKind::Sdy(
+            SdyOp::AllGather
+            | SdyOp::AllReduce
+            | SdyOp::AllSlice
+            | SdyOp::AllToAll
+            | SdyOp::CollectivePermute
+            | SdyOp::ReduceScatter
+            | SdyOp::ReplicatedToUnreduced
+            | SdyOp::ShardedToUnreduced,
+        ) => collective::check(cx, op),
         _ => Ok(()),
     }
 }
@@ -181,7 +184,8 @@ fn constraint(cx: &Context, op: OpId) -> Check {
     let operand = cx.module.op(op).operands()[0];
     fits(cx, sharding, cx.module.ty(operand)).map_err(|e| shard_error(cx, op, &e))?;
     let mut source = operand;
-    while let Some(def) = cx.module.def_op(source).filter(|&d| cx.module.op(d).kind() == OpKind::SdyPropagationBarrier)
+    while let Some(def) =
+        cx.module.def_op(source).filter(|&d| cx.module.op(d).kind() == OpKind::Sdy(SdyOp::PropagationBarrier))
     {
         source = cx.module.op(def).operands()[0];
     }
@@ -275,8 +279,12 @@ fn named_computation(cx: &Context, op: OpId) -> Check {
 
 /// The placement that is written down for `value`.
 fn placement(module: &Module, value: ValueId) -> Option<Cow<'_, Sharding>> {
-    let edge =
-        module.value(value).uses().iter().map(|u| u.op).find(|&u| module.op(u).kind() == OpKind::SdyDataFlowEdge);
+    let edge = module
+        .value(value)
+        .uses()
+        .iter()
+        .map(|u| u.op)
+        .find(|&u| module.op(u).kind() == OpKind::Sdy(SdyOp::DataFlowEdge));
     if let Some(edge) = edge {
         return module.op(edge).attr("sharding")?.as_sharding().map(Cow::Borrowed);
     }
@@ -284,24 +292,26 @@ fn placement(module: &Module, value: ValueId) -> Option<Cow<'_, Sharding>> {
         Def::Arg(block, index) => {
             let owner = module.block_parent_op(block)?;
             match module.op(owner).kind() {
-                OpKind::Func => {
+                OpKind::Control(ControlOp::Func) => {
                     module.arg_attr(owner, index as usize, "sdy.sharding")?.as_sharding().map(Cow::Borrowed)
                 }
-                OpKind::SdyManualComputation => {
+                OpKind::Sdy(SdyOp::ManualComputation) => {
                     let outer = in_list(module, owner, "in_shardings", index)?;
                     Some(Cow::Owned(manual::without_axes(module, owner, outer)))
                 }
-                OpKind::SdyNamedComputation => in_list(module, owner, "in_shardings", index).map(Cow::Borrowed),
+                OpKind::Sdy(SdyOp::NamedComputation) => {
+                    in_list(module, owner, "in_shardings", index).map(Cow::Borrowed)
+                }
                 // The arguments of a loop are placed like its results.
-                OpKind::While => in_list(module, owner, "sdy.sharding", index).map(Cow::Borrowed),
+                OpKind::Control(ControlOp::While) => in_list(module, owner, "sdy.sharding", index).map(Cow::Borrowed),
                 _ => None,
             }
         }
         Def::Result(op, index) => match module.op(op).kind() {
-            OpKind::SdyShardingConstraint | OpKind::SdyReshard | OpKind::SdyDataFlowEdge => {
+            OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::DataFlowEdge) => {
                 module.op(op).attr("sharding")?.as_sharding().map(Cow::Borrowed)
             }
-            OpKind::SdyManualComputation | OpKind::SdyNamedComputation => {
+            OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => {
                 in_list(module, op, "out_shardings", index).map(Cow::Borrowed)
             }
             _ => match module.op(op).attr("out_sharding") {

@@ -10,6 +10,7 @@ mod slice;
 use std::sync::Arc;
 
 use meshwork_ir::attr::AllToAllParam;
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -29,7 +30,7 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
     let meshes = Meshes::of(module);
     let keep_redundant = options.flag("keep-redundant-reshards");
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() != OpKind::SdyReshard {
+        if module.op(op).kind() != OpKind::Sdy(SdyOp::Reshard) {
             continue;
         }
         if let Some(outcome) = lower(module, &meshes, op, keep_redundant) {
@@ -58,7 +59,7 @@ enum Lowered {
 fn lower(module: &Module, meshes: &Meshes, op: OpId, keep_redundant: bool) -> Option<Lowered> {
     let mut input = module.op(op).operands()[0];
     while let Some(barrier) = module.def_op(input)
-        && module.op(barrier).kind() == OpKind::SdyPropagationBarrier
+        && module.op(barrier).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
     {
         input = module.op(barrier).operands()[0];
     }
@@ -84,13 +85,17 @@ fn lower(module: &Module, meshes: &Meshes, op: OpId, keep_redundant: bool) -> Op
 /// Inserts one collective in front of `reshard`.
 fn emit(module: &mut Module, reshard: OpId, value: ValueId, step: Step) -> ValueId {
     let (kind, attr) = match step.collective {
-        Collective::AllGather(axes) => (OpKind::SdyAllGather, Some(("gathering_axes", Attr::AxesPerDim(axes.into())))),
-        Collective::AllSlice(axes) => (OpKind::SdyAllSlice, Some(("slicing_axes", Attr::AxesPerDim(axes.into())))),
+        Collective::AllGather(axes) => {
+            (OpKind::Sdy(SdyOp::AllGather), Some(("gathering_axes", Attr::AxesPerDim(axes.into()))))
+        }
+        Collective::AllSlice(axes) => {
+            (OpKind::Sdy(SdyOp::AllSlice), Some(("slicing_axes", Attr::AxesPerDim(axes.into()))))
+        }
         Collective::AllToAll { axes, from, to } => {
             let param = AllToAllParam { axes, src: from as i64, tgt: to as i64 };
-            (OpKind::SdyAllToAll, Some(("params", Attr::AllToAll([param].into()))))
+            (OpKind::Sdy(SdyOp::AllToAll), Some(("params", Attr::AllToAll([param].into()))))
         }
-        Collective::Permute => (OpKind::SdyCollectivePermute, None),
+        Collective::Permute => (OpKind::Sdy(SdyOp::CollectivePermute), None),
     };
     let mut spec = OpSpec::new(kind)
         .operands([value])

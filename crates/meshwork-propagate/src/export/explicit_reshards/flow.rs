@@ -1,5 +1,6 @@
 //! Reshards where values enter and leave regions, calls and functions.
 
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Def, Module, OpId, OpKind, Use, ValueId};
 use meshwork_mesh::Sharding;
 
@@ -100,10 +101,10 @@ pub fn reshard_edge_sources(cx: &Context, module: &mut Module, op: OpId, version
 /// The placement that sources of the edge of `owner` need, as seen where the sources are.
 fn owner_target(module: &Module, op: OpId, owner: ValueId) -> Option<Sharding> {
     match (module.op(op).kind(), module.value(owner).def()) {
-        (OpKind::SdyManualComputation, Def::Arg(_, i)) => {
+        (OpKind::Sdy(SdyOp::ManualComputation), Def::Arg(_, i)) => {
             sharding_list(module, op, "in_shardings")?.get(i as usize).cloned()
         }
-        (OpKind::SdyManualComputation, Def::Result(..)) => {
+        (OpKind::Sdy(SdyOp::ManualComputation), Def::Result(..)) => {
             Some(without_manual_axes(&stored_sharding(module, owner)?, manual_axes(module, op)))
         }
         _ => stored_sharding(module, owner),
@@ -122,9 +123,11 @@ fn source_slots(module: &Module, op: OpId, owner: ValueId) -> Vec<Use> {
         ((index as usize) < module.op(terminator).operands().len()).then_some(Use { op: terminator, operand: index })
     };
     match module.op(op).kind() {
-        OpKind::While => std::iter::once(own).chain(returned(1)).collect(),
-        OpKind::Case => (0..module.op(op).regions().len()).filter_map(returned).collect(),
-        OpKind::SdyNamedComputation | OpKind::SdyManualComputation if !is_argument => returned(0).into_iter().collect(),
+        OpKind::Control(ControlOp::While) => std::iter::once(own).chain(returned(1)).collect(),
+        OpKind::Control(ControlOp::Case) => (0..module.op(op).regions().len()).filter_map(returned).collect(),
+        OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) if !is_argument => {
+            returned(0).into_iter().collect()
+        }
         _ => vec![own],
     }
 }

@@ -20,6 +20,7 @@ mod reshape;
 mod single_device;
 mod unreduced;
 
+use meshwork_ir::op::{ChloOp, ControlOp, MovementOp, SdyOp};
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -79,8 +80,8 @@ fn process_op(cx: &mut Context, module: &mut Module, op: OpId) -> Result<(), Str
     let version = cx.version_for(module, op);
     match module.op(op).kind() {
         kind if has_data_flow(kind) => return flow::reshard_edge_sources(cx, module, op, version),
-        OpKind::Call => return flow::reshard_call_operands(cx, module, op, version),
-        OpKind::SdyReshard if unreduced::make_partial(cx, module, op)? => return Ok(()),
+        OpKind::Control(ControlOp::Call) => return flow::reshard_call_operands(cx, module, op, version),
+        OpKind::Sdy(SdyOp::Reshard) if unreduced::make_partial(cx, module, op)? => return Ok(()),
         _ => {}
     }
     unreduced::reduce_operands(cx, module, op)?;
@@ -97,9 +98,9 @@ impl Context {
     fn version_for(&self, module: &Module, op: OpId) -> Version {
         let data = module.op(op);
         let is_full = match data.kind() {
-            OpKind::Call | OpKind::ChloRaggedDot => true,
+            OpKind::Control(ControlOp::Call) | OpKind::Chlo(ChloOp::RaggedDot) => true,
             OpKind::Unregistered => data.name() == "mhlo.ragged_dot",
-            OpKind::Concatenate => {
+            OpKind::Movement(MovementOp::Concatenate) => {
                 let result = sharding_of(module, data.results()[0]);
                 data.operands().iter().any(|&v| sharding_of(module, v) != result)
             }
@@ -123,7 +124,7 @@ pub(super) fn unsplit_factors(module: &mut Module, op: OpId, factors: &[usize]) 
 /// The placement of `value` before any propagation barriers.
 fn before_barriers(module: &Module, mut value: ValueId) -> Option<Sharding> {
     while let Some(op) = module.def_op(value)
-        && module.op(op).kind() == OpKind::SdyPropagationBarrier
+        && module.op(op).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
     {
         value = module.op(op).operands()[0];
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::op::{ContractOp, MovementOp};
 use meshwork_ir::{Module, OpId, OpKind};
 use meshwork_mesh::{MeshRef, Sharding};
 
@@ -52,7 +53,7 @@ pub fn process(
     let axes = match version {
         Version::Full => Some(fit(cx, module, &mut subject)?),
         Version::Minimal => {
-            if matches!(module.op(op).kind(), OpKind::Dot | OpKind::DotGeneral) {
+            if matches!(module.op(op).kind(), OpKind::Contract(ContractOp::Dot | ContractOp::DotGeneral)) {
                 dot::reshard_result(cx, module, &mut subject);
             }
             None
@@ -132,7 +133,7 @@ fn fit(cx: &mut Context, module: &mut Module, subject: &mut Subject) -> Result<V
     let has_overflow =
         |t: &crate::projection::TensorFactors| t.factors.iter().flatten().any(|f| !f.overflow.is_empty());
     let mut changed: Vec<bool> = subject.projection.tensors.iter().map(has_overflow).collect();
-    if module.op(subject.op).kind() == OpKind::Reshape && changed.contains(&true) {
+    if module.op(subject.op).kind() == OpKind::Movement(MovementOp::Reshape) && changed.contains(&true) {
         let axes = reshape::redistribute(cx, subject);
         let differs = |i: usize| {
             let placed = subject.built_sharding(cx, i);

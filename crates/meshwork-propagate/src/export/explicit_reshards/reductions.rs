@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::EnumAttr;
+use meshwork_ir::op::{BinaryOp, BodyOp, SdyOp};
 use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, ValueId};
 use meshwork_mesh::{AxisRef, Reduction, Sharding, axis_list};
 
@@ -20,7 +21,7 @@ use crate::values::sharding_of;
 pub fn kinds(module: &Module, op: OpId) -> Option<Vec<Reduction>> {
     let results = module.op(op).results().len();
     match module.op(op).kind() {
-        OpKind::Reduce | OpKind::Scatter => {
+        OpKind::Body(BodyOp::Reduce | BodyOp::Scatter) => {
             let body = module.body_of(op, 0)?;
             let args = module.block(body).args();
             (0..results)
@@ -37,11 +38,11 @@ fn body_kind(module: &Module, value: &ValueId, a: &ValueId, b: &ValueId) -> Opti
     let combines_both = op.operands() == [*a, *b] || op.operands() == [*b, *a];
     let is_boolean = module.ty(*value).elem() == Some(ElementType::I1);
     match op.kind() {
-        OpKind::Add => Some(Reduction::Sum),
-        OpKind::Maximum => Some(Reduction::Max),
-        OpKind::Minimum => Some(Reduction::Min),
-        OpKind::Or if is_boolean => Some(Reduction::Max),
-        OpKind::And if is_boolean => Some(Reduction::Min),
+        OpKind::Binary(BinaryOp::Add) => Some(Reduction::Sum),
+        OpKind::Binary(BinaryOp::Maximum) => Some(Reduction::Max),
+        OpKind::Binary(BinaryOp::Minimum) => Some(Reduction::Min),
+        OpKind::Binary(BinaryOp::Or) if is_boolean => Some(Reduction::Max),
+        OpKind::Binary(BinaryOp::And) if is_boolean => Some(Reduction::Min),
         _ => None,
     }
     .filter(|_| combines_both)
@@ -112,5 +113,5 @@ pub fn all_reduce(
         ("reduction_op", Attr::Enum(Arc::new(kind))),
         ("out_sharding", Attr::Sharding(Arc::new(out))),
     ];
-    at.insert_like(module, OpKind::SdyAllReduce, value, attrs)
+    at.insert_like(module, OpKind::Sdy(SdyOp::AllReduce), value, attrs)
 }

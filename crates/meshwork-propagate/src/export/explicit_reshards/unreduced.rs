@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, Use};
 use meshwork_mesh::axis_list::{self, PrefixStatus};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding};
@@ -110,7 +111,7 @@ pub fn spread(
             reduction: target.reduction,
         };
         let attrs = [("axes", Attr::Axes(from_copies.into())), ("out_sharding", Attr::Sharding(Arc::new(out.clone())))];
-        result = at.insert_like(module, OpKind::SdyReplicatedToUnreduced, result, attrs);
+        result = at.insert_like(module, OpKind::Sdy(SdyOp::ReplicatedToUnreduced), result, attrs);
         last = Some(out);
     }
     if !plan.sharded.is_empty() {
@@ -118,7 +119,7 @@ pub fn spread(
             ("axes", Attr::AxesPerDim(plan.axes_per_dim.into())),
             ("out_sharding", Attr::Sharding(Arc::new(target.clone()))),
         ];
-        result = at.insert_like(module, OpKind::SdyShardedToUnreduced, result, attrs);
+        result = at.insert_like(module, OpKind::Sdy(SdyOp::ShardedToUnreduced), result, attrs);
         last = Some(target.clone());
     }
     module.set_operand(slot.op, slot.operand as usize, result);

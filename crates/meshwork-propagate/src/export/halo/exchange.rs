@@ -5,6 +5,7 @@
 
 use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::build::Builder;
+use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
@@ -104,7 +105,7 @@ pub fn send(
         return Ok(None);
     }
     let channel = ChannelHandle { handle: cx.channel(), channel_type: 1 };
-    let spec = OpSpec::new(OpKind::CollectivePermute)
+    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
         .operands([value])
         .attr("source_target_pairs", matrix(pairs.len() / 2, 2, pairs))
         .attr("channel_handle", Attr::Channel(channel));

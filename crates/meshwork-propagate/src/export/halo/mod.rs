@@ -16,6 +16,7 @@ mod reverse;
 mod shards;
 mod slice;
 
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 
 use super::local::{DeviceId, Problem, next_channel};
@@ -77,10 +78,10 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
 fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<(), Problem> {
     let kind = module.op(op).kind();
     let resolved = match kind {
-        OpKind::Reshape => return reshape::resolve(cx, module, op),
-        OpKind::Pad if cx.exchanges => pad::resolve(cx, module, op)?,
-        OpKind::Slice if cx.exchanges => slice::resolve(cx, module, op)?,
-        OpKind::Reverse if cx.exchanges => reverse::resolve(cx, module, op)?,
+        OpKind::Movement(MovementOp::Reshape) => return reshape::resolve(cx, module, op),
+        OpKind::Movement(MovementOp::Pad) if cx.exchanges => pad::resolve(cx, module, op)?,
+        OpKind::Movement(MovementOp::Slice) if cx.exchanges => slice::resolve(cx, module, op)?,
+        OpKind::Movement(MovementOp::Reverse) if cx.exchanges => reverse::resolve(cx, module, op)?,
         _ => Resolved::No,
     };
     match resolved {

@@ -1,5 +1,6 @@
 //! Computing on whole dimensions: factors along which neighbours exchange are gathered before and split again after.
 
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Module, OpId, OpKind};
 
 use super::{Halo, Problem};
@@ -19,12 +20,12 @@ pub fn resolve(cx: &Halo, module: &mut Module, op: OpId) -> Result<(), Problem> 
     }
     let moves: Vec<usize> = match module.op(op).kind() {
         // One factor for each dimension: by where elements go, whatever the extents.
-        OpKind::Pad | OpKind::Slice => (0..module.ty(module.result(op)).dims().len())
+        OpKind::Movement(MovementOp::Pad | MovementOp::Slice) => (0..module.ty(module.result(op)).dims().len())
             .filter(|&dim| moves_along(cx, module, op, dim))
             .flat_map(|dim| rule.results[0][dim].clone())
             .collect(),
         // Only the shard that the update falls into would change: the dimensions that are updated in part are gathered.
-        OpKind::DynamicUpdateSlice => {
+        OpKind::Movement(MovementOp::DynamicUpdateSlice) => {
             let operands = module.op(op).operands();
             let (whole, part) = (module.ty(operands[0]).dims(), module.ty(operands[1]).dims());
             let partial = (0..whole.len()).filter(|&dim| whole[dim] != part[dim]);
@@ -46,7 +47,9 @@ fn moves_along(cx: &Halo, module: &Module, op: OpId, dim: usize) -> bool {
     let extents = (module.ty(operand).dims()[dim], module.ty(module.result(op)).dims()[dim]);
     let int = |name: &str| module.op(op).i64s(name).and_then(|list| list.get(dim).copied()).unwrap_or(0);
     match module.op(op).kind() {
-        OpKind::Pad => !is_free_pad(int("edge_padding_low"), int("interior_padding"), extents, shards),
+        OpKind::Movement(MovementOp::Pad) => {
+            !is_free_pad(int("edge_padding_low"), int("interior_padding"), extents, shards)
+        }
         _ => {
             let (start, stride) = (int("start_indices"), int("strides"));
             let is_whole = start == 0 && int("limit_indices") == extents.0;

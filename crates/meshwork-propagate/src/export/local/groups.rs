@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::ChannelHandle;
+use meshwork_ir::op::{BinaryOp, ControlOp};
 use meshwork_ir::{Attr, Dense, DenseData, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Reduction, device_groups};
 
@@ -85,12 +86,12 @@ pub fn add_reduction(module: &mut Module, op: OpId, operand: ValueId, reduction:
     let body = module.add_body(op, [scalar(), scalar()]);
     let args = module.block(body).args().to_vec();
     let kind = match reduction {
-        Reduction::Sum => OpKind::Add,
-        Reduction::Max => OpKind::Maximum,
-        Reduction::Min => OpKind::Minimum,
+        Reduction::Sum => OpKind::Binary(BinaryOp::Add),
+        Reduction::Max => OpKind::Binary(BinaryOp::Maximum),
+        Reduction::Min => OpKind::Binary(BinaryOp::Minimum),
     };
     let loc = module.op(op).loc.clone();
     let combine = module.push(body, OpSpec::new(kind).operands(args).results([scalar()]).loc(loc.clone()));
     let value = module.result(combine);
-    module.push(body, OpSpec::new(OpKind::HloReturn).operands([value]).loc(loc));
+    module.push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([value]).loc(loc));
 }

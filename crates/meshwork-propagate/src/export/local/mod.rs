@@ -22,6 +22,7 @@ mod window;
 use std::collections::HashMap;
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
     Attr, Diagnostic, Failed, FunctionType, Module, OpId, OpKind, Pass, PassOptions, TensorType, Type, ValueId, Walk,
 };
@@ -168,7 +169,7 @@ impl Local {
         }
         // Inner ones first, and only now: what is inside sees placements without the manual axes.
         for op in ops.into_iter().rev() {
-            if module.op(op).kind() == OpKind::SdyManualComputation && !module.is_erased(op) {
+            if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) && !module.is_erased(op) {
                 inline_body(module, op);
             }
         }
@@ -183,7 +184,7 @@ impl Local {
             let ty = self.local_type(module.ty(value), self.sharding(value))?;
             module.set_ty(value, ty);
         }
-        if module.op(op).kind() == OpKind::Func {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
             let ty = module.func_type(op);
             let args = module.body_of(op, 0).map_or(&[][..], |body| module.block(body).args());
             let results = ty.results.iter().enumerate();
@@ -261,31 +262,33 @@ impl Local {
     /// Rewrites one op; its results and operands have local types already.
     fn localize_op(&mut self, module: &mut Module, op: OpId) -> Result<(), Problem> {
         match module.op(op).kind() {
-            OpKind::SdyAllGather => collective::all_gather(self, module, op),
-            OpKind::SdyAllReduce => collective::all_reduce(self, module, op),
-            OpKind::SdyAllSlice => collective::all_slice(self, module, op),
-            OpKind::SdyAllToAll => collective::all_to_all(self, module, op),
-            OpKind::SdyCollectivePermute => collective::permute(self, module, op),
-            OpKind::SdyReduceScatter => collective::reduce_scatter(self, module, op),
-            OpKind::SdyConstant | OpKind::Constant => source::constant(self, module, op),
-            OpKind::Iota => source::iota(self, module, op),
-            OpKind::Dot | OpKind::DotGeneral => contract::check_dot(self, module, op),
-            OpKind::Convolution => contract::convolution(self, module, op),
-            OpKind::Gather => gather::gather(self, module, op),
-            OpKind::Scatter => scatter::scatter(self, module, op),
-            OpKind::Pad => pad::pad(self, module, op),
-            OpKind::Slice => movement::slice(self, module, op),
-            OpKind::DynamicSlice => movement::dynamic_slice(self, module, op),
-            OpKind::Concatenate => movement::check_concatenate(self, module, op),
-            OpKind::ReduceWindow | OpKind::SelectAndScatter => window::check(self, module, op),
-            OpKind::SdyReshard
-            | OpKind::SdyShardingConstraint
-            | OpKind::SdyDataFlowEdge
-            | OpKind::SdyFuncDataFlowEdge
-            | OpKind::SdyPropagationBarrier
-            | OpKind::SdyShardingGroup
-            | OpKind::SdyShardedToUnreduced
-            | OpKind::SdyReplicatedToUnreduced => {
+            OpKind::Sdy(SdyOp::AllGather) => collective::all_gather(self, module, op),
+            OpKind::Sdy(SdyOp::AllReduce) => collective::all_reduce(self, module, op),
+            OpKind::Sdy(SdyOp::AllSlice) => collective::all_slice(self, module, op),
+            OpKind::Sdy(SdyOp::AllToAll) => collective::all_to_all(self, module, op),
+            OpKind::Sdy(SdyOp::CollectivePermute) => collective::permute(self, module, op),
+            OpKind::Sdy(SdyOp::ReduceScatter) => collective::reduce_scatter(self, module, op),
+            OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Constant) => source::constant(self, module, op),
+            OpKind::Source(SourceOp::Iota) => source::iota(self, module, op),
+            OpKind::Contract(ContractOp::Dot | ContractOp::DotGeneral) => contract::check_dot(self, module, op),
+            OpKind::Contract(ContractOp::Convolution) => contract::convolution(self, module, op),
+            OpKind::Movement(MovementOp::Gather) => gather::gather(self, module, op),
+            OpKind::Body(BodyOp::Scatter) => scatter::scatter(self, module, op),
+            OpKind::Movement(MovementOp::Pad) => pad::pad(self, module, op),
+            OpKind::Movement(MovementOp::Slice) => movement::slice(self, module, op),
+            OpKind::Movement(MovementOp::DynamicSlice) => movement::dynamic_slice(self, module, op),
+            OpKind::Movement(MovementOp::Concatenate) => movement::check_concatenate(self, module, op),
+            OpKind::Body(BodyOp::ReduceWindow | BodyOp::SelectAndScatter) => window::check(self, module, op),
+            OpKind::Sdy(
+                SdyOp::Reshard
+                | SdyOp::ShardingConstraint
+                | SdyOp::DataFlowEdge
+                | SdyOp::FuncDataFlowEdge
+                | SdyOp::PropagationBarrier
+                | SdyOp::ShardingGroup
+                | SdyOp::ShardedToUnreduced
+                | SdyOp::ReplicatedToUnreduced,
+            ) => {
                 Err("has no counterpart on shards; run sdy-reshard-to-collectives and the passes before it first"
                     .into())
             }
@@ -306,7 +309,7 @@ fn inline_body(module: &mut Module, op: OpId) {
         module.replace_all_uses(result, value);
     }
     for inner in module.op_list(body) {
-        if module.op(inner).kind() != OpKind::SdyReturn {
+        if module.op(inner).kind() != OpKind::Sdy(SdyOp::Return) {
             module.move_before(inner, op);
         }
     }

@@ -1,6 +1,7 @@
 //! Scatters into shards: updates beyond the shard fall away; where updates are split, one device starts from the input
 //! and the others from what changes nothing, and an all-reduce combines them.
 
+use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Attr, ElementClass, ElementType, Module, OpId, OpKind, ValueId};
 use meshwork_mesh::AxisRef;
 
@@ -106,15 +107,15 @@ fn combining_kind(module: &Module, op: OpId) -> Option<OpKind> {
 fn identity(kind: OpKind, elem: ElementType) -> Option<f64> {
     let top = || 2f64.powi(elem.bits() as i32);
     match (kind, elem.class()) {
-        (OpKind::Add | OpKind::Or, _) => Some(0.0),
-        (OpKind::Multiply, _) | (OpKind::And, ElementClass::Bool) => Some(1.0),
-        (OpKind::Maximum, ElementClass::Float) => Some(f64::NEG_INFINITY),
-        (OpKind::Minimum, ElementClass::Float) => Some(f64::INFINITY),
-        (OpKind::Maximum, ElementClass::Signed) => Some(-top() / 2.0),
-        (OpKind::Minimum, ElementClass::Signed) => Some(top() / 2.0 - 1.0),
-        (OpKind::Maximum, ElementClass::Unsigned | ElementClass::Bool) => Some(0.0),
-        (OpKind::Minimum, ElementClass::Unsigned) => Some(top() - 1.0),
-        (OpKind::Minimum, ElementClass::Bool) => Some(1.0),
+        (OpKind::Binary(BinaryOp::Add | BinaryOp::Or), _) => Some(0.0),
+        (OpKind::Binary(BinaryOp::Multiply), _) | (OpKind::Binary(BinaryOp::And), ElementClass::Bool) => Some(1.0),
+        (OpKind::Binary(BinaryOp::Maximum), ElementClass::Float) => Some(f64::NEG_INFINITY),
+        (OpKind::Binary(BinaryOp::Minimum), ElementClass::Float) => Some(f64::INFINITY),
+        (OpKind::Binary(BinaryOp::Maximum), ElementClass::Signed) => Some(-top() / 2.0),
+        (OpKind::Binary(BinaryOp::Minimum), ElementClass::Signed) => Some(top() / 2.0 - 1.0),
+        (OpKind::Binary(BinaryOp::Maximum), ElementClass::Unsigned | ElementClass::Bool) => Some(0.0),
+        (OpKind::Binary(BinaryOp::Minimum), ElementClass::Unsigned) => Some(top() - 1.0),
+        (OpKind::Binary(BinaryOp::Minimum), ElementClass::Bool) => Some(1.0),
         _ => None,
     }
 }

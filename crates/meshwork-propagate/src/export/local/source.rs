@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SourceOp;
 use meshwork_ir::{Attr, Dense, DenseData, Module, OpId, OpKind, OpSpec, Type};
 
 use super::device::{offset, slice_shard};
@@ -15,7 +16,7 @@ pub fn constant(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Pro
         return Err("has no dense value".into());
     };
     let is_whole = local.dims == dense.ty.dims;
-    if module.op(op).kind() == OpKind::Constant && is_whole {
+    if module.op(op).kind() == OpKind::Source(SourceOp::Constant) && is_whole {
         return Ok(());
     }
     let value = match &dense.data {
@@ -23,7 +24,7 @@ pub fn constant(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Pro
         _ => (*dense).clone(),
     };
     let is_splat = dense.splat_bytes().is_some();
-    let spec = OpSpec::new(OpKind::Constant)
+    let spec = OpSpec::new(OpKind::Source(SourceOp::Constant))
         .results([Type::Tensor(value.ty.clone())])
         .attr("value", Attr::Dense(Arc::new(value)))
         .loc(module.op(op).loc.clone());

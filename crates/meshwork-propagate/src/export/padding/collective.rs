@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding, axis_list, ceil_div};
 
@@ -31,7 +32,7 @@ fn split_anew(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, P
     if !dims().any(|((from, to), &extent)| moves_ends(&from.axes, &to.axes, extent, mesh)) {
         return Ok(false);
     }
-    if module.op(op).kind() == OpKind::SdyReduceScatter {
+    if module.op(op).kind() == OpKind::Sdy(SdyOp::ReduceScatter) {
         return Err(format!(
             "goes from {before} to {after}, which moves the ends of uneven shards of {original}; reduce and reshard in two steps"
         )
@@ -50,13 +51,13 @@ fn split_anew(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, P
     let mut at = Cursor::Before(op);
     let out = |sharding: Sharding| ("out_sharding", Attr::Sharding(Arc::new(sharding)));
     let gather = [("gathering_axes", Attr::AxesPerDim(gone.into())), out(between)];
-    let mut value = at.insert_like(module, OpKind::SdyAllGather, input, gather);
+    let mut value = at.insert_like(module, OpKind::Sdy(SdyOp::AllGather), input, gather);
     module.set_ty(value, original.clone());
     cx.originals.insert(value, original.clone());
     value = trimmed(cx, module, value, all_gather)?;
     if new.iter().any(|axes| !axes.is_empty()) {
         let slice = [("slicing_axes", Attr::AxesPerDim(new.into())), out(after)];
-        value = at.insert_like(module, OpKind::SdyAllSlice, value, slice);
+        value = at.insert_like(module, OpKind::Sdy(SdyOp::AllSlice), value, slice);
         module.set_ty(value, original.clone());
         cx.originals.insert(value, original);
         value = trimmed(cx, module, value, all_slice)?;

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::infer::infer_op;
+use meshwork_ir::op::{BodyOp, ContractOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, TensorType, Type, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
@@ -127,18 +128,18 @@ impl Padding {
             return Ok(());
         }
         match module.op(op).kind() {
-            OpKind::SdyAllGather => collective::all_gather(self, module, op),
-            OpKind::SdyAllSlice | OpKind::SdyReduceScatter => collective::all_slice(self, module, op),
-            OpKind::SdyAllToAll => collective::all_to_all(self, module, op),
-            OpKind::SdyManualComputation => self.check_manual(module, op),
-            OpKind::Slice => ops::slice(self, module, op),
-            OpKind::Pad => ops::pad(self, module, op),
-            OpKind::DotGeneral | OpKind::Dot => ops::dot(self, module, op),
-            OpKind::Convolution => ops::convolution(self, module, op),
-            OpKind::Reduce => ops::reduce(self, module, op),
-            OpKind::Scatter => ops::scatter(self, module, op),
-            OpKind::Gather | OpKind::DynamicSlice => ops::take(self, module, op),
-            OpKind::Constant | OpKind::SdyConstant => ops::constant(self, module, op),
+            OpKind::Sdy(SdyOp::AllGather) => collective::all_gather(self, module, op),
+            OpKind::Sdy(SdyOp::AllSlice | SdyOp::ReduceScatter) => collective::all_slice(self, module, op),
+            OpKind::Sdy(SdyOp::AllToAll) => collective::all_to_all(self, module, op),
+            OpKind::Sdy(SdyOp::ManualComputation) => self.check_manual(module, op),
+            OpKind::Movement(MovementOp::Slice) => ops::slice(self, module, op),
+            OpKind::Movement(MovementOp::Pad) => ops::pad(self, module, op),
+            OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot) => ops::dot(self, module, op),
+            OpKind::Contract(ContractOp::Convolution) => ops::convolution(self, module, op),
+            OpKind::Body(BodyOp::Reduce) => ops::reduce(self, module, op),
+            OpKind::Body(BodyOp::Scatter) => ops::scatter(self, module, op),
+            OpKind::Movement(MovementOp::Gather | MovementOp::DynamicSlice) => ops::take(self, module, op),
+            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) => ops::constant(self, module, op),
             kind if kind.is_terminator() => Ok(()),
             _ => {
                 self.set_padded_types(module, op);

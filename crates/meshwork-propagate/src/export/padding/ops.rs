@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::infer::infer_op;
+use meshwork_ir::op::{SdyOp, SourceOp};
 use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, Type};
 
 use super::mask::{Fill, fill_padding};
@@ -234,7 +235,7 @@ pub fn constant(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), P
     let grown = meshwork_ir::Literal::from_bytes(to, literal.elem(), bytes).ok_or("does not fit in memory")?;
     let dense = Dense::from_literal(&grown);
     let kind = module.op(op).kind();
-    debug_assert!(matches!(kind, OpKind::Constant | OpKind::SdyConstant));
+    debug_assert!(matches!(kind, OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant)));
     module.op_mut(op).attrs.set("value", Attr::Dense(Arc::new(dense)));
     module.set_ty(result, ty);
     cx.zeros.insert(result);

@@ -25,6 +25,7 @@ mod tests;
 use std::sync::Arc;
 
 use meshwork_ir::attr::DotDims;
+use meshwork_ir::op::ContractOp;
 use meshwork_ir::{Attr, ElementType, OpId, OpKind};
 
 use super::attrs;
@@ -55,8 +56,8 @@ pub(crate) fn has_avx512() -> bool {
 pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
     let data = cx.module.op(op);
     match (data.kind(), data.attr("dot_dimension_numbers")) {
-        (OpKind::DotGeneral, Some(Attr::Dot(dims))) => Ok((**dims).clone()),
-        (OpKind::Dot, _) => {
+        (OpKind::Contract(ContractOp::DotGeneral), Some(Attr::Dot(dims))) => Ok((**dims).clone()),
+        (OpKind::Contract(ContractOp::Dot), _) => {
             let rank = cx.shape(data.operands()[0]).1.len() as i64;
             Ok(DotDims { lhs_contract: vec![rank - 1], rhs_contract: vec![0], ..DotDims::default() })
         }

@@ -1,5 +1,6 @@
 //! Operations with a body.
 
+use meshwork_ir::op::{BodyOp, ChloOp, ControlOp};
 use meshwork_ir::{ElementType, OpKind};
 
 use super::{Case, ty};
@@ -27,14 +28,14 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
         _ => &["add", "multiply", "maximum", "minimum", "subtract"],
     };
     match kind {
-        OpKind::Map => {
+        OpKind::Body(BodyOp::Map) => {
             let x = t(&[3, 7]);
             let case = |op: &&str| {
                 Case::with_body(kind, &[&x, &x], &combine(op, &one), "dimensions = array<i64: 0, 1>", &[&x])
             };
             ops.iter().map(case).collect()
         }
-        OpKind::Reduce => {
+        OpKind::Body(BodyOp::Reduce) => {
             let mut all = vec![];
             for op in ops.iter().filter(|o| **o != "subtract") {
                 for (dims, over, kept) in [
@@ -50,7 +51,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             }
             all
         }
-        OpKind::ReduceWindow => {
+        OpKind::Body(BodyOp::ReduceWindow) => {
             let mut all = vec![];
             for op in ops.iter().filter(|o| **o != "subtract") {
                 for (attrs, to) in [
@@ -68,7 +69,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             }
             all
         }
-        OpKind::Scatter => {
+        OpKind::Body(BodyOp::Scatter) => {
             let (x, rows, u) = (t(&[6, 8]), "tensor<4x1xi32>", t(&[4, 8]));
             let attrs = "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], \
                          inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>";
@@ -76,7 +77,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             let bodies = ops.iter().map(|op| combine(op, &one)).chain([replace]);
             bodies.map(|body| Case::with_body(kind, &[&x, rows, &u], &body, attrs, &[&x])).collect()
         }
-        OpKind::SelectAndScatter => {
+        OpKind::Body(BodyOp::SelectAndScatter) => {
             let (x, s) = (t(&[6, 8]), t(&[3, 4]));
             let attrs = "window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>";
             let (select, add) = (order("GE", &one), combine(ops[0], &one));
@@ -84,25 +85,25 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             let regions = format!("({}, {})", inner(&select), inner(&add));
             vec![Case::with_body(kind, &[&x, &s, &one], &regions, attrs, &[&x])]
         }
-        OpKind::Sort => {
+        OpKind::Body(BodyOp::Sort) => {
             let case = |dims: &[i64], dim: usize, direction: &str| {
                 let attrs = format!("dimension = {dim} : i64, is_stable = true");
                 Case::with_body(kind, &[&t(dims)], &order(direction, &one), &attrs, &[&t(dims)])
             };
             vec![case(&[4, 11], 1, "LT"), case(&[4, 11], 0, "GT"), case(&[0, 3], 0, "LT"), case(&[300], 0, "GT")]
         }
-        OpKind::ChloTopK => {
+        OpKind::Chlo(ChloOp::TopK) => {
             let (x, v, i) = (t(&[3, 9]), t(&[3, 4]), ty(&[3, 4], ElementType::I32));
             vec![Case::new(kind, &[&x], "k = 4 : i64", &[&v, &i])]
         }
-        OpKind::Case | OpKind::If => {
+        OpKind::Control(ControlOp::Case | ControlOp::If) => {
             let x = t(&[9]);
             let region = |v: &str| format!("{{ stablehlo.return {v} : {x} }}");
             let regions = format!("({}, {})", region("%x1"), region("%x2"));
-            let chosen = if kind == OpKind::If { "tensor<i1>" } else { "tensor<i32>" };
+            let chosen = if kind == OpKind::Control(ControlOp::If) { "tensor<i1>" } else { "tensor<i32>" };
             vec![Case::of(kind, "%x0", &[chosen], &[chosen, &x, &x], &regions, "", &[&x])]
         }
-        OpKind::While => {
+        OpKind::Control(ControlOp::While) => {
             let (x, i) = (t(&[9]), "tensor<i32>");
             let before = "%z = stablehlo.constant dense<0> : tensor<i32>
                           %o = stablehlo.constant dense<1> : tensor<i32>
@@ -118,7 +119,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             );
             vec![Case::of(kind, "%z, %x0", &[i, &x], &[&x], &regions, "", &[i, &x]).after(before)]
         }
-        OpKind::ChloScan => {
+        OpKind::Chlo(ChloOp::Scan) => {
             let (xs, x) = (t(&[5, 3]), t(&[3]));
             let body = format!(
                 "({{ ^bb0(%a: {x}, %b: {x}):\n%s = stablehlo.{} %a, %b : {x}\nstablehlo.return %s, %s : {x}, {x} }})",

@@ -1,5 +1,6 @@
 //! Operations on elements.
 
+use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 use meshwork_ir::{ElementType, OpKind};
 
 use super::{Case, ty};
@@ -15,7 +16,7 @@ fn of_shape(kind: OpKind, elem: ElementType, dims: &[i64]) -> Vec<Case> {
     let (t, flags) = (ty(dims, elem), ty(dims, ElementType::I1));
     let (t, flags) = (t.as_str(), flags.as_str());
     match kind {
-        OpKind::Convert => {
+        OpKind::Mixed(MixedOp::Convert) => {
             let to = ElementType::ALL.iter();
             // Of a positive number: what a negative one becomes in an unsigned type differs between machines.
             let case = |&to: &ElementType| match elem.is_float() {
@@ -25,29 +26,29 @@ fn of_shape(kind: OpKind, elem: ElementType, dims: &[i64]) -> Vec<Case> {
             };
             to.map(case).collect()
         }
-        OpKind::Compare => {
+        OpKind::Mixed(MixedOp::Compare) => {
             let direction = |d: &&str| {
                 let attrs = format!("comparison_direction = #stablehlo<comparison_direction {d}>");
                 Case::new(kind, &[t, t], &attrs, &[flags])
             };
             ["EQ", "NE", "LT", "LE", "GT", "GE"].iter().map(direction).collect()
         }
-        OpKind::ReducePrecision => [(8, 7), (5, 10), (2, 3)]
+        OpKind::Mixed(MixedOp::ReducePrecision) => [(8, 7), (5, 10), (2, 3)]
             .map(|(e, m)| Case::new(kind, &[t], &format!("exponent_bits = {e} : i32, mantissa_bits = {m} : i32"), &[t]))
             .into(),
-        OpKind::Select => {
+        OpKind::Mixed(MixedOp::Select) => {
             let one = ty(&[], ElementType::I1);
             vec![Case::new(kind, &[flags, t, t], "", &[t]), Case::new(kind, &[&one, t, t], "", &[t])]
         }
-        OpKind::Clamp => {
+        OpKind::Mixed(MixedOp::Clamp) => {
             let one = ty(&[], elem);
             vec![Case::new(kind, &[t, t, t], "", &[t]), Case::new(kind, &[&one, t, &one], "", &[t])]
         }
-        OpKind::IsFinite | OpKind::ChloIsInf | OpKind::ChloIsNegInf | OpKind::ChloIsPosInf => {
+        OpKind::Unary(UnaryOp::IsFinite | UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf) => {
             vec![Case::new(kind, &[t], "", &[flags])]
         }
-        OpKind::Real | OpKind::Imag => vec![Case::new(kind, &[t], "", &[&ty(dims, elem.real_part())])],
-        OpKind::Complex => {
+        OpKind::Unary(UnaryOp::Real | UnaryOp::Imag) => vec![Case::new(kind, &[t], "", &[&ty(dims, elem.real_part())])],
+        OpKind::Binary(BinaryOp::Complex) => {
             let pair = match elem {
                 ElementType::F32 => ElementType::C64,
                 _ => ElementType::C128,
@@ -55,26 +56,28 @@ fn of_shape(kind: OpKind, elem: ElementType, dims: &[i64]) -> Vec<Case> {
             vec![Case::new(kind, &[t, t], "", &[&ty(dims, pair)])]
         }
         // Of quantized types, which the text does not take.
-        OpKind::UniformDequantize | OpKind::UniformQuantize => vec![],
-        OpKind::Add
-        | OpKind::And
-        | OpKind::Atan2
-        | OpKind::Divide
-        | OpKind::Maximum
-        | OpKind::Minimum
-        | OpKind::Multiply
-        | OpKind::Or
-        | OpKind::Power
-        | OpKind::Remainder
-        | OpKind::ShiftLeft
-        | OpKind::ShiftRightArithmetic
-        | OpKind::ShiftRightLogical
-        | OpKind::Subtract
-        | OpKind::Xor
-        | OpKind::ChloMulhi
-        | OpKind::ChloNextAfter
-        | OpKind::ChloPolygamma
-        | OpKind::ChloZeta => vec![Case::new(kind, &[t, t], "", &[t])],
+        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => vec![],
+        OpKind::Binary(
+            BinaryOp::Add
+            | BinaryOp::And
+            | BinaryOp::Atan2
+            | BinaryOp::Divide
+            | BinaryOp::Maximum
+            | BinaryOp::Minimum
+            | BinaryOp::Multiply
+            | BinaryOp::Or
+            | BinaryOp::Power
+            | BinaryOp::Remainder
+            | BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRightArithmetic
+            | BinaryOp::ShiftRightLogical
+            | BinaryOp::Subtract
+            | BinaryOp::Xor
+            | BinaryOp::Mulhi
+            | BinaryOp::NextAfter
+            | BinaryOp::Polygamma
+            | BinaryOp::Zeta,
+        ) => vec![Case::new(kind, &[t, t], "", &[t])],
         // One operand, and the result like it.
         _ => vec![Case::new(kind, &[t], "", &[t])],
     }

@@ -7,6 +7,9 @@ mod movement;
 mod products;
 mod structure;
 
+use meshwork_ir::op::{
+    BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SourceOp, TokenOp,
+};
 use meshwork_ir::verify::verify;
 use meshwork_ir::{ElementType, OpKind, text};
 
@@ -87,95 +90,83 @@ impl Case {
 /// Programs around `kind` on elements of type `elem`; nothing for operations that no program of a device has.
 fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
     match kind {
-        meshwork_ir::elementwise_ops!() => elements::cases(kind, elem),
-        meshwork_ir::collective_ops!() => structure::collectives(kind, elem),
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => elements::cases(kind, elem),
+        OpKind::Collective(_) => structure::collectives(kind, elem),
 
-        OpKind::Constant
-        | OpKind::ChloConstant
-        | OpKind::ChloConstantLike
-        | OpKind::Iota
-        | OpKind::DynamicIota
-        | OpKind::BitcastConvert
-        | OpKind::Broadcast
-        | OpKind::BroadcastInDim
-        | OpKind::Concatenate
-        | OpKind::DynamicSlice
-        | OpKind::DynamicUpdateSlice
-        | OpKind::Gather
-        | OpKind::GetDimensionSize
-        | OpKind::Pad
-        | OpKind::Reshape
-        | OpKind::Reverse
-        | OpKind::Slice
-        | OpKind::TorchIndexSelect
-        | OpKind::Transpose
-        | OpKind::DynamicBroadcastInDim
-        | OpKind::DynamicGather
-        | OpKind::DynamicPad
-        | OpKind::DynamicReshape
-        | OpKind::RealDynamicSlice => movement::cases(kind, elem),
+        OpKind::Source(SourceOp::Constant)
+        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike)
+        | OpKind::Source(SourceOp::Iota)
+        | OpKind::Dynamic(DynamicOp::Iota)
+        | OpKind::Movement(
+            MovementOp::BitcastConvert
+            | MovementOp::Broadcast
+            | MovementOp::BroadcastInDim
+            | MovementOp::Concatenate
+            | MovementOp::DynamicSlice
+            | MovementOp::DynamicUpdateSlice
+            | MovementOp::Gather
+            | MovementOp::GetDimensionSize
+            | MovementOp::Pad
+            | MovementOp::Reshape
+            | MovementOp::Reverse
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect
+            | MovementOp::Transpose,
+        )
+        | OpKind::Dynamic(
+            DynamicOp::BroadcastInDim | DynamicOp::Gather | DynamicOp::Pad | DynamicOp::Reshape | DynamicOp::Slice,
+        ) => movement::cases(kind, elem),
 
-        OpKind::Cholesky
-        | OpKind::Convolution
-        | OpKind::DynamicConv
-        | OpKind::Dot
-        | OpKind::DotGeneral
-        | OpKind::Einsum
-        | OpKind::UnaryEinsum
-        | OpKind::Fft
-        | OpKind::TriangularSolve
-        | OpKind::BatchNormGrad
-        | OpKind::BatchNormInference
-        | OpKind::BatchNormTraining
-        | OpKind::ChloRaggedDot => products::cases(kind, elem),
+        OpKind::Linalg(LinalgOp::Cholesky)
+        | OpKind::Contract(ContractOp::Convolution)
+        | OpKind::Dynamic(DynamicOp::Conv)
+        | OpKind::Contract(ContractOp::Dot | ContractOp::DotGeneral | ContractOp::Einsum | ContractOp::UnaryEinsum)
+        | OpKind::Linalg(
+            LinalgOp::Fft
+            | LinalgOp::TriangularSolve
+            | LinalgOp::BatchNormGrad
+            | LinalgOp::BatchNormInference
+            | LinalgOp::BatchNormTraining,
+        )
+        | OpKind::Chlo(ChloOp::RaggedDot) => products::cases(kind, elem),
 
-        OpKind::Map
-        | OpKind::Reduce
-        | OpKind::ReduceWindow
-        | OpKind::Scatter
-        | OpKind::SelectAndScatter
-        | OpKind::Sort
-        | OpKind::Case
-        | OpKind::If
-        | OpKind::While
-        | OpKind::ChloScan
-        | OpKind::ChloTopK => bodies::cases(kind, elem),
+        OpKind::Body(
+            BodyOp::Map
+            | BodyOp::Reduce
+            | BodyOp::ReduceWindow
+            | BodyOp::Scatter
+            | BodyOp::SelectAndScatter
+            | BodyOp::Sort,
+        )
+        | OpKind::Control(ControlOp::Case | ControlOp::If | ControlOp::While)
+        | OpKind::Chlo(ChloOp::Scan | ChloOp::TopK) => bodies::cases(kind, elem),
 
-        OpKind::PartitionId
-        | OpKind::ReplicaId
-        | OpKind::RngBitGenerator
-        | OpKind::AfterAll
-        | OpKind::CreateToken
-        | OpKind::GetTupleElement
-        | OpKind::OptimizationBarrier
-        | OpKind::Tuple
-        | OpKind::CheckExpectAlmostEq
-        | OpKind::CheckExpectAlmostEqConst
-        | OpKind::CheckExpectClose
-        | OpKind::CheckExpectEq
-        | OpKind::CheckExpectEqConst => structure::cases(kind, elem),
+        OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::RngBitGenerator)
+        | OpKind::Token(TokenOp::AfterAll | TokenOp::CreateToken | TokenOp::GetTupleElement)
+        | OpKind::Control(ControlOp::OptimizationBarrier)
+        | OpKind::Token(TokenOp::Tuple)
+        | OpKind::Check(
+            CheckOp::ExpectAlmostEq
+            | CheckOp::ExpectAlmostEqConst
+            | CheckOp::ExpectClose
+            | CheckOp::ExpectEq
+            | CheckOp::ExpectEqConst,
+        ) => structure::cases(kind, elem),
 
         // Around the operations of a program, seen in every case or in `control`.
-        OpKind::Module | OpKind::Func | OpKind::FuncReturn | OpKind::HloReturn => vec![],
+        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::FuncReturn | ControlOp::HloReturn) => vec![],
         // Taken away before a program comes to a device: calls are inlined, placements turned into communication.
-        OpKind::Call | OpKind::Composite | meshwork_ir::sdy_ops!() => vec![],
+        OpKind::Control(ControlOp::Call | ControlOp::Composite) | OpKind::Sdy(_) => vec![],
         // The result's extents are known at run time only.
-        OpKind::SetDimensionSize => vec![],
+        OpKind::Movement(MovementOp::SetDimensionSize) => vec![],
         // Which numbers come is the engine's choice.
-        OpKind::Rng => vec![],
+        OpKind::Source(SourceOp::Rng) => vec![],
         // What the target means is not the program's to say.
-        OpKind::CustomCall => vec![],
+        OpKind::Control(ControlOp::CustomCall) => vec![],
         // The outside world, and programs of StableHLO's own tests.
-        OpKind::AsyncDone
-        | OpKind::AsyncStart
-        | OpKind::Infeed
-        | OpKind::Outfeed
-        | OpKind::Recv
-        | OpKind::Send
-        | OpKind::CheckExpectSerializedEq
-        | OpKind::InterpreterPrint
-        | OpKind::InterpreterProbe
-        | OpKind::InterpreterRunParallel
+        OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart)
+        | OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
+        | OpKind::Check(CheckOp::ExpectSerializedEq | CheckOp::Print | CheckOp::Probe | CheckOp::RunParallel)
         | OpKind::Unregistered => vec![],
     }
 }

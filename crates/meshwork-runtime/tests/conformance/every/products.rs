@@ -1,5 +1,6 @@
 //! Products of matrices, convolutions, linear algebra, normalisations.
 
+use meshwork_ir::op::{ChloOp, ContractOp, DynamicOp, LinalgOp};
 use meshwork_ir::{ElementType, OpKind};
 
 use super::{Case, ty};
@@ -13,10 +14,12 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
         )
     };
     match kind {
-        OpKind::Dot => [(&[4, 5][..], &[5, 3][..], &[4, 3][..]), (&[5], &[5], &[]), (&[4, 5], &[5], &[4])]
-            .map(|(a, b, r)| Case::new(kind, &[&t(a), &t(b)], "", &[&t(r)]))
-            .into(),
-        OpKind::DotGeneral => {
+        OpKind::Contract(ContractOp::Dot) => {
+            [(&[4, 5][..], &[5, 3][..], &[4, 3][..]), (&[5], &[5], &[]), (&[4, 5], &[5], &[4])]
+                .map(|(a, b, r)| Case::new(kind, &[&t(a), &t(b)], "", &[&t(r)]))
+                .into()
+        }
+        OpKind::Contract(ContractOp::DotGeneral) => {
             let case = |a: &[i64], b: &[i64], batch: &str, over: (&str, &str), r: &[i64]| {
                 let attrs = format!(
                     "dot_dimension_numbers = #stablehlo.dot<{batch}lhs_contracting_dimensions = [{}], \
@@ -35,11 +38,13 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 case(&[2, 3], &[3, 2], "", ("0, 1", "1, 0"), &[]),
             ]
         }
-        OpKind::Einsum => {
+        OpKind::Contract(ContractOp::Einsum) => {
             vec![Case::new(kind, &[&t(&[3, 4]), &t(&[4, 5])], "einsum_config = \"ij,jk->ik\"", &[&t(&[3, 5])])]
         }
-        OpKind::UnaryEinsum => vec![Case::new(kind, &[&t(&[3, 4])], "einsum_config = \"ij->i\"", &[&t(&[3])])],
-        OpKind::Convolution => {
+        OpKind::Contract(ContractOp::UnaryEinsum) => {
+            vec![Case::new(kind, &[&t(&[3, 4])], "einsum_config = \"ij->i\"", &[&t(&[3])])]
+        }
+        OpKind::Contract(ContractOp::Convolution) => {
             let args = [t(&[2, 9, 8, 3]), t(&[3, 2, 3, 4])];
             let case = |window: &str, to: &[i64]| Case::new(kind, &[&args[0], &args[1]], &conv(window), &[&t(to)]);
             vec![
@@ -51,12 +56,12 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 case("lhs_dilation = array<i64: 2, 1>, rhs_dilation = array<i64: 1, 2>,", &[2, 15, 6, 4]),
             ]
         }
-        OpKind::DynamicConv => {
+        OpKind::Dynamic(DynamicOp::Conv) => {
             let (x, k, p) = (t(&[2, 9, 8, 3]), t(&[3, 2, 3, 4]), "tensor<2x2xi32>");
             let case = Case::of(kind, "%x0, %x1, %c", &[&x, &k, p], &[&x, &k], "", &conv(""), &[&t(&[2, 9, 9, 4])]);
             vec![case.after(&format!("%c = stablehlo.constant dense<[[1, 1], [0, 2]]> : {p}"))]
         }
-        OpKind::Fft => {
+        OpKind::Linalg(LinalgOp::Fft) => {
             let case = |name: &str, from: &str, to: &str| {
                 let attrs = format!("fft_type = #stablehlo<fft_type {name}>, fft_length = array<i64: 12>");
                 Case::new(kind, &[from], &attrs, &[to])
@@ -72,7 +77,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 case("IRFFT", &t(&[3, 7]), &ty(&[3, 12], elem.real_part())),
             ]
         }
-        OpKind::Cholesky => {
+        OpKind::Linalg(LinalgOp::Cholesky) => {
             // x xᵀ + 8 is positive definite.
             let (x, kind_of) = (t(&[4, 4]), if elem.is_complex() { "(8.0, 0.0)" } else { "8.0" });
             let conj = match elem.is_complex() {
@@ -93,7 +98,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             // Only one triangle is defined; the other is taken away.
             vec![case(true), case(false)].into_iter().map(|c| c.after(&before)).collect()
         }
-        OpKind::TriangularSolve => {
+        OpKind::Linalg(LinalgOp::TriangularSolve) => {
             let (a, b) = (t(&[4, 4]), t(&[4, 3]));
             let case = |lower: bool, transpose: &str| {
                 let attrs = format!(
@@ -106,14 +111,16 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 case(false, "ADJOINT")
             }]
         }
-        OpKind::BatchNormInference | OpKind::BatchNormTraining | OpKind::BatchNormGrad => {
+        OpKind::Linalg(LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => {
             let (x, f) = (t(&[4, 5, 3]), t(&[3]));
             // Of a positive variance.
             let attrs = "epsilon = 1.0 : f32, feature_index = 2 : i64";
             let (before, v) = (format!("%v = stablehlo.multiply %x3, %x3 : {f}"), "%v");
             match kind {
-                OpKind::BatchNormTraining => vec![Case::new(kind, &[&x, &f, &f], attrs, &[&x, &f, &f])],
-                OpKind::BatchNormInference => {
+                OpKind::Linalg(LinalgOp::BatchNormTraining) => {
+                    vec![Case::new(kind, &[&x, &f, &f], attrs, &[&x, &f, &f])]
+                }
+                OpKind::Linalg(LinalgOp::BatchNormInference) => {
                     let all = [&x[..], &f, &f, &f, &f];
                     let operands = format!("%x0, %x1, %x2, %x4, {v}");
                     vec![Case::of(kind, &operands, &all, &all, "", attrs, &[&x]).after(&before)]
@@ -125,7 +132,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 }
             }
         }
-        OpKind::ChloRaggedDot => {
+        OpKind::Chlo(ChloOp::RaggedDot) => {
             let (x, w, r) = (t(&[7, 5]), t(&[2, 5, 3]), t(&[7, 3]));
             let attrs = "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [], \
                          rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], \
