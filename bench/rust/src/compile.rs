@@ -16,7 +16,7 @@ use meshwork_ir::text::parse;
 use meshwork_ir::verify::verify;
 use meshwork_ir::{Attr, Module, OpKind, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_propagate::pipeline::{ExportOptions, PipelineOptions, propagation};
+use meshwork_shardy::pipeline::{ExportOptions, PipelineOptions, propagation};
 
 use crate::timing::{Times, on_processor, wall};
 

@@ -36,7 +36,7 @@ mod with_mpi {
     use std::time::Instant;
 
     use meshwork::prelude::*;
-    use meshwork_ir::eval::DeviceGrid;
+    use meshwork_ir::DeviceGrid;
     use meshwork_runtime::{Buffer, CpuEngine, Engine, Shards};
     use mpi::collective::SystemOperation;
     use mpi::topology::SimpleCommunicator;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{npy, text};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_runtime::{Array, CpuEngine, Executable, Runtime, Shards};

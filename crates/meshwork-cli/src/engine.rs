@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use meshwork_ir::eval::{DeviceGrid, MAX_DEVICES};
+use meshwork_eval::MAX_DEVICES;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, Severity, Type};
 use meshwork_partition::Partitioned;
 use meshwork_runtime::array::ArrayError;

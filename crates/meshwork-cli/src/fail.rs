@@ -1,6 +1,6 @@
 //! Why a command stops early: what to say and with which status to exit.
 
-use meshwork_ir::eval::EvalError;
+use meshwork_eval::EvalError;
 use meshwork_ir::{Diagnostic, Severity};
 use meshwork_partition::PartitionError;
 

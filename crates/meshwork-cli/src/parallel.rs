@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use meshwork_ir::eval::{DeviceGrid, run_op};
+use meshwork_eval::run_op;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{CheckOp, ControlOp};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, ValueId};
 use meshwork_runtime::{Buffer, CpuEngine, Executable, Runtime, Shards};

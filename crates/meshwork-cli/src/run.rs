@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use meshwork_ir::eval::Stats;
+use meshwork_eval::Stats;
 use meshwork_ir::transform::entry::make_entry;
 use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
 

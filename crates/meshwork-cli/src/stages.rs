@@ -1,8 +1,8 @@
 //! The stages of the project as the command calls them: the one place that knows their entry points.
 
-use meshwork_ir::eval::{self, Outcome};
+use meshwork_eval::{self as eval, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
-use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
+use meshwork_ir::{Diagnostic, Literal, Module, Type};
 use meshwork_partition::run::RunError;
 use meshwork_partition::{CompileError, CompileOptions, Compiled, Partitioned};
 use meshwork_propagate::Provenance;
@@ -73,16 +73,4 @@ pub fn run_partitioned(
         RunError::Eval(error) => Failure::from_eval(&error, &source.name, &source.text),
         RunError::Sharding(error) => Failure::error(error.to_string()),
     })
-}
-
-/// Every pass that `meshwork opt` knows.
-pub fn passes() -> Vec<Pass> {
-    // The canonicalizer of `meshwork-propagate` has the patterns of all dialects and replaces the general one.
-    let mut all = meshwork_propagate::passes();
-    let known: Vec<&str> = all.iter().map(|p| p.name).collect();
-    let general: Vec<Pass> =
-        meshwork_ir::transform::passes().into_iter().filter(|p| !known.contains(&p.name)).collect();
-    all.extend(general);
-    all.push(meshwork_partition::PASS);
-    all
 }

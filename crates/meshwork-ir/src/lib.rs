@@ -1,7 +1,7 @@
 //! StableHLO and `sdy` programs as data.
 //!
 //! The crate holds the program every stage works on: element types, shapes, the op table, the module with its
-//! builder, verifier and MLIR text, and the reference evaluator that says what a program means.
+//! builder, verifier and MLIR text.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -9,9 +9,10 @@ pub mod attr;
 pub mod build;
 mod combine;
 mod diag;
+mod direction;
 mod element;
-pub mod eval;
 pub mod float;
+mod grid;
 pub mod infer;
 mod literal;
 mod loc;
@@ -21,6 +22,7 @@ pub mod npy;
 pub mod npz;
 pub mod op;
 mod pass;
+pub mod scalar;
 pub mod text;
 pub mod transform;
 mod types;
@@ -29,7 +31,9 @@ pub mod verify;
 pub use attr::{Attr, AttrDict, Dense, DenseData};
 pub use combine::Combine;
 pub use diag::{Diagnostic, Severity};
+pub use direction::Direction;
 pub use element::{ElementClass, ElementType};
+pub use grid::DeviceGrid;
 pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
 pub use module::{
@@ -38,4 +42,5 @@ pub use module::{
 };
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};
+pub use scalar::Scalar;
 pub use types::{DYNAMIC, Dims, FunctionType, TensorType, Type};

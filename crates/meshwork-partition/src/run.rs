@@ -1,6 +1,7 @@
 //! Running a partitioned program on the reference evaluator's lock-step devices: cut, run, join.
 
-use meshwork_ir::eval::{DeviceGrid, EvalError, MAX_DEVICES, run_devices};
+use meshwork_eval::{EvalError, MAX_DEVICES, run_devices};
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Type};
 use meshwork_mesh::ShardingError;
 use thiserror::Error;

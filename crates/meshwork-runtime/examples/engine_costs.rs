@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::{Buffer, CpuEngine, Shards};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::memory::usage;
 use meshwork_runtime::{Buffer, CpuEngine, Shards};

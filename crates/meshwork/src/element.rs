@@ -1,6 +1,6 @@
 //! Numbers of Rust as elements of arrays and as scalars beside tensors.
 
-use meshwork_ir::eval::scalar::Scalar;
+use meshwork_ir::Scalar;
 use meshwork_ir::{ElementClass, ElementType, Literal};
 
 use crate::Tensor;

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use meshwork_ir::eval::DeviceGrid;
-use meshwork_ir::{Literal, Module, Type, eval};
+use meshwork_eval as eval;
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::{Literal, Module, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::Partitioned;
 use meshwork_runtime::compile::CompileError;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::Location;
 
-use meshwork_ir::eval::EvalError;
+use meshwork_eval::EvalError;
 use meshwork_mesh::{MeshError, ShardingError};
 use meshwork_partition::run::RunError;
 use meshwork_partition::{CompileError, ContractViolation};

@@ -1,7 +1,8 @@
 //! The check: `vmap` of a program equals the stacked results of single runs.
 
 use meshwork_autodiff::{BatchOptions, vmap};
-use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
 
 /// A program from the arguments, body and results of its function; `$` stands for `stablehlo.`.
 pub fn program(signature: &str, body: &str) -> Module {

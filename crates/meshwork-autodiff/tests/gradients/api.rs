@@ -2,8 +2,9 @@
 
 use crate::common::program;
 use meshwork_autodiff::{GradOptions, grad, jvp, vjp};
+use meshwork_eval as eval;
 use meshwork_ir::op::{ControlOp, SourceOp};
-use meshwork_ir::{ElementType, Literal, Module, OpKind, Walk, eval, text, verify};
+use meshwork_ir::{ElementType, Literal, Module, OpKind, Walk, text, verify};
 
 fn options(wrt: &[usize], keep_value: bool) -> GradOptions {
     GradOptions { wrt: wrt.to_vec(), keep_value }

@@ -1,7 +1,8 @@
 //! Gradients against central finite differences in f64 on the reference evaluator.
 
 use meshwork_autodiff::{GradOptions, jvp, vjp};
-use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
 
 /// A program from the arguments, body and results of its function; `$` stands for `stablehlo.`.
 pub fn program(signature: &str, body: &str) -> Module {

@@ -2,7 +2,8 @@
 
 use crate::common::{check, program};
 use meshwork_autodiff::{GradOptions, vjp};
-use meshwork_ir::{ElementType, Literal, eval, verify};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, verify};
 
 #[test]
 fn products_over_any_dimensions() {

@@ -2,7 +2,8 @@
 
 use crate::common::{check, program};
 use meshwork_autodiff::{GradOptions, grad, jvp, vjp};
-use meshwork_ir::{ElementType, Literal, eval, text};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, text};
 
 #[test]
 fn branches_use_values_from_outside() {

@@ -2,7 +2,8 @@
 
 use crate::common::{check_in, program};
 use meshwork_autodiff::{GradOptions, vjp};
-use meshwork_ir::{ElementType, Literal, eval};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal};
 
 fn unary(op: &str, range: (f64, f64)) {
     let module = program(

@@ -2,7 +2,8 @@
 
 use crate::common::program;
 use meshwork_autodiff::{GradOptions, vjp};
-use meshwork_ir::{ElementType, Literal, Module, eval};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, Module};
 
 fn at(module: &Module, args: &[&[f64]]) -> Vec<Vec<f64>> {
     let options = GradOptions { wrt: (0..args.len()).collect(), keep_value: false };

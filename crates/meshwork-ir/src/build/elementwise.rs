@@ -1,8 +1,8 @@
 //! Elementwise operations.
 
 use super::{BuildError, Builder};
-pub use crate::eval::scalar::Direction;
-use crate::op::MixedOp;
+pub use crate::Direction;
+use crate::op::{BinaryOp, MixedOp, UnaryOp};
 use crate::{Attr, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
 macro_rules! unary {
@@ -11,7 +11,7 @@ macro_rules! unary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each element.")]
                 pub fn $method(&mut self, x: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::$kind, &[x])
+                    self.apply(OpKind::Unary(UnaryOp::$kind), &[x])
                 }
             )*
         }
@@ -24,7 +24,7 @@ macro_rules! binary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each pair of elements.")]
                 pub fn $method(&mut self, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::$kind, &[x, y])
+                    self.apply(OpKind::Binary(BinaryOp::$kind), &[x, y])
                 }
             )*
         }
@@ -36,17 +36,17 @@ unary! {
     exponential_minus_one ExponentialMinusOne, floor Floor, imag Imag, is_finite IsFinite, log Log,
     log_plus_one LogPlusOne, logistic Logistic, negate Negate, not Not, popcnt Popcnt, real Real,
     round_nearest_afz RoundNearestAfz, round_nearest_even RoundNearestEven, rsqrt Rsqrt, sign Sign, sine Sine,
-    sqrt Sqrt, tan Tan, tanh Tanh, erf ChloErf, erf_inv ChloErfInv, lgamma ChloLgamma, digamma ChloDigamma,
-    square ChloSquare, acos ChloAcos, acosh ChloAcosh, asin ChloAsin, asinh ChloAsinh, atan ChloAtan, atanh ChloAtanh,
-    bessel_i1e ChloBesselI1e, conj ChloConj, cosh ChloCosh, sinh ChloSinh, erfc ChloErfc, is_inf ChloIsInf,
-    is_neg_inf ChloIsNegInf, is_pos_inf ChloIsPosInf,
+    sqrt Sqrt, tan Tan, tanh Tanh, erf Erf, erf_inv ErfInv, lgamma Lgamma, digamma Digamma,
+    square Square, acos Acos, acosh Acosh, asin Asin, asinh Asinh, atan Atan, atanh Atanh,
+    bessel_i1e BesselI1e, conj Conj, cosh Cosh, sinh Sinh, erfc Erfc, is_inf IsInf,
+    is_neg_inf IsNegInf, is_pos_inf IsPosInf,
 }
 
 binary! {
     add Add, and And, atan2 Atan2, complex Complex, divide Divide, maximum Maximum, minimum Minimum,
     multiply Multiply, or Or, power Power, remainder Remainder, shift_left ShiftLeft,
     shift_right_arithmetic ShiftRightArithmetic, shift_right_logical ShiftRightLogical, subtract Subtract, xor Xor,
-    mulhi ChloMulhi, next_after ChloNextAfter, polygamma ChloPolygamma, zeta ChloZeta,
+    mulhi Mulhi, next_after NextAfter, polygamma Polygamma, zeta Zeta,
 }
 
 impl Builder<'_> {

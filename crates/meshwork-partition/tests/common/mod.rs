@@ -1,7 +1,8 @@
 //! Runs a program on one device and partitioned, and compares.
 #![allow(dead_code)] // each test binary uses a part
 
-use meshwork_ir::{ElementType, Literal, Module, Type, eval, text, verify};
+use meshwork_eval as eval;
+use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
 use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
 use meshwork_partition::{CompileOptions, Partitioned, partition, partition_with, prepare, shards};
 
@@ -93,7 +94,7 @@ fn run_poisoned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> 
             per_device[device].push(shard);
         }
     }
-    let grid = eval::DeviceGrid { replicas: 1, partitions: devices };
+    let grid = meshwork_ir::DeviceGrid { replicas: 1, partitions: devices };
     let outputs = eval::run_devices(&program.module, None, per_device, grid).map_err(|e| e.to_string())?;
     let mut joined = vec![];
     for (i, (sharding, ty)) in program.outputs.iter().zip(results).enumerate() {

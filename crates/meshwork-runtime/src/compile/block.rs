@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::{DeviceGrid, EvalError};
+use meshwork_eval::EvalError;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, CollectiveOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 

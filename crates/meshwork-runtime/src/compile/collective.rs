@@ -1,6 +1,7 @@
 //! Collectives: their kind, and the devices that meet.
 
-use meshwork_ir::eval::{DeviceGrid, device_groups, device_pairs};
+use meshwork_eval::{device_groups, device_pairs};
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Module, OpId, OpKind};
 
@@ -17,7 +18,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
         return Err(CompileError::unsupported(module, op, "a root known at run time only"));
     }
     let invalid =
-        |e: meshwork_ir::eval::EvalError| CompileError::Invalid { op: module.describe(op), message: e.to_string() };
+        |e: meshwork_eval::EvalError| CompileError::Invalid { op: module.describe(op), message: e.to_string() };
     let dim = |name: &str| {
         let value = data.int(name).and_then(|d| usize::try_from(d).ok());
         value.ok_or_else(|| CompileError::invalid(module, op, format!("attribute '{name}' is missing")))

@@ -30,7 +30,7 @@ pub(crate) use trips::constant;
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Module, OpId};
 
 use crate::program::Program;

@@ -1,6 +1,7 @@
 //! Runs compiled programs on one device, node after node, and compares them with the evaluator.
 
-use meshwork_ir::eval::{self, DeviceGrid};
+use meshwork_eval as eval;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module};
 
 use super::compile;

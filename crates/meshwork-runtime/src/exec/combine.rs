@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::scalar::{ScalarOp, apply};
-use meshwork_ir::eval::{EvalError, SingleOp};
+use meshwork_eval::scalar::{ScalarOp, apply};
+use meshwork_eval::{EvalError, SingleOp};
 use meshwork_ir::{ElementType, Literal, Module, OpId};
 
 use crate::kernel::ir::{Access, Arg, Binary, Body, Call, Combine, Extent, Op, Phase, Ty};
@@ -237,7 +237,7 @@ fn chain(binary: Binary, elem: ElementType, ty: Ty, count: u16) -> Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meshwork_ir::eval::scalar::Scalar;
+    use meshwork_ir::Scalar;
 
     /// Every type and combination of any number of arrays equals the evaluator's scalar arithmetic, special values
     /// included.

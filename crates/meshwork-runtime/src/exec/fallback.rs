@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::{EvalError, SingleOp};
+use meshwork_eval::{EvalError, SingleOp};
 use meshwork_ir::{Literal, OpId, Type, ValueId};
 
 use crate::compile::lower::Lower;

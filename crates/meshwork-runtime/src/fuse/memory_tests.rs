@@ -1,6 +1,6 @@
 //! How fused programs go through memory: operands that lie across, results larger than the caches.
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 
 use super::tests::steps;
 use crate::compile::compile;

@@ -1,6 +1,6 @@
 //! What an integer scalar can be: the least and greatest value, from the program alone.
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpKind, ValueId};
 

@@ -1,6 +1,6 @@
 //! Fused programs against the evaluator, and how many steps they become.
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 
 use super::survey::SURVEYS;
 use crate::compile::compile;

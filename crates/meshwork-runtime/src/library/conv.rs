@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::Scalar;
 use meshwork_ir::attr::ConvDims;
-use meshwork_ir::eval::scalar::Scalar;
 use meshwork_ir::{Attr, ElementType, Literal, Op, OpId};
 
 use super::attrs;

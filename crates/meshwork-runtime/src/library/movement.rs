@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::scalar::Scalar;
+use meshwork_ir::Scalar;
 use meshwork_ir::{Literal, OpId};
 
 use super::attrs;

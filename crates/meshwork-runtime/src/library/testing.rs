@@ -1,6 +1,7 @@
 //! Runs small modules on the library's kernels, one thread, and compares with the reference evaluator.
 
-use meshwork_ir::eval::{self, scalar::Scalar};
+use meshwork_eval as eval;
+use meshwork_ir::Scalar;
 use meshwork_ir::op::{ControlOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, ElementClass, ElementType, Literal, Module, OpKind, ValueId, text};
 

@@ -241,7 +241,7 @@ impl Work for Scan {
 
 /// Whether `value` changes nothing when it is combined.
 pub(super) fn is_identity(value: &Literal, combine: Combine) -> bool {
-    use meshwork_ir::eval::scalar::Scalar;
+    use meshwork_ir::Scalar;
     let elem = value.elem();
     let bits = elem.bits() as u32;
     match (combine, value.get(0)) {

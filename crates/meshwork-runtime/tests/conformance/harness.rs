@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::scalar::Scalar;
-use meshwork_ir::eval::{self, DeviceGrid, EvalError};
+use meshwork_eval::{self as eval, EvalError};
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::Scalar;
 use meshwork_ir::{ElementType, Literal, Module, text};
 use meshwork_runtime::{Buffer, Engine, Shards};
 

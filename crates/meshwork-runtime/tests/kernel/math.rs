@@ -3,7 +3,7 @@
 //! Every `KERNEL_MATH_STEP`-th bit pattern is tried, by default about 130,000 of them; 1 tries all, which takes
 //! minutes.
 
-use meshwork_ir::eval::special;
+use meshwork_eval::special;
 use meshwork_ir::{ElementType, Literal};
 use meshwork_runtime::kernel::ir::{Binary, Op, Unary};
 use meshwork_runtime::kernel::{Backend, Kernel, jit_is_available};
@@ -212,7 +212,7 @@ fn functions_of_f64_are_near_the_reference() {
         let got = run_map(&kernel, &[&input], elem);
         let mut most = 0;
         for (i, &x) in x.iter().enumerate() {
-            let (got, want) = (got.get(i), meshwork_ir::eval::scalar::Scalar::Float(truth(x)));
+            let (got, want) = (got.get(i), meshwork_ir::Scalar::Float(truth(x)));
             let off = crate::ops::ulps(elem, got, want);
             assert!(off <= 4, "{f:?} {x:e} is {got}, not {want}: {off} ulp");
             most = most.max(off);

@@ -1,7 +1,8 @@
 //! Every operation on every type gives what the reference evaluator gives.
 
-use meshwork_ir::eval::scalar::{CompareType, Comparison, Direction, Scalar, ScalarOp, apply};
+use meshwork_eval::scalar::{CompareType, Comparison, ScalarOp, apply};
 use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
+use meshwork_ir::{Direction, Scalar};
 use meshwork_ir::{ElementType, Literal, OpKind};
 use meshwork_runtime::kernel::Kernel;
 use meshwork_runtime::kernel::ir::{Binary, Cmp, Op, Ty, Unary};

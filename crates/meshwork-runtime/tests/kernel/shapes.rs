@@ -263,7 +263,7 @@ fn indices_of_rows_and_elements() {
             for r in 0..rows as i64 {
                 for i in 0..n as i64 {
                     let want = (5 + r + 2 * i) * (-7 + 3 * r + i);
-                    let want = meshwork_ir::eval::scalar::Scalar::from_i64(out, want);
+                    let want = meshwork_ir::Scalar::from_i64(out, want);
                     let got = y.get(r as usize * n + i as usize);
                     assert_eq!(got, want, "{ty:?} n {n} row {r} element {i}");
                 }

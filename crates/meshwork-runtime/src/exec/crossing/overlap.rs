@@ -323,7 +323,7 @@ fn collect(node: &Node, reads: &mut Vec<Buf>, writes: &mut Vec<Buf>) {
 
 #[cfg(test)]
 mod tests {
-    use meshwork_ir::eval::DeviceGrid;
+    use meshwork_ir::DeviceGrid;
     use meshwork_ir::text;
 
     use super::*;

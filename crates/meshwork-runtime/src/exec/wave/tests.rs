@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::eval::DeviceGrid;
+use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, Literal};
 
 use crate::compile::compile;

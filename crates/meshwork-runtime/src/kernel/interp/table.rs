@@ -1,7 +1,7 @@
 //! Which loop computes an operation on a type.
 
+use meshwork_eval::special;
 use meshwork_ir::ElementType;
-use meshwork_ir::eval::special;
 
 use super::loops::{Loop, loop1, loop2, loop3};
 use super::scalar::{Float, Int, from_bf16, from_f16, to_bf16, to_f16};

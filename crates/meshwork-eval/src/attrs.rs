@@ -1,0 +1,85 @@
+//! Attributes of an operation as the evaluator needs them, or a fault that names the missing one.
+
+use super::fault::Fault;
+use super::window::Window;
+use meshwork_ir::{Attr, Op};
+
+/// The integer `name`.
+pub(crate) fn int(op: &Op, name: &str) -> Result<i64, Fault> {
+    op.int(name).ok_or_else(|| missing(name, "an integer"))
+}
+
+/// The non-negative integer `name`, an index or a count.
+pub(crate) fn index(op: &Op, name: &str) -> Result<usize, Fault> {
+    let value = int(op, name)?;
+    usize::try_from(value).map_err(|_| Fault::invalid(format!("attribute '{name}' is {value}, below 0")))
+}
+
+/// The integers `name`.
+pub(crate) fn ints(op: &Op, name: &str) -> Result<Vec<i64>, Fault> {
+    op.i64s(name).ok_or_else(|| missing(name, "a list of integers"))
+}
+
+/// The integers `name`, or `default` for each of `count` where it is absent.
+pub(crate) fn ints_or(op: &Op, name: &str, count: usize, default: i64) -> Result<Vec<i64>, Fault> {
+    match op.attr(name) {
+        None => Ok(vec![default; count]),
+        Some(_) => ints(op, name),
+    }
+}
+
+/// The booleans `name`, or false for each of `count` where it is absent.
+pub(crate) fn flags_or_false(op: &Op, name: &str, count: usize) -> Result<Vec<bool>, Fault> {
+    match op.attr(name) {
+        None => Ok(vec![false; count]),
+        Some(Attr::BoolArray(flags)) => Ok(flags.to_vec()),
+        Some(_) => Ok(ints(op, name)?.into_iter().map(|v| v != 0).collect()),
+    }
+}
+
+/// The float `name`.
+pub(crate) fn float(op: &Op, name: &str) -> Result<f64, Fault> {
+    match op.attr(name) {
+        Some(Attr::Float(v, _)) => Ok(*v),
+        _ => Err(missing(name, "a float")),
+    }
+}
+
+/// Low and high padding per dimension, zero where absent.
+pub(crate) fn padding(op: &Op, count: usize) -> Result<Vec<(i64, i64)>, Fault> {
+    let flat = ints_or(op, "padding", 2 * count, 0)?;
+    if flat.len() != 2 * count {
+        return Err(Fault::invalid(format!("{} padding amounts for {count} dimensions", flat.len())));
+    }
+    Ok(flat.chunks_exact(2).map(|p| (p[0], p[1])).collect())
+}
+
+/// The windows of `reduce_window` and `select_and_scatter`.
+pub(crate) fn window(op: &Op, rank: usize) -> Result<Window, Fault> {
+    let list = |name: &str| {
+        let values = ints_or(op, name, rank, 1)?;
+        let fits = values.len() == rank && values.iter().all(|&v| v > 0);
+        fits.then_some(values).ok_or_else(|| missing(name, &format!("{rank} positive integers")))
+    };
+    Ok(Window {
+        size: ints_or(op, "window_dimensions", rank, 1)?,
+        strides: list("window_strides")?,
+        base_dilations: list("base_dilations")?,
+        window_dilations: list("window_dilations")?,
+        padding: padding(op, rank)?,
+    })
+}
+
+pub(crate) fn missing(name: &str, kind: &str) -> Fault {
+    Fault::invalid(format!("attribute '{name}' is not {kind}"))
+}
+
+/// The entry `name` of a dictionary attribute that holds a character, a number or a boolean.
+pub(crate) fn entry(op: &Op, dict: &str, name: &str) -> Option<i64> {
+    let Some(Attr::Dict(entries)) = op.attr(dict) else { return None };
+    match entries.get(name)? {
+        Attr::Int(v, _) => Some(*v),
+        Attr::Bool(b) => Some(i64::from(*b)),
+        _ => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! Custom calls: those that mean nothing to one device, and those JAX exports on CPU.
+
+use super::attrs;
+use super::fault::Fault;
+use super::index::index_at;
+use super::linalg::{self, Transpose, Triangular, Vectors};
+use super::machine::Machine;
+use super::scalar::{ScalarOp, apply};
+use super::value::{Val, allocate};
+use super::{check, dispatch::tensors, sort};
+use meshwork_ir::Direction;
+use meshwork_ir::op::UnaryOp;
+use meshwork_ir::{Attr, Literal, Op, OpId, OpKind};
+
+/// Runs the custom call `id`.
+pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
+    let op = m.module.op(id);
+    let target = op.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()));
+    let target = target.ok_or_else(|| attrs::missing("call_target_name", "a string"))?;
+    let operands = tensors(&args)?;
+    let x = |i: usize| -> Result<&Literal, Fault> {
+        operands.get(i).copied().ok_or_else(|| Fault::invalid(format!("@{target} needs operand {i}")))
+    };
+    if check::is_check(op) {
+        return Ok(check::evaluate(m.module, id, &operands)?.into_iter().collect());
+    }
+    if let Some(routine) = target.strip_prefix("lapack_") {
+        let routine = routine.strip_suffix("_ffi").unwrap_or(routine);
+        return lapack(op, target, routine, &operands);
+    }
+    if let Some(kind) = elementwise(target) {
+        return Ok(vec![unary(kind, x(0)?)?]);
+    }
+    match target {
+        // Placement only.
+        "Sharding"
+        | "annotate_device_placement"
+        | "LayoutConstraint"
+        | "MoveToHost"
+        | "MoveToDevice"
+        | "xla.sdy.FuncResultSharding"
+        | "xla.sdy.ShardingGroup"
+        | "xla.sdy.PropagationBarrier" => Ok(operands.into_iter().take(op.results().len()).cloned().collect()),
+        // On one device the shard is the whole.
+        "SPMDFullToShardShape" | "SPMDShardToFullShape" if m.site.grid.len() == 1 => Ok(vec![x(0)?.clone()]),
+        "shape_assertion" => match index_at(x(0)?, 0) {
+            0 => Err(Fault::invalid("its shape assertion does not hold")),
+            _ => Ok(vec![]),
+        },
+        "mhlo.topk" | "TopK" => top_k(m, id, x(0)?),
+        "ApproxTopK" => approx_top_k(op, x(0)?, x(1)?),
+        _ => Err(Fault::unsupported(format!("custom call @{target}"))),
+    }
+}
+
+/// Elementwise functions that older producers spell as custom calls.
+fn elementwise(target: &str) -> Option<OpKind> {
+    Some(match target {
+        "mhlo.acos" => OpKind::Unary(UnaryOp::Acos),
+        "mhlo.acosh" => OpKind::Unary(UnaryOp::Acosh),
+        "mhlo.asin" => OpKind::Unary(UnaryOp::Asin),
+        "mhlo.asinh" => OpKind::Unary(UnaryOp::Asinh),
+        "mhlo.atan" => OpKind::Unary(UnaryOp::Atan),
+        "mhlo.atanh" => OpKind::Unary(UnaryOp::Atanh),
+        "mhlo.cosh" => OpKind::Unary(UnaryOp::Cosh),
+        "mhlo.erf" => OpKind::Unary(UnaryOp::Erf),
+        "mhlo.erfc" => OpKind::Unary(UnaryOp::Erfc),
+        "mhlo.sinh" => OpKind::Unary(UnaryOp::Sinh),
+        "mhlo.tan" => OpKind::Unary(UnaryOp::Tan),
+        _ => return None,
+    })
+}
+
+fn unary(kind: OpKind, x: &Literal) -> Result<Literal, Fault> {
+    let op = ScalarOp::new(kind, x.elem(), x.elem())
+        .ok_or_else(|| Fault::unsupported(format!("'{}' of {}", kind.name(), x.elem())))?;
+    let mut out = allocate(x.dims(), x.elem())?;
+    for i in 0..x.len() {
+        out.set(i, apply(&op, &[x.get(i)]));
+    }
+    Ok(out)
+}
+
+fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> {
+    let op = m.module.op(id);
+    let nested = |dict: &str| attrs::entry(op, dict, "k");
+    let declared = op.results().first().and_then(|&v| m.module.ty(v).dims().last().copied());
+    let k = nested("mhlo.attributes").or(nested("mhlo.backend_config")).or(declared);
+    let k = k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many"))?;
+    let direction = match attrs::entry(op, "mhlo.attributes", "largest") {
+        Some(0) => Direction::Lt,
+        _ => Direction::Gt,
+    };
+    let index = op.results().get(1).and_then(|&v| m.module.ty(v).elem());
+    let (values, places) = sort::first_k(x, k, index.unwrap_or(meshwork_ir::ElementType::I32), direction)?;
+    Ok(vec![values, places])
+}
+
+/// The exact largest (or smallest) elements are a legal answer to an approximate question.
+fn approx_top_k(op: &Op, x: &Literal, places: &Literal) -> Result<Vec<Literal>, Fault> {
+    let entry = |name| attrs::entry(op, "mhlo.backend_config", name);
+    let (Some(k), Some(dim)) = (entry("top_k"), entry("reduction_dim")) else {
+        return Err(Fault::invalid("its backend_config lacks top_k or reduction_dim"));
+    };
+    if dim != x.dims().len() as i64 - 1 || entry("aggregate_to_topk") != Some(1) {
+        return Err(Fault::unsupported(format!("@ApproxTopK along dimension {dim} of {}, or not aggregated", x.ty())));
+    }
+    if places.dims() != x.dims() {
+        return Err(Fault::invalid(format!("the indices are {} for values {}", places.ty(), x.ty())));
+    }
+    let callee = op.attr("called_computations").and_then(Attr::as_array).and_then(|a| a.first()?.as_symbol());
+    // JAX names its comparators top_k_gt_f32_comparator and top_k_lt_f32_comparator.
+    let direction = match callee.unwrap_or("") {
+        name if name.contains("_gt_") => Direction::Gt,
+        name if name.contains("_lt_") => Direction::Lt,
+        name => return Err(Fault::unsupported(format!("@ApproxTopK with the comparator @{name}"))),
+    };
+    let (values, order) = sort::first_k(x, k as usize, meshwork_ir::ElementType::I64, direction)?;
+    let mut chosen = allocate(order.dims(), places.elem())?;
+    let n = x.dims().last().map_or(1, |&n| n as usize);
+    for i in 0..order.len() {
+        let line = i / (k as usize).max(1);
+        chosen.set_element(i, places.element(line * n + order.get_i64(i) as usize));
+    }
+    Ok(vec![values, chosen])
+}
+
+/// The LAPACK routine `routine`, `spotrf` or `zgesdd`.
+fn lapack(op: &Op, target: &str, routine: &str, args: &[&Literal]) -> Result<Vec<Literal>, Fault> {
+    let unsupported = || Fault::unsupported(format!("custom call @{target}"));
+    let config = |name: &str| {
+        let code = attrs::entry(op, "mhlo.backend_config", name).and_then(|v| u8::try_from(v).ok());
+        code.map(char::from).ok_or_else(|| Fault::invalid(format!("@{target}: backend_config lacks '{name}'")))
+    };
+    let (Some(kind), Some(&a)) = (routine.get(1..), args.first()) else { return Err(unsupported()) };
+    match kind {
+        "potrf" => linalg::potrf(a, config("uplo")? == 'L'),
+        "geqrf" => linalg::geqrf(a),
+        "orgqr" | "ungqr" if args.len() == 2 => Ok(vec![linalg::orgqr(a, args[1])?]),
+        "getrf" => linalg::getrf(a),
+        "syevd" | "heevd" => linalg::syevd(a, config("uplo")? == 'L'),
+        "gesdd" => {
+            let vectors = match config("mode")? {
+                'A' => Vectors::Full,
+                'N' => Vectors::None,
+                _ => Vectors::Thin,
+            };
+            linalg::gesdd(a, vectors)
+        }
+        "trsm" if args.len() == 2 => {
+            let transpose = match config("trans_x")? {
+                'T' => Transpose::Yes,
+                'C' => Transpose::Adjoint,
+                _ => Transpose::No,
+            };
+            let how = Triangular {
+                left: config("side")? == 'L',
+                lower: config("uplo")? == 'L',
+                unit: config("diag")? == 'U',
+                transpose,
+            };
+            Ok(vec![linalg::triangular_solve(a, args[1], how)?])
+        }
+        _ => Err(unsupported()),
+    }
+}

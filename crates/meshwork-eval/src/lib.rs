@@ -1,0 +1,218 @@
+//! The reference evaluator: what a program means, in straightforward loops.
+//!
+//! [`run`] executes a function on one device, [`run_devices`] on many in lock step. Programs are expected to have
+//! passed the verifier; what it lets through that has no meaning gives an error, not a panic.
+//!
+//! ```
+//! use meshwork_ir::{ElementType, Literal, Module, OpKind, OpSpec, Type, FuncSig, FunctionType};
+//!
+//! let ty = Type::tensor([2], ElementType::F32);
+//! let mut module = Module::new();
+//! let ty2 = FunctionType { inputs: vec![ty.clone()], results: vec![ty.clone()] };
+//! let func = module.add_func(FuncSig { name: "main".into(), ty: ty2, visibility: None });
+//! let body = module.body_of(func, 0).unwrap();
+//! let x = module.block(body).args()[0];
+//! let sum = module.push(body, OpSpec::new(OpKind::Binary(meshwork_ir::op::BinaryOp::Add)).operands([x, x]).results([ty]));
+//! let sum = module.result(sum);
+//! module.push(body, OpSpec::new(OpKind::Control(meshwork_ir::op::ControlOp::FuncReturn)).operands([sum]));
+//!
+//! let x = Literal::from_f64s([2], ElementType::F32, &[1.0, 2.0]).unwrap();
+//! assert_eq!(meshwork_eval::run(&module, None, &[x])?[0].to_f64s(), [2.0, 4.0]);
+//! # Ok::<(), meshwork_eval::EvalError>(())
+//! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `machine`, `dispatch`, `control`, `plan` | the driver: blocks, one arm per op, control flow, when values die |
+//! | `value`, `fault`, `attrs` | run-time values and their memory, errors, attributes |
+//! | `scalar`, `special`, `elementwise`, `rng`, `check` | single elements, functions of them, random bits, checks |
+//! | `index`, `movement`, `gather` | walking and copying tensors |
+//! | `nums`, `contract`, `conv`, `ragged`, `fft`, `matrix`, `linalg` | numeric kernels |
+//! | `program`, `reduce`, `window`, `sort`, `batch_norm` | ops with bodies |
+//! | `single` | one operation by itself |
+//! | `parallel`, `hub`, `groups`, `collective`, `manual` | many devices |
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod attrs;
+mod batch_norm;
+pub(crate) mod check;
+mod collective;
+mod contract;
+mod control;
+mod conv;
+mod custom_call;
+mod dispatch;
+pub(crate) mod elementwise;
+mod error;
+mod fault;
+mod fft;
+mod gather;
+mod groups;
+mod hub;
+mod index;
+mod linalg;
+mod machine;
+mod manual;
+mod matrix;
+mod movement;
+mod nums;
+mod parallel;
+mod plan;
+mod program;
+mod ragged;
+mod reduce;
+pub(crate) mod rng;
+pub mod scalar;
+mod single;
+mod sort;
+pub mod special;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod value;
+mod window;
+
+pub use error::EvalError;
+pub use groups::{device_groups, device_pairs};
+pub use single::{SingleOp, captures, run_op};
+pub use stats::{CollectiveStats, Stats};
+
+use machine::{Machine, STACK_BYTES, Site};
+use meshwork_ir::{DeviceGrid, Literal, Module, OpId};
+use parallel::{Job, run_grid};
+use plan::Plan;
+use value::Val;
+
+/// The most devices that a program is evaluated on.
+pub const MAX_DEVICES: usize = 4096;
+
+/// What a run gives.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// The results of each device, tuples flattened and tokens left out.
+    pub results: Vec<Vec<Literal>>,
+    /// What it cost on device 0.
+    pub stats: Stats,
+    /// What `interpreter.print` printed, device after device.
+    pub printed: Vec<String>,
+}
+
+/// Runs `func` (by default the module's entry function) on one device. Shardings have no effect on the values; a
+/// manual computation runs on all devices of its mesh.
+pub fn run(module: &Module, func: Option<&str>, args: &[Literal]) -> Result<Vec<Literal>, EvalError> {
+    let mut outcome = run_observed(module, func, args)?;
+    Ok(outcome.results.swap_remove(0))
+}
+
+/// [`run`], with statistics and printed text; `results` has one entry.
+pub fn run_observed(module: &Module, func: Option<&str>, args: &[Literal]) -> Result<Outcome, EvalError> {
+    let func = find(module, func)?;
+    check_args(module, func, args)?;
+    let plan = Plan::new(module);
+    let work = || {
+        let grid = DeviceGrid { replicas: 1, partitions: 1 };
+        let mut machine = Machine::new(module, &plan, Site { device: 0, grid, hub: None, manual: false });
+        let args = args.iter().map(|x| machine.hold(x.clone())).collect();
+        let values = machine.call(func, args, func)?;
+        let mut stats = std::mem::take(&mut machine.effects.stats);
+        stats.peak_bytes = stats.peak_bytes.max(machine.meter.peak());
+        Ok(Outcome { results: vec![flatten(module, func, values)?], stats, printed: machine.effects.printed })
+    };
+    // A thread of its own, because nested bodies need a deep stack.
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        match thread.map(|t| t.join()) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(EvalError::invalid(module, func, PANICKED)),
+            Err(e) => Err(EvalError::unsupported(module, func, format!("no thread to run on: {e}"))),
+        }
+    })
+}
+
+/// Runs the per-device program `func` on all devices of `grid` in lock step, each on its own arguments; device
+/// `replica * grid.partitions + partition` gets the arguments at that place.
+pub fn run_devices(
+    module: &Module,
+    func: Option<&str>,
+    args: Vec<Vec<Literal>>,
+    grid: DeviceGrid,
+) -> Result<Vec<Vec<Literal>>, EvalError> {
+    Ok(run_devices_observed(module, func, args, grid)?.results)
+}
+
+/// [`run_devices`], with statistics and printed text.
+pub fn run_devices_observed(
+    module: &Module,
+    func: Option<&str>,
+    args: Vec<Vec<Literal>>,
+    grid: DeviceGrid,
+) -> Result<Outcome, EvalError> {
+    let func = find(module, func)?;
+    if args.len() != grid.len() || grid.is_empty() {
+        let message = format!(
+            "arguments for {} devices, where there are {} replicas of {} partitions",
+            args.len(),
+            grid.replicas,
+            grid.partitions
+        );
+        return Err(EvalError::invalid(module, func, message));
+    }
+    for given in &args {
+        check_args(module, func, given)?;
+    }
+    let Some(block) = module.body_of(func, 0) else {
+        return Err(EvalError::unsupported(module, func, "it is declared but has no body"));
+    };
+    let plan = Plan::new(module);
+    let site = Site { device: 0, grid: DeviceGrid { replicas: 1, partitions: 1 }, hub: None, manual: false };
+    let mut host = Machine::new(module, &plan, site);
+    let job = |args: Vec<Literal>| Job { block, owner: func, args: args.into_iter().map(Val::loose).collect() };
+    let jobs = args.into_iter().map(job).collect();
+    let values = run_grid(&mut host, grid, jobs, false)?;
+    let results = values.into_iter().map(|v| flatten(module, func, v)).collect::<Result<_, _>>()?;
+    Ok(Outcome { results, stats: host.effects.stats, printed: host.effects.printed })
+}
+
+/// What is said of a program that brought the evaluator down. The verifier refuses all programs known to do that.
+pub(crate) const PANICKED: &str = "the evaluator failed on it, which should not happen to a verified program";
+
+fn find(module: &Module, name: Option<&str>) -> Result<OpId, EvalError> {
+    let found = match name {
+        Some(name) => module.func(name),
+        None => module.entry(),
+    };
+    found.ok_or_else(|| EvalError::Invalid {
+        op: "module".into(),
+        message: match name {
+            Some(name) => format!("there is no function @{name}"),
+            None => "there is no function @main, nor a single function".into(),
+        },
+    })
+}
+
+fn check_args(module: &Module, func: OpId, args: &[Literal]) -> Result<(), EvalError> {
+    let inputs = module.func_type(func).inputs;
+    if inputs.len() != args.len() {
+        let message = format!("it takes {} arguments, {} given", inputs.len(), args.len());
+        return Err(EvalError::invalid(module, func, message));
+    }
+    for (i, (ty, arg)) in inputs.iter().zip(args).enumerate() {
+        let fits =
+            ty.as_tensor().is_some_and(|t| t.elem == arg.elem() && (!t.is_static() || t.dims.as_slice() == arg.dims()));
+        if !fits {
+            let message = format!("argument {i} is declared {ty}, the array given is {}", arg.ty());
+            return Err(EvalError::invalid(module, func, message));
+        }
+    }
+    Ok(())
+}
+
+fn flatten(module: &Module, func: OpId, values: Vec<Val>) -> Result<Vec<Literal>, EvalError> {
+    let mut out = vec![];
+    for value in values {
+        value.flatten(&mut out).map_err(|fault| fault.at(module, func))?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,285 @@
+//! Linear algebra ops on stacks of matrices: `cholesky`, `triangular_solve`, and the LAPACK calls JAX exports on CPU.
+
+use super::fault::Fault;
+use super::matrix::{self, Matrix};
+use super::nums::{C, from_complex, from_f64, to_complex};
+use super::value::allocate;
+use meshwork_ir::Scalar;
+use meshwork_ir::{ElementType, Literal};
+
+/// The matrices of the last two dimensions.
+fn matrices(x: &Literal) -> Result<Vec<Matrix>, Fault> {
+    let &[.., rows, columns] = x.dims() else {
+        return Err(Fault::invalid(format!("a {} where matrices are needed", x.ty())));
+    };
+    let (rows, columns) = (rows as usize, columns as usize);
+    let values = to_complex(x);
+    let count: i64 = x.dims()[..x.dims().len() - 2].iter().product();
+    let one = |i: usize| values[i * rows * columns..(i + 1) * rows * columns].to_vec();
+    Ok((0..count as usize).map(|i| Matrix { rows, columns, values: one(i) }).collect())
+}
+
+/// Values in the result's element type; the imaginary parts of real types are dropped.
+fn tensor(dims: &[i64], elem: ElementType, values: &[C]) -> Result<Literal, Fault> {
+    match elem.is_complex() {
+        true => from_complex(dims, elem, values),
+        false => from_f64(dims, elem, &values.iter().map(|v| v.0).collect::<Vec<_>>()),
+    }
+}
+
+fn nan_matrix(n: usize) -> Matrix {
+    Matrix { rows: n, columns: n, values: vec![(f64::NAN, 0.0); n * n] }
+}
+
+/// `stablehlo.cholesky`; NaN where a matrix is not positive definite. The other triangle is zero.
+pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, Fault> {
+    let mut out = vec![];
+    for m in matrices(a)? {
+        let factor = matrix::cholesky(&m.hermitian(lower)).unwrap_or_else(|_| nan_matrix(m.rows));
+        out.extend(if lower { factor } else { factor.adjoint() }.values);
+    }
+    tensor(a.dims(), a.elem(), &out)
+}
+
+/// How `triangular_solve` reads its matrix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Transpose {
+    /// As it is.
+    No,
+    /// Transposed.
+    Yes,
+    /// Transposed and conjugated.
+    Adjoint,
+}
+
+/// The parameters of `triangular_solve`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Triangular {
+    pub left: bool,
+    pub lower: bool,
+    pub unit: bool,
+    pub transpose: Transpose,
+}
+
+/// `stablehlo.triangular_solve`: `op(a) x = b`, or `x op(a) = b`.
+pub(crate) fn triangular_solve(a: &Literal, b: &Literal, how: Triangular) -> Result<Literal, Fault> {
+    let mut out = vec![];
+    for (t, b) in matrices(a)?.into_iter().zip(matrices(b)?) {
+        let mut t = triangle(&t, how.lower);
+        let mut lower = how.lower;
+        if how.transpose != Transpose::No {
+            t = t.adjoint();
+            lower = !lower;
+        }
+        if how.transpose == Transpose::Yes {
+            t.values.iter_mut().for_each(|v| *v = matrix::conj(*v));
+        }
+        if how.left {
+            let mut x = b;
+            matrix::solve_triangular(&t, &mut x, lower, how.unit);
+            out.extend(x.values);
+        } else {
+            // x t = b is t* x* = b*.
+            let mut x = b.adjoint();
+            matrix::solve_triangular(&t.adjoint(), &mut x, !lower, how.unit);
+            out.extend(x.adjoint().values);
+        }
+    }
+    tensor(b.dims(), b.elem(), &out)
+}
+
+/// Only the triangle counts; what else the matrix holds is not read.
+fn triangle(a: &Matrix, lower: bool) -> Matrix {
+    let mut out = Matrix::zeros(a.rows, a.columns);
+    for i in 0..a.rows {
+        let columns = if lower { 0..i + 1 } else { i..a.columns };
+        for j in columns {
+            out.set(i, j, a.at(i, j));
+        }
+    }
+    out
+}
+
+/// Integers stacked like the batch dimensions of `like`.
+fn integers(like: &Literal, inner: &[i64], values: &[i64]) -> Result<Literal, Fault> {
+    let batch = &like.dims()[..like.dims().len() - 2];
+    let mut out = allocate(&[batch, inner].concat(), ElementType::I32)?;
+    for (i, &v) in values.iter().enumerate() {
+        out.set(i, Scalar::Int(v));
+    }
+    Ok(out)
+}
+
+/// Dimensions of a stack of `inner` shapes over the batch dimensions of `like`.
+fn stacked(like: &Literal, inner: &[usize]) -> Vec<i64> {
+    let batch = &like.dims()[..like.dims().len() - 2];
+    batch.iter().copied().chain(inner.iter().map(|&d| d as i64)).collect()
+}
+
+fn sides(a: &Literal) -> (usize, usize) {
+    let rank = a.dims().len();
+    (a.dims()[rank - 2] as usize, a.dims()[rank - 1] as usize)
+}
+
+/// `potrf`: the factor, and per matrix 0 or the order of the leading minor that is not positive.
+pub(crate) fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
+    let (mut out, mut info) = (vec![], vec![]);
+    for m in matrices(a)? {
+        let (factor, failed) = match matrix::cholesky(&m.hermitian(lower)) {
+            Ok(l) => (l, 0),
+            Err(at) => (nan_matrix(m.rows), at as i64),
+        };
+        out.extend(if lower { factor } else { factor.adjoint() }.values);
+        info.push(failed);
+    }
+    Ok(vec![tensor(a.dims(), a.elem(), &out)?, integers(a, &[], &info)?])
+}
+
+/// `geqrf`: the packed factorisation and the reflectors' factors.
+pub(crate) fn geqrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
+    let (mut out, mut taus) = (vec![], vec![]);
+    let all = matrices(a)?;
+    let (rows, columns) = sides(a);
+    for mut m in all {
+        taus.extend(matrix::qr(&mut m));
+        out.extend(m.values);
+    }
+    let tau = tensor(&stacked(a, &[rows.min(columns)]), a.elem(), &taus)?;
+    Ok(vec![tensor(a.dims(), a.elem(), &out)?, tau])
+}
+
+/// `orgqr` and `ungqr`: the columns of `Q` from the packed factorisation.
+pub(crate) fn orgqr(a: &Literal, tau: &Literal) -> Result<Literal, Fault> {
+    let taus = to_complex(tau);
+    let each = tau.dims().last().copied().unwrap_or(0) as usize;
+    let mut out = vec![];
+    for (i, m) in matrices(a)?.into_iter().enumerate() {
+        out.extend(matrix::q_of(&m, &taus[i * each..(i + 1) * each], m.columns).values);
+    }
+    tensor(a.dims(), a.elem(), &out)
+}
+
+/// `getrf`: the packed factorisation, the row swaps counted from 1, and per matrix 0 or the first zero pivot.
+pub(crate) fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
+    let (mut out, mut swaps, mut info) = (vec![], vec![], vec![]);
+    let all = matrices(a)?;
+    let (rows, columns) = sides(a);
+    for mut m in all {
+        let (pivots, singular) = matrix::lu(&mut m);
+        swaps.extend(pivots.iter().map(|&p| p as i64 + 1));
+        info.push(singular as i64);
+        out.extend(m.values);
+    }
+    let pivots = integers(a, &[rows.min(columns) as i64], &swaps)?;
+    Ok(vec![tensor(a.dims(), a.elem(), &out)?, pivots, integers(a, &[], &info)?])
+}
+
+/// `syevd` and `heevd`: eigenvectors as columns, eigenvalues in rising order, and zeros for success.
+pub(crate) fn syevd(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
+    let (mut vectors, mut values) = (vec![], vec![]);
+    let all = matrices(a)?;
+    let count = all.len();
+    for m in all {
+        let (w, v) = matrix::eigh(&m.hermitian(lower));
+        values.extend(w);
+        vectors.extend(v.values);
+    }
+    let w = from_f64(&stacked(a, &[sides(a).0]), a.elem().real_part(), &values)?;
+    Ok(vec![tensor(a.dims(), a.elem(), &vectors)?, w, integers(a, &[], &vec![0; count])?])
+}
+
+/// Which singular vectors `gesdd` computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Vectors {
+    /// None: the results have the shapes of full bases, what they hold means nothing.
+    None,
+    /// As many as the shorter side.
+    Thin,
+    /// A full basis on both sides.
+    Full,
+}
+
+/// `gesdd`: the operand (its contents mean nothing afterwards), the singular values, `U`, `V*` and zeros for success.
+pub(crate) fn gesdd(a: &Literal, vectors: Vectors) -> Result<Vec<Literal>, Fault> {
+    let all = matrices(a)?;
+    let ((rows, columns), count) = (sides(a), all.len());
+    let least = rows.min(columns);
+    let (u_columns, v_rows) = match vectors {
+        Vectors::Full | Vectors::None => (rows, columns),
+        Vectors::Thin => (least, least),
+    };
+    let (mut values, mut left, mut right) = (vec![], vec![], vec![]);
+    for m in all {
+        let tall = rows >= columns;
+        let (u, s, v) = matrix::svd(&if tall { m } else { m.adjoint() });
+        // A wide matrix was factored as its adjoint.
+        let (u, v) = if tall { (u, v) } else { (v, u) };
+        values.extend(s);
+        if vectors == Vectors::None {
+            left.extend(vec![(0.0, 0.0); rows * u_columns]);
+            right.extend(vec![(0.0, 0.0); v_rows * columns]);
+            continue;
+        }
+        left.extend(widened(&u, u_columns).values);
+        right.extend(widened(&v, v_rows).adjoint().values);
+    }
+    Ok(vec![
+        a.clone(),
+        from_f64(&stacked(a, &[least]), a.elem().real_part(), &values)?,
+        tensor(&stacked(a, &[rows, u_columns]), a.elem(), &left)?,
+        tensor(&stacked(a, &[v_rows, columns]), a.elem(), &right)?,
+        integers(a, &[], &vec![0; count])?,
+    ])
+}
+
+/// The orthonormal columns of `m` continued to `columns` of them.
+fn widened(m: &Matrix, columns: usize) -> Matrix {
+    let mut out = Matrix::zeros(m.rows, columns);
+    for i in 0..m.rows {
+        for j in 0..m.columns.min(columns) {
+            out.set(i, j, m.at(i, j));
+        }
+    }
+    matrix::complete_basis(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::tests::{f64s, to_f64s};
+
+    #[test]
+    fn triangular_solve_reads_one_triangle_only() {
+        let a = f64s(&[2, 2], &[2.0, 99.0, 1.0, 4.0]);
+        let how = Triangular { left: true, lower: true, unit: false, transpose: Transpose::No };
+        let b = f64s(&[2, 1], &[2.0, 9.0]);
+        assert_eq!(to_f64s(&triangular_solve(&a, &b, how).unwrap()), [1.0, 2.0]);
+        let transposed = Triangular { transpose: Transpose::Yes, ..how };
+        assert_eq!(to_f64s(&triangular_solve(&a, &b, transposed).unwrap()), [-0.125, 2.25]);
+        let right = Triangular { left: false, ..how };
+        let row = f64s(&[1, 2], &[4.0, 8.0]);
+        assert_eq!(to_f64s(&triangular_solve(&a, &row, right).unwrap()), [1.0, 2.0]);
+        let unit = Triangular { unit: true, ..how };
+        assert_eq!(to_f64s(&triangular_solve(&a, &b, unit).unwrap()), [2.0, 7.0]);
+    }
+
+    #[test]
+    fn cholesky_of_a_batch_with_a_bad_matrix() {
+        let a = f64s(&[2, 1, 1], &[4.0, -1.0]);
+        let l = to_f64s(&cholesky(&a, true).unwrap());
+        assert_eq!(l[0], 2.0);
+        assert!(l[1].is_nan());
+        assert_eq!(cholesky(&f64s(&[0, 0], &[]), true).unwrap().dims(), [0, 0]);
+    }
+
+    #[test]
+    fn full_svd_of_a_wide_matrix() {
+        let a = f64s(&[1, 2], &[3.0, 4.0]);
+        let parts = gesdd(&a, Vectors::Full).unwrap();
+        assert_eq!(to_f64s(&parts[1]), [5.0]);
+        assert_eq!((parts[2].dims(), parts[3].dims()), (&[1, 1][..], &[2, 2][..]));
+        let values_only = gesdd(&a, Vectors::None).unwrap();
+        assert_eq!((values_only[2].dims(), values_only[3].dims()), (&[1, 1][..], &[2, 2][..]));
+    }
+}

@@ -1,0 +1,216 @@
+//! One device running a program: its values, its place among the devices, and the blocks it executes.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::dispatch;
+use super::error::EvalError;
+use super::fault::Fault;
+use super::hub::Hub;
+use super::plan::Plan;
+use super::program::Body;
+use super::stats::Stats;
+use super::value::{Held, Meter, Val, check_size};
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::Scalar;
+use meshwork_ir::{BlockId, Literal, Module, OpId, Type, ValueId, Walk};
+
+/// Blocks and calls nest at most this deep; programs that producers write stay far below.
+pub(crate) const MAX_DEPTH: usize = 200;
+
+/// Stack of an evaluating thread: enough for [`MAX_DEPTH`] nested blocks.
+pub(crate) const STACK_BYTES: usize = 64 << 20;
+
+/// Which device this is, and how it reaches the others.
+#[derive(Clone, Copy)]
+pub(crate) struct Site<'m> {
+    /// Number in the grid: `replica * partitions + partition`.
+    pub device: usize,
+    pub grid: DeviceGrid,
+    /// The other devices; `None` when there is one device only.
+    pub hub: Option<&'m Hub>,
+    /// Whether the devices are those of a mesh, inside a manual computation.
+    pub manual: bool,
+}
+
+/// What a run leaves behind besides its results.
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// Tensors recorded by `interpreter.probe`, by id.
+    pub probes: HashMap<String, Vec<Literal>>,
+    /// What `interpreter.print` printed.
+    pub printed: Vec<String>,
+    /// What `infeed` still has to give, one entry per op executed.
+    pub infeed: VecDeque<Vec<Val>>,
+    pub stats: Stats,
+}
+
+/// One device.
+pub(crate) struct Machine<'m> {
+    pub module: &'m Module,
+    pub plan: &'m Plan,
+    pub site: Site<'m>,
+    pub meter: Arc<Meter>,
+    pub effects: Effects,
+    values: Vec<Option<Val>>,
+    active: Vec<OpId>,
+    depth: usize,
+}
+
+impl<'m> Machine<'m> {
+    pub(crate) fn new(module: &'m Module, plan: &'m Plan, site: Site<'m>) -> Machine<'m> {
+        Machine {
+            module,
+            plan,
+            site,
+            meter: Arc::default(),
+            effects: Effects::default(),
+            values: vec![None; module.value_slots()],
+            active: vec![],
+            depth: 0,
+        }
+    }
+
+    /// A tensor of this device.
+    pub(crate) fn hold(&self, literal: Literal) -> Val {
+        Val::Tensor(Arc::new(Held::new(literal, &self.meter)))
+    }
+
+    /// The same value, counted as this device's.
+    pub(crate) fn adopt(&self, value: Val) -> Result<Val, Fault> {
+        Ok(match value {
+            Val::Token => Val::Token,
+            Val::Tuple(parts) => Val::Tuple(parts.into_iter().map(|v| self.adopt(v)).collect::<Result<_, _>>()?),
+            tensor => self.hold(tensor.into_literal()?),
+        })
+    }
+
+    /// Calls the function `func`; `caller` is the operation to blame.
+    pub(crate) fn call(&mut self, func: OpId, args: Vec<Val>, caller: OpId) -> Result<Vec<Val>, EvalError> {
+        let module = self.module;
+        let name = || module.symbol_name(func).unwrap_or("?").to_string();
+        if self.active.contains(&func) {
+            return Err(EvalError::unsupported(module, caller, format!("recursion: @{} calls itself", name())));
+        }
+        let Some(body) = module.body_of(func, 0) else {
+            return Err(EvalError::unsupported(module, caller, format!("@{} is declared but has no body", name())));
+        };
+        self.active.push(func);
+        let results = self.run_block(body, args, caller);
+        self.active.pop();
+        results
+    }
+
+    /// Runs `block` on `args` and returns what its terminator returns; `owner` is the operation to blame.
+    pub(crate) fn run_block(&mut self, block: BlockId, args: Vec<Val>, owner: OpId) -> Result<Vec<Val>, EvalError> {
+        let module = self.module;
+        let params = module.block(block).args();
+        if params.len() != args.len() {
+            let message = format!("its body takes {} values, {} given", params.len(), args.len());
+            return Err(EvalError::invalid(module, owner, message));
+        }
+        if self.depth >= MAX_DEPTH {
+            let what = format!("calls and bodies nested more than {MAX_DEPTH} deep");
+            return Err(EvalError::unsupported(module, owner, what));
+        }
+        for (&param, arg) in params.iter().zip(args) {
+            self.values[param.index()] = Some(arg);
+        }
+        let Some(plan) = self.plan.block(block) else {
+            return Err(EvalError::invalid(module, owner, "its body is not part of the module"));
+        };
+        self.depth += 1;
+        for step in &plan.steps {
+            let op = module.op(step.op);
+            let mut operands = Vec::with_capacity(op.operands().len());
+            for (&value, &take) in op.operands().iter().zip(&step.take) {
+                let slot = &mut self.values[value.index()];
+                let operand = if take { slot.take() } else { slot.clone() };
+                let missing = || EvalError::invalid(module, step.op, "an operand has no value yet");
+                operands.push(operand.ok_or_else(missing)?);
+            }
+            if op.kind().is_terminator() {
+                self.forget(&step.drop);
+                self.depth -= 1;
+                return Ok(operands);
+            }
+            self.check_sizes(step.op)?;
+            let results = dispatch::execute(self, step.op, operands)?;
+            self.check_types(step.op, &results)?;
+            for (&value, result) in op.results().iter().zip(results) {
+                self.values[value.index()] = Some(result);
+            }
+            self.forget(&step.drop);
+        }
+        Err(EvalError::invalid(module, owner, "its body has no terminator"))
+    }
+
+    fn forget(&mut self, values: &[ValueId]) {
+        for value in values {
+            self.values[value.index()] = None;
+        }
+    }
+
+    /// What an operation is about to make must fit in memory.
+    fn check_sizes(&self, op: OpId) -> Result<(), EvalError> {
+        for &value in self.module.op(op).results() {
+            if let Type::Tensor(ty) = self.module.ty(value)
+                && ty.is_static()
+            {
+                check_size(ty).map_err(|fault| fault.at(self.module, op))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An operation must give what its types promise; dynamic extents promise nothing.
+    fn check_types(&self, op: OpId, results: &[Val]) -> Result<(), EvalError> {
+        let declared = self.module.op(op).results();
+        if declared.len() != results.len() {
+            let message = format!("{} results declared, {} computed", declared.len(), results.len());
+            return Err(EvalError::invalid(self.module, op, message));
+        }
+        for (&value, result) in declared.iter().zip(results) {
+            let (Val::Tensor(got), Type::Tensor(ty)) = (result, self.module.ty(value)) else { continue };
+            if ty.elem != got.elem() || (ty.is_static() && ty.dims.as_slice() != got.dims()) {
+                let message = format!("the result is declared {ty} but is {}", got.ty());
+                return Err(EvalError::invalid(self.module, op, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Region `region` of `op` as a body to call on scalars.
+    pub(crate) fn body(&mut self, op: OpId, region: usize) -> Result<Body<'_>, Fault> {
+        let module = self.module;
+        let block =
+            module.body_of(op, region).ok_or_else(|| Fault::invalid(format!("region {region} is missing or empty")))?;
+        let outside = self.captured_scalars(block);
+        let run_block = move |args: Vec<Literal>| {
+            let args = args.into_iter().map(|x| self.hold(x)).collect();
+            let results = self.run_block(block, args, op)?;
+            results.into_iter().map(Val::into_literal).collect()
+        };
+        Body::new(module, block, &|v| outside.get(&v).copied(), Box::new(run_block))
+    }
+
+    /// Region `region` of `op` as a body of scalar operations only, which does not borrow the machine.
+    pub(crate) fn scalar_body(&self, op: OpId, region: usize) -> Result<Body<'static>, Fault> {
+        let missing = || Fault::invalid(format!("region {region} is missing or empty"));
+        let block = self.module.body_of(op, region).ok_or_else(missing)?;
+        let outside = self.captured_scalars(block);
+        let refuse = |_| Err(Fault::unsupported("a body that is more than scalar operations"));
+        Body::new(self.module, block, &|v| outside.get(&v).copied(), Box::new(refuse))
+    }
+
+    /// The scalars that operations in `block` use and that have a value already.
+    fn captured_scalars(&self, block: BlockId) -> HashMap<ValueId, Scalar> {
+        let module = self.module;
+        let scalar = |&v: &ValueId| match self.values[v.index()].as_ref()? {
+            Val::Tensor(t) if t.dims().is_empty() => Some((v, t.get(0))),
+            _ => None,
+        };
+        let inner = module.ops_below_block(block, Walk::PreOrder);
+        inner.iter().flat_map(|&op| module.op(op).operands()).filter_map(scalar).collect()
+    }
+}

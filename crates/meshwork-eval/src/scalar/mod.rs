@@ -1,0 +1,12 @@
+//! Elementwise operations on single elements.
+
+pub(crate) mod bulk;
+mod compare;
+mod int;
+mod op;
+mod precision;
+mod real;
+mod table;
+
+pub use compare::{CompareType, Comparison};
+pub use op::{ScalarOp, apply};
