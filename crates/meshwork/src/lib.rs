@@ -90,7 +90,7 @@ pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::{Cpu, Engine, Loaded, Program, Reference};
-pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
+pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 pub use function::Function;
 pub use grad::{grad, value_and_grad, value_and_grad_aux};
 pub use import::Imported;
