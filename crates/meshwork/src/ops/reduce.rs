@@ -1,7 +1,7 @@
 //! Sums, means, extremes and their positions.
 
-use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::Scalar;
+use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
 
