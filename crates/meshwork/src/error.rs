@@ -327,7 +327,7 @@ pub enum Error {
     Devices(meshwork_runtime::array::ArrayError),
     /// A rule has no placement for an array.
     #[error(transparent)]
-    Rule(#[from] crate::rules::RuleError),
+    Rule(#[from] crate::rule::RuleError),
     /// A mapping of named axes does not fit.
     #[error(transparent)]
     Mapping(#[from] crate::named::MappingError),

@@ -20,7 +20,7 @@ use crate::engine::{Cpu, Engine};
 use crate::error::{At, JitError, Result};
 use crate::function::Function;
 use crate::lower::Lowered;
-use crate::rules::Rule;
+use crate::rule::Rule;
 use crate::tree::Tree;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
