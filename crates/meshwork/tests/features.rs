@@ -5,10 +5,11 @@
 use meshwork::prelude::*;
 use meshwork::{Split, Topology};
 use meshwork_ir::text::parse;
-use meshwork_ir::{PassOptions, Type};
 use meshwork_mesh::AxisRef;
-use meshwork_partition::compile;
 use meshwork_partition::run::run;
+use meshwork_partition::{CompileOptions, compile};
+use meshwork_propagate::rules::RuleMode;
+use meshwork_propagate::{Level, Options, Strategy, propagate};
 use meshwork_testing::wave_f32 as wave;
 
 fn kinds<A, F: meshwork::Function<A>>(f: &meshwork::Jit<F, A>, args: F::Args<'_>) -> Vec<String> {
@@ -65,14 +66,13 @@ fn several_meshes_in_one_program() {
           %1 = stablehlo.sine %0 : tensor<8x8xf32>
           return %1 : tensor<8x8xf32>
         }"#;
-    let compiled = compile(&parse(program).unwrap()).unwrap();
+    let compiled = compile(&parse(program).unwrap(), &CompileOptions::default()).unwrap();
     let x = wave(&[8, 8]);
-    let types = [Type::tensor([8, 8], F32)];
-    let y = run(&compiled.program, &[x.literal().unwrap().clone()], &types).unwrap();
+    let y = run(&compiled, &[x.literal().unwrap().clone()]).unwrap();
     let alone = jit(|x: Tensor| x.sin()).call(&x).unwrap();
     assert!(Array::from_literal(y[0].clone()).all_close(&alone, 1e-6));
     // Rows over four devices to squares over the same four: each device has a part of its result already.
-    assert_eq!(compiled.program.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
+    assert_eq!(compiled.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn documented_conflict_order() {
     let text = lowered.placed_text().unwrap();
     let line = text.lines().find(|l| l.contains("dot_general")).unwrap();
     assert!(line.contains(r#"[{"x""#), "{line}");
-    // Of two tensors with nothing else to tell them apart the larger one leads.
+    // All else being equal, the larger of two tensors wins.
     let pair = |n: i64, m: i64| {
         let f = |a: Tensor, b: Tensor| einsum("ik,kj->ij", &[&a, &b]);
         let f = jit(f).on(&mesh).in_shardings([P!["x"], P![_, "x"]]);
@@ -255,16 +255,16 @@ fn documented_conflict_order() {
 #[test]
 fn sharding_groups() {
     let mesh = Mesh::linear("x", 4).unwrap();
-    let f = |alike: bool| {
+    let f = |grouped: bool| {
         move |a: Tensor, b: Tensor| {
-            if alike {
+            if grouped {
                 shard_alike(&[&a.sin(), &b]);
             }
             b * 2.0
         }
     };
     let a = wave(&[8]).shard(&mesh, P!["x"]).unwrap();
-    let block = |alike| jit(f(alike)).on(&mesh).call((&a, &wave(&[8]))).unwrap().shards()[1].slice.clone();
+    let block = |grouped| jit(f(grouped)).on(&mesh).call((&a, &wave(&[8]))).unwrap().shards()[1].slice.clone();
     assert_eq!((block(true), block(false)), (vec![2..4], vec![0..8]));
     // Through a gradient, and with a second group.
     let g = jit(|a: Tensor, b: Tensor| {
@@ -286,16 +286,15 @@ fn conservative_mode() {
           %0 = stablehlo.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>
           return %0 : tensor<2x4x6xf32>
         }"#;
-    let propagated = |conservative: &str| {
+    let propagated = |mode: RuleMode| {
         let mut module = parse(program).unwrap();
-        let passes = meshwork_propagate::passes();
-        let pass = passes.iter().find(|p| p.name == "sdy-basic-propagate").unwrap();
-        let options = [("conservative-propagation".to_string(), conservative.to_string())];
-        (pass.run)(&mut module, &PassOptions(options.into()), &mut vec![]).unwrap();
+        let options = Options { level: Level::Plain, strategies: vec![Strategy::Basic], mode, ..Options::default() };
+        propagate(&mut module, &options, &mut vec![]).unwrap();
         meshwork_ir::text::print(&module)
     };
-    assert!(propagated("false").contains(r#"[{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]"#), "{}", propagated("false"));
-    assert!(!propagated("true").contains(r#""x":("#));
+    let full = propagated(RuleMode::Full);
+    assert!(full.contains(r#"[{"x":(1)2, ?}, {"x":(2)4, ?}, {?}]"#), "{full}");
+    assert!(!propagated(RuleMode::Conservative).contains(r#""x":("#));
 }
 
 /// What each device will hold is known without running, without elements and without the devices.
