@@ -13,7 +13,8 @@ pub(super) fn sort(ctx: &Ctx) -> RuleResult {
         d => d as usize,
     };
     let alone = shape.iter().enumerate().all(|(dim, &size)| dim == sorted || size == 1);
-    let factor = |dim| Some(if dim == sorted { REPLICATE.blocked_if(alone) } else { PASS });
+    let whole = if alone { REPLICATE_BLOCKED } else { REPLICATE };
+    let factor = |dim| Some(if dim == sorted { whole } else { PASS });
     ctx.builder().pointwise_by(shape, factor).into()
 }
 
@@ -25,7 +26,8 @@ pub(super) fn fft(ctx: &Ctx) -> RuleResult {
         Some(match dim {
             _ if dim < first => PASS,
             _ if dim + 1 < input.len() => REPLICATE,
-            _ => REPLICATE.blocked_if(input.last() != output.last()),
+            _ if input.last() == output.last() => REPLICATE,
+            _ => REPLICATE_BLOCKED,
         })
     };
     ctx.builder().pointwise_by(input, factor).into()

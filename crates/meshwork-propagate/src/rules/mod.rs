@@ -319,6 +319,11 @@ impl<'m> Ctx<'m> {
         self.mode == RuleMode::Conservative
     }
 
+    /// `factor`, with placements kept from spreading along it in conservative mode.
+    fn unless_conservative(&self, factor: Factor) -> Factor {
+        if self.is_conservative() { factor.blocked() } else { factor }
+    }
+
     /// The kind of the op that defines `value`.
     fn def_kind(&self, value: ValueId) -> Option<OpKind> {
         self.module.def_op(value).map(|op| self.module.op(op).kind())
