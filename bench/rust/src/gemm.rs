@@ -3,11 +3,11 @@
 
 use std::process::ExitCode;
 
+use meshwork_cpu::compile::lower::Lower;
+use meshwork_cpu::library;
+use meshwork_cpu::program::Node;
+use meshwork_cpu::step::{Frame, Scratch};
 use meshwork_ir::text;
-use meshwork_runtime::compile::lower::Lower;
-use meshwork_runtime::library;
-use meshwork_runtime::program::Node;
-use meshwork_runtime::step::{Frame, Scratch};
 
 use crate::timing::{on_processor, wall};
 

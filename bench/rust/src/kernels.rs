@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use meshwork_cpu::kernel::ir::*;
+use meshwork_cpu::kernel::{Backend, Kernel};
+use meshwork_cpu::step::Scratch;
 use meshwork_ir::ElementType::{BF16, F32, F64, UI8};
-use meshwork_runtime::kernel::ir::*;
-use meshwork_runtime::kernel::{Backend, Kernel};
-use meshwork_runtime::step::Scratch;
 
 /// A kernel, its shape, and where its arguments lie.
 struct Case {

@@ -36,8 +36,9 @@ mod with_mpi {
     use std::time::Instant;
 
     use meshwork::prelude::*;
+    use meshwork_cpu::{CpuEngine, Engine};
     use meshwork_ir::DeviceGrid;
-    use meshwork_runtime::{Buffer, CpuEngine, Engine, Shards};
+    use meshwork_runtime::{Buffer, Shards};
     use mpi::collective::SystemOperation;
     use mpi::topology::SimpleCommunicator;
     use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};

@@ -6,11 +6,12 @@ use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOpti
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 
+use crate::PartitionError;
 use crate::atoms::Atoms;
 use crate::collective::write_device_lists;
 use crate::cost::Machine;
+use crate::prepare::prepare;
 use crate::split::split_function;
-use crate::{PartitionError, prepare};
 
 /// The pass.
 pub const PASS: Pass = Pass {

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use meshwork_ir::{Attr, Module, OpId};
 
 use crate::Array;
-use crate::error::{At, Error, Result};
+use crate::error::{At, JitError, Result};
 use crate::jit::NamedArray;
 
 const ALIAS: &str = "tf.aliasing_output";
@@ -52,9 +52,7 @@ pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> R
             match owners.get(&identity) {
                 None if is_donated(i) => drop(owners.insert(identity, path)),
                 Some(owner) if **owner != **path => {
-                    return Err(Error::Jit(format!(
-                        "argument {owner} is donated, and argument {path} is the same array"
-                    )));
+                    return Err(JitError::DonatedTwice { donated: owner.to_string(), other: path.to_string() }.into());
                 }
                 _ => {}
             }
@@ -66,19 +64,4 @@ pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> R
         None => array,
     };
     Ok(leaves.into_iter().enumerate().map(give).collect())
-}
-
-/// Carries the marks of a program over to the one that it was split into, whose types are those of a device.
-pub(crate) fn carry(from: &Module, to: &mut Module) {
-    let (Some(old), Some(new)) = (from.entry(), to.entry()) else { return };
-    let ty = to.func_type(new);
-    for arg in 0..ty.inputs.len() {
-        let alias = from.arg_attr(old, arg, ALIAS).and_then(Attr::as_int);
-        let fits = alias.filter(|&r| ty.results.get(r as usize) == Some(&ty.inputs[arg]));
-        if let Some(result) = fits {
-            to.set_arg_attr(new, arg, ALIAS, Some(Attr::i32(result)));
-        } else if alias.is_some() || from.arg_attr(old, arg, DONOR).is_some() {
-            to.set_arg_attr(new, arg, DONOR, Some(Attr::Bool(true)));
-        }
-    }
 }

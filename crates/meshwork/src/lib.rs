@@ -97,7 +97,7 @@ pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::{Cpu, Engine, Loaded, Program, Reference};
-pub use error::{ArrayError, At as SourceLine, Error, Result, TraceError};
+pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 #[cfg(feature = "safetensors")]
 pub use files::{SafeTensors, load_tree, save_safetensors, save_tree};
 #[cfg(feature = "npz")]

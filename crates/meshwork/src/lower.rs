@@ -1,22 +1,19 @@
 //! A traced program: its text, its plan, and what running it needs.
 
-use std::cell::OnceCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
+use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::cause::loc_name;
 use meshwork_partition::cost::Machine;
 use meshwork_partition::explain::{self, Detail};
 use meshwork_partition::tell::Teller;
-use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile_with};
+use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile};
 use smol_str::SmolStr;
 
-use crate::donate;
 use crate::engine::{Engine, Loaded, Program};
-use crate::error::{Error, Result};
+use crate::error::{JitError, Result};
 use crate::jit::NamedArray;
 use crate::{Array, Tensor};
 
@@ -29,9 +26,11 @@ pub struct Lowered {
     /// The arguments whose memory the caller gives away, by number.
     donated: Vec<usize>,
     machine: Machine,
-    compiled: OnceCell<Compiled>,
-    traced: OnceCell<Compiled>,
-    loaded: OnceCell<Option<Rc<dyn Loaded>>>,
+    compiled: OnceLock<Compiled>,
+    traced: OnceLock<Compiled>,
+    loaded: OnceLock<Option<Arc<dyn Loaded>>>,
+    /// Held while it is compiled or loaded, so that threads which ask at once do it once.
+    working: Mutex<()>,
 }
 
 /// The paths of arguments and results.
@@ -51,9 +50,13 @@ impl Names {
         }
     }
 
-    /// Notes the paths of arguments in the program, where plans and explanations find them.
+    /// Notes the paths of arguments and results in the program, where plans and explanations find them.
     fn write(&self, module: &mut Module) {
-        let Some(body) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
+        let Some(func) = module.entry() else { return };
+        for (i, path) in self.results.iter().enumerate() {
+            module.set_res_attr(func, i, "jax.result_info", Some(Attr::str(path)));
+        }
+        let Some(body) = module.body_of(func, 0) else { return };
         let name = |path: &SmolStr| Loc::from(LocKind::Name { name: path.as_str().into(), child: None });
         module.block_mut(body).arg_locs = self.arguments.iter().map(name).collect();
     }
@@ -75,9 +78,10 @@ impl Lowered {
             names,
             donated,
             machine,
-            compiled: OnceCell::new(),
-            traced: OnceCell::new(),
-            loaded: OnceCell::new(),
+            compiled: OnceLock::new(),
+            traced: OnceLock::new(),
+            loaded: OnceLock::new(),
+            working: Mutex::new(()),
         }
     }
 
@@ -89,6 +93,11 @@ impl Lowered {
     /// The arguments whose memory the caller gives away, by number.
     pub(crate) fn donated(&self) -> &[usize] {
         &self.donated
+    }
+
+    /// The number of arrays that it returns.
+    pub(crate) fn result_count(&self) -> usize {
+        self.results.len()
     }
 
     /// The mesh it is for.
@@ -106,14 +115,14 @@ impl Lowered {
         self.compile(&self.compiled, Trace::No)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceCell<Compiled>, trace: Trace) -> Result<&'a Compiled> {
+    fn compile<'a>(&self, cell: &'a OnceLock<Compiled>, trace: Trace) -> Result<&'a Compiled> {
         if self.mesh.is_none() {
-            return Err(Error::Jit(
-                "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on \
-                 one"
-                .into(),
-            ));
+            return Err(JitError::NothingToSplit.into());
         }
+        if let Some(done) = cell.get() {
+            return Ok(done);
+        }
+        let _working = self.working();
         if let Some(done) = cell.get() {
             return Ok(done);
         }
@@ -121,12 +130,13 @@ impl Lowered {
         self.names.write(&mut module);
         let machine = self.machine.clone();
         let options = CompileOptions { trace, machine, ..CompileOptions::default() };
-        let mut done = compile_with(&module, &options)?;
-        donate::carry(&self.module, &mut done.program.module);
-        for (border, name) in done.program.plan.results.iter_mut().zip(&self.names.results) {
-            border.name = name.clone();
-        }
+        let done = compile(&module, &options)?;
         Ok(cell.get_or_init(|| done))
+    }
+
+    /// The lock of those who compile or load. It guards no data, so a panic of its holder does no harm.
+    fn working(&self) -> MutexGuard<'_, ()> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why a value is placed as it is: for each dimension the operations that its axes came through, back to what was
@@ -175,19 +185,16 @@ impl Lowered {
             !matches!(module.op(op).kind(), OpKind::Control(ControlOp::Func) | OpKind::Sdy(SdyOp::DataFlowEdge))
         });
         let found: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
-        match found.is_empty() {
-            false => Ok(found),
-            true => Err(Error::Jit(format!(
-                "why: the program has nothing called {name:?}; its arguments are {:?}, its results {:?}, and `file:line` \
-                 names what a line computes",
-                self.names.arguments, self.names.results
-            ))),
+        if found.is_empty() {
+            let Names { arguments, results } = self.names.clone();
+            return Err(JitError::UnknownName { name: name.into(), arguments, results }.into());
         }
+        Ok(found)
     }
 
     /// Every collective with its cause, and the memory a device needs.
     pub fn plan(&self) -> Result<&Plan> {
-        Ok(&self.compiled()?.program.plan)
+        Ok(&self.compiled()?.plan)
     }
 
     /// Holds the plan to a contract: an error names the collective that breaks it and its cause.
@@ -207,7 +214,7 @@ impl Lowered {
 
     /// The program that each device runs, as text.
     pub fn device_text(&self) -> Result<String> {
-        Ok(meshwork_ir::text::print(&self.compiled()?.program.module))
+        Ok(meshwork_ir::text::print(&self.compiled()?.module))
     }
 
     /// Runs it on global arrays; the engine is the same in every call.
@@ -215,15 +222,18 @@ impl Lowered {
         let program = || -> Result<Program<'_>> {
             Ok(match self.mesh {
                 None => Program::Single(&self.module),
-                Some(_) => Program::Split(&self.compiled()?.program),
+                Some(_) => Program::Split(self.compiled()?),
             })
         };
         if self.loaded.get().is_none() {
             let program = program()?;
-            #[cfg(feature = "tracing")]
-            let _span = tracing::info_span!("load").entered();
-            // If another thread was first, its program does the same.
-            let _ = self.loaded.set(engine.load(program, &self.results)?);
+            let _working = self.working();
+            if self.loaded.get().is_none() {
+                #[cfg(feature = "tracing")]
+                let _span = tracing::info_span!("load").entered();
+                let loaded = engine.load(program, &self.results)?;
+                self.loaded.get_or_init(|| loaded);
+            }
         }
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("run").entered();

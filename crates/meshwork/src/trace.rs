@@ -7,10 +7,11 @@
 
 mod constants;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::{ControlOp, SdyOp};
@@ -60,8 +61,10 @@ pub(crate) struct Trace {
 
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
-    static NEXT: Cell<u64> = const { Cell::new(0) };
 }
+
+/// The number of the next trace. All threads count on: a tensor that came from another one belongs to no trace of this.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A trace on the stack; dropping it abandons the trace.
 pub(crate) struct Guard {
@@ -94,7 +97,7 @@ pub(crate) fn start<'t>(
     types: impl ExactSizeIterator<Item = &'t Arc<TensorType>>,
     placing: Placing,
 ) -> (Guard, Vec<Tensor>) {
-    let id = NEXT.replace(NEXT.get() + 1);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut module = Module::new();
     // Most programs have some operations for each argument.
     module.reserve_ops(8 * types.len() + 32);

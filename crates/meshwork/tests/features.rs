@@ -4,11 +4,10 @@
 
 use meshwork::prelude::*;
 use meshwork::{Split, Topology};
-use meshwork_ir::Type;
 use meshwork_ir::text::parse;
 use meshwork_mesh::AxisRef;
-use meshwork_partition::compile;
 use meshwork_partition::run::run;
+use meshwork_partition::{CompileOptions, compile};
 use meshwork_propagate::rules::RuleMode;
 use meshwork_propagate::{Level, Options, Strategy, propagate};
 use meshwork_testing::wave_f32 as wave;
@@ -67,14 +66,13 @@ fn several_meshes_in_one_program() {
           %1 = stablehlo.sine %0 : tensor<8x8xf32>
           return %1 : tensor<8x8xf32>
         }"#;
-    let compiled = compile(&parse(program).unwrap()).unwrap();
+    let compiled = compile(&parse(program).unwrap(), &CompileOptions::default()).unwrap();
     let x = wave(&[8, 8]);
-    let types = [Type::tensor([8, 8], F32)];
-    let y = run(&compiled.program, &[x.literal().unwrap().clone()], &types).unwrap();
+    let y = run(&compiled, &[x.literal().unwrap().clone()]).unwrap();
     let alone = jit(|x: Tensor| x.sin()).call(&x).unwrap();
     assert!(Array::from_literal(y[0].clone()).all_close(&alone, 1e-6));
     // Rows over four devices to squares over the same four: each device has a part of its result already.
-    assert_eq!(compiled.program.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
+    assert_eq!(compiled.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
 }
 
 #[test]

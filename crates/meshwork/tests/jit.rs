@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use meshwork::prelude::*;
 use meshwork::{Engine, Program, Reference, Result};
@@ -12,7 +13,7 @@ use meshwork_testing::wave;
 
 /// Looks at the marks of donated arguments of whatever it runs.
 #[derive(Default)]
-struct Watching(Rc<Cell<(usize, usize)>>);
+struct Watching(Arc<Mutex<(usize, usize)>>);
 
 impl Engine for Watching {
     fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>> {
@@ -23,25 +24,25 @@ impl Engine for Watching {
         let func = module.entry().unwrap();
         let has = |i: usize, name: &str| module.arg_attr(func, i, name).is_some();
         let count = |name: &str| (0..inputs.len()).filter(|&i| has(i, name)).count();
-        self.0.set((count("tf.aliasing_output"), count("jax.buffer_donor")));
+        *self.0.lock().unwrap() = (count("tf.aliasing_output"), count("jax.buffer_donor"));
         Reference.run(program, inputs, results)
     }
 }
 
 #[test]
 fn donated_arguments_reach_the_engine() {
-    let seen = Rc::new(Cell::new((0, 0)));
+    let seen = Arc::new(Mutex::new((0, 0)));
     let step = |(x, v): (Tensor, Tensor), dt: Tensor| ((&x + &v * &dt, v.sum(&[0])), dt);
     let state = || (wave(&[8]), wave(&[8]));
     let one = jit(step).donate([0]).engine(Watching(seen.clone()));
     let want = one.call((&state(), &Array::scalar(0.5))).unwrap();
     // The position takes the memory of the old one; nothing takes that of the speed.
-    assert_eq!(seen.get(), (1, 1));
+    assert_eq!(*seen.lock().unwrap(), (1, 1));
     let mesh = Mesh::linear("x", 4).unwrap();
     let four = jit(step).donate([0]).on(&mesh).in_shardings([P!["x"], P![]]).engine(Watching(seen.clone()));
-    seen.set((0, 0));
+    *seen.lock().unwrap() = (0, 0);
     assert!(four.call((&state(), &Array::scalar(0.5))).unwrap().0.0.all_close(&want.0.0, 0.0));
-    assert_eq!(seen.get(), (1, 1));
+    assert_eq!(*seen.lock().unwrap(), (1, 1));
     let error = jit(step).donate([2]).call((&state(), &Array::scalar(0.5))).unwrap_err().to_string();
     assert!(error.starts_with("jit: donate names argument 2, but there are 2\n  at "), "{error}");
 }

@@ -152,16 +152,16 @@ impl GlobalBatch {
 
     /// Shapes and placements of the batch that pieces of these types make up.
     fn outline(&self, types: &[(Vec<i64>, ElementType)]) -> Result<Outline> {
-        let Some((first, elem)) = types.first() else { return Err(Error::Jit("a batch of no pieces".into())) };
+        let Some((first, elem)) = types.first() else { return Err(invalid("there are no pieces")) };
         let dim = self.dim;
         if dim >= first.len() {
-            return Err(Error::Jit(format!("pieces of shape {first:?} have no dimension {dim}")));
+            return Err(invalid(format!("pieces of shape {first:?} have no dimension {dim}")));
         }
         let mut lengths = vec![];
         for (i, (shape, other)) in types.iter().enumerate() {
             let fits = |(d, (a, b)): (usize, (&i64, &i64))| d == dim || a == b;
             if shape.len() != first.len() || !shape.iter().zip(first).enumerate().all(fits) {
-                return Err(Error::Jit(format!(
+                return Err(invalid(format!(
                     "piece {i} has shape {shape:?} and piece 0 {first:?}; only dimension {dim} may differ"
                 )));
             }
@@ -173,7 +173,7 @@ impl GlobalBatch {
         let given: i64 = lengths.iter().sum();
         let rows = self.rows.unwrap_or(given);
         if given > rows {
-            return Err(Error::Jit(format!("the pieces have {lengths:?} rows, {given} in all; the batch has {rows}")));
+            return Err(invalid(format!("the pieces have {lengths:?} rows, {given} in all; the batch has {rows}")));
         }
         let mut shape = first.clone();
         shape[dim] = rows;
@@ -232,7 +232,7 @@ impl Batch {
         let slices = self.slices_of(array)?;
         if slices.len() != runtime.size() {
             let (pieces, ranks) = (slices.len(), runtime.size());
-            return Err(Error::Jit(format!("the batch was made of {pieces} pieces, and there are {ranks} processes")));
+            return Err(invalid(format!("the batch was made of {pieces} pieces, and there are {ranks} processes")));
         }
         array.check_present()?;
         let holders = array.holders()?;
@@ -260,7 +260,7 @@ impl Batch {
     fn slices_of(&self, array: &Array) -> Result<Vec<Slice>> {
         let rows = self.mask.shape()[0];
         if array.shape().get(self.dim) != Some(&rows) {
-            return Err(Error::Jit(format!(
+            return Err(invalid(format!(
                 "an array of shape {:?} does not have the {rows} rows of the batch along dimension {}",
                 array.shape(),
                 self.dim
@@ -268,6 +268,11 @@ impl Batch {
         }
         Ok(ranges(&self.lengths).map(|rows| along(array.shape(), self.dim, rows)).collect())
     }
+}
+
+/// Pieces that do not make up a batch.
+fn invalid(message: impl Into<String>) -> Error {
+    Error::Invalid { what: "batch", message: message.into() }
 }
 
 /// Consecutive ranges of these lengths.
@@ -302,7 +307,7 @@ fn tell_types(runtime: &Runtime, local: &Array) -> Result<Vec<(Vec<i64>, Element
         let text = String::from_utf8_lossy(text);
         let mut words = text.split(' ');
         let Some(elem) = words.next().and_then(ElementType::from_text) else {
-            return Err(Error::Jit(format!("rank {rank}: {}", text.trim_start_matches("! "))));
+            return Err(invalid(format!("rank {rank}: {}", text.trim_start_matches("! "))));
         };
         types.push((words.filter_map(|w| w.parse().ok()).collect(), elem));
     }

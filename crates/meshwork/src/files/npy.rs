@@ -47,7 +47,9 @@ impl Array {
     /// ```
     pub fn load_npy_pieces(paths: &[impl AsRef<Path>], dim: usize, mesh: &Mesh, spec: &P) -> Result<Array> {
         let mut files = paths.iter().map(|p| Npy::open(p.as_ref())).collect::<Result<Vec<_>>>()?;
-        let Some(first) = files.first() else { return Err(Error::Jit("an array of no files".into())) };
+        let Some(first) = files.first() else {
+            return Err(Error::Invalid { what: "load_npy_pieces", message: "no files given".into() });
+        };
         let (mut shape, elem) = (first.layout.shape.clone(), first.layout.elem);
         for file in &files {
             let other = &file.layout;

@@ -8,7 +8,7 @@ use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
 use super::{Jit, NamedArray};
 use crate::Tensor;
-use crate::error::{Error, Result};
+use crate::error::{Error, JitError, Result};
 use crate::function::Function;
 use crate::rules::{Leaf, Rule};
 use crate::spec::{MESH, P};
@@ -19,7 +19,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else { return Ok(vec![]) };
         self.check_count("constrain", rules.len())?;
         let Some(mesh) = mesh else {
-            return Err(Error::Jit("constrain needs a mesh: give jit one with .on(&mesh)".into()));
+            return Err(JitError::NoMesh { options: "constrain needs" }.into());
         };
         let mut constraints = vec![];
         for (i, (path, array)) in leaves.iter().enumerate() {
@@ -32,7 +32,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// The numbers of the arrays of donated arguments.
     pub(super) fn donated_of(&self, leaves: &[NamedArray]) -> Result<Vec<usize>> {
         if let Some(number) = self.donated.iter().find(|&&n| n >= F::COUNT) {
-            return Err(Error::Jit(format!("donate names argument {number}, but there are {}", F::COUNT)));
+            return Err(JitError::DonatedNumber { number: *number, count: F::COUNT }.into());
         }
         if self.donated.is_empty() {
             return Ok(vec![]);
@@ -42,11 +42,11 @@ impl<A, F: Function<A>> Jit<F, A> {
         Ok(leaves.iter().enumerate().filter(given).map(|(i, _)| i).collect())
     }
 
-    pub(super) fn check_count(&self, what: &str, given: usize) -> Result<()> {
-        match given == F::COUNT {
-            true => Ok(()),
-            false => Err(Error::Jit(format!("{what} has {given} rules for {} arguments", F::COUNT))),
+    pub(super) fn check_count(&self, option: &'static str, given: usize) -> Result<()> {
+        if given == F::COUNT {
+            return Ok(());
         }
+        Err(JitError::RuleCount { option, given, wanted: F::COUNT, of: "arguments" }.into())
     }
 
     /// Writes the placements of arguments and results into the program.
@@ -108,7 +108,13 @@ impl<A, F: Function<A>> Jit<F, A> {
         let members = results.iter().filter_map(|(p, _)| p.split('/').next()?.parse::<usize>().ok()).max();
         let count = members.map_or(1, |m| m + 1);
         if rules.len() != 1 && rules.len() != count {
-            return Err(Error::Jit(format!("out_shardings has {} rules for {count} results", rules.len())));
+            return Err(JitError::RuleCount {
+                option: "out_shardings",
+                given: rules.len(),
+                wanted: count,
+                of: "results",
+            }
+            .into());
         }
         let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(results.len());

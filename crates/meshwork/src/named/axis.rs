@@ -1,12 +1,12 @@
 //! A dimension with a name.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A name and a size.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Axis {
-    name: Rc<str>,
+    name: Arc<str>,
     size: i64,
 }
 

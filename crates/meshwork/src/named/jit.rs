@@ -1,6 +1,6 @@
 //! Functions of trees with named tensors, whose arguments, results and inside have mappings.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use meshwork_mesh::Mesh;
 
@@ -11,14 +11,14 @@ use crate::jit::{Jit, jit};
 use crate::tree::{Tree, map_arrays};
 use crate::{Lowered, Plan};
 
-type Boxed<A, B> = Box<dyn Fn(A) -> B>;
+type Boxed<A, B> = Box<dyn Fn(A) -> B + Send + Sync>;
 
 /// A function with mappings; made by [`named_jit`] and [`fsdp`].
 pub struct NamedJit<A: Tree + 'static, B: Tree + 'static>
 where
     A::Host: 'static,
 {
-    function: Rc<dyn Fn(A) -> B>,
+    function: Arc<dyn Fn(A) -> B + Send + Sync>,
     mesh: Mesh,
     inside: Option<Mapping>,
     input: Option<Mapping>,
@@ -29,11 +29,14 @@ where
 /// Makes a function of a tree with named tensors into one of named arrays. Several arguments are a tuple.
 ///
 /// Without a mapping, arguments stay where they are and results where propagation puts them.
-pub fn named_jit<A: Tree + 'static, B: Tree + 'static>(mesh: &Mesh, f: impl Fn(A) -> B + 'static) -> NamedJit<A, B>
+pub fn named_jit<A: Tree + 'static, B: Tree + 'static>(
+    mesh: &Mesh,
+    f: impl Fn(A) -> B + Send + Sync + 'static,
+) -> NamedJit<A, B>
 where
     A::Host: 'static,
 {
-    let function: Rc<dyn Fn(A) -> B> = Rc::new(f);
+    let function: Arc<dyn Fn(A) -> B + Send + Sync> = Arc::new(f);
     let jit = build(&function, mesh, None, None);
     NamedJit { function, mesh: mesh.clone(), inside: None, input: None, output: None, jit }
 }
@@ -43,7 +46,7 @@ where
 /// [`auto_sharded`](super::NamedTensor::auto_sharded).
 pub fn fsdp<A: Tree + 'static, B: Tree + 'static>(
     mesh: &Mesh,
-    f: impl Fn(A) -> B + 'static,
+    f: impl Fn(A) -> B + Send + Sync + 'static,
     parameters: Mapping,
     compute: Mapping,
 ) -> NamedJit<A, B>
@@ -54,7 +57,7 @@ where
 }
 
 fn build<A: Tree + 'static, B: Tree + 'static>(
-    function: &Rc<dyn Fn(A) -> B>,
+    function: &Arc<dyn Fn(A) -> B + Send + Sync>,
     mesh: &Mesh,
     inside: Option<Mapping>,
     output: Option<Mapping>,

@@ -53,7 +53,7 @@ impl NamedTensor<Array> {
     /// An array of the host with these axes.
     pub fn host(array: Array, axes: impl IntoIterator<Item = impl AsRef<Axis>>) -> Result<NamedTensor<Array>> {
         let axes = list(axes);
-        check(array.shape(), &axes).map_err(|e| Error::Jit(format!("named array: {e}")))?;
+        check(array.shape(), &axes).map_err(|e| Error::Invalid { what: "named array", message: e })?;
         Ok(NamedTensor { axes, array })
     }
 }

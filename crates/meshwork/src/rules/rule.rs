@@ -1,7 +1,7 @@
 //! A rule: the placement of each array of a tree by its path, its shape and the mesh.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use meshwork_ir::{ElementType, TensorType};
 use meshwork_mesh::Mesh;
@@ -10,7 +10,7 @@ use super::{FsdpRule, RuleError, TreePathRule};
 use crate::spec::P;
 
 /// The placement of an array by its path and shape.
-pub type Policy = dyn Fn(&str, &[i64]) -> Option<P>;
+pub type Policy = dyn Fn(&str, &[i64]) -> Option<P> + Send + Sync;
 
 /// How the arrays of one argument or result are placed.
 #[derive(Clone)]
@@ -20,17 +20,17 @@ pub enum Rule {
     /// All alike.
     All(P),
     /// By path and shape: `None` leaves it to propagation.
-    Policy(Rc<Policy>),
+    Policy(Arc<Policy>),
     /// By the last step of the path.
-    Names(Rc<ByName>),
+    Names(Arc<ByName>),
     /// One dimension over one axis, by size.
     Fsdp(FsdpRule),
     /// By the first pattern that is found in the path.
     Paths(TreePathRule),
     /// What the first says, and what the second adds to it.
-    And(Rc<Rule>, Rc<Rule>),
+    And(Arc<Rule>, Arc<Rule>),
     /// By the first step of the path, which the chosen rule does not see.
-    Fields(Rc<[(String, Rule)]>),
+    Fields(Arc<[(String, Rule)]>),
 }
 
 /// Placements by the last step of a path; made by [`Rule::by_name`].
@@ -143,7 +143,7 @@ impl Rule {
     /// An axis that both put on one array is an error when the array is placed, except that a [`FsdpRule`] leaves an
     /// array alone that is split over its axis already.
     pub fn and(self, other: impl Into<Rule>) -> Rule {
-        Rule::And(Rc::new(self), Rc::new(other.into()))
+        Rule::And(Arc::new(self), Arc::new(other.into()))
     }
 
     /// A rule for each member of a tuple.
@@ -157,14 +157,14 @@ impl Rule {
     }
 
     /// By a function of the path and the shape. It sees scalars too.
-    pub fn policy(f: impl Fn(&str, &[i64]) -> Option<P> + 'static) -> Rule {
-        Rule::Policy(Rc::new(f))
+    pub fn policy(f: impl Fn(&str, &[i64]) -> Option<P> + Send + Sync + 'static) -> Rule {
+        Rule::Policy(Arc::new(f))
     }
 
     /// By the last step of the path: the first pair with that name. Others are copied to every device.
     pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
         let named = |(name, spec): (&str, P)| Named { code: last_step(name).1, name: name.to_string(), spec };
-        Rule::Names(Rc::new(ByName { names: names.into_iter().map(named).collect(), others: P::replicated() }))
+        Rule::Names(Arc::new(ByName { names: names.into_iter().map(named).collect(), others: P::replicated() }))
     }
 }
 

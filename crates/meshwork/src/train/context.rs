@@ -76,7 +76,7 @@ impl ShardedContext {
         let checked = spec.sharding(MESH.into(), &self.mesh, shape.len());
         checked.map_err(|error| Error::Sharding { what: what(), error: error.into() })?;
         if self.inputs.contains_key(name) {
-            return Err(Error::Jit(format!("there is an input {name:?} already")));
+            return Err(Error::Invalid { what: "context", message: format!("there is an input {name:?} already") });
         }
         self.inputs.insert(name.to_string(), Input { shape, dtype, spec, role });
         Ok(self)
@@ -141,7 +141,10 @@ impl ShardedContext {
     pub fn gradient_sync_pattern(&self, name: &str) -> Result<SyncPattern> {
         let Some(input) = self.inputs.get(name) else {
             let known: Vec<&String> = self.inputs.keys().collect();
-            return Err(Error::Jit(format!("there is no input {name:?}; there are {known:?}")));
+            return Err(Error::Invalid {
+                what: "context",
+                message: format!("there is no input {name:?}; there are {known:?}"),
+            });
         };
         let usage = self.usage();
         gradient_sync_pattern(&self.mesh, &input.spec, input.shape.len(), input.role, &usage)

@@ -1,6 +1,6 @@
 //! A training step: loss, gradient, accumulation, mixed precision, update, and where each part of the state lives.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use meshwork_mesh::Mesh;
 
@@ -34,9 +34,9 @@ pub enum Zero {
 pub type TrainState<A> = (A, OptimizerState<A>);
 
 /// A step as a function of state and batch.
-pub type StepFunction<A, B> = Box<dyn Fn(TrainState<A>, B) -> (Tensor, TrainState<A>)>;
+pub type StepFunction<A, B> = Box<dyn Fn(TrainState<A>, B) -> (Tensor, TrainState<A>) + Send + Sync>;
 
-type LossFunction<A, B> = Rc<dyn Fn(&A, &B) -> Tensor>;
+type LossFunction<A, B> = Arc<dyn Fn(&A, &B) -> Tensor + Send + Sync>;
 
 /// A training step that is being described; [`build`](Trainer::build) makes it a [`Step`].
 pub struct Trainer<A, B> {
@@ -57,9 +57,9 @@ where
 {
     /// Of a loss of parameters and batch. It is the loss of the whole batch, however that is split: a mean over
     /// examples is a mean over all of them.
-    pub fn new(loss: impl Fn(&A, &B) -> Tensor + 'static, optimizer: Optimizer) -> Trainer<A, B> {
+    pub fn new(loss: impl Fn(&A, &B) -> Tensor + Send + Sync + 'static, optimizer: Optimizer) -> Trainer<A, B> {
         Trainer {
-            loss: Rc::new(loss),
+            loss: Arc::new(loss),
             optimizer,
             mesh: None,
             params: P::replicated().into(),
@@ -170,7 +170,7 @@ where
     }
 }
 
-type InitFunction<A> = Box<dyn Fn(A) -> TrainState<A>>;
+type InitFunction<A> = Box<dyn Fn(A) -> TrainState<A> + Send + Sync>;
 
 /// The rules of the members of a tuple of rules.
 fn state_members(state: &Rule) -> Vec<Rule> {

@@ -158,7 +158,10 @@ pub fn gradient_sync_pattern(mesh: &Mesh, spec: &P, rank: usize, role: Role, usa
         }
     }
     if let Some(part) = spec.dims().iter().flat_map(|d| &d.axes).find(|a| !a.is_full()) {
-        return Err(Error::Jit(format!("gradient_sync_pattern works on whole axes, and {spec} has {part}")));
+        return Err(Error::Invalid {
+            what: "gradient_sync_pattern",
+            message: format!("it works on whole axes, and {spec} has {part}"),
+        });
     }
     let dim_of = |axis: &str| spec.dims().iter().position(|d| d.axes.iter().any(|a| *a.name == *axis));
     // Axes of one device neither split nor need anything.
