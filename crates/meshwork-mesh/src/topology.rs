@@ -6,6 +6,7 @@
 
 use crate::error::MeshError;
 use crate::mesh::Mesh;
+use crate::number::prime_factors;
 
 /// How devices are wired: a grid of them, where axes may close to rings.
 ///
@@ -122,7 +123,7 @@ impl Topology {
         distribute(&whole, &sizes, &mut vec![vec![]; sizes.len()], &mut found);
         if found.is_empty() && split == Split::Allowed {
             let pieces: Vec<(usize, i64)> =
-                whole.iter().flat_map(|&(axis, n)| primes(n).into_iter().map(move |p| (axis, p))).collect();
+                whole.iter().flat_map(|&(axis, n)| prime_factors(n).into_iter().map(move |p| (axis, p))).collect();
             distribute(&pieces, &sizes, &mut vec![vec![]; sizes.len()], &mut found);
         }
         let mut best: Option<(Vec<i64>, Mesh)> = None;
@@ -263,19 +264,4 @@ fn distribute(
         }
     }
     go(pieces, &mut sizes.to_vec(), None, given, found);
-}
-
-fn primes(mut n: i64) -> Vec<i64> {
-    let (mut out, mut p) = (vec![], 2);
-    while p * p <= n {
-        while n % p == 0 {
-            out.push(p);
-            n /= p;
-        }
-        p += 1;
-    }
-    if n > 1 {
-        out.push(n);
-    }
-    out
 }
