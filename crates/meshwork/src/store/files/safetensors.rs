@@ -14,7 +14,7 @@ use super::file_error;
 use crate::array::{Array, Placement, Shard, place};
 use crate::boxes::{At, BoxCopy, lengths};
 use crate::error::{Error, Result};
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::P;
 use crate::tree::{Tree, map_arrays, named_arrays};
 
