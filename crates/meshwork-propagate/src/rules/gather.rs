@@ -29,7 +29,7 @@ pub(super) fn gather(ctx: &Ctx) -> RuleResult {
     rule.into()
 }
 
-/// Scatter: slices are the updates; inputs and results are alike.
+/// Scatter: slices are the updates; inputs and results have the same dimensions.
 pub(super) fn scatter(ctx: &Ctx) -> RuleResult {
     let Some(Attr::Scatter(dims)) = ctx.op().attr("scatter_dimension_numbers") else { return missing(ctx) };
     let ScatterDims { update_window_dims, inserted_window_dims, input_batching_dims, .. } = &**dims;

@@ -27,10 +27,10 @@ pub use builder::{Factor, RuleBuilder};
 /// Name of the attribute that holds an op's rule.
 pub const SHARDING_RULE: &str = "sdy.sharding_rule";
 
-/// How far rules go.
+/// Which factors rules have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum RuleMode {
-    /// Also along dimensions whose split makes neighbours exchange data or needs padding.
+    /// Also along dimensions whose split makes neighbors exchange data or needs padding.
     #[default]
     Full,
     /// Only where a split needs neither.
@@ -57,9 +57,9 @@ pub enum NoRule {
     Terminator,
     /// Its tensors have no elements.
     NoElements,
-    /// It talks to the outside world, or to devices one by one.
+    /// It has effects outside the program, or addresses single devices.
     Opaque,
-    /// Its shape is known at run time only.
+    /// Its shape is only known at run time.
     DynamicShape,
     /// No rule is known for this op.
     UnknownOp(String),
@@ -76,8 +76,8 @@ impl fmt::Display for NoRule {
             NoRule::NoOperandDims => f.write_str("no dimension of an operand relates to its results"),
             NoRule::Terminator => f.write_str("it ends a block"),
             NoRule::NoElements => f.write_str("its tensors have no elements"),
-            NoRule::Opaque => f.write_str("its effect is outside of the program"),
-            NoRule::DynamicShape => f.write_str("its shape is known at run time only"),
+            NoRule::Opaque => f.write_str("it has effects outside the program"),
+            NoRule::DynamicShape => f.write_str("its shape is only known at run time"),
             NoRule::UnknownOp(name) => write!(f, "op '{name}' has no sharding rule"),
             NoRule::UnknownCustomCall(name) => {
                 write!(f, "custom call @{name} has no sharding rule; give it one with sdy.sharding_rule")
@@ -124,13 +124,13 @@ pub fn sharding_rule(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     }
 }
 
-/// Whether a rule speaks of the tensors that `op` has, and only of factors it defines.
+/// Checks that a rule maps the tensors of `op`, and only uses factors it defines.
 fn check_fit(module: &Module, op: OpId, rule: &OpShardingRule) -> Result<(), String> {
     let sides =
         [("operand", module.op(op).operands(), &rule.operands), ("result", module.op(op).results(), &rule.results)];
     for (side, values, mappings) in sides {
         if values.len() != mappings.len() {
-            return Err(format!("it maps {} {side}s of {}", mappings.len(), values.len()));
+            return Err(format!("it maps {} {side}s, the op has {}", mappings.len(), values.len()));
         }
         for (i, (&value, dims)) in values.iter().zip(mappings).enumerate() {
             let rank = module.ty(value).rank().unwrap_or(0);
@@ -276,7 +276,7 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     }
 }
 
-/// The op a rule is made for, with short ways to ask about it.
+/// The op to make a rule for, with shorthands.
 struct Ctx<'m> {
     module: &'m Module,
     op: OpId,

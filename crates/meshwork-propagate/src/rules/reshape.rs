@@ -14,7 +14,7 @@ pub(super) fn transpose(ctx: &Ctx) -> RuleResult {
     rule.into()
 }
 
-/// Broadcast: an expanded dimension of extent 1 is apart from the result dimension it becomes.
+/// Broadcast: an expanded dimension of extent 1 has a factor of its own, apart from the result dimension.
 pub(super) fn broadcast_in_dim(ctx: &Ctx) -> RuleResult {
     let (input, output) = (ctx.operand(0), ctx.result(0));
     let mut rule = ctx.builder();
