@@ -7,11 +7,11 @@ use std::sync::Arc;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_partition::cause::loc_name;
-use meshwork_partition::cost::Machine;
-use meshwork_partition::explain::{self, Detail};
-use meshwork_partition::tell::Teller;
-use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile};
+use meshwork_partition::plan::Explainer;
+use meshwork_partition::plan::Machine;
+use meshwork_partition::plan::loc_name;
+use meshwork_partition::plan::{Detail, table};
+use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Plan, compile};
 use smol_str::SmolStr;
 
 use crate::engine::{Engine, Loaded, Program};
@@ -106,10 +106,10 @@ impl Lowered {
 
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
-        self.compile(&self.compiled, Trace::No)
+        self.compile(&self.compiled, Causes::Operations)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceCell<Compiled>, trace: Trace) -> Result<&'a Compiled> {
+    fn compile<'a>(&self, cell: &'a OnceCell<Compiled>, causes: Causes) -> Result<&'a Compiled> {
         if self.mesh.is_none() {
             return Err(Error::Jit(
                 "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on \
@@ -123,7 +123,7 @@ impl Lowered {
         let mut module = self.module.clone();
         self.names.write(&mut module);
         let machine = self.machine.clone();
-        let options = CompileOptions { trace, machine, ..CompileOptions::default() };
+        let options = CompileOptions { causes, machine, ..CompileOptions::default() };
         let done = compile(&module, &options)?;
         Ok(cell.get_or_init(|| done))
     }
@@ -146,11 +146,11 @@ impl Lowered {
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn why(&self, name: &str) -> Result<String> {
-        let compiled = self.compile(&self.traced, Trace::Yes)?;
+        let compiled = self.compile(&self.traced, Causes::Annotations)?;
         let Some(provenance) = &compiled.provenance else { return Ok(String::new()) };
         let values = self.find(&provenance.module, name)?;
-        let teller = Teller { written: &self.module, provenance };
-        Ok(values.into_iter().map(|v| teller.explain(v, None)).collect())
+        let explainer = Explainer { written: &self.module, provenance };
+        Ok(values.into_iter().map(|v| explainer.explain(v, None)).collect())
     }
 
     /// The values of `module`, a stage of this program, that `name` stands for.
@@ -196,7 +196,7 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        Ok(explain::table(self.plan()?, &self.machine.links, Detail::Short))
+        Ok(table(self.plan()?, &self.machine.links, Detail::Short))
     }
 
     /// The program with the placement of every value, as text.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::cost::Machine;
+use meshwork_partition::plan::Machine;
 use meshwork_partition::{Contract, Plan};
 use smol_str::SmolStr;
 

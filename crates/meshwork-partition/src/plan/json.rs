@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use meshwork_mesh::Sharding;
 
-use crate::cause::{Cause, short_type};
-use crate::cost::Links;
+use crate::plan::cause::{Cause, short_type};
+use crate::plan::cost::Links;
 use crate::plan::{Border, Plan, PlannedCollective};
 
 /// The whole plan as JSON: mesh, arguments and results, collectives in program order, totals, memory.
-pub fn plan(plan: &Plan, links: &Links) -> String {
+pub fn json(plan: &Plan, links: &Links) -> String {
     let axes = plan.mesh.axes().iter().map(|a| format!("{{\"name\": {}, \"size\": {}}}", Quoted(&a.name), a.size));
     let ids = plan.mesh.device_ids().map_or("null".to_string(), list);
     let mut out = String::from("{\n");
