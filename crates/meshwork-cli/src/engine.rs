@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::{DeviceGrid, Literal, Module, Severity};
 use meshwork_partition::{Border, Compiled};
+use meshwork_runtime::RunError;
 use meshwork_runtime::array::ArrayError;
-use meshwork_runtime::executable::RunError;
-use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
+use meshwork_runtime::{Array, Shards};
 
 use crate::fail::Failure;
 use crate::processes;

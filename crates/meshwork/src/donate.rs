@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use meshwork_ir::{Attr, Module, OpId};
 
 use crate::Array;
-use crate::error::{At, Error, Result};
+use crate::error::{At, JitError, Result};
 use crate::jit::NamedArray;
 
 const ALIAS: &str = "tf.aliasing_output";
@@ -52,9 +52,7 @@ pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> R
             match owners.get(&identity) {
                 None if is_donated(i) => drop(owners.insert(identity, path)),
                 Some(owner) if **owner != **path => {
-                    return Err(Error::Jit(format!(
-                        "argument {owner} is donated, and argument {path} is the same array"
-                    )));
+                    return Err(JitError::DonatedTwice { donated: owner.to_string(), other: path.to_string() }.into());
                 }
                 _ => {}
             }

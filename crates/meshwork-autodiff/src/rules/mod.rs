@@ -232,7 +232,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
             | TokenOp::Recv
             | TokenOp::Send,
         )
-        | OpKind::Unregistered => no_rule(r, "there is no rule for it"),
+        | OpKind::Unregistered => no_rule(r, "no derivative rule"),
 
         // These have no results that could have a cotangent.
         OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::FuncReturn | ControlOp::HloReturn)

@@ -37,7 +37,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         OpKind::Unary(UnaryOp::Conj) => r.conj(ct)?,
         kind => {
             let Some(slope) = slope(r, kind, x, y)? else {
-                return Err(GradError::no_rule(r.module(), site.id, "there is no rule for it"));
+                return Err(GradError::no_rule(r.module(), site.id, "no derivative rule"));
             };
             r.multiply(ct, slope)?
         }

@@ -1,125 +1,75 @@
 //! The plan as JSON for programs.
 
-use std::fmt;
-use std::fmt::Write;
+use meshwork_mesh::{AxisRef, Sharding};
+use serde_json::{Value, json};
 
-use meshwork_mesh::Sharding;
-
-use crate::plan::cause::{Cause, short_type};
-use crate::plan::cost::Links;
-use crate::plan::{Border, Plan, PlannedCollective};
+use super::{Border, Cause, Links, Plan, PlannedCollective, short_type};
 
 /// The whole plan as JSON: mesh, arguments and results, collectives in program order, totals, memory.
 pub fn json(plan: &Plan, links: &Links) -> String {
-    let axes = plan.mesh.axes().iter().map(|a| format!("{{\"name\": {}, \"size\": {}}}", Quoted(&a.name), a.size));
-    let ids = plan.mesh.device_ids().map_or("null".to_string(), list);
-    let mut out = String::from("{\n");
-    let _ = writeln!(out, "\"mesh\": {{\"axes\": {}, \"device_ids\": {ids}}},", list(axes));
-    let _ = writeln!(out, "\"arguments\": {},", rows(plan.arguments.iter().map(border)));
-    let _ = writeln!(out, "\"results\": {},", rows(plan.results.iter().map(border)));
-    let collectives = plan.collectives.iter().map(|c| collective(c, plan, links));
-    let _ = writeln!(out, "\"collectives\": {},", rows(collectives));
-    let totals = plan.totals().into_iter().map(|(kind, t)| {
-        let (count, operand, wire) = (t.count, t.operand_bytes, t.wire_bytes);
-        format!("\"{kind}\": {{\"count\": {count}, \"operand_bytes\": {operand}, \"wire_bytes\": {wire}}}")
+    let axes: Vec<Value> = plan.mesh.axes().iter().map(|a| json!({"name": a.name.as_str(), "size": a.size})).collect();
+    let totals: serde_json::Map<String, Value> = plan
+        .totals()
+        .into_iter()
+        .map(|(kind, t)| {
+            let total = json!({"count": t.count, "operand_bytes": t.operand_bytes, "wire_bytes": t.wire_bytes});
+            (kind.to_string(), total)
+        })
+        .collect();
+    let seconds: f64 = plan.collectives.iter().map(|c| links.seconds(c, &plan.mesh) * c.collective.times as f64).sum();
+    let alive: Vec<Value> =
+        plan.peak.alive.iter().map(|a| json!({"bytes": a.bytes, "type": a.ty, "from": a.from})).collect();
+    let all = json!({
+        "mesh": {"axes": axes, "device_ids": plan.mesh.device_ids()},
+        "arguments": plan.arguments.iter().map(border).collect::<Vec<_>>(),
+        "results": plan.results.iter().map(border).collect::<Vec<_>>(),
+        "collectives": plan.collectives.iter().map(|c| collective(c, plan, links)).collect::<Vec<_>>(),
+        "totals": totals,
+        "wire_bytes": plan.wire_bytes(),
+        "seconds": seconds,
+        "unknown_trip_counts": plan.has_unknown_trip_counts(),
+        "flops": plan.flops,
+        "peak": {"bytes": plan.peak.bytes, "at": plan.peak.at, "alive": alive},
     });
-    let _ = writeln!(out, "\"totals\": {{{}}},", totals.collect::<Vec<_>>().join(", "));
-    let time: f64 = plan.collectives.iter().map(|c| links.seconds(c, &plan.mesh) * c.collective.times as f64).sum();
-    let _ = writeln!(out, "\"wire_bytes\": {}, \"seconds\": {time:.4e},", plan.wire_bytes());
-    let _ = writeln!(out, "\"unknown_trip_counts\": {},", plan.has_unknown_trip_counts());
-    let _ = writeln!(out, "\"flops\": {},", plan.flops);
-    let alive = plan
-        .peak
-        .alive
-        .iter()
-        .map(|a| format!("{{\"bytes\": {}, \"type\": {}, \"from\": {}}}", a.bytes, Quoted(&a.ty), Quoted(&a.from)));
-    let (bytes, at) = (plan.peak.bytes, Quoted(&plan.peak.at));
-    let _ = writeln!(out, "\"peak\": {{\"bytes\": {bytes}, \"at\": {at}, \"alive\": {}}}", rows(alive));
-    out.push_str("}\n");
-    out
+    format!("{all:#}\n")
 }
 
-fn border(b: &Border) -> String {
-    let (name, ty, sharding) = (Quoted(&b.name), short_type(&b.ty), dims(&b.sharding));
-    format!("{{\"name\": {name}, \"type\": {}, \"sharding\": {sharding}}}", Quoted(&ty))
+fn border(b: &Border) -> Value {
+    json!({"name": b.name, "type": short_type(&b.ty), "sharding": dims(&b.sharding)})
 }
 
 /// Axes per dimension, sub-axes as `x:(1)2`.
-fn dims(sharding: &Sharding) -> String {
-    list(sharding.dims.iter().map(|d| list(d.axes.iter().map(|a| Quoted(&a.to_string().replace('"', "")).to_string()))))
+fn dims(sharding: &Sharding) -> Vec<Vec<String>> {
+    sharding.dims.iter().map(|d| names(&d.axes)).collect()
 }
 
-fn collective(planned: &PlannedCollective, plan: &Plan, links: &Links) -> String {
+fn names(axes: &[AxisRef]) -> Vec<String> {
+    axes.iter().map(|a| a.to_string().replace('"', "")).collect()
+}
+
+fn collective(planned: &PlannedCollective, plan: &Plan, links: &Links) -> Value {
     let c = &planned.collective;
-    let axes = list(planned.axes.iter().map(|a| Quoted(&a.to_string().replace('"', "")).to_string()));
-    format!(
-        "{{\"kind\": \"{}\", \"axes\": {axes}, \"operand_bytes\": {}, \"wire_bytes\": {}, \"times\": {}, \
-         \"times_unknown\": {}, \"seconds\": {:.4e}, \"causes\": {}}}",
-        c.kind.name(),
-        c.operand_bytes,
-        c.wire_bytes,
-        c.times,
-        c.times_unknown,
-        links.seconds(planned, &plan.mesh),
-        list(planned.causes.iter().map(cause))
-    )
+    json!({
+        "kind": c.kind.name(),
+        "axes": names(&planned.axes),
+        "operand_bytes": c.operand_bytes,
+        "wire_bytes": c.wire_bytes,
+        "times": c.times,
+        "times_unknown": c.times_unknown,
+        "seconds": links.seconds(planned, &plan.mesh),
+        "causes": planned.causes.iter().map(cause).collect::<Vec<_>>(),
+    })
 }
 
-fn cause(c: &Cause) -> String {
-    let annotation = c.annotation.as_ref().map_or("null".to_string(), |a| {
-        format!("{{\"what\": {}, \"sharding\": {}}}", Quoted(&a.what), Quoted(&a.sharding))
-    });
-    format!(
-        "{{\"op\": {}, \"place\": {}, \"path\": {}, \"tensor\": {}, \"argument\": {}, \"reason\": {}, \
-         \"explicit\": {}, \"annotation\": {annotation}}}",
-        Quoted(&c.op),
-        Quoted(&c.place),
-        Quoted(&c.path),
-        Quoted(&c.tensor),
-        Quoted(&c.argument),
-        Quoted(&c.reason),
-        c.explicit
-    )
-}
-
-/// One item a line.
-fn rows(items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.map(|i| format!("\n  {i}")).collect();
-    format!("[{}]", items.join(","))
-}
-
-/// A string as JSON.
-struct Quoted<'a>(&'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\"")?;
-        for c in self.0.chars() {
-            match c {
-                '"' => f.write_str("\\\"")?,
-                '\\' => f.write_str("\\\\")?,
-                '\n' => f.write_str("\\n")?,
-                c if (c as u32) < 0x20 => write!(f, "\\u{:04x}", c as u32)?,
-                c => write!(f, "{c}")?,
-            }
-        }
-        f.write_str("\"")
-    }
-}
-
-/// `[a, b]` of things that are JSON already.
-fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
-    let items: Vec<String> = items.into_iter().map(|i| i.to_string()).collect();
-    format!("[{}]", items.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_escaped() {
-        assert_eq!(Quoted("a\"b\\c\n\u{1}é").to_string(), "\"a\\\"b\\\\c\\n\\u0001é\"");
-        assert_eq!(list([1, 2]), "[1, 2]");
-    }
+fn cause(c: &Cause) -> Value {
+    json!({
+        "op": c.op,
+        "place": c.place,
+        "path": c.path,
+        "tensor": c.tensor,
+        "argument": c.argument,
+        "reason": c.reason,
+        "explicit": c.explicit,
+        "annotation": c.annotation.as_ref().map(|a| json!({"what": a.what, "sharding": a.sharding})),
+    })
 }

@@ -1,0 +1,308 @@
+//! A copy of the module made ready: one function without calls, nothing twice, constants near their uses.
+
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
+use meshwork_ir::transform::hoist::hoist;
+use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
+
+use super::{CompileError, simplify, stencil};
+
+/// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
+pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), CompileError> {
+    let mut module = module.clone();
+    refuse_dynamic(&module, func)?;
+    inline_all(&mut module, func)?;
+    for other in module.op_list(module.body()) {
+        let unused = other != func && module.op(other).kind() == OpKind::Control(ControlOp::Func);
+        if unused {
+            module.erase(other);
+        }
+    }
+    symbol_dce::remove_unused(&mut module, |op| op != func);
+    forward_all(&mut module, func);
+    let own: [(OpKind, canonicalize::Pattern); 4] = [
+        (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_ones),
+        (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),
+        (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
+        (OpKind::Contract(ContractOp::Convolution), stencil::convolution),
+    ];
+    let patterns: Vec<(OpKind, canonicalize::Pattern)> = canonicalize::PATTERNS.iter().copied().chain(own).collect();
+    canonicalize::apply(&mut module, &patterns);
+    cse::eliminate(&mut module);
+    hoist(&mut module, is_worth_hoisting);
+    cse::eliminate(&mut module);
+    sink_constants(&mut module, func);
+    dead::remove_dead(&mut module);
+    Ok((module, func))
+}
+
+fn refuse_dynamic(module: &Module, func: OpId) -> Result<(), CompileError> {
+    for op in module.ops_below(func, Walk::PreOrder) {
+        let data = module.op(op);
+        for &v in data.operands().iter().chain(data.results()) {
+            if let Some(ty) = module.ty(v).as_tensor()
+                && ty.num_elements().is_none()
+            {
+                return Err(CompileError::unsupported(module, op, format!("values of type {ty}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls that stand for their callees, deepest first in as many rounds as calls nest.
+fn inline_all(module: &mut Module, func: OpId) -> Result<(), CompileError> {
+    for _ in 0..MAX_NESTED_CALLS {
+        let mut found = false;
+        for op in module.ops_below(func, Walk::PreOrder) {
+            let kind = module.op(op).kind();
+            match kind {
+                OpKind::Control(ControlOp::Call | ControlOp::Composite) => {
+                    found = true;
+                    inline_one(
+                        module,
+                        op,
+                        if kind == OpKind::Control(ControlOp::Call) { "callee" } else { "decomposition" },
+                    )?;
+                }
+                OpKind::Sdy(SdyOp::NamedComputation) | OpKind::Control(ControlOp::AsyncStart) => {
+                    found = true;
+                    open_body(module, op)?;
+                }
+                _ => {}
+            }
+        }
+        if !found {
+            return Ok(());
+        }
+    }
+    Err(CompileError::unsupported(module, func, format!("calls nested more than {MAX_NESTED_CALLS} deep")))
+}
+
+const MAX_NESTED_CALLS: usize = 64;
+
+fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), CompileError> {
+    let callee = module.op(op).attr(attr).and_then(Attr::as_symbol).and_then(|name| module.func(name));
+    let Some(callee) = callee else {
+        return Err(CompileError::invalid(module, op, format!("attribute '{attr}' names no function")));
+    };
+    let call = match module.op(op).kind() {
+        OpKind::Control(ControlOp::Call) => op,
+        _ => as_call(module, op, callee),
+    };
+    module.op_mut(call).attrs.remove("no_inline");
+    let kept = module.op_mut(callee).attrs.remove("no_inline");
+    let done = inline::inline_call(module, call, callee);
+    if let Some(flag) = kept {
+        module.op_mut(callee).attrs.set("no_inline", flag);
+    }
+    match done {
+        true => Ok(()),
+        false => Err(CompileError::unsupported(module, call, "a call of a function without a body of one block")),
+    }
+}
+
+/// A plain call in the place of a composite.
+fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
+    let data = module.op(op);
+    let name = module.symbol_name(callee).unwrap_or_default().into();
+    let spec = OpSpec::new(OpKind::Control(ControlOp::Call))
+        .operands(data.operands().iter().copied())
+        .results(data.results().iter().map(|&r| module.ty(r).clone()))
+        .attr("callee", Attr::Symbol(name))
+        .loc(data.loc.clone());
+    let results = data.results().to_vec();
+    let call = module.push_before(op, spec);
+    for (old, new) in results.into_iter().zip(module.op(call).results().to_vec()) {
+        module.replace_all_uses(old, new);
+    }
+    module.erase(op);
+    call
+}
+
+/// Puts the only body of `op`, which runs once, in its place. What `async_start` starts is done at once.
+fn open_body(module: &mut Module, op: OpId) -> Result<(), CompileError> {
+    let Some(body) = module.body_of(op, 0) else {
+        return Err(CompileError::invalid(module, op, "its body is missing"));
+    };
+    let arguments = module.block(body).args().to_vec();
+    for (arg, value) in arguments.into_iter().zip(module.op(op).operands().to_vec()) {
+        module.replace_all_uses(arg, value);
+    }
+    let returned = module.returned(body).to_vec();
+    let terminator = module.terminator(body);
+    for inner in module.op_list(body) {
+        if Some(inner) != terminator {
+            module.move_before(inner, op);
+        }
+    }
+    match module.op(op).kind() {
+        OpKind::Control(ControlOp::AsyncStart) => {
+            let users: Vec<OpId> =
+                module.op(op).results().iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
+            for user in users {
+                if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
+                    return Err(CompileError::unsupported(
+                        module,
+                        user,
+                        "a started operation other than to wait for it",
+                    ));
+                }
+                for (old, &new) in module.op(user).results().to_vec().into_iter().zip(&returned) {
+                    module.replace_all_uses(old, new);
+                }
+                module.erase(user);
+            }
+        }
+        _ => {
+            for (old, new) in module.op(op).results().to_vec().into_iter().zip(returned) {
+                module.replace_all_uses(old, new);
+            }
+        }
+    }
+    module.erase(op);
+    Ok(())
+}
+
+/// Custom calls that only say where a value should live.
+const PLACEMENTS: &[&str] = &[
+    "Sharding",
+    "annotate_device_placement",
+    "LayoutConstraint",
+    "MoveToHost",
+    "MoveToDevice",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.ShardingGroup",
+    "xla.sdy.PropagationBarrier",
+];
+
+/// Takes out operations whose results are their operands.
+fn forward_all(module: &mut Module, func: OpId) {
+    for op in module.ops_below(func, Walk::PreOrder) {
+        let data = module.op(op);
+        let target = data.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()));
+        let same: Option<Vec<ValueId>> = match data.kind() {
+            OpKind::Control(ControlOp::OptimizationBarrier)
+            | OpKind::Sdy(
+                SdyOp::DataFlowEdge
+                | SdyOp::FuncDataFlowEdge
+                | SdyOp::PropagationBarrier
+                | SdyOp::Reshard
+                | SdyOp::ShardingConstraint,
+            ) => Some(data.operands().to_vec()),
+            OpKind::Sdy(SdyOp::ShardingGroup) => Some(vec![]),
+            OpKind::Control(ControlOp::CustomCall) if target.is_some_and(|t| PLACEMENTS.contains(&t)) => {
+                Some(data.operands().to_vec())
+            }
+            OpKind::Token(TokenOp::GetTupleElement) => {
+                let tuple = data.operands().first().and_then(|&v| module.def_op(v));
+                let tuple = tuple.filter(|&t| module.op(t).kind() == OpKind::Token(TokenOp::Tuple));
+                let index = data.int("index").and_then(|i| usize::try_from(i).ok());
+                tuple.zip(index).and_then(|(t, i)| Some(vec![*module.op(t).operands().get(i)?]))
+            }
+            _ => None,
+        };
+        let Some(same) = same else { continue };
+        let results = module.op(op).results().to_vec();
+        let typed =
+            results.len() <= same.len() && results.iter().zip(&same).all(|(&r, &v)| module.ty(r) == module.ty(v));
+        if typed {
+            for (old, new) in results.into_iter().zip(same) {
+                module.replace_all_uses(old, new);
+            }
+            module.erase(op);
+        }
+    }
+}
+
+/// Scalars, and what a fused loop can not compute on the way: an array that is cheap to compute is better computed
+/// in the loop than read from memory there.
+fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let scalar = |v: ValueId| module.ty(v).as_tensor().is_some_and(|t| t.num_elements() == Some(1));
+    let heavy = matches!(
+        data.kind(),
+        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Convolution)
+            | OpKind::Movement(MovementOp::Gather)
+            | OpKind::Linalg(LinalgOp::Cholesky)
+    );
+    heavy || (!data.operands().is_empty() && data.results().iter().all(|&r| scalar(r)))
+}
+
+/// Copies constants, iotas and broadcasts of them into the loops and branches that use them: there they cost nothing,
+/// while a value from outside has to lie in memory.
+fn sink_constants(module: &mut Module, func: OpId) {
+    let Some(outer) = module.body_of(func, 0) else { return };
+    for op in module.ops_below_block(outer, Walk::PreOrder) {
+        let kind = module.op(op).kind();
+        if !matches!(kind, OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)) {
+            continue;
+        }
+        for region in 0..module.op(op).regions().len() {
+            if let Some(block) = module.body_of(op, region) {
+                sink_into(module, block);
+            }
+        }
+    }
+}
+
+fn sink_into(module: &mut Module, block: BlockId) {
+    let mut copies = ValueMap::new();
+    for user in module.ops_below_block(block, Walk::PreOrder) {
+        for i in 0..module.op(user).operands().len() {
+            let value = module.op(user).operands()[i];
+            if let Some(copy) = copy_into(module, block, value, &mut copies) {
+                module.set_operand(user, i, copy);
+            }
+        }
+    }
+}
+
+/// The copy of `value` at the start of `block`, if it is a constant expression from outside.
+fn copy_into(module: &mut Module, block: BlockId, value: ValueId, copies: &mut ValueMap) -> Option<ValueId> {
+    if let Some(&copy) = copies.get(&value) {
+        return Some(copy);
+    }
+    let op = module.def_op(value)?;
+    if is_below(module, op, block) || !is_constant(module, op, 0) {
+        return None;
+    }
+    for operand in module.op(op).operands().to_vec() {
+        copy_into(module, block, operand, copies);
+    }
+    let copy = module.clone_op(op, copies);
+    // After the copies of its operands, which stand at the start too.
+    let last =
+        module.op(copy).operands().iter().filter_map(|&v| module.def_op(v)).find(|&d| is_below(module, d, block));
+    match last {
+        Some(after) => module.insert_after(after, copy),
+        None => module.prepend(block, copy),
+    }
+    copies.get(&value).copied()
+}
+
+fn is_below(module: &Module, op: OpId, block: BlockId) -> bool {
+    let mut at = Some(op);
+    while let Some(op) = at {
+        if module.op(op).parent() == Some(block) {
+            return true;
+        }
+        at = module.parent_op(op);
+    }
+    false
+}
+
+fn is_constant(module: &Module, op: OpId, depth: usize) -> bool {
+    let data = module.op(op);
+    let of_constants = || {
+        depth < 4
+            && data.operands().iter().all(|&v| module.def_op(v).is_some_and(|d| is_constant(module, d, depth + 1)))
+    };
+    match data.kind() {
+        OpKind::Source(SourceOp::Constant | SourceOp::Iota) => true,
+        OpKind::Movement(MovementOp::BroadcastInDim | MovementOp::Reshape) | OpKind::Mixed(MixedOp::Convert) => {
+            of_constants()
+        }
+        _ => false,
+    }
+}
