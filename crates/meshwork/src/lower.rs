@@ -5,11 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_partition::plan::Explainer;
-use meshwork_partition::plan::Machine;
-use meshwork_partition::plan::loc_name;
-use meshwork_partition::plan::{Detail, table};
-use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Plan, compile};
+use meshwork_partition::plan::{Detail, Explainer, loc_name, table};
+use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Plan, compile};
 use smol_str::SmolStr;
 
 use crate::engine::{Engine, Loaded, Program};
@@ -27,7 +24,8 @@ pub struct Lowered {
     donated: Vec<usize>,
     machine: Machine,
     compiled: OnceLock<Compiled>,
-    explained: OnceLock<Compiled>,
+    /// Compiled with the history of its placements, which plans and explanations quote.
+    traced: OnceLock<Compiled>,
     loaded: OnceLock<Option<Arc<dyn Loaded>>>,
     /// Held while it is compiled or loaded, so that threads which ask at once do it once.
     working: Mutex<()>,
@@ -79,7 +77,7 @@ impl Lowered {
             donated,
             machine,
             compiled: OnceLock::new(),
-            explained: OnceLock::new(),
+            traced: OnceLock::new(),
             loaded: OnceLock::new(),
             working: Mutex::new(()),
         }
@@ -112,21 +110,30 @@ impl Lowered {
 
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
-        match self.explained.get() {
-            Some(explained) => Ok(explained),
-            None => self.compile(&self.compiled, Causes::Operations),
-        }
+        self.needs_mesh()?;
+        self.compile(Causes::Operations)
     }
 
-    /// The same, with the annotations that each collective and each placement comes from.
+    /// The same with the history of its placements, so that causes name the annotations to blame.
     fn explained(&self) -> Result<&Compiled> {
-        self.compile(&self.explained, Causes::Annotations)
+        self.needs_mesh()?;
+        self.compile(Causes::Annotations)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceLock<Compiled>, causes: Causes) -> Result<&'a Compiled> {
+    fn needs_mesh(&self) -> Result<()> {
         if self.mesh.is_none() {
             return Err(JitError::NothingToSplit.into());
         }
+        Ok(())
+    }
+
+    /// Compiles it at most twice: without a history to run it, and with one when somebody asks. One with a history runs
+    /// as well.
+    fn compile(&self, causes: Causes) -> Result<&Compiled> {
+        let cell = match causes {
+            Causes::Operations if self.traced.get().is_none() => &self.compiled,
+            Causes::Operations | Causes::Annotations => &self.traced,
+        };
         if let Some(done) = cell.get() {
             return Ok(done);
         }
