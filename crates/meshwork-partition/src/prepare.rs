@@ -3,11 +3,11 @@
 //! A slice of a pad is a pad with smaller, possibly negative amounts; a slice of a slice is a slice. What is left moves
 //! elements once, by exactly the distance they move.
 
-use meshwork_ir::op::{ControlOp, MovementOp, SdyOp, SourceOp};
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::transform::cse;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::transform::hoist::hoist;
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
+use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 use crate::plan::memory::type_bytes;
 

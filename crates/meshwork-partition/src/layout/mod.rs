@@ -7,7 +7,7 @@ pub(crate) mod meshes;
 use meshwork_ir::Combine;
 use smallvec::SmallVec;
 
-use crate::layout::atoms::{Atom, AtomList, Atoms};
+use crate::layout::atoms::{AtomList, Atoms};
 
 /// How one dimension is split: element `g` stands at position `g + offset` of a line of `p * block` positions, and
 /// shard `t` of `p` holds positions `t*block .. (t+1)*block`.

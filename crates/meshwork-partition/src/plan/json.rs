@@ -7,7 +7,7 @@ use super::{Border, Cause, Links, Plan, PlannedCollective, short_type};
 
 /// The whole plan as JSON: mesh, arguments and results, collectives in program order, totals, memory.
 pub fn json(plan: &Plan, links: &Links) -> String {
-    let axes: Vec<Value> = plan.mesh.axes().iter().map(|a| json!({"name": a.name.as_str(), "size": a.size})).collect();
+    let axes: Vec<Value> = plan.mesh.axes().iter().map(|a| json!({"name": &*a.name, "size": a.size})).collect();
     let totals: serde_json::Map<String, Value> = plan
         .totals()
         .into_iter()
