@@ -30,8 +30,8 @@ pub use func::FuncSig;
 pub use place::OpPlace;
 pub use walk::Walk;
 
+pub(crate) use self::shared::Asked;
 use self::shared::Shared;
-pub(crate) use self::shared::{Addresses, Asked, Held};
 use self::spare::Arenas;
 use crate::attr::AttrDict;
 use crate::infer::Types;
