@@ -1,4 +1,4 @@
-//! How long each stage of a compilation takes: parse, verify, propagate, place, split.
+//! How long each stage of a compilation takes: parse, verify, propagate, place, and all of `compile`.
 //!
 //! ```text
 //! meshwork-bench compile FILE [--repeat N] [--mesh AXIS=SIZE,...]
@@ -16,7 +16,8 @@ use meshwork_ir::text::parse;
 use meshwork_ir::verify::verify;
 use meshwork_ir::{Attr, Module, OpKind, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_propagate::pipeline::{ExportOptions, PipelineOptions, propagation};
+use meshwork_partition::CompileOptions;
+use meshwork_shardy::pipeline::{ExportOptions, PipelineOptions, propagation};
 
 use crate::timing::{Times, on_processor, wall};
 
@@ -94,7 +95,7 @@ fn report(args: &[String]) -> Result<String, String> {
     let Request { path, repeat, sizes } = request(args)?;
     let source = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     let (mut reading, mut verifying, mut pipeline) = (Stage::default(), Stage::default(), Stage::default());
-    let (mut placing, mut splitting, mut compiling) = (Stage::default(), Stage::default(), Stage::default());
+    let (mut placing, mut compiling) = (Stage::default(), Stage::default());
     let (mut ops, mut local_ops, mut collectives) = (0, 0, 0);
     for _ in 0..repeat {
         let mut module = reading.time(|| parse(&source)).map_err(|e| e.render(&path, &source))?;
@@ -110,15 +111,11 @@ fn report(args: &[String]) -> Result<String, String> {
         outcome.map_err(|_| lines(&diagnostics))?;
         let mut placed = module.clone();
         placing.time(|| meshwork_propagate::place(&mut placed)).map_err(|d| lines(&d))?;
-        let split = splitting.time(|| {
-            meshwork_partition::prepare(&mut placed);
-            meshwork_partition::partition(&placed)
-        });
-        let split = split.map_err(|e| format!("{path}: {e}"))?;
-        drop(split);
-        let compiled = compiling.time(|| meshwork_partition::compile(&module)).map_err(|e| format!("{path}: {e}"))?;
-        local_ops = compiled.program.module.all_ops(Walk::PreOrder).len();
-        collectives = compiled.program.plan.collectives.len();
+        let options = CompileOptions::default();
+        let compiled =
+            compiling.time(|| meshwork_partition::compile(&module, &options)).map_err(|e| format!("{path}: {e}"))?;
+        local_ops = compiled.module.all_ops(Walk::PreOrder).len();
+        collectives = compiled.plan.collectives.len();
     }
     let mut out = String::new();
     let stages = [
@@ -126,7 +123,6 @@ fn report(args: &[String]) -> Result<String, String> {
         verifying.json("verify"),
         pipeline.json("pipeline"),
         placing.json("place"),
-        splitting.json("split"),
         compiling.json("compile"),
     ];
     // Writing to a string does not fail.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{npy, text};
 use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::{Border, CompileOptions};
 use meshwork_runtime::{Array, CpuEngine, Executable, Runtime, Shards};
 
 /// A compiled program.
@@ -22,8 +23,8 @@ struct Compiled {
     executable: Arc<Executable>,
     mesh: Arc<Mesh>,
     /// How arguments and results are split; empty on one device.
-    inputs: Vec<Sharding>,
-    outputs: Vec<Sharding>,
+    inputs: Vec<Arc<Sharding>>,
+    outputs: Vec<Arc<Sharding>>,
     /// Extents of the global results.
     results: Vec<Vec<i64>>,
 }
@@ -114,10 +115,17 @@ fn compile(source: &str) -> Result<Compiled, Box<dyn Error>> {
         let executable = engine.executable(&module, None, DeviceGrid { replicas: 1, partitions: 1 })?;
         return Ok(Compiled { executable, mesh: Arc::default(), inputs: vec![], outputs: vec![], results });
     }
-    let split = meshwork_partition::compile(&module).map_err(|e| format!("{e:?}"))?.program;
+    let split = meshwork_partition::compile(&module, &CompileOptions::default()).map_err(|e| format!("{e:?}"))?;
+    let shardings = |borders: &[Border]| borders.iter().map(|b| b.sharding.clone()).collect();
     let grid = DeviceGrid { replicas: 1, partitions: devices as usize };
     let executable = engine.executable(&split.module, None, grid)?;
-    Ok(Compiled { executable, mesh: Arc::new(split.mesh), inputs: split.inputs, outputs: split.outputs, results })
+    Ok(Compiled {
+        executable,
+        mesh: split.mesh.clone().unwrap_or_default(),
+        inputs: shardings(split.inputs()),
+        outputs: shardings(split.outputs()),
+        results,
+    })
 }
 
 fn load(compiled: Compiled, check: &str, paths: &[&str]) -> Result<Prepared, Box<dyn Error>> {
@@ -125,7 +133,7 @@ fn load(compiled: Compiled, check: &str, paths: &[&str]) -> Result<Prepared, Box
     for (i, path) in paths.iter().enumerate() {
         let host = npy::read(&std::fs::read(path)?)?;
         let array = match compiled.inputs.get(i) {
-            Some(sharding) => Array::from_host(&host, &compiled.mesh, &Arc::new(sharding.clone()))?,
+            Some(sharding) => Array::from_host(&host, &compiled.mesh, sharding)?,
             None => Array::single(&host)?,
         };
         inputs.push(array.into_shards());
@@ -151,7 +159,7 @@ impl Prepared {
         let elem = self.compiled.executable.outputs()[self.check].elem;
         let dims = &self.compiled.results[self.check];
         let array = match self.compiled.outputs.get(self.check) {
-            Some(sharding) => Array::from_shards(elem, dims, &self.compiled.mesh, &Arc::new(sharding.clone()), shards)?,
+            Some(sharding) => Array::from_shards(elem, dims, &self.compiled.mesh, sharding, shards)?,
             None => Array::from_single(elem, dims, shards[0].clone())?,
         };
         let numbers = array.to_host()?.to_f64s();

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use meshwork_eval::MAX_DEVICES;
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::{Literal, Module, Severity, Type};
-use meshwork_partition::Partitioned;
+use meshwork_ir::{DeviceGrid, Literal, Module, Severity};
+use meshwork_partition::{Border, Compiled};
 use meshwork_runtime::array::ArrayError;
 use meshwork_runtime::executable::RunError;
 use meshwork_runtime::{Array, CpuEngine, Executable, Shards};
@@ -64,25 +63,24 @@ pub fn run(
     whole.collect::<Result<_, _>>().map_err(array_failure)
 }
 
-/// Runs a partitioned program on global arrays of the types `results`.
+/// Runs a partitioned program on global arrays.
 pub fn run_partitioned(
     source: &Source,
     executable: &Executable,
-    program: &Partitioned,
+    program: &Compiled,
     inputs: &[Literal],
-    results: &[Type],
     profile: Option<&Path>,
 ) -> Result<Vec<Literal>, Failure> {
-    let mesh = Arc::new(program.mesh.clone());
+    let mesh = Arc::new(program.plan.mesh.clone());
     let cut = inputs
         .iter()
-        .zip(&program.inputs)
-        .map(|(x, sharding)| Ok(Array::from_host(x, &mesh, &Arc::new(sharding.clone()))?.into_shards()));
+        .zip(program.inputs())
+        .map(|(x, border)| Ok(Array::from_host(x, &mesh, &border.sharding)?.into_shards()));
     let args = cut.collect::<Result<_, ArrayError>>().map_err(array_failure)?;
     let shards = execute(source, executable, args, profile)?;
-    let joined = shards.into_iter().zip(&program.outputs).zip(results).zip(executable.outputs()).map(
-        |(((shards, sharding), ty), local)| {
-            Array::from_shards(local.elem, ty.dims(), &mesh, &Arc::new(sharding.clone()), shards)?.to_host()
+    let joined = shards.into_iter().zip(program.outputs()).zip(executable.outputs()).map(
+        |((shards, Border { ty, sharding, .. }), local)| {
+            Array::from_shards(local.elem, ty.dims(), &mesh, sharding, shards)?.to_host()
         },
     );
     joined.collect::<Result<_, _>>().map_err(array_failure)

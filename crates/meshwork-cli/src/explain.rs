@@ -70,7 +70,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let module = source.program(args.entry.as_deref())?;
     let machine = args.machine.machine()?;
     let options = CompileOptions { trace: Trace::Yes, combine_bytes: args.combine, machine };
-    let plan = stages::partition(&source, &module, &options)?.program.plan;
+    let plan = stages::partition(&source, &module, &options)?.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
     if let Some(path) = &args.write_lock {
         return write_text(Some(path), &Lock::of(&plan).to_string());

@@ -2,7 +2,6 @@
 
 use meshwork_eval::EvalError;
 use meshwork_ir::{Diagnostic, Severity};
-use meshwork_partition::PartitionError;
 
 const CHECK_FAILED: u8 = 1;
 const ERROR: u8 = 2;
@@ -34,15 +33,6 @@ impl Failure {
             EvalError::CheckFailed { .. } => CHECK_FAILED,
             EvalError::Unsupported { .. } => UNSUPPORTED,
             EvalError::Invalid { .. } => ERROR,
-        };
-        Failure { status, text: error.diagnostic().render(file, source) }
-    }
-
-    /// Why a program could not be split, with the line of `source` it is about.
-    pub fn from_partition(error: &PartitionError, file: &str, source: &str) -> Failure {
-        let status = match error {
-            PartitionError::Unsupported { .. } => UNSUPPORTED,
-            PartitionError::Invalid { .. } => ERROR,
         };
         Failure { status, text: error.diagnostic().render(file, source) }
     }

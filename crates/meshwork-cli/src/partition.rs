@@ -1,5 +1,7 @@
 //! `meshwork partition`: place every value, split the program over its mesh and print the per-device program.
 
+use std::sync::Arc;
+
 use meshwork_ir::text::PrintOptions;
 use meshwork_partition::CompileOptions;
 use meshwork_partition::xla::mark_partitioned;
@@ -46,8 +48,8 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let result = match args.placed {
         true => compiled.placed,
         false => {
-            let mut local = compiled.program.module;
-            mark_partitioned(&mut local, compiled.program.mesh.device_count());
+            let mut local = Arc::unwrap_or_clone(compiled.module);
+            mark_partitioned(&mut local, compiled.plan.devices());
             local
         }
     };

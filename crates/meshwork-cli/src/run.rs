@@ -131,17 +131,16 @@ fn execute_partitioned(
 ) -> Result<Outcome, Failure> {
     let mut module = module.clone();
     make_entry(&mut module, entry);
-    let program = stages::partition(source, &module, &CompileOptions::default())?.program;
-    let (stats, types) = (plan_json(&program.plan), module.func_type(entry).results);
-    let devices = program.mesh.device_count() as usize;
+    let program = stages::partition(source, &module, &CompileOptions::default())?;
+    let stats = plan_json(&program.plan);
     if args.engine == Engine::Cpu
-        && let Some(executable) = engine::compile(&program.module, None, devices)
+        && let Some(executable) = engine::compile(&program.module, None, program.devices())
     {
-        let results = engine::run_partitioned(source, &executable, &program, inputs, &types, args.profile.as_deref())?;
+        let results = engine::run_partitioned(source, &executable, &program, inputs, args.profile.as_deref())?;
         return Ok(Outcome { results, stats });
     }
     no_profile(args);
-    let results = stages::run_partitioned(source, &program, inputs, &types)?;
+    let results = stages::run_partitioned(source, &program, inputs)?;
     Ok(Outcome { results, stats })
 }
 

@@ -2,10 +2,9 @@
 
 use meshwork_eval::{self as eval, Outcome};
 use meshwork_ir::text::{self, PrintOptions};
-use meshwork_ir::{Diagnostic, Literal, Module, Pass, Type};
+use meshwork_ir::{Diagnostic, Literal, Module};
 use meshwork_partition::run::RunError;
-use meshwork_partition::{CompileError, CompileOptions, Compiled, Partitioned};
-use meshwork_propagate::Provenance;
+use meshwork_partition::{CompileOptions, Compiled};
 
 use crate::fail::{Failure, render_all};
 use crate::processes;
@@ -38,9 +37,9 @@ pub fn is_sharded(module: &Module) -> bool {
 
 /// Places every value of `module` and splits it over its mesh. Warnings are printed.
 pub fn partition(source: &Source, module: &Module, options: &CompileOptions) -> Result<Compiled, Failure> {
-    let compiled = meshwork_partition::compile_with(module, options).map_err(|error| match error {
-        CompileError::Placement(diagnostics) => placement_failure(source, &diagnostics),
-        CompileError::Partition(error) => Failure::from_partition(&error, &source.name, &source.text),
+    let compiled = meshwork_partition::compile(module, options).map_err(|error| {
+        Failure::from_diagnostics(&error.diagnostics(), &source.name, &source.text)
+            .unwrap_or_else(|| Failure::error(error.to_string()))
     })?;
     if processes::speaks() {
         eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
@@ -48,41 +47,11 @@ pub fn partition(source: &Source, module: &Module, options: &CompileOptions) -> 
     Ok(compiled)
 }
 
-/// Places every value of `module` and notes where each placement came from. Warnings are printed.
-pub fn place_traced(source: &Source, module: &mut Module) -> Result<Provenance, Failure> {
-    let (warnings, provenance) =
-        meshwork_propagate::place_traced(module).map_err(|diagnostics| placement_failure(source, &diagnostics))?;
-    eprint!("{}", render_all(&warnings, &source.name, &source.text));
-    Ok(provenance)
-}
-
-fn placement_failure(source: &Source, diagnostics: &[Diagnostic]) -> Failure {
-    Failure::from_diagnostics(diagnostics, &source.name, &source.text)
-        .unwrap_or_else(|| Failure::error("placing the values failed"))
-}
-
 /// Runs a partitioned program on global arrays.
-pub fn run_partitioned(
-    source: &Source,
-    program: &Partitioned,
-    inputs: &[Literal],
-    results: &[Type],
-) -> Result<Vec<Literal>, Failure> {
-    meshwork_partition::run::run(program, inputs, results).map_err(|error| match error {
+pub fn run_partitioned(source: &Source, program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, Failure> {
+    meshwork_partition::run::run(program, inputs).map_err(|error| match error {
         error @ RunError::TooManyDevices { .. } => Failure::unsupported(error.to_string()),
         RunError::Eval(error) => Failure::from_eval(&error, &source.name, &source.text),
         RunError::Sharding(error) => Failure::error(error.to_string()),
     })
-}
-
-/// Every pass that `meshwork opt` knows.
-pub fn passes() -> Vec<Pass> {
-    // The canonicalizer of `meshwork-propagate` has the patterns of all dialects and replaces the general one.
-    let mut all = meshwork_propagate::passes();
-    let known: Vec<&str> = all.iter().map(|p| p.name).collect();
-    let general: Vec<Pass> =
-        meshwork_ir::transform::passes().into_iter().filter(|p| !known.contains(&p.name)).collect();
-    all.extend(general);
-    all.push(meshwork_partition::PASS);
-    all
 }

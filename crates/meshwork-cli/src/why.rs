@@ -4,6 +4,7 @@ use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Module, OpKind, ValueId, Walk};
 use meshwork_partition::cause::short_type;
 use meshwork_partition::tell::Teller;
+use meshwork_partition::{CompileOptions, Trace};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
@@ -34,8 +35,10 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let written = source.program(args.entry.as_deref())?;
-    let mut placed = written.clone();
-    let provenance = stages::place_traced(&source, &mut placed)?;
+    let options = CompileOptions { trace: Trace::Yes, ..CompileOptions::default() };
+    let compiled = stages::partition(&source, &written, &options)?;
+    let provenance =
+        compiled.provenance.ok_or_else(|| Failure::error("the program was compiled without its history"))?;
     let values = find(&provenance.module, &args.value)?;
     let teller = Teller { written: &written, provenance: &provenance };
     let mut out = String::new();

@@ -364,3 +364,33 @@ func.func @main() -> tensor<4xi32> {
     assert_eq!(status, 77, "{err}");
     assert!(err.contains("<stdin>:4:8: not supported: 'stablehlo.custom_call': custom call @nobody_knows"), "{err}");
 }
+
+/// Weights are split over the axis that splits the batch: the placement in which the batch leads is the quicker one.
+const LED_BY_DATA: &str = r#"sdy.mesh @mesh = <["d"=8]>
+func.func @main(
+    %up: tensor<128x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"d"}]>},
+    %down: tensor<512x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>},
+    %batch: tensor<16x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>})
+    -> (tensor<128x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"d"}]>},
+        tensor<512x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>}, tensor<16x128xf32>) {
+  %h = stablehlo.dot_general %batch, %up, contracting_dims = [1] x [0] : (tensor<16x128xf32>, tensor<128x512xf32>) -> tensor<16x512xf32>
+  %t = stablehlo.tanh %h : tensor<16x512xf32>
+  %y = stablehlo.dot_general %t, %down, contracting_dims = [1] x [0] : (tensor<16x512xf32>, tensor<512x128xf32>) -> tensor<16x128xf32>
+  %g = stablehlo.dot_general %t, %y, contracting_dims = [0] x [0] : (tensor<16x512xf32>, tensor<16x128xf32>) -> tensor<512x128xf32>
+  %new = stablehlo.add %down, %g : tensor<512x128xf32>
+  return %up, %new, %y : tensor<128x512xf32>, tensor<512x128xf32>, tensor<16x128xf32>
+}
+"#;
+
+#[test]
+fn why_explains_the_placement_that_runs() {
+    let (status, placed, _) = said(&["partition", "--placed", "-"], LED_BY_DATA);
+    assert_eq!(status, 0);
+    let tanh = placed.lines().find(|line| line.contains("stablehlo.tanh")).unwrap();
+    assert!(tanh.contains(r#"[{"d"}, {}]"#), "the batch leads: {tanh}");
+    let (status, why, _) = said(&["why", "-", "9"], LED_BY_DATA);
+    assert_eq!(status, 0);
+    assert!(why.contains(r#"dimension 0 (16): split by "d""#), "{why}");
+    assert!(why.contains("dimension 1 (512): whole"), "{why}");
+    assert!(why.contains("annotated: argument 2"), "{why}");
+}

@@ -2,31 +2,16 @@
 #![cfg(unix)]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-struct Folder(PathBuf);
+use meshwork_testing::Folder;
 
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("meshwork_launch_{name}_{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn script(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        path.display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn script(folder: &Folder, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
 }
 
 fn launch(args: &[&str]) -> Output {
@@ -40,28 +25,28 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn each_launcher_gets_its_own_flags() {
-    let folder = Folder::new("flags");
-    let open = folder.script("open", "echo 'mpirun (Open MPI) 4.1.4'");
+    let folder = Folder::new("launch_flags");
+    let open = script(&folder, "open", "echo 'mpirun (Open MPI) 4.1.4'");
     let out = text(&launch(&["--mpirun", &open, "-n", "1000", "--dry-run", "/bin/echo", "-n", "hi"]).stdout);
     let tail = "--oversubscribe --bind-to none --tag-output --mca odls_base_sigkill_timeout 3 \
                 --mca mpi_yield_when_idle 1 -n 1000 /bin/echo -n hi\n";
     assert!(out.starts_with("MESHWORK_THREADS=1 ") && out.ends_with(tail), "{out}");
-    let hydra = folder.script("hydra", "echo 'HYDRA build details:'");
+    let hydra = script(&folder, "hydra", "echo 'HYDRA build details:'");
     let args =
         ["--mpirun", &hydra, "-n", "2", "--devices-per-rank", "3", "--deadline", "1.5", "--dry-run", "/bin/echo"];
     let out = text(&launch(&args).stdout);
     assert!(out.contains("MESHWORK_DEVICES_PER_RANK=3 MESHWORK_DEADLINE=1.5 "), "{out}");
     assert!(out.ends_with("hydra -prepend-rank -bind-to none -n 2 /bin/echo\n"), "{out}");
-    let other = folder.script("other", "echo 'slurm 21.08'");
+    let other = script(&folder, "other", "echo 'slurm 21.08'");
     let out = launch(&["--mpirun", &other, "-n", "2", "/bin/echo"]);
     assert!(text(&out.stderr).contains("is neither Open MPI's nor MPICH's launcher: it says \"slurm 21.08\""));
 }
 
 #[test]
 fn lines_are_preceded_by_ranks_and_the_status_is_passed_on() {
-    let folder = Folder::new("lines");
+    let folder = Folder::new("launch_lines");
     let run = "echo '[1,0]<stdout>:zero'; echo '[1,1]<stderr>:one' >&2; echo plain; exit 7";
-    let open = folder.script("open", &format!("[ $1 = --version ] && echo 'Open MPI' && exit\n{run}"));
+    let open = script(&folder, "open", &format!("[ $1 = --version ] && echo 'Open MPI' && exit\n{run}"));
     let out = launch(&["--mpirun", &open, "-n", "2", "/bin/echo"]);
     assert_eq!((text(&out.stdout), text(&out.stderr)), ("[0] zero\nplain\n".into(), "[1] one\n".into()));
     assert_eq!(out.status.code(), Some(7));
@@ -69,21 +54,21 @@ fn lines_are_preceded_by_ranks_and_the_status_is_passed_on() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let folder = Folder::new("missing");
-    let open = folder.script("open", "echo 'Open MPI'");
+    let folder = Folder::new("launch_missing");
+    let open = script(&folder, "open", "echo 'Open MPI'");
     let fails = |args: &[&str]| {
         let out = launch(args);
         assert_eq!(out.status.code(), Some(2));
         text(&out.stderr)
     };
     assert_eq!(fails(&["--mpirun", &open, "-n", "2", "/no/such"]), "error: there is no program /no/such\n");
-    let plain = folder.0.join("plain");
+    let plain = folder.path().join("plain");
     std::fs::write(&plain, "").unwrap();
     let plain = plain.display().to_string();
     assert_eq!(fails(&["--mpirun", &open, "-n", "2", &plain]), format!("error: {plain} is not executable\n"));
     assert_eq!(fails(&["--mpirun", "/no/mpirun", "-n", "2", "true"]), "error: there is no launcher /no/mpirun\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_meshwork"));
-    let out = command.env("PATH", &folder.0).args(["launch", "-n", "2", "/bin/echo"]).output().unwrap();
+    let out = command.env("PATH", folder.path()).args(["launch", "-n", "2", "/bin/echo"]).output().unwrap();
     assert!(text(&out.stderr).starts_with("error: neither mpirun nor mpiexec is on the path; install MPI"));
 }
 
@@ -93,10 +78,13 @@ fn a_program_runs_on_three_processes() {
         eprintln!("not tried: there is no /usr/bin/mpirun");
         return;
     }
-    let folder = Folder::new("run");
+    let folder = Folder::new("launch_run");
     let rank = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}";
-    let program = folder
-        .script("program", &format!("echo rank {rank} has $MESHWORK_DEVICES_PER_RANK $1; [ {rank} != 2 ] || exit $2"));
+    let program = script(
+        &folder,
+        "program",
+        &format!("echo rank {rank} has $MESHWORK_DEVICES_PER_RANK $1; [ {rank} != 2 ] || exit $2"),
+    );
     let out = launch(&["-n", "3", "--devices-per-rank", "2", &program, "devices", "0"]);
     let stdout = text(&out.stdout);
     let mut lines: Vec<&str> = stdout.lines().collect();

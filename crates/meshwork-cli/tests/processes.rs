@@ -1,6 +1,6 @@
 //! `meshwork run` as one of several processes.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// A sum over a mesh of 4, of numbers that differ from device to device.
 const SPLIT: &str = "sdy.mesh @mesh = <[\"x\"=4]>
@@ -13,10 +13,8 @@ func.func @main() -> tensor<f32> {
 
 #[cfg(feature = "mpi")]
 fn on_ranks(ranks: usize, file: &str) -> Output {
-    let mut command = Command::new("mpirun");
-    command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
-    command.args([env!("CARGO_BIN_EXE_meshwork"), "run", file]).env("MESHWORK_DEADLINE", "30");
-    command.output().unwrap_or_else(|e| panic!("mpirun can not be started ({e}): install openmpi-bin"))
+    let mut command = meshwork_testing::ranks::mpirun(ranks);
+    meshwork_testing::ranks::output(command.args([env!("CARGO_BIN_EXE_meshwork"), "run", file]))
 }
 
 /// A file of its own for one test.
@@ -74,7 +72,7 @@ fn a_program_that_starts_others_runs_over_processes() {
 #[cfg(not(feature = "mpi"))]
 #[test]
 fn one_of_several_without_mpi_refuses() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_meshwork"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_meshwork"));
     command.args(["run", &file("processes_without.mlir", SPLIT)]);
     command.env("OMPI_COMM_WORLD_RANK", "1").env("OMPI_COMM_WORLD_SIZE", "4");
     let out: Output = command.output().unwrap();

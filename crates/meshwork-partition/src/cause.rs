@@ -5,8 +5,7 @@ use std::fmt;
 use meshwork_ir::op::{ControlOp, MixedOp, MovementOp, SdyOp};
 use meshwork_ir::{Attr, Def, Loc, LocKind, Module, OpId, OpKind, Type, ValueId};
 use meshwork_mesh::{AxisRef, Sharding};
-use meshwork_propagate::edges::owning_op;
-use meshwork_propagate::values::{shardable_value, sharding_of};
+use meshwork_propagate::program::{owning_op, shardable_value, sharding_of};
 use meshwork_propagate::why::Node;
 
 use crate::collective::{Origin, Site};

@@ -5,85 +5,19 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type};
+use meshwork_ir::{Attr, Module, OpId, Type};
 use meshwork_mesh::Sharding;
-use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
-use thiserror::Error;
 
-use crate::cause::Sources;
-use crate::cost::Machine;
-use crate::optimize::DEFAULT_COMBINE_BYTES;
-use crate::{PartitionError, Partitioned, partition_with, prepare};
-
-/// Why a program could not be placed and split.
-#[derive(Debug, Error)]
-pub enum CompileError {
-    /// Propagation refused the program.
-    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\\n"))]
-    Placement(Vec<Diagnostic>),
-    /// The placed program could not be split.
-    #[error(transparent)]
-    Partition(#[from] PartitionError),
-}
-
-/// A placed and split program.
-pub struct Compiled {
-    /// The split program.
-    pub program: Partitioned,
-    /// The global program with a placement on every value.
-    pub placed: Module,
-    /// Warnings of propagation.
-    pub warnings: Vec<Diagnostic>,
-    /// Where placements came from, if that was asked for.
-    pub provenance: Option<Provenance>,
-}
-
-/// Whether to note where placements come from. It takes some more time and memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Trace {
-    /// Causes say which operation needs a collective, and why.
-    #[default]
-    No,
-    /// Causes name the annotation too.
-    Yes,
-}
-
-/// How to place and split a program.
-#[derive(Clone, PartialEq, Debug)]
-pub struct CompileOptions {
-    /// Whether causes name annotations.
-    pub trace: Trace,
-    /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
-    pub combine_bytes: i64,
-    /// What the program is to run on: ways to compute an operation are weighed by the time they would take there.
-    pub machine: Machine,
-}
-
-impl Default for CompileOptions {
-    fn default() -> Self {
-        CompileOptions { trace: Trace::No, combine_bytes: DEFAULT_COMBINE_BYTES, machine: Machine::default() }
-    }
-}
+use crate::compile::{CompileError, CompileOptions, Compiled, compile_imported, imported};
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
 
-/// Places every value of `module` and splits it over its mesh, in the way that takes the least time by
-/// the model of [`cost`](crate::cost).
-pub fn compile(module: &Module) -> Result<Compiled, CompileError> {
-    compile_with(module, &CompileOptions::default())
-}
-
-/// Compiles as [`compile`] does, with options.
-pub fn compile_with(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
-    #[cfg(feature = "tracing")]
-    let span = tracing::info_span!("import").entered();
-    let mut imported = module.clone();
-    let warnings = import(&mut imported).map_err(CompileError::Placement)?;
-    #[cfg(feature = "tracing")]
-    drop(span);
+/// Compiles `module`, which has a mesh.
+pub(crate) fn compile_on_mesh(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let (imported, warnings) = imported(module)?;
     let mut compiled = match led_by_data(module) {
-        None => compile_as_annotated(module, imported, options)?,
+        None => compile_imported(module, imported, options)?,
         Some(later) => compile_either(module, &imported, &later, options)?,
     };
     compiled.warnings.splice(..0, warnings);
@@ -97,8 +31,8 @@ fn compile_either(
     later: &Later,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let as_written = || compile_as_annotated(written, imported.clone(), options);
-    let data_first = || compile_as_annotated(written, with_later(imported, later), options);
+    let as_written = || compile_imported(written, imported.clone(), options);
+    let data_first = || compile_imported(written, with_later(imported, later), options);
     // Side by side, so that a choice takes no longer than a single placement where there is a second processor.
     let (first, second) = std::thread::scope(|threads| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -111,37 +45,11 @@ fn compile_either(
         }
     });
     let first = first?;
-    let seconds = |compiled: &Compiled| compiled.program.plan.seconds(&options.machine);
+    let seconds = |compiled: &Compiled| compiled.plan.seconds(&options.machine);
     Ok(match second {
         Ok(second) if seconds(&second) < seconds(&first) => second,
         _ => first,
     })
-}
-
-/// Compiles `placed`, which was imported from the program as `written`.
-fn compile_as_annotated(
-    written: &Module,
-    mut placed: Module,
-    options: &CompileOptions,
-) -> Result<Compiled, CompileError> {
-    #[cfg(feature = "tracing")]
-    let span = tracing::info_span!("place").entered();
-    let (warnings, provenance) = match options.trace {
-        Trace::No => (place_imported(&mut placed).map_err(CompileError::Placement)?, None),
-        Trace::Yes => {
-            let (warnings, provenance) = place_imported_traced(&mut placed).map_err(CompileError::Placement)?;
-            (warnings, Some(provenance))
-        }
-    };
-    #[cfg(feature = "tracing")]
-    let _span = {
-        drop(span);
-        tracing::info_span!("split").entered()
-    };
-    prepare(&mut placed);
-    let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });
-    let program = partition_with(&placed, sources, options)?;
-    Ok(Compiled { program, placed, warnings, provenance })
 }
 
 /// Arguments and results whose placements are propagated after all others.

@@ -4,13 +4,14 @@ use meshwork_ir::op::SourceOp;
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_propagate::values;
+use meshwork_propagate::program;
 
+use crate::PartitionError;
 use crate::atoms::Atoms;
 use crate::collective::write_device_lists;
 use crate::cost::Machine;
+use crate::prepare::prepare;
 use crate::split::split_function;
-use crate::{PartitionError, prepare};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -98,14 +99,14 @@ fn mesh_of_func(module: &Module, func: OpId) -> Option<Mesh> {
         }
     };
     for &arg in module.block(body).args() {
-        add(values::sharding_of(module, arg));
+        add(program::sharding_of(module, arg));
     }
     for i in 0..module.func_type(func).results.len() {
-        add(values::func_result_sharding(module, func, i).cloned());
+        add(program::func_result_sharding(module, func, i).cloned());
     }
     for op in module.ops_below_block(body, Walk::PreOrder) {
         for &r in module.op(op).results() {
-            add(values::sharding_of(module, r));
+            add(program::sharding_of(module, r));
         }
     }
     meshes.into_iter().max_by_key(|mesh| (mesh.device_count(), mesh.device_ids().is_none()))

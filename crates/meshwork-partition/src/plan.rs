@@ -1,6 +1,7 @@
 //! The plan: every collective with its causes, and what a device needs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use meshwork_ir::Type;
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding};
@@ -37,7 +38,7 @@ pub struct Border {
     /// Its global type.
     pub ty: Type,
     /// How it lies on the devices.
-    pub sharding: Sharding,
+    pub sharding: Arc<Sharding>,
 }
 
 /// A collective of the plan, in the mesh's own words.

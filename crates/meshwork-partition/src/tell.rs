@@ -3,7 +3,7 @@
 use meshwork_ir::{Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 use meshwork_propagate::Provenance;
-use meshwork_propagate::values::sharding_of;
+use meshwork_propagate::program::sharding_of;
 use meshwork_propagate::why::{Chain, Link, Node, why};
 
 use crate::cause::{Namer, Sources, argument_name, dims_text, place_of, short_name, short_type};
@@ -23,7 +23,7 @@ impl Teller<'_> {
 
     /// What a value is: `dot_general at line 7`, `argument 1 (w)`.
     pub fn name(&self, v: ValueId) -> String {
-        match (argument_name(self.module(), v), meshwork_propagate::edges::owning_op(self.module(), v)) {
+        match (argument_name(self.module(), v), meshwork_propagate::program::owning_op(self.module(), v)) {
             (Some(name), _) => name,
             (None, Some(op)) => {
                 let (name, place) = (short_name(self.module().op(op).name()), place_of(self.module(), op));

@@ -5,7 +5,7 @@ mod common;
 use common::{check, split};
 use meshwork_ir::text;
 
-fn kinds(program: &meshwork_partition::Partitioned) -> Vec<&'static str> {
+fn kinds(program: &meshwork_partition::Compiled) -> Vec<&'static str> {
     program.plan.collectives.iter().map(|c| c.collective.kind.name()).collect()
 }
 
@@ -80,10 +80,9 @@ fn what_depends_on_the_device_is_computed_by_the_one_it_is_placed_on() {
           %3 = stablehlo.multiply %0, %2 {sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : tensor<4xf32>
           return %3 : tensor<4xf32>
         }"#;
-    let (module, program) = split(source);
+    let (_, program) = split(source);
     let input = meshwork_ir::Literal::from_f64s([4], meshwork_ir::ElementType::F32, &[1.0, -0.0, 3.0, 4.0]).unwrap();
-    let types = module.func_type(module.entry().unwrap()).results;
-    let out = meshwork_partition::run::run(&program, &[input], &types).unwrap();
+    let out = meshwork_partition::run::run(&program, &[input]).unwrap();
     let found = out[0].to_f64s();
     assert_eq!(found, [2.0, 0.0, 6.0, 8.0]);
     assert!(found[1].is_sign_negative(), "a broadcast changes no bit");

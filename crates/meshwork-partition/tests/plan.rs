@@ -5,12 +5,12 @@ mod common;
 use common::{check, collectives, split};
 use meshwork_ir::text;
 use meshwork_partition::contract::Limit;
-use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, compile_with};
+use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, compile};
 
 fn plan(source: &str) -> Plan {
     let module = text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)));
     let options = CompileOptions { trace: Trace::Yes, ..CompileOptions::default() };
-    compile_with(&module, &options).unwrap_or_else(|e| panic!("{e}")).program.plan
+    compile(&module, &options).unwrap_or_else(|e| panic!("{e}")).plan
 }
 
 const MLP: &str = r#"

@@ -4,15 +4,15 @@ use meshwork_ir::op::ContractOp;
 use meshwork_ir::{OpKind, Walk, text};
 use meshwork_partition::cost::{Device, Machine};
 use meshwork_partition::flops::op_flops;
-use meshwork_partition::{CompileOptions, Partitioned, compile_with};
+use meshwork_partition::{CompileOptions, Compiled, compile};
 
-fn split_for(source: &str, machine: &Machine) -> Partitioned {
+fn split_for(source: &str, machine: &Machine) -> Compiled {
     let module = text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)));
     let options = CompileOptions { combine_bytes: 0, machine: machine.clone(), ..CompileOptions::default() };
-    compile_with(&module, &options).unwrap_or_else(|e| panic!("{e}\n{source}")).program
+    compile(&module, &options).unwrap_or_else(|e| panic!("{e}\n{source}"))
 }
 
-fn kinds(program: &Partitioned) -> Vec<&'static str> {
+fn kinds(program: &Compiled) -> Vec<&'static str> {
     program.plan.collectives.iter().map(|c| c.collective.kind.name()).collect()
 }
 
@@ -88,7 +88,7 @@ fn slow_links_are_crossed_while_there_is_least_to_send() {
 }
 
 /// What one device sends and how much it multiplies and adds.
-fn sent_and_flops(program: &Partitioned) -> (f64, f64) {
+fn sent_and_flops(program: &Compiled) -> (f64, f64) {
     let module = &program.module;
     let dots = module
         .all_ops(Walk::PreOrder)

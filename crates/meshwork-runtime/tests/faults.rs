@@ -1,8 +1,6 @@
 //! Processes that stop, die, panic, leave or do something else: the others learn it, and say who and where.
 #![cfg(feature = "mpi")]
 
-mod ranks;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +8,7 @@ use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::executable::RunError;
 use meshwork_runtime::{Buffer, CpuEngine, Engine, ProcessError, Runtime, Shards};
-use ranks::{command, is_rank, output};
+use meshwork_testing::ranks::{self, command, is_rank, output};
 
 const RANKS: usize = 4;
 

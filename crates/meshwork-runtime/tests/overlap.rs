@@ -5,7 +5,6 @@
 #[allow(dead_code)]
 #[path = "conformance/harness.rs"]
 mod harness;
-mod ranks;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use harness::Check;
 use meshwork_ir::DeviceGrid;
 use meshwork_runtime::{Buffer, CpuEngine, Engine, Runtime, Shards};
-use ranks::across;
+use meshwork_testing::ranks::across;
 
 /// A collective of `x`, over all of `devices` devices; `%NAME` is the result.
 fn sum(name: &str, x: &str, ty: &str, devices: usize) -> String {

@@ -10,12 +10,11 @@ mod control;
 #[allow(dead_code)]
 #[path = "conformance/harness.rs"]
 mod harness;
-mod ranks;
 
 use harness::Check;
 use meshwork_ir::ElementType;
 use meshwork_runtime::{CpuEngine, ProcessError, Reduction, Runtime};
-use ranks::across;
+use meshwork_testing::ranks::across;
 
 /// Some bytes that only `rank` has, as many as `length`.
 fn bytes_of(rank: usize, length: usize) -> Vec<u8> {

@@ -1,9 +1,6 @@
 //! Random programs with nested loops, choices, in-place steps and communication: the planned, threaded run equals a
 //! plain one in which every buffer has memory of its own. A buffer that was overwritten while alive would show.
 
-#[cfg(feature = "mpi")]
-mod ranks;
-
 use std::sync::Arc;
 
 use meshwork_ir::DeviceGrid;
@@ -476,7 +473,7 @@ fn planned_runs_equal_plain_ones() {
 #[cfg(feature = "mpi")]
 #[test]
 fn planned_runs_on_several_processes_equal_plain_ones() {
-    ranks::across(&[2, 3], "planned_runs_on_several_processes_equal_plain_ones", || {
+    meshwork_testing::ranks::across(&[2, 3], "planned_runs_on_several_processes_equal_plain_ones", || {
         let runtime = meshwork_runtime::Runtime::init().unwrap();
         let pools: Vec<Arc<Pool>> = [1, 2].into_iter().map(|t| Arc::new(Pool::new(t))).collect();
         let seeds = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(150);

@@ -67,18 +67,3 @@ pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> R
     };
     Ok(leaves.into_iter().enumerate().map(give).collect())
 }
-
-/// Carries the marks of a program over to the one that it was split into, whose types are those of a device.
-pub(crate) fn carry(from: &Module, to: &mut Module) {
-    let (Some(old), Some(new)) = (from.entry(), to.entry()) else { return };
-    let ty = to.func_type(new);
-    for arg in 0..ty.inputs.len() {
-        let alias = from.arg_attr(old, arg, ALIAS).and_then(Attr::as_int);
-        let fits = alias.filter(|&r| ty.results.get(r as usize) == Some(&ty.inputs[arg]));
-        if let Some(result) = fits {
-            to.set_arg_attr(new, arg, ALIAS, Some(Attr::i32(result)));
-        } else if alias.is_some() || from.arg_attr(old, arg, DONOR).is_some() {
-            to.set_arg_attr(new, arg, DONOR, Some(Attr::Bool(true)));
-        }
-    }
-}

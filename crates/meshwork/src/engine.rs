@@ -7,7 +7,7 @@ use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::Partitioned;
+use meshwork_partition::{Border, Compiled};
 use meshwork_runtime::compile::CompileError;
 use meshwork_runtime::{Array as Sharded, CpuEngine, Executable};
 
@@ -19,7 +19,7 @@ pub enum Program<'p> {
     /// On one device.
     Single(&'p Module),
     /// Split over the devices of a mesh.
-    Split(&'p Partitioned),
+    Split(&'p Compiled),
 }
 
 /// Runs programs on global arrays. This is the seam behind which faster engines stand.
@@ -46,10 +46,10 @@ pub trait Loaded {
 pub struct Reference;
 
 impl Engine for Reference {
-    fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>> {
+    fn run(&self, program: Program<'_>, inputs: &[Literal], _: &[Type]) -> Result<Vec<Literal>> {
         match program {
             Program::Single(module) => Ok(eval::run(module, None, inputs)?),
-            Program::Split(split) => Ok(meshwork_partition::run::run(split, inputs, results)?),
+            Program::Split(split) => Ok(meshwork_partition::run::run(split, inputs)?),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Engine for Cpu {
     fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Rc<dyn Loaded>>> {
         let (module, partitions) = match program {
             Program::Single(module) => (module, 1),
-            Program::Split(split) => (&split.module, split.mesh.device_count() as usize),
+            Program::Split(split) => (&*split.module, split.devices()),
         };
         if partitions > eval::MAX_DEVICES {
             return Ok(None);
@@ -80,10 +80,10 @@ impl Engine for Cpu {
         let split = match program {
             Program::Single(_) => None,
             Program::Split(split) => {
-                let mesh = Arc::new(split.mesh.clone());
-                let inline = |s: &Sharding| Arc::new(Sharding { mesh: mesh.clone().into(), ..s.clone() });
-                let inputs = split.inputs.iter().map(inline).collect();
-                let outputs = split.outputs.iter().map(inline).collect();
+                let mesh = Arc::new(split.plan.mesh.clone());
+                let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
+                let inputs = split.inputs().iter().map(inline).collect();
+                let outputs = split.outputs().iter().map(inline).collect();
                 Some(Split { inputs, outputs, mesh })
             }
         };

@@ -5,16 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
+use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::cause::loc_name;
 use meshwork_partition::cost::Machine;
 use meshwork_partition::explain::{self, Detail};
 use meshwork_partition::tell::Teller;
-use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile_with};
+use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile};
 use smol_str::SmolStr;
 
-use crate::donate;
 use crate::engine::{Engine, Loaded, Program};
 use crate::error::{Error, Result};
 use crate::jit::NamedArray;
@@ -51,9 +50,13 @@ impl Names {
         }
     }
 
-    /// Notes the paths of arguments in the program, where plans and explanations find them.
+    /// Notes the paths of arguments and results in the program, where plans and explanations find them.
     fn write(&self, module: &mut Module) {
-        let Some(body) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
+        let Some(func) = module.entry() else { return };
+        for (i, path) in self.results.iter().enumerate() {
+            module.set_res_attr(func, i, "jax.result_info", Some(Attr::str(path)));
+        }
+        let Some(body) = module.body_of(func, 0) else { return };
         let name = |path: &SmolStr| Loc::from(LocKind::Name { name: path.as_str().into(), child: None });
         module.block_mut(body).arg_locs = self.arguments.iter().map(name).collect();
     }
@@ -121,11 +124,7 @@ impl Lowered {
         self.names.write(&mut module);
         let machine = self.machine.clone();
         let options = CompileOptions { trace, machine, ..CompileOptions::default() };
-        let mut done = compile_with(&module, &options)?;
-        donate::carry(&self.module, &mut done.program.module);
-        for (border, name) in done.program.plan.results.iter_mut().zip(&self.names.results) {
-            border.name = name.clone();
-        }
+        let done = compile(&module, &options)?;
         Ok(cell.get_or_init(|| done))
     }
 
@@ -187,7 +186,7 @@ impl Lowered {
 
     /// Every collective with its cause, and the memory a device needs.
     pub fn plan(&self) -> Result<&Plan> {
-        Ok(&self.compiled()?.program.plan)
+        Ok(&self.compiled()?.plan)
     }
 
     /// Holds the plan to a contract: an error names the collective that breaks it and its cause.
@@ -207,7 +206,7 @@ impl Lowered {
 
     /// The program that each device runs, as text.
     pub fn device_text(&self) -> Result<String> {
-        Ok(meshwork_ir::text::print(&self.compiled()?.program.module))
+        Ok(meshwork_ir::text::print(&self.compiled()?.module))
     }
 
     /// Runs it on global arrays; the engine is the same in every call.
@@ -215,7 +214,7 @@ impl Lowered {
         let program = || -> Result<Program<'_>> {
             Ok(match self.mesh {
                 None => Program::Single(&self.module),
-                Some(_) => Program::Split(&self.compiled()?.program),
+                Some(_) => Program::Split(self.compiled()?),
             })
         };
         if self.loaded.get().is_none() {

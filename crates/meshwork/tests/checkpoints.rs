@@ -2,19 +2,13 @@
 #![cfg(feature = "checkpoints")]
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use meshwork::prelude::*;
 use meshwork::save::Checkpoints;
 use meshwork::train::{Optimizer, OptimizerState, Step, Trainer, Zero};
-
-fn folder(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("meshwork_checkpoints_{name}_{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    path
-}
+use meshwork_testing::Folder;
 
 const CHILD: &str = "MESHWORK_TEST_SAVE_IN_A_LOOP";
 
@@ -39,14 +33,15 @@ fn child_that_saves_in_a_loop() {
 
 #[test]
 fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
-    let folder = folder("kill");
+    let temporary = Folder::unused("checkpoints_kill");
+    let folder = temporary.path();
     let mesh = Mesh::linear("x", 3).unwrap();
     let mut random = 12345u64;
     let (mut newest, mut unfinished) = (0, 0);
     for trial in 0..50 {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_that_saves_in_a_loop", "--nocapture"])
-            .env(CHILD, &folder)
+            .env(CHILD, folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -62,11 +57,9 @@ fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
         lines.map_while(Result::ok).filter_map(|l| saved(&l)).for_each(|n| told = n);
 
         unfinished += usize::from(
-            std::fs::read_dir(&folder)
-                .unwrap()
-                .any(|e| e.unwrap().file_name().to_string_lossy().starts_with(".saving")),
+            std::fs::read_dir(folder).unwrap().any(|e| e.unwrap().file_name().to_string_lossy().starts_with(".saving")),
         );
-        let found = Checkpoints::open(&folder).unwrap().latest().unwrap().unwrap();
+        let found = Checkpoints::open(folder).unwrap().latest().unwrap().unwrap();
         assert!(found.skipped().is_empty(), "trial {trial}: {:?}", found.skipped());
         let step = found.step();
         assert!(told <= step && step <= told + 1 && newest < step, "trial {trial}: {newest}, {told}, {step}");
@@ -77,7 +70,6 @@ fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
     }
     // Otherwise nothing was tried.
     assert!(unfinished > 5, "{unfinished} of 50 were killed while saving");
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 type Net = (Tensor, Tensor);
@@ -110,11 +102,12 @@ fn train(net: &Step<Net, (Tensor, Tensor)>, state: &mut HostState, steps: std::o
 
 #[test]
 fn training_resumes_with_the_same_losses_on_the_same_and_on_other_meshes() {
-    let folder = folder("resume");
+    let temporary = Folder::unused("checkpoints_resume");
+    let folder = temporary.path();
     let mesh = Mesh::linear("data", 4).unwrap();
     let net = trainer(&mesh);
     let mut state = net.init(&start()).unwrap();
-    let mut saves = Checkpoints::open(&folder).unwrap();
+    let mut saves = Checkpoints::open(folder).unwrap();
     train(&net, &mut state, 0..10);
     saves.save::<State>(10, &state, &[("schedule", "constant")]).unwrap();
     let losses = train(&net, &mut state, 10..20);
@@ -132,5 +125,4 @@ fn training_resumes_with_the_same_losses_on_the_same_and_on_other_meshes() {
         let close = train(&other, &mut again, 10..20).iter().zip(&losses).all(|(a, b)| (a - b).abs() < 1e-5);
         assert!(close, "{devices} devices");
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -2,10 +2,7 @@
 
 use meshwork::Plan;
 use meshwork::prelude::*;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin())
-}
+use meshwork_testing::wave;
 
 fn curve(x: &Tensor) -> Tensor {
     let turned = for_loop(0..3, x.clone(), |i, y| (y.sin() * i.to(F64)).exp() + &y);

@@ -1,10 +1,7 @@
 //! Gradients through the front, against finite differences and on meshes.
 
 use meshwork::prelude::*;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin())
-}
+use meshwork_testing::wave;
 
 /// Compares the gradient of `f` with differences, in f64.
 #[track_caller]

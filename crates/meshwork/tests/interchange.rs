@@ -3,6 +3,7 @@
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
 use meshwork::prelude::*;
+use meshwork_testing::wave_f32 as wave;
 
 /// What `jax.export` writes for `lambda w, x: (jax.nn.relu(x @ w).sum(), x + 1)`, shortened; programs as they come are in
 /// `tests/data/exported`.
@@ -24,10 +25,6 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
   }
 }
 "#;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin() as f32)
-}
 
 #[test]
 fn imported_functions_are_called_traced_differentiated_and_split() {

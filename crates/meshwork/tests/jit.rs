@@ -8,10 +8,7 @@ use std::rc::Rc;
 use meshwork::prelude::*;
 use meshwork::{Engine, Program, Reference, Result};
 use meshwork_ir::{Literal, Module, Type};
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin())
-}
+use meshwork_testing::wave;
 
 /// Looks at the marks of donated arguments of whatever it runs.
 #[derive(Default)]

@@ -101,7 +101,7 @@ fn automatic_step(u: Tensor) -> Tensor {
 
 /// Halos by hand are those of the partitioner: the same values, and as many permutes.
 #[test]
-fn row_62_manual_region() {
+fn manual_region() {
     same(
         &[24],
         |u| shard_map(["x"], [P!["x"]], [P!["x"]], u, |u| for_loop(0..5, u, |_, u| halo_step(u))),

@@ -1,12 +1,9 @@
 //! Programs and host arrays over several processes, started by `mpirun`.
 #![cfg(feature = "mpi")]
 
-#[path = "../../meshwork-runtime/tests/ranks/mod.rs"]
-mod ranks;
-
 use meshwork::prelude::*;
 use meshwork::{ProcessError, Reduction};
-use ranks::across;
+use meshwork_testing::ranks::{self, across};
 
 #[test]
 fn host_arrays_go_from_process_to_process() {
@@ -103,10 +100,8 @@ fn the_array_addition_of_the_tutorial() {
     let own = std::env::current_exe().unwrap();
     let example = own.parent().and_then(|deps| deps.parent()).unwrap().join("examples/mpi_add");
     assert!(example.exists(), "{} is missing: cargo build --features mpi --examples", example.display());
-    for ranks in ["1", "3", "4"] {
-        let mut command = std::process::Command::new("mpirun");
-        command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", ranks]).arg(&example);
-        let output = ranks::output(command.env("MESHWORK_DEADLINE", "30"));
+    for ranks in [1, 3, 4] {
+        let output = ranks::output(ranks::mpirun(ranks).arg(&example));
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{err}");
         assert_eq!(out, format!("{ranks} processes: c[0] = 0, c[102] = 306\n"), "{err}");

@@ -1,10 +1,7 @@
 //! Programs on a mesh: the same results as on one device, and the communication that they need.
 
 use meshwork::prelude::*;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f32)).sin())
-}
+use meshwork_testing::wave_f32 as wave;
 
 /// Runs `f` on each mesh and placement, and compares with one device.
 fn same_everywhere<O: Tree<Host = Array>>(f: impl Fn(Tensor) -> O + Copy, shape: &[i64]) {

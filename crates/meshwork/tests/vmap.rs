@@ -1,10 +1,7 @@
 //! `vmap` through the front: against one call per example, nested, with gradients, on meshes.
 
 use meshwork::prelude::*;
-
-fn wave(shape: &[i64]) -> Array {
-    Array::from_fn(shape, |i| (i.iter().fold(1.0, |s, &n| 1.7 * s + n as f64)).sin())
-}
+use meshwork_testing::wave;
 
 fn row(x: &Array, i: i64) -> Array {
     let shape = x.shape()[1..].to_vec();

@@ -14,7 +14,7 @@ mod help;
 mod pipeline;
 mod split;
 
-use meshwork_ir::{Diagnostic, Module, OpKind, Severity, Walk};
+use meshwork_ir::{Diagnostic, Module, OpKind, Pass, Severity, Walk};
 
 use crate::fail::{Failure, render_all};
 use crate::source::{Source, write_stdout, write_text};
@@ -23,7 +23,7 @@ use args::OptArgs;
 
 /// Runs the command.
 pub fn main(words: &[String]) -> Result<(), Failure> {
-    let passes = stages::passes();
+    let passes = all_passes();
     let args = args::parse(words, &passes).map_err(Failure::error)?;
     if args.help {
         return write_stdout(&help::text(&passes));
@@ -105,4 +105,16 @@ fn unregistered(module: &Module) -> Vec<Diagnostic> {
             Diagnostic::error(op.pos, message)
         })
         .collect()
+}
+
+/// Every pass that `meshwork opt` knows.
+fn all_passes() -> Vec<Pass> {
+    // The canonicalizer of `meshwork-shardy` has the patterns of all dialects and replaces the general one.
+    let mut all = meshwork_shardy::passes();
+    let known: Vec<&str> = all.iter().map(|p| p.name).collect();
+    let general: Vec<Pass> =
+        meshwork_ir::transform::passes().into_iter().filter(|p| !known.contains(&p.name)).collect();
+    all.extend(general);
+    all.push(meshwork_partition::PASS);
+    all
 }

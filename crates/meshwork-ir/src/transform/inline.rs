@@ -15,6 +15,12 @@ pub const PASS: Pass =
     Pass { name: "inline", summary: "Replace calls by the bodies of the functions they call", options: &[], run };
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+    inline_calls(module);
+    Ok(())
+}
+
+/// Inlines every call of `module` that can be.
+pub fn inline_calls(module: &mut Module) {
     let mut inlined = HashSet::new();
     // Functions on the path of the walk are `false`, finished ones `true`.
     let mut finished: HashMap<OpId, bool> = HashMap::new();
@@ -40,7 +46,6 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
         }
     }
     symbol_dce::remove_unused(module, |op| inlined.contains(&op));
-    Ok(())
 }
 
 /// A function and its calls still to look at, last one first.

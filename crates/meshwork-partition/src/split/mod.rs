@@ -26,7 +26,7 @@ use meshwork_ir::{
     Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk,
 };
 use meshwork_mesh::{Mesh, Reduction};
-use meshwork_propagate::values;
+use meshwork_propagate::program;
 use smallvec::SmallVec;
 
 use crate::PartitionError;
@@ -138,7 +138,7 @@ pub fn split_function<'a>(
         let layout = s.argument_layout(arg);
         let ty = s.local_type(arg, &layout)?;
         let value = s.m.e.out.add_block_arg(entry, ty);
-        let sharding = values::sharding_of(src, arg);
+        let sharding = program::sharding_of(src, arg);
         let (value, reordered) = s.enter(value, sharding.as_ref(), "the argument lies on other devices");
         s.set(arg, Form { value, layout: layout.clone() });
         inputs.push(Placed { layout, reordered });
@@ -147,7 +147,7 @@ pub fn split_function<'a>(
     let mut outputs = vec![];
     let mut results = vec![];
     for (i, &v) in src.returned(block).iter().enumerate() {
-        let sharding = values::func_result_sharding(src, func, i);
+        let sharding = program::func_result_sharding(src, func, i);
         let layout = match sharding {
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
@@ -195,7 +195,7 @@ impl<'a> Splitter<'a> {
             Def::Result(op, _) => Some(op),
             Def::Arg(block, _) => self.src.block_parent_op(block),
         };
-        let layout = values::sharding_of(self.src, v)
+        let layout = program::sharding_of(self.src, v)
             .and_then(|s| self.layout_of_sharding(&s, &extents, at?).ok())
             .unwrap_or_else(|| Layout::replicated(&extents));
         self.wants[v.index()] = Some(layout.clone());
@@ -206,7 +206,7 @@ impl<'a> Splitter<'a> {
     /// combined.
     fn argument_layout(&mut self, arg: ValueId) -> Layout {
         let layout = self.want(arg);
-        let Some(sharding) = values::sharding_of(self.src, arg) else { return layout };
+        let Some(sharding) = program::sharding_of(self.src, arg) else { return layout };
         let relation = self.meshes.relation(&sharding, self.m.e.atoms);
         let parts = relation.atoms_of(&sharding.unreduced, self.m.e.atoms).unwrap_or_default();
         let combine = match sharding.reduction {
@@ -219,7 +219,7 @@ impl<'a> Splitter<'a> {
 
     /// Every placement in the function must make sense on this mesh.
     fn check_placements(&self, func: OpId, block: BlockId) -> Result<()> {
-        let placed = |v: ValueId, at: OpId| match values::sharding_of(self.src, v) {
+        let placed = |v: ValueId, at: OpId| match program::sharding_of(self.src, v) {
             Some(sharding) => self.layout_of_sharding(&sharding, self.src.ty(v).dims(), at).map(drop),
             None => Ok(()),
         };
@@ -232,7 +232,7 @@ impl<'a> Splitter<'a> {
             }
         }
         for i in 0..self.src.func_type(func).results.len() {
-            let sharding = values::func_result_sharding(self.src, func, i);
+            let sharding = program::func_result_sharding(self.src, func, i);
             if let Some(sharding) = sharding.filter(|s| !s.unreduced.is_empty()) {
                 return self.unsupported(func, format!("result {i} is to be returned unreduced: {sharding}"));
             }
@@ -478,7 +478,7 @@ impl<'a> Splitter<'a> {
 
     /// If `op` reduces `v`, an argument: its parts on the devices. What the program computes itself is whole already.
     fn unreduced_argument(&self, op: OpId, v: ValueId) -> Option<Form> {
-        let sharding = values::sharding_of(self.src, *self.src.op(op).results().first()?)?;
+        let sharding = program::sharding_of(self.src, *self.src.op(op).results().first()?)?;
         let relation = self.meshes.relation(&sharding, self.m.e.atoms);
         let axes = match (self.src.op(op).attr("reduction_axes"), self.src.op(op).attr("reduce_scatter_axes")) {
             (Some(Attr::Axes(axes)), _) => axes.to_vec(),

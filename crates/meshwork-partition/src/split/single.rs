@@ -7,7 +7,7 @@ use meshwork_ir::op::{ControlOp, SourceOp};
 use meshwork_ir::transform::dead::is_effect_free;
 use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, Type, ValueId, Walk};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_propagate::values;
+use meshwork_propagate::program;
 
 use super::{Result, Splitter};
 use crate::collective::Peers;
@@ -86,7 +86,7 @@ impl Splitter<'_> {
     /// The device that `op` is placed on alone.
     fn single_device(&self, op: OpId) -> Option<i64> {
         self.src.op(op).results().iter().find_map(|&r| {
-            let sharding = values::sharding_of(self.src, r)?;
+            let sharding = program::sharding_of(self.src, r)?;
             match *self.meshes.relation(&sharding, self.m.e.atoms) {
                 Relation::Single(device) => Some(device),
                 Relation::Same | Relation::Other(_) | Relation::Foreign => None,

@@ -4,7 +4,7 @@
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
 use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
-use meshwork_partition::{CompileOptions, Partitioned, partition, partition_with, prepare, shards};
+use meshwork_partition::{Border, CompileOptions, Compiled, compile, shards};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
 pub fn inputs(module: &Module) -> Vec<Literal> {
@@ -34,42 +34,35 @@ fn input(ty: &Type, seed: i64) -> Literal {
 }
 
 /// Places and partitions `source`.
-pub fn split(source: &str) -> (Module, Partitioned) {
+pub fn split(source: &str) -> (Module, Compiled) {
     let module = text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)));
-    let mut placed = module.clone();
-    meshwork_propagate::place(&mut placed).unwrap_or_else(|d| panic!("{d:?}\n{}", text::print(&module)));
-    prepare(&mut placed);
-    let program = partition(&placed).unwrap_or_else(|e| panic!("{e}\n{}", text::print(&placed)));
+    let program = compile(&module, &CompileOptions::default()).unwrap_or_else(|e| panic!("{e}\n{source}"));
     (module, program)
 }
 
 /// Asserts that `source` gives the same on one device and partitioned. Returns the partitioned program.
-pub fn check(source: &str) -> Partitioned {
+pub fn check(source: &str) -> Compiled {
     try_check(source).unwrap_or_else(|what| panic!("{what}"))
 }
 
 /// Whether `source` gives the same on one device and partitioned; if not, what differs. Positions of input shards that
 /// hold no element are poisoned, so that a result that depends on them differs.
-pub fn try_check(source: &str) -> Result<Partitioned, String> {
+pub fn try_check(source: &str) -> Result<Compiled, String> {
     try_check_combining(source, DEFAULT_COMBINE_BYTES)
 }
 
 /// As [`try_check`], with collectives combined up to `combine_bytes`.
-pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Partitioned, String> {
+pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Compiled, String> {
     let module = text::parse(source).map_err(|d| d.render("test", source))?;
-    let mut placed = module.clone();
-    meshwork_propagate::place(&mut placed).map_err(|d| format!("{d:?}\n{source}"))?;
-    prepare(&mut placed);
     let options = CompileOptions { combine_bytes, ..CompileOptions::default() };
-    let program = partition_with(&placed, None, &options).map_err(|e| format!("{e}\n{source}"))?;
+    let program = compile(&module, &options).map_err(|e| format!("{e}\n{source}"))?;
     let context = || format!("{source}\nis split into\n{}", text::print(&program.module));
     if let Some(d) = verify::verify(&program.module).first() {
         return Err(format!("the per-device program is not valid: {d}\n{}", context()));
     }
     let inputs = inputs(&module);
     let expected = eval::run(&module, None, &inputs).map_err(|e| format!("on one device: {e}\n{source}"))?;
-    let types: Vec<Type> = expected.iter().map(Literal::ty).collect();
-    let got = run_poisoned(&program, &inputs, &types).map_err(|e| format!("{e}\n{}", context()))?;
+    let got = run_poisoned(&program, &inputs).map_err(|e| format!("{e}\n{}", context()))?;
     for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
         if !close(a, b) {
             return Err(format!("result {i}: expected {}\ngot {}\n{}", show(a), show(b), context()));
@@ -79,13 +72,13 @@ pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Partition
 }
 
 /// Runs `program` with garbage at all positions of the input shards that hold no element.
-fn run_poisoned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>, String> {
-    let devices = program.mesh.device_count() as usize;
+fn run_poisoned(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
+    let (devices, mesh) = (program.devices(), &program.plan.mesh);
     let mut per_device = vec![vec![]; devices];
-    for (input, sharding) in inputs.iter().zip(&program.inputs) {
+    for (input, Border { sharding, .. }) in inputs.iter().zip(program.inputs()) {
         let ones = Literal::from_bytes(input.dims().iter().copied(), ElementType::I8, vec![1; input.len()]);
-        let real = shards::cut(&ones.expect("one byte an element"), sharding, &program.mesh).map_err(err)?;
-        let cut = shards::cut(input, sharding, &program.mesh).map_err(err)?;
+        let real = shards::cut(&ones.expect("one byte an element"), sharding, mesh).map_err(err)?;
+        let cut = shards::cut(input, sharding, mesh).map_err(err)?;
         for (device, (mut shard, real)) in cut.into_iter().zip(real).enumerate() {
             let poison = poison(shard.elem());
             for i in (0..shard.len()).filter(|&i| real.bytes()[i] == 0) {
@@ -97,9 +90,9 @@ fn run_poisoned(program: &Partitioned, inputs: &[Literal], results: &[Type]) -> 
     let grid = meshwork_ir::DeviceGrid { replicas: 1, partitions: devices };
     let outputs = eval::run_devices(&program.module, None, per_device, grid).map_err(|e| e.to_string())?;
     let mut joined = vec![];
-    for (i, (sharding, ty)) in program.outputs.iter().zip(results).enumerate() {
+    for (i, Border { sharding, ty, .. }) in program.outputs().iter().enumerate() {
         let parts: Vec<Literal> = outputs.iter().map(|o| o[i].clone()).collect();
-        joined.push(shards::join(&parts, ty.dims(), sharding, &program.mesh).map_err(err)?);
+        joined.push(shards::join(&parts, ty.dims(), sharding, mesh).map_err(err)?);
     }
     Ok(joined)
 }
@@ -138,7 +131,7 @@ pub fn close(a: &Literal, b: &Literal) -> bool {
 }
 
 /// Kind and operand bytes of each collective, with how often it runs.
-pub fn collectives(program: &Partitioned) -> Vec<(&'static str, i64, i64)> {
+pub fn collectives(program: &Compiled) -> Vec<(&'static str, i64, i64)> {
     program
         .plan
         .collectives

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use meshwork_ir::ValueId;
 use meshwork_mesh::Sharding;
-use meshwork_partition::Partitioned;
+use meshwork_partition::Compiled;
 
 use crate::cases::{Program, shardings, source, t};
 use crate::common::try_check_combining;
@@ -41,20 +41,20 @@ fn check_from(mesh: &[(&str, i64)], dims: &[i64], from: &str, all: &[String]) {
 }
 
 /// No value on the way is larger than the larger end and one shard, extents counted as multiples of the mesh.
-fn memory_is_bounded(split: &Partitioned, dims: &[i64], from: &str, all: &[String]) {
+fn memory_is_bounded(split: &Compiled, dims: &[i64], from: &str, all: &[String]) {
     let module = &split.module;
     let func = module.entry().expect("a function");
     let body = module.body_of(func, 0).expect("a body");
     let elements = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
-    let devices = split.mesh.device_count();
+    let devices = split.plan.mesh.device_count();
     let padded: Vec<i64> = dims.iter().map(|n| (n + devices - 1) / devices * devices).collect();
-    let end = |s: &Sharding| s.local_shape(&split.mesh, &padded).expect("it fits").iter().product::<i64>();
+    let end = |s: &Sharding| s.local_shape(&split.plan.mesh, &padded).expect("it fits").iter().product::<i64>();
     let mut root: HashMap<ValueId, usize> =
         module.block(body).args().iter().enumerate().map(|(i, &a)| (a, i)).collect();
     for op in module.ops_in(body) {
         let data = module.op(op);
         let Some(&i) = data.operands().iter().find_map(|v| root.get(v)) else { continue };
-        let bound = end(&split.inputs[i]) + end(&split.outputs[i]);
+        let bound = end(&split.inputs()[i].sharding) + end(&split.outputs()[i].sharding);
         for &r in data.results() {
             root.insert(r, i);
             let size = elements(r);

@@ -3,28 +3,17 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{
-    Attr, Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, Type, ValueId, Walk,
-};
+use meshwork_ir::{Attr, Def, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk};
 
-use crate::edges::{argument_owners, has_data_flow, result_owners};
-use crate::values::sharding_of;
+use crate::program::{argument_owners, has_data_flow, result_owners, sharding_of};
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-add-data-flow-edges",
-    summary: "Put an sdy.data_flow_edge on the owner of every data-flow edge",
-    options: &[],
-    run,
-};
-
-fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+/// Puts an `sdy.data_flow_edge` on the owner of every data-flow edge.
+pub fn add_data_flow_edges(module: &mut Module) {
     for op in module.all_ops(Walk::PostOrder) {
         if has_data_flow(module.op(op).kind()) {
             add_edges(module, op);
         }
     }
-    Ok(())
 }
 
 /// Adds the edges of one op. Owners of a type that can not be placed, such as tokens, get none.

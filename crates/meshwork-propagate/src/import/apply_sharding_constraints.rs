@@ -11,27 +11,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, BlockId, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
 use super::add_data_flow_edges::{insert_after_value, replace_other_uses};
-use crate::debug::edges::save_constraint;
-use crate::edges::edge_of_target;
-use crate::values::{set_sharding, shardable_value, sharding_list, sharding_of};
+use crate::program::{edge_of_target, set_sharding, shardable_value, sharding_list, sharding_of};
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-apply-sharding-constraints",
-    summary: "Copy closed constraints to the values they constrain",
-    options: &[
-        ("debug-sharding-origins", "whether to save where each sharding axis originates; propagation does so too"),
-        ("debug-propagation-edge-sharding", "whether to save from which operand or result each axis came"),
-    ],
-    run,
-};
-
-fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let mut steps = options.flag("debug-propagation-edge-sharding").then_some(0..);
+/// Copies closed constraints to the values they constrain. Returns the constraints that were copied to their input,
+/// in order.
+pub fn apply_sharding_constraints(module: &mut Module) -> Vec<OpId> {
+    let mut applied = vec![];
     let mut order = BlockOrder::default();
     for op in module.all_ops(Walk::PostOrder) {
         match module.op(op).kind() {
@@ -45,10 +34,8 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
                         order.clear();
                         redirect(module, input, op, &sharding);
                     } else {
-                        if let Some(step) = steps.as_mut().and_then(Iterator::next) {
-                            save_constraint(module, op, &sharding, step);
-                        }
                         set_sharding(module, input, sharding);
+                        applied.push(op);
                     }
                 }
             }
@@ -76,7 +63,7 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
             _ => {}
         }
     }
-    Ok(())
+    applied
 }
 
 /// The placement that `user` wants for operand `operand`, if it is a constraint.

@@ -11,22 +11,12 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::op::{ControlOp, MovementOp, SdyOp, SourceOp};
-use meshwork_ir::{
-    Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, RegionId, Use, ValueId, ValueMap, Walk,
-};
+use meshwork_ir::{Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, RegionId, Use, ValueId, ValueMap, Walk};
 
-use crate::calls::{Symbols, callee_name, clone_callee, funcs_callees_first, original_name};
-use crate::properties::is_elementwise;
+use crate::program::{Symbols, callee_name, clone_callee, funcs_callees_first, is_elementwise, original_name};
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-constant-or-scalar-splitter",
-    summary: "Give every use of a constant or a broadcast scalar its own copy",
-    options: &[],
-    run,
-};
-
-fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+/// Gives every use of a constant or a broadcast scalar its own copy. Fails on recursive calls.
+pub fn split_constants(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let funcs = funcs_callees_first(module, diags)?;
     for op in module.all_ops(Walk::PreOrder) {
         if module.op(op).kind() == OpKind::Source(SourceOp::Constant) {

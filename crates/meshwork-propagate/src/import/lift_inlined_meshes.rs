@@ -4,29 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{
-    Attr, AttrDict, Dense, DenseData, Diagnostic, ElementType, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions,
-    TensorType, Walk,
-};
+use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
-use crate::calls::Symbols;
-use crate::meshes::{mesh_of_op, mesh_ops};
-use crate::replica_groups::{GroupMesh, mesh_in_replica_groups, set_mesh_symbol};
-use crate::walker::transform_shardings;
+use crate::program::{
+    GroupMesh, Symbols, mesh_in_replica_groups, mesh_of_op, mesh_ops, set_mesh_symbol, transform_shardings,
+};
 
 /// Attribute of `sdy.mesh` that repeats the mesh for StableHLO.
 const STABLEHLO_MESH: &str = "stablehlo.mesh";
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-lift-inlined-meshes",
-    summary: "Replace meshes inside shardings by symbols, and equal symbols by one",
-    options: &[],
-    run,
-};
-
-fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+/// Replaces meshes written inside shardings by symbols, and equal symbols by one.
+pub fn lift_inlined_meshes(module: &mut Module) {
     let mut lift = Lift::new(module);
     lift.lift_shardings(module);
     lift.lift_replica_groups(module);
@@ -36,7 +25,6 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
             module.op_mut(op).attrs.set(STABLEHLO_MESH, dict);
         }
     }
-    Ok(())
 }
 
 struct Lift {

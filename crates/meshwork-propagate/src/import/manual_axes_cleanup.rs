@@ -1,22 +1,13 @@
 //! Sorts the manual axes of manual computations, and lists those a placement does not mention as replicated.
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Walk};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, axis_list};
 
-use crate::manual::manual_axes;
-use crate::meshes::{Meshes, axes_without};
-use crate::values::sharding_list;
+use crate::program::{Meshes, axes_without, manual_axes, sharding_list};
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-manual-axes-cleanup",
-    summary: "Sort manual axes, and list those that a placement does not mention as replicated",
-    options: &[],
-    run,
-};
-
-fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+/// Sorts the manual axes of manual computations, and lists those that a placement does not mention as replicated.
+pub fn clean_up_manual_axes(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let meshes = Meshes::of(module);
     let mut result = Ok(());
     for op in module.all_ops(Walk::PostOrder) {

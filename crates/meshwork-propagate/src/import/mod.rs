@@ -1,45 +1,27 @@
-//! Passes that prepare a module for propagation, one file each, named as the pass.
+//! Steps that prepare a module for propagation, one file each, named as Shardy's pass.
 //!
-//! All expect a module that has passed verification. [`crate::pipeline`] runs them in this order:
+//! All expect a module that has passed verification. [`import`](crate::import()) runs them in this order:
 //!
-//! 1. Placements name meshes by symbol, and no axis of size one (`lift_inlined_meshes`, `remove_size_one_axes`).
-//! 2. Calls have the placements of what they call (`propagate_sharding_from_func_to_call`).
-//! 3. Each use of a constant is a constant of its own (`constant_or_scalar_splitter`).
-//! 4. Every placement of a manual computation mentions all manual axes (`manual_axes_cleanup`).
-//! 5. Values that must be placed alike across regions are joined by edges (`add_data_flow_edges`), across calls
-//!    either by giving each call a copy of the function in place (`flatten_call_graph`, `import_func_calls`) or by
-//!    edges, too (`add_func_data_flow_edges`).
-//! 6. What constraints and groups say is on the values (`apply_sharding_constraints`, `sharding_group_import`).
+//! 1. Placements name meshes by symbol, and no axis of size one ([`lift_inlined_meshes`], [`remove_size_one_axes`]).
+//! 2. Each use of a constant is a constant of its own ([`split_constants`]).
+//! 3. Every placement of a manual computation mentions all manual axes ([`clean_up_manual_axes`]).
+//! 4. Values that must share one placement across regions are joined by edges ([`add_data_flow_edges`]).
+//! 5. What constraints and groups say is on the values ([`apply_sharding_constraints`], [`import_sharding_groups`]).
 
-use meshwork_ir::Pass;
+mod add_data_flow_edges;
+mod apply_sharding_constraints;
+mod constant_or_scalar_splitter;
+mod lift_inlined_meshes;
+mod manual_axes_cleanup;
+mod remove_size_one_axes;
+mod sharding_group_import;
 
-pub mod add_data_flow_edges;
-pub mod add_func_data_flow_edges;
-pub mod apply_sharding_constraints;
-pub mod constant_or_scalar_splitter;
-pub mod explicit_gather_scatter_batching;
-pub mod flatten_call_graph;
-pub mod import_func_calls;
-pub mod lift_inlined_meshes;
-pub mod manual_axes_cleanup;
-pub mod pre_order_funcs;
-pub mod propagate_sharding_from_func_to_call;
-pub mod remove_size_one_axes;
-pub mod sharding_group_import;
-
-/// The import passes.
-pub const PASSES: &[Pass] = &[
-    add_data_flow_edges::PASS,
-    add_func_data_flow_edges::PASS,
-    apply_sharding_constraints::PASS,
-    constant_or_scalar_splitter::PASS,
-    explicit_gather_scatter_batching::PASS,
-    flatten_call_graph::PASS,
-    import_func_calls::PASS,
-    lift_inlined_meshes::PASS,
-    manual_axes_cleanup::PASS,
-    pre_order_funcs::PASS,
-    propagate_sharding_from_func_to_call::PASS,
-    remove_size_one_axes::PASS,
-    sharding_group_import::PASS,
-];
+pub use add_data_flow_edges::{
+    add_data_flow_edges, add_edges, insert_after_value, is_static_tensor, replace_other_uses,
+};
+pub use apply_sharding_constraints::apply_sharding_constraints;
+pub use constant_or_scalar_splitter::split_constants;
+pub use lift_inlined_meshes::lift_inlined_meshes;
+pub use manual_axes_cleanup::clean_up_manual_axes;
+pub use remove_size_one_axes::remove_size_one_axes;
+pub use sharding_group_import::import_sharding_groups;

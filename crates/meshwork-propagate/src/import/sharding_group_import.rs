@@ -3,17 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, ValueId, Walk};
 
-/// The pass.
-pub const PASS: Pass = Pass {
-    name: "sdy-sharding-group-import",
-    summary: "Check sharding groups, unite those that share a value, number them from zero",
-    options: &[],
-    run,
-};
-
-fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
+/// Checks sharding groups, unites those that share a value, and numbers them from zero.
+pub fn import_sharding_groups(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let mut groups = module.all_ops(Walk::PreOrder);
     groups.retain(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup));
     check(module, &groups, diags)?;

@@ -14,10 +14,8 @@ use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::{Def, Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 
-use crate::axis::{Axis, AxisList, Prefix, prefix_status};
-use crate::edges::owning_op;
-use crate::projection::{CompiledRule, Projection, TensorFactors};
-use crate::values::{shardable_value, sharding_of};
+use crate::factors::{Axis, AxisList, CompiledRule, Prefix, Projection, TensorFactors, prefix_status};
+use crate::program::{owning_op, shardable_value, sharding_of};
 
 pub use rejected::{Reason, Rejected, rejected};
 

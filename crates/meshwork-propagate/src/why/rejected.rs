@@ -9,11 +9,9 @@ use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::{Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 
-use crate::axis::Axis;
-use crate::placement::{Placement, Placements};
-use crate::projection::{CompiledRule, Projection};
+use crate::factors::{Axis, CompiledRule, Placement, Placements, Projection};
+use crate::program::{shardable_value, sharding_of};
 use crate::rules::{RuleMode, RuleResult, sharding_rule};
-use crate::values::{shardable_value, sharding_of};
 
 /// An axis that a neighbour has and the dimension does not.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! What every engine must do: each case is a program that the reference evaluator runs too. The suite is stamped once
 //! per engine.
 
+mod all_ops;
 mod collectives;
 mod control;
-mod every;
 mod harness;
 mod ops;
 
@@ -12,10 +12,10 @@ macro_rules! conformance {
     ($name:ident, $engine:expr) => {
         mod $name {
             use crate::harness::Check;
-            use crate::{collectives, control, every, ops};
+            use crate::{all_ops, collectives, control, ops};
 
             conformance!(@ $engine; ops: chains, softmax, products, results);
-            conformance!(@ $engine; every: elementwise, all_others);
+            conformance!(@ $engine; all_ops: elementwise, all_others);
             conformance!(@ $engine; control: loops, branches, scans, nested, errors);
             conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, permute, loops_with_communication,
                 torn_groups, identity, shared_results, slices_by_device, parts_of_buffers, past_the_caches);

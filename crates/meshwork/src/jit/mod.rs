@@ -223,8 +223,8 @@ impl<A, F: Function<A>> Jit<F, A> {
             Some(mesh) => {
                 let mesh = Arc::new(mesh.clone());
                 let inline = |s: &Sharding| Sharding { mesh: mesh.clone().into(), ..s.clone() };
-                let outputs = &lowered.compiled()?.program.outputs;
-                outputs.iter().map(|s| Some(Placement { mesh: mesh.clone(), sharding: inline(s) })).collect()
+                let outputs = &lowered.compiled()?.outputs();
+                outputs.iter().map(|b| Some(Placement { mesh: mesh.clone(), sharding: inline(&b.sharding) })).collect()
             }
         };
         let mut next = results.into_iter().zip(placements);

@@ -1,0 +1,294 @@
+//! `compile`: the only way from a program to something that runs.
+//!
+//! A program with a mesh is placed and split over it. A program without one is for a single device and stays as it is.
+
+use std::sync::Arc;
+
+use meshwork_ir::op::{ControlOp, SdyOp};
+use meshwork_ir::{Attr, Diagnostic, Module, OpId, OpKind, Type, Walk};
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_propagate::why::Trace as History;
+use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
+use thiserror::Error;
+
+use crate::atoms::Atoms;
+use crate::cause::{Namer, Sources};
+use crate::cost::Machine;
+use crate::donation::{self, Donation};
+use crate::optimize::DEFAULT_COMBINE_BYTES;
+use crate::plan::{Border, PlannedCollective, sharding_of_placed};
+use crate::split::{Placed, split_function};
+use crate::{PartitionError, Plan, cause, choose, collective, flops, memory, optimize, prepare};
+
+/// Why a program could not be placed and split.
+#[derive(Debug, Error)]
+pub enum CompileError {
+    /// Propagation refused the program.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Placement(Vec<Diagnostic>),
+    /// The placed program could not be split.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+}
+
+impl CompileError {
+    /// What is wrong, at its place in the program's text.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        match self {
+            CompileError::Placement(diagnostics) => diagnostics.clone(),
+            CompileError::Partition(error) => vec![error.diagnostic()],
+        }
+    }
+}
+
+/// Whether to note where placements come from. It takes some more time and memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trace {
+    /// Causes say which operation needs a collective, and why.
+    #[default]
+    No,
+    /// Causes name the annotation too.
+    Yes,
+}
+
+/// How to place and split a program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompileOptions {
+    /// Whether causes name annotations.
+    pub trace: Trace,
+    /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
+    pub combine_bytes: i64,
+    /// What the program is to run on: ways to compute an operation are weighed by the time they would take there.
+    pub machine: Machine,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        CompileOptions { trace: Trace::No, combine_bytes: DEFAULT_COMBINE_BYTES, machine: Machine::default() }
+    }
+}
+
+/// A compiled program: what each device runs, and what is known about it.
+pub struct Compiled {
+    /// The per-device program. Its entry carries the marks of donated arguments.
+    pub module: Arc<Module>,
+    /// Arguments and results with their shardings, collectives with their causes, peak memory, arithmetic.
+    pub plan: Plan,
+    /// The mesh it runs on; `None` for a program without one, which `module` then is itself.
+    pub mesh: Option<Arc<Mesh>>,
+    /// The arguments whose memory the caller gives away.
+    pub donation: Vec<Donation>,
+    /// Where placements came from, if that was asked for.
+    pub provenance: Option<Provenance>,
+    /// The global program with a placement on every value.
+    pub placed: Module,
+    /// Warnings of propagation.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Compiled {
+    /// The global arguments: names, types, and how each is cut into the local ones.
+    pub fn inputs(&self) -> &[Border] {
+        &self.plan.arguments
+    }
+
+    /// The global results: names, types, and how the local ones make up each of them.
+    pub fn outputs(&self) -> &[Border] {
+        &self.plan.results
+    }
+
+    /// How many devices it runs on.
+    pub fn devices(&self) -> usize {
+        self.plan.devices() as usize
+    }
+}
+
+/// Compiles the entry function of `module`: places every value, and splits the program over its mesh in the way that
+/// takes the least time by the model of [`cost`](crate::cost).
+pub fn compile(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    let entry = entry_of(module)?;
+    if !has_mesh(module) {
+        return Ok(for_one_device(module, entry, None, options));
+    }
+    match choose::compile_on_mesh(module, options) {
+        // One device needs no splitting.
+        Err(CompileError::Partition(PartitionError::Unsupported { .. })) if is_for_one_device(module) => {
+            Ok(for_one_device(module, entry, mesh_of(module), options))
+        }
+        other => other,
+    }
+}
+
+fn entry_of(module: &Module) -> Result<OpId, PartitionError> {
+    module.entry().ok_or_else(|| PartitionError::Invalid {
+        op: "module".into(),
+        what: match module.funcs().count() {
+            0 => "has no function".into(),
+            n => format!("has no function @main, and {n} others to choose from"),
+        },
+    })
+}
+
+/// The mesh that the shardings of `module` refer to: the only one, or the only one with axes.
+pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
+    let meshes = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::Mesh));
+    let found = meshes.filter_map(|op| match module.op(op).attr("mesh") {
+        Some(Attr::Mesh(mesh)) if !mesh.axes().is_empty() => {
+            Some((module.symbol_name(op)?.to_string(), (**mesh).clone()))
+        }
+        _ => None,
+    });
+    // Of meshes over the same devices the one in plain order is the easiest to work with.
+    found.max_by_key(|(_, mesh)| (mesh.device_count(), mesh.device_ids().is_none()))
+}
+
+fn is_for_one_device(module: &Module) -> bool {
+    mesh_of(module).is_some_and(|(_, mesh)| mesh.device_count() == 1)
+}
+
+/// Whether `module` declares a mesh with axes, or a sharding in it brings its own.
+fn has_mesh(module: &Module) -> bool {
+    let inline = |s: &Sharding| s.mesh.inline().is_some_and(|mesh| !mesh.axes().is_empty());
+    let is_inline = |attr: &Attr| match attr {
+        Attr::Sharding(s) => inline(s),
+        Attr::ShardingPerValue(list) => list.iter().any(inline),
+        _ => false,
+    };
+    mesh_of(module).is_some()
+        || module.all_ops(Walk::PreOrder).into_iter().any(|op| {
+            let data = module.op(op);
+            data.attrs.iter().any(|(_, attr)| is_inline(attr)) || {
+                data.kind() == OpKind::Control(ControlOp::Func) && {
+                    let ty = module.func_type(op);
+                    let arg = |i| module.arg_attr(op, i, "sdy.sharding");
+                    let res = |i| module.res_attr(op, i, "sdy.sharding");
+                    (0..ty.inputs.len()).filter_map(arg).any(is_inline)
+                        || (0..ty.results.len()).filter_map(res).any(is_inline)
+                }
+            }
+        })
+}
+
+/// The program as it is, for the one device of `mesh` or of no mesh.
+fn for_one_device(module: &Module, entry: OpId, mesh: Option<(String, Mesh)>, options: &CompileOptions) -> Compiled {
+    let (name, mesh) = mesh.map_or((None, None), |(name, mesh)| (Some(name), Some(mesh)));
+    let name = name.as_deref().unwrap_or("mesh");
+    let whole = |ty: &Type| Arc::new(Sharding::replicated(name, ty.dims().len()));
+    let ty = module.func_type(entry);
+    let shardings = |types: &[Type]| types.iter().map(whole).collect::<Vec<_>>();
+    let plan = Plan {
+        mesh: mesh.clone().unwrap_or_else(Mesh::empty),
+        arguments: borders(&ty.inputs, shardings(&ty.inputs), |i| argument_label(module, entry, i)),
+        results: borders(&ty.results, shardings(&ty.results), |i| result_label(module, entry, i)),
+        collectives: vec![],
+        peak: memory::peak(module, entry),
+        flops: flops::flops(module, entry),
+    };
+    let provenance = match options.trace {
+        Trace::No => None,
+        Trace::Yes => Some(Provenance { module: module.clone(), trace: History::default() }),
+    };
+    Compiled {
+        donation: donation::of(module, entry),
+        module: Arc::new(module.clone()),
+        plan,
+        mesh: mesh.map(Arc::new),
+        provenance,
+        placed: module.clone(),
+        warnings: vec![],
+    }
+}
+
+/// Places and splits `placed`, which was imported from the program as `written`.
+pub(crate) fn compile_imported(
+    written: &Module,
+    mut placed: Module,
+    options: &CompileOptions,
+) -> Result<Compiled, CompileError> {
+    #[cfg(feature = "tracing")]
+    let span = tracing::info_span!("place").entered();
+    let (warnings, provenance) = match options.trace {
+        Trace::No => (place_imported(&mut placed).map_err(CompileError::Placement)?, None),
+        Trace::Yes => {
+            let (warnings, provenance) = place_imported_traced(&mut placed).map_err(CompileError::Placement)?;
+            (warnings, Some(provenance))
+        }
+    };
+    #[cfg(feature = "tracing")]
+    let _span = {
+        drop(span);
+        tracing::info_span!("split").entered()
+    };
+    prepare::prepare(&mut placed);
+    let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });
+    let (module, plan) = split_placed(&placed, sources, options)?;
+    let donation = module.entry().map_or(vec![], |entry| donation::of(&module, entry));
+    let mesh = Some(Arc::new(plan.mesh.clone()));
+    Ok(Compiled { module: Arc::new(module), plan, mesh, donation, provenance, placed, warnings })
+}
+
+/// The import passes, which all ways to place a program share.
+pub(crate) fn imported(module: &Module) -> Result<(Module, Vec<Diagnostic>), CompileError> {
+    #[cfg(feature = "tracing")]
+    let _span = tracing::info_span!("import").entered();
+    let mut imported = module.clone();
+    let warnings = import(&mut imported).map_err(CompileError::Placement)?;
+    Ok((imported, warnings))
+}
+
+/// The largest mesh for which collectives are written: each lists every device.
+const MAX_LISTED: i64 = 1 << 22;
+
+/// Splits the entry function of `placed`, whose values have their final placements. With `sources`, causes name the
+/// annotations.
+fn split_placed(
+    placed: &Module,
+    sources: Option<Sources<'_>>,
+    options: &CompileOptions,
+) -> Result<(Module, Plan), PartitionError> {
+    let func = entry_of(placed)?;
+    let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
+    let atoms = Atoms::linked(&mesh, &options.machine.links);
+    let split = split_function(placed, func, &atoms, &options.machine)?;
+    let (mut local, mut collectives) = (split.mover.e.out, split.mover.collectives);
+    optimize::optimize(&mut local, &mut collectives, options.combine_bytes);
+    if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
+        let what = format!(
+            "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",
+            mesh.device_count()
+        );
+        return Err(PartitionError::Unsupported { op: placed.place(func), what });
+    }
+    collective::write_device_lists(&mut local, &collectives, &atoms);
+    donation::carry(placed, func, &mut local);
+    let shardings =
+        |all: &[Placed]| all.iter().map(|p| Arc::new(sharding_of_placed(p, &name, &atoms))).collect::<Vec<_>>();
+    let namer = Namer { program: placed, sources };
+    let collectives = collectives.into_iter().map(|c| PlannedCollective::new(c, &atoms, &namer)).collect();
+    let ty = placed.func_type(func);
+    let local_func = local.entry();
+    let plan = Plan {
+        arguments: borders(&ty.inputs, shardings(&split.inputs), |i| argument_label(placed, func, i)),
+        results: borders(&ty.results, shardings(&split.outputs), |i| result_label(placed, func, i)),
+        collectives,
+        peak: local_func.map(|f| memory::peak(&local, f)).unwrap_or_default(),
+        flops: local_func.map_or(0.0, |f| flops::flops(&local, f)),
+        mesh,
+    };
+    Ok((local, plan))
+}
+
+fn borders(types: &[Type], shardings: Vec<Arc<Sharding>>, name: impl Fn(usize) -> Option<String>) -> Vec<Border> {
+    let all = types.iter().zip(shardings).enumerate();
+    all.map(|(i, (ty, sharding))| Border { name: name(i).unwrap_or_default(), ty: ty.clone(), sharding }).collect()
+}
+
+fn argument_label(module: &Module, func: OpId, index: usize) -> Option<String> {
+    let body = module.body_of(func, 0)?;
+    module.block(body).arg_locs.get(index).and_then(cause::loc_name).map(str::to_string)
+}
+
+/// JAX notes the path of each result in the tree it returns.
+fn result_label(module: &Module, func: OpId, index: usize) -> Option<String> {
+    module.res_attr(func, index, "jax.result_info").and_then(Attr::as_str).map(str::to_string)
+}

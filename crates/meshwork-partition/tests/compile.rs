@@ -1,0 +1,96 @@
+//! `compile`: programs with and without a mesh, donated arguments, names, errors.
+
+use meshwork_ir::{Attr, Diagnostic, Module, TextPos, text};
+use meshwork_partition::{CompileError, CompileOptions, Compiled, Donation, compile};
+
+fn parse(source: &str) -> Module {
+    text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)))
+}
+
+fn compiled(source: &str) -> Compiled {
+    compile(&parse(source), &CompileOptions::default()).unwrap_or_else(|e| panic!("{e}\n{source}"))
+}
+
+#[test]
+fn donated_arguments_stay_donated() {
+    let program = compiled(
+        r#"sdy.mesh @mesh = <["x"=2]>
+        func.func @main(
+            %a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>, tf.aliasing_output = 1 : i32},
+            %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>, tf.aliasing_output = 0 : i32},
+            %c: tensor<4xf32> {jax.buffer_donor = true}, %d: tensor<4xf32>)
+            -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}, tensor<8xf32>) {
+          %0 = stablehlo.add %a, %a : tensor<8xf32>
+          return %b, %0 : tensor<8xf32>, tensor<8xf32>
+        }"#,
+    );
+    // Argument 1 is split and the result that it was to become is not: on a device they differ in size.
+    let donation = [(0, Some(1)), (1, None), (2, None)].map(|(argument, result)| Donation { argument, result });
+    assert_eq!(program.donation, donation);
+    let entry = program.module.entry().unwrap();
+    let mark = |i: usize, name: &str| program.module.arg_attr(entry, i, name).cloned();
+    assert_eq!(mark(0, "tf.aliasing_output"), Some(Attr::i32(1)));
+    assert_eq!((mark(1, "tf.aliasing_output"), mark(1, "jax.buffer_donor")), (None, Some(Attr::Bool(true))));
+    assert_eq!(mark(2, "jax.buffer_donor"), Some(Attr::Bool(true)));
+    assert_eq!((mark(3, "tf.aliasing_output"), mark(3, "jax.buffer_donor")), (None, None));
+}
+
+#[test]
+fn a_program_without_a_mesh_stays_as_it_is() {
+    let source = r#"func.func private @twice(%a: tensor<?xf32>) -> tensor<?xf32> {
+          %0 = stablehlo.add %a, %a : tensor<?xf32>
+          return %0 : tensor<?xf32>
+        }
+        func.func @main(%a: tensor<?xf32> {tf.aliasing_output = 0 : i32} loc("a"), %t: !stablehlo.token)
+            -> (tensor<?xf32> {jax.result_info = "out"}, !stablehlo.token) {
+          %0 = call @twice(%a) : (tensor<?xf32>) -> tensor<?xf32>
+          return %0, %t : tensor<?xf32>, !stablehlo.token
+        }"#;
+    let program = compiled(source);
+    assert_eq!(text::print(&program.module), text::print(&parse(source)));
+    assert!(program.mesh.is_none() && program.plan.collectives.is_empty());
+    assert_eq!(program.devices(), 1);
+    assert_eq!((program.inputs()[0].name.as_str(), program.outputs()[0].name.as_str()), ("a", "out"));
+    assert!(program.inputs()[0].sharding.dim_axes().next().is_none());
+    assert_eq!(program.donation, [Donation { argument: 0, result: Some(0) }]);
+}
+
+#[test]
+fn one_device_needs_memory_and_computes() {
+    let program = compiled(
+        "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = stablehlo.add %a, %a : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }",
+    );
+    assert_eq!((program.plan.peak.bytes, program.plan.flops), (32, 4.0));
+}
+
+#[test]
+fn on_a_mesh_of_one_device_what_cannot_be_split_stays_whole() {
+    let program = compiled(
+        r#"sdy.mesh @mesh = <["x"=1]>
+        func.func @main(%t: !stablehlo.token, %a: tensor<4xf32>) -> (!stablehlo.token, tensor<4xf32>) {
+          return %t, %a : !stablehlo.token, tensor<4xf32>
+        }"#,
+    );
+    assert_eq!((program.mesh.as_ref().map(|m| m.device_count()), program.devices()), (Some(1), 1));
+}
+
+#[test]
+fn a_mesh_that_only_a_sharding_names_is_a_mesh() {
+    let program = compiled(
+        r#"func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2]>, [{"x"}]>}) -> tensor<4xf32> {
+          return %a : tensor<4xf32>
+        }"#,
+    );
+    assert_eq!(program.devices(), 2);
+}
+
+#[test]
+fn errors_stand_on_lines_of_their_own() {
+    let at = |line| TextPos { line, col: 1 };
+    let error = CompileError::Placement(vec![Diagnostic::error(at(1), "a"), Diagnostic::error(at(2), "b")]);
+    assert_eq!(error.to_string().lines().count(), 2, "{error}");
+    assert_eq!(error.diagnostics().len(), 2);
+}

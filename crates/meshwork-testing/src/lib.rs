@@ -1,0 +1,12 @@
+//! Helpers shared by Meshwork's tests. A dev-dependency only.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+#[cfg(feature = "arrays")]
+mod arrays;
+mod folder;
+pub mod ranks;
+
+#[cfg(feature = "arrays")]
+pub use arrays::{half_wave, wave, wave_f32};
+pub use folder::Folder;
