@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use meshwork_cpu::kernel::ir::*;
+use meshwork_cpu::kernel::{Backend, Kernel};
+use meshwork_cpu::step::Scratch;
 use meshwork_ir::ElementType::{BF16, F32, F64, UI8};
-use meshwork_runtime::kernel::ir::*;
-use meshwork_runtime::kernel::{Backend, Kernel};
-use meshwork_runtime::step::Scratch;
 
-/// A kernel, its shape, and where its arguments lie.
+/// A kernel, its shape, and the layout of its arguments.
 struct Case {
     name: &'static str,
     body: Body,

@@ -1,4 +1,4 @@
-//! Programs over processes: collectives beside raw MPI calls, and stencils. Run it under `mpirun`.
+//! Programs over processes: collectives compared with raw MPI calls, and stencils. Run it under `mpirun`.
 
 use std::process::ExitCode;
 
@@ -36,8 +36,9 @@ mod with_mpi {
     use std::time::Instant;
 
     use meshwork::prelude::*;
+    use meshwork_cpu::{CpuEngine, Engine};
     use meshwork_ir::DeviceGrid;
-    use meshwork_runtime::{Buffer, CpuEngine, Engine, Shards};
+    use meshwork_runtime::{Buffer, Shards};
     use mpi::collective::SystemOperation;
     use mpi::topology::SimpleCommunicator;
     use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};

@@ -12,11 +12,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{npy, text};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, CompileOptions};
-use meshwork_runtime::{Array, CpuEngine, Executable, Runtime, Shards};
+use meshwork_runtime::{Array, Runtime, Shards};
 
 /// A compiled program.
 struct Compiled {

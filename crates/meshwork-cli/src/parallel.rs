@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_eval::run_op;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{CheckOp, ControlOp};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, ValueId};
-use meshwork_runtime::{Buffer, CpuEngine, Executable, Runtime, Shards};
+use meshwork_runtime::{Buffer, Runtime, Shards};
 
 use crate::engine;
 use crate::fail::Failure;

@@ -11,11 +11,14 @@ use std::sync::Arc;
 use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, slice_of};
 
-use crate::exec::boxes::{At, BoxCopy};
-use crate::executable::Shards;
+use crate::boxes::{At, BoxCopy};
 use crate::memory::buffer::{Buffer, OutOfMemory};
 use crate::transport::calls;
 use crate::transport::world::{ProcessError, World, world};
+
+/// The pieces of one array, one per device in order of device number. Devices with equal pieces may share one; those
+/// of other processes are [absent](Buffer::absent).
+pub type Shards = Vec<Arc<Buffer>>;
 
 /// A global array, in shards on the devices of a mesh. Cloning shares the shards.
 ///

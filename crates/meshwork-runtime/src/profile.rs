@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Notes what runs.
-pub(crate) struct Recorder {
+pub struct Recorder {
     start: Instant,
     events: Mutex<Vec<Raw>>,
 }
@@ -47,23 +47,23 @@ fn thread() -> u32 {
 }
 
 impl Recorder {
-    pub(crate) fn new() -> Recorder {
+    pub fn new() -> Recorder {
         Recorder { start: Instant::now(), events: Mutex::default() }
     }
 
-    pub(crate) fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    pub(crate) fn step(&self, number: u32, device: usize, start: u64) {
+    pub fn step(&self, number: u32, device: usize, start: u64) {
         self.add(What::Step, number, device, start);
     }
 
-    pub(crate) fn exchange(&self, number: u32, device: usize, start: u64) {
+    pub fn exchange(&self, number: u32, device: usize, start: u64) {
         self.add(What::Exchange, number, device, start);
     }
 
-    pub(crate) fn awaited(&self, number: u32, device: usize, start: u64) {
+    pub fn awaited(&self, number: u32, device: usize, start: u64) {
         self.add(What::Await, number, device, start);
     }
 
@@ -73,7 +73,7 @@ impl Recorder {
     }
 
     /// The record, with names.
-    pub(crate) fn finish(self, step: impl Fn(u32) -> String, exchange: impl Fn(u32) -> String) -> Profile {
+    pub fn finish(self, step: impl Fn(u32) -> String, exchange: impl Fn(u32) -> String) -> Profile {
         let total_ns = self.now();
         let raw = self.events.into_inner().unwrap_or_else(PoisonError::into_inner);
         let event = |r: Raw| Event {

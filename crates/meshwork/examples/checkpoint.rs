@@ -47,6 +47,7 @@ fn main() -> Result<(), Error> {
     let resumed = train(2, 40, &folder.join("stopped"))?;
     assert!(through[20..].iter().zip(&resumed).all(|(a, b)| (a - b).abs() < 1e-4));
     println!("the losses of steps 20 to 40 are the same: {:.4} to {:.4}", resumed[0], resumed[19]);
-    std::fs::remove_dir_all(folder).map_err(|e| Error::Jit(e.to_string()))?;
+    let failed = |e: std::io::Error| Error::File { path: folder.display().to_string(), what: e.to_string() };
+    std::fs::remove_dir_all(&folder).map_err(failed)?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use meshwork_ir::LocKind;
 
 use crate::Tensor;
-use crate::error::{Error, Result, fail};
-use crate::rules::{Leaf, Rule};
+use crate::error::{JitError, Result, fail};
+use crate::rule::{Leaf, Rule};
 use crate::spec::MESH;
 use crate::trace::{Placing, with_top};
 use crate::tree::{Path, Tree, replace};
@@ -38,9 +38,8 @@ impl Notes {
         match self.rules.keys().find(|name| !met.contains(*name)) {
             None => Ok(()),
             Some(name) => {
-                let known: Vec<String> = met.iter().map(|n| format!("{n:?}")).collect();
-                let known = if known.is_empty() { "no names".into() } else { known.join(", ") };
-                Err(Error::Jit(format!("annotations has {name:?}, but the program annotates {known}")))
+                let annotated = met.iter().cloned().collect();
+                Err(JitError::UnusedAnnotation { name: name.clone(), annotated }.into())
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use meshwork_ir::{Attr, Module, OpId};
 
 use crate::Array;
-use crate::error::{At, Error, Result};
+use crate::error::{At, JitError, Result};
 use crate::jit::NamedArray;
 
 const ALIAS: &str = "tf.aliasing_output";
@@ -40,11 +40,11 @@ pub(crate) fn mark(module: &mut Module, func: OpId, donated: &[usize]) {
     }
 }
 
-/// The arrays that a call at `at` works on: of donated ones the elements, which their arrays lose.
-pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> Result<Vec<Array>> {
+/// The arrays that a call at `at` works on. Donated arrays lose their elements to it.
+pub(crate) fn take_inputs(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> Result<Vec<Array>> {
     let mut owners: HashMap<*const (), &str> = HashMap::new();
     if !donated.is_empty() {
-        // An array that is donated can not be another argument as well.
+        // A donated array cannot be another argument as well.
         let is_donated = |i: usize| donated.binary_search(&i).is_ok();
         let given = leaves.iter().enumerate();
         for (i, (path, array)) in given.clone().filter(|(i, _)| is_donated(*i)).chain(given) {
@@ -52,9 +52,7 @@ pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> R
             match owners.get(&identity) {
                 None if is_donated(i) => drop(owners.insert(identity, path)),
                 Some(owner) if **owner != **path => {
-                    return Err(Error::Jit(format!(
-                        "argument {owner} is donated, and argument {path} is the same array"
-                    )));
+                    return Err(JitError::DonatedTwice { donated: owner.to_string(), other: path.to_string() }.into());
                 }
                 _ => {}
             }

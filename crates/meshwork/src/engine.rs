@@ -1,15 +1,15 @@
 //! What runs a program.
 
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use meshwork_cpu::compile::CompileError;
+use meshwork_cpu::{CpuEngine, Executable};
 use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::compile::CompileError;
-use meshwork_runtime::{Array as Sharded, CpuEngine, Executable};
+use meshwork_runtime::Array as Sharded;
 
 use crate::array::Array;
 use crate::error::{At, Error, Result};
@@ -23,20 +23,20 @@ pub enum Program<'p> {
 }
 
 /// Runs programs on global arrays. This is the seam behind which faster engines stand.
-pub trait Engine {
+pub trait Engine: Send + Sync {
     /// Runs `program`; `results` are the types of its global results.
     fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>>;
 
     /// Compiles `program`, to run it on arrays that stay on the devices. Engines that can not do that, or not for
     /// this program, give none, and are asked to [`run`](Engine::run) it.
-    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Rc<dyn Loaded>>> {
+    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Arc<dyn Loaded>>> {
         let _ = (program, results);
         Ok(None)
     }
 }
 
 /// A compiled program whose arrays stay on the devices.
-pub trait Loaded {
+pub trait Loaded: Send + Sync {
     /// Runs it on global arrays. Those that nobody else has, because they were donated, it may overwrite.
     fn run(&self, inputs: Vec<Array>) -> Result<Vec<Array>>;
 }
@@ -64,7 +64,7 @@ impl Engine for Cpu {
         Reference.run(program, inputs, results)
     }
 
-    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Rc<dyn Loaded>>> {
+    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Arc<dyn Loaded>>> {
         let (module, partitions) = match program {
             Program::Single(module) => (module, 1),
             Program::Split(split) => (&*split.module, split.devices()),
@@ -75,7 +75,9 @@ impl Engine for Cpu {
         let executable = match CpuEngine::shared().executable(module, None, DeviceGrid { replicas: 1, partitions }) {
             Ok(executable) => executable,
             Err(CompileError::Unsupported { .. }) => return Ok(None),
-            Err(error @ CompileError::Invalid { .. }) => return Err(Error::Jit(error.to_string())),
+            Err(error @ CompileError::Invalid { .. }) => {
+                return Err(Error::Invalid { what: "engine", message: error.to_string() });
+            }
         };
         let split = match program {
             Program::Single(_) => None,
@@ -88,7 +90,7 @@ impl Engine for Cpu {
             }
         };
         let results = results.iter().map(|ty| ty.dims().to_vec()).collect();
-        Ok(Some(Rc::new(OnCpu { executable, split, results })))
+        Ok(Some(Arc::new(OnCpu { executable, split, results })))
     }
 }
 

@@ -1,13 +1,16 @@
-//! What can go wrong, in the user's words: the operation, the numbers, and the line that asked for it.
+//! Errors in the user's terms: the operation, the numbers, and the line that asked for it.
 
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 
 use meshwork_eval::EvalError;
-use meshwork_mesh::{MeshError, ShardingError};
+use meshwork_ir::{Diagnostic, Type};
+use meshwork_mesh::{Mesh, MeshError, ShardingError};
 use meshwork_partition::run::RunError;
 use meshwork_partition::{CompileError, ContractViolation};
 use meshwork_runtime::RunError as EngineError;
+use smol_str::SmolStr;
 use thiserror::Error;
 
 /// A line of the user's program.
@@ -20,7 +23,7 @@ impl fmt::Display for At {
     }
 }
 
-/// An operation was asked for something that it can not do. Found while tracing.
+/// An operation that does not fit its operands. Found while tracing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{op}: {message}\n  at {at}")]
 pub struct TraceError {
@@ -98,14 +101,165 @@ pub enum ArrayError {
     },
 }
 
+/// Why a [`Jit`](crate::Jit) cannot trace, plan or run its function.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JitError {
+    /// An argument is on another mesh than the program.
+    #[error("argument {argument} is on the mesh {found}, the program on {program}")]
+    OtherMesh {
+        /// The path of the argument.
+        argument: String,
+        /// Its mesh.
+        found: Arc<Mesh>,
+        /// The mesh of the program.
+        program: Arc<Mesh>,
+    },
+    /// An option needs a mesh, and there is none.
+    #[error("{options} a mesh: give jit one with .on(&mesh)")]
+    NoMesh {
+        /// The options, with the verb.
+        options: &'static str,
+    },
+    /// A plan was asked for, and there is no mesh.
+    #[error(
+        "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on one"
+    )]
+    NothingToSplit,
+    /// An option has more or fewer rules than there are arguments or results.
+    #[error("{option} has {given} rules for {wanted} {of}")]
+    RuleCount {
+        /// The option.
+        option: &'static str,
+        /// Number of rules.
+        given: usize,
+        /// Number of arguments or results.
+        wanted: usize,
+        /// `arguments` or `results`.
+        of: &'static str,
+    },
+    /// `donate` names an argument that does not exist.
+    #[error("donate names argument {number}, but there are {count}")]
+    DonatedNumber {
+        /// The number given.
+        number: usize,
+        /// Number of arguments.
+        count: usize,
+    },
+    /// A donated array is another argument as well.
+    #[error("argument {donated} is donated, and argument {other} is the same array")]
+    DonatedTwice {
+        /// The path of the donated argument.
+        donated: String,
+        /// The path of the other one.
+        other: String,
+    },
+    /// An argument has no elements: it is only a shape, or was donated.
+    #[error("argument {argument}: {error}")]
+    Argument {
+        /// The path of the argument.
+        argument: String,
+        /// Why it has none.
+        error: Box<Error>,
+    },
+    /// The function uses a tensor of a trace around it.
+    #[error("the function uses {tensor} of the trace around it; pass it as an argument")]
+    Captured {
+        /// The tensor, with its type.
+        tensor: String,
+    },
+    /// A name in `annotations` that the program does not have.
+    #[error("annotations has {name:?}, but the program annotates {}", list(.annotated))]
+    UnusedAnnotation {
+        /// The name.
+        name: String,
+        /// The names that the program has.
+        annotated: Vec<String>,
+    },
+    /// `why` was asked about something that the program does not have.
+    #[error(
+        "why: the program has nothing called {name:?}; its arguments are {arguments:?}, its results {results:?}, and \
+         `file:line` names what a line computes"
+    )]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// Paths of the arguments.
+        arguments: Vec<SmolStr>,
+        /// Paths of the results.
+        results: Vec<String>,
+    },
+    /// The engine returned another number of results than the program has.
+    #[error("the engine returned {given} results, the program has {wanted}")]
+    ResultCount {
+        /// Number of arrays returned.
+        given: usize,
+        /// Number of results of the program.
+        wanted: usize,
+    },
+}
+
+/// Names in quotes, or that there are none.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "no names".into(),
+        names => names.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Why a program could not be [imported](crate::Imported) or called.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The text is not a program.
+    #[error(transparent)]
+    Parse(Box<Diagnostic>),
+    /// The program is not valid.
+    #[error("{first} ({count} errors)")]
+    Invalid {
+        /// The first thing that is wrong.
+        first: Box<Diagnostic>,
+        /// How many things are wrong.
+        count: usize,
+    },
+    /// There is no function to call.
+    #[error("there is no function @main among {count} functions")]
+    NoEntry {
+        /// Number of functions.
+        count: usize,
+    },
+    /// An argument or result whose extents are not fixed.
+    #[error("{which} has the type {ty}; export the function for fixed shapes")]
+    Dynamic {
+        /// `argument` or `result`, and its number.
+        which: String,
+        /// Its type.
+        ty: Type,
+    },
+    /// A call that does not become part of the entry function.
+    #[error("{op} cannot be inlined")]
+    NotInlined {
+        /// The call.
+        op: String,
+    },
+    /// Called with arguments of other types.
+    #[error("it takes {wanted}, not {given}")]
+    Arguments {
+        /// The types of its arguments.
+        wanted: String,
+        /// The types given.
+        given: String,
+    },
+}
+
 /// Any error of this crate.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation can not do what was asked; found while tracing.
+    /// An operation cannot do what was asked; found while tracing.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A mesh that can not be.
+    /// An invalid mesh.
     #[error(transparent)]
     Mesh(#[from] MeshError),
     /// One of the others, and the line of the program that asked for what failed.
@@ -126,7 +280,15 @@ pub enum Error {
     },
     /// The arguments or options of `jit` do not fit the function.
     #[error("jit: {0}")]
-    Jit(String),
+    Jit(Box<JitError>),
+    /// Another function was called with something that does not fit.
+    #[error("{what}: {message}")]
+    Invalid {
+        /// The function, or what it works on.
+        what: &'static str,
+        /// What is wrong, with names and numbers.
+        message: String,
+    },
     /// An array could not be made or read.
     #[error(transparent)]
     Array(#[from] ArrayError),
@@ -151,9 +313,9 @@ pub enum Error {
     #[cfg(feature = "checkpoints")]
     #[error(transparent)]
     Checkpoint(Box<crate::save::CheckpointError>),
-    /// A program of others could not be read or called.
+    /// An imported program could not be read or called.
     #[error("imported function: {0}")]
-    Import(String),
+    Import(Box<ImportError>),
     /// The program failed on the engine.
     #[error(transparent)]
     Engine(Box<EngineError>),
@@ -165,7 +327,7 @@ pub enum Error {
     Devices(meshwork_runtime::array::ArrayError),
     /// A rule has no placement for an array.
     #[error(transparent)]
-    Rule(#[from] crate::rules::RuleError),
+    Rule(#[from] crate::rule::RuleError),
     /// A mapping of named axes does not fit.
     #[error(transparent)]
     Mapping(#[from] crate::named::MappingError),
@@ -178,7 +340,7 @@ impl Error {
     /// The error with the line that asked for what failed, if it does not say where it stands already.
     pub(crate) fn at(self, at: &'static Location<'static>) -> Error {
         match self {
-            Error::Mesh(_) | Error::Sharding { .. } | Error::Jit(_) | Error::Array(_) => {
+            Error::Mesh(_) | Error::Sharding { .. } | Error::Jit(_) | Error::Invalid { .. } | Error::Array(_) => {
                 Error::Located { error: Box::new(self), at: At(at) }
             }
             other => other,
@@ -209,7 +371,7 @@ macro_rules! boxed {
     };
 }
 
-boxed!(Compile CompileError, Eval EvalError, Run RunError, Engine EngineError, Contract ContractViolation);
+boxed!(Jit JitError, Import ImportError, Compile CompileError, Eval EvalError, Run RunError, Engine EngineError, Contract ContractViolation);
 
 #[cfg(feature = "checkpoints")]
 boxed!(Checkpoint crate::save::CheckpointError);
@@ -219,7 +381,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Stops tracing at the caller's line: [`jit`](crate::jit) returns the error.
 ///
-/// Operators can not return a `Result`, so a misuse unwinds to the `jit` that runs the trace. It does not go through
+/// Operators cannot return a `Result`, so a misuse unwinds to the `jit` that runs the trace. It does not go through
 /// the panic hook: nothing is printed.
 #[track_caller]
 pub(crate) fn fail(op: &str, message: impl Into<String>) -> ! {

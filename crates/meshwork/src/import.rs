@@ -1,4 +1,4 @@
-//! Programs of others: StableHLO text, such as `jax.export` writes, as a function.
+//! Imported programs: StableHLO text, as `jax.export` writes it, as a function.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use meshwork_ir::{Attr, Module, OpKind, PassOptions, Type, Walk, text, verify};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
 use crate::engine::{Engine, Program, Reference};
-use crate::error::{Error, Result, fail};
+use crate::error::{ImportError, Result, fail};
 use crate::spec::MESH;
 use crate::splice::inline;
 use crate::trace::{Placing, placing};
@@ -17,8 +17,8 @@ use crate::{Array, Tensor};
 /// A function read from StableHLO text: `jax.export`'s, JAX's `lower().as_text()`, or this crate's own
 /// [`Lowered::text`](crate::Lowered::text).
 ///
-/// It is called with arrays, or with tensors inside of a traced function. There it is put in place as if it had been
-/// written there, so it is placed, differentiated, batched and split with the rest.
+/// It is called with arrays, or with tensors inside a traced function. There it is inlined, and is
+/// placed, differentiated, batched and split with the rest.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -44,36 +44,34 @@ pub struct Imported {
 impl Imported {
     /// The entry function of a module: `main`, or the only one.
     pub fn from_mlir(source: &str) -> Result<Imported> {
-        let mut module = text::parse(source).map_err(|e| Error::Import(e.to_string()))?;
+        let mut module = text::parse(source).map_err(|e| ImportError::Parse(e.into()))?;
         let wrong = verify::verify(&module);
         if let Some(first) = wrong.first() {
-            return Err(Error::Import(format!("{first} ({} errors)", wrong.len())));
+            return Err(ImportError::Invalid { first: first.clone().into(), count: wrong.len() }.into());
         }
         let Some(func) = module.entry() else {
             let count = module.funcs().count();
-            return Err(Error::Import(format!("there is no function @main among {count} functions")));
+            return Err(ImportError::NoEntry { count }.into());
         };
-        let ty = module.func_type(func);
-        for (i, ty) in ty.inputs.iter().chain(&ty.results).enumerate() {
-            if !ty.as_tensor().is_some_and(|t| t.is_static()) {
-                let what = if i < module.func_type(func).inputs.len() { "argument" } else { "result" };
-                return Err(Error::Import(format!(
-                    "an {what} has the type {ty}; export the function for fixed shapes"
-                )));
+        let signature = module.func_type(func);
+        for (kind, types) in [("argument", &signature.inputs), ("result", &signature.results)] {
+            let is_static = |ty: &Type| ty.as_tensor().is_some_and(|t| t.is_static());
+            if let Some((i, ty)) = types.iter().enumerate().find(|(_, ty)| !is_static(ty)) {
+                return Err(ImportError::Dynamic { which: format!("{kind} {i}"), ty: ty.clone() }.into());
             }
         }
         for op in module.all_ops(Walk::PreOrder) {
             module.op_mut(op).attrs.remove("no_inline");
         }
         let mut diagnostics = vec![];
-        // What can not be inlined stays a call, which the check below names.
+        // What cannot be inlined stays a call, which the check below names.
         let _ = (calls::PASS.run)(&mut module, &PassOptions::default(), &mut diagnostics);
         if let Some(&op) = module
             .ops_below(func, Walk::PreOrder)
             .iter()
             .find(|&&op| module.op(op).kind() == OpKind::Control(ControlOp::Call))
         {
-            return Err(Error::Import(format!("{} can not be inlined", module.describe(op))));
+            return Err(ImportError::NotInlined { op: module.describe(op) }.into());
         }
         let mesh = meshwork_partition::mesh_of(&module).map(|(_, mesh)| mesh);
         Ok(Imported { module: Arc::new(module), mesh })
@@ -102,7 +100,8 @@ impl Imported {
         let fits = expected.len() == args.len() && expected.iter().zip(args).all(|(t, a)| is(t, a.shape(), a.dtype()));
         if !fits {
             let given: Vec<String> = args.iter().map(|a| format!("{}{:?}", a.dtype(), a.shape())).collect();
-            return Err(Error::Import(format!("it takes {}, not ({})", shown(&expected), given.join(", "))));
+            let given = format!("({})", given.join(", "));
+            return Err(ImportError::Arguments { wanted: shown(&expected), given }.into());
         }
         let mut inputs = vec![];
         for array in args {
@@ -115,7 +114,7 @@ impl Imported {
         Ok(out.into_iter().map(Array::from_literal).collect())
     }
 
-    /// Puts it in place in the program that is being traced.
+    /// Inlines it into the program that is being traced.
     #[track_caller]
     pub fn apply(&self, args: &[Tensor]) -> Vec<Tensor> {
         let expected = self.arguments();

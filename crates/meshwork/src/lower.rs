@@ -1,8 +1,6 @@
 //! A traced program: its text, its plan, and what running it needs.
 
-use std::cell::OnceCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
@@ -15,7 +13,7 @@ use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compil
 use smol_str::SmolStr;
 
 use crate::engine::{Engine, Loaded, Program};
-use crate::error::{Error, Result};
+use crate::error::{JitError, Result};
 use crate::jit::NamedArray;
 use crate::{Array, Tensor};
 
@@ -28,9 +26,12 @@ pub struct Lowered {
     /// The arguments whose memory the caller gives away, by number.
     donated: Vec<usize>,
     machine: Machine,
-    compiled: OnceCell<Compiled>,
-    traced: OnceCell<Compiled>,
-    loaded: OnceCell<Option<Rc<dyn Loaded>>>,
+    compiled: OnceLock<Compiled>,
+    /// Compiled with the history of its placements, which plans and explanations quote.
+    traced: OnceLock<Compiled>,
+    loaded: OnceLock<Option<Arc<dyn Loaded>>>,
+    /// Held while it is compiled or loaded, so that threads which ask at once do it once.
+    working: Mutex<()>,
 }
 
 /// The paths of arguments and results.
@@ -78,9 +79,10 @@ impl Lowered {
             names,
             donated,
             machine,
-            compiled: OnceCell::new(),
-            traced: OnceCell::new(),
-            loaded: OnceCell::new(),
+            compiled: OnceLock::new(),
+            traced: OnceLock::new(),
+            loaded: OnceLock::new(),
+            working: Mutex::new(()),
         }
     }
 
@@ -92,6 +94,11 @@ impl Lowered {
     /// The arguments whose memory the caller gives away, by number.
     pub(crate) fn donated(&self) -> &[usize] {
         &self.donated
+    }
+
+    /// The number of arrays that it returns.
+    pub(crate) fn result_count(&self) -> usize {
+        self.results.len()
     }
 
     /// The mesh it is for.
@@ -106,17 +113,34 @@ impl Lowered {
 
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
-        self.compile(&self.compiled, Trace::No)
+        self.needs_mesh()?;
+        self.compile(Trace::No)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceCell<Compiled>, trace: Trace) -> Result<&'a Compiled> {
+    /// The same with the history of its placements, so that causes name the annotations to blame.
+    fn explained(&self) -> Result<&Compiled> {
+        self.needs_mesh()?;
+        self.compile(Trace::Yes)
+    }
+
+    fn needs_mesh(&self) -> Result<()> {
         if self.mesh.is_none() {
-            return Err(Error::Jit(
-                "there is no mesh to split the program over; give jit one with .on(&mesh), or pass an array that is on \
-                 one"
-                .into(),
-            ));
+            return Err(JitError::NothingToSplit.into());
         }
+        Ok(())
+    }
+
+    /// Compiles it at most twice: without a history to run it, and with one when somebody asks. One with a history runs
+    /// as well.
+    fn compile(&self, trace: Trace) -> Result<&Compiled> {
+        let cell = match trace {
+            Trace::No if self.traced.get().is_none() => &self.compiled,
+            Trace::No | Trace::Yes => &self.traced,
+        };
+        if let Some(done) = cell.get() {
+            return Ok(done);
+        }
+        let _working = self.working();
         if let Some(done) = cell.get() {
             return Ok(done);
         }
@@ -126,6 +150,11 @@ impl Lowered {
         let options = CompileOptions { trace, machine, ..CompileOptions::default() };
         let done = compile(&module, &options)?;
         Ok(cell.get_or_init(|| done))
+    }
+
+    /// The lock of those who compile or load. It guards no data, so a panic of its holder does no harm.
+    fn working(&self) -> MutexGuard<'_, ()> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why a value is placed as it is: for each dimension the operations that its axes came through, back to what was
@@ -146,7 +175,7 @@ impl Lowered {
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn why(&self, name: &str) -> Result<String> {
-        let compiled = self.compile(&self.traced, Trace::Yes)?;
+        let compiled = self.explained()?;
         let Some(provenance) = &compiled.provenance else { return Ok(String::new()) };
         let values = self.find(&provenance.module, name)?;
         let teller = Teller { written: &self.module, provenance };
@@ -174,19 +203,16 @@ impl Lowered {
             !matches!(module.op(op).kind(), OpKind::Control(ControlOp::Func) | OpKind::Sdy(SdyOp::DataFlowEdge))
         });
         let found: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
-        match found.is_empty() {
-            false => Ok(found),
-            true => Err(Error::Jit(format!(
-                "why: the program has nothing called {name:?}; its arguments are {:?}, its results {:?}, and `file:line` \
-                 names what a line computes",
-                self.names.arguments, self.names.results
-            ))),
+        if found.is_empty() {
+            let Names { arguments, results } = self.names.clone();
+            return Err(JitError::UnknownName { name: name.into(), arguments, results }.into());
         }
+        Ok(found)
     }
 
     /// Every collective with its cause, and the memory a device needs.
     pub fn plan(&self) -> Result<&Plan> {
-        Ok(&self.compiled()?.plan)
+        Ok(&self.explained()?.plan)
     }
 
     /// Holds the plan to a contract: an error names the collective that breaks it and its cause.
@@ -219,10 +245,13 @@ impl Lowered {
         };
         if self.loaded.get().is_none() {
             let program = program()?;
-            #[cfg(feature = "tracing")]
-            let _span = tracing::info_span!("load").entered();
-            // If another thread was first, its program does the same.
-            let _ = self.loaded.set(engine.load(program, &self.results)?);
+            let _working = self.working();
+            if self.loaded.get().is_none() {
+                #[cfg(feature = "tracing")]
+                let _span = tracing::info_span!("load").entered();
+                let loaded = engine.load(program, &self.results)?;
+                self.loaded.get_or_init(|| loaded);
+            }
         }
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("run").entered();

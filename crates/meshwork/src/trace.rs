@@ -7,10 +7,11 @@
 
 mod constants;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::{ControlOp, SdyOp};
@@ -60,8 +61,10 @@ pub(crate) struct Trace {
 
 thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
-    static NEXT: Cell<u64> = const { Cell::new(0) };
 }
+
+/// The number of the next trace. All threads count on: a tensor that came from another one belongs to no trace of this.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A trace on the stack; dropping it abandons the trace.
 pub(crate) struct Guard {
@@ -70,10 +73,8 @@ pub(crate) struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.finished
-            && let Some(trace) = STACK.with_borrow_mut(|s| s.pop())
-        {
-            trace.constants.give_back();
+        if !self.finished {
+            STACK.with_borrow_mut(Vec::pop);
         }
     }
 }
@@ -94,7 +95,7 @@ pub(crate) fn start<'t>(
     types: impl ExactSizeIterator<Item = &'t Arc<TensorType>>,
     placing: Placing,
 ) -> (Guard, Vec<Tensor>) {
-    let id = NEXT.replace(NEXT.get() + 1);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut module = Module::new();
     // Most programs have some operations for each argument.
     module.reserve_ops(8 * types.len() + 32);
@@ -132,7 +133,7 @@ pub(crate) fn start<'t>(
             manual,
             notes,
             was_below: false,
-            constants: Constants::take(),
+            constants: Constants::new(),
         });
     });
     (Guard { finished: false }, tensors)
@@ -155,7 +156,6 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
         ty.results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
     });
     let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
-    trace.constants.give_back();
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
 }
 
@@ -191,9 +191,10 @@ impl Trace {
     /// The value of `tensor` in this trace.
     #[inline]
     pub(crate) fn resolve(&mut self, op: &str, tensor: &Tensor) -> ValueId {
-        match tensor.trace == self.id && tensor.block == self.block() {
-            true => tensor.value,
-            false => self.resolve_outer(op, tensor),
+        if tensor.trace == self.id && tensor.block == self.block() {
+            tensor.value
+        } else {
+            self.resolve_outer(op, tensor)
         }
     }
 

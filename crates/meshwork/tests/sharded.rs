@@ -1,5 +1,7 @@
 //! Programs on a mesh: the same results as on one device, and the communication that they need.
 
+use std::sync::{Arc, Mutex};
+
 use meshwork::prelude::*;
 use meshwork_testing::wave_f32 as wave;
 
@@ -150,10 +152,10 @@ fn structs_are_trees_with_paths() {
     let layer = || Layer { w: wave(&[4, 4]), b: wave(&[4]) };
     let model = Model { layers: vec![layer(), layer()], scale: None, depth: Static(2) };
     let mesh = Mesh::linear("x", 2).unwrap();
-    let seen = std::rc::Rc::new(std::cell::RefCell::new(vec![]));
+    let seen = Arc::new(Mutex::new(vec![]));
     let paths = seen.clone();
     let rule = Rule::policy(move |path, shape| {
-        paths.borrow_mut().push(format!("{path} {shape:?}"));
+        paths.lock().unwrap().push(format!("{path} {shape:?}"));
         Some(if shape.len() == 2 { P![_, "x"] } else { P!["x"] })
     });
     let apply = |m: Model, x: Tensor| {
@@ -164,7 +166,7 @@ fn structs_are_trees_with_paths() {
     let alone = jit(apply).call((&model, &wave(&[3, 4]))).unwrap();
     let f = jit(apply).on(&mesh).in_shardings([rule, Rule::Free]);
     assert!(f.call((&model, &wave(&[3, 4]))).unwrap().all_close(&alone, 1e-5));
-    assert_eq!(*seen.borrow(), ["layers/0/w [4, 4]", "layers/0/b [4]", "layers/1/w [4, 4]", "layers/1/b [4]"]);
+    assert_eq!(*seen.lock().unwrap(), ["layers/0/w [4, 4]", "layers/0/b [4]", "layers/1/w [4, 4]", "layers/1/b [4]"]);
 }
 
 #[test]

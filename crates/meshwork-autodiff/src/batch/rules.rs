@@ -130,7 +130,7 @@ pub(super) fn apply(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
         },
         OpKind::Check(CheckOp::Probe) => same(b, site, |_| {}),
         OpKind::Check(_) => refuse(b, NO_VALUE),
-        OpKind::Unregistered => refuse(b, "there is no rule for it"),
+        OpKind::Unregistered => refuse(b, "no batching rule"),
     }
 }
 
@@ -142,17 +142,14 @@ fn same(b: &mut Batch<'_>, site: &Site, edit: impl FnOnce(&mut AttrDict)) -> Res
     Ok(())
 }
 
-/// `rule`, unless a body uses a batched value from outside: then one example after the other.
+/// `rule`, or one example after the other if a body captures a batched value.
 fn closed(
     b: &mut Batch<'_>,
     site: &Site,
     rule: impl FnOnce(&mut Batch<'_>) -> Result<(), BatchError>,
 ) -> Result<(), BatchError> {
     let outside = crate::activity::captures(b.module(), site.id);
-    match outside.into_iter().any(|v| b.is_on(b.now(v))) {
-        true => one_by_one::rule(b, site),
-        false => rule(b),
-    }
+    if outside.into_iter().any(|v| b.is_on(b.now(v))) { one_by_one::rule(b, site) } else { rule(b) }
 }
 
 /// Shifts the dimensions that attribute `name` lists.

@@ -133,7 +133,7 @@ fn chosen_share(r: &mut Reverse<'_>, x: ValueId, other: ValueId, out: ValueId) -
     r.select(here, share, zero)
 }
 
-/// `y x^(y-1)`, and zero for `y = 0` whatever `x` is.
+/// `y x^(y-1)`, and zero for `y = 0` and any `x`.
 fn power_base(r: &mut Reverse<'_>, x: ValueId, y: ValueId) -> Out {
     let (zero, one) = (r.zeros_like(y)?, r.splat_like(y, 1.0)?);
     let is_zero = r.compare(Direction::Eq, y, zero)?;

@@ -47,7 +47,7 @@ use crate::reverse::{Reverse, Site};
 /// Gives cotangents to the operands of `site`.
 pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     const SHAPE: &str = "its shape is known only when it runs";
-    const NONE: &str = "there is no rule for it";
+    const NONE: &str = "no derivative rule";
     const NO_VALUE: &str = "it has no value";
     let no_rule = |r, why| refuse(r, site, why);
     match site.op.kind() {

@@ -142,7 +142,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site, op: UnaryOp) -> Result<(), 
         | UnaryOp::IsPosInf
         | UnaryOp::Not
         | UnaryOp::Popcnt => return Ok(()),
-        UnaryOp::AsinAcosKernel => return Err(GradError::no_rule(r.module(), site.id, "there is no rule for it")),
+        UnaryOp::AsinAcosKernel => return Err(GradError::no_rule(r.module(), site.id, "no derivative rule")),
     }?;
     give(r, x, |r| r.multiply(ct, slope))
 }

@@ -1,12 +1,7 @@
-//! Memory: pages and buffers, and the plan of which value lies where.
+//! Host memory: pages, buffers, and how much of it is in use.
 
 pub mod buffer;
-pub mod handed;
-pub mod live;
 mod pages;
-pub mod place;
-pub mod plan;
-pub mod share;
 pub mod usage;
 
 pub use buffer::Buffer;

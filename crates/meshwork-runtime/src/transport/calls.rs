@@ -9,7 +9,7 @@ use super::world::{ProcessError, World};
 
 /// The kinds of calls; their position is the number of the operation on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Call {
+pub enum Call {
     Barrier,
     Broadcast,
     Gather,
@@ -42,7 +42,7 @@ const NAMES: [&str; 10] = [
 const PLAN: u64 = 0x6d65_7368_776f_726b;
 
 /// What one process has for the others: data, or why there is none.
-pub(crate) type Offer<'a> = Result<&'a [u8], &'a str>;
+pub type Offer<'a> = Result<&'a [u8], &'a str>;
 
 fn call_stamp(call: Call, run: u64) -> Stamp {
     stamp::name(PLAN, || NAMES.map(str::to_string).to_vec());
@@ -109,7 +109,7 @@ fn tell(
 }
 
 /// Waits for all.
-pub(crate) fn barrier(world: &World, call: Call, run: u64) -> Result<(), ProcessError> {
+pub fn barrier(world: &World, call: Call, run: u64) -> Result<(), ProcessError> {
     let stamp = call_stamp(call, run);
     let mut step = 1;
     while step < world.size {
@@ -121,7 +121,7 @@ pub(crate) fn barrier(world: &World, call: Call, run: u64) -> Result<(), Process
 }
 
 /// All get what `root` has.
-pub(crate) fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<Vec<u8>, ProcessError> {
+pub fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<Vec<u8>, ProcessError> {
     let stamp = call_stamp(Call::Broadcast, world.next_run());
     // A tree: who has it passes it on to the one twice as far.
     let place = (world.rank + world.size - root) % world.size;
@@ -151,12 +151,12 @@ pub(crate) fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<V
 }
 
 /// All get what each has, in order of rank.
-pub(crate) fn all_gather(world: &World, mine: &[u8]) -> Result<Vec<Vec<u8>>, ProcessError> {
+pub fn all_gather(world: &World, mine: &[u8]) -> Result<Vec<Vec<u8>>, ProcessError> {
     exchange_all(world, Call::AllGather, &vec![Ok(mine); world.size])
 }
 
 /// Each sends one thing to each, its own included.
-pub(crate) fn exchange_all(world: &World, call: Call, offers: &[Offer<'_>]) -> Result<Vec<Vec<u8>>, ProcessError> {
+pub fn exchange_all(world: &World, call: Call, offers: &[Offer<'_>]) -> Result<Vec<Vec<u8>>, ProcessError> {
     let stamp = call_stamp(call, world.next_run());
     let others: Vec<usize> = world.others().collect();
     let to: Vec<(usize, Offer<'_>)> = others.iter().map(|&r| (r, offers[r])).collect();
@@ -167,7 +167,7 @@ pub(crate) fn exchange_all(world: &World, call: Call, offers: &[Offer<'_>]) -> R
 }
 
 /// `root` gets what each has, in order of rank.
-pub(crate) fn gather(world: &World, root: usize, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProcessError> {
+pub fn gather(world: &World, root: usize, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProcessError> {
     let stamp = call_stamp(Call::Gather, world.next_run());
     if world.rank != root {
         tell(world, stamp, Lane::Common, &[(root, Ok(mine))], &[])?;
@@ -180,7 +180,7 @@ pub(crate) fn gather(world: &World, root: usize, mine: &[u8]) -> Result<Option<V
 }
 
 /// Each gets its part of what `root` has; `parts` are those of all, at the root.
-pub(crate) fn scatter(world: &World, root: usize, parts: &[Offer<'_>]) -> Result<Vec<u8>, ProcessError> {
+pub fn scatter(world: &World, root: usize, parts: &[Offer<'_>]) -> Result<Vec<u8>, ProcessError> {
     let stamp = call_stamp(Call::Scatter, world.next_run());
     if world.rank != root {
         return Ok(tell(world, stamp, Lane::Common, &[], &[root])?.pop().unwrap_or_default());
@@ -192,7 +192,7 @@ pub(crate) fn scatter(world: &World, root: usize, parts: &[Offer<'_>]) -> Result
 
 /// All get the combination of the arrays that each has, in order of rank: each process combines a share of them, and
 /// all get all shares. `head` says what the arrays are; it must be the same everywhere.
-pub(crate) fn all_reduce(
+pub fn all_reduce(
     world: &World,
     head: &str,
     mine: &[u8],
@@ -228,18 +228,18 @@ pub(crate) fn all_reduce(
 }
 
 /// Sends a letter.
-pub(crate) fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
+pub fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
     tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[(to, Ok(bytes))], &[]).map(|_| ())
 }
 
 /// Waits for a letter.
-pub(crate) fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
+pub fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
     let mut all = tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[], &[from])?;
     Ok(all.pop().unwrap_or_default())
 }
 
 /// Sends bytes to some, who know how many there are and [`take`] them.
-pub(crate) fn give(world: &World, run: u64, to: &[usize], bytes: &[u8]) -> Result<(), ProcessError> {
+pub fn give(world: &World, run: u64, to: &[usize], bytes: &[u8]) -> Result<(), ProcessError> {
     let mut swap = Swap::begin(world, call_stamp(Call::ToHost, run), Lane::Common)?;
     for &peer in to {
         swap.cover(peer, 0, bytes.len() as u64, |_| ())?;
@@ -252,7 +252,7 @@ pub(crate) fn give(world: &World, run: u64, to: &[usize], bytes: &[u8]) -> Resul
 }
 
 /// Receives bytes that `from` [gives](give).
-pub(crate) fn take(world: &World, run: u64, from: usize, bytes: &mut [u8]) -> Result<(), ProcessError> {
+pub fn take(world: &World, run: u64, from: usize, bytes: &mut [u8]) -> Result<(), ProcessError> {
     let mut swap = Swap::begin(world, call_stamp(Call::ToHost, run), Lane::Common)?;
     swap.expect(from, 0, Some(bytes.len() as u64))?;
     // SAFETY: the bytes outlive the swap, and nobody else has them.

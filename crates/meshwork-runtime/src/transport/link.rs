@@ -1,13 +1,13 @@
 //! What carries bytes between processes: messages in flight, and the link that moves them.
 
 #[cfg(feature = "mpi")]
-pub(crate) use super::mpi::{Link, Requests};
+pub use super::mpi::{Link, Requests};
 #[cfg(not(feature = "mpi"))]
-pub(crate) use super::none::{Link, Requests};
+pub use super::none::{Link, Requests};
 
 /// Messages that have begun and not ended.
 #[derive(Default)]
-pub(crate) struct Flight {
+pub struct Flight {
     #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
     pub requests: Requests,
     /// Of each message, in the order of the requests.
@@ -16,7 +16,7 @@ pub(crate) struct Flight {
 
 /// Messages of different lanes do not stand in each other's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// What all processes do in the same order.
     Common,
     /// From one process to another, at their own time.
@@ -26,19 +26,19 @@ pub(crate) enum Lane {
 }
 
 /// How many collectives can be under way beside others.
-pub(crate) const BERTHS: u8 = 12;
+pub const BERTHS: u8 = 12;
 
 /// Where a message goes or comes from.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
-pub(crate) struct Address {
+pub struct Address {
     pub peer: usize,
     pub lane: Lane,
 }
 
 /// What a message in flight is.
 #[derive(Clone, Copy)]
-pub(crate) struct About {
+pub struct About {
     /// What the caller calls it.
     pub id: u32,
     pub peer: usize,
@@ -46,7 +46,7 @@ pub(crate) struct About {
 }
 
 /// A message that has ended.
-pub(crate) struct Landed {
+pub struct Landed {
     pub about: About,
     /// What the link says went wrong with it.
     pub error: Option<String>,
@@ -54,12 +54,12 @@ pub(crate) struct Landed {
 
 impl Flight {
     /// Whether something is under way.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         !self.about.is_empty()
     }
 
     /// Whether something is expected.
-    pub(crate) fn has_incoming(&self) -> bool {
+    pub fn has_incoming(&self) -> bool {
         self.about.iter().any(|a| a.incoming)
     }
 }

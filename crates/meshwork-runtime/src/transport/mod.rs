@@ -10,10 +10,10 @@
 //! | `note`, `record`, `exit` | who waits for whom, what happened last, the end |
 //! | `calls` | barrier, broadcast, gather, scatter on bytes |
 
-pub(crate) mod calls;
+pub mod calls;
 mod exit;
 pub mod launcher;
-pub(crate) mod link;
+pub mod link;
 #[cfg(feature = "mpi")]
 mod mpi;
 #[cfg(not(feature = "mpi"))]
@@ -21,6 +21,6 @@ mod none;
 mod note;
 mod record;
 pub mod runtime;
-pub(crate) mod stamp;
-pub(crate) mod swap;
-pub(crate) mod world;
+pub mod stamp;
+pub mod swap;
+pub mod world;

@@ -3,13 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use meshwork_ir::{ElementType, Module};
-
-use crate::exec::combine::Combiner;
-use crate::kernel::ir::Combine;
-use crate::memory::Buffer;
-use crate::program::Reducer;
-use crate::step::Scratch;
+use meshwork_eval::scalar::{ScalarOp, apply};
+use meshwork_ir::op::BinaryOp;
+use meshwork_ir::{ElementType, Literal, OpKind};
 
 pub use super::world::ProcessError;
 use super::world::{self, World};
@@ -180,7 +176,7 @@ impl Runtime {
         calls::all_reduce(world, &head, bytes, elem.storage_bytes(), |shares| combine_all(elem, how, shares))
     }
 
-    pub(crate) fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
+    pub fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
         match rank < self.size() {
             true => Ok(()),
             false => Err(ProcessError::Failed(format!("there is no rank {rank}: there are {}", self.size()))),
@@ -203,21 +199,25 @@ pub enum Reduction {
 
 /// Combines arrays of equal length in their order.
 fn combine_all(elem: ElementType, how: Reduction, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
-    let how = match how {
-        Reduction::Sum => Combine::Add,
-        Reduction::Product => Combine::Mul,
-        Reduction::Max => Combine::Max,
-        Reduction::Min => Combine::Min,
+    let kind = match how {
+        Reduction::Sum => OpKind::Binary(BinaryOp::Add),
+        Reduction::Product => OpKind::Binary(BinaryOp::Multiply),
+        Reduction::Max => OpKind::Binary(BinaryOp::Maximum),
+        Reduction::Min => OpKind::Binary(BinaryOp::Minimum),
     };
-    let combiner = Combiner::new(&Reducer::Combine(how), elem, arrays.len(), &Module::new())?;
-    let buffers = arrays.iter().map(|a| Buffer::from_bytes(a)).collect::<Result<Vec<_>, _>>();
-    let buffers = buffers.map_err(|e| e.to_string())?;
-    let from: Vec<*mut u8> = buffers.iter().map(Buffer::as_ptr).collect();
-    let length = arrays[0].len();
-    // SAFETY: the arrays have as many elements; the target is the first of them.
-    let done = unsafe { combiner.run(from[0], &from, 0, length / elem.storage_bytes(), &mut Scratch::default()) };
-    done.map_err(|e| e.to_string())?;
-    Ok(buffers[0].as_slice().to_vec())
+    let op = ScalarOp::new(kind, elem, elem).ok_or_else(|| format!("no {how:?} of {elem}"))?;
+    let read = |bytes: &Vec<u8>| {
+        let count = bytes.len() / elem.storage_bytes();
+        let wrong = || format!("{} bytes are no array of {elem}", bytes.len());
+        Literal::from_bytes([count as i64], elem, bytes.clone()).ok_or_else(wrong)
+    };
+    let [first, rest @ ..] = arrays else { return Ok(vec![]) };
+    let mut sum = read(first)?;
+    for array in rest {
+        let array = read(array)?;
+        (0..sum.len()).for_each(|i| sum.set(i, apply(&op, &[sum.get(i), array.get(i)])));
+    }
+    Ok(sum.bytes().to_vec())
 }
 
 impl std::fmt::Debug for Runtime {

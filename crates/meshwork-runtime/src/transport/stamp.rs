@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which message it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     /// Digest of the program, or of the kind of call.
     pub plan: u64,
     /// How many runs and calls there were before.
@@ -20,11 +20,11 @@ pub(crate) struct Stamp {
 }
 
 /// Length of a stamp.
-pub(crate) const STAMP: usize = 40;
+pub const STAMP: usize = 40;
 const MAGIC: u32 = 0x4d57_4b31;
 
 impl Stamp {
-    pub(crate) fn write(&self, to: &mut [u8]) {
+    pub fn write(&self, to: &mut [u8]) {
         let word = |i: usize| 8 * i..8 * i + 8;
         let head = u64::from(MAGIC) << 1 | u64::from(self.refusal);
         for (i, value) in [head, self.plan, self.run, self.op, self.bytes].into_iter().enumerate() {
@@ -32,7 +32,7 @@ impl Stamp {
         }
     }
 
-    pub(crate) fn read(from: &[u8]) -> Option<Stamp> {
+    pub fn read(from: &[u8]) -> Option<Stamp> {
         let word = |i: usize| from.get(8 * i..8 * i + 8)?.try_into().ok().map(u64::from_le_bytes);
         let head = word(0)?;
         let stamp = Stamp { plan: word(1)?, run: word(2)?, op: word(3)?, bytes: word(4)?, refusal: head & 1 != 0 };
@@ -40,7 +40,7 @@ impl Stamp {
     }
 
     /// Where its sender is, in words.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         match names.as_ref().and_then(|n| n.get(&self.plan)) {
             Some(ops) => {
@@ -59,7 +59,7 @@ impl Stamp {
 static NAMES: Mutex<Option<HashMap<u64, Arc<Vec<String>>>>> = Mutex::new(None);
 
 /// Tells what the operations of a program are called.
-pub(crate) fn name(plan: u64, ops: impl FnOnce() -> Vec<String>) {
+pub fn name(plan: u64, ops: impl FnOnce() -> Vec<String>) {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     names.get_or_insert_with(HashMap::new).entry(plan).or_insert_with(|| Arc::new(ops()));
 }

@@ -14,7 +14,7 @@ use super::stamp::{STAMP, Stamp};
 use super::world::{Inner, ProcessError, World};
 
 /// Pieces up to this many bytes travel in the cover.
-pub(crate) const INLINE: usize = 8 << 10;
+pub const INLINE: usize = 8 << 10;
 /// Longest single message.
 const CHUNK: usize = 1 << 30;
 /// A cover of up to this many bytes can be received whoever sent it, so that it can be told what it is.
@@ -33,14 +33,14 @@ const ROUND: Duration = Duration::from_millis(200);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Messages of one operation, and the right to move them.
-pub(crate) struct Swap<'w> {
+pub struct Swap<'w> {
     world: &'w World,
     inner: MutexGuard<'w, Inner>,
     mail: Mail,
 }
 
 /// Messages of one operation. Those under way are moved, and taken back, by a [`Swap`] alone: see [`Swap::resume`].
-pub(crate) struct Mail {
+pub struct Mail {
     stamp: Stamp,
     lane: Lane,
     flight: Flight,
@@ -73,7 +73,7 @@ const LONG: u32 = u32::MAX;
 
 impl<'w> Swap<'w> {
     /// Begins an operation.
-    pub(crate) fn begin(world: &'w World, stamp: Stamp, lane: Lane) -> Result<Swap<'w>, ProcessError> {
+    pub fn begin(world: &'w World, stamp: Stamp, lane: Lane) -> Result<Swap<'w>, ProcessError> {
         let mut inner = world.lock();
         if let Some(text) = &inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
@@ -83,18 +83,18 @@ impl<'w> Swap<'w> {
     }
 
     /// Goes on with an operation that was [left](Swap::leave).
-    pub(crate) fn resume(world: &'w World, mail: Mail) -> Swap<'w> {
+    pub fn resume(world: &'w World, mail: Mail) -> Swap<'w> {
         Swap { world, inner: world.lock(), mail }
     }
 
     /// As [`resume`](Swap::resume) with what is in `mail`, unless somebody else moves messages now.
-    pub(crate) fn try_resume(world: &'w World, mail: &mut Option<Mail>) -> Option<Swap<'w>> {
+    pub fn try_resume(world: &'w World, mail: &mut Option<Mail>) -> Option<Swap<'w>> {
         let inner = world.inner.try_lock().ok()?;
         Some(Swap { world, inner, mail: mail.take()? })
     }
 
     /// Leaves the messages to themselves for a while, and lets others begin operations.
-    pub(crate) fn leave(mut self) -> Mail {
+    pub fn leave(mut self) -> Mail {
         let Mail { stamp, lane, number, .. } = self.mail;
         std::mem::replace(&mut self.mail, Mail::new(stamp, lane, number))
     }
@@ -104,7 +104,7 @@ impl<'w> Swap<'w> {
     }
 
     /// Expects the cover of `peer` with `inline` bytes of short pieces; `total` is what it must announce.
-    pub(crate) fn expect(&mut self, peer: usize, inline: usize, total: Option<u64>) -> Result<(), ProcessError> {
+    pub fn expect(&mut self, peer: usize, inline: usize, total: Option<u64>) -> Result<(), ProcessError> {
         let mut bytes = self.inner.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(ROOM.max(STAMP + inline), 0);
@@ -116,7 +116,7 @@ impl<'w> Swap<'w> {
     }
 
     /// Sends a cover with `inline` bytes that `fill` writes; `total` bytes belong to it.
-    pub(crate) fn cover(
+    pub fn cover(
         &mut self,
         peer: usize,
         inline: usize,
@@ -136,7 +136,7 @@ impl<'w> Swap<'w> {
     }
 
     /// From now on covers say that there is no data, and why; or not.
-    pub(crate) fn refuse(&mut self, refusal: bool) {
+    pub fn refuse(&mut self, refusal: bool) {
         self.mail.stamp.refusal = refusal;
     }
 
@@ -144,7 +144,7 @@ impl<'w> Swap<'w> {
     ///
     /// # Safety
     /// The bytes are valid and not written until [`wait`](Swap::wait) has returned.
-    pub(crate) unsafe fn send(&mut self, peer: usize, from: *const u8, bytes: usize) -> Result<(), ProcessError> {
+    pub unsafe fn send(&mut self, peer: usize, from: *const u8, bytes: usize) -> Result<(), ProcessError> {
         let to = self.address(peer);
         for at in (0..bytes).step_by(CHUNK) {
             let length = CHUNK.min(bytes - at);
@@ -159,7 +159,7 @@ impl<'w> Swap<'w> {
     ///
     /// # Safety
     /// The bytes are valid for writing and nobody else uses them until [`wait`](Swap::wait) has returned.
-    pub(crate) unsafe fn receive(&mut self, peer: usize, to: *mut u8, bytes: usize) -> Result<(), ProcessError> {
+    pub unsafe fn receive(&mut self, peer: usize, to: *mut u8, bytes: usize) -> Result<(), ProcessError> {
         let from = self.address(peer);
         for at in (0..bytes).step_by(CHUNK) {
             let length = CHUNK.min(bytes - at);
@@ -176,23 +176,23 @@ impl<'w> Swap<'w> {
     }
 
     /// Lets messages move; whether some are still under way.
-    pub(crate) fn is_open(&mut self) -> Result<bool, ProcessError> {
+    pub fn is_open(&mut self) -> Result<bool, ProcessError> {
         while self.mail.flight.is_open() && self.advance()? {}
         Ok(self.mail.flight.is_open())
     }
 
     /// Waits until all messages have landed.
-    pub(crate) fn wait(&mut self) -> Result<(), ProcessError> {
+    pub fn wait(&mut self) -> Result<(), ProcessError> {
         self.wait_while(Flight::is_open, u32::MAX).map(drop)
     }
 
     /// Waits until all messages have landed, or `looks` looks were in vain: whether they have.
-    pub(crate) fn wait_a_little(&mut self, looks: u32) -> Result<bool, ProcessError> {
+    pub fn wait_a_little(&mut self, looks: u32) -> Result<bool, ProcessError> {
         self.wait_while(Flight::is_open, looks)
     }
 
     /// Waits until all that was expected has come.
-    pub(crate) fn wait_incoming(&mut self) -> Result<(), ProcessError> {
+    pub fn wait_incoming(&mut self) -> Result<(), ProcessError> {
         self.wait_while(Flight::has_incoming, u32::MAX).map(drop)
     }
 
@@ -230,19 +230,19 @@ impl<'w> Swap<'w> {
     }
 
     /// All has landed; another round of messages of the same operation follows.
-    pub(crate) fn next(&mut self) {
+    pub fn next(&mut self) {
         let covers = std::mem::take(&mut self.mail.covers);
         self.inner.spare.extend(covers.into_iter().map(|c| c.bytes));
     }
 
     /// What came inline from `peer`.
-    pub(crate) fn inline(&self, peer: usize) -> &[u8] {
+    pub fn inline(&self, peer: usize) -> &[u8] {
         let cover = self.mail.covers.iter().find(|c| c.incoming && c.peer == peer);
         cover.map_or(&[], |c| &c.bytes[STAMP..])
     }
 
     /// The stamp of the cover of `peer`.
-    pub(crate) fn stamp_of(&self, peer: usize) -> Option<Stamp> {
+    pub fn stamp_of(&self, peer: usize) -> Option<Stamp> {
         Stamp::read(&self.mail.covers.iter().find(|c| c.incoming && c.peer == peer)?.bytes)
     }
 
@@ -406,7 +406,7 @@ impl<'w> Swap<'w> {
     }
 
     /// The end of an operation that went well.
-    pub(crate) fn done(mut self) {
+    pub fn done(mut self) {
         self.inner.record.end(self.mail.number);
     }
 }

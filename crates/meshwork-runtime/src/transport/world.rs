@@ -15,7 +15,7 @@ use super::stamp::Stamp;
 use super::{calls, exit};
 
 /// The processes that were started together; at least two.
-pub(crate) struct World {
+pub struct World {
     pub(super) link: Link,
     pub rank: usize,
     pub size: usize,
@@ -78,12 +78,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 static WORLD: OnceLock<Result<Option<World>, String>> = OnceLock::new();
 
 /// The world of this process, if it has been joined and has more than one process.
-pub(crate) fn world() -> Option<&'static World> {
+pub fn world() -> Option<&'static World> {
     WORLD.get().and_then(|w| w.as_ref().ok()).and_then(Option::as_ref)
 }
 
 /// Joins the world, the first time; `None` for a process on its own.
-pub(crate) fn join() -> Result<Option<&'static World>, String> {
+pub fn join() -> Result<Option<&'static World>, String> {
     let mut fresh = false;
     let joined = WORLD.get_or_init(|| {
         let Some(launch) = launcher::launched().filter(|l| l.size > 1) else { return Ok(None) };
@@ -142,29 +142,29 @@ impl World {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Duration {
+    pub fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_deadline(&self, deadline: Duration) {
+    pub fn set_deadline(&self, deadline: Duration) {
         self.deadline.store(deadline.as_millis() as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn devices_per_rank(&self) -> usize {
+    pub fn devices_per_rank(&self) -> usize {
         self.devices_per_rank.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_devices_per_rank(&self, devices: usize) {
+    pub fn set_devices_per_rank(&self, devices: usize) {
         self.devices_per_rank.store(devices.max(1), Ordering::Relaxed);
     }
 
     /// The number of the next run or call; the same on all processes, for all do the same.
-    pub(crate) fn next_run(&self) -> u64 {
+    pub fn next_run(&self) -> u64 {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The right to run a program.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// Processes on this machine, this one among them.
-    pub(crate) fn neighbours(&self) -> usize {
+    pub fn neighbours(&self) -> usize {
         let Some(peers) = self.peers.get() else { return self.size };
         peers.iter().filter(|p| p.host == peers[self.rank].host).count()
     }
@@ -199,20 +199,20 @@ impl World {
     }
 
     /// Which process has `device`, of `devices` in all: contiguous blocks, the first ones one longer.
-    pub(crate) fn rank_of(&self, device: usize, devices: usize) -> usize {
+    pub fn rank_of(&self, device: usize, devices: usize) -> usize {
         let (each, more) = (devices / self.size, devices % self.size);
         let long = more * (each + 1);
         if device < long { device / (each + 1) } else { more + (device - long) / each.max(1) }
     }
 
     /// Which of `devices` devices are here.
-    pub(crate) fn local_devices(&self, devices: usize) -> std::ops::Range<usize> {
+    pub fn local_devices(&self, devices: usize) -> std::ops::Range<usize> {
         local_devices(self.rank, self.size, devices)
     }
 
     /// Tells all that `run` has failed `here`, or that this process knows that it failed elsewhere; and waits until all
     /// know. Then nothing of that run is under way any more. Gives the lowest other process in which it failed.
-    pub(crate) fn settle(&self, run: u64, why: &str, here: bool) -> Result<Option<(usize, String)>, ProcessError> {
+    pub fn settle(&self, run: u64, why: &str, here: bool) -> Result<Option<(usize, String)>, ProcessError> {
         let mut inner = self.lock();
         if let Some(text) = &inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
@@ -240,7 +240,7 @@ impl World {
     }
 
     /// Whether another process said that `run` failed there.
-    pub(crate) fn failed_elsewhere(&self, run: u64) -> bool {
+    pub fn failed_elsewhere(&self, run: u64) -> bool {
         self.lock().news.failed.as_ref().is_some_and(|f| f.0 == run)
     }
 
@@ -301,7 +301,7 @@ fn is_gone(pid: u32) -> bool {
 }
 
 /// The part of `devices` devices that process `rank` of `size` has.
-pub(crate) fn local_devices(rank: usize, size: usize, devices: usize) -> std::ops::Range<usize> {
+pub fn local_devices(rank: usize, size: usize, devices: usize) -> std::ops::Range<usize> {
     let (each, more) = (devices / size, devices % size);
     let start = |r: usize| r * each + r.min(more);
     start(rank)..start(rank + 1)
@@ -314,7 +314,7 @@ fn host() -> String {
 }
 
 /// What a message about an operation between processes says it is.
-pub(crate) fn stamp(plan: u64, run: u64, op: u64, bytes: u64) -> Stamp {
+pub fn stamp(plan: u64, run: u64, op: u64, bytes: u64) -> Stamp {
     Stamp { plan, run, op, bytes, refusal: false }
 }
 

@@ -3,11 +3,9 @@
 mod place;
 mod program;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::cost::Machine;
@@ -19,10 +17,10 @@ use crate::Array;
 use crate::array::Placement;
 use crate::donate;
 use crate::engine::{Cpu, Engine};
-use crate::error::{At, Error, Result};
+use crate::error::{At, JitError, Result};
 use crate::function::Function;
 use crate::lower::Lowered;
-use crate::rules::Rule;
+use crate::rule::Rule;
 use crate::tree::Tree;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
@@ -40,12 +38,12 @@ where
     donated: Vec<usize>,
     contract: Option<Contract>,
     machine: Machine,
-    engine: Rc<dyn Engine>,
+    engine: Arc<dyn Engine>,
     cache: Cache<F::Output>,
 }
 
 /// Programs by what they were traced for, each with the structure of its result. They are few.
-type Cache<O> = RefCell<Vec<(Key, Rc<(Lowered, O)>)>>;
+type Cache<O> = RwLock<Vec<(Key, Arc<(Lowered, O)>)>>;
 
 /// An array of the arguments and its path.
 pub(crate) type NamedArray = (SmolStr, Array);
@@ -56,8 +54,11 @@ pub(crate) type NamedArray = (SmolStr, Array);
 /// placements of its arguments. It runs on one device, or, with a mesh, split over its devices. The mesh comes from
 /// [`on`](Jit::on) or from the arguments.
 ///
-/// A misuse of a tensor inside of the function, such as a product of matrices that do not fit, ends the trace, and
-/// the call returns an [`Error`] with the operation, the shapes and the line.
+/// Misusing a tensor inside the function, such as multiplying matrices of the wrong shapes, ends the trace, and
+/// the call returns an [`Error`](crate::Error) with the operation, the shapes and the line.
+///
+/// Threads can share it if the function can be shared (is `Sync`). Each call traces on its own thread; of two threads
+/// that trace the same program at once, the first to finish wins and both run its program.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -86,8 +87,8 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         donated: vec![],
         contract: None,
         machine: Machine::default(),
-        engine: Rc::new(Cpu),
-        cache: RefCell::default(),
+        engine: Arc::new(Cpu),
+        cache: RwLock::default(),
     }
 }
 
@@ -118,8 +119,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// How each argument is placed inside of the program, wherever it comes from: a constraint on its first use. With
-    /// [`in_shardings`](Jit::in_shardings) an array that lies otherwise is brought there before the program starts,
+    /// How each argument is placed inside the program, wherever it comes from: a constraint on its first use. With
+    /// [`in_shardings`](Jit::in_shardings) an array that is placed differently is moved before the program starts,
     /// with this as its first step.
     pub fn constrain<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         self.constraints = Some(rules.into_iter().map(Into::into).collect());
@@ -133,7 +134,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Gives the memory of these arguments, by number, to the results: an update happens where the array lies. The call
+    /// Gives the memory of these arguments, by number, to the results: an update happens in place. The call
     /// takes the elements out of their arrays; using one of them, or a clone, later is an error that names the call.
     ///
     /// In the program they are marked as JAX marks them: `tf.aliasing_output` with the result of the same type and
@@ -174,8 +175,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Says how fast devices and the links between them are. Where a program may be split in several ways, the way
-    /// that is quickest by these rates is taken, and [`explain`](Jit::explain) counts time by them.
+    /// The speed of devices and of the links between them. Of several ways to split a program, the fastest by these
+    /// rates is taken, and [`explain`](Jit::explain) estimates times from them.
     ///
     /// ```
     /// use meshwork::prelude::*;
@@ -184,7 +185,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// let (x, w) = (Array::zeros([512, 64], F32), Array::zeros([64, 4096], F32));
     /// let plan = |rates: &str| {
     ///     let product = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&mesh).in_shardings([P![_, "x"], P![]]);
-    ///     product.machine(rates.parse().map_err(Error::Jit)?).plan((&x, &w))
+    ///     product.machine(rates.parse().expect("rates of a machine")).plan((&x, &w))
     /// };
     /// // Slow links: gather the small operand and repeat the product. Slow devices: add up parts of the product.
     /// assert!(plan("* 1 1\ndevice=100,1000")?.totals().contains_key("all-gather"));
@@ -198,7 +199,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 
     /// Runs on another engine.
     pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
-        self.engine = Rc::new(engine);
+        self.engine = Arc::new(engine);
         self
     }
 
@@ -214,9 +215,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         let entry = self.entry(args, &arguments)?;
         let (lowered, out) = &*entry;
         for (path, array) in &arguments.leaves {
-            array.check_present().map_err(|e| Error::Jit(format!("argument {path}: {e}")))?;
+            array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: e.into() })?;
         }
-        let inputs = donate::hand_over(arguments.leaves, lowered.donated(), at)?;
+        let inputs = donate::take_inputs(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;
         let placements: Vec<Option<Placement>> = match lowered.mesh() {
             None => vec![None; results.len()],
@@ -227,19 +228,16 @@ impl<A, F: Function<A>> Jit<F, A> {
                 outputs.iter().map(|b| Some(Placement { mesh: mesh.clone(), sharding: inline(&b.sharding) })).collect()
             }
         };
-        let mut next = results.into_iter().zip(placements);
-        let mut missing = false;
-        let host = out.to_host(&mut |t| match next.next() {
-            Some((array, placement)) => array.with_placement(placement),
-            None => {
-                missing = true;
-                Array::shape_only(t.shape(), t.dtype())
-            }
-        });
-        match missing {
-            true => Err(Error::Jit("the engine returned too few results".into())),
-            false => Ok(host),
+        let wanted = lowered.result_count();
+        if results.len() != wanted {
+            return Err(JitError::ResultCount { given: results.len(), wanted }.into());
         }
+        let mut next = results.into_iter().zip(placements);
+        // As many arrays as the tree has tensors, as counted above.
+        Ok(out.to_host(&mut |_| {
+            let (array, placement) = next.next().expect("an array for each tensor");
+            array.with_placement(placement)
+        }))
     }
 
     /// The program for these arguments, which may be [only shapes](Array::shape_only).
@@ -270,7 +268,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 }
 
 /// A program for certain arguments; see [`Lowered`].
-pub struct LoweredFor<O>(Rc<(Lowered, O)>);
+pub struct LoweredFor<O>(Arc<(Lowered, O)>);
 
 impl<O> std::ops::Deref for LoweredFor<O> {
     type Target = Lowered;

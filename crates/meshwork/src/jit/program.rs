@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
 use meshwork_ir::op::MovementOp;
@@ -13,7 +13,7 @@ use meshwork_mesh::Mesh;
 use super::{Jit, NamedArray};
 use crate::annotate::Notes;
 use crate::donate;
-use crate::error::{Error, Result, TraceError};
+use crate::error::{JitError, Result, TraceError};
 use crate::function::Function;
 use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
@@ -72,17 +72,26 @@ impl<A, F: Function<A>> Jit<F, A> {
         arguments
     }
 
-    /// The program for these arguments, traced if it is not known yet.
-    pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments) -> Result<Rc<(Lowered, F::Output)>> {
+    /// The program for these arguments, traced if it is not known yet. No lock is held while the function is traced:
+    /// it may call this `Jit` again.
+    pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments) -> Result<Arc<(Lowered, F::Output)>> {
         let mesh = self.mesh_for(&arguments.leaves)?;
-        if let Some((_, entry)) = self.cache.borrow().iter().find(|(key, _)| key.fits(&mesh, arguments)) {
-            return Ok(entry.clone());
+        let known = |entries: &[(Key, Arc<(Lowered, F::Output)>)]| {
+            entries.iter().find(|(key, _)| key.fits(&mesh, arguments)).map(|(_, entry)| entry.clone())
+        };
+        // A list of entries is whole whatever happened to a thread that held the lock.
+        if let Some(entry) = known(&self.cache.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(entry);
         }
-        let entry = Rc::new(self.trace(args, &arguments.leaves, mesh.clone())?);
+        let entry = Arc::new(self.trace(args, &arguments.leaves, mesh.clone())?);
         if let (Some(contract), Some(_)) = (&self.contract, entry.0.mesh()) {
             entry.0.check(contract)?;
         }
-        self.cache.borrow_mut().push((Key::new(mesh, arguments), entry.clone()));
+        let mut entries = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = known(&entries) {
+            return Ok(first);
+        }
+        entries.push((Key::new(mesh.clone(), arguments), entry.clone()));
         Ok(entry)
     }
 
@@ -102,7 +111,8 @@ impl<A, F: Function<A>> Jit<F, A> {
                 None => mesh = Some(own.clone()),
                 Some(mesh) if mesh == own => {}
                 Some(mesh) => {
-                    return Err(Error::Jit(format!("argument {path} is on the mesh {own}, the program on {mesh}")));
+                    let (found, program) = (own.clone(), mesh.clone());
+                    return Err(JitError::OtherMesh { argument: path.to_string(), found, program }.into());
                 }
             }
         }
@@ -150,10 +160,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             },
         };
         if let Some(captured) = finished.captures.first() {
-            return Err(Error::Jit(format!(
-                "the function uses a {} of the trace around it; pass it as an argument",
-                captured.describe()
-            )));
+            return Err(JitError::Captured { tensor: format!("a {}", captured.describe()) }.into());
         }
         notes.check_used()?;
         let mut module = finished.module;
@@ -166,7 +173,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             trace::declare_mesh(&mut module, mesh);
             self.place(&mut module, finished.func, leaves, &results, mesh)?;
         } else if !self.single && (self.ins.is_some() || self.outs.is_some()) {
-            return Err(Error::Jit("in_shardings and out_shardings need a mesh: give jit one with .on(&mesh)".into()));
+            return Err(JitError::NoMesh { options: "in_shardings and out_shardings need" }.into());
         }
         let donated = self.donated_of(leaves)?;
         donate::mark(&mut module, finished.func, &donated);

@@ -1,0 +1,228 @@
+//! Loops in waves give the bits that they give turn by turn.
+
+use std::sync::Arc;
+
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::{ElementType, Literal};
+
+use crate::compile::compile;
+use crate::compile::testing::{ONE, run};
+use crate::exec::pool::Pool;
+use crate::executable::Executable;
+use crate::library::testing::noise;
+use meshwork_runtime::memory::buffer::Buffer;
+
+const TURNS: [i32; 7] = [0, 1, 2, 7, 8, 19, 70];
+
+/// A loop around `body`, which computes `%y` from `%x`; both are `ty`. `%n` tells how many turns.
+fn looped(ty: &str, body: &str) -> String {
+    format!(
+        "func.func @main(%a: {ty}, %n: tensor<i32>) -> ({ty}, tensor<i32>) {{
+           %zero = stablehlo.constant dense<0> : tensor<i32>
+           %one = stablehlo.constant dense<1> : tensor<i32>
+           %r:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, {ty}
+           cond {{
+             %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+             stablehlo.return %p : tensor<i1>
+           }} do {{
+{body}
+             %j = stablehlo.add %i, %one : tensor<i32>
+             stablehlo.return %j, %y : tensor<i32>, {ty}
+           }}
+           return %r#1, %r#0 : {ty}, tensor<i32> }}"
+    )
+}
+
+/// `%name = x[start:limit]`, per dimension, of `%from`.
+fn slice(name: &str, from: &str, dims: &[i64], range: &[(i64, i64)], elem: &str) -> String {
+    let cut = range.iter().map(|(a, b)| format!("{a}:{b}")).collect::<Vec<_>>().join(", ");
+    let to: Vec<i64> = range.iter().map(|(a, b)| b - a).collect();
+    format!("%{name} = stablehlo.slice %{from} [{cut}] : ({}) -> {}\n", ty(dims, elem), ty(&to, elem))
+}
+
+fn ty(dims: &[i64], elem: &str) -> String {
+    format!("tensor<{}{elem}>", dims.iter().map(|d| format!("{d}x")).collect::<String>())
+}
+
+/// `%name` is `%from` turned by `by` along dimension `d`.
+fn roll(name: &str, from: &str, dims: &[i64], d: usize, by: i64, elem: &str) -> String {
+    let whole: Vec<(i64, i64)> = dims.iter().map(|&n| (0, n)).collect();
+    let at = by.rem_euclid(dims[d]);
+    let (mut head, mut tail) = (whole.clone(), whole);
+    head[d] = (dims[d] - at, dims[d]);
+    tail[d] = (0, dims[d] - at);
+    let piece = |r: &[(i64, i64)]| ty(&r.iter().map(|(a, b)| b - a).collect::<Vec<_>>(), elem);
+    let (a, b) = (format!("{name}_a"), format!("{name}_b"));
+    slice(&a, from, dims, &head, elem)
+        + &slice(&b, from, dims, &tail, elem)
+        + &format!(
+            "%{name} = stablehlo.concatenate %{a}, %{b}, dim = {d} : ({}, {}) -> {}\n",
+            piece(&head),
+            piece(&tail),
+            ty(dims, elem)
+        )
+}
+
+/// The inside of an array and its neighbours along every dimension, averaged: `%new`.
+fn inside(dims: &[i64]) -> (String, Vec<i64>) {
+    let small: Vec<i64> = dims.iter().map(|d| d - 2).collect();
+    let middle: Vec<(i64, i64)> = dims.iter().map(|d| (1, d - 1)).collect();
+    let t = ty(&small, "f32");
+    let mut text = slice("s0", "x", dims, &middle, "f32");
+    let mut last = 0;
+    for d in 0..dims.len() {
+        for by in [-1, 1] {
+            let mut range = middle.clone();
+            range[d] = (1 + by, dims[d] - 1 + by);
+            text += &slice(&format!("n{last}"), "x", dims, &range, "f32");
+            text += &format!("%s{} = stablehlo.add %s{last}, %n{last} : {t}\n", last + 1);
+            last += 1;
+        }
+    }
+    text += &format!("%c = stablehlo.constant dense<0.21> : {t}\n");
+    text += &format!("%new = stablehlo.multiply %s{last}, %c : {t}\n");
+    (text, small)
+}
+
+fn assigned(dims: &[i64]) -> String {
+    let (mut text, small) = inside(dims);
+    let ones = vec!["%one"; dims.len()].join(", ");
+    let ints = vec!["tensor<i32>"; dims.len()].join(", ");
+    let (a, b) = (ty(dims, "f32"), ty(&small, "f32"));
+    text += &format!("%y = stablehlo.dynamic_update_slice %x, %new, {ones} : ({a}, {b}, {ints}) -> {a}\n");
+    text
+}
+
+fn padded(dims: &[i64]) -> String {
+    let (mut text, small) = inside(dims);
+    let (a, b) = (ty(dims, "f32"), ty(&small, "f32"));
+    let (ones, zeros) = (vec!["1"; dims.len()].join(", "), vec!["0"; dims.len()].join(", "));
+    text += "%f = stablehlo.constant dense<0.0> : tensor<f32>\n";
+    text += &format!(
+        "%w = stablehlo.pad %new, %f, low = [{ones}], high = [{ones}], interior = [{zeros}] : ({b}, tensor<f32>) -> {a}\n"
+    );
+    text + &format!(
+        "%h = stablehlo.constant dense<0.5> : {a}\n%k = stablehlo.multiply %x, %h : {a}\n%y = stablehlo.add %k, %w : {a}\n"
+    )
+}
+
+fn rolled(dims: &[i64]) -> String {
+    let t = ty(dims, "i32");
+    let mut text = String::from("%s0 = stablehlo.add %x, %x : T\n");
+    let mut last = 0;
+    for d in 0..dims.len() {
+        for by in [-1, 1] {
+            text += &roll(&format!("n{last}"), "x", dims, d, by, "i32");
+            text += &format!("%s{} = stablehlo.add %s{last}, %n{last} : T\n", last + 1);
+            last += 1;
+        }
+    }
+    text += &format!("%c = stablehlo.constant dense<7> : T\n%y = stablehlo.subtract %s{last}, %c : T\n");
+    text.replace(": T", &format!(": {t}"))
+}
+
+fn bits(results: Vec<Vec<Arc<Buffer>>>) -> Vec<Vec<u8>> {
+    results.iter().flatten().map(|b| b.as_slice().to_vec()).collect()
+}
+
+/// Runs `source` on one device in waves with several numbers of threads, and turn by turn.
+fn check(source: &str, dims: &[i64], elem: ElementType) {
+    let module = meshwork_ir::text::parse(source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
+    let program = compile(&module, None, ONE).unwrap_or_else(|e| panic!("{e}\n{source}"));
+    let x = noise(dims, elem, 1);
+    for threads in [2, 3] {
+        let exe = Executable::new(program.clone(), ONE, Arc::new(Pool::new(threads))).unwrap();
+        assert_eq!(exe.waves(), 1, "{source}\n{program}");
+        for n in TURNS {
+            let n = Literal::from_bytes([], ElementType::I32, n.to_le_bytes().to_vec()).unwrap();
+            let want: Vec<Vec<u8>> =
+                run(&program, &[x.clone(), n.clone()]).iter().map(|r| r.bytes().to_vec()).collect();
+            let args = [&x, &n].map(|a| vec![Arc::new(Buffer::from_bytes(a.bytes()).unwrap())]);
+            let got = bits(exe.run(args.to_vec()).unwrap());
+            assert!(got == want, "{threads} threads, {:?} turns\n{program}", n.bytes());
+        }
+    }
+}
+
+#[test]
+fn slice_assign_and_pad_of_lines_and_areas() {
+    for dims in [vec![700_001], vec![613, 859], vec![90, 71, 83], vec![20_000, 26], vec![9, 60_000]] {
+        check(&looped(&ty(&dims, "f32"), &assigned(&dims)), &dims, ElementType::F32);
+        check(&looped(&ty(&dims, "f32"), &padded(&dims)), &dims, ElementType::F32);
+    }
+}
+
+#[test]
+fn what_wraps_around() {
+    for dims in [vec![700_001], vec![613, 859], vec![20_000, 26], vec![8, 70_000]] {
+        check(&looped(&ty(&dims, "i32"), &rolled(&dims)), &dims, ElementType::I32);
+    }
+}
+
+#[test]
+fn without_neighbours() {
+    let t = "tensor<700001xf32>";
+    let body = format!(
+        "%c = stablehlo.constant dense<0.7> : {t}\n%m = stablehlo.multiply %x, %c : {t}\n%y = stablehlo.add %m, %c : {t}\n"
+    );
+    check(&looped(t, &body), &[700_001], ElementType::F32);
+}
+
+/// One of several devices in a ring: it has some rows, and gets the ones next to them.
+fn ring(dims: &[i64], devices: i64) -> String {
+    let (t, row) = (ty(dims, "f32"), [&[1], &dims[1..]].concat());
+    let edge = |at: i64| [&[(at, at + 1)][..], &dims[1..].iter().map(|&n| (0, n)).collect::<Vec<_>>()].concat();
+    let pairs = |by: i64| {
+        (0..devices).map(|d| format!("[{d}, {}]", (d + by).rem_euclid(devices))).collect::<Vec<_>>().join(", ")
+    };
+    let permute = |to: &str, from: &str, by: i64| {
+        format!(
+            "%{to} = \"stablehlo.collective_permute\"(%{from}) {{source_target_pairs = dense<[{}]> : tensor<{devices}x2xi64>, \
+             channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}} : ({r}) -> {r}\n",
+            pairs(by),
+            r = ty(&row, "f32")
+        )
+    };
+    let rest = |r: (i64, i64)| [&[r][..], &edge(0)[1..]].concat();
+    let most = ty(&[&[dims[0] - 1], &dims[1..]].concat(), "f32");
+    let r = ty(&row, "f32");
+    slice("first", "x", dims, &edge(0), "f32")
+        + &slice("last", "x", dims, &edge(dims[0] - 1), "f32")
+        + &permute("above", "last", 1)
+        + &permute("below", "first", -1)
+        + &slice("upper", "x", dims, &rest((0, dims[0] - 1)), "f32")
+        + &slice("lower", "x", dims, &rest((1, dims[0])), "f32")
+        + &format!(
+            "%up = stablehlo.concatenate %above, %upper, dim = 0 : ({r}, {most}) -> {t}
+             %down = stablehlo.concatenate %lower, %below, dim = 0 : ({most}, {r}) -> {t}
+             %s = stablehlo.add %up, %down : {t}
+             %u = stablehlo.add %s, %x : {t}
+             %c = stablehlo.constant dense<0.33> : {t}
+             %y = stablehlo.multiply %u, %c : {t}\n"
+        )
+}
+
+#[test]
+fn rings_of_devices() {
+    for devices in [2, 3, 4, 8] {
+        for dims in [vec![1_200_007 / devices], vec![1301 / devices, 517]] {
+            let source = looped(&ty(&dims, "f32"), &ring(&dims, devices));
+            let module = meshwork_ir::text::parse(&source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
+            let grid = DeviceGrid { replicas: 1, partitions: devices as usize };
+            let program = compile(&module, None, grid).unwrap_or_else(|e| panic!("{e}\n{source}"));
+            let shards: Vec<Arc<Buffer>> = (0..devices)
+                .map(|d| Arc::new(Buffer::from_bytes(noise(&dims, ElementType::F32, d as u64 + 1).bytes()).unwrap()))
+                .collect();
+            let new = |threads: usize| Executable::new(program.clone(), grid, Arc::new(Pool::new(threads))).unwrap();
+            let (plain, some) = (new(2).turn_by_turn(), [new(1), new(2), new(5)]);
+            assert_eq!((plain.waves(), some[0].waves()), (0, 1), "{source}\n{program}");
+            for n in TURNS {
+                let n = Arc::new(Buffer::from_bytes(&n.to_le_bytes()).unwrap());
+                let n = vec![n; devices as usize];
+                let result = |exe: &Executable| bits(exe.run(vec![shards.clone(), n.clone()]).unwrap());
+                let want = result(&plain);
+                assert!(some.iter().all(|exe| result(exe) == want), "{devices} devices, {:?} turns", n[0].as_slice());
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The plan of memory: which value lies where.
+
+pub mod handed;
+pub mod live;
+pub mod place;
+pub mod plan;
+pub mod share;

@@ -1,0 +1,46 @@
+//! What every engine must do: each case is a program that the reference evaluator runs too. The suite is stamped once
+//! per engine.
+
+mod all_ops;
+mod collectives;
+mod control;
+mod harness;
+mod ops;
+
+/// Stamps the suite for an engine.
+macro_rules! conformance {
+    ($name:ident, $engine:expr) => {
+        mod $name {
+            use crate::harness::Check;
+            use crate::{all_ops, collectives, control, ops};
+
+            conformance!(@ $engine; ops: chains, softmax, products, results);
+            conformance!(@ $engine; all_ops: elementwise, all_others);
+            conformance!(@ $engine; control: loops, branches, scans, nested, errors);
+            conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, permute, loops_with_communication,
+                torn_groups, identity, shared_results, slices_by_device, parts_of_buffers, past_the_caches);
+        }
+    };
+    (@ $engine:expr; $file:ident: $($case:ident),*) => {
+        $(#[test] fn $case() { $file::$case(&Check::new($engine)); })*
+    };
+}
+
+conformance!(cpu_one_thread, meshwork_cpu::CpuEngine::new(1));
+conformance!(cpu_two_threads, meshwork_cpu::CpuEngine::new(2));
+
+/// The same bits on every run, on any number of threads.
+#[test]
+fn results_do_not_depend_on_threads() {
+    let engines: Vec<_> = [1, 2, 5].into_iter().map(meshwork_cpu::CpuEngine::new).collect();
+    for (source, devices) in control::DETERMINISM {
+        let mut first = None;
+        for engine in &engines {
+            for _ in 0..3 {
+                let got = harness::run(engine, source, *devices).expect("it runs");
+                let want = first.get_or_insert_with(|| got.clone());
+                assert_eq!(&got, want, "{source}");
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Random bodies give the same bytes compiled and interpreted, for any layout of their arguments.
+
+use meshwork_cpu::kernel::ir::*;
+use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
+use meshwork_cpu::step::Scratch;
+use meshwork_ir::ElementType;
+
+use crate::harness::Numbers;
+
+const ELEMS: [ElementType; 13] = {
+    use ElementType::*;
+    [I1, I8, UI8, I16, UI16, I32, UI32, I64, UI64, BF16, F16, F32, F64]
+};
+
+/// A random body that the check accepts.
+fn random_body(numbers: &mut Numbers) -> Body {
+    // A few types at a time, so that values meet.
+    let palette: Vec<ElementType> = (0..1 + numbers.below(3)).map(|_| numbers.pick(&ELEMS)).collect();
+    let access = [Access::Unit, Access::Unit, Access::Unit, Access::Zero, Access::Strided];
+    let inputs = 1 + numbers.below(4);
+    let mut args: Vec<Arg> = (0..inputs)
+        .map(|_| Arg { elem: numbers.pick(&palette), access: numbers.pick(&access), output: false })
+        .collect();
+    for _ in 0..1 + numbers.below(3) {
+        let access = numbers.pick(&[Access::Unit, Access::Unit, Access::Strided]);
+        args.push(Arg { elem: numbers.pick(&palette), access, output: true });
+    }
+    let mut body = Body { args, temps: vec![], scalars: 0, phases: vec![] };
+    let mut scalars: Vec<(u16, Ty)> = vec![];
+    let mut temps: Vec<u16> = vec![];
+    for _ in 0..1 + numbers.below(3) {
+        random_phase(numbers, &mut body, &mut scalars, &mut temps, inputs);
+    }
+    body
+}
+
+fn random_phase(
+    numbers: &mut Numbers,
+    body: &mut Body,
+    scalars: &mut Vec<(u16, Ty)>,
+    temps: &mut Vec<u16>,
+    inputs: usize,
+) {
+    let extent = if numbers.below(5) == 0 && !scalars.is_empty() { Extent::Once } else { Extent::Row };
+    let row = extent == Extent::Row;
+    let mut made: Vec<(Val, Ty)> = vec![];
+    let mut ops: Vec<Op> = vec![];
+    let mut set: Vec<(u16, Ty)> = vec![];
+    let mut written: Vec<u16> = vec![];
+    let most = if numbers.below(4) == 0 { 60 } else { 14 };
+    let count = 3 + numbers.below(most);
+    while ops.len() < count {
+        let any = if made.is_empty() { None } else { Some(numbers.pick(&made)) };
+        let like = |numbers: &mut Numbers, ty: Ty| {
+            let same: Vec<Val> = made.iter().filter(|m| m.1 == ty).map(|m| m.0).collect();
+            numbers.pick(&same)
+        };
+        let op = match (numbers.below(20), any) {
+            (0..=3, _) | (_, None) => {
+                let arg = numbers.below(inputs);
+                if row || body.args[arg].access == Access::Zero {
+                    Op::Load(arg as u16)
+                } else {
+                    let (s, ty) = numbers.pick(scalars);
+                    Op::Scalar(s, ty)
+                }
+            }
+            (4, Some((_, ty))) => Op::Const(ty, constant(numbers, ty)),
+            (5, _) if !scalars.is_empty() => {
+                let (s, ty) = numbers.pick(scalars);
+                Op::Scalar(s, ty)
+            }
+            (5, _) => Op::Index(numbers.below(2) as u8, numbers.pick(&Ty::ALL[1..])),
+            (6, _) if row && !temps.is_empty() => {
+                let t = numbers.pick(temps);
+                Op::LoadTemp(t, body.temps[usize::from(t)])
+            }
+            (7 | 8, Some((v, ty))) => {
+                let list: &[Unary] = match ty {
+                    Ty::Pred => &[Unary::Not],
+                    _ if ty.is_float() => {
+                        use Unary::*;
+                        &[Neg, Abs, Sign, Sqrt, Floor, Ceil, RoundEven, RoundAway, IsFinite]
+                    }
+                    _ => &[Unary::Neg, Unary::Abs, Unary::Sign, Unary::Not],
+                };
+                Op::Unary(numbers.pick(list), v)
+            }
+            (9..=12, Some((v, ty))) => {
+                use Binary::*;
+                let list: &[Binary] = match ty {
+                    Ty::Pred => &[Add, Mul, Max, Min, And, Or, Xor],
+                    _ if ty.is_float() => &[Add, Sub, Mul, Div, Max, Min],
+                    _ if ty.size() >= 4 => &[Add, Sub, Mul, Max, Min, And, Or, Xor, Shl, ShrArith, ShrLogic],
+                    _ => &[Add, Sub, Mul, Max, Min, And, Or, Xor],
+                };
+                Op::Binary(numbers.pick(list), v, like(numbers, ty))
+            }
+            (13, Some((v, ty))) => {
+                let list = [Cmp::Eq, Cmp::Ne, Cmp::Lt, Cmp::Le, Cmp::Gt, Cmp::Ge];
+                Op::Compare(numbers.pick(&list), v, like(numbers, ty))
+            }
+            (14 | 15, Some((v, ty))) if made.iter().any(|m| m.1 == Ty::Pred) => {
+                let p = like(numbers, Ty::Pred);
+                Op::Select(p, v, like(numbers, ty))
+            }
+            (16, Some((v, ty))) if ty != Ty::Pred => Op::MulAdd(v, like(numbers, ty), like(numbers, ty)),
+            (17, Some((v, _))) => Op::Convert(numbers.pick(&Ty::ALL), v),
+            (18, Some((v, Ty::F32))) => {
+                if numbers.below(2) == 0 {
+                    Op::Bitcast(numbers.pick(&[Ty::I32, Ty::U32]), v)
+                } else {
+                    Op::Round(numbers.pick(&[ElementType::BF16, ElementType::F16]), v)
+                }
+            }
+            (19, Some((v, ty))) if row => {
+                if numbers.below(2) == 0 {
+                    let known = temps.iter().copied().find(|&t| body.temps[usize::from(t)] == ty);
+                    let t = known.unwrap_or_else(|| {
+                        body.temps.push(ty);
+                        body.temps.len() as u16 - 1
+                    });
+                    if !temps.contains(&t) {
+                        temps.push(t);
+                    }
+                    Op::StoreTemp(t, v)
+                } else {
+                    let list: &[Combine] = match ty.is_float() {
+                        true => &[Combine::Add, Combine::Mul, Combine::Max, Combine::Min],
+                        false => {
+                            use Combine::*;
+                            &[Add, Mul, Max, Min, And, Or, Xor]
+                        }
+                    };
+                    let s = body.scalars;
+                    body.scalars += 1;
+                    set.push((s, ty));
+                    Op::Reduce(numbers.pick(list), s, v)
+                }
+            }
+            (_, Some((v, ty))) if !row => {
+                let s = body.scalars;
+                body.scalars += 1;
+                set.push((s, ty));
+                Op::SetScalar(s, v)
+            }
+            (_, Some((v, ty))) => {
+                // Each output is written at most once in a phase, and not before the middle.
+                let fits = |k: &usize| Ty::of(body.args[*k].elem) == Some(ty) && !written.contains(&(*k as u16));
+                let outputs: Vec<usize> = (inputs..body.args.len()).filter(fits).collect();
+                if outputs.is_empty() || ops.len() < 3 {
+                    continue;
+                }
+                let k = numbers.pick(&outputs) as u16;
+                written.push(k);
+                Op::Store(k, v)
+            }
+        };
+        ops.push(op);
+        body.phases.push(Phase { extent, ops: ops.clone() });
+        let types = meshwork_cpu::kernel::check::check(body);
+        body.phases.pop();
+        // A scalar set in this phase is not read in it.
+        match types.map(|t| t.last().and_then(|t| t.last().copied().flatten())) {
+            Ok(Some(ty)) => made.push((ops.len() as Val - 1, ty)),
+            Ok(None) => {}
+            Err(e) => panic!("{e}\n{body}\n{ops:?}"),
+        }
+    }
+    for k in inputs..body.args.len() {
+        let same = made.iter().rev().find(|m| Some(m.1) == Ty::of(body.args[k].elem));
+        if let (Some(&(v, _)), true, false) = (same, row, written.contains(&(k as u16))) {
+            ops.push(Op::Store(k as u16, v));
+        }
+    }
+    scalars.extend(set);
+    body.phases.push(Phase { extent, ops });
+}
+
+fn constant(numbers: &mut Numbers, ty: Ty) -> u64 {
+    let small = numbers.below(9) as i64 - 4;
+    match ty {
+        Ty::Pred => small as u64 & 1,
+        Ty::F32 => (small as f32 / 2.0).to_bits().into(),
+        Ty::F64 => (small as f64 / 2.0).to_bits(),
+        _ => small as u64 & (u64::MAX >> (64 - 8 * ty.size())),
+    }
+}
+
+/// Bytes of elements that are mostly ordinary numbers.
+fn fill(numbers: &mut Numbers, elem: ElementType, bytes: &mut [u8]) {
+    for chunk in bytes.chunks_exact_mut(elem.storage_bytes()) {
+        let bits = numbers.next();
+        let bits = match (elem, bits >> 60) {
+            (ElementType::I1, _) => bits & 1,
+            (_, 0) if elem.is_float() => bits,
+            (_, 1) if elem.is_float() => meshwork_ir::float::encode(elem, -0.0),
+            _ if elem.is_float() => meshwork_ir::float::encode(elem, (bits as i64 >> 44) as f64 / 8192.0),
+            (_, 0..8) => bits,
+            _ => (bits as i8 >> 4) as u64,
+        };
+        chunk.copy_from_slice(&bits.to_le_bytes()[..elem.storage_bytes()]);
+    }
+}
+
+/// Runs `kernel` on a copy of `memory` and gives the copy.
+fn run(kernel: &Kernel, memory: &[u64], starts: &[usize], shape: (usize, usize), strides: [&[isize]; 2]) -> Vec<u64> {
+    let mut memory = memory.to_vec();
+    let base = memory.as_mut_ptr().cast::<u8>();
+    // SAFETY: the starts are inside the memory, and so is all that the strides reach.
+    let ptrs: Vec<*mut u8> = starts.iter().map(|&s| unsafe { base.add(s) }).collect();
+    let index = [[3, 7, 1], [-5, 2, 3]];
+    let call =
+        Call { ptrs: &ptrs, row_strides: strides[0], strides: strides[1], rows: shape.0, n: shape.1, index: &index };
+    // SAFETY: as above.
+    unsafe { kernel.run(&call, &mut Scratch::default()) };
+    memory
+}
+
+/// Whether two memories hold the same bytes, except that all NaNs count as equal.
+fn same(elem: ElementType, a: &[u8], b: &[u8]) -> bool {
+    a == b || {
+        let (x, y) = (meshwork_ir::float::read(elem, a), meshwork_ir::float::read(elem, b));
+        // The sign of a zero that is the extreme of a row is not specified, and of a NaN neither.
+        elem.is_float() && ((x.is_nan() && y.is_nan()) || (x == 0.0 && y == 0.0))
+    }
+}
+
+fn try_one(seed: u64, compiled: &mut usize) {
+    let mut numbers = Numbers(seed);
+    let body = random_body(&mut numbers);
+    let fast = Kernel::new(body.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{body}"));
+    let slow = Kernel::interpreted(body.clone()).unwrap();
+    if fast.backend() != Backend::Compiled {
+        return;
+    }
+    *compiled += 1;
+    for n in [0, 1, 7, 8, 9, 31, 33, 65, 1000, 1027 + numbers.below(9000)] {
+        let rows = 1 + numbers.below(3);
+        let (mut starts, mut row_strides, mut strides) = (vec![], vec![], vec![]);
+        let mut at = 64;
+        let mut spans = vec![];
+        for (k, arg) in body.args.iter().enumerate() {
+            let size = arg.elem.storage_bytes();
+            let step = match arg.access {
+                Access::Unit => 1,
+                Access::Zero => 0,
+                Access::Strided => 1 + numbers.below(3),
+            };
+            let gap = numbers.below(3);
+            let row = n * step + gap;
+            at += size * numbers.below(7);
+            at = at.next_multiple_of(size);
+            // Some outputs are in place of an input of the same form.
+            let twin = (0..k).find(|&j| {
+                let a = body.args[j];
+                arg.output && a.elem == arg.elem && a.access == arg.access && !a.output
+            });
+            let twin = twin.filter(|&j| arg.access == Access::Unit && !spans.contains(&j) && seed.is_multiple_of(2));
+            if let Some(j) = twin {
+                spans.push(j);
+                starts.push(starts[j]);
+                row_strides.push(row_strides[j]);
+                strides.push(strides[j]);
+                continue;
+            }
+            let extra = size * (row * rows + 1) + 64;
+            starts.push(at);
+            row_strides.push((size * row) as isize);
+            strides.push((size * step) as isize);
+            at += extra;
+        }
+        let mut memory = vec![0x5555_5555_5555_5555u64; at.div_ceil(8) + 8];
+        let mut order: Vec<usize> = (0..starts.len()).collect();
+        order.sort_by_key(|&k| starts[k]);
+        // SAFETY: bytes of a vector of words.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), at) };
+        for &k in &order {
+            let size = body.args[k].elem.storage_bytes();
+            let row = row_strides[k] as usize / size;
+            fill(&mut numbers, body.args[k].elem, &mut bytes[starts[k]..starts[k] + size * (row * rows + 1)]);
+        }
+        // In place only where every phase reads before it writes: one phase over the row.
+        if !spans.is_empty() && body.phases.len() > 1 {
+            continue;
+        }
+        let strides = [&row_strides[..], &strides[..]];
+        let got = run(&fast, &memory, &starts, (rows, n), strides);
+        let want = run(&slow, &memory, &starts, (rows, n), strides);
+        let bytes = |v: &[u64]| v.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+        let (got, want) = (bytes(&got), bytes(&want));
+        if got == want {
+            continue;
+        }
+        let mut checked = vec![false; got.len()];
+        for (k, arg) in body.args.iter().enumerate().filter(|(_, a)| a.output) {
+            let size = arg.elem.storage_bytes();
+            for r in 0..rows {
+                for i in 0..n {
+                    let p = starts[k] + r * strides[0][k] as usize + i * strides[1][k] as usize;
+                    let (a, b) = (&got[p..p + size], &want[p..p + size]);
+                    assert!(
+                        same(arg.elem, a, b),
+                        "seed {seed} n {n} rows {rows}: argument {k} row {r} element {i} is {a:?}, should be {b:?} \
+                         ({:e} {:e})\n{body}",
+                        meshwork_ir::float::read(arg.elem, a),
+                        meshwork_ir::float::read(arg.elem, b),
+                    );
+                    checked[p..p + size].fill(true);
+                }
+            }
+        }
+        let stray = (0..got.len()).find(|&i| got[i] != want[i] && !checked[i]);
+        assert_eq!(stray, None, "seed {seed} n {n} rows {rows}: a byte outside was written\n{body}");
+    }
+}
+
+#[test]
+fn compiled_and_interpreted_agree() {
+    if !jit_is_available() {
+        return;
+    }
+    let (mut compiled, tries) = (0, 400);
+    let first = std::env::var("KERNEL_FUZZ_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1u64);
+    for seed in first..first + tries {
+        try_one(seed, &mut compiled);
+    }
+    assert!(compiled * 2 > tries as usize, "only {compiled} of {tries} were compiled");
+}
+
+/// Memory whose last byte is followed by an inaccessible page.
+struct Guarded {
+    start: *mut u8,
+    size: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl Guarded {
+    fn new(bytes: usize) -> Guarded {
+        let size = bytes.next_multiple_of(PAGE) + PAGE;
+        // SAFETY: a mapping of our own.
+        unsafe {
+            let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let start = libc::mmap(std::ptr::null_mut(), size, both, flags, -1, 0).cast::<u8>();
+            assert_ne!(start.cast(), libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(start.add(size - PAGE).cast(), PAGE, libc::PROT_NONE), 0);
+            Guarded { start, size }
+        }
+    }
+
+    /// Where `bytes` bytes start that end at the page.
+    fn last(&self, bytes: usize) -> *mut u8 {
+        // SAFETY: inside the mapping.
+        unsafe { self.start.add(self.size - PAGE - bytes) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this size.
+        unsafe { libc::munmap(self.start.cast(), self.size) };
+    }
+}
+
+#[test]
+fn nothing_beyond_the_last_element_is_touched() {
+    for seed in 1..150 {
+        let mut numbers = Numbers(seed);
+        let body = random_body(&mut numbers);
+        let kernel = Kernel::new(body.clone()).unwrap();
+        for n in [1, 3, 8, 15, 33, 70, 1001] {
+            let rows = 2;
+            let (mut ptrs, mut row_strides, mut strides, mut memory) = (vec![], vec![], vec![], vec![]);
+            for arg in &body.args {
+                let size = arg.elem.storage_bytes();
+                let step = match arg.access {
+                    Access::Unit => 1,
+                    Access::Zero => 0,
+                    Access::Strided => 2,
+                };
+                let row = (n * step).max(1);
+                let bytes = size * (row * (rows - 1) + (n - 1) * step + 1);
+                let guarded = Guarded::new(bytes);
+                ptrs.push(guarded.last(bytes));
+                row_strides.push((size * row) as isize);
+                strides.push((size * step) as isize);
+                memory.push(guarded);
+            }
+            let index = [[3, 7, 1], [-5, 2, 3]];
+            let call = Call { ptrs: &ptrs, row_strides: &row_strides, strides: &strides, rows, n, index: &index };
+            // SAFETY: the memory ends with the last element that the call reaches.
+            unsafe { kernel.run(&call, &mut Scratch::default()) };
+        }
+    }
+}

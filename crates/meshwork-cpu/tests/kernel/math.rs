@@ -1,0 +1,222 @@
+//! How far functions of `f32` are from the truth, over all of its numbers.
+//!
+//! Every `KERNEL_MATH_STEP`-th bit pattern is tried, by default about 130,000 of them; 1 tries all, which takes
+//! minutes.
+
+use meshwork_cpu::kernel::ir::{Binary, Op, Unary};
+use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
+use meshwork_eval::special;
+use meshwork_ir::{ElementType, Literal};
+
+use crate::harness::{Numbers, map_body, run_map};
+
+const F32: ElementType = ElementType::F32;
+
+type Real = fn(f64) -> f64;
+type Real2 = fn(f64, f64) -> f64;
+
+/// Error of `got` in units of last place of `want`, which has more digits. Infinite where one is NaN and the other not.
+fn error(got: f32, want: f64) -> f64 {
+    if want.is_nan() || got.is_nan() {
+        return if want.is_nan() && got.is_nan() { 0.0 } else { f64::INFINITY };
+    }
+    let nearest = want as f32;
+    if got == nearest {
+        // The sign of zero counts.
+        return if got.is_sign_negative() == nearest.is_sign_negative() { 0.0 } else { f64::INFINITY };
+    }
+    if got.is_infinite() || nearest.is_infinite() {
+        // Beside the largest number, infinity is one unit away.
+        let code = |x: f32| i64::from(x.to_bits() & 0x7FFF_FFFF);
+        return (code(got) - code(nearest)).unsigned_abs() as f64;
+    }
+    let size = want.abs().max(f64::from(f32::MIN_POSITIVE));
+    let unit = 2f64.powi(size.log2().floor() as i32 - 23);
+    (f64::from(got) - want).abs() / unit
+}
+
+fn literal(values: &[f32]) -> Literal {
+    let bytes: Vec<f64> = values.iter().map(|&v| v.into()).collect();
+    Literal::from_f64s([values.len() as i64], F32, &bytes).unwrap()
+}
+
+fn floats(x: &Literal) -> Vec<f32> {
+    x.bytes().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+fn step() -> u64 {
+    std::env::var("KERNEL_MATH_STEP").ok().and_then(|s| s.parse().ok()).unwrap_or(32_749)
+}
+
+/// The largest error of `f` over all numbers, and where.
+fn worst(f: Unary, truth: Real) -> (f64, f32) {
+    let kernel = Kernel::new(map_body(&[F32], F32, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)])).unwrap();
+    assert!(kernel.backend() == Backend::Compiled || !jit_is_available(), "{f:?} is interpreted");
+    let mut worst = (0.0, 0.0);
+    let mut next = 0u64;
+    while next < 1 << 32 {
+        let mut x: Vec<f32> = vec![];
+        while x.len() < 1 << 16 && next < 1 << 32 {
+            x.push(f32::from_bits(next as u32));
+            next += step();
+        }
+        let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE];
+        x.extend(special);
+        x.extend([
+            f32::from_bits(1),
+            -f32::from_bits(1),
+            88.72284,
+            88.72283,
+            -103.97,
+            -104.0,
+            89.0,
+            -87.3,
+            9.0,
+            4.0,
+            0.99999994,
+            -0.99999994,
+        ]);
+        for (x, y) in x.iter().zip(floats(&run_map(&kernel, &[&literal(&x)], F32))) {
+            let off = error(y, truth((*x).into()));
+            if off > worst.0 {
+                worst = (off, *x);
+            }
+        }
+    }
+    worst
+}
+
+fn logistic(x: f64) -> f64 {
+    // The exponential of a negative number, so that it does not overflow while the result is not yet zero.
+    let e = (-x.abs()).exp();
+    if x < 0.0 { e / (1.0 + e) } else { 1.0 / (1.0 + e) }
+}
+
+fn rsqrt(x: f64) -> f64 {
+    1.0 / x.sqrt()
+}
+
+#[test]
+fn functions_of_one_value_are_within_bounds() {
+    let list: [(Unary, Real, f64); 17] = [
+        (Unary::Exp, f64::exp, 1.5),
+        (Unary::Expm1, f64::exp_m1, 2.5),
+        (Unary::Log, f64::ln, 0.9),
+        (Unary::Log1p, f64::ln_1p, 1.6),
+        (Unary::Tanh, f64::tanh, 2.5),
+        (Unary::Logistic, logistic, 2.8),
+        (Unary::Erf, special::erf, 3.4),
+        (Unary::Sin, f64::sin, 0.6),
+        (Unary::Cos, f64::cos, 0.6),
+        (Unary::Tan, f64::tan, 0.6),
+        (Unary::Erfc, special::erfc, 0.6),
+        (Unary::ErfInv, special::erf_inv, 0.6),
+        (Unary::Cbrt, f64::cbrt, 0.6),
+        (Unary::Rsqrt, rsqrt, 1.6),
+        (Unary::Sqrt, f64::sqrt, 0.6),
+        (Unary::Floor, f64::floor, 0.0),
+        (Unary::RoundAway, f64::round, 0.0),
+    ];
+    let mut failures = vec![];
+    for (f, truth, bound) in list {
+        let (off, at) = worst(f, truth);
+        println!("{f:?}: {off:.3} ulp at {at:e}");
+        if off > bound {
+            failures.push(format!("{f:?} is {off:.3} ulp off at {at:e} ({:#x}), not {bound}", at.to_bits()));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn functions_of_two_values_are_within_bounds() {
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        1e-40,
+        -1e-40,
+        16777216.0,
+        16777215.0,
+        -16777215.0,
+        1e30,
+        0.99999994,
+    ];
+    let (mut x, mut y) = (vec![], vec![]);
+    for a in special {
+        for b in special {
+            x.push(a);
+            y.push(b);
+        }
+    }
+    let mut numbers = Numbers(7);
+    for i in 0..100_000 {
+        let bits = numbers.next();
+        x.push(f32::from_bits(bits as u32));
+        // Half of the exponents are moderate, so that powers neither vanish nor overflow.
+        let moderate = ((bits >> 40) as f32 / 65536.0 - 128.0) / 8.0;
+        y.push(if i % 2 == 0 { moderate } else { f32::from_bits((bits >> 32) as u32) });
+    }
+    let list: [(Binary, Real2, f64); 2] = [(Binary::Pow, f64::powf, 0.6), (Binary::Atan2, f64::atan2, 0.6)];
+    for (f, truth, bound) in list {
+        let ops = vec![Op::Load(0), Op::Load(1), Op::Binary(f, 0, 1), Op::Store(2, 2)];
+        let kernel = Kernel::new(map_body(&[F32, F32], F32, ops)).unwrap();
+        assert!(kernel.backend() == Backend::Compiled || !jit_is_available(), "{f:?} is interpreted");
+        let got = floats(&run_map(&kernel, &[&literal(&x), &literal(&y)], F32));
+        for i in 0..x.len() {
+            let want = truth(x[i].into(), y[i].into());
+            let off = error(got[i], want);
+            assert!(off <= bound, "{f:?} {:e} {:e} is {:e}, not {want:e}: {off:.2} ulp", x[i], y[i], got[i]);
+        }
+    }
+}
+
+#[test]
+fn functions_of_f64_are_near_the_reference() {
+    let list: [(Unary, Real); 6] = [
+        (Unary::Exp, f64::exp),
+        (Unary::Expm1, f64::exp_m1),
+        (Unary::Log, f64::ln),
+        (Unary::Log1p, f64::ln_1p),
+        (Unary::Tanh, f64::tanh),
+        (Unary::Logistic, logistic),
+    ];
+    let mut numbers = Numbers(11);
+    let mut x: Vec<f64> = (0..60_000)
+        .map(|i| {
+            let bits = numbers.next();
+            match i % 3 {
+                0 => f64::from_bits(bits),
+                1 => bits as i64 as f64 / 2f64.powi(53),
+                _ => bits as i64 as f64 / 2f64.powi(63),
+            }
+        })
+        .collect();
+    x.extend([0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 709.7827, 709.79, -745.1, -745.2, -708.5, 5e-324]);
+    let elem = ElementType::F64;
+    let input = Literal::from_f64s([x.len() as i64], elem, &x).unwrap();
+    for (f, truth) in list {
+        let kernel = Kernel::new(map_body(&[elem], elem, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)])).unwrap();
+        assert!(kernel.backend() == Backend::Compiled || !jit_is_available(), "{f:?} is interpreted");
+        let got = run_map(&kernel, &[&input], elem);
+        let mut most = 0;
+        for (i, &x) in x.iter().enumerate() {
+            let (got, want) = (got.get(i), meshwork_ir::Scalar::Float(truth(x)));
+            let off = crate::ops::ulps(elem, got, want);
+            assert!(off <= 4, "{f:?} {x:e} is {got}, not {want}: {off} ulp");
+            most = most.max(off);
+        }
+        println!("{f:?}: {most} ulp");
+    }
+}

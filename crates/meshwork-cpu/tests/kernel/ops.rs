@@ -1,0 +1,209 @@
+//! Every operation on every type gives what the reference evaluator gives.
+
+use meshwork_cpu::kernel::Kernel;
+use meshwork_cpu::kernel::ir::{Binary, Cmp, Op, Ty, Unary};
+use meshwork_eval::scalar::{CompareType, Comparison, ScalarOp, apply};
+use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
+use meshwork_ir::{Direction, Scalar};
+use meshwork_ir::{ElementType, Literal, OpKind};
+
+use crate::harness::{Numbers, map_body, run_map};
+
+/// Element types that kernels load and store.
+const ELEMS: [ElementType; 13] = {
+    use ElementType::*;
+    [I1, I8, UI8, I16, UI16, I32, UI32, I64, UI64, BF16, F16, F32, F64]
+};
+
+/// Special values first, then random ones of all magnitudes.
+pub fn values(elem: ElementType, seed: u64, n: usize) -> Literal {
+    let mut numbers = Numbers(seed);
+    let floats = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-40, -1e-40, 3e38, -3e38, 1e300, 127.5, 128.0];
+    let special =
+        [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2147483647.0, 2147483648.0, 4294967296.0, 1.8e19, 9.3e18];
+    let ints = [0i64, 1, -1, 2, 3, 7, 8, 9, 15, 16, 31, 32, 63, 64, i64::MIN, i64::MAX, i32::MIN as i64, 127, 128, 255];
+    let scalars = (0..n).map(|i| {
+        let bits = numbers.next();
+        match (elem.is_float(), i) {
+            (true, i) if i < floats.len() => Scalar::Float(floats[i]),
+            (true, i) if i < 24 => Scalar::Float(special[i - 16]),
+            (true, i) if i % 3 == 0 => Scalar::Float(meshwork_ir::float::decode(elem, bits)),
+            (true, i) if i % 3 == 1 => Scalar::Float((bits as i64 >> 40) as f64 / 65536.0),
+            (true, _) => Scalar::Float((bits as i64 as f64 / 2f64.powi(63)) * 2f64.powi((bits & 63) as i32 - 20)),
+            (false, i) if i < ints.len() => Scalar::Int(ints[i]),
+            (false, i) if i % 2 == 0 => Scalar::Int(bits as i64 % 70),
+            (false, _) => Scalar::Int(bits as i64),
+        }
+    });
+    // Each special value of one side meets each of the other when lists of different strides are paired.
+    let scalars: Vec<Scalar> = scalars.collect();
+    let stride = 1 + 2 * (seed as usize % 13);
+    Literal::from_scalars([n as i64], elem, (0..n).map(|i| scalars[i * stride % n])).unwrap()
+}
+
+/// Distance in units of last place of the type; NaNs are equal, zeros of different sign are one apart.
+pub fn ulps(elem: ElementType, a: Scalar, b: Scalar) -> u64 {
+    let code = |x: f64| {
+        let bits = meshwork_ir::float::encode(elem, x);
+        let sign = 1u64 << (elem.bits() - 1);
+        if bits & sign != 0 { -((bits ^ sign) as i64) - 1 } else { bits as i64 }
+    };
+    match (a, b) {
+        (Scalar::Float(x), Scalar::Float(y)) if x.is_nan() && y.is_nan() => 0,
+        (Scalar::Float(x), Scalar::Float(y)) if x.is_nan() != y.is_nan() => u64::MAX,
+        (Scalar::Float(x), Scalar::Float(y)) => code(x).abs_diff(code(y)),
+        _ => u64::from(a != b),
+    }
+}
+
+fn agree(name: &str, op: &ScalarOp, inputs: &[&Literal], got: &Literal, allowed: u64) {
+    for i in 0..got.len() {
+        let args: Vec<Scalar> = inputs.iter().map(|x| x.get(i)).collect();
+        let want = apply(op, &args);
+        let off = ulps(got.elem(), got.get(i), want);
+        assert!(off <= allowed, "{name} {args:?}: {} instead of {want}, {off} ulp", got.get(i));
+    }
+}
+
+const N: usize = 577;
+
+/// Functions, and by how many units of last place floats may be off in lanes of f32 and f64.
+const UNARY: [(Unary, OpKind, u64, u64); 26] = [
+    (Unary::Neg, OpKind::Unary(UnaryOp::Negate), 0, 0),
+    (Unary::Abs, OpKind::Unary(UnaryOp::Abs), 0, 0),
+    (Unary::Not, OpKind::Unary(UnaryOp::Not), 0, 0),
+    (Unary::Sign, OpKind::Unary(UnaryOp::Sign), 0, 0),
+    (Unary::Sqrt, OpKind::Unary(UnaryOp::Sqrt), 0, 0),
+    (Unary::Rsqrt, OpKind::Unary(UnaryOp::Rsqrt), 2, 2),
+    (Unary::Cbrt, OpKind::Unary(UnaryOp::Cbrt), 2, 4),
+    (Unary::Exp, OpKind::Unary(UnaryOp::Exponential), 2, 4),
+    (Unary::Expm1, OpKind::Unary(UnaryOp::ExponentialMinusOne), 3, 4),
+    (Unary::Log, OpKind::Unary(UnaryOp::Log), 2, 4),
+    (Unary::Log1p, OpKind::Unary(UnaryOp::LogPlusOne), 3, 4),
+    (Unary::Tanh, OpKind::Unary(UnaryOp::Tanh), 3, 4),
+    (Unary::Logistic, OpKind::Unary(UnaryOp::Logistic), 3, 4),
+    (Unary::Sin, OpKind::Unary(UnaryOp::Sine), 3, 4),
+    (Unary::Cos, OpKind::Unary(UnaryOp::Cosine), 3, 4),
+    (Unary::Tan, OpKind::Unary(UnaryOp::Tan), 4, 4),
+    (Unary::Erf, OpKind::Unary(UnaryOp::Erf), 3, 4),
+    (Unary::Erfc, OpKind::Unary(UnaryOp::Erfc), 4, 16),
+    (Unary::ErfInv, OpKind::Unary(UnaryOp::ErfInv), 4, 0),
+    (Unary::Floor, OpKind::Unary(UnaryOp::Floor), 0, 0),
+    (Unary::Ceil, OpKind::Unary(UnaryOp::Ceil), 0, 0),
+    (Unary::RoundEven, OpKind::Unary(UnaryOp::RoundNearestEven), 0, 0),
+    (Unary::RoundAway, OpKind::Unary(UnaryOp::RoundNearestAfz), 0, 0),
+    (Unary::IsFinite, OpKind::Unary(UnaryOp::IsFinite), 0, 0),
+    (Unary::Popcnt, OpKind::Unary(UnaryOp::Popcnt), 0, 0),
+    (Unary::Clz, OpKind::Unary(UnaryOp::CountLeadingZeros), 0, 0),
+];
+
+#[test]
+fn functions_of_one_value() {
+    for elem in ELEMS {
+        let x = values(elem, 5, N);
+        for (f, kind, f32s, f64s) in UNARY {
+            let result = if f == Unary::IsFinite { ElementType::I1 } else { elem };
+            let Some(op) = ScalarOp::new(kind, elem, result) else { continue };
+            // The reference's is zero where the true value is not yet; `math` compares with the truth.
+            if (f, elem) == (Unary::Logistic, ElementType::F64) {
+                continue;
+            }
+            let kernel = Kernel::new(map_body(&[elem], result, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)]));
+            let allowed = match elem {
+                ElementType::F32 => f32s,
+                ElementType::F64 => f64s,
+                _ => u64::from(f32s > 0),
+            };
+            agree(&format!("{f:?} {elem}"), &op, &[&x], &run_map(&kernel.unwrap(), &[&x], result), allowed);
+        }
+    }
+}
+
+#[test]
+fn functions_of_two_values() {
+    const BINARY: [(Binary, OpKind, u64); 15] = [
+        (Binary::Add, OpKind::Binary(BinaryOp::Add), 0),
+        (Binary::Sub, OpKind::Binary(BinaryOp::Subtract), 0),
+        (Binary::Mul, OpKind::Binary(BinaryOp::Multiply), 0),
+        (Binary::Div, OpKind::Binary(BinaryOp::Divide), 0),
+        (Binary::Rem, OpKind::Binary(BinaryOp::Remainder), 0),
+        (Binary::Max, OpKind::Binary(BinaryOp::Maximum), 0),
+        (Binary::Min, OpKind::Binary(BinaryOp::Minimum), 0),
+        (Binary::Pow, OpKind::Binary(BinaryOp::Power), 4),
+        (Binary::Atan2, OpKind::Binary(BinaryOp::Atan2), 4),
+        (Binary::And, OpKind::Binary(BinaryOp::And), 0),
+        (Binary::Or, OpKind::Binary(BinaryOp::Or), 0),
+        (Binary::Xor, OpKind::Binary(BinaryOp::Xor), 0),
+        (Binary::Shl, OpKind::Binary(BinaryOp::ShiftLeft), 0),
+        (Binary::ShrArith, OpKind::Binary(BinaryOp::ShiftRightArithmetic), 0),
+        (Binary::ShrLogic, OpKind::Binary(BinaryOp::ShiftRightLogical), 0),
+    ];
+    for elem in ELEMS {
+        for (seed, other) in [(3, 4), (0, 7), (2, 9), (5, 12)] {
+            let (x, y) = (values(elem, seed, N), values(elem, other, N));
+            for (f, kind, allowed) in BINARY {
+                let Some(op) = ScalarOp::new(kind, elem, elem) else { continue };
+                let ops = vec![Op::Load(0), Op::Load(1), Op::Binary(f, 0, 1), Op::Store(2, 2)];
+                let kernel = Kernel::new(map_body(&[elem, elem], elem, ops)).unwrap();
+                // Narrow types are computed in f32, as if with more digits: at most a double rounding.
+                let allowed = if elem.bits() == 16 && elem.is_float() { 1.min(allowed) } else { allowed };
+                agree(&format!("{f:?} {elem}"), &op, &[&x, &y], &run_map(&kernel, &[&x, &y], elem), allowed);
+            }
+        }
+    }
+}
+
+#[test]
+fn comparisons_and_choices() {
+    use Direction as D;
+    let list =
+        [(Cmp::Eq, D::Eq), (Cmp::Ne, D::Ne), (Cmp::Lt, D::Lt), (Cmp::Le, D::Le), (Cmp::Gt, D::Gt), (Cmp::Ge, D::Ge)];
+    for elem in ELEMS {
+        let (x, y) = (values(elem, 3, N), values(elem, 4, N));
+        for (cmp, direction) in list {
+            let op = ScalarOp::compare(elem, Comparison { direction, order: CompareType::Natural });
+            let ops = vec![Op::Load(0), Op::Load(1), Op::Compare(cmp, 0, 1), Op::Store(2, 2)];
+            let kernel = Kernel::new(map_body(&[elem, elem], ElementType::I1, ops)).unwrap();
+            let pred = run_map(&kernel, &[&x, &y], ElementType::I1);
+            agree(&format!("{cmp:?} {elem}"), &op, &[&x, &y], &pred, 0);
+
+            let ops = vec![Op::Load(0), Op::Load(1), Op::Load(2), Op::Select(0, 1, 2), Op::Store(3, 3)];
+            let kernel = Kernel::new(map_body(&[ElementType::I1, elem, elem], elem, ops)).unwrap();
+            let got = run_map(&kernel, &[&pred, &x, &y], elem);
+            for i in 0..N {
+                let want = if pred.get(i).as_bool() { x.get(i) } else { y.get(i) };
+                assert_eq!(ulps(elem, got.get(i), want), 0, "select {elem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn conversions_between_all_types() {
+    for from in ELEMS {
+        let x = values(from, 5, N);
+        for to in ELEMS {
+            let op = ScalarOp::new(OpKind::Mixed(MixedOp::Convert), from, to).unwrap();
+            let ops = vec![Op::Load(0), Op::Convert(Ty::of(to).unwrap(), 0), Op::Store(1, 1)];
+            let kernel = Kernel::new(map_body(&[from], to, ops)).unwrap();
+            // A number with more than 24 bits is rounded to f32 before it is to bf16 or f16.
+            let twice = to.is_float() && to.bits() == 16 && from.bits() > 24;
+            agree(&format!("{from} to {to}"), &op, &[&x], &run_map(&kernel, &[&x], to), twice.into());
+        }
+    }
+}
+
+#[test]
+fn rounding_to_narrow_floats() {
+    use ElementType::*;
+    for elem in [BF16, F16, F8E4M3FN, F8E5M2, F8E4M3B11FNUZ, F4E2M1FN] {
+        let x = values(F32, 5, 3001);
+        let kernel =
+            Kernel::new(map_body(&[F32], F32, vec![Op::Load(0), Op::Round(elem, 0), Op::Store(1, 1)])).unwrap();
+        let got = run_map(&kernel, &[&x], F32);
+        for i in 0..x.len() {
+            let want = x.get(i).cast_to(elem);
+            assert_eq!(ulps(F32, got.get(i), want), 0, "{elem} {} {} {want}", x.get(i), got.get(i));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Functions of trees with named tensors, whose arguments, results and inside have mappings.
+
+use std::sync::Arc;
+
+use meshwork_mesh::Mesh;
+
+use super::Mapping;
+use super::scope::{axis_mapping, hold_tree, shard_named};
+use crate::error::{Error, Result};
+use crate::jit::{Jit, jit};
+use crate::tree::{Tree, map_arrays};
+use crate::{Lowered, Plan};
+
+type Boxed<A, B> = Box<dyn Fn(A) -> B + Send + Sync>;
+
+/// A function with mappings; made by [`named_jit`] and [`fsdp`].
+pub struct NamedJit<A: Tree + 'static, B: Tree + 'static>
+where
+    A::Host: 'static,
+{
+    function: Arc<dyn Fn(A) -> B + Send + Sync>,
+    mesh: Mesh,
+    inside: Option<Mapping>,
+    input: Option<Mapping>,
+    output: Option<Mapping>,
+    jit: Jit<Boxed<A, B>, (A,)>,
+}
+
+/// Makes a function of a tree with named tensors into one of named arrays. Several arguments are a tuple.
+///
+/// Without a mapping, arguments stay where they are and results where propagation puts them.
+pub fn named_jit<A: Tree + 'static, B: Tree + 'static>(
+    mesh: &Mesh,
+    f: impl Fn(A) -> B + Send + Sync + 'static,
+) -> NamedJit<A, B>
+where
+    A::Host: 'static,
+{
+    let function: Arc<dyn Fn(A) -> B + Send + Sync> = Arc::new(f);
+    let jit = build(&function, mesh, None, None);
+    NamedJit { function, mesh: mesh.clone(), inside: None, input: None, output: None, jit }
+}
+
+/// A function whose arguments and results are stored as `parameters` says, and computed with as `compute` says: that
+/// mapping is in scope inside, for [`sharded`](super::NamedTensor::sharded) and
+/// [`auto_sharded`](super::NamedTensor::auto_sharded).
+pub fn fsdp<A: Tree + 'static, B: Tree + 'static>(
+    mesh: &Mesh,
+    f: impl Fn(A) -> B + Send + Sync + 'static,
+    parameters: Mapping,
+    compute: Mapping,
+) -> NamedJit<A, B>
+where
+    A::Host: 'static,
+{
+    named_jit(mesh, f).mapping(compute).inputs(parameters.clone()).outputs(parameters)
+}
+
+fn build<A: Tree + 'static, B: Tree + 'static>(
+    function: &Arc<dyn Fn(A) -> B + Send + Sync>,
+    mesh: &Mesh,
+    inside: Option<Mapping>,
+    output: Option<Mapping>,
+) -> Jit<Boxed<A, B>, (A,)>
+where
+    A::Host: 'static,
+{
+    let function = function.clone();
+    let boxed: Boxed<A, B> = Box::new(move |args| {
+        let out = match &inside {
+            Some(mapping) => axis_mapping(mapping.clone(), || function(args)),
+            None => function(args),
+        };
+        match &output {
+            Some(mapping) => hold_tree(&out, mapping),
+            None => out,
+        }
+    });
+    jit(boxed).on(mesh)
+}
+
+impl<A: Tree + 'static, B: Tree + 'static> NamedJit<A, B>
+where
+    A::Host: 'static,
+{
+    /// The mapping in scope inside, and of arguments and results that have none of their own.
+    pub fn mapping(mut self, mapping: Mapping) -> Self {
+        self.inside = Some(mapping);
+        self.rebuilt()
+    }
+
+    /// How named arguments are placed.
+    pub fn inputs(mut self, mapping: Mapping) -> Self {
+        self.input = Some(mapping);
+        self
+    }
+
+    /// How named results are placed.
+    pub fn outputs(mut self, mapping: Mapping) -> Self {
+        self.output = Some(mapping);
+        self.rebuilt()
+    }
+
+    fn rebuilt(mut self) -> Self {
+        let output = self.output.clone().or_else(|| self.inside.clone());
+        self.jit = build(&self.function, &self.mesh, self.inside.clone(), output);
+        self
+    }
+
+    fn placed(&self, args: &A::Host) -> Result<A::Host> {
+        match self.input.as_ref().or(self.inside.as_ref()) {
+            Some(mapping) => shard_named::<A>(args, mapping, &self.mesh),
+            None => map_arrays::<A, Error>(args, |_, array| Ok(array.clone())),
+        }
+    }
+
+    /// Runs the function.
+    pub fn call(&self, args: &A::Host) -> Result<B::Host> {
+        self.jit.call(&self.placed(args)?)
+    }
+
+    /// What it communicates.
+    pub fn plan(&self, args: &A::Host) -> Result<Plan> {
+        self.jit.plan(&self.placed(args)?)
+    }
+
+    /// The program for these arguments.
+    pub fn lower(&self, args: &A::Host) -> Result<impl std::ops::Deref<Target = Lowered>> {
+        self.jit.lower(&self.placed(args)?)
+    }
+}

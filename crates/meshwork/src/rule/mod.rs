@@ -1,0 +1,205 @@
+//! A rule: the placement of each array of a tree by its path, its shape and the mesh.
+
+mod error;
+mod fsdp;
+mod path;
+
+use std::fmt;
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, TensorType};
+use meshwork_mesh::Mesh;
+
+pub use error::RuleError;
+pub use fsdp::FsdpRule;
+pub use path::{TreePathRule, Unmatched};
+
+use crate::spec::P;
+
+/// The placement of an array by its path and shape.
+pub type Policy = dyn Fn(&str, &[i64]) -> Option<P> + Send + Sync;
+
+/// How the arrays of one argument or result are placed.
+#[derive(Clone)]
+pub enum Rule {
+    /// As propagation finds best.
+    Free,
+    /// All alike.
+    All(P),
+    /// By path and shape: `None` leaves it to propagation.
+    Policy(Arc<Policy>),
+    /// By the last step of the path.
+    Names(Arc<ByName>),
+    /// One dimension over one axis, by size.
+    Fsdp(FsdpRule),
+    /// By the first pattern that is found in the path.
+    Paths(TreePathRule),
+    /// What the first says, and what the second adds to it.
+    And(Arc<Rule>, Arc<Rule>),
+    /// By the first step of the path, which the chosen rule does not see.
+    Fields(Arc<[(String, Rule)]>),
+}
+
+/// Placements by the last step of a path; made by [`Rule::by_name`].
+pub struct ByName {
+    names: Vec<Named>,
+    others: P,
+}
+
+struct Named {
+    code: u64,
+    name: String,
+    spec: P,
+}
+
+impl ByName {
+    fn of(&self, path: &str) -> &P {
+        let (last, code) = last_step(path);
+        self.names.iter().find(|n| n.code == code && n.name == last).map_or(&self.others, |n| &n.spec)
+    }
+}
+
+/// The last step of a path, and a number made of its bytes: quick to compare, and equal for equal ones.
+fn last_step(path: &str) -> (&str, u64) {
+    let (mut code, mut length) = (0u64, 0);
+    for byte in path.bytes().rev().take_while(|&byte| byte != b'/') {
+        code = code.rotate_left(8) ^ u64::from(byte);
+        length += 1;
+    }
+    (&path[path.len() - length..], code)
+}
+
+/// An array of a tree, as rules see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a> {
+    /// The steps to it, joined by `/`; empty for a tree that is an array.
+    pub path: &'a str,
+    /// Its extents.
+    pub shape: &'a [i64],
+    /// Its element type.
+    pub dtype: ElementType,
+}
+
+impl<'a> Leaf<'a> {
+    /// The array of type `ty` at `path`.
+    pub fn new(path: &'a str, ty: &'a TensorType) -> Leaf<'a> {
+        Leaf { path, shape: &ty.dims, dtype: ty.elem }
+    }
+
+    /// The number of elements.
+    pub fn size(&self) -> i64 {
+        self.shape.iter().product()
+    }
+}
+
+impl Rule {
+    /// The placement of an array on `mesh`; `None` leaves it to propagation.
+    pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+        Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
+    }
+
+    fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+        match self {
+            Rule::Free => Ok(None),
+            Rule::All(p) => Ok(Some(p.clone())),
+            Rule::Names(rule) => Ok(Some(rule.of(leaf.path).clone())),
+            Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
+            Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),
+            Rule::Paths(rule) => rule.spec(leaf, mesh),
+            Rule::Fields(fields) => {
+                let (step, inside) = leaf.path.split_once('/').unwrap_or((leaf.path, ""));
+                match fields.iter().find(|(name, _)| name == step) {
+                    Some((_, rule)) => rule.spec(&Leaf { path: inside, ..*leaf }, mesh),
+                    None => Err(RuleError::NoField {
+                        path: leaf.path.to_string(),
+                        fields: fields.iter().map(|(name, _)| name.clone()).collect(),
+                    }),
+                }
+            }
+            Rule::And(first, second) => match (first.spec(leaf, mesh)?, &**second) {
+                (None, second) => second.spec(leaf, mesh),
+                (Some(base), second) => second.refine(base, leaf, mesh).map(Some),
+            },
+        }
+    }
+
+    /// What this rule makes of an array that is already placed like `base`.
+    fn refine(&self, base: P, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<P, RuleError> {
+        match self {
+            Rule::Fsdp(rule) => rule.refine(&base, leaf, mesh),
+            Rule::And(first, second) => second.refine(first.refine(base, leaf, mesh)?, leaf, mesh),
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Names(_) | Rule::Paths(_) | Rule::Fields(_) => {
+                Ok(self.spec(leaf, mesh)?.map_or(base.clone(), |more| base.merge(&more)))
+            }
+        }
+    }
+
+    /// This rule, and on the same array another one: its axes are added to those of each dimension, minor to them. A
+    /// [`FsdpRule`] takes a dimension that this rule leaves whole if one divides, else splits one further.
+    ///
+    /// An axis that both put on one array is an error when the array is placed, except that a [`FsdpRule`] leaves an
+    /// array alone that is split over its axis already.
+    pub fn and(self, other: impl Into<Rule>) -> Rule {
+        Rule::And(Arc::new(self), Arc::new(other.into()))
+    }
+
+    /// A rule for each member of a tuple.
+    pub fn tuple<const N: usize>(rules: [Rule; N]) -> Rule {
+        Rule::Fields(rules.into_iter().enumerate().map(|(i, rule)| (i.to_string(), rule)).collect())
+    }
+
+    /// A rule for each field of a struct or entry of a map; one that is not named is an error.
+    pub fn fields<const N: usize>(rules: [(&str, Rule); N]) -> Rule {
+        Rule::Fields(rules.into_iter().map(|(name, rule)| (name.to_string(), rule)).collect())
+    }
+
+    /// By a function of the path and the shape. It sees scalars too.
+    pub fn policy(f: impl Fn(&str, &[i64]) -> Option<P> + Send + Sync + 'static) -> Rule {
+        Rule::Policy(Arc::new(f))
+    }
+
+    /// By the last step of the path: the first pair with that name. Others are copied to every device.
+    pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
+        let named = |(name, spec): (&str, P)| Named { code: last_step(name).1, name: name.to_string(), spec };
+        Rule::Names(Arc::new(ByName { names: names.into_iter().map(named).collect(), others: P::replicated() }))
+    }
+}
+
+impl From<P> for Rule {
+    fn from(spec: P) -> Rule {
+        Rule::All(spec)
+    }
+}
+
+impl From<FsdpRule> for Rule {
+    fn from(rule: FsdpRule) -> Rule {
+        Rule::Fsdp(rule)
+    }
+}
+
+impl From<TreePathRule> for Rule {
+    fn from(rule: TreePathRule) -> Rule {
+        Rule::Paths(rule)
+    }
+}
+
+impl From<&Rule> for Rule {
+    fn from(rule: &Rule) -> Rule {
+        rule.clone()
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Free => f.write_str("Free"),
+            Rule::All(p) => write!(f, "All({p})"),
+            Rule::Policy(_) => f.write_str("Policy(..)"),
+            Rule::Names(rule) => f.debug_map().entries(rule.names.iter().map(|n| (&n.name, &n.spec))).finish(),
+            Rule::Fsdp(rule) => write!(f, "{rule:?}"),
+            Rule::Paths(rule) => write!(f, "{rule:?}"),
+            Rule::Fields(fields) => write!(f, "Fields({fields:?})"),
+            Rule::And(first, second) => write!(f, "{first:?}.and({second:?})"),
+        }
+    }
+}
