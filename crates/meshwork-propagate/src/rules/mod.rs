@@ -99,6 +99,12 @@ impl From<&mut RuleBuilder> for RuleResult {
     }
 }
 
+impl From<NoRule> for RuleResult {
+    fn from(reason: NoRule) -> Self {
+        RuleResult::None(reason)
+    }
+}
+
 /// The rule that `op` carries, if any.
 pub fn stored_rule(module: &Module, op: OpId) -> Option<&Arc<OpShardingRule>> {
     match module.op(op).attr(SHARDING_RULE)? {
@@ -150,8 +156,19 @@ fn check_fit(module: &Module, op: OpId, rule: &OpShardingRule) -> Result<(), Str
     }
 }
 
+/// The rule by which `op` may be split: [`sharding_rule`], and for some ops that have none a rule that placements do not
+/// propagate along, because Shardy has none for them either.
+pub fn splitting_rule(module: &Module, op: OpId) -> RuleResult {
+    let ctx = Ctx { module, op, mode: RuleMode::Full };
+    match module.op(op).kind() {
+        OpKind::Body(BodyOp::Map) => ctx.pointwise(),
+        OpKind::Linalg(LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => linalg::batch_norm_statistics(&ctx),
+        _ => sharding_rule(module, op, RuleMode::Full),
+    }
+}
+
 /// The rule of the kind of `op`.
-pub fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
+fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     let ctx = Ctx { module, op, mode };
     let none = |why| RuleResult::None(why);
     // A listed gap: Shardy has no rule for these either.
@@ -305,16 +322,26 @@ impl<'m> Ctx<'m> {
         self.mode == RuleMode::Conservative
     }
 
+    /// `factor`, with placements kept from spreading along it in conservative mode.
+    fn unless_conservative(&self, factor: Factor) -> Factor {
+        if self.is_conservative() { factor.blocked() } else { factor }
+    }
+
     /// The kind of the op that defines `value`.
     fn def_kind(&self, value: ValueId) -> Option<OpKind> {
         self.module.def_op(value).map(|op| self.module.op(op).kind())
+    }
+
+    /// A listed gap: Shardy has no rule for the op either.
+    fn unknown(&self) -> RuleResult {
+        NoRule::UnknownOp(self.op().name().to_string()).into()
     }
 
     /// One factor per dimension of the first result, the same in all tensors.
     fn pointwise(&self) -> RuleResult {
         match self.op().results().first().map(|&v| self.module.ty(v)) {
             Some(ty) if ty.as_tensor().is_some() => self.builder().pointwise(ty.dims()).into(),
-            _ => RuleResult::None(NoRule::NoOperandDims),
+            _ => NoRule::NoOperandDims.into(),
         }
     }
 }
