@@ -48,16 +48,7 @@ pub enum Slot {
 pub fn result_slot(kind: OpKind) -> Slot {
     match kind {
         OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::DataFlowEdge) => Slot::Single("sharding"),
-        OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced,
-        ) => Slot::Single("out_sharding"),
+        OpKind::Sdy(op) if op.is_collective() => Slot::Single("out_sharding"),
         OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Slot::PerValue("out_shardings"),
         _ => Slot::PerValue(SHARDING),
     }
