@@ -75,8 +75,6 @@ mod picture;
 pub mod processes;
 mod rule;
 mod spec;
-mod splice;
-mod steps;
 mod store;
 mod stored;
 mod tensor;
