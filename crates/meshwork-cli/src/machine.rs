@@ -1,6 +1,6 @@
 //! Options that say what a program is to run on.
 
-use meshwork_partition::cost::{Device, Link, Machine};
+use meshwork_partition::plan::{Device, Link, Machine};
 
 use crate::fail::Failure;
 
@@ -24,7 +24,7 @@ impl MachineArgs {
         let mut machine = match &self.links {
             Some(path) => {
                 let text =
-                    std::fs::read_to_string(path).map_err(|e| Failure::error(format!("can not read {path}: {e}")))?;
+                    std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
                 text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))?
             }
             None => Machine::default(),

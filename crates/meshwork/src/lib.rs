@@ -100,7 +100,7 @@ pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
-pub use meshwork_partition::cost::Machine;
+pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Contract, Plan};
 pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
 pub use nn::{experts, named, pipeline, rules, sequence, train};

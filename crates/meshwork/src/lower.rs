@@ -5,11 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_partition::cause::loc_name;
-use meshwork_partition::cost::Machine;
-use meshwork_partition::explain::{self, Detail};
-use meshwork_partition::tell::Teller;
-use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile};
+use meshwork_partition::plan::{Detail, Explainer, loc_name, table};
+use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Plan, compile};
 use smol_str::SmolStr;
 
 use crate::engine::{Engine, Loaded, Program};
@@ -27,6 +24,7 @@ pub struct Lowered {
     donated: Vec<usize>,
     machine: Machine,
     compiled: OnceLock<Compiled>,
+    /// Compiled with the history of its placements, which plans and explanations quote.
     traced: OnceLock<Compiled>,
     loaded: OnceLock<Option<Arc<dyn Loaded>>>,
     /// Held while it is compiled or loaded, so that threads which ask at once do it once.
@@ -112,13 +110,30 @@ impl Lowered {
 
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
-        self.compile(&self.compiled, Trace::No)
+        self.needs_mesh()?;
+        self.compile(Causes::Operations)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceLock<Compiled>, trace: Trace) -> Result<&'a Compiled> {
+    /// The same with the history of its placements, so that causes name the annotations to blame.
+    fn explained(&self) -> Result<&Compiled> {
+        self.needs_mesh()?;
+        self.compile(Causes::Annotations)
+    }
+
+    fn needs_mesh(&self) -> Result<()> {
         if self.mesh.is_none() {
             return Err(JitError::NothingToSplit.into());
         }
+        Ok(())
+    }
+
+    /// Compiles it at most twice: without a history to run it, and with one when somebody asks. One with a history runs
+    /// as well.
+    fn compile(&self, causes: Causes) -> Result<&Compiled> {
+        let cell = match causes {
+            Causes::Operations if self.traced.get().is_none() => &self.compiled,
+            Causes::Operations | Causes::Annotations => &self.traced,
+        };
         if let Some(done) = cell.get() {
             return Ok(done);
         }
@@ -129,7 +144,7 @@ impl Lowered {
         let mut module = self.module.clone();
         self.names.write(&mut module);
         let machine = self.machine.clone();
-        let options = CompileOptions { trace, machine, ..CompileOptions::default() };
+        let options = CompileOptions { causes, machine, ..CompileOptions::default() };
         let done = compile(&module, &options)?;
         Ok(cell.get_or_init(|| done))
     }
@@ -157,11 +172,11 @@ impl Lowered {
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn why(&self, name: &str) -> Result<String> {
-        let compiled = self.compile(&self.traced, Trace::Yes)?;
+        let compiled = self.explained()?;
         let Some(provenance) = &compiled.provenance else { return Ok(String::new()) };
         let values = self.find(&provenance.module, name)?;
-        let teller = Teller { written: &self.module, provenance };
-        Ok(values.into_iter().map(|v| teller.explain(v, None)).collect())
+        let explainer = Explainer { written: &self.module, provenance };
+        Ok(values.into_iter().map(|v| explainer.explain(v, None)).collect())
     }
 
     /// The values of `module`, a stage of this program, that `name` stands for.
@@ -194,7 +209,7 @@ impl Lowered {
 
     /// Every collective with its cause, and the memory a device needs.
     pub fn plan(&self) -> Result<&Plan> {
-        Ok(&self.compiled()?.plan)
+        Ok(&self.explained()?.plan)
     }
 
     /// Holds the plan to a contract: an error names the collective that breaks it and its cause.
@@ -204,7 +219,7 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        Ok(explain::table(self.plan()?, &self.machine.links, Detail::Short))
+        Ok(table(self.plan()?, &self.machine.links, Detail::Short))
     }
 
     /// The program with the placement of every value, as text.
