@@ -232,7 +232,7 @@ impl Module {
         self.regions[to.index()].blocks.extend(blocks);
     }
 
-    /// Erases `op` and everything in its regions. Its results must have no uses left outside of it.
+    /// Erases `op` and everything in its regions. Its results must have no uses left outside it.
     pub fn erase(&mut self, op: OpId) {
         debug_assert!(
             self.op(op).results.iter().all(|&r| self.value(r).uses.is_empty()),

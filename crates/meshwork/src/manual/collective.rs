@@ -198,7 +198,7 @@ impl Tensor {
             let what = self.describe();
             fail(
                 op,
-                format!("dimension {dim} of a {what} has {n} elements, which {parts} devices can not share equally"),
+                format!("dimension {dim} of {what} has {n} elements, which {parts} devices cannot share equally"),
             );
         }
     }

@@ -213,7 +213,7 @@ impl Region {
     fn sharding(&self, name: &str, spec: &P, tensor: &Tensor) -> Sharding {
         let mut sharding = match spec.sharding(MESH.into(), &self.mesh, tensor.rank()) {
             Ok(sharding) => sharding,
-            Err(e) => fail(NAME, format!("{spec} for {name}, a {}: {}", tensor.describe(), words(&e))),
+            Err(e) => fail(NAME, format!("{spec} for {name}, {}: {}", tensor.describe(), words(&e))),
         };
         for axis in sharding.dims.iter().flat_map(|d| &d.axes) {
             if !self.axes.contains(axis) {
@@ -242,8 +242,8 @@ impl Region {
                 fail(
                     NAME,
                     format!(
-                        "{name}, a {}, is placed {spec}: dimension {d} has {n} elements, which {axes:?} can not split \
-                         in {parts} equal parts; pad it to {}, or leave it to the automatic program, which takes any \
+                        "{name}, {}, is placed {spec}: dimension {d} has {n} elements, which {axes:?} cannot split \
+                         into {parts} equal parts; pad it to {}, or leave it to the automatic program, which takes any \
                          extent",
                         tensor.describe(),
                         (*n + parts - 1) / parts * parts,
@@ -264,7 +264,7 @@ impl Region {
         fail(
             NAME,
             format!(
-                "{name} is placed {spec}, so all devices along \"{axis}\" have to return the same, but it may differ between \
+                "{name} is placed {spec}, so all devices along \"{axis}\" must return the same value, but it may differ between \
                  them; combine it by psum, pmean, pmax or all_gather over \"{axis}\", or split it over \"{axis}\" in outs"
             ),
         );

@@ -12,7 +12,7 @@ use crate::trace::compose::{emit, emit_all};
 impl Tensor {
     /// The slices at `positions` along `axis`: that dimension becomes the dimensions of `positions`.
     ///
-    /// Positions outside of the tensor mean its ends.
+    /// Positions outside the tensor mean its ends.
     ///
     /// ```
     /// use meshwork::prelude::*;
@@ -133,6 +133,6 @@ impl Tensor {
 #[track_caller]
 fn check_positions(op: &str, positions: &Tensor) {
     if !positions.dtype().is_integer() {
-        fail(op, format!("positions are a {}; they have to be integers", positions.describe()));
+        fail(op, format!("positions are {}; they must be integers", positions.describe()));
     }
 }

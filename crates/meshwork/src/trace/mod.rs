@@ -32,7 +32,7 @@ use crate::spec::MESH;
 pub(crate) enum Placing {
     /// There is no mesh: a placement is an error.
     NoMesh,
-    /// One device: placements are read over. Manual regions are for the devices of the mesh, if there is one.
+    /// One device: placements are ignored. Manual regions are for the devices of the mesh, if there is one.
     Ignored(Option<Arc<Mesh>>),
     /// On this mesh.
     On(Arc<Mesh>),
@@ -173,7 +173,7 @@ pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let Some(trace) = stack.last_mut() else {
-            fail_at(op, "there is no trace: tensors exist inside of a function that jit runs", at)
+            fail_at(op, "there is no trace: tensors exist only inside a function that jit traces", at)
         };
         trace.at = trace.pin.unwrap_or(at);
         work(trace)
@@ -220,7 +220,7 @@ impl Trace {
                 self.fail(
                     op,
                     format!(
-                        "a {} was made inside of a loop body or branch that has ended; return it from the body to use \
+                        "{} was made inside a loop body or branch that has ended; return it from the body to use \
                          it outside",
                         tensor.describe()
                     ),
@@ -232,7 +232,7 @@ impl Trace {
             self.fail(
                 op,
                 format!(
-                    "a {} belongs to another trace, which has ended; pass it to this function as an argument or return \
+                    "{} belongs to another trace, which has ended; pass it to this function as an argument or return \
                      it from the other",
                     tensor.describe()
                 ),

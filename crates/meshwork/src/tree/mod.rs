@@ -1,4 +1,4 @@
-//! Trees: values made of tensors inside of a program and of arrays outside, of the same structure.
+//! Trees: values made of tensors inside a program and of arrays outside, of the same structure.
 
 mod collections;
 mod host;

@@ -1,4 +1,4 @@
-//! A tensor with named axes: inside of programs over `Tensor`, outside over `Array`.
+//! A tensor with named axes: inside programs over `Tensor`, outside over `Array`.
 
 use std::fmt;
 
@@ -135,7 +135,7 @@ pub(super) fn sizes(axes: &[Axis]) -> Vec<i64> {
     axes.iter().map(Axis::size).collect()
 }
 
-/// The axes of a tensor that stands in the place of one with `axes`: the same, without the first (a slice of a scan), or
+/// The axes of a tensor that stands in place of one with `axes`: the same, without the first (a slice of a scan), or
 /// with a new first one (what a scan stacks up).
 fn fitted(axes: &[Axis], shape: &[i64]) -> Vec<Axis> {
     let own = sizes(axes);

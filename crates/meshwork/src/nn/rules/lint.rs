@@ -38,13 +38,13 @@ pub enum Finding {
         /// That array.
         path: String,
     },
-    /// A pattern is found as a whole name in some paths, and inside of a longer name in others: `w1` in `w10`.
+    /// A pattern is found as a whole name in some paths, and inside a longer name in others: `w1` in `w10`.
     Unanchored {
         /// The pattern.
         pattern: String,
         /// A path where it is a whole name.
         whole: String,
-        /// A path where it is inside of a longer name.
+        /// A path where it is inside a longer name.
         inside: String,
     },
     /// A large array is copied to every device.
@@ -65,7 +65,7 @@ pub enum Finding {
         /// The number of parts.
         parts: i64,
     },
-    /// The placement can not be: an axis that the mesh lacks, one used twice, too many dimensions.
+    /// The placement cannot be: an axis that the mesh lacks, one used twice, too many dimensions.
     Invalid {
         /// The array.
         path: String,
@@ -250,7 +250,7 @@ fn look_at_patterns(rule: &TreePathRule, arrays: &[(String, Array)], findings: &
     }
 }
 
-/// Whether what was found neither starts nor ends inside of a name.
+/// Whether what was found neither starts nor ends inside a name.
 fn is_whole(path: &str, range: &std::ops::Range<usize>) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let cut = |a: Option<char>, b: Option<char>| a.is_some_and(word) && b.is_some_and(word);

@@ -1,7 +1,7 @@
 //! Boxes of one array from the processes that have them to those that want them.
 //!
 //! Every process knows who has what and who wants what, so all work out the same messages. What a process has itself
-//! does not travel, and a process that nobody needs anything from sends nothing.
+//! does not travel, and a process that nothing needs anything from sends nothing.
 
 use meshwork_runtime::Runtime;
 

@@ -44,7 +44,7 @@ pub enum CheckpointError {
         /// The one that was written.
         wanted: u32,
     },
-    /// The index can not be used.
+    /// The index cannot be used.
     #[error("{}: {what}", file.display())]
     Index {
         /// The index.

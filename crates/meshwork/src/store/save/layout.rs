@@ -68,7 +68,7 @@ pub(super) fn layout(arrays: &[(String, Array)], ranks: &Ranks) -> Result<Layout
             return Err(wrong("two arrays of the tree have this path; checkpoints need different ones".into()));
         }
         if [METADATA, TABLE].contains(&path.as_str()) {
-            return Err(wrong("an array can not have this path: files have something else under this name".into()));
+            return Err(wrong("an array cannot have this path: the files use this name for something else".into()));
         }
         let holders = array.holders().map_err(|e| wrong(e.to_string()))?;
         let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count() as usize);

@@ -82,7 +82,7 @@ impl Checkpoint {
         self.restore_part::<T>("", like)
     }
 
-    /// A part of the tree that was saved: what lies under `path`.
+    /// A part of the tree that was saved: what is under `path`.
     pub fn restore_part<T: Tree>(&self, path: &str, like: &T::Host) -> Result<T::Host, Error> {
         let full = |inside: &str| match (path, inside) {
             ("", path) | (path, "") => path.to_string(),

@@ -105,14 +105,14 @@ impl Save {
             let part: Value = serde_json::from_slice(&part).unwrap_or_default();
             let crc = |key: &str| part[key].as_u64().map(|n| n as u32);
             let (Some(layout_crc), Some(table_crc)) = (crc("layout_crc"), crc("table_crc")) else {
-                let what = format!("rank {rank} has left a note that can not be read");
+                let what = format!("rank {rank} left a note that cannot be read");
                 return Err(CheckpointError::Peer { step: self.step, what });
             };
             parts.push((layout_crc, table_crc));
         }
         let own = self.layout.digest();
         if let Some(rank) = parts.iter().position(|&(crc, _)| crc != own) {
-            // It is the one that is like none of the others; of two nobody knows.
+            // It is the one that is like none of the others; of two nothing knows.
             let alone = parts.len() > 2 && parts.iter().filter(|p| p.0 == own).count() == 1;
             let (odd, others) = if alone { (0, "the others".to_string()) } else { (rank, "rank 0".into()) };
             let what = format!("rank {odd} saves another tree than {others}, or one that lies otherwise");
