@@ -30,10 +30,7 @@ fn the_line_is_the_users() {
 
 #[test]
 fn shapes_that_do_not_fit() {
-    expect(
-        |x| x.matmul(&x),
-        "matmul: [2, 3] x [2, 3]: inner dimensions differ: 3 (left) vs 2 (right)",
-    );
+    expect(|x| x.matmul(&x), "matmul: [2, 3] x [2, 3]: inner dimensions differ: 3 (left) vs 2 (right)");
     expect(
         |x| &x + x.t(),
         "add: shapes [2, 3] and [3, 2] do not broadcast: axis 2 from the end has extents 2 and 3, which must be equal or 1",

@@ -22,7 +22,7 @@ pub enum DenseData {
     Splat(Arc<[u8]>),
     /// All elements, row-major.
     Full(Arc<[u8]>),
-    /// `dense_resource<name>`: elements that stand at the end of the file under this name.
+    /// `dense_resource<name>`: elements stored at the end of the file under this name.
     /// The parser replaces it by the bytes where the file has them.
     Resource(SmolStr),
 }

@@ -53,7 +53,7 @@ impl OpShardingRule {
         }
     }
 
-    /// The letter (or `z_1`, `z_2`, ...) that stands for factor `factor` in text.
+    /// The letter (or `z_1`, `z_2`, ...) that denotes factor `factor` in text.
     pub fn factor_name(factor: usize) -> String {
         match factor {
             0..=17 => char::from(b'i' + factor as u8).to_string(),

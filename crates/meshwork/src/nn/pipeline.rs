@@ -56,7 +56,7 @@ pub fn from_micro_batches(x: &Tensor) -> Tensor {
     x.swap_axes(0, 1).reshape(shape)
 }
 
-/// Runs micro-batches `[count, rows, ...]` through stages that lie along the mesh axis `axis`, and returns what the last
+/// Runs micro-batches `[count, rows, ...]` through stages split over the mesh axis `axis`, and returns what the last
 /// stage makes of them, `[count, rows, ...]`. `params` has one slice per stage along the first dimension of each of its
 /// tensors; `stage` makes of one slice and one micro-batch another one of the same shape.
 #[track_caller]

@@ -10,7 +10,7 @@ use crate::trace::compose::emit;
 
 impl Tensor {
     /// The product of matrices, by NumPy's rules: leading dimensions are batches and broadcast; a vector on the left
-    /// is a row, on the right a column, and the dimension it stands for goes away.
+    /// is a row, on the right a column, and that dimension is dropped from the result.
     ///
     /// ```
     /// use meshwork::prelude::*;

@@ -9,7 +9,7 @@ use crate::Tensor;
 use crate::error::fail;
 use crate::trace::compose::emit;
 
-/// What stands around the input of a window.
+/// The padding around the input of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Padding {
     /// Nothing: only windows that fit.
@@ -46,7 +46,7 @@ impl Padding {
 pub struct Conv {
     /// Step per spatial dimension; empty means 1.
     pub strides: Vec<i64>,
-    /// What stands around the input.
+    /// The padding around the input.
     pub padding: Padding,
     /// Distance of the kernel's elements per spatial dimension; empty means 1.
     pub dilation: Vec<i64>,
@@ -140,10 +140,7 @@ impl Tensor {
     fn pool(&self, op: &str, how: Combine, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
         if window.len() != self.rank() || strides.len() != self.rank() {
             let (w, s) = (window.len(), strides.len());
-            fail(
-                op,
-                format!("{w} window extents and {s} steps for {}; give one each per dimension", self.describe()),
-            );
+            fail(op, format!("{w} window extents and {s} steps for {}; give one each per dimension", self.describe()));
         }
         if window.iter().chain(strides).any(|&x| x < 1) {
             fail(op, format!("window {window:?} and steps {strides:?} must be positive"));

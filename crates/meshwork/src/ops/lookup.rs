@@ -1,4 +1,4 @@
-//! Rows at positions that are data: take and scatter.
+//! Rows at computed positions: take and scatter.
 
 use meshwork_ir::attr::{GatherDims, ScatterDims};
 use meshwork_ir::op::BinaryOp;

@@ -1,4 +1,4 @@
-//! Reshape, transpose, pad, roll, concatenate and their kin.
+//! Reshape, transpose, pad, roll, concatenate and similar operations.
 
 use meshwork_ir::Type;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a checkpoint: which file, and what about it.
+//! Checkpoint errors: which file, and what is wrong with it.
 
 use std::path::{Path, PathBuf};
 

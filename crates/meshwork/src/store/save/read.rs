@@ -1,4 +1,4 @@
-//! A checkpoint that was found: what is in it, and its arrays on any mesh.
+//! Reading a checkpoint: its contents, and its arrays on any mesh.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
