@@ -39,10 +39,7 @@ impl Dense {
         let bytes = literal.bytes();
         let ty = Arc::new(TensorType::new(literal.dims().iter().copied(), literal.elem()));
         let splat = bytes.len() >= size && bytes.chunks_exact(size).all(|c| c == &bytes[..size]);
-        let data = match splat {
-            true => DenseData::Splat(bytes[..size].into()),
-            false => DenseData::Full(bytes.into()),
-        };
+        let data = if splat { DenseData::Splat(bytes[..size].into()) } else { DenseData::Full(bytes.into()) };
         Dense { ty, data }
     }
 
