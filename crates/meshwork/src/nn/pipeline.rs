@@ -3,7 +3,7 @@
 //!
 //! The stages run at the same time on different micro-batches. A buffer holds one micro-batch per stage, its first
 //! dimension split over the axis. In each step every stage works on its entry and the buffer is shifted by one, which
-//! is one permute between neighbours. It is an ordinary program, so gradients, data and tensor axes go through it.
+//! is one permute between neighbors. It is an ordinary program, so gradients, data and tensor axes go through it.
 //! While the buffer fills and empties, some stages work on nothing: the [`bubble_share`].
 //!
 //! ```
@@ -56,7 +56,7 @@ pub fn from_micro_batches(x: &Tensor) -> Tensor {
     x.swap_axes(0, 1).reshape(shape)
 }
 
-/// Runs micro-batches `[count, rows, ...]` through stages that lie along the mesh axis `axis`, and returns what the last
+/// Runs micro-batches `[count, rows, ...]` through stages split over the mesh axis `axis`, and returns what the last
 /// stage makes of them, `[count, rows, ...]`. `params` has one slice per stage along the first dimension of each of its
 /// tensors; `stage` makes of one slice and one micro-batch another one of the same shape.
 #[track_caller]
@@ -65,11 +65,11 @@ pub fn pipeline<A: Tree>(axis: &str, params: &A, micro: &Tensor, stage: impl Fn(
     let stages = match firsts.first() {
         Some(&n) if n >= 1 && firsts.iter().all(|&m| m == n) => n,
         _ => {
-            fail("pipeline", format!("the parameters have first extents {firsts:?}; each has to be that of the stages"))
+            fail("pipeline", format!("the parameters have first extents {firsts:?}; each must be the number of stages"))
         }
     };
     if micro.rank() < 2 {
-        fail("pipeline", format!("micro-batches of shape {:?}; it has to be [count, rows, ...]", micro.shape()));
+        fail("pipeline", format!("micro-batches of shape {:?}; it must be [count, rows, ...]", micro.shape()));
     }
     let mut one = vec![stages];
     one.extend(&micro.shape()[1..]);

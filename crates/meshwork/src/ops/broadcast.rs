@@ -87,7 +87,7 @@ pub(crate) fn together(
     }
 }
 
-/// Element types have to agree.
+/// Checks that the element types agree.
 #[track_caller]
 pub(crate) fn same_dtype(op: &str, a: &Tensor, b: &Tensor) {
     if a.dtype() != b.dtype() {

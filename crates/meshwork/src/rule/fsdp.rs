@@ -42,8 +42,8 @@ impl FsdpRule {
         FsdpRule { axis: axis.to_string(), parts: None, least: 1 << 20, uneven: false }
     }
 
-    /// The number of parts that has to divide a dimension, if it is more than the axis has devices: choices made for a
-    /// larger mesh. It has to be a multiple of the size of the axis.
+    /// The number of parts that must divide a dimension, if it is more than the axis has devices: choices made for a
+    /// larger mesh. It must be a multiple of the size of the axis.
     pub fn parts(mut self, parts: i64) -> FsdpRule {
         self.parts = Some(parts);
         self

@@ -24,7 +24,7 @@ pub type Policy = dyn Fn(&str, &[i64]) -> Option<P> + Send + Sync;
 pub enum Rule {
     /// As propagation finds best.
     Free,
-    /// All alike.
+    /// The same for all.
     All(P),
     /// By path and shape: `None` leaves it to propagation.
     Policy(Arc<Policy>),

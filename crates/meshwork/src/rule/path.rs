@@ -48,7 +48,7 @@ pub struct TreePathRule {
 }
 
 impl TreePathRule {
-    /// Patterns with what they stand for, in order: a [`P`], or another rule.
+    /// Patterns with their rules, in order: a [`P`], or another rule.
     pub fn new<R: Into<Rule>>(rules: impl IntoIterator<Item = (&'static str, R)>) -> Result<TreePathRule, RuleError> {
         TreePathRule::from_patterns(rules.into_iter().map(|(pattern, rule)| (pattern.to_string(), rule.into())))
     }
@@ -65,7 +65,7 @@ impl TreePathRule {
         Ok(TreePathRule { rules: out, unmatched: Unmatched::Error })
     }
 
-    /// What becomes of arrays that no pattern matches: an error unless told otherwise.
+    /// What becomes of arrays that no pattern matches: by default an error.
     pub fn unmatched(mut self, unmatched: Unmatched) -> TreePathRule {
         self.unmatched = unmatched;
         self

@@ -1,4 +1,4 @@
-//! Rules applied to trees: as a query, to arrays of the host, and to tensors of a program.
+//! Rules applied to trees: as a query, to host arrays, and to tensors of a program.
 
 use std::fmt;
 use std::panic::Location;
@@ -70,7 +70,7 @@ pub fn gather_tree<T: Tree>(tree: &T::Host) -> Result<T::Host> {
     map_arrays::<T, Error>(tree, |_, array| Ok(array.clone().with_placement(None)))
 }
 
-/// The same values inside of a program, which have to be placed by `rule`; what it leaves free stays free.
+/// The same values inside a program, constrained to the placements of `rule`; what it leaves free stays free.
 ///
 /// On a `jit` without a mesh it is an error, on a [single device](crate::Jit::single_device) it changes nothing.
 #[track_caller]

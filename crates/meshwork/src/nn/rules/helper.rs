@@ -29,7 +29,7 @@ impl MeshHelper {
         Ok(MeshHelper { mesh: Mesh::infer(axes, devices)? })
     }
 
-    /// A mesh that is there.
+    /// A helper for an existing mesh.
     pub fn of(mesh: &Mesh) -> MeshHelper {
         MeshHelper { mesh: mesh.clone() }
     }

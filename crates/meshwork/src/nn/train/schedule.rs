@@ -1,4 +1,4 @@
-//! Step sizes over time.
+//! Learning-rate schedules.
 
 use crate::ops::{full, select};
 use crate::{ElementType, Tensor};

@@ -1,4 +1,4 @@
-//! What an optimizer remembers: a count, and up to two trees like the parameters.
+//! Optimizer state: a count, and up to two trees like the parameters.
 
 use crate::tree::{Path, Tree, Visit};
 use crate::{Array, Tensor};

@@ -76,7 +76,7 @@ where
         self
     }
 
-    /// How parameters are placed where they are used. Copied to every device unless told otherwise.
+    /// How parameters are placed where they are used. Replicated by default.
     pub fn params(mut self, rule: impl Into<Rule>) -> Self {
         self.params = rule.into();
         self

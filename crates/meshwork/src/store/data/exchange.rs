@@ -1,7 +1,7 @@
-//! Boxes of one array from the processes that have them to those that want them.
+//! Sends slices of an array from the processes that have them to those that need them.
 //!
 //! Every process knows who has what and who wants what, so all work out the same messages. What a process has itself
-//! does not travel, and a process that nobody needs anything from sends nothing.
+//! does not travel, and a process that nothing needs anything from sends nothing.
 
 use meshwork_runtime::Runtime;
 
@@ -47,7 +47,7 @@ impl Exchange {
         lengths(place).iter().product::<i64>() as usize * self.element
     }
 
-    /// The slices that this rank wants, row-major and zero where nobody has anything. `stored` says where this rank
+    /// The slices that this rank wants, row-major, zero where no rank has data. `stored` says where this rank
     /// has a piece. All ranks call it.
     pub(super) fn run<'a>(
         &self,

@@ -1,4 +1,4 @@
-//! Data: what each process has loaded of a batch, as one global array, and back.
+//! Data loading: the pieces of a batch that processes have loaded as one global array, and back.
 //!
 //! ```
 //! use meshwork::data::GlobalBatch;
@@ -272,7 +272,7 @@ impl Batch {
     }
 }
 
-/// Pieces that do not make up a batch.
+/// The error for pieces that do not form a batch.
 fn invalid(message: impl Into<String>) -> Error {
     Error::Invalid { what: "batch", message: message.into() }
 }

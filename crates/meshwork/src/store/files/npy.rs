@@ -25,7 +25,7 @@ impl Array {
         npy::read(&bytes).map(Array::from_literal).map_err(file_error(path))
     }
 
-    /// Reads a `.npy` file as an array that lies so on `mesh`: of the file what devices of this process hold, each part
+    /// Reads a `.npy` file as an array placed like this on `mesh`: of the file what devices of this process hold, each part
     /// once and to where it belongs. The array is never whole on the host.
     pub fn load_npy_sharded(path: impl AsRef<Path>, mesh: &Mesh, spec: &P) -> Result<Array> {
         Array::load_npy_pieces(&[path], 0, mesh, spec)

@@ -39,7 +39,7 @@ impl Name {
     }
 }
 
-/// The folder of a save under way.
+/// The folder of a save in progress.
 pub(super) fn saving(token: &str, number: u64, step: u64) -> String {
     format!(".saving-{token}-{number}-{step:08}")
 }
@@ -75,7 +75,7 @@ pub(super) fn remove_leftovers(folder: &Path, token: &str) -> Result<()> {
 }
 
 /// Deletes all but the `keep` newest steps, and older saves of the same step. First a checkpoint loses its name, so that
-/// nobody finds one that is half deleted.
+/// a half-deleted one is never found.
 pub(super) fn prune(folder: &Path, keep: Option<usize>, token: &str) -> Result<()> {
     let mut steps = 0;
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Checkpoints: trees of arrays on disk, from any number of processes and for any other.
+//! Checkpoints: trees of arrays on disk, written by any number of processes and read by any other number.
 //!
 //! ```
 //! use meshwork::prelude::*;
@@ -77,7 +77,7 @@ impl Checkpoints {
         self
     }
 
-    /// How long to wait for the parts of other processes; that of the [`Runtime`](crate::Runtime) unless told otherwise.
+    /// How long to wait for the parts of other processes; by default that of the [`Runtime`](crate::Runtime).
     pub fn deadline(mut self, deadline: Duration) -> Checkpoints {
         self.ranks.deadline = deadline;
         self
@@ -117,7 +117,7 @@ impl Checkpoints {
         Ok(thread.join().map_err(panicked)??)
     }
 
-    /// Whether a save is under way.
+    /// Whether a save is in progress.
     pub fn is_saving(&self) -> bool {
         self.running.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
     }

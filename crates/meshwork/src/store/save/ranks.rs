@@ -1,4 +1,4 @@
-//! Who takes part in saving and restoring.
+//! The processes that save and restore together.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use meshwork_runtime::Runtime;
 use super::error::CheckpointError;
 use crate::error::Error;
 
-/// How long to wait for other ranks, if nobody says.
+/// How long to wait for other ranks by default.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The ranks that save together, and which devices each has.
@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(super) struct Ranks {
     rank: usize,
     size: usize,
-    /// What tells the folders of this run from those of others.
+    /// Distinguishes the folders of this run from those of others.
     token: String,
     /// How long to wait for other ranks.
     pub deadline: Duration,
@@ -35,7 +35,7 @@ impl Ranks {
         Ok(Ranks { rank, size, token, deadline, runtime: Some(runtime).filter(Runtime::is_distributed) })
     }
 
-    /// Ranks that are no processes.
+    /// Ranks that are not processes.
     #[cfg(test)]
     pub(super) fn new(rank: usize, size: usize, token: &str, deadline: Duration) -> Ranks {
         Ranks { rank, size, token: token.into(), deadline, runtime: None }
