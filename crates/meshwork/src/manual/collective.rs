@@ -1,4 +1,4 @@
-//! What the devices of a manual region exchange, by the names of mesh axes.
+//! Collectives of manual regions, by the names of mesh axes.
 //!
 //! The devices that take part together are those that differ only along the named axes.
 

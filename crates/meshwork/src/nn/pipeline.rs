@@ -4,7 +4,7 @@
 //! The stages run at the same time on different micro-batches. A buffer holds one micro-batch per stage, its first
 //! dimension split over the axis. In each step every stage works on its entry and the buffer is shifted by one, which
 //! is one permute between neighbors. It is an ordinary program, so gradients, data and tensor axes go through it.
-//! While the buffer fills and empties, some stages work on nothing: the [`bubble_share`].
+//! While the buffer fills and empties, some stages are idle: the [`bubble_share`].
 //!
 //! ```
 //! use meshwork::pipeline::{bubble_share, into_micro_batches, pipeline};
@@ -30,7 +30,7 @@ use crate::trace::{Placing, placing};
 use crate::tree::{Tree, leaves};
 use crate::vmap::vmap;
 
-/// The share of its time that a stage has nothing to work on: `(stages - 1) / (micro_batches + stages - 1)`.
+/// The fraction of its time that a stage is idle: `(stages - 1) / (micro_batches + stages - 1)`.
 pub fn bubble_share(stages: i64, micro_batches: i64) -> f64 {
     (stages - 1).max(0) as f64 / (micro_batches + stages - 1).max(1) as f64
 }
@@ -48,7 +48,7 @@ pub fn into_micro_batches(x: &Tensor, count: i64) -> Tensor {
     x.reshape(shape).swap_axes(0, 1)
 }
 
-/// What [`into_micro_batches`] has taken apart, put together.
+/// The inverse of [`into_micro_batches`].
 #[track_caller]
 pub fn from_micro_batches(x: &Tensor) -> Tensor {
     let mut shape = vec![x.dim(0) * x.dim(1)];

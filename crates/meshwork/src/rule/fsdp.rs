@@ -8,7 +8,7 @@ use crate::spec::P;
 /// Splits one dimension of each array over an axis, if the array is large and a dimension divides.
 ///
 /// Dimensions are looked at from the largest to the smallest, equals from the first: the first that the number of
-/// parts divides is split. If none divides, the array is copied, unless [`uneven`](FsdpRule::uneven) splits are
+/// parts divides is split. If none divides, the array is replicated, unless [`uneven`](FsdpRule::uneven) splits are
 /// allowed: then the largest is split. After another rule (see [`Rule::and`](super::Rule::and)) dimensions which that
 /// one leaves whole come first, and extents are those of one device.
 ///

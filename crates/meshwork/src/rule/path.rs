@@ -8,7 +8,7 @@ use regex_lite::Regex;
 use super::{Leaf, Rule, RuleError};
 use crate::spec::P;
 
-/// What becomes of an array whose path no pattern is found in.
+/// What happens to an array that no pattern matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unmatched {
     /// It is an error that names the path.
@@ -22,7 +22,7 @@ pub enum Unmatched {
 
 /// Places arrays by their paths: `layers/1/w`. The first pattern that is *found anywhere* in the path decides, so one
 /// rule for parameters also places the state of an optimizer, whose paths contain those of the parameters. Scalars and
-/// arrays of one element are copied before any pattern is tried.
+/// arrays of one element are replicated before any pattern is tried.
 ///
 /// Patterns are not anchored: `w1` is also found in `w10`. [`lint`](crate::rules::lint) reports that; `/w1$` or `\bw1\b` avoid
 /// it.

@@ -15,7 +15,7 @@ use crate::ops::{Combine, STOP_GRADIENT};
 use crate::tensor::dims;
 use crate::trace::{Trace, with_top};
 
-/// Adds operations to the topmost trace, for the operation `op` of the user.
+/// Adds operations to the topmost trace on behalf of the user's operation `op`.
 pub(crate) struct Composer<'t> {
     trace: &'t mut Trace,
     op: &'t str,

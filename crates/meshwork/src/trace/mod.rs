@@ -27,7 +27,7 @@ use crate::error::fail_at;
 use crate::manual::ManualAxis;
 use crate::spec::MESH;
 
-/// What placements in the program mean.
+/// How placements in the program are treated.
 #[derive(Clone, Debug)]
 pub(crate) enum Placing {
     /// There is no mesh: a placement is an error.
@@ -65,7 +65,7 @@ thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
 }
 
-/// The number of the next trace. All threads count on: a tensor that came from another one belongs to no trace of this.
+/// The id of the next trace, shared by all threads: a tensor from another thread belongs to no trace of this one.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A trace on the stack; dropping it abandons the trace.
@@ -161,7 +161,7 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
 }
 
-/// What placements mean to the topmost trace.
+/// How the topmost trace treats placements.
 #[track_caller]
 pub(crate) fn placing(op: &str) -> Placing {
     with_top(op, |trace| trace.placing.clone())

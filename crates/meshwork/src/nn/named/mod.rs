@@ -9,7 +9,7 @@
 //! | [`Mapping`] | which mesh axes split which name, in order of preference |
 //! | [`axis_mapping`], [`merged_axis_mapping`] | a mapping for everything inside a scope |
 //! | [`NamedTensor::shard`], [`NamedTensor::auto_sharded`] | places a value by the names of its axes |
-//! | [`named_jit`], [`fsdp`] | functions whose arguments, results and inside have mappings |
+//! | [`named_jit`], [`fsdp`] | functions with mappings for arguments, results and the body |
 //! | [`physical_axis_name`], [`physical_axis_size`], [`round_axis_for_partitioning`], [`sharding_for_axis`] | questions |
 //!
 //! ```

@@ -14,7 +14,7 @@ use crate::trace::{self, Placing, placing};
 use crate::tree::{Path, Tree, map_arrays, named_arrays};
 use crate::{Array, Tensor};
 
-/// What a rule says of one array.
+/// The placement of one array by a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matched {
     /// The array's path.
@@ -40,7 +40,7 @@ impl fmt::Display for Matched {
     }
 }
 
-/// What `rule` says of each array of a tree, which may be [only shapes](Array::shape_only).
+/// The placement of each array of a tree by `rule`, which may be [only shapes](Array::shape_only).
 pub fn match_sharding_rule<T: Tree>(rule: &Rule, tree: &T::Host, mesh: &Mesh) -> Result<Vec<Matched>> {
     named_arrays::<T>(tree).iter().map(|(path, array)| matched(rule, path, array, mesh)).collect()
 }
@@ -57,7 +57,7 @@ pub(super) fn matched(rule: &Rule, path: &str, array: &Array, mesh: &Mesh) -> Re
     Ok(Matched { path: path.to_string(), ty: array.ty().clone(), spec, sharding, bytes_per_device })
 }
 
-/// The tree placed by `rule` on `mesh`; arrays that the rule leaves free are copied to every device.
+/// The tree placed by `rule` on `mesh`; arrays that the rule leaves free are replicated.
 pub fn shard_tree<T: Tree>(tree: &T::Host, rule: &Rule, mesh: &Mesh) -> Result<T::Host> {
     map_arrays::<T, Error>(tree, |path, array| {
         let spec = matched(rule, path, array, mesh)?.spec.unwrap_or_default();
@@ -84,7 +84,7 @@ pub fn constrain<T: Tree>(tree: &T, rule: impl Into<Rule>) -> T {
     tree.map(&mut next)
 }
 
-/// One tensor placed by `rule`, asked for at the line `at`.
+/// One tensor placed by `rule`, attributed to the line `at`.
 pub(super) fn constrain_leaf(rule: &Rule, path: &str, tensor: &Tensor, at: &'static Location<'static>) -> Tensor {
     let mesh = match placing("constrain") {
         Placing::On(mesh) => mesh,

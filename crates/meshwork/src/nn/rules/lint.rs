@@ -47,7 +47,7 @@ pub enum Finding {
         /// A path where it is inside a longer name.
         inside: String,
     },
-    /// A large array is copied to every device.
+    /// A large array is replicated.
     LargeReplicated {
         /// The array.
         path: String,
@@ -128,10 +128,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Arrays of this many bytes are large enough to ask why they are copied.
+/// Arrays of this many bytes are large enough to ask why they are replicated.
 const LARGE: i64 = 1 << 20;
 
-/// Checks a rule against a tree: patterns that match nothing, decide nothing or probably match too much; arrays that no pattern matches, that are large and copied, or that do not divide; and the bytes per device.
+/// Checks a rule against a tree: patterns that match nothing, decide nothing or probably match too much; arrays that
+/// no pattern matches, that are large and replicated, or that do not divide; and the bytes per device.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -202,7 +203,7 @@ fn placement(leaf: &Matched, mesh: &Mesh, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The pattern of `rule` that is like a step of `path` but for one letter.
+/// The pattern of `rule` that differs from a step of `path` by one letter.
 fn nearest(rule: &TreePathRule, path: &str) -> Option<String> {
     let bare = |p: &str| p.trim_matches(['^', '$', '/']).to_string();
     let near = |a: &str, b: &str| {

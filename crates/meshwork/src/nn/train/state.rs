@@ -3,7 +3,7 @@
 use crate::tree::{Path, Tree, Visit};
 use crate::{Array, Tensor};
 
-/// What an optimizer remembers between steps. The paths of `first` and `second` end with those of the parameters, so
+/// Optimizer state between steps. The paths of `first` and `second` end with those of the parameters, so
 /// rules for parameters place them too.
 #[derive(Clone, Debug)]
 pub struct OptimizerState<A, T = Tensor> {

@@ -1,7 +1,7 @@
 //! Sends slices of an array from the processes that have them to those that need them.
 //!
-//! Every process knows who has what and who wants what, so all work out the same messages. What a process has itself
-//! does not travel, and a process that nothing needs anything from sends nothing.
+//! Every process knows what each has and needs, so all compute the same messages. Data that a process already has is
+//! not sent, and a process whose data is not needed sends nothing.
 
 use meshwork_runtime::Runtime;
 
@@ -9,7 +9,7 @@ use crate::boxes::{At, Slice, copy, lengths, overlap};
 use crate::error::Result;
 use crate::stored::Stored;
 
-/// Who has and who wants which parts of an array.
+/// Which rank has and which needs which parts of an array.
 pub(super) struct Exchange {
     /// Pieces, and the ranks that have each; at least one.
     pub pieces: Vec<(Slice, Vec<usize>)>,
@@ -19,7 +19,7 @@ pub(super) struct Exchange {
     pub element: usize,
 }
 
-/// One box: of which piece, for which wanted slice.
+/// One message: from which piece, for which needed slice.
 struct Part {
     piece: usize,
     want: usize,

@@ -55,7 +55,7 @@ pub struct Batch {
     dim: usize,
 }
 
-/// A batch before its elements.
+/// The shape and placement of a batch.
 struct Outline {
     shape: Vec<i64>,
     lengths: Vec<i64>,
@@ -285,7 +285,7 @@ fn ranges(lengths: &[i64]) -> impl Iterator<Item = Range<i64>> {
     })
 }
 
-/// All of an array, but of one dimension these.
+/// The whole array, but this range of one dimension.
 fn along(shape: &[i64], dim: usize, rows: Range<i64>) -> Slice {
     let mut slice: Slice = shape.iter().map(|&n| 0..n).collect();
     slice[dim] = rows;

@@ -1,4 +1,4 @@
-//! NumPy's `.npy` files: whole, or of each what the devices of this process hold.
+//! NumPy's `.npy` files: read whole, or only what the devices of this process hold.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -13,7 +13,7 @@ pub(super) const BLOCK: u64 = 4096;
 /// Most bytes that are read at once.
 const WINDOW: u64 = 1 << 20;
 
-/// How many blocks `bytes` bytes are.
+/// The number of blocks for `bytes` bytes.
 pub(super) fn blocks(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK)
 }

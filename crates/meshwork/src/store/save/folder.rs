@@ -62,7 +62,7 @@ fn entries(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Deletes what runs with other tokens have left unfinished.
+/// Deletes unfinished saves of runs with other tokens.
 pub(super) fn remove_leftovers(folder: &Path, token: &str) -> Result<()> {
     let own = format!(".saving-{token}-");
     for name in entries(folder)? {
@@ -93,7 +93,7 @@ pub(super) fn prune(folder: &Path, keep: Option<usize>, token: &str) -> Result<(
     Ok(())
 }
 
-/// Brings the names in a folder to the disk.
+/// Flushes the directory to disk.
 pub(super) fn sync(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     fs::File::open(folder).and_then(|f| f.sync_all()).map_err(io(folder))?;

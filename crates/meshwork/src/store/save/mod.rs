@@ -149,7 +149,7 @@ impl Checkpoints {
         let mut skipped = vec![];
         let names: Vec<String> = folder::list(&self.folder)?.iter().map(ToString::to_string).collect();
         // Rank 0 knows best what is there: it has made it.
-        let names = self.ranks.told_by_first(names.join("\n"))?;
+        let names = self.ranks.broadcast_from_first(names.join("\n"))?;
         for folder in names.lines().map(|name| self.folder.join(name)) {
             let opened = Checkpoint::open(&folder).map_err(Error::from);
             match self.ranks.agree(&folder, opened.and_then(|found| read(&found).map(|out| (found, out))))? {
