@@ -52,8 +52,8 @@
 extern crate self as meshwork;
 
 mod annotate;
-mod array;
-mod boxes;
+
+
 mod checkpoint;
 mod control;
 pub mod data;
@@ -71,10 +71,8 @@ mod linear;
 mod lower;
 mod manual;
 pub mod named;
-#[cfg(feature = "ndarray")]
-mod ndarrays;
 mod ops;
-mod picture;
+
 pub mod pipeline;
 pub mod processes;
 pub mod rules;
@@ -84,7 +82,7 @@ pub mod sequence;
 mod spec;
 mod splice;
 mod steps;
-mod stored;
+
 mod tensor;
 mod trace;
 pub mod train;
@@ -92,7 +90,6 @@ mod tree;
 mod vmap;
 
 pub use annotate::annotate;
-pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
@@ -115,7 +112,7 @@ pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::cost::Machine;
 pub use meshwork_partition::{Contract, Plan};
-pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
+pub use meshwork_runtime::{Array, Placement, ProcessError, Reduction, Runtime, Shard};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     shard_alike, stack, zeros,

@@ -20,7 +20,7 @@
 use meshwork_ir::{ElementType, Literal};
 use meshwork_runtime::{ProcessError, Reduction, Runtime};
 
-use crate::array::Array;
+use meshwork_runtime::Array;
 use crate::error::{Error, Result};
 
 /// Calls on host arrays that processes make together. A process on its own can make them too.

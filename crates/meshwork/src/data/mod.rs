@@ -27,11 +27,13 @@ use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{AxisRef, Mesh, slice_of};
 use meshwork_runtime::Runtime;
 
-use crate::array::{Array, Placement, place};
-use crate::boxes::{At, Slice, copy, lengths, overlap};
+use meshwork_runtime::array::place;
+use meshwork_runtime::{Array, Placement};
+use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
+use meshwork_runtime::boxes::{Region};
 use crate::error::{ArrayError, Error, Result};
 use crate::spec::P;
-use crate::stored::{Stored, local_devices};
+use meshwork_runtime::array::{Stored, local_devices};
 use exchange::Exchange;
 
 /// How pieces become a batch.
@@ -100,7 +102,7 @@ impl GlobalBatch {
                 let Some(both) = overlap(slice, held) else { continue };
                 let start = |base: &[Range<i64>]| both.iter().zip(base).map(|(r, b)| r.start - b.start).collect();
                 let (from, to): (Vec<i64>, Vec<i64>) = (start(held), start(slice));
-                let (from, to) = (At { dims: piece.shape(), start: &from }, At { dims: local, start: &to });
+                let (from, to) = (Region { dims: piece.shape(), start: &from }, Region { dims: local, start: &to });
                 copy(piece.literal()?.bytes(), &from, buffer, &to, &lengths(&both), elem.storage_bytes());
             }
             Ok(())
@@ -142,7 +144,7 @@ impl GlobalBatch {
         let array = Array::on_mesh(&outline.shape, elem, &placement, |_, slice, dims, buffer| {
             if let Some(block) = blocks.get(&slice.to_vec()) {
                 let (extents, zero) = (lengths(slice), vec![0; dims.len()]);
-                let (from, to) = (At { dims: &extents, start: &zero }, At { dims, start: &zero });
+                let (from, to) = (Region { dims: &extents, start: &zero }, Region { dims, start: &zero });
                 copy(block, &from, buffer, &to, &extents, elem.storage_bytes());
             }
             Ok(())
@@ -214,7 +216,7 @@ impl Batch {
             let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
             let (extents, zero) = (lengths(&slice), vec![0; slice.len()]);
             let mut bytes = vec![0; extents.iter().product::<i64>() as usize * size];
-            let (from, to) = (At { dims: array.shape(), start: &start }, At { dims: &extents, start: &zero });
+            let (from, to) = (Region { dims: array.shape(), start: &start }, Region { dims: &extents, start: &zero });
             copy(literal.bytes(), &from, &mut bytes, &to, &extents, size);
             out.push(Array::from_literal(filled(extents, literal.elem(), bytes)?));
         }
@@ -236,7 +238,7 @@ impl Batch {
         }
         array.check_present()?;
         let holders = array.holders()?;
-        let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count());
+        let count = array.split().map_or(1, |(mesh, _)| mesh.device_count());
         let here = local_devices(count)?;
         let ranks = |devices: &[usize]| -> Vec<usize> {
             match devices.is_empty() {

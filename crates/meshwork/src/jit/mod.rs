@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 
 use self::program::Key;
 use crate::Array;
-use crate::array::Placement;
+use meshwork_runtime::Placement;
 use crate::donate;
 use crate::engine::{Cpu, Engine};
 use crate::error::{At, JitError, Result};
