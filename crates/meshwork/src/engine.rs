@@ -1,18 +1,14 @@
 //! What runs a program.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
-use meshwork_cpu::compile::CompileError;
-use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_cpu::CpuEngine;
 use meshwork_eval as eval;
-use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type};
-use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::Array as Sharded;
-
+use meshwork_partition::{CompileOptions, Compiled};
 use meshwork_runtime::Array;
-use crate::error::{At, Error, Result};
+
+use crate::error::{Error, Result};
 
 /// A program that is ready to run.
 pub enum Program<'p> {
@@ -64,66 +60,25 @@ impl Engine for Cpu {
         Reference.run(program, inputs, results)
     }
 
-    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Arc<dyn Loaded>>> {
-        let (module, partitions) = match program {
-            Program::Single(module) => (module, 1),
-            Program::Split(split) => (&*split.module, split.devices()),
-        };
-        if partitions > eval::MAX_DEVICES {
-            return Ok(None);
-        }
-        let executable = match CpuEngine::shared().executable(module, None, DeviceGrid { replicas: 1, partitions }) {
-            Ok(executable) => executable,
-            Err(CompileError::Unsupported { .. }) => return Ok(None),
-            Err(error @ CompileError::Invalid { .. }) => {
-                return Err(Error::Invalid { what: "engine", message: error.to_string() });
+    fn load(&self, program: Program<'_>, _: &[Type]) -> Result<Option<Arc<dyn Loaded>>> {
+        let whole;
+        let compiled = match program {
+            Program::Single(module) => {
+                whole = meshwork_partition::compile(module, &CompileOptions::default())?;
+                &whole
             }
+            Program::Split(split) => split,
         };
-        let split = match program {
-            Program::Single(_) => None,
-            Program::Split(split) => {
-                let mesh = Arc::new(split.plan.mesh.clone());
-                let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
-                let inputs = split.inputs().iter().map(inline).collect();
-                let outputs = split.outputs().iter().map(inline).collect();
-                Some(Split { inputs, outputs, mesh })
-            }
-        };
-        let results = results.iter().map(|ty| ty.dims().to_vec()).collect();
-        Ok(Some(Arc::new(OnCpu { executable, split, results })))
+        let loaded = meshwork_runtime::Engine::load(&**CpuEngine::shared(), compiled);
+        let loaded = loaded.map_err(|e| Error::Invalid { what: "engine", message: e.to_string() })?;
+        Ok(Some(Arc::new(OnCpu(loaded))))
     }
 }
 
-struct OnCpu {
-    executable: Arc<Executable>,
-    split: Option<Split>,
-    results: Vec<Vec<i64>>,
-}
-
-struct Split {
-    mesh: Arc<Mesh>,
-    inputs: Vec<Arc<Sharding>>,
-    outputs: Vec<Arc<Sharding>>,
-}
+struct OnCpu(Arc<dyn meshwork_runtime::Executable>);
 
 impl Loaded for OnCpu {
     fn run(&self, inputs: Vec<Array>) -> Result<Vec<Array>> {
-        let mut args = vec![];
-        for (i, input) in inputs.into_iter().enumerate() {
-            let place = self.split.as_ref().map(|s| (&s.mesh, &s.inputs[i]));
-            args.push(input.into_devices(place)?.into_shards());
-        }
-        let shards = self.executable.run(args)?;
-        let types = self.executable.outputs();
-        let mut results = vec![];
-        for (i, (mut shards, local)) in shards.into_iter().zip(types).enumerate() {
-            let dims = self.results.get(i).map_or(&local.dims[..], |d| d);
-            let sharded = match &self.split {
-                None => Sharded::from_single(local.elem, dims, shards.swap_remove(0)),
-                Some(s) => Sharded::from_shards(local.elem, dims, &s.mesh, &s.outputs[i], shards),
-            };
-            results.push(Array::from_devices(sharded.map_err(Error::Devices)?));
-        }
-        Ok(results)
+        Ok(self.0.run(inputs)?)
     }
 }

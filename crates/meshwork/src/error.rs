@@ -1,6 +1,5 @@
 //! What can go wrong, in the user's words: the operation, the numbers, and the line that asked for it.
 
-use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 

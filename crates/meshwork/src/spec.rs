@@ -1,6 +1,6 @@
 //! Placements as users write them.
 
-pub use meshwork_mesh::spec::{Axes, Dim, P, dim};
+pub use meshwork_mesh::{Axes, Dim, P, dim};
 
 /// The symbol of the mesh in programs.
 pub(crate) const MESH: &str = "mesh";

@@ -105,7 +105,7 @@ impl GlobalBatch {
                 let (from, to) = (Region { dims: piece.shape(), start: &from }, Region { dims: local, start: &to });
                 copy(piece.literal()?.bytes(), &from, buffer, &to, &lengths(&both), elem.storage_bytes());
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         self.batch(array, outline)
     }
@@ -147,7 +147,7 @@ impl GlobalBatch {
                 let (from, to) = (Region { dims: &extents, start: &zero }, Region { dims, start: &zero });
                 copy(block, &from, buffer, &to, &extents, elem.storage_bytes());
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         self.batch(array, outline)
     }
@@ -239,7 +239,7 @@ impl Batch {
         array.check_present()?;
         let holders = array.holders()?;
         let count = array.split().map_or(1, |(mesh, _)| mesh.device_count());
-        let here = local_devices(count)?;
+        let here = local_devices(count as usize);
         let ranks = |devices: &[usize]| -> Vec<usize> {
             match devices.is_empty() {
                 true => (0..runtime.size()).collect(),
@@ -251,8 +251,8 @@ impl Batch {
         let exchange = Exchange { pieces, wanted, element: array.dtype().storage_bytes() };
         let mut out = exchange.run(&runtime, |piece| {
             let (slice, devices) = &holders[piece];
-            let device = devices.iter().copied().find(|&d| here.contains(&(d as i64)));
-            array.stored(device.unwrap_or(0), slice)
+            let device = devices.iter().copied().find(|&d| here.contains(&d));
+            Ok(array.stored(device.unwrap_or(0), slice)?)
         })?;
         let extents = lengths(&exchange.wanted[runtime.rank()][0]);
         Ok(Array::from_literal(filled(extents, array.dtype(), out.swap_remove(0))?))

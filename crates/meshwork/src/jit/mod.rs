@@ -215,7 +215,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let entry = self.entry(args, &arguments)?;
         let (lowered, out) = &*entry;
         for (path, array) in &arguments.leaves {
-            array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: e.into() })?;
+            array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: Box::new(e.into()) })?;
         }
         let inputs = donate::hand_over(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;

@@ -68,7 +68,7 @@ impl Save {
         let mut out = BlockWriter::create(&aside.join(file_name(rank)), &head)?;
         for (leaf, (path, array)) in self.layout.leaves.iter().zip(&self.arrays) {
             for piece in leaf.pieces.iter().filter(|p| p.rank == rank) {
-                let wrong = |e: crate::Error| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
+                let wrong = |e: crate::ArrayError| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
                 let stored = array.stored(piece.device, &piece.slice).map_err(wrong)?;
                 let at = Region { dims: &stored.dims, start: &stored.start };
                 let copy = BoxCopy::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
