@@ -4,7 +4,7 @@
 //! meshwork-bench compile FILE [--repeat N] [--mesh AXIS=SIZE,...]
 //! ```
 //!
-//! Prints one JSON object; times are milliseconds by the clock on the wall (`wall`) and on a processor (`cpu`), the
+//! Prints one JSON object; times are wall-clock milliseconds (`wall`) and CPU milliseconds (`cpu`), the
 //! shortest and the median of N rounds. Copying the module before a stage changes it, and freeing it, are not counted.
 //! `--mesh` gives the axes of the program's mesh other sizes; extents stay, so shards may become uneven.
 

@@ -1,4 +1,4 @@
-//! Matrix products and convolutions of the runtime's library on one thread; products beside the `gemm` crate
+//! Matrix products and convolutions of the runtime's library on one thread; products compared with the `gemm` crate
 //! (feature `compare`).
 
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ pub fn run(args: &[String]) -> ExitCode {
     println!("{:24} {:>10} {:>10} {:>10} {:>10}", "shape", "ours µs", "GF/s", "gemm µs", "ratio");
     for name in names {
         let Some(shape) = parse(name) else {
-            eprintln!("'{name}' is no shape such as 512x512x512, 8x64x64x64 or 512x512x512:at");
+            eprintln!("'{name}' is not a shape such as 512x512x512, 8x64x64x64 or 512x512x512:at");
             return ExitCode::FAILURE;
         };
         measure(name, &shape);
@@ -179,7 +179,7 @@ fn measure(name: &str, s: &Shape) {
     time(name, &source, flops, &mut |ptrs, inner| reference(s, ptrs, inner));
 }
 
-/// Times the only operation of `source` beside `other`, on the same buffers, so many times in a row.
+/// Times the only operation of `source` and `other` on the same buffers, several times in a row.
 fn time(name: &str, source: &str, flops: f64, other: &mut dyn FnMut(&[*mut u8], usize) -> Option<f64>) {
     let Ok(module) = text::parse(source) else { return eprintln!("{source} does not parse") };
     let Some(block) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };

@@ -9,7 +9,7 @@ use meshwork_cpu::kernel::{Backend, Kernel};
 use meshwork_cpu::step::Scratch;
 use meshwork_ir::ElementType::{BF16, F32, F64, UI8};
 
-/// A kernel, its shape, and where its arguments lie.
+/// A kernel, its shape, and the layout of its arguments.
 struct Case {
     name: &'static str,
     body: Body,

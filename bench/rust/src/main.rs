@@ -24,7 +24,7 @@ const HELP: &str = "usage: meshwork-bench NAME
   conv                 convolutions, one thread
   kernels [NAME]       fused kernels on one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
-  processes NAME       collectives beside raw MPI calls, heat1d, heat2d; under mpirun (needs feature mpi)
+  processes NAME       collectives compared with raw MPI calls, heat1d, heat2d; under mpirun (needs feature mpi)
   serve                programs for bench/engine/run.py, by commands on standard input
   trace PROGRAM LAYERS from a Rust function to text, as JSON: [--repeat N] [--text]";
 

@@ -1,4 +1,4 @@
-//! Programs over processes: collectives beside raw MPI calls, and stencils. Run it under `mpirun`.
+//! Programs over processes: collectives compared with raw MPI calls, and stencils. Run it under `mpirun`.
 
 use std::process::ExitCode;
 

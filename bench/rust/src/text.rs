@@ -2,7 +2,7 @@
 //!
 //! Two inputs: a module of ten megabytes of text with the operations of a training step, and a module of 100,000
 //! operations built in memory. Each time is the best of five, and counts only what the thread spent on a processor
-//! where the system tells (Linux), so that other work on the machine counts little.
+//! where the system reports it (Linux), so that other work on the machine matters little.
 
 use std::fmt::Write;
 use std::process::ExitCode;

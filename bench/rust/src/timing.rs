@@ -25,7 +25,7 @@ impl Times {
     }
 }
 
-/// Runs `work` and gives its result and how long it took by the clock on the wall.
+/// Runs `work` and returns its result and its wall-clock time.
 pub fn wall<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = work();
@@ -33,7 +33,7 @@ pub fn wall<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 /// Runs `work` and gives its result and the time that this thread spent on a processor, so that other work on the
-/// machine counts little; where the system does not tell (it does on Linux), the time by the clock on the wall.
+/// machine counts little; where the system does not report it (Linux does), wall-clock time.
 pub fn on_processor<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = processor_time();
     let (result, elapsed) = wall(work);

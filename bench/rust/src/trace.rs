@@ -1,7 +1,7 @@
 //! How long it takes from a Rust function to StableHLO text: trace, place the arguments, print.
 //!
 //! Each run makes a new `jit`, traces the whole function and drops what it made. The mesh, the placements and the shapes
-//! of the arguments are there before, as they are for JAX; with `--anew` mesh and placements are made in each run. The
+//! of the arguments are there before, as they are for JAX; with `--fresh`, each run makes its own mesh and placements. The
 //! thread remembers types, type rules, plans of Einstein sums, placements and how they are written from the run before,
 //! as a context of MLIR does, but nothing of the program.
 //! Runs with and without placements take turns, in rounds of some milliseconds each. Counted is what the thread spent on
@@ -16,7 +16,7 @@ use meshwork::{Function, Jit, LoweredFor};
 use crate::timing::{Times, on_processor, wall};
 
 const USAGE: &str =
-    "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--anew] [--text] [--count N] [--plain]";
+    "usage: meshwork-bench trace dense|transformer LAYERS [--repeat N] [--fresh] [--text] [--count N] [--plain]";
 
 /// About how long one round takes.
 const ROUND: Duration = Duration::from_millis(4);
@@ -152,12 +152,12 @@ fn text<O>(lowered: Result<LoweredFor<O>, Error>) -> Result<String, String> {
 fn measure(args: &[String]) -> Result<(), String> {
     let [program, layers, options @ ..] = args else { return Err(USAGE.into()) };
     let layers: usize = layers.parse().map_err(|_| USAGE)?;
-    let (mut repeat, mut anew, mut show, mut count, mut counted) = (21, false, false, None, Placed::Yes);
+    let (mut repeat, mut fresh, mut show, mut count, mut counted) = (21, false, false, None, Placed::Yes);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.as_str() {
             "--repeat" => repeat = options.next().and_then(|n| n.parse().ok()).ok_or(USAGE)?,
-            "--anew" => anew = true,
+            "--fresh" => fresh = true,
             "--text" => show = true,
             "--plain" => counted = Placed::No,
             "--count" => count = Some(options.next().and_then(|n| n.parse::<usize>().ok()).ok_or(USAGE)?),
@@ -172,7 +172,7 @@ fn measure(args: &[String]) -> Result<(), String> {
     let make = || Places::of(program).map_err(|e| e.to_string());
     let kept = make()?;
     let trace = |placed| {
-        let new = if anew { Some(make()?) } else { None };
+        let new = if fresh { Some(make()?) } else { None };
         let places = new.as_ref().unwrap_or(&kept);
         match program.as_str() {
             "dense" => text(places.give(dense, placed).lower((&x, &weights))),
@@ -185,7 +185,7 @@ fn measure(args: &[String]) -> Result<(), String> {
         return Ok(());
     }
     if let Some(count) = count {
-        // For profilers: so many runs more, and no clock.
+        // For profilers: `count` more runs, untimed.
         return (0..count).try_for_each(|_| trace(counted).map(drop));
     }
     let (_, once) = wall(|| trace(Placed::No));

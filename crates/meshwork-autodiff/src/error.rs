@@ -13,28 +13,28 @@ pub enum GradError {
     NoFunction {
         /// The name asked for.
         name: String,
-        /// The functions there are.
+        /// The functions of the module.
         known: String,
     },
     /// The function has no body of one block that ends in a return.
-    #[error("function @{name} has no body of one block that returns, so it can not be differentiated")]
+    #[error("cannot differentiate @{name}: its body is not one block that ends in a return")]
     NoBody {
         /// The function.
         name: String,
     },
     /// An argument number beyond the last argument.
-    #[error("can not differentiate @{name} with respect to argument {index}: it has {count} arguments")]
+    #[error("cannot differentiate @{name} with respect to argument {index}: it has {count} arguments")]
     NoArgument {
         /// The function.
         name: String,
         /// The number asked for.
         index: usize,
-        /// How many arguments there are.
+        /// The number of arguments.
         count: usize,
     },
     /// An argument that is not made of floats or complex numbers.
     #[error(
-        "can not differentiate @{name} with respect to argument {index} of type {ty}: only arguments of static shape and float or complex elements have gradients"
+        "cannot differentiate @{name} with respect to argument {index} of type {ty}: gradients need a static shape and float or complex elements"
     )]
     Argument {
         /// The function.
@@ -45,22 +45,24 @@ pub enum GradError {
         ty: Type,
     },
     /// The first result is not a float scalar.
-    #[error("the gradient of @{name} needs a float scalar as first result, but it is {found}; use vjp or sum it first")]
+    #[error(
+        "the gradient of @{name} needs a float scalar as its first result, got {found}; use vjp, or sum the result first"
+    )]
     NotScalar {
         /// The function.
         name: String,
         /// The type of the first result, or `missing`.
         found: String,
     },
-    /// An operation on the way from argument to result has no derivative here.
+    /// An operation between argument and result has no derivative rule.
     #[error("no derivative of {op}: {why}")]
     NoRule {
-        /// The operation and where it stands.
+        /// The operation and its location.
         op: String,
         /// What is missing, and what to do instead.
         why: String,
     },
-    /// A derivative could not be written down.
+    /// A derivative could not be built.
     #[error("the derivative does not fit its operation: {0}")]
     Build(#[from] BuildError),
 }

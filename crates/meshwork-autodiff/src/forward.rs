@@ -1,9 +1,9 @@
-//! Forward mode: beside every value its tangent, operation by operation, in program order.
+//! Forward mode: computes the tangent of every value, operation by operation, in program order.
 //!
-//! Loops, branches and computations carry tangents along with values, so nothing is kept and no trip count is needed.
+//! Loops, branches and computations carry tangents along with values, so nothing is stored and no trip count is needed.
 //! The tangent of any other operation comes from its reverse rule: the product with a cotangent is linear in the
-//! cotangent, and the derivative of that product by the cotangent is the product with a tangent. So the operation is
-//! taken out as a function of its own and its [`vjp`](crate::vjp) is differentiated once more.
+//! cotangent, and the derivative of that product by the cotangent is the product with a tangent. So the operation
+//! becomes a function of its own, and its [`vjp`](crate::vjp) is differentiated once more.
 
 use std::collections::HashMap;
 
@@ -20,9 +20,9 @@ pub(crate) struct Forward<'m> {
     pub block: BlockId,
     /// Values of the old function that have tangents.
     pub active: &'m Active,
-    /// What stands for a value of the old function.
+    /// The replacement of a value of the old function.
     pub map: &'m mut ValueMap,
-    /// Tangents of values of the old function; one that is active and has none does not move.
+    /// Tangents of values of the old function; an active value without an entry has the tangent zero.
     pub tangents: &'m mut HashMap<ValueId, ValueId>,
 }
 
@@ -46,7 +46,7 @@ impl Forward<'_> {
         Ok(b.splat(ty.dims().iter().copied(), elem, 0.0)?)
     }
 
-    /// Runs over `ops`, which stand in this order in one block, up to its terminator.
+    /// Visits `ops`, which are in this order in one block, up to its terminator.
     pub fn run(&mut self, ops: &[OpId]) -> Result<(), GradError> {
         for &id in ops {
             let op = self.module.op(id).clone();
@@ -79,7 +79,7 @@ impl Forward<'_> {
         (0..values.len()).filter(|&i| self.active.contains(&values[i])).collect()
     }
 
-    /// Lets the arguments of block `new` stand for those of `old`, and those behind them for the tangents of `moving`.
+    /// Replaces the arguments of block `old` by those of `new`; the arguments after them are the tangents of `moving`.
     fn bind(&mut self, old: &[ValueId], new: BlockId, moving: &[usize]) {
         let news = self.module.block(new).args().to_vec();
         let (values, tangents) = news.split_at(old.len());
@@ -102,7 +102,8 @@ impl Forward<'_> {
         Ok(())
     }
 
-    /// The results of the new operation stand for those of the old one, and for the tangents of `moving`.
+    /// Replaces the results of the old operation by those of the new one; the results after them are the tangents of
+    /// `moving`.
     fn place(&mut self, old: &Op, new: OpId, moving: &[usize]) {
         self.module.append(self.block, new);
         let results = self.module.op(new).results().to_vec();

@@ -1,4 +1,4 @@
-//! Before a transformation: composites become calls, calls and named computations become what they hold, and
+//! Preparation for a transformation: composites become calls, calls and named computations are inlined, and
 //! `torch_index_select` becomes a gather.
 
 use meshwork_ir::attr::GatherDims;
@@ -7,7 +7,7 @@ use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
 use meshwork_ir::transform::inline;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, PassOptions, ValueId, Walk};
 
-/// The name of an `sdy.named_computation` whose values are computed again on the way back instead of being kept.
+/// The name of an `sdy.named_computation` whose values are recomputed in the backward pass instead of stored.
 pub const CHECKPOINT: &str = "meshwork.checkpoint";
 
 /// Inlines every call that can be inlined. Values stay the same.
@@ -36,12 +36,12 @@ pub(crate) fn flatten(module: &mut Module) {
         }
         module.erase(op);
     }
-    // Inlining reports nothing: a call that it has to leave is met, and named, by the rule for calls.
+    // Inlining reports nothing: the rule for calls names a call that was not inlined.
     let _ = (inline::PASS.run)(module, &PassOptions::default(), &mut vec![]);
     inline_computations(module, |name| name != CHECKPOINT);
 }
 
-/// Puts the gather that reads the same slices in the place of a `torch_index_select`.
+/// Replaces a `torch_index_select` by a gather that reads the same slices.
 fn select_by_gather(module: &mut Module, op: OpId) {
     let data = module.op(op).clone();
     let (Some(dim), Some(batch)) = (data.int("dim"), data.int("batch_dims")) else { return };
@@ -64,14 +64,14 @@ fn select_by_gather(module: &mut Module, op: OpId) {
     };
     let mut b = Builder::before(module, op);
     b.set_loc(data.loc.clone());
-    // What can not be built stays as it is, and the rule for it says so.
+    // An operation that cannot be built stays as it is; its rule reports it.
     let Ok(gathered) = b.gather(x, indices, dims, &sizes) else { return };
     module.replace_all_uses(data.results()[0], gathered);
     module.erase(op);
 }
 
-/// Puts the bodies of the named computations whose name `choose` accepts in their place. Shardings of their arguments
-/// and results stay as constraints.
+/// Inlines the named computations whose name `choose` accepts. The shardings of their arguments and results become
+/// constraints.
 pub fn inline_computations(module: &mut Module, choose: impl Fn(&str) -> bool) {
     if !module.op_ids().any(|op| module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation)) {
         return;
@@ -105,7 +105,7 @@ fn inline_computation(module: &mut Module, op: OpId) {
     module.erase(op);
 }
 
-/// `values`, before `op`, held to the shardings that its attribute `name` lists.
+/// `values`, constrained before `op` to the shardings that its attribute `name` lists.
 fn placed(module: &mut Module, op: OpId, values: &[ValueId], name: &str) -> Vec<ValueId> {
     let Some(Attr::ShardingPerValue(list)) = module.op(op).attr(name).cloned() else { return values.to_vec() };
     let loc = module.op(op).loc.clone();

@@ -1,9 +1,9 @@
-//! The walk back: from cotangents of results to cotangents of operands, operation by operation.
+//! Reverse mode: from the cotangents of results to the cotangents of operands, operation by operation.
 //!
 //! Invariants:
 //! - a cotangent has the type of its value, and only active values have one;
 //! - a value without an entry has the cotangent zero, which is written out only where an operation needs it;
-//! - when an operation is met, all uses of its results have been met, so their cotangents are complete.
+//! - when an operation is visited, all uses of its results have been visited, so their cotangents are complete.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -30,7 +30,7 @@ pub(crate) struct Site {
     pub id: OpId,
     /// A copy of it.
     pub op: Op,
-    /// One per result; at least one is there.
+    /// One per result; at least one is `Some`.
     pub cts: Vec<Option<ValueId>>,
     /// The first of them: the only one of an operation with one result.
     pub ct: ValueId,
@@ -73,7 +73,7 @@ impl<'m> Reverse<'m> {
         inner
     }
 
-    /// Whether a cotangent of `v` is of use.
+    /// Whether a cotangent of `v` is needed.
     pub fn wants(&self, v: ValueId) -> bool {
         self.active.contains(&v)
     }
@@ -116,7 +116,7 @@ impl<'m> Reverse<'m> {
         }
     }
 
-    /// Walks back over `ops`, which stand in this order in one block.
+    /// Visits `ops`, which are in this order in one block, last to first.
     pub fn walk(&mut self, ops: &[OpId]) -> Result<(), GradError> {
         for &id in ops.iter().rev() {
             let op = self.module().op(id).clone();
@@ -133,15 +133,15 @@ impl<'m> Reverse<'m> {
         let is_dynamic = |v: &&ValueId| self.ty(**v).as_tensor().is_some_and(|t| !t.is_static());
         match op.operands().iter().chain(op.results()).find(is_dynamic) {
             Some(&v) => {
-                let why = format!("the type {} has a shape that is not known before the run", self.ty(v));
+                let why = format!("the type {} has a dynamic shape", self.ty(v));
                 Err(GradError::no_rule(self.module(), id, why))
             }
             None => Ok(()),
         }
     }
 
-    /// Copies the operations of `block`, all but the terminator, to where this writes. `map` says what stands for
-    /// values from outside and learns the copies; returns the copied operations.
+    /// Copies the operations of `block`, except its terminator, to the current block and returns the copies. `map` gives
+    /// replacements for captured values; the copied values are added to it.
     pub fn copy_body(&mut self, block: BlockId, map: &mut ValueMap) -> Vec<OpId> {
         let (to, end) = (self.block, self.module().terminator(block));
         let module = self.builder.module_mut();
@@ -208,7 +208,7 @@ impl<'m> Reverse<'m> {
         self.builder.scalar(elem, 0.0)
     }
 
-    /// The sum of `x` over `dims`; `x` itself where there are none.
+    /// The sum of `x` over `dims`; `x` itself if `dims` is empty.
     pub fn sum(&mut self, x: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
         if dims.is_empty() {
             return Ok(x);
@@ -225,10 +225,7 @@ impl<'m> Reverse<'m> {
 
     /// `x` converted to `elem`, unless it has that element type.
     pub fn cast(&mut self, x: ValueId, elem: ElementType) -> Result<ValueId, BuildError> {
-        match self.elem(x) == elem {
-            true => Ok(x),
-            false => self.builder.convert(x, elem),
-        }
+        if self.elem(x) == elem { Ok(x) } else { self.builder.convert(x, elem) }
     }
 
     /// A scalar integer constant.
@@ -236,7 +233,7 @@ impl<'m> Reverse<'m> {
         self.builder.scalar(ElementType::I32, value as f64)
     }
 
-    /// Copies attribute `name` of an operation to `spec`, where it is there.
+    /// Copies attribute `name` of an operation to `spec`, if it has one.
     pub fn with_attr(spec: OpSpec, op: &Op, name: &str) -> OpSpec {
         match op.attr(name) {
             Some(attr) => spec.attr(name, attr.clone()),

@@ -48,7 +48,7 @@ pub fn grad(module: &Module, func: &str, options: &GradOptions) -> Result<Module
     task.finish(&slots, 0..0)
 }
 
-/// The product of cotangents of all results of `func` with its derivative.
+/// The product of cotangents of all results of `func` with its derivative (the vector-Jacobian product).
 ///
 /// In the new module, the function of the same name takes, after its own arguments, one cotangent for each result
 /// of float or complex elements, of the result's type. It returns its results (where `keep_value` says so) and then
@@ -71,14 +71,13 @@ pub fn vjp(module: &Module, func: &str, options: &GradOptions) -> Result<Module,
     task.finish(&slots, 0..0)
 }
 
-/// The product of the derivative of `func` with tangents of the chosen arguments: how its results change when the
-/// arguments move.
+/// The product of the derivative of `func` with tangents of the chosen arguments (the Jacobian-vector product).
 ///
 /// In the new module, the function of the same name takes, after its own arguments, one tangent for each argument of
 /// `wrt`. It returns its results (where `keep_value` says so) and then one tangent for each result of float or
 /// complex elements.
 ///
-/// Loops may run as often as the data say: nothing of their steps is kept.
+/// Trip counts of loops may depend on data: nothing is stored per step.
 pub fn jvp(module: &Module, func: &str, options: &GradOptions) -> Result<Module, GradError> {
     let task = Task::new(module, func, options)?;
     let Task { mut module, func: old, body, returned, .. } = task;
@@ -201,7 +200,7 @@ impl Task {
         Ok(Task { module, func, body, end, returned })
     }
 
-    /// Writes the way back behind the body, from the cotangents that `seed` gives; returns one gradient per argument.
+    /// Appends the backward pass to the body, from the cotangents that `seed` gives; returns one gradient per argument.
     fn walk(
         &mut self,
         options: &GradOptions,
@@ -226,7 +225,7 @@ impl Task {
     fn finish(mut self, slots: &[Slot], dropped: Range<usize>) -> Result<Module, GradError> {
         let attrs = self.slot_attrs(slots);
         let module = &mut self.module;
-        // Loops on the way back may have replaced results.
+        // The backward pass may have replaced loops, and so results.
         let returned = module.op(self.end).operands().to_vec();
         let values = slots.iter().map(|slot| match *slot {
             Slot::Old(i) => returned[i],
@@ -271,7 +270,7 @@ impl Task {
         let kept = old.iter().enumerate().filter(|(i, _)| !dropped.contains(i)).map(|(_, attr)| match attr {
             Attr::Dict(dict) => {
                 let mut dict = (**dict).clone();
-                // Results have moved, so a promise to share memory with one of them no longer holds.
+                // Results have moved, so an alias to one of them no longer holds.
                 dict.remove("tf.aliasing_output");
                 dict
             }

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use meshwork_ir::{ElementType, Literal, npy};
 
-/// A folder of its own for one test.
+/// The folder of one test.
 fn folder(test: &str) -> PathBuf {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&dir).unwrap();
@@ -87,7 +87,7 @@ fn inputs_that_do_not_fit_are_named() {
         format!("error: input 0 ({ints}): @main expects tensor<2xf32>, the array is tensor<2xi32> (dtype <i4)\n")
     );
     let missing = path("missing.npy");
-    assert!(message(&[&missing]).starts_with(&format!("error: can not read {missing}: ")));
+    assert!(message(&[&missing]).starts_with(&format!("error: cannot read {missing}: ")));
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn messages_stay_short() {
     assert!(err.len() < 10_000 && err.starts_with("<stdin>:1:1: error: 'xxx"), "{} bytes", err.len());
 }
 
-/// Two functions over a mesh; one uses an operation that nobody knows.
+/// Two functions over a mesh; one uses an unknown operation.
 const TWO_FUNCTIONS: &str = r#"sdy.mesh @mesh = <["x"=2]>
 func.func @first(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
   %0 = stablehlo.negate %a : tensor<4xf32>
@@ -342,7 +342,7 @@ fn one_of_several_functions_is_split_placed_and_explained() {
 }
 
 #[test]
-fn what_can_not_be_split_is_shown_in_the_text() {
+fn an_operation_that_cannot_be_split_is_shown_in_the_text() {
     let (status, _, err) = said(&["partition", "-", "--entry", "second"], TWO_FUNCTIONS);
     assert_eq!(status, 77, "{err}");
     assert!(err.starts_with("<stdin>:7:8: not supported: 'foo.bar': the operation is not known"), "{err}");
@@ -356,13 +356,13 @@ fn what_fails_on_the_devices_is_shown_in_the_text() {
     let source = r#"sdy.mesh @mesh = <["x"=2]>
 func.func @main() -> tensor<4xi32> {
   %0 = stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<4xi32>
-  %1 = stablehlo.custom_call @nobody_knows(%0) : (tensor<4xi32>) -> tensor<4xi32>
+  %1 = stablehlo.custom_call @unknown(%0) : (tensor<4xi32>) -> tensor<4xi32>
   return %1 : tensor<4xi32>
 }
 "#;
     let (status, _, err) = said(&["run", "-"], source);
     assert_eq!(status, 77, "{err}");
-    assert!(err.contains("<stdin>:4:8: not supported: 'stablehlo.custom_call': custom call @nobody_knows"), "{err}");
+    assert!(err.contains("<stdin>:4:8: not supported: 'stablehlo.custom_call': custom call @unknown"), "{err}");
 }
 
 /// Weights are split over the axis that splits the batch: the placement in which the batch leads is the quicker one.

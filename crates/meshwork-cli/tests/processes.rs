@@ -17,7 +17,7 @@ fn on_ranks(ranks: usize, file: &str) -> Output {
     meshwork_testing::ranks::output(command.args([env!("CARGO_BIN_EXE_meshwork"), "run", file]))
 }
 
-/// A file of its own for one test.
+/// The file of one test.
 fn file(name: &str, text: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
@@ -68,7 +68,7 @@ fn a_program_that_starts_others_runs_over_processes() {
     assert!(err.contains("check failed"), "{err}");
 }
 
-/// Without MPI, a process that is one of several does not do everything by itself.
+/// Without MPI, one of several processes refuses to do all the work.
 #[cfg(not(feature = "mpi"))]
 #[test]
 fn one_of_several_without_mpi_refuses() {

@@ -196,8 +196,8 @@ fn a_torn_group_is_an_error_on_all_and_others_can_follow() {
 }
 
 #[test]
-fn an_operation_out_of_order_is_told_by_both_sides() {
-    let end = ends_badly("an_operation_out_of_order_is_told_by_both_sides", || {
+fn an_operation_out_of_order_is_reported_by_both_sides() {
+    let end = ends_badly("an_operation_out_of_order_is_reported_by_both_sides", || {
         let done = train(|| {
             Runtime::init().unwrap().barrier().unwrap();
         });

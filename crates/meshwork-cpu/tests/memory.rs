@@ -43,7 +43,7 @@ const SUM: &str = "func.func @main(%x: tensor<300x7xf32>) -> tensor<300x7xf32> {
      {replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<300x7xf32>) -> tensor<300x7xf32>
    return %r : tensor<300x7xf32> }";
 
-/// The sum is large enough to lie in memory that all devices have together; the result is each device's own.
+/// The sum is large enough for memory shared by all devices; each device has its own result.
 const COMMON: &str = "func.func @main(%x: tensor<300x70xf32>) -> tensor<300x70xf32> {
    %r = \"stablehlo.all_reduce\"(%x) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
      %s = stablehlo.add %a, %b : tensor<f32>
@@ -53,7 +53,7 @@ const COMMON: &str = "func.func @main(%x: tensor<300x70xf32>) -> tensor<300x70xf
    return %e : tensor<300x70xf32> }";
 
 #[test]
-fn a_run_takes_what_the_plan_says() {
+fn a_run_uses_the_planned_memory() {
     let engine = CpuEngine::new(2);
     for (source, devices) in [(HEAT, 1), (HEAT, 3), (MLP, 1), (MLP, 2), (SUM, 4), (COMMON, 4)] {
         let module = text::parse(source).unwrap();

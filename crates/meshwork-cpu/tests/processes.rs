@@ -41,7 +41,7 @@ fn bytes_are_broadcast_gathered_scattered_and_sent() {
             }
             let all = runtime.all_gather(&bytes_of(rank, length)).unwrap();
             assert_eq!(all, (0..size).map(|r| bytes_of(r, length)).collect::<Vec<_>>());
-            // A ring: everybody sends before anybody receives.
+            // A ring: every rank sends before any receives.
             runtime.send((rank + 1) % size, &bytes_of(rank, length.min(4000))).unwrap();
             let before = (rank + size - 1) % size;
             assert_eq!(runtime.receive(before).unwrap(), bytes_of(before, length.min(4000)));

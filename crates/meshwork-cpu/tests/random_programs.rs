@@ -1,5 +1,5 @@
 //! Random programs with nested loops, choices, in-place steps and communication: the planned, threaded run equals a
-//! plain one in which every buffer has memory of its own. A buffer that was overwritten while alive would show.
+//! plain one in which every buffer has its own memory. A buffer overwritten while live would show.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ enum Rule {
     Shift(u64),
     /// Changes one element of the first operand, which is also the result.
     Poke(u64),
-    /// Like `Poke`, with a result of its own that may be the first operand's memory.
+    /// Like `Poke`, with a separate result that may reuse the first operand's memory.
     Update(u64),
     /// Whether a loop goes on: the first operand counts, the others, if any, may end it early.
     GoOn(u64),
@@ -171,7 +171,7 @@ impl Maker {
     /// Nodes that add to what is visible; `even` where all devices pass.
     fn nodes(&mut self, visible: &mut Vec<Buf>, depth: usize, even: bool) -> Vec<Node> {
         let mut nodes = vec![];
-        // Buffers made by steps of this block: nobody else may poke them.
+        // Buffers made by steps of this block: only they may be poked.
         let mut own = vec![];
         for _ in 0..2 + self.dice.roll(6) {
             let seed = self.dice.roll(1 << 20) as u64;
@@ -301,7 +301,7 @@ impl Maker {
     }
 }
 
-/// The plain run: every buffer of every device is a list of its own.
+/// The plain run: every buffer of every device is a separate list.
 struct Plain<'a> {
     rules: &'a [(Arc<dyn Work>, Arc<Rules>)],
     env: Vec<Vec<Vec<u64>>>,
@@ -451,7 +451,7 @@ fn check(seed: u64, devices: usize, here: std::ops::Range<usize>, pool: &Arc<Poo
             for (d, shard) in shards.iter().enumerate().filter(|(d, _)| here.contains(d)) {
                 let numbers: Vec<u64> =
                     shard.as_slice().chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap())).collect();
-                // A value that no device of a branch or loop made is whatever it is.
+                // A value that no device of a branch or loop computed is unspecified.
                 let want = plain.get(d, buf);
                 assert_eq!(numbers, want, "seed {seed}, {devices} devices, round {round}: {buf:?} on device {d}");
             }

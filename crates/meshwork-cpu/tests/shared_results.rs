@@ -1,4 +1,4 @@
-//! What devices have in common is computed once, and nobody can tell but by the time it takes.
+//! Results common to several devices are computed once; only the time differs.
 
 use std::sync::Arc;
 
@@ -117,20 +117,20 @@ fn one_device_computes_for_all_that_have_the_same() {
                     near(bytes, &want[d][r], &format!("result {r} on device {d} of groups {list}"));
                 }
             }
-            // The same bits, whoever computes them and in whatever order runs with and without sharing follow.
+            // The same bits, whichever device computes them and in any order of runs with and without sharing.
             assert_eq!(run(&executable, &together), plain, "groups {list}, {threads} threads");
             assert_eq!(run(&executable, &separate), plain, "groups {list}, {threads} threads");
             assert_eq!(run(&executable, &together), plain, "groups {list}, {threads} threads");
 
             // The new weights are one buffer per group, and again so after the next step.
             let results = executable.run(together.to_vec()).unwrap();
-            let alike = |shards: &Shards| (0..4).all(|d| Arc::ptr_eq(&shards[d], &shards[leader[d]]));
-            assert!(alike(&results[0]) && alike(&results[1]) && !alike(&results[2]), "groups {list}");
+            let shared = |shards: &Shards| (0..4).all(|d| Arc::ptr_eq(&shards[d], &shards[leader[d]]));
+            assert!(shared(&results[0]) && shared(&results[1]) && !shared(&results[2]), "groups {list}");
             // So are numbers that every device computes for itself.
-            assert!(alike(&results[3]), "groups {list}");
+            assert!(shared(&results[3]), "groups {list}");
             let next =
                 executable.run(vec![own.clone(), results[0].clone(), results[3].clone(), i_all.clone()]).unwrap();
-            assert!(alike(&next[0]));
+            assert!(shared(&next[0]));
             let copies: Shards =
                 results[0].iter().map(|b| Arc::new(Buffer::from_bytes(b.as_slice()).unwrap())).collect();
             let half: Shards = results[3].iter().map(|b| Arc::new(Buffer::from_bytes(b.as_slice()).unwrap())).collect();
@@ -142,7 +142,7 @@ fn one_device_computes_for_all_that_have_the_same() {
     }
 }
 
-/// Permutes and a broadcast of `x`, which nobody writes, one after the other; `%t` is written by a loop that begins with one.
+/// Permutes and a broadcast of `x`, which is never written, one after the other; `%t` is written by a loop that begins with one.
 const MOVES: &str = "func.func @main(%x: tensor<500xf32>, %y: tensor<500xf32> DONATED) -> (tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<500xf32>) {
   %a = \"stablehlo.collective_permute\"(%x) {source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>, CHANNEL} : (tensor<500xf32>) -> tensor<500xf32>
   %b = \"stablehlo.collective_permute\"(%a) {source_target_pairs = dense<[[0, 3], [3, 0], [1, 1], [2, 2]]> : tensor<4x2xi64>, CHANNEL} : (tensor<500xf32>) -> tensor<500xf32>

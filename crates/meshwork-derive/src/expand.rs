@@ -18,14 +18,14 @@ struct Field<'a> {
 pub fn tree(input: &DeriveInput) -> Result<TokenStream> {
     let fields = fields(input)?;
     if let Some(lifetime) = input.generics.lifetimes().next() {
-        return Err(Error::new_spanned(lifetime, "a Tree owns its tensors: it can not have lifetime parameters"));
+        return Err(Error::new_spanned(lifetime, "a Tree owns its tensors: it cannot have lifetime parameters"));
     }
     let types: Vec<&Ident> = input.generics.type_params().map(|p| &p.ident).collect();
     let (trees, statics): (Vec<&Ident>, Vec<&Ident>) =
         types.iter().partition(|p| fields.iter().any(|f| !f.skip && mentions(f.ty, p)));
     for field in fields.iter().filter(|f| f.skip) {
         if let Some(p) = trees.iter().find(|p| mentions(field.ty, p)) {
-            let message = format!("a skipped field can not use `{p}`, which stands for tensors in other fields");
+            let message = format!("a skipped field cannot use `{p}`, which other fields use for tensors");
             return Err(Error::new_spanned(field.ty, message));
         }
     }
@@ -53,8 +53,8 @@ fn fields(input: &DeriveInput) -> Result<Vec<Field<'_>>> {
         Data::Enum(data) => {
             return Err(Error::new(
                 data.enum_token.span,
-                "Tree can be derived for structs, not for enums: which variant it is would have to be known while \
-                 tracing; use an Option, or mark the field of this type #[tree(skip)] if it holds no tensors",
+                "Tree can be derived for structs, not for enums: the variant would have to be known while tracing; use an \
+                 Option, or mark the field of this type #[tree(skip)] if it holds no tensors",
             ));
         }
         Data::Union(data) => {
@@ -69,12 +69,12 @@ fn fields(input: &DeriveInput) -> Result<Vec<Field<'_>>> {
         };
         let mut skip = false;
         for attr in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
-            attr.parse_nested_meta(|meta| match meta.path.is_ident("skip") {
-                true => {
-                    skip = true;
-                    Ok(())
+            attr.parse_nested_meta(|meta| {
+                if !meta.path.is_ident("skip") {
+                    return Err(meta.error("the only option is `skip`, for fields that are not tensors"));
                 }
-                false => Err(meta.error("the only option is `skip`, for fields that are not tensors")),
+                skip = true;
+                Ok(())
             })?;
         }
         out.push(Field { member, name, ty: &field.ty, vis: &field.vis, skip });
@@ -236,14 +236,14 @@ mod tests {
                 Sparse,
             }
         ));
-        assert!(message.starts_with("Tree can be derived for structs, not for enums: which variant"), "{message}");
+        assert!(message.starts_with("Tree can be derived for structs, not for enums: the variant"), "{message}");
         assert!(error(&parse_quote!(union U { a: u32 })).contains("not for unions"));
         let message = error(&parse_quote!(
             struct View<'a> {
                 x: &'a Tensor,
             }
         ));
-        assert_eq!(message, "a Tree owns its tensors: it can not have lifetime parameters");
+        assert_eq!(message, "a Tree owns its tensors: it cannot have lifetime parameters");
         let message = error(&parse_quote!(
             struct S<T> {
                 #[tree(static)]
@@ -258,6 +258,6 @@ mod tests {
                 y: Vec<T>,
             }
         ));
-        assert_eq!(message, "a skipped field can not use `T`, which stands for tensors in other fields");
+        assert_eq!(message, "a skipped field cannot use `T`, which other fields use for tensors");
     }
 }

@@ -1,9 +1,9 @@
 //! `#[derive(Tree)]`: structs of tensors as arguments, results and loop states of `meshwork`.
 //!
-//! - A struct with type parameters is its own counterpart on the host: `Layer<T>` holds tensors inside of a program and
-//!   arrays outside, so `Layer<Tensor>` is a tree with the host type `Layer<Array>`.
-//! - For a struct without type parameters, a struct of arrays of the name with `Host` behind it is made.
-//! - Fields marked `#[tree(skip)]` are not tensors: they are cloned, and a program is traced for each of their values.
+//! - A struct with type parameters serves inside and outside a program: `Layer<T>` holds tensors inside and arrays
+//!   outside, so `Layer<Tensor>` is a tree with the host type `Layer<Array>`.
+//! - For a struct without type parameters, the macro declares a struct of arrays with `Host` appended to its name.
+//! - Fields marked `#[tree(skip)]` are not tensors: they are cloned, and each new value traces a new program.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

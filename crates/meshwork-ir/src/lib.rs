@@ -22,6 +22,7 @@ pub mod npy;
 pub mod npz;
 pub mod op;
 mod pass;
+pub mod placement;
 pub mod scalar;
 pub mod text;
 pub mod transform;

@@ -85,7 +85,7 @@ fn attributes() {
 }
 
 #[test]
-fn not_supported_is_told_apart() {
+fn unsupported_text_is_distinguished_from_errors() {
     let text = body("%q = stablehlo.uniform_quantize %a : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>");
     let error = parse(&text).expect_err("quantized");
     assert_eq!(error.severity, Severity::Unsupported);
@@ -113,7 +113,7 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn aliases_can_not_multiply_a_short_text_without_bound() {
+fn aliases_cannot_expand_a_short_text_without_bound() {
     let mut text = String::from("#a0 = [\"0123456789\", \"0123456789\"]\n!t0 = tuple<i32, i32>\n");
     for i in 0..40 {
         text.push_str(&format!("#a{} = [#a{i}, #a{i}]\n!t{} = tuple<!t{i}, !t{i}>\n", i + 1, i + 1));

@@ -46,7 +46,7 @@ fn generic_form_is_that_of_mlir() {
     for (name, text) in cases() {
         let golden = name.with_extension("generic.mlir");
         if !golden.exists() {
-            // MLIR can not be asked about the dialects of StableHLO's own tests.
+            // MLIR does not know the dialects of StableHLO's own tests.
             assert!(name.ends_with("check_forms.mlir"), "{} has no generic form", name.display());
             continue;
         }
@@ -102,7 +102,7 @@ fn one_operation_keeps_the_names_of_its_function() {
 }
 
 #[test]
-fn what_the_pretty_form_can_not_say_is_printed_in_generic_form() {
+fn operations_without_a_pretty_form_are_printed_in_generic_form() {
     // No index at all; padding that is not pairs; a broken numbering of dimensions; attributes of a reducer.
     for (text, expected) in [
         (

@@ -1,7 +1,7 @@
 //! References to a mesh axis or to a part of one, and their algebra.
 //!
 //! An axis of size `n` can be viewed as a reshape `[.., pre, size, rest]` of its `n` positions. The
-//! sub-axis `"a":(pre)size` is one dimension of such a view: `pre` is the product of what lies to the
+//! sub-axis `"a":(pre)size` is one dimension of such a view: `pre` is the product of what is to the
 //! left of it. It covers the multiplicative interval from `pre` to `pre * size`; all relations below
 //! are interval arithmetic on these bounds.
 //!
@@ -84,7 +84,7 @@ impl AxisRef {
         }
     }
 
-    /// Product of what lies to the left of this part; 1 for a full axis.
+    /// Product of the sizes to the left of this part; 1 for a full axis.
     pub fn pre_size(&self) -> i64 {
         self.sub.map_or(1, |sub| sub.pre_size)
     }

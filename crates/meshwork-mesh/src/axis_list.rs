@@ -63,7 +63,7 @@ pub fn extend(list: &mut Vec<AxisRef>, more: impl IntoIterator<Item = AxisRef>, 
     }
 }
 
-/// Sorts axes that do not overlap into mesh order and merges neighbours.
+/// Sorts axes that do not overlap into mesh order and merges adjacent ones.
 pub fn sort_and_merge(axes: &mut Vec<AxisRef>, mesh: &Mesh) {
     axes.sort_by(|a, b| a.cmp_in(b, mesh));
     let sorted = std::mem::take(axes);
@@ -128,7 +128,7 @@ pub fn prefix_without_overlap(axis: &AxisRef, others: &[AxisRef]) -> Option<Axis
     others.iter().try_fold(axis.clone(), |rest, other| rest.prefix_without_overlap(other))
 }
 
-/// Cuts `list` to its longest prefix that does not overlap with `others`; tells whether it was cut.
+/// Cuts `list` to its longest prefix that does not overlap with `others`; returns whether it was cut.
 pub fn truncate_without_overlap(list: &mut Vec<AxisRef>, others: &[AxisRef]) -> bool {
     for index in 0..list.len() {
         let prefix = prefix_without_overlap(&list[index], others);

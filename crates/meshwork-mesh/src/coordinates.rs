@@ -26,7 +26,7 @@ impl Mesh {
         let mut rest = position;
         let mut coordinates = vec![0; self.axes().len()];
         for (coordinate, axis) in coordinates.iter_mut().zip(self.axes()).rev() {
-            // The product is positive here, so that no size is zero.
+            // The product is positive here, so no size is zero.
             *coordinate = rest.checked_rem(axis.size)?;
             rest = rest.checked_div(axis.size)?;
         }

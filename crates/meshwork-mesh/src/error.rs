@@ -1,7 +1,7 @@
-//! The errors of this crate: a mesh that cannot be, a sharding that does not fit.
+//! The errors of this crate: invalid meshes and shardings.
 //!
-//! Where Shardy has a diagnostic for the same mistake, the message starts with its wording, so that
-//! tools and tests which look for it find it. What follows the semicolon says what to do.
+//! If Shardy has a diagnostic for the same mistake, the message starts with Shardy's wording, so that tools and tests
+//! that look for it find it. The text after the semicolon says what to do.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub enum MeshError {
         /// Its size.
         size: i64,
     },
-    /// Two axes have one name.
+    /// Two axes have the same name.
     #[error("duplicate axis name: \"{axis}\"; each axis of a mesh needs its own name")]
     DuplicateAxis {
         /// The repeated name.
@@ -41,7 +41,7 @@ pub enum MeshError {
         /// The second open axis.
         second: Arc<str>,
     },
-    /// The open size has no whole solution.
+    /// No integer fits the open size.
     #[error(
         "size of axis \"{axis}\" cannot be inferred: {device_count} devices are not a positive multiple of {product}, the product of the other sizes"
     )]
@@ -63,8 +63,8 @@ pub enum MeshError {
         /// Number of devices.
         device_count: i64,
     },
-    /// The axes do not fit the wiring of the devices.
-    #[error("mesh axes of sizes {sizes:?} can not be laid along the physical axes {dims:?}{hint}")]
+    /// The axes do not fit the physical topology.
+    #[error("mesh axes of sizes {sizes:?} cannot be laid along the physical axes {dims:?}{hint}")]
     Topology {
         /// Sizes of the mesh axes.
         sizes: Vec<i64>,
@@ -73,9 +73,9 @@ pub enum MeshError {
         /// What to try.
         hint: &'static str,
     },
-    /// A physical grid that can not be.
+    /// An invalid physical grid.
     #[error(
-        "a physical grid of {dims:?} devices; every extent has to be at least 1, and the product has to fit in 63 bits"
+        "invalid physical grid {dims:?}; every extent must be at least 1, and their product must be less than 2^63"
     )]
     Grid {
         /// Its extents.
@@ -107,7 +107,7 @@ pub enum MeshError {
         /// Number of ids.
         count: usize,
     },
-    /// As many ids as devices are needed.
+    /// The number of ids differs from the number of devices.
     #[error("total product of axis sizes must match total number of device ids, got: {product} != {count}")]
     IdCount {
         /// Product of the sizes.
@@ -143,7 +143,7 @@ pub enum ShardingError {
         /// The symbol.
         name: Arc<str>,
     },
-    /// A sharding on a maximal mesh says more than the mesh does.
+    /// A sharding on a maximal mesh has dimensions or axes.
     #[error(
         "a maximal sharding can only have a sharding with rank 0 and no replicated or unreduced axes; got {sharding}"
     )]
@@ -161,7 +161,7 @@ pub enum ShardingError {
         /// The sharding in text form.
         sharding: String,
     },
-    /// Number of dimensions differ.
+    /// The ranks differ.
     #[error("sharding doesn't match tensor rank: {sharding} != {tensor}; write one {{...}} per dimension")]
     Rank {
         /// Rank of the sharding.
@@ -177,7 +177,7 @@ pub enum ShardingError {
         /// The priority.
         priority: i64,
     },
-    /// A priority on a dimension that says nothing else.
+    /// A priority on a closed dimension without axes.
     #[error("dim {dim} is empty and closed but has a priority; drop p{priority}, or open the dimension with {{?}}")]
     PriorityOnEmptyClosed {
         /// The dimension.

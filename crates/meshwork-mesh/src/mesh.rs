@@ -6,7 +6,7 @@
 //! - device ids, when present, are a permutation of `0..n` other than the identity, where `n` is the
 //!   product of the sizes.
 //!
-//! Two meshes have no axes: the *empty mesh* (no device ids either), which stands for "any mesh", and
+//! Two meshes have no axes: the *empty mesh* (no device ids either), which means "any mesh", and
 //! the *maximal mesh*, whose single device id names the one device that holds the whole array.
 //!
 //! Positions are row-major: the last axis varies fastest. Position `p` is device `device_ids[p]`.
@@ -21,7 +21,7 @@ use crate::error::MeshError;
 pub struct MeshAxis {
     /// The name that shardings refer to.
     pub name: Arc<str>,
-    /// How many devices lie along the axis.
+    /// The number of devices along the axis.
     pub size: i64,
 }
 
@@ -55,7 +55,7 @@ impl Mesh {
         Self::new([(name, size)])
     }
 
-    /// The mesh of two axes: `major` is the one whose neighbours lie further apart.
+    /// The mesh of two axes: neighbors along `major` are farther apart.
     pub fn grid(major: (&str, i64), minor: (&str, i64)) -> Result<Self, MeshError> {
         Self::new([major, minor])
     }
@@ -94,7 +94,7 @@ impl Mesh {
         Self::new(axes.iter().map(|&(name, size)| (name, size.unwrap_or(inferred))))
     }
 
-    /// The empty mesh, which stands for any mesh.
+    /// The empty mesh, which means any mesh.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -188,7 +188,7 @@ impl Mesh {
         self.axis_index(name).map(|index| self.axes[index].size)
     }
 
-    /// Whether both meshes have the same axes, whatever their device order.
+    /// Whether both meshes have the same axes; their device orders may differ.
     pub fn same_axes(&self, other: &Mesh) -> bool {
         self.is_maximal() == other.is_maximal() && self.axes == other.axes
     }

@@ -85,7 +85,7 @@ impl Sharding {
 
     /// The shape of the buffer each device holds: each size divided by its number of shards, rounded up.
     ///
-    /// A size below 0 stands for an unknown one and stays. On a maximal mesh the shape stays as it is.
+    /// Unknown sizes (below 0) stay. On a maximal mesh the shape stays as it is.
     pub fn local_shape(&self, mesh: &Mesh, shape: &[i64]) -> Result<Vec<i64>, ShardingError> {
         if mesh.is_maximal() && self.dims.is_empty() {
             return Ok(shape.to_vec());
@@ -113,9 +113,9 @@ impl Sharding {
         verify_divisible(self, mesh, shape).is_ok()
     }
 
-    /// Whether both place an array alike, up to open dimensions, priorities and replicated axes.
+    /// Whether both place an array the same way, apart from open dimensions, priorities and replicated axes.
     ///
-    /// Two shardings that split nothing are alike whatever their meshes.
+    /// Two shardings that split nothing are equivalent on any meshes.
     pub fn is_equivalent(&self, other: &Sharding) -> bool {
         let trivial = |sharding: &Sharding| sharding.is_fully_replicated() && sharding.unreduced.is_empty();
         if trivial(self) || trivial(other) {

@@ -13,7 +13,7 @@ use crate::mesh::Mesh;
 use crate::sharding::Sharding;
 use crate::verify::AxisUse;
 
-/// `size / parts` rounded up. A negative size, which stands for an unknown one, stays.
+/// `size / parts` rounded up. An unknown size (below 0) stays.
 pub fn ceil_div(size: i64, parts: i64) -> i64 {
     if size <= 0 || parts <= 1 { size } else { (size - 1) / parts + 1 }
 }

@@ -140,7 +140,7 @@ pub struct Sharding {
     pub replicated: Vec<AxisRef>,
     /// Axes over which devices hold partial results, in mesh order.
     pub unreduced: Vec<AxisRef>,
-    /// How the partial results are combined; `Sum` when there are none.
+    /// How partial results are combined; `Sum` by default.
     pub reduction: Reduction,
 }
 

@@ -146,11 +146,6 @@ impl P {
         P { dims: Arc::new([head, &whole, tail].concat()), rest: None, replicated: self.replicated.clone() }
     }
 
-    /// Whether `..` stands in it.
-    pub fn has_rest(&self) -> bool {
-        self.rest.is_some()
-    }
-
     /// A copy on every device.
     ///
     /// For weights under pure data parallelism, as long as they fit on each device, and for whatever is small: norms,
@@ -239,11 +234,6 @@ impl P {
         }
         out.replicated.extend(other.replicated.iter().cloned());
         out
-    }
-
-    /// Whether both are copies of one. Equal ones need not be.
-    pub fn is_same(&self, other: &P) -> bool {
-        Arc::ptr_eq(&self.dims, &other.dims) && self.rest == other.rest && self.replicated == other.replicated
     }
 
     /// The sharding of a tensor of this rank on `mesh`, which programs call `name`.

@@ -1,11 +1,12 @@
-//! Physical topologies: devices at the points of a grid with links between neighbours, and meshes that follow them.
+//! Physical topologies: devices at the points of a grid with links between neighbors, and meshes that follow them.
 //!
 //! A logical axis is laid along one or several physical axes, in snake order, so that consecutive devices of the axis
-//! are physical neighbours wherever that is possible. Of all ways to distribute the physical axes over the logical ones
+//! are physical neighbors wherever possible. Of all ways to distribute the physical axes over the logical ones
 //! the one with the fewest hops wins, the last logical axis, which communicates most, counting first.
 
 use crate::error::MeshError;
 use crate::mesh::Mesh;
+use crate::number::prime_factors;
 
 /// How devices are wired: a grid of them, where axes may close to rings.
 ///
@@ -33,7 +34,7 @@ pub enum Split {
     /// Every physical axis belongs to one logical axis as a whole: all its links work for that.
     #[default]
     Never,
-    /// A physical axis may be cut. The major part of it then has neighbours several hops away.
+    /// A physical axis may be split. Neighbors along its major part are then several hops apart.
     Allowed,
 }
 
@@ -45,7 +46,7 @@ struct Part {
     size: i64,
 }
 
-/// At most so many distributions of the physical axes are compared.
+/// The largest number of distributions of the physical axes to compare.
 const MOST: usize = 4096;
 
 impl Topology {
@@ -108,7 +109,7 @@ impl Topology {
         starts.map(line).collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 
-    /// The mesh with these axes, in order of growing traffic, whose device order keeps neighbours near.
+    /// The mesh with these axes, in order of increasing traffic, with a device order that keeps neighbors close.
     pub fn mesh(&self, axes: &[(&str, i64)], split: Split) -> Result<Mesh, MeshError> {
         let logical = Mesh::new(axes.iter().copied())?;
         self.check()?;
@@ -122,7 +123,7 @@ impl Topology {
         distribute(&whole, &sizes, &mut vec![vec![]; sizes.len()], &mut found);
         if found.is_empty() && split == Split::Allowed {
             let pieces: Vec<(usize, i64)> =
-                whole.iter().flat_map(|&(axis, n)| primes(n).into_iter().map(move |p| (axis, p))).collect();
+                whole.iter().flat_map(|&(axis, n)| prime_factors(n).into_iter().map(move |p| (axis, p))).collect();
             distribute(&pieces, &sizes, &mut vec![vec![]; sizes.len()], &mut found);
         }
         let mut best: Option<(Vec<i64>, Mesh)> = None;
@@ -174,7 +175,7 @@ impl Topology {
 
     /// The parts of physical axes that each logical axis runs over, major to minor, from sizes per logical axis.
     ///
-    /// Of a physical axis that several share, the last logical axis gets the part with the nearest neighbours.
+    /// If several logical axes share a physical axis, the last one gets the part with the closest neighbors.
     fn parts(&self, choice: &[Vec<(usize, i64)>]) -> Vec<Vec<Part>> {
         let mut stride = vec![1; self.dims.len()];
         let mut out: Vec<Vec<Part>> = vec![vec![]; choice.len()];
@@ -183,7 +184,7 @@ impl Topology {
             parts.iter().for_each(|&(d, n)| sizes[d] *= n);
             let (mut outer, mut inner) = (vec![], vec![]);
             for (d, &size) in sizes.iter().enumerate().filter(|(_, n)| **n > 1) {
-                // What lies within a host comes last, so that a host's devices stay together.
+                // The part within a host comes last, so that its devices stay together.
                 let block = self.hosts.as_ref().map_or(1, |h| h[d]);
                 let within = if block > stride[d] { (block / stride[d]).min(size) } else { 1 };
                 let within = if size % within == 0 { within } else { 1 };
@@ -213,7 +214,7 @@ impl Topology {
                 rest /= size;
                 for (i, part) in parts.iter().enumerate().rev() {
                     let (digit, prefix) = (index % part.size, index / part.size);
-                    // A snake turns around wherever what stands before has made an odd number of steps.
+                    // A snake reverses direction after an odd number of steps of the axes before it.
                     let turned = i > 0 && prefix % 2 == 1;
                     point[part.axis] += part.stride * if turned { part.size - 1 - digit } else { digit };
                     index = prefix;
@@ -263,19 +264,4 @@ fn distribute(
         }
     }
     go(pieces, &mut sizes.to_vec(), None, given, found);
-}
-
-fn primes(mut n: i64) -> Vec<i64> {
-    let (mut out, mut p) = (vec![], 2);
-    while p * p <= n {
-        while n % p == 0 {
-            out.push(p);
-            n /= p;
-        }
-        p += 1;
-    }
-    if n > 1 {
-        out.push(n);
-    }
-    out
 }

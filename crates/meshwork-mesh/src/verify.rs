@@ -17,10 +17,10 @@ use crate::sharding::Sharding;
 /// Checks a sharding against its mesh and, if given, the rank of its tensor.
 pub fn verify_sharding(sharding: &Sharding, mesh: &Mesh, rank: Option<usize>) -> Result<(), ShardingError> {
     if mesh.is_maximal() {
-        return match is_bare(sharding) {
-            true => Ok(()),
-            false => Err(ShardingError::Maximal { sharding: sharding.to_string() }),
-        };
+        if is_bare(sharding) {
+            return Ok(());
+        }
+        return Err(ShardingError::Maximal { sharding: sharding.to_string() });
     }
     if let Some(rank) = rank {
         sharding.check_rank(rank)?;
@@ -44,14 +44,16 @@ pub fn verify_sharding(sharding: &Sharding, mesh: &Mesh, rank: Option<usize>) ->
 
 /// Checks the sharding of a value without a shape, such as a token; `ty` is its type in text form.
 pub fn verify_non_shaped(sharding: &Sharding, mesh: &Mesh, ty: &str) -> Result<(), ShardingError> {
-    match is_bare(sharding) {
-        true => Ok(()),
-        false if mesh.is_maximal() => Err(ShardingError::Maximal { sharding: sharding.to_string() }),
-        false => Err(ShardingError::NonShaped { ty: ty.to_owned(), sharding: sharding.to_string() }),
+    if is_bare(sharding) {
+        Ok(())
+    } else if mesh.is_maximal() {
+        Err(ShardingError::Maximal { sharding: sharding.to_string() })
+    } else {
+        Err(ShardingError::NonShaped { ty: ty.to_owned(), sharding: sharding.to_string() })
     }
 }
 
-/// Checks that every dimension splits evenly. Sizes below 0 stand for unknown ones and pass.
+/// Checks that every dimension splits evenly. Unknown sizes (below 0) pass.
 pub fn verify_divisible(sharding: &Sharding, mesh: &Mesh, shape: &[i64]) -> Result<(), ShardingError> {
     sharding.check_rank(shape.len())?;
     for (dim, (&size, entry)) in shape.iter().zip(&sharding.dims).enumerate() {
@@ -91,7 +93,7 @@ impl<'a> AxisUse<'a> {
         Self { mesh, seen: vec![] }
     }
 
-    /// Checks one list: known axes, none seen before, neighbours merged.
+    /// Checks one list: known axes, none seen before, adjacent sub-axes merged.
     pub fn list(&mut self, axes: &'a [AxisRef]) -> Result<(), ShardingError> {
         for (index, axis) in axes.iter().enumerate() {
             if self.mesh.axis_index(&axis.name).is_none() {

@@ -1,8 +1,8 @@
-//! Meshes on physical topologies: every device once, neighbours near, hosts together.
+//! Meshes on physical topologies: every device once, neighbors close, hosts together.
 
 use meshwork_mesh::{Mesh, MeshError, Split, Topology};
 
-/// Every device stands at one place of the mesh.
+/// Every device has one position in the mesh.
 fn check_permutation(mesh: &Mesh) {
     let mut devices: Vec<i64> = (0..mesh.device_count()).map(|p| mesh.device_at_position(p).unwrap()).collect();
     devices.sort_unstable();
@@ -10,7 +10,7 @@ fn check_permutation(mesh: &Mesh) {
 }
 
 #[test]
-fn every_line_of_a_torus_is_made_of_neighbours() {
+fn every_line_of_a_torus_is_made_of_neighbors() {
     type Case<'a> = (&'a [i64], &'a [(&'a str, i64)]);
     let cases: [Case<'_>; 7] = [
         (&[4, 4], &[("x", 4), ("y", 4)]),
@@ -31,7 +31,7 @@ fn every_line_of_a_torus_is_made_of_neighbours() {
     }
 }
 
-/// A snake over an even number of rows ends beside its start.
+/// A snake over an even number of rows ends next to its start.
 #[test]
 fn a_line_over_a_torus_closes_to_a_ring() {
     let torus = Topology::torus([4, 4]);
@@ -47,7 +47,7 @@ fn physical_axes_are_split_only_if_allowed() {
     let error = torus.mesh(&axes, Split::Never).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "mesh axes of sizes [2, 8] can not be laid along the physical axes [4, 4]; allow splitting physical axes with Split::Allowed"
+        "mesh axes of sizes [2, 8] cannot be laid along the physical axes [4, 4]; allow splitting physical axes with Split::Allowed"
     );
     let mesh = torus.mesh(&axes, Split::Allowed).unwrap();
     check_permutation(&mesh);

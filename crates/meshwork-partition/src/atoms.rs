@@ -1,6 +1,6 @@
 //! Atoms: mesh axes cut into prime pieces, so that every sub-axis is a list of small numbers.
 
-use meshwork_mesh::{AxisRef, Mesh};
+use meshwork_mesh::{AxisRef, Mesh, prime_factors};
 use smallvec::SmallVec;
 
 use crate::cost::Links;
@@ -182,22 +182,6 @@ impl Atoms {
     pub fn device(&self, position: i64) -> i64 {
         self.mesh.device_ids().map_or(position, |ids| ids[position as usize])
     }
-}
-
-fn prime_factors(mut n: i64) -> Vec<i64> {
-    let mut out = vec![];
-    let mut p = 2;
-    while p * p <= n {
-        while n % p == 0 {
-            out.push(p);
-            n /= p;
-        }
-        p += 1;
-    }
-    if n > 1 {
-        out.push(n);
-    }
-    out
 }
 
 #[cfg(test)]

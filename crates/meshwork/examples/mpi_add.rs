@@ -25,7 +25,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Rank 0 has `a` and `b`, everybody adds a share of them, rank 0 gets the sum.
+/// Rank 0 has `a` and `b`, every rank adds its share, and rank 0 gets the sum.
 fn by_hand(runtime: &Runtime) -> Result<Option<Array>, Error> {
     let is_root = runtime.rank() == 0;
     let a = is_root.then(|| Array::from_fn([N], |i| i[0] as f64));

@@ -1,4 +1,4 @@
-//! A transformer block written with named axes. How it is split is one mapping outside of the model: data parallel,
+//! A transformer block written with named axes. How it is split is one mapping outside the model: data parallel,
 //! tensor parallel, both, or with parameters in parts, the loss and its gradient stay the same.
 
 use meshwork::named::{Axis, Mapping, NamedTensor, dot, fsdp, named_jit};

@@ -1,7 +1,7 @@
 //! Heat on a rod twice: automatically, and with the exchange of neighbours written out, as in MPI.
 //!
 //! Both send one element to each neighbour in each step. By hand it takes twenty lines instead of three, and the number
-//! of points has to divide by the number of devices.
+//! of points must be divisible by the number of devices.
 use meshwork::prelude::*;
 
 const POINTS: i64 = 104;

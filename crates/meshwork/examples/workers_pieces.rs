@@ -1,4 +1,4 @@
-//! One array from the pieces of several workers: each makes its part, nobody holds all of it.
+//! One array from the pieces of several workers: each makes its part, and none holds all of it.
 
 use meshwork::prelude::*;
 

@@ -7,7 +7,7 @@ use meshwork_ir::LocKind;
 
 use crate::Tensor;
 use crate::error::{JitError, Result, fail};
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::MESH;
 use crate::trace::{Placing, with_top};
 use crate::tree::{Path, Tree, replace};

@@ -2,11 +2,10 @@
 
 use meshwork_autodiff::CHECKPOINT;
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId, ValueMap};
+use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId};
 
 use crate::Tensor;
 use crate::linear::traced;
-use crate::splice::body_ops;
 use crate::trace::with_top;
 use crate::tree::{Tree, leaves, replace};
 
@@ -37,22 +36,11 @@ pub fn checkpoint<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A) -> B {
     let results = leaves(&out);
     let results = with_top("checkpoint", |trace| {
         let values: Vec<ValueId> = args.iter().map(|t| trace.resolve("checkpoint", t)).collect();
-        let loc = trace.loc();
         let spec = OpSpec::new(OpKind::Sdy(SdyOp::NamedComputation))
             .operands(values)
             .results(results.iter().map(|t| Type::Tensor(t.ty.clone())))
-            .attr("name", Attr::str(CHECKPOINT))
-            .loc(loc.clone());
-        let (block, to) = (trace.block(), trace.module.create(spec));
-        let body = trace.module.add_body(to, args.iter().map(|t| Type::Tensor(t.ty.clone())));
-        let inner = trace.module.block(body).args().to_vec();
-        let mut map: ValueMap = module.block(from).args().iter().copied().zip(inner).collect();
-        trace.copy("checkpoint", &module, &body_ops(&module, from), body, &mut map);
-        let returned: Vec<ValueId> = module.returned(from).iter().map(|v| map[v]).collect();
-        trace.module.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands(returned).loc(loc));
-        trace.module.append(block, to);
-        let values = trace.module.op(to).results().to_vec();
-        values.into_iter().map(|v| trace.tensor("checkpoint", v)).collect::<Vec<_>>()
+            .attr("name", Attr::str(CHECKPOINT));
+        trace.wrap("checkpoint", spec, &module, module.block(from).args())
     });
     replace(&out, &results)
 }

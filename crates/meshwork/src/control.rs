@@ -3,8 +3,9 @@
 use std::panic::Location;
 use std::sync::Arc;
 
+use meshwork_ir::build::OpenOp;
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{OpKind, OpSpec, TensorType, Type, ValueId};
 
 use crate::element::Operand;
 use crate::error::fail;
@@ -13,54 +14,67 @@ use crate::trace::{pinned, with_top};
 use crate::tree::{Path, Tree, leaves, replace};
 use crate::{ElementType, Tensor};
 
-/// An operation with bodies under construction.
+/// An operation whose bodies are being traced.
 struct Open {
-    op: OpId,
-}
-
-/// Creates an operation with these operands; bodies and results follow.
-#[track_caller]
-fn open(name: &str, kind: OpKind, operands: &[Tensor]) -> Open {
-    with_top(name, |trace| {
-        let values: Vec<ValueId> = operands.iter().map(|t| trace.resolve(name, t)).collect();
-        let loc = trace.loc();
-        Open { op: trace.module.create(OpSpec::new(kind).operands(values).loc(loc)) }
-    })
+    name: &'static str,
+    op: OpenOp,
 }
 
 impl Open {
+    /// Starts an operation with these operands; bodies follow.
+    #[track_caller]
+    fn new(name: &'static str, kind: OpKind, operands: &[Tensor]) -> Open {
+        let op = with_top(name, |trace| {
+            let values: Vec<ValueId> = operands.iter().map(|t| trace.resolve(name, t)).collect();
+            trace.build(name, |b| Ok(b.open(OpSpec::new(kind).operands(values))))
+        });
+        Open { name, op }
+    }
+
     /// Starts a body that takes tensors of these types.
     #[track_caller]
-    fn begin(&self, name: &str, types: &[Arc<TensorType>]) -> Vec<Tensor> {
-        with_top(name, |trace| {
-            let block: BlockId = trace.module.add_body(self.op, types.iter().map(|t| Type::Tensor(t.clone())));
+    fn begin(&self, types: &[Arc<TensorType>]) -> Vec<Tensor> {
+        with_top(self.name, |trace| {
+            let types = types.iter().map(|t| Type::Tensor(t.clone()));
+            let block = trace.build(self.name, |b| Ok(b.begin_body(&self.op, types)));
             trace.open(block);
             let args = trace.module.block(block).args().to_vec();
-            args.into_iter().map(|v| trace.tensor(name, v)).collect::<Vec<_>>()
+            args.into_iter().map(|v| trace.tensor(self.name, v)).collect::<Vec<_>>()
         })
     }
 
     /// Ends the body, which returns these tensors.
     #[track_caller]
-    fn end(&self, name: &str, returned: &[Tensor]) {
-        with_top(name, |trace| {
-            let values: Vec<ValueId> = returned.iter().map(|t| trace.resolve(name, t)).collect();
-            let (block, loc) = (trace.block(), trace.loc());
-            trace.module.push(block, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(values).loc(loc));
+    fn end(&self, returned: &[Tensor]) {
+        with_top(self.name, |trace| {
+            let values: Vec<ValueId> = returned.iter().map(|t| trace.resolve(self.name, t)).collect();
+            let block = trace.block();
+            trace.build(self.name, |b| {
+                b.end_body(&self.op, block, values);
+                Ok(())
+            });
             trace.close();
         });
     }
 
-    /// Gives the operation its results and puts it in place.
+    /// Inserts the operation and returns its results.
     #[track_caller]
-    fn close(self, name: &str, types: &[Arc<TensorType>]) -> Vec<Tensor> {
-        with_top(name, |trace| {
-            let values: Vec<ValueId> =
-                types.iter().map(|t| trace.module.add_result(self.op, Type::Tensor(t.clone()))).collect();
-            let block = trace.block();
-            trace.module.append(block, self.op);
-            values.into_iter().map(|v| trace.tensor(name, v)).collect()
+    fn close(self) -> Vec<Tensor> {
+        with_top(self.name, |trace| {
+            let values = trace.build(self.name, |b| b.close(self.op));
+            values.into_iter().map(|v| trace.tensor(self.name, v)).collect()
         })
+    }
+
+    /// Throws the operation away.
+    #[track_caller]
+    fn discard(self) {
+        with_top(self.name, |trace| {
+            trace.build(self.name, |b| {
+                b.discard(self.op);
+                Ok(())
+            });
+        });
     }
 }
 
@@ -105,21 +119,21 @@ pub fn while_loop<S: Tree>(init: S, cond: impl FnOnce(&S) -> Tensor, body: impl 
 }
 
 #[track_caller]
-fn run_while<S: Tree>(name: &str, init: S, cond: impl FnOnce(&S) -> Tensor, body: impl FnOnce(S) -> S) -> S {
+fn run_while<S: Tree>(name: &'static str, init: S, cond: impl FnOnce(&S) -> Tensor, body: impl FnOnce(S) -> S) -> S {
     let inits = leaves(&init);
     let types = types(&inits);
-    let op = open(name, OpKind::Control(ControlOp::While), &inits);
-    let args = op.begin(name, &types);
+    let op = Open::new(name, OpKind::Control(ControlOp::While), &inits);
+    let args = op.begin(&types);
     let holds = cond(&replace(&init, &args));
     if holds.dtype() != ElementType::I1 || holds.rank() != 0 {
         fail(name, format!("the condition is a {}; it has to be a scalar of i1", holds.describe()));
     }
-    op.end(name, &[holds]);
-    let args = op.begin(name, &types);
+    op.end(&[holds]);
+    let args = op.begin(&types);
     let state = body(replace(&init, &args));
     let returned = same_state(name, &replace(&init, &args), &state);
-    op.end(name, &returned);
-    let results = op.close(name, &types);
+    op.end(&returned);
+    let results = op.close();
     replace(&state, &results)
 }
 
@@ -227,12 +241,12 @@ fn outputs_of<C: Tree, X: Tree, Y: Tree>(
     for x in inputs {
         all.push(Arc::new(TensorType::new(x.shape()[1..].iter().copied(), x.dtype())));
     }
-    let op = open("scan", OpKind::Control(ControlOp::While), &[]);
-    let args = op.begin("scan", &all);
+    let op = Open::new("scan", OpKind::Control(ControlOp::While), &[]);
+    let args = op.begin(&all);
     let (carry, x) = args.split_at(carried.len());
     let (_, y) = body(replace(init, carry), replace(xs, x));
-    op.end("scan", &[]);
-    with_top("scan", |trace| trace.module.erase(op.op));
+    op.end(&[]);
+    op.discard();
     (types(&leaves(&y)), y)
 }
 
@@ -252,17 +266,17 @@ pub fn cond<S: Tree>(pred: impl Into<Operand>, yes: impl FnOnce() -> S, no: impl
     if pred.dtype() != ElementType::I1 || pred.rank() != 0 {
         fail("cond", format!("the condition is a {}; it has to be a scalar of i1", pred.describe()));
     }
-    let op = open("cond", OpKind::Control(ControlOp::If), &[pred]);
-    op.begin("cond", &[]);
+    let op = Open::new("cond", OpKind::Control(ControlOp::If), &[pred]);
+    op.begin(&[]);
     let first = yes();
     let kinds = types(&leaves(&first));
-    op.end("cond", &leaves(&first));
-    op.begin("cond", &[]);
+    op.end(&leaves(&first));
+    op.begin(&[]);
     let second = leaves(&no());
     if types(&second) != kinds {
         fail("cond", format!("one branch returns {:?}, the other {second:?}", leaves(&first)));
     }
-    op.end("cond", &second);
-    let results = op.close("cond", &kinds);
+    op.end(&second);
+    let results = op.close();
     replace(&first, &results)
 }

@@ -94,14 +94,6 @@ impl Number {
     pub(crate) fn fill(self, op: &str, dims: &[i64], elem: ElementType) -> Tensor {
         compose(op, [], |s, _| s.fill(self, dims, elem))
     }
-
-    /// Whether two are the same to the bit: zero is not its negative, and a NaN is itself.
-    pub(crate) fn same(self, other: Number) -> bool {
-        match (self, other) {
-            (Number::Float(a), Number::Float(b)) => a.to_bits() == b.to_bits(),
-            (a, b) => a == b,
-        }
-    }
 }
 
 impl Operand {

@@ -56,13 +56,10 @@ mod annotate;
 
 mod checkpoint;
 mod control;
-pub mod data;
 mod donate;
 mod element;
 mod engine;
 mod error;
-pub mod experts;
-mod files;
 mod function;
 mod grad;
 mod import;
@@ -70,22 +67,16 @@ mod jit;
 mod linear;
 mod lower;
 mod manual;
-pub mod named;
+mod nn;
 mod ops;
-
-pub mod pipeline;
 pub mod processes;
-pub mod rules;
-#[cfg(feature = "checkpoints")]
-pub mod save;
-pub mod sequence;
+mod rule;
 mod spec;
 mod splice;
 mod steps;
-
+mod store;
 mod tensor;
 mod trace;
-pub mod train;
 mod tree;
 mod vmap;
 
@@ -95,10 +86,6 @@ pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::{Cpu, Engine, Loaded, Program, Reference};
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
-#[cfg(feature = "safetensors")]
-pub use files::{SafeTensors, load_tree, save_safetensors, save_tree};
-#[cfg(feature = "npz")]
-pub use files::{load_npz, save_npz};
 pub use function::Function;
 pub use grad::{grad, value_and_grad, value_and_grad_aux};
 pub use import::Imported;
@@ -113,13 +100,21 @@ pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::cost::Machine;
 pub use meshwork_partition::{Contract, Plan};
 pub use meshwork_runtime::{Array, Placement, ProcessError, Reduction, Runtime, Shard};
+pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     shard_alike, stack, zeros,
 };
 pub use processes::HostArrays;
-pub use rules::{Policy, Rule};
+pub use rule::{Policy, Rule};
 pub use spec::{Axes, Dim, P, dim};
+pub use store::data;
+#[cfg(feature = "safetensors")]
+pub use store::files::{SafeTensors, load_tree, save_safetensors, save_tree};
+#[cfg(feature = "npz")]
+pub use store::files::{load_npz, save_npz};
+#[cfg(feature = "checkpoints")]
+pub use store::save;
 pub use tensor::Tensor;
 pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
 pub use vmap::{MapAxes, Vmap, vmap};

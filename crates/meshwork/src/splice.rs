@@ -1,7 +1,7 @@
 //! Putting the operations of another module in place, at the end of the current trace.
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap};
 
 use crate::Tensor;
 use crate::spec::MESH;
@@ -29,6 +29,26 @@ pub(crate) fn body_ops(module: &Module, block: BlockId) -> Vec<OpId> {
 }
 
 impl Trace {
+    /// Adds an operation of one body, which is the entry function of `source`. `taken` are the arguments of that function
+    /// which the body takes, in order.
+    pub(crate) fn wrap(&mut self, op: &str, spec: OpSpec, source: &Module, taken: &[ValueId]) -> Vec<Tensor> {
+        let Some(from) = source.entry().and_then(|f| source.body_of(f, 0)) else { return vec![] };
+        let types = taken.iter().map(|v| source.ty(*v).clone());
+        let (open, body) = self.build(op, |b| {
+            let open = b.open(spec);
+            let body = b.begin_body(&open, types);
+            Ok((open, body))
+        });
+        let args = self.module.block(body).args().iter().copied();
+        let mut map: ValueMap = taken.iter().copied().zip(args).collect();
+        self.copy(op, source, &body_ops(source, from), body, &mut map);
+        let values = self.build(op, |b| {
+            b.end_body(&open, body, source.returned(from).iter().map(|v| map[v]));
+            b.close(open)
+        });
+        values.into_iter().map(|v| self.tensor(op, v)).collect()
+    }
+
     /// Copies operations of another module to the end of `to`. `map` says what stands for their operands.
     pub(crate) fn copy(&mut self, op: &str, source: &Module, ops: &[OpId], to: BlockId, map: &mut ValueMap) {
         if let Some(Attr::Mesh(mesh)) = source.symbol(MESH).and_then(|mesh| source.op(mesh).attr("mesh")) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::{BinaryOp, MovementOp};
-use meshwork_ir::{Attr, AttrDict, ElementType, OpKind, OpSpec, TensorType, Type, ValueId, Values};
+use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, Type, ValueId, Values};
 
 use crate::Tensor;
 use crate::element::Number;
@@ -98,7 +98,7 @@ impl Steps<'_> {
     /// An operation of this kind, which has neither attributes nor bodies.
     #[inline]
     pub(crate) fn apply<const N: usize>(&mut self, kind: OpKind, operands: [ValueId; N]) -> ValueId {
-        self.build(|b| b.apply(kind, operands, AttrDict::new(), None))
+        self.build(|b| b.apply(kind, &operands))
     }
 
     /// The constant of this shape with all elements equal to `number`.

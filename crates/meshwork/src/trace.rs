@@ -73,10 +73,8 @@ pub(crate) struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.finished
-            && let Some(trace) = STACK.with_borrow_mut(|s| s.pop())
-        {
-            trace.constants.give_back();
+        if !self.finished {
+            STACK.with_borrow_mut(Vec::pop);
         }
     }
 }
@@ -135,7 +133,7 @@ pub(crate) fn start<'t>(
             manual,
             notes,
             was_below: false,
-            constants: Constants::take(),
+            constants: Constants::new(),
         });
     });
     (Guard { finished: false }, tensors)
@@ -158,7 +156,6 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
         ty.results = results.iter().map(|t| Type::Tensor(t.ty.clone())).collect();
     });
     let captures = trace.captures.into_iter().map(|(outer, _)| outer).collect();
-    trace.constants.give_back();
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
 }
 
@@ -194,9 +191,10 @@ impl Trace {
     /// The value of `tensor` in this trace.
     #[inline]
     pub(crate) fn resolve(&mut self, op: &str, tensor: &Tensor) -> ValueId {
-        match tensor.trace == self.id && tensor.block == self.block() {
-            true => tensor.value,
-            false => self.resolve_outer(op, tensor),
+        if tensor.trace == self.id && tensor.block == self.block() {
+            tensor.value
+        } else {
+            self.resolve_outer(op, tensor)
         }
     }
 

@@ -49,12 +49,12 @@ fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let saved = |line: &str| line.strip_prefix("saved ").and_then(|n| n.parse::<u64>().ok());
         // Once it saves, any moment.
-        let mut told = lines.by_ref().map_while(Result::ok).find_map(|l| saved(&l)).unwrap();
+        let mut reported = lines.by_ref().map_while(Result::ok).find_map(|l| saved(&l)).unwrap();
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         std::thread::sleep(Duration::from_micros((random >> 33) % 20_000));
         child.kill().unwrap();
         child.wait().unwrap();
-        lines.map_while(Result::ok).filter_map(|l| saved(&l)).for_each(|n| told = n);
+        lines.map_while(Result::ok).filter_map(|l| saved(&l)).for_each(|n| reported = n);
 
         unfinished += usize::from(
             std::fs::read_dir(folder).unwrap().any(|e| e.unwrap().file_name().to_string_lossy().starts_with(".saving")),
@@ -62,7 +62,10 @@ fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
         let found = Checkpoints::open(folder).unwrap().latest().unwrap().unwrap();
         assert!(found.skipped().is_empty(), "trial {trial}: {:?}", found.skipped());
         let step = found.step();
-        assert!(told <= step && step <= told + 1 && newest < step, "trial {trial}: {newest}, {told}, {step}");
+        assert!(
+            reported <= step && step <= reported + 1 && newest < step,
+            "trial {trial}: {newest}, {reported}, {step}"
+        );
         newest = step;
         let (x, y) = found.restore::<(Tensor, Tensor)>(&state(0, &mesh)).unwrap();
         assert!(x.to_vec::<f32>().unwrap().iter().all(|&v| v == step as f32));

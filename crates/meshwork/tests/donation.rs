@@ -1,4 +1,4 @@
-//! Donation, counted in bytes: an update of a donated array happens where the array lies.
+//! Donation, counted in bytes: an update of a donated array happens in place.
 //!
 //! One test, because the counters are those of the process.
 

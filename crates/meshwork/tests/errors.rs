@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use meshwork::prelude::*;
 
-/// The message of a program of one 2x3 matrix that can not be traced.
+/// The message of a program of one 2x3 matrix that cannot be traced.
 fn message<O: Tree>(f: impl Fn(Tensor) -> O) -> String {
     match jit(f).call(&Array::zeros([2, 3], F32)) {
         Ok(_) => panic!("the program was traced"),
@@ -135,7 +135,7 @@ fn a_tensor_of_another_trace() {
 /// Compares the message of an error without its line, and checks that the line is one of this file.
 #[track_caller]
 fn fails<T, E: Into<Error>>(result: Result<T, E>, wanted: &str) {
-    let Err(error) = result else { panic!("there is no error") };
+    let Err(error) = result else { panic!("no error") };
     let message = error.into().to_string();
     let (text, at) = message.split_once("\n  at ").unwrap_or((&message, ""));
     assert_eq!(text, wanted);
@@ -314,7 +314,7 @@ fn gradients_and_trees() {
     );
 }
 
-/// A function that uses a tensor of the function around it is no function of its arguments.
+/// A function that uses a tensor of the enclosing function is not a function of its arguments.
 #[test]
 fn a_tensor_of_the_trace_around() {
     let outer = jit(|x: Tensor| {

@@ -37,7 +37,7 @@ fn start() -> (Array, Array) {
 }
 
 /// Trains and saves every second step until something happens. Tells each loss, and what is saved for certain.
-fn train(folder: &Path, last: u64, tell: impl Fn(String)) {
+fn train(folder: &Path, last: u64, report: impl Fn(String)) {
     let runtime = Runtime::init().unwrap();
     let mesh = Mesh::linear("data", RANKS as i64).unwrap();
     let net = trainer(&mesh);
@@ -47,7 +47,7 @@ fn train(folder: &Path, last: u64, tell: impl Fn(String)) {
     if let Some((found, resumed)) = saves.resume::<State>(&state).unwrap() {
         (state, step) = (resumed, found.step());
         assert!(found.skipped().is_empty(), "{:?}", found.skipped());
-        tell(format!("resumed {step}"));
+        report(format!("resumed {step}"));
     }
     let diverge = std::env::var(DIVERGE).ok().and_then(|v| {
         let words: Vec<&str> = v.split(' ').collect();
@@ -66,7 +66,7 @@ fn train(folder: &Path, last: u64, tell: impl Fn(String)) {
             another(step);
         }
         let (loss, next) = net.step(&state, &batch(step)).unwrap();
-        tell(format!("loss {step} {}", loss.item::<f32>().unwrap()));
+        report(format!("loss {step} {}", loss.item::<f32>().unwrap()));
         (state, step) = (next, step + 1);
         if step.is_multiple_of(2) {
             match misled(step) {
@@ -77,7 +77,7 @@ fn train(folder: &Path, last: u64, tell: impl Fn(String)) {
             }
             // `save` has waited for the one before.
             if misled(step).is_none() {
-                saved.replace(step).into_iter().for_each(|s| tell(format!("saved {s}")));
+                saved.replace(step).into_iter().for_each(|s| report(format!("saved {s}")));
             }
             if misled(step) == Some("while-writing") {
                 another(step);
@@ -113,9 +113,9 @@ enum Fault {
 /// In the order of the trials.
 const SAVING_OTHERWISE: [&str; 4] = ["while-writing", "no-save", "another-step", "another-tree"];
 
-/// What a run with a fault has told.
+/// What a run with a fault reported.
 #[derive(Default, Debug)]
-struct Told {
+struct Outcome {
     resumed: Option<u64>,
     saved: Option<u64>,
     losses: Vec<(u64, f32)>,
@@ -127,12 +127,12 @@ struct Told {
 }
 
 /// Starts the ranks, does something to one of them after `delay` of training, and sees them end.
-fn run(folder: &Path, fault: Fault, how: &str, rank: usize, delay: Duration) -> Told {
+fn run(folder: &Path, fault: Fault, how: &str, rank: usize, delay: Duration) -> Outcome {
     let said = folder.with_extension("said");
     let _ = std::fs::remove_dir_all(&said);
     let mut command = Command::new("mpirun");
     command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--output-filename"]).arg(&said);
-    // Survivors get the time to speak, as `meshwork launch` gives it.
+    // Survivors get time to report, as with `meshwork launch`.
     command.args(["--mca", "odls_base_sigkill_timeout", "2"]);
     command.args(["-n", &RANKS.to_string()]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "ranks_that_train", "--nocapture", "--test-threads=1"]);
@@ -152,7 +152,7 @@ fn run(folder: &Path, fault: Fault, how: &str, rank: usize, delay: Duration) -> 
     std::thread::spawn(move || {
         BufReader::new(out).lines().map_while(Result::ok).for_each(|line| drop(send.send(line)));
     });
-    let mut told = Told::default();
+    let mut outcome = Outcome::default();
     let mut pids = BTreeMap::new();
     let mut at: Option<Instant> = None;
     let mut begun: Option<Instant> = None;
@@ -162,11 +162,11 @@ fn run(folder: &Path, fault: Fault, how: &str, rank: usize, delay: Duration) -> 
                 let words: Vec<&str> = line.split_whitespace().collect();
                 match words[..] {
                     ["pid", rank, pid] => drop(pids.insert(rank.parse::<usize>().unwrap(), pid.to_string())),
-                    ["resumed", step] => told.resumed = step.parse().ok(),
-                    ["saved", step] => told.saved = step.parse().ok(),
+                    ["resumed", step] => outcome.resumed = step.parse().ok(),
+                    ["saved", step] => outcome.saved = step.parse().ok(),
                     ["loss", step, loss] => {
                         begun.get_or_insert_with(Instant::now);
-                        told.losses.push((step.parse().unwrap(), loss.parse().unwrap()));
+                        outcome.losses.push((step.parse().unwrap(), loss.parse().unwrap()));
                     }
                     _ => {}
                 }
@@ -184,20 +184,20 @@ fn run(folder: &Path, fault: Fault, how: &str, rank: usize, delay: Duration) -> 
             assert!(Command::new("kill").args([signal, &pids[&rank]]).status().unwrap().success());
         }
         let limit = Duration::from_secs_f64(DEADLINE + 30.0);
-        assert!(at.is_none_or(|at| at.elapsed() < limit), "{fault:?} of rank {rank}: they do not end\n{told:?}");
+        assert!(at.is_none_or(|at| at.elapsed() < limit), "{fault:?} of rank {rank}: they do not end\n{outcome:?}");
     }
     let status = child.wait().unwrap();
-    told.seconds = at.or(begun).map_or(0.0, |at| at.elapsed().as_secs_f64());
-    told.launcher = error.join().unwrap();
+    outcome.seconds = at.or(begun).map_or(0.0, |at| at.elapsed().as_secs_f64());
+    outcome.launcher = error.join().unwrap();
     for rank in 0..RANKS {
         let text = std::fs::read(said.join(format!("1/rank.{rank}/stderr"))).unwrap_or_default();
         // Without the flight record.
         let lines = String::from_utf8_lossy(&text);
-        told.said.push(lines.lines().filter(|l| !l.contains(" s ago, ")).map(|l| format!("{l}\n")).collect());
+        outcome.said.push(lines.lines().filter(|l| !l.contains(" s ago, ")).map(|l| format!("{l}\n")).collect());
     }
     let _ = std::fs::remove_dir_all(&said);
-    assert!(!status.success(), "{fault:?} of rank {rank}: {status}\n{}", told.launcher);
-    told
+    assert!(!status.success(), "{fault:?} of rank {rank}: {status}\n{}", outcome.launcher);
+    outcome
 }
 
 /// The losses of a run in one process to which nothing happens.
@@ -229,21 +229,21 @@ fn trials(fault: Fault, count: u64, seed: u64) {
             Fault::DivergeSaving => SAVING_OTHERWISE[trial as usize % SAVING_OTHERWISE.len()],
             Fault::Kill | Fault::Stop | Fault::Diverge => "program",
         };
-        let told = run(&folder, fault, how, rank, delay);
-        let what = format!("trial {trial}: {fault:?} ({how}) of rank {rank} after {delay:?}\n{told:#?}");
+        let outcome = run(&folder, fault, how, rank, delay);
+        let what = format!("trial {trial}: {fault:?} ({how}) of rank {rank} after {delay:?}\n{outcome:#?}");
         // The next start went on from the last complete checkpoint, and nothing since was lost.
-        assert_eq!(told.resumed, before, "{what}");
-        assert_eq!(told.losses.first().map(|l| l.0), Some(before.unwrap_or(0)), "{what}");
+        assert_eq!(outcome.resumed, before, "{what}");
+        assert_eq!(outcome.losses.first().map(|l| l.0), Some(before.unwrap_or(0)), "{what}");
         // The same losses as if nothing had happened.
-        let last = told.losses.last().map_or(0, |l| l.0);
+        let last = outcome.losses.last().map_or(0, |l| l.0);
         if last as usize >= losses.len() {
             losses = undisturbed(2 * last);
         }
-        for (step, loss) in &told.losses {
+        for (step, loss) in &outcome.losses {
             assert!((loss - losses[*step as usize]).abs() < 1e-4, "step {step}: {what}");
         }
         // Each survivor says which rank it was and what about it.
-        for (survivor, said) in told.said.iter().enumerate().filter(|&(r, _)| r != rank) {
+        for (survivor, said) in outcome.said.iter().enumerate().filter(|&(r, _)| r != rank) {
             let says = |text: &str| said.contains(&format!("rank {rank} {text}"));
             let is_late = says("has not written its part") || says("has not completed the checkpoint");
             let right = match fault {
@@ -259,9 +259,9 @@ fn trials(fault: Fault, count: u64, seed: u64) {
             };
             assert!(right, "rank {survivor} does not say what happened\n{what}");
         }
-        slowest = slowest.max(told.seconds);
+        slowest = slowest.max(outcome.seconds);
 
-        // A reader finds the last checkpoint that was told, or a newer one, whole.
+        // A reader finds the last checkpoint that was reported, or a newer one, whole.
         let has_rest = |name: &str| name.starts_with(".saving");
         let names = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         unfinished += usize::from(names.into_iter().any(|e| has_rest(&e.file_name().to_string_lossy())));
@@ -271,7 +271,7 @@ fn trials(fault: Fault, count: u64, seed: u64) {
             found.verify().unwrap();
         }
         before = found.map(|f| f.step());
-        assert!(before >= told.saved && before >= told.resumed, "{what}: found {before:?}");
+        assert!(before >= outcome.saved && before >= outcome.resumed, "{what}: found {before:?}");
     }
     println!("{count} x {fault:?}: {unfinished} while saving, at most {slowest:.1} s from the fault to the end");
     assert!(slowest < DEADLINE + 20.0, "{slowest}");

@@ -242,7 +242,7 @@ fn documented_conflict_order() {
     let text = lowered.placed_text().unwrap();
     let line = text.lines().find(|l| l.contains("dot_general")).unwrap();
     assert!(line.contains(r#"[{"x""#), "{line}");
-    // Of two tensors with nothing else to tell them apart the larger one leads.
+    // All else being equal, the larger of two tensors wins.
     let pair = |n: i64, m: i64| {
         let f = |a: Tensor, b: Tensor| einsum("ik,kj->ij", &[&a, &b]);
         let f = jit(f).on(&mesh).in_shardings([P!["x"], P![_, "x"]]);
@@ -255,16 +255,16 @@ fn documented_conflict_order() {
 #[test]
 fn sharding_groups() {
     let mesh = Mesh::linear("x", 4).unwrap();
-    let f = |alike: bool| {
+    let f = |grouped: bool| {
         move |a: Tensor, b: Tensor| {
-            if alike {
+            if grouped {
                 shard_alike(&[&a.sin(), &b]);
             }
             b * 2.0
         }
     };
     let a = wave(&[8]).shard(&mesh, P!["x"]).unwrap();
-    let block = |alike| jit(f(alike)).on(&mesh).call((&a, &wave(&[8]))).unwrap().shards()[1].slice.clone();
+    let block = |grouped| jit(f(grouped)).on(&mesh).call((&a, &wave(&[8]))).unwrap().shards()[1].slice.clone();
     assert_eq!((block(true), block(false)), (vec![2..4], vec![0..8]));
     // Through a gradient, and with a second group.
     let g = jit(|a: Tensor, b: Tensor| {

@@ -1,4 +1,4 @@
-//! The figures of the book are what `Picture` draws. `UPDATE_FIGURES=1` writes them anew.
+//! The figures of the book are what `Picture` draws. `UPDATE_FIGURES=1` rewrites them.
 
 use std::path::Path;
 

@@ -132,7 +132,7 @@ fn placements_of_imported_functions() {
 }
 
 #[test]
-fn wrong_imports_say_what_is_wrong() {
+fn invalid_imports_are_reported() {
     let error = Imported::from_mlir("func.func @main(").unwrap_err().to_string();
     assert!(error.starts_with("imported function: "), "{error}");
     let error =
@@ -304,7 +304,7 @@ fn ndarrays_in_any_memory_order() {
 
 #[cfg(feature = "tracing")]
 #[test]
-fn spans_tell_the_stages() {
+fn spans_name_the_stages() {
     use std::sync::{Arc, Mutex};
     use tracing::span;
 

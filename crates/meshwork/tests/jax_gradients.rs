@@ -1,4 +1,4 @@
-//! Losses and gradients beside those that JAX gives, recorded by bench/record_gradients.py: on one device and on meshes.
+//! Losses and gradients compared with those of JAX, recorded by bench/record_gradients.py: on one device and on meshes.
 
 use meshwork::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What `jit` takes beside arrays: donation, annotations, constraints, names, and what its cache depends on.
+//! What `jit` takes besides arrays: donation, annotations, constraints, names, and what its cache depends on.
 
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
@@ -11,7 +11,7 @@ use meshwork::{Engine, Program, Reference, Result};
 use meshwork_ir::{Literal, Module, Type};
 use meshwork_testing::wave;
 
-/// Looks at the marks of donated arguments of whatever it runs.
+/// An engine that records which arguments of a program are donated.
 #[derive(Default)]
 struct Watching(Arc<Mutex<(usize, usize)>>);
 
@@ -87,9 +87,9 @@ fn annotations_place_named_values() {
     assert!(rank.to_string().starts_with(r#"annotate: P![_, _, "d"] for "out", a f64 tensor"#), "{rank}");
 }
 
-/// Names are found inside of loops, gradients and batches too.
+/// Names are found inside loops, gradients and batches too.
 #[test]
-fn annotations_reach_inside_of_transformations() {
+fn annotations_reach_inside_transformations() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let f = |x: Tensor| grad(|x: Tensor| vmap(|x: Tensor| annotate("h", x.sin()), x).sum_all(), x);
     let x = wave(&[3, 4]);
@@ -120,12 +120,12 @@ fn why_follows_names_paths_and_lines() {
     let f = f.on(&mesh).in_shardings([Rule::Free, P!["d"].into()]).annotations([("hidden", P!["d", "m"])]);
     let args = (&(wave(&[4, 8]), wave(&[8, 2])), &wave(&[6, 4]));
     let lowered = f.lower(args).unwrap();
-    let told = lowered.why("0/0").unwrap();
-    assert!(told.contains("argument 0 (0/0), f64[4,8]") && told.contains(r#"dimension 1 (8): split by "m""#), "{told}");
-    let told = lowered.why("result/1").unwrap();
-    assert!(told.contains(r#"dimension 0 (6): split by "d""#) && told.contains("annotated:"), "{told}");
-    let told = lowered.why("hidden").unwrap();
-    assert!(told.contains(r#"split by "m""#), "{told}");
+    let why = lowered.why("0/0").unwrap();
+    assert!(why.contains("argument 0 (0/0), f64[4,8]") && why.contains(r#"dimension 1 (8): split by "m""#), "{why}");
+    let why = lowered.why("result/1").unwrap();
+    assert!(why.contains(r#"dimension 0 (6): split by "d""#) && why.contains("annotated:"), "{why}");
+    let why = lowered.why("hidden").unwrap();
+    assert!(why.contains(r#"split by "m""#), "{why}");
     let line = include_str!("jit.rs").lines().position(|l| l.contains("// the line asked")).unwrap() + 1;
     assert!(lowered.why(&format!("jit.rs:{line}")).unwrap().contains("tanh"));
     let error = f.why(args, "hiden").unwrap_err().to_string();

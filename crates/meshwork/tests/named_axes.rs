@@ -48,7 +48,7 @@ fn operations_by_name() {
 }
 
 #[test]
-fn misuse_of_names_says_which() {
+fn misused_names_are_reported() {
     let (batch, embed, _) = axes();
     let x = wave(&[&batch, &embed]);
     let error = |f: fn(NamedTensor) -> NamedTensor| jit(f).call(&x).unwrap_err().to_string();
@@ -164,7 +164,7 @@ fn sharding_without_a_mapping_or_a_mesh_is_never_silent() {
     assert!(jit(|x: NamedTensor| x.auto_sharded()).call(&x).is_ok());
 }
 
-/// An axis that does not divide is split all the same, inside and outside of a program.
+/// An axis that is not divisible is still split, inside and outside a program.
 #[test]
 fn uneven_axes_are_split() {
     let odd = Axis::new("batch", 7);

@@ -278,7 +278,7 @@ fn loops_and_branches() {
     assert_eq!(vector(&[0.0], nested), [(0..3).flat_map(|i| (0..4).map(move |j| f64::from(10 * i + j))).sum::<f64>()]);
     let fib = |x: Tensor| while_loop((x.clone(), x), |(a, _)| a.slice(s![0]).lt(50.0), |(a, b)| (&a + &b, a)).0;
     assert_eq!(vector(&[1.0], fib), [55.0]);
-    // A loop that reads a tensor of outside, and one inside of a branch.
+    // A loop that captures a tensor, and one inside a branch.
     assert_eq!(vector(&[2.0], |x| for_loop(0..3, x.ones_like(), |_, y| y * &x)), [8.0]);
     let branch = |x: Tensor| cond(x.slice(s![0]).gt(0.0), || for_loop(0..2, x.clone(), |_, y| y * 3.0), || x.abs());
     assert_eq!(vector(&[2.0], branch), [18.0]);

@@ -19,8 +19,8 @@ fn host_arrays_go_from_process_to_process() {
         assert_eq!(runtime.all_gather_array(&mine).unwrap().literal().unwrap(), all.literal().unwrap());
         let sum = runtime.all_reduce_array(Reduction::Sum, &Array::full([3], rank)).unwrap();
         assert_eq!(sum.to_vec::<i64>().unwrap(), [size * (size - 1) / 2; 3]);
-        let told = runtime.broadcast_array(1, (rank == 1).then_some(&all)).unwrap();
-        assert_eq!(told.literal().unwrap(), all.literal().unwrap());
+        let received = runtime.broadcast_array(1, (rank == 1).then_some(&all)).unwrap();
+        assert_eq!(received.literal().unwrap(), all.literal().unwrap());
         if rank == 0 {
             runtime.send_array(1, &Array::scalar(5i32)).unwrap();
         }
@@ -94,7 +94,7 @@ fn a_program_runs_on_devices_of_several_processes() {
     });
 }
 
-/// The example in both styles, which cargo builds beside the tests.
+/// The example in both styles, which cargo builds with the tests.
 #[test]
 fn the_array_addition_of_the_tutorial() {
     let own = std::env::current_exe().unwrap();

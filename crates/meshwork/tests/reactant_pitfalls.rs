@@ -108,7 +108,7 @@ fn complex_numbers_are_split_too() {
     }
 }
 
-/// Not padded with whatever was in memory, not moved to another placement, not cut off.
+/// Not padded with uninitialized memory, not moved to another placement, not truncated.
 #[test]
 fn sizes_that_do_not_divide_are_split_as_they_are() {
     let mesh = Mesh::grid(("x", 4), ("y", 2)).unwrap();
@@ -143,7 +143,7 @@ fn devices_in_any_order_run_everything() {
     assert!(found.0.all_close(&alone.0, 1e-5) && found.1.all_close(&alone.1, 1e-5));
 }
 
-/// Where each device's part lies is arithmetic: no program is compiled to find out.
+/// Which part each device holds is arithmetic: no program is compiled to find out.
 #[test]
 fn slices_of_devices_are_known_without_a_program() {
     let mesh = Mesh::grid(("x", 256), ("y", 256)).unwrap();
@@ -161,12 +161,12 @@ fn reading_an_array_needs_no_memory_of_devices() {
     let before = usage::live_bytes();
     let sum: f64 = y.to_f64s().unwrap().iter().sum();
     assert!(sum.is_finite());
-    // Other tests of this file run beside this one, on small arrays.
+    // Other tests of this file run concurrently, on small arrays.
     assert!(usage::peak_bytes().saturating_sub(before) < (1 << 16) * 4);
 }
 
 #[test]
-fn groups_of_values_placed_alike_may_meet() {
+fn groups_of_values_with_the_same_placement_can_be_merged() {
     let mesh = Mesh::linear("x", 4).unwrap();
     let f = jit(|a: Tensor, b: Tensor, c: Tensor| {
         shard_alike(&[&a, &b]);

@@ -80,7 +80,7 @@ fn fsdp_never_picks_a_dimension_that_does_not_divide() {
     for shape in [&[3, 5][..], &[7], &[2, 2, 2]] {
         assert_eq!(spec(rule.clone(), "", shape, &mesh).unwrap(), "P![]");
     }
-    // Unless it is told that it may.
+    // Unless it is allowed to.
     assert_eq!(spec(rule.uneven(), "", &[3, 5], &mesh).unwrap(), r#"P![_, "fsdp"]"#);
 }
 
@@ -222,7 +222,7 @@ fn a_second_shape_gets_its_own_choice() {
 }
 
 #[test]
-fn a_rule_inside_of_a_function_without_a_mesh_is_an_error() {
+fn a_rule_inside_a_function_without_a_mesh_is_an_error() {
     let f = jit(|x: Tensor| constrain(&x, P!["x"]));
     let error = f.call(&Array::zeros([4], F32)).unwrap_err().to_string();
     assert!(error.starts_with("constrain: there is no mesh") && error.contains("rules.rs"), "{error}");
@@ -256,7 +256,7 @@ fn an_unknown_axis_is_an_error_everywhere() {
 }
 
 #[test]
-fn free_inside_of_a_list_of_rules_leaves_it_to_propagation() {
+fn free_in_a_list_of_rules_leaves_it_to_propagation() {
     let helper = MeshHelper::new(&[("x", Some(4))], 4).unwrap();
     let f = helper.sjit(|a: Tensor, b: Tensor| a + b).in_shardings([P!["x"].into(), Rule::Free]);
     let (a, b) = (Array::full([8], 1.0f32), Array::full([8], 2.0f32));

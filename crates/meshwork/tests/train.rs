@@ -310,7 +310,7 @@ fn sync_patterns_of_activations_hold_for_every_placement() {
             let f = jit(gradient).on(&mesh).in_shardings([dy_spec, w_spec]).out_shardings([spec.clone()]);
             let mut found = collectives(&f.plan((&dy, &w)).unwrap());
             let mut wanted = predicted(&pattern.backward);
-            // With two axes on one dimension the part of a device need not lie together, and what is summed is then
+            // With two axes on one dimension the part of a device need not be contiguous, and what is summed is then
             // sliced, or one axis is moved: the sums are the same, over the same axes.
             if a.is_some() && a == b {
                 found.retain(|(kind, _)| kind != "all-to-all" && kind != "collective-permute");
@@ -368,7 +368,7 @@ fn sync_patterns_reproduce_the_guide_where_it_is_right() {
     );
 }
 
-/// A replicated weight beside a model axis is not averaged over it, and the reduction does not change with placement.
+/// A replicated weight is not averaged over a model axis, and the reduction does not change with placement.
 #[test]
 fn sum_and_mean_are_not_mixed_up() {
     let grid = Mesh::grid(("data", 2), ("model", 4)).unwrap();
@@ -433,7 +433,7 @@ fn suggest_reproduces_the_guide_where_it_is_right() {
 }
 
 #[test]
-fn suggest_says_where_the_guide_is_not_right() {
+fn suggest_reports_where_the_guide_is_wrong() {
     // 0.9e9 parameters: "data parallelism only" is 14.4 GB of state on each device of 16 GB.
     let s = suggest(900_000_000, 8, 16 << 30);
     assert!(s.fits && !s.follows_guide && s.zero > Zero::None && s.model == 1, "{s}");
@@ -444,7 +444,7 @@ fn suggest_says_where_the_guide_is_not_right() {
     // 7e9 on 8 devices of 24 GB: no copy split over 2 to 4 of them fits.
     let s = suggest(7_000_000_000, 8, 24 << 30);
     assert!(s.fits && !s.follows_guide && s.state_bytes <= (24 << 30) / 5 * 3, "{s}");
-    // What can not fit says so, and how many devices the state needs.
+    // If nothing fits, it reports how many devices the state needs.
     let s = suggest(1_000_000_000_000, 8, 80 << 30);
     assert!(!s.fits && s.to_string().contains("nothing fits"), "{s}");
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::DotDims;
 use meshwork_ir::op::ContractOp;
+use meshwork_ir::placement::insert_dim;
 use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId};
 
 use super::state::{Batch, Site};
-use super::{BatchError, moved, placement};
+use super::{BatchError, moved};
 
 /// The old `dot`: the last dimension of the left operand with the first of the right one.
 pub(super) fn dot(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
@@ -57,7 +58,7 @@ fn product(b: &mut Batch<'_>, site: &Site, dims: &DotDims) -> Result<(), BatchEr
     let out = b.value(spec)?;
     let out = moved(b, out, at, 0)?;
     if let (Some(Attr::ShardingPerValue(list)), Some(op)) = (sharding, b.module().def_op(out)) {
-        let wide = list.iter().map(|s| placement::inserted(s, 0, &b.options.placement)).collect();
+        let wide = list.iter().map(|s| insert_dim(s, 0, &b.options.placement)).collect();
         b.module_mut().op_mut(op).attrs.set("sdy.sharding", Attr::ShardingPerValue(wide));
     }
     b.give(site, &[out]);
@@ -87,11 +88,11 @@ pub(super) fn batch_norm(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErro
 
 /// `x`, which has the batch in front, with the batch as the major part of dimension `dim` of an example.
 pub(super) fn merged(b: &mut Batch<'_>, x: ValueId, dim: usize) -> Result<ValueId, BatchError> {
-    let beside = moved(b, x, 0, dim)?;
-    let mut dims = b.dims(beside);
+    let adjacent = moved(b, x, 0, dim)?;
+    let mut dims = b.dims(adjacent);
     let batch = dims.remove(dim);
     dims[dim] *= batch;
-    Ok(b.reshape(beside, dims)?)
+    Ok(b.reshape(adjacent, dims)?)
 }
 
 /// The inverse of [`merged`].

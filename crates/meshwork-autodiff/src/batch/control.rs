@@ -6,10 +6,11 @@
 
 use meshwork_ir::build::Direction;
 use meshwork_ir::op::{ControlOp, SdyOp};
+use meshwork_ir::placement::insert_dim;
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
 
+use super::BatchError;
 use super::state::{Batch, Site};
-use super::{BatchError, placement};
 
 pub(super) fn while_loop(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
     let (Some(cond), Some(body)) = (b.module().body_of(site.id, 0), b.module().body_of(site.id, 1)) else {
@@ -176,7 +177,7 @@ pub(super) fn computation(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErr
     Ok(())
 }
 
-/// Lets the arguments of block `new` stand for those of `old`.
+/// Replaces the arguments of block `old` by those of `new`.
 fn bind(b: &mut Batch<'_>, old: meshwork_ir::BlockId, new: meshwork_ir::BlockId, on: &[bool]) {
     let news = b.module().block(new).args().to_vec();
     for ((old, new), &on) in b.module().block(old).args().to_vec().into_iter().zip(news).zip(on) {
@@ -196,18 +197,18 @@ fn give(b: &mut Batch<'_>, site: &Site, op: meshwork_ir::OpId, on: &[bool]) {
     }
 }
 
-/// Gives the shardings of batched values among those that attribute `name` lists one dimension more.
+/// Adds a dimension to the shardings of batched values in the list that attribute `name` holds.
 fn widen_some(attrs: &mut meshwork_ir::AttrDict, name: &str, on: &[bool], b: &Batch<'_>) {
     let Some(Attr::ShardingPerValue(list)) = attrs.get(name).cloned() else { return };
     let wide = list.iter().enumerate().map(|(i, s)| match on.get(i) {
-        Some(true) => placement::inserted(s, 0, &b.options.placement),
+        Some(true) => insert_dim(s, 0, &b.options.placement),
         _ => s.clone(),
     });
     attrs.set(name, Attr::ShardingPerValue(wide.collect()));
 }
 
 impl Batch<'_> {
-    /// Batches a block here; returns what stands for the values it returns.
+    /// Batches a block here; returns the replacements of the values it returns.
     fn block_of(&mut self, block: meshwork_ir::BlockId) -> Result<Vec<ValueId>, BatchError> {
         let ops = self.module().op_list(block);
         self.run(&ops)?;

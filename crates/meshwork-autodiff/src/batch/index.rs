@@ -55,7 +55,7 @@ pub(super) fn dynamic_update_slice(b: &mut Batch<'_>, site: &Site) -> Result<(),
         b.give(site, &results);
         return Ok(());
     }
-    // A scatter drops what lies outside; an update is moved inside.
+    // A scatter drops updates out of bounds; a dynamic update clamps them.
     let mut held = vec![];
     for (d, &start) in starts.iter().enumerate() {
         let elem = b.ty(start).elem().unwrap_or(ElementType::I32);
@@ -81,7 +81,7 @@ pub(super) fn dynamic_update_slice(b: &mut Batch<'_>, site: &Site) -> Result<(),
     Ok(())
 }
 
-/// The scalar zero of the type of `starts`; an `i32` if there are none.
+/// The scalar zero of the type of `starts`; an `i32` if the list is empty.
 fn zero_like(b: &mut Batch<'_>, starts: &[ValueId]) -> Result<ValueId, BatchError> {
     let elem = starts.first().and_then(|&s| b.ty(s).elem()).unwrap_or(ElementType::I32);
     Ok(b.scalar(elem, 0.0)?)
@@ -97,10 +97,8 @@ fn stacked_lanes(b: &mut Batch<'_>, starts: &[(ValueId, bool)]) -> Result<ValueI
     let size = b.size();
     let mut columns = vec![];
     for &(start, on) in starts {
-        columns.push(match on {
-            true => b.reshape(start, [size, 1])?,
-            false => b.broadcast_in_dim(start, [size, 1], &[])?,
-        });
+        let column = if on { b.reshape(start, [size, 1])? } else { b.broadcast_in_dim(start, [size, 1], &[])? };
+        columns.push(column);
     }
     Ok(b.concatenate(&columns, 1)?)
 }

@@ -1,20 +1,19 @@
-//! Batching: a function of single examples becomes one of many at once, module to module.
+//! Batching: turns a function of one example into a function of a batch, module to module.
 //!
 //! A value that depends on a batched argument gets the batch as new first dimension; others stay as they are. Each
 //! operation is rewritten by one rule (`rules`), most of them by shifting dimension numbers. Invariants:
 //! - a batched value has the type of the old value with the batch in front; an unbatched one has the old type;
 //! - operations without a batched operand or capture are copied;
-//! - an operation for which there is no wide form runs in a loop over the batch (`one_by_one`): slower, never wrong.
+//! - an operation without a batched form runs in a loop over the batch (`one_by_one`): slower, but correct.
 //!
 //! | file | what |
 //! |---|---|
-//! | `state` | the values of the old function and what stands for them |
+//! | `state` | the values of the old function and their replacements |
 //! | `spread` | which values will be batched, through loops and branches |
 //! | `rules` | one entry per operation |
 //! | `movement`, `index`, `contract`, `conv`, `reduce` | rules that need more than shifted numbers |
 //! | `control` | loops, branches, computations with a body |
 //! | `one_by_one` | the loop over the batch |
-//! | `placement` | shardings get a dimension more |
 
 mod contract;
 mod control;
@@ -22,7 +21,6 @@ mod conv;
 mod index;
 mod movement;
 mod one_by_one;
-mod placement;
 mod reduce;
 mod rules;
 mod spread;
@@ -30,9 +28,9 @@ mod state;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::ControlOp;
+use meshwork_ir::placement::{DimSharding, insert_dim};
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{Attr, AttrDict, BlockId, FuncSig, Module, OpId, OpKind, OpSpec, Type, ValueId};
-use meshwork_mesh::DimSharding;
 use thiserror::Error;
 
 use self::state::{Batch, Facts};
@@ -41,7 +39,7 @@ use crate::prepare::flatten;
 /// How a function is batched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// How many examples there are.
+    /// The number of examples.
     pub size: i64,
     /// For each argument the dimension that runs over the examples; `None` if all share it. Arguments beyond the end
     /// of the list are shared.
@@ -49,7 +47,7 @@ pub struct BatchOptions {
     /// For each result the dimension that runs over the examples; `None` asserts that it is the same for all. Results
     /// beyond the end of the list have it first.
     pub out_axes: Vec<Option<usize>>,
-    /// How shardings inside of the function split the new dimension; the default leaves it to propagation.
+    /// How shardings inside the function split the new dimension; the default leaves it to propagation.
     pub placement: DimSharding,
 }
 
@@ -58,13 +56,13 @@ pub struct BatchOptions {
 #[non_exhaustive]
 pub enum BatchError {
     /// The module has no such function, or it has no body of one block.
-    #[error("there is no function @{name} with a body of one block to batch")]
+    #[error("no function @{name} with a body of one block to batch")]
     NoFunction {
         /// The name asked for.
         name: String,
     },
     /// An axis that the argument or result does not have.
-    #[error("{what} of type {ty} can not be batched along dimension {axis}: it has {} with the batch", .ty.dims().len() + 1)]
+    #[error("cannot batch {what} of type {ty} along dimension {axis}: it has {} dimensions with the batch", .ty.dims().len() + 1)]
     Axis {
         /// Which argument or result.
         what: String,
@@ -74,15 +72,15 @@ pub enum BatchError {
         axis: usize,
     },
     /// A result that was said to be shared depends on a batched argument.
-    #[error("result {index} depends on a batched argument, so it has to be batched too: give it an out axis")]
+    #[error("result {index} depends on a batched argument, so it must be batched too: give it an out axis")]
     Shared {
         /// Which result.
         index: usize,
     },
-    /// An operation that can not be batched.
-    #[error("{op} can not be batched: {why}")]
+    /// An operation that cannot be batched.
+    #[error("cannot batch {op}: {why}")]
     NoRule {
-        /// The operation and where it stands.
+        /// The operation and its location.
         op: String,
         /// What is missing, and what to do instead.
         why: String,
@@ -215,7 +213,7 @@ fn finish(module: &mut Module, old: OpId, new: OpId, results: &[ValueId], option
             dict.remove("tf.aliasing_output");
             let axis = axes.get(i).copied().unwrap_or(default);
             if let (Some(axis), Some(Attr::Sharding(s))) = (axis, dict.get("sdy.sharding").cloned()) {
-                dict.set("sdy.sharding", Attr::Sharding(placement::inserted(&s, axis, &options.placement).into()));
+                dict.set("sdy.sharding", Attr::Sharding(insert_dim(&s, axis, &options.placement).into()));
             }
             Attr::Dict(dict.into())
         });

@@ -13,7 +13,7 @@ pub(super) fn rule(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
     for &result in site.op.results() {
         let ty = b.ty(result).clone();
         let Type::Tensor(t) = b.wide(&ty) else {
-            let why = format!("a result of type {ty} can not be stacked");
+            let why = format!("a result of type {ty} cannot be stacked");
             return Err(BatchError::no_rule(b.module(), site.id, why));
         };
         inits.push(b.splat(t.dims.iter().copied(), t.elem, 0.0)?);

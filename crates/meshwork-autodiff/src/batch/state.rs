@@ -1,18 +1,19 @@
-//! The function under construction: what stands for each value of the old one, and whether it is batched.
+//! The function under construction: what replaces each value of the old one, and whether it is batched.
 
 use std::collections::HashSet;
 use std::ops::{Deref, DerefMut};
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::placement::insert_first_dim;
 use meshwork_ir::{AttrDict, BlockId, Module, Op, OpId, Type, ValueId, ValueMap};
 
-use super::{BatchError, BatchOptions, inserted, placement, rules};
+use super::{BatchError, BatchOptions, inserted, rules};
 use crate::activity::captures;
 
-/// What is known of values.
+/// What is known about values.
 #[derive(Default)]
 pub(super) struct Facts {
-    /// What stands for a value of the old function.
+    /// The replacement of a value of the old function.
     map: ValueMap,
     /// Values of the new function that are batched.
     on: HashSet<ValueId>,
@@ -21,7 +22,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// `new` stands for `old`.
+    /// `new` replaces `old`; `on` if it is batched.
     pub fn set(&mut self, old: ValueId, new: ValueId, on: bool) {
         self.map.insert(old, new);
         if on {
@@ -46,7 +47,7 @@ pub(super) struct Site {
     pub id: OpId,
     /// A copy of it.
     pub op: Op,
-    /// What stands for its operands.
+    /// The replacements of its operands.
     pub xs: Vec<ValueId>,
 }
 
@@ -64,7 +65,7 @@ impl<'m> Batch<'m> {
         inner
     }
 
-    /// Batches `ops`, which stand in this order in one block, up to its terminator.
+    /// Batches `ops`, which are in this order in one block, up to its terminator.
     pub fn run(&mut self, ops: &[OpId]) -> Result<(), BatchError> {
         for &id in ops {
             let op = self.module().op(id).clone();
@@ -84,7 +85,7 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Copies an operation with what stands for its operands.
+    /// Copies an operation, with the replacements of its operands.
     pub fn copy(&mut self, id: OpId) -> OpId {
         let block = self.block;
         let module = self.builder.module_mut();
@@ -104,7 +105,7 @@ impl<'m> Batch<'m> {
         }
     }
 
-    /// What stands for a value of the old function.
+    /// The replacement of a value of the old function.
     pub fn now(&self, old: ValueId) -> ValueId {
         *self.facts.map.get(&old).unwrap_or(&old)
     }
@@ -119,7 +120,7 @@ impl<'m> Batch<'m> {
         self.facts.old.contains(&old)
     }
 
-    /// `new` stands for `old`.
+    /// `new` replaces `old`; `on` if it is batched.
     pub fn set(&mut self, old: ValueId, new: ValueId, on: bool) {
         self.facts.set(old, new, on);
     }
@@ -171,7 +172,7 @@ impl<'m> Batch<'m> {
         let module = self.builder.module_mut();
         let results = module.op(copy).results().to_vec();
         module.set_operands(copy, operands.iter().copied());
-        placement::widen(&mut module.op_mut(copy).attrs, &self.options.placement);
+        insert_first_dim(&mut module.op_mut(copy).attrs, &self.options.placement);
         edit(&mut module.op_mut(copy).attrs);
         for &result in &results {
             if let Some(wide) = inserted(module.ty(result), 0, self.options.size) {

@@ -41,7 +41,7 @@ fn i0e(r: &mut Reverse<'_>, x: ValueId) -> Result<ValueId, BuildError> {
     r.select(is_near, near, far)
 }
 
-/// The sum of `terms` times Chebyshev polynomials of `x`, which lies between -1 and 1, as far as they count in its type.
+/// The sum of `terms` times Chebyshev polynomials of `x`, which is in `-1..1`, up to the precision of its type.
 fn series(r: &mut Reverse<'_>, terms: &[f64], x: ValueId) -> Result<ValueId, BuildError> {
     let least = if r.elem(x) == ElementType::F64 { 0.0 } else { 1e-9 };
     let count = terms.iter().rposition(|t| t.abs() > least).map_or(0, |last| last + 1);

@@ -1,4 +1,4 @@
-//! Branches: the way back takes the same branch. Each branch computes again what its derivative needs.
+//! Branches: the backward pass takes the same branch, which recomputes what its derivative needs.
 
 use meshwork_ir::{OpSpec, ValueId, ValueMap};
 

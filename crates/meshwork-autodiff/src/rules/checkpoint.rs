@@ -1,8 +1,8 @@
-//! Rematerialisation: what a marked part of the program computed is computed again on the way back.
+//! Rematerialization: a marked part of the program is recomputed in the backward pass.
 //!
-//! The copy reads the operands and the cotangents through one optimization barrier. So it is another computation than
-//! the first one, which common subexpression elimination may not merge with it, and it can not start before the
-//! cotangents are there: nothing of the part but its operands has to be kept until then.
+//! The copy reads its operands, and the cotangents, through an optimization barrier. So common subexpression elimination
+//! does not merge it with the first computation, and it does not start before the cotangents exist: until then, only the
+//! operands of the part are stored.
 
 use meshwork_ir::{ValueId, ValueMap};
 

@@ -164,7 +164,7 @@ fn kernel_part(
     Ok(r.convolution(input, ct, back)?)
 }
 
-/// Takes `groups` out of dimension `from`, where they stand outermost, and puts them outermost into dimension `to`.
+/// Moves `groups` from dimension `from` to dimension `to`; they are outermost in both.
 fn move_groups(r: &mut Reverse<'_>, x: ValueId, from: i64, to: i64, groups: i64) -> Result<ValueId, GradError> {
     let (from, to) = (from as usize, to as usize);
     let mut shape = r.dims(x);

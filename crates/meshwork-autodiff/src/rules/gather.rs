@@ -15,7 +15,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         return Ok(());
     }
     let sizes = site.i64s_or("slice_sizes", 0, 0);
-    // A gather moves indices inside, a scatter drops what lies outside.
+    // A gather clamps indices; a scatter drops updates out of bounds.
     let limits: Vec<i64> = dims.start_index_map.iter().map(|&d| r.dims(x)[d as usize] - sizes[d as usize]).collect();
     let indices = clamped(r, indices, dims.index_vector_dim, &vec![0; limits.len()], &limits)?;
     let zeros = r.zeros_like(x)?;
@@ -55,7 +55,7 @@ pub(super) fn per_component(
     values: &[i64],
 ) -> Result<ValueId, GradError> {
     let (dims, elem) = (r.dims(indices), r.elem(indices));
-    // Narrow indices can not reach a larger limit.
+    // Narrow indices cannot reach a larger limit.
     let largest = match elem {
         ElementType::I8 => i64::from(i8::MAX),
         ElementType::UI8 => i64::from(u8::MAX),

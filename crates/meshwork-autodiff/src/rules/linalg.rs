@@ -128,10 +128,7 @@ pub(super) fn cholesky(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError
         return Err(GradError::no_rule(r.module(), site.id, "the factor of a complex matrix"));
     }
     let lower = site.op.flag("lower");
-    let (l, ct) = match lower {
-        true => (site.y(), site.ct),
-        false => (transposed(r, site.y())?, transposed(r, site.ct)?),
-    };
+    let (l, ct) = if lower { (site.y(), site.ct) } else { (transposed(r, site.y())?, transposed(r, site.ct)?) };
     let (l, ct) = (masked(r, l, Direction::Ge)?, masked(r, ct, Direction::Ge)?);
     let lt = transposed(r, l)?;
     let product = matmul(r, lt, ct)?;

@@ -1,11 +1,11 @@
-//! Counted loops: the way there keeps what each step starts from, the way back runs the steps in reverse order.
+//! Counted loops: the forward loop stores what each step starts from, and the backward loop runs the steps in reverse.
 //!
-//! Step `s` of the way back computes step `s` of the way there again, from the carried values it started with, and
-//! walks back over it. Of the carried values only those are kept that this needs; of these, values that never change
-//! are taken from outside the loop and the counter is computed. Kept values lie in one buffer each, with the steps
-//! as first dimension.
+//! Step `s` of the backward loop recomputes step `s` of the forward loop from the carried values it started with, and
+//! differentiates it. Only the carried values this needs are stored, except those that never change, which are taken
+//! from outside the loop, and the counter, which is recomputed. Each stored value has one buffer, with the steps as
+//! its first dimension.
 //!
-//! The loop back carries the cotangents of carried values and, as sums over all steps, those of values from outside.
+//! The backward loop carries the cotangents of the carried values and, summed over all steps, those of captured values.
 
 use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::op::ControlOp;
@@ -76,7 +76,7 @@ struct Back {
     body: BlockId,
     /// The step that is walked back, an `i32` scalar of the body.
     step: ValueId,
-    /// Arguments of the body that stand for what the step started from, until that is known.
+    /// Arguments of the body that represent the values the step started from, until those are known.
     placeholders: Vec<ValueId>,
 }
 
@@ -156,7 +156,7 @@ impl Loop {
         inits.push(before.scalar(ElementType::I32, 0.0)?);
         for &i in kept {
             let Some(t) = old[i].as_tensor().cloned() else {
-                let why = format!("its carried value {i} of type {} can not be kept for the way back", old[i]);
+                let why = format!("its carried value {i} of type {} cannot be stored for the backward pass", old[i]);
                 return Err(GradError::no_rule(module, site.id, why));
             };
             let dims = [self.trip.count].into_iter().chain(t.dims.iter().copied());

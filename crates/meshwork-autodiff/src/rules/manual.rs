@@ -1,13 +1,13 @@
-//! Computations written for single devices, and their collectives.
+//! Manual computations and their collectives.
 //!
-//! Inside, a cotangent belongs to one device's copy of a value. A result that all devices of an axis have alike counts
-//! once, so each of its copies gets its share of the cotangent; an argument that all have alike gets the sum of what
-//! they give. With that, the rule of each collective is the transpose of what it does as a map between devices.
+//! Inside, a cotangent belongs to one device's copy of a value. A result that is replicated over an axis counts once, so
+//! each copy gets an equal share of the cotangent; a replicated argument gets the sum of the cotangents of its copies.
+//! With that, the rule of each collective is its transpose as a linear map between devices.
 
 use meshwork_ir::build::Groups;
 use meshwork_ir::op::{BinaryOp, CollectiveOp, ControlOp, SdyOp};
+use meshwork_ir::placement::ManualCopies;
 use meshwork_ir::{Attr, Op, OpKind, OpSpec, ValueId, ValueMap};
-use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, device_groups};
 
 use super::combiner::{Combiner, recognise};
 use crate::GradError;
@@ -15,14 +15,8 @@ use crate::reverse::{Reverse, Site};
 
 pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let Some(body) = r.module().body_of(site.id, 0) else { return Ok(()) };
-    let (ins, outs) = (shardings(&site.op, "in_shardings"), shardings(&site.op, "out_shardings"));
-    let manual = match site.op.attr("manual_axes") {
-        Some(Attr::Axes(axes)) => axes.to_vec(),
-        _ => vec![],
-    };
-    let mesh = ins.iter().chain(&outs).find_map(|s| mesh_of(r, s));
-    let Some(mesh) = mesh else {
-        return Err(GradError::no_rule(r.module(), site.id, "the mesh of its shardings is not known"));
+    let Some(copies) = ManualCopies::of(r.module(), site.id) else {
+        return Err(GradError::no_rule(r.module(), site.id, "the mesh of its shardings is unknown"));
     };
     let args = r.module().block(body).args().to_vec();
     let returned = r.module().returned(body).to_vec();
@@ -32,15 +26,17 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
     let cts = given.iter().filter_map(|&i| site.cts[i]);
     let operands: Vec<ValueId> = site.op.operands().iter().copied().chain(cts).collect();
     let results: Vec<_> = wanted.iter().map(|&i| r.ty(site.x(i)).clone()).collect();
-    let in_shardings = ins.iter().chain(given.iter().map(|&i| &outs[i])).cloned();
-    let out_shardings = wanted.iter().map(|&i| ins[i].clone());
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
-        .operands(operands)
-        .results(results)
-        .attr("in_shardings", Attr::ShardingPerValue(in_shardings.collect()))
-        .attr("out_shardings", Attr::ShardingPerValue(out_shardings.collect()))
-        .attr("manual_axes", Attr::Axes(manual.clone().into()))
-        .loc(site.op.loc.clone());
+    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation)).operands(operands).results(results);
+    if let (Some(Attr::ShardingPerValue(ins)), Some(Attr::ShardingPerValue(outs))) =
+        (site.op.attr("in_shardings"), site.op.attr("out_shardings"))
+    {
+        let in_shardings = ins.iter().chain(given.iter().map(|&i| &outs[i])).cloned();
+        let out_shardings = wanted.iter().map(|&i| ins[i].clone());
+        spec = spec
+            .attr("in_shardings", Attr::ShardingPerValue(in_shardings.collect()))
+            .attr("out_shardings", Attr::ShardingPerValue(out_shardings.collect()));
+    }
+    let spec = Reverse::with_attr(spec, &site.op, "manual_axes").loc(site.op.loc.clone());
     let back = r.module_mut().create(spec);
     let mut types = r.types(&args);
     types.extend(given.iter().map(|&i| r.ty(returned[i]).clone()));
@@ -51,18 +47,16 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
     let mut inner = r.nested(block);
     let ops = inner.copy_body(body, &mut map);
     for (&i, &ct) in given.iter().zip(cts) {
-        let copies: i64 = absent(&manual, &outs[i]).iter().map(|a| a.size(&mesh)).product();
-        let share = if copies == 1 { ct } else { inner.scale(ct, 1.0 / copies as f64)? };
+        let holders = copies.of_result(i);
+        let share = if holders == 1 { ct } else { inner.scale(ct, 1.0 / holders as f64)? };
         inner.give(*map.get(&returned[i]).unwrap_or(&returned[i]), share)?;
     }
     inner.walk(&ops)?;
     let mut out = vec![];
     for &i in &wanted {
         let mut ct = inner.cotangent_or_zeros(xs[i])?;
-        let copies = absent(&manual, &ins[i]);
-        if !copies.is_empty() {
-            let groups = device_groups(&mesh, &copies)
-                .map_err(|e| GradError::no_rule(inner.module(), site.id, e.to_string()))?;
+        let groups = copies.of_argument(i).map_err(|why| GradError::no_rule(inner.module(), site.id, why))?;
+        if let Some(groups) = groups {
             ct = inner.all_reduce(ct, &Groups::devices(groups, 1), |b, a| Ok([b.add(a[0], a[1])?]))?;
         }
         out.push(ct);
@@ -75,29 +69,6 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
         r.give(site.x(i), ct)?;
     }
     Ok(())
-}
-
-fn shardings(op: &Op, name: &str) -> Vec<Sharding> {
-    match op.attr(name) {
-        Some(Attr::ShardingPerValue(list)) => list.to_vec(),
-        _ => vec![],
-    }
-}
-
-fn mesh_of(r: &Reverse<'_>, sharding: &Sharding) -> Option<Mesh> {
-    match &sharding.mesh {
-        MeshRef::Inline(mesh) => Some((**mesh).clone()),
-        MeshRef::Symbol(name) => match r.module().op(r.module().symbol(name)?).attr("mesh")? {
-            Attr::Mesh(mesh) => Some((**mesh).clone()),
-            _ => None,
-        },
-    }
-}
-
-/// The manual axes that a sharding does not split by: over these, devices have copies.
-fn absent(manual: &[AxisRef], sharding: &Sharding) -> Vec<AxisRef> {
-    let used = |axis: &AxisRef| sharding.dims.iter().any(|d| d.axes.iter().any(|a| a.overlaps(axis)));
-    manual.iter().filter(|axis| !used(axis)).cloned().collect()
 }
 
 /// A sum over devices gives to each the sum of the cotangents.
@@ -114,7 +85,7 @@ pub(super) fn all_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradErr
     Ok(())
 }
 
-/// What was gathered is summed up and dealt out again.
+/// The transpose of a gather is a reduce-scatter.
 pub(super) fn all_gather(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let dim = site.op.int("all_gather_dim").unwrap_or(0);
     for (i, ct) in site.cts.iter().enumerate() {
@@ -140,7 +111,7 @@ pub(super) fn reduce_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(), Gra
     Ok(r.give(site.x(0), given)?)
 }
 
-/// Back the same way.
+/// With split and concatenated dimensions exchanged.
 pub(super) fn all_to_all(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     for (i, ct) in site.cts.iter().enumerate() {
         let Some(ct) = *ct else { continue };
@@ -172,7 +143,7 @@ pub(super) fn collective_permute(r: &mut Reverse<'_>, site: &Site) -> Result<(),
     Ok(())
 }
 
-/// What the root gave to all comes back to it as a sum.
+/// The root gets the sum of all cotangents.
 pub(super) fn collective_broadcast(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     even_groups(r, site)?;
     for (i, ct) in site.cts.iter().enumerate() {
@@ -185,7 +156,7 @@ pub(super) fn collective_broadcast(r: &mut Reverse<'_>, site: &Site) -> Result<(
     Ok(())
 }
 
-/// All get the cotangent of the root's sum; what others hold as the result is zero whatever they gave.
+/// Every device gets the cotangent of the root's sum. On other devices the result is zero whatever they contribute.
 pub(super) fn collective_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     adds(r, site)?;
     even_groups(r, site)?;
@@ -202,18 +173,16 @@ pub(super) fn collective_reduce(r: &mut Reverse<'_>, site: &Site) -> Result<(), 
     Ok(())
 }
 
-/// A broadcast has groups of one size, and a reduction has every device up to the last in a group: what is turned into
-/// the other must be both.
+/// A broadcast needs groups of equal size, and a reduction needs every device in a group. An operation that is turned
+/// into the other must satisfy both.
 fn even_groups(r: &Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let mut ids = site.op.i64s("replica_groups").unwrap_or_default().to_vec();
     ids.sort_unstable();
-    match ids.iter().copied().eq(0..ids.len() as i64) {
-        true => Ok(()),
-        false => {
-            let why = "its groups are of several sizes or leave out devices; only groups of one size that hold all have a rule";
-            Err(GradError::no_rule(r.module(), site.id, why))
-        }
+    if ids.iter().copied().eq(0..ids.len() as i64) {
+        return Ok(());
     }
+    let why = "its groups have different sizes or leave out devices; there is a rule only for groups of equal size that cover all devices";
+    Err(GradError::no_rule(r.module(), site.id, why))
 }
 
 /// `spec` on `ct`, with the root of operand `i` of `site`, where it is known only when the program runs.
@@ -228,12 +197,10 @@ fn from_root(r: &mut Reverse<'_>, site: &Site, i: usize, spec: OpSpec, ct: Value
 
 fn adds(r: &Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let body = r.module().body_of(site.id, 0);
-    match body.is_some_and(|body| recognise(r.module(), body, 0) == Some(Combiner::Add)) {
-        true => Ok(()),
-        false => {
-            Err(GradError::no_rule(r.module(), site.id, "its body is not a sum; only sums over devices have a rule"))
-        }
+    if body.is_some_and(|body| recognise(r.module(), body, 0) == Some(Combiner::Add)) {
+        return Ok(());
     }
+    Err(GradError::no_rule(r.module(), site.id, "its body is not a sum; only sums over devices have a rule"))
 }
 
 fn with_groups(mut spec: OpSpec, op: &Op) -> OpSpec {

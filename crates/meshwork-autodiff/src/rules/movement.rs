@@ -140,7 +140,7 @@ pub(super) fn dynamic_update_slice(r: &mut Reverse<'_>, site: &Site) -> Done {
     Ok(())
 }
 
-/// What must not be moved on the way there must not be moved on the way back.
+/// A barrier in the forward pass needs one in the backward pass.
 pub(super) fn barrier(r: &mut Reverse<'_>, site: &Site) -> Done {
     let live: Vec<(usize, _)> = site.cts.iter().enumerate().filter_map(|(i, ct)| Some((i, (*ct)?))).collect();
     let held = r.optimization_barrier(&live.iter().map(|&(_, ct)| ct).collect::<Vec<_>>())?;

@@ -5,7 +5,7 @@ use meshwork_ir::attr::{GatherDims, ScatterDims};
 use meshwork_ir::build::Window;
 use meshwork_ir::{ElementType, Type, ValueId};
 
-use super::reduce::products;
+use super::reduce::{Side, products};
 use crate::GradError;
 use crate::reverse::Reverse;
 
@@ -36,7 +36,7 @@ pub(super) fn product(
     let patches = r.gather(line, positions, take, &vec![1; rank])?;
     let shape = r.dims(patches);
     let patches = r.reshape(patches, laid_out.iter().copied())?;
-    let (before, after) = (products(r, patches, count, true)?, products(r, patches, count, false)?);
+    let (before, after) = (products(r, patches, count, Side::Before)?, products(r, patches, count, Side::After)?);
     let others = r.multiply(before, after)?;
     let ct = match r.splat_value(init) {
         Some(1.0) => ct,

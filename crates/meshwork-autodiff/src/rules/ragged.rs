@@ -18,7 +18,7 @@ struct Dims {
 
 pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let Some(dims) = read(site) else {
-        return Err(GradError::no_rule(r.module(), site.id, "its dimension numbers can not be read"));
+        return Err(GradError::no_rule(r.module(), site.id, "its dimension numbers cannot be read"));
     };
     let (lhs, rhs, sizes) = (site.x(0), site.x(1), site.x(2));
     if dims.dot.lhs_batch.contains(&dims.ragged) {
@@ -41,12 +41,11 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
             let rows = r.select(inside, lhs, zeros)?;
             let (matrix, dot) = group_matrix(r, rhs, &dims, group)?;
             let product = r.dot_general(rows, matrix, dot)?;
-            parts.push(match contracted {
-                true => {
-                    let shape: Vec<i64> = [1].into_iter().chain(r.dims(product)).collect();
-                    r.reshape(product, shape)?
-                }
-                false => product,
+            parts.push(if contracted {
+                let shape: Vec<i64> = [1].into_iter().chain(r.dims(product)).collect();
+                r.reshape(product, shape)?
+            } else {
+                product
             });
             start = end;
         }

@@ -117,7 +117,7 @@ fn multiply(r: &mut Reverse<'_>, part: &Part<'_>) -> Result<(), GradError> {
     let kept = shape.len() - part.dims.len();
     let n: i64 = shape[kept..].iter().product();
     let line = r.reshape(turned, shape[..kept].iter().copied().chain([n]))?;
-    let (before, after) = (products(r, line, n, true)?, products(r, line, n, false)?);
+    let (before, after) = (products(r, line, n, Side::Before)?, products(r, line, n, Side::After)?);
     let others = r.multiply(before, after)?;
     let others = r.reshape(others, shape)?;
     let mut inverse = vec![0; order.len()];
@@ -129,20 +129,26 @@ fn multiply(r: &mut Reverse<'_>, part: &Part<'_>) -> Result<(), GradError> {
     Ok(r.give(part.x, given)?)
 }
 
-/// For each element of the last dimension, of extent `n`, the product of those before (or after) it.
-pub(super) fn products(r: &mut Reverse<'_>, x: ValueId, n: i64, before: bool) -> Result<ValueId, GradError> {
+/// The elements on one side of an element.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Side {
+    Before,
+    After,
+}
+
+/// For each element of the last dimension, of extent `n`, the product of the elements on one side of it.
+pub(super) fn products(r: &mut Reverse<'_>, x: ValueId, n: i64, side: Side) -> Result<ValueId, GradError> {
     let shape = r.dims(x);
     let last = shape.len() - 1;
     let (mut start, mut limit) = (vec![0; shape.len()], shape.clone());
-    if before {
-        limit[last] = n - 1;
-    } else {
-        start[last] = 1;
+    match side {
+        Side::Before => limit[last] = n - 1,
+        Side::After => start[last] = 1,
     }
     let rest = r.slice(x, &start, &limit, &vec![1; shape.len()])?;
     let mut window = Window { sizes: vec![1; shape.len()], padding: vec![(0, 0); shape.len()], ..Window::default() };
     window.sizes[last] = n;
-    window.padding[last] = if before { (n, 0) } else { (0, n) };
+    window.padding[last] = if side == Side::Before { (n, 0) } else { (0, n) };
     let elem = r.elem(x);
     let one = r.scalar(elem, 1.0)?;
     Ok(r.reduce_window(&[rest], &[one], &window, |b, a| Ok([b.multiply(a[0], a[1])?]))?[0])

@@ -51,12 +51,11 @@ fn as_loop(r: &mut Reverse<'_>, site: &Site, scan: &Scan) -> Result<Vec<ValueId>
     let (wholes, carries) = args[1..].split_at(scan.outputs);
     let mut inner = r.nested(step);
     let (zero, one) = (inner.index(0)?, inner.index(1)?);
-    let at = match scan.backwards {
-        true => {
-            let last = inner.index(scan.steps - 1)?;
-            inner.subtract(last, args[0])?
-        }
-        false => args[0],
+    let at = if scan.backwards {
+        let last = inner.index(scan.steps - 1)?;
+        inner.subtract(last, args[0])?
+    } else {
+        args[0]
     };
     let starts = |rank: usize| -> Vec<ValueId> { (0..rank).map(|d| if d == scan.dim { at } else { zero }).collect() };
     let mut given = vec![];

@@ -32,7 +32,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
                     r.give(updates, given)?;
                 }
             }
-            Some(Combiner::Replace) => replace(r, &put, ct, site.op.flag("unique_indices"))?,
+            Some(Combiner::Replace) => replace(r, &put, ct, site)?,
             Some(Combiner::Multiply) => multiply(r, &put, ct)?,
             Some(Combiner::Maximum | Combiner::Minimum) => choose(r, &put, site.op.results()[index], ct)?,
             None => {
@@ -44,7 +44,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     Ok(())
 }
 
-fn replace(r: &mut Reverse<'_>, put: &Put<'_>, ct: ValueId, unique: bool) -> Result<(), GradError> {
+fn replace(r: &mut Reverse<'_>, put: &Put<'_>, ct: ValueId, site: &Site) -> Result<(), GradError> {
     if r.is_empty(put.updates) {
         return Ok(r.give(put.x, ct)?);
     }
@@ -55,14 +55,14 @@ fn replace(r: &mut Reverse<'_>, put: &Put<'_>, ct: ValueId, unique: bool) -> Res
     }
     if r.wants(put.updates) {
         let read = put.read(r, ct)?;
-        let given = if unique { read } else { put.only_winners(r, read)? };
+        let given = if site.op.flag("unique_indices") { read } else { put.only_winners(r, read)? };
         r.give(put.updates, given)?;
     }
     Ok(())
 }
 
-/// An element gets the product of its updates; an update that of the element and all other updates. Zeros are counted
-/// apart, so that nothing is divided by them.
+/// The slope of an element is the product of its updates; that of an update is the product of the element and all other
+/// updates. Zeros are counted separately, to avoid dividing by them.
 fn multiply(r: &mut Reverse<'_>, put: &Put<'_>, ct: ValueId) -> Result<(), GradError> {
     let (dims, indices) = (put.dims.clone(), put.indices);
     if r.is_empty(put.updates) {
@@ -132,13 +132,13 @@ impl Put<'_> {
     }
 
     /// For each element of the updates, the element of `from` (which has the shape of the operand) at its place;
-    /// zero where that lies outside.
+    /// zero where that is out of bounds.
     fn read(&self, r: &mut Reverse<'_>, from: ValueId) -> Result<ValueId, GradError> {
         let sizes = self.sizes(r);
         let shape = r.dims(from);
         let mapped = &self.dims.scatter_dims_to_operand_dims;
         let indices = r.cast(self.indices, ElementType::I64)?;
-        // With a frame of zeros as wide as a window, what lies outside reads the frame.
+        // Zero padding as wide as a window makes reads out of bounds give zero.
         let margin: Vec<i64> =
             (0..shape.len()).map(|d| if mapped.contains(&(d as i64)) { sizes[d] } else { 0 }).collect();
         let zero = r.zero_of(from)?;

@@ -1,4 +1,4 @@
-//! Sorting: the permutation is kept on the way there, and undone by sorting after it on the way back.
+//! Sorting: the forward pass keeps the permutation, and the backward pass undoes it by sorting by it.
 
 use meshwork_ir::attr::ScatterDims;
 use meshwork_ir::build::Direction;

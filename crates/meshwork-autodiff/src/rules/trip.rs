@@ -13,11 +13,11 @@ pub(super) struct Trip {
     pub start: i64,
     /// What each step adds.
     pub step: i64,
-    /// How many steps there are.
+    /// The number of steps.
     pub count: i64,
 }
 
-/// The trip count of a `while`, or why it can not be read.
+/// The trip count of a `while`, or why it is unknown.
 pub(super) fn read(module: &Module, op: OpId) -> Result<Trip, String> {
     let (Some(cond), Some(body)) = (module.body_of(op, 0), module.body_of(op, 1)) else {
         return Err("it has no condition or no body".into());
@@ -54,7 +54,7 @@ pub(super) fn read(module: &Module, op: OpId) -> Result<Trip, String> {
         };
         return Ok(Trip { counter: index, start, step, count });
     }
-    Err("the trip count of the loop is not known: its condition has to compare a counter, which changes by a constant, with a constant".into())
+    Err("the trip count of the loop is unknown: its condition must compare a counter, which changes by a constant, with a constant".into())
 }
 
 /// The constant by which carried value `index` changes in each step.

@@ -50,7 +50,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     Ok(())
 }
 
-/// Extent of `n` elements with `by - 1` holes between neighbours.
+/// Extent of `n` elements with `by - 1` holes between neighbors.
 pub(super) fn dilated(n: i64, by: i64) -> i64 {
     if n == 0 { 0 } else { 1 + by * (n - 1) }
 }

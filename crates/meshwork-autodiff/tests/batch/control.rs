@@ -121,7 +121,7 @@ fn errors_name_argument_and_operation() {
     let error = vmap(&curve(), "main", &wrong).unwrap_err().to_string();
     assert_eq!(
         error,
-        "argument 0 of @main of type tensor<3xf64> can not be batched along dimension 2: it has 2 with the batch"
+        "cannot batch argument 0 of @main of type tensor<3xf64> along dimension 2: it has 2 dimensions with the batch"
     );
     let shared = BatchOptions { size: 2, in_axes: vec![Some(0)], out_axes: vec![None], ..BatchOptions::default() };
     let error = vmap(&curve(), "main", &shared).unwrap_err().to_string();

@@ -20,7 +20,7 @@ fn constraints_get_an_open_dimension_or_the_one_given() {
     let shown = text::print(&wide);
     assert!(shown.contains("sdy.sharding_constraint") && shown.contains("[{?}, {}, {\"x\"}]"), "{shown}");
     assert!(shown.contains("[{\"x\"}, {?}, {}]"), "{shown}");
-    options.placement = meshwork_mesh::DimSharding::closed(["y"]);
+    options.placement = meshwork_ir::placement::DimSharding::closed(["y"]);
     let shown = text::print(&vmap(&module, "main", &options).unwrap());
     assert!(shown.contains("[{\"y\"}, {}, {\"x\"}]"), "{shown}");
 }

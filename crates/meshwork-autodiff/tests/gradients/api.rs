@@ -133,16 +133,16 @@ fn refusals_name_what_is_wrong() {
     assert_eq!(message(&module, "loss", &[0]), "no function @loss to differentiate; the module has @main");
     assert_eq!(
         message(&module, "main", &[2]),
-        "can not differentiate @main with respect to argument 2: it has 2 arguments"
+        "cannot differentiate @main with respect to argument 2: it has 2 arguments"
     );
     assert_eq!(
         message(&module, "main", &[1]),
-        "can not differentiate @main with respect to argument 1 of type tensor<i32>: only arguments of static shape and float or complex elements have gradients"
+        "cannot differentiate @main with respect to argument 1 of type tensor<i32>: gradients need a static shape and float or complex elements"
     );
     let vector = program("(%x: tensor<2xf64>) -> tensor<2xf64>", "return %x : tensor<2xf64>");
     assert_eq!(
         message(&vector, "main", &[0]),
-        "the gradient of @main needs a float scalar as first result, but it is tensor<2xf64>; use vjp or sum it first"
+        "the gradient of @main needs a float scalar as its first result, got tensor<2xf64>; use vjp, or sum the result first"
     );
     let outside = program(
         "(%x: tensor<f64>) -> tensor<f64>",

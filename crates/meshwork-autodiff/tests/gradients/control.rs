@@ -163,7 +163,7 @@ fn a_loop_of_unknown_length_is_refused_on_the_way_back() {
     let e = grad(&doubling(), "main", &GradOptions { wrt: vec![0], keep_value: false }).expect_err("no trip count");
     assert_eq!(
         e.to_string(),
-        "no derivative of 'stablehlo.while' at line 3, column 15: the trip count of the loop is not known: its condition has to compare a counter, which changes by a constant, with a constant; give it a number of steps that is known before the run (for_loop, scan), or use jvp, which needs none"
+        "no derivative of 'stablehlo.while' at line 3, column 15: the trip count of the loop is unknown: its condition must compare a counter, which changes by a constant, with a constant; give it a number of steps that is known before the run (for_loop, scan), or use jvp, which needs none"
     );
 }
 

@@ -70,7 +70,7 @@ fn concatenates_one_value_twice() {
 
 #[test]
 fn dynamic_slices_and_updates() {
-    // The last start lies outside and is moved inside.
+    // The last start is out of bounds and is clamped.
     for start in [0, 1, 9] {
         check(&program(
             "(%x: tensor<4x3xf64>, %u: tensor<2x1xf64>) -> (tensor<2x2xf64>, tensor<4x3xf64>)",

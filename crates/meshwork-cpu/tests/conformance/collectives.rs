@@ -43,7 +43,7 @@ pub fn reduce(c: &Check) {
             }
         }
     }
-    // A body that is no single operation.
+    // A body of several operations.
     let own = "({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
         %s = stablehlo.add %a, %b : tensor<f32>
         %t = stablehlo.multiply %s, %s : tensor<f32>
@@ -147,7 +147,7 @@ pub fn loops_with_communication(c: &Check) {
            return %r#1 : tensor<1000xf32> }",
         4,
     );
-    // Devices go round differently often, each pair by itself; then all meet.
+    // Pairs of devices run different numbers of iterations; then all communicate.
     c.devices(
         "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
            %id = stablehlo.partition_id : tensor<ui32>
@@ -192,8 +192,8 @@ pub fn torn_groups(c: &Check) {
     );
 }
 
-/// Large equal results lie in memory that a group has together: nobody's own work may be seen through it, neither while
-/// others still read it nor in a later turn.
+/// Large equal results are in memory shared by a group: no device may see another device's later work in it, neither
+/// while others still read it nor in a later iteration.
 pub fn shared_results(c: &Check) {
     let sum = "({ ^bb0(%k: tensor<f32>, %l: tensor<f32>):
                %m = stablehlo.add %k, %l : tensor<f32>
@@ -205,7 +205,7 @@ pub fn shared_results(c: &Check) {
     let own = "%id = stablehlo.partition_id : tensor<ui32>
            %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
            %own = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<64x80xf32>";
-    // A sum is read after each device has gone on by itself; its memory becomes that of the next sum.
+    // A sum is read after the devices have continued independently; the next sum reuses its memory.
     c.devices(
         &format!(
             "func.func @main(%x: tensor<64x80xf32>) -> (tensor<64x80xf32>, tensor<64x80xf32>, tensor<128x80xf32>) {{

@@ -1,4 +1,4 @@
-//! Random bodies give the same bytes compiled and interpreted, wherever their arguments lie.
+//! Random bodies give the same bytes compiled and interpreted, for any layout of their arguments.
 
 use meshwork_cpu::kernel::ir::*;
 use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
@@ -217,7 +217,7 @@ fn run(kernel: &Kernel, memory: &[u64], starts: &[usize], shape: (usize, usize),
     memory
 }
 
-/// Whether two memories hold the same, taking NaNs of one output as equal whatever their bits.
+/// Whether two memories hold the same bytes, except that all NaNs count as equal.
 fn same(elem: ElementType, a: &[u8], b: &[u8]) -> bool {
     a == b || {
         let (x, y) = (meshwork_ir::float::read(elem, a), meshwork_ir::float::read(elem, b));
@@ -328,7 +328,7 @@ fn compiled_and_interpreted_agree() {
     assert!(compiled * 2 > tries as usize, "only {compiled} of {tries} were compiled");
 }
 
-/// Memory whose last byte is followed by a page that nobody may touch.
+/// Memory whose last byte is followed by an inaccessible page.
 struct Guarded {
     start: *mut u8,
     size: usize,

@@ -64,7 +64,8 @@ impl Builder<'_> {
 
     /// The product over paired dimensions: batch, then free dimensions of `lhs`, then of `rhs`.
     pub fn dot_general(&mut self, lhs: ValueId, rhs: ValueId, dims: DotDims) -> Result<ValueId, BuildError> {
-        self.dot_over(lhs, rhs, [&dims.lhs_batch, &dims.rhs_batch], [&dims.lhs_contract, &dims.rhs_contract])
+        let spec = OpSpec::new(OpKind::Contract(ContractOp::DotGeneral)).operands([lhs, rhs]);
+        self.value(spec.attr("dot_dimension_numbers", Attr::Dot(Arc::new(dims))))
     }
 
     /// [`dot_general`](Builder::dot_general) with the batch and the contracted dimensions of both sides.
@@ -72,12 +73,12 @@ impl Builder<'_> {
         &mut self,
         lhs: ValueId,
         rhs: ValueId,
-        [lhs_batch, rhs_batch]: [&[i64]; 2],
-        [lhs_contract, rhs_contract]: [&[i64]; 2],
+        batch: [&[i64]; 2],
+        contract: [&[i64]; 2],
     ) -> Result<ValueId, BuildError> {
-        let lists = [lhs_batch, rhs_batch, lhs_contract, rhs_contract];
-        let attrs = self.module.shared.dot("dot_dimension_numbers", lists);
-        self.apply(OpKind::Contract(ContractOp::DotGeneral), [lhs, rhs], attrs, None)
+        let ([lhs_batch, rhs_batch], [lhs_contract, rhs_contract]) =
+            (batch.map(<[i64]>::to_vec), contract.map(<[i64]>::to_vec));
+        self.dot_general(lhs, rhs, DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract })
     }
 
     /// The convolution of `lhs` with the kernel `rhs`.

@@ -3,7 +3,7 @@
 use super::{BuildError, Builder};
 pub use crate::Direction;
 use crate::op::{BinaryOp, MixedOp, UnaryOp};
-use crate::{Attr, AttrDict, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
+use crate::{Attr, ElementClass, ElementType, OpKind, OpSpec, Type, ValueId};
 
 macro_rules! unary {
     ($($method:ident $kind:ident),* $(,)?) => {
@@ -11,7 +11,7 @@ macro_rules! unary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each element.")]
                 pub fn $method(&mut self, x: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::Unary(UnaryOp::$kind), [x], AttrDict::new(), None)
+                    self.apply(OpKind::Unary(UnaryOp::$kind), &[x])
                 }
             )*
         }
@@ -24,7 +24,7 @@ macro_rules! binary {
             $(
                 #[doc = concat!("`", stringify!($kind), "` of each pair of elements.")]
                 pub fn $method(&mut self, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
-                    self.apply(OpKind::Binary(BinaryOp::$kind), [x, y], AttrDict::new(), None)
+                    self.apply(OpKind::Binary(BinaryOp::$kind), &[x, y])
                 }
             )*
         }
@@ -57,8 +57,11 @@ impl Builder<'_> {
             Some(ElementClass::Signed) => "SIGNED",
             Some(ElementClass::Unsigned | ElementClass::Bool) | None => "UNSIGNED",
         };
-        let attrs = self.module.shared.comparison(direction.text(), kind);
-        self.apply(OpKind::Mixed(MixedOp::Compare), [x, y], attrs, None)
+        let spec = OpSpec::new(OpKind::Mixed(MixedOp::Compare))
+            .operands([x, y])
+            .attr("comparison_direction", Attr::hlo_enum("comparison_direction", direction.text()))
+            .attr("compare_type", Attr::hlo_enum("comparison_type", kind));
+        self.value(spec)
     }
 
     /// Each element as `elem`.
@@ -77,7 +80,7 @@ impl Builder<'_> {
 
     /// `yes` where `pred` holds, else `no`; `pred` is a scalar or of their shape.
     pub fn select(&mut self, pred: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId, BuildError> {
-        self.apply(OpKind::Mixed(MixedOp::Select), [pred, yes, no], AttrDict::new(), None)
+        self.apply(OpKind::Mixed(MixedOp::Select), &[pred, yes, no])
     }
 
     /// `x` rounded to a float format of so many exponent and mantissa bits.

@@ -70,7 +70,7 @@ impl Builder<'_> {
             let scalar = match self.ty(v) {
                 Type::Tensor(t) if t.rank() > 0 => {
                     let elem = t.elem;
-                    Type::Tensor(self.module.shared.tensor(&[], elem))
+                    Type::Tensor(self.module.context.tensor(&[], elem))
                 }
                 ty => ty.clone(),
             };

@@ -2,7 +2,7 @@
 
 use super::{BuildError, Builder};
 use crate::op::MovementOp;
-use crate::{Attr, AttrDict, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
+use crate::{Attr, Dims, ElementType, OpKind, OpSpec, Type, ValueId};
 
 impl Builder<'_> {
     fn elem_of(&self, x: ValueId) -> ElementType {
@@ -13,13 +13,13 @@ impl Builder<'_> {
     /// The type of these extents with the elements of `x`.
     fn shaped(&mut self, dims: impl IntoIterator<Item = i64>, x: ValueId) -> Type {
         let (dims, elem) = (dims.into_iter().collect::<Dims>(), self.elem_of(x));
-        Type::Tensor(self.module.shared.tensor(&dims, elem))
+        Type::Tensor(self.module.context.tensor(&dims, elem))
     }
 
     /// `x` under other extents of the same product.
     pub fn reshape(&mut self, x: ValueId, dims: impl IntoIterator<Item = i64>) -> Result<ValueId, BuildError> {
         let ty = self.shaped(dims, x);
-        self.apply(OpKind::Movement(MovementOp::Reshape), [x], AttrDict::new(), Some(ty))
+        self.value(OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([x]).results([ty]))
     }
 
     /// The bits of `x` as a tensor of type `ty`.
@@ -40,8 +40,8 @@ impl Builder<'_> {
 
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
-        let attrs = self.module.shared.list("broadcast_dimensions", map);
-        self.apply(OpKind::Movement(MovementOp::BroadcastInDim), [x], attrs, Some(ty))
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::BroadcastInDim)).operands([x]).results([ty]);
+        self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
     }
 
     /// `parts` one after the other along `dim`.
@@ -85,7 +85,7 @@ impl Builder<'_> {
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
-        let attrs = self.module.shared.list("permutation", permutation);
-        self.apply(OpKind::Movement(MovementOp::Transpose), [x], attrs, None)
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([x]);
+        self.value(spec.attr("permutation", Attr::i64s(permutation.iter().copied())))
     }
 }

@@ -1,10 +1,9 @@
 //! Operations whose body combines elements.
 
 use super::attrs::pairs;
-use super::{BuildError, Builder, Place};
-use crate::module::Asked;
-use crate::op::{BodyOp, ControlOp};
-use crate::{Attr, AttrDict, OpKind, OpSpec, Type, ValueId, Values};
+use super::{BuildError, Builder};
+use crate::op::BodyOp;
+use crate::{Attr, OpKind, OpSpec, ValueId, Values};
 
 /// A sliding window. Empty lists mean ones and zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,58 +47,16 @@ impl Builder<'_> {
         dims: &[i64],
         combine: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
-        let attrs = self.module.shared.list("dimensions", dims);
-        let spec =
-            OpSpec { attrs, ..OpSpec::new(OpKind::Body(BodyOp::Reduce)).operands(inputs.iter().chain(inits).copied()) };
+        let spec = OpSpec::new(OpKind::Body(BodyOp::Reduce))
+            .operands(inputs.iter().chain(inits).copied())
+            .attr("dimensions", Attr::i64s(dims.iter().copied()));
         let args = self.scalars_of(inits.iter().chain(inputs));
         self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
     }
 
     /// `x` reduced over `dims` by the operation `kind` of two scalars, starting from `init`.
     pub fn reduce_by(&mut self, kind: OpKind, x: ValueId, init: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
-        match self.reduce_known(kind, x, init, dims) {
-            Some(value) => Ok(value),
-            None => {
-                let combine =
-                    |b: &mut Builder<'_>, args: &[ValueId]| Ok([b.apply_list(kind, args, AttrDict::new(), None)?]);
-                Ok(self.reduce(&[x], &[init], dims, combine)?[0])
-            }
-        }
-    }
-
-    /// [`reduce_by`](Builder::reduce_by) if the type rule is known to accept it.
-    fn reduce_known(&mut self, kind: OpKind, x: ValueId, init: ValueId, dims: &[i64]) -> Option<ValueId> {
-        let (Place::End(block), Type::Tensor(scalar)) = (self.place, self.ty(init).clone()) else { return None };
-        if scalar.rank() > 0 || self.ty(x).elem() != Some(scalar.elem) {
-            return None;
-        }
-        let (attrs, wanted) = (self.module.shared.list("dimensions", dims), Type::Tensor(scalar));
-        let operands = [x, init];
-        let asked =
-            Asked { kind: OpKind::Body(BodyOp::Reduce), operands: &operands, attrs: &attrs, wanted: Some(&wanted) };
-        let ty = self.module.known_result(&asked)?;
-        let asked = Asked { kind, operands: &[init, init], attrs: &AttrDict::new(), wanted: None };
-        let combined = Type::Tensor(self.module.known_result(&asked)?);
-        if combined != wanted {
-            return None;
-        }
-        let loc = &self.loc;
-        let value =
-            self.module.append_one(block, OpKind::Body(BodyOp::Reduce), operands, attrs, Type::Tensor(ty), loc.clone());
-        let op = self.module.def_op(value)?;
-        let body = self.module.add_body(op, [wanted.clone(), wanted]);
-        let &[so_far, element] = self.module.block(body).args() else { return None };
-        let args = [so_far, element];
-        let result = self.module.append_one(body, kind, args, AttrDict::new(), combined, loc.clone());
-        self.module.append_new(
-            body,
-            OpKind::Control(ControlOp::HloReturn),
-            [result],
-            Values::new(),
-            AttrDict::new(),
-            loc.clone(),
-        );
-        Some(value)
+        Ok(self.reduce(&[x], &[init], dims, |b, args| Ok([b.apply(kind, args)?]))?[0])
     }
 
     /// `inputs` reduced over each position of a window; `combine` takes accumulators, then elements.

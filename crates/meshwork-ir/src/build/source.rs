@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BuildError, Builder};
 use crate::op::SourceOp;
-use crate::{Attr, Dense, ElementClass, ElementType, Literal, OpKind, OpSpec, TensorType, Type, ValueId, float};
+use crate::{Attr, Dense, Dims, ElementClass, ElementType, Literal, OpKind, OpSpec, Type, ValueId, float};
 
 impl Builder<'_> {
     /// The constant with the elements of `literal`.
@@ -36,7 +36,14 @@ impl Builder<'_> {
             ElementClass::Bool => bytes.push(u8::from(value != 0.0)),
             ElementClass::Signed => bytes.extend(&(value as i64).to_le_bytes()[..elem.storage_bytes()]),
         }
-        self.constant_attr(Dense::splat(Arc::new(TensorType::new(dims, elem)), &bytes))
+        let dims: Dims = dims.into_iter().collect();
+        self.splat_bytes(&dims, elem, &bytes)
+    }
+
+    /// The constant of shape `dims` with all elements equal to `bytes`, one element as literals store it.
+    pub fn splat_bytes(&mut self, dims: &[i64], elem: ElementType, bytes: &[u8]) -> Result<ValueId, BuildError> {
+        let ty = self.module.tensor_type(dims, elem);
+        self.constant_attr(Dense::splat(ty, bytes))
     }
 
     /// The scalar constant `value`, rounded to `elem`.
@@ -45,10 +52,8 @@ impl Builder<'_> {
     }
 
     /// The tensor of type `ty` that counts along `dim`.
-    pub fn iota(&mut self, mut ty: Type, dim: i64) -> Result<ValueId, BuildError> {
-        self.module.shared.exchange(&mut ty);
-        let attrs = self.module.shared.int("iota_dimension", dim);
-        self.apply(OpKind::Source(SourceOp::Iota), [], attrs, Some(ty))
+    pub fn iota(&mut self, ty: Type, dim: i64) -> Result<ValueId, BuildError> {
+        self.value(OpSpec::new(OpKind::Source(SourceOp::Iota)).results([ty]).attr("iota_dimension", Attr::i64(dim)))
     }
 
     /// The number of this partition, `tensor<ui32>`.

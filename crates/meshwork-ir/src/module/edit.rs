@@ -35,60 +35,6 @@ impl Module {
         id
     }
 
-    /// Creates an operation with one result at the end of `block`. It is no unregistered one.
-    #[inline]
-    pub(crate) fn append_one<const N: usize>(
-        &mut self,
-        block: BlockId,
-        kind: OpKind,
-        operands: [ValueId; N],
-        attrs: AttrDict,
-        ty: Type,
-        loc: Loc,
-    ) -> ValueId {
-        let (op, value) = (OpId::at(self.ops.len()), ValueId::at(self.values.len()));
-        self.values.push(Value { ty, def: Def::Result(op, 0), uses: SmallVec::new() });
-        self.append_new(block, kind, operands, few(&[value]), attrs, loc);
-        value
-    }
-
-    /// Creates an operation at the end of `block` for results that are values already. It is no unregistered one.
-    #[inline]
-    pub(crate) fn append_new<const N: usize>(
-        &mut self,
-        block: BlockId,
-        kind: OpKind,
-        operands: [ValueId; N],
-        results: Values,
-        attrs: AttrDict,
-        loc: Loc,
-    ) {
-        let op = OpId::at(self.ops.len());
-        for (i, &v) in operands.iter().enumerate() {
-            self.values[v.index()].uses.push(Use { op, operand: i as u32 });
-        }
-        let end = &mut self.blocks[block.index()];
-        let prev = end.last.replace(op);
-        match prev {
-            Some(prev) => self.ops[prev.index()].next = Some(op),
-            None => end.first = Some(op),
-        }
-        self.ops.push(Op {
-            kind,
-            name: None,
-            operands: few(&operands),
-            results,
-            attrs,
-            regions: SmallVec::new(),
-            loc,
-            pos: TextPos::default(),
-            parent: Some(block),
-            prev,
-            next: None,
-            erased: false,
-        });
-    }
-
     /// Makes room for `count` more operations of one result.
     pub fn reserve_ops(&mut self, count: usize) {
         self.ops.reserve(count);
@@ -391,18 +337,6 @@ impl Module {
             self.ops[op.index()].operands.clear();
             self.erase(op);
         }
-    }
-}
-
-/// The list of these values; for most operations without an allocation and without a loop.
-#[inline(always)]
-fn few(values: &[ValueId]) -> Values {
-    match *values {
-        [] => Values::new(),
-        [a] => Values::from_buf_and_len([a, a, a], 1),
-        [a, b] => Values::from_buf_and_len([a, b, b], 2),
-        [a, b, c] => Values::from([a, b, c]),
-        _ => Values::from_slice(values),
     }
 }
 

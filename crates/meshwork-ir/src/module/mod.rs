@@ -11,12 +11,11 @@
 //! - erased ops and values stay in the arena as tombstones and are never handed out again.
 
 mod clone;
+mod context;
 mod edit;
 mod eq;
 mod func;
 mod place;
-mod shared;
-mod spare;
 mod walk;
 
 use std::num::NonZeroU32;
@@ -30,9 +29,7 @@ pub use func::FuncSig;
 pub use place::OpPlace;
 pub use walk::Walk;
 
-use self::shared::Shared;
-pub(crate) use self::shared::{Addresses, Asked, Held};
-use self::spare::Arenas;
+use self::context::Context;
 use crate::attr::AttrDict;
 use crate::infer::Types;
 use crate::loc::{Loc, TextPos};
@@ -340,7 +337,7 @@ pub struct Module {
     pub(crate) blocks: Vec<Block>,
     pub(crate) regions: Vec<Region>,
     pub(crate) values: Vec<Value>,
-    pub(crate) shared: Shared,
+    pub(crate) context: Context,
 }
 
 impl Default for Module {
@@ -353,9 +350,16 @@ impl Module {
     /// An empty module.
     pub fn new() -> Module {
         let body = Block { args: SmallVec::new(), first: None, last: None, parent: None, arg_locs: vec![] };
-        let Arenas { ops, mut blocks, regions, values, shared } = spare::take();
-        blocks.push(body);
-        Module { name: None, attrs: AttrDict::new(), loc: Loc::unknown(), ops, blocks, regions, values, shared }
+        Module {
+            name: None,
+            attrs: AttrDict::new(),
+            loc: Loc::unknown(),
+            ops: vec![],
+            blocks: vec![body],
+            regions: vec![],
+            values: vec![],
+            context: Context::default(),
+        }
     }
 
     /// The block of top-level operations: meshes and functions.

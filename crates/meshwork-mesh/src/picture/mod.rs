@@ -33,11 +33,11 @@ pub struct Picture {
     title: String,
 }
 
-/// At most so many blocks are drawn along one dimension, and so many panels.
+/// The largest number of blocks drawn along one dimension, and of panels.
 const MOST: usize = 16;
 
 impl Picture {
-    /// The picture of an array of `shape` that lies so on `mesh`.
+    /// The picture of an array of `shape` placed on `mesh`.
     ///
     /// ```
     /// use meshwork_mesh::{Mesh, Picture, Sharding};
@@ -55,10 +55,10 @@ impl Picture {
         let mut held: BTreeMap<Vec<(i64, i64)>, Vec<i64>> = BTreeMap::new();
         let mut idle = vec![];
         for (device, slice) in slices(sharding, mesh, shape)? {
-            let nothing = slice.iter().zip(shape).any(|(r, &n)| r.is_empty() && n > 0);
-            match nothing {
-                true => idle.push(device),
-                false => held.entry(slice.iter().map(|r| (r.start, r.end)).collect()).or_default().push(device),
+            if slice.iter().zip(shape).any(|(r, &n)| r.is_empty() && n > 0) {
+                idle.push(device);
+            } else {
+                held.entry(slice.iter().map(|r| (r.start, r.end)).collect()).or_default().push(device);
             }
         }
         let labels = shape.iter().enumerate().map(|(d, n)| {

@@ -26,7 +26,7 @@ impl Picture {
         let mut width = longest.max(220.0);
         match self.panels() {
             Some(panels) => {
-                // Panels stand side by side, as many as fit.
+                // As many panels side by side as fit.
                 let scale = if panels.len() > 1 { 0.5 } else { 1.0 };
                 let size = panels.first().map_or((0.0, 0.0), |p| extent(p, scale));
                 let fit = ((2.0 * ACROSS) / (size.0 + MARGIN)).floor().clamp(1.0, 4.0) as usize;
@@ -78,9 +78,10 @@ fn sizes(panel: &Panel, scale: f64) -> (Vec<f64>, Vec<f64>) {
     };
     let columns = share(&panel.columns, ACROSS * scale);
     let columns = columns.into_iter().enumerate().map(|(j, w)| w.max(letters(j) * LETTER + 14.0).max(TILE)).collect();
-    let rows = match panel.rows.is_empty() {
-        true => vec![TILE * 1.4],
-        false => share(&panel.rows, DOWN * scale).into_iter().map(|h| h.max(TILE * 0.75)).collect(),
+    let rows = if panel.rows.is_empty() {
+        vec![TILE * 1.4]
+    } else {
+        share(&panel.rows, DOWN * scale).into_iter().map(|h| h.max(TILE * 0.75)).collect()
     };
     (columns, rows)
 }
@@ -131,7 +132,7 @@ fn draw(out: &mut String, panel: &Panel, (x0, y0): (f64, f64), scale: f64) {
     }
 }
 
-/// A light colour for each device; the golden angle keeps neighbours apart.
+/// A light color for each device; the golden angle separates the hues of neighbors.
 fn colour(device: i64) -> String {
     let hue = (device as f64 * 137.508 + 205.0).rem_euclid(360.0);
     let (saturation, lightness) = (0.62, 0.80);

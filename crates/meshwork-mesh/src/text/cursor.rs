@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// What lies ahead.
+    /// The rest of the text.
     pub fn rest(&self) -> &'a str {
         &self.text[self.position..]
     }
@@ -256,7 +256,7 @@ pub(super) fn bare_identifier(text: &str) -> Option<&str> {
     starts.then(|| &text[..text.find(|c| !inside(c)).unwrap_or(text.len())])
 }
 
-/// The byte that an escape stands for, and the length of the escape after its backslash.
+/// The byte that an escape encodes, and the length of the escape after its backslash.
 fn escape(rest: &[u8]) -> Option<(u8, usize)> {
     match rest {
         [mark @ (b'"' | b'\\'), ..] => Some((*mark, 1)),

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::op::{
-    BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,
-};
-use meshwork_ir::{Combine, Module, OpId, OpKind, Type, ValueId};
-use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MovementOp};
+use meshwork_ir::{Combine, OpId, OpKind, Type, ValueId};
+use meshwork_propagate::rules::{RuleResult, splitting_rule};
 
-use super::window::shared_dims_rule;
 use super::{Result, Splitter};
 use crate::flops::op_flops;
 use crate::layout::Layout;
@@ -26,130 +23,53 @@ enum Local {
     Unknown,
 }
 
+/// Operations with code of their own come here too, if their attributes are not as they should be: they are whole, as
+/// are those of which every element of the result depends on all of the operands.
 fn local_form(kind: OpKind) -> Local {
     match kind {
-        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot) => Local::Clone(Some(Combine::Add)),
-        OpKind::Movement(
-            MovementOp::Transpose | MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::BitcastConvert,
-        )
-        | OpKind::Body(BodyOp::Sort)
-        | OpKind::Linalg(LinalgOp::Fft | LinalgOp::Cholesky | LinalgOp::TriangularSolve)
-        | OpKind::Body(BodyOp::Map)
-        | OpKind::Linalg(LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad)
-        | OpKind::Control(ControlOp::CustomCall) => Local::Clone(None),
-        // Split by code of their own; here if their attributes are not as they should be.
-        OpKind::Source(SourceOp::Constant)
-        | OpKind::Sdy(SdyOp::Constant)
-        | OpKind::Source(SourceOp::Iota)
-        | OpKind::Movement(
-            MovementOp::Slice
-            | MovementOp::Pad
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Local::Clone(None),
+        OpKind::Contract(op) => match op {
+            ContractOp::DotGeneral | ContractOp::Dot => Local::Clone(Some(Combine::Add)),
+            ContractOp::Convolution | ContractOp::Einsum | ContractOp::UnaryEinsum => Local::Whole,
+        },
+        OpKind::Linalg(op) => match op {
+            LinalgOp::Fft
+            | LinalgOp::Cholesky
+            | LinalgOp::TriangularSolve
+            | LinalgOp::BatchNormInference
+            | LinalgOp::BatchNormTraining
+            | LinalgOp::BatchNormGrad => Local::Clone(None),
+        },
+        OpKind::Movement(op) => match op {
+            MovementOp::Transpose | MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::BitcastConvert => {
+                Local::Clone(None)
+            }
+            MovementOp::Broadcast
             | MovementOp::Concatenate
-            | MovementOp::Reverse
             | MovementOp::DynamicSlice
             | MovementOp::DynamicUpdateSlice
-            | MovementOp::Gather,
-        )
-        | OpKind::Body(BodyOp::Scatter | BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::SelectAndScatter)
-        | OpKind::Chlo(ChloOp::TopK)
-        | OpKind::Contract(ContractOp::Convolution)
-        | OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)
-        | OpKind::Sdy(
-            SdyOp::ManualComputation
-            | SdyOp::ShardingConstraint
-            | SdyOp::Reshard
-            | SdyOp::AllGather
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::AllReduce
-            | SdyOp::ReduceScatter
-            | SdyOp::CollectivePermute,
-        )
-        | OpKind::Control(ControlOp::OptimizationBarrier) => Local::Whole,
-        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Local::Clone(None),
-        OpKind::Collective(_) => Local::Whole,
-        // Every element of the result depends on all of the operands, or the operation is not one of tensors.
-        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn)
-        | OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::Rng | SourceOp::RngBitGenerator)
-        | OpKind::Movement(
-            MovementOp::Broadcast
+            | MovementOp::Gather
             | MovementOp::GetDimensionSize
+            | MovementOp::Pad
+            | MovementOp::Reverse
             | MovementOp::SetDimensionSize
-            | MovementOp::TorchIndexSelect,
-        )
-        | OpKind::Dynamic(
-            DynamicOp::BroadcastInDim
-            | DynamicOp::Conv
-            | DynamicOp::Gather
-            | DynamicOp::Iota
-            | DynamicOp::Pad
-            | DynamicOp::Reshape
-            | DynamicOp::Slice,
-        )
-        | OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
-        | OpKind::Control(ControlOp::HloReturn)
-        | OpKind::Token(TokenOp::AfterAll)
-        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
-        | OpKind::Token(
-            TokenOp::CreateToken
-            | TokenOp::GetTupleElement
-            | TokenOp::Infeed
-            | TokenOp::Outfeed
-            | TokenOp::Recv
-            | TokenOp::Send
-            | TokenOp::Tuple,
-        )
-        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan)
-        | OpKind::Sdy(
-            SdyOp::DataFlowEdge
-            | SdyOp::FuncDataFlowEdge
-            | SdyOp::Mesh
-            | SdyOp::NamedComputation
-            | SdyOp::PropagationBarrier
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::Return
-            | SdyOp::ShardedToUnreduced
-            | SdyOp::ShardingGroup,
-        )
-        | OpKind::Check(
-            CheckOp::ExpectAlmostEq
-            | CheckOp::ExpectAlmostEqConst
-            | CheckOp::ExpectClose
-            | CheckOp::ExpectEq
-            | CheckOp::ExpectEqConst
-            | CheckOp::ExpectSerializedEq
-            | CheckOp::Print
-            | CheckOp::Probe
-            | CheckOp::RunParallel,
-        ) => Local::Whole,
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect => Local::Whole,
+        },
+        OpKind::Body(op) => match op {
+            BodyOp::Map | BodyOp::Sort => Local::Clone(None),
+            BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::SelectAndScatter => Local::Whole,
+        },
+        OpKind::Control(ControlOp::CustomCall) => Local::Clone(None),
+        OpKind::Control(_)
+        | OpKind::Source(_)
+        | OpKind::Dynamic(_)
+        | OpKind::Token(_)
+        | OpKind::Collective(_)
+        | OpKind::Chlo(_)
+        | OpKind::Sdy(_)
+        | OpKind::Check(_) => Local::Whole,
         OpKind::Unregistered => Local::Unknown,
-    }
-}
-
-/// A rule for an operation that propagation has none for: what its local form may be split by.
-fn own_rule(module: &Module, op: OpId) -> Option<OpShardingRule> {
-    let data = module.op(op);
-    let extents = module.ty(*data.operands().first()?).dims();
-    match data.kind() {
-        OpKind::Body(BodyOp::Map) => {
-            Some(shared_dims_rule(extents, data.operands().len(), 0, data.results().len(), vec![]))
-        }
-        OpKind::Linalg(LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => {
-            // Statistics are over everything but the features.
-            let feature = data.int("feature_index")? as usize;
-            let dims_of = |&v: &ValueId| match module.ty(v).dims().len() {
-                1 if extents.len() > 1 => vec![vec![0]],
-                rank => (0..rank).map(|d| vec![usize::from(d != feature)]).collect(),
-            };
-            Some(OpShardingRule {
-                factor_sizes: vec![*extents.get(feature)?, 1],
-                operands: data.operands().iter().map(dims_of).collect(),
-                results: data.results().iter().map(dims_of).collect(),
-                need_replication: vec![1],
-                ..OpShardingRule::default()
-            })
-        }
-        _ => None,
     }
 }
 
@@ -170,11 +90,7 @@ impl Splitter<'_> {
                 return self.unsupported(op, what);
             }
         };
-        let rule = match (own_rule(self.src, op), sharding_rule(self.src, op, RuleMode::Full)) {
-            (Some(rule), _) => Arc::new(rule),
-            (None, RuleResult::Rule(rule)) => rule,
-            (None, _) => return self.whole(op),
-        };
+        let RuleResult::Rule(rule) = splitting_rule(self.src, op) else { return self.whole(op) };
         let mut problem = self.problem(op, rule, combine);
         if kind == OpKind::Movement(MovementOp::Reshape) {
             // Factors that merge with others or split off them keep their elements together only if they divide.

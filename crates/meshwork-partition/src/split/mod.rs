@@ -421,28 +421,73 @@ impl<'a> Splitter<'a> {
             return self.on_one_device(op, device);
         }
         match kind {
-            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Iota) => {
-                Ok(())
-            } // made where they are used
-            _ if kind.is_elementwise() => self.elementwise(op),
-            OpKind::Movement(MovementOp::Slice) => self.slice(op),
-            OpKind::Movement(MovementOp::Pad) => self.pad(op),
-            OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op),
-            OpKind::Movement(MovementOp::Reverse) => self.reverse(op),
-            OpKind::Movement(MovementOp::DynamicSlice) => self.dynamic_slice(op),
-            OpKind::Movement(MovementOp::Gather) => self.gather(op),
-            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => self.update(op),
-            OpKind::Body(BodyOp::Reduce) => self.reduce(op),
-            OpKind::Body(BodyOp::ReduceWindow) => self.reduce_window(op),
-            OpKind::Contract(ContractOp::Convolution) => self.convolution(op),
-            OpKind::Body(BodyOp::SelectAndScatter) => self.select_and_scatter(op),
-            OpKind::Chlo(ChloOp::TopK) => self.top_k(op),
-            OpKind::Linalg(LinalgOp::Fft) => self.fft(op),
-            OpKind::Control(ControlOp::While) => self.while_loop(op),
-            OpKind::Control(ControlOp::Case | ControlOp::If) => self.branches(op),
-            OpKind::Sdy(SdyOp::ManualComputation) => self.manual_computation(op),
-            _ if kind.is_collective() => self.explicit_collective(op),
-            OpKind::Sdy(
+            OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.elementwise(op),
+            OpKind::Source(source) => match source {
+                SourceOp::Constant | SourceOp::Iota => Ok(()), // made where they are used
+                SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::Rng | SourceOp::RngBitGenerator => {
+                    self.generic(op)
+                }
+            },
+            OpKind::Movement(movement) => match movement {
+                MovementOp::Slice => self.slice(op),
+                MovementOp::Pad => self.pad(op),
+                MovementOp::Concatenate => self.concatenate(op),
+                MovementOp::Reverse => self.reverse(op),
+                MovementOp::DynamicSlice => self.dynamic_slice(op),
+                MovementOp::Gather => self.gather(op),
+                MovementOp::DynamicUpdateSlice => self.update(op),
+                MovementOp::BitcastConvert
+                | MovementOp::Broadcast
+                | MovementOp::BroadcastInDim
+                | MovementOp::GetDimensionSize
+                | MovementOp::Reshape
+                | MovementOp::SetDimensionSize
+                | MovementOp::TorchIndexSelect
+                | MovementOp::Transpose => self.generic(op),
+            },
+            OpKind::Body(body) => match body {
+                BodyOp::Scatter => self.update(op),
+                BodyOp::Reduce => self.reduce(op),
+                BodyOp::ReduceWindow => self.reduce_window(op),
+                BodyOp::SelectAndScatter => self.select_and_scatter(op),
+                BodyOp::Map | BodyOp::Sort => self.generic(op),
+            },
+            OpKind::Contract(contract) => match contract {
+                ContractOp::Convolution => self.convolution(op),
+                ContractOp::Dot | ContractOp::DotGeneral | ContractOp::Einsum | ContractOp::UnaryEinsum => {
+                    self.generic(op)
+                }
+            },
+            OpKind::Linalg(linalg) => match linalg {
+                LinalgOp::Fft => self.fft(op),
+                LinalgOp::BatchNormGrad
+                | LinalgOp::BatchNormInference
+                | LinalgOp::BatchNormTraining
+                | LinalgOp::Cholesky
+                | LinalgOp::TriangularSolve => self.generic(op),
+            },
+            OpKind::Control(control) => match control {
+                ControlOp::While => self.while_loop(op),
+                ControlOp::Case | ControlOp::If => self.branches(op),
+                ControlOp::OptimizationBarrier => self.pass_on(op),
+                ControlOp::Module
+                | ControlOp::Func
+                | ControlOp::Call
+                | ControlOp::FuncReturn
+                | ControlOp::HloReturn
+                | ControlOp::AsyncDone
+                | ControlOp::AsyncStart
+                | ControlOp::Composite
+                | ControlOp::CustomCall => self.generic(op),
+            },
+            OpKind::Collective(_) => self.explicit_collective(op),
+            OpKind::Chlo(chlo) => match chlo {
+                ChloOp::TopK => self.top_k(op),
+                ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => self.generic(op),
+            },
+            OpKind::Sdy(sdy) => match sdy {
+                SdyOp::Constant => Ok(()), // made where it is used
+                SdyOp::ManualComputation => self.manual_computation(op),
                 SdyOp::ShardingConstraint
                 | SdyOp::Reshard
                 | SdyOp::AllGather
@@ -450,10 +495,18 @@ impl<'a> Splitter<'a> {
                 | SdyOp::AllToAll
                 | SdyOp::AllReduce
                 | SdyOp::ReduceScatter
-                | SdyOp::CollectivePermute,
-            )
-            | OpKind::Control(ControlOp::OptimizationBarrier) => self.pass_on(op),
-            _ => self.generic(op),
+                | SdyOp::CollectivePermute => self.pass_on(op),
+                SdyOp::DataFlowEdge
+                | SdyOp::FuncDataFlowEdge
+                | SdyOp::Mesh
+                | SdyOp::NamedComputation
+                | SdyOp::PropagationBarrier
+                | SdyOp::ReplicatedToUnreduced
+                | SdyOp::Return
+                | SdyOp::ShardedToUnreduced
+                | SdyOp::ShardingGroup => self.generic(op),
+            },
+            OpKind::Dynamic(_) | OpKind::Token(_) | OpKind::Check(_) | OpKind::Unregistered => self.generic(op),
         }
     }
 

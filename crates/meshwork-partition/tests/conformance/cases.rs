@@ -145,7 +145,7 @@ impl Failures {
         let axes = axis_names(mesh);
         let per_arg: Vec<Vec<String>> = program.args.iter().map(|ty| shardings(rank(ty), &axes)).collect();
         let per_result: Vec<Vec<String>> = program.results.iter().map(|ty| shardings(rank(ty), &axes)).collect();
-        // A result may also have no sharding of its own.
+        // A result may also have no sharding.
         let counts: Vec<usize> = per_arg.iter().map(Vec::len).chain(per_result.iter().map(|r| r.len() + 1)).collect();
         let total = counts.iter().try_fold(1usize, |a, &b| a.checked_mul(b)).unwrap_or(usize::MAX);
         let budget = budget * scale();

@@ -174,7 +174,7 @@ fn scatter_that_combines() {
     conform(programs, 4);
 }
 
-/// Later updates win, whatever device they are on.
+/// Later updates win, on any device.
 #[test]
 fn scatter_that_overwrites() {
     conform(numbers().flat_map(|d| ["i32", "i8"].map(|e| scatter_program(&d, None, e))), 8);

@@ -221,7 +221,7 @@ return %r : tensor<8xf32>
     failures.report();
 }
 
-/// Shardy's explicit partitioner sums whatever the body of a reduction says.
+/// Shardy's explicit partitioner always sums, even if the body of the reduction does not.
 #[test]
 fn regression_maximum_over_a_split_dimension() {
     let mut programs = vec![];

@@ -25,17 +25,17 @@ const MESHES: &[Pieces] = &[
     (&[("x", 2), ("y", 2), ("z", 2)], &["\"x\"", "\"y\"", "\"z\""]),
 ];
 
-/// From `from` to every sharding, each with an argument of its own, in one program.
+/// From `from` to every sharding, each with its own argument, in one program.
 fn check_from(mesh: &[(&str, i64)], dims: &[i64], from: &str, all: &[String]) {
     let ty = t(dims, "i32");
     let names: Vec<String> = (0..all.len()).map(|i| format!("%r{i} = stablehlo.not %a{i} : {ty}")).collect();
     let program =
         Program { args: vec![ty.clone(); all.len()], results: vec![ty.clone(); all.len()], body: names.join("\n") };
-    // Negation keeps arguments apart from results; both lie as the argument does.
+    // Negation separates arguments from results; both have the placement of the argument.
     let args = vec![from; all.len()];
     let results: Vec<Option<&str>> = all.iter().map(|s| Some(s.as_str())).collect();
     let text = source(&program, mesh, &args, &results);
-    // Reshards that were combined could not be told apart.
+    // Combined reshards could not be distinguished.
     let split = try_check_combining(&text, 0).unwrap_or_else(|what| panic!("from {from}: {what}"));
     memory_is_bounded(&split, dims, from, all);
 }

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_are_told_by_their_variables() {
+    fn launchers_are_recognized_by_their_variables() {
         let mpirun = with(&[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")]).unwrap();
         assert_eq!((mpirun.rank, mpirun.size), (2, 4));
         assert_eq!(with(&[("PMI_RANK", "0"), ("PMI_SIZE", "3")]).unwrap().size, 3);

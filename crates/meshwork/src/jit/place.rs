@@ -1,20 +1,19 @@
 //! The placements of arguments and results, as rules give them, in the program.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use meshwork_ir::{Attr, AttrDict, Module, OpId};
-use meshwork_mesh::{Mesh, MeshRef, Sharding};
+use meshwork_mesh::{Mesh, Sharding};
 
 use super::{Jit, NamedArray};
 use crate::Tensor;
 use crate::error::{Error, JitError, Result};
 use crate::function::Function;
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::{MESH, P};
 
 impl<A, F: Function<A>> Jit<F, A> {
-    /// The placements that arguments, by number, are held to inside of the program.
+    /// The placements that arguments, by number, are held to inside the program.
     pub(super) fn constraints_of(&self, leaves: &[NamedArray], mesh: Option<&Mesh>) -> Result<Vec<(usize, P)>> {
         let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else { return Ok(vec![]) };
         self.check_count("constrain", rules.len())?;
@@ -58,11 +57,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         results: &[(String, Tensor)],
         mesh: &Mesh,
     ) -> Result<()> {
-        let mut known = Known::take(mesh);
-        self.place_arguments(module, func, leaves, mesh, &mut known)?;
-        self.place_results(module, func, results, mesh, &mut known)?;
-        known.give_back();
-        Ok(())
+        let mut slots = Slots { mesh, placed: vec![] };
+        self.place_arguments(module, func, leaves, &mut slots)?;
+        self.place_results(module, func, results, &mut slots)
     }
 
     fn place_arguments(
@@ -70,8 +67,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         module: &mut Module,
         func: OpId,
         leaves: &[NamedArray],
-        mesh: &Mesh,
-        known: &mut Known,
+        placements: &mut Slots<'_>,
     ) -> Result<()> {
         if let Some(rules) = &self.ins {
             self.check_count("in_shardings", rules.len())?;
@@ -84,7 +80,7 @@ impl<A, F: Function<A>> Jit<F, A> {
                 None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
                 Some(rules) => {
                     let (rule, inside) = rule_for(rules, path);
-                    known.placed("argument", path, rule, &Leaf::new(inside, array.ty()), mesh)?
+                    placements.by_rule("argument", path, rule, &Leaf::new(inside, array.ty()))?
                 }
             };
             placed |= sharding.is_some();
@@ -101,8 +97,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         module: &mut Module,
         func: OpId,
         results: &[(String, Tensor)],
-        mesh: &Mesh,
-        known: &mut Known,
+        placements: &mut Slots<'_>,
     ) -> Result<()> {
         let Some(rules) = &self.outs else { return Ok(()) };
         let members = results.iter().filter_map(|(p, _)| p.split('/').next()?.parse::<usize>().ok()).max();
@@ -125,7 +120,7 @@ impl<A, F: Function<A>> Jit<F, A> {
                 _ => (rules.first(), path.as_str()),
             };
             let rule = rule.unwrap_or(&Rule::Free);
-            let placed = known.placed("result", path, rule, &Leaf::new(inside, &tensor.ty), mesh)?;
+            let placed = placements.by_rule("result", path, rule, &Leaf::new(inside, &tensor.ty))?;
             any |= placed.is_some();
             slots.push(placed.unwrap_or_else(|| none.clone()));
         }
@@ -136,7 +131,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 }
 
-/// The rule for the array at `path`, which starts with the number of its argument, and the path inside of that.
+/// The rule for the array at `path`, which starts with the number of its argument, and the path inside that.
 fn rule_for<'a>(rules: &'a [Rule], path: &'a str) -> (&'a Rule, &'a str) {
     let (number, inside) = match path.as_bytes() {
         // Most functions have few arguments.
@@ -154,68 +149,27 @@ fn slot(sharding: Sharding) -> Attr {
     Attr::Dict(dict.into())
 }
 
-thread_local! {
-    static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
-}
-
-/// How many placements are remembered.
-const PLACEMENTS: usize = 64;
-
-/// Placements that were worked out already on a mesh, by rank: most arrays share a few. They go on to the next program of
-/// the thread on an equal mesh.
-struct Known {
-    mesh: Mesh,
-    name: MeshRef,
+/// The attributes of arguments and results on a mesh. Most of them share a few placements, so each is made once.
+struct Slots<'m> {
+    mesh: &'m Mesh,
     placed: Vec<(P, usize, Attr)>,
-    /// Specifications that programs have shown, with rank and place in the list: most are the same object.
-    seen: Vec<(P, usize, usize)>,
 }
 
-impl Known {
-    fn take(mesh: &Mesh) -> Known {
-        let anew = || Known { mesh: mesh.clone(), name: MESH.into(), placed: vec![], seen: vec![] };
-        KNOWN.take().filter(|known| known.mesh == *mesh).unwrap_or_else(anew)
-    }
-
-    fn give_back(self) {
-        if self.placed.len() <= PLACEMENTS {
-            KNOWN.set(Some(self));
-        }
-    }
-
+impl Slots<'_> {
     /// The attributes of an array that `rule` places, if it does.
-    fn placed(&mut self, kind: &str, path: &str, rule: &Rule, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<Attr>> {
-        if let Some(spec) = rule.fixed(leaf.path) {
-            return self.place(kind, path, spec, mesh, leaf.shape).map(Some);
+    fn by_rule(&mut self, kind: &str, path: &str, rule: &Rule, leaf: &Leaf<'_>) -> Result<Option<Attr>> {
+        let Some(spec) = rule.spec(leaf, self.mesh)? else { return Ok(None) };
+        let rank = leaf.shape.len();
+        if let Some((_, _, slot)) = self.placed.iter().find(|(p, r, _)| *r == rank && *p == spec) {
+            return Ok(Some(slot.clone()));
         }
-        match rule.spec(leaf, mesh)? {
-            Some(spec) => self.place(kind, path, &spec, mesh, leaf.shape).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn place(&mut self, kind: &str, path: &str, spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Attr> {
-        let rank = shape.len();
-        if let Some((_, _, at)) = self.seen.iter().find(|(p, r, _)| *r == rank && p.is_same(spec)) {
-            return Ok(self.placed[*at].2.clone());
-        }
-        let at = match self.placed.iter().position(|(p, r, _)| *r == rank && p == spec) {
-            Some(at) => at,
-            None => {
-                let what = || {
-                    let space = if path.is_empty() { "" } else { " " };
-                    format!("{spec} for {kind}{space}{path} of shape {shape:?}")
-                };
-                let sharding = spec.sharding(self.name.clone(), mesh, rank);
-                let attrs = slot(sharding.map_err(|error| Error::Sharding { what: what(), error: error.into() })?);
-                self.placed.push((spec.clone(), rank, attrs));
-                self.placed.len() - 1
-            }
-        };
-        if self.seen.len() == PLACEMENTS {
-            self.seen.clear();
-        }
-        self.seen.push((spec.clone(), rank, at));
-        Ok(self.placed[at].2.clone())
+        let sharding = spec.sharding(MESH.into(), self.mesh, rank).map_err(|error| {
+            let space = if path.is_empty() { "" } else { " " };
+            let what = format!("{spec} for {kind}{space}{path} of shape {:?}", leaf.shape);
+            Error::Sharding { what, error: error.into() }
+        })?;
+        let slot = slot(sharding);
+        self.placed.push((spec, rank, slot.clone()));
+        Ok(Some(slot))
     }
 }

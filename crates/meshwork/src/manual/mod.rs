@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, Type, ValueId, ValueMap};
+use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list};
 
 pub use collective::{axis_index, axis_size};
@@ -20,9 +20,8 @@ pub use collective::{axis_index, axis_size};
 use crate::Tensor;
 use crate::error::{fail};
 use crate::ops::iota;
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::{MESH, P};
-use crate::splice::body_ops;
 use crate::trace::{self, Placing, placing, with_top};
 use crate::tree::{Path, Tree, replace};
 
@@ -128,24 +127,14 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
     let results = with_top(NAME, |trace| {
         trace.declare(&region.mesh);
         let values: Vec<ValueId> = taken.iter().map(|(_, t, _)| trace.resolve(NAME, t)).collect();
-        let loc = trace.loc();
         let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
             .operands(values)
             .results(types.into_iter().map(Type::Tensor))
             .attr("in_shardings", Attr::ShardingPerValue(taken.iter().map(|(_, _, s)| s.clone()).collect()))
             .attr("out_shardings", Attr::ShardingPerValue(placed.into()))
-            .attr("manual_axes", Attr::Axes(region.axes.clone().into()))
-            .loc(loc.clone());
-        let (block, to) = (trace.block(), trace.module.create(spec));
-        let body = trace.module.add_body(to, taken.iter().map(|(v, _, _)| module.ty(*v).clone()));
-        let args = trace.module.block(body).args().to_vec();
-        let mut map: ValueMap = taken.iter().map(|(v, _, _)| *v).zip(args).collect();
-        trace.copy(NAME, &module, &body_ops(&module, from), body, &mut map);
-        let returned: Vec<ValueId> = module.returned(from).iter().map(|v| map[v]).collect();
-        trace.module.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands(returned).loc(loc));
-        trace.module.append(block, to);
-        let values = trace.module.op(to).results().to_vec();
-        values.into_iter().map(|v| trace.tensor(NAME, v)).collect::<Vec<_>>()
+            .attr("manual_axes", Attr::Axes(region.axes.clone().into()));
+        let inner: Vec<ValueId> = taken.iter().map(|(v, _, _)| *v).collect();
+        trace.wrap(NAME, spec, &module, &inner)
     });
     replace(&out, &results)
 }

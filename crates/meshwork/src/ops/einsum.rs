@@ -1,12 +1,6 @@
 //! Einstein sums: a formula and types become a plan, and a plan becomes operations.
-//!
-//! Layers repeat their formulas, so a thread remembers the plans it made last.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
-
-use meshwork_ir::{Dims, TensorType, ValueId};
+use meshwork_ir::{Dims, ValueId};
 use smallvec::SmallVec;
 
 use super::broadcast::same_dtype;
@@ -22,12 +16,9 @@ use crate::tensor::dims;
 /// the letters that appear once, in alphabetical order. Factors are multiplied from left to right.
 #[track_caller]
 pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
-    let plan = match known(formula, factors) {
-        Some(plan) => plan,
-        None => match Plan::new(formula, factors) {
-            Ok(plan) => remember(formula, factors, plan),
-            Err(message) => fail("einsum", message),
-        },
+    let plan = match Plan::new(formula, factors) {
+        Ok(plan) => plan,
+        Err(message) => fail("einsum", message),
     };
     for pair in factors.windows(2) {
         same_dtype("einsum", pair[0], pair[1]);
@@ -37,38 +28,6 @@ pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
         Combine::Sum.check("einsum", factors[0]);
     }
     compose_list("einsum", factors, |s, values| plan.run(s, values))
-}
-
-/// How many plans a thread remembers.
-const PLANS: usize = 16;
-
-/// The plan of a formula for tensors of these types.
-struct Known {
-    formula: Box<str>,
-    types: SmallVec<[Arc<TensorType>; 2]>,
-    plan: Rc<Plan>,
-}
-
-thread_local! {
-    static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(vec![]) };
-}
-
-fn known(formula: &str, factors: &[&Tensor]) -> Option<Rc<Plan>> {
-    let fits = |known: &&Known| {
-        let same_types = known.types.iter().zip(factors).all(|(ty, x)| Arc::ptr_eq(ty, &x.ty));
-        same_types && known.types.len() == factors.len() && *known.formula == *formula
-    };
-    KNOWN.with_borrow(|plans| plans.iter().find(fits).map(|known| known.plan.clone()))
-}
-
-fn remember(formula: &str, factors: &[&Tensor], plan: Plan) -> Rc<Plan> {
-    let plan = Rc::new(plan);
-    let types = factors.iter().map(|x| x.ty.clone()).collect();
-    KNOWN.with_borrow_mut(|plans| {
-        plans.truncate(PLANS - 1);
-        plans.insert(0, Known { formula: formula.into(), types, plan: plan.clone() });
-    });
-    plan
 }
 
 /// The operations of an Einstein sum.

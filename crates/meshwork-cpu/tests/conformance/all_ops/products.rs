@@ -141,6 +141,6 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
             let case = Case::of(kind, "%x0, %x1, %c", &types, &[&x, &w], "", attrs, &[&r]);
             vec![case.after("%c = stablehlo.constant dense<[3, 4]> : tensor<2xi32>")]
         }
-        _ => unreachable!("{kind:?} is no product"),
+        _ => unreachable!("{kind:?} is not a product"),
     }
 }

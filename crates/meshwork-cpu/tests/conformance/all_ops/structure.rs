@@ -50,7 +50,7 @@ pub fn collectives(kind: OpKind, elem: ElementType) -> Vec<Case> {
                     &[x],
                 )
             }
-            _ => unreachable!("{kind:?} is no communication"),
+            _ => unreachable!("{kind:?} is not a collective"),
         });
     }
     all.into_iter().map(|c| c.on(4)).collect()

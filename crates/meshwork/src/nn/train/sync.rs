@@ -154,7 +154,7 @@ pub fn gradient_sync_pattern(mesh: &Mesh, spec: &P, rank: usize, role: Role, usa
     for axis in usage.batch.iter().chain(&usage.columns) {
         if mesh.axis_size(axis).is_none() {
             let has = mesh.axes().iter().map(|a| a.name.to_string()).collect();
-            return Err(crate::rules::RuleError::UnknownAxis { axis: axis.clone(), has }.into());
+            return Err(crate::rule::RuleError::UnknownAxis { axis: axis.clone(), has }.into());
         }
     }
     if let Some(part) = spec.dims().iter().flat_map(|d| &d.axes).find(|a| !a.is_full()) {

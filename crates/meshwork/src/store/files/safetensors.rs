@@ -16,7 +16,7 @@ use meshwork_runtime::{Array, Placement, Shard};
 use meshwork_runtime::array::slices::{lengths};
 use meshwork_runtime::boxes::{BoxCopy, Region};
 use crate::error::{Error, Result};
-use crate::rules::{Leaf, Rule};
+use crate::rule::{Leaf, Rule};
 use crate::spec::P;
 use crate::tree::{Tree, map_arrays, named_arrays};
 

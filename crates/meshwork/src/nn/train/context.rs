@@ -8,7 +8,7 @@ use super::{SyncPattern, Usage, gradient_sync_pattern};
 use crate::error::{Error, Result};
 use crate::grad::value_and_grad;
 use crate::jit::{Jit, jit};
-use crate::rules::Rule;
+use crate::rule::Rule;
 use crate::spec::{MESH, P};
 use crate::{Array, ElementType, Plan, Tensor};
 

@@ -1,12 +1,19 @@
 //! A rule: the placement of each array of a tree by its path, its shape and the mesh.
 
+mod error;
+mod fsdp;
+mod path;
+
 use std::fmt;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, TensorType};
 use meshwork_mesh::Mesh;
 
-use super::{FsdpRule, RuleError, TreePathRule};
+pub use error::RuleError;
+pub use fsdp::FsdpRule;
+pub use path::{TreePathRule, Unmatched};
+
 use crate::spec::P;
 
 /// The placement of an array by its path and shape.
@@ -89,16 +96,6 @@ impl Rule {
     /// The placement of an array on `mesh`; `None` leaves it to propagation.
     pub fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
         Ok(self.spec_of(leaf, mesh)?.map(|p| p.for_rank(leaf.shape.len())))
-    }
-
-    /// The [`spec`](Rule::spec) of arrays at `path` where it stands in the rule as it is, whatever the shape and the mesh.
-    pub(crate) fn fixed(&self, path: &str) -> Option<&P> {
-        let spec = match self {
-            Rule::All(spec) => spec,
-            Rule::Names(rule) => rule.of(path),
-            _ => return None,
-        };
-        (!spec.has_rest()).then_some(spec)
     }
 
     fn spec_of(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {

@@ -24,7 +24,7 @@ pub enum Unmatched {
 /// rule for parameters also places the state of an optimizer, whose paths contain those of the parameters. Scalars and
 /// arrays of one element are copied before any pattern is tried.
 ///
-/// Patterns are not anchored: `w1` is also found in `w10`. [`lint`](super::lint) reports that; `/w1$` or `\bw1\b` avoid
+/// Patterns are not anchored: `w1` is also found in `w10`. [`lint`](crate::rules::lint) reports that; `/w1$` or `\bw1\b` avoid
 /// it.
 ///
 /// ```

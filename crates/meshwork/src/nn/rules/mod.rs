@@ -36,17 +36,11 @@
 //! ```
 
 mod apply;
-mod error;
-mod fsdp;
 mod helper;
 mod lint;
-mod path;
-mod rule;
 
 pub use apply::{Matched, constrain, gather_tree, match_sharding_rule, shard_tree};
-pub use error::RuleError;
-pub use fsdp::FsdpRule;
 pub use helper::MeshHelper;
 pub use lint::{Finding, Report, lint};
-pub use path::{TreePathRule, Unmatched};
-pub use rule::{ByName, Leaf, Policy, Rule};
+
+pub use crate::rule::{ByName, FsdpRule, Leaf, Policy, Rule, RuleError, TreePathRule, Unmatched};

@@ -1,0 +1,11 @@
+//! What models are built of: training, rules over trees, named axes, and ways of parallelism.
+//!
+//! Everything here is written with tensors, arrays, `jit` and trees, as a user's program is. Tracing and running know
+//! nothing of it, and neither does [`store`](crate::store).
+
+pub mod experts;
+pub mod named;
+pub mod pipeline;
+pub mod rules;
+pub mod sequence;
+pub mod train;
