@@ -4,7 +4,7 @@ use meshwork_ir::{ElementClass, ElementType, Literal, Scalar};
 pub use meshwork_runtime::Element;
 
 use crate::Tensor;
-use crate::steps::compose;
+use crate::trace::compose::compose;
 
 /// A number that takes the element type of the tensor it meets.
 #[derive(Clone, Copy, PartialEq, Debug)]
