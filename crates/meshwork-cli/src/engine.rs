@@ -81,7 +81,8 @@ pub fn run_partitioned(
     let shards = execute(source, executable, args, profile)?;
     let joined = shards.into_iter().zip(program.outputs()).zip(executable.outputs()).map(
         |((shards, Border { ty, sharding, .. }), local)| {
-            Sharded::from_shards(local.elem, ty.dims(), &mesh, sharding, shards.into_iter().map(|s| s as _).collect())?.to_host()
+            Sharded::from_shards(local.elem, ty.dims(), &mesh, sharding, shards.into_iter().map(|s| s as _).collect())?
+                .to_host()
         },
     );
     joined.collect::<Result<_, _>>().map_err(array_failure)

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
 
-use meshwork_runtime::LoadError;
 use crate::exec::crossing::build::Spread;
 use crate::exec::crossing::overlap::overlap;
 use crate::exec::device::{Device, NOWHERE};
@@ -24,6 +23,7 @@ use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::memory::share::Leaders;
 use crate::program::{BufInfo, Program};
 use crate::step::Buf;
+use meshwork_runtime::LoadError;
 use meshwork_runtime::memory::buffer::{Buffer, OutOfMemory};
 use meshwork_runtime::profile::{Profile, Recorder};
 use meshwork_runtime::transport::world::world;

@@ -56,12 +56,7 @@ impl CpuEngine {
 
     /// Compiles function `entry` (by default the entry function) of a per-device module for all devices of `grid`, to
     /// run on shards.
-    pub fn compile(
-        &self,
-        module: &Module,
-        entry: Option<&str>,
-        grid: DeviceGrid,
-    ) -> Result<DeviceProgram, LoadError> {
+    pub fn compile(&self, module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<DeviceProgram, LoadError> {
         join()?;
         DeviceProgram::new(compile(module, entry, grid)?, grid, self.pool.clone())
     }

@@ -4,9 +4,9 @@
 //! [`DeviceProgram`], which runs on the shards of arrays.
 
 pub mod compile;
+pub mod device_program;
 pub mod engine;
 pub mod exec;
-pub mod device_program;
 mod fuse;
 pub mod kernel;
 pub mod library;

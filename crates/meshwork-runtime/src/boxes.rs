@@ -173,8 +173,12 @@ mod tests {
     #[test]
     fn a_box_of_a_matrix_moves_whole_or_in_pieces() {
         let from: Vec<u8> = (0..6 * 7).collect();
-        let copy =
-            BoxCopy::new(&Region { dims: &[6, 7], start: &[1, 2] }, &Region { dims: &[5, 4], start: &[0, 1] }, &[4, 3], 1);
+        let copy = BoxCopy::new(
+            &Region { dims: &[6, 7], start: &[1, 2] },
+            &Region { dims: &[5, 4], start: &[0, 1] },
+            &[4, 3],
+            1,
+        );
         for bytes in [1, 3, 7, 100] {
             let mut pieces = vec![];
             copy.clone().pieces(bytes, &mut pieces);

@@ -53,7 +53,6 @@ extern crate self as meshwork;
 
 mod annotate;
 
-
 mod checkpoint;
 mod control;
 mod donate;

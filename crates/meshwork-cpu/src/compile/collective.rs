@@ -17,8 +17,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
     if data.flag("has_dynamic_root") {
         return Err(LoadError::unsupported(module, op, "a root known at run time only"));
     }
-    let invalid =
-        |e: meshwork_eval::EvalError| LoadError::Invalid { op: module.describe(op), message: e.to_string() };
+    let invalid = |e: meshwork_eval::EvalError| LoadError::Invalid { op: module.describe(op), message: e.to_string() };
     let dim = |name: &str| {
         let value = data.int(name).and_then(|d| usize::try_from(d).ok());
         value.ok_or_else(|| LoadError::invalid(module, op, format!("attribute '{name}' is missing")))

@@ -142,11 +142,7 @@ fn open_body(module: &mut Module, op: OpId) -> Result<(), LoadError> {
                 module.op(op).results().iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
             for user in users {
                 if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
-                    return Err(LoadError::unsupported(
-                        module,
-                        user,
-                        "a started operation other than to wait for it",
-                    ));
+                    return Err(LoadError::unsupported(module, user, "a started operation other than to wait for it"));
                 }
                 for (old, &new) in module.op(user).results().to_vec().into_iter().zip(&returned) {
                     module.replace_all_uses(old, new);

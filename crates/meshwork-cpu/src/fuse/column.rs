@@ -20,9 +20,9 @@ use super::range::Devices;
 use super::work::{Fused, Task};
 use super::{reduce_kind, reduced_dims};
 use crate::compile::Compiler;
-use meshwork_runtime::LoadError;
 use crate::kernel::ir::Combine;
 use crate::step::{Buf, View};
+use meshwork_runtime::LoadError;
 
 /// What a stage reduces.
 #[derive(Clone, Debug)]

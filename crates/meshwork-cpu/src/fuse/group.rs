@@ -13,10 +13,10 @@ use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS, PerDevice};
 use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
 use crate::compile::{Compiler, captured};
-use meshwork_runtime::LoadError;
 use crate::library;
 use crate::program::Node;
 use crate::step::{Buf, Step, View, Work};
+use meshwork_runtime::LoadError;
 
 /// What fusion remembers while blocks are lowered.
 #[derive(Debug, Default)]

@@ -88,7 +88,8 @@ pub fn run(engine: &dyn Engine, source: &str, devices: usize) -> Result<Vec<Vec<
         return Err(whole.to_string());
     }
     let results = loaded.run(arrays).map_err(|e| e.to_string())?;
-    let wholes = results.iter().map(|r| r.literal().cloned()).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    let wholes =
+        results.iter().map(|r| r.literal().cloned()).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     Ok((0..devices).map(|d| wholes.iter().map(|whole| part(whole, d, devices)).collect()).collect())
 }
 

@@ -27,8 +27,8 @@ use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
 pub use sharded::{Sharded, Shards, local_devices};
 use slices::{copy, lengths, starts};
-use stored::put;
 pub use stored::Stored;
+use stored::put;
 
 use crate::boxes::Region;
 use crate::element::Element;
@@ -325,10 +325,7 @@ impl Array {
     }
 
     /// Its shards on one device, or on a mesh: handed over if nobody else has this array.
-    pub fn into_devices(
-        mut self,
-        place: Option<(&Arc<Mesh>, &Arc<Sharding>)>,
-    ) -> Result<Sharded, ArrayError> {
+    pub fn into_devices(mut self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<Sharded, ArrayError> {
         self.check_present()?;
         let shards = match self.data.take().map(Arc::try_unwrap) {
             Some(Ok(data)) => data.into_devices(place)?,

@@ -51,11 +51,7 @@ impl Sharded {
     }
 
     /// The array on one device that has these bytes.
-    pub fn from_single(
-        elem: ElementType,
-        dims: &[i64],
-        shard: Arc<dyn DeviceBuffer>,
-    ) -> Result<Sharded, ArrayError> {
+    pub fn from_single(elem: ElementType, dims: &[i64], shard: Arc<dyn DeviceBuffer>) -> Result<Sharded, ArrayError> {
         let mesh = Mesh::empty();
         let sharding = Sharding::replicated(MeshRef::from(mesh.clone()), dims.len());
         Sharded::from_shards(elem, dims, &Arc::new(mesh), &Arc::new(sharding), vec![shard])
@@ -237,11 +233,7 @@ impl Sharded {
 }
 
 /// The different slices of an array and the devices that hold each, in order of the first device.
-pub(super) fn holders(
-    dims: &[i64],
-    mesh: &Mesh,
-    sharding: &Sharding,
-) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
+pub(super) fn holders(dims: &[i64], mesh: &Mesh, sharding: &Sharding) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
     let mut holders: Vec<(Slice, Vec<usize>)> = vec![];
     let mut known: HashMap<Slice, usize> = HashMap::new();
     for device in 0..mesh.device_count() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Tensor;
-use crate::error::{fail};
+use crate::error::fail;
 use crate::spec::{MESH, P};
 use crate::trace::compose::emit;
 use crate::trace::{Placing, placing, with_top};

@@ -7,8 +7,8 @@ use meshwork_ir::{ElementType, Literal};
 
 use crate::compile::compile;
 use crate::compile::testing::{ONE, run};
-use crate::exec::pool::Pool;
 use crate::device_program::DeviceProgram;
+use crate::exec::pool::Pool;
 use crate::library::testing::noise;
 use meshwork_runtime::memory::buffer::Buffer;
 

@@ -5,10 +5,10 @@
 
 use meshwork_runtime::Runtime;
 
-use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
-use meshwork_runtime::boxes::{Region};
 use crate::error::Result;
 use meshwork_runtime::array::Stored;
+use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
+use meshwork_runtime::boxes::Region;
 
 /// Who has and who wants which parts of an array.
 pub(super) struct Exchange {

@@ -27,14 +27,14 @@ use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{AxisRef, Mesh, slice_of};
 use meshwork_runtime::Runtime;
 
-use meshwork_runtime::array::place;
-use meshwork_runtime::{Array, Placement};
-use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
-use meshwork_runtime::boxes::{Region};
 use crate::error::{ArrayError, Error, Result};
 use crate::spec::P;
-use meshwork_runtime::array::{Stored, local_devices};
 use exchange::Exchange;
+use meshwork_runtime::array::place;
+use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
+use meshwork_runtime::array::{Stored, local_devices};
+use meshwork_runtime::boxes::Region;
+use meshwork_runtime::{Array, Placement};
 
 /// How pieces become a batch.
 #[derive(Clone, Debug)]

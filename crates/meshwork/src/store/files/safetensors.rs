@@ -11,14 +11,14 @@ use meshwork_mesh::{Mesh, MeshRef, slice_of};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 
 use super::file_error;
-use meshwork_runtime::array::place;
-use meshwork_runtime::{Array, Placement, Shard};
-use meshwork_runtime::array::slices::{lengths};
-use meshwork_runtime::boxes::{BoxCopy, Region};
 use crate::error::{Error, Result};
 use crate::rule::{Leaf, Rule};
 use crate::spec::P;
 use crate::tree::{Tree, map_arrays, named_arrays};
+use meshwork_runtime::array::place;
+use meshwork_runtime::array::slices::lengths;
+use meshwork_runtime::boxes::{BoxCopy, Region};
+use meshwork_runtime::{Array, Placement, Shard};
 
 /// An open safetensors file. Nothing but the header is read until an array is asked for.
 ///

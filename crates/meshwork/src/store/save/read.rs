@@ -12,10 +12,10 @@ use super::error::{CheckpointError, Result};
 use super::index::{INDEX, Index};
 use super::layout::Leaf;
 use crate::Array;
-use meshwork_runtime::array::slices::{Slice, lengths, overlap};
-use meshwork_runtime::boxes::{BoxCopy, Region};
 use crate::error::{ArrayError, Error};
 use crate::tree::{Tree, map_arrays, named_arrays};
+use meshwork_runtime::array::slices::{Slice, lengths, overlap};
+use meshwork_runtime::boxes::{BoxCopy, Region};
 
 /// Files that are open at once.
 const OPEN: usize = 32;
@@ -166,7 +166,8 @@ impl Checkpoint {
             let (from, to) = (start(&piece.slice), start(slice));
             let stored = lengths(&piece.slice);
             let from = Region { dims: &stored, start: &from };
-            let copy = BoxCopy::new(&from, &Region { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
+            let copy =
+                BoxCopy::new(&from, &Region { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
             copy.runs(usize::MAX, &mut |from, to, length| {
                 self.read(piece.rank, piece.offset + from as u64, &mut out[to..to + length])
             })?;

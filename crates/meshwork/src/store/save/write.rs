@@ -17,7 +17,7 @@ use super::index::{INDEX, Index};
 use super::layout::{Layout, file_name, header};
 use super::ranks::Ranks;
 use crate::Array;
-use meshwork_runtime::array::slices::{lengths};
+use meshwork_runtime::array::slices::lengths;
 use meshwork_runtime::boxes::{BoxCopy, Region};
 
 /// A save under way: what a thread needs to finish it.
