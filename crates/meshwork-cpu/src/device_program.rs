@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
+use meshwork_ir::{Module, OpId, TensorType, Type};
 
 use crate::exec::crossing::build::Spread;
 use crate::exec::crossing::overlap::overlap;

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-use data::{Data, Place};
+use data::Data;
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
 pub use sharded::{Sharded, Shards, local_devices};
