@@ -1,4 +1,4 @@
-//! Running programs on the CPU engine: arrays in shards, a profile, and the evaluator where the engine can not.
+//! Running programs on the CPU engine: arrays in shards, a profile, and the evaluator where the engine cannot.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<A
         Ok(executable) if executable.peak_bytes() > MOST_BYTES => None,
         Ok(executable) => Some(executable),
         Err(error) => {
-            if processes::speaks() {
+            if processes::reports() {
                 eprintln!("note: runs on the evaluator: {error}");
             }
             None
@@ -98,8 +98,8 @@ pub fn execute(
     let (results, profile) = executable.run_profiled(args).map_err(|e| run_failure(source, e))?;
     let text = profile.chrome_trace();
     let path = &processes::own_path(path);
-    std::fs::write(path, text).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))?;
-    if !processes::speaks() {
+    std::fs::write(path, text).map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
+    if !processes::reports() {
         return Ok(results);
     }
     eprintln!("{:.3} ms in all; the ten longest:\n{}", profile.total_ns as f64 / 1e6, profile.table(10));

@@ -95,13 +95,13 @@ fn contract(args: &Args) -> Contract {
 }
 
 fn check_lock(path: &str, plan: &Plan) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("can not read {path}: {e}")))?;
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
     let recorded = Lock::parse(&text).map_err(|e| Failure::error(format!("{path}: {e}")))?;
     let changes = recorded.changes(&Lock::of(plan));
     if changes.is_empty() {
         return Ok(());
     }
     let list: String = changes.iter().map(|change| format!("  {change}\n")).collect();
-    let hint = "if this is meant, write it anew with --write-lock\n";
+    let hint = "if this is intended, update it with --write-lock\n";
     Err(Failure::check(format!("the plan is not what {path} records\n{list}{hint}")))
 }

@@ -24,7 +24,7 @@ impl MachineArgs {
         let mut machine = match &self.links {
             Some(path) => {
                 let text =
-                    std::fs::read_to_string(path).map_err(|e| Failure::error(format!("can not read {path}: {e}")))?;
+                    std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
                 text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))?
             }
             None => Machine::default(),

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || dispatch(cli.command));
     let outcome = match worker {
         Ok(thread) => thread.join().unwrap_or_else(|_| Err(Failure::error("internal error: the command panicked"))),
-        Err(e) => Err(Failure::error(format!("can not start a thread with a {STACK_BYTES} byte stack: {e}"))),
+        Err(e) => Err(Failure::error(format!("cannot start a thread with a {STACK_BYTES} byte stack: {e}"))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! `meshwork run` under `mpirun`: every process runs its devices, the first one speaks.
+//! `meshwork run` under `mpirun`: every process runs its devices, the first one reports.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ pub fn join() -> Result<Runtime, Failure> {
     Runtime::init().map_err(|e| Failure::error(e.to_string()))
 }
 
-/// Whether this process is the one that speaks for all.
-pub fn speaks() -> bool {
+/// Whether this process reports for all of them.
+pub fn reports() -> bool {
     Runtime::init().map_or(true, |r| r.rank() == 0)
 }
 

@@ -8,6 +8,7 @@ use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
 
 use meshwork_partition::{CompileOptions, Plan};
 use meshwork_runtime::Runtime;
+use serde_json::{Map, Value, json};
 
 use crate::engine::{self, Engine};
 use crate::fail::Failure;
@@ -19,7 +20,7 @@ use crate::{parallel, processes, show, stages};
 /// Runs @main, or the only function of the module, on the devices of its mesh. Inputs are given in the order of the
 /// function's arguments; an .npz file gives all its arrays in the order they were saved. NumPy has no bf16 and f8
 /// types: their bits travel as uint16 and uint8, sub-byte integers as int8 and uint8. Checks in the program
-/// (check.expect_eq and its kin) decide the exit status. Programs that the engine can not compile, with extents
+/// (check.expect_eq and its kin) decide the exit status. Programs that the engine cannot compile, with extents
 /// known at run time only for instance, run on the reference evaluator, and a note says so. MESHWORK_THREADS sets
 /// the number of threads. Under mpirun the devices of the mesh are spread over the processes; all of them read the
 /// inputs, and the first one writes the results.
@@ -71,7 +72,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(path) = &args.stats {
-        write_file(path, outcome.stats.as_bytes())?;
+        write_file(path, format!("{}\n", outcome.stats).as_bytes())?;
     }
     match &args.out {
         Some(dir) => write_results(dir, &outcome.results),
@@ -83,7 +84,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
 struct Outcome {
     results: Vec<Literal>,
     /// The contents of `--stats`.
-    stats: String,
+    stats: Value,
 }
 
 /// Runs a program that starts others on several devices itself, if there are several processes for them.
@@ -114,7 +115,7 @@ fn execute(args: &Args, source: &Source, module: &Module, entry: OpId, inputs: &
     }
     no_profile(args);
     let mut outcome = stages::run(source, module, name, inputs)?;
-    for line in outcome.printed.iter().filter(|_| processes::speaks()) {
+    for line in outcome.printed.iter().filter(|_| processes::reports()) {
         write_stdout(&format!("{line}\n"))?;
     }
     let results = outcome.results.pop().unwrap_or_default();
@@ -145,41 +146,31 @@ fn execute_partitioned(
 }
 
 fn no_profile(args: &Args) {
-    if args.profile.is_some() && processes::speaks() {
+    if args.profile.is_some() && processes::reports() {
         eprintln!("note: the evaluator writes no profile");
     }
 }
 
 /// Totals of a plan. A loop whose trip count is not known counts once.
-fn plan_json(plan: &Plan) -> String {
-    let kinds: Vec<String> = plan
-        .totals()
-        .iter()
-        .map(|(kind, t)| {
-            format!(
-                "\"{kind}\": {{\"count\": {}, \"operand_bytes\": {}, \"wire_bytes\": {}}}",
-                t.count, t.operand_bytes, t.wire_bytes
-            )
-        })
-        .collect();
-    let unknown = plan.has_unknown_trip_counts();
-    format!(
-        "{{\"collectives\": {{{}}}, \"peak_bytes_per_device\": {}, \"unknown_trip_counts\": {unknown}}}\n",
-        kinds.join(", "),
-        plan.peak.bytes
-    )
+fn plan_json(plan: &Plan) -> Value {
+    let kinds = plan.totals().into_iter().map(|(kind, t)| {
+        let counts = json!({ "count": t.count, "operand_bytes": t.operand_bytes, "wire_bytes": t.wire_bytes });
+        (kind.to_string(), counts)
+    });
+    json!({
+        "collectives": kinds.collect::<Map<_, _>>(),
+        "peak_bytes_per_device": plan.peak.bytes,
+        "unknown_trip_counts": plan.has_unknown_trip_counts(),
+    })
 }
 
-fn stats_json(stats: &Stats) -> String {
-    let kinds: Vec<String> = stats
-        .collectives
-        .iter()
-        .map(|(kind, c)| {
-            let (count, operands, wire) = (c.count, c.operand_bytes, c.wire_bytes);
-            format!("\"{kind}\": {{\"count\": {count}, \"operand_bytes\": {operands}, \"wire_bytes\": {wire}}}")
-        })
-        .collect();
-    format!("{{\"collectives\": {{{}}}, \"peak_bytes_per_device\": {}}}\n", kinds.join(", "), stats.peak_bytes)
+/// What the evaluator counted while the program ran.
+fn stats_json(stats: &Stats) -> Value {
+    let kinds = stats.collectives.iter().map(|(kind, c)| {
+        let counts = json!({ "count": c.count, "operand_bytes": c.operand_bytes, "wire_bytes": c.wire_bytes });
+        (kind.to_string(), counts)
+    });
+    json!({ "collectives": kinds.collect::<Map<_, _>>(), "peak_bytes_per_device": stats.peak_bytes })
 }
 
 /// An array and where it came from.
@@ -192,7 +183,7 @@ fn read_inputs(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
     let mut given = vec![];
     for path in paths {
         let shown = path.display();
-        let bytes = std::fs::read(path).map_err(|e| Failure::error(format!("can not read {shown}: {e}")))?;
+        let bytes = std::fs::read(path).map_err(|e| Failure::error(format!("cannot read {shown}: {e}")))?;
         if path.extension().is_some_and(|e| e == "npz") {
             for entry in npz::read(&bytes).map_err(|e| Failure::error(format!("{shown}: {e}")))? {
                 let from = format!("{shown}[{}]", entry.name);
@@ -248,7 +239,7 @@ fn plural(n: usize, what: &str) -> String {
 }
 
 fn write_results(dir: &Path, results: &[Literal]) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir).map_err(|e| Failure::error(format!("can not create {}: {e}", dir.display())))?;
+    std::fs::create_dir_all(dir).map_err(|e| Failure::error(format!("cannot create {}: {e}", dir.display())))?;
     for (i, result) in results.iter().enumerate() {
         write_file(&dir.join(format!("{i}.npy")), &npy::write(result))?;
     }
@@ -256,5 +247,5 @@ fn write_results(dir: &Path, results: &[Literal]) -> Result<(), Failure> {
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(|e| Failure::error(format!("can not write {}: {e}", path.display())))
+    std::fs::write(path, bytes).map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))
 }

@@ -26,7 +26,7 @@ impl Source {
         } else {
             (path, std::fs::read(path))
         };
-        let bytes = bytes.map_err(|e| Failure::error(format!("can not read {name}: {e}")))?;
+        let bytes = bytes.map_err(|e| Failure::error(format!("cannot read {name}: {e}")))?;
         let text = String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
             Failure::error(format!("{name} is not a text file: byte {at} is not UTF-8"))
@@ -83,16 +83,16 @@ pub fn entry_function(module: &Module, name: Option<&str>) -> Result<OpId, Failu
 pub fn write_text(path: Option<&str>, text: &str) -> Result<(), Failure> {
     match path {
         None | Some("-") => write_stdout(text),
-        Some(path) => std::fs::write(path, text).map_err(|e| Failure::error(format!("can not write {path}: {e}"))),
+        Some(path) => std::fs::write(path, text).map_err(|e| Failure::error(format!("cannot write {path}: {e}"))),
     }
 }
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+/// Writes to standard output. A closed reader (`| head`) is not an error.
 pub fn write_stdout(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::error(format!("can not write standard output: {e}")))
+            Err(Failure::error(format!("cannot write standard output: {e}")))
         }
         _ => Ok(()),
     }

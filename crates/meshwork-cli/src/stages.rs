@@ -41,7 +41,7 @@ pub fn partition(source: &Source, module: &Module, options: &CompileOptions) -> 
         Failure::from_diagnostics(&error.diagnostics(), &source.name, &source.text)
             .unwrap_or_else(|| Failure::error(error.to_string()))
     })?;
-    if processes::speaks() {
+    if processes::reports() {
         eprint!("{}", render_all(&compiled.warnings, &source.name, &source.text));
     }
     Ok(compiled)

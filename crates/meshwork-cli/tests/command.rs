@@ -87,7 +87,7 @@ fn inputs_that_do_not_fit_are_named() {
         format!("error: input 0 ({ints}): @main expects tensor<2xf32>, the array is tensor<2xi32> (dtype <i4)\n")
     );
     let missing = path("missing.npy");
-    assert!(message(&[&missing]).starts_with(&format!("error: can not read {missing}: ")));
+    assert!(message(&[&missing]).starts_with(&format!("error: cannot read {missing}: ")));
 }
 
 #[test]

@@ -40,11 +40,11 @@ pub(crate) fn mark(module: &mut Module, func: OpId, donated: &[usize]) {
     }
 }
 
-/// The arrays that a call at `at` works on: of donated ones the elements, which their arrays lose.
-pub(crate) fn hand_over(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> Result<Vec<Array>> {
+/// The arrays that a call at `at` works on. Donated arrays lose their elements to it.
+pub(crate) fn take_inputs(leaves: Vec<NamedArray>, donated: &[usize], at: At) -> Result<Vec<Array>> {
     let mut owners: HashMap<*const (), &str> = HashMap::new();
     if !donated.is_empty() {
-        // An array that is donated can not be another argument as well.
+        // A donated array cannot be another argument as well.
         let is_donated = |i: usize| donated.binary_search(&i).is_ok();
         let given = leaves.iter().enumerate();
         for (i, (path, array)) in given.clone().filter(|(i, _)| is_donated(*i)).chain(given) {

@@ -1,4 +1,4 @@
-//! What can go wrong, in the user's words: the operation, the numbers, and the line that asked for it.
+//! Errors in the user's terms: the operation, the numbers, and the line that asked for it.
 
 use std::fmt;
 use std::panic::Location;
@@ -23,7 +23,7 @@ impl fmt::Display for At {
     }
 }
 
-/// An operation was asked for something that it can not do. Found while tracing.
+/// An operation that does not fit its operands. Found while tracing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{op}: {message}\n  at {at}")]
 pub struct TraceError {
@@ -256,10 +256,10 @@ pub enum ImportError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An operation can not do what was asked; found while tracing.
+    /// An operation cannot do what was asked; found while tracing.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A mesh that can not be.
+    /// An invalid mesh.
     #[error(transparent)]
     Mesh(#[from] MeshError),
     /// One of the others, and the line of the program that asked for what failed.
@@ -381,7 +381,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Stops tracing at the caller's line: [`jit`](crate::jit) returns the error.
 ///
-/// Operators can not return a `Result`, so a misuse unwinds to the `jit` that runs the trace. It does not go through
+/// Operators cannot return a `Result`, so a misuse unwinds to the `jit` that runs the trace. It does not go through
 /// the panic hook: nothing is printed.
 #[track_caller]
 pub(crate) fn fail(op: &str, message: impl Into<String>) -> ! {

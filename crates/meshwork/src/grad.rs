@@ -1,4 +1,4 @@
-//! Gradients of functions of tensors: traced apart, differentiated as a module, and put in place.
+//! Gradients of functions of tensors: traced separately, differentiated as a module, and inlined.
 
 use meshwork_autodiff::GradOptions;
 
@@ -10,8 +10,8 @@ use crate::tree::{Tree, leaves, replace};
 
 /// The gradient of the scalar that `f` returns, at `x`: a tree like `x`.
 ///
-/// It is used inside of a traced function. Tensors that `f` captures are held fixed. The gradient is that of the
-/// global program: under data parallelism it is the gradient of the loss over the whole batch, however the mesh looks.
+/// It is used inside a traced function. Tensors that `f` captures are held fixed. The gradient is that of the
+/// global program: under data parallelism it is the gradient of the loss over the whole batch, on any mesh.
 /// Integers have a gradient of zero.
 ///
 /// ```

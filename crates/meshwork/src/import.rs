@@ -1,4 +1,4 @@
-//! Programs of others: StableHLO text, such as `jax.export` writes, as a function.
+//! Imported programs: StableHLO text, as `jax.export` writes it, as a function.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::{Array, Tensor};
 /// A function read from StableHLO text: `jax.export`'s, JAX's `lower().as_text()`, or this crate's own
 /// [`Lowered::text`](crate::Lowered::text).
 ///
-/// It is called with arrays, or with tensors inside of a traced function. There it is put in place as if it had been
-/// written there, so it is placed, differentiated, batched and split with the rest.
+/// It is called with arrays, or with tensors inside a traced function. There it is inlined, and is
+/// placed, differentiated, batched and split with the rest.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -64,7 +64,7 @@ impl Imported {
             module.op_mut(op).attrs.remove("no_inline");
         }
         let mut diagnostics = vec![];
-        // What can not be inlined stays a call, which the check below names.
+        // What cannot be inlined stays a call, which the check below names.
         let _ = (calls::PASS.run)(&mut module, &PassOptions::default(), &mut diagnostics);
         if let Some(&op) = module
             .ops_below(func, Walk::PreOrder)
@@ -114,7 +114,7 @@ impl Imported {
         Ok(out.into_iter().map(Array::from_literal).collect())
     }
 
-    /// Puts it in place in the program that is being traced.
+    /// Inlines it into the program that is being traced.
     #[track_caller]
     pub fn apply(&self, args: &[Tensor]) -> Vec<Tensor> {
         let expected = self.arguments();

@@ -27,6 +27,7 @@ pub struct Lowered {
     donated: Vec<usize>,
     machine: Machine,
     compiled: OnceLock<Compiled>,
+    /// Compiled with the history of its placements, which plans and explanations quote.
     traced: OnceLock<Compiled>,
     loaded: OnceLock<Option<Arc<dyn Loaded>>>,
     /// Held while it is compiled or loaded, so that threads which ask at once do it once.
@@ -112,13 +113,30 @@ impl Lowered {
 
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
-        self.compile(&self.compiled, Trace::No)
+        self.needs_mesh()?;
+        self.compile(Trace::No)
     }
 
-    fn compile<'a>(&self, cell: &'a OnceLock<Compiled>, trace: Trace) -> Result<&'a Compiled> {
+    /// The same with the history of its placements, so that causes name the annotations to blame.
+    fn explained(&self) -> Result<&Compiled> {
+        self.needs_mesh()?;
+        self.compile(Trace::Yes)
+    }
+
+    fn needs_mesh(&self) -> Result<()> {
         if self.mesh.is_none() {
             return Err(JitError::NothingToSplit.into());
         }
+        Ok(())
+    }
+
+    /// Compiles it at most twice: without a history to run it, and with one when somebody asks. One with a history runs
+    /// as well.
+    fn compile(&self, trace: Trace) -> Result<&Compiled> {
+        let cell = match trace {
+            Trace::No if self.traced.get().is_none() => &self.compiled,
+            Trace::No | Trace::Yes => &self.traced,
+        };
         if let Some(done) = cell.get() {
             return Ok(done);
         }
@@ -157,7 +175,7 @@ impl Lowered {
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn why(&self, name: &str) -> Result<String> {
-        let compiled = self.compile(&self.traced, Trace::Yes)?;
+        let compiled = self.explained()?;
         let Some(provenance) = &compiled.provenance else { return Ok(String::new()) };
         let values = self.find(&provenance.module, name)?;
         let teller = Teller { written: &self.module, provenance };
@@ -194,7 +212,7 @@ impl Lowered {
 
     /// Every collective with its cause, and the memory a device needs.
     pub fn plan(&self) -> Result<&Plan> {
-        Ok(&self.compiled()?.plan)
+        Ok(&self.explained()?.plan)
     }
 
     /// Holds the plan to a contract: an error names the collective that breaks it and its cause.

@@ -131,7 +131,7 @@ fn joined(call: &str, messages: &[Vec<u8>]) -> Result<Array> {
         if rest(array) != rest(first) || array.shape().is_empty() {
             let show = |a: &Array| format!("{}{:?}", a.dtype(), a.shape());
             let (one, other) = (show(first), show(array));
-            return Err(failed(format!("{call}: rank 0 has {one}, rank {rank} has {other}, which can not be joined")));
+            return Err(failed(format!("{call}: rank 0 has {one}, rank {rank} has {other}, which cannot be joined")));
         }
     }
     let mut dims = first.shape().to_vec();

@@ -54,7 +54,7 @@ pub struct Vmap {
     placement: DimSharding,
 }
 
-/// Along which dimension examples lie: for all tensors alike, or one for each member of a tuple. `None` means that all
+/// The dimension that runs over the examples: the same for all tensors, or one for each member of a tuple. `None` means that all
 /// examples share it. Negative numbers count from the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MapAxes {

@@ -54,7 +54,7 @@ pub(crate) type NamedArray = (SmolStr, Array);
 /// placements of its arguments. It runs on one device, or, with a mesh, split over its devices. The mesh comes from
 /// [`on`](Jit::on) or from the arguments.
 ///
-/// A misuse of a tensor inside of the function, such as a product of matrices that do not fit, ends the trace, and
+/// Misusing a tensor inside the function, such as multiplying matrices of the wrong shapes, ends the trace, and
 /// the call returns an [`Error`](crate::Error) with the operation, the shapes and the line.
 ///
 /// Threads can share it if the function can be shared (is `Sync`). Each call traces on its own thread; of two threads
@@ -119,8 +119,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// How each argument is placed inside of the program, wherever it comes from: a constraint on its first use. With
-    /// [`in_shardings`](Jit::in_shardings) an array that lies otherwise is brought there before the program starts,
+    /// How each argument is placed inside the program, wherever it comes from: a constraint on its first use. With
+    /// [`in_shardings`](Jit::in_shardings) an array that is placed differently is moved before the program starts,
     /// with this as its first step.
     pub fn constrain<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         self.constraints = Some(rules.into_iter().map(Into::into).collect());
@@ -134,7 +134,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Gives the memory of these arguments, by number, to the results: an update happens where the array lies. The call
+    /// Gives the memory of these arguments, by number, to the results: an update happens in place. The call
     /// takes the elements out of their arrays; using one of them, or a clone, later is an error that names the call.
     ///
     /// In the program they are marked as JAX marks them: `tf.aliasing_output` with the result of the same type and
@@ -175,8 +175,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Says how fast devices and the links between them are. Where a program may be split in several ways, the way
-    /// that is quickest by these rates is taken, and [`explain`](Jit::explain) counts time by them.
+    /// The speed of devices and of the links between them. Of several ways to split a program, the fastest by these
+    /// rates is taken, and [`explain`](Jit::explain) estimates times from them.
     ///
     /// ```
     /// use meshwork::prelude::*;
@@ -217,7 +217,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         for (path, array) in &arguments.leaves {
             array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: e.into() })?;
         }
-        let inputs = donate::hand_over(arguments.leaves, lowered.donated(), at)?;
+        let inputs = donate::take_inputs(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;
         let placements: Vec<Option<Placement>> = match lowered.mesh() {
             None => vec![None; results.len()],

@@ -13,7 +13,7 @@ use crate::rule::{Leaf, Rule};
 use crate::spec::{MESH, P};
 
 impl<A, F: Function<A>> Jit<F, A> {
-    /// The placements that arguments, by number, are held to inside of the program.
+    /// The placements that arguments, by number, are held to inside the program.
     pub(super) fn constraints_of(&self, leaves: &[NamedArray], mesh: Option<&Mesh>) -> Result<Vec<(usize, P)>> {
         let Some(rules) = self.constraints.as_ref().filter(|_| !self.single) else { return Ok(vec![]) };
         self.check_count("constrain", rules.len())?;
@@ -131,7 +131,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     }
 }
 
-/// The rule for the array at `path`, which starts with the number of its argument, and the path inside of that.
+/// The rule for the array at `path`, which starts with the number of its argument, and the path inside that.
 fn rule_for<'a>(rules: &'a [Rule], path: &'a str) -> (&'a Rule, &'a str) {
     let (number, inside) = match path.as_bytes() {
         // Most functions have few arguments.
