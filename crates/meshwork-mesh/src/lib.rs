@@ -31,6 +31,7 @@
 //! | [`verify`] | the rules of a valid sharding |
 //! | `shard` | which elements each device holds; groups of devices |
 //! | `topology` | [`Topology`]: how devices are connected, and meshes that keep neighbors close |
+//! | `number` | divisors |
 //! | `picture` | [`Picture`]: which devices hold which block, as text and SVG |
 //! | `text` | Shardy's text forms |
 
@@ -42,6 +43,7 @@ pub mod axis_list;
 mod coordinates;
 mod error;
 mod mesh;
+mod number;
 mod picture;
 mod query;
 mod shard;
@@ -54,6 +56,7 @@ pub use axis::{AxisRef, SubAxis};
 pub use axis_list::PrefixStatus;
 pub use error::{MeshError, ShardingError};
 pub use mesh::{Mesh, MeshAxis};
+pub use number::{gcd, prime_factors};
 pub use picture::{Block, Picture};
 pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, slice_of, slices};
 pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
@@ -61,5 +64,5 @@ pub use text::{
     AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list, parse_dim_sharding, parse_mesh,
     parse_sharding,
 };
-pub use topology::{Split, Topology, prime_factors};
+pub use topology::{Split, Topology};
 pub use verify::verify_sharding;

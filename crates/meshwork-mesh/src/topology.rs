@@ -6,6 +6,7 @@
 
 use crate::error::MeshError;
 use crate::mesh::Mesh;
+use crate::number::prime_factors;
 
 /// How devices are wired: a grid of them, where axes may close to rings.
 ///
@@ -263,20 +264,4 @@ fn distribute(
         }
     }
     go(pieces, &mut sizes.to_vec(), None, given, found);
-}
-
-/// The prime factors of `n`, in increasing order, each as often as it divides.
-pub fn prime_factors(mut n: i64) -> Vec<i64> {
-    let (mut out, mut p) = (vec![], 2);
-    while p * p <= n {
-        while n % p == 0 {
-            out.push(p);
-            n /= p;
-        }
-        p += 1;
-    }
-    if n > 1 {
-        out.push(n);
-    }
-    out
 }

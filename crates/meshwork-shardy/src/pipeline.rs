@@ -144,16 +144,17 @@ pub fn propagation(
     diags: &mut Vec<Diagnostic>,
 ) -> Result<(), Failed> {
     import(module, options, diags)?;
-    let calls: &[Pass] = match options.dedup_functions_fully {
-        true => &[add_func_data_flow_edges::PASS],
-        false => &[
+    let calls: &[Pass] = if options.dedup_functions_fully {
+        &[add_func_data_flow_edges::PASS]
+    } else {
+        &[
             flatten_call_graph::PASS,
             symbol_dce::PASS,
             import_func_calls::PASS,
             symbol_dce::PASS,
             APPLY_SHARDING_CONSTRAINTS,
             SHARDING_GROUP_IMPORT,
-        ],
+        ]
     };
     run_all(module, calls, diags)?;
     run_all(module, &[pre_order_funcs::PASS], diags)?;
@@ -162,9 +163,10 @@ pub fn propagation(
         diags.push(error);
         Failed
     })?;
-    let calls: &[Pass] = match options.dedup_functions_fully {
-        true => &[propagate_to_func_results::PASS, sink_func_data_flow_edges::PASS],
-        false => &[export_named_computations::PASS, propagate_to_func_results::PASS],
+    let calls: &[Pass] = if options.dedup_functions_fully {
+        &[propagate_to_func_results::PASS, sink_func_data_flow_edges::PASS]
+    } else {
+        &[export_named_computations::PASS, propagate_to_func_results::PASS]
     };
     run_all(module, calls, diags)?;
     run_all(module, &[unflatten_call_graph::PASS, symbol_dce::PASS, insert_func_call_reshards::PASS], diags)?;

@@ -58,7 +58,7 @@ fn mode(options: &PassOptions) -> RuleMode {
 }
 
 /// Reports `diagnostic` as the reason of a failure.
-pub(crate) fn fail(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) -> Failed {
+fn fail(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) -> Failed {
     diagnostics.push(diagnostic);
     Failed
 }
@@ -80,9 +80,10 @@ fn run(
             return Err(fail(diagnostics, Diagnostic::error(Default::default(), message)));
         }
     };
-    let level = match options.flag_or("run-op-priority-propagation", true) {
-        false if level == Level::OpPriority => Level::Plain,
-        false if level == Level::UserPriority => Level::UserPriorityOnly,
+    let level = match level {
+        _ if options.flag_or(RUN_OP_PRIORITY.0, true) => level,
+        Level::OpPriority => Level::Plain,
+        Level::UserPriority => Level::UserPriorityOnly,
         _ => level,
     };
     let (origins, edges) = (options.flag(ORIGINS.0), options.flag(EDGES.0));

@@ -29,10 +29,7 @@ pub fn main(words: &[String]) -> Result<(), Failure> {
         return write_stdout(&help::text(&passes));
     }
     let source = Source::read(args.input.as_deref().unwrap_or("-"))?;
-    let chunks = match args.split_input_file {
-        true => split::chunks(&source.text),
-        false => vec![source.text.clone()],
-    };
+    let chunks = if args.split_input_file { split::chunks(&source.text) } else { vec![source.text.clone()] };
     let mut failure = None;
     let mut outputs = vec![];
     for chunk in &chunks {

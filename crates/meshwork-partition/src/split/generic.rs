@@ -6,10 +6,9 @@ use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::op::{
     BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,
 };
-use meshwork_ir::{Combine, Module, OpId, OpKind, Type, ValueId};
-use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
+use meshwork_ir::{Combine, OpId, OpKind, Type, ValueId};
+use meshwork_propagate::rules::{RuleResult, splitting_rule};
 
-use super::window::shared_dims_rule;
 use super::{Result, Splitter};
 use crate::flops::op_flops;
 use crate::layout::Layout;
@@ -126,33 +125,6 @@ fn local_form(kind: OpKind) -> Local {
     }
 }
 
-/// A rule for an operation that propagation has none for: what its local form may be split by.
-fn own_rule(module: &Module, op: OpId) -> Option<OpShardingRule> {
-    let data = module.op(op);
-    let extents = module.ty(*data.operands().first()?).dims();
-    match data.kind() {
-        OpKind::Body(BodyOp::Map) => {
-            Some(shared_dims_rule(extents, data.operands().len(), 0, data.results().len(), vec![]))
-        }
-        OpKind::Linalg(LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => {
-            // Statistics are over everything but the features.
-            let feature = data.int("feature_index")? as usize;
-            let dims_of = |&v: &ValueId| match module.ty(v).dims().len() {
-                1 if extents.len() > 1 => vec![vec![0]],
-                rank => (0..rank).map(|d| vec![usize::from(d != feature)]).collect(),
-            };
-            Some(OpShardingRule {
-                factor_sizes: vec![*extents.get(feature)?, 1],
-                operands: data.operands().iter().map(dims_of).collect(),
-                results: data.results().iter().map(dims_of).collect(),
-                need_replication: vec![1],
-                ..OpShardingRule::default()
-            })
-        }
-        _ => None,
-    }
-}
-
 impl Splitter<'_> {
     /// Splits an operation by its sharding rule, or computes it whole on every device.
     pub fn generic(&mut self, op: OpId) -> Result<()> {
@@ -170,11 +142,7 @@ impl Splitter<'_> {
                 return self.unsupported(op, what);
             }
         };
-        let rule = match (own_rule(self.src, op), sharding_rule(self.src, op, RuleMode::Full)) {
-            (Some(rule), _) => Arc::new(rule),
-            (None, RuleResult::Rule(rule)) => rule,
-            (None, _) => return self.whole(op),
-        };
+        let RuleResult::Rule(rule) = splitting_rule(self.src, op) else { return self.whole(op) };
         let mut problem = self.problem(op, rule, combine);
         if kind == OpKind::Movement(MovementOp::Reshape) {
             // Factors that merge with others or split off them keep their elements together only if they divide.

@@ -9,4 +9,4 @@ mod projection;
 
 pub use axis::{Axis, AxisList, Prefix, prefix_status, product, push_merged};
 pub use placement::{BadSharding, Dim, MeshId, Placement, PlacementId, Placements};
-pub use projection::{CompiledRule, Expanded, FactorSharding, Projection, TensorFactors, gcd};
+pub use projection::{CompiledRule, Expanded, FactorSharding, Projection, TensorFactors};

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
+use meshwork_mesh::gcd;
 use smallvec::SmallVec;
 
 use crate::factors::{Axis, AxisList, Dim, MeshId, Placement, Prefix, prefix_status, product, push_merged};
@@ -225,11 +226,6 @@ impl AxisStream<'_> {
             self.advance();
         }
     }
-}
-
-/// Greatest common divisor.
-pub fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The tensors of an op along the factors of its rule, operands first.

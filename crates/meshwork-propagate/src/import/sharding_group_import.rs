@@ -15,9 +15,10 @@ pub fn import_sharding_groups(module: &mut Module, diags: &mut Vec<Diagnostic>) 
     for op in groups {
         let (value, id) = (module.op(op).operands()[0], group_id(module, op));
         let new = new_ids[&id];
-        match seen.insert((value, new)) {
-            true => drop(module.op_mut(op).attrs.set("group_id", Attr::i64(new))),
-            false => module.erase(op),
+        if seen.insert((value, new)) {
+            drop(module.op_mut(op).attrs.set("group_id", Attr::i64(new)))
+        } else {
+            module.erase(op)
         }
     }
     Ok(())

@@ -45,10 +45,7 @@ pub fn argument_owners(module: &Module, op: OpId) -> Values {
 
 /// The owners of the edges of `op` that are results.
 pub fn result_owners(module: &Module, op: OpId) -> Values {
-    match has_data_flow(module.op(op).kind()) {
-        true => module.op(op).results().iter().copied().collect(),
-        false => Values::new(),
-    }
+    if has_data_flow(module.op(op).kind()) { module.op(op).results().iter().copied().collect() } else { Values::new() }
 }
 
 /// The owner of the edge that `target` belongs to; `None` if it is no target.

@@ -1,6 +1,8 @@
 //! What all strategies share: directions, the axes that tensors agree on, and what conflicts cut off.
 
-use crate::factors::{Axis, AxisList, CompiledRule, FactorSharding, Projection, TensorFactors, gcd};
+use meshwork_mesh::gcd;
+
+use crate::factors::{Axis, AxisList, CompiledRule, FactorSharding, Projection, TensorFactors};
 
 /// Which way placements may spread through an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -25,9 +25,9 @@ pub(super) const REPLICATE_BLOCKED: Factor = Factor { kind: FactorKind::NeedRepl
 pub(super) const PERMUTE: Factor = Factor { kind: FactorKind::Permutation, blocked: false };
 
 impl Factor {
-    /// The same, with placements kept from spreading along it when `blocked`.
-    pub(super) fn blocked_if(self, blocked: bool) -> Factor {
-        Factor { blocked, ..self }
+    /// The same, with placements kept from spreading along it.
+    pub(super) fn blocked(self) -> Factor {
+        Factor { blocked: true, ..self }
     }
 }
 

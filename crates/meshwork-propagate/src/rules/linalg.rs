@@ -1,6 +1,8 @@
 //! Rules of sorts, transforms, decompositions and generators.
 
-use super::builder::{PASS, REPLICATE, REPLICATE_BLOCKED};
+use meshwork_ir::ValueId;
+
+use super::builder::{Dim, Factor, PASS, REPLICATE, REPLICATE_BLOCKED};
 use super::{Ctx, RuleResult, extent};
 
 /// Sort: the sorted dimension must be whole, and if there is no other, placements stay where they are.
@@ -11,7 +13,8 @@ pub(super) fn sort(ctx: &Ctx) -> RuleResult {
         d => d as usize,
     };
     let alone = shape.iter().enumerate().all(|(dim, &size)| dim == sorted || size == 1);
-    let factor = |dim| Some(if dim == sorted { REPLICATE.blocked_if(alone) } else { PASS });
+    let whole = if alone { REPLICATE_BLOCKED } else { REPLICATE };
+    let factor = |dim| Some(if dim == sorted { whole } else { PASS });
     ctx.builder().pointwise_by(shape, factor).into()
 }
 
@@ -23,7 +26,8 @@ pub(super) fn fft(ctx: &Ctx) -> RuleResult {
         Some(match dim {
             _ if dim < first => PASS,
             _ if dim + 1 < input.len() => REPLICATE,
-            _ => REPLICATE.blocked_if(input.last() != output.last()),
+            _ if input.last() == output.last() => REPLICATE,
+            _ => REPLICATE_BLOCKED,
         })
     };
     ctx.builder().pointwise_by(input, factor).into()
@@ -59,14 +63,29 @@ pub(super) fn triangular_solve(ctx: &Ctx) -> RuleResult {
     rule.into()
 }
 
-/// Batch norm: per-feature operands follow the feature dimension.
+/// Batch norm with given statistics: per-feature tensors follow the feature dimension.
 pub(super) fn batch_norm_inference(ctx: &Ctx) -> RuleResult {
+    batch_norm(ctx, PASS)
+}
+
+/// Batch norm that computes statistics: all dimensions but that of the features must be whole.
+pub(super) fn batch_norm_statistics(ctx: &Ctx) -> RuleResult {
+    batch_norm(ctx, REPLICATE)
+}
+
+/// Tensors of the first operand's rank share its dimensions; the others have one value per feature.
+fn batch_norm(ctx: &Ctx, others: Factor) -> RuleResult {
+    let shape = ctx.operand(0);
     let feature = ctx.dim_attr("feature_index");
     let mut rule = ctx.builder();
-    for (dim, &size) in ctx.operand(0).iter().enumerate() {
-        let mut operands = vec![(dim == feature).then_some(0); ctx.op().operands().len()];
-        operands[0] = Some(dim);
-        rule.pass(&operands, &[Some(dim)], size);
+    for (dim, &size) in shape.iter().enumerate() {
+        let dim_in = |&v: &ValueId| match ctx.dims(Some(&v)).len() {
+            rank if rank == shape.len() => Some(dim),
+            _ => (dim == feature).then_some(0),
+        };
+        let operands: Vec<Dim> = ctx.op().operands().iter().map(dim_in).collect();
+        let results: Vec<Dim> = ctx.op().results().iter().map(dim_in).collect();
+        rule.factor(&operands, &results, size, if dim == feature { PASS } else { others });
     }
     rule.into()
 }

@@ -18,8 +18,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::op::{
-    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
-    SdyOp, SourceOp, TokenOp, UnaryOp,
+    BodyOp, ChloOp, CollectiveOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp,
 };
 use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 
@@ -100,6 +99,12 @@ impl From<&mut RuleBuilder> for RuleResult {
     }
 }
 
+impl From<NoRule> for RuleResult {
+    fn from(reason: NoRule) -> Self {
+        RuleResult::None(reason)
+    }
+}
+
 /// The rule that `op` carries, if any.
 pub fn stored_rule(module: &Module, op: OpId) -> Option<&Arc<OpShardingRule>> {
     match module.op(op).attr(SHARDING_RULE)? {
@@ -151,128 +156,105 @@ fn check_fit(module: &Module, op: OpId, rule: &OpShardingRule) -> Result<(), Str
     }
 }
 
+/// The rule by which `op` may be split: [`sharding_rule`], and for some ops that have none a rule that placements do not
+/// propagate along, because Shardy has none for them either.
+pub fn splitting_rule(module: &Module, op: OpId) -> RuleResult {
+    let ctx = Ctx { module, op, mode: RuleMode::Full };
+    match module.op(op).kind() {
+        OpKind::Body(BodyOp::Map) => ctx.pointwise(),
+        OpKind::Linalg(LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad) => linalg::batch_norm_statistics(&ctx),
+        _ => sharding_rule(module, op, RuleMode::Full),
+    }
+}
+
 /// The rule that the op table gives `op`.
-pub fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
+fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     let ctx = Ctx { module, op, mode };
     match module.op(op).kind() {
-        // One factor per dimension.
-        OpKind::Unary(UnaryOp::Abs | UnaryOp::Cbrt | UnaryOp::Ceil)
-        | OpKind::Mixed(MixedOp::Convert)
-        | OpKind::Unary(
-            UnaryOp::Cosine
-            | UnaryOp::CountLeadingZeros
-            | UnaryOp::Exponential
-            | UnaryOp::ExponentialMinusOne
-            | UnaryOp::Floor
-            | UnaryOp::Imag
-            | UnaryOp::IsFinite
-            | UnaryOp::Log
-            | UnaryOp::LogPlusOne
-            | UnaryOp::Logistic
-            | UnaryOp::Negate
-            | UnaryOp::Not
-            | UnaryOp::Popcnt
-            | UnaryOp::Real,
-        )
-        | OpKind::Mixed(MixedOp::ReducePrecision)
-        | OpKind::Unary(
-            UnaryOp::RoundNearestAfz
-            | UnaryOp::RoundNearestEven
-            | UnaryOp::Rsqrt
-            | UnaryOp::Sign
-            | UnaryOp::Sine
-            | UnaryOp::Sqrt
-            | UnaryOp::Tan
-            | UnaryOp::Tanh,
-        )
-        | OpKind::Binary(BinaryOp::Add | BinaryOp::And | BinaryOp::Atan2)
-        | OpKind::Mixed(MixedOp::Compare)
-        | OpKind::Binary(
-            BinaryOp::Complex
-            | BinaryOp::Divide
-            | BinaryOp::Maximum
-            | BinaryOp::Minimum
-            | BinaryOp::Multiply
-            | BinaryOp::Or
-            | BinaryOp::Power
-            | BinaryOp::Remainder
-            | BinaryOp::ShiftLeft
-            | BinaryOp::ShiftRightArithmetic
-            | BinaryOp::ShiftRightLogical
-            | BinaryOp::Subtract
-            | BinaryOp::Xor,
-        ) => ctx.pointwise(),
-        OpKind::Unary(
-            UnaryOp::Acos
-            | UnaryOp::Acosh
-            | UnaryOp::Asin
-            | UnaryOp::AsinAcosKernel
-            | UnaryOp::Asinh
-            | UnaryOp::Atan
-            | UnaryOp::Atanh
-            | UnaryOp::BesselI1e
-            | UnaryOp::Conj
-            | UnaryOp::Cosh
-            | UnaryOp::Digamma
-            | UnaryOp::Erf
-            | UnaryOp::ErfInv
-            | UnaryOp::Erfc
-            | UnaryOp::IsInf
-            | UnaryOp::IsNegInf
-            | UnaryOp::IsPosInf
-            | UnaryOp::Lgamma,
-        )
-        | OpKind::Binary(BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma)
-        | OpKind::Unary(UnaryOp::Sinh | UnaryOp::Square | UnaryOp::ChloTan)
-        | OpKind::Binary(BinaryOp::Zeta) => ctx.pointwise(),
-        OpKind::Collective(
+        OpKind::Unary(_) | OpKind::Binary(_) => ctx.pointwise(),
+        OpKind::Mixed(mixed) => match mixed {
+            MixedOp::Convert | MixedOp::ReducePrecision | MixedOp::Compare => ctx.pointwise(),
+            MixedOp::Clamp => ctx.builder().pointwise(ctx.operand(1)).into(),
+            MixedOp::Select => ctx.builder().pointwise(ctx.result(0)).into(),
+            MixedOp::UniformDequantize | MixedOp::UniformQuantize => ctx.unknown(),
+        },
+        OpKind::Source(source) => match source {
+            SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId => NoRule::NoOperandDims.into(),
+            SourceOp::RngBitGenerator => linalg::rng_bit_generator(&ctx),
+            SourceOp::ReplicaId | SourceOp::Rng => ctx.unknown(),
+        },
+        OpKind::Movement(movement) => match movement {
+            MovementOp::BitcastConvert => reshape::bitcast_convert(&ctx),
+            MovementOp::BroadcastInDim => reshape::broadcast_in_dim(&ctx),
+            MovementOp::Reshape => reshape::reshape(&ctx),
+            MovementOp::Transpose => reshape::transpose(&ctx),
+            MovementOp::Reverse => slicing::reverse(&ctx),
+            MovementOp::Concatenate => slicing::concatenate(&ctx),
+            MovementOp::Slice | MovementOp::Pad => slicing::slice_or_pad(&ctx),
+            MovementOp::DynamicSlice => slicing::dynamic_slice(&ctx),
+            MovementOp::DynamicUpdateSlice => slicing::dynamic_update_slice(&ctx),
+            MovementOp::Gather => gather::gather(&ctx),
+            MovementOp::GetDimensionSize | MovementOp::SetDimensionSize => NoRule::DynamicShape.into(),
+            MovementOp::Broadcast | MovementOp::TorchIndexSelect => ctx.unknown(),
+        },
+        OpKind::Dynamic(_) => NoRule::DynamicShape.into(),
+        OpKind::Contract(contract) => match contract {
+            ContractOp::Dot => contraction::dot(&ctx),
+            ContractOp::DotGeneral => contraction::dot_general(&ctx),
+            ContractOp::Convolution => contraction::convolution(&ctx),
+            ContractOp::Einsum | ContractOp::UnaryEinsum => ctx.unknown(),
+        },
+        OpKind::Linalg(linalg) => match linalg {
+            LinalgOp::Fft => linalg::fft(&ctx),
+            LinalgOp::Cholesky => linalg::cholesky(&ctx),
+            LinalgOp::TriangularSolve => linalg::triangular_solve(&ctx),
+            LinalgOp::BatchNormInference => linalg::batch_norm_inference(&ctx),
+            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => ctx.unknown(),
+        },
+        OpKind::Body(body) => match body {
+            BodyOp::Scatter => gather::scatter(&ctx),
+            BodyOp::Reduce => window::reduce(&ctx),
+            BodyOp::ReduceWindow => window::reduce_window(&ctx),
+            BodyOp::SelectAndScatter => window::select_and_scatter(&ctx),
+            BodyOp::Sort => linalg::sort(&ctx),
+            BodyOp::Map => ctx.unknown(),
+        },
+        OpKind::Collective(collective) => match collective {
             CollectiveOp::AllReduce
             | CollectiveOp::CollectiveBroadcast
             | CollectiveOp::CollectivePermute
-            | CollectiveOp::CrossReplicaSum,
-        ) => ctx.pointwise(),
-        OpKind::Sdy(SdyOp::ShardingConstraint) => ctx.pointwise(),
-        OpKind::Mixed(MixedOp::Clamp) => ctx.builder().pointwise(ctx.operand(1)).into(),
-        OpKind::Mixed(MixedOp::Select) => ctx.builder().pointwise(ctx.result(0)).into(),
-        OpKind::Movement(MovementOp::BitcastConvert) => reshape::bitcast_convert(&ctx),
-
-        OpKind::Movement(MovementOp::BroadcastInDim) => reshape::broadcast_in_dim(&ctx),
-        OpKind::Movement(MovementOp::Reshape) => reshape::reshape(&ctx),
-        OpKind::Movement(MovementOp::Transpose) => reshape::transpose(&ctx),
-        OpKind::Movement(MovementOp::Reverse) => slicing::reverse(&ctx),
-        OpKind::Movement(MovementOp::Concatenate) => slicing::concatenate(&ctx),
-        OpKind::Movement(MovementOp::Slice | MovementOp::Pad) => slicing::slice_or_pad(&ctx),
-        OpKind::Movement(MovementOp::DynamicSlice) => slicing::dynamic_slice(&ctx),
-        OpKind::Movement(MovementOp::DynamicUpdateSlice) => slicing::dynamic_update_slice(&ctx),
-        OpKind::Movement(MovementOp::Gather) => gather::gather(&ctx),
-        OpKind::Body(BodyOp::Scatter) => gather::scatter(&ctx),
-        OpKind::Body(BodyOp::Reduce) => window::reduce(&ctx),
-        OpKind::Body(BodyOp::ReduceWindow) => window::reduce_window(&ctx),
-        OpKind::Body(BodyOp::SelectAndScatter) => window::select_and_scatter(&ctx),
-        OpKind::Contract(ContractOp::Dot) => contraction::dot(&ctx),
-        OpKind::Contract(ContractOp::DotGeneral) => contraction::dot_general(&ctx),
-        OpKind::Contract(ContractOp::Convolution) => contraction::convolution(&ctx),
-        OpKind::Body(BodyOp::Sort) => linalg::sort(&ctx),
-        OpKind::Linalg(LinalgOp::Fft) => linalg::fft(&ctx),
-        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(&ctx),
-        OpKind::Linalg(LinalgOp::TriangularSolve) => linalg::triangular_solve(&ctx),
-        OpKind::Linalg(LinalgOp::BatchNormInference) => linalg::batch_norm_inference(&ctx),
-        OpKind::Source(SourceOp::RngBitGenerator) => linalg::rng_bit_generator(&ctx),
-        OpKind::Chlo(ChloOp::TopK) => linalg::top_k(&ctx),
-        OpKind::Collective(CollectiveOp::AllGather) => collective::all_gather(&ctx),
-        OpKind::Collective(CollectiveOp::ReduceScatter) => collective::reduce_scatter(&ctx),
-        OpKind::Collective(CollectiveOp::AllToAll) => collective::all_to_all(&ctx),
-        OpKind::Control(ControlOp::CustomCall) => custom_call::custom_call(&ctx),
-
-        OpKind::Control(
+            | CollectiveOp::CrossReplicaSum => ctx.pointwise(),
+            CollectiveOp::AllGather => collective::all_gather(&ctx),
+            CollectiveOp::ReduceScatter => collective::reduce_scatter(&ctx),
+            CollectiveOp::AllToAll => collective::all_to_all(&ctx),
+            CollectiveOp::CollectiveReduce => ctx.unknown(),
+        },
+        OpKind::Control(control) => match control {
+            ControlOp::CustomCall => custom_call::custom_call(&ctx),
+            ControlOp::FuncReturn | ControlOp::HloReturn => NoRule::Terminator.into(),
             ControlOp::Module
             | ControlOp::Func
             | ControlOp::Call
             | ControlOp::While
             | ControlOp::Case
-            | ControlOp::OptimizationBarrier,
-        )
-        | OpKind::Sdy(
+            | ControlOp::OptimizationBarrier => NoRule::Structural.into(),
+            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => ctx.unknown(),
+        },
+        OpKind::Token(token) => match token {
+            TokenOp::CreateToken | TokenOp::AfterAll => NoRule::NoOperandDims.into(),
+            TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send => {
+                NoRule::Opaque.into()
+            }
+            TokenOp::Tuple => ctx.unknown(),
+        },
+        OpKind::Chlo(chlo) => match chlo {
+            ChloOp::TopK => linalg::top_k(&ctx),
+            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => ctx.unknown(),
+        },
+        OpKind::Sdy(sdy) => match sdy {
+            SdyOp::ShardingConstraint => ctx.pointwise(),
+            SdyOp::Constant => NoRule::NoOperandDims.into(),
+            SdyOp::Return => NoRule::Terminator.into(),
             SdyOp::DataFlowEdge
             | SdyOp::FuncDataFlowEdge
             | SdyOp::ManualComputation
@@ -280,43 +262,7 @@ pub fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::Mesh
             | SdyOp::PropagationBarrier
             | SdyOp::ShardingGroup
-            | SdyOp::Reshard,
-        ) => RuleResult::None(NoRule::Structural),
-        OpKind::Source(SourceOp::Constant)
-        | OpKind::Sdy(SdyOp::Constant)
-        | OpKind::Source(SourceOp::Iota | SourceOp::PartitionId)
-        | OpKind::Token(TokenOp::CreateToken | TokenOp::AfterAll) => RuleResult::None(NoRule::NoOperandDims),
-        OpKind::Token(
-            TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send,
-        ) => RuleResult::None(NoRule::Opaque),
-        OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn) | OpKind::Sdy(SdyOp::Return) => {
-            RuleResult::None(NoRule::Terminator)
-        }
-        OpKind::Dynamic(
-            DynamicOp::BroadcastInDim
-            | DynamicOp::Conv
-            | DynamicOp::Gather
-            | DynamicOp::Iota
-            | DynamicOp::Pad
-            | DynamicOp::Reshape
-            | DynamicOp::Slice,
-        )
-        | OpKind::Movement(MovementOp::GetDimensionSize | MovementOp::SetDimensionSize) => {
-            RuleResult::None(NoRule::DynamicShape)
-        }
-        // Listed gaps: Shardy has no rule for these either.
-        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize)
-        | OpKind::Source(SourceOp::ReplicaId | SourceOp::Rng)
-        | OpKind::Movement(MovementOp::Broadcast | MovementOp::TorchIndexSelect)
-        | OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
-        | OpKind::Linalg(LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining)
-        | OpKind::Body(BodyOp::Map)
-        | OpKind::Control(ControlOp::If)
-        | OpKind::Collective(CollectiveOp::CollectiveReduce)
-        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
-        | OpKind::Token(TokenOp::Tuple)
-        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan)
-        | OpKind::Sdy(
+            | SdyOp::Reshard => NoRule::Structural.into(),
             SdyOp::AllGather
             | SdyOp::AllReduce
             | SdyOp::AllSlice
@@ -324,20 +270,9 @@ pub fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::CollectivePermute
             | SdyOp::ReduceScatter
             | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced,
-        )
-        | OpKind::Check(
-            CheckOp::ExpectAlmostEq
-            | CheckOp::ExpectAlmostEqConst
-            | CheckOp::ExpectClose
-            | CheckOp::ExpectEq
-            | CheckOp::ExpectEqConst
-            | CheckOp::ExpectSerializedEq
-            | CheckOp::Print
-            | CheckOp::Probe
-            | CheckOp::RunParallel,
-        )
-        | OpKind::Unregistered => RuleResult::None(NoRule::UnknownOp(module.op(op).name().to_string())),
+            | SdyOp::ShardedToUnreduced => ctx.unknown(),
+        },
+        OpKind::Check(_) | OpKind::Unregistered => ctx.unknown(),
     }
 }
 
@@ -384,16 +319,26 @@ impl<'m> Ctx<'m> {
         self.mode == RuleMode::Conservative
     }
 
+    /// `factor`, with placements kept from spreading along it in conservative mode.
+    fn unless_conservative(&self, factor: Factor) -> Factor {
+        if self.is_conservative() { factor.blocked() } else { factor }
+    }
+
     /// The kind of the op that defines `value`.
     fn def_kind(&self, value: ValueId) -> Option<OpKind> {
         self.module.def_op(value).map(|op| self.module.op(op).kind())
+    }
+
+    /// A listed gap: Shardy has no rule for the op either.
+    fn unknown(&self) -> RuleResult {
+        NoRule::UnknownOp(self.op().name().to_string()).into()
     }
 
     /// One factor per dimension of the first result, the same in all tensors.
     fn pointwise(&self) -> RuleResult {
         match self.op().results().first().map(|&v| self.module.ty(v)) {
             Some(ty) if ty.as_tensor().is_some() => self.builder().pointwise(ty.dims()).into(),
-            _ => RuleResult::None(NoRule::NoOperandDims),
+            _ => NoRule::NoOperandDims.into(),
         }
     }
 }

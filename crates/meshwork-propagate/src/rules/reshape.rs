@@ -1,5 +1,7 @@
 //! Rules of ops that change how elements are arranged: reshape, broadcast, transpose, bitcast.
 
+use meshwork_mesh::gcd;
+
 use super::builder::{PASS, REPLICATE};
 use super::{Ctx, NoRule, RuleResult, dim, extent};
 
@@ -147,8 +149,4 @@ impl<'a> Cursor<'a> {
         self.dim += 1;
         self.rest = extent(self.shape, self.dim);
     }
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -8,7 +8,7 @@ use super::{Ctx, RuleResult};
 
 /// Slice and pad: dimensions that keep their extent are shared, others exchange data with neighbours.
 pub(super) fn slice_or_pad(ctx: &Ctx) -> RuleResult {
-    let mismatch = PERMUTE.blocked_if(ctx.is_conservative());
+    let mismatch = ctx.unless_conservative(PERMUTE);
     ctx.builder().pointwise_or(ctx.operand(0), ctx.result(0), mismatch).into()
 }
 
@@ -58,10 +58,10 @@ pub(super) fn concatenate(ctx: &Ctx) -> RuleResult {
     let all_slices = operands.iter().all(|&v| is_slice(v));
     let any_slice = operands.iter().any(|&v| is_slice(v));
     let join = if all_slices || (any_slice && one_origin()) { PERMUTE } else { REPLICATE };
-    let factor = |dim: usize| match dim == joined {
-        false => Some(PASS),
-        true if ctx.is_conservative() => None,
-        true => Some(join),
+    let factor = |dim: usize| match dim {
+        _ if dim != joined => Some(PASS),
+        _ if ctx.is_conservative() => None,
+        _ => Some(join),
     };
     ctx.builder().pointwise_by(ctx.result(0), factor).into()
 }

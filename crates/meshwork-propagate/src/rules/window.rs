@@ -23,8 +23,7 @@ pub(super) fn reduce(ctx: &Ctx) -> RuleResult {
 /// Windowed reduce: one factor per dimension, of as many windows as there are.
 pub(super) fn reduce_window(ctx: &Ctx) -> RuleResult {
     let windows = Windows::of(ctx);
-    let factor =
-        |dim: usize| Some(if windows.is_trivial(dim) { PASS } else { PERMUTE.blocked_if(ctx.is_conservative()) });
+    let factor = |dim: usize| Some(if windows.is_trivial(dim) { PASS } else { ctx.unless_conservative(PERMUTE) });
     ctx.builder().pointwise_by(ctx.result(0), factor).into()
 }
 
@@ -37,10 +36,9 @@ pub(super) fn select_and_scatter(ctx: &Ctx) -> RuleResult {
             rule.everywhere(dim, size, PASS);
             continue;
         }
-        let blocked = ctx.is_conservative();
         let source = extent(ctx.operand(1), dim);
-        rule.factor(&[None, Some(dim), None], &[None], source, REPLICATE.blocked_if(blocked));
-        rule.factor(&[Some(dim), None, None], &[Some(dim)], size, PERMUTE.blocked_if(blocked));
+        rule.factor(&[None, Some(dim), None], &[None], source, ctx.unless_conservative(REPLICATE));
+        rule.factor(&[Some(dim), None, None], &[Some(dim)], size, ctx.unless_conservative(PERMUTE));
     }
     rule.into()
 }

@@ -37,6 +37,7 @@ pub mod remove_all_gather_reduce_scatter_for_cmv1;
 pub mod remove_propagation_debug_info;
 pub mod remove_sub_axes_in_input_output_shardings;
 pub mod resolve_single_device_sharding;
+mod rewrite;
 pub mod sink_func_data_flow_edges;
 pub mod unflatten_call_graph;
 pub mod update_non_divisible_input_output_shardings;

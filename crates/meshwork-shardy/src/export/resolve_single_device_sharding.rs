@@ -10,9 +10,9 @@ use meshwork_propagate::program::{Meshes, SHARDING, mesh_of_op, mesh_ops, shardi
 
 use super::cursor::Cursor;
 use super::explicit_reshards::reductions::all_reduce;
-use super::local::device::{device_id, scalar};
+use super::local::device::{DeviceId, device_id, scalar};
 use super::local::indices::compare;
-use super::local::{DeviceId, Problem};
+use super::rewrite::{Problem, before};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -26,10 +26,7 @@ pub const PASS: Pass = Pass {
 };
 
 fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let kind = DeviceId::of(options).map_err(|message| {
-        diags.push(Diagnostic::error(Default::default(), message));
-        Failed
-    })?;
+    let kind = DeviceId::of(options, diags)?;
     let has_axes = |&op: &OpId| mesh_of_op(module, op).is_some_and(|mesh| !mesh.axes().is_empty());
     let Some(global) = mesh_ops(module).into_iter().find(has_axes) else { return Ok(()) };
     let name = MeshRef::from(module.symbol_name(global).unwrap_or_default());
@@ -38,11 +35,8 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
     let meshes = Meshes::of(module);
     for op in module.all_ops(Walk::PostOrder) {
         let Some(device) = device_of(module, &meshes, op) else { continue };
-        if let Err(Problem(message)) = run_there(module, &meshes, op, device, kind, (&name, &axes)) {
-            let op = module.op(op);
-            diags.push(Diagnostic::error(op.pos, format!("'{}' op {message}", op.name())));
-            return Err(Failed);
-        }
+        run_there(module, &meshes, op, device, kind, (&name, &axes))
+            .map_err(|problem| problem.report(module, op, diags))?;
     }
     Ok(())
 }
@@ -69,8 +63,7 @@ fn run_there(
     (mesh, axes): (&MeshRef, &[AxisRef]),
 ) -> Result<(), Problem> {
     let loc = module.op(op).loc.clone();
-    let mut b = Builder::before(module, op);
-    b.set_loc(loc.clone());
+    let mut b = before(module, op);
     let here = device_id(&mut b, kind)?;
     let there = scalar(&mut b, ElementType::I64, device)?;
     let is_there = compare(&mut b, "EQ", here, there)?;

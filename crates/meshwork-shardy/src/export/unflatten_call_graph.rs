@@ -64,10 +64,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
         full_keys.entry(func).or_insert_with(|| Key::of(module, &meshes, func));
     }
     let fully = options.flag("dedup-functions-fully");
-    let key = |func: OpId| match fully {
-        true => Key::without_placements(module, func),
-        false => full_keys[&func].clone(),
-    };
+    let key = |func: OpId| if fully { Key::without_placements(module, func) } else { full_keys[&func].clone() };
     let mut chosen: HashMap<Key, OpId> = HashMap::new();
     for &func in &callees {
         chosen.entry(key(func)).or_insert(func);

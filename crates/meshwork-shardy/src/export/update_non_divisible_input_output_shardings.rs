@@ -5,7 +5,7 @@
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Type, ValueId, Walk};
-use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding};
+use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding, gcd};
 use meshwork_propagate::program::{
     Meshes, SHARDING, argument_owners, func_result_sharding, set_func_result_sharding, set_sharding, sharding_list,
     sharding_of,
@@ -102,10 +102,6 @@ fn dividing_prefix(axes: &[AxisRef], size: i64, mesh: &Mesh) -> Vec<AxisRef> {
         left /= common;
     }
     prefix
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

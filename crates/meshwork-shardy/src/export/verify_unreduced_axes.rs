@@ -11,6 +11,8 @@ use meshwork_propagate::program::{
     Meshes, axes_without, callee_name, func_result_sharding, manual_axes, sharding_of, without_manual_axes,
 };
 
+use super::rewrite::{before_barriers, collective_reduction, skip_barriers};
+
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-verify-unreduced-axes",
@@ -82,20 +84,6 @@ fn check_op(module: &Module, meshes: &Meshes, op: OpId) -> Result<(), String> {
     }
 }
 
-/// The placement of `value` before any propagation barriers.
-fn before_barriers(module: &Module, value: ValueId) -> Option<Sharding> {
-    sharding_of(module, skip_barriers(module, value))
-}
-
-fn skip_barriers(module: &Module, mut value: ValueId) -> ValueId {
-    while let Some(op) = module.def_op(value)
-        && module.op(op).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
-    {
-        value = module.op(op).operands()[0];
-    }
-    value
-}
-
 fn is_resharded(module: &Module, value: ValueId) -> bool {
     let def = module.def_op(skip_barriers(module, value));
     def.is_some_and(|op| matches!(module.op(op).kind(), OpKind::Sdy(SdyOp::Reshard | SdyOp::ShardingConstraint)))
@@ -123,15 +111,6 @@ fn body_reduction(module: &Module, op: OpId) -> Option<Reduction> {
     let (first, rest) = module.returned(body).split_first()?;
     let first = reduction(first)?;
     rest.iter().all(|v| reduction(v) == Some(first)).then_some(first)
-}
-
-/// The reduction of an `sdy` collective: a sum unless it says otherwise.
-fn collective_reduction(module: &Module, op: OpId) -> Reduction {
-    match module.op(op).enum_value("reduction_op").map(str::to_ascii_lowercase).as_deref() {
-        Some("max") => Reduction::Max,
-        Some("min") => Reduction::Min,
-        _ => Reduction::Sum,
-    }
 }
 
 fn reduction_name(reduction: Reduction) -> &'static str {
@@ -207,12 +186,13 @@ fn check_equal(from: Option<&Sharding>, to: Option<&Sharding>, place: &str) -> R
     let (from, to) = (sorted(from), sorted(to));
     let differing = from.iter().filter(|a| !to.contains(a)).chain(to.iter().filter(|a| !from.contains(a)));
     let differing: Vec<String> = differing.map(|a| a.to_string()).collect();
-    match differing.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if differing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "has different unreduced axes on both sides of {place}: {}; reduce them first with sdy.reshard",
             differing.join(", ")
-        )),
+        ))
     }
 }
 

@@ -14,7 +14,9 @@ use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{Meshes, sharding_of};
-use plan::{Collective, Step};
+
+use self::plan::{Collective, Step};
+use super::rewrite::skip_barriers;
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -26,12 +28,12 @@ pub const PASS: Pass = Pass {
 
 fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let meshes = Meshes::of(module);
-    let keep_redundant = options.flag("keep-redundant-reshards");
+    let redundant = if options.flag("keep-redundant-reshards") { Redundant::Keep } else { Redundant::Remove };
     for op in module.all_ops(Walk::PreOrder) {
         if module.op(op).kind() != OpKind::Sdy(SdyOp::Reshard) {
             continue;
         }
-        if let Some(outcome) = lower(module, &meshes, op, keep_redundant) {
+        if let Some(outcome) = lower(module, &meshes, op, redundant) {
             let result = match outcome {
                 Lowered::Nothing => module.op(op).operands()[0],
                 Lowered::Steps(input, steps) => {
@@ -45,6 +47,13 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
     Ok(())
 }
 
+/// What to do with a reshard that changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Redundant {
+    Keep,
+    Remove,
+}
+
 /// What a reshard becomes.
 enum Lowered {
     /// Its operand.
@@ -54,18 +63,13 @@ enum Lowered {
 }
 
 /// What becomes of a reshard; `None` if it stays: on single devices, and between meshes with different axes.
-fn lower(module: &Module, meshes: &Meshes, op: OpId, keep_redundant: bool) -> Option<Lowered> {
-    let mut input = module.op(op).operands()[0];
-    while let Some(barrier) = module.def_op(input)
-        && module.op(barrier).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
-    {
-        input = module.op(barrier).operands()[0];
-    }
+fn lower(module: &Module, meshes: &Meshes, op: OpId, redundant: Redundant) -> Option<Lowered> {
+    let input = skip_barriers(module, module.op(op).operands()[0]);
     let mut to = module.op(op).attr("sharding")?.as_sharding()?.clone();
     let open = || Sharding::fully_open(to.mesh.clone(), module.ty(input).rank().unwrap_or(0));
     let from = sharding_of(module, input).unwrap_or_else(open);
     let (from_mesh, to_mesh) = (meshes.mesh(&from)?, meshes.mesh(&to)?);
-    if (keep_redundant && from.is_equivalent(&to)) || from_mesh.is_maximal() || to_mesh.is_maximal() {
+    if (redundant == Redundant::Keep && from.is_equivalent(&to)) || from_mesh.is_maximal() || to_mesh.is_maximal() {
         return None;
     }
     if to.is_fully_replicated() {

@@ -1,7 +1,6 @@
 //! The all-slice: axes that hold copies split dimensions further, each at most as far as in the end.
 
-use meshwork_mesh::{AxisRef, axis_list};
-use meshwork_propagate::factors::gcd;
+use meshwork_mesh::{AxisRef, axis_list, gcd};
 
 use super::align::cut_at;
 use super::plan::{Collective, State, product};

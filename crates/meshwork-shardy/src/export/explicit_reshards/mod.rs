@@ -21,10 +21,12 @@ mod single_device;
 mod unreduced;
 
 use meshwork_ir::op::{ChloOp, ControlOp, MovementOp, SdyOp};
-use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueId, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::factors::Placements;
 use meshwork_propagate::program::{Meshes, has_data_flow, sharding_of};
+
+use super::rewrite::{Problem, before_barriers};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -54,11 +56,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
     let version = if options.flag("enable-full-version") { Version::Full } else { Version::Minimal };
     let mut cx = Context { meshes: Meshes::of(module), placements: Placements::of(module), version };
     for func in module.funcs().collect::<Vec<_>>() {
-        if let Err((op, message)) = process_func(&mut cx, module, func) {
-            let op = module.op(op);
-            diags.push(Diagnostic::error(op.pos, format!("'{}' op {message}", op.name())));
-            return Err(Failed);
-        }
+        process_func(&mut cx, module, func).map_err(|(op, message)| Problem(message).report(module, op, diags))?;
     }
     Ok(())
 }
@@ -116,16 +114,6 @@ impl Context {
 pub(super) fn unsplit_factors(module: &mut Module, op: OpId, factors: &[usize]) -> Result<(), String> {
     let mut cx = Context { meshes: Meshes::of(module), placements: Placements::of(module), version: Version::Full };
     op::unsplit(&mut cx, module, op, factors)
-}
-
-/// The placement of `value` before any propagation barriers.
-fn before_barriers(module: &Module, mut value: ValueId) -> Option<Sharding> {
-    while let Some(op) = module.def_op(value)
-        && module.op(op).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
-    {
-        value = module.op(op).operands()[0];
-    }
-    sharding_of(module, value)
 }
 
 /// Whether both place a tensor alike; no placement means a copy everywhere.

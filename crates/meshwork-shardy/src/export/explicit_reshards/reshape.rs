@@ -1,6 +1,7 @@
 //! Reshapes whose axes fit no factor: the axes of the side that is split more are dealt out anew on both sides.
 
-use meshwork_propagate::factors::{Axis, AxisList, Prefix, Projection, TensorFactors, gcd, prefix_status, push_merged};
+use meshwork_mesh::gcd;
+use meshwork_propagate::factors::{Axis, AxisList, Prefix, Projection, TensorFactors, prefix_status, push_merged};
 
 use super::Context;
 use super::common_axes::num_shards;

@@ -3,17 +3,17 @@
 //! A shard fetches its left and right neighbours, lays them side by side with itself, pads the line at both ends, and
 //! cuts out what it needs at a place that depends on its index.
 
-use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::CollectiveOp;
-use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{ElementType, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 use meshwork_propagate::program::set_sharding;
 
-use super::{Halo, Problem};
+use super::Halo;
 use crate::export::local::device::{device_id, look_up, scalar, shard_indices};
 use crate::export::local::groups::matrix;
 use crate::export::local::indices::compare;
+use crate::export::rewrite::Problem;
 
 /// How a dimension changes: element `i` goes to position `i * dilation + low` of the result, whose extents per shard
 /// are `to`, those before `from`.
@@ -104,11 +104,10 @@ pub fn send(
     if pairs.is_empty() {
         return Ok(None);
     }
-    let channel = ChannelHandle { handle: cx.channel(), channel_type: 1 };
     let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
         .operands([value])
         .attr("source_target_pairs", matrix(pairs.len() / 2, 2, pairs))
-        .attr("channel_handle", Attr::Channel(channel));
+        .attr("channel_handle", cx.channels.take());
     Ok(Some(b.value(spec)?))
 }
 

@@ -20,7 +20,8 @@ use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 use meshwork_propagate::program::{Meshes, Symbols};
 
-use super::local::{DeviceId, Problem, next_channel};
+use super::local::device::DeviceId;
+use super::rewrite::{Channels, Problem};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -39,7 +40,7 @@ struct Halo {
     meshes: Meshes,
     symbols: Symbols,
     device_id: DeviceId,
-    next_channel: i64,
+    channels: Channels,
     exchanges: bool,
 }
 
@@ -53,23 +54,16 @@ enum Resolved {
 }
 
 fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let device_id = DeviceId::of(options).map_err(|message| {
-        diags.push(Diagnostic::error(Default::default(), message));
-        Failed
-    })?;
+    let device_id = DeviceId::of(options, diags)?;
     let mut cx = Halo {
         meshes: Meshes::of(module),
         symbols: Symbols::of(module),
         device_id,
-        next_channel: next_channel(module),
+        channels: Channels::unused(module),
         exchanges: options.flag_or("enable-halo-exchange", true),
     };
     for op in module.all_ops(Walk::PostOrder) {
-        if let Err(Problem(message)) = resolve(&mut cx, module, op) {
-            let op = module.op(op);
-            diags.push(Diagnostic::error(op.pos, format!("'{}' op {message}", op.name())));
-            return Err(Failed);
-        }
+        resolve(&mut cx, module, op).map_err(|problem| problem.report(module, op, diags))?;
     }
     Ok(())
 }
@@ -86,12 +80,5 @@ fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<(), Problem> 
     match resolved {
         Resolved::Yes => Ok(()),
         Resolved::No => replicate::resolve(cx, module, op),
-    }
-}
-
-impl Halo {
-    fn channel(&mut self) -> i64 {
-        self.next_channel += 1;
-        self.next_channel - 1
     }
 }

@@ -6,10 +6,9 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding, ceil_div};
 use meshwork_propagate::program::{set_sharding, sharding_of};
 
 use super::exchange::{Ends, Neighbours, Shift, exchange, neighbours, shift_line};
-use super::shards::{
-    before, cut_high, even_dims, manual_computation, pad_high, return_from, tensor, whole_axes, without_axes,
-};
-use super::{Halo, Problem, Resolved};
+use super::shards::{cut_high, even_dims, manual_computation, pad_high, return_from, whole_axes, without_axes};
+use super::{Halo, Resolved};
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// A pad or slice, as a shift of each split dimension.
 pub struct Shifted {

@@ -5,9 +5,10 @@ use meshwork_ir::{Module, OpId, OpKind};
 use meshwork_propagate::program::sharding_of;
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
-use super::{Halo, Problem};
+use super::Halo;
 use crate::export::explicit_reshards::unsplit_factors;
 use crate::export::halo_free::{is_free_pad, is_free_slice};
+use crate::export::rewrite::Problem;
 
 /// Gathers the dimensions of `op` along which its shards need each other.
 pub fn resolve(cx: &Halo, module: &mut Module, op: OpId) -> Result<(), Problem> {

@@ -6,14 +6,15 @@ use meshwork_ir::{Module, OpId, Type};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, ceil_div};
 use meshwork_propagate::program::{axes_without, set_sharding, sharding_of};
 
+use super::Halo;
 use super::exchange::{Ends, Line, Neighbours, Place, exchange};
 use super::pad::zero;
 use super::reshape_groups::{Group, Uneven, groups, same_through_reshape};
 use super::shards::{
-    cut_high, even_dims, inner_dims, manual_computation, pad_high, return_from, tensor, whole_axes, without_axes,
+    cut_high, even_dims, inner_dims, manual_computation, pad_high, return_from, whole_axes, without_axes,
 };
-use super::{Halo, Problem};
 use crate::export::cursor::Cursor;
+use crate::export::rewrite::{Problem, tensor};
 
 /// A reshape of split tensors.
 struct Reshape {

@@ -12,9 +12,10 @@ use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 use meshwork_propagate::program::{Meshes, mesh_of_op, mesh_ops, set_sharding, sharding_of};
 
 use super::exchange::send;
-use super::shards::{cut_high, manual_computation, pad_high, return_from, tensor, whole_axes, without_axes};
-use super::{Halo, Problem, Resolved};
+use super::shards::{cut_high, manual_computation, pad_high, return_from, whole_axes, without_axes};
+use super::{Halo, Resolved};
 use crate::export::cursor::Cursor;
+use crate::export::rewrite::{Problem, tensor};
 
 /// Reverses shards and the order of devices.
 pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved, Problem> {

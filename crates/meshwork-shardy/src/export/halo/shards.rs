@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::build::Builder;
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding, ceil_div};
 use meshwork_propagate::program::set_sharding;
 
-use super::Problem;
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// The extents rounded up so that all shards are even.
 pub fn even_dims(dims: &[i64], sharding: &Sharding, mesh: &Mesh) -> Vec<i64> {
@@ -43,14 +42,6 @@ pub fn inner_dims(dims: &[i64], sharding: &Sharding, manual: &[AxisRef], mesh: &
     let shards =
         |dim: &DimSharding| dim.axes.iter().filter(|a| is_manual(a, manual)).map(|a| a.size(mesh)).product::<i64>();
     dims.iter().zip(&sharding.dims).map(|(size, dim)| size / shards(dim)).collect()
-}
-
-/// A builder in front of `op`, at its location.
-pub fn before(module: &mut Module, op: OpId) -> Builder<'_> {
-    let loc = module.op(op).loc.clone();
-    let mut builder = Builder::before(module, op);
-    builder.set_loc(loc);
-    builder
 }
 
 /// Pads `value` at its high end to `dims` in front of `op`, with `padding` or zero.
@@ -134,10 +125,4 @@ pub fn manual_computation(
 pub fn return_from(module: &mut Module, body: BlockId, value: ValueId, at: OpId) {
     let loc = module.op(at).loc.clone();
     module.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands([value]).loc(loc));
-}
-
-/// The tensor type of a value that has to be one.
-pub fn tensor(module: &Module, value: ValueId) -> Result<TensorType, Problem> {
-    let ty = module.ty(value);
-    ty.as_tensor().cloned().ok_or_else(|| Problem(format!("has a value of type {ty}, not a tensor")))
 }

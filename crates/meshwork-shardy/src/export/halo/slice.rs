@@ -4,8 +4,9 @@ use meshwork_ir::{Module, OpId};
 use meshwork_propagate::program::set_sharding;
 
 use super::pad::{Shifted, zero};
-use super::shards::{even_dims, pad_high, tensor};
-use super::{Halo, Problem, Resolved};
+use super::shards::{even_dims, pad_high};
+use super::{Halo, Resolved};
+use crate::export::rewrite::{Problem, tensor};
 
 /// Exchanges what a slice needs. One that skips elements of a split dimension does so within each shard, or gathers it.
 pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved, Problem> {

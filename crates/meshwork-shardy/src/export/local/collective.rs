@@ -4,11 +4,12 @@ use meshwork_ir::attr::AllToAllParam;
 use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::axis_list::{mesh_parts, product};
-use meshwork_mesh::{AxisRef, Mesh, MeshRef, Reduction, Sharding};
+use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
+use super::Local;
 use super::device::{shard_indices, slice_shard};
 use super::groups::{Groups, Ids, add_reduction, collective, matrix};
-use super::{Local, Problem, before, tensor};
+use crate::export::rewrite::{Problem, before, collective_reduction, tensor};
 
 fn out_sharding(module: &Module, op: OpId) -> Result<Sharding, Problem> {
     let sharding = module.op(op).attr("out_sharding").and_then(Attr::as_sharding);
@@ -23,14 +24,6 @@ fn axes_per_dim(module: &Module, op: OpId, name: &str) -> Vec<Vec<AxisRef>> {
     match module.op(op).attr(name) {
         Some(Attr::AxesPerDim(axes)) => axes.to_vec(),
         _ => vec![],
-    }
-}
-
-fn reduction_of(module: &Module, op: OpId) -> Reduction {
-    match module.op(op).enum_value("reduction_op").map(str::to_ascii_lowercase).as_deref() {
-        Some("max") => Reduction::Max,
-        Some("min") => Reduction::Min,
-        _ => Reduction::Sum,
     }
 }
 
@@ -134,7 +127,7 @@ fn reduce_over(cx: &mut Local, module: &mut Module, op: OpId, groups: &Groups) -
     let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).operands([value]);
     let ty = module.ty(value).clone();
     let reduce = collective(cx, module, op, spec, ty, groups, Ids::Global)?;
-    add_reduction(module, reduce, value, reduction_of(module, op));
+    add_reduction(module, reduce, value, collective_reduction(module, op));
     Ok(module.result(reduce))
 }
 
@@ -205,7 +198,7 @@ fn scatter_dim(
         .operands([value])
         .attr("scatter_dimension", Attr::i64(dim as i64));
     let scatter = collective(cx, module, op, spec, ty, groups, Ids::Global)?;
-    add_reduction(module, scatter, value, reduction_of(module, op));
+    add_reduction(module, scatter, value, collective_reduction(module, op));
     Ok(module.result(scatter))
 }
 
@@ -336,12 +329,11 @@ pub fn permute(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Prob
     }
     let pairs = sources.iter().enumerate().flat_map(|(device, &place)| [device as i64, device_of[place as usize]]);
     let pairs = matrix(sources.len(), 2, pairs);
-    let channel = meshwork_ir::attr::ChannelHandle { handle: cx.channel(), channel_type: 1 };
     let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
         .operands([value])
         .results([module.ty(value).clone()])
         .attr("source_target_pairs", pairs)
-        .attr("channel_handle", Attr::Channel(channel))
+        .attr("channel_handle", cx.channels.take())
         .loc(module.op(op).loc.clone());
     let permuted = module.push_before(op, spec);
     let result = module.result(permuted);

@@ -4,7 +4,8 @@ use meshwork_ir::{Attr, Module, OpId};
 use meshwork_mesh::{AxisList, AxisRef, Mesh, axis_list};
 use meshwork_propagate::program::axes_without;
 
-use super::{Local, Problem};
+use super::Local;
+use crate::export::rewrite::Problem;
 
 /// Checks that a dot which sums over split dimensions is followed by the all-reduce over their axes.
 pub fn check_dot(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
@@ -44,14 +45,15 @@ pub(super) fn check_reduced(
         },
         _ => vec![],
     };
-    match found == axes {
-        true => Ok(()),
-        false => Err(format!(
+    if found == axes {
+        Ok(())
+    } else {
+        Err(format!(
             "has partial results over axes {}, so that its only use must be an sdy.all_reduce over these; it is reduced over {}",
             AxisList(&axes),
             AxisList(&found)
         )
-        .into()),
+        .into())
     }
 }
 

@@ -1,10 +1,45 @@
 //! What a device knows of itself: its id, and by it the place of its shards.
 
 use meshwork_ir::build::Builder;
-use meshwork_ir::{ElementType, Literal, ValueId};
+use meshwork_ir::{Diagnostic, ElementType, Failed, Literal, PassOptions, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, shard_index};
 
-use super::{DeviceId, Problem};
+use crate::export::rewrite::Problem;
+
+/// Which id tells devices apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DeviceId {
+    /// `stablehlo.partition_id`.
+    Partition,
+    /// `stablehlo.replica_id`.
+    Replica,
+}
+
+impl DeviceId {
+    /// As the options `replica-count` and `partition-count` say; only one of them may be above 1.
+    pub(crate) fn of(options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<DeviceId, Failed> {
+        DeviceId::read(options).map_err(|message| {
+            diags.push(Diagnostic::error(Default::default(), message));
+            Failed
+        })
+    }
+
+    fn read(options: &PassOptions) -> Result<DeviceId, String> {
+        let count = |name: &str| match options.get(name).map(str::parse::<i64>) {
+            None => Ok(1),
+            Some(Ok(n)) if n > 0 => Ok(n),
+            Some(_) => Err(format!("option {name}={} is not a count", options.get(name).unwrap_or_default())),
+        };
+        let (replicas, partitions) = (count("replica-count")?, count("partition-count")?);
+        if replicas > 1 && partitions > 1 {
+            return Err(format!(
+                "replica-count={replicas} and partition-count={partitions} are both above 1: a mesh is made of replicas or \
+                 of partitions, not of both"
+            ));
+        }
+        Ok(if replicas > 1 { DeviceId::Replica } else { DeviceId::Partition })
+    }
+}
 
 /// The id of the device, as a scalar `i64`.
 pub(crate) fn device_id(b: &mut Builder, kind: DeviceId) -> Result<ValueId, Problem> {
@@ -64,10 +99,7 @@ pub(crate) fn slice_shard(
 ) -> Result<ValueId, Problem> {
     let mut starts = vec![];
     for (axes, &size) in axes.iter().zip(sizes) {
-        starts.push(match axes.is_empty() {
-            true => scalar(b, ElementType::I64, 0)?,
-            false => offset(b, kind, mesh, axes, size)?,
-        });
+        starts.push(if axes.is_empty() { scalar(b, ElementType::I64, 0)? } else { offset(b, kind, mesh, axes, size)? });
     }
     Ok(b.dynamic_slice(whole, &starts, sizes)?)
 }

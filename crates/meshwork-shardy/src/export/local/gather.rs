@@ -4,9 +4,10 @@ use meshwork_ir::attr::GatherDims;
 use meshwork_ir::{Attr, ElementType, Literal, Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 
+use super::Local;
 use super::contract::check_reduced;
-use super::indices::{Indexed, clamp, has_first, shift};
-use super::{Local, Problem, before, tensor};
+use super::indices::{Indexed, Mask, clamp, has_first, shift};
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// Gathers from shards.
 pub fn gather(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
@@ -55,7 +56,7 @@ pub fn gather(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Probl
     let mut b = before(module, op);
     let is_indexed = split.iter().any(|&dim| dims.start_index_map.contains(&(dim as i64)));
     let base = if is_indexed { clamp(&mut b, &x, indices, &ty)? } else { indices };
-    let (shifted, mut mask) = shift(&mut b, &x, base, &ty, true)?;
+    let (shifted, mut mask) = shift(&mut b, &x, base, &ty, Mask::Yes)?;
     if let Some(first) = has_first(&mut b, &x)? {
         mask = Some(match mask {
             Some(mask) => {
@@ -86,9 +87,10 @@ fn mask_result(module: &mut Module, op: OpId, mask: ValueId, dims: &GatherDims) 
         let all = b.constant(&all)?;
         mask = b.reduce(&[mask], &[all], &[vector_dim as i64], |b, args| Ok([b.and(args[0], args[1])?]))?[0];
     }
-    let map: Vec<i64> = match b.ty(mask).dims().is_empty() {
-        true => vec![],
-        false => (0..ty.rank() as i64).filter(|dim| !dims.offset_dims.contains(dim)).collect(),
+    let map: Vec<i64> = if b.ty(mask).dims().is_empty() {
+        vec![]
+    } else {
+        (0..ty.rank() as i64).filter(|dim| !dims.offset_dims.contains(dim)).collect()
     };
     let mask = b.broadcast_in_dim(mask, ty.dims.to_vec(), &map)?;
     let zero = b.splat(ty.dims.to_vec(), ty.elem, 0.0)?;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::op::{BinaryOp, ControlOp};
 use meshwork_ir::{Attr, Dense, DenseData, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Reduction, device_groups};
 use meshwork_propagate::program::set_inline_mesh;
 
-use super::{Local, Problem};
+use super::Local;
+use crate::export::rewrite::Problem;
 
 /// Who takes part in a collective.
 pub struct Groups<'a> {
@@ -63,11 +63,10 @@ pub fn collective(
     ids: Ids,
 ) -> Result<OpId, Problem> {
     let replica_groups = attr(cx, groups)?;
-    let channel = ChannelHandle { handle: cx.channel(), channel_type: 1 };
     let mut spec = spec
         .results([result])
         .attr("replica_groups", replica_groups)
-        .attr("channel_handle", Attr::Channel(channel))
+        .attr("channel_handle", cx.channels.take())
         .loc(module.op(at).loc.clone());
     if ids == Ids::Global {
         spec = spec.attr("use_global_device_ids", Attr::Unit);

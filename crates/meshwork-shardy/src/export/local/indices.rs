@@ -5,8 +5,8 @@ use meshwork_ir::op::MixedOp;
 use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, ValueId};
 use meshwork_mesh::{Mesh, Sharding};
 
-use super::device::{offset, scalar};
-use super::{DeviceId, Problem};
+use super::device::{DeviceId, offset, scalar};
+use crate::export::rewrite::Problem;
 
 /// What indices point into.
 pub struct Indexed<'a> {
@@ -38,19 +38,28 @@ impl Indexed<'_> {
     }
 }
 
+/// Whether to compute which indices point into the shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mask {
+    /// Compute it.
+    Yes,
+    /// Indices beyond the shard do no harm.
+    No,
+}
+
 /// First and last position of the shard along each component's dimension; all positions where it is not split.
 fn bounds(
     b: &mut Builder,
     x: &Indexed,
     elem: ElementType,
-    with_last: bool,
+    mask: Mask,
 ) -> Result<(Vec<ValueId>, Vec<ValueId>), Problem> {
     let (mut first, mut last) = (vec![], vec![]);
     for &dim in x.components {
         let dim = dim as usize;
         if !x.split.contains(&dim) {
             first.push(scalar(b, elem, 0)?);
-            if with_last {
+            if mask == Mask::Yes {
                 last.push(scalar(b, elem, x.global[dim] - 1)?);
             }
             continue;
@@ -58,7 +67,7 @@ fn bounds(
         let start = x.start(b, dim)?;
         let start = b.value(convert_spec(start, elem))?;
         first.push(start);
-        if with_last {
+        if mask == Mask::Yes {
             let size = scalar(b, elem, x.local[dim] - 1)?;
             last.push(b.add(start, size)?);
         }
@@ -87,31 +96,30 @@ fn like_indices(b: &mut Builder, x: &Indexed, ty: &TensorType, values: &[ValueId
 pub fn clamp(b: &mut Builder, x: &Indexed, indices: ValueId, ty: &TensorType) -> Result<ValueId, Problem> {
     let last: Vec<i64> = x.components.iter().map(|&dim| x.global[dim as usize] - 1).collect();
     let zero = b.splat(ty.dims.to_vec(), ty.elem, 0.0)?;
-    let last = match x.vector_dim < ty.rank() && last.len() > 1 {
-        true => {
-            let table = super::device::table(b, &last)?;
-            let table = if ty.elem == ElementType::I64 { table } else { b.convert(table, ty.elem)? };
-            b.broadcast_in_dim(table, ty.dims.to_vec(), &[x.vector_dim as i64])?
-        }
-        false => b.splat(ty.dims.to_vec(), ty.elem, last.first().copied().unwrap_or(0) as f64)?,
+    let last = if x.vector_dim < ty.rank() && last.len() > 1 {
+        let table = super::device::table(b, &last)?;
+        let table = if ty.elem == ElementType::I64 { table } else { b.convert(table, ty.elem)? };
+        b.broadcast_in_dim(table, ty.dims.to_vec(), &[x.vector_dim as i64])?
+    } else {
+        b.splat(ty.dims.to_vec(), ty.elem, last.first().copied().unwrap_or(0) as f64)?
     };
     Ok(b.clamp(zero, indices, last)?)
 }
 
-/// The indices seen from the shard, and whether each component lies in it.
+/// The indices seen from the shard, and whether each component points into it.
 pub fn shift(
     b: &mut Builder,
     x: &Indexed,
     indices: ValueId,
     ty: &TensorType,
-    masked: bool,
+    mask: Mask,
 ) -> Result<(ValueId, Option<ValueId>), Problem> {
     if !x.split.iter().any(|&dim| x.is_pointed_along(dim)) {
         return Ok((indices, None));
     }
-    let (first, last) = bounds(b, x, ty.elem, masked)?;
+    let (first, last) = bounds(b, x, ty.elem, mask)?;
     let first = like_indices(b, x, ty, &first)?;
-    let last = if masked { Some(like_indices(b, x, ty, &last)?) } else { None };
+    let last = if mask == Mask::Yes { Some(like_indices(b, x, ty, &last)?) } else { None };
     let shifted = b.subtract(indices, first)?;
     let mask = match last {
         Some(last) => {

@@ -21,13 +21,13 @@ mod window;
 
 use std::collections::HashMap;
 
-use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp, SdyOp, SourceOp};
-use meshwork_ir::{
-    Attr, Diagnostic, Failed, FunctionType, Module, OpId, OpKind, Pass, PassOptions, TensorType, Type, ValueId, Walk,
-};
+use meshwork_ir::{Diagnostic, Failed, FunctionType, Module, OpId, OpKind, Pass, PassOptions, Type, ValueId, Walk};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 use meshwork_propagate::program::{Meshes, func_result_sharding, sharding_of};
+
+use self::device::DeviceId;
+use super::rewrite::{Channels, Problem, own_values};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -43,60 +43,11 @@ pub const PASS: Pass = Pass {
     run,
 };
 
-/// What is wrong with an op.
-pub(crate) struct Problem(pub String);
-
-impl From<String> for Problem {
-    fn from(message: String) -> Self {
-        Problem(message)
-    }
-}
-
-impl From<&str> for Problem {
-    fn from(message: &str) -> Self {
-        Problem(message.to_string())
-    }
-}
-
-impl From<BuildError> for Problem {
-    fn from(error: BuildError) -> Self {
-        Problem(error.to_string())
-    }
-}
-
 /// What is known of a value of the program before.
 #[derive(Clone)]
 struct Known {
     sharding: Option<Sharding>,
     global: Type,
-}
-
-/// Which id tells devices apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum DeviceId {
-    /// `stablehlo.partition_id`.
-    Partition,
-    /// `stablehlo.replica_id`.
-    Replica,
-}
-
-impl DeviceId {
-    /// As the options `replica-count` and `partition-count` say; only one of them may be above 1.
-    pub(crate) fn of(options: &PassOptions) -> Result<DeviceId, String> {
-        let count = |name: &str| match options.get(name).map(str::parse::<i64>) {
-            None => Ok(1),
-            Some(Ok(n)) if n > 0 => Ok(n),
-            Some(_) => Err(format!("option {name}={} is not a count", options.get(name).unwrap_or_default())),
-        };
-        let (replicas, partitions) = (count("replica-count")?, count("partition-count")?);
-        if replicas > 1 && partitions > 1 {
-            return Err(format!(
-                "replica-count={replicas} and partition-count={partitions} are both above 1: a mesh is made of replicas or \
-                 of partitions, not of both"
-            ));
-        }
-        Ok(if replicas > 1 { DeviceId::Replica } else { DeviceId::Partition })
-    }
 }
 
 /// The state of the pass.
@@ -107,14 +58,11 @@ pub(crate) struct Local {
     per_dim_all_gather: bool,
     combine_reduce_scatter: bool,
     groups_by_axes: bool,
-    next_channel: i64,
+    channels: Channels,
 }
 
 fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let device_id = DeviceId::of(options).map_err(|message| {
-        diags.push(Diagnostic::error(Default::default(), message));
-        Failed
-    })?;
+    let device_id = DeviceId::of(options, diags)?;
     let mut cx = Local {
         meshes: Meshes::of(module),
         known: HashMap::new(),
@@ -122,36 +70,19 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
         per_dim_all_gather: options.flag("per-dim-all-gather"),
         combine_reduce_scatter: options.flag("combine-multi-dimension-reduce-scatter"),
         groups_by_axes: options.flag("enable-rgv3"),
-        next_channel: next_channel(module),
+        channels: Channels::unused(module),
     };
     for func in module.funcs().collect::<Vec<_>>() {
-        cx.localize_func(module, func).map_err(|(op, Problem(message))| {
-            let op = module.op(op);
-            diags.push(Diagnostic::error(op.pos, format!("'{}' op {message}", op.name())));
-            Failed
-        })?;
+        cx.localize_func(module, func).map_err(|(op, problem)| problem.report(module, op, diags))?;
     }
     Ok(())
-}
-
-/// The first channel that no op of the module uses, nor any before it.
-pub(crate) fn next_channel(module: &Module) -> i64 {
-    let handles =
-        module.all_ops(Walk::PreOrder).into_iter().filter_map(|op| match module.op(op).attr("channel_handle") {
-            Some(Attr::Channel(channel)) => Some(channel.handle),
-            _ => None,
-        });
-    handles.max().unwrap_or(0).max(0) + 1
 }
 
 impl Local {
     fn localize_func(&mut self, module: &mut Module, func: OpId) -> Result<(), (OpId, Problem)> {
         let ops = module.ops_below(func, Walk::PreOrder);
         for &op in &ops {
-            let blocks = module.op(op).regions().iter().flat_map(|&r| module.region(r).blocks());
-            let args = blocks.flat_map(|&b| module.block(b).args());
-            let values: Vec<ValueId> = args.chain(module.op(op).results()).copied().collect();
-            for value in values {
+            for value in own_values(module, op) {
                 let known = Known { sharding: sharding_of(module, value), global: module.ty(value).clone() };
                 self.known.insert(value, known);
             }
@@ -175,10 +106,7 @@ impl Local {
     }
 
     fn set_local_types(&self, module: &mut Module, op: OpId) -> Result<(), Problem> {
-        let blocks = module.op(op).regions().iter().flat_map(|&r| module.region(r).blocks());
-        let args = blocks.flat_map(|&b| module.block(b).args());
-        let values: Vec<ValueId> = args.chain(module.op(op).results()).copied().collect();
-        for value in values {
+        for value in own_values(module, op) {
             let ty = self.local_type(module.ty(value), self.sharding(value))?;
             module.set_ty(value, ty);
         }
@@ -188,10 +116,7 @@ impl Local {
             let results = ty.results.iter().enumerate();
             let results: Result<Vec<Type>, Problem> =
                 results.map(|(i, ty)| self.local_type(ty, func_result_sharding(module, op, i))).collect();
-            let inputs = match args.is_empty() {
-                true => ty.inputs,
-                false => args.iter().map(|&v| module.ty(v).clone()).collect(),
-            };
+            let inputs = if args.is_empty() { ty.inputs } else { args.iter().map(|&v| module.ty(v).clone()).collect() };
             module.set_func_type(op, FunctionType { inputs, results: results? });
         }
         Ok(())
@@ -252,11 +177,6 @@ impl Local {
         module.erase(op);
     }
 
-    fn channel(&mut self) -> i64 {
-        self.next_channel += 1;
-        self.next_channel - 1
-    }
-
     /// Rewrites one op; its results and operands have local types already.
     fn localize_op(&mut self, module: &mut Module, op: OpId) -> Result<(), Problem> {
         match module.op(op).kind() {
@@ -312,21 +232,4 @@ fn inline_body(module: &mut Module, op: OpId) {
         }
     }
     module.erase(op);
-}
-
-/// A builder in front of `op`, at its location.
-fn before(module: &mut Module, op: OpId) -> Builder<'_> {
-    let loc = module.op(op).loc.clone();
-    let mut builder = Builder::before(module, op);
-    builder.set_loc(loc);
-    builder
-}
-
-/// The tensor type of a value that the caller knows to be one.
-fn tensor(module: &Module, value: ValueId) -> Result<TensorType, Problem> {
-    module
-        .ty(value)
-        .as_tensor()
-        .cloned()
-        .ok_or_else(|| Problem(format!("has an operand of type {}, not a tensor", module.ty(value))))
 }

@@ -4,8 +4,9 @@ use meshwork_ir::{Attr, Module, OpId};
 use meshwork_mesh::AxisList;
 use meshwork_propagate::program::SHARDING;
 
-use super::{Local, Problem, tensor};
+use super::Local;
 use crate::export::halo_free::is_free_slice;
+use crate::export::rewrite::{Problem, tensor};
 
 /// A slice: along split dimensions either all of them or their start, where that moves nothing.
 pub fn slice(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {

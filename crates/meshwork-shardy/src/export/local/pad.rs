@@ -2,9 +2,10 @@
 
 use meshwork_ir::{ElementType, Module, OpId};
 
+use super::Local;
 use super::device::{device_id, look_up, scalar, shard_indices};
 use super::movement::mismatch;
-use super::{Local, Problem, before, tensor};
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// Pads shards.
 pub fn pad(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
@@ -37,9 +38,10 @@ pub fn pad(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem>
             let all_uniform = shifts.iter().all(|s| is_uniform(s));
             let (min, max) = (shifts[dim].iter().min().copied(), shifts[dim].iter().max().copied());
             let (min, max) = (min.unwrap_or(0), max.unwrap_or(0));
-            match all_uniform {
-                true => (min, to.dims[dim] - spread(dim) - min),
-                false => (max.max(0), (to.dims[dim] - min - spread(dim)).max(0)),
+            if all_uniform {
+                (min, to.dims[dim] - spread(dim) - min)
+            } else {
+                (max.max(0), (to.dims[dim] - min - spread(dim)).max(0))
             }
         })
         .collect();
@@ -52,9 +54,10 @@ pub fn pad(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem>
         let mut starts = vec![];
         for (shifts, low) in shifts.iter().zip(&lows) {
             let table: Vec<i64> = shifts.iter().map(|shift| low - shift).collect();
-            starts.push(match is_uniform(shifts) {
-                true => scalar(&mut b, ElementType::I64, table[0])?,
-                false => look_up(&mut b, device, &table)?,
+            starts.push(if is_uniform(shifts) {
+                scalar(&mut b, ElementType::I64, table[0])?
+            } else {
+                look_up(&mut b, device, &table)?
             });
         }
         value = b.dynamic_slice(value, &starts, &to.dims)?;

@@ -5,9 +5,10 @@ use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Attr, ElementClass, ElementType, Module, OpId, OpKind, ValueId};
 use meshwork_mesh::AxisRef;
 
+use super::Local;
 use super::device::{device_id, shard_indices};
-use super::indices::{Indexed, shift};
-use super::{Local, Problem, before, tensor};
+use super::indices::{Indexed, Mask, shift};
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// Scatters into shards.
 pub fn scatter(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
@@ -46,7 +47,7 @@ pub fn scatter(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Prob
         split: &split,
         device_id: cx.device_id,
     };
-    let (shifted, _) = shift(&mut before(module, op), &x, indices, &ty, false)?;
+    let (shifted, _) = shift(&mut before(module, op), &x, indices, &ty, Mask::No)?;
     module.set_operand(op, inputs, shifted);
     Ok(())
 }

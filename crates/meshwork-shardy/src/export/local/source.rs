@@ -5,8 +5,9 @@ use std::sync::Arc;
 use meshwork_ir::op::SourceOp;
 use meshwork_ir::{Attr, Dense, DenseData, Module, OpId, OpKind, OpSpec, Type};
 
+use super::Local;
 use super::device::{offset, slice_shard};
-use super::{Local, Problem, before, tensor};
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// A constant: equal elements shrink, others are cut from the whole.
 pub fn constant(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {

@@ -2,7 +2,8 @@
 
 use meshwork_ir::{Module, OpId};
 
-use super::{Local, Problem};
+use super::Local;
+use crate::export::rewrite::Problem;
 
 /// Checks that windows along split dimensions are not padded and stay within a shard.
 pub fn check(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {

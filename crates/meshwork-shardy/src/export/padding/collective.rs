@@ -7,8 +7,9 @@ use meshwork_ir::{Attr, Module, OpId, OpKind, ValueId};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding, axis_list, ceil_div};
 use meshwork_propagate::program::sharding_of;
 
-use super::{Padding, Problem};
+use super::Padding;
 use crate::export::cursor::Cursor;
+use crate::export::rewrite::Problem;
 
 /// Whether shards of the axes that both lists start with end elsewhere afterwards: a dimension that does not divide
 /// evenly is cut at other places when it is split further.
@@ -88,7 +89,10 @@ fn pad_operand(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Pr
     let mut is_zero = cx.zeros.contains(&input);
     if ty != *module.ty(input) {
         is_zero |= !cx.is_padded(module, input);
-        let padded = cx.extend(module, op, input, &ty, is_zero)?;
+        let padded = cx.extend(module, op, input, &ty)?;
+        if is_zero {
+            cx.zeros.insert(padded);
+        }
         module.set_operand(op, 0, padded);
     }
     let result = module.result(op);
@@ -101,10 +105,7 @@ fn pad_operand(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Pr
 
 /// `sdy.all_slice` and `sdy.reduce_scatter`.
 pub fn all_slice(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    match split_anew(cx, module, op)? {
-        true => Ok(()),
-        false => pad_operand(cx, module, op),
-    }
+    if split_anew(cx, module, op)? { Ok(()) } else { pad_operand(cx, module, op) }
 }
 
 /// `sdy.all_gather`: the gathered dimensions are cut back to what divides evenly.

@@ -3,8 +3,9 @@
 use meshwork_ir::{ElementType, Module, OpId, Type, ValueId};
 use meshwork_propagate::program::sharding_of;
 
-use super::{Padding, Problem, before, place, tensor};
+use super::{Padding, place};
 use crate::export::local::indices::compare;
+use crate::export::rewrite::{Problem, before, tensor};
 
 /// What padding is set to.
 pub enum Fill {

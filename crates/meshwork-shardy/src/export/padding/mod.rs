@@ -15,13 +15,13 @@ use std::collections::{HashMap, HashSet};
 use meshwork_ir::build::Builder;
 use meshwork_ir::infer::infer_op;
 use meshwork_ir::op::{BodyOp, ContractOp, MovementOp, SdyOp, SourceOp};
-use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, TensorType, Type, ValueId, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Type, ValueId, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{
     Meshes, func_result_sharding, manual_axes, only_manual_axes, set_sharding, sharding_list, sharding_of,
 };
 
-use super::local::Problem;
+use super::rewrite::{Problem, before, own_values, tensor};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -42,11 +42,7 @@ struct Padding {
 fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let mut cx = Padding { meshes: Meshes::of(module), originals: HashMap::new(), zeros: HashSet::new() };
     for func in module.funcs().collect::<Vec<_>>() {
-        cx.pad_func(module, func).map_err(|(op, Problem(message))| {
-            let op = module.op(op);
-            diags.push(Diagnostic::error(op.pos, format!("'{}' op {message}", op.name())));
-            Failed
-        })?;
+        cx.pad_func(module, func).map_err(|(op, problem)| problem.report(module, op, diags))?;
     }
     Ok(())
 }
@@ -184,14 +180,7 @@ impl Padding {
     }
 
     /// Pads `value` with zeros at the high end to `ty`.
-    fn extend(
-        &mut self,
-        module: &mut Module,
-        at: OpId,
-        value: ValueId,
-        ty: &Type,
-        zero: bool,
-    ) -> Result<ValueId, Problem> {
+    fn extend(&mut self, module: &mut Module, at: OpId, value: ValueId, ty: &Type) -> Result<ValueId, Problem> {
         let from = tensor(module, value)?;
         let high: Vec<i64> = ty.dims().iter().zip(&from.dims).map(|(new, old)| new - old).collect();
         let none = vec![0; high.len()];
@@ -202,9 +191,6 @@ impl Padding {
         place(module, padded, sharding.as_ref());
         let original = self.original(module, value).clone();
         self.originals.insert(padded, original);
-        if zero {
-            self.zeros.insert(padded);
-        }
         Ok(padded)
     }
 
@@ -238,27 +224,9 @@ impl Padding {
     }
 }
 
-/// The results of `op` and the arguments of its blocks.
-fn own_values(module: &Module, op: OpId) -> Vec<ValueId> {
-    let blocks = module.op(op).regions().iter().flat_map(|&r| module.region(r).blocks());
-    blocks.flat_map(|&b| module.block(b).args()).chain(module.op(op).results()).copied().collect()
-}
-
-fn before(module: &mut Module, op: OpId) -> Builder<'_> {
-    let loc = module.op(op).loc.clone();
-    let mut builder = Builder::before(module, op);
-    builder.set_loc(loc);
-    builder
-}
-
 /// Places `value` like this, if it is placed at all.
 fn place(module: &mut Module, value: ValueId, sharding: Option<&Sharding>) {
     if let Some(sharding) = sharding {
         set_sharding(module, value, sharding.clone());
     }
-}
-
-fn tensor(module: &Module, value: ValueId) -> Result<TensorType, Problem> {
-    let ty = module.ty(value);
-    ty.as_tensor().cloned().ok_or_else(|| Problem(format!("has a value of type {ty}, not a tensor")))
 }

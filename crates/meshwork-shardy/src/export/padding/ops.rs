@@ -8,9 +8,10 @@ use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, Type};
 use meshwork_propagate::program::sharding_of;
 
 use super::mask::{Fill, fill_padding};
-use super::{Padding, Problem, before, place, tensor};
+use super::{Padding, place};
 use crate::export::halo_free::is_free_slice;
 use crate::export::local::device::table;
+use crate::export::rewrite::{Problem, before, tensor};
 
 fn ints(module: &Module, op: OpId, name: &str) -> Vec<i64> {
     module.op(op).i64s(name).unwrap_or_default()
@@ -195,13 +196,12 @@ fn clamp_indices(module: &mut Module, op: OpId, was: &Type, sizes: &[i64]) -> Re
     let limits: Vec<i64> = numbers.start_index_map.iter().map(limit).collect();
     let mut b = before(module, op);
     let zero = b.splat(ty.dims.to_vec(), ty.elem, 0.0)?;
-    let last = match (numbers.index_vector_dim as usize) < ty.rank() {
-        true => {
-            let table = table(&mut b, &limits)?;
-            let table = b.convert(table, ty.elem)?;
-            b.broadcast_in_dim(table, ty.dims.to_vec(), &[numbers.index_vector_dim])?
-        }
-        false => b.splat(ty.dims.to_vec(), ty.elem, limits.first().copied().unwrap_or(0) as f64)?,
+    let last = if (numbers.index_vector_dim as usize) < ty.rank() {
+        let table = table(&mut b, &limits)?;
+        let table = b.convert(table, ty.elem)?;
+        b.broadcast_in_dim(table, ty.dims.to_vec(), &[numbers.index_vector_dim])?
+    } else {
+        b.splat(ty.dims.to_vec(), ty.elem, limits.first().copied().unwrap_or(0) as f64)?
     };
     let clamped = b.clamp(zero, indices, last)?;
     for made in [zero, last, clamped] {
