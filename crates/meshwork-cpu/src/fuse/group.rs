@@ -22,9 +22,9 @@ use crate::step::{Buf, Step, View, Work};
 pub(crate) struct State {
     /// Per value, whether it must be stored: something other than a fused loop reads it.
     pub(super) stored: Vec<bool>,
-    /// Per value in memory or will: those to be stored that are computed from it.
+    /// Per value in memory now or later: the values to be stored that are computed from it.
     readers: HashMap<ValueId, Vec<ValueId>>,
-    /// Per value that is computed on the way: what is in memory or will that it is computed from.
+    /// Per value that is computed inside a loop: the values, in memory now or later, that it is computed from.
     sources: HashMap<ValueId, Vec<ValueId>>,
     /// Numbers to be stored, by block.
     numbers: HashMap<BlockId, Vec<ValueId>>,

@@ -4,7 +4,7 @@
 //!    carries stay where they are, results of choices are written where they are wanted.
 //! 2. A loop carry whose next value needs memory of its own trades places with it after every turn: the pointers of
 //!    the two slots are exchanged. Slots that trade belong to a *ring*; all of a ring are alive together.
-//! 3. What goes to the caller is in buffers of its own, and so does every ring with such a slot. All else gets an
+//! 3. What goes to the caller is in buffers of its own, and so is every ring with such a slot. All else gets an
 //!    offset in one arena per device.
 //! 4. What another device was given as an argument is read there: see [`handed`](super::handed).
 //! 5. Equal results of communication are in memory that a group of devices has together: see [`share`](super::share).
