@@ -54,7 +54,7 @@ pub struct DeviceProgram {
     looks: AtomicU32,
 }
 
-/// After so many calls without anything in common nobody looks any more.
+/// The number of calls without common arguments after which the search ends.
 const MOST_LOOKS: u32 = 16;
 
 /// The same program for devices that have arguments in common.
@@ -248,7 +248,7 @@ impl DeviceProgram {
         Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args }
     }
 
-    /// The one without donation if somebody else has an argument that would be overwritten: results in memory of their
+    /// The one without donation if something else has an argument that would be overwritten: results in memory of their
     /// own cost less than copies of the arguments.
     fn keeping(&self, args: &[Shards]) -> &DeviceProgram {
         let is_shared =
@@ -326,7 +326,7 @@ impl DeviceProgram {
             let number = device.number;
             let ptr = |home: Home| match home {
                 Home::Nowhere => NOWHERE,
-                // SAFETY: the offset lies inside the arena.
+                // SAFETY: the offset is inside the arena.
                 Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
                 Home::Arg(i) => args[i][number].as_ptr(),
                 Home::Peer(i) => args[self.plan.handed[i].arg][self.plan.handed[i].from[number]].as_ptr(),
@@ -335,7 +335,7 @@ impl DeviceProgram {
                 Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
                 Home::Constant(buf) => self.constants[buf.0 as usize].as_ref().map_or(NOWHERE, |c| c.as_ptr()),
             };
-            // SAFETY: nobody runs these devices now.
+            // SAFETY: nothing runs these devices now.
             unsafe {
                 if state.arenas[d] == arenas[d].as_ptr() {
                     self.moving.iter().for_each(|&(buf, home)| device.set_ptr(buf, ptr(home)));
@@ -499,7 +499,7 @@ fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
     shards.iter().map(piece).collect()
 }
 
-/// The memory of a donated argument, or a copy if somebody else has it too.
+/// The memory of a donated argument, or a copy if something else has it too.
 fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
     let empty = Arc::new(Buffer::new(0)?);
     match Arc::try_unwrap(std::mem::replace(shard, empty)) {

@@ -29,7 +29,7 @@ impl Dice {
 enum Rule {
     /// Element by element; may work in place on the first operand.
     Mix(u64),
-    /// Each element from its neighbour.
+    /// Each element from its neighbor.
     Shift(u64),
     /// Changes one element of the first operand, which is also the result.
     Poke(u64),

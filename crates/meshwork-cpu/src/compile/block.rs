@@ -128,10 +128,10 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Where `value` lies.
+    /// The location of `value`.
     pub(crate) fn view(&mut self, value: ValueId) -> Result<View, LoadError> {
         self.force(value)?;
-        let missing = || LoadError::Invalid { op: "value".into(), message: "it lies nowhere".into() };
+        let missing = || LoadError::Invalid { op: "value".into(), message: "value has no buffer".into() };
         self.cx.view(value).cloned().ok_or_else(missing)
     }
 
@@ -149,8 +149,8 @@ impl Compiler<'_> {
         let kind = data.kind();
         if is_fusible(module, op) {
             // What only renames elements in memory is done at once.
-            let lies = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
-            return if is_renaming(kind) && lies { self.rename(op) } else { self.postpone(op) };
+            let in_memory = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
+            return if is_renaming(kind) && in_memory { self.rename(op) } else { self.postpone(op) };
         }
         let outside = || Err(LoadError::unsupported(module, op, "this operation"));
         match kind {
@@ -252,7 +252,7 @@ impl Compiler<'_> {
     fn constant(&mut self, op: OpId) -> Result<(), LoadError> {
         let data = self.cx.module.op(op);
         let Some(Attr::Dense(dense)) = data.attr("value") else {
-            return Err(LoadError::invalid(self.cx.module, op, "attribute 'value' is no dense constant"));
+            return Err(LoadError::invalid(self.cx.module, op, "attribute 'value' is not a dense constant"));
         };
         let (elem, dims) = (dense.ty.elem, dense.ty.dims.to_vec());
         let missing = || LoadError::invalid(self.cx.module, op, "the elements of the constant are not in the file");

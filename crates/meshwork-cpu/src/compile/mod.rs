@@ -44,8 +44,8 @@ pub fn compile(module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result
     };
     let Some(func) = found else {
         let message = match entry {
-            Some(name) => format!("there is no function @{name}"),
-            None => "there is no function @main, nor a single function".into(),
+            Some(name) => format!("no function @{name}"),
+            None => "neither a function @main nor a single function".into(),
         };
         return Err(LoadError::Invalid { op: "module".into(), message });
     };

@@ -102,7 +102,7 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError
     }
 }
 
-/// A plain call in the place of a composite.
+/// A plain call in place of a composite.
 fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
     let data = module.op(op);
     let name = module.symbol_name(callee).unwrap_or_default().into();
@@ -211,7 +211,7 @@ fn forward_all(module: &mut Module, func: OpId) {
     }
 }
 
-/// Scalars, and what a fused loop can not compute on the way: an array that is cheap to compute is better computed
+/// Scalars, and what a fused loop cannot compute on the way: an array that is cheap to compute is better computed
 /// in the loop than read from memory there.
 fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
@@ -226,7 +226,7 @@ fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
 }
 
 /// Copies constants, iotas and broadcasts of them into the loops and branches that use them: there they cost nothing,
-/// while a value from outside has to lie in memory.
+/// while a value from outside has to be in memory.
 fn sink_constants(module: &mut Module, func: OpId) {
     let Some(outer) = module.body_of(func, 0) else { return };
     for op in module.ops_below_block(outer, Walk::PreOrder) {

@@ -365,7 +365,7 @@ impl Cuts {
         while r < to {
             let at = coordinates(outer, r);
             let is_first = (0..outer.len()).all(|d| !self.reduced[d] || at[d] == if d == 0 { start[0] } else { 0 });
-            // Rows are alike while only loops inside of the innermost reduced one move.
+            // Rows are equal while only loops inside the innermost reduced one move.
             let inner: i64 = match self.reduced.iter().rposition(|&x| x) {
                 Some(d) => outer[d + 1..].iter().product(),
                 None => to - r,

@@ -1,4 +1,4 @@
-//! Forming groups and adding their steps: what is computed together with a value that must now lie in memory.
+//! Forming groups and adding their steps: what is computed together with a value that must now be in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use meshwork_runtime::LoadError;
 pub(crate) struct State {
     /// Per value, whether it must be stored: something other than a fused loop reads it.
     pub(super) stored: Vec<bool>,
-    /// Per value that lies in memory or will: those to be stored that are computed from it.
+    /// Per value in memory now or later: the values to be stored that are computed from it.
     readers: HashMap<ValueId, Vec<ValueId>>,
-    /// Per value that is computed on the way: what lies in memory or will that it is computed from.
+    /// Per value that is computed inside a loop: the values, in memory now or later, that it is computed from.
     sources: HashMap<ValueId, Vec<ValueId>>,
     /// Numbers to be stored, by block.
     numbers: HashMap<BlockId, Vec<ValueId>>,
@@ -150,7 +150,7 @@ impl Compiler<'_> {
         out
     }
 
-    /// Makes `value` lie in memory, in any way that strides can say.
+    /// Stores `value` in memory, in any way that strides can say.
     pub(crate) fn force(&mut self, value: ValueId) -> Result<(), LoadError> {
         let module = self.cx.module;
         if self.cx.view(value).is_some() {
@@ -168,7 +168,7 @@ impl Compiler<'_> {
                 return self.rename(op);
             }
         }
-        // A slice of what lies in memory is only a copy, and the library has one for all devices.
+        // A slice of what is in memory is only a copy, and the library has one for all devices.
         if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
             return self.opaque(op);
         }

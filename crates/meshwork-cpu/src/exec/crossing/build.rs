@@ -13,7 +13,7 @@ use meshwork_runtime::transport::swap::INLINE;
 
 /// Up to this many bytes are combined in the order of the group, wherever its members are.
 const EXACT: usize = 16 << 10;
-/// Up to this many bytes in all, everybody gets all contributions and combines them himself.
+/// Up to this many bytes in total, every process receives all contributions and combines them itself.
 const AT_ONCE: usize = 64 << 10;
 /// Pieces start at multiples of this in the stage.
 const ALIGN: usize = 64;
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
         at
     }
 
-    /// Devices that nobody sends to get zeros.
+    /// Devices that receive nothing get zeros.
     fn silence(&mut self, reached: &[usize], buf: Buf, bytes: usize) {
         let spread = self.spread;
         let here = (0..spread.ranks.len()).filter(|&d| spread.ranks[d] == spread.rank);

@@ -14,7 +14,7 @@ use meshwork_runtime::memory::buffer::Buffer;
 
 const TURNS: [i32; 7] = [0, 1, 2, 7, 8, 19, 70];
 
-/// A loop around `body`, which computes `%y` from `%x`; both are `ty`. `%n` tells how many turns.
+/// A loop around `body`, which computes `%y` from `%x`; both are `ty`. `%n` is the number of turns.
 fn looped(ty: &str, body: &str) -> String {
     format!(
         "func.func @main(%a: {ty}, %n: tensor<i32>) -> ({ty}, tensor<i32>) {{
@@ -63,7 +63,7 @@ fn roll(name: &str, from: &str, dims: &[i64], d: usize, by: i64, elem: &str) -> 
         )
 }
 
-/// The inside of an array and its neighbours along every dimension, averaged: `%new`.
+/// The interior of an array and its neighbors along every dimension, averaged: `%new`.
 fn inside(dims: &[i64]) -> (String, Vec<i64>) {
     let small: Vec<i64> = dims.iter().map(|d| d - 2).collect();
     let middle: Vec<(i64, i64)> = dims.iter().map(|d| (1, d - 1)).collect();

@@ -41,7 +41,7 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena { base: std::ptr::null_mut(), size
 pub fn publish(code: &[u8]) -> Option<DeviceProgram> {
     let bytes = code.len().next_multiple_of(PAGE);
     let mut arena = ARENA.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: an anonymous mapping of our own; the range that is written and then protected lies inside it and was
+    // SAFETY: an anonymous mapping of our own; the range that is written and then protected is inside it and was
     // not handed out before.
     unsafe {
         if arena.size - arena.used < bytes {

@@ -79,7 +79,7 @@ impl Compiled {
     pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
         let temp_bytes: usize = self.temps.iter().map(|size| (size * call.n).next_multiple_of(64) + 64).sum();
         let base = scratch.get(self.function.frame + temp_bytes);
-        // SAFETY: the frame lies at the start of the scratch with the layout that the code was compiled for, the
+        // SAFETY: the frame is at the start of the scratch with the layout that the code was compiled for, the
         // temporaries behind it; the code stays inside them and inside the arguments by the caller's promise.
         unsafe {
             let words = base.cast::<i64>();
