@@ -10,7 +10,6 @@
 //!   (MLIR iterates newest first: use `.iter().rev()` where its order matters);
 //! - erased ops and values stay in the arena as tombstones and are never handed out again.
 
-mod addresses;
 mod clone;
 mod context;
 mod edit;
@@ -30,7 +29,6 @@ pub use func::FuncSig;
 pub use place::OpPlace;
 pub use walk::Walk;
 
-pub(crate) use self::addresses::{Addresses, Held};
 use self::context::Context;
 use crate::attr::AttrDict;
 use crate::infer::Types;
@@ -94,7 +92,7 @@ pub struct Op {
     pub(crate) regions: SmallVec<[RegionId; 2]>,
     /// MLIR location.
     pub loc: Loc,
-    /// Where it stood in the text it was read from.
+    /// Its position in the text it was read from.
     pub pos: TextPos,
     pub(crate) parent: Option<BlockId>,
     pub(crate) prev: Option<OpId>,
@@ -131,7 +129,7 @@ impl Op {
         &self.regions
     }
 
-    /// The block it stands in, if it is attached.
+    /// The block it is in, if it is attached.
     pub fn parent(&self) -> Option<BlockId> {
         self.parent
     }

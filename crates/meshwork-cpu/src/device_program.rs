@@ -1,0 +1,523 @@
+//! A compiled program: planned once, run any number of times.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use meshwork_ir::DeviceGrid;
+use meshwork_ir::{Module, OpId, TensorType, Type};
+
+use crate::exec::crossing::build::Spread;
+use crate::exec::crossing::overlap::overlap;
+use crate::exec::device::{Device, NOWHERE};
+use crate::exec::exchange::{InProcess, Transport};
+use crate::exec::pool::Pool;
+use crate::exec::processes::{Processes, Turn};
+use crate::exec::run::{Run, Stop};
+#[cfg(test)]
+use crate::exec::tape::Item;
+use crate::exec::tape::{Tape, tape};
+use crate::memory::handed::Handed;
+use crate::memory::plan::{Home, Own, Plan, plan};
+use crate::memory::share::Leaders;
+use crate::program::{BufInfo, Program};
+use crate::step::Buf;
+use meshwork_runtime::LoadError;
+use meshwork_runtime::memory::buffer::{Buffer, OutOfMemory};
+use meshwork_runtime::profile::{Profile, Recorder};
+use meshwork_runtime::transport::world::world;
+use meshwork_runtime::{RunError, Shards};
+
+/// A program for all devices of a grid, with its plan.
+pub struct DeviceProgram {
+    module: Arc<Module>,
+    program: Program,
+    plan: Plan,
+    tape: Tape,
+    /// By buffer; all devices read the same.
+    constants: Vec<Option<Arc<Buffer>>>,
+    /// Per result, its size.
+    result_bytes: Vec<usize>,
+    /// Buffers whose pointers must be set before every run.
+    moving: Vec<(Buf, Home)>,
+    grid: DeviceGrid,
+    pool: Arc<Pool>,
+    /// The devices of this process.
+    local: Range<usize>,
+    processes: Option<Arc<Processes>>,
+    idle: Mutex<Vec<State>>,
+    /// The same program without donation, for callers that keep what they donate.
+    keeping: OnceLock<Option<Box<DeviceProgram>>>,
+    alike: [OnceLock<Alike>; 4],
+    /// How often nothing was found to be in common.
+    looks: AtomicU32,
+}
+
+/// The number of calls without common arguments after which the search ends.
+const MOST_LOOKS: u32 = 16;
+
+/// The same program for devices that have arguments in common.
+struct Alike {
+    /// Those that they were found to have in common once.
+    args: Vec<Option<Leaders>>,
+    /// The program, if it gains by it.
+    better: Option<Box<DeviceProgram>>,
+}
+
+/// Memory of a run, kept for the next.
+struct State {
+    devices: Vec<Device>,
+    arenas: Vec<*mut u8>,
+}
+
+// SAFETY: the addresses are only compared and handed to devices.
+unsafe impl Send for State {}
+
+impl DeviceProgram {
+    /// Plans the memory of `program`, which was compiled for `grid`.
+    pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<DeviceProgram, LoadError> {
+        DeviceProgram::with(program, grid, pool, None, &[])
+    }
+
+    /// As [`new`](DeviceProgram::new), with constants that are there already, for devices that have arguments in common.
+    fn with(
+        mut program: Program,
+        grid: DeviceGrid,
+        pool: Arc<Pool>,
+        constants: Option<Vec<Option<Arc<Buffer>>>>,
+        alike: &[Option<Leaders>],
+    ) -> Result<DeviceProgram, LoadError> {
+        let module = program.module.clone();
+        let world = world().filter(|_| grid.len() > 1);
+        let wrong = |(op, message): (OpId, String)| LoadError::unsupported(&module, op, message);
+        let spread =
+            world.map(|w| Spread { ranks: (0..grid.len()).map(|d| w.rank_of(d, grid.len())).collect(), rank: w.rank });
+        if let Some(spread) = &spread {
+            overlap(&mut program, spread);
+        }
+        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, alike);
+        let tape = tape(&program, &module, &plan, grid, spread.as_ref()).map_err(wrong)?;
+        let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
+        let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
+        let memory = |e: OutOfMemory| LoadError::Invalid { op: "constants".into(), message: e.to_string() };
+        let make = |info: &BufInfo| {
+            let buffer = info.constant.as_ref().map(|c| Buffer::from_bytes(c.bytes())).transpose().map_err(memory)?;
+            Ok(buffer.map(Arc::new))
+        };
+        let constants = match constants {
+            Some(constants) => constants,
+            None => program.bufs.iter().map(make).collect::<Result<_, LoadError>>()?,
+        };
+        let mut traded = vec![false; plan.slots.len()];
+        for &(to, from) in plan.turns.iter().flat_map(|t| &t.trades) {
+            (traded[to], traded[from]) = (true, true);
+        }
+        let mut moving = vec![];
+        for (slot, info) in plan.slots.iter().enumerate() {
+            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_) | Home::Common(..) | Home::Peer(_)) {
+                moving.extend(info.members.iter().map(|&b| (b, info.home)));
+            }
+        }
+        let bytes = |t: &TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
+        let result_bytes = result_types(&module).iter().map(bytes).collect();
+        Ok(DeviceProgram {
+            module,
+            result_bytes,
+            program,
+            plan,
+            tape,
+            constants,
+            moving,
+            grid,
+            pool,
+            local,
+            processes,
+            idle: Mutex::default(),
+            keeping: OnceLock::new(),
+            alike: Default::default(),
+            looks: AtomicU32::new(0),
+        })
+    }
+
+    /// Bytes that a device holds at once besides its arguments and the constants.
+    pub fn peak_bytes(&self) -> usize {
+        self.plan.peak_bytes()
+    }
+
+    /// Bytes that all devices hold at once besides their arguments and the constants.
+    pub fn total_bytes(&self) -> usize {
+        self.plan.total_bytes(self.grid.len())
+    }
+
+    /// How many of its loops are run in waves.
+    #[cfg(test)]
+    pub(crate) fn waves(&self) -> usize {
+        let waves = |i: &Item| matches!(i, Item::Loop(l) if l.wave.is_some());
+        self.tape.main.items.iter().filter(|&i| waves(i)).count()
+    }
+
+    /// The same with all loops turn by turn.
+    #[cfg(test)]
+    pub(crate) fn turn_by_turn(mut self) -> DeviceProgram {
+        self.tape.main.items.iter_mut().for_each(|item| {
+            if let Item::Loop(l) = item {
+                l.wave = None;
+            }
+        });
+        self
+    }
+
+    /// The devices it runs on.
+    pub fn grid(&self) -> DeviceGrid {
+        self.grid
+    }
+
+    /// Names of operations that run on the evaluator, and where they stand.
+    pub fn fallbacks(&self) -> Vec<String> {
+        self.program.fallbacks.iter().map(|&op| self.module.describe(op)).collect()
+    }
+
+    /// Element type and extents of each argument on a device.
+    pub fn inputs(&self) -> Vec<TensorType> {
+        self.program.main.args.iter().map(|&b| self.ty(b)).collect()
+    }
+
+    /// Element type and extents of each result on a device; tuples flattened, tokens left out.
+    pub fn outputs(&self) -> Vec<TensorType> {
+        result_types(&self.module)
+    }
+
+    /// Per argument, whether it is donated: its memory becomes a result's if the caller hands over the only reference.
+    pub fn donated(&self) -> &[bool] {
+        &self.program.donated
+    }
+
+    fn ty(&self, buf: Buf) -> TensorType {
+        let info = &self.program.bufs[buf.0 as usize];
+        TensorType::new(info.dims.iter().copied(), info.elem)
+    }
+
+    /// Runs it. Arguments are read where they are; results are new buffers, or arguments that were handed through.
+    pub fn run(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.run_recorded(args, None)
+    }
+
+    /// This executable, or one that suits the arguments better.
+    fn fitting(&self, args: &[Shards]) -> &DeviceProgram {
+        self.keeping(args).alike(args)
+    }
+
+    /// The one for devices that have these arguments in common: made when it is first needed, for a few combinations of
+    /// arguments.
+    fn alike(&self, args: &[Shards]) -> &DeviceProgram {
+        if self.processes.is_some() || self.grid.len() < 2 || self.check(args).is_err() {
+            return self;
+        }
+        let is_common = |(leader, shards): (&Option<Leaders>, &Shards)| {
+            let same = |(d, &l): (usize, &usize)| Arc::ptr_eq(&shards[d], &shards[l]);
+            leader.as_ref().is_none_or(|leader| leader.iter().enumerate().all(same))
+        };
+        for slot in &self.alike {
+            let known = match slot.get() {
+                Some(known) => known,
+                None => {
+                    // Looking takes some time, and most callers do the same again and again.
+                    if self.looks.load(Ordering::Relaxed) >= MOST_LOOKS {
+                        return self;
+                    }
+                    let found: Vec<Option<Leaders>> = args.iter().map(leaders).collect();
+                    if found.iter().all(Option::is_none) {
+                        self.looks.fetch_add(1, Ordering::Relaxed);
+                        return self;
+                    }
+                    slot.get_or_init(|| self.made_for(found))
+                }
+            };
+            if known.args.iter().zip(args).all(is_common) {
+                return known.better.as_deref().unwrap_or(self);
+            }
+        }
+        self
+    }
+
+    /// The same program for devices that have these arguments in common.
+    fn made_for(&self, args: Vec<Option<Leaders>>) -> Alike {
+        let (program, pool) = (self.program.clone(), self.pool.clone());
+        let better = DeviceProgram::with(program, self.grid, pool, Some(self.constants.clone()), &args);
+        Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args }
+    }
+
+    /// The one without donation if something else has an argument that would be overwritten: results in memory of their
+    /// own cost less than copies of the arguments.
+    fn keeping(&self, args: &[Shards]) -> &DeviceProgram {
+        let is_shared =
+            |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1 && !s.is_empty()));
+        if !self.plan.owns.iter().filter_map(|o| o.arg).any(|arg| is_shared(&arg)) {
+            return self;
+        }
+        let make = || {
+            let program = Program { donated: vec![false; self.program.donated.len()], ..self.program.clone() };
+            DeviceProgram::with(program, self.grid, self.pool.clone(), Some(self.constants.clone()), &[])
+                .ok()
+                .map(Box::new)
+        };
+        self.keeping.get_or_init(make).as_deref().unwrap_or(self)
+    }
+
+    /// Runs it and notes what runs when.
+    pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
+        let exe = self.fitting(&args);
+        let recorder = Recorder::new();
+        let results = self.run_recorded(args, Some(&recorder))?;
+        let place = |op: OpId| match exe.module.op(op).loc.source() {
+            Some((file, line, _)) => format!(" at {file}:{line}"),
+            None => String::new(),
+        };
+        let step = |i: u32| {
+            let step = &exe.tape.steps[i as usize];
+            format!("{}{}", step.name, place(step.op))
+        };
+        let exchange = |i: u32| {
+            let exchange = &exe.tape.exchanges[i as usize];
+            format!("{}{}", exchange.name, place(exchange.op))
+        };
+        Ok((results, recorder.finish(step, exchange)))
+    }
+
+    /// Runs it, together with the other processes if there are any.
+    fn run_recorded(&self, args: Vec<Shards>, recorder: Option<&Recorder>) -> Result<Vec<Shards>, RunError> {
+        match &self.processes {
+            None => self.fitting(&args).run_here(args, None, recorder),
+            Some(processes) => processes.run(|turn| self.fitting(&args).run_here(args, Some(turn), recorder)),
+        }
+    }
+
+    fn run_here(
+        &self,
+        mut args: Vec<Shards>,
+        turn: Option<&Turn<'_>>,
+        recorder: Option<&Recorder>,
+    ) -> Result<Vec<Shards>, RunError> {
+        self.check(&args)?;
+        let local = || self.local.clone();
+        let mut owns: Vec<Vec<Option<Buffer>>> = local().map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
+        for own in &self.plan.owns {
+            for (device, owns) in local().zip(&mut owns) {
+                owns.push(match own.arg {
+                    None if self.keeper(own, device) != device => None,
+                    None => Some(Buffer::new(own.bytes)?),
+                    Some(arg) => Some(take_over(&mut args[arg][device], own.bytes)?),
+                });
+            }
+        }
+        let arenas: Vec<Buffer> =
+            local().map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
+        let mut commons: Vec<Vec<Option<Buffer>>> = vec![];
+        for c in &self.plan.commons {
+            let is_leader = |&(device, &leader): &(usize, &usize)| device == leader;
+            let buffer = |x: (usize, &usize)| is_leader(&x).then(|| Buffer::new(c.bytes)).transpose();
+            commons.push(c.leader.iter().enumerate().map(buffer).collect::<Result<_, OutOfMemory>>()?);
+        }
+        let start = |buffer: &Option<Buffer>| buffer.as_ref().map_or(NOWHERE, Buffer::as_ptr);
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut state = idle.unwrap_or_else(|| self.state());
+        for (d, device) in state.devices[local()].iter().enumerate() {
+            let number = device.number;
+            let ptr = |home: Home| match home {
+                Home::Nowhere => NOWHERE,
+                // SAFETY: the offset is inside the arena.
+                Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
+                Home::Arg(i) => args[i][number].as_ptr(),
+                Home::Peer(i) => args[self.plan.handed[i].arg][self.plan.handed[i].from[number]].as_ptr(),
+                Home::Own(i) => start(&owns[self.keeper(&self.plan.owns[i], d)][i]),
+                // SAFETY: as above.
+                Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
+                Home::Constant(buf) => self.constants[buf.0 as usize].as_ref().map_or(NOWHERE, |c| c.as_ptr()),
+            };
+            // SAFETY: nothing runs these devices now.
+            unsafe {
+                if state.arenas[d] == arenas[d].as_ptr() {
+                    self.moving.iter().for_each(|&(buf, home)| device.set_ptr(buf, ptr(home)));
+                } else {
+                    for (b, &slot) in self.plan.slot_of.iter().enumerate() {
+                        device.set_ptr(Buf(b as u32), ptr(self.plan.slots[slot].home));
+                    }
+                }
+            }
+            state.arenas[d] = arenas[d].as_ptr();
+        }
+        let run = Run {
+            tape: &self.tape,
+            devices: &state.devices,
+            local: local(),
+            pool: &self.pool,
+            transport: turn.map_or(&InProcess as &dyn Transport, |t| t),
+            recorder,
+        };
+        // SAFETY: the pointers are set as planned: arenas and own buffers belong to this run, arguments and constants
+        // are kept alive by it and not written.
+        let done = unsafe { run.all() };
+        let results = match done {
+            Ok(()) => self.results(&args, owns, &state.devices).map_err(RunError::from),
+            Err(stop) => Err(self.error(&stop)),
+        };
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(state);
+        results
+    }
+
+    /// The device whose buffer `own` of `device` is: another one if a group has it together.
+    fn keeper(&self, own: &Own, device: usize) -> usize {
+        own.commons.map_or(device, |c| self.plan.commons[c].leader[device])
+    }
+
+    fn state(&self) -> State {
+        let device = |d: usize| {
+            let (replica, partition) = (d / self.grid.partitions, d % self.grid.partitions);
+            Device::new(self.plan.slot_of.len(), d, replica as u32, partition as u32)
+        };
+        let devices = (0..self.grid.len()).map(device).collect();
+        State { devices, arenas: vec![std::ptr::null_mut(); self.local.len()] }
+    }
+
+    fn results(
+        &self,
+        args: &[Shards],
+        mut owns: Vec<Vec<Option<Buffer>>>,
+        devices: &[Device],
+    ) -> Result<Vec<Shards>, OutOfMemory> {
+        let mut made: Vec<(Buf, usize)> = vec![];
+        let mut results: Vec<Shards> = vec![];
+        for (i, &buf) in self.program.main.results.iter().enumerate() {
+            let home = self.plan.slots[self.plan.slot_of[buf.0 as usize]].home;
+            // A result may be the beginning of a larger buffer.
+            let bytes = self.result_bytes.get(i).copied().unwrap_or(self.program.bufs[buf.0 as usize].bytes);
+            let earlier = made.iter().find(|(b, _)| *b == buf).map(|&(_, i)| i);
+            made.push((buf, results.len()));
+            let shards = match (home, earlier) {
+                (Home::Arg(i), _) => shared(&args[i], bytes)?,
+                (Home::Peer(i), _) => {
+                    let Handed { arg, from } = &self.plan.handed[i];
+                    shared(&from.iter().map(|&d| args[*arg][d].clone()).collect(), bytes)?
+                }
+                (Home::Constant(c), _) => {
+                    let all = self.constants[c.0 as usize].iter().flat_map(|c| vec![c.clone(); devices.len()]);
+                    shared(&all.collect::<Shards>(), bytes)?
+                }
+                (_, Some(i)) => shared(&results[i], bytes)?,
+                (Home::Own(own), _) if self.plan.owns[own].commons.is_some() => {
+                    let mut whole: Vec<Option<Arc<Buffer>>> =
+                        owns.iter_mut().map(|o| o[own].take().map(Arc::new)).collect();
+                    whole.iter_mut().flatten().filter_map(Arc::get_mut).for_each(|b| b.truncate(bytes));
+                    let keeper = |d: usize| self.keeper(&self.plan.owns[own], d);
+                    (0..devices.len()).filter_map(|d| whole[keeper(d)].clone()).collect()
+                }
+                _ => {
+                    let mut shards = vec![Buffer::absent()?; devices.len()];
+                    for (device, owns) in devices[self.local.clone()].iter().zip(&mut owns) {
+                        // SAFETY: the run is over.
+                        let ptr = unsafe { device.ptr(buf) };
+                        let own = owns.iter_mut().find(|o| o.as_ref().is_some_and(|b| b.as_ptr() == ptr));
+                        if let Some(mut buffer) = own.and_then(Option::take) {
+                            buffer.truncate(bytes);
+                            shards[device.number] = Arc::new(buffer);
+                        }
+                    }
+                    shards
+                }
+            };
+            // One piece for all that have the same, so that the next call finds them to have it in common.
+            let shards = match self.plan.alike.get(i).and_then(Option::as_ref) {
+                Some(leader) if shards.len() == leader.len() => leader.iter().map(|&l| shards[l].clone()).collect(),
+                _ => shards,
+            };
+            results.push(shards);
+        }
+        Ok(results)
+    }
+
+    fn check(&self, args: &[Shards]) -> Result<(), RunError> {
+        let wanted = &self.program.main.args;
+        if args.len() != wanted.len() {
+            let message = format!("the program takes {} arguments, {} given", wanted.len(), args.len());
+            return Err(RunError::Arguments(message));
+        }
+        for (i, (shards, &buf)) in args.iter().zip(wanted).enumerate() {
+            let bytes = self.program.bufs[buf.0 as usize].bytes;
+            if shards.len() != self.grid.len() {
+                let message = format!("argument {i} is in {} pieces for {} devices", shards.len(), self.grid.len());
+                return Err(RunError::Arguments(message));
+            }
+            let local = shards.iter().enumerate().skip(self.local.start).take(self.local.len());
+            if let Some((d, shard)) = local.into_iter().find(|(_, s)| s.len() != bytes) {
+                let message =
+                    format!("argument {i} has {} bytes on device {d}, {} needs {bytes}", shard.len(), self.ty(buf));
+                return Err(RunError::Arguments(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn error(&self, stop: &Stop) -> RunError {
+        let device = stop.device.filter(|_| self.grid.len() > 1);
+        let op = self.module.place(stop.op);
+        // The evaluator names the operation itself.
+        let text = stop.fault.to_string();
+        let message = text.strip_prefix(&format!("{op}: ")).unwrap_or(&text).to_string();
+        RunError::Failed { op, device, message }
+    }
+}
+
+/// The types that the only function of a prepared module returns.
+fn result_types(module: &Module) -> Vec<TensorType> {
+    let declared = module.funcs().next().map_or(vec![], |func| module.func_type(func).results);
+    let mut types = vec![];
+    let mut todo: Vec<&Type> = declared.iter().rev().collect();
+    while let Some(ty) = todo.pop() {
+        match ty {
+            Type::Tuple(parts) => todo.extend(parts.iter().rev()),
+            ty => types.extend(ty.as_tensor().cloned()),
+        }
+    }
+    types
+}
+
+/// Which devices have the same piece, if any two have.
+fn leaders(shards: &Shards) -> Option<Leaders> {
+    let mut first: HashMap<*const Buffer, usize> = HashMap::new();
+    let leaders: Leaders =
+        shards.iter().enumerate().map(|(d, shard)| *first.entry(Arc::as_ptr(shard)).or_insert(d)).collect();
+    leaders.iter().enumerate().any(|(d, &l)| d != l).then_some(leaders)
+}
+
+/// These pieces, or copies of their first `bytes` bytes if they are longer.
+fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
+    let piece = |shard: &Arc<Buffer>| match shard.len() == bytes || shard.is_empty() {
+        true => Ok(shard.clone()),
+        false => Ok(Arc::new(Buffer::from_bytes(&shard.as_slice()[..bytes.min(shard.len())])?)),
+    };
+    shards.iter().map(piece).collect()
+}
+
+/// The memory of a donated argument, or a copy if something else has it too.
+fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
+    let empty = Arc::new(Buffer::new(0)?);
+    match Arc::try_unwrap(std::mem::replace(shard, empty)) {
+        Ok(buffer) if buffer.len() >= bytes => Ok(buffer),
+        Ok(buffer) => copied(&buffer, bytes),
+        Err(shared) => copied(&shared, bytes),
+    }
+}
+
+fn copied(from: &Buffer, bytes: usize) -> Result<Buffer, OutOfMemory> {
+    let mut buffer = Buffer::new(bytes.max(from.len()))?;
+    buffer.as_mut_slice()[..from.len()].copy_from_slice(from.as_slice());
+    Ok(buffer)
+}
+
+impl std::fmt::Debug for DeviceProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (steps, exchanges) = (self.tape.steps.len(), self.tape.exchanges.len());
+        write!(f, "DeviceProgram({steps} steps, {exchanges} exchanges, {} bytes)", self.peak_bytes())
+    }
+}

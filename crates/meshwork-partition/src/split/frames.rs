@@ -1,0 +1,169 @@
+//! Choosing frames: which offset a chain of elementwise operations on slices works in.
+//!
+//! Elementwise operations that feed each other must lie in one frame. The chain's operands stand where they were cut
+//! from, and its users (concatenations, assignments to a slice) say where they would like it. The frame with the least
+//! movement in total wins.
+
+use meshwork_ir::op::{BodyOp, MovementOp};
+use meshwork_ir::{OpId, OpKind, ValueId};
+
+use crate::layout::Layout;
+use crate::split::Splitter;
+
+impl Splitter<'_> {
+    /// The layout for the result of an elementwise operation if its chain touches frames; `None` if all is ordinary.
+    pub fn frame_hint(&mut self, result: ValueId, want: &Layout) -> Option<Layout> {
+        if want.dims.iter().all(|d| !d.is_split()) {
+            return None;
+        }
+        let extents = self.extents(result);
+        let chain = self.chain(result);
+        let mut pulls: Vec<Layout> = vec![];
+        for &v in &chain.inputs {
+            if let Some(layout) = self.predicted_layout(v, 0)
+                && layout.lists() == want.lists()
+            {
+                pulls.push(layout);
+            }
+        }
+        for &(user, slot) in &chain.uses {
+            if let Some(layout) = self.wanted_by(user, slot, want) {
+                pulls.push(layout);
+            }
+        }
+        let mut candidates: Vec<&Layout> = vec![];
+        for layout in &pulls {
+            if !candidates.contains(&layout) {
+                candidates.push(layout);
+            }
+        }
+        if candidates.is_empty() || candidates.iter().all(|l| *l == want) {
+            return None;
+        }
+        let mut best: Option<(f64, &Layout)> = None;
+        for &candidate in &candidates {
+            let mut cost = 0.0;
+            for pull in &pulls {
+                cost += self.paths.cost(pull, candidate, &extents, self.atoms);
+            }
+            if best.is_none_or(|b| cost < b.0) {
+                best = Some((cost, candidate));
+            }
+        }
+        best.map(|b| b.1.clone())
+    }
+
+    /// Where `v` stands or, before its operation is split, will stand.
+    fn predicted_layout(&mut self, v: ValueId, depth: usize) -> Option<Layout> {
+        if self.is_free(v) || depth > 8 {
+            return None;
+        }
+        if let Some(form) = self.produced(v) {
+            return Some(form.layout.reduced());
+        }
+        let op = self.src.def_op(v)?;
+        match self.src.op(op).kind() {
+            OpKind::Movement(MovementOp::Slice) => {
+                let operand = self.src.op(op).operands()[0];
+                let starts = self.src.op(op).i64s("start_indices")?;
+                let strides = self.src.op(op).i64s("strides")?;
+                let mut layout = self.predicted_layout(operand, depth + 1)?;
+                let extents = self.extents(v);
+                for d in 0..extents.len() {
+                    if !layout.dims[d].is_split() {
+                        layout.dims[d].block = extents[d];
+                    } else if strides[d] != 1 {
+                        return None;
+                    } else {
+                        layout.dims[d].offset += starts[d];
+                    }
+                }
+                Some(layout)
+            }
+            _ => Some(self.want(v)),
+        }
+    }
+
+    /// The layout that `user` would like for its operand number `slot`.
+    fn wanted_by(&mut self, user: OpId, slot: usize, want: &Layout) -> Option<Layout> {
+        let op = self.src.op(user);
+        match op.kind() {
+            OpKind::Movement(MovementOp::Concatenate) => {
+                let dim = op.int("dimension")? as usize;
+                let start: i64 = op.operands()[..slot].iter().map(|&v| self.src.ty(v).dims()[dim]).sum();
+                let mut layout = self.want(self.src.op(user).results()[0]);
+                layout.dims[dim].offset += start;
+                (layout.lists() == want.lists()).then_some(layout)
+            }
+            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => {
+                let (update, starts, _) = self.constant_assignment(user)?;
+                if op.operands().get(slot) != Some(&update) {
+                    return None;
+                }
+                let mut layout = self.want(self.src.op(user).results()[0]);
+                let extents = self.extents(update);
+                for (d, start) in starts.into_iter().enumerate() {
+                    if layout.dims[d].is_split() {
+                        layout.dims[d].offset += start;
+                    } else {
+                        layout.dims[d].block = extents[d];
+                    }
+                }
+                (layout.lists() == want.lists()).then_some(layout)
+            }
+            OpKind::Movement(MovementOp::Slice) | OpKind::Body(BodyOp::Reduce) => None,
+            _ => Some(want.clone()),
+        }
+    }
+
+    /// The elementwise operations of one shape that `result` is connected with.
+    fn chain(&self, result: ValueId) -> Chain {
+        let extents = self.src.ty(result).dims();
+        let mut chain = Chain::default();
+        let mut members = vec![];
+        let mut todo = vec![result];
+        while let Some(v) = todo.pop() {
+            let Some(op) = self.src.def_op(v) else { continue };
+            if members.contains(&op) || members.len() > CHAIN_LIMIT {
+                continue;
+            }
+            members.push(op);
+            for &operand in self.src.op(op).operands() {
+                if self.src.ty(operand).dims() != extents {
+                    continue;
+                }
+                if self.is_member(operand) {
+                    todo.push(operand);
+                } else if !chain.inputs.contains(&operand) {
+                    chain.inputs.push(operand);
+                }
+            }
+            for &r in self.src.op(op).results() {
+                for u in self.src.value(r).uses() {
+                    let user = self.src.op(u.op);
+                    let same_block = user.parent() == self.src.op(op).parent();
+                    if same_block && user.kind().is_elementwise() && self.src.ty(user.results()[0]).dims() == extents {
+                        todo.push(user.results()[0]);
+                    } else {
+                        chain.uses.push((u.op, u.operand as usize));
+                    }
+                }
+            }
+        }
+        chain
+    }
+
+    /// Whether `v` is computed by an elementwise operation that is not split yet.
+    fn is_member(&self, v: ValueId) -> bool {
+        self.produced(v).is_none() && self.src.def_op(v).is_some_and(|op| self.src.op(op).kind().is_elementwise())
+    }
+}
+
+/// Longer chains are looked at in part.
+const CHAIN_LIMIT: usize = 64;
+
+#[derive(Default)]
+struct Chain {
+    inputs: Vec<ValueId>,
+    uses: Vec<(OpId, usize)>,
+}
