@@ -14,8 +14,8 @@ use crate::error::fail;
 /// Operations check shapes and element types at once; a misuse ends the trace, and `jit` returns an
 /// [`Error`](crate::Error) with the operation, the numbers and the line of the program.
 ///
-/// Two tensors combine by NumPy's broadcasting rules. Their element types have to agree: convert with
-/// [`to`](Tensor::to). Numbers of Rust take the element type of the tensor they meet.
+/// Two tensors combine by NumPy's broadcasting rules. Their element types must agree: convert with
+/// [`to`](Tensor::to). Rust numbers take the element type of the other operand.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -60,9 +60,11 @@ impl Tensor {
         self.shape()[self.axis("dim", axis)]
     }
 
-    /// For messages: `f32 tensor of shape [2, 3]`.
+    /// For messages: `an f32 tensor of shape [2, 3]`.
     pub(crate) fn describe(&self) -> String {
-        format!("{} tensor of shape {:?}", self.dtype(), self.shape())
+        let dtype = self.dtype().to_string();
+        let article = if dtype.starts_with(['f', 'i']) { "an" } else { "a" };
+        format!("{article} {dtype} tensor of shape {:?}", self.shape())
     }
 
     /// Dimension `axis`, counted from the end if negative.

@@ -4,7 +4,7 @@ use meshwork_ir::{Dims, Type, ValueId};
 
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::{Steps, compose, emit};
+use crate::trace::compose::{Composer, compose, emit};
 use crate::{ElementType, Tensor};
 
 /// The shape that two shapes broadcast to: aligned at the end, extents equal or one of them 1.
@@ -21,8 +21,8 @@ pub(crate) fn common_shape(op: &str, a: &[i64], b: &[i64]) -> Dims {
             (x, y) => fail(
                 op,
                 format!(
-                    "shapes {a:?} and {b:?} do not broadcast: axis {} from the end has extents {x} and {y}, which have \
-                     to be equal or 1",
+                    "shapes {a:?} and {b:?} do not broadcast: axis {} from the end has extents {x} and {y}, which \
+                     must be equal or 1",
                     rank - i
                 ),
             ),
@@ -58,7 +58,7 @@ pub(crate) fn together(
     op: &str,
     a: &Operand,
     b: &Operand,
-    build: impl FnOnce(&mut Steps<'_>, [ValueId; 2]) -> ValueId,
+    build: impl FnOnce(&mut Composer<'_>, [ValueId; 2]) -> ValueId,
 ) -> Tensor {
     match (a, b) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {
@@ -87,7 +87,7 @@ pub(crate) fn together(
     }
 }
 
-/// Element types have to agree.
+/// Checks that the element types agree.
 #[track_caller]
 pub(crate) fn same_dtype(op: &str, a: &Tensor, b: &Tensor) {
     if a.dtype() != b.dtype() {

@@ -1,11 +1,11 @@
-//! Tensors made of nothing: constants, counters and arrays of the host.
+//! Constructors: constants, counters and host arrays.
 
 use meshwork_ir::Type;
 
 use crate::element::Number;
 use crate::error::fail;
-use crate::steps::emit;
 use crate::tensor::normalize;
+use crate::trace::compose::emit;
 use crate::{Array, ElementType, Tensor};
 
 /// All zeros.

@@ -1,12 +1,12 @@
 //! Running sums, products and extremes, by doubling: after step k each element has combined 2^k of its predecessors.
 //!
-//! The steps are shifts and elementwise operations, so that a sharded dimension needs neighbours, not everything.
+//! The steps are shifts and elementwise operations, so that a sharded dimension needs neighbors, not everything.
 
 use meshwork_ir::{OpKind, OpSpec};
 
 use super::reduce::Combine;
 use crate::Tensor;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 impl Tensor {
     /// The sums of all elements up to and with each one along `axis`.

@@ -1,4 +1,4 @@
-//! Optimizers: gradients and what is remembered of them make the next parameters.
+//! Optimizers: from gradients and optimizer state to the next parameters.
 
 use super::{OptimizerState, Schedule, clip_by_global_norm};
 use crate::ElementType::{F32, I32};
@@ -106,12 +106,7 @@ impl Optimizer {
     /// The state before the first step.
     #[track_caller]
     pub fn init<A: Tree>(&self, params: &A) -> OptimizerState<A> {
-        let moment = || {
-            params.map(&mut |p| match differentiable(p) {
-                true => zeros(p.shape(), F32),
-                false => p.zeros_like(),
-            })
-        };
+        let moment = || params.map(&mut |p| if differentiable(p) { zeros(p.shape(), F32) } else { p.zeros_like() });
         let (first, second) = match self.method {
             Method::Sgd => (None, None),
             Method::Momentum { .. } | Method::Lion { .. } => (Some(moment()), None),

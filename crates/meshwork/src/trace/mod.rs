@@ -1,11 +1,13 @@
-//! Traces: programs under construction, one on top of the other, in a stack of this thread.
+//! Traces: programs under construction, in a stack per thread.
 //!
 //! - Operations go to the end of the innermost open block of the topmost trace.
 //! - A tensor belongs to the trace and block it was made in. It can be used while that block is open. A tensor of an
 //!   outer trace is captured: it becomes an additional argument of the inner trace's function.
 //! - A trace leaves the stack when its guard is dropped, also by unwinding.
 
+pub(crate) mod compose;
 mod constants;
+pub(crate) mod inline;
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -20,17 +22,17 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
 use self::constants::Constants;
 use crate::Tensor;
-use crate::annotate::Notes;
+use crate::annotate::Annotations;
 use crate::error::fail_at;
 use crate::manual::ManualAxis;
 use crate::spec::MESH;
 
-/// What placements in the program mean.
+/// How placements in the program are treated.
 #[derive(Clone, Debug)]
 pub(crate) enum Placing {
     /// There is no mesh: a placement is an error.
     NoMesh,
-    /// One device: placements are read over. Manual regions are for the devices of the mesh, if there is one.
+    /// One device: placements are ignored. Manual regions are for the devices of the mesh, if there is one.
     Ignored(Option<Arc<Mesh>>),
     /// On this mesh.
     On(Arc<Mesh>),
@@ -43,7 +45,7 @@ pub(crate) struct Trace {
     outer: Vec<u64>,
     /// The line of the user's program that is being traced.
     at: &'static Location<'static>,
-    /// The line that stands for all others while the library works in the name of the user.
+    /// If set, the line that all operations are attributed to: library code that runs on behalf of the user.
     pin: Option<&'static Location<'static>>,
     pub(crate) module: Module,
     pub(crate) func: OpId,
@@ -53,8 +55,8 @@ pub(crate) struct Trace {
     /// The axes along which the program is written for single devices, outermost first.
     pub(crate) manual: Vec<ManualAxis>,
     /// Placements of named values.
-    pub(crate) notes: Rc<Notes>,
-    /// Whether there has been a trace on top of it, or parts of another program have come into it.
+    pub(crate) annotations: Rc<Annotations>,
+    /// Whether there has been a trace on top of it, or parts of another program were inlined into it.
     pub(crate) was_below: bool,
     constants: Constants,
 }
@@ -63,7 +65,7 @@ thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
 }
 
-/// The number of the next trace. All threads count on: a tensor that came from another one belongs to no trace of this.
+/// The id of the next trace, shared by all threads: a tensor from another thread belongs to no trace of this one.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A trace on the stack; dropping it abandons the trace.
@@ -85,7 +87,7 @@ pub(crate) struct Finished {
     pub(crate) func: OpId,
     /// Tensors of outer traces, each the value of an additional argument after the given ones.
     pub(crate) captures: Vec<Tensor>,
-    /// Whether there was a trace on top of it, or parts of another program have come into it.
+    /// Whether there was a trace on top of it, or parts of another program were inlined into it.
     pub(crate) was_below: bool,
 }
 
@@ -118,7 +120,7 @@ pub(crate) fn start<'t>(
     STACK.with_borrow_mut(|stack| {
         stack.iter_mut().for_each(|t| t.was_below = true);
         let outer = stack.iter().map(|t| t.id).collect();
-        let notes = stack.last().map(|t| t.notes.clone()).unwrap_or_default();
+        let annotations = stack.last().map(|t| t.annotations.clone()).unwrap_or_default();
         let manual = stack.last().map(|t| t.manual.clone()).unwrap_or_default();
         stack.push(Trace {
             id,
@@ -131,9 +133,9 @@ pub(crate) fn start<'t>(
             captures: vec![],
             placing,
             manual,
-            notes,
+            annotations,
             was_below: false,
-            constants: Constants::new(),
+            constants: Constants::default(),
         });
     });
     (Guard { finished: false }, tensors)
@@ -159,26 +161,26 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
 }
 
-/// What placements mean to the topmost trace.
+/// How the topmost trace treats placements.
 #[track_caller]
 pub(crate) fn placing(op: &str) -> Placing {
     with_top(op, |trace| trace.placing.clone())
 }
 
-/// Works on the topmost trace, for the caller's line. Runs no code of the user.
+/// Runs `work` on the topmost trace, attributed to the caller's line. `work` must not call user code.
 #[track_caller]
 pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let Some(trace) = stack.last_mut() else {
-            fail_at(op, "there is no trace: tensors exist inside of a function that jit runs", at)
+            fail_at(op, "there is no trace: tensors exist only inside a function that jit traces", at)
         };
         trace.at = trace.pin.unwrap_or(at);
         work(trace)
     })
 }
 
-/// Runs `work` of the library, which calls operations from closures, in the name of the line `at`.
+/// Runs library code that calls operations from closures, with all of them attributed to `at`.
 pub(crate) fn pinned<R>(at: &'static Location<'static>, work: impl FnOnce() -> R) -> R {
     let set = |pin| STACK.with_borrow_mut(|s| s.last_mut().and_then(|t| std::mem::replace(&mut t.pin, pin)));
     let before = set(Some(at));
@@ -218,7 +220,7 @@ impl Trace {
                 self.fail(
                     op,
                     format!(
-                        "a {} was made inside of a loop body or branch that has ended; return it from the body to use \
+                        "{} was made inside a loop body or branch that has ended; return it from the body to use \
                          it outside",
                         tensor.describe()
                     ),
@@ -230,7 +232,7 @@ impl Trace {
             self.fail(
                 op,
                 format!(
-                    "a {} belongs to another trace, which has ended; pass it to this function as an argument or return \
+                    "{} belongs to another trace, which has ended; pass it to this function as an argument or return \
                      it from the other",
                     tensor.describe()
                 ),
@@ -266,7 +268,7 @@ impl Trace {
         declare_mesh(&mut self.module, mesh);
     }
 
-    /// The first axis of `sharding` that is manual here, so that it splits nothing any more.
+    /// The first axis of `sharding` that is manual here, and so cannot split anything.
     pub(crate) fn manual_axis(&self, sharding: &Sharding) -> Option<AxisRef> {
         let manual = |a: &&AxisRef| self.manual.iter().any(|m| *m.name == *a.name);
         sharding.dims.iter().flat_map(|d| &d.axes).find(manual).cloned()
