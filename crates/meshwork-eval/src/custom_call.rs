@@ -87,7 +87,8 @@ fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> 
     let nested = |dict: &str| attrs::entry(op, dict, "k");
     let declared = op.results().first().and_then(|&v| m.module.ty(v).dims().last().copied());
     let k = nested("mhlo.attributes").or(nested("mhlo.backend_config")).or(declared);
-    let k = k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many elements"))?;
+    let k =
+        k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many elements"))?;
     let direction = match attrs::entry(op, "mhlo.attributes", "largest") {
         Some(0) => Direction::Lt,
         _ => Direction::Gt,

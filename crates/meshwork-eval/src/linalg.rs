@@ -52,11 +52,12 @@ pub(crate) fn triangular_solve(a: &Literal, b: &Literal, how: Triangular) -> Res
     for (t, b) in matrices(a)?.into_iter().zip(matrices(b)?) {
         // Only the triangle is read; a unit diagonal is not even stored.
         let mut triangle = how.triangle;
-        let mut t = Matrix::new(t.rows, t.columns, |i, j| match (i == j && how.unit_diagonal, triangle.contains(i, j)) {
-            (true, _) => Cplx::ONE,
-            (false, true) => t[(i, j)],
-            (false, false) => Cplx::ZERO,
-        });
+        let mut t =
+            Matrix::new(t.rows, t.columns, |i, j| match (i == j && how.unit_diagonal, triangle.contains(i, j)) {
+                (true, _) => Cplx::ONE,
+                (false, true) => t[(i, j)],
+                (false, false) => Cplx::ZERO,
+            });
         if how.transpose != Transpose::No {
             t = t.adjoint();
             triangle = triangle.other();

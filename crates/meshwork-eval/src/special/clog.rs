@@ -110,7 +110,11 @@ impl Cplx {
         let (xs, ys) = (x * scale, y * scale);
         let large = ((xs.hypot(ys) + xs.abs()) * 0.5).sqrt();
         let small = if ys == 0.0 { 0.0 } else { ys.abs() / (2.0 * large) };
-        if x >= 0.0 { Cplx::new(large * back, (small * back).copysign(y)) } else { Cplx::new(small * back, (large * back).copysign(y)) }
+        if x >= 0.0 {
+            Cplx::new(large * back, (small * back).copysign(y))
+        } else {
+            Cplx::new(small * back, (large * back).copysign(y))
+        }
     }
 
     /// `1 / √self`.
