@@ -16,7 +16,7 @@ use super::pool::Pool;
 use crate::memory::plan::Plan;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
-use meshwork_runtime::boxes::{At, BoxCopy};
+use meshwork_runtime::boxes::{BoxCopy, Region};
 use meshwork_runtime::stream;
 
 /// Bytes of a task, about: long enough to be worth handing out, short enough to balance.
@@ -246,7 +246,7 @@ impl Exchange {
     /// `to` gets all of what `from` has.
     fn whole(&mut self, from: usize, to: usize, shape: &Shape<'_>) {
         let start = vec![0; shape.from.len()];
-        let at = At { dims: shape.from, start: &start };
+        let at = Region { dims: shape.from, start: &start };
         self.copy(from, to, shape, BoxCopy::new(&at, &at, shape.from, shape.size));
     }
 
@@ -278,7 +278,7 @@ impl Exchange {
                     start[split] = j as i64 * lengths[split];
                 }
                 target[concat] = i as i64 * lengths[concat];
-                let (a, b) = (At { dims: shape.from, start: &start }, At { dims: shape.to, start: &target });
+                let (a, b) = (Region { dims: shape.from, start: &start }, Region { dims: shape.to, start: &target });
                 self.copy(from, to, shape, BoxCopy::new(&a, &b, &lengths, shape.size));
             }
         }
@@ -297,7 +297,7 @@ impl Exchange {
             self.tasks.extend(pieces.map(task));
         };
         let Some(dim) = dim else {
-            let at = At { dims: shape.from, start: &zero };
+            let at = Region { dims: shape.from, start: &zero };
             add(
                 BoxCopy::new(&at, &at, shape.from, shape.size),
                 shape.targets(group).iter().map(|&d| target(d)).collect(),
@@ -307,7 +307,7 @@ impl Exchange {
         for (i, &device) in group.iter().enumerate() {
             let mut start = zero.clone();
             start[dim] = i as i64 * shape.to[dim];
-            let (a, b) = (At { dims: shape.from, start: &start }, At { dims: shape.to, start: &zero });
+            let (a, b) = (Region { dims: shape.from, start: &start }, Region { dims: shape.to, start: &zero });
             add(BoxCopy::new(&a, &b, shape.to, shape.size), vec![target(device)]);
         }
     }

@@ -12,10 +12,11 @@ use super::nest::Loop;
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS, PerDevice};
 use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
-use crate::compile::{CompileError, Compiler, captured};
+use crate::compile::{Compiler, captured};
 use crate::library;
 use crate::program::Node;
 use crate::step::{Buf, Step, View, Work};
+use meshwork_runtime::LoadError;
 
 /// What fusion remembers while blocks are lowered.
 #[derive(Debug, Default)]
@@ -83,7 +84,7 @@ impl Compiler<'_> {
     }
 
     /// Takes note of a fusible op; it is computed when its result is wanted.
-    pub(crate) fn postpone(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn postpone(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let data = module.op(op);
         let below = data.operands().iter().filter(|&&v| self.cx.view(v).is_none());
@@ -150,14 +151,14 @@ impl Compiler<'_> {
     }
 
     /// Stores `value` in memory, in any way that strides can say.
-    pub(crate) fn force(&mut self, value: ValueId) -> Result<(), CompileError> {
+    pub(crate) fn force(&mut self, value: ValueId) -> Result<(), LoadError> {
         let module = self.cx.module;
         if self.cx.view(value).is_some() {
             return Ok(());
         }
         let Some(op) = module.def_op(value).filter(|&op| is_fusible(module, op)) else {
             let what = module.def_op(value).map_or("block argument".into(), |op| module.describe(op));
-            return Err(CompileError::Invalid { op: what, message: "it is used before it is computed".into() });
+            return Err(LoadError::Invalid { op: what, message: "it is used before it is computed".into() });
         };
         let kind = module.op(op).kind();
         let operand = module.op(op).operands().first().copied();
@@ -217,7 +218,7 @@ impl Compiler<'_> {
     }
 
     /// Tries to add the step that computes `value` and what goes well with it.
-    fn group(&mut self, value: ValueId, reductions: bool) -> Result<Outcome, CompileError> {
+    fn group(&mut self, value: ValueId, reductions: bool) -> Result<Outcome, LoadError> {
         let module = self.cx.module;
         let def = module.def_op(value);
         let is_reduce = def.is_some_and(|op| module.op(op).kind() == OpKind::Body(BodyOp::Reduce));
@@ -266,7 +267,7 @@ impl Compiler<'_> {
         b.leaves.iter().filter(large).any(|l| a.leaves.contains(l)) || b.inside.iter().any(|v| a.inside.contains(v))
     }
 
-    fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, CompileError> {
+    fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, LoadError> {
         let module = self.cx.module;
         let rank = survey.domain.len();
         let bufs: Vec<Buf> = outputs
@@ -303,7 +304,7 @@ impl Compiler<'_> {
             let (elem, dims) = self.cx.shape(v);
             self.cx.set_view(v, View::dense(buf, elem, &dims));
         }
-        let op = module.def_op(root).ok_or_else(|| CompileError::Invalid {
+        let op = module.def_op(root).ok_or_else(|| LoadError::Invalid {
             op: "block argument".into(),
             message: "it can not be computed".into(),
         })?;
@@ -338,7 +339,7 @@ impl Compiler<'_> {
     }
 
     /// Computes every op of a group by itself, for want of a kernel.
-    fn give_up(&mut self, survey: &Survey, root: ValueId) -> Result<Outcome, CompileError> {
+    fn give_up(&mut self, survey: &Survey, root: ValueId) -> Result<Outcome, LoadError> {
         let module = self.cx.module;
         let Some(block) = module.def_op(root).and_then(|op| module.op(op).parent()) else {
             return Ok(Outcome::First(root));

@@ -110,7 +110,7 @@ mod tests {
     fn walks_in_row_major_order() {
         assert_eq!(offsets(&[2, 3], &[100, -1]), [0, -1, -2, 100, 99, 98]);
         assert_eq!(offsets(&[], &[]), [0]);
-        assert_eq!(offsets(&[2, 0], &[1, 1]), []);
+        assert!(offsets(&[2, 0], &[1, 1]).is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Tensor;
-use crate::error::{fail, words};
+use crate::error::fail;
 use crate::spec::{MESH, P};
 use crate::trace::compose::emit;
 use crate::trace::{Placing, placing, with_top};
@@ -44,7 +44,7 @@ impl Tensor {
                 }
                 emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding))
             }
-            Err(e) => fail("shard", format!("{spec} for {}: {}", self.describe(), words(&e))),
+            Err(e) => fail("shard", format!("{spec} for {}: {}", self.describe(), meshwork_mesh::spec::explain(&e))),
         }
     }
 }

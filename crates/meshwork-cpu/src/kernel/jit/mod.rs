@@ -18,11 +18,11 @@ use super::Stores;
 use super::interp::loops;
 use super::ir::{Access, Body, Call, Ty};
 use crate::step::Scratch;
-use memory::Executable;
+use memory::DeviceProgram;
 
 /// A compiled kernel.
 pub struct Compiled {
-    code: Executable,
+    code: DeviceProgram,
     function: emit::Function,
     /// Sizes of elements of the temporaries.
     temps: Vec<usize>,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::blocks::Extents;
 use super::error::{CheckpointError, Result, io};
 use super::layout::{Leaf, Piece};
-use crate::boxes::{Slice, lengths};
+use meshwork_runtime::array::slices::{Slice, lengths};
 
 /// The name of the index in a checkpoint's folder.
 pub(super) const INDEX: &str = "index.json";

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::error::{CheckpointError, Result};
 use super::ranks::Ranks;
 use crate::Array;
-use crate::boxes::{Slice, lengths};
+use meshwork_runtime::array::slices::{Slice, lengths};
 
 /// Names in a file that are no arrays of the tree.
 const METADATA: &str = "__metadata__";
@@ -71,7 +71,7 @@ pub(super) fn layout(arrays: &[(String, Array)], ranks: &Ranks) -> Result<Layout
             return Err(wrong("an array can not have this path: files have something else under this name".into()));
         }
         let holders = array.holders().map_err(|e| wrong(e.to_string()))?;
-        let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count() as usize);
+        let count = array.split().map_or(1, |(mesh, _)| mesh.device_count() as usize);
         let mut leaf = Leaf { path: path.clone(), elem: array.dtype(), dims: array.shape().to_vec(), pieces: vec![] };
         for (slice, devices) in holders {
             let bytes = leaf.bytes(&slice);

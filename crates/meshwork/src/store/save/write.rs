@@ -17,7 +17,8 @@ use super::index::{INDEX, Index};
 use super::layout::{Layout, file_name, header};
 use super::ranks::Ranks;
 use crate::Array;
-use crate::boxes::{At, BoxCopy, lengths};
+use meshwork_runtime::array::slices::lengths;
+use meshwork_runtime::boxes::{BoxCopy, Region};
 
 /// A save under way: what a thread needs to finish it.
 pub(super) struct Save {
@@ -67,9 +68,9 @@ impl Save {
         let mut out = BlockWriter::create(&aside.join(file_name(rank)), &head)?;
         for (leaf, (path, array)) in self.layout.leaves.iter().zip(&self.arrays) {
             for piece in leaf.pieces.iter().filter(|p| p.rank == rank) {
-                let wrong = |e: crate::Error| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
+                let wrong = |e: crate::ArrayError| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
                 let stored = array.stored(piece.device, &piece.slice).map_err(wrong)?;
-                let at = At { dims: &stored.dims, start: &stored.start };
+                let at = Region { dims: &stored.dims, start: &stored.start };
                 let copy = BoxCopy::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
                 copy.runs(usize::MAX, &mut |from, _, length| out.write(&stored.bytes()[from..from + length]))?;
             }
