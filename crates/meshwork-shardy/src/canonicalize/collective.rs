@@ -164,7 +164,7 @@ struct Fusion {
     scatter_sharding: Sharding,
 }
 
-/// Slicing along the axes of an all-reduce before it is a reduce-scatter, if nobody needs the whole.
+/// Slicing along the axes of an all-reduce before it is a reduce-scatter, if nothing needs the whole value.
 fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     let Some(reduce) = input_of_kind(module, slice, OpKind::Sdy(SdyOp::AllReduce)) else { return false };
     let reduced = module.result(reduce);

@@ -56,7 +56,7 @@ pub fn create_reshard(module: &mut Module, value: ValueId, sharding: Sharding) -
     module.create(spec)
 }
 
-/// Whether both place an array alike; no placement means a copy everywhere.
+/// Whether both give an array the same placement; no placement means replicated.
 pub fn is_equivalent(first: Option<&Sharding>, second: Option<&Sharding>) -> bool {
     let is_copy = |s: &Sharding| s.is_fully_replicated() && s.unreduced.is_empty();
     match (first, second) {

@@ -3,10 +3,10 @@
 //! Those that every placed program needs are functions of [`meshwork_propagate::settle`]; here they get their names.
 //! All expect a module that has passed verification. [`crate::pipeline`] runs them in this order:
 //!
-//! 1. Computations become functions again, copies that are placed alike become one, and calls reshard where a
+//! 1. Computations become functions again, copies with the same placement become one, and calls reshard where a
 //!    function is placed differently (`export_named_computations`, `propagate_to_func_results`,
 //!    `unflatten_call_graph`, `insert_func_call_reshards`).
-//! 2. Constants that are placed alike become one (`constant_or_scalar_merger`).
+//! 2. Constants with the same placement become one (`constant_or_scalar_merger`).
 //! 3. Edges, groups and constraints go; their placements stay (`sink_data_flow_edges`, `remove_sharding_groups`,
 //!    `sharding_constraint_to_reshard`).
 //! 4. Placements at the boundary divide evenly, and all are closed (`update_non_divisible_input_output_shardings`,

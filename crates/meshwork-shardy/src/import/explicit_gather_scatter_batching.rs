@@ -101,7 +101,7 @@ fn batch_scatter(module: &mut Module, op: OpId) -> Option<ValueId> {
 }
 
 /// Takes dimension 0 out of the index map and the dropped dimensions, and its component out of the indices of
-/// `op`. `false`, with nothing changed, if dimension 0 is no batch.
+/// `op`. `false`, with nothing changed, if dimension 0 is not a batch.
 fn make_batching(module: &mut Module, op: OpId, indexing: &mut Indexing) -> bool {
     let (operand, indices) = (module.ty(indexing.operand).dims(), module.ty(indexing.indices).dims());
     let vector_dim = indexing.index_vector_dim as usize;

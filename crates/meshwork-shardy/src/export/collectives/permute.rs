@@ -82,7 +82,7 @@ impl State<'_> {
         }
     }
 
-    /// The axes, those first that lie behind what was replaced by `replaced` shards of other axes.
+    /// The axes, first those after what was replaced by `replaced` shards of other axes.
     fn unreplaced_first(&self, mut axes: Vec<AxisRef>, mut replaced: i64) -> Vec<AxisRef> {
         let mut taken = vec![];
         while replaced > 1

@@ -77,7 +77,7 @@ const ROUNDS: usize = 4;
 /// devices only.
 ///
 /// Where the sizes of axes do not divide each other, there may be no permute that keeps the number of shards of each
-/// dimension. A plan that would need one is replaced by one that gathers what changes and slices it anew.
+/// dimension. A plan that would need one is replaced by one that gathers what changes and slices it again.
 pub fn plan(from: &Sharding, to: &Sharding, mesh: &Mesh, shape: &[i64]) -> Vec<Step> {
     let (mut state, steps) = (State::new(from, to, mesh, shape), in_place_steps(from, to, mesh, shape));
     let mut at = from;

@@ -102,7 +102,7 @@ fn precedence(kind: FactorKind) -> u8 {
     }
 }
 
-/// Cuts `axes` to its longest prefix that does not overlap with `others`; tells whether it was cut.
+/// Cuts `axes` to its longest prefix that does not overlap with `others`; returns whether it was cut.
 pub fn truncate_without_overlap(axes: &mut AxisList, others: &[Axis]) -> bool {
     for i in 0..axes.len() {
         let prefix = axes[i].prefix_without_overlaps(others);

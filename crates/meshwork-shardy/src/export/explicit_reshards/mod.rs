@@ -1,6 +1,6 @@
 //! Makes every reshard that the placements of a function imply an operation of its own.
 //!
-//! Afterwards each op's placements fit its rule: along every factor all its tensors are split alike, factors that must
+//! Afterwards each op's placements fit its rule: along every factor all its tensors are split the same way, factors that must
 //! be whole are whole, and what is reduced over split factors is followed by an all-reduce. Which placement an op
 //! gets is decided in [`common_axes`].
 //!
@@ -116,12 +116,12 @@ pub(super) fn unsplit_factors(module: &mut Module, op: OpId, factors: &[usize]) 
     op::unsplit(&mut cx, module, op, factors)
 }
 
-/// Whether both place a tensor alike; no placement means a copy everywhere.
-fn alike(first: Option<&Sharding>, second: Option<&Sharding>) -> bool {
+/// Whether both give a tensor the same placement; no placement means replicated.
+fn same_placement(first: Option<&Sharding>, second: Option<&Sharding>) -> bool {
     match (first, second) {
         (Some(a), Some(b)) => a.is_equivalent(b),
         (Some(s), None) => s.is_fully_replicated() && s.unreduced.is_empty(),
-        // Partial results of a tensor without a placement can not be made out of nothing.
+        // A tensor without a placement cannot become partial results.
         (None, other) => other.is_none_or(Sharding::is_fully_replicated),
     }
 }

@@ -1,4 +1,4 @@
-//! Reshapes whose axes fit no factor: the axes of the side that is split more are dealt out anew on both sides.
+//! Reshapes whose axes fit no factor: the axes of the side that is split more are redistributed on both sides.
 
 use meshwork_mesh::gcd;
 use meshwork_propagate::factors::{Axis, AxisList, Prefix, Projection, TensorFactors, prefix_status, push_merged};

@@ -18,7 +18,7 @@ pub fn reduce_operands(cx: &Context, module: &mut Module, op: OpId) -> Result<()
     let is_partial = |v| sharding_of(module, v).is_some_and(|s| !s.unreduced.is_empty());
     let Some((&first, rest)) = data.results().split_first() else {
         return match data.operands().iter().position(|&v| is_partial(v)) {
-            Some(i) => Err(format!("operand {i} has partial results, but there is no result that could be partial")),
+            Some(i) => Err(format!("operand {i} has partial results, but no result can be partial")),
             None => Ok(()),
         };
     };
@@ -160,7 +160,7 @@ impl Spread {
     }
 }
 
-/// Replaces a reshard to partial results by the ops that make them; tells whether it did.
+/// Replaces a reshard to partial results by the ops that make them; returns whether it did.
 pub fn make_partial(cx: &Context, module: &mut Module, reshard: OpId) -> Result<bool, String> {
     let Some(target) = sharding_of(module, module.result(reshard)) else { return Ok(false) };
     let slot = Use { op: reshard, operand: 0 };

@@ -1,6 +1,6 @@
-//! The exchange along one dimension: which neighbours a shard needs, and the code that fetches them.
+//! The exchange along one dimension: which neighbors a shard needs, and the code that fetches them.
 //!
-//! A shard fetches its left and right neighbours, lays them side by side with itself, pads the line at both ends, and
+//! A shard fetches its left and right neighbors, lays them side by side with itself, pads the line at both ends, and
 //! cuts out what it needs at a place that depends on its index.
 
 use meshwork_ir::build::Builder;
@@ -27,13 +27,13 @@ pub struct Shift {
     pub to: i64,
     /// Elements in front of the first; negative where it is cut off.
     pub low: i64,
-    /// Distance of neighbouring elements in the result.
+    /// Distance of neighboring elements in the result.
     pub dilation: i64,
     /// Extent of the whole dimension before.
     pub extent: i64,
 }
 
-/// The neighbours that shards of one dimension need.
+/// The neighbors that shards of one dimension need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
     /// How many to the left.
@@ -42,11 +42,11 @@ pub struct Neighbours {
     pub right: i64,
     /// Whether any shard needs elements of another one.
     pub moves: bool,
-    /// Whether fetching neighbours is better than gathering all shards.
+    /// Whether fetching neighbors is better than gathering all shards.
     pub is_near: bool,
 }
 
-/// Which neighbours a shift needs.
+/// Which neighbors a shift needs.
 pub fn neighbours(shift: &Shift) -> Neighbours {
     let mut found = Neighbours { is_near: true, ..Neighbours::default() };
     for shard in 0..shift.shards {
@@ -148,7 +148,7 @@ fn shard_of_device(cx: &Halo, b: &mut Builder, mesh: &Mesh, axes: &[AxisRef]) ->
     }
 }
 
-/// What stands in the line where a shard at the end has no neighbour.
+/// What stands in the line where a shard at the end has no neighbor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
     /// Zeros, which is what a permute gives those that receive nothing: fine if that is the padding, or not looked at.
@@ -157,7 +157,7 @@ pub enum Ends {
     Padding,
 }
 
-/// Puts padding into `laid` where no neighbour stands.
+/// Puts padding into `laid` where no neighbor stands.
 fn fill_ends(
     cx: &Halo,
     b: &mut Builder,
@@ -186,7 +186,7 @@ fn fill_ends(
     Ok(b.select(inside, laid, padding)?)
 }
 
-/// Where each shard finds what it needs in the line of its neighbours.
+/// Where each shard finds what it needs in the line of its neighbors.
 pub enum Place {
     /// At a place that grows by the same amount from shard to shard.
     Linear {
@@ -205,13 +205,13 @@ pub struct Line<'a> {
     pub dim: usize,
     /// The axes that split it, or what it becomes.
     pub axes: &'a [AxisRef],
-    /// Neighbours to fetch.
+    /// Neighbors to fetch.
     pub neighbours: &'a Neighbours,
     /// Padding at both ends of the line.
     pub edge: i64,
     /// Padding between elements.
     pub interior: i64,
-    /// What stands where a shard at the end has no neighbour.
+    /// What stands where a shard at the end has no neighbor.
     pub ends: Ends,
     /// Where to cut.
     pub place: Place,
@@ -219,7 +219,7 @@ pub struct Line<'a> {
     pub size: i64,
 }
 
-/// Lays neighbours side by side and cuts out what this shard needs.
+/// Lays neighbors side by side and cuts out what this shard needs.
 pub fn exchange(
     cx: &mut Halo,
     b: &mut Builder,
@@ -235,7 +235,7 @@ pub fn exchange(
             0 => None,
             _ => send(cx, b, value, mesh, line.axes, distance)?,
         };
-        // Axes that are not part of the exchange split the neighbours too.
+        // Axes that are not part of the exchange split the neighbors too.
         if let Some(part) = part.filter(|_| !inner.is_fully_replicated()) {
             set_sharding(b.module_mut(), part, inner.clone());
         }

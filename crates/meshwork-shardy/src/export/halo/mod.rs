@@ -1,6 +1,6 @@
-//! Ops along split dimensions whose shards need elements of their neighbours.
+//! Ops along split dimensions whose shards need elements of their neighbors.
 //!
-//! A pad, slice or reshape gets these elements by one permute for each neighbour it needs, inside a manual computation
+//! A pad, slice or reshape gets these elements by one permute for each neighbor it needs, inside a manual computation
 //! on the shards; a reverse by naming the devices in reverse. What has no such form, or would need most
 //! shards anyway, is computed on whole dimensions instead, with reshards around it.
 //!

@@ -57,7 +57,7 @@ impl Shifted {
         self.dims.iter().any(|(_, _, n)| n.moves)
     }
 
-    /// Whether all neighbours are near.
+    /// Whether all neighbors are near.
     pub fn is_near(&self) -> bool {
         self.dims.iter().all(|(_, _, n)| n.is_near)
     }

@@ -1,4 +1,4 @@
-//! Reshapes of unevenly split dimensions: a dimension that is split into several is exchanged with direct neighbours; all
+//! Reshapes of unevenly split dimensions: a dimension that is split into several is exchanged with direct neighbors; all
 //! others are gathered.
 
 use meshwork_ir::build::Builder;
@@ -60,18 +60,18 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<(), Probl
 struct Split<'a> {
     group: &'a Group,
     neighbours: Neighbours,
-    /// Where each shard finds its elements in the line of its neighbours, edge excluded.
+    /// Where each shard finds its elements in the line of its neighbors, edge excluded.
     places: Vec<i64>,
 }
 
 impl Reshape {
-    fn is_alike(&self, uneven: Uneven) -> bool {
+    fn is_equal(&self, uneven: Uneven) -> bool {
         same_through_reshape((&self.from, &self.from_dims), (&self.to, &self.to_dims), &self.mesh, uneven)
     }
 
     fn is_local(&self) -> bool {
         let passes = || self.groups.iter().all(Group::passes_through);
-        self.is_alike(Uneven::RoundUp) || (self.is_alike(Uneven::Fraction) && passes())
+        self.is_equal(Uneven::RoundUp) || (self.is_equal(Uneven::Fraction) && passes())
     }
 
     fn is_uneven(&self, group: &Group) -> bool {
@@ -91,7 +91,7 @@ impl Reshape {
 
     /// The dimensions to exchange; `None` if something else is uneven, or too far away.
     fn exchanges(&self) -> Option<Vec<Split<'_>>> {
-        if !self.is_alike(Uneven::Fraction) {
+        if !self.is_equal(Uneven::Fraction) {
             return None;
         }
         let (even_from, even_to) = self.even();
@@ -113,7 +113,7 @@ impl Reshape {
         (!splits.is_empty()).then_some(splits)
     }
 
-    /// Which neighbours the shards of the dimension of `group` need.
+    /// Which neighbors the shards of the dimension of `group` need.
     fn split<'a>(&self, group: &'a Group) -> Split<'a> {
         let dim = group.from.start;
         let shards = self.from.dims[dim].num_shards(&self.mesh);

@@ -142,7 +142,7 @@ fn shift_right(
     inner: &Sharding,
 ) -> Result<ValueId, Problem> {
     let dims = b.ty(value).dims().to_vec();
-    let elem = b.ty(value).elem().ok_or("shifts a value that is no tensor")?;
+    let elem = b.ty(value).elem().ok_or("shifts a value that is not a tensor")?;
     let (hops, part) = (shift / dims[dim], shift % dims[dim]);
     let mut fetch = |b: &mut Builder, distance: i64| -> Result<ValueId, Problem> {
         if distance == 0 {

@@ -6,7 +6,7 @@ use meshwork_mesh::{AxisRef, Mesh, shard_index};
 
 use crate::export::rewrite::Problem;
 
-/// Which id tells devices apart.
+/// Which id identifies a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceId {
     /// `stablehlo.partition_id`.

@@ -44,7 +44,7 @@ pub fn slice(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Proble
     Ok(())
 }
 
-/// Two placements that should be alike are not.
+/// Two placements that should be equal differ.
 pub(super) fn mismatch(dim: usize, before: &[meshwork_mesh::AxisRef], after: &[meshwork_mesh::AxisRef]) -> Problem {
     Problem(format!(
         "dimension {dim} is split by {} before and by {} after; insert explicit reshards first",
@@ -71,7 +71,7 @@ pub fn dynamic_slice(cx: &mut Local, module: &mut Module, op: OpId) -> Result<()
     Ok(())
 }
 
-/// A concatenate: along a dimension that is not split, of operands that are split alike.
+/// A concatenate: along a dimension that is not split, of operands that are split the same way.
 pub fn check_concatenate(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
     let result = module.result(op);
     let along = module.op(op).int("dimension").unwrap_or(0) as usize;

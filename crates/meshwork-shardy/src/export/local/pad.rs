@@ -1,4 +1,4 @@
-//! Pads: local where all shards are shifted alike, else each device cuts its part from a longer padded shard.
+//! Pads: local if all shards are shifted equally; otherwise each device cuts its part from a longer padded shard.
 
 use meshwork_ir::{ElementType, Module, OpId};
 

@@ -68,7 +68,7 @@ fn start_from_identity(
     axes: &[AxisRef],
     mesh: &meshwork_mesh::Mesh,
 ) -> Result<(), Problem> {
-    let kind = combining_kind(module, op).ok_or("combines updates in a way that partial results can not be made of")?;
+    let kind = combining_kind(module, op).ok_or("combines updates in a way that has no partial results")?;
     let ty = tensor(module, inputs[0])?;
     let is_leader: Vec<bool> = shard_indices(mesh, axes).into_iter().map(|index| index == 0).collect();
     let device_kind = cx.device_id;
@@ -76,7 +76,7 @@ fn start_from_identity(
     let mut b = before(module, op);
     let mut identities = vec![];
     for &input in inputs {
-        let elem = b.ty(input).elem().ok_or("has an input that is no tensor")?;
+        let elem = b.ty(input).elem().ok_or("has an input that is not a tensor")?;
         identities.push(b.scalar(elem, identity(kind, elem).ok_or("has no identity for its elements")?)?);
     }
     let device = device_id(&mut b, device_kind)?;

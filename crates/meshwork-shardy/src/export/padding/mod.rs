@@ -1,6 +1,6 @@
 //! Pads values whose shards are uneven at the high end, so that all shards are of one size.
 //!
-//! What lies in the padding is unspecified. It matters only where an op mixes it in: there it is set to what changes
+//! The contents of the padding are unspecified. They matter only where an op mixes them in: there they are set to what changes
 //! nothing first. Arguments and results of functions must divide evenly, so that padding never leaves a function.
 //!
 //! Invariants: `Padding` knows the type that every value had before; a value is padded where its type differs from

@@ -161,7 +161,7 @@ pub fn scatter(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Pr
     let points_nowhere = elem.is_some_and(|e| e.class() == meshwork_ir::ElementClass::Signed);
     if cx.is_padded(module, indices) && !points_nowhere {
         return Err(
-            format!("has unevenly split indices of type {}, which can not point nowhere", module.ty(indices)).into()
+            format!("has unevenly split indices of type {}, which cannot be out of range", module.ty(indices)).into()
         );
     }
     fill_operand(cx, module, op, inputs, Fill::MinusOne, &(0..rank).collect::<Vec<_>>())?;
