@@ -72,6 +72,9 @@ fn every_arrow_of_the_floor_plan_is_a_function() {
         let name = row.split('`').nth(1).and_then(|path| path.rsplit("::").next()).unwrap();
         let (target, _) = links(row).next().unwrap();
         let file = std::fs::read_to_string(docs.join(target)).unwrap();
-        assert!(file.contains(&format!("fn {name}(")) || file.contains(&format!("fn {name}<")), "{target} has no {name}");
+        assert!(
+            file.contains(&format!("fn {name}(")) || file.contains(&format!("fn {name}<")),
+            "{target} has no {name}"
+        );
     }
 }
