@@ -38,7 +38,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
 struct Indexing {
     operand: ValueId,
     indices: ValueId,
-    /// Where the indices stand among the operands of the op.
+    /// The number of the operand that has the indices.
     indices_operand: usize,
     index_vector_dim: i64,
     /// Operand dimension of each index component.

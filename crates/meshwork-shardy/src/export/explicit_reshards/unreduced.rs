@@ -35,7 +35,7 @@ pub fn reduce_operands(cx: &Context, module: &mut Module, op: OpId) -> Result<()
     Ok(())
 }
 
-/// Completes the operand in `slot` over those of its unreduced axes that `target` has not; returns its placement then.
+/// Completes the operand in `slot` over those of its unreduced axes that `target` lacks; returns its new placement.
 pub fn complete(
     cx: &Context,
     module: &mut Module,
@@ -73,7 +73,7 @@ fn same_mesh<'c>(cx: &'c Context, source: &'c Sharding, target: Option<&Sharding
 
 /// Turns the value in `slot` into partial results over those axes of `target` that it is not partial over yet: axes
 /// that split it, where they are the minor-most of a dimension, and axes over which it is replicated. Returns its
-/// placement then; `None` if nothing was to do.
+/// placement then; `None` if there was nothing to do.
 pub fn spread(
     cx: &Context,
     module: &mut Module,

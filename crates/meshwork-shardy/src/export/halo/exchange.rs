@@ -35,7 +35,7 @@ pub struct Shift {
 
 /// The neighbors that shards of one dimension need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
+pub struct Neighbors {
     /// How many to the left.
     pub left: i64,
     /// How many to the right.
@@ -47,8 +47,8 @@ pub struct Neighbours {
 }
 
 /// Which neighbors a shift needs.
-pub fn neighbours(shift: &Shift) -> Neighbours {
-    let mut found = Neighbours { is_near: true, ..Neighbours::default() };
+pub fn neighbors(shift: &Shift) -> Neighbors {
+    let mut found = Neighbors { is_near: true, ..Neighbors::default() };
     for shard in 0..shift.shards {
         let start = (shard * shift.to - shift.low) / shift.dilation;
         let (first, last) = (start.max(0), (start + shift.to - 1).min(shift.extent - 1));
@@ -148,7 +148,7 @@ fn shard_of_device(cx: &Halo, b: &mut Builder, mesh: &Mesh, axes: &[AxisRef]) ->
     }
 }
 
-/// What stands in the line where a shard at the end has no neighbor.
+/// What fills the line where a shard at the end has no neighbor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
     /// Zeros, which is what a permute gives those that receive nothing: fine if that is the padding, or not looked at.
@@ -157,7 +157,7 @@ pub enum Ends {
     Padding,
 }
 
-/// Puts padding into `laid` where no neighbor stands.
+/// Puts padding into `laid` where there is no neighbor.
 fn fill_ends(
     cx: &Halo,
     b: &mut Builder,
@@ -171,7 +171,7 @@ fn fill_ends(
     let shards = meshwork_mesh::axis_list::product(line.axes, mesh);
     let dims = b.ty(laid).dims().to_vec();
     let index = shard_of_device(cx, b, mesh, line.axes)?;
-    let left = scalar(b, ElementType::I64, line.neighbours.left)?;
+    let left = scalar(b, ElementType::I64, line.neighbors.left)?;
     let first = b.subtract(index, left)?;
     let extent = scalar(b, ElementType::I64, size)?;
     let start = b.multiply(first, extent)?;
@@ -206,12 +206,12 @@ pub struct Line<'a> {
     /// The axes that split it, or what it becomes.
     pub axes: &'a [AxisRef],
     /// Neighbors to fetch.
-    pub neighbours: &'a Neighbours,
+    pub neighbors: &'a Neighbors,
     /// Padding at both ends of the line.
     pub edge: i64,
     /// Padding between elements.
     pub interior: i64,
-    /// What stands where a shard at the end has no neighbor.
+    /// What fills the line where a shard at the end has no neighbor.
     pub ends: Ends,
     /// Where to cut.
     pub place: Place,
@@ -230,7 +230,7 @@ pub fn exchange(
     inner: &Sharding,
 ) -> Result<ValueId, Problem> {
     let mut parts = vec![];
-    for distance in (-line.neighbours.right..=line.neighbours.left).rev() {
+    for distance in (-line.neighbors.right..=line.neighbors.left).rev() {
         let part = match distance {
             0 => None,
             _ => send(cx, b, value, mesh, line.axes, distance)?,
@@ -276,18 +276,18 @@ pub fn shift_line<'a>(
     dim: usize,
     axes: &'a [AxisRef],
     shift: &Shift,
-    neighbours: &'a Neighbours,
+    neighbors: &'a Neighbors,
     ends: Ends,
 ) -> Line<'a> {
     let (from, edge) = (shift.from * shift.dilation, shift.to * shift.dilation);
     Line {
         dim,
         axes,
-        neighbours,
+        neighbors,
         edge,
         interior: shift.dilation - 1,
         ends,
-        place: Place::Linear { step: shift.to - from, base: neighbours.left * from + edge - shift.low },
+        place: Place::Linear { step: shift.to - from, base: neighbors.left * from + edge - shift.low },
         size: shift.to,
     }
 }
@@ -297,12 +297,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_shifts() {
+    fn neighbors_of_shifts() {
         let shift = |low, to, extent| Shift { shards: 4, from: 2, to, low, dilation: 1, extent };
-        assert!(!neighbours(&shift(0, 2, 8)).moves);
-        let one = neighbours(&shift(1, 2, 7));
+        assert!(!neighbors(&shift(0, 2, 8)).moves);
+        let one = neighbors(&shift(1, 2, 7));
         assert_eq!((one.left, one.right, one.moves, one.is_near), (1, 0, true, true));
-        let far = neighbours(&shift(-5, 2, 8));
+        let far = neighbors(&shift(-5, 2, 8));
         assert_eq!((far.left, far.right, far.is_near), (0, 3, false));
     }
 

@@ -26,7 +26,7 @@ use super::rewrite::{Channels, Problem};
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-resolve-permutation-factors",
-    summary: "Exchange elements between neighbours where ops along split dimensions need them",
+    summary: "Exchange elements between neighbors where ops along split dimensions need them",
     options: &[
         ("enable-halo-exchange", "exchange elements rather than gather dimensions (default true)"),
         ("replica-count", "number of replicas (default 1)"),
@@ -44,12 +44,12 @@ struct Halo {
     exchanges: bool,
 }
 
-/// Whether an op was dealt with.
+/// Whether an op was resolved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Resolved {
     /// It was, or needed nothing.
     Yes,
-    /// Its dimensions have to be gathered.
+    /// Its dimensions must be gathered.
     No,
 }
 

@@ -1,4 +1,4 @@
-//! The groups of dimensions that a reshape splits or joins, and where axes are in them.
+//! The groups of dimensions that a reshape splits or joins, and how axes split them.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ pub fn groups(from: &[i64], to: &[i64]) -> Vec<Group> {
     groups
 }
 
-/// The distance, in elements of the whole array, of neighbors along an axis, and the number of blocks before it.
+/// How far apart, in elements of the whole array, neighbors along an axis are, and how many blocks come before it.
 #[derive(Clone, Debug)]
 struct Stride {
     axis: AxisRef,
@@ -141,11 +141,11 @@ pub fn same_through_reshape(
         && from.replicated == to.replicated
         && a.len() == b.len()
         && a.iter().zip(&b).all(|(a, b)| {
-            let equal = match uneven {
+            let same = match uneven {
                 Uneven::Fraction => a.blocks == b.blocks,
                 Uneven::RoundUp => near(a.stride, b.stride),
             };
-            a.axis == b.axis && equal
+            a.axis == b.axis && same
         })
 }
 

@@ -62,7 +62,7 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved,
     Ok(Resolved::Yes)
 }
 
-/// The name of the mesh whose devices stand in reverse along `axes`.
+/// The name of the mesh with the devices in reverse order along `axes`.
 fn reversed_mesh(
     cx: &mut Halo,
     module: &mut Module,

@@ -1,4 +1,4 @@
-//! What a device knows of itself: its id, and by it the place of its shards.
+//! What a device computes from its id: the place of its shards.
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::{Diagnostic, ElementType, Failed, Literal, PassOptions, ValueId};

@@ -43,7 +43,7 @@ impl Indexed<'_> {
 pub enum Mask {
     /// Compute it.
     Yes,
-    /// Indices beyond the shard do no harm.
+    /// Indices outside the shard are ignored.
     No,
 }
 

@@ -68,7 +68,7 @@ fn split_again(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, 
     Ok(true)
 }
 
-/// Pads the op that makes `value`, and returns what stands for its result then.
+/// Pads the op that makes `value`, and returns the new value of its result.
 fn trimmed(
     cx: &mut Padding,
     module: &mut Module,
