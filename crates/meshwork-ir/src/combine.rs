@@ -53,7 +53,7 @@ impl Combine {
     /// The combination that the body of a reduction is, if it is one operation on its two arguments.
     pub fn of_body(module: &Module, body: BlockId) -> Option<Combine> {
         let (&[x, y], &[mut returned]) = (module.block(body).args(), module.returned(body)) else { return None };
-        // JAX wraps bodies inside of manual computations in placement constraints: look through.
+        // JAX wraps bodies inside manual computations in placement constraints: look through.
         while let Some(op) = module.def_op(returned)
             && module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint)
         {
