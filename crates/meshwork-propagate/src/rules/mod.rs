@@ -171,20 +171,18 @@ pub fn splitting_rule(module: &Module, op: OpId) -> RuleResult {
 fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     let ctx = Ctx { module, op, mode };
     let none = |why| RuleResult::None(why);
-    // A listed gap: Shardy has no rule for these either.
-    let gap = || none(NoRule::UnknownOp(module.op(op).name().to_string()));
     match module.op(op).kind() {
         OpKind::Unary(_) | OpKind::Binary(_) => ctx.pointwise(),
         OpKind::Mixed(kind) => match kind {
             MixedOp::Compare | MixedOp::Convert | MixedOp::ReducePrecision => ctx.pointwise(),
             MixedOp::Clamp => ctx.builder().pointwise(ctx.operand(1)).into(),
             MixedOp::Select => ctx.builder().pointwise(ctx.result(0)).into(),
-            MixedOp::UniformDequantize | MixedOp::UniformQuantize => gap(),
+            MixedOp::UniformDequantize | MixedOp::UniformQuantize => ctx.unknown(),
         },
         OpKind::Source(kind) => match kind {
             SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId => none(NoRule::NoOperandDims),
             SourceOp::RngBitGenerator => linalg::rng_bit_generator(&ctx),
-            SourceOp::ReplicaId | SourceOp::Rng => gap(),
+            SourceOp::ReplicaId | SourceOp::Rng => ctx.unknown(),
         },
         OpKind::Movement(kind) => match kind {
             MovementOp::BitcastConvert => reshape::bitcast_convert(&ctx),
@@ -198,21 +196,21 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             MovementOp::DynamicUpdateSlice => slicing::dynamic_update_slice(&ctx),
             MovementOp::Gather => gather::gather(&ctx),
             MovementOp::GetDimensionSize | MovementOp::SetDimensionSize => none(NoRule::DynamicShape),
-            MovementOp::Broadcast | MovementOp::TorchIndexSelect => gap(),
+            MovementOp::Broadcast | MovementOp::TorchIndexSelect => ctx.unknown(),
         },
         OpKind::Dynamic(_) => none(NoRule::DynamicShape),
         OpKind::Contract(kind) => match kind {
             ContractOp::Dot => contraction::dot(&ctx),
             ContractOp::DotGeneral => contraction::dot_general(&ctx),
             ContractOp::Convolution => contraction::convolution(&ctx),
-            ContractOp::Einsum | ContractOp::UnaryEinsum => gap(),
+            ContractOp::Einsum | ContractOp::UnaryEinsum => ctx.unknown(),
         },
         OpKind::Linalg(kind) => match kind {
             LinalgOp::Fft => linalg::fft(&ctx),
             LinalgOp::Cholesky => linalg::cholesky(&ctx),
             LinalgOp::TriangularSolve => linalg::triangular_solve(&ctx),
             LinalgOp::BatchNormInference => linalg::batch_norm_inference(&ctx),
-            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => gap(),
+            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => ctx.unknown(),
         },
         OpKind::Body(kind) => match kind {
             BodyOp::Reduce => window::reduce(&ctx),
@@ -220,7 +218,7 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             BodyOp::SelectAndScatter => window::select_and_scatter(&ctx),
             BodyOp::Scatter => gather::scatter(&ctx),
             BodyOp::Sort => linalg::sort(&ctx),
-            BodyOp::Map => gap(),
+            BodyOp::Map => ctx.unknown(),
         },
         OpKind::Control(kind) => match kind {
             ControlOp::CustomCall => custom_call::custom_call(&ctx),
@@ -231,14 +229,14 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | ControlOp::Case
             | ControlOp::OptimizationBarrier => none(NoRule::Structural),
             ControlOp::FuncReturn | ControlOp::HloReturn => none(NoRule::Terminator),
-            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => gap(),
+            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => ctx.unknown(),
         },
         OpKind::Token(kind) => match kind {
             TokenOp::CreateToken | TokenOp::AfterAll => none(NoRule::NoOperandDims),
             TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send => {
                 none(NoRule::Opaque)
             }
-            TokenOp::Tuple => gap(),
+            TokenOp::Tuple => ctx.unknown(),
         },
         OpKind::Collective(kind) => match kind {
             CollectiveOp::AllReduce
@@ -248,11 +246,11 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             CollectiveOp::AllGather => collective::all_gather(&ctx),
             CollectiveOp::ReduceScatter => collective::reduce_scatter(&ctx),
             CollectiveOp::AllToAll => collective::all_to_all(&ctx),
-            CollectiveOp::CollectiveReduce => gap(),
+            CollectiveOp::CollectiveReduce => ctx.unknown(),
         },
         OpKind::Chlo(kind) => match kind {
             ChloOp::TopK => linalg::top_k(&ctx),
-            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => gap(),
+            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => ctx.unknown(),
         },
         OpKind::Sdy(kind) => match kind {
             SdyOp::ShardingConstraint => ctx.pointwise(),
@@ -273,9 +271,9 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::CollectivePermute
             | SdyOp::ReduceScatter
             | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced => gap(),
+            | SdyOp::ShardedToUnreduced => ctx.unknown(),
         },
-        OpKind::Check(_) | OpKind::Unregistered => gap(),
+        OpKind::Check(_) | OpKind::Unregistered => ctx.unknown(),
     }
 }
 
