@@ -4,7 +4,7 @@ use meshwork_ir::Scalar;
 use meshwork_ir::{ElementClass, ElementType, Literal};
 
 use crate::Tensor;
-use crate::steps::compose;
+use crate::trace::compose::compose;
 
 /// A Rust number that can be an element of an array.
 pub trait Element: Copy + 'static {

@@ -10,7 +10,7 @@ use meshwork_mesh::{Mesh, MeshRef, Sharding};
 use crate::engine::{Engine, Program, Reference};
 use crate::error::{ImportError, Result, fail};
 use crate::spec::MESH;
-use crate::splice::inline;
+use crate::trace::inline::inline;
 use crate::trace::{Placing, placing};
 use crate::{Array, Tensor};
 

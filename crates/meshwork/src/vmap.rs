@@ -8,9 +8,9 @@ use meshwork_mesh::DimSharding;
 
 use crate::Tensor;
 use crate::error::fail;
-use crate::splice::inline;
 use crate::tensor::normalize;
 use crate::trace;
+use crate::trace::inline::inline;
 use crate::tree::{Path, Tree, leaves, replace};
 
 /// `f`, written for one example, on all of them at once: the examples are the slices of `xs` along the first
@@ -151,7 +151,7 @@ impl Vmap {
                 match &size {
                     Some((known, first)) if *known != extent => fail(
                         "vmap",
-                        format!("{extent} examples at {path:?}, but {known} at {first:?}: a {}", x.describe()),
+                        format!("{extent} examples at {path:?}, but {known} at {first:?}: {}", x.describe()),
                     ),
                     Some(_) => {}
                     None => size = Some((extent, path.clone())),

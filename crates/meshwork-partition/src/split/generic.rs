@@ -8,10 +8,10 @@ use meshwork_ir::{Combine, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleResult, splitting_rule};
 
 use super::{Result, Splitter};
-use crate::flops::op_flops;
 use crate::layout::Layout;
-use crate::moves::Form;
-use crate::strategy::{Choice, Problem, Splittable, Touched, Work};
+use crate::plan::flops::op_flops;
+use crate::reshard::moves::Form;
+use crate::split::strategy::{Choice, Problem, Splittable, Touched, Work};
 
 /// How an operation can be split by its rule.
 enum Local {
@@ -83,7 +83,7 @@ impl Splitter<'_> {
         let combine = match local_form(kind) {
             Local::Clone(combine) => combine,
             Local::Whole => return self.whole(op),
-            Local::Unknown if self.m.e.atoms.is_empty() => return self.whole(op),
+            Local::Unknown if self.atoms.is_empty() => return self.whole(op),
             Local::Unknown => {
                 let what = "the operation is not known, so neither is whether several devices may compute it; \
                             a stablehlo.custom_call with an sdy.sharding_rule can be split";
@@ -106,10 +106,10 @@ impl Splitter<'_> {
         let mut locals = vec![];
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
             let extents = self.extents(v);
-            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.m.e.atoms);
+            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.atoms);
             let have = self.current(v);
             let needed = |&d: &usize| have.dims[d].is_split() && dims[d].iter().any(|&f| !problem.may_split(f));
-            self.m.reason = match (0..dims.len()).find(needed) {
+            self.reason = match (0..dims.len()).find(needed) {
                 Some(d) => format!("it needs dimension {d} of its operand whole{weighed}").into(),
                 None => format!("its operands do not lie as it needs them{weighed}").into(),
             };
@@ -125,7 +125,7 @@ impl Splitter<'_> {
         let mut types = vec![];
         for (&r, dims) in problem.results.iter().zip(&problem.rule.results) {
             let extents = self.extents(r);
-            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.m.e.atoms);
+            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.atoms);
             types.push(self.local_type(r, &layout)?);
             layouts.push(match combine {
                 Some(combine) => layout.with_partial(partial.clone(), combine),
@@ -133,7 +133,7 @@ impl Splitter<'_> {
             });
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = format!("each device has a part of the sum{weighed}").into();
+        self.reason = format!("each device has a part of the sum{weighed}").into();
         self.register(op, copy, layouts);
         Ok(())
     }
@@ -161,14 +161,14 @@ impl Splitter<'_> {
     pub fn register(&mut self, op: OpId, copy: OpId, layouts: Vec<Layout>) {
         let results = self.src.op(op).results().to_vec();
         for (i, (r, layout)) in results.into_iter().zip(layouts).enumerate() {
-            let value = self.m.e.out.op(copy).results()[i];
+            let value = self.local.module.op(copy).results()[i];
             self.finish(r, Form { value, layout });
         }
     }
 
     /// Every device computes all of it.
     pub fn whole(&mut self, op: OpId) -> Result<()> {
-        self.m.reason = "it needs its operands whole".into();
+        self.reason = "it needs its operands whole".into();
         let mut locals = vec![];
         for v in self.src.op(op).operands().to_vec() {
             let extents = self.extents(v);
@@ -193,10 +193,10 @@ impl Splitter<'_> {
     ) -> ValueId {
         let extents = self.extents(v);
         for (d, frame) in layout.dims.iter().enumerate().filter(|(d, _)| chosen(*d)) {
-            let Some(mask) = self.m.e.element_mask(frame, extents[d]) else { continue };
-            let elem = self.m.e.elem(value);
-            if let Some(fill) = self.m.e.identity(combine, elem) {
-                value = self.m.e.mask_dim(value, d, mask, fill);
+            let Some(mask) = self.local.element_mask(frame, extents[d]) else { continue };
+            let elem = self.local.elem(value);
+            if let Some(fill) = self.local.identity(combine, elem) {
+                value = self.local.mask_dim(value, d, mask, fill);
             }
         }
         value

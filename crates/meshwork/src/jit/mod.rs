@@ -8,7 +8,7 @@ use std::panic::Location;
 use std::sync::{Arc, RwLock};
 
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::cost::Machine;
+use meshwork_partition::plan::Machine;
 use meshwork_partition::{Contract, Plan};
 use smol_str::SmolStr;
 

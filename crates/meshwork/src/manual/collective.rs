@@ -12,7 +12,7 @@ use crate::Tensor;
 use crate::error::fail;
 use crate::ops::full;
 use crate::spec::Axes;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 use crate::trace::with_top;
 
 /// The devices that work together, by group in order of their place along the axes.
@@ -196,10 +196,7 @@ impl Tensor {
         let (n, parts) = (self.shape()[dim], groups.first().map_or(1, Vec::len) as i64);
         if n % parts != 0 {
             let what = self.describe();
-            fail(
-                op,
-                format!("dimension {dim} of a {what} has {n} elements, which {parts} devices can not share equally"),
-            );
+            fail(op, format!("dimension {dim} of {what} has {n} elements, which {parts} devices cannot share equally"));
         }
     }
 }

@@ -8,7 +8,7 @@ use super::index::{Index, Selection, Span, resolve};
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 /// A part of a tensor that is to be changed; see [`Tensor::at`].
 pub struct At<'t> {
@@ -77,7 +77,7 @@ impl At<'_> {
         let chosen = resolve(op, x.shape(), &self.indices);
         let value = value.tensor(op, x.dtype());
         if value.dtype() != x.dtype() {
-            fail(op, format!("a {} into a {}; convert it with .to({})", value.describe(), x.describe(), x.dtype()));
+            fail(op, format!("{} into {}; convert it with .to({})", value.describe(), x.describe(), x.dtype()));
         }
         if value.rank() > chosen.shape.len()
             || value.shape().iter().rev().zip(chosen.shape.iter().rev()).any(|(&v, &c)| v != c && v != 1)

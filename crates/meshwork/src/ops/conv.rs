@@ -7,7 +7,7 @@ use super::broadcast::same_dtype;
 use super::reduce::{Combine, reduce_window};
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 /// What stands around the input of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,10 +140,7 @@ impl Tensor {
     fn pool(&self, op: &str, how: Combine, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
         if window.len() != self.rank() || strides.len() != self.rank() {
             let (w, s) = (window.len(), strides.len());
-            fail(
-                op,
-                format!("{w} window extents and {s} steps for a {}; give one each per dimension", self.describe()),
-            );
+            fail(op, format!("{w} window extents and {s} steps for {}; give one each per dimension", self.describe()));
         }
         if window.iter().chain(strides).any(|&x| x < 1) {
             fail(op, format!("window {window:?} and steps {strides:?} have to be positive"));

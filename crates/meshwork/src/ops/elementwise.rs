@@ -7,7 +7,7 @@ use meshwork_ir::{Dims, ElementClass, OpKind};
 use super::broadcast::{common_shape, same_dtype, together};
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::{compose, emit};
+use crate::trace::compose::{compose, emit};
 use crate::{ElementType, Tensor};
 
 /// Marks the return from integers of [`Tensor::stop_gradient`]. Taken out when tracing ends.
@@ -47,7 +47,7 @@ impl Class {
             Class::Number => (class != ElementClass::Bool, "numbers; convert with .to(..)"),
         };
         if !fits {
-            fail(op, format!("a {} where the operation takes {what}", x.describe()));
+            fail(op, format!("{} where the operation takes {what}", x.describe()));
         }
     }
 }
@@ -179,10 +179,7 @@ impl Tensor {
     /// The elements as another type: floats become integers by truncation, anything but zero becomes `true`.
     #[track_caller]
     pub fn to(&self, dtype: ElementType) -> Tensor {
-        match self.dtype() == dtype {
-            true => self.clone(),
-            false => emit("to", &[self], |b, v| b.convert(v[0], dtype)),
-        }
+        if self.dtype() == dtype { self.clone() } else { emit("to", &[self], |b, v| b.convert(v[0], dtype)) }
     }
 
     /// The bits as another type of the same width.
@@ -242,7 +239,7 @@ impl Tensor {
     pub fn stop_gradient(&self) -> Tensor {
         match self.dtype().class() {
             ElementClass::Float => compose("stop_gradient", [self], |s, [x]| s.stop_gradient(x)),
-            ElementClass::Complex => fail("stop_gradient", format!("does not take a {}", self.describe())),
+            ElementClass::Complex => fail("stop_gradient", format!("does not take {}", self.describe())),
             ElementClass::Bool | ElementClass::Signed | ElementClass::Unsigned => self.clone(),
         }
     }
@@ -261,7 +258,7 @@ impl Tensor {
 pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<Operand>) -> Tensor {
     let pred = pred.into().tensor("select", ElementType::I1);
     if pred.dtype() != ElementType::I1 {
-        fail("select", format!("the condition is a {}; it has to be of i1: compare first", pred.describe()));
+        fail("select", format!("the condition is {}; it must be i1: compare first", pred.describe()));
     }
     let (yes, no) = (yes.into(), no.into());
     let (elem, shape) = match (&yes, &no) {

@@ -7,7 +7,7 @@ use meshwork_ir::{OpKind, OpSpec, Type};
 use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::{emit, emit_all};
+use crate::trace::compose::{emit, emit_all};
 
 impl Tensor {
     /// The slices at `positions` along `axis`: that dimension becomes the dimensions of `positions`.
@@ -133,6 +133,6 @@ impl Tensor {
 #[track_caller]
 fn check_positions(op: &str, positions: &Tensor) {
     if !positions.dtype().is_integer() {
-        fail(op, format!("positions are a {}; they have to be integers", positions.describe()));
+        fail(op, format!("positions are {}; they must be integers", positions.describe()));
     }
 }

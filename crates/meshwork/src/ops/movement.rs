@@ -6,8 +6,8 @@ use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
-use crate::steps::{emit, emit_list};
 use crate::tensor::normalize;
+use crate::trace::compose::{emit, emit_list};
 
 impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and is then worked out.
@@ -31,9 +31,10 @@ impl Tensor {
                 format!("shape {from:?} has {n} elements, {shape:?} has {}", shape.iter().product::<i64>()),
             );
         }
-        match shape == self.shape() {
-            true => self.clone(),
-            false => emit("reshape", &[self], |b, v| b.reshape(v[0], shape.iter().copied())),
+        if shape == self.shape() {
+            self.clone()
+        } else {
+            emit("reshape", &[self], |b, v| b.reshape(v[0], shape.iter().copied()))
         }
     }
 
@@ -102,7 +103,7 @@ impl Tensor {
     #[track_caller]
     pub fn pad(&self, before_after: &[(i64, i64)], value: impl Into<Number>) -> Tensor {
         if before_after.len() != self.rank() {
-            fail("pad", format!("{} pairs for a {}", before_after.len(), self.describe()));
+            fail("pad", format!("{} pairs for {}", before_after.len(), self.describe()));
         }
         for (d, (&(low, high), &n)) in before_after.iter().zip(self.shape()).enumerate() {
             if n + low + high < 0 {
@@ -173,7 +174,7 @@ impl Tensor {
     #[track_caller]
     pub fn tril(&self, k: i64) -> Tensor {
         if self.rank() < 2 {
-            fail("tril", format!("a {} is not a matrix", self.describe()));
+            fail("tril", format!("{} is not a matrix", self.describe()));
         }
         let shape = &self.shape()[self.rank() - 2..];
         let row = super::create::iota(shape, meshwork_ir::ElementType::I32, 0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Tensor;
 use crate::error::{fail, words};
 use crate::spec::{MESH, P};
-use crate::steps::emit;
+use crate::trace::compose::emit;
 use crate::trace::{Placing, placing, with_top};
 
 impl Tensor {
@@ -44,7 +44,7 @@ impl Tensor {
                 }
                 emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding))
             }
-            Err(e) => fail("shard", format!("{spec} for a {}: {}", self.describe(), words(&e))),
+            Err(e) => fail("shard", format!("{spec} for {}: {}", self.describe(), words(&e))),
         }
     }
 }
@@ -70,13 +70,13 @@ impl Tensor {
 pub fn shard_alike(tensors: &[&Tensor]) {
     let Some(first) = tensors.first() else { return };
     if let Some(other) = tensors.iter().find(|t| t.rank() != first.rank()) {
-        fail("shard_alike", format!("a {} and a {} have different ranks", first.describe(), other.describe()));
+        fail("shard_alike", format!("{} and {} have different ranks", first.describe(), other.describe()));
     }
     with_top("shard_alike", |trace| {
         if !matches!(trace.placing, Placing::On(_)) {
             return;
         }
-        let group = trace.notes.next_group();
+        let group = trace.annotations.next_group();
         for tensor in tensors {
             let value = trace.resolve("shard_alike", tensor);
             trace.build("shard_alike", |b| b.sharding_group(value, group));

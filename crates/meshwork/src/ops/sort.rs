@@ -6,7 +6,7 @@ use meshwork_ir::build::Direction;
 use crate::Tensor;
 use crate::error::fail;
 use crate::ops::create::iota;
-use crate::steps::emit_all;
+use crate::trace::compose::emit_all;
 
 impl Tensor {
     /// The elements in ascending order along `axis`.
@@ -37,7 +37,7 @@ impl Tensor {
     fn sorted(&self, op: &str, axis: i64, order: Direction) -> (Tensor, Tensor) {
         let axis = self.axis(op, axis) as i64;
         if self.dtype().is_complex() {
-            fail(op, format!("a {} has no order", self.describe()));
+            fail(op, format!("{} has no order", self.describe()));
         }
         let positions = iota(self.shape(), ElementType::I32, axis);
         let mut out =

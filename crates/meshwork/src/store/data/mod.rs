@@ -122,9 +122,10 @@ impl GlobalBatch {
             let slice =
                 slice_of(&placement.sharding, mesh, &outline.shape, device).map_err(misplaced(&outline.shape))?;
             // An array of one device is with all.
-            let ranks = match count > 1 {
-                true => vec![runtime.rank_of(device as usize, count as usize)],
-                false => (0..runtime.size()).collect(),
+            let ranks = if count > 1 {
+                vec![runtime.rank_of(device as usize, count as usize)]
+            } else {
+                (0..runtime.size()).collect()
             };
             for rank in ranks {
                 if !wanted[rank].contains(&slice) {
@@ -239,9 +240,10 @@ impl Batch {
         let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count());
         let here = local_devices(count)?;
         let ranks = |devices: &[usize]| -> Vec<usize> {
-            match devices.is_empty() {
-                true => (0..runtime.size()).collect(),
-                false => devices.iter().map(|&d| runtime.rank_of(d, count as usize)).collect(),
+            if devices.is_empty() {
+                (0..runtime.size()).collect()
+            } else {
+                devices.iter().map(|&d| runtime.rank_of(d, count as usize)).collect()
             }
         };
         let pieces = holders.iter().map(|(slice, devices)| (slice.clone(), ranks(devices))).collect();

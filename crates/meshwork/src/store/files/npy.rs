@@ -126,10 +126,7 @@ impl Npy {
         let zero = vec![0; from.len()];
         // In the order of the file first: that of a Fortran array is the other way round.
         let turn = |dims: &[i64]| -> Vec<i64> {
-            match self.layout.fortran {
-                true => dims.iter().rev().copied().collect(),
-                false => dims.to_vec(),
-            }
+            if self.layout.fortran { dims.iter().rev().copied().collect() } else { dims.to_vec() }
         };
         let (shape, from, extents) = (turn(&self.layout.shape), turn(from), turn(lengths));
         let mut block = vec![0u8; lengths.iter().product::<i64>() as usize * size];

@@ -6,7 +6,7 @@ use meshwork_ir::ElementType;
 use serde_json::json;
 
 use super::error::{CheckpointError, Result};
-use super::party::Party;
+use super::ranks::Ranks;
 use crate::Array;
 use crate::boxes::{Slice, lengths};
 
@@ -57,9 +57,9 @@ impl Leaf {
     }
 }
 
-/// The layout of these arrays, saved by all ranks of `party`.
-pub(super) fn layout(arrays: &[(String, Array)], party: &Party) -> Result<Layout> {
-    let mut data = vec![0u64; party.size()];
+/// The layout of these arrays, saved by `ranks`.
+pub(super) fn layout(arrays: &[(String, Array)], ranks: &Ranks) -> Result<Layout> {
+    let mut data = vec![0u64; ranks.size()];
     let mut leaves: Vec<Leaf> = vec![];
     let mut known = HashMap::new();
     for (path, array) in arrays {
@@ -79,9 +79,10 @@ pub(super) fn layout(arrays: &[(String, Array)], party: &Party) -> Result<Layout
                 continue;
             }
             // An array that was never placed is the same on every rank.
-            let candidates: Vec<(usize, usize)> = match devices.is_empty() {
-                true => (0..party.size()).map(|rank| (rank, 0)).collect(),
-                false => devices.iter().map(|&d| (party.rank_of(d, count), d)).collect(),
+            let candidates: Vec<(usize, usize)> = if devices.is_empty() {
+                (0..ranks.size()).map(|rank| (rank, 0)).collect()
+            } else {
+                devices.iter().map(|&d| (ranks.rank_of(d, count), d)).collect()
             };
             let Some(&(rank, device)) = candidates.iter().min_by_key(|&&(rank, _)| (data[rank], rank)) else {
                 continue;

@@ -210,8 +210,5 @@ impl Checkpoint {
 /// A few of many names.
 fn some(names: &[&str]) -> String {
     let shown = names.iter().take(8).map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
-    match names.len() > 8 {
-        true => format!("{shown} and {} more", names.len() - 8),
-        false => shown,
-    }
+    if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
 }
