@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_cpu::{CpuEngine, DeviceProgram as Executable};
 use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::{DeviceGrid, Literal, Module, Severity};
 use meshwork_partition::{Border, Compiled};
 use meshwork_runtime::RunError;
-use meshwork_runtime::array::ArrayError;
-use meshwork_runtime::{Array, Shards};
+use meshwork_runtime::array::Sharded;
+use meshwork_runtime::{ArrayError, Shards};
 
 use crate::fail::Failure;
 use crate::processes;
@@ -34,7 +34,7 @@ pub fn compile(module: &Module, entry: Option<&str>, devices: usize) -> Option<A
         return None;
     }
     let grid = DeviceGrid { replicas: 1, partitions: devices };
-    match CpuEngine::shared().executable(module, entry, grid) {
+    match CpuEngine::shared().compile(module, entry, grid).map(Arc::new) {
         // The evaluator says which operation is too large.
         Ok(executable) if executable.peak_bytes() > MOST_BYTES => None,
         Ok(executable) => Some(executable),
@@ -54,12 +54,12 @@ pub fn run(
     inputs: &[Literal],
     profile: Option<&Path>,
 ) -> Result<Vec<Literal>, Failure> {
-    let args = inputs.iter().map(|x| Ok(Array::single(x)?.into_shards())).collect::<Result<_, ArrayError>>();
+    let args = inputs.iter().map(|x| Ok(Sharded::single(x)?.into_host_shards()?)).collect::<Result<_, ArrayError>>();
     let results = execute(source, executable, args.map_err(array_failure)?, profile)?;
     let types = executable.outputs();
     let whole = results.into_iter().zip(types).map(|(mut shards, ty)| {
         let shard = shards.swap_remove(0);
-        Array::from_single(ty.elem, &ty.dims, shard)?.to_host()
+        Sharded::from_single(ty.elem, &ty.dims, shard)?.to_host()
     });
     whole.collect::<Result<_, _>>().map_err(array_failure)
 }
@@ -76,12 +76,13 @@ pub fn run_partitioned(
     let cut = inputs
         .iter()
         .zip(program.inputs())
-        .map(|(x, border)| Ok(Array::from_host(x, &mesh, &border.sharding)?.into_shards()));
+        .map(|(x, border)| Ok(Sharded::from_host(x, &mesh, &border.sharding)?.into_host_shards()?));
     let args = cut.collect::<Result<_, ArrayError>>().map_err(array_failure)?;
     let shards = execute(source, executable, args, profile)?;
     let joined = shards.into_iter().zip(program.outputs()).zip(executable.outputs()).map(
         |((shards, Border { ty, sharding, .. }), local)| {
-            Array::from_shards(local.elem, ty.dims(), &mesh, sharding, shards)?.to_host()
+            Sharded::from_shards(local.elem, ty.dims(), &mesh, sharding, shards.into_iter().map(|s| s as _).collect())?
+                .to_host()
         },
     );
     joined.collect::<Result<_, _>>().map_err(array_failure)

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_cpu::{CpuEngine, DeviceProgram as Executable};
 use meshwork_eval::run_op;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{CheckOp, ControlOp};
@@ -75,7 +75,7 @@ fn call(module: &Module, op: OpId) -> Option<Call> {
         return None;
     }
     let grid = DeviceGrid { replicas: rows.len(), partitions };
-    let executable = CpuEngine::shared().executable(module, Some(first), grid).ok()?;
+    let executable = Arc::new(CpuEngine::shared().compile(module, Some(first), grid).ok()?);
     Some(Call { executable, devices: grid.len() })
 }
 

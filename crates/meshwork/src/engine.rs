@@ -1,18 +1,14 @@
 //! What runs a program.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
-use meshwork_cpu::compile::CompileError;
-use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_cpu::CpuEngine;
 use meshwork_eval as eval;
-use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module, Type};
-use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::Array as Sharded;
+use meshwork_partition::{CompileOptions, Compiled};
+use meshwork_runtime::Array;
 
-use crate::array::Array;
-use crate::error::{At, Error, Result};
+use crate::error::{Error, Result};
 
 /// A program that is ready to run.
 pub enum Program<'p> {
@@ -64,177 +60,25 @@ impl Engine for Cpu {
         Reference.run(program, inputs, results)
     }
 
-    fn load(&self, program: Program<'_>, results: &[Type]) -> Result<Option<Arc<dyn Loaded>>> {
-        let (module, partitions) = match program {
-            Program::Single(module) => (module, 1),
-            Program::Split(split) => (&*split.module, split.devices()),
-        };
-        if partitions > eval::MAX_DEVICES {
-            return Ok(None);
-        }
-        let executable = match CpuEngine::shared().executable(module, None, DeviceGrid { replicas: 1, partitions }) {
-            Ok(executable) => executable,
-            Err(CompileError::Unsupported { .. }) => return Ok(None),
-            Err(error @ CompileError::Invalid { .. }) => {
-                return Err(Error::Invalid { what: "engine", message: error.to_string() });
+    fn load(&self, program: Program<'_>, _: &[Type]) -> Result<Option<Arc<dyn Loaded>>> {
+        let whole;
+        let compiled = match program {
+            Program::Single(module) => {
+                whole = meshwork_partition::compile(module, &CompileOptions::default())?;
+                &whole
             }
+            Program::Split(split) => split,
         };
-        let split = match program {
-            Program::Single(_) => None,
-            Program::Split(split) => {
-                let mesh = Arc::new(split.plan.mesh.clone());
-                let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
-                let inputs = split.inputs().iter().map(inline).collect();
-                let outputs = split.outputs().iter().map(inline).collect();
-                Some(Split { inputs, outputs, mesh })
-            }
-        };
-        let results = results.iter().map(|ty| ty.dims().to_vec()).collect();
-        Ok(Some(Arc::new(OnCpu { executable, split, results })))
+        let loaded = meshwork_runtime::Engine::load(&**CpuEngine::shared(), compiled);
+        let loaded = loaded.map_err(|e| Error::Invalid { what: "engine", message: e.to_string() })?;
+        Ok(Some(Arc::new(OnCpu(loaded))))
     }
 }
 
-struct OnCpu {
-    executable: Arc<Executable>,
-    split: Option<Split>,
-    results: Vec<Vec<i64>>,
-}
-
-struct Split {
-    mesh: Arc<Mesh>,
-    inputs: Vec<Arc<Sharding>>,
-    outputs: Vec<Arc<Sharding>>,
-}
+struct OnCpu(Arc<dyn meshwork_runtime::Executable>);
 
 impl Loaded for OnCpu {
     fn run(&self, inputs: Vec<Array>) -> Result<Vec<Array>> {
-        let mut args = vec![];
-        for (i, input) in inputs.into_iter().enumerate() {
-            let place = self.split.as_ref().map(|s| (&s.mesh, &s.inputs[i]));
-            args.push(input.into_devices(place)?.into_shards());
-        }
-        let shards = self.executable.run(args)?;
-        let types = self.executable.outputs();
-        let mut results = vec![];
-        for (i, (mut shards, local)) in shards.into_iter().zip(types).enumerate() {
-            let dims = self.results.get(i).map_or(&local.dims[..], |d| d);
-            let sharded = match &self.split {
-                None => Sharded::from_single(local.elem, dims, shards.swap_remove(0)),
-                Some(s) => Sharded::from_shards(local.elem, dims, &s.mesh, &s.outputs[i], shards),
-            };
-            results.push(Array::from_devices(sharded.map_err(Error::Devices)?));
-        }
-        Ok(results)
+        Ok(self.0.run(inputs)?)
     }
-}
-
-/// The elements of an array: on the host, on devices, or both. Each is made from the other when it is asked for. An
-/// array that was donated has neither any more.
-#[derive(Debug, Default)]
-pub(crate) struct Data {
-    host: OnceLock<Arc<Literal>>,
-    devices: Mutex<Option<Sharded>>,
-    /// The call that has its memory now.
-    donated: OnceLock<At>,
-}
-
-impl Data {
-    pub(crate) fn from_host(literal: Literal) -> Data {
-        Data { host: OnceLock::from(Arc::new(literal)), ..Data::default() }
-    }
-
-    pub(crate) fn from_devices(sharded: Sharded) -> Data {
-        Data { devices: Mutex::new(Some(sharded)), ..Data::default() }
-    }
-
-    /// The shards on devices, if there are some.
-    pub(crate) fn sharded(&self) -> Option<Sharded> {
-        self.on_devices().clone()
-    }
-
-    /// Whether the elements can be read without other processes.
-    pub(crate) fn is_here(&self) -> bool {
-        self.host.get().is_some() || self.on_devices().as_ref().is_some_and(Sharded::is_whole_here)
-    }
-
-    /// The elements as one array of the host; `None` if there are none.
-    pub(crate) fn host(&self) -> Result<Option<&Literal>> {
-        if let Some(host) = self.host.get() {
-            return Ok(Some(host));
-        }
-        let Some(devices) = self.on_devices().clone() else { return Ok(None) };
-        let host = Arc::new(devices.to_host().map_err(Error::Devices)?);
-        Ok(Some(self.host.get_or_init(|| host)))
-    }
-
-    /// The elements in shards as wanted: on one device, or on a mesh. The first such placement is kept.
-    pub(crate) fn devices(&self, place: Place<'_>) -> Result<Option<Sharded>> {
-        if let Some(devices) = self.on_devices().as_ref().filter(|d| is_placed(d, place)) {
-            return Ok(Some(devices.clone()));
-        }
-        let made = self.placed(place)?;
-        if let Some(made) = &made {
-            self.on_devices().get_or_insert_with(|| made.clone());
-        }
-        Ok(made)
-    }
-
-    /// The same of elements that nobody else has: the shards are handed over.
-    pub(crate) fn into_devices(self, place: Place<'_>) -> Result<Option<Sharded>> {
-        let own = self.on_devices().take_if(|d| is_placed(d, place));
-        match own {
-            Some(devices) => Ok(Some(devices)),
-            None => self.placed(place),
-        }
-    }
-
-    /// The elements, taken from here for a call that they are donated to.
-    pub(crate) fn donate(&self, at: At) -> Data {
-        let taken = Data { devices: Mutex::new(self.on_devices().take()), ..Data::default() };
-        if let Some(host) = self.host.get() {
-            taken.host.get_or_init(|| host.clone());
-        }
-        self.donated.get_or_init(|| at);
-        taken
-    }
-
-    /// The same elements with another owner.
-    #[cfg(feature = "checkpoints")]
-    pub(crate) fn hold(&self) -> Data {
-        let held = Data { devices: Mutex::new(self.sharded()), ..Data::default() };
-        if let Some(host) = self.host.get() {
-            held.host.get_or_init(|| host.clone());
-        }
-        held
-    }
-
-    /// The call that its memory was donated to.
-    pub(crate) fn donated_at(&self) -> Option<At> {
-        self.donated.get().copied()
-    }
-
-    /// Shards made from the elements on the host.
-    fn placed(&self, place: Place<'_>) -> Result<Option<Sharded>> {
-        let Some(host) = self.host()? else { return Ok(None) };
-        let made = match place {
-            None => Sharded::single(host),
-            Some((mesh, sharding)) => Sharded::from_host(host, mesh, sharding),
-        };
-        made.map(Some).map_err(Error::Devices)
-    }
-
-    /// The shards, if there are any. A thread that panicked meanwhile has left them as they were.
-    fn on_devices(&self) -> MutexGuard<'_, Option<Sharded>> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Where elements are wanted: on one device, or on a mesh.
-type Place<'p> = Option<(&'p Arc<Mesh>, &'p Arc<Sharding>)>;
-
-/// Whether `array` lies as wanted; whether dimensions are open to further splitting plays no role for data.
-fn is_placed(array: &Sharded, place: Place<'_>) -> bool {
-    let Some((mesh, sharding)) = place else { return array.shards().len() == 1 };
-    let axes = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
-    **array.mesh() == **mesh && axes(array.sharding()) == axes(sharding)
 }

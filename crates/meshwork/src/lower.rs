@@ -255,7 +255,7 @@ impl Lowered {
         if let Some(Some(loaded)) = self.loaded.get() {
             return loaded.run(inputs);
         }
-        let literals = inputs.iter().map(|a| a.literal().cloned()).collect::<Result<Vec<_>>>()?;
+        let literals = inputs.iter().map(|a| Ok(a.literal()?.clone())).collect::<Result<Vec<_>>>()?;
         let results = engine.run(program()?, &literals, &self.results)?;
         Ok(results.into_iter().map(Array::from_literal).collect())
     }

@@ -14,7 +14,6 @@ use smol_str::SmolStr;
 
 use self::program::Key;
 use crate::Array;
-use crate::array::Placement;
 use crate::donate;
 use crate::engine::{Cpu, Engine};
 use crate::error::{At, JitError, Result};
@@ -22,6 +21,7 @@ use crate::function::Function;
 use crate::lower::Lowered;
 use crate::rule::Rule;
 use crate::tree::Tree;
+use meshwork_runtime::Placement;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
 pub struct Jit<F, A>
@@ -215,7 +215,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         let entry = self.entry(args, &arguments)?;
         let (lowered, out) = &*entry;
         for (path, array) in &arguments.leaves {
-            array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: e.into() })?;
+            array
+                .check_present()
+                .map_err(|e| JitError::Argument { argument: path.to_string(), error: Box::new(e.into()) })?;
         }
         let inputs = donate::take_inputs(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;

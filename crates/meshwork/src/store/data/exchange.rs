@@ -1,15 +1,16 @@
-//! Boxes of one array from the processes that have them to those that want them.
+//! Sends slices of an array from the processes that have them to those that need them.
 //!
-//! Every process knows who has what and who wants what, so all work out the same messages. What a process has itself
-//! does not travel, and a process that nobody needs anything from sends nothing.
+//! Every process knows what each has and needs, so all compute the same messages. Data that a process already has is
+//! not sent, and a process whose data is not needed sends nothing.
 
 use meshwork_runtime::Runtime;
 
-use crate::boxes::{At, Slice, copy, lengths, overlap};
 use crate::error::Result;
-use crate::stored::Stored;
+use meshwork_runtime::array::Stored;
+use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
+use meshwork_runtime::boxes::Region;
 
-/// Who has and who wants which parts of an array.
+/// Which rank has and which needs which parts of an array.
 pub(super) struct Exchange {
     /// Pieces, and the ranks that have each; at least one.
     pub pieces: Vec<(Slice, Vec<usize>)>,
@@ -19,7 +20,7 @@ pub(super) struct Exchange {
     pub element: usize,
 }
 
-/// One box: of which piece, for which wanted slice.
+/// One message: from which piece, for which needed slice.
 struct Part {
     piece: usize,
     want: usize,
@@ -47,7 +48,7 @@ impl Exchange {
         lengths(place).iter().product::<i64>() as usize * self.element
     }
 
-    /// The slices that this rank wants, row-major and zero where nobody has anything. `stored` says where this rank
+    /// The slices that this rank wants, row-major, zero where no rank has data. `stored` says where this rank
     /// has a piece. All ranks call it.
     pub(super) fn run<'a>(
         &self,
@@ -93,7 +94,7 @@ impl Exchange {
         let start: Vec<i64> =
             part.place.iter().zip(held).zip(&stored.start).map(|((p, h), s)| p.start - h.start + s).collect();
         let mut out = vec![0; self.bytes(&part.place)];
-        let (from, to) = (At { dims: &stored.dims, start: &start }, At { dims: &extents, start: &zero });
+        let (from, to) = (Region { dims: &stored.dims, start: &start }, Region { dims: &extents, start: &zero });
         copy(stored.bytes(), &from, &mut out, &to, &extents, self.element);
         out
     }
@@ -103,7 +104,7 @@ impl Exchange {
         let (extents, zero) = (lengths(&part.place), vec![0; part.place.len()]);
         let start: Vec<i64> = part.place.iter().zip(slice).map(|(p, s)| p.start - s.start).collect();
         let dims = lengths(slice);
-        let (from, to) = (At { dims: &extents, start: &zero }, At { dims: &dims, start: &start });
+        let (from, to) = (Region { dims: &extents, start: &zero }, Region { dims: &dims, start: &start });
         copy(packed, &from, &mut out[part.want], &to, &extents, self.element);
     }
 }

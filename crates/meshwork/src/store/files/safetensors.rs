@@ -1,4 +1,4 @@
-//! Safetensors: named arrays behind a header that says where each lies, so that any part of one can be read alone.
+//! Safetensors: named arrays behind a header with the offset of each, so that any part of one can be read alone.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,12 +11,14 @@ use meshwork_mesh::{Mesh, MeshRef, slice_of};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 
 use super::file_error;
-use crate::array::{Array, Placement, Shard, place};
-use crate::boxes::{At, BoxCopy, lengths};
 use crate::error::{Error, Result};
 use crate::rule::{Leaf, Rule};
 use crate::spec::P;
 use crate::tree::{Tree, map_arrays, named_arrays};
+use meshwork_runtime::array::place;
+use meshwork_runtime::array::slices::lengths;
+use meshwork_runtime::boxes::{BoxCopy, Region};
+use meshwork_runtime::{Array, Placement, Shard};
 
 /// An open safetensors file. Nothing but the header is read until an array is asked for.
 ///
@@ -56,7 +58,7 @@ impl SafeTensors {
 }
 
 impl<R: Read + Seek> SafeTensors<R> {
-    /// Reads from anything that can be read at any place; `name` stands in errors.
+    /// Reads from anything that can be read at any place; `name` is used in errors.
     pub fn from_reader(mut reader: R, name: &str) -> Result<SafeTensors<R>> {
         let fail = |what: String| Error::File { path: name.to_string(), what };
         let mut length = [0; 8];
@@ -123,7 +125,7 @@ impl<R: Read + Seek> SafeTensors<R> {
         let begin = self.metadata.info(name).map_or(0, |i| i.data_offsets.0 as u64) + self.start;
         let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
         let zero = vec![0; start.len()];
-        let (from, to) = (At { dims: &shape, start: &start }, At { dims: local, start: &zero });
+        let (from, to) = (Region { dims: &shape, start: &start }, Region { dims: local, start: &zero });
         let read = BoxCopy::new(&from, &to, &lengths(slice), elem.storage_bytes()).runs(
             usize::MAX,
             &mut |from, to, length| {
@@ -134,7 +136,7 @@ impl<R: Read + Seek> SafeTensors<R> {
         read.map_err(|e: std::io::Error| self.fail(format!("array {name:?}: {e}")))
     }
 
-    /// Reads what these devices hold of an array that lies so on `mesh`: blocks that several hold are read once.
+    /// Reads what these devices hold of an array placed like this on `mesh`: blocks that several hold are read once.
     pub fn shards(&mut self, name: &str, mesh: &Mesh, spec: &P, devices: &[i64]) -> Result<Vec<(Shard, Array)>> {
         let (shape, _) = self.describe(name)?;
         let what = || format!("{spec} for {name:?} of shape {shape:?}");
@@ -154,7 +156,7 @@ impl<R: Read + Seek> SafeTensors<R> {
         Ok(out)
     }
 
-    /// Reads an array that lies so on `mesh`: of the file what devices of this process hold, each part once and to where
+    /// Reads an array placed like this on `mesh`: of the file what devices of this process hold, each part once and to where
     /// it belongs. The array is never whole on the host.
     pub fn sharded(&mut self, name: &str, mesh: &Mesh, spec: &P) -> Result<Array> {
         let (shape, elem) = self.describe(name)?;

@@ -1,4 +1,4 @@
-//! A checkpoint that was found: what is in it, and its arrays on any mesh.
+//! Reading a checkpoint: its contents, and its arrays on any mesh.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,9 +12,10 @@ use super::error::{CheckpointError, Result};
 use super::index::{INDEX, Index};
 use super::layout::Leaf;
 use crate::Array;
-use crate::boxes::{At, BoxCopy, Slice, lengths, overlap};
 use crate::error::{ArrayError, Error};
 use crate::tree::{Tree, map_arrays, named_arrays};
+use meshwork_runtime::array::slices::{Slice, lengths, overlap};
+use meshwork_runtime::boxes::{BoxCopy, Region};
 
 /// Files that are open at once.
 const OPEN: usize = 32;
@@ -82,7 +83,7 @@ impl Checkpoint {
         self.restore_part::<T>("", like)
     }
 
-    /// A part of the tree that was saved: what lies under `path`.
+    /// A part of the tree that was saved: what is under `path`.
     pub fn restore_part<T: Tree>(&self, path: &str, like: &T::Host) -> Result<T::Host, Error> {
         let full = |inside: &str| match (path, inside) {
             ("", path) | (path, "") => path.to_string(),
@@ -164,8 +165,9 @@ impl Checkpoint {
                 |base: &[Range<i64>]| -> Vec<i64> { both.iter().zip(base).map(|(r, b)| r.start - b.start).collect() };
             let (from, to) = (start(&piece.slice), start(slice));
             let stored = lengths(&piece.slice);
-            let from = At { dims: &stored, start: &from };
-            let copy = BoxCopy::new(&from, &At { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
+            let from = Region { dims: &stored, start: &from };
+            let copy =
+                BoxCopy::new(&from, &Region { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
             copy.runs(usize::MAX, &mut |from, to, length| {
                 self.read(piece.rank, piece.offset + from as u64, &mut out[to..to + length])
             })?;
