@@ -127,8 +127,9 @@ fn run_failure(source: &Source, error: RunError) -> Failure {
     let severity = if unsupported.is_some() { Severity::Unsupported } else { Severity::Error };
     let diagnostic = op.diagnostic(severity, format!("{}{on}", unsupported.unwrap_or(&message)));
     let text = diagnostic.render(&source.name, &source.text);
-    match message.starts_with("check failed") {
-        true => Failure::check_failed(text),
-        false => Failure::from_diagnostic(severity, text),
+    if message.starts_with("check failed") {
+        Failure::check_failed(text)
+    } else {
+        Failure::from_diagnostic(severity, text)
     }
 }

@@ -90,9 +90,12 @@ fn on_devices(runtime: &Runtime, source: &Source, call: &Call, args: Vec<Literal
     let here = if call.devices == 1 { 0..1 } else { runtime.local_devices_of(call.devices) };
     let mut shards: Vec<Shards> = vec![];
     for i in 0..inputs {
-        let shard = |d: usize| match here.contains(&d) {
-            true => Buffer::from_bytes(args[d * inputs + i].bytes()).map(Arc::new),
-            false => Buffer::absent(),
+        let shard = |d: usize| {
+            if here.contains(&d) {
+                Buffer::from_bytes(args[d * inputs + i].bytes()).map(Arc::new)
+            } else {
+                Buffer::absent()
+            }
         };
         shards.push((0..call.devices).map(shard).collect::<Result<_, _>>().map_err(memory)?);
     }

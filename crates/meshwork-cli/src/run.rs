@@ -61,12 +61,13 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let entry = entry_function(&module, args.entry.as_deref())?;
     let given = read_inputs(&args.inputs)?;
     let inputs = check_inputs(&module, entry, given)?;
-    let outcome = match stages::is_sharded(&module) {
-        true => execute_partitioned(args, &source, &module, entry, &inputs)?,
-        false => match spread(args, &runtime, &source, &module, entry, &inputs)? {
+    let outcome = if stages::is_sharded(&module) {
+        execute_partitioned(args, &source, &module, entry, &inputs)?
+    } else {
+        match spread(args, &runtime, &source, &module, entry, &inputs)? {
             Some(outcome) => outcome,
             None => execute(args, &source, &module, entry, &inputs)?,
-        },
+        }
     };
     if runtime.rank() != 0 {
         return Ok(());
