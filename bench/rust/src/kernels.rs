@@ -75,7 +75,7 @@ fn function(f: UnaryOp) -> Body {
 
 /// The gradient of the tanh form of GELU, times the incoming gradient.
 fn gelu_backward() -> Body {
-    use Binary::{Add, Mul, Sub};
+    use BinaryOp::{Add, Multiply as Mul, Subtract as Sub};
     map(
         2,
         vec![
@@ -135,7 +135,7 @@ fn softmax() -> Body {
 }
 
 fn layer_norm(n: usize) -> Body {
-    use Binary::{Add, Mul, Sub};
+    use BinaryOp::{Add, Multiply as Mul, Subtract as Sub};
     let count = 1.0 / n as f32;
     Body {
         args: vec![unit(F32, false), unit(F32, false), unit(F32, false), unit(F32, true)],
