@@ -89,7 +89,7 @@ pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
-pub use engine::{Cpu, Engine, Loaded, Program, Reference};
+pub use engine::Cpu;
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 pub use function::Function;
 pub use grad::{grad, value_and_grad, value_and_grad_aux};
@@ -103,7 +103,8 @@ pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::cost::Machine;
-pub use meshwork_partition::{Contract, Plan};
+pub use meshwork_partition::{Compiled, Contract, Plan};
+pub use meshwork_runtime::{Engine, Evaluator as Reference, Executable, Fallback, LoadError, RunError};
 pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
 pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{
