@@ -104,7 +104,7 @@ pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::cost::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
-pub use meshwork_runtime::{Engine, Evaluator as Reference, Executable, Fallback, LoadError, RunError};
+pub use meshwork_runtime::{Engine, Evaluator as Reference, Executable, Fallback, LoadError, Profile, RunError};
 pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
 pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{
