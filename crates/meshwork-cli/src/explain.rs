@@ -1,9 +1,9 @@
 //! `meshwork explain`: what splitting a program over its mesh costs, and why.
 
-use meshwork_partition::contract::KINDS;
-use meshwork_partition::explain::{Detail, table};
-use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
-use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, json};
+use meshwork_partition::DEFAULT_COMBINE_BYTES;
+use meshwork_partition::plan::KINDS;
+use meshwork_partition::plan::{Detail, json, table};
+use meshwork_partition::{Causes, CompileOptions, Contract, Lock, Plan};
 
 use crate::fail::Failure;
 use crate::machine::MachineArgs;
@@ -68,7 +68,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.program(args.entry.as_deref())?;
     let machine = args.machine.machine()?;
-    let options = CompileOptions { trace: Trace::Yes, combine_bytes: args.combine, machine };
+    let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, machine };
     let plan = source.compile(&module, &options)?.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
     if let Some(path) = &args.write_lock {
@@ -79,7 +79,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     }
     let links = &options.machine.links;
     let detail = if args.all { Detail::Full } else { Detail::Short };
-    let text = if args.json { json::plan(&plan, links) } else { table(&plan, links, detail) };
+    let text = if args.json { json(&plan, links) } else { table(&plan, links, detail) };
     write_text(None, &text)
 }
 

@@ -1,6 +1,6 @@
 //! Options that say what a program is to run on.
 
-use meshwork_partition::cost::{Device, Link, Machine};
+use meshwork_partition::plan::{Device, Link, Machine};
 
 use crate::fail::Failure;
 

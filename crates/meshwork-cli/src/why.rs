@@ -2,9 +2,9 @@
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Module, OpKind, ValueId, Walk};
-use meshwork_partition::cause::short_type;
-use meshwork_partition::tell::Teller;
-use meshwork_partition::{CompileOptions, Trace};
+use meshwork_partition::plan::Explainer;
+use meshwork_partition::plan::short_type;
+use meshwork_partition::{Causes, CompileOptions};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
@@ -34,20 +34,20 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let written = source.program(args.entry.as_deref())?;
-    let options = CompileOptions { trace: Trace::Yes, ..CompileOptions::default() };
+    let options = CompileOptions { causes: Causes::Annotations, ..CompileOptions::default() };
     let compiled = source.compile(&written, &options)?;
     let provenance =
         compiled.provenance.ok_or_else(|| Failure::error("the program was compiled without its history"))?;
     let values = find(&provenance.module, &args.value)?;
-    let teller = Teller { written: &written, provenance: &provenance };
+    let explainer = Explainer { written: &written, provenance: &provenance };
     let mut out = String::new();
     for v in values {
         let ty = provenance.module.ty(v);
         if let Some(dim) = args.dim.filter(|&d| d >= ty.dims().len()) {
-            let (name, ty) = (teller.name(v), short_type(ty));
+            let (name, ty) = (explainer.name(v), short_type(ty));
             return Err(Failure::error(format!("{name} is {ty}: it has no dimension {dim}")));
         }
-        out.push_str(&teller.explain(v, args.dim));
+        out.push_str(&explainer.explain(v, args.dim));
     }
     write_text(None, &out)
 }

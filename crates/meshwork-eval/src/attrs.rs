@@ -1,5 +1,6 @@
 //! Attributes of an operation as the evaluator needs them, or a fault that names the missing one.
 
+use super::conv::Conv;
 use super::fault::Fault;
 use super::window::Window;
 use meshwork_ir::{Attr, Op};
@@ -67,6 +68,27 @@ pub(crate) fn window(op: &Op, rank: usize) -> Result<Window, Fault> {
         base_dilations: list("base_dilations")?,
         window_dilations: list("window_dilations")?,
         padding: padding(op, rank)?,
+    })
+}
+
+/// A convolution with this padding per spatial dimension.
+pub(crate) fn convolution(op: &Op, padding: Vec<(i64, i64)>) -> Result<Conv, Fault> {
+    let Some(Attr::Conv(dims)) = op.attr("dimension_numbers") else {
+        return Err(missing("dimension_numbers", "#stablehlo.conv<...>"));
+    };
+    let spatial = dims.input_spatial.len();
+    if padding.len() != spatial || padding.iter().any(|p| p.0.unsigned_abs().max(p.1.unsigned_abs()) > 1 << 40) {
+        return Err(Fault::invalid(format!("padding {padding:?} for {spatial} spatial dimensions")));
+    }
+    Ok(Conv {
+        dims: (**dims).clone(),
+        strides: ints_or(op, "window_strides", spatial, 1)?,
+        padding,
+        lhs_dilation: ints_or(op, "lhs_dilation", spatial, 1)?,
+        rhs_dilation: ints_or(op, "rhs_dilation", spatial, 1)?,
+        reversal: flags_or_false(op, "window_reversal", spatial)?,
+        feature_groups: int(op, "feature_group_count")?,
+        batch_groups: int(op, "batch_group_count")?,
     })
 }
 

@@ -1,9 +1,9 @@
-//! Batch normalisation: inference, training, and its gradient.
+//! Batch normalization: inference, training, and its gradient.
 //!
 //! Everything is computed in `f64` per feature and rounded once.
 
 use super::fault::Fault;
-use super::nums::{from_f64, to_f64};
+use super::nums::from_f64;
 use meshwork_ir::Literal;
 
 /// Which feature each element of a tensor belongs to.
@@ -42,12 +42,12 @@ pub(crate) fn inference(args: &[&Literal], epsilon: f64, index: usize) -> Result
         return Err(Fault::invalid(format!("{} operands where 5 are needed", args.len())));
     };
     let f = Features::new(x, index)?;
-    let [scale, offset, mean, variance] = [scale, offset, mean, variance].map(to_f64);
+    let [scale, offset, mean, variance] = [scale, offset, mean, variance].map(Literal::to_f64s);
     let normal = |(i, v): (usize, f64)| {
         let k = f.of(i);
         (v - mean[k]) / (variance[k] + epsilon).sqrt() * scale[k] + offset[k]
     };
-    let out: Vec<f64> = to_f64(x).into_iter().enumerate().map(normal).collect();
+    let out: Vec<f64> = x.to_f64s().into_iter().enumerate().map(normal).collect();
     from_f64(x.dims(), x.elem(), &out)
 }
 
@@ -57,13 +57,13 @@ fn moments(x: &[f64], f: &Features) -> (Vec<f64>, Vec<f64>) {
     (mean, squares.into_iter().map(|s| s / f.size).collect())
 }
 
-/// The normalised tensor, and mean and variance of each feature.
+/// The normalized tensor, and mean and variance of each feature.
 pub(crate) fn training(args: &[&Literal], epsilon: f64, index: usize) -> Result<Vec<Literal>, Fault> {
     let &[x, scale, offset] = args else {
         return Err(Fault::invalid(format!("{} operands where 3 are needed", args.len())));
     };
     let f = Features::new(x, index)?;
-    let (mean, variance) = moments(&to_f64(x), &f);
+    let (mean, variance) = moments(&x.to_f64s(), &f);
     let stat = |v: &[f64]| from_f64(scale.dims(), x.elem(), v);
     let (mean, variance) = (stat(&mean)?, stat(&variance)?);
     let out = inference(&[x, scale, offset, &mean, &variance], epsilon, index)?;
@@ -76,15 +76,15 @@ pub(crate) fn gradient(args: &[&Literal], epsilon: f64, index: usize) -> Result<
         return Err(Fault::invalid(format!("{} operands where 5 are needed", args.len())));
     };
     let f = Features::new(x, index)?;
-    let [xs, scales, mean, variance, grads] = [x, scale, mean, variance, grad].map(to_f64);
+    let [xs, scales, mean, variance, grads] = [x, scale, mean, variance, grad].map(Literal::to_f64s);
     let deviation: Vec<f64> = variance.iter().map(|v| (v + epsilon).sqrt()).collect();
-    let centred: Vec<f64> = xs.iter().enumerate().map(|(i, v)| v - mean[f.of(i)]).collect();
+    let centered: Vec<f64> = xs.iter().enumerate().map(|(i, v)| v - mean[f.of(i)]).collect();
     let grad_sum = f.sums(grads.iter().copied());
-    let product_sum = f.sums(grads.iter().zip(&centred).map(|(g, c)| g * c));
+    let product_sum = f.sums(grads.iter().zip(&centered).map(|(g, c)| g * c));
     let of_x: Vec<f64> = (0..xs.len())
         .map(|i| {
             let k = f.of(i);
-            let inner = f.size * grads[i] - grad_sum[k] - product_sum[k] * centred[i] / (variance[k] + epsilon);
+            let inner = f.size * grads[i] - grad_sum[k] - product_sum[k] * centered[i] / (variance[k] + epsilon);
             scales[k] / deviation[k] / f.size * inner
         })
         .collect();
@@ -102,7 +102,7 @@ mod tests {
     use crate::value::tests::{f64s, to_f64s};
 
     #[test]
-    fn training_normalises_each_feature() {
+    fn training_normalizes_each_feature() {
         let x = f64s(&[2, 2], &[1.0, 10.0, 3.0, 30.0]);
         let out = training(&[&x, &f64s(&[2], &[1.0, 2.0]), &f64s(&[2], &[0.0, 1.0])], 0.0, 1).unwrap();
         assert_eq!(to_f64s(&out[0]), [-1.0, -1.0, 1.0, 3.0]);

@@ -1,74 +1,46 @@
 //! Collectives: who meets whom, and what each device gets.
 
-use super::error::EvalError;
+use super::body::Body;
 use super::fault::Fault;
-use super::groups::{Strategy, channel, group_of, moving_strategy, reducing_strategy, rows};
-use super::hub::Stuck;
+use super::groups::{channel, group_of, pairs, rows, strategy};
 use super::machine::Machine;
-use super::movement::{concatenate, slice};
-use super::nums::{from_f64, to_f64};
+use super::movement::{concatenate, part_along};
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
 use meshwork_ir::op::{BinaryOp, CollectiveOp};
-use meshwork_ir::{Literal, OpId, OpKind, TensorType};
-
-type Contributions = Vec<Vec<Literal>>;
+use meshwork_ir::{Literal, OpId, TensorType};
 
 /// Runs a collective on this device.
-pub(crate) fn execute(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    let module = m.module;
-    let results = run(m, op, args).map_err(|fault| fault.at(module, op))?;
-    Ok(results.into_iter().map(|x| m.hold(x)).collect())
-}
-
-fn run(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
-    let op = m.module.op(id);
-    let kind = op.kind();
-    if kind == OpKind::Collective(CollectiveOp::CollectivePermute) {
+pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, args: &[Val]) -> Result<Vec<Literal>, Fault> {
+    if kind == CollectiveOp::CollectivePermute {
         return permute(m, id, args);
     }
-    let strategy = match kind {
-        OpKind::Collective(
-            CollectiveOp::AllToAll | CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce,
-        ) => moving_strategy(op),
-        OpKind::Collective(CollectiveOp::CrossReplicaSum) => Strategy::CrossReplica,
-        _ => reducing_strategy(op)?,
-    };
-    let group = group_of(m.site.device, m.site.grid, strategy, &rows(op, "replica_groups")?)?;
-    let Some(group) = group else {
+    let op = m.module.op(id);
+    let Some(group) = group_of(m.site.device, m.site.grid, strategy(op)?, &rows(op, "replica_groups")?)? else {
         return match kind {
-            OpKind::Collective(CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce) => zeros(m, id),
+            CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce => zeros(m, id),
             _ => Err(Fault::invalid(format!("device {} is in none of its replica groups", m.site.device))),
         };
     };
-    count(m, id, group.len(), &args)?;
-    meet(m, id, group, args)
-}
-
-/// Brings the operands together and lets the last device compute for all.
-fn meet(m: &mut Machine<'_>, id: OpId, group: Vec<usize>, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
-    let module = m.module;
-    let (kind, number) = (module.op(id).kind(), channel(module.op(id)));
-    let (site, size) = (m.site, group.len());
-    let mut compute = |parts: Vec<Vec<Val>>| combine(m, id, parts).map_err(|fault| fault.at(module, id));
-    let Some(hub) = site.hub.filter(|_| size > 1) else {
-        return Ok(compute(vec![args])?.swap_remove(0));
-    };
-    let what = module.describe(id);
-    match hub.meet((kind, number, group), site.device, args, &what, compute) {
-        Ok(results) => Ok(results?),
-        Err(Stuck(why)) => Err(Fault::Invalid(why)),
+    count(m, kind, group.len(), args)?;
+    // The last device to arrive computes for all.
+    let (module, site, channel) = (m.module, m.site, channel(op));
+    let mut compute = |parts: Vec<Vec<Val>>| combine(m, id, kind, &parts).map_err(|fault| fault.at(module, id));
+    let args = args.to_vec();
+    match site.hub.filter(|_| group.len() > 1) {
+        None => Ok(compute(vec![args])?.swap_remove(0)),
+        Some(hub) => hub.meet((kind.into(), channel, group), site.device, args, &module.describe(id), compute),
     }
 }
 
 fn zeros(m: &Machine<'_>, id: OpId) -> Result<Vec<Literal>, Fault> {
-    let tensor = |v| m.module.ty(v).as_tensor().ok_or_else(|| Fault::invalid("a result is no tensor"));
+    let tensor = |v| m.module.ty(v).as_tensor().ok_or_else(|| Fault::invalid("a result is not a tensor"));
     let zero = |ty: &TensorType| allocate(&ty.dims, ty.elem);
     m.module.op(id).results().iter().map(|&v| zero(tensor(v)?)).collect()
 }
 
 /// The results of every device of the group, from the operands of each in group order.
-fn combine(m: &mut Machine<'_>, id: OpId, parts: Vec<Vec<Val>>) -> Result<Contributions, Fault> {
+fn combine(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, parts: &[Vec<Val>]) -> Result<Vec<Vec<Literal>>, Fault> {
     let size = parts.len();
     let op = m.module.op(id);
     let attr = |name: &str| op.int(name).ok_or_else(|| Fault::invalid(format!("attribute '{name}' is missing")));
@@ -95,32 +67,31 @@ fn combine(m: &mut Machine<'_>, id: OpId, parts: Vec<Vec<Val>>) -> Result<Contri
     }
     let operands = data[0].len();
     let column = |i: usize| data.iter().map(|p| p[i]).collect::<Vec<_>>();
-    let kind = op.kind();
-    let mut results: Contributions = vec![vec![]; size];
+    let mut results: Vec<Vec<Literal>> = vec![vec![]; size];
     match kind {
-        OpKind::Collective(CollectiveOp::AllGather) => {
+        CollectiveOp::AllGather => {
             let dim = attr("all_gather_dim")? as usize;
             for i in 0..operands {
                 let whole = concatenate(&column(i), dim)?;
                 results.iter_mut().for_each(|r| r.push(whole.clone()));
             }
         }
-        OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::CrossReplicaSum) => {
+        CollectiveOp::AllReduce | CollectiveOp::CrossReplicaSum => {
             for i in 0..operands {
-                let sum = reduce_parts(m, id, &column(i))?;
+                let sum = reduce_parts(m, id, kind, &column(i))?;
                 results.iter_mut().for_each(|r| r.push(sum.clone()));
             }
         }
-        OpKind::Collective(CollectiveOp::ReduceScatter) => {
+        CollectiveOp::ReduceScatter => {
             let dim = attr("scatter_dimension")? as usize;
             for i in 0..operands {
-                let sum = reduce_parts(m, id, &column(i))?;
+                let sum = reduce_parts(m, id, kind, &column(i))?;
                 for (r, part) in results.iter_mut().zip(split(&sum, dim, size)?) {
                     r.push(part);
                 }
             }
         }
-        OpKind::Collective(CollectiveOp::AllToAll) => {
+        CollectiveOp::AllToAll => {
             let (split_dim, concat_dim) = (attr("split_dimension")? as usize, attr("concat_dimension")? as usize);
             for i in 0..operands {
                 let pieces = column(i).into_iter().map(|x| split(x, split_dim, size)).collect::<Result<Vec<_>, _>>()?;
@@ -130,20 +101,20 @@ fn combine(m: &mut Machine<'_>, id: OpId, parts: Vec<Vec<Val>>) -> Result<Contri
                 }
             }
         }
-        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => {
+        CollectiveOp::CollectiveBroadcast => {
             for (i, &root) in roots.iter().enumerate() {
                 results.iter_mut().for_each(|r| r.push(data[root][i].clone()));
             }
         }
-        OpKind::Collective(CollectiveOp::CollectiveReduce) => {
+        CollectiveOp::CollectiveReduce => {
             for (i, &root) in roots.iter().enumerate() {
-                let sum = reduce_parts(m, id, &column(i))?;
+                let sum = reduce_parts(m, id, kind, &column(i))?;
                 for (device, r) in results.iter_mut().enumerate() {
                     r.push(if device == root { sum.clone() } else { allocate(sum.dims(), sum.elem())? });
                 }
             }
         }
-        _ => return Err(Fault::unsupported(format!("'{}' as a collective", kind.name()))),
+        CollectiveOp::CollectivePermute => return Err(Fault::invalid("a permute is not a meeting")),
     }
     Ok(results)
 }
@@ -154,43 +125,24 @@ fn split(x: &Literal, dim: usize, count: usize) -> Result<Vec<Literal>, Fault> {
     if size % count as i64 != 0 {
         return Err(Fault::invalid(format!("dimension {dim} of {size} elements does not split over {count} devices")));
     }
-    let (mut start, mut limit) = (vec![0; x.dims().len()], x.dims().to_vec());
     let step = size / count as i64;
-    let ones = vec![1; limit.len()];
-    (0..count as i64)
-        .map(|i| {
-            (start[dim], limit[dim]) = (i * step, (i + 1) * step);
-            slice(x, &start, &limit, &ones)
-        })
-        .collect()
+    (0..count as i64).map(|i| part_along(x, dim, i * step, step)).collect()
 }
 
 /// The body of `id` (for a cross-replica sum: addition) folded over tensors of one type, in order.
-fn reduce_parts(m: &mut Machine<'_>, id: OpId, parts: &[&Literal]) -> Result<Literal, Fault> {
-    let (dims, elem) = (parts[0].dims(), parts[0].elem());
+fn reduce_parts(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, parts: &[&Literal]) -> Result<Literal, Fault> {
     let mut out = parts[0].clone();
-    if m.module.op(id).kind() == OpKind::Collective(CollectiveOp::CrossReplicaSum) {
-        let add = ScalarOp::new(OpKind::Binary(BinaryOp::Add), elem, elem)
-            .ok_or_else(|| Fault::unsupported(format!("sums of {elem}")))?;
-        for part in &parts[1..] {
-            for i in 0..out.len() {
-                out.set(i, apply(&add, &[out.get(i), part.get(i)]));
-            }
-        }
-        return Ok(out);
-    }
-    let mut body = m.body(id, 0)?;
-    if let Some(f) = body.float_fold() {
-        let mut acc = to_f64(parts[0]);
-        for part in &parts[1..] {
-            acc.iter_mut().zip(to_f64(part)).for_each(|(a, b)| *a = f(*a, b));
-        }
-        return from_f64(dims, elem, &acc);
-    }
+    let elem = out.elem();
+    let sum = ScalarOp::new(BinaryOp::Add.into(), elem, elem);
+    let mut body = if kind == CollectiveOp::CrossReplicaSum { None } else { Some(Body::new(m, id, 0)?) };
     for part in &parts[1..] {
         for i in 0..out.len() {
             let mut acc = [out.get(i)];
-            body.fold(&mut acc, &[part.get(i)])?;
+            match (&mut body, &sum) {
+                (Some(body), _) => body.fold(m, &mut acc, &[part.get(i)])?,
+                (None, Some(sum)) => acc[0] = apply(sum, &[acc[0], part.get(i)]),
+                (None, None) => return Err(Fault::unsupported(format!("sums of {elem}"))),
+            }
             out.set(i, acc[0]);
         }
     }
@@ -198,47 +150,28 @@ fn reduce_parts(m: &mut Machine<'_>, id: OpId, parts: &[&Literal]) -> Result<Lit
 }
 
 /// `stablehlo.collective_permute` as messages: only senders and receivers take part, others get zeros.
-fn permute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
+fn permute(m: &mut Machine<'_>, id: OpId, args: &[Val]) -> Result<Vec<Literal>, Fault> {
     let op = m.module.op(id);
-    let (grid, device) = (m.site.grid, m.site.device);
-    let pairs = rows(op, "source_target_pairs")?;
-    let (replica, partition) = (device / grid.partitions, device % grid.partitions);
-    let (me, ids, place): (usize, usize, Box<dyn Fn(usize) -> usize>) = match moving_strategy(op) {
-        Strategy::CrossPartition => (partition, grid.partitions, Box::new(|p| replica * grid.partitions + p)),
-        _ => (replica, grid.replicas, Box::new(|r| r * grid.partitions + partition)),
-    };
-    let mut source = None;
-    let mut senders = 0;
-    for pair in &pairs {
-        let &[from, to] = &pair[..] else { return Err(Fault::invalid("a source-target pair is not two ids")) };
-        if from >= ids || to >= ids {
-            return Err(Fault::invalid(format!("pair ({from}, {to}) names a device beyond the {ids} there are")));
-        }
-        senders += usize::from(from != to);
-        if to == me {
-            source = Some(from);
-        }
+    let me = m.site.device;
+    let pairs = pairs(op, m.site.grid)?;
+    let senders = pairs.iter().filter(|(from, to)| from != to).count();
+    if senders > 0 && me == 0 {
+        let bytes = operand_bytes(args)?;
+        let share = senders as f64 / m.site.grid.len() as f64;
+        m.effects.stats.count("collective-permute", bytes, bytes as f64 * share);
     }
-    if senders > 0 && device == 0 {
-        let bytes = operand_bytes(&args)?;
-        m.effects.stats.count("collective-permute", bytes, bytes as f64 * senders as f64 / ids as f64);
-    }
-    let key = |from: usize, to: usize| {
-        (OpKind::Collective(CollectiveOp::CollectivePermute), channel(op), Some(place(from)), Some(place(to)))
-    };
+    let key = |from: usize, to: usize| (op.kind(), channel(op), Some(from), Some(to));
     let mine = || args.iter().map(|a| a.tensor().cloned()).collect::<Result<Vec<_>, _>>();
     if let Some(hub) = m.site.hub {
-        for pair in pairs.iter().filter(|p| p[0] == me && p[1] != me) {
-            hub.send(key(me, pair[1]), mine()?);
+        for &(_, to) in pairs.iter().filter(|&&(from, to)| from == me && to != me) {
+            hub.send(key(me, to), mine()?);
         }
     }
-    match (source, m.site.hub) {
+    match (pairs.iter().find(|&&(_, to)| to == me), m.site.hub) {
         (None, _) => zeros(m, id),
-        (Some(from), _) if from == me => mine(),
-        (Some(from), Some(hub)) => {
-            hub.receive(key(from, me), device, &m.module.describe(id)).map_err(|Stuck(why)| Fault::Invalid(why))
-        }
-        (Some(from), None) => Err(Fault::invalid(format!("device {from} does not run"))),
+        (Some(&(from, _)), _) if from == me => mine(),
+        (Some(&(from, _)), Some(hub)) => hub.receive(key(from, me), me, &m.module.describe(id)),
+        (Some(&(from, _)), None) => Err(Fault::invalid(format!("device {from} does not run"))),
     }
 }
 
@@ -247,18 +180,18 @@ fn operand_bytes(args: &[Val]) -> Result<u64, Fault> {
 }
 
 /// Counts a collective of `size` devices on device 0.
-fn count(m: &mut Machine<'_>, id: OpId, size: usize, args: &[Val]) -> Result<(), Fault> {
+fn count(m: &mut Machine<'_>, kind: CollectiveOp, size: usize, args: &[Val]) -> Result<(), Fault> {
     if size < 2 || m.site.device != 0 {
         return Ok(());
     }
     let bytes = operand_bytes(args)?;
     let (b, g) = (bytes as f64, size as f64);
-    let (name, wire) = match m.module.op(id).kind() {
-        OpKind::Collective(CollectiveOp::AllGather) => ("all-gather", (g - 1.0) * b),
-        OpKind::Collective(CollectiveOp::ReduceScatter) => ("reduce-scatter", (g - 1.0) / g * b),
-        OpKind::Collective(CollectiveOp::AllToAll) => ("all-to-all", (g - 1.0) / g * b),
-        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => ("collective-broadcast", (g - 1.0) / g * b),
-        OpKind::Collective(CollectiveOp::CollectiveReduce) => ("collective-reduce", (g - 1.0) / g * b),
+    let (name, wire) = match kind {
+        CollectiveOp::AllGather => ("all-gather", (g - 1.0) * b),
+        CollectiveOp::ReduceScatter => ("reduce-scatter", (g - 1.0) / g * b),
+        CollectiveOp::AllToAll => ("all-to-all", (g - 1.0) / g * b),
+        CollectiveOp::CollectiveBroadcast => ("collective-broadcast", (g - 1.0) / g * b),
+        CollectiveOp::CollectiveReduce => ("collective-reduce", (g - 1.0) / g * b),
         _ => ("all-reduce", 2.0 * (g - 1.0) / g * b),
     };
     m.effects.stats.count(name, bytes, wire);

@@ -1,14 +1,15 @@
 //! Contractions: `dot`, `dot_general`, `einsum` and `ragged_dot`.
 //!
-//! Operands are brought to `[batch, rows, depth]` and `[batch, depth, columns]` and multiplied in the arithmetic of
-//! [`Arithmetic`](super::nums::Arithmetic); sums are taken in the order of the contracted dimensions.
+//! Operands are brought to `[batch, rows, depth]` and `[batch, columns, depth]` and multiplied; sums are taken in the
+//! order of the contracted dimensions.
 
 use super::fault::Fault;
-use super::movement::{broadcast_in_dim, transpose};
+use super::index::{each_index, position};
+use super::movement::transpose;
 use super::nums::SumOfProducts;
-use super::value::allocate;
+use super::value::{allocate, filled};
 use meshwork_ir::attr::DotDims;
-use meshwork_ir::{ElementClass, ElementType, Literal, Scalar};
+use meshwork_ir::{ElementType, Literal, Scalar};
 
 /// `stablehlo.dot_general`.
 pub(crate) fn dot_general(lhs: &Literal, rhs: &Literal, dims: &DotDims, elem: ElementType) -> Result<Literal, Fault> {
@@ -20,7 +21,7 @@ pub(crate) fn dot_general(lhs: &Literal, rhs: &Literal, dims: &DotDims, elem: El
     let mut shape: Vec<i64> = dims.lhs_batch.iter().chain(&l_free).map(|&d| lhs.dims()[d as usize]).collect();
     shape.extend(r_free.iter().map(|&d| rhs.dims()[d as usize]));
     let l = transpose(lhs, &[&dims.lhs_batch[..], &l_free, &dims.lhs_contract].concat())?;
-    let r = transpose(rhs, &[&dims.rhs_batch[..], &dims.rhs_contract, &r_free].concat())?;
+    let r = transpose(rhs, &[&dims.rhs_batch[..], &r_free, &dims.rhs_contract].concat())?;
     Product { batch, rows, depth, columns }.evaluate(&l, &r, &shape, elem)
 }
 
@@ -37,20 +38,14 @@ struct Product {
 }
 
 impl SumOfProducts for Product {
-    // Row by row, so that the inner loop runs along memory.
     fn sums<T: Copy>(&self, lhs: &[T], rhs: &[T], zero: T, add: impl Fn(T, T, T) -> T) -> Vec<T> {
-        let n = self.columns;
-        let mut out = vec![zero; self.batch * self.rows * n];
-        if n == 0 {
-            return out;
-        }
-        for (row, sums) in out.chunks_exact_mut(n).enumerate() {
-            let batch = row / self.rows;
-            for k in 0..self.depth {
-                let a = lhs[row * self.depth + k];
-                let start = (batch * self.depth + k) * n;
-                for (sum, &b) in sums.iter_mut().zip(&rhs[start..start + n]) {
-                    *sum = add(*sum, a, b);
+        let mut out = vec![];
+        for batch in 0..self.batch {
+            for row in 0..self.rows {
+                for column in 0..self.columns {
+                    let l = (batch * self.rows + row) * self.depth;
+                    let r = (batch * self.columns + column) * self.depth;
+                    out.push((0..self.depth).fold(zero, |sum, k| add(sum, lhs[l + k], rhs[r + k])));
                 }
             }
         }
@@ -146,38 +141,27 @@ fn diagonal_sum(x: &Literal, labels: &[char], needed: &[char]) -> Result<(Litera
     if kept.len() == labels.len() {
         return Ok((x.clone(), kept));
     }
-    // A product with ones over the summed labels, on a view that walks diagonals.
-    let strides = super::index::strides(x.dims());
+    // The diagonal, then a product with ones over the summed labels.
     let all: Vec<char> = kept.iter().chain(&summed).copied().collect();
-    let place = |l: char| labels.iter().enumerate().filter(move |(_, m)| **m == l).map(|(d, _)| d);
-    let dims: Vec<i64> = all.iter().map(|&l| place(l).map(|d| x.dims()[d]).min().unwrap_or(1)).collect();
-    let view =
-        super::index::View { offset: 0, strides: all.iter().map(|&l| place(l).map(|d| strides[d]).sum()).collect() };
+    let place = |l: char| all.iter().position(|&a| a == l).unwrap_or(0);
+    let extent = |&l: &char| labels.iter().zip(x.dims()).filter(|(m, _)| **m == l).map(|(_, &n)| n).min().unwrap_or(1);
+    let dims: Vec<i64> = all.iter().map(extent).collect();
     let mut diagonal = allocate(&dims, x.elem())?;
-    let extents = super::index::extents(&dims);
-    super::index::copy_box(&mut diagonal, &super::index::View::whole(&dims), x, &view, &extents);
+    each_index(&dims, |at, index| {
+        let from: Vec<i64> = labels.iter().map(|&l| index[place(l)]).collect();
+        diagonal.set_element(at, x.element(position(x.dims(), &from)));
+        Ok(())
+    })?;
     if summed.is_empty() {
         return Ok((diagonal, kept));
     }
-    let mut one = allocate(&[], x.elem())?;
-    one.set(0, one_of(x.elem()));
-    let ones = broadcast_in_dim(&one, &dims[kept.len()..], &[])?;
+    let ones = filled(&dims[kept.len()..], &Literal::scalar(x.elem(), Scalar::Int(1)))?;
     let dot = DotDims {
         lhs_contract: (kept.len() as i64..all.len() as i64).collect(),
         rhs_contract: (0..summed.len() as i64).collect(),
         ..DotDims::default()
     };
     Ok((dot_general(&diagonal, &ones, &dot, x.elem())?, kept))
-}
-
-fn one_of(elem: ElementType) -> Scalar {
-    match elem.class() {
-        ElementClass::Bool => Scalar::Bool(true),
-        ElementClass::Signed => Scalar::Int(1),
-        ElementClass::Unsigned => Scalar::UInt(1),
-        ElementClass::Float => Scalar::Float(1.0),
-        ElementClass::Complex => Scalar::Complex(1.0, 0.0),
-    }
 }
 
 #[cfg(test)]

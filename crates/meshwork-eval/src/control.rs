@@ -1,80 +1,66 @@
 //! Control flow: calls, branches, loops, scans.
 
 use super::attrs;
-use super::error::EvalError;
 use super::fault::Fault;
 use super::index::index_at;
 use super::machine::Machine;
-use super::movement::{dynamic_update_slice, slice};
+use super::movement::{dynamic_update_slice, part_along};
 use super::value::{Val, allocate};
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, BlockId, Literal, OpId, OpKind};
 
-fn block(m: &Machine<'_>, op: OpId, region: usize) -> Result<BlockId, EvalError> {
-    let missing = || EvalError::invalid(m.module, op, format!("region {region} is missing or empty"));
+fn block(m: &Machine<'_>, op: OpId, region: usize) -> Result<BlockId, Fault> {
+    let missing = || Fault::invalid(format!("region {region} is missing or empty"));
     m.module.body_of(op, region).ok_or_else(missing)
 }
 
 /// `func.call` and `stablehlo.composite`.
-pub(crate) fn call(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
+pub(crate) fn call(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let data = m.module.op(op);
-    let name = if data.kind() == OpKind::Control(ControlOp::Composite) { "decomposition" } else { "callee" };
-    let Some(callee) = data.attr(name).and_then(Attr::as_symbol) else {
-        return Err(attrs::missing(name, "a function's name").at(m.module, op));
-    };
-    let Some(func) = m.module.func(callee) else {
-        return Err(EvalError::invalid(m.module, op, format!("there is no function @{callee}")));
-    };
-    m.call(func, args, op)
+    let composite = data.kind() == OpKind::Control(ControlOp::Composite);
+    let name = if composite { "decomposition" } else { "callee" };
+    let callee = data.attr(name).and_then(Attr::as_symbol);
+    let callee = callee.ok_or_else(|| attrs::missing(name, "a function's name"))?;
+    let func = m.module.func(callee).ok_or_else(|| Fault::invalid(format!("there is no function @{callee}")))?;
+    Ok(m.call(func, args, op)?)
+}
+
+/// The first of `values`, a scalar, as an index.
+fn first_index(values: &[Val]) -> Result<i64, Fault> {
+    let first = values.first().ok_or_else(|| Fault::invalid("there is no value to decide by"))?;
+    Ok(index_at(first.tensor()?, 0))
 }
 
 /// `stablehlo.case` and `stablehlo.if`: an index outside takes the last branch.
-pub(crate) fn branch(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
+pub(crate) fn branch(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let data = m.module.op(op);
     let count = data.regions().len() as i64;
-    let which = args.first().ok_or_else(|| Fault::invalid("it has no operand")).and_then(Val::tensor);
-    let which = index_at(which.map_err(|f| f.at(m.module, op))?, 0);
+    let which = first_index(&args)?;
     let chosen = match data.kind() {
         OpKind::Control(ControlOp::If) => i64::from(which == 0),
         _ if (0..count).contains(&which) => which,
         _ => count - 1,
     };
-    let body = block(m, op, chosen as usize)?;
-    drop(args);
-    m.run_block(body, vec![], op)
+    Ok(m.run_block(block(m, op, chosen as usize)?, vec![], op)?)
 }
 
 /// `stablehlo.while`.
-pub(crate) fn while_loop(m: &mut Machine<'_>, op: OpId, mut carried: Vec<Val>) -> Result<Vec<Val>, EvalError> {
+pub(crate) fn while_loop(m: &mut Machine<'_>, op: OpId, mut carried: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let (cond, body) = (block(m, op, 0)?, block(m, op, 1)?);
-    loop {
-        let go_on = m.run_block(cond, carried.clone(), op)?;
-        let go_on = go_on.first().ok_or_else(|| Fault::invalid("its condition returns nothing")).and_then(Val::tensor);
-        if index_at(go_on.map_err(|f| f.at(m.module, op))?, 0) == 0 {
-            return Ok(carried);
-        }
+    while first_index(&m.run_block(cond, carried.clone(), op)?)? != 0 {
         carried = m.run_block(body, carried, op)?;
     }
+    Ok(carried)
 }
 
-/// Ops whose body runs once on their operands. What `async_start` gives is one value, waiting to be picked up.
-pub(crate) fn inline(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    let body = block(m, op, 0)?;
-    let results = m.run_block(body, args, op)?;
-    Ok(match m.module.op(op).kind() {
-        OpKind::Control(ControlOp::AsyncStart) => vec![Val::Tuple(results)],
-        _ => results,
-    })
+/// Ops whose body runs once on their operands.
+pub(crate) fn inline(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+    Ok(m.run_block(block(m, op, 0)?, args, op)?)
 }
 
 /// `chlo.scan`: the body on the slices of the inputs along a dimension, one after the other. Its arguments are the
 /// slices, then what it carried; it returns the slices of the outputs, then what it carries on.
-pub(crate) fn scan(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    let module = m.module;
-    scan_slices(m, op, args).map_err(|fault| fault.at(module, op))
-}
-
-fn scan_slices(m: &mut Machine<'_>, op: OpId, mut args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+pub(crate) fn scan(m: &mut Machine<'_>, op: OpId, mut args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let module = m.module;
     let data = module.op(op);
     let dim = attrs::index(data, "dimension")?;
@@ -98,7 +84,7 @@ fn scan_slices(m: &mut Machine<'_>, op: OpId, mut args: Vec<Val>) -> Result<Vec<
         .iter()
         .map(|&v| match module.ty(v).as_tensor() {
             Some(ty) => allocate(&ty.dims, ty.elem),
-            None => Err(Fault::invalid("an output is no tensor")),
+            None => Err(Fault::invalid("an output is not a tensor")),
         })
         .collect::<Result<_, _>>()?;
     for step in 0..length {
@@ -132,11 +118,10 @@ fn scan_inputs(m: &Machine<'_>, op: OpId, dim: usize, body: BlockId, count: usiz
 }
 
 fn take_slice(x: &Literal, dim: usize, at: i64) -> Result<Literal, Fault> {
-    let (mut start, mut limit) = (vec![0; x.dims().len()], x.dims().to_vec());
-    (start[dim], limit[dim]) = (at, at + 1);
-    let piece = slice(x, &start, &limit, &vec![1; limit.len()])?;
-    limit.remove(dim);
-    piece.reshaped(limit).ok_or_else(|| Fault::invalid("a slice does not lose its dimension"))
+    let piece = part_along(x, dim, at, 1)?;
+    let mut dims = piece.dims().to_vec();
+    dims.remove(dim);
+    piece.reshaped(dims).ok_or_else(|| Fault::invalid("a slice does not lose its dimension"))
 }
 
 fn put_slice(whole: &mut Literal, piece: &Literal, dim: usize, at: i64) -> Result<(), Fault> {
@@ -148,6 +133,5 @@ fn put_slice(whole: &mut Literal, piece: &Literal, dim: usize, at: i64) -> Resul
     let piece = piece.clone().reshaped(dims).ok_or_else(|| Fault::invalid("a slice does not gain a dimension"))?;
     let mut start = vec![0; whole.dims().len()];
     start[dim] = at;
-    dynamic_update_slice(whole, &piece, &start);
-    Ok(())
+    dynamic_update_slice(whole, &piece, &start)
 }

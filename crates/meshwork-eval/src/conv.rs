@@ -1,10 +1,9 @@
 //! Convolution: a window of the left operand times the right one, at every position.
 //!
-//! For each result position the window's tap positions in the input are worked out per spatial dimension; taps in
-//! the padding, or between the elements of a dilated input, contribute nothing.
+//! Window elements in the padding, or between the elements of a dilated input, contribute nothing.
 
 use super::fault::Fault;
-use super::index::{View, Walk, extents, strides};
+use super::index::{each_index, position};
 use super::nums::SumOfProducts;
 use meshwork_ir::attr::ConvDims;
 use meshwork_ir::{ElementType, Literal};
@@ -44,120 +43,64 @@ impl Conv {
 /// `stablehlo.convolution`.
 pub(crate) fn convolution(lhs: &Literal, rhs: &Literal, conv: &Conv, elem: ElementType) -> Result<Literal, Fault> {
     let shape = conv.result_dims(lhs.dims(), rhs.dims());
-    let taps = Taps::new(lhs.dims(), rhs.dims(), &shape, conv);
-    taps.evaluate(lhs, rhs, &shape, elem)
+    Taps { conv, lhs: lhs.dims(), rhs: rhs.dims(), out: &shape }.evaluate(lhs, rhs, &shape, elem)
 }
 
-/// Offsets that say which products make up each element of the result.
-struct Taps {
-    /// Per spatial dimension and result position: (offset in the input, offset in the kernel) of each tap inside.
-    spatial: Vec<Vec<Vec<(usize, usize)>>>,
-    out_spatial: Vec<usize>,
-    out_batch: usize,
-    out_features: usize,
-    /// Input features each result feature sums over, their strides in both operands.
-    group_features: usize,
-    in_feature_stride: usize,
-    kernel_in_stride: usize,
-    kernel_out_stride: usize,
-    in_batch_stride: usize,
-    feature_groups: usize,
-    batch_groups: usize,
-    /// Result strides: batch, feature, spatial.
-    out_view: View,
-    len: usize,
+/// Which products make up each element of the result.
+struct Taps<'a> {
+    conv: &'a Conv,
+    lhs: &'a [i64],
+    rhs: &'a [i64],
+    out: &'a [i64],
 }
 
-impl Taps {
-    fn new(lhs: &[i64], rhs: &[i64], out: &[i64], conv: &Conv) -> Taps {
-        let d = &conv.dims;
-        let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
-        let mut spatial = vec![];
-        for s in 0..d.input_spatial.len() {
-            let (i, k, o) = (d.input_spatial[s] as usize, d.kernel_spatial[s] as usize, d.output_spatial[s] as usize);
-            let mut positions = Vec::with_capacity(out[o] as usize);
-            for at in 0..out[o] {
-                let mut taps = vec![];
-                for w in 0..rhs[k] {
-                    let dilated = at * conv.strides[s] + w * conv.rhs_dilation[s] - conv.padding[s].0;
-                    if dilated < 0 || dilated % conv.lhs_dilation[s] != 0 {
-                        continue;
-                    }
-                    let input = dilated / conv.lhs_dilation[s];
-                    if input < lhs[i] {
-                        let tap = if conv.reversal[s] { rhs[k] - 1 - w } else { w };
-                        taps.push((input as usize * ls[i] as usize, tap as usize * rs[k] as usize));
-                    }
-                }
-                positions.push(taps);
+impl Taps<'_> {
+    /// The indices in input and kernel that the window element `window` at the result's `index` multiplies, for the
+    /// first feature; `None` in the padding and between the elements of a dilated input.
+    fn at(&self, index: &[i64], window: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
+        let (c, d) = (self.conv, &self.conv.dims);
+        let (mut input, mut kernel) = (vec![0; self.lhs.len()], vec![0; self.rhs.len()]);
+        for (s, &w) in window.iter().enumerate() {
+            let (i, k) = (d.input_spatial[s] as usize, d.kernel_spatial[s] as usize);
+            let dilated = index[d.output_spatial[s] as usize] * c.strides[s] + w * c.rhs_dilation[s] - c.padding[s].0;
+            input[i] = dilated / c.lhs_dilation[s];
+            kernel[k] = if c.reversal[s] { self.rhs[k] - 1 - w } else { w };
+            if dilated < 0 || dilated % c.lhs_dilation[s] != 0 || input[i] >= self.lhs[i] {
+                return None;
             }
-            spatial.push(positions);
         }
-        let order = [d.output_batch, d.output_feature].into_iter().chain(d.output_spatial.iter().copied());
-        Taps {
-            spatial,
-            out_spatial: d.output_spatial.iter().map(|&o| out[o as usize] as usize).collect(),
-            out_batch: out[d.output_batch as usize] as usize,
-            out_features: out[d.output_feature as usize] as usize,
-            group_features: rhs[d.kernel_input_feature as usize] as usize,
-            in_feature_stride: ls[d.input_feature as usize] as usize,
-            kernel_in_stride: rs[d.kernel_input_feature as usize] as usize,
-            kernel_out_stride: rs[d.kernel_output_feature as usize] as usize,
-            in_batch_stride: ls[d.input_batch as usize] as usize,
-            feature_groups: conv.feature_groups.max(1) as usize,
-            batch_groups: conv.batch_groups.max(1) as usize,
-            out_view: View { offset: 0, strides: order.map(|o| os[o as usize]).collect() },
-            len: extents(out).iter().product(),
-        }
+        let (batch, feature) = (index[d.output_batch as usize], index[d.output_feature as usize]);
+        let features = self.out[d.output_feature as usize];
+        let group = |groups: i64| feature / (features / groups.max(1)).max(1);
+        let batch_group = if c.batch_groups > 1 { group(c.batch_groups) } else { 0 };
+        input[d.input_batch as usize] = batch + self.out[d.output_batch as usize] * batch_group;
+        input[d.input_feature as usize] = group(c.feature_groups) * self.rhs[d.kernel_input_feature as usize];
+        kernel[d.kernel_output_feature as usize] = feature;
+        Some((input, kernel))
     }
 }
 
-impl SumOfProducts for Taps {
+impl SumOfProducts for Taps<'_> {
     fn sums<T: Copy>(&self, lhs: &[T], rhs: &[T], zero: T, add: impl Fn(T, T, T) -> T) -> Vec<T> {
-        let mut out = vec![zero; self.len];
-        if out.is_empty() {
-            return out;
-        }
-        let spatial_view = View { offset: 0, strides: self.out_view.strides[2..].to_vec() };
-        let per_feature_group = self.out_features / self.feature_groups;
-        let per_batch_group = self.out_features / self.batch_groups;
-        let mut walk = Walk::new(&self.out_spatial, [&spatial_view]);
-        let mut taps: Vec<(usize, usize)> = vec![];
-        let mut next: Vec<(usize, usize)> = vec![];
-        while let Some([spatial_at]) = walk.next() {
-            // All taps of this position, as the product of those per dimension.
-            taps.clear();
-            taps.push((0, 0));
-            for (positions, &at) in self.spatial.iter().zip(walk.index()) {
-                next.clear();
-                for &(i, k) in &taps {
-                    next.extend(positions[at].iter().map(|&(di, dk)| (i + di, k + dk)));
+        let d = &self.conv.dims;
+        let window: Vec<i64> = d.kernel_spatial.iter().map(|&k| self.rhs[k as usize]).collect();
+        let mut out = vec![];
+        let visit = |_: usize, index: &[i64]| {
+            let mut sum = zero;
+            each_index(&window, |_, window| {
+                let Some((mut input, mut kernel)) = self.at(index, window) else { return Ok(()) };
+                for _ in 0..self.rhs[d.kernel_input_feature as usize] {
+                    sum = add(sum, lhs[position(self.lhs, &input)], rhs[position(self.rhs, &kernel)]);
+                    input[d.input_feature as usize] += 1;
+                    kernel[d.kernel_input_feature as usize] += 1;
                 }
-                std::mem::swap(&mut taps, &mut next);
-            }
-            for batch in 0..self.out_batch {
-                for feature in 0..self.out_features {
-                    let group = feature / per_feature_group.max(1);
-                    let in_batch = batch
-                        + self.out_batch * (feature / per_batch_group.max(1)) * usize::from(self.batch_groups > 1);
-                    let in_at = in_batch * self.in_batch_stride + group * self.group_features * self.in_feature_stride;
-                    let kernel_at = feature * self.kernel_out_stride;
-                    let mut sum = zero;
-                    for &(di, dk) in &taps {
-                        let (mut i, mut k) = (in_at + di, kernel_at + dk);
-                        for _ in 0..self.group_features {
-                            sum = add(sum, lhs[i], rhs[k]);
-                            i += self.in_feature_stride;
-                            k += self.kernel_in_stride;
-                        }
-                    }
-                    let at = spatial_at
-                        + batch as isize * self.out_view.strides[0]
-                        + feature as isize * self.out_view.strides[1];
-                    out[at as usize] = sum;
-                }
-            }
-        }
+                Ok(())
+            })?;
+            out.push(sum);
+            Ok(())
+        };
+        // The visit never fails.
+        let _ = each_index(self.out, visit);
         out
     }
 }

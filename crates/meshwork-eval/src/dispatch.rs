@@ -1,104 +1,114 @@
 //! One arm per operation: takes its attributes apart and calls the file that computes it.
 
-use super::attrs::{self, index, int, ints, ints_or};
-use super::error::EvalError;
+use super::attrs::{self, index, ints};
+use super::body::Body;
 use super::fault::Fault;
 use super::index::{index_at, indices_of};
 use super::machine::Machine;
-use super::value::{Val, last_bytes};
+use super::value::{Val, filled};
 use super::{
     batch_norm, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg, manual,
     movement, parallel, ragged, reduce, rng, sort, window,
 };
-use meshwork_ir::Scalar;
 use meshwork_ir::op::{
     BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,
 };
-use meshwork_ir::{Attr, Literal, OpId, OpKind, TensorType};
+use meshwork_ir::{Attr, ElementType, Literal, Module, Op, OpId, OpKind, Scalar, TensorType};
 
-/// Runs operation `op` on its operands.
-pub(crate) fn execute(m: &mut Machine<'_>, op: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    match m.module.op(op).kind() {
-        OpKind::Control(ControlOp::Module | ControlOp::Func) | OpKind::Sdy(SdyOp::Mesh) => {
-            Err(EvalError::invalid(m.module, op, "can not stand in a body that is run"))
+/// Runs operation `id` on its operands.
+pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+    let call = Call { module: m.module, id, op: m.module.op(id), args: &args };
+    let tensors = match call.op.kind() {
+        OpKind::Control(kind) => return control_op(m, id, kind, args),
+        OpKind::Token(kind) => return token(m, id, kind, args),
+        OpKind::Sdy(kind) => return sdy(m, id, kind, args),
+        OpKind::Chlo(ChloOp::Scan) => return control::scan(m, id, args),
+        OpKind::Check(CheckOp::RunParallel) => return parallel::run_parallel(m, id, args),
+        OpKind::Check(CheckOp::Print | CheckOp::Probe | CheckOp::ExpectSerializedEq) => {
+            return parallel::observe(m, id, args);
         }
-        OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn) | OpKind::Sdy(SdyOp::Return) => {
-            Err(EvalError::invalid(m.module, op, "is not the last operation of its block"))
+        OpKind::Unregistered => return Err(Fault::unsupported("no such operation is known")),
+
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => {
+            vec![elementwise::evaluate(m.module, id, &call.all()?)?]
         }
-        OpKind::Unregistered => Err(EvalError::unsupported(m.module, op, "no such operation is known")),
+        OpKind::Source(kind) => source(m, &call, kind)?,
+        OpKind::Movement(kind) => vec![moved(&call, kind)?],
+        OpKind::Dynamic(kind) => vec![dynamic(&call, kind)?],
+        OpKind::Contract(kind) => vec![contraction(&call, kind)?],
+        OpKind::Linalg(kind) => linear(&call, kind)?,
+        OpKind::Body(kind) => with_body(m, &call, kind)?,
+        OpKind::Chlo(kind) => chlo(&call, kind)?,
+        OpKind::Collective(kind) => collective::execute(m, id, kind, &args)?,
+        OpKind::Check(_) => check::evaluate(m.module, id, &call.all()?)?.into_iter().collect(),
+    };
+    Ok(tensors.into_iter().map(|x| m.hold(x)).collect())
+}
 
-        OpKind::Control(ControlOp::Call | ControlOp::Composite) => control::call(m, op, args),
-        OpKind::Control(ControlOp::Case | ControlOp::If) => control::branch(m, op, args),
-        OpKind::Control(ControlOp::While) => control::while_loop(m, op, args),
-        OpKind::Chlo(ChloOp::Scan) => control::scan(m, op, args),
-        OpKind::Control(ControlOp::AsyncStart) | OpKind::Sdy(SdyOp::NamedComputation) => control::inline(m, op, args),
-        OpKind::Sdy(SdyOp::ManualComputation) => manual::execute(m, op, args),
+/// An operation with its operands.
+struct Call<'a> {
+    module: &'a Module,
+    id: OpId,
+    op: &'a Op,
+    args: &'a [Val],
+}
 
-        OpKind::Collective(_) => collective::execute(m, op, args),
-        OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
-        | OpKind::Check(CheckOp::RunParallel) => parallel::execute(m, op, args),
-        OpKind::Check(CheckOp::Print | CheckOp::Probe | CheckOp::ExpectSerializedEq) => parallel::observe(m, op, args),
+impl<'a> Call<'a> {
+    /// Operand `i`.
+    fn x(&self, i: usize) -> Result<&'a Literal, Fault> {
+        self.args.get(i).ok_or_else(|| Fault::invalid(format!("operand {i} is missing")))?.tensor()
+    }
 
-        OpKind::Token(TokenOp::AfterAll | TokenOp::CreateToken) => Ok(vec![Val::Token]),
-        OpKind::Token(TokenOp::Tuple) => Ok(vec![Val::Tuple(args)]),
-        OpKind::Control(ControlOp::AsyncDone) => match args.into_iter().next() {
-            Some(Val::Tuple(parts)) => Ok(parts),
-            _ => Err(EvalError::invalid(m.module, op, "its operand is not an operation that was started")),
-        },
-        OpKind::Token(TokenOp::GetTupleElement) => match (args.into_iter().next(), index(m.module.op(op), "index")) {
-            (Some(Val::Tuple(mut parts)), Ok(i)) if i < parts.len() => Ok(vec![parts.swap_remove(i)]),
-            _ => Err(EvalError::invalid(m.module, op, "there is no such element in the tuple")),
-        },
-        OpKind::Control(ControlOp::OptimizationBarrier)
-        | OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::DataFlowEdge
-            | SdyOp::FuncDataFlowEdge
-            | SdyOp::PropagationBarrier
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::Reshard
-            | SdyOp::ShardedToUnreduced
-            | SdyOp::ShardingConstraint,
-        ) => Ok(args),
-        OpKind::Sdy(SdyOp::ShardingGroup) => Ok(vec![]),
+    /// All operands.
+    fn all(&self) -> Result<Vec<&'a Literal>, Fault> {
+        tensors(self.args)
+    }
 
-        OpKind::Check(
-            CheckOp::ExpectAlmostEq
-            | CheckOp::ExpectAlmostEqConst
-            | CheckOp::ExpectClose
-            | CheckOp::ExpectEq
-            | CheckOp::ExpectEqConst,
-        ) => {
-            let result = tensors(&args).map_err(|f| f.at(m.module, op))?;
-            Ok(check::evaluate(m.module, op, &result)?.map(|x| m.hold(x)).into_iter().collect())
-        }
-        OpKind::Control(ControlOp::CustomCall) => {
-            let module = m.module;
-            let results = custom_call::execute(m, op, args).map_err(|fault| fault.at(module, op))?;
-            Ok(results.into_iter().map(|x| m.hold(x)).collect())
-        }
+    /// All operands, of which there must be at least `n`.
+    fn at_least(&self, n: usize) -> Result<Vec<&'a Literal>, Fault> {
+        let all = self.all()?;
+        let missing = || Fault::invalid(format!("{} operands where {n} are needed", self.args.len()));
+        (all.len() >= n).then_some(all).ok_or_else(missing)
+    }
 
-        // Everything else takes tensors and gives tensors.
-        _ => {
-            let module = m.module;
-            let in_place = matches!(
-                module.op(op).kind(),
-                OpKind::Movement(MovementOp::DynamicUpdateSlice)
-                    | OpKind::Body(BodyOp::Scatter)
-                    | OpKind::Movement(MovementOp::Reshape)
-                    | OpKind::Dynamic(DynamicOp::Reshape)
-            );
-            let consumed = if in_place { 0 } else { last_bytes(&args) };
-            let results = compute(m, op, args).map_err(|fault| fault.at(module, op))?;
-            let results = results.into_iter().map(|x| m.hold(x)).collect();
-            m.meter.note(consumed);
-            Ok(results)
-        }
+    /// Operand `i` as a list of indices.
+    fn indices(&self, i: usize) -> Result<Vec<i64>, Fault> {
+        Ok(indices_of(self.x(i)?))
+    }
+
+    /// The operands from `from` on, each one index.
+    fn starts(&self, from: usize) -> Result<Vec<i64>, Fault> {
+        (from..self.args.len()).map(|i| Ok(index_at(self.x(i)?, 0))).collect()
+    }
+
+    /// The type of result `i`.
+    fn result(&self, i: usize) -> Result<&'a TensorType, Fault> {
+        let ty = self.op.results().get(i).and_then(|&v| self.module.ty(v).as_tensor());
+        ty.ok_or_else(|| Fault::invalid(format!("result {i} is missing or not a tensor")))
+    }
+
+    /// The element type of the first result.
+    fn elem(&self) -> Result<ElementType, Fault> {
+        Ok(self.result(0)?.elem)
+    }
+
+    /// The element types of all results.
+    fn elems(&self) -> Result<Vec<ElementType>, Fault> {
+        (0..self.op.results().len()).map(|i| Ok(self.result(i)?.elem)).collect()
+    }
+
+    /// The extents of the first result, which must be static.
+    fn dims(&self) -> Result<&'a [i64], Fault> {
+        let ty = self.result(0)?;
+        if ty.is_static() { Ok(&ty.dims) } else { Err(Fault::unsupported(format!("a result of dynamic shape, {ty}"))) }
+    }
+
+    fn ints(&self, name: &str) -> Result<Vec<i64>, Fault> {
+        ints(self.op, name)
+    }
+
+    fn index(&self, name: &str) -> Result<usize, Fault> {
+        index(self.op, name)
     }
 }
 
@@ -107,350 +117,294 @@ pub(crate) fn tensors(args: &[Val]) -> Result<Vec<&Literal>, Fault> {
     args.iter().map(Val::tensor).collect()
 }
 
-fn compute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
-    let module = m.module;
-    let op = module.op(id);
-    let result = |i: usize| -> Result<&TensorType, Fault> {
-        let ty = op.results().get(i).and_then(|&v| module.ty(v).as_tensor());
-        ty.ok_or_else(|| Fault::invalid(format!("result {i} is missing or no tensor")))
-    };
-    let result_dims = || -> Result<&[i64], Fault> {
-        let ty = result(0)?;
-        match ty.is_static() {
-            true => Ok(&ty.dims),
-            false => Err(Fault::unsupported(format!("a result of dynamic shape, {ty}"))),
+fn control_op(m: &mut Machine<'_>, id: OpId, kind: ControlOp, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+    match kind {
+        ControlOp::Module | ControlOp::Func => Err(Fault::invalid("cannot stand in a body that is run")),
+        ControlOp::FuncReturn | ControlOp::HloReturn => Err(Fault::invalid("is not the last operation of its block")),
+        ControlOp::Call | ControlOp::Composite => control::call(m, id, args),
+        ControlOp::Case | ControlOp::If => control::branch(m, id, args),
+        ControlOp::While => control::while_loop(m, id, args),
+        // What it returns is one value, waiting to be picked up.
+        ControlOp::AsyncStart => Ok(vec![Val::Tuple(control::inline(m, id, args)?)]),
+        ControlOp::AsyncDone => match args.into_iter().next() {
+            Some(Val::Tuple(parts)) => Ok(parts),
+            _ => Err(Fault::invalid("its operand is not an operation that was started")),
+        },
+        ControlOp::CustomCall => {
+            let results = custom_call::execute(m, id, args)?;
+            Ok(results.into_iter().map(|x| m.hold(x)).collect())
         }
-    };
-    let elems = || (0..op.results().len()).map(|i| result(i).map(|t| t.elem)).collect::<Result<Vec<_>, _>>();
-    let at_least = |n: usize| match args.len() >= n {
-        true => Ok(()),
-        false => Err(Fault::invalid(format!("{} operands where {n} are needed", args.len()))),
-    };
-    let x = |i: usize| -> Result<&Literal, Fault> {
-        args.get(i).ok_or_else(|| Fault::invalid(format!("operand {i} is missing")))?.tensor()
-    };
-    let starts =
-        |from: usize| -> Result<Vec<i64>, Fault> { (from..args.len()).map(|i| Ok(index_at(x(i)?, 0))).collect() };
-    let kind = op.kind();
-    let one = match kind {
-        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => elementwise::evaluate(module, id, &tensors(&args)?)?,
+        ControlOp::OptimizationBarrier => Ok(args),
+    }
+}
 
-        OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Chlo(ChloOp::Constant) => {
-            match op.attr("value") {
-                Some(Attr::Dense(dense)) => dense
-                    .to_literal()
-                    .ok_or_else(|| Fault::invalid("the elements of the constant are not in the file"))?,
-                _ => return Err(attrs::missing("value", "a dense constant")),
-            }
+fn token(m: &mut Machine<'_>, id: OpId, kind: TokenOp, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+    match kind {
+        TokenOp::AfterAll | TokenOp::CreateToken => Ok(vec![Val::Token]),
+        TokenOp::Tuple => Ok(vec![Val::Tuple(args)]),
+        TokenOp::GetTupleElement => match (args.into_iter().next(), index(m.module.op(id), "index")) {
+            (Some(Val::Tuple(mut parts)), Ok(i)) if i < parts.len() => Ok(vec![parts.swap_remove(i)]),
+            _ => Err(Fault::invalid("there is no such element in the tuple")),
+        },
+        TokenOp::Infeed => parallel::infeed(m),
+        TokenOp::Outfeed => Ok(vec![Val::Token]),
+        TokenOp::Send => parallel::send(m, id, args),
+        TokenOp::Recv => parallel::receive(m, id),
+    }
+}
+
+/// Shardings have no effect on values.
+fn sdy(m: &mut Machine<'_>, id: OpId, kind: SdyOp, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+    match kind {
+        SdyOp::Mesh => Err(Fault::invalid("cannot stand in a body that is run")),
+        SdyOp::Return => Err(Fault::invalid("is not the last operation of its block")),
+        SdyOp::NamedComputation => control::inline(m, id, args),
+        SdyOp::ManualComputation => manual::execute(m, id, args),
+        SdyOp::Constant => Ok(vec![m.hold(constant(m.module.op(id))?)]),
+        SdyOp::ShardingGroup => Ok(vec![]),
+        SdyOp::AllGather
+        | SdyOp::AllReduce
+        | SdyOp::AllSlice
+        | SdyOp::AllToAll
+        | SdyOp::CollectivePermute
+        | SdyOp::DataFlowEdge
+        | SdyOp::FuncDataFlowEdge
+        | SdyOp::PropagationBarrier
+        | SdyOp::ReduceScatter
+        | SdyOp::ReplicatedToUnreduced
+        | SdyOp::Reshard
+        | SdyOp::ShardedToUnreduced
+        | SdyOp::ShardingConstraint => Ok(args),
+    }
+}
+
+fn constant(op: &Op) -> Result<Literal, Fault> {
+    match op.attr("value") {
+        Some(Attr::Dense(dense)) => {
+            dense.to_literal().ok_or_else(|| Fault::invalid("the elements of the constant are not in the file"))
         }
-        OpKind::Chlo(ChloOp::ConstantLike) => {
-            let elem = result(0)?.elem;
-            let value = match op.attr("value") {
-                Some(Attr::Int(v, _)) => Scalar::from_i64(elem, *v),
-                Some(Attr::Float(v, _)) => Scalar::from_f64(elem, *v),
-                Some(Attr::Bool(b)) => Scalar::from_i64(elem, i64::from(*b)),
-                _ => return Err(attrs::missing("value", "a number")),
-            };
-            super::value::filled(x(0)?.dims(), &Literal::scalar(elem, value))?
+        _ => Err(attrs::missing("value", "a dense constant")),
+    }
+}
+
+fn source(m: &Machine<'_>, c: &Call<'_>, kind: SourceOp) -> Result<Vec<Literal>, Fault> {
+    let number = |n: usize| c.elem().map(|elem| Literal::scalar(elem, Scalar::UInt(n as u64)));
+    Ok(vec![match kind {
+        SourceOp::Constant => constant(c.op)?,
+        SourceOp::Iota => movement::iota(c.dims()?, c.elem()?, c.index("iota_dimension")?)?,
+        SourceOp::PartitionId => number(m.site.device % m.site.grid.partitions)?,
+        SourceOp::ReplicaId => number(m.site.device / m.site.grid.partitions)?,
+        SourceOp::Rng => {
+            let distribution = c.op.enum_value("rng_distribution").unwrap_or("");
+            let (a, b) = (c.x(0)?.get(0), c.x(1)?.get(0));
+            rng::draw(distribution, a, b, &c.indices(2)?, c.elem()?, c.id.index() as u64).map_err(Fault::Unsupported)?
         }
-        OpKind::Source(SourceOp::Iota) => {
-            movement::iota(result_dims()?, result(0)?.elem, index(op, "iota_dimension")?)?
-        }
-        OpKind::Dynamic(DynamicOp::Iota) => {
-            movement::iota(&indices_of(x(0)?), result(0)?.elem, index(op, "iota_dimension")?)?
-        }
-        OpKind::Source(SourceOp::PartitionId) => {
-            let id = m.site.device % m.site.grid.partitions;
-            Literal::scalar(result(0)?.elem, Scalar::UInt(id as u64))
-        }
-        OpKind::Source(SourceOp::ReplicaId) => {
-            let id = m.site.device / m.site.grid.partitions;
-            Literal::scalar(result(0)?.elem, Scalar::UInt(id as u64))
-        }
-        OpKind::Source(SourceOp::Rng) => {
-            let dims = indices_of(x(2)?);
-            let distribution = op.enum_value("rng_distribution").unwrap_or("");
-            rng::draw(distribution, x(0)?.get(0), x(1)?.get(0), &dims, result(0)?.elem, id.index() as u64)
-                .map_err(Fault::Unsupported)?
-        }
-        OpKind::Source(SourceOp::RngBitGenerator) => {
-            let algorithm = op.enum_value("rng_algorithm").unwrap_or("");
-            let bits = result(1)?;
+        SourceOp::RngBitGenerator => {
+            let algorithm = c.op.enum_value("rng_algorithm").unwrap_or("");
+            let bits = c.result(1)?;
             let (state, bits) =
-                rng::bit_generator(algorithm, x(0)?, &bits.dims, bits.elem).map_err(Fault::Unsupported)?;
+                rng::bit_generator(algorithm, c.x(0)?, &bits.dims, bits.elem).map_err(Fault::Unsupported)?;
             return Ok(vec![state, bits]);
         }
+    }])
+}
 
-        OpKind::Movement(MovementOp::BitcastConvert) => {
-            elementwise::bitcast_convert(x(0)?, result(0)?.elem).map_err(Fault::Invalid)?
-        }
-        OpKind::Movement(MovementOp::Broadcast) => {
-            let sizes = ints(op, "broadcast_sizes")?;
-            let dims = [&sizes, x(0)?.dims()].concat();
+fn moved(c: &Call<'_>, kind: MovementOp) -> Result<Literal, Fault> {
+    let x = c.x(0)?;
+    match kind {
+        MovementOp::BitcastConvert => elementwise::bitcast_convert(x, c.elem()?).map_err(Fault::Invalid),
+        MovementOp::Broadcast => {
+            let sizes = c.ints("broadcast_sizes")?;
+            let dims = [&sizes, x.dims()].concat();
             let map: Vec<i64> = (sizes.len() as i64..dims.len() as i64).collect();
-            movement::broadcast_in_dim(x(0)?, &dims, &map)?
+            movement::broadcast_in_dim(x, &dims, &map)
         }
-        OpKind::Movement(MovementOp::BroadcastInDim) => {
-            movement::broadcast_in_dim(x(0)?, result_dims()?, &ints(op, "broadcast_dimensions")?)?
+        MovementOp::BroadcastInDim => movement::broadcast_in_dim(x, c.dims()?, &c.ints("broadcast_dimensions")?),
+        MovementOp::Concatenate => movement::concatenate(&c.all()?, c.index("dimension")?),
+        MovementOp::DynamicSlice => movement::dynamic_slice(x, &c.starts(1)?, &c.ints("slice_sizes")?),
+        MovementOp::DynamicUpdateSlice => {
+            let mut out = x.clone();
+            movement::dynamic_update_slice(&mut out, c.x(1)?, &c.starts(2)?)?;
+            Ok(out)
         }
-        OpKind::Dynamic(DynamicOp::BroadcastInDim) => {
-            movement::broadcast_in_dim(x(0)?, &indices_of(x(1)?), &ints(op, "broadcast_dimensions")?)?
+        MovementOp::Gather => gather_op(c, &c.ints("slice_sizes")?),
+        MovementOp::GetDimensionSize => {
+            let dim = c.index("dimension")?;
+            let size = x.dims().get(dim).ok_or_else(|| Fault::invalid(format!("there is no dimension {dim}")))?;
+            Ok(Literal::scalar(c.elem()?, Scalar::Int(*size)))
         }
-        OpKind::Movement(MovementOp::Concatenate) => {
-            at_least(1)?;
-            movement::concatenate(&tensors(&args)?, index(op, "dimension")?)?
-        }
-        OpKind::Movement(MovementOp::DynamicSlice) => {
-            movement::dynamic_slice(x(0)?, &starts(1)?, &ints(op, "slice_sizes")?)?
-        }
-        OpKind::Movement(MovementOp::DynamicUpdateSlice) => {
-            at_least(2)?;
-            let starts = starts(2)?;
-            let mut args = args;
-            let update = args.swap_remove(1);
-            // The operand is last now if there are no indices, still first otherwise.
-            let mut target = args.swap_remove(0).into_literal()?;
-            movement::dynamic_update_slice(&mut target, update.tensor()?, &starts);
-            target
-        }
-        OpKind::Dynamic(DynamicOp::Slice) => {
-            movement::slice(x(0)?, &indices_of(x(1)?), &indices_of(x(2)?), &indices_of(x(3)?))?
-        }
-        OpKind::Movement(MovementOp::Gather) => match op.attr("dimension_numbers") {
-            Some(Attr::Gather(dims)) => gather::gather(x(0)?, x(1)?, dims, &ints(op, "slice_sizes")?)?,
-            _ => return Err(attrs::missing("dimension_numbers", "#stablehlo.gather<...>")),
-        },
-        OpKind::Dynamic(DynamicOp::Gather) => match op.attr("dimension_numbers") {
-            Some(Attr::Gather(dims)) => gather::gather(x(0)?, x(1)?, dims, &indices_of(x(2)?))?,
-            _ => return Err(attrs::missing("dimension_numbers", "#stablehlo.gather<...>")),
-        },
-        OpKind::Movement(MovementOp::GetDimensionSize) => {
-            let dim = index(op, "dimension")?;
-            let size = x(0)?.dims().get(dim).ok_or_else(|| Fault::invalid(format!("there is no dimension {dim}")))?;
-            Literal::scalar(result(0)?.elem, Scalar::Int(*size))
-        }
-        OpKind::Movement(MovementOp::SetDimensionSize) => {
-            let dim = index(op, "dimension")?;
-            let (dims, size) = (x(0)?.dims(), index_at(x(1)?, 0));
+        MovementOp::SetDimensionSize => {
+            let (dim, size) = (c.index("dimension")?, index_at(c.x(1)?, 0));
+            let dims = x.dims();
             if dims.get(dim).is_none_or(|&d| !(0..=d).contains(&size)) {
-                return Err(Fault::invalid(format!("dimension {dim} of {dims:?} can not become {size} long")));
+                return Err(Fault::invalid(format!("dimension {dim} of {dims:?} cannot become {size} long")));
             }
-            let mut limit = dims.to_vec();
-            limit[dim] = size;
-            movement::slice(x(0)?, &vec![0; limit.len()], &limit, &vec![1; limit.len()])?
+            movement::part_along(x, dim, 0, size)
         }
-        OpKind::Movement(MovementOp::Pad) => movement::pad(
-            x(0)?,
-            x(1)?,
-            &ints(op, "edge_padding_low")?,
-            &ints(op, "edge_padding_high")?,
-            &ints(op, "interior_padding")?,
-        )?,
-        OpKind::Dynamic(DynamicOp::Pad) => {
-            movement::pad(x(0)?, x(1)?, &indices_of(x(2)?), &indices_of(x(3)?), &indices_of(x(4)?))?
+        MovementOp::Pad => {
+            let (low, high) = (c.ints("edge_padding_low")?, c.ints("edge_padding_high")?);
+            movement::pad(x, c.x(1)?, &low, &high, &c.ints("interior_padding")?)
         }
-        OpKind::Movement(MovementOp::Reshape) => reshape(args, result_dims()?)?,
-        OpKind::Dynamic(DynamicOp::Reshape) => {
-            let dims = indices_of(x(1)?);
-            reshape(args, &dims)?
+        MovementOp::Reshape => reshape(x, c.dims()?),
+        MovementOp::Reverse => movement::reverse(x, &c.ints("dimensions")?),
+        MovementOp::Slice => {
+            movement::slice(x, &c.ints("start_indices")?, &c.ints("limit_indices")?, &c.ints("strides")?)
         }
-        OpKind::Movement(MovementOp::Reverse) => movement::reverse(x(0)?, &ints(op, "dimensions")?)?,
-        OpKind::Movement(MovementOp::Slice) => {
-            movement::slice(x(0)?, &ints(op, "start_indices")?, &ints(op, "limit_indices")?, &ints(op, "strides")?)?
-        }
-        OpKind::Movement(MovementOp::TorchIndexSelect) => {
-            gather::torch_index_select(x(0)?, x(1)?, index(op, "dim")?, index(op, "batch_dims")?)?
-        }
-        OpKind::Movement(MovementOp::Transpose) => movement::transpose(x(0)?, &ints(op, "permutation")?)?,
+        MovementOp::TorchIndexSelect => gather::torch_index_select(x, c.x(1)?, c.index("dim")?, c.index("batch_dims")?),
+        MovementOp::Transpose => movement::transpose(x, &c.ints("permutation")?),
+    }
+}
 
-        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(x(0)?, op.flag("lower"))?,
-        OpKind::Contract(ContractOp::Convolution) => {
-            let conv = convolution(op, attrs::padding(op, x(0)?.dims().len().saturating_sub(2))?, x(0)?)?;
-            conv::convolution(x(0)?, x(1)?, &conv, result(0)?.elem)?
+/// Operations whose shapes are operands.
+fn dynamic(c: &Call<'_>, kind: DynamicOp) -> Result<Literal, Fault> {
+    match kind {
+        DynamicOp::BroadcastInDim => {
+            movement::broadcast_in_dim(c.x(0)?, &c.indices(1)?, &c.ints("broadcast_dimensions")?)
         }
-        OpKind::Dynamic(DynamicOp::Conv) => {
-            let padding = indices_of(x(2)?).chunks_exact(2).map(|p| (p[0], p[1])).collect();
-            conv::convolution(x(0)?, x(1)?, &convolution(op, padding, x(0)?)?, result(0)?.elem)?
+        DynamicOp::Conv => {
+            let padding = c.indices(2)?.chunks_exact(2).map(|p| (p[0], p[1])).collect();
+            conv::convolution(c.x(0)?, c.x(1)?, &attrs::convolution(c.op, padding)?, c.elem()?)
         }
-        OpKind::Contract(ContractOp::Dot) => contract::dot(x(0)?, x(1)?, result(0)?.elem)?,
-        OpKind::Contract(ContractOp::DotGeneral) => match op.attr("dot_dimension_numbers") {
-            Some(Attr::Dot(dims)) => contract::dot_general(x(0)?, x(1)?, dims, result(0)?.elem)?,
-            _ => return Err(attrs::missing("dot_dimension_numbers", "#stablehlo.dot<...>")),
+        DynamicOp::Gather => gather_op(c, &c.indices(2)?),
+        DynamicOp::Iota => movement::iota(&c.indices(0)?, c.elem()?, c.index("iota_dimension")?),
+        DynamicOp::Pad => movement::pad(c.x(0)?, c.x(1)?, &c.indices(2)?, &c.indices(3)?, &c.indices(4)?),
+        DynamicOp::Reshape => reshape(c.x(0)?, &c.indices(1)?),
+        DynamicOp::Slice => movement::slice(c.x(0)?, &c.indices(1)?, &c.indices(2)?, &c.indices(3)?),
+    }
+}
+
+fn gather_op(c: &Call<'_>, sizes: &[i64]) -> Result<Literal, Fault> {
+    match c.op.attr("dimension_numbers") {
+        Some(Attr::Gather(dims)) => gather::gather(c.x(0)?, c.x(1)?, dims, sizes),
+        _ => Err(attrs::missing("dimension_numbers", "#stablehlo.gather<...>")),
+    }
+}
+
+fn reshape(x: &Literal, dims: &[i64]) -> Result<Literal, Fault> {
+    if dims.iter().any(|&d| d < 0) {
+        return Err(Fault::unsupported(format!("a reshape to {dims:?}: not all extents are known and positive")));
+    }
+    let wrong = || Fault::invalid(format!("{} does not have {dims:?} elements", x.ty()));
+    x.clone().reshaped(dims.iter().copied()).ok_or_else(wrong)
+}
+
+fn contraction(c: &Call<'_>, kind: ContractOp) -> Result<Literal, Fault> {
+    let elem = c.elem()?;
+    match kind {
+        ContractOp::Convolution => {
+            let padding = attrs::padding(c.op, c.x(0)?.dims().len().saturating_sub(2))?;
+            conv::convolution(c.x(0)?, c.x(1)?, &attrs::convolution(c.op, padding)?, elem)
+        }
+        ContractOp::Dot => contract::dot(c.x(0)?, c.x(1)?, elem),
+        ContractOp::DotGeneral => match c.op.attr("dot_dimension_numbers") {
+            Some(Attr::Dot(dims)) => contract::dot_general(c.x(0)?, c.x(1)?, dims, elem),
+            _ => Err(attrs::missing("dot_dimension_numbers", "#stablehlo.dot<...>")),
         },
-        OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum) => {
-            let config = op.attr("einsum_config").and_then(Attr::as_str);
+        ContractOp::Einsum | ContractOp::UnaryEinsum => {
+            let config = c.op.attr("einsum_config").and_then(Attr::as_str);
             let config = config.ok_or_else(|| attrs::missing("einsum_config", "a string"))?;
-            at_least(1)?;
-            contract::einsum(&tensors(&args)?, config, result(0)?.elem)?
+            contract::einsum(&c.at_least(1)?, config, elem)
         }
-        OpKind::Chlo(ChloOp::RaggedDot) => ragged::ragged_dot(op, &tensors(&args)?, result(0)?)?,
-        OpKind::Linalg(LinalgOp::Fft) => {
-            let text = op.enum_value("fft_type").unwrap_or("");
+    }
+}
+
+fn linear(c: &Call<'_>, kind: LinalgOp) -> Result<Vec<Literal>, Fault> {
+    let batch_norm = || Ok::<_, Fault>((c.all()?, attrs::float(c.op, "epsilon")?, c.index("feature_index")?));
+    Ok(vec![match kind {
+        LinalgOp::Cholesky => linalg::cholesky(c.x(0)?, c.op.flag("lower"))?,
+        LinalgOp::Fft => {
+            let text = c.op.enum_value("fft_type").unwrap_or("");
             let kind = fft::Kind::from_text(text).ok_or_else(|| attrs::missing("fft_type", "a known transform"))?;
-            fft::fft(x(0)?, kind, &ints(op, "fft_length")?, result(0)?.elem)?
+            fft::fft(c.x(0)?, kind, &c.ints("fft_length")?, c.elem()?)?
         }
-        OpKind::Linalg(LinalgOp::TriangularSolve) => {
-            let transpose = match op.enum_value("transpose_a") {
+        LinalgOp::TriangularSolve => {
+            let transpose = match c.op.enum_value("transpose_a") {
                 Some("TRANSPOSE") => linalg::Transpose::Yes,
                 Some("ADJOINT") => linalg::Transpose::Adjoint,
                 _ => linalg::Transpose::No,
             };
             let how = linalg::Triangular {
-                left: op.flag("left_side"),
-                lower: op.flag("lower"),
-                unit: op.flag("unit_diagonal"),
+                left: c.op.flag("left_side"),
+                lower: c.op.flag("lower"),
+                unit: c.op.flag("unit_diagonal"),
                 transpose,
             };
-            linalg::triangular_solve(x(0)?, x(1)?, how)?
+            linalg::triangular_solve(c.x(0)?, c.x(1)?, how)?
         }
-        OpKind::Linalg(LinalgOp::BatchNormInference) => {
-            batch_norm::inference(&tensors(&args)?, attrs::float(op, "epsilon")?, index(op, "feature_index")?)?
+        LinalgOp::BatchNormInference => {
+            let (args, epsilon, feature) = batch_norm()?;
+            batch_norm::inference(&args, epsilon, feature)?
         }
-        OpKind::Linalg(LinalgOp::BatchNormTraining) => {
-            return batch_norm::training(&tensors(&args)?, attrs::float(op, "epsilon")?, index(op, "feature_index")?);
+        LinalgOp::BatchNormTraining => {
+            let (args, epsilon, feature) = batch_norm()?;
+            return batch_norm::training(&args, epsilon, feature);
         }
-        OpKind::Linalg(LinalgOp::BatchNormGrad) => {
-            return batch_norm::gradient(&tensors(&args)?, attrs::float(op, "epsilon")?, index(op, "feature_index")?);
+        LinalgOp::BatchNormGrad => {
+            let (args, epsilon, feature) = batch_norm()?;
+            return batch_norm::gradient(&args, epsilon, feature);
         }
+    }])
+}
 
-        OpKind::Body(BodyOp::Map) => {
-            at_least(1)?;
-            reduce::map(&tensors(&args)?, x(0)?.dims(), result(0)?.elem, &mut m.body(id, 0)?)?
+fn with_body(m: &mut Machine<'_>, c: &Call<'_>, kind: BodyOp) -> Result<Vec<Literal>, Fault> {
+    let body = Body::new(m, c.id, 0)?;
+    let args = c.at_least(1)?;
+    match kind {
+        BodyOp::Map => Ok(vec![reduce::map(m, &args, c.elem()?, body)?]),
+        BodyOp::Reduce => {
+            let (inputs, inits) = c.at_least(2).map(|_| args.split_at(args.len() / 2))?;
+            reduce::reduce(m, inputs, inits, &c.ints("dimensions")?, &c.elems()?, body)
         }
-        OpKind::Body(BodyOp::Reduce | BodyOp::ReduceWindow) => {
-            at_least(2)?;
-            let all = tensors(&args)?;
-            let (inputs, inits) = all.split_at(all.len() / 2);
-            let mut body = m.body(id, 0)?;
-            return match kind {
-                OpKind::Body(BodyOp::Reduce) => {
-                    reduce::reduce(inputs, inits, &ints(op, "dimensions")?, &elems()?, &mut body)
-                }
-                _ => {
-                    let window = attrs::window(op, inputs[0].dims().len())?;
-                    window::reduce_window(inputs, inits, &window, &elems()?, &mut body)
-                }
-            };
+        BodyOp::ReduceWindow => {
+            let (inputs, inits) = c.at_least(2).map(|_| args.split_at(args.len() / 2))?;
+            let window = attrs::window(c.op, inputs[0].dims().len())?;
+            window::reduce_window(m, inputs, inits, &window, &c.elems()?, body)
         }
-        OpKind::Body(BodyOp::Scatter) => {
-            at_least(3)?;
-            let Some(Attr::Scatter(dims)) = op.attr("scatter_dimension_numbers") else {
+        BodyOp::Scatter => {
+            let (inputs, rest) = c.at_least(3).map(|_| args.split_at(args.len() / 2))?;
+            let Some(Attr::Scatter(dims)) = c.op.attr("scatter_dimension_numbers") else {
                 return Err(attrs::missing("scatter_dimension_numbers", "#stablehlo.scatter<...>"));
             };
-            let count = args.len() / 2;
-            let mut inputs = args;
-            let rest = inputs.split_off(count);
-            let inputs = inputs.into_iter().map(Val::into_literal).collect::<Result<_, _>>()?;
-            let updates = tensors(&rest[1..])?;
-            return reduce::scatter(inputs, rest[0].tensor()?, &updates, dims, &mut m.body(id, 0)?);
+            reduce::scatter(m, inputs, rest[0], &rest[1..], dims, body)
         }
-        OpKind::Body(BodyOp::SelectAndScatter) => {
-            let window = attrs::window(op, x(0)?.dims().len())?;
-            select_and_scatter(m, id, &tensors(&args)?, &window)?
+        BodyOp::SelectAndScatter => {
+            let &[operand, source, init] = &args[..] else {
+                return Err(Fault::invalid(format!("{} operands where 3 are needed", args.len())));
+            };
+            let window = attrs::window(c.op, operand.dims().len())?;
+            let scatter = Body::new(m, c.id, 1)?;
+            Ok(vec![window::select_and_scatter(m, [operand, source, init], &window, body, scatter)?])
         }
-        OpKind::Body(BodyOp::Sort) => {
-            at_least(1)?;
-            let dim = op.int("dimension").unwrap_or(-1);
-            let rank = x(0)?.dims().len() as i64;
+        BodyOp::Sort => {
+            let dim = c.op.int("dimension").unwrap_or(-1);
+            let rank = args[0].dims().len() as i64;
             let dim = if dim < 0 { dim + rank } else { dim };
             if !(0..rank).contains(&dim) {
                 return Err(Fault::invalid(format!("there is no dimension {dim} in a tensor of rank {rank}")));
             }
-            return sort::sort(&tensors(&args)?, dim as usize, &mut m.body(id, 0)?);
+            sort::sort(m, &args, dim as usize, body)
         }
-        OpKind::Chlo(ChloOp::TopK) => {
-            let (values, places) = sort::top_k(x(0)?, index(op, "k")?, result(1)?.elem)?;
+    }
+}
+
+fn chlo(c: &Call<'_>, kind: ChloOp) -> Result<Vec<Literal>, Fault> {
+    Ok(vec![match kind {
+        ChloOp::Constant => constant(c.op)?,
+        ChloOp::ConstantLike => {
+            let elem = c.elem()?;
+            let value = match c.op.attr("value") {
+                Some(Attr::Int(v, _)) => Scalar::from_i64(elem, *v),
+                Some(Attr::Float(v, _)) => Scalar::from_f64(elem, *v),
+                Some(Attr::Bool(b)) => Scalar::from_i64(elem, i64::from(*b)),
+                _ => return Err(attrs::missing("value", "a number")),
+            };
+            filled(c.x(0)?.dims(), &Literal::scalar(elem, value))?
+        }
+        ChloOp::RaggedDot => ragged::ragged_dot(c.op, &c.all()?, c.result(0)?)?,
+        ChloOp::Scan => return Err(Fault::invalid("a scan is not a function of tensors")),
+        ChloOp::TopK => {
+            let (values, places) = sort::top_k(c.x(0)?, c.index("k")?, c.result(1)?.elem)?;
             return Ok(vec![values, places]);
         }
-        // `execute` has run these.
-        OpKind::Collective(_)
-        | OpKind::Control(ControlOp::Module | ControlOp::Func)
-        | OpKind::Sdy(SdyOp::Mesh)
-        | OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn)
-        | OpKind::Sdy(SdyOp::Return)
-        | OpKind::Unregistered
-        | OpKind::Control(
-            ControlOp::Call | ControlOp::Composite | ControlOp::Case | ControlOp::If | ControlOp::While,
-        )
-        | OpKind::Chlo(ChloOp::Scan)
-        | OpKind::Control(ControlOp::AsyncStart)
-        | OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation)
-        | OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
-        | OpKind::Check(CheckOp::RunParallel | CheckOp::Print | CheckOp::Probe | CheckOp::ExpectSerializedEq)
-        | OpKind::Token(TokenOp::AfterAll | TokenOp::CreateToken | TokenOp::Tuple)
-        | OpKind::Control(ControlOp::AsyncDone)
-        | OpKind::Token(TokenOp::GetTupleElement)
-        | OpKind::Control(ControlOp::OptimizationBarrier)
-        | OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::DataFlowEdge
-            | SdyOp::FuncDataFlowEdge
-            | SdyOp::PropagationBarrier
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::Reshard
-            | SdyOp::ShardedToUnreduced
-            | SdyOp::ShardingConstraint
-            | SdyOp::ShardingGroup,
-        )
-        | OpKind::Check(
-            CheckOp::ExpectAlmostEq
-            | CheckOp::ExpectAlmostEqConst
-            | CheckOp::ExpectClose
-            | CheckOp::ExpectEq
-            | CheckOp::ExpectEqConst,
-        )
-        | OpKind::Control(ControlOp::CustomCall) => {
-            return Err(Fault::invalid("it was to be run elsewhere"));
-        }
-    };
-    Ok(vec![one])
-}
-
-fn reshape(mut args: Vec<Val>, dims: &[i64]) -> Result<Literal, Fault> {
-    let x = args.swap_remove(0).into_literal()?;
-    let from = x.ty();
-    if dims.iter().any(|&d| d < 0) {
-        return Err(Fault::unsupported(format!("a reshape to {dims:?}: not all extents are known and positive")));
-    }
-    x.reshaped(dims.iter().copied()).ok_or_else(|| Fault::invalid(format!("{from} does not have {dims:?} elements")))
-}
-
-fn convolution(op: &meshwork_ir::Op, padding: Vec<(i64, i64)>, x: &Literal) -> Result<conv::Conv, Fault> {
-    let Some(Attr::Conv(dims)) = op.attr("dimension_numbers") else {
-        return Err(attrs::missing("dimension_numbers", "#stablehlo.conv<...>"));
-    };
-    let spatial = x.dims().len().saturating_sub(2);
-    if padding.len() != spatial || padding.iter().any(|p| p.0.unsigned_abs().max(p.1.unsigned_abs()) > 1 << 40) {
-        return Err(Fault::invalid(format!("padding {padding:?} for {spatial} spatial dimensions")));
-    }
-    Ok(conv::Conv {
-        dims: (**dims).clone(),
-        strides: ints_or(op, "window_strides", spatial, 1)?,
-        padding,
-        lhs_dilation: ints_or(op, "lhs_dilation", spatial, 1)?,
-        rhs_dilation: ints_or(op, "rhs_dilation", spatial, 1)?,
-        reversal: attrs::flags_or_false(op, "window_reversal", spatial)?,
-        feature_groups: int(op, "feature_group_count")?,
-        batch_groups: int(op, "batch_group_count")?,
-    })
-}
-
-/// Both bodies can not borrow the machine at once, so the second one must compile to scalar operations.
-fn select_and_scatter(
-    m: &mut Machine<'_>,
-    id: OpId,
-    args: &[&Literal],
-    window: &window::Window,
-) -> Result<Literal, Fault> {
-    let &[operand, source, init] = args else {
-        return Err(Fault::invalid(format!("{} operands where 3 are needed", args.len())));
-    };
-    let mut scatter = m.scalar_body(id, 1)?;
-    let mut select = m.body(id, 0)?;
-    window::select_and_scatter(operand, source, init, window, &mut select, &mut scatter)
+    }])
 }

@@ -1,7 +1,7 @@
 //! Elementwise operations and `bitcast_convert` on whole tensors.
 
 use super::EvalError;
-use super::scalar::{ScalarOp, apply, bulk};
+use super::scalar::{ScalarOp, apply};
 use meshwork_ir::Dims;
 use meshwork_ir::Scalar;
 use meshwork_ir::op::MixedOp;
@@ -26,40 +26,18 @@ pub(crate) fn evaluate(module: &Module, op: OpId, args: &[&Literal]) -> Result<L
             return Err(EvalError::invalid(module, op, message));
         }
     }
-    if let Some(result) = bulk::map(&decoded, args) {
-        return Ok(result);
+    if let (&[pred, on_true, on_false], OpKind::Mixed(MixedOp::Select)) = (args, kind) {
+        return Ok(select(pred, on_true, on_false));
     }
-    Ok(match *args {
-        [pred, on_true, on_false] if kind == OpKind::Mixed(MixedOp::Select) => select(pred, on_true, on_false),
-        [x] => unary(&decoded, x),
-        [x, y] => binary(&decoded, x, y),
-        _ => ternary(&decoded, args, main),
-    })
-}
-
-fn unary(op: &ScalarOp, x: &Literal) -> Literal {
-    let mut out = Literal::zeros(x.dims().iter().copied(), op.result());
-    for i in 0..x.len() {
-        out.set(i, apply(op, &[x.get(i)]));
-    }
-    out
-}
-
-fn binary(op: &ScalarOp, x: &Literal, y: &Literal) -> Literal {
-    let mut out = Literal::zeros(x.dims().iter().copied(), op.result());
-    for i in 0..x.len() {
-        out.set(i, apply(op, &[x.get(i), y.get(i)]));
-    }
-    out
-}
-
-fn ternary(op: &ScalarOp, args: &[&Literal], main: &Literal) -> Literal {
-    let mut out = Literal::zeros(main.dims().iter().copied(), op.result());
-    let element = |arg: &Literal, i: usize| arg.get(if arg.dims().is_empty() { 0 } else { i });
+    let mut out = Literal::zeros(main.dims().iter().copied(), decoded.result());
+    let mut elements = [Scalar::Bool(false); 3];
     for i in 0..main.len() {
-        out.set(i, apply(op, &[element(args[0], i), element(args[1], i), element(args[2], i)]));
+        for (element, arg) in elements.iter_mut().zip(args) {
+            *element = arg.get(if arg.dims().is_empty() { 0 } else { i });
+        }
+        out.set(i, apply(&decoded, &elements[..args.len()]));
     }
-    out
+    Ok(out)
 }
 
 /// Elements are moved as they are stored, so that NaN payloads survive.

@@ -1,10 +1,11 @@
-//! Fourier transforms of any length, in `f64`.
+//! Fourier transforms of any length: the sums of their definition, in `f64`.
 
 use std::f64::consts::PI;
 
 use super::fault::Fault;
-use super::index::{View, Walk, strides};
-use super::nums::{C, c_mul, from_complex, from_f64, to_complex};
+use super::index::{each_index, position};
+use super::nums::{from_complex, to_complex};
+use super::special::Cplx;
 use meshwork_ir::{ElementType, Literal};
 
 /// Which transform.
@@ -33,196 +34,87 @@ impl Kind {
     }
 }
 
+/// The sign of the exponent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Inverse,
+}
+
 /// `stablehlo.fft` over the last `lengths.len()` dimensions.
 pub(crate) fn fft(x: &Literal, kind: Kind, lengths: &[i64], elem: ElementType) -> Result<Literal, Fault> {
     let rank = x.dims().len();
-    if lengths.len() > rank || lengths.is_empty() {
+    let (Some(&length), true) = (lengths.last(), lengths.len() <= rank) else {
         return Err(Fault::invalid(format!("{} transform lengths for a tensor of rank {rank}", lengths.len())));
-    }
-    let first = rank - lengths.len();
+    };
+    let (first, last) = (rank - lengths.len(), rank - 1);
+    let direction = match kind {
+        Kind::Fft | Kind::Rfft => Direction::Forward,
+        Kind::Ifft | Kind::Irfft => Direction::Inverse,
+    };
     let mut data = Grid { dims: x.dims().to_vec(), values: to_complex(x) };
-    let last = lengths[lengths.len() - 1];
-    match kind {
-        Kind::Fft | Kind::Ifft => {
-            for dim in (first..rank).rev() {
-                data = data.along(dim, data.dims[dim], |line| transform(line, kind == Kind::Ifft));
-            }
-        }
-        Kind::Rfft => {
-            let half = if last == 0 { 0 } else { last / 2 + 1 };
-            data = data.along(rank - 1, half, |line| {
-                let mut full = transform(line, false);
-                full.truncate(half as usize);
-                full
-            });
-            for dim in (first..rank - 1).rev() {
-                data = data.along(dim, data.dims[dim], |line| transform(line, false));
-            }
-        }
-        Kind::Irfft => {
-            for dim in first..rank - 1 {
-                data = data.along(dim, data.dims[dim], |line| transform(line, true));
-            }
-            data = data.along(rank - 1, last, |line| transform(&mirror(line, last as usize), true));
-            let real: Vec<f64> = data.values.iter().map(|v| v.0).collect();
-            return from_f64(&data.dims, elem, &real);
-        }
+    if kind == Kind::Rfft {
+        let half = if length == 0 { 0 } else { length / 2 + 1 };
+        data = data.along(last, half, |line| transform(line, direction))?;
+    }
+    let others = if matches!(kind, Kind::Rfft | Kind::Irfft) { first..last } else { first..rank };
+    for dim in others {
+        data = data.along(dim, data.dims[dim], |line| transform(line, direction))?;
+    }
+    if kind == Kind::Irfft {
+        data = data.along(last, length, |line| transform(&mirror(line, length as usize), direction))?;
     }
     from_complex(&data.dims, elem, &data.values)
 }
 
 /// The full spectrum of `n` values of which `half` is the first half.
-fn mirror(half: &[C], n: usize) -> Vec<C> {
-    let at = |k: usize| half.get(k).copied().unwrap_or((0.0, 0.0));
+fn mirror(half: &[Cplx], n: usize) -> Vec<Cplx> {
+    let at = |k: usize| half.get(k).copied().unwrap_or(Cplx::ZERO);
     (0..n)
         .map(|k| match k {
             // These two are real in the spectrum of a real signal.
-            0 => (at(0).0, 0.0),
-            k if 2 * k == n => (at(k).0, 0.0),
+            0 => Cplx::new(at(0).re, 0.0),
+            k if 2 * k == n => Cplx::new(at(k).re, 0.0),
             k if k <= n / 2 => at(k),
-            k => (at(n - k).0, -at(n - k).1),
+            k => at(n - k).conj(),
         })
         .collect()
 }
 
 struct Grid {
     dims: Vec<i64>,
-    values: Vec<C>,
+    values: Vec<Cplx>,
 }
 
 impl Grid {
-    /// Replaces each line along `dim` by what `f` makes of it, `length` values.
-    fn along(&self, dim: usize, length: i64, f: impl Fn(&[C]) -> Vec<C>) -> Grid {
+    /// Replaces each line along `dim` by the first `length` values of what `f` makes of it.
+    fn along(&self, dim: usize, length: i64, f: impl Fn(&[Cplx]) -> Vec<Cplx>) -> Result<Grid, Fault> {
         let mut dims = self.dims.clone();
         dims[dim] = length;
-        let mut values = vec![(0.0, 0.0); dims.iter().product::<i64>() as usize];
-        if values.is_empty() || self.values.is_empty() {
-            return Grid { dims, values };
-        }
-        let mut outer: Vec<usize> = self.dims.iter().map(|&d| d as usize).collect();
-        let n = std::mem::replace(&mut outer[dim], 1);
-        let (from, to) = (strides(&self.dims), strides(&dims));
-        let (step, out_step) = (from[dim] as usize, to[dim] as usize);
-        let mut walk = Walk::new(&outer, [&View { offset: 0, strides: from }, &View { offset: 0, strides: to }]);
-        let mut line = vec![(0.0, 0.0); n];
-        while let Some([start, out]) = walk.next() {
-            for (i, v) in line.iter_mut().enumerate() {
-                *v = self.values[start as usize + i * step];
-            }
-            for (i, v) in f(&line).into_iter().enumerate() {
-                values[out as usize + i * out_step] = v;
-            }
-        }
-        Grid { dims, values }
+        let mut values = vec![Cplx::ZERO; dims.iter().product::<i64>() as usize];
+        let mut lines = self.dims.clone();
+        lines[dim] = lines[dim].min(length).min(1);
+        each_index(&lines, |_, start| {
+            let at = |dims: &[i64], i: i64| {
+                let mut index = start.to_vec();
+                index[dim] = i;
+                position(dims, &index)
+            };
+            let line: Vec<Cplx> = (0..self.dims[dim]).map(|i| self.values[at(&self.dims, i)]).collect();
+            f(&line).into_iter().zip(0..length).for_each(|(v, i)| values[at(&dims, i)] = v);
+            Ok(())
+        })?;
+        Ok(Grid { dims, values })
     }
 }
 
-/// The transform of one line; the inverse one is scaled by `1/n`.
-fn transform(line: &[C], inverse: bool) -> Vec<C> {
+/// The transform of one line by its definition; the inverse one is scaled by `1/n`.
+fn transform(line: &[Cplx], direction: Direction) -> Vec<Cplx> {
     let n = line.len();
-    let sign = if inverse { 1.0 } else { -1.0 };
-    let mut out = dft(line, sign);
-    if inverse {
-        out.iter_mut().for_each(|v| *v = (v.0 / n as f64, v.1 / n as f64));
-    }
-    out
-}
-
-/// Prime factors up to this are summed directly, larger ones by [`bluestein`].
-const DIRECT: usize = 64;
-
-/// The sums of a transform of any length.
-fn dft(line: &[C], sign: f64) -> Vec<C> {
-    let n = line.len();
-    if n.is_power_of_two() {
-        let mut out = line.to_vec();
-        radix2(&mut out, sign);
-        return out;
-    }
-    match (2..=n.min(DIRECT)).find(|p| n.is_multiple_of(*p)) {
-        Some(p) => combine(line, p, sign),
-        None => bluestein(line, sign),
-    }
-}
-
-/// `p` interleaved transforms of a `p`th of the length, combined.
-fn combine(line: &[C], p: usize, sign: f64) -> Vec<C> {
-    let n = line.len();
-    let m = n / p;
-    let parts: Vec<Vec<C>> = (0..p)
-        .map(|r| {
-            let part: Vec<C> = line.iter().skip(r).step_by(p).copied().collect();
-            if m == 1 { part } else { dft(&part, sign) }
-        })
-        .collect();
-    let roots: Vec<C> = (0..n).map(|k| root(sign, 2 * k, n)).collect();
-    (0..n)
-        .map(|k| {
-            parts.iter().enumerate().fold((0.0, 0.0), |sum, (r, part)| {
-                let term = c_mul(part[k % m], roots[r * k % n]);
-                (sum.0 + term.0, sum.1 + term.1)
-            })
-        })
-        .collect()
-}
-
-/// `e^(sign i pi numerator / denominator)`, with the numerator reduced first for accuracy.
-fn root(sign: f64, numerator: usize, denominator: usize) -> C {
-    let angle = PI * (numerator % (2 * denominator)) as f64 / denominator as f64;
-    (angle.cos(), sign * angle.sin())
-}
-
-/// In place, for lengths that are powers of two.
-fn radix2(values: &mut [C], sign: f64) {
-    let n = values.len();
-    let mut j = 0;
-    for i in 1..n {
-        let mut bit = n >> 1;
-        while j & bit != 0 {
-            j ^= bit;
-            bit >>= 1;
-        }
-        j |= bit;
-        if i < j {
-            values.swap(i, j);
-        }
-    }
-    let mut half = 1;
-    while half < n {
-        let roots: Vec<C> = (0..half).map(|k| root(sign, k, half)).collect();
-        for start in (0..n).step_by(2 * half) {
-            for k in 0..half {
-                let (a, b) = (values[start + k], c_mul(values[start + k + half], roots[k]));
-                values[start + k] = (a.0 + b.0, a.1 + b.1);
-                values[start + k + half] = (a.0 - b.0, a.1 - b.1);
-            }
-        }
-        half *= 2;
-    }
-}
-
-/// Any length, as a convolution of a power-of-two length.
-fn bluestein(line: &[C], sign: f64) -> Vec<C> {
-    let n = line.len();
-    if n == 0 {
-        return vec![];
-    }
-    let chirp: Vec<C> = (0..n).map(|k| root(sign, k * k % (2 * n), n)).collect();
-    let size = (2 * n - 1).next_power_of_two();
-    let mut a = vec![(0.0, 0.0); size];
-    let mut b = vec![(0.0, 0.0); size];
-    for k in 0..n {
-        a[k] = c_mul(line[k], chirp[k]);
-        let conj = (chirp[k].0, -chirp[k].1);
-        b[k] = conj;
-        b[(size - k) % size] = conj;
-    }
-    radix2(&mut a, -1.0);
-    radix2(&mut b, -1.0);
-    a.iter_mut().zip(&b).for_each(|(x, &y)| *x = c_mul(*x, y));
-    radix2(&mut a, 1.0);
-    let scale = 1.0 / size as f64;
-    (0..n).map(|k| c_mul((a[k].0 * scale, a[k].1 * scale), chirp[k])).collect()
+    let (sign, scale) = if direction == Direction::Forward { (-1.0, 1.0) } else { (1.0, 1.0 / n as f64) };
+    let angle = |k: usize| 2.0 * PI * k as f64 / n as f64;
+    let roots: Vec<Cplx> = (0..n).map(|k| Cplx::new(angle(k).cos(), sign * angle(k).sin())).collect();
+    (0..n).map(|k| (0..n).fold(Cplx::ZERO, |sum, j| sum + line[j] * roots[j * k % n]).scale(scale)).collect()
 }
 
 #[cfg(test)]
@@ -230,27 +122,18 @@ mod tests {
     use super::*;
     use crate::value::tests::{f64s, to_f64s};
 
-    fn naive(line: &[C]) -> Vec<C> {
-        let n = line.len();
-        let term = |k: usize| {
-            line.iter().enumerate().fold((0.0, 0.0), |acc, (j, &v)| {
-                let p = c_mul(v, root(-1.0, 2 * (j * k % n), n));
-                (acc.0 + p.0, acc.1 + p.1)
-            })
-        };
-        (0..n).map(term).collect()
-    }
-
     #[test]
-    fn agrees_with_the_definition_at_any_length() {
+    fn inverse_gives_back_the_line() {
         for n in [1, 2, 3, 4, 5, 7, 12, 13, 16, 31, 60, 67, 134, 201] {
-            let line: Vec<C> = (0..n).map(|i| ((i * i % 7) as f64 - 2.0, (i % 3) as f64)).collect();
-            for (a, b) in transform(&line, false).iter().zip(naive(&line)) {
-                assert!((a.0 - b.0).abs() < 1e-9 && (a.1 - b.1).abs() < 1e-9, "{n}: {a:?} {b:?}");
+            let line: Vec<Cplx> = (0..n).map(|i| Cplx::new((i * i % 7) as f64 - 2.0, (i % 3) as f64)).collect();
+            for (a, b) in transform(&transform(&line, Direction::Forward), Direction::Inverse).iter().zip(&line) {
+                assert!((*a - *b).abs() < 1e-12, "{n}");
             }
-            for (a, b) in transform(&transform(&line, false), true).iter().zip(&line) {
-                assert!((a.0 - b.0).abs() < 1e-12 && (a.1 - b.1).abs() < 1e-12, "{n}");
-            }
+        }
+        let line = [1.0, 2.0, 3.0, 4.0].map(|v| Cplx::new(v, 0.0));
+        let want = [(10.0, 0.0), (-2.0, 2.0), (-2.0, 0.0), (-2.0, -2.0)];
+        for (got, want) in transform(&line, Direction::Forward).iter().zip(want) {
+            assert!((*got - want.into()).abs() < 1e-14);
         }
     }
 

@@ -1,116 +1,91 @@
 //! Gather and scatter: windows of a tensor at positions that are data.
 
 use super::fault::Fault;
-use super::index::{View, Walk, copy_box, extents, index_at, strides};
+use super::index::{each_index, index_at, position};
 use super::value::allocate;
 use meshwork_ir::Literal;
 use meshwork_ir::attr::{GatherDims, ScatterDims};
 
-/// Where one index vector stands in an index tensor, and which window corner it means.
-///
-/// Shared by both ops: gather reads the window, scatter combines into it.
+/// How an index tensor names window corners; shared by both ops.
 struct Corners<'a> {
     indices: &'a Literal,
-    /// Stride of the dimension of index components, 0 if there is none.
-    component_stride: isize,
+    /// The dimension of the index tensor that holds the components of one index.
+    vector_dim: usize,
     /// Operand dimension of each component.
     map: &'a [i64],
-    /// Operand dimension and position among the walked index dimensions of each batching dimension.
-    batching: Vec<(usize, usize)>,
-    /// Extents and view of the index tensor without the component dimension.
-    dims: Vec<usize>,
-    view: View,
+    operand_batching: &'a [i64],
+    indices_batching: &'a [i64],
 }
 
-impl<'a> Corners<'a> {
-    fn new(
-        indices: &'a Literal,
-        vector_dim: i64,
-        map: &'a [i64],
-        operand_batching: &[i64],
-        indices_batching: &[i64],
-    ) -> Corners<'a> {
-        let vector_dim = vector_dim as usize;
-        let (all, mut dims) = (strides(indices.dims()), extents(indices.dims()));
-        let mut walked = all.clone();
-        let mut component_stride = 0;
-        if vector_dim < dims.len() {
-            component_stride = all[vector_dim];
-            dims.remove(vector_dim);
-            walked.remove(vector_dim);
+impl Corners<'_> {
+    /// The corner in an operand of this rank that the index at `batch` means.
+    fn at(&self, batch: &[i64], rank: usize) -> Vec<i64> {
+        let mut corner = vec![0; rank];
+        for (component, &d) in self.map.iter().enumerate() {
+            let mut at = batch.to_vec();
+            if self.vector_dim < self.indices.dims().len() {
+                at.insert(self.vector_dim, component as i64);
+            }
+            corner[d as usize] = index_at(self.indices, position(self.indices.dims(), &at));
         }
-        let place = |d: i64| if (d as usize) > vector_dim { d as usize - 1 } else { d as usize };
-        let batching = operand_batching.iter().zip(indices_batching).map(|(&o, &i)| (o as usize, place(i))).collect();
-        Corners { indices, component_stride, map, batching, dims, view: View { offset: 0, strides: walked } }
+        for (&o, &i) in self.operand_batching.iter().zip(self.indices_batching) {
+            let i = i as usize;
+            corner[o as usize] = batch[if i > self.vector_dim { i - 1 } else { i }];
+        }
+        corner
     }
+}
 
-    fn walk(&self) -> Walk<1> {
-        Walk::new(&self.dims, [&self.view])
-    }
+/// Of an index into a gather's result or a scatter's updates, the part outside the window dimensions.
+fn outside(index: &[i64], window: &[i64]) -> Vec<i64> {
+    (0..index.len()).filter(|&d| !window.contains(&(d as i64))).map(|d| index[d]).collect()
+}
 
-    /// The corner that the index vector at `at`, whose walked index is `index`, means.
-    fn corner(&self, at: isize, index: &[usize], out: &mut [i64]) {
-        out.fill(0);
-        for (c, &d) in self.map.iter().enumerate() {
-            out[d as usize] = index_at(self.indices, (at + c as isize * self.component_stride) as usize);
-        }
-        for &(operand, walked) in &self.batching {
-            out[operand] = index[walked] as i64;
-        }
-    }
+/// The dimensions below `rank` that are in neither list.
+fn others(rank: usize, a: &[i64], b: &[i64]) -> Vec<usize> {
+    (0..rank).filter(|&d| !a.contains(&(d as i64)) && !b.contains(&(d as i64))).collect()
 }
 
 /// `stablehlo.gather`: windows whose corners are clamped so that they stay inside `x`.
 pub(crate) fn gather(x: &Literal, indices: &Literal, dims: &GatherDims, sizes: &[i64]) -> Result<Literal, Fault> {
     let inside = |(&size, &n): (&i64, &i64)| (0..=n).contains(&size);
-    if sizes.len() != x.dims().len() || !sizes.iter().zip(x.dims()).all(inside) {
+    let rank = x.dims().len();
+    if sizes.len() != rank || !sizes.iter().zip(x.dims()).all(inside) {
         return Err(Fault::invalid(format!("slices of {sizes:?} do not fit in {}", x.ty())));
     }
-    let corners = Corners::new(
+    let corners = Corners {
         indices,
-        dims.index_vector_dim,
-        &dims.start_index_map,
-        &dims.operand_batching_dims,
-        &dims.start_indices_batching_dims,
-    );
-    let dropped = |d: &usize| {
-        let d = *d as i64;
-        dims.collapsed_slice_dims.contains(&d) || dims.operand_batching_dims.contains(&d)
+        vector_dim: dims.index_vector_dim as usize,
+        map: &dims.start_index_map,
+        operand_batching: &dims.operand_batching_dims,
+        indices_batching: &dims.start_indices_batching_dims,
     };
-    let kept: Vec<usize> = (0..x.dims().len()).filter(|d| !dropped(d)).collect();
-    let rank = corners.dims.len() + kept.len();
-    let batch_dims: Vec<usize> = (0..rank).filter(|&d| !dims.offset_dims.contains(&(d as i64))).collect();
-    let mut shape = vec![0; rank];
-    for (i, &d) in batch_dims.iter().enumerate() {
-        shape[d] = corners.dims[i] as i64;
+    let kept = others(rank, &dims.collapsed_slice_dims, &dims.operand_batching_dims);
+    let mut batch = indices.dims().to_vec();
+    if corners.vector_dim < batch.len() {
+        batch.remove(corners.vector_dim);
     }
-    for (&d, &o) in kept.iter().zip(&dims.offset_dims) {
-        shape[o as usize] = sizes[d];
+    let mut batch = batch.into_iter();
+    let mut shape = vec![];
+    for d in 0..(batch.len() + kept.len()) as i64 {
+        shape.push(match dims.offset_dims.iter().position(|&o| o == d) {
+            Some(i) => sizes[kept[i]],
+            None => batch.next().ok_or_else(|| Fault::invalid("offset_dims do not fit the slices"))?,
+        });
     }
     let mut out = allocate(&shape, x.elem())?;
-    if out.is_empty() {
-        return Ok(out);
-    }
-    let (x_strides, out_strides) = (strides(x.dims()), strides(&shape));
-    let window: Vec<usize> = kept.iter().map(|&d| sizes[d] as usize).collect();
-    let mut from = View { offset: 0, strides: kept.iter().map(|&d| x_strides[d]).collect() };
-    let mut to = View { offset: 0, strides: dims.offset_dims.iter().map(|&d| out_strides[d as usize]).collect() };
-    let mut corner = vec![0; x.dims().len()];
-    let mut walk = corners.walk();
-    while let Some([at]) = walk.next() {
-        corners.corner(at, walk.index(), &mut corner);
-        from.offset = 0;
-        for d in 0..corner.len() {
-            from.offset += corner[d].clamp(0, x.dims()[d] - sizes[d]) as isize * x_strides[d];
-        }
-        to.offset = walk.index().iter().zip(&batch_dims).map(|(&i, &d)| i as isize * out_strides[d]).sum();
-        copy_box(&mut out, &to, x, &from, &window);
-    }
+    each_index(&shape, |at, index| {
+        let corner = corners.at(&outside(index, &dims.offset_dims), rank);
+        let mut from: Vec<i64> = (0..rank).map(|d| corner[d].clamp(0, x.dims()[d] - sizes[d])).collect();
+        kept.iter().zip(&dims.offset_dims).for_each(|(&d, &o)| from[d] += index[o as usize]);
+        out.set_element(at, x.element(position(x.dims(), &from)));
+        Ok(())
+    })?;
     Ok(out)
 }
 
 /// Where each update of a scatter goes: calls `visit(position in the input, position in the updates)` for every
-/// update element that lands inside the input, in row-major order of the updates.
+/// update element that falls inside the input, in row-major order of the updates.
 pub(crate) fn scatter_positions(
     input_dims: &[i64],
     indices: &Literal,
@@ -118,49 +93,22 @@ pub(crate) fn scatter_positions(
     dims: &ScatterDims,
     mut visit: impl FnMut(usize, usize) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let corners = Corners::new(
+    let corners = Corners {
         indices,
-        dims.index_vector_dim,
-        &dims.scatter_dims_to_operand_dims,
-        &dims.input_batching_dims,
-        &dims.scatter_indices_batching_dims,
-    );
-    let dropped = |d: i64| dims.inserted_window_dims.contains(&d) || dims.input_batching_dims.contains(&d);
-    let kept: Vec<usize> = (0..input_dims.len()).filter(|&d| !dropped(d as i64)).collect();
-    let scatter_dims: Vec<usize> =
-        (0..update_dims.len()).filter(|&d| !dims.update_window_dims.contains(&(d as i64))).collect();
-    let (in_strides, update_strides) = (strides(input_dims), strides(update_dims));
-    let window: Vec<usize> = dims.update_window_dims.iter().map(|&d| update_dims[d as usize] as usize).collect();
-    let mut into = View { offset: 0, strides: kept.iter().map(|&d| in_strides[d]).collect() };
-    let mut from =
-        View { offset: 0, strides: dims.update_window_dims.iter().map(|&d| update_strides[d as usize]).collect() };
-    let mut corner = vec![0; input_dims.len()];
-    let mut walk = corners.walk();
-    while let Some([at]) = walk.next() {
-        corners.corner(at, walk.index(), &mut corner);
-        // Positions that no window element can repair are skipped as a whole.
-        let fixed_outside = (0..corner.len()).any(|d| !kept.contains(&d) && !(0..input_dims[d]).contains(&corner[d]));
-        if fixed_outside {
-            continue;
+        vector_dim: dims.index_vector_dim as usize,
+        map: &dims.scatter_dims_to_operand_dims,
+        operand_batching: &dims.input_batching_dims,
+        indices_batching: &dims.scatter_indices_batching_dims,
+    };
+    let kept = others(input_dims.len(), &dims.inserted_window_dims, &dims.input_batching_dims);
+    each_index(update_dims, |at, index| {
+        let mut to = corners.at(&outside(index, &dims.update_window_dims), input_dims.len());
+        for (&d, &w) in kept.iter().zip(&dims.update_window_dims) {
+            to[d] = to[d].saturating_add(index[w as usize]);
         }
-        let far = corner.iter().zip(input_dims).any(|(&c, &n)| c.unsigned_abs() > n.unsigned_abs() + (1 << 40));
-        if far {
-            continue;
-        }
-        into.offset = corner.iter().zip(&in_strides).map(|(&c, &s)| c as isize * s).sum();
-        from.offset = walk.index().iter().zip(&scatter_dims).map(|(&i, &d)| i as isize * update_strides[d]).sum();
-        let mut inner = Walk::new(&window, [&into, &from]);
-        while let Some([to, update]) = inner.next() {
-            let inside = kept.iter().zip(inner.index()).all(|(&d, &i)| {
-                let at = corner[d] + i as i64;
-                (0..input_dims[d]).contains(&at)
-            });
-            if inside {
-                visit(to as usize, update as usize)?;
-            }
-        }
-    }
-    Ok(())
+        let inside = to.iter().zip(input_dims).all(|(i, n)| (0..*n).contains(i));
+        if inside { visit(position(input_dims, &to), at) } else { Ok(()) }
+    })
 }
 
 /// `stablehlo.torch_index_select`: picks slices of `x` along `dim` by `indices`, sharing `batch_dims` leading
@@ -171,35 +119,16 @@ pub(crate) fn torch_index_select(
     dim: usize,
     batch_dims: usize,
 ) -> Result<Literal, Fault> {
-    let mut shape: Vec<i64> = x.dims()[..dim].to_vec();
-    shape.extend(&indices.dims()[batch_dims..]);
-    shape.extend(&x.dims()[dim + 1..]);
-    let mut out = allocate(&shape, x.elem())?;
-    let (x_strides, i_strides) = (strides(x.dims()), strides(indices.dims()));
     let picked = indices.dims().len() - batch_dims;
-    let mut x_view = View { offset: 0, strides: vec![0; shape.len()] };
-    let mut i_view = View { offset: 0, strides: vec![0; shape.len()] };
-    for d in 0..shape.len() {
-        if d < dim {
-            x_view.strides[d] = x_strides[d];
-            if d < batch_dims {
-                i_view.strides[d] = i_strides[d];
-            }
-        } else if d < dim + picked {
-            i_view.strides[d] = i_strides[d - dim + batch_dims];
-        } else {
-            x_view.strides[d] = x_strides[d - picked + 1];
-        }
-    }
-    let limit = x.dims()[dim];
-    let mut walk = Walk::new(&extents(&shape), [&x_view, &i_view]);
-    let mut at = 0;
-    while let Some([from, index]) = walk.next() {
-        let i = index_at(indices, index as usize).clamp(0, (limit - 1).max(0));
-        let from = (from + i as isize * x_strides[dim]) as usize;
-        out.set_element(at, x.element(from));
-        at += 1;
-    }
+    let shape = [&x.dims()[..dim], &indices.dims()[batch_dims..], &x.dims()[dim + 1..]].concat();
+    let mut out = allocate(&shape, x.elem())?;
+    each_index(&shape, |at, index| {
+        let which = [&index[..batch_dims], &index[dim..dim + picked]].concat();
+        let i = index_at(indices, position(indices.dims(), &which)).clamp(0, (x.dims()[dim] - 1).max(0));
+        let from = [&index[..dim], &[i], &index[dim + picked..]].concat();
+        out.set_element(at, x.element(position(x.dims(), &from)));
+        Ok(())
+    })?;
     Ok(out)
 }
 

@@ -28,19 +28,26 @@ pub(crate) fn channel(op: &Op) -> i64 {
     }
 }
 
-/// The strategy of reducing and gathering collectives.
-pub(crate) fn reducing_strategy(op: &Op) -> Result<Strategy, Fault> {
-    match (channel(op) > 0, op.flag("use_global_device_ids")) {
-        (false, false) => Ok(Strategy::CrossReplica),
-        (true, false) => Ok(Strategy::CrossReplicaAndPartition),
-        (true, true) => Ok(Strategy::FlattenedIds),
-        (false, true) => Err(Fault::invalid("use_global_device_ids needs a channel handle above 0")),
+/// What the ids of the collective `op` name.
+pub(crate) fn strategy(op: &Op) -> Result<Strategy, Fault> {
+    match (op.kind(), channel(op) > 0, op.flag("use_global_device_ids")) {
+        (OpKind::Collective(CollectiveOp::CrossReplicaSum), ..) => Ok(Strategy::CrossReplica),
+        // Those that move data have no global ids.
+        (
+            OpKind::Collective(
+                CollectiveOp::AllToAll
+                | CollectiveOp::CollectiveBroadcast
+                | CollectiveOp::CollectivePermute
+                | CollectiveOp::CollectiveReduce,
+            ),
+            channel,
+            _,
+        ) => Ok(if channel { Strategy::CrossPartition } else { Strategy::CrossReplica }),
+        (_, false, false) => Ok(Strategy::CrossReplica),
+        (_, true, false) => Ok(Strategy::CrossReplicaAndPartition),
+        (_, true, true) => Ok(Strategy::FlattenedIds),
+        (_, false, true) => Err(Fault::invalid("use_global_device_ids needs a channel handle above 0")),
     }
-}
-
-/// The strategy of permuting and broadcasting collectives.
-pub(crate) fn moving_strategy(op: &Op) -> Strategy {
-    if channel(op) > 0 { Strategy::CrossPartition } else { Strategy::CrossReplica }
 }
 
 /// The rows of the two-dimensional integer attribute `name`; ids below 0 pad short rows and are left out.
@@ -54,7 +61,7 @@ pub(crate) fn rows(op: &Op, name: &str) -> Result<Vec<Vec<usize>>, Fault> {
     Ok((0..count as usize).map(|i| row(i).iter().filter_map(|&v| usize::try_from(v).ok()).collect()).collect())
 }
 
-/// The group of `device`, in order; `None` if it is in no group. No groups at all means one of everybody.
+/// The group of `device`, in order; `None` if it is in no group. No groups at all means one group of all.
 pub(crate) fn group_of(
     device: usize,
     grid: DeviceGrid,
@@ -73,11 +80,8 @@ pub(crate) fn group_of(
             grid.replicas, grid.partitions
         )));
     }
-    let everybody: Vec<usize> = (0..ids).collect();
-    let row = match groups.is_empty() {
-        true => Some(&everybody),
-        false => groups.iter().find(|g| g.contains(&mine)),
-    };
+    let all: Vec<usize> = (0..ids).collect();
+    let row = if groups.is_empty() { Some(&all) } else { groups.iter().find(|g| g.contains(&mine)) };
     Ok(row.map(|row| match strategy {
         Strategy::CrossReplica => row.iter().map(|r| r * grid.partitions + partition).collect(),
         Strategy::CrossPartition => row.iter().map(|p| replica * grid.partitions + p).collect(),
@@ -88,64 +92,46 @@ pub(crate) fn group_of(
     }))
 }
 
+/// Which device sends to which in the `collective_permute` `op`.
+pub(crate) fn pairs(op: &Op, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, Fault> {
+    let across = strategy(op)? == Strategy::CrossPartition;
+    let (ids, others) = if across { (grid.partitions, grid.replicas) } else { (grid.replicas, grid.partitions) };
+    let mut out = vec![];
+    for pair in rows(op, "source_target_pairs")? {
+        let &[from, to] = &pair[..] else { return Err(Fault::invalid("a source-target pair is not two ids")) };
+        if from >= ids || to >= ids {
+            return Err(Fault::invalid(format!("pair ({from}, {to}) names a device beyond the {ids} there are")));
+        }
+        for other in 0..others {
+            let device = |id| if across { other * grid.partitions + id } else { id * grid.partitions + other };
+            out.push((device(from), device(to)));
+        }
+    }
+    Ok(out)
+}
+
 /// The devices that meet in collective `id`, numbered `replica * partitions + partition`: all groups, each in order.
 /// Devices in no group are left out.
 pub fn device_groups(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, EvalError> {
     let op = module.op(id);
-    let found = || {
-        let strategy = match op.kind() {
-            OpKind::Collective(
-                CollectiveOp::AllToAll
-                | CollectiveOp::CollectiveBroadcast
-                | CollectiveOp::CollectivePermute
-                | CollectiveOp::CollectiveReduce,
-            ) => moving_strategy(op),
-            OpKind::Collective(CollectiveOp::CrossReplicaSum) => Strategy::CrossReplica,
-            _ => reducing_strategy(op)?,
-        };
-        let rows = rows(op, "replica_groups")?;
-        let mut seen = vec![false; grid.len()];
-        let mut groups = vec![];
+    let find = || {
+        let (strategy, rows) = (strategy(op)?, rows(op, "replica_groups")?);
+        let mut groups: Vec<Vec<usize>> = vec![];
         for device in 0..grid.len() {
-            if seen[device] {
-                continue;
-            }
-            if let Some(group) = group_of(device, grid, strategy, &rows)? {
-                group.iter().for_each(|&d| seen[d] = true);
+            if let Some(group) = group_of(device, grid, strategy, &rows)?
+                && !groups.iter().any(|g| g.contains(&device))
+            {
                 groups.push(group);
             }
         }
         Ok(groups)
     };
-    found().map_err(|fault: Fault| fault.at(module, id))
+    find().map_err(|fault: Fault| fault.at(module, id))
 }
 
 /// Which device sends to which in the `collective_permute` `id`.
 pub fn device_pairs(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, EvalError> {
-    let op = module.op(id);
-    let found = || {
-        let pairs = rows(op, "source_target_pairs")?;
-        let (ids, others) = match moving_strategy(op) {
-            Strategy::CrossPartition => (grid.partitions, grid.replicas),
-            _ => (grid.replicas, grid.partitions),
-        };
-        let mut out = vec![];
-        for pair in &pairs {
-            let &[from, to] = &pair[..] else { return Err(Fault::invalid("a pair is not two ids")) };
-            if from >= ids || to >= ids {
-                return Err(Fault::invalid(format!("it moves {from} to {to} where there are {ids} ids")));
-            }
-            for other in 0..others {
-                let device = |id: usize| match moving_strategy(op) {
-                    Strategy::CrossPartition => other * grid.partitions + id,
-                    _ => id * grid.partitions + other,
-                };
-                out.push((device(from), device(to)));
-            }
-        }
-        Ok(out)
-    };
-    found().map_err(|fault: Fault| fault.at(module, id))
+    pairs(module.op(id), grid).map_err(|fault| fault.at(module, id))
 }
 
 #[cfg(test)]

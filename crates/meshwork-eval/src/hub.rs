@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::error::EvalError;
+use super::fault::Fault;
 use super::value::Val;
 use meshwork_ir::{Literal, OpKind};
 
@@ -58,9 +59,6 @@ struct Meeting {
 /// How the message of a deadlock begins.
 pub(crate) const STUCK: &str = "no device can go on";
 
-/// No device can go on.
-pub(crate) struct Stuck(pub String);
-
 impl Hub {
     /// A hub for `devices` running devices.
     pub(crate) fn new(devices: usize) -> Hub {
@@ -88,7 +86,7 @@ impl Hub {
         mine: Vec<Val>,
         what: &str,
         compute: impl FnOnce(Vec<Vec<Val>>) -> Result<Vec<Vec<Literal>>, EvalError>,
-    ) -> Result<Result<Vec<Literal>, EvalError>, Stuck> {
+    ) -> Result<Vec<Literal>, Fault> {
         let group = key.2.clone();
         let mut state = self.lock();
         let meeting = state.meetings.entry(key.clone()).or_default();
@@ -105,15 +103,16 @@ impl Hub {
                 Err(error) => meeting.results.extend(group.iter().map(|&d| (d, Err(error.clone())))),
             }
             let mine = meeting.results.remove(&me);
-            // They count as running from now on, so that nobody takes this moment for a deadlock.
+            // They count as running from now on, so that this moment is not taken for a deadlock.
             let on = Awaited::Meeting(key);
             state.wake(|wait| wait.on == on);
             self.changed.notify_all();
-            return Ok(mine.unwrap_or_else(|| Ok(vec![])));
+            return Ok(mine.unwrap_or_else(|| Ok(vec![]))?);
         }
-        self.wait(state, me, what, Awaited::Meeting(key.clone()), |state| {
+        let results = self.wait(state, me, what, Awaited::Meeting(key.clone()), |state| {
             state.meetings.get_mut(&key)?.results.remove(&me)
-        })
+        })?;
+        Ok(results?)
     }
 
     /// Puts a message in the queue `key`.
@@ -126,7 +125,7 @@ impl Hub {
     }
 
     /// Takes the oldest message of the queue `key`, waiting for one.
-    pub(crate) fn receive(&self, key: QueueKey, me: usize, what: &str) -> Result<Vec<Literal>, Stuck> {
+    pub(crate) fn receive(&self, key: QueueKey, me: usize, what: &str) -> Result<Vec<Literal>, Fault> {
         let mut state = self.lock();
         let take = |state: &mut State| state.queues.get_mut(&key)?.pop_front();
         if let Some(message) = take(&mut state) {
@@ -150,7 +149,7 @@ impl Hub {
         what: &str,
         on: Awaited,
         mut ready: impl FnMut(&mut State) -> Option<T>,
-    ) -> Result<T, Stuck> {
+    ) -> Result<T, Fault> {
         state.block(me, what, &on);
         loop {
             if let Some(value) = ready(&mut state) {
@@ -160,7 +159,7 @@ impl Hub {
                 state.waiting.remove(&me);
                 state.running += 1;
                 self.changed.notify_all();
-                return Err(Stuck(why));
+                return Err(Fault::Invalid(why));
             }
             // Woken for a message that another receiver took: wait again.
             if !state.waiting.contains_key(&me) {

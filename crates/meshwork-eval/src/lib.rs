@@ -23,12 +23,12 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `machine`, `dispatch`, `control`, `plan` | the driver: blocks, one arm per op, control flow, when values die |
+//! | `machine`, `dispatch`, `control` | the driver: blocks, one arm per op, control flow |
 //! | `value`, `fault`, `attrs` | run-time values and their memory, errors, attributes |
 //! | `scalar`, `special`, `elementwise`, `rng`, `check` | single elements, functions of them, random bits, checks |
 //! | `index`, `movement`, `gather` | walking and copying tensors |
 //! | `nums`, `contract`, `conv`, `ragged`, `fft`, `matrix`, `linalg` | numeric kernels |
-//! | `program`, `reduce`, `window`, `sort`, `batch_norm` | ops with bodies |
+//! | `body`, `reduce`, `window`, `sort`, `batch_norm` | ops with bodies |
 //! | `single` | one operation by itself |
 //! | `parallel`, `hub`, `groups`, `collective`, `manual` | many devices |
 
@@ -37,6 +37,7 @@
 
 mod attrs;
 mod batch_norm;
+mod body;
 pub(crate) mod check;
 mod collective;
 mod contract;
@@ -59,8 +60,6 @@ mod matrix;
 mod movement;
 mod nums;
 mod parallel;
-mod plan;
-mod program;
 mod ragged;
 mod reduce;
 pub(crate) mod rng;
@@ -82,7 +81,6 @@ pub use stats::{CollectiveStats, Stats};
 use machine::{Machine, STACK_BYTES, Site};
 use meshwork_ir::{DeviceGrid, Literal, Module, OpId};
 use parallel::{Job, run_grid};
-use plan::Plan;
 use value::Val;
 
 /// The most devices that a program is evaluated on.
@@ -110,15 +108,14 @@ pub fn run(module: &Module, func: Option<&str>, args: &[Literal]) -> Result<Vec<
 pub fn run_observed(module: &Module, func: Option<&str>, args: &[Literal]) -> Result<Outcome, EvalError> {
     let func = find(module, func)?;
     check_args(module, func, args)?;
-    let plan = Plan::new(module);
     let work = || {
         let grid = DeviceGrid { replicas: 1, partitions: 1 };
-        let mut machine = Machine::new(module, &plan, Site { device: 0, grid, hub: None, manual: false });
+        let mut machine = Machine::new(module, Site { device: 0, grid, hub: None, manual: false });
         let args = args.iter().map(|x| machine.hold(x.clone())).collect();
         let values = machine.call(func, args, func)?;
         let mut stats = std::mem::take(&mut machine.effects.stats);
         stats.peak_bytes = stats.peak_bytes.max(machine.meter.peak());
-        Ok(Outcome { results: vec![flatten(module, func, values)?], stats, printed: machine.effects.printed })
+        Ok(Outcome { results: vec![flatten(&values)], stats, printed: machine.effects.printed })
     };
     // A thread of its own, because nested bodies need a deep stack.
     std::thread::scope(|scope| {
@@ -165,13 +162,12 @@ pub fn run_devices_observed(
     let Some(block) = module.body_of(func, 0) else {
         return Err(EvalError::unsupported(module, func, "it is declared but has no body"));
     };
-    let plan = Plan::new(module);
     let site = Site { device: 0, grid: DeviceGrid { replicas: 1, partitions: 1 }, hub: None, manual: false };
-    let mut host = Machine::new(module, &plan, site);
+    let mut host = Machine::new(module, site);
     let job = |args: Vec<Literal>| Job { block, owner: func, args: args.into_iter().map(Val::loose).collect() };
     let jobs = args.into_iter().map(job).collect();
     let values = run_grid(&mut host, grid, jobs, false)?;
-    let results = values.into_iter().map(|v| flatten(module, func, v)).collect::<Result<_, _>>()?;
+    let results = values.iter().map(|v| flatten(v)).collect();
     Ok(Outcome { results, stats: host.effects.stats, printed: host.effects.printed })
 }
 
@@ -209,10 +205,8 @@ fn check_args(module: &Module, func: OpId, args: &[Literal]) -> Result<(), EvalE
     Ok(())
 }
 
-fn flatten(module: &Module, func: OpId, values: Vec<Val>) -> Result<Vec<Literal>, EvalError> {
+fn flatten(values: &[Val]) -> Vec<Literal> {
     let mut out = vec![];
-    for value in values {
-        value.flatten(&mut out).map_err(|fault| fault.at(module, func))?;
-    }
-    Ok(out)
+    values.iter().for_each(|value| value.flatten(&mut out));
+    out
 }

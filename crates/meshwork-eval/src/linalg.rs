@@ -2,43 +2,28 @@
 
 use super::fault::Fault;
 use super::matrix::{self, Matrix};
-use super::nums::{C, from_complex, from_f64, to_complex};
-use super::value::allocate;
-use meshwork_ir::Scalar;
-use meshwork_ir::{ElementType, Literal};
+use super::nums::{from_complex, from_f64, tensor, to_complex};
+use super::special::Cplx;
+use meshwork_ir::{ElementType, Literal, Scalar};
 
 /// The matrices of the last two dimensions.
 fn matrices(x: &Literal) -> Result<Vec<Matrix>, Fault> {
-    let &[.., rows, columns] = x.dims() else {
+    let &[ref batch @ .., rows, columns] = x.dims() else {
         return Err(Fault::invalid(format!("a {} where matrices are needed", x.ty())));
     };
     let (rows, columns) = (rows as usize, columns as usize);
     let values = to_complex(x);
-    let count: i64 = x.dims()[..x.dims().len() - 2].iter().product();
-    let one = |i: usize| values[i * rows * columns..(i + 1) * rows * columns].to_vec();
-    Ok((0..count as usize).map(|i| Matrix { rows, columns, values: one(i) }).collect())
-}
-
-/// Values in the result's element type; the imaginary parts of real types are dropped.
-fn tensor(dims: &[i64], elem: ElementType, values: &[C]) -> Result<Literal, Fault> {
-    match elem.is_complex() {
-        true => from_complex(dims, elem, values),
-        false => from_f64(dims, elem, &values.iter().map(|v| v.0).collect::<Vec<_>>()),
-    }
+    let one = |n: usize| Matrix::new(rows, columns, |i, j| values[(n * rows + i) * columns + j]);
+    Ok((0..batch.iter().product::<i64>() as usize).map(one).collect())
 }
 
 fn nan_matrix(n: usize) -> Matrix {
-    Matrix { rows: n, columns: n, values: vec![(f64::NAN, 0.0); n * n] }
+    Matrix::new(n, n, |_, _| Cplx::new(f64::NAN, 0.0))
 }
 
 /// `stablehlo.cholesky`; NaN where a matrix is not positive definite. The other triangle is zero.
 pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, Fault> {
-    let mut out = vec![];
-    for m in matrices(a)? {
-        let factor = matrix::cholesky(&m.hermitian(lower)).unwrap_or_else(|_| nan_matrix(m.rows));
-        out.extend(if lower { factor } else { factor.adjoint() }.values);
-    }
-    tensor(a.dims(), a.elem(), &out)
+    Ok(potrf(a, lower)?.swap_remove(0))
 }
 
 /// How `triangular_solve` reads its matrix.
@@ -72,7 +57,7 @@ pub(crate) fn triangular_solve(a: &Literal, b: &Literal, how: Triangular) -> Res
             lower = !lower;
         }
         if how.transpose == Transpose::Yes {
-            t.values.iter_mut().for_each(|v| *v = matrix::conj(*v));
+            t.values.iter_mut().for_each(|v| *v = v.conj());
         }
         if how.left {
             let mut x = b;
@@ -85,29 +70,18 @@ pub(crate) fn triangular_solve(a: &Literal, b: &Literal, how: Triangular) -> Res
             out.extend(x.adjoint().values);
         }
     }
-    tensor(b.dims(), b.elem(), &out)
+    from_complex(b.dims(), b.elem(), &out)
 }
 
 /// Only the triangle counts; what else the matrix holds is not read.
 fn triangle(a: &Matrix, lower: bool) -> Matrix {
-    let mut out = Matrix::zeros(a.rows, a.columns);
-    for i in 0..a.rows {
-        let columns = if lower { 0..i + 1 } else { i..a.columns };
-        for j in columns {
-            out.set(i, j, a.at(i, j));
-        }
-    }
-    out
+    let kept = |i: usize, j: usize| if lower { j <= i } else { j >= i };
+    Matrix::new(a.rows, a.columns, |i, j| if kept(i, j) { a[(i, j)] } else { Cplx::ZERO })
 }
 
-/// Integers stacked like the batch dimensions of `like`.
-fn integers(like: &Literal, inner: &[i64], values: &[i64]) -> Result<Literal, Fault> {
-    let batch = &like.dims()[..like.dims().len() - 2];
-    let mut out = allocate(&[batch, inner].concat(), ElementType::I32)?;
-    for (i, &v) in values.iter().enumerate() {
-        out.set(i, Scalar::Int(v));
-    }
-    Ok(out)
+/// Integers stacked over the batch dimensions of `like`.
+fn integers(like: &Literal, inner: &[usize], values: &[i64]) -> Result<Literal, Fault> {
+    tensor(&stacked(like, inner), ElementType::I32, values.iter().map(|&v| Scalar::Int(v)))
 }
 
 /// Dimensions of a stack of `inner` shapes over the batch dimensions of `like`.
@@ -132,10 +106,10 @@ pub(crate) fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
         out.extend(if lower { factor } else { factor.adjoint() }.values);
         info.push(failed);
     }
-    Ok(vec![tensor(a.dims(), a.elem(), &out)?, integers(a, &[], &info)?])
+    Ok(vec![from_complex(a.dims(), a.elem(), &out)?, integers(a, &[], &info)?])
 }
 
-/// `geqrf`: the packed factorisation and the reflectors' factors.
+/// `geqrf`: the packed factorization and the reflectors' factors.
 pub(crate) fn geqrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
     let (mut out, mut taus) = (vec![], vec![]);
     let all = matrices(a)?;
@@ -144,11 +118,11 @@ pub(crate) fn geqrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
         taus.extend(matrix::qr(&mut m));
         out.extend(m.values);
     }
-    let tau = tensor(&stacked(a, &[rows.min(columns)]), a.elem(), &taus)?;
-    Ok(vec![tensor(a.dims(), a.elem(), &out)?, tau])
+    let tau = from_complex(&stacked(a, &[rows.min(columns)]), a.elem(), &taus)?;
+    Ok(vec![from_complex(a.dims(), a.elem(), &out)?, tau])
 }
 
-/// `orgqr` and `ungqr`: the columns of `Q` from the packed factorisation.
+/// `orgqr` and `ungqr`: the columns of `Q` from the packed factorization.
 pub(crate) fn orgqr(a: &Literal, tau: &Literal) -> Result<Literal, Fault> {
     let taus = to_complex(tau);
     let each = tau.dims().last().copied().unwrap_or(0) as usize;
@@ -156,10 +130,10 @@ pub(crate) fn orgqr(a: &Literal, tau: &Literal) -> Result<Literal, Fault> {
     for (i, m) in matrices(a)?.into_iter().enumerate() {
         out.extend(matrix::q_of(&m, &taus[i * each..(i + 1) * each], m.columns).values);
     }
-    tensor(a.dims(), a.elem(), &out)
+    from_complex(a.dims(), a.elem(), &out)
 }
 
-/// `getrf`: the packed factorisation, the row swaps counted from 1, and per matrix 0 or the first zero pivot.
+/// `getrf`: the packed factorization, the row swaps counted from 1, and per matrix 0 or the first zero pivot.
 pub(crate) fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
     let (mut out, mut swaps, mut info) = (vec![], vec![], vec![]);
     let all = matrices(a)?;
@@ -170,8 +144,8 @@ pub(crate) fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
         info.push(singular as i64);
         out.extend(m.values);
     }
-    let pivots = integers(a, &[rows.min(columns) as i64], &swaps)?;
-    Ok(vec![tensor(a.dims(), a.elem(), &out)?, pivots, integers(a, &[], &info)?])
+    let pivots = integers(a, &[rows.min(columns)], &swaps)?;
+    Ok(vec![from_complex(a.dims(), a.elem(), &out)?, pivots, integers(a, &[], &info)?])
 }
 
 /// `syevd` and `heevd`: eigenvectors as columns, eigenvalues in rising order, and zeros for success.
@@ -185,7 +159,7 @@ pub(crate) fn syevd(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
         vectors.extend(v.values);
     }
     let w = from_f64(&stacked(a, &[sides(a).0]), a.elem().real_part(), &values)?;
-    Ok(vec![tensor(a.dims(), a.elem(), &vectors)?, w, integers(a, &[], &vec![0; count])?])
+    Ok(vec![from_complex(a.dims(), a.elem(), &vectors)?, w, integers(a, &[], &vec![0; count])?])
 }
 
 /// Which singular vectors `gesdd` computes.
@@ -216,8 +190,8 @@ pub(crate) fn gesdd(a: &Literal, vectors: Vectors) -> Result<Vec<Literal>, Fault
         let (u, v) = if tall { (u, v) } else { (v, u) };
         values.extend(s);
         if vectors == Vectors::None {
-            left.extend(vec![(0.0, 0.0); rows * u_columns]);
-            right.extend(vec![(0.0, 0.0); v_rows * columns]);
+            left.extend(vec![Cplx::ZERO; rows * u_columns]);
+            right.extend(vec![Cplx::ZERO; v_rows * columns]);
             continue;
         }
         left.extend(widened(&u, u_columns).values);
@@ -226,20 +200,15 @@ pub(crate) fn gesdd(a: &Literal, vectors: Vectors) -> Result<Vec<Literal>, Fault
     Ok(vec![
         a.clone(),
         from_f64(&stacked(a, &[least]), a.elem().real_part(), &values)?,
-        tensor(&stacked(a, &[rows, u_columns]), a.elem(), &left)?,
-        tensor(&stacked(a, &[v_rows, columns]), a.elem(), &right)?,
+        from_complex(&stacked(a, &[rows, u_columns]), a.elem(), &left)?,
+        from_complex(&stacked(a, &[v_rows, columns]), a.elem(), &right)?,
         integers(a, &[], &vec![0; count])?,
     ])
 }
 
 /// The orthonormal columns of `m` continued to `columns` of them.
 fn widened(m: &Matrix, columns: usize) -> Matrix {
-    let mut out = Matrix::zeros(m.rows, columns);
-    for i in 0..m.rows {
-        for j in 0..m.columns.min(columns) {
-            out.set(i, j, m.at(i, j));
-        }
-    }
+    let mut out = Matrix::new(m.rows, columns, |i, j| if j < m.columns { m[(i, j)] } else { Cplx::ZERO });
     matrix::complete_basis(&mut out);
     out
 }

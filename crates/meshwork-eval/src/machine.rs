@@ -1,19 +1,15 @@
 //! One device running a program: its values, its place among the devices, and the blocks it executes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::dispatch;
 use super::error::EvalError;
 use super::fault::Fault;
 use super::hub::Hub;
-use super::plan::Plan;
-use super::program::Body;
 use super::stats::Stats;
 use super::value::{Held, Meter, Val, check_size};
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::Scalar;
-use meshwork_ir::{BlockId, Literal, Module, OpId, Type, ValueId, Walk};
+use meshwork_ir::{BlockId, DeviceGrid, Literal, Module, OpId, Scalar, Type, ValueId, Walk};
 
 /// Blocks and calls nest at most this deep; programs that producers write stay far below.
 pub(crate) const MAX_DEPTH: usize = 200;
@@ -48,24 +44,24 @@ pub(crate) struct Effects {
 /// One device.
 pub(crate) struct Machine<'m> {
     pub module: &'m Module,
-    pub plan: &'m Plan,
     pub site: Site<'m>,
     pub meter: Arc<Meter>,
     pub effects: Effects,
     values: Vec<Option<Val>>,
+    steps: HashMap<BlockId, Arc<[Step]>>,
     active: Vec<OpId>,
     depth: usize,
 }
 
 impl<'m> Machine<'m> {
-    pub(crate) fn new(module: &'m Module, plan: &'m Plan, site: Site<'m>) -> Machine<'m> {
+    pub(crate) fn new(module: &'m Module, site: Site<'m>) -> Machine<'m> {
         Machine {
             module,
-            plan,
             site,
             meter: Arc::default(),
             effects: Effects::default(),
             values: vec![None; module.value_slots()],
+            steps: HashMap::new(),
             active: vec![],
             depth: 0,
         }
@@ -81,7 +77,7 @@ impl<'m> Machine<'m> {
         Ok(match value {
             Val::Token => Val::Token,
             Val::Tuple(parts) => Val::Tuple(parts.into_iter().map(|v| self.adopt(v)).collect::<Result<_, _>>()?),
-            tensor => self.hold(tensor.into_literal()?),
+            tensor => self.hold(tensor.tensor()?.clone()),
         })
     }
 
@@ -116,31 +112,25 @@ impl<'m> Machine<'m> {
         for (&param, arg) in params.iter().zip(args) {
             self.values[param.index()] = Some(arg);
         }
-        let Some(plan) = self.plan.block(block) else {
-            return Err(EvalError::invalid(module, owner, "its body is not part of the module"));
-        };
+        let steps = self.steps.entry(block).or_insert_with(|| steps(module, block)).clone();
         self.depth += 1;
-        for step in &plan.steps {
-            let op = module.op(step.op);
-            let mut operands = Vec::with_capacity(op.operands().len());
-            for (&value, &take) in op.operands().iter().zip(&step.take) {
-                let slot = &mut self.values[value.index()];
-                let operand = if take { slot.take() } else { slot.clone() };
-                let missing = || EvalError::invalid(module, step.op, "an operand has no value yet");
-                operands.push(operand.ok_or_else(missing)?);
-            }
+        for (id, last) in steps.iter() {
+            let op = module.op(*id);
+            let value = |v: &ValueId| self.values[v.index()].clone();
+            let operands: Option<Vec<Val>> = op.operands().iter().map(value).collect();
+            let operands = operands.ok_or_else(|| EvalError::invalid(module, *id, "an operand has no value yet"))?;
             if op.kind().is_terminator() {
-                self.forget(&step.drop);
+                self.forget(last);
                 self.depth -= 1;
                 return Ok(operands);
             }
-            self.check_sizes(step.op)?;
-            let results = dispatch::execute(self, step.op, operands)?;
-            self.check_types(step.op, &results)?;
+            self.check_sizes(*id)?;
+            let results = dispatch::execute(self, *id, operands).map_err(|fault| fault.at(module, *id))?;
+            self.check_types(*id, &results)?;
             for (&value, result) in op.results().iter().zip(results) {
                 self.values[value.index()] = Some(result);
             }
-            self.forget(&step.drop);
+            self.forget(last);
         }
         Err(EvalError::invalid(module, owner, "its body has no terminator"))
     }
@@ -180,37 +170,32 @@ impl<'m> Machine<'m> {
         Ok(())
     }
 
-    /// Region `region` of `op` as a body to call on scalars.
-    pub(crate) fn body(&mut self, op: OpId, region: usize) -> Result<Body<'_>, Fault> {
-        let module = self.module;
-        let block =
-            module.body_of(op, region).ok_or_else(|| Fault::invalid(format!("region {region} is missing or empty")))?;
-        let outside = self.captured_scalars(block);
-        let run_block = move |args: Vec<Literal>| {
-            let args = args.into_iter().map(|x| self.hold(x)).collect();
-            let results = self.run_block(block, args, op)?;
-            results.into_iter().map(Val::into_literal).collect()
-        };
-        Body::new(module, block, &|v| outside.get(&v).copied(), Box::new(run_block))
-    }
-
-    /// Region `region` of `op` as a body of scalar operations only, which does not borrow the machine.
-    pub(crate) fn scalar_body(&self, op: OpId, region: usize) -> Result<Body<'static>, Fault> {
-        let missing = || Fault::invalid(format!("region {region} is missing or empty"));
-        let block = self.module.body_of(op, region).ok_or_else(missing)?;
-        let outside = self.captured_scalars(block);
-        let refuse = |_| Err(Fault::unsupported("a body that is more than scalar operations"));
-        Body::new(self.module, block, &|v| outside.get(&v).copied(), Box::new(refuse))
-    }
-
-    /// The scalars that operations in `block` use and that have a value already.
-    fn captured_scalars(&self, block: BlockId) -> HashMap<ValueId, Scalar> {
-        let module = self.module;
-        let scalar = |&v: &ValueId| match self.values[v.index()].as_ref()? {
-            Val::Tensor(t) if t.dims().is_empty() => Some((v, t.get(0))),
+    /// The element of `value`, if it is a scalar that has been computed.
+    pub(crate) fn scalar(&self, value: ValueId) -> Option<Scalar> {
+        match self.values[value.index()].as_ref()? {
+            Val::Tensor(t) if t.dims().is_empty() => Some(t.get(0)),
             _ => None,
-        };
-        let inner = module.ops_below_block(block, Walk::PreOrder);
-        inner.iter().flat_map(|&op| module.op(op).operands()).filter_map(scalar).collect()
+        }
     }
+}
+
+/// An operation of a block, and the values of the block that nothing uses after it.
+type Step = (OpId, Vec<ValueId>);
+
+fn steps(module: &Module, block: BlockId) -> Arc<[Step]> {
+    let ops: Vec<OpId> = module.ops_in(block).collect();
+    let results = ops.iter().flat_map(|&op| module.op(op).results());
+    let mut alive: HashSet<ValueId> = module.block(block).args().iter().chain(results).copied().collect();
+    let mut steps: Vec<Step> = vec![];
+    for &op in ops.iter().rev() {
+        let inner = module.ops_below(op, Walk::PreOrder);
+        let operands = inner.iter().flat_map(|&op| module.op(op).operands());
+        let last = operands.chain(module.op(op).results()).copied().filter(|v| alive.remove(v)).collect();
+        steps.push((op, last));
+    }
+    // Arguments that nothing uses.
+    if let Some((_, last)) = steps.last_mut() {
+        last.extend(alive);
+    }
+    steps.into_iter().rev().collect()
 }

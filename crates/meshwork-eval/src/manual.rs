@@ -9,11 +9,9 @@ use std::sync::Arc;
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, shard_index};
 
 use super::attrs;
-use super::error::EvalError;
 use super::fault::Fault;
-use super::hub::Stuck;
 use super::machine::Machine;
-use super::movement::{dynamic_update_slice, slice};
+use super::movement::{dynamic_update_slice, part};
 use super::parallel::{self, Job};
 use super::value::{Val, allocate};
 use meshwork_ir::DeviceGrid;
@@ -21,12 +19,7 @@ use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Literal, Module, Op, OpId, OpKind};
 
 /// Runs the manual computation `id`.
-pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    let module = m.module;
-    run(m, id, args).map_err(|fault| fault.at(module, id))
-}
-
-fn run(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let module = m.module;
     let op = module.op(id);
     let body = module.body_of(id, 0).ok_or_else(|| Fault::invalid("it has no body"))?;
@@ -41,10 +34,9 @@ fn run(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault>
         return Err(Fault::unsupported("a manual computation in a program that is split already"));
     }
     parallel::check_devices(devices)?;
-    let args: Vec<Literal> = args.into_iter().map(Val::into_literal).collect::<Result<_, _>>()?;
     let mut jobs = vec![];
     for device in 0..devices {
-        let part = |(x, s): (&Literal, &Sharding)| split.part(x, s, device).map(Val::loose);
+        let part = |(x, s): (&Val, &Sharding)| split.part(x.tensor()?, s, device).map(Val::loose);
         let parts = args.iter().zip(&split.inputs).map(part).collect::<Result<_, _>>()?;
         jobs.push(Job { block: body, owner: id, args: parts });
     }
@@ -78,10 +70,7 @@ fn nested(m: &mut Machine<'_>, id: OpId, split: &Split, args: Vec<Val>) -> Resul
         None => compute(vec![mine])?.swap_remove(0),
         Some(hub) => {
             let key = (OpKind::Sdy(SdyOp::ManualComputation), id.index() as i64, group.clone());
-            match hub.meet(key, device, mine, &module.describe(id), compute) {
-                Ok(results) => results?,
-                Err(Stuck(why)) => return Err(Fault::Invalid(why)),
-            }
+            hub.meet(key, device, mine, &module.describe(id), compute)?
         }
     };
     Ok(results.into_iter().map(|x| m.hold(x)).collect())
@@ -148,9 +137,7 @@ impl Split {
             }
             *n /= shards;
         }
-        let start = self.start(sharding, &local, device)?;
-        let limit: Vec<i64> = start.iter().zip(&local).map(|(s, n)| s + n).collect();
-        slice(x, &start, &limit, &vec![1; limit.len()])
+        part(x, &self.start(sharding, &local, device)?, &local)
     }
 
     /// The whole results from the parts of `devices`. Devices that hold copies agree; the first one counts.
@@ -158,13 +145,13 @@ impl Split {
         let mut results = vec![];
         for (i, &value) in op.results().iter().enumerate() {
             let sharding = &self.outputs[i];
-            let ty = module.ty(value).as_tensor().ok_or_else(|| Fault::invalid("a result is no tensor"))?;
+            let ty = module.ty(value).as_tensor().ok_or_else(|| Fault::invalid("a result is not a tensor"))?;
             let mut whole = allocate(&ty.dims, ty.elem)?;
             // From the last to the first, so that the first device's copy is what stays.
             for (device, outputs) in devices.iter().zip(parts).rev() {
                 let part = outputs.get(i).ok_or_else(|| Fault::invalid(format!("the body has no result {i}")))?;
                 let part = part.tensor()?;
-                dynamic_update_slice(&mut whole, part, &self.start(sharding, part.dims(), *device)?);
+                dynamic_update_slice(&mut whole, part, &self.start(sharding, part.dims(), *device)?)?;
             }
             results.push(whole);
         }

@@ -1,12 +1,23 @@
 //! Data movement: slices, pads, concatenation, transposes, broadcasts, reversal, iota.
 //!
-//! Each function gives one box copy its strides; extents come from a verified program.
+//! Each function says where an element of the result comes from, or where one of the operand goes.
 
 use super::fault::Fault;
-use super::index::{View, copy_box, extents, strides};
+use super::index::{each_index, position};
 use super::value::{allocate, filled};
-use meshwork_ir::Scalar;
-use meshwork_ir::{ElementType, Literal};
+use meshwork_ir::{ElementType, Literal, Scalar};
+
+/// The tensor of extents `dims` whose element at `index` is that of `x` at the index that `source(index, ..)` writes.
+fn pick(x: &Literal, dims: &[i64], source: impl Fn(&[i64], &mut [i64])) -> Result<Literal, Fault> {
+    let mut out = allocate(dims, x.elem())?;
+    let mut from = vec![0; x.dims().len()];
+    each_index(dims, |at, index| {
+        source(index, &mut from);
+        out.set_element(at, x.element(position(x.dims(), &from)));
+        Ok(())
+    })?;
+    Ok(out)
+}
 
 /// `x[start : limit : stride]` per dimension.
 pub(crate) fn slice(x: &Literal, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<Literal, Fault> {
@@ -14,36 +25,39 @@ pub(crate) fn slice(x: &Literal, start: &[i64], limit: &[i64], stride: &[i64]) -
     let lengths = [start.len(), limit.len(), stride.len()];
     let inside = |d: usize| 0 <= start[d] && start[d] <= limit[d] && limit[d] <= x.dims()[d] && stride[d] > 0;
     if lengths != [rank; 3] || !(0..rank).all(inside) {
-        return Err(Fault::invalid(format!("{start:?} to {limit:?} by {stride:?} is no slice of {}", x.ty())));
+        return Err(Fault::invalid(format!("{start:?} to {limit:?} by {stride:?} is not a slice of {}", x.ty())));
     }
-    let dims: Vec<i64> = (0..start.len()).map(|d| div_ceil(limit[d] - start[d], stride[d])).collect();
-    let mut from = View::at(x.dims(), start);
-    for (s, &by) in from.strides.iter_mut().zip(stride) {
-        *s *= by as isize;
-    }
-    let mut out = allocate(&dims, x.elem())?;
-    copy_box(&mut out, &View::whole(&dims), x, &from, &extents(&dims));
-    Ok(out)
+    let dims: Vec<i64> = (0..rank).map(|d| (limit[d] - start[d] + stride[d] - 1) / stride[d]).collect();
+    pick(x, &dims, |index, from| (0..rank).for_each(|d| from[d] = start[d] + index[d] * stride[d]))
 }
 
-/// `a / b` rounded up, for `a >= 0` and `b > 0`.
-fn div_ceil(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b
+/// The part of extents `sizes` at `start`.
+pub(crate) fn part(x: &Literal, start: &[i64], sizes: &[i64]) -> Result<Literal, Fault> {
+    let limit: Vec<i64> = start.iter().zip(sizes).map(|(s, n)| s + n).collect();
+    slice(x, start, &limit, &vec![1; start.len()])
 }
 
-/// The box of extents `sizes` at `start`, moved so that it stays inside `x`.
+/// The part of length `size` at `start` along dimension `dim`.
+pub(crate) fn part_along(x: &Literal, dim: usize, start: i64, size: i64) -> Result<Literal, Fault> {
+    let (mut starts, mut sizes) = (vec![0; x.dims().len()], x.dims().to_vec());
+    (starts[dim], sizes[dim]) = (start, size);
+    part(x, &starts, &sizes)
+}
+
+/// The part of extents `sizes` at `start`, moved so that it stays inside `x`.
 pub(crate) fn dynamic_slice(x: &Literal, start: &[i64], sizes: &[i64]) -> Result<Literal, Fault> {
-    let start = clamp_start(x.dims(), start, sizes);
-    let mut out = allocate(sizes, x.elem())?;
-    copy_box(&mut out, &View::whole(sizes), x, &View::at(x.dims(), &start), &extents(sizes));
-    Ok(out)
+    part(x, &clamp_start(x.dims(), start, sizes), sizes)
 }
 
-/// Writes `update` over the box at `start`, moved so that it stays inside `x`.
-pub(crate) fn dynamic_update_slice(x: &mut Literal, update: &Literal, start: &[i64]) {
-    let start = clamp_start(x.dims(), start, update.dims());
-    let to = View::at(x.dims(), &start);
-    copy_box(x, &to, update, &View::whole(update.dims()), &extents(update.dims()));
+/// `x` with `update` written over the part at `start`, moved so that it stays inside.
+pub(crate) fn dynamic_update_slice(x: &mut Literal, update: &Literal, start: &[i64]) -> Result<(), Fault> {
+    let dims = x.dims().to_vec();
+    let start = clamp_start(&dims, start, update.dims());
+    each_index(update.dims(), |at, index| {
+        let to: Vec<i64> = index.iter().zip(&start).map(|(i, s)| i + s).collect();
+        x.set_element(position(&dims, &to), update.element(at));
+        Ok(())
+    })
 }
 
 fn clamp_start(dims: &[i64], start: &[i64], sizes: &[i64]) -> Vec<i64> {
@@ -51,40 +65,28 @@ fn clamp_start(dims: &[i64], start: &[i64], sizes: &[i64]) -> Vec<i64> {
 }
 
 /// Puts `low` and `high` elements of `value` before and after each dimension and `interior` ones between
-/// neighbours. Negative `low` and `high` cut elements off.
+/// neighbors. Negative `low` and `high` cut elements off.
 pub(crate) fn pad(x: &Literal, value: &Literal, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Literal, Fault> {
     let rank = x.dims().len();
     // Far beyond any tensor, and small enough that sums do not overflow.
     let sane = |v: &i64| v.unsigned_abs() < 1 << 40;
     let lengths = [low.len(), high.len(), interior.len()];
     if lengths != [rank; 3] || ![low, high, interior].concat().iter().all(sane) || interior.iter().any(|&n| n < 0) {
-        return Err(Fault::invalid(format!("{} can not be padded by {low:?}, {high:?}, {interior:?}", x.ty())));
+        return Err(Fault::invalid(format!("{} cannot be padded by {low:?}, {high:?}, {interior:?}", x.ty())));
     }
-    let mut dims = vec![];
-    // Elements [first, last) of each dimension land inside the result.
-    let (mut first, mut count, mut start) = (vec![], vec![], vec![]);
-    for d in 0..rank {
-        let (n, step) = (x.dims()[d], interior[d] + 1);
-        let size = low[d] + (n + (n - 1).max(0) * interior[d]) + high[d];
-        if size < 0 {
-            return Err(Fault::invalid(format!("padding makes dimension {d} {size} long")));
-        }
-        let lo = div_ceil((-low[d]).max(0), step);
-        // Index i stands at low + i * step, which must be below size.
-        let hi = div_ceil((size - low[d]).max(0), step).min(n);
-        first.push(lo);
-        count.push((hi - lo).max(0));
-        start.push(low[d] + lo * step);
-        dims.push(size);
+    let extent = |d: usize| low[d] + x.dims()[d] + (x.dims()[d] - 1).max(0) * interior[d] + high[d];
+    let dims: Vec<i64> = (0..rank).map(extent).collect();
+    if let Some(d) = dims.iter().position(|&n| n < 0) {
+        return Err(Fault::invalid(format!("padding makes dimension {d} {} long", dims[d])));
     }
     let mut out = filled(&dims, value)?;
-    let mut to = View::at(&dims, &start);
-    for (stride, &between) in to.strides.iter_mut().zip(interior) {
-        *stride *= (between + 1) as isize;
-    }
-    if !count.contains(&0) {
-        copy_box(&mut out, &to, x, &View::at(x.dims(), &first), &extents(&count));
-    }
+    each_index(x.dims(), |at, index| {
+        let to: Vec<i64> = (0..rank).map(|d| low[d] + index[d] * (interior[d] + 1)).collect();
+        if to.iter().zip(&dims).all(|(i, n)| (0..*n).contains(i)) {
+            out.set_element(position(&dims, &to), x.element(at));
+        }
+        Ok(())
+    })?;
     Ok(out)
 }
 
@@ -95,7 +97,7 @@ pub(crate) fn concatenate(parts: &[&Literal], dim: usize) -> Result<Literal, Fau
     let mut out = allocate(&dims, parts[0].elem())?;
     let mut start = vec![0; dims.len()];
     for part in parts {
-        copy_box(&mut out, &View::at(&dims, &start), part, &View::whole(part.dims()), &extents(part.dims()));
+        dynamic_update_slice(&mut out, part, &start)?;
         start[dim] += part.dims()[dim];
     }
     Ok(out)
@@ -104,11 +106,7 @@ pub(crate) fn concatenate(parts: &[&Literal], dim: usize) -> Result<Literal, Fau
 /// Dimension `d` of the result is dimension `permutation[d]` of `x`.
 pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, Fault> {
     let dims: Vec<i64> = permutation.iter().map(|&p| x.dims()[p as usize]).collect();
-    let source = strides(x.dims());
-    let from = View { offset: 0, strides: permutation.iter().map(|&p| source[p as usize]).collect() };
-    let mut out = allocate(&dims, x.elem())?;
-    copy_box(&mut out, &View::whole(&dims), x, &from, &extents(&dims));
-    Ok(out)
+    pick(x, &dims, |index, from| permutation.iter().zip(index).for_each(|(&p, &i)| from[p as usize] = i))
 }
 
 /// Dimension `d` of `x` runs along dimension `map[d]` of the result; extents of one are repeated.
@@ -118,59 +116,34 @@ pub(crate) fn broadcast_in_dim(x: &Literal, dims: &[i64], map: &[i64]) -> Result
         None => false,
     };
     if map.len() != x.dims().len() || !map.iter().enumerate().all(fits) {
-        return Err(Fault::invalid(format!("{} does not spread over {dims:?} along dimensions {map:?}", x.ty())));
+        return Err(Fault::invalid(format!("{} does not broadcast to {dims:?} along dimensions {map:?}", x.ty())));
     }
-    if x.len() == 1 {
-        return filled(dims, x);
-    }
-    let source = strides(x.dims());
-    let mut from = View { offset: 0, strides: vec![0; dims.len()] };
-    for (d, &to) in map.iter().enumerate() {
-        if x.dims()[d] != 1 {
-            from.strides[to as usize] = source[d];
+    pick(x, dims, |index, from| {
+        for (d, &to) in map.iter().enumerate() {
+            from[d] = if x.dims()[d] == 1 { 0 } else { index[to as usize] };
         }
-    }
-    let mut out = allocate(dims, x.elem())?;
-    copy_box(&mut out, &View::whole(dims), x, &from, &extents(dims));
-    Ok(out)
+    })
 }
 
 /// Reverses the order of elements along `dimensions`.
 pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, Fault> {
-    let mut out = allocate(x.dims(), x.elem())?;
-    if x.is_empty() {
-        return Ok(out);
-    }
-    let mut from = View::whole(x.dims());
-    for &d in dimensions {
-        let d = d as usize;
-        from.offset += from.strides[d] * (x.dims()[d] as isize - 1);
-        from.strides[d] = -from.strides[d];
-    }
-    copy_box(&mut out, &View::whole(x.dims()), x, &from, &extents(x.dims()));
-    Ok(out)
+    pick(x, x.dims(), |index, from| {
+        from.copy_from_slice(index);
+        dimensions.iter().for_each(|&d| from[d as usize] = x.dims()[d as usize] - 1 - index[d as usize]);
+    })
 }
 
 /// Each element is its index along `dim`.
 pub(crate) fn iota(dims: &[i64], elem: ElementType, dim: usize) -> Result<Literal, Fault> {
-    let Some(&n) = dims.get(dim) else {
+    if dim >= dims.len() {
         return Err(Fault::invalid(format!("there is no dimension {dim} in {dims:?}")));
-    };
-    let mut line = allocate(&[n], elem)?;
-    for i in 0..n {
-        let value = match elem.class() {
-            meshwork_ir::ElementClass::Bool => Scalar::Bool(i != 0),
-            meshwork_ir::ElementClass::Signed => Scalar::Int(i),
-            meshwork_ir::ElementClass::Unsigned => Scalar::UInt(i as u64),
-            meshwork_ir::ElementClass::Float => Scalar::Float(i as f64),
-            meshwork_ir::ElementClass::Complex => Scalar::Complex(i as f64, 0.0),
-        };
-        line.set(i as usize, value);
     }
-    match dims.len() {
-        1 => Ok(line),
-        _ => broadcast_in_dim(&line, dims, &[dim as i64]),
-    }
+    let mut out = allocate(dims, elem)?;
+    each_index(dims, |at, index| {
+        out.set(at, Scalar::Int(index[dim]));
+        Ok(())
+    })?;
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -190,7 +163,7 @@ mod tests {
         let mut x = i64s(&[5], &[0, 1, 2, 3, 4]);
         assert_eq!(dynamic_slice(&x, &[9], &[2]).unwrap(), i64s(&[2], &[3, 4]));
         assert_eq!(dynamic_slice(&x, &[-9], &[2]).unwrap(), i64s(&[2], &[0, 1]));
-        dynamic_update_slice(&mut x, &i64s(&[2], &[7, 8]), &[4]);
+        dynamic_update_slice(&mut x, &i64s(&[2], &[7, 8]), &[4]).unwrap();
         assert_eq!(x, i64s(&[5], &[0, 1, 2, 7, 8]));
     }
 

@@ -8,7 +8,7 @@ use super::attrs;
 use super::error::EvalError;
 use super::fault::Fault;
 use super::groups::{channel, rows};
-use super::hub::{Hub, Stuck};
+use super::hub::Hub;
 use super::machine::{Effects, Machine, STACK_BYTES, Site};
 use super::value::Val;
 use meshwork_ir::DeviceGrid;
@@ -37,7 +37,7 @@ pub(crate) fn run_grid(
         check_devices(jobs.len()).map_err(|fault| fault.at(m.module, first.owner))?;
     }
     let hub = Hub::new(jobs.len());
-    let (module, plan, infeed) = (m.module, m.plan, m.effects.infeed.clone());
+    let (module, infeed) = (m.module, m.effects.infeed.clone());
     let outcomes = std::thread::scope(|scope| {
         let threads: Vec<_> = jobs
             .into_iter()
@@ -46,7 +46,7 @@ pub(crate) fn run_grid(
                 let (hub, infeed, owner) = (&hub, infeed.clone(), job.owner);
                 let work = move || {
                     let _finish = Finish(hub);
-                    let mut machine = Machine::new(module, plan, Site { device, grid, hub: Some(hub), manual });
+                    let mut machine = Machine::new(module, Site { device, grid, hub: Some(hub), manual });
                     machine.effects.infeed = infeed;
                     let args = job.args.into_iter().map(|v| machine.adopt(v)).collect::<Result<_, _>>();
                     let results = args
@@ -77,10 +77,10 @@ pub(crate) fn run_grid(
 
 /// Each device is a thread, of which an operating system has only so many.
 pub(crate) fn check_devices(count: usize) -> Result<(), Fault> {
-    match count <= super::MAX_DEVICES {
-        true => Ok(()),
-        false => Err(Fault::unsupported(format!("running on {count} devices; at most {}", super::MAX_DEVICES))),
+    if count > super::MAX_DEVICES {
+        return Err(Fault::unsupported(format!("running on {count} devices; at most {}", super::MAX_DEVICES)));
     }
+    Ok(())
 }
 
 /// Tells the hub that a device has ended, however it did.
@@ -123,31 +123,20 @@ fn collect(m: &mut Machine<'_>, outcomes: Vec<Result<Outcome, EvalError>>) -> Re
     }
 }
 
-/// `infeed`, `outfeed`, `send`, `recv` and `interpreter.run_parallel`.
-pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    let module = m.module;
-    let results = match module.op(id).kind() {
-        OpKind::Token(TokenOp::Infeed) => match m.effects.infeed.pop_front() {
-            Some(mut values) => {
-                values.push(Val::Token);
-                Ok(values)
-            }
-            None => Err(Fault::invalid("the infeed is empty")),
-        },
-        OpKind::Token(TokenOp::Outfeed) => Ok(vec![Val::Token]),
-        OpKind::Token(TokenOp::Send) => send(m, id, args),
-        OpKind::Token(TokenOp::Recv) => receive(m, id),
-        _ => run_parallel(m, id, args),
-    };
-    results.map_err(|fault| fault.at(module, id))
+/// `stablehlo.infeed`.
+pub(crate) fn infeed(m: &mut Machine<'_>) -> Result<Vec<Val>, Fault> {
+    let mut values = m.effects.infeed.pop_front().ok_or_else(|| Fault::invalid("the infeed is empty"))?;
+    values.push(Val::Token);
+    Ok(values)
 }
 
-fn send(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+/// `stablehlo.send`.
+pub(crate) fn send(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let op = m.module.op(id);
     let mut message = vec![];
-    args.into_iter().try_for_each(|v| v.flatten(&mut message))?;
+    args.iter().for_each(|v| v.flatten(&mut message));
     let Some(hub) = m.site.hub else {
-        return Err(Fault::unsupported("there is nobody to send to: the program runs on one device"));
+        return Err(Fault::unsupported("there is no device to send to: the program runs on one"));
     };
     let number = channel(op);
     if op.flag("is_host_transfer") {
@@ -164,10 +153,11 @@ fn send(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault
     Ok(vec![Val::Token])
 }
 
-fn receive(m: &mut Machine<'_>, id: OpId) -> Result<Vec<Val>, Fault> {
+/// `stablehlo.recv`.
+pub(crate) fn receive(m: &mut Machine<'_>, id: OpId) -> Result<Vec<Val>, Fault> {
     let op = m.module.op(id);
     let Some(hub) = m.site.hub else {
-        return Err(Fault::unsupported("there is nobody to receive from: the program runs on one device"));
+        return Err(Fault::unsupported("there is no device to receive from: the program runs on one"));
     };
     let me = m.site.device;
     let key = if op.flag("is_host_transfer") {
@@ -178,13 +168,14 @@ fn receive(m: &mut Machine<'_>, id: OpId) -> Result<Vec<Val>, Fault> {
         let source = source.ok_or_else(|| Fault::invalid(format!("no pair says who sends to device {me}")))?;
         (OpKind::Token(TokenOp::Send), channel(op), Some(source), Some(me))
     };
-    let message = hub.receive(key, me, &m.module.describe(id)).map_err(|Stuck(why)| Fault::Invalid(why))?;
+    let message = hub.receive(key, me, &m.module.describe(id))?;
     let mut values: Vec<Val> = message.into_iter().map(|x| m.hold(x)).collect();
     values.push(Val::Token);
     Ok(values)
 }
 
-fn run_parallel(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+/// `interpreter.run_parallel`.
+pub(crate) fn run_parallel(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let module = m.module;
     let op = module.op(id);
     let func = |attr: &Attr| {
@@ -220,12 +211,7 @@ fn run_parallel(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val
 }
 
 /// `interpreter.print`, `interpreter.probe` and `check.expect_serialized_eq`.
-pub(crate) fn observe(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, EvalError> {
-    let module = m.module;
-    observe_value(m, id, args).map_err(|fault| fault.at(module, id))
-}
-
-fn observe_value(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
+pub(crate) fn observe(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
     let op = m.module.op(id);
     let x = args.first().ok_or_else(|| Fault::invalid("it has no operand"))?.tensor()?;
     if op.kind() == OpKind::Check(CheckOp::Print) {
@@ -241,16 +227,16 @@ fn observe_value(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Va
     let iteration = op.int("iteration").or(op.int("iter")).unwrap_or(0).max(0) as usize;
     let recorded = m.effects.probes.get(name).and_then(|values| values.get(iteration));
     let recorded = recorded.ok_or_else(|| Fault::invalid(format!("probe '{name}' has no iteration {iteration}")))?;
-    match recorded == x {
-        true => Ok(vec![]),
-        false => Err(Fault::Inner(EvalError::CheckFailed {
-            op: m.module.place(id),
-            index: vec![],
-            got: shown(x),
-            want: shown(recorded),
-            rule: format!("what probe '{name}' recorded"),
-        })),
+    if recorded == x {
+        return Ok(vec![]);
     }
+    Err(Fault::Inner(EvalError::CheckFailed {
+        op: m.module.place(id),
+        index: vec![],
+        got: shown(x),
+        want: shown(recorded),
+        rule: format!("what probe '{name}' recorded"),
+    }))
 }
 
 fn shown(x: &Literal) -> String {

@@ -8,7 +8,7 @@
 use super::contract::dot_general;
 use super::fault::Fault;
 use super::index::indices_of;
-use super::movement::{dynamic_update_slice, slice};
+use super::movement::{dynamic_update_slice, part_along};
 use super::value::allocate;
 use meshwork_ir::attr::DotDims;
 use meshwork_ir::{Attr, Literal, Op, TensorType};
@@ -42,12 +42,11 @@ fn dimension_numbers(op: &Op) -> Result<RaggedDims, Fault> {
     })
 }
 
-/// The part `start..start + size` of `x` along `dim`.
+/// The rows of one group along `dim`, cut off at the end of `x`.
 fn part(x: &Literal, dim: i64, start: i64, size: i64) -> Result<Literal, Fault> {
-    let (mut from, mut limit) = (vec![0; x.dims().len()], x.dims().to_vec());
-    let end = limit[dim as usize];
-    (from[dim as usize], limit[dim as usize]) = (start.min(end), (start + size).min(end));
-    slice(x, &from, &limit, &vec![1; limit.len()])
+    let end = x.dims()[dim as usize];
+    let start = start.min(end);
+    part_along(x, dim as usize, start, size.min(end - start))
 }
 
 /// Evaluates the op on left operand, right operand and group sizes.
@@ -84,7 +83,7 @@ pub(crate) fn ragged_dot(op: &Op, args: &[&Literal], result: &TensorType) -> Res
                 dot_general(&rows, &matrix, &dot, result.elem)?
             }
         };
-        dynamic_update_slice(&mut out, &product, &at);
+        dynamic_update_slice(&mut out, &product, &at)?;
         start += size;
     }
     Ok(out)

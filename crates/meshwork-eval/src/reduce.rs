@@ -1,77 +1,57 @@
 //! Reductions over whole dimensions, `map`, and the combining half of `scatter`.
 
+use super::body::Body;
 use super::fault::Fault;
 use super::gather::scatter_positions;
-use super::index::{View, Walk, extents, strides};
-use super::program::Body;
+use super::index::{each_index, position};
+use super::machine::Machine;
 use super::value::allocate;
-use meshwork_ir::Scalar;
 use meshwork_ir::attr::ScatterDims;
-use meshwork_ir::{ElementType, Literal};
+use meshwork_ir::{ElementType, Literal, Scalar};
 
 /// `stablehlo.reduce` of one or more operands of one shape; element types of the results in `elems`.
 pub(crate) fn reduce(
+    m: &mut Machine<'_>,
     inputs: &[&Literal],
     inits: &[&Literal],
     dimensions: &[i64],
     elems: &[ElementType],
-    body: &mut Body<'_>,
+    mut body: Body,
 ) -> Result<Vec<Literal>, Fault> {
     let dims = inputs[0].dims();
     let kept: Vec<usize> = (0..dims.len()).filter(|&d| !dimensions.contains(&(d as i64))).collect();
     let shape: Vec<i64> = kept.iter().map(|&d| dims[d]).collect();
     let mut out = elems.iter().map(|&e| allocate(&shape, e)).collect::<Result<Vec<_>, _>>()?;
-    let n = inputs.len();
-    let out_strides = strides(&shape);
-    let mut to = View { offset: 0, strides: vec![0; dims.len()] };
-    for (i, &d) in kept.iter().enumerate() {
-        to.strides[d] = out_strides[i];
-    }
-    let len = out[0].len();
-    let mut walk = Walk::new(&extents(dims), [&to]);
-    if let (Some(f), 1) = (body.float_fold(), n) {
-        let mut acc = vec![inits[0].get(0).as_f64(); len];
-        let mut i = 0;
-        while let Some([at]) = walk.next() {
-            let slot = &mut acc[at as usize];
-            *slot = f(*slot, inputs[0].get(i).as_f64());
-            i += 1;
-        }
-        for (i, v) in acc.into_iter().enumerate() {
-            out[0].set(i, Scalar::Float(v));
-        }
-        return Ok(out);
-    }
     let first: Vec<Scalar> = inits.iter().map(|x| x.get(0)).collect();
-    let mut acc = first.repeat(len);
-    let mut x = first;
-    let mut i = 0;
-    while let Some([at]) = walk.next() {
-        for (slot, input) in x.iter_mut().zip(inputs) {
-            *slot = input.get(i);
-        }
-        let at = at as usize * n;
-        body.fold(&mut acc[at..at + n], &x)?;
-        i += 1;
-    }
+    let n = inputs.len();
+    let mut acc = first.repeat(out[0].len());
+    each_index(dims, |at, index| {
+        let to: Vec<i64> = kept.iter().map(|&d| index[d]).collect();
+        let to = position(&shape, &to) * n;
+        body.fold(m, &mut acc[to..to + n], &elements(inputs, at))
+    })?;
     for (i, values) in acc.chunks_exact(n).enumerate() {
-        for (o, &v) in out.iter_mut().zip(values) {
-            o.set(i, v);
-        }
+        out.iter_mut().zip(values).for_each(|(o, &v)| o.set(i, v));
     }
     Ok(out)
 }
 
+/// Element `i` of each tensor.
+pub(crate) fn elements(tensors: &[&Literal], i: usize) -> Vec<Scalar> {
+    tensors.iter().map(|x| x.get(i)).collect()
+}
+
 /// `stablehlo.map`: the body on corresponding elements.
-pub(crate) fn map(inputs: &[&Literal], dims: &[i64], elem: ElementType, body: &mut Body<'_>) -> Result<Literal, Fault> {
-    let mut out = allocate(dims, elem)?;
-    let mut args = vec![Scalar::Bool(false); inputs.len()];
+pub(crate) fn map(
+    m: &mut Machine<'_>,
+    inputs: &[&Literal],
+    elem: ElementType,
+    mut body: Body,
+) -> Result<Literal, Fault> {
+    let mut out = allocate(inputs[0].dims(), elem)?;
     for i in 0..out.len() {
-        for (a, x) in args.iter_mut().zip(inputs) {
-            *a = x.get(i);
-        }
-        let mut result = [Scalar::Bool(false)];
-        body.call(&args, &mut result)?;
+        let mut result = [Scalar::zero(elem)];
+        body.call(m, &elements(inputs, i), &mut result)?;
         out.set(i, result[0]);
     }
     Ok(out)
@@ -79,33 +59,19 @@ pub(crate) fn map(inputs: &[&Literal], dims: &[i64], elem: ElementType, body: &m
 
 /// `stablehlo.scatter`: folds the updates into the inputs, in row-major order of the updates.
 pub(crate) fn scatter(
-    mut inputs: Vec<Literal>,
+    m: &mut Machine<'_>,
+    inputs: &[&Literal],
     indices: &Literal,
     updates: &[&Literal],
     dims: &ScatterDims,
-    body: &mut Body<'_>,
+    mut body: Body,
 ) -> Result<Vec<Literal>, Fault> {
-    let input_dims = inputs[0].dims().to_vec();
-    if inputs.len() == 1 && inputs[0].elem() == updates[0].elem() && body.is_second_argument() {
-        let x = &mut inputs[0];
-        scatter_positions(&input_dims, indices, updates[0].dims(), dims, |to, from| {
-            x.set_element(to, updates[0].element(from));
-            Ok(())
-        })?;
-        return Ok(inputs);
-    }
-    let mut acc = vec![Scalar::Bool(false); inputs.len()];
-    let mut update = acc.clone();
-    scatter_positions(&input_dims, indices, updates[0].dims(), dims, |to, from| {
-        for i in 0..acc.len() {
-            acc[i] = inputs[i].get(to);
-            update[i] = updates[i].get(from);
-        }
-        body.fold(&mut acc, &update)?;
-        for (x, &v) in inputs.iter_mut().zip(&acc) {
-            x.set(to, v);
-        }
+    let mut out: Vec<Literal> = inputs.iter().map(|&x| x.clone()).collect();
+    scatter_positions(inputs[0].dims(), indices, updates[0].dims(), dims, |to, from| {
+        let mut acc: Vec<Scalar> = out.iter().map(|x| x.get(to)).collect();
+        body.fold(m, &mut acc, &elements(updates, from))?;
+        out.iter_mut().zip(acc).for_each(|(x, v)| x.set(to, v));
         Ok(())
     })?;
-    Ok(inputs)
+    Ok(out)
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::error::EvalError;
 use super::machine::{Machine, STACK_BYTES, Site};
-use super::plan::Plan;
 use super::value::Val;
 use super::{PANICKED, flatten};
 use meshwork_ir::DeviceGrid;
@@ -20,7 +19,6 @@ const SHALLOW: usize = 4;
 #[derive(Debug)]
 pub struct SingleOp {
     module: Module,
-    plan: Plan,
     func: OpId,
     block: BlockId,
     inputs: Vec<ValueId>,
@@ -95,9 +93,8 @@ impl SingleOp {
         for func in needed {
             own.import_op(module, func, body, &mut ValueMap::new()).map_err(wrong)?;
         }
-        let plan = Plan::new(&own);
         let deep = below.len() > SHALLOW && depth(module, op) > SHALLOW;
-        Ok(SingleOp { module: own, plan, func, block, inputs, deep })
+        Ok(SingleOp { module: own, func, block, inputs, deep })
     }
 
     /// Region `region` of `op` as an operation of its own, on values of the types of its arguments. It must not use
@@ -118,8 +115,7 @@ impl SingleOp {
             }
             own.import_op(module, inner, block, &mut map).map_err(wrong)?;
         }
-        let plan = Plan::new(&own);
-        Ok(SingleOp { module: own, plan, func, block, inputs: params, deep: false })
+        Ok(SingleOp { module: own, func, block, inputs: params, deep: false })
     }
 
     /// The operands of the operation, then its [`captures`]: what [`run`](SingleOp::run) wants the values of.
@@ -145,7 +141,7 @@ impl SingleOp {
     fn run_here(&self, args: Vec<Literal>, replica: u32, partition: u32) -> Result<Vec<Literal>, EvalError> {
         let grid = DeviceGrid { replicas: replica as usize + 1, partitions: partition as usize + 1 };
         let device = replica as usize * grid.partitions + partition as usize;
-        let mut machine = Machine::new(&self.module, &self.plan, Site { device, grid, hub: None, manual: false });
+        let mut machine = Machine::new(&self.module, Site { device, grid, hub: None, manual: false });
         let mut args = args.into_iter();
         let mut values = vec![];
         for &param in self.module.block(self.block).args() {
@@ -162,7 +158,7 @@ impl SingleOp {
             });
         }
         let results = machine.call(self.func, values, self.func)?;
-        flatten(&self.module, self.func, results)
+        Ok(flatten(&results))
     }
 }
 

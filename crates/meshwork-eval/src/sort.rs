@@ -1,39 +1,40 @@
 //! Sorting along one dimension with any comparator, and `top_k`.
 
+use super::body::Body;
 use super::fault::Fault;
-use super::index::{View, Walk, strides};
-use super::program::Body;
+use super::index::{each_index, position};
+use super::machine::Machine;
 use super::scalar::{CompareType, Comparison, ScalarOp, apply};
 use super::value::allocate;
 use meshwork_ir::{Direction, Scalar};
 use meshwork_ir::{ElementType, Literal};
 
-/// `stablehlo.sort`: all operands are permuted alike, stably, so that the body never holds for a later element
-/// against an earlier one. The body may be no order at all; the result is some permutation then.
-pub(crate) fn sort(inputs: &[&Literal], dim: usize, body: &mut Body<'_>) -> Result<Vec<Literal>, Fault> {
+/// `stablehlo.sort`: all operands are permuted in the same way, stably, so that the body never holds for a later
+/// element against an earlier one. If the body is not an order, the result is some permutation.
+pub(crate) fn sort(
+    m: &mut Machine<'_>,
+    inputs: &[&Literal],
+    dim: usize,
+    mut body: Body,
+) -> Result<Vec<Literal>, Fault> {
     let dims = inputs[0].dims();
-    let mut out = inputs.iter().map(|x| allocate(x.dims(), x.elem())).collect::<Result<Vec<_>, _>>()?;
-    let count = inputs.len();
-    let mut args = vec![Scalar::Bool(false); 2 * count];
-    for_each_line(dims, dim, |start, step, n| {
-        // The elements of the line, operand after operand for each position.
-        let mut line = Vec::with_capacity(n * count);
-        for i in 0..n {
-            line.extend(inputs.iter().map(|x| x.get(start + i * step)));
-        }
-        let order = merge_sort(n, &mut |a, b| {
-            for i in 0..count {
-                args[2 * i] = line[a * count + i];
-                args[2 * i + 1] = line[b * count + i];
-            }
+    let mut out: Vec<Literal> = inputs.iter().map(|&x| x.clone()).collect();
+    let mut lines = dims.to_vec();
+    lines[dim] = lines[dim].min(1);
+    each_index(&lines, |_, start| {
+        let at = |i: usize| {
+            let mut index = start.to_vec();
+            index[dim] = i as i64;
+            position(dims, &index)
+        };
+        let order = merge_sort(dims[dim] as usize, &mut |a, b| {
+            let args: Vec<Scalar> = inputs.iter().flat_map(|x| [x.get(at(a)), x.get(at(b))]).collect();
             let mut less = [Scalar::Bool(false)];
-            body.call(&args, &mut less)?;
+            body.call(m, &args, &mut less)?;
             Ok(less[0].as_bool())
         })?;
         for (to, from) in order.into_iter().enumerate() {
-            for (o, x) in out.iter_mut().zip(inputs) {
-                o.set_element(start + to * step, x.element(start + from * step));
-            }
+            out.iter_mut().zip(inputs).for_each(|(o, x)| o.set_element(at(to), x.element(at(from))));
         }
         Ok(())
     })?;
@@ -74,26 +75,6 @@ pub(crate) fn first_k(
         }
     }
     Ok((values, places))
-}
-
-/// Calls `visit(position of the first element, step, length)` for each line along `dim`.
-fn for_each_line(
-    dims: &[i64],
-    dim: usize,
-    mut visit: impl FnMut(usize, usize, usize) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    let all = strides(dims);
-    let mut outer: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
-    let (n, step) = (outer[dim], all[dim] as usize);
-    outer[dim] = 1;
-    if n == 0 {
-        return Ok(());
-    }
-    let mut walk = Walk::new(&outer, [&View { offset: 0, strides: all }]);
-    while let Some([start]) = walk.next() {
-        visit(start as usize, step, n)?;
-    }
-    Ok(())
 }
 
 /// Stable bottom-up merge sort of the positions `0..n`; `before` need not be an order.

@@ -21,20 +21,14 @@ pub(crate) enum Val {
 /// A literal that a device holds, counted in its [`Meter`] while it lives.
 #[derive(Debug)]
 pub(crate) struct Held {
-    literal: Option<Literal>,
+    literal: Literal,
     meter: Arc<Meter>,
 }
 
 impl Held {
     pub(crate) fn new(literal: Literal, meter: &Arc<Meter>) -> Held {
         meter.add(literal.bytes().len() as i64);
-        Held { literal: Some(literal), meter: meter.clone() }
-    }
-
-    fn into_literal(mut self) -> Option<Literal> {
-        let literal = self.literal.take()?;
-        self.meter.add(-(literal.bytes().len() as i64));
-        Some(literal)
+        Held { literal, meter: meter.clone() }
     }
 }
 
@@ -42,16 +36,13 @@ impl Deref for Held {
     type Target = Literal;
 
     fn deref(&self) -> &Literal {
-        // Only `into_literal`, which consumes the value, takes the literal out.
-        self.literal.as_ref().expect("held literal is present until consumed")
+        &self.literal
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Some(literal) = &self.literal {
-            self.meter.add(-(literal.bytes().len() as i64));
-        }
+        self.meter.add(-(self.literal.bytes().len() as i64));
     }
 }
 
@@ -66,11 +57,6 @@ impl Meter {
     fn add(&self, bytes: i64) {
         let now = self.live.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak.fetch_max(now, Ordering::Relaxed);
-    }
-
-    /// `bytes` more were alive just before now: operands that an operation consumed while its results were made.
-    pub(crate) fn note(&self, bytes: i64) {
-        self.peak.fetch_max(self.live.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
     }
 
     /// The most bytes that were live at once.
@@ -94,45 +80,14 @@ impl Val {
         }
     }
 
-    /// The tensor to change: without a copy if nothing else refers to it.
-    pub(crate) fn into_literal(self) -> Result<Literal, Fault> {
-        match self {
-            Val::Tensor(held) => match Arc::try_unwrap(held) {
-                Ok(only) => only.into_literal().ok_or_else(|| Fault::invalid("tensor was consumed")),
-                Err(shared) => Ok(Literal::clone(&shared)),
-            },
-            other => other.tensor().cloned(),
-        }
-    }
-
-    /// All tensors in it, depth first; tokens are left out.
-    pub(crate) fn flatten(self, out: &mut Vec<Literal>) -> Result<(), Fault> {
+    /// Appends all tensors in it, depth first; tokens are left out.
+    pub(crate) fn flatten(&self, out: &mut Vec<Literal>) {
         match self {
             Val::Token => {}
-            Val::Tuple(parts) => {
-                for part in parts {
-                    part.flatten(out)?;
-                }
-            }
-            tensor => out.push(tensor.into_literal()?),
-        }
-        Ok(())
-    }
-}
-
-/// Bytes of the tensors that nothing but `args` refers to.
-pub(crate) fn last_bytes(args: &[Val]) -> i64 {
-    let same = |a: &Arc<Held>, v: &Val| matches!(v, Val::Tensor(b) if Arc::ptr_eq(a, b));
-    let mut total = 0;
-    for (i, arg) in args.iter().enumerate() {
-        let Val::Tensor(held) = arg else { continue };
-        let seen = args[..i].iter().any(|v| same(held, v));
-        let here = args.iter().filter(|v| same(held, v)).count();
-        if !seen && here == Arc::strong_count(held) {
-            total += held.bytes().len() as i64;
+            Val::Tuple(parts) => parts.iter().for_each(|part| part.flatten(out)),
+            Val::Tensor(held) => out.push(Literal::clone(held)),
         }
     }
-    total
 }
 
 /// No evaluation makes a tensor larger than this many bytes.
@@ -173,11 +128,8 @@ pub(crate) fn allocate(dims: &[i64], elem: ElementType) -> Result<Literal, Fault
 /// A literal with every element equal to the one element of `value`.
 pub(crate) fn filled(dims: &[i64], value: &Literal) -> Result<Literal, Fault> {
     let mut out = allocate(dims, value.elem())?;
-    let one = value.element(0);
-    if one.iter().any(|&b| b != 0) {
-        for chunk in out.bytes_mut().chunks_exact_mut(one.len()) {
-            chunk.copy_from_slice(one);
-        }
+    for i in 0..out.len() {
+        out.set_element(i, value.element(0));
     }
     Ok(out)
 }
@@ -210,9 +162,10 @@ pub(crate) mod tests {
         let b = a.clone();
         drop(Held::new(i64s(&[1], &[1]), &meter));
         assert_eq!(meter.peak(), 32);
-        assert_eq!(a.into_literal().unwrap(), i64s(&[3], &[1, 2, 3]));
+        drop(a);
         assert_eq!(meter.live.load(Ordering::Relaxed), 24);
-        b.into_literal().unwrap();
+        assert_eq!(b.tensor().unwrap(), &i64s(&[3], &[1, 2, 3]));
+        drop(b);
         assert_eq!(meter.live.load(Ordering::Relaxed), 0);
     }
 

@@ -1,11 +1,12 @@
 //! Reductions over sliding windows: `reduce_window` and `select_and_scatter`.
 
+use super::body::Body;
 use super::fault::Fault;
-use super::index::{View, Walk, extents, strides};
-use super::program::Body;
+use super::index::{each_index, position};
+use super::machine::Machine;
+use super::reduce::elements;
 use super::value::{allocate, filled};
-use meshwork_ir::Scalar;
-use meshwork_ir::{ElementType, Literal};
+use meshwork_ir::{ElementType, Literal, Scalar};
 
 /// The windows of an op, one entry per dimension.
 #[derive(Clone, Debug)]
@@ -30,90 +31,42 @@ impl Window {
             .collect()
     }
 
-    /// Per dimension and window position, the offset in the input of each window element; `None` in the padding or
+    /// The position in an input of extents `dims` of element `within` of the window at `at`; `None` in the padding or
     /// between elements of a dilated input.
-    fn taps(&self, dims: &[i64], out: &[i64]) -> Vec<Vec<Vec<Option<usize>>>> {
-        let steps = strides(dims);
-        let tap = |d: usize, at: i64, w: i64| {
-            let dilated = at * self.strides[d] + w * self.window_dilations[d] - self.padding[d].0;
-            let inside =
-                dilated >= 0 && dilated % self.base_dilations[d] == 0 && dilated / self.base_dilations[d] < dims[d];
-            inside.then(|| (dilated / self.base_dilations[d]) as usize * steps[d] as usize)
-        };
-        (0..dims.len())
-            .map(|d| (0..out[d]).map(|at| (0..self.size[d]).map(|w| tap(d, at, w)).collect()).collect())
-            .collect()
-    }
-}
-
-/// Calls `visit(window number, input offset of each window element in row-major order)` for every window.
-fn for_each_window(
-    window: &Window,
-    dims: &[i64],
-    out: &[i64],
-    mut visit: impl FnMut(usize, &[Option<usize>]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    let taps = window.taps(dims, out);
-    let mut walk = Walk::new(&extents(out), [&View::whole(out)]);
-    let (mut places, mut next): (Vec<Option<usize>>, Vec<Option<usize>>) = (vec![], vec![]);
-    while let Some([at]) = walk.next() {
-        places.clear();
-        places.push(Some(0));
-        for (positions, &i) in taps.iter().zip(walk.index()) {
-            let line = &positions[i];
-            if let [Some(only)] = line[..] {
-                for place in places.iter_mut().flatten() {
-                    *place += only;
-                }
-                continue;
+    fn place(&self, dims: &[i64], at: &[i64], within: &[i64]) -> Option<usize> {
+        let mut index = vec![];
+        for d in 0..dims.len() {
+            let dilated = at[d] * self.strides[d] + within[d] * self.window_dilations[d] - self.padding[d].0;
+            let i = dilated / self.base_dilations[d];
+            if dilated < 0 || dilated % self.base_dilations[d] != 0 || i >= dims[d] {
+                return None;
             }
-            next.clear();
-            for place in &places {
-                next.extend(line.iter().map(|tap| Some((*place)? + (*tap)?)));
-            }
-            std::mem::swap(&mut places, &mut next);
+            index.push(i);
         }
-        visit(at as usize, &places)?;
+        Some(position(dims, &index))
     }
-    Ok(())
 }
 
 /// `stablehlo.reduce_window`; places outside the input count as the initial value.
 pub(crate) fn reduce_window(
+    m: &mut Machine<'_>,
     inputs: &[&Literal],
     inits: &[&Literal],
     window: &Window,
     elems: &[ElementType],
-    body: &mut Body<'_>,
+    mut body: Body,
 ) -> Result<Vec<Literal>, Fault> {
     let dims = inputs[0].dims();
     let shape = window.result_dims(dims);
     let mut out = elems.iter().map(|&e| allocate(&shape, e)).collect::<Result<Vec<_>, _>>()?;
-    let first: Vec<Scalar> = inits.iter().map(|x| x.get(0)).collect();
-    if let (Some(f), 1) = (body.float_fold(), inputs.len()) {
-        let values = super::nums::to_f64(inputs[0]);
-        let init = first[0].as_f64();
-        for_each_window(window, dims, &shape, |at, places| {
-            let sum = places.iter().fold(init, |acc, place| f(acc, place.map_or(init, |i| values[i])));
-            out[0].set(at, Scalar::Float(sum));
-            Ok(())
+    let first = elements(inits, 0);
+    each_index(&shape, |to, at| {
+        let mut acc = first.clone();
+        each_index(&window.size, |_, within| match window.place(dims, at, within) {
+            Some(i) => body.fold(m, &mut acc, &elements(inputs, i)),
+            None => body.fold(m, &mut acc, &first),
         })?;
-        return Ok(out);
-    }
-    let mut acc = first.clone();
-    let mut x = first.clone();
-    for_each_window(window, dims, &shape, |at, places| {
-        acc.copy_from_slice(&first);
-        for place in places {
-            match place {
-                Some(i) => x.iter_mut().zip(inputs).for_each(|(slot, input)| *slot = input.get(*i)),
-                None => x.copy_from_slice(&first),
-            }
-            body.fold(&mut acc, &x)?;
-        }
-        for (o, &v) in out.iter_mut().zip(&acc) {
-            o.set(at, v);
-        }
+        out.iter_mut().zip(acc).for_each(|(o, v)| o.set(to, v));
         Ok(())
     })?;
     Ok(out)
@@ -122,29 +75,30 @@ pub(crate) fn reduce_window(
 /// `stablehlo.select_and_scatter`: in each window of `operand` picks an element with `select` and folds the source
 /// element of that window into its place with `scatter`.
 pub(crate) fn select_and_scatter(
-    operand: &Literal,
-    source: &Literal,
-    init: &Literal,
+    m: &mut Machine<'_>,
+    [operand, source, init]: [&Literal; 3],
     window: &Window,
-    select: &mut Body<'_>,
-    scatter: &mut Body<'_>,
+    mut select: Body,
+    mut scatter: Body,
 ) -> Result<Literal, Fault> {
     let mut out = filled(operand.dims(), init)?;
-    for_each_window(window, operand.dims(), source.dims(), |at, places| {
+    each_index(source.dims(), |from, at| {
         let mut chosen: Option<usize> = None;
-        for &place in places.iter().flatten() {
-            chosen = match chosen {
-                None => Some(place),
-                Some(best) => {
-                    let mut keep = [Scalar::Bool(false)];
-                    select.call(&[operand.get(best), operand.get(place)], &mut keep)?;
-                    Some(if keep[0].as_bool() { best } else { place })
+        each_index(&window.size, |_, within| {
+            let Some(place) = window.place(operand.dims(), at, within) else { return Ok(()) };
+            if let Some(best) = chosen {
+                let mut keep = [Scalar::Bool(false)];
+                select.call(m, &[operand.get(best), operand.get(place)], &mut keep)?;
+                if keep[0].as_bool() {
+                    return Ok(());
                 }
-            };
-        }
+            }
+            chosen = Some(place);
+            Ok(())
+        })?;
         if let Some(place) = chosen {
             let mut acc = [out.get(place)];
-            scatter.fold(&mut acc, &[source.get(at)])?;
+            scatter.fold(m, &mut acc, &[source.get(from)])?;
             out.set(place, acc[0]);
         }
         Ok(())

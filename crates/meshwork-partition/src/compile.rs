@@ -7,18 +7,19 @@ use std::sync::Arc;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Diagnostic, Module, OpId, OpKind, Type, Walk};
 use meshwork_mesh::{Mesh, Sharding};
-use meshwork_propagate::why::Trace as History;
+use meshwork_propagate::why::Trace;
 use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
 use thiserror::Error;
 
-use crate::atoms::Atoms;
-use crate::cause::{Namer, Sources};
-use crate::cost::Machine;
+use crate::collective::DEFAULT_COMBINE_BYTES;
 use crate::donation::{self, Donation};
-use crate::optimize::DEFAULT_COMBINE_BYTES;
+use crate::layout::atoms::Atoms;
+use crate::plan::cause::{Namer, Sources};
+use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
+use crate::plan::{cause, flops, memory};
 use crate::split::{Placed, split_function};
-use crate::{PartitionError, Plan, cause, choose, collective, flops, memory, optimize, prepare};
+use crate::{PartitionError, Plan, choose, collective, prepare};
 
 /// Why a program could not be placed and split.
 #[derive(Debug, Error)]
@@ -41,21 +42,21 @@ impl CompileError {
     }
 }
 
-/// Whether to note where placements come from. It takes some more time and memory.
+/// What the causes in a plan name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Trace {
-    /// Causes say which operation needs a collective, and why.
+pub enum Causes {
+    /// The operation that needs a collective, and why.
     #[default]
-    No,
-    /// Causes name the annotation too.
-    Yes,
+    Operations,
+    /// The annotation to blame as well. Recording where placements come from makes compiling about a quarter slower.
+    Annotations,
 }
 
 /// How to place and split a program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompileOptions {
-    /// Whether causes name annotations.
-    pub trace: Trace,
+    /// What causes name. [`Compiled::provenance`] is there with [`Causes::Annotations`] only.
+    pub causes: Causes,
     /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
     pub combine_bytes: i64,
     /// What the program is to run on: ways to compute an operation are weighed by the time they would take there.
@@ -64,7 +65,7 @@ pub struct CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { trace: Trace::No, combine_bytes: DEFAULT_COMBINE_BYTES, machine: Machine::default() }
+        CompileOptions { causes: Causes::Operations, combine_bytes: DEFAULT_COMBINE_BYTES, machine: Machine::default() }
     }
 }
 
@@ -104,7 +105,7 @@ impl Compiled {
 }
 
 /// Compiles the entry function of `module`: places every value, and splits the program over its mesh in the way that
-/// takes the least time by the model of [`cost`](crate::cost).
+/// takes the least time by the model of [`cost`](crate::plan::cost).
 pub fn compile(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let entry = entry_of(module)?;
     if !has_mesh(module) {
@@ -184,9 +185,9 @@ fn for_one_device(module: &Module, entry: OpId, mesh: Option<(String, Mesh)>, op
         peak: memory::peak(module, entry),
         flops: flops::flops(module, entry),
     };
-    let provenance = match options.trace {
-        Trace::No => None,
-        Trace::Yes => Some(Provenance { module: module.clone(), trace: History::default() }),
+    let provenance = match options.causes {
+        Causes::Operations => None,
+        Causes::Annotations => Some(Provenance { module: module.clone(), trace: Trace::default() }),
     };
     Compiled {
         donation: donation::of(module, entry),
@@ -207,9 +208,9 @@ pub(crate) fn compile_imported(
 ) -> Result<Compiled, CompileError> {
     #[cfg(feature = "tracing")]
     let span = tracing::info_span!("place").entered();
-    let (warnings, provenance) = match options.trace {
-        Trace::No => (place_imported(&mut placed).map_err(CompileError::Placement)?, None),
-        Trace::Yes => {
+    let (warnings, provenance) = match options.causes {
+        Causes::Operations => (place_imported(&mut placed).map_err(CompileError::Placement)?, None),
+        Causes::Annotations => {
             let (warnings, provenance) = place_imported_traced(&mut placed).map_err(CompileError::Placement)?;
             (warnings, Some(provenance))
         }
@@ -250,8 +251,8 @@ fn split_placed(
     let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
     let atoms = Atoms::linked(&mesh, &options.machine.links);
     let split = split_function(placed, func, &atoms, &options.machine)?;
-    let (mut local, mut collectives) = (split.mover.e.out, split.mover.collectives);
-    optimize::optimize(&mut local, &mut collectives, options.combine_bytes);
+    let (mut local, mut collectives) = (split.module, split.collectives);
+    collective::optimize::optimize(&mut local, &mut collectives, options.combine_bytes);
     if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {
         let what = format!(
             "mesh @{name} has {} devices; collectives, which list them all, are written for at most {MAX_LISTED}",

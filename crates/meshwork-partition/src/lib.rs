@@ -4,29 +4,12 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod atoms;
-pub mod cause;
 mod choose;
 pub mod collective;
-mod combine;
 mod compile;
-pub mod contract;
-pub mod cost;
 mod donation;
-mod emit;
 mod error;
-pub mod explain;
-mod fetch;
-pub mod flops;
-mod frames;
-mod identity;
-pub mod json;
-pub mod layout;
-pub mod lock;
-pub mod memory;
-pub mod meshes;
-mod moves;
-pub mod optimize;
+mod layout;
 mod pass;
 pub mod plan;
 mod prepare;
@@ -34,14 +17,12 @@ mod reshard;
 pub mod run;
 pub mod shards;
 mod split;
-mod strategy;
-pub mod tell;
-pub mod xla;
+mod xla;
 
-pub use compile::{CompileError, CompileOptions, Compiled, Trace, compile, mesh_of};
-pub use contract::{Contract, ContractViolation};
+pub use collective::DEFAULT_COMBINE_BYTES;
+pub use compile::{Causes, CompileError, CompileOptions, Compiled, compile, mesh_of};
 pub use donation::Donation;
 pub use error::PartitionError;
-pub use lock::Lock;
 pub use pass::PASS;
-pub use plan::{Border, Plan};
+pub use plan::{Border, Contract, ContractViolation, Lock, Machine, Plan};
+pub use xla::mark_partitioned;

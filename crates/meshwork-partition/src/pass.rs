@@ -7,9 +7,9 @@ use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 
 use crate::PartitionError;
-use crate::atoms::Atoms;
 use crate::collective::write_device_lists;
-use crate::cost::Machine;
+use crate::layout::atoms::Atoms;
+use crate::plan::cost::Machine;
 use crate::prepare::prepare;
 use crate::split::split_function;
 
@@ -48,7 +48,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
 fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, PartitionError> {
     let atoms = Atoms::of(mesh);
     let split = split_function(module, func, &atoms, &Machine::default())?;
-    let (mut local, collectives) = (split.mover.e.out, split.mover.collectives);
+    let (mut local, collectives) = (split.module, split.collectives);
     write_device_lists(&mut local, &collectives, &atoms);
     Ok(local)
 }

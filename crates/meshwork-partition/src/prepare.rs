@@ -3,10 +3,13 @@
 //! A slice of a pad is a pad with smaller, possibly negative amounts; a slice of a slice is a slice. What is left moves
 //! elements once, by exactly the distance they move.
 
-use meshwork_ir::op::{ControlOp, MovementOp, SdyOp, SourceOp};
+use meshwork_ir::op::MovementOp;
 use meshwork_ir::transform::cse;
 use meshwork_ir::transform::dead::remove_dead;
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
+use meshwork_ir::transform::hoist::hoist;
+use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
+
+use crate::plan::memory::type_bytes;
 
 /// Rewrites `module` so that shifts are single operations. Placements stay on the values that remain.
 pub fn prepare(module: &mut Module) {
@@ -30,61 +33,15 @@ pub fn prepare(module: &mut Module) {
             }
         }
     }
-    hoist(module);
+    hoist(module, does_not_grow);
     remove_dead(module);
     cse::eliminate(module);
 }
 
-/// Moves operations whose operands a loop does not change out of it, unless their result is larger than what they are
-/// made of: then it is cheaper to make it anew.
-fn hoist(module: &mut Module) {
-    for op in module.all_ops(Walk::PostOrder) {
-        let Some(body) = module.body_of(op, 1).filter(|_| module.op(op).kind() == OpKind::Control(ControlOp::While))
-        else {
-            continue;
-        };
-        let args = module.block(body).args().to_vec();
-        let returned = module.returned(body).to_vec();
-        let operands = module.op(op).operands().to_vec();
-        let outer = |v: &ValueId| {
-            let i = args.iter().position(|a| a == v)?;
-            (returned.get(i) == Some(v)).then(|| operands[i])
-        };
-        for inner in module.op_list(body) {
-            let fixed = |module: &Module, v: &ValueId| {
-                outer(v).is_some()
-                    || match module.value(*v).def() {
-                        Def::Result(def, _) => !module.is_inside(def, op) || is_constant(module, def),
-                        Def::Arg(block, _) => module.block_parent_op(block).is_none_or(|p| !module.is_inside(p, op)),
-                    }
-            };
-            let data = module.op(inner);
-            let bytes = |v: &ValueId| crate::memory::type_bytes(module.ty(*v));
-            let worth = data.kind().is_pure()
-                && data.regions().is_empty()
-                && !data.operands().is_empty()
-                && data.operands().iter().all(|v| fixed(module, v))
-                && data.operands().iter().map(bytes).sum::<i64>() >= data.results().iter().map(bytes).sum();
-            if !worth {
-                continue;
-            }
-            for (i, v) in data.operands().to_vec().into_iter().enumerate() {
-                if let Some(outside) = outer(&v) {
-                    module.set_operand(inner, i, outside);
-                } else if let Some(def) = module.def_op(v).filter(|&def| module.is_inside(def, op)) {
-                    let copy = module.clone_op(def, &mut ValueMap::new());
-                    module.insert_before(op, copy);
-                    let constant = module.result(copy);
-                    module.set_operand(inner, i, constant);
-                }
-            }
-            module.move_before(inner, op);
-        }
-    }
-}
-
-fn is_constant(module: &Module, op: OpId) -> bool {
-    matches!(module.op(op).kind(), OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant))
+/// Whether the result of `op` is no larger than its operands. If it is, recomputing it in a loop is cheaper than keeping it.
+fn does_not_grow(module: &Module, op: OpId) -> bool {
+    let bytes = |values: &[ValueId]| values.iter().map(|&v| type_bytes(module.ty(v))).sum::<i64>();
+    bytes(module.op(op).operands()) >= bytes(module.op(op).results())
 }
 
 /// `op` slices `source`, a concatenation: makes it a slice of the only piece it touches, or replaces it by a

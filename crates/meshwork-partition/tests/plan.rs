@@ -4,12 +4,12 @@ mod common;
 
 use common::{check, collectives, split};
 use meshwork_ir::text;
-use meshwork_partition::contract::Limit;
-use meshwork_partition::{CompileOptions, Contract, Lock, Plan, Trace, compile};
+use meshwork_partition::plan::Limit;
+use meshwork_partition::{Causes, CompileOptions, Contract, Lock, Plan, compile};
 
 fn plan(source: &str) -> Plan {
     let module = text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)));
-    let options = CompileOptions { trace: Trace::Yes, ..CompileOptions::default() };
+    let options = CompileOptions { causes: Causes::Annotations, ..CompileOptions::default() };
     compile(&module, &options).unwrap_or_else(|e| panic!("{e}")).plan
 }
 

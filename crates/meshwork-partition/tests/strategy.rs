@@ -2,8 +2,8 @@
 
 use meshwork_ir::op::ContractOp;
 use meshwork_ir::{OpKind, Walk, text};
-use meshwork_partition::cost::{Device, Machine};
-use meshwork_partition::flops::op_flops;
+use meshwork_partition::plan::op_flops;
+use meshwork_partition::plan::{Device, Machine};
 use meshwork_partition::{CompileOptions, Compiled, compile};
 
 fn split_for(source: &str, machine: &Machine) -> Compiled {

@@ -96,7 +96,7 @@ fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
         };
         let sharding = match spec.sharding(MESH.into(), &mesh, x.rank()) {
             Ok(sharding) => sharding,
-            Err(e) => fail("annotate", format!("{spec} for {full:?}, a {}: {e}", x.describe())),
+            Err(e) => fail("annotate", format!("{spec} for {full:?}, {}: {e}", x.describe())),
         };
         if let Some(axis) = trace.manual_axis(&sharding) {
             trace.fail("annotate", format!("{spec} for {full:?} names {axis}, which is manual here"));

@@ -97,7 +97,7 @@ fn same_state<S: Tree>(name: &str, before: &S, after: &S) -> Vec<Tensor> {
     for ((path, x), (_, y)) in a.iter().zip(&b) {
         if x.ty != y.ty {
             let at = if path.is_empty() { String::new() } else { format!(" at {path}") };
-            fail(name, format!("the body takes a {}{at} and returns a {} there", x.describe(), y.describe()));
+            fail(name, format!("the body takes {}{at} and returns {} there", x.describe(), y.describe()));
         }
     }
     b.into_iter().map(|(_, t)| t).collect()
@@ -126,7 +126,7 @@ fn run_while<S: Tree>(name: &'static str, init: S, cond: impl FnOnce(&S) -> Tens
     let args = op.begin(&types);
     let holds = cond(&replace(&init, &args));
     if holds.dtype() != ElementType::I1 || holds.rank() != 0 {
-        fail(name, format!("the condition is a {}; it has to be a scalar of i1", holds.describe()));
+        fail(name, format!("the condition is {}; it must be an i1 scalar", holds.describe()));
     }
     op.end(&[holds]);
     let args = op.begin(&types);
@@ -264,7 +264,7 @@ fn outputs_of<C: Tree, X: Tree, Y: Tree>(
 pub fn cond<S: Tree>(pred: impl Into<Operand>, yes: impl FnOnce() -> S, no: impl FnOnce() -> S) -> S {
     let pred = pred.into().tensor("cond", ElementType::I1);
     if pred.dtype() != ElementType::I1 || pred.rank() != 0 {
-        fail("cond", format!("the condition is a {}; it has to be a scalar of i1", pred.describe()));
+        fail("cond", format!("the condition is {}; it must be an i1 scalar", pred.describe()));
     }
     let op = Open::new("cond", OpKind::Control(ControlOp::If), &[pred]);
     op.begin(&[]);

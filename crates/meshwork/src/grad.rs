@@ -49,7 +49,7 @@ pub fn value_and_grad_aux<A: Tree, B: Tree>(f: impl FnOnce(A) -> (Tensor, B), x:
     let inputs = leaves(&x);
     let ((value, aux), module, captures) = traced("grad", &inputs, |t| f(replace(&x, t)));
     if value.rank() != 0 || !value.dtype().is_float() {
-        fail("grad", format!("the function returns a {}; it has to be a scalar of floats", value.describe()));
+        fail("grad", format!("the function returns {}; it must be a float scalar", value.describe()));
     }
     let wrt: Vec<usize> = (0..inputs.len()).filter(|&i| differentiable(&inputs[i])).collect();
     let options = GradOptions { wrt: wrt.clone(), keep_value: true };

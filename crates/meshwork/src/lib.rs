@@ -102,7 +102,7 @@ pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
-pub use meshwork_partition::cost::Machine;
+pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{Engine, Evaluator as Reference, Executable, Fallback, LoadError, Profile, RunError};
 pub use meshwork_runtime::{ProcessError, Reduction, Runtime};

@@ -5,11 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_partition::cause::loc_name;
-use meshwork_partition::cost::Machine;
-use meshwork_partition::explain::{self, Detail};
-use meshwork_partition::tell::Teller;
-use meshwork_partition::{CompileOptions, Compiled, Contract, Plan, Trace, compile};
+use meshwork_partition::plan::{Detail, Explainer, loc_name, table};
+use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 use smol_str::SmolStr;
 
@@ -111,13 +108,13 @@ impl Lowered {
     /// The program placed and split over its mesh.
     pub fn compiled(&self) -> Result<&Compiled> {
         self.needs_mesh()?;
-        self.compile(Trace::No)
+        self.compile(Causes::Operations)
     }
 
     /// The same with the history of its placements, so that causes name the annotations to blame.
     fn explained(&self) -> Result<&Compiled> {
         self.needs_mesh()?;
-        self.compile(Trace::Yes)
+        self.compile(Causes::Annotations)
     }
 
     fn needs_mesh(&self) -> Result<()> {
@@ -129,10 +126,10 @@ impl Lowered {
 
     /// Compiles it at most twice: without a history to run it, and with one when somebody asks. One with a history runs
     /// as well.
-    fn compile(&self, trace: Trace) -> Result<&Compiled> {
-        let cell = match trace {
-            Trace::No if self.traced.get().is_none() => &self.compiled,
-            Trace::No | Trace::Yes => &self.traced,
+    fn compile(&self, causes: Causes) -> Result<&Compiled> {
+        let cell = match causes {
+            Causes::Operations if self.traced.get().is_none() => &self.compiled,
+            Causes::Operations | Causes::Annotations => &self.traced,
         };
         if let Some(done) = cell.get() {
             return Ok(done);
@@ -144,7 +141,7 @@ impl Lowered {
         let mut module = self.module.clone();
         self.names.write(&mut module);
         let machine = self.machine.clone();
-        let options = CompileOptions { trace, machine, ..CompileOptions::default() };
+        let options = CompileOptions { causes, machine, ..CompileOptions::default() };
         let done = compile(&module, &options)?;
         Ok(cell.get_or_init(|| done))
     }
@@ -175,8 +172,8 @@ impl Lowered {
         let compiled = self.explained()?;
         let Some(provenance) = &compiled.provenance else { return Ok(String::new()) };
         let values = self.find(&provenance.module, name)?;
-        let teller = Teller { written: &self.module, provenance };
-        Ok(values.into_iter().map(|v| teller.explain(v, None)).collect())
+        let explainer = Explainer { written: &self.module, provenance };
+        Ok(values.into_iter().map(|v| explainer.explain(v, None)).collect())
     }
 
     /// The values of `module`, a stage of this program, that `name` stands for.
@@ -219,7 +216,7 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        Ok(explain::table(self.plan()?, &self.machine.links, Detail::Short))
+        Ok(table(self.plan()?, &self.machine.links, Detail::Short))
     }
 
     /// The program with the placement of every value, as text.
@@ -237,7 +234,7 @@ impl Lowered {
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }
-        let compiled = self.compile(Trace::No)?;
+        let compiled = self.compile(Causes::Operations)?;
         let _working = self.working();
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);

@@ -60,9 +60,11 @@ impl Tensor {
         self.shape()[self.axis("dim", axis)]
     }
 
-    /// For messages: `f32 tensor of shape [2, 3]`.
+    /// For messages: `an f32 tensor of shape [2, 3]`.
     pub(crate) fn describe(&self) -> String {
-        format!("{} tensor of shape {:?}", self.dtype(), self.shape())
+        let dtype = self.dtype().to_string();
+        let article = if dtype.starts_with(['f', 'i']) { "an" } else { "a" };
+        format!("{article} {dtype} tensor of shape {:?}", self.shape())
     }
 
     /// Dimension `axis`, counted from the end if negative.

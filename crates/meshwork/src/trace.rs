@@ -218,7 +218,7 @@ impl Trace {
                 self.fail(
                     op,
                     format!(
-                        "a {} was made inside of a loop body or branch that has ended; return it from the body to use \
+                        "{} was made inside a loop body or branch that has ended; return it from the body to use \
                          it outside",
                         tensor.describe()
                     ),
@@ -230,7 +230,7 @@ impl Trace {
             self.fail(
                 op,
                 format!(
-                    "a {} belongs to another trace, which has ended; pass it to this function as an argument or return \
+                    "{} belongs to another trace, which has ended; pass it to this function as an argument or return \
                      it from the other",
                     tensor.describe()
                 ),

@@ -151,7 +151,7 @@ impl Vmap {
                 match &size {
                     Some((known, first)) if *known != extent => fail(
                         "vmap",
-                        format!("{extent} examples at {path:?}, but {known} at {first:?}: a {}", x.describe()),
+                        format!("{extent} examples at {path:?}, but {known} at {first:?}: {}", x.describe()),
                     ),
                     Some(_) => {}
                     None => size = Some((extent, path.clone())),

@@ -77,18 +77,18 @@ fn element_types() {
         |x| einsum("ij,ij->", &[&x, &x.to(F64)]),
         "einsum: element types f32 and f64 differ (shapes [2, 3] and [2, 3]); convert one with .to(..)",
     );
-    expect(|x| x.to(I32).softmax(-1), "softmax: a i32 tensor of shape [2, 3] where the operation takes real floats");
+    expect(|x| x.to(I32).softmax(-1), "softmax: an i32 tensor of shape [2, 3] where the operation takes real floats");
     expect(
         |x| select(x.gt(0.0), x.to(I32), 0.5),
         "select: the float 0.5 with a tensor of i32; convert the tensor with .to(F32) first",
     );
     expect(
         |x| x.to(I32).sin(),
-        "sin: a i32 tensor of shape [2, 3] where the operation takes floats; convert with .to(F32)",
+        "sin: an i32 tensor of shape [2, 3] where the operation takes floats; convert with .to(F32)",
     );
     expect(
         |x| select(&x, &x, 0.0),
-        "select: the condition is a f32 tensor of shape [2, 3]; it has to be of i1: compare first",
+        "select: the condition is an f32 tensor of shape [2, 3]; it must be i1: compare first",
     );
 }
 
@@ -96,11 +96,11 @@ fn element_types() {
 fn loops() {
     expect(
         |x| for_loop(0..2, x, |_, x| x.t()),
-        "for_loop: the body takes a f32 tensor of shape [2, 3] at 1 and returns a f32 tensor of shape [3, 2] there",
+        "for_loop: the body takes an f32 tensor of shape [2, 3] at 1 and returns an f32 tensor of shape [3, 2] there",
     );
     expect(
         |x| while_loop(x, |x| x.lt(1.0), |x| x),
-        "while_loop: the condition is a i1 tensor of shape [2, 3]; it has to be a scalar of i1",
+        "while_loop: the condition is an i1 tensor of shape [2, 3]; it must be an i1 scalar",
     );
     let leaked: RefCell<Option<Tensor>> = RefCell::default();
     expect(
@@ -111,7 +111,7 @@ fn loops() {
             });
             leaked.borrow().clone().unwrap() + 1.0
         },
-        "add: a f32 tensor of shape [2, 3] was made inside of a loop body or branch that has ended; return it from the \
+        "add: an f32 tensor of shape [2, 3] was made inside a loop body or branch that has ended; return it from the \
          body to use it outside",
     );
 }
@@ -127,7 +127,7 @@ fn a_tensor_of_another_trace() {
     .unwrap();
     expect(
         |x| x + leaked.borrow().clone().unwrap(),
-        "add: a f32 tensor of shape [2, 3] belongs to another trace, which has ended; pass it to this function as an \
+        "add: an f32 tensor of shape [2, 3] belongs to another trace, which has ended; pass it to this function as an \
          argument or return it from the other",
     );
 }
@@ -160,7 +160,7 @@ fn placements() {
     let inside = jit(|x: Tensor| x.shard(P!["y"])).on(&mesh).call(&x);
     fails(
         inside,
-        "shard: P![\"y\"] for a f32 tensor of shape [2, 3]: unknown axis name: \"y\"; the mesh is <[\"x\"=2]>",
+        "shard: P![\"y\"] for an f32 tensor of shape [2, 3]: unknown axis name: \"y\"; the mesh is <[\"x\"=2]>",
     );
     expect(
         |x| x.shard(P!["x"]),
@@ -199,16 +199,16 @@ fn manual_regions() {
     let u = Array::zeros([102], F32);
     fails(
         jit(|u: Tensor| shard_map(["x"], [P!["x"]], [P!["x"]], u, |u: Tensor| u)).on(&mesh).call(&u),
-        "shard_map: argument, a f32 tensor of shape [102], is placed P![\"x\"]: dimension 0 has 102 elements, which \
-         [\"x\"] can not split in 4 equal parts; pad it to 104, or leave it to the automatic program, which takes any extent",
+        "shard_map: argument, an f32 tensor of shape [102], is placed P![\"x\"]: dimension 0 has 102 elements, which \
+         [\"x\"] cannot split in 4 equal parts; pad it to 104, or leave it to the automatic program, which takes any extent",
     );
     let pair = (Array::zeros([8], F32), Array::zeros([4, 6], F32));
     let second =
         jit(|p: (Tensor, Tensor)| shard_map(["x"], [P!["x"], P![_, "x"]], [P!["x"]], p, |(a, _): (Tensor, Tensor)| a));
     fails(
         second.on(&mesh).call(&pair),
-        "shard_map: argument 1, a f32 tensor of shape [4, 6], is placed P![_, \"x\"]: dimension 1 has 6 elements, which \
-         [\"x\"] can not split in 4 equal parts; pad it to 8, or leave it to the automatic program, which takes any extent",
+        "shard_map: argument 1, an f32 tensor of shape [4, 6], is placed P![_, \"x\"]: dimension 1 has 6 elements, which \
+         [\"x\"] cannot split in 4 equal parts; pad it to 8, or leave it to the automatic program, which takes any extent",
     );
     let u = Array::zeros([8], F32);
     let on = |f: fn(Tensor) -> Tensor| jit(move |u: Tensor| shard_map(["x"], [P!["x"]], [P!["x"]], u, f)).on(&mesh);
@@ -224,7 +224,7 @@ fn manual_regions() {
     );
     fails(
         on(|u| u.psum_scatter("x", 0)).call(&u),
-        "psum_scatter: dimension 0 of a f32 tensor of shape [2] has 2 elements, which 4 devices can not share equally",
+        "psum_scatter: dimension 0 of an f32 tensor of shape [2] has 2 elements, which 4 devices cannot share equally",
     );
     fails(
         jit(|u: Tensor| u.psum("x")).on(&mesh).call(&u),
@@ -306,7 +306,7 @@ fn donated_arrays() {
 fn gradients_and_trees() {
     expect(
         |x| grad(|x: Tensor| x.sin(), x),
-        "grad: the function returns a f32 tensor of shape [2, 3]; it has to be a scalar of floats",
+        "grad: the function returns an f32 tensor of shape [2, 3]; it must be a float scalar",
     );
     expect(
         |x| tree_map([&vec![x.clone()], &vec![x.clone(), x.clone()]], |[a, b]| a + b),
@@ -322,7 +322,7 @@ fn a_tensor_of_the_trace_around() {
         let inner = jit(move |z: Tensor| z + &y).call(&Array::zeros([2, 3], F32));
         fails(
             inner,
-            "jit: the function uses a f32 tensor of shape [2, 3] of the trace around it; pass it as an argument",
+            "jit: the function uses an f32 tensor of shape [2, 3] of the trace around it; pass it as an argument",
         );
         x
     });

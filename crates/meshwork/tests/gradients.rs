@@ -89,7 +89,7 @@ fn gradients_of_gradients() {
 fn a_function_without_a_scalar_has_no_gradient() {
     let error = jit(|x: Tensor| grad(|x: Tensor| x.sin(), x)).call(&wave(&[3])).unwrap_err().to_string();
     assert!(
-        error.starts_with("grad: the function returns a f64 tensor of shape [3]; it has to be a scalar"),
+        error.starts_with("grad: the function returns an f64 tensor of shape [3]; it must be a float scalar"),
         "{error}"
     );
     assert!(error.contains("tests/gradients.rs:"), "{error}");

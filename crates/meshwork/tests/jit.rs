@@ -83,7 +83,7 @@ fn annotations_place_named_values() {
     let bare = jit(model).on(&mesh).call(&x).unwrap_err().to_string();
     assert!(bare.starts_with(r#"annotate: "pair" has no placement; annotations is not given"#), "{bare}");
     let rank = jit(model).on(&mesh).annotations([("pair", P![]), ("out", P![_, _, "d"])]).call(&x).unwrap_err();
-    assert!(rank.to_string().starts_with(r#"annotate: P![_, _, "d"] for "out", a f64 tensor"#), "{rank}");
+    assert!(rank.to_string().starts_with(r#"annotate: P![_, _, "d"] for "out", an f64 tensor"#), "{rank}");
 }
 
 /// Names are found inside loops, gradients and batches too.

@@ -116,7 +116,7 @@ fn errors_name_what_does_not_fit() {
     let (x, y) = (wave(&[3, 2]), wave(&[4]));
     let f = jit(|x: Tensor, y: Tensor| vmap(|(x, y): (Tensor, Tensor)| x * y, (x, y)));
     let error = f.call((&x, &y)).unwrap_err().to_string();
-    assert!(error.starts_with(r#"vmap: 4 examples at "1", but 3 at "0": a f64 tensor of shape [4]"#), "{error}");
+    assert!(error.starts_with(r#"vmap: 4 examples at "1", but 3 at "0": an f64 tensor of shape [4]"#), "{error}");
     assert!(error.contains("tests/vmap.rs:"), "{error}");
     let f = jit(|x: Tensor| Vmap::new().in_axes(None).map(|x: Tensor| x, x));
     assert!(f.call(&x).unwrap_err().to_string().contains("no argument has a dimension of examples"));

@@ -1,30 +1,30 @@
 //! Functions of two and three elements.
 
+use meshwork_ir::ValueId;
 use meshwork_ir::build::{BuildError, Direction};
 use meshwork_ir::op::BinaryOp;
-use meshwork_ir::{OpKind, ValueId};
 
 use crate::GradError;
 use crate::reverse::{Reverse, Site};
 
 type Out = Result<ValueId, BuildError>;
 
-pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
+pub(super) fn binary(r: &mut Reverse<'_>, site: &Site, op: BinaryOp) -> Result<(), GradError> {
     let (x, y, out, ct) = (site.x(0), site.x(1), site.y(), site.ct);
     let (wants_x, wants_y) = (r.wants(x), r.wants(y));
-    match site.op.kind() {
-        OpKind::Binary(BinaryOp::Add) => {
+    match op {
+        BinaryOp::Add => {
             r.give(x, ct)?;
             r.give(y, ct)?;
         }
-        OpKind::Binary(BinaryOp::Subtract) => {
+        BinaryOp::Subtract => {
             r.give(x, ct)?;
             if wants_y {
                 let minus = r.negate(ct)?;
                 r.give(y, minus)?;
             }
         }
-        OpKind::Binary(BinaryOp::Multiply) => {
+        BinaryOp::Multiply => {
             for (to, other) in [(x, y), (y, x)] {
                 if r.wants(to) {
                     let part = r.multiply(ct, other)?;
@@ -32,7 +32,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 }
             }
         }
-        OpKind::Binary(BinaryOp::Divide) => {
+        BinaryOp::Divide => {
             let part = r.divide(ct, y)?;
             r.give(x, part)?;
             if wants_y {
@@ -41,7 +41,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 r.give(y, part)?;
             }
         }
-        OpKind::Binary(BinaryOp::Maximum | BinaryOp::Minimum) => {
+        BinaryOp::Maximum | BinaryOp::Minimum => {
             for (to, other) in [(x, y), (y, x)] {
                 if r.wants(to) {
                     let share = chosen_share(r, to, other, out)?;
@@ -50,7 +50,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 }
             }
         }
-        OpKind::Binary(BinaryOp::Power) => {
+        BinaryOp::Power => {
             if wants_x {
                 let part = power_base(r, x, y)?;
                 let part = r.multiply(ct, part)?;
@@ -62,7 +62,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 r.give(y, part)?;
             }
         }
-        OpKind::Binary(BinaryOp::Remainder) => {
+        BinaryOp::Remainder => {
             r.give(x, ct)?;
             if wants_y {
                 // x rem y = x - y trunc(x / y).
@@ -75,7 +75,7 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
                 r.give(y, part)?;
             }
         }
-        OpKind::Binary(BinaryOp::Atan2) => {
+        BinaryOp::Atan2 => {
             let (xx, yy) = (r.multiply(x, x)?, r.multiply(y, y)?);
             let norm = r.add(xx, yy)?;
             let part = r.divide(ct, norm)?;
@@ -84,23 +84,23 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
             r.give(x, to_x)?;
             r.give(y, to_y)?;
         }
-        OpKind::Binary(BinaryOp::Complex) => {
+        BinaryOp::Complex => {
             let (real, imag) = (r.real(ct)?, r.imag(ct)?);
             let imag = r.negate(imag)?;
             r.give(x, real)?;
             r.give(y, imag)?;
         }
-        OpKind::Binary(BinaryOp::Polygamma | BinaryOp::Zeta) if wants_x => {
+        BinaryOp::Polygamma | BinaryOp::Zeta if wants_x => {
             return Err(GradError::no_rule(r.module(), site.id, "its first operand has no derivative in closed form"));
         }
-        OpKind::Binary(BinaryOp::Polygamma) => {
+        BinaryOp::Polygamma => {
             let one = r.splat_like(x, 1.0)?;
             let next = r.add(x, one)?;
             let slope = r.polygamma(next, y)?;
             let part = r.multiply(ct, slope)?;
             r.give(y, part)?;
         }
-        OpKind::Binary(BinaryOp::Zeta) => {
+        BinaryOp::Zeta => {
             let one = r.splat_like(x, 1.0)?;
             let next = r.add(x, one)?;
             let slope = r.zeta(next, y)?;
@@ -109,7 +109,18 @@ pub(super) fn binary(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> 
             let part = r.negate(part)?;
             r.give(y, part)?;
         }
-        _ => return Err(GradError::no_rule(r.module(), site.id, "no derivative rule")),
+        BinaryOp::NextAfter => {
+            let why = "it moves by less than a derivative can say; use its first operand instead";
+            return Err(GradError::no_rule(r.module(), site.id, why));
+        }
+        // These are on integers.
+        BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Xor
+        | BinaryOp::ShiftLeft
+        | BinaryOp::ShiftRightArithmetic
+        | BinaryOp::ShiftRightLogical
+        | BinaryOp::Mulhi => {}
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_eval::EvalError;
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, CollectiveOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp};
+use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::lower::Lower;
@@ -152,50 +152,99 @@ impl Compiler<'_> {
             let lies = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
             return if is_renaming(kind) && lies { self.rename(op) } else { self.postpone(op) };
         }
+        let outside = || Err(CompileError::unsupported(module, op, "this operation"));
         match kind {
-            OpKind::Control(ControlOp::FuncReturn | ControlOp::HloReturn)
-            | OpKind::Sdy(SdyOp::Return)
-            | OpKind::Token(TokenOp::Tuple) => Ok(()),
-            OpKind::Token(TokenOp::AfterAll | TokenOp::CreateToken) => {
-                self.token(data.results()[0]);
-                Ok(())
-            }
-            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Chlo(ChloOp::Constant) => {
-                self.constant(op)
-            }
-            OpKind::Movement(
+            // Of an element type that kernels do not have, or with an attribute they do not know.
+            OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.opaque(op),
+            OpKind::Source(source) => match source {
+                SourceOp::Constant => self.constant(op),
+                SourceOp::PartitionId | SourceOp::ReplicaId => {
+                    ids::lower(&mut self.cx, op);
+                    Ok(())
+                }
+                SourceOp::Iota | SourceOp::Rng | SourceOp::RngBitGenerator => self.opaque(op),
+            },
+            OpKind::Movement(movement) => match movement {
                 MovementOp::Slice
                 | MovementOp::Reverse
                 | MovementOp::Transpose
                 | MovementOp::BroadcastInDim
                 | MovementOp::Broadcast
                 | MovementOp::Reshape
-                | MovementOp::BitcastConvert,
-            ) => self.rename(op),
-            OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => {
-                ids::lower(&mut self.cx, op);
-                Ok(())
-            }
+                | MovementOp::BitcastConvert => self.rename(op),
+                MovementOp::Concatenate
+                | MovementOp::DynamicSlice
+                | MovementOp::DynamicUpdateSlice
+                | MovementOp::Gather
+                | MovementOp::GetDimensionSize
+                | MovementOp::Pad
+                | MovementOp::SetDimensionSize
+                | MovementOp::TorchIndexSelect => self.opaque(op),
+            },
             OpKind::Body(BodyOp::Reduce) if fuse::reduce_kind(module, op).is_some() => self.reduce_in_stages(op),
-            OpKind::Control(ControlOp::While) => self.while_loop(op),
-            OpKind::Control(ControlOp::Case | ControlOp::If) => self.branch(op),
-            OpKind::Collective(
-                CollectiveOp::AllGather
-                | CollectiveOp::AllReduce
-                | CollectiveOp::AllToAll
-                | CollectiveOp::CollectiveBroadcast
-                | CollectiveOp::CollectiveReduce
-                | CollectiveOp::CollectivePermute
-                | CollectiveOp::CrossReplicaSum
-                | CollectiveOp::ReduceScatter,
-            ) => {
+            // The library decides what it has a kernel for.
+            OpKind::Body(_) | OpKind::Contract(_) | OpKind::Linalg(_) | OpKind::Dynamic(_) => self.opaque(op),
+            OpKind::Control(control) => match control {
+                ControlOp::FuncReturn | ControlOp::HloReturn => Ok(()),
+                ControlOp::While => self.while_loop(op),
+                ControlOp::Case | ControlOp::If => self.branch(op),
+                ControlOp::AsyncStart | ControlOp::AsyncDone => outside(),
+                ControlOp::Module
+                | ControlOp::Func
+                | ControlOp::Call
+                | ControlOp::Composite
+                | ControlOp::CustomCall
+                | ControlOp::OptimizationBarrier => self.opaque(op),
+            },
+            OpKind::Token(token) => match token {
+                TokenOp::Tuple => Ok(()),
+                TokenOp::AfterAll | TokenOp::CreateToken => {
+                    self.token(data.results()[0]);
+                    Ok(())
+                }
+                TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send => {
+                    outside()
+                }
+            },
+            OpKind::Collective(_) => {
                 for &v in data.operands() {
                     self.packed(v)?;
                 }
                 collective::lower(&mut self.cx, op, self.grid)
             }
-            kind if is_outside(kind) => Err(CompileError::unsupported(module, op, "this operation")),
-            _ => self.opaque(op),
+            OpKind::Chlo(ChloOp::Constant) => self.constant(op),
+            OpKind::Chlo(_) => self.opaque(op),
+            OpKind::Sdy(sdy) => match sdy {
+                SdyOp::Return => Ok(()),
+                SdyOp::Constant => self.constant(op),
+                // Placing and splitting take these away.
+                SdyOp::ManualComputation
+                | SdyOp::AllGather
+                | SdyOp::AllReduce
+                | SdyOp::AllSlice
+                | SdyOp::AllToAll
+                | SdyOp::CollectivePermute
+                | SdyOp::ReduceScatter
+                | SdyOp::ReplicatedToUnreduced
+                | SdyOp::ShardedToUnreduced => outside(),
+                SdyOp::DataFlowEdge
+                | SdyOp::FuncDataFlowEdge
+                | SdyOp::Mesh
+                | SdyOp::NamedComputation
+                | SdyOp::PropagationBarrier
+                | SdyOp::Reshard
+                | SdyOp::ShardingConstraint
+                | SdyOp::ShardingGroup => self.opaque(op),
+            },
+            OpKind::Check(check) => match check {
+                CheckOp::Print | CheckOp::Probe | CheckOp::RunParallel | CheckOp::ExpectSerializedEq => outside(),
+                CheckOp::ExpectAlmostEq
+                | CheckOp::ExpectAlmostEqConst
+                | CheckOp::ExpectClose
+                | CheckOp::ExpectEq
+                | CheckOp::ExpectEqConst => self.opaque(op),
+            },
+            OpKind::Unregistered => outside(),
         }
     }
 
@@ -322,27 +371,4 @@ pub(crate) fn captured(module: &Module, op: OpId) -> Vec<ValueId> {
         }
     }
     out
-}
-
-/// Ops that talk to the world outside, or that earlier stages should have removed.
-fn is_outside(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Token(TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send)
-            | OpKind::Check(CheckOp::Print | CheckOp::Probe | CheckOp::RunParallel | CheckOp::ExpectSerializedEq)
-            | OpKind::Sdy(
-                SdyOp::ManualComputation
-                    | SdyOp::AllGather
-                    | SdyOp::AllReduce
-                    | SdyOp::AllSlice
-                    | SdyOp::AllToAll
-                    | SdyOp::CollectivePermute
-                    | SdyOp::ReduceScatter
-                    | SdyOp::ReplicatedToUnreduced
-                    | SdyOp::ShardedToUnreduced
-            )
-            | OpKind::Control(ControlOp::AsyncStart | ControlOp::AsyncDone)
-            | OpKind::Token(TokenOp::GetTupleElement)
-            | OpKind::Unregistered
-    )
 }

@@ -1,8 +1,7 @@
 //! A copy of the module made ready: one function without calls, nothing twice, constants near their uses.
 
-use std::collections::HashSet;
-
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
+use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
 
@@ -30,7 +29,7 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Com
     let patterns: Vec<(OpKind, canonicalize::Pattern)> = canonicalize::PATTERNS.iter().copied().chain(own).collect();
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);
-    hoist(&mut module, func);
+    hoist(&mut module, is_worth_hoisting);
     cse::eliminate(&mut module);
     sink_constants(&mut module, func);
     dead::remove_dead(&mut module);
@@ -212,30 +211,6 @@ fn forward_all(module: &mut Module, func: OpId) {
                 module.replace_all_uses(old, new);
             }
             module.erase(op);
-        }
-    }
-}
-
-/// Moves what does not change from one round of a loop to the next in front of the loop.
-fn hoist(module: &mut Module, func: OpId) {
-    for op in module.ops_below(func, Walk::PostOrder) {
-        let Some(body) = module.body_of(op, 1).filter(|_| module.op(op).kind() == OpKind::Control(ControlOp::While))
-        else {
-            continue;
-        };
-        let mut inside: HashSet<ValueId> = module.block(body).args().iter().copied().collect();
-        for inner in module.op_list(body) {
-            let data = module.op(inner);
-            let invariant = data.regions().is_empty()
-                && data.kind().is_pure()
-                && !data.kind().is_terminator()
-                && data.operands().iter().all(|v| !inside.contains(v))
-                && is_worth_hoisting(module, inner);
-            if invariant {
-                module.move_before(inner, op);
-            } else {
-                inside.extend(module.op(inner).results().iter().copied());
-            }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Elementwise operations on single elements.
 
-pub(crate) mod bulk;
 mod compare;
 mod int;
 mod op;

@@ -32,11 +32,6 @@ pub(super) fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// 1 / √x.
-pub(super) fn rsqrt(x: f64) -> f64 {
-    1.0 / x.sqrt()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,12 @@ pub struct Cplx {
 }
 
 impl Cplx {
+    /// Zero.
+    pub const ZERO: Cplx = Cplx::new(0.0, 0.0);
+
+    /// One.
+    pub const ONE: Cplx = Cplx::new(1.0, 0.0);
+
     /// `re + i·im`.
     pub const fn new(re: f64, im: f64) -> Cplx {
         Cplx { re, im }
@@ -22,6 +28,11 @@ impl Cplx {
     /// Magnitude, without needless overflow.
     pub fn abs(self) -> f64 {
         self.re.hypot(self.im)
+    }
+
+    /// The square of the magnitude.
+    pub fn norm2(self) -> f64 {
+        self.re * self.re + self.im * self.im
     }
 
     /// `re - i·im`.

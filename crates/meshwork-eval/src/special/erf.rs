@@ -1,78 +1,11 @@
-//! The error function, its complement and its inverse, to a few units of last place.
-//!
-//! Below 1 the Taylor series is summed; above, the continued fraction of erfc. The inverse starts from Winitzki's closed form and is polished by Halley's method.
+//! The inverse of the error function, to a few units of last place.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-/// `e^(-x²)` with the rounding error of the square put back.
-fn exp_minus_square(x: f64) -> f64 {
-    let square = x * x;
-    let lost = x.mul_add(x, -square);
-    (-square).exp() * (1.0 - lost)
-}
+use super::{erf, erfc};
 
-/// 1 / (n! (2n+1)): the magnitudes of the Taylor series of √π/2 · erf(x)/x in x².
-const TAYLOR: [f64; 22] = {
-    let mut out = [0.0; 22];
-    let (mut n, mut factorial) = (0, 1.0);
-    while n < out.len() {
-        out[n] = 1.0 / (factorial * (2 * n + 1) as f64);
-        n += 1;
-        factorial *= n as f64;
-    }
-    out
-};
-
-/// The alternating Taylor series for `|x|` up to 1, written as `x + x·small` so that rounding hurts only `small`.
-fn erf_series(x: f64) -> f64 {
-    /// 2/√π - 1
-    const EXCESS: f64 = 0.128_379_167_095_512_57;
-    let square = x * x;
-    let tail = TAYLOR[1..].iter().rev().fold(0.0, |sum, c| c - square * sum);
-    x + x * (EXCESS - FRAC_2_SQRT_PI * square * tail)
-}
-
-/// The continued fraction x + (1/2)/(x + 1/(x + (3/2)/(x + ...))), evaluated from a depth that suffices; for `x`
-/// of at least 1.
-fn erfc_fraction(x: f64) -> f64 {
-    let depth = (180.0 / (x * x)).ceil() + 12.0;
-    let (mut k, mut tail) = (depth, x);
-    while k > 0.0 {
-        tail = x + 0.5 * k / tail;
-        k -= 1.0;
-    }
-    exp_minus_square(x) / (PI.sqrt() * tail)
-}
-
-/// The error function.
-pub fn erf(x: f64) -> f64 {
-    if x.abs() < 1.0 {
-        erf_series(x)
-    } else if x.abs() > 6.0 {
-        1.0f64.copysign(x)
-    } else if x.is_nan() {
-        x
-    } else {
-        (1.0 - erfc_fraction(x.abs())).copysign(x)
-    }
-}
-
-/// `1 - erf(x)`, without cancellation for large `x`.
-pub fn erfc(x: f64) -> f64 {
-    if x < -1.0 {
-        1.0 - erf(x)
-    } else if x < 1.0 {
-        1.0 - erf_series(x)
-    } else if x > 28.0 {
-        0.0
-    } else if x.is_nan() {
-        x
-    } else {
-        erfc_fraction(x)
-    }
-}
-
-/// The inverse of [`erf`]; infinite at 1 and -1, NaN beyond.
+/// The inverse of [`erf`]; infinite at 1 and -1, NaN beyond. Starts from Winitzki's closed form and is polished by
+/// Halley's method.
 pub fn erf_inv(x: f64) -> f64 {
     let a = x.abs();
     if a > 1.0 || a.is_nan() {
@@ -91,7 +24,7 @@ pub fn erf_inv(x: f64) -> f64 {
     for _ in 0..3 {
         let error = if a < 0.5 { erf(y) - a } else { (1.0 - a) - erfc(y) };
         // Halley: f / (f' (1 + y f/f')), as f'' = -2y f'.
-        let step = error / (FRAC_2_SQRT_PI * exp_minus_square(y));
+        let step = error / (FRAC_2_SQRT_PI * (-y * y).exp());
         y -= step / (1.0 + y * step);
     }
     y.copysign(x)

@@ -1,6 +1,6 @@
 //! The Hurwitz zeta function and the polygamma functions, by Euler-Maclaurin summation.
 
-use super::gamma::{digamma, lgamma};
+use super::{digamma, lgamma};
 
 /// B(2k) / (2k)!.
 const BERNOULLI: [f64; 12] = [

@@ -1,6 +1,6 @@
 //! Attributes that mean the same present with their default value as absent.
 
-use crate::op::{CheckOp, ChloOp, ControlOp, LinalgOp, SdyOp, UnaryOp};
+use crate::op::{CheckOp, ChloOp, ControlOp, LinalgOp, SdyOp};
 use crate::{Attr, ElementType, OpKind};
 
 /// Whether attribute `name` of an operation has the value that it has when it is absent, so that the pretty form
@@ -28,23 +28,7 @@ pub(crate) fn is_default(kind: OpKind, name: &str, attr: &Attr) -> bool {
         }
         (OpKind::Check(CheckOp::ExpectClose), "min_ulp_difference") => matches!(attr, Attr::Int(0, ElementType::UI64)),
         (OpKind::Check(CheckOp::ExpectSerializedEq), "iteration") => matches!(attr, Attr::Int(0, ElementType::UI32)),
-        (
-            OpKind::Unary(
-                UnaryOp::Cbrt
-                | UnaryOp::Cosine
-                | UnaryOp::Exponential
-                | UnaryOp::ExponentialMinusOne
-                | UnaryOp::Log
-                | UnaryOp::LogPlusOne
-                | UnaryOp::Logistic
-                | UnaryOp::Rsqrt
-                | UnaryOp::Sine
-                | UnaryOp::Sqrt
-                | UnaryOp::Tan
-                | UnaryOp::Tanh,
-            ),
-            "result_accuracy",
-        ) => {
+        (OpKind::Unary(op), "result_accuracy") if op.info().attrs.contains(&"result_accuracy") => {
             const DEFAULT: &str = "#stablehlo.result_accuracy<mode=#stablehlo.result_accuracy_mode<DEFAULT>>";
             let visible = |c: &char| !c.is_whitespace();
             matches!(attr, Attr::Opaque(text) if text.chars().filter(visible).eq(DEFAULT.chars()))

@@ -66,16 +66,6 @@ impl AttrDict {
         Some(Arc::make_mut(self.entries.as_mut()?).remove(i).1)
     }
 
-    /// Whether there are none, or another dictionary has the same entries.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.entries.as_ref().is_none_or(|e| Arc::strong_count(e) > 1)
-    }
-
-    /// Where the entries are.
-    pub(crate) fn address(&self) -> usize {
-        self.entries.as_ref().map_or(0, |e| Arc::as_ptr(e) as usize)
-    }
-
     /// All entries in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&SmolStr, &Attr)> {
         self.entries().iter().map(|(n, a)| (n, a))

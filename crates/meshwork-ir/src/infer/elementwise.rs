@@ -7,9 +7,71 @@ use smol_str::format_smolstr;
 
 use super::check::{Elems, shapes_agree, types_agree};
 use super::{InferError, OpTypes, Types};
+use crate::op::{BinaryOp, UnaryOp};
 use crate::{Attr, DYNAMIC, ElementType, TensorType, Type};
 
 const NAMES: [&str; 3] = ["lhs", "rhs", "third"];
+
+/// The result of a function of one element.
+pub(super) fn unary(t: &OpTypes, op: UnaryOp) -> Result<Types, InferError> {
+    match op {
+        UnaryOp::Cbrt
+        | UnaryOp::Cosine
+        | UnaryOp::Exponential
+        | UnaryOp::ExponentialMinusOne
+        | UnaryOp::Log
+        | UnaryOp::LogPlusOne
+        | UnaryOp::Logistic
+        | UnaryOp::Rsqrt
+        | UnaryOp::Sine
+        | UnaryOp::Sqrt
+        | UnaryOp::Tan
+        | UnaryOp::Tanh => approximate(t),
+        UnaryOp::Ceil | UnaryOp::Floor | UnaryOp::RoundNearestAfz | UnaryOp::RoundNearestEven => {
+            same_type(t, 1, Elems::FLOAT)
+        }
+        UnaryOp::CountLeadingZeros | UnaryOp::Popcnt => same_type(t, 1, Elems::INT),
+        UnaryOp::Not => same_type(t, 1, Elems::PRED_INT),
+        UnaryOp::Negate => same_type(t, 1, Elems::NUMBER),
+        UnaryOp::Sign => same_type(t, 1, Elems::SIGNED_NUMBER),
+        UnaryOp::Abs => unary_to(t, Elems::SIGNED_NUMBER, ElementType::real_part),
+        UnaryOp::Imag | UnaryOp::Real => unary_to(t, Elems::FLOAT_COMPLEX, ElementType::real_part),
+        UnaryOp::IsFinite | UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf => {
+            unary_to(t, Elems::FLOAT, |_| ElementType::I1)
+        }
+        UnaryOp::Acos
+        | UnaryOp::Acosh
+        | UnaryOp::Asin
+        | UnaryOp::Asinh
+        | UnaryOp::Atan
+        | UnaryOp::Atanh
+        | UnaryOp::BesselI1e
+        | UnaryOp::Conj
+        | UnaryOp::Cosh
+        | UnaryOp::Sinh
+        | UnaryOp::Square
+        | UnaryOp::ChloTan => same_type(t, 1, Elems::FLOAT_COMPLEX),
+        UnaryOp::AsinAcosKernel => same_type(t, 1, Elems::COMPLEX),
+        UnaryOp::Digamma | UnaryOp::Erf | UnaryOp::ErfInv | UnaryOp::Erfc | UnaryOp::Lgamma => {
+            same_type(t, 1, Elems::FLOAT)
+        }
+    }
+}
+
+/// The result of a function of two elements.
+pub(super) fn binary(t: &OpTypes, op: BinaryOp) -> Result<Types, InferError> {
+    match op {
+        BinaryOp::Add | BinaryOp::Maximum | BinaryOp::Minimum | BinaryOp::Multiply => same_type(t, 2, Elems::ANY),
+        BinaryOp::Divide | BinaryOp::Power | BinaryOp::Remainder | BinaryOp::Subtract => same_type(t, 2, Elems::NUMBER),
+        BinaryOp::Atan2 => same_type(t, 2, Elems::FLOAT_COMPLEX),
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => same_type(t, 2, Elems::PRED_INT),
+        BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical | BinaryOp::Mulhi => {
+            same_type(t, 2, Elems::INT)
+        }
+        BinaryOp::NextAfter | BinaryOp::Polygamma | BinaryOp::Zeta => same_type(t, 2, Elems::FLOAT),
+        BinaryOp::Complex => complex(t),
+    }
+}
 
 /// Result and operands have one type.
 pub(super) fn same_type(t: &OpTypes, arity: usize, elems: Elems) -> Result<Types, InferError> {

@@ -45,8 +45,8 @@ pub(crate) use check::{bounds, duplicate, type_list, types_agree};
 pub use error::InferError;
 
 use crate::op::{
-    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
-    SdyOp, SourceOp, TokenOp, UnaryOp,
+    BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp, SdyOp,
+    SourceOp, TokenOp,
 };
 use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -129,173 +129,120 @@ pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
 /// The result types of an operation, or what is wrong with its operands, attributes or bodies.
 pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
     match t.kind {
-        // Structure and other dialects: the verifier looks at these itself.
-        OpKind::Control(
-            ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn | ControlOp::HloReturn,
-        )
-        | OpKind::Sdy(SdyOp::Return | SdyOp::Mesh | SdyOp::ManualComputation)
-        | OpKind::Unregistered
-        | OpKind::Control(
-            ControlOp::CustomCall | ControlOp::Composite | ControlOp::AsyncStart | ControlOp::AsyncDone,
-        ) => control::declared(t),
-
-        OpKind::Unary(
-            UnaryOp::Cbrt
-            | UnaryOp::Cosine
-            | UnaryOp::Exponential
-            | UnaryOp::ExponentialMinusOne
-            | UnaryOp::Log
-            | UnaryOp::LogPlusOne
-            | UnaryOp::Logistic
-            | UnaryOp::Rsqrt
-            | UnaryOp::Sine
-            | UnaryOp::Sqrt
-            | UnaryOp::Tan
-            | UnaryOp::Tanh,
-        ) => elementwise::approximate(t),
-        OpKind::Unary(UnaryOp::Ceil | UnaryOp::Floor | UnaryOp::RoundNearestAfz | UnaryOp::RoundNearestEven) => {
-            elementwise::same_type(t, 1, Elems::FLOAT)
-        }
-        OpKind::Unary(UnaryOp::CountLeadingZeros | UnaryOp::Popcnt) => elementwise::same_type(t, 1, Elems::INT),
-        OpKind::Unary(UnaryOp::Not) => elementwise::same_type(t, 1, Elems::PRED_INT),
-        OpKind::Unary(UnaryOp::Negate) => elementwise::same_type(t, 1, Elems::NUMBER),
-        OpKind::Unary(UnaryOp::Sign) => elementwise::same_type(t, 1, Elems::SIGNED_NUMBER),
-        OpKind::Unary(UnaryOp::Abs) => elementwise::unary_to(t, Elems::SIGNED_NUMBER, ElementType::real_part),
-        OpKind::Unary(UnaryOp::Imag | UnaryOp::Real) => {
-            elementwise::unary_to(t, Elems::FLOAT_COMPLEX, ElementType::real_part)
-        }
-        OpKind::Unary(UnaryOp::IsFinite) => elementwise::unary_to(t, Elems::FLOAT, |_| ElementType::I1),
-        OpKind::Mixed(MixedOp::Convert) => elementwise::convert(t),
-        OpKind::Mixed(MixedOp::ReducePrecision) => elementwise::reduce_precision(t),
-        // Quantized types are refused before they get here.
-        OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize) => control::declared(t),
-
-        OpKind::Binary(BinaryOp::Add | BinaryOp::Maximum | BinaryOp::Minimum | BinaryOp::Multiply) => {
-            elementwise::same_type(t, 2, Elems::ANY)
-        }
-        OpKind::Binary(BinaryOp::Divide | BinaryOp::Power | BinaryOp::Remainder | BinaryOp::Subtract) => {
-            elementwise::same_type(t, 2, Elems::NUMBER)
-        }
-        OpKind::Binary(BinaryOp::Atan2) => elementwise::same_type(t, 2, Elems::FLOAT_COMPLEX),
-        OpKind::Binary(BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => elementwise::same_type(t, 2, Elems::PRED_INT),
-        OpKind::Binary(BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical) => {
-            elementwise::same_type(t, 2, Elems::INT)
-        }
-        OpKind::Mixed(MixedOp::Compare) => elementwise::compare(t),
-        OpKind::Binary(BinaryOp::Complex) => elementwise::complex(t),
-        OpKind::Mixed(MixedOp::Clamp) => elementwise::clamp(t),
-        OpKind::Mixed(MixedOp::Select) => elementwise::select(t),
-
-        OpKind::Source(SourceOp::Constant) | OpKind::Chlo(ChloOp::Constant) | OpKind::Sdy(SdyOp::Constant) => {
-            source::constant(t)
-        }
-        OpKind::Source(SourceOp::Iota) => source::iota(t),
-        OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => source::device_number(t),
-        OpKind::Source(SourceOp::Rng) => source::rng(t),
-        OpKind::Source(SourceOp::RngBitGenerator) => source::rng_bit_generator(t),
-
-        OpKind::Movement(MovementOp::BitcastConvert) => movement::bitcast_convert(t),
-        OpKind::Movement(MovementOp::Broadcast) => movement::broadcast(t),
-        OpKind::Movement(MovementOp::BroadcastInDim) => movement::broadcast_in_dim(t),
-        OpKind::Movement(MovementOp::Concatenate) => movement::concatenate(t),
-        OpKind::Movement(MovementOp::GetDimensionSize) => movement::get_dimension_size(t),
-        OpKind::Movement(MovementOp::Pad) => movement::pad(t),
-        OpKind::Movement(MovementOp::Reshape) => movement::reshape(t),
-        OpKind::Movement(MovementOp::Reverse) => movement::reverse(t),
-        OpKind::Movement(MovementOp::SetDimensionSize) => movement::set_dimension_size(t),
-        OpKind::Movement(MovementOp::Slice) => movement::slice(t),
-        OpKind::Movement(MovementOp::TorchIndexSelect) => movement::torch_index_select(t),
-        OpKind::Movement(MovementOp::Transpose) => movement::transpose(t),
-
-        OpKind::Movement(MovementOp::DynamicSlice) => index::dynamic_slice(t),
-        OpKind::Movement(MovementOp::DynamicUpdateSlice) => index::dynamic_update_slice(t),
-        OpKind::Movement(MovementOp::Gather) => index::gather(t),
-        OpKind::Dynamic(DynamicOp::Gather) => index::dynamic_gather(t),
-        OpKind::Body(BodyOp::Scatter) => index::scatter(t),
-
-        OpKind::Dynamic(DynamicOp::BroadcastInDim) => dynamic::broadcast_in_dim(t),
-        OpKind::Dynamic(DynamicOp::Conv) => contract::dynamic_conv(t),
-        OpKind::Dynamic(DynamicOp::Iota) => dynamic::iota(t),
-        OpKind::Dynamic(DynamicOp::Pad) => dynamic::pad(t),
-        OpKind::Dynamic(DynamicOp::Reshape) => dynamic::reshape(t),
-        OpKind::Dynamic(DynamicOp::Slice) => dynamic::slice(t),
-
-        OpKind::Contract(ContractOp::Convolution) => contract::convolution(t),
-        OpKind::Contract(ContractOp::Dot) => contract::dot(t),
-        OpKind::Contract(ContractOp::DotGeneral) => contract::dot_general(t),
-        OpKind::Contract(ContractOp::Einsum) => contract::einsum(t, 2),
-        OpKind::Contract(ContractOp::UnaryEinsum) => contract::einsum(t, 1),
-
-        OpKind::Linalg(LinalgOp::Cholesky) => linalg::cholesky(t),
-        OpKind::Linalg(LinalgOp::TriangularSolve) => linalg::triangular_solve(t),
-        OpKind::Linalg(LinalgOp::Fft) => linalg::fft(t),
-        OpKind::Linalg(LinalgOp::BatchNormGrad) => {
-            linalg::batch_norm(t, &["operand", "scale", "mean", "variance", "grad_output"], &[0, 4], 3)
-        }
-        OpKind::Linalg(LinalgOp::BatchNormInference) => {
-            linalg::batch_norm(t, &["operand", "scale", "offset", "mean", "variance"], &[0], 1)
-        }
-        OpKind::Linalg(LinalgOp::BatchNormTraining) => linalg::batch_norm(t, &["operand", "scale", "offset"], &[0], 3),
-
-        OpKind::Body(BodyOp::Map) => reduce::map(t),
-        OpKind::Body(BodyOp::Reduce) => reduce::reduce(t),
-        OpKind::Body(BodyOp::Sort) => reduce::sort(t),
-        OpKind::Body(BodyOp::ReduceWindow) => window::reduce_window(t),
-        OpKind::Body(BodyOp::SelectAndScatter) => window::select_and_scatter(t),
-
-        OpKind::Control(ControlOp::Case) => control::branches(t, ElementType::I32),
-        OpKind::Control(ControlOp::If) => control::branches(t, ElementType::I1),
-        OpKind::Control(ControlOp::While) => control::while_loop(t),
-
-        OpKind::Collective(CollectiveOp::AllGather) => collective::all_gather(t),
-        OpKind::Collective(CollectiveOp::AllReduce) => collective::all_reduce(t),
-        OpKind::Collective(CollectiveOp::AllToAll) => collective::all_to_all(t),
-        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => collective::collective_broadcast(t),
-        OpKind::Collective(CollectiveOp::CollectivePermute) => collective::collective_permute(t),
-        OpKind::Collective(CollectiveOp::CollectiveReduce) => collective::collective_reduce(t),
-        OpKind::Collective(CollectiveOp::CrossReplicaSum) => collective::cross_replica_sum(t),
-        OpKind::Collective(CollectiveOp::ReduceScatter) => collective::reduce_scatter(t),
-
-        OpKind::Token(TokenOp::AfterAll) => control::after_all(t),
-        OpKind::Token(TokenOp::CreateToken) => control::create_token(t),
-        OpKind::Token(TokenOp::GetTupleElement) => control::get_tuple_element(t),
-        OpKind::Token(TokenOp::Infeed | TokenOp::Recv) => control::receive(t),
-        OpKind::Control(ControlOp::OptimizationBarrier) => control::pass_through(t),
-        OpKind::Token(TokenOp::Outfeed) => control::outfeed(t),
-        OpKind::Token(TokenOp::Send) => control::send(t),
-        OpKind::Token(TokenOp::Tuple) => control::tuple(t),
-
-        OpKind::Unary(
-            UnaryOp::Acos
-            | UnaryOp::Acosh
-            | UnaryOp::Asin
-            | UnaryOp::Asinh
-            | UnaryOp::Atan
-            | UnaryOp::Atanh
-            | UnaryOp::BesselI1e
-            | UnaryOp::Conj
-            | UnaryOp::Cosh
-            | UnaryOp::Sinh
-            | UnaryOp::Square
-            | UnaryOp::ChloTan,
-        ) => elementwise::same_type(t, 1, Elems::FLOAT_COMPLEX),
-        OpKind::Unary(UnaryOp::AsinAcosKernel) => elementwise::same_type(t, 1, Elems::COMPLEX),
-        OpKind::Unary(UnaryOp::Digamma | UnaryOp::Erf | UnaryOp::ErfInv | UnaryOp::Erfc | UnaryOp::Lgamma) => {
-            elementwise::same_type(t, 1, Elems::FLOAT)
-        }
-        OpKind::Unary(UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf) => {
-            elementwise::unary_to(t, Elems::FLOAT, |_| ElementType::I1)
-        }
-        OpKind::Binary(BinaryOp::NextAfter | BinaryOp::Polygamma | BinaryOp::Zeta) => {
-            elementwise::same_type(t, 2, Elems::FLOAT)
-        }
-        OpKind::Binary(BinaryOp::Mulhi) => elementwise::same_type(t, 2, Elems::INT),
-        OpKind::Chlo(ChloOp::ConstantLike) => chlo::constant_like(t),
-        OpKind::Chlo(ChloOp::RaggedDot) => chlo::ragged_dot(t),
-        OpKind::Chlo(ChloOp::Scan) => chlo::scan(t),
-        OpKind::Chlo(ChloOp::TopK) => chlo::top_k(t),
-
-        OpKind::Sdy(
+        OpKind::Unary(op) => elementwise::unary(t, op),
+        OpKind::Binary(op) => elementwise::binary(t, op),
+        OpKind::Mixed(op) => match op {
+            MixedOp::Clamp => elementwise::clamp(t),
+            MixedOp::Compare => elementwise::compare(t),
+            MixedOp::Convert => elementwise::convert(t),
+            MixedOp::ReducePrecision => elementwise::reduce_precision(t),
+            MixedOp::Select => elementwise::select(t),
+            // Quantized types are refused before they get here.
+            MixedOp::UniformDequantize | MixedOp::UniformQuantize => control::declared(t),
+        },
+        OpKind::Source(op) => match op {
+            SourceOp::Constant => source::constant(t),
+            SourceOp::Iota => source::iota(t),
+            SourceOp::PartitionId | SourceOp::ReplicaId => source::device_number(t),
+            SourceOp::Rng => source::rng(t),
+            SourceOp::RngBitGenerator => source::rng_bit_generator(t),
+        },
+        OpKind::Movement(op) => match op {
+            MovementOp::BitcastConvert => movement::bitcast_convert(t),
+            MovementOp::Broadcast => movement::broadcast(t),
+            MovementOp::BroadcastInDim => movement::broadcast_in_dim(t),
+            MovementOp::Concatenate => movement::concatenate(t),
+            MovementOp::DynamicSlice => index::dynamic_slice(t),
+            MovementOp::DynamicUpdateSlice => index::dynamic_update_slice(t),
+            MovementOp::Gather => index::gather(t),
+            MovementOp::GetDimensionSize => movement::get_dimension_size(t),
+            MovementOp::Pad => movement::pad(t),
+            MovementOp::Reshape => movement::reshape(t),
+            MovementOp::Reverse => movement::reverse(t),
+            MovementOp::SetDimensionSize => movement::set_dimension_size(t),
+            MovementOp::Slice => movement::slice(t),
+            MovementOp::TorchIndexSelect => movement::torch_index_select(t),
+            MovementOp::Transpose => movement::transpose(t),
+        },
+        OpKind::Dynamic(op) => match op {
+            DynamicOp::BroadcastInDim => dynamic::broadcast_in_dim(t),
+            DynamicOp::Conv => contract::dynamic_conv(t),
+            DynamicOp::Gather => index::dynamic_gather(t),
+            DynamicOp::Iota => dynamic::iota(t),
+            DynamicOp::Pad => dynamic::pad(t),
+            DynamicOp::Reshape => dynamic::reshape(t),
+            DynamicOp::Slice => dynamic::slice(t),
+        },
+        OpKind::Contract(op) => match op {
+            ContractOp::Convolution => contract::convolution(t),
+            ContractOp::Dot => contract::dot(t),
+            ContractOp::DotGeneral => contract::dot_general(t),
+            ContractOp::Einsum => contract::einsum(t, 2),
+            ContractOp::UnaryEinsum => contract::einsum(t, 1),
+        },
+        OpKind::Linalg(op) => match op {
+            LinalgOp::Cholesky => linalg::cholesky(t),
+            LinalgOp::TriangularSolve => linalg::triangular_solve(t),
+            LinalgOp::Fft => linalg::fft(t),
+            LinalgOp::BatchNormGrad => {
+                linalg::batch_norm(t, &["operand", "scale", "mean", "variance", "grad_output"], &[0, 4], 3)
+            }
+            LinalgOp::BatchNormInference => {
+                linalg::batch_norm(t, &["operand", "scale", "offset", "mean", "variance"], &[0], 1)
+            }
+            LinalgOp::BatchNormTraining => linalg::batch_norm(t, &["operand", "scale", "offset"], &[0], 3),
+        },
+        OpKind::Body(op) => match op {
+            BodyOp::Map => reduce::map(t),
+            BodyOp::Reduce => reduce::reduce(t),
+            BodyOp::ReduceWindow => window::reduce_window(t),
+            BodyOp::Scatter => index::scatter(t),
+            BodyOp::SelectAndScatter => window::select_and_scatter(t),
+            BodyOp::Sort => reduce::sort(t),
+        },
+        OpKind::Control(op) => match op {
+            ControlOp::Case => control::branches(t, ElementType::I32),
+            ControlOp::If => control::branches(t, ElementType::I1),
+            ControlOp::While => control::while_loop(t),
+            ControlOp::OptimizationBarrier => control::pass_through(t),
+            // The verifier looks at these itself.
+            ControlOp::Module
+            | ControlOp::Func
+            | ControlOp::Call
+            | ControlOp::FuncReturn
+            | ControlOp::HloReturn
+            | ControlOp::AsyncDone
+            | ControlOp::AsyncStart
+            | ControlOp::Composite
+            | ControlOp::CustomCall => control::declared(t),
+        },
+        OpKind::Token(op) => match op {
+            TokenOp::AfterAll => control::after_all(t),
+            TokenOp::CreateToken => control::create_token(t),
+            TokenOp::GetTupleElement => control::get_tuple_element(t),
+            TokenOp::Infeed | TokenOp::Recv => control::receive(t),
+            TokenOp::Outfeed => control::outfeed(t),
+            TokenOp::Send => control::send(t),
+            TokenOp::Tuple => control::tuple(t),
+        },
+        OpKind::Collective(op) => match op {
+            CollectiveOp::AllGather => collective::all_gather(t),
+            CollectiveOp::AllReduce => collective::all_reduce(t),
+            CollectiveOp::AllToAll => collective::all_to_all(t),
+            CollectiveOp::CollectiveBroadcast => collective::collective_broadcast(t),
+            CollectiveOp::CollectivePermute => collective::collective_permute(t),
+            CollectiveOp::CollectiveReduce => collective::collective_reduce(t),
+            CollectiveOp::CrossReplicaSum => collective::cross_replica_sum(t),
+            CollectiveOp::ReduceScatter => collective::reduce_scatter(t),
+        },
+        OpKind::Chlo(op) => match op {
+            ChloOp::Constant => source::constant(t),
+            ChloOp::ConstantLike => chlo::constant_like(t),
+            ChloOp::RaggedDot => chlo::ragged_dot(t),
+            ChloOp::Scan => chlo::scan(t),
+            ChloOp::TopK => chlo::top_k(t),
+        },
+        OpKind::Sdy(op) => match op {
             SdyOp::AllGather
             | SdyOp::AllReduce
             | SdyOp::AllSlice
@@ -304,28 +251,30 @@ pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
             | SdyOp::ReduceScatter
             | SdyOp::ReplicatedToUnreduced
             | SdyOp::ShardedToUnreduced
-            | SdyOp::PropagationBarrier,
-        ) => sdy::placed(t),
-        // A token may be placed on one device.
-        OpKind::Sdy(SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge | SdyOp::ShardingConstraint | SdyOp::Reshard) => {
-            sdy::identity(t)
-        }
-        OpKind::Sdy(SdyOp::NamedComputation) => sdy::named_computation(t),
-        OpKind::Sdy(SdyOp::ShardingGroup) => sdy::sharding_group(t),
-
-        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectClose | CheckOp::ExpectEq) => {
-            t.operand_count(2)?;
-            elementwise::same_type(t, 2, Elems::ANY)?;
-            Ok(smallvec![])
-        }
-        OpKind::Check(
-            CheckOp::ExpectAlmostEqConst | CheckOp::ExpectEqConst | CheckOp::ExpectSerializedEq | CheckOp::Print,
-        ) => {
-            t.operand_count(1)?;
-            t.tensor(0, "operand")?;
-            Ok(smallvec![])
-        }
-        OpKind::Check(CheckOp::Probe) => elementwise::same_type(t, 1, Elems::ANY),
-        OpKind::Check(CheckOp::RunParallel) => control::declared(t),
+            | SdyOp::PropagationBarrier => sdy::placed(t),
+            // A token may be placed on one device.
+            SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge | SdyOp::ShardingConstraint | SdyOp::Reshard => {
+                sdy::identity(t)
+            }
+            SdyOp::Constant => source::constant(t),
+            SdyOp::NamedComputation => sdy::named_computation(t),
+            SdyOp::ShardingGroup => sdy::sharding_group(t),
+            SdyOp::Return | SdyOp::Mesh | SdyOp::ManualComputation => control::declared(t),
+        },
+        OpKind::Check(op) => match op {
+            CheckOp::ExpectAlmostEq | CheckOp::ExpectClose | CheckOp::ExpectEq => {
+                t.operand_count(2)?;
+                elementwise::same_type(t, 2, Elems::ANY)?;
+                Ok(smallvec![])
+            }
+            CheckOp::ExpectAlmostEqConst | CheckOp::ExpectEqConst | CheckOp::ExpectSerializedEq | CheckOp::Print => {
+                t.operand_count(1)?;
+                t.tensor(0, "operand")?;
+                Ok(smallvec![])
+            }
+            CheckOp::Probe => elementwise::same_type(t, 1, Elems::ANY),
+            CheckOp::RunParallel => control::declared(t),
+        },
+        OpKind::Unregistered => control::declared(t),
     }
 }

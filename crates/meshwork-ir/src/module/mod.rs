@@ -10,7 +10,6 @@
 //!   (MLIR iterates newest first: use `.iter().rev()` where its order matters);
 //! - erased ops and values stay in the arena as tombstones and are never handed out again.
 
-mod addresses;
 mod clone;
 mod context;
 mod edit;
@@ -30,7 +29,6 @@ pub use func::FuncSig;
 pub use place::OpPlace;
 pub use walk::Walk;
 
-pub(crate) use self::addresses::{Addresses, Held};
 use self::context::Context;
 use crate::attr::AttrDict;
 use crate::infer::Types;

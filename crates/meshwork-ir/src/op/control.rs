@@ -3,32 +3,33 @@
 op_class! {
     /// Functions, calls, branches and loops.
     Control ControlOp
-    Module "builtin.module" [Symbol] {"sym_name" "sym_visibility"}
-    Func "func.func" [Symbol] {"sym_name" "function_type" "sym_visibility" "arg_attrs" "res_attrs" "no_inline"}
-    Call "func.call" [] {"callee" "arg_attrs" "res_attrs" "no_inline"}
-    FuncReturn "func.return" [Terminator] {}
-    Case "stablehlo.case" [] {}
-    If "stablehlo.if" [] {}
-    While "stablehlo.while" [] {}
-    HloReturn "stablehlo.return" [Terminator] {}
-    AsyncDone "stablehlo.async_done" [] {}
-    AsyncStart "stablehlo.async_start" [] {}
-    Composite "stablehlo.composite" [] {"name" "composite_attributes" "decomposition" "version"}
+    Module "builtin.module" [Symbol] {"sym_name" "sym_visibility"}: Own(Module);
+    Func "func.func" [Symbol] {"sym_name" "function_type" "sym_visibility" "arg_attrs" "res_attrs" "no_inline"}:
+        Own(Func);
+    Call "func.call" [] {"callee" "arg_attrs" "res_attrs" "no_inline"}: Own(Call);
+    FuncReturn "func.return" [Terminator] {}: Own(Return);
+    Case "stablehlo.case" [] {}: Generic;
+    If "stablehlo.if" [] {}: Generic;
+    While "stablehlo.while" [] {}: Own(While);
+    HloReturn "stablehlo.return" [Terminator] {}: Own(HloReturn);
+    AsyncDone "stablehlo.async_done" [] {}: Generic;
+    AsyncStart "stablehlo.async_start" [] {}: Generic;
+    Composite "stablehlo.composite" [] {"name" "composite_attributes" "decomposition" "version"}: Own(Composite);
     CustomCall "stablehlo.custom_call" []
         {"call_target_name" "has_side_effect" "backend_config" "api_version" "called_computations" "operand_layouts"
-         "result_layouts" "output_operand_aliases" "result_tilings"}
-    OptimizationBarrier "stablehlo.optimization_barrier" [Pure] {}
+         "result_layouts" "output_operand_aliases" "result_tilings"}: Own(CustomCall);
+    OptimizationBarrier "stablehlo.optimization_barrier" [Pure] {}: Own(OptimizationBarrier);
 }
 
 op_class! {
     /// Tokens, tuples, and the transfers that tokens order.
     Token TokenOp
-    AfterAll "stablehlo.after_all" [Pure] {}
-    CreateToken "stablehlo.create_token" [Pure] {}
-    GetTupleElement "stablehlo.get_tuple_element" [Pure] {"index"}
-    Infeed "stablehlo.infeed" [] {"infeed_config" "layout"}
-    Outfeed "stablehlo.outfeed" [] {"outfeed_config"}
-    Recv "stablehlo.recv" [] {"channel_handle" "is_host_transfer" "source_target_pairs"}
-    Send "stablehlo.send" [] {"channel_handle" "is_host_transfer" "source_target_pairs"}
-    Tuple "stablehlo.tuple" [Pure] {}
+    AfterAll "stablehlo.after_all" [Pure] {}: Same(AtLeast(0), &[]);
+    CreateToken "stablehlo.create_token" [Pure] {}: Source(&[]);
+    GetTupleElement "stablehlo.get_tuple_element" [Pure] {"index"}: Own(GetTupleElement);
+    Infeed "stablehlo.infeed" [] {"infeed_config" "layout"}: Generic;
+    Outfeed "stablehlo.outfeed" [] {"outfeed_config"}: Generic;
+    Recv "stablehlo.recv" [] {"channel_handle" "is_host_transfer" "source_target_pairs"}: Generic;
+    Send "stablehlo.send" [] {"channel_handle" "is_host_transfer" "source_target_pairs"}: Generic;
+    Tuple "stablehlo.tuple" [Pure] {}: Own(Tuple);
 }

@@ -1,7 +1,7 @@
 //! The op table: every operation Meshwork knows, by class.
 //!
-//! Each class has a file with one record per operation: the variant, the MLIR name, the traits and the attributes of
-//! its own. [`OpKind`] nests the classes, so a match by class covers a new operation of a class that is handled as a
+//! Each class has a file with one record per operation: the variant, the MLIR name, the traits, the attributes of its
+//! own, and how it is written. [`OpKind`] nests the classes, so a match by class covers a new operation of a class that is handled as a
 //! whole, and a new class, or a new operation of a class that is matched one by one, is a compile error wherever it has
 //! no entry.
 
@@ -15,6 +15,7 @@ mod collective;
 mod contract;
 mod control;
 mod elementwise;
+pub mod form;
 mod movement;
 mod sdy;
 mod source;

@@ -1,6 +1,7 @@
 //! The macros that make a class of operations, and [`OpKind`](super::OpKind), from their records.
 
 use super::Trait;
+use super::form::Form;
 
 /// What the table says of an operation.
 #[derive(Debug)]
@@ -11,16 +12,18 @@ pub struct OpInfo {
     pub traits: &'static [Trait],
     /// Names of the attributes that belong to the operation itself.
     pub attrs: &'static [&'static str],
+    /// How it is written.
+    pub form: Form,
 }
 
 /// Of [`OpKind::Unregistered`](super::OpKind::Unregistered).
-pub(super) const UNREGISTERED: OpInfo = OpInfo { name: "", traits: &[], attrs: &[] };
+pub(super) const UNREGISTERED: OpInfo = OpInfo { name: "", traits: &[], attrs: &[], form: Form::Generic };
 
-/// A class of operations, one record each: `Variant "dialect.name" [Traits] {"own_attribute"}`.
+/// A class of operations, one record each: `Variant "dialect.name" [Traits] {"own_attribute"}: Form;`.
 macro_rules! op_class {
     (
         $(#[$doc:meta])* $class:ident $ops:ident
-        $($variant:ident $name:literal [$($tr:ident)*] {$($attr:literal)*})*
+        $($variant:ident $name:literal [$($tr:ident)*] {$($attr:literal)*}: $form:expr;)*
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -35,10 +38,15 @@ macro_rules! op_class {
 
             /// The record of the operation.
             pub fn info(self) -> &'static $crate::op::OpInfo {
+                #[allow(unused_imports)] // not every class has every form
+                use $crate::op::form::{
+                    Axes::*, Count::*, Form::*, I64, KeyValue::*, OUT_SHARDING, Syntax::*, TOLERANCE, key, optional,
+                };
                 const TABLE: &[$crate::op::OpInfo] = &[$($crate::op::OpInfo {
                     name: $name,
                     traits: &[$($crate::op::Trait::$tr),*],
                     attrs: &[$($attr),*],
+                    form: $form,
                 }),*];
                 &TABLE[self as usize]
             }

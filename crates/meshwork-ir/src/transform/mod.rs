@@ -11,6 +11,7 @@ pub mod canonicalize;
 pub mod cse;
 pub mod dead;
 pub mod entry;
+pub mod hoist;
 pub mod inline;
 pub mod symbol_dce;
 pub mod symbols;

@@ -1,10 +1,7 @@
 //! Bodies: how many an operation has, and how their blocks end.
 
 use super::{Check, Context};
-use crate::op::{
-    BinaryOp, BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp,
-    SdyOp, SourceOp, TokenOp, UnaryOp,
-};
+use crate::op::{BodyOp, ChloOp, CollectiveOp, ControlOp, SdyOp};
 use crate::{OpId, OpKind};
 
 /// How many bodies an operation has, and what ends each of them.
@@ -17,184 +14,52 @@ enum Rule {
 }
 
 fn rule(kind: OpKind) -> Rule {
+    const HLO: OpKind = OpKind::Control(ControlOp::HloReturn);
+    const SDY: OpKind = OpKind::Sdy(SdyOp::Return);
     match kind {
-        // A declaration has no body, and other dialects may end a function.
-        OpKind::Control(ControlOp::Module | ControlOp::Func)
-        | OpKind::Unregistered
-        | OpKind::Control(ControlOp::CustomCall | ControlOp::Composite) => Rule::Any,
-        OpKind::Body(BodyOp::Map | BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::Sort)
-        | OpKind::Collective(CollectiveOp::AllReduce | CollectiveOp::ReduceScatter | CollectiveOp::CollectiveReduce)
-        | OpKind::Control(ControlOp::AsyncStart)
-        | OpKind::Chlo(ChloOp::Scan) => Rule::Exactly(1, OpKind::Control(ControlOp::HloReturn)),
-        OpKind::Body(BodyOp::SelectAndScatter) | OpKind::Control(ControlOp::If | ControlOp::While) => {
-            Rule::Exactly(2, OpKind::Control(ControlOp::HloReturn))
-        }
-        OpKind::Control(ControlOp::Case) => Rule::AtLeast(1, OpKind::Control(ControlOp::HloReturn)),
-        OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Rule::Exactly(1, OpKind::Sdy(SdyOp::Return)),
-        OpKind::Control(ControlOp::Call | ControlOp::FuncReturn | ControlOp::HloReturn)
-        | OpKind::Sdy(SdyOp::Return)
-        | OpKind::Unary(UnaryOp::Abs | UnaryOp::Cbrt | UnaryOp::Ceil)
-        | OpKind::Mixed(MixedOp::Convert)
-        | OpKind::Unary(
-            UnaryOp::Cosine
-            | UnaryOp::CountLeadingZeros
-            | UnaryOp::Exponential
-            | UnaryOp::ExponentialMinusOne
-            | UnaryOp::Floor
-            | UnaryOp::Imag
-            | UnaryOp::IsFinite
-            | UnaryOp::Log
-            | UnaryOp::LogPlusOne
-            | UnaryOp::Logistic
-            | UnaryOp::Negate
-            | UnaryOp::Not
-            | UnaryOp::Popcnt
-            | UnaryOp::Real,
-        )
-        | OpKind::Mixed(MixedOp::ReducePrecision)
-        | OpKind::Unary(
-            UnaryOp::RoundNearestAfz
-            | UnaryOp::RoundNearestEven
-            | UnaryOp::Rsqrt
-            | UnaryOp::Sign
-            | UnaryOp::Sine
-            | UnaryOp::Sqrt
-            | UnaryOp::Tan
-            | UnaryOp::Tanh,
-        )
-        | OpKind::Mixed(MixedOp::UniformDequantize | MixedOp::UniformQuantize)
-        | OpKind::Binary(BinaryOp::Add | BinaryOp::And | BinaryOp::Atan2)
-        | OpKind::Mixed(MixedOp::Compare)
-        | OpKind::Binary(
-            BinaryOp::Complex
-            | BinaryOp::Divide
-            | BinaryOp::Maximum
-            | BinaryOp::Minimum
-            | BinaryOp::Multiply
-            | BinaryOp::Or
-            | BinaryOp::Power
-            | BinaryOp::Remainder
-            | BinaryOp::ShiftLeft
-            | BinaryOp::ShiftRightArithmetic
-            | BinaryOp::ShiftRightLogical
-            | BinaryOp::Subtract
-            | BinaryOp::Xor,
-        )
-        | OpKind::Mixed(MixedOp::Clamp | MixedOp::Select)
-        | OpKind::Source(
-            SourceOp::Constant
-            | SourceOp::Iota
-            | SourceOp::PartitionId
-            | SourceOp::ReplicaId
-            | SourceOp::Rng
-            | SourceOp::RngBitGenerator,
-        )
-        | OpKind::Movement(
-            MovementOp::BitcastConvert
-            | MovementOp::Broadcast
-            | MovementOp::BroadcastInDim
-            | MovementOp::Concatenate
-            | MovementOp::DynamicSlice
-            | MovementOp::DynamicUpdateSlice
-            | MovementOp::Gather
-            | MovementOp::GetDimensionSize
-            | MovementOp::Pad
-            | MovementOp::Reshape
-            | MovementOp::Reverse
-            | MovementOp::SetDimensionSize
-            | MovementOp::Slice
-            | MovementOp::TorchIndexSelect
-            | MovementOp::Transpose,
-        )
-        | OpKind::Dynamic(
-            DynamicOp::BroadcastInDim
-            | DynamicOp::Conv
-            | DynamicOp::Gather
-            | DynamicOp::Iota
-            | DynamicOp::Pad
-            | DynamicOp::Reshape
-            | DynamicOp::Slice,
-        )
-        | OpKind::Linalg(LinalgOp::Cholesky)
-        | OpKind::Contract(
-            ContractOp::Convolution
-            | ContractOp::Dot
-            | ContractOp::DotGeneral
-            | ContractOp::Einsum
-            | ContractOp::UnaryEinsum,
-        )
-        | OpKind::Linalg(
-            LinalgOp::Fft
-            | LinalgOp::TriangularSolve
-            | LinalgOp::BatchNormGrad
-            | LinalgOp::BatchNormInference
-            | LinalgOp::BatchNormTraining,
-        )
-        | OpKind::Collective(
+        OpKind::Body(op) => match op {
+            BodyOp::Map | BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::Sort => {
+                Rule::Exactly(1, HLO)
+            }
+            BodyOp::SelectAndScatter => Rule::Exactly(2, HLO),
+        },
+        OpKind::Control(op) => match op {
+            // A declaration has no body, and other dialects may end a function.
+            ControlOp::Module | ControlOp::Func | ControlOp::CustomCall | ControlOp::Composite => Rule::Any,
+            ControlOp::If | ControlOp::While => Rule::Exactly(2, HLO),
+            ControlOp::Case => Rule::AtLeast(1, HLO),
+            ControlOp::AsyncStart => Rule::Exactly(1, HLO),
+            ControlOp::Call
+            | ControlOp::FuncReturn
+            | ControlOp::HloReturn
+            | ControlOp::AsyncDone
+            | ControlOp::OptimizationBarrier => Rule::None,
+        },
+        OpKind::Collective(op) => match op {
+            CollectiveOp::AllReduce | CollectiveOp::ReduceScatter | CollectiveOp::CollectiveReduce => {
+                Rule::Exactly(1, HLO)
+            }
             CollectiveOp::AllGather
             | CollectiveOp::AllToAll
             | CollectiveOp::CollectiveBroadcast
             | CollectiveOp::CollectivePermute
-            | CollectiveOp::CrossReplicaSum,
-        )
-        | OpKind::Token(TokenOp::AfterAll)
-        | OpKind::Control(ControlOp::AsyncDone)
-        | OpKind::Token(TokenOp::CreateToken | TokenOp::GetTupleElement | TokenOp::Infeed)
-        | OpKind::Control(ControlOp::OptimizationBarrier)
-        | OpKind::Token(TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send | TokenOp::Tuple)
-        | OpKind::Unary(
-            UnaryOp::Acos
-            | UnaryOp::Acosh
-            | UnaryOp::Asin
-            | UnaryOp::AsinAcosKernel
-            | UnaryOp::Asinh
-            | UnaryOp::Atan
-            | UnaryOp::Atanh
-            | UnaryOp::BesselI1e
-            | UnaryOp::Conj
-            | UnaryOp::Cosh
-            | UnaryOp::Digamma
-            | UnaryOp::Erf
-            | UnaryOp::ErfInv
-            | UnaryOp::Erfc
-            | UnaryOp::IsInf
-            | UnaryOp::IsNegInf
-            | UnaryOp::IsPosInf
-            | UnaryOp::Lgamma,
-        )
-        | OpKind::Binary(BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma)
-        | OpKind::Unary(UnaryOp::Sinh | UnaryOp::Square | UnaryOp::ChloTan)
-        | OpKind::Binary(BinaryOp::Zeta)
-        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::TopK)
-        | OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::Constant
-            | SdyOp::DataFlowEdge
-            | SdyOp::FuncDataFlowEdge
-            | SdyOp::Mesh
-            | SdyOp::PropagationBarrier
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::Reshard
-            | SdyOp::ShardedToUnreduced
-            | SdyOp::ShardingConstraint
-            | SdyOp::ShardingGroup,
-        )
-        | OpKind::Check(
-            CheckOp::ExpectAlmostEq
-            | CheckOp::ExpectAlmostEqConst
-            | CheckOp::ExpectClose
-            | CheckOp::ExpectEq
-            | CheckOp::ExpectEqConst
-            | CheckOp::ExpectSerializedEq
-            | CheckOp::Print
-            | CheckOp::Probe
-            | CheckOp::RunParallel,
-        ) => Rule::None,
+            | CollectiveOp::CrossReplicaSum => Rule::None,
+        },
+        OpKind::Chlo(ChloOp::Scan) => Rule::Exactly(1, HLO),
+        OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Rule::Exactly(1, SDY),
+        OpKind::Unregistered => Rule::Any,
+        OpKind::Unary(_)
+        | OpKind::Binary(_)
+        | OpKind::Mixed(_)
+        | OpKind::Source(_)
+        | OpKind::Movement(_)
+        | OpKind::Dynamic(_)
+        | OpKind::Contract(_)
+        | OpKind::Linalg(_)
+        | OpKind::Token(_)
+        | OpKind::Chlo(_)
+        | OpKind::Sdy(_)
+        | OpKind::Check(_) => Rule::None,
     }
 }
 

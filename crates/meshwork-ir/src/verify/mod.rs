@@ -26,7 +26,7 @@ use meshwork_mesh::Mesh;
 
 use crate::infer::{InferError, infer_op, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
-use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
+use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos};
 
 /// Everything that is wrong with `module`; nothing if it is legal.
 pub fn verify(module: &Module) -> Vec<Diagnostic> {

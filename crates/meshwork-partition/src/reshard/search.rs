@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use super::{Move, PER_COLLECTIVE, Path};
-use crate::atoms::{AtomList, Atoms};
 use crate::layout::Layout;
+use crate::layout::atoms::{AtomList, Atoms};
 
 /// How many states the search may open before it takes the plain way through replication.
 const SEARCH_LIMIT: usize = 4000;

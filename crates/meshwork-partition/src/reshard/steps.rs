@@ -2,10 +2,10 @@
 
 use super::search::{Lists, Search, State};
 use super::{Move, PER_COLLECTIVE};
-use crate::atoms::AtomList;
 use crate::collective::Peers;
 use crate::layout::Layout;
-use crate::moves::{relabel_pairs, reorder_peers};
+use crate::layout::atoms::AtomList;
+use crate::reshard::moves::{relabel_pairs, reorder_peers};
 
 /// More shards than this are not reordered: the pairs are listed one by one.
 const MOST_REORDERED: i64 = 1024;

@@ -4,10 +4,10 @@ use meshwork_mesh::Mesh;
 use smallvec::SmallVec;
 
 use super::{Move, PER_COLLECTIVE, Paths};
-use crate::atoms::{AtomList, Atoms};
 use crate::collective::Peers;
 use crate::layout::Layout;
-use crate::moves::{relabel_pairs, reorder_peers};
+use crate::layout::atoms::{AtomList, Atoms};
+use crate::reshard::moves::{relabel_pairs, reorder_peers};
 
 type Lists = SmallVec<[AtomList; 4]>;
 

@@ -5,7 +5,7 @@ use meshwork_ir::{Attr, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
-use crate::moves::Form;
+use crate::reshard::moves::Form;
 
 impl Splitter<'_> {
     /// Whether `v` is made where it is used, in whatever layout is asked for.
@@ -35,37 +35,37 @@ impl Splitter<'_> {
             OpKind::Movement(MovementOp::BroadcastInDim) => {
                 let scalar = self.src.op(op).operands()[0];
                 let scalar = self.get(scalar, &Layout::replicated(&[]))?;
-                self.m.e.broadcast(scalar, &local, &[])
+                self.local.broadcast(scalar, &local, &[])
             }
             OpKind::Source(SourceOp::Iota) => {
                 let dim = self.src.op(op).int("iota_dimension").unwrap_or(0) as usize;
-                let iota = self.m.e.iota(&local, dim, elem);
+                let iota = self.local.iota(&local, dim, elem);
                 let frame = layout.dims[dim].clone();
                 if !frame.is_split() {
                     return Ok(Some(iota));
                 }
-                let start = self.m.e.shard_offset(&frame.atoms, frame.block, -frame.offset);
-                let start = match elem == self.m.e.index {
+                let start = self.local.shard_offset(&frame.atoms, frame.block, -frame.offset);
+                let start = match elem == self.local.index {
                     true => start,
-                    false => self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], elem), &[]),
+                    false => self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], elem), &[]),
                 };
-                let start = self.m.e.broadcast(start, &local, &[]);
-                self.m.e.same(OpKind::Binary(BinaryOp::Add), &[iota, start])
+                let start = self.local.broadcast(start, &local, &[]);
+                self.local.same(OpKind::Binary(BinaryOp::Add), &[iota, start])
             }
             _ => {
                 let Some(Attr::Dense(dense)) = self.src.op(op).attr("value") else {
                     return self.unsupported(op, "its value is not a dense constant");
                 };
                 if let Some(bytes) = dense.splat_bytes() {
-                    return Ok(Some(self.m.e.splat(&local, elem, bytes)));
+                    return Ok(Some(self.local.splat(&local, elem, bytes)));
                 }
                 let Some(literal) = dense.to_literal() else {
                     return self.unsupported(op, "its elements are in a resource the file does not have");
                 };
-                let whole = self.m.e.constant(&literal);
+                let whole = self.local.constant(&literal);
                 let extents = self.extents(v);
                 let form = Form { value: whole, layout: Layout::replicated(&extents) };
-                self.m.reshard(&mut self.paths, form, layout, &extents).value
+                self.reshard(form, layout, &extents).value
             }
         }))
     }

@@ -12,7 +12,7 @@ impl Splitter<'_> {
     /// Copies `op` with these local operands and result types. Bodies are copied as they are: they work on scalars.
     pub fn copy(&mut self, op: OpId, operands: &[ValueId], results: Vec<Type>) -> Result<OpId> {
         let spec = self.spec_of(op).operands(operands.iter().copied()).results(results);
-        let copy = self.m.e.push(spec);
+        let copy = self.local.push(spec);
         self.copy_regions(op, copy)?;
         Ok(copy)
     }
@@ -32,20 +32,20 @@ impl Splitter<'_> {
     pub fn copy_regions(&mut self, from: OpId, to: OpId) -> Result<()> {
         let mut map = HashMap::new();
         // What the regions use from outside has to stand before the operation.
-        let before = self.m.e.before.replace(to);
+        let before = self.local.before.replace(to);
         let done = self.copy_regions_with(from, to, &mut map);
-        self.m.e.before = before;
+        self.local.before = before;
         done
     }
 
     fn copy_regions_with(&mut self, from: OpId, to: OpId, map: &mut HashMap<ValueId, ValueId>) -> Result<()> {
         for &region in self.src.op(from).regions() {
-            let copy = self.m.e.out.add_region(to);
+            let copy = self.local.module.add_region(to);
             for &block in self.src.region(region).blocks() {
                 let types: Vec<Type> = self.src.block(block).args().iter().map(|&a| self.src.ty(a).clone()).collect();
-                let new = self.m.e.out.add_block(copy, types);
+                let new = self.local.module.add_block(copy, types);
                 for (i, &arg) in self.src.block(block).args().iter().enumerate() {
-                    map.insert(arg, self.m.e.out.block(new).args()[i]);
+                    map.insert(arg, self.local.module.block(new).args()[i]);
                 }
                 self.copy_block(block, new, map)?;
             }
@@ -73,9 +73,9 @@ impl Splitter<'_> {
             }
             let types: Vec<Type> = self.src.op(op).results().iter().map(|&r| self.src.ty(r).clone()).collect();
             let spec = self.spec_of(op).operands(operands).results(types);
-            let copy = self.m.e.out.push(to, spec);
+            let copy = self.local.module.push(to, spec);
             for (i, &r) in self.src.op(op).results().iter().enumerate() {
-                map.insert(r, self.m.e.out.op(copy).results()[i]);
+                map.insert(r, self.local.module.op(copy).results()[i]);
             }
             self.copy_regions_with(op, copy, map)?;
         }

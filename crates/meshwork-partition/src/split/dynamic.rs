@@ -7,35 +7,35 @@ use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, UnaryOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
-use crate::emit::Emitter;
 use crate::layout::Layout;
-use crate::moves::Form;
-use crate::strategy::Splittable;
+use crate::reshard::moves::Form;
+use crate::split::local::LocalBuilder;
+use crate::split::strategy::Splittable;
 
 impl Splitter<'_> {
     /// A start index in the index type, clamped to `0..=max` as the operation does.
     fn clamped_start(&mut self, v: ValueId, max: i64) -> Result<ValueId> {
         let start = self.get(v, &Layout::replicated(&[]))?;
-        let index = self.m.e.index;
-        let start = match self.m.e.elem(start) == index {
+        let index = self.local.index;
+        let start = match self.local.elem(start) == index {
             true => start,
-            false => self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], index), &[]),
+            false => self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], index), &[]),
         };
-        let (low, high) = (self.m.e.index_constant(0), self.m.e.index_constant(max.max(0)));
-        Ok(self.m.e.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], index), &[]))
+        let (low, high) = (self.local.index_constant(0), self.local.index_constant(max.max(0)));
+        Ok(self.local.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], index), &[]))
     }
 
     /// Where a clamped global start lies in this shard's block, moved up by `margin`.
     fn local_start(&mut self, start: ValueId, layout: &Layout, d: usize, margin: i64) -> ValueId {
         let frame = &layout.dims[d];
-        let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset + margin);
-        self.m.e.same(OpKind::Binary(BinaryOp::Add), &[start, shift])
+        let shift = self.local.shard_offset(&frame.atoms, -frame.block, frame.offset + margin);
+        self.local.same(OpKind::Binary(BinaryOp::Add), &[start, shift])
     }
 
     /// A window of `width` at the local start `start` that is moved into the block: where it stands then, and how far the
     /// start lies from there.
     fn moved_in(&mut self, start: ValueId, block: i64, width: i64) -> (ValueId, ValueId) {
-        let e = &mut self.m.e;
+        let e = &mut self.local;
         let (low, high) = (e.index_constant(0), e.index_constant(block - width));
         let at = e.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], e.index), &[]);
         (at, e.same(OpKind::Binary(BinaryOp::Subtract), &[start, at]))
@@ -43,7 +43,7 @@ impl Splitter<'_> {
 
     /// `value[i + by]` along `d`, of extent `width`; what lies outside adds nothing.
     fn shifted(&mut self, value: ValueId, d: usize, by: ValueId, width: i64) -> ValueId {
-        let e = &mut self.m.e;
+        let e = &mut self.local;
         let elem = e.elem(value);
         let nothing = e.nothing(elem);
         let value = e.pad_with(value, d, width, width, 0, nothing);
@@ -80,7 +80,7 @@ impl Splitter<'_> {
         let problem = self.problem(op, Arc::new(rule), Some(Combine::Add));
         let assignment = self.choose(&problem).assignment;
         let frames = self.factor_frames(&problem, &assignment);
-        let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.m.e.atoms);
+        let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.atoms);
         let mut value = self.get(operand, &layout)?;
         let mut starts = vec![];
         let mut sizes = vec![];
@@ -88,7 +88,7 @@ impl Splitter<'_> {
         for d in 0..rank {
             let split = layout.dims[d].is_split();
             if !sliced.contains(&d) {
-                starts.push(self.m.e.index_constant(0));
+                starts.push(self.local.index_constant(0));
                 sizes.push(layout.dims[d].block);
                 continue;
             }
@@ -101,25 +101,25 @@ impl Splitter<'_> {
                 at
             } else if split {
                 // A slice that is not here reads the margin, which adds nothing.
-                let elem = self.m.e.elem(value);
-                let nothing = self.m.e.nothing(elem);
-                value = self.m.e.pad_with(value, d, out[d], out[d], 0, nothing);
+                let elem = self.local.elem(value);
+                let nothing = self.local.nothing(elem);
+                value = self.local.pad_with(value, d, out[d], out[d], 0, nothing);
                 self.local_start(start, &layout, d, out[d])
             } else {
                 start
             });
             sizes.push(out[d]);
         }
-        let result_layout = problem.layout_in(&problem.rule.results[0], &out, &assignment, &frames, self.m.e.atoms);
+        let result_layout = problem.layout_in(&problem.rule.results[0], &out, &assignment, &frames, self.atoms);
         let ty = self.local_type(result, &result_layout)?;
         let mut all = vec![value];
         all.extend(starts);
         let mut value =
-            self.m.e.op(OpKind::Movement(MovementOp::DynamicSlice), &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
+            self.local.op(OpKind::Movement(MovementOp::DynamicSlice), &all, ty, &[("slice_sizes", Attr::i64s(sizes))]);
         for (d, by) in shifts {
             value = self.shifted(value, d, by, out[d]);
         }
-        self.m.reason = "each device has the elements of the slice that lie in its block".into();
+        self.reason = "each device has the elements of the slice that lie in its block".into();
         let layout = result_layout.with_partial(problem.partial(&assignment), Combine::Add);
         self.finish(result, Form { value, layout });
         Ok(())
@@ -152,8 +152,8 @@ impl Splitter<'_> {
         let mut problem = self.problem(op, Arc::new(rule), None);
         problem.permutation = Splittable::No;
         let assignment = self.choose(&problem).assignment;
-        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
-        let update_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.m.e.atoms);
+        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
+        let update_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.atoms);
         let mut value = self.get(operand, &layout)?;
         let mut patch = self.get(update, &update_layout)?;
         let mut starts = vec![];
@@ -161,7 +161,7 @@ impl Splitter<'_> {
         let mut shifts = vec![];
         for d in 0..rank {
             if n[d] == m[d] {
-                starts.push(self.m.e.index_constant(0));
+                starts.push(self.local.index_constant(0));
                 continue;
             }
             let start = self.clamped_start(operands[2 + d], n[d] - m[d])?;
@@ -173,7 +173,7 @@ impl Splitter<'_> {
                 at
             } else if layout.dims[d].is_split() {
                 // A margin on both sides takes what falls outside of this block.
-                value = self.m.e.pad(value, d, m[d], m[d]);
+                value = self.local.pad(value, d, m[d], m[d]);
                 margins.push(d);
                 self.local_start(start, &layout, d, m[d])
             } else {
@@ -185,9 +185,9 @@ impl Splitter<'_> {
         }
         let mut all = vec![value, patch];
         all.extend(starts);
-        let mut value = self.m.e.same(OpKind::Movement(MovementOp::DynamicUpdateSlice), &all);
+        let mut value = self.local.same(OpKind::Movement(MovementOp::DynamicUpdateSlice), &all);
         for d in margins {
-            value = self.m.e.slice(value, d, m[d], m[d] + layout.dims[d].block);
+            value = self.local.slice(value, d, m[d], m[d] + layout.dims[d].block);
         }
         self.set(result, Form { value, layout });
         Ok(())
@@ -201,21 +201,21 @@ impl Splitter<'_> {
         starts: &[ValueId],
         shifts: &[(usize, ValueId)],
     ) -> ValueId {
-        let dims = self.m.e.dims(patch);
-        let ty = self.m.e.out.ty(patch).clone();
+        let dims = self.local.dims(patch);
+        let ty = self.local.module.ty(patch).clone();
         let mut all = vec![value];
         all.extend(starts);
         let sizes = Attr::i64s(dims.iter().copied());
-        let old = self.m.e.op(OpKind::Movement(MovementOp::DynamicSlice), &all, ty, &[("slice_sizes", sizes)]);
+        let old = self.local.op(OpKind::Movement(MovementOp::DynamicSlice), &all, ty, &[("slice_sizes", sizes)]);
         let mut patch = patch;
         let mut inside: Option<ValueId> = None;
         for &(d, by) in shifts {
             let width = dims[d];
-            let e = &mut self.m.e;
+            let e = &mut self.local;
             let back = e.same(OpKind::Unary(UnaryOp::Negate), &[by]);
             let (place, by) = (e.iota(&[width], 0, e.index), e.broadcast(by, &[width], &[]));
             let place = e.same(OpKind::Binary(BinaryOp::Subtract), &[place, by]);
-            let bound = |e: &mut Emitter<'_>, direction: &str, at: i64| {
+            let bound = |e: &mut LocalBuilder<'_>, direction: &str, at: i64| {
                 let at = e.index_constant(at);
                 let at = e.broadcast(at, &[width], &[]);
                 e.compare(direction, place, at)
@@ -226,6 +226,6 @@ impl Splitter<'_> {
             inside = Some(inside.map_or(mask, |all| e.same(OpKind::Binary(BinaryOp::And), &[all, mask])));
             patch = self.shifted(patch, d, back, width);
         }
-        inside.map_or(patch, |mask| self.m.e.select(mask, patch, old))
+        inside.map_or(patch, |mask| self.local.select(mask, patch, old))
     }
 }

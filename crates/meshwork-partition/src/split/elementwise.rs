@@ -4,7 +4,7 @@ use meshwork_ir::{OpId, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
-use crate::moves::Form;
+use crate::reshard::moves::Form;
 
 impl Splitter<'_> {
     /// Splits an elementwise operation.
@@ -24,7 +24,7 @@ impl Splitter<'_> {
         }
         let ty = self.local_type(result, &layout)?;
         let copy = self.copy(op, &locals, vec![ty])?;
-        let value = self.m.e.out.result(copy);
+        let value = self.local.module.result(copy);
         self.set(result, Form { value, layout });
         Ok(())
     }
@@ -42,7 +42,7 @@ impl Splitter<'_> {
                 candidates.push(layout);
             }
         }
-        if candidates.iter().any(|l| !l.is_ordinary(&extents, self.m.e.atoms))
+        if candidates.iter().any(|l| !l.is_ordinary(&extents, self.atoms))
             && let Some(hint) = self.frame_hint(result, &want)
         {
             // The hint weighs the whole chain; a frame that is nearer to this operation's operands alone would be left
@@ -58,7 +58,7 @@ impl Splitter<'_> {
         let mut best: Option<(f64, Layout)> = None;
         for layout in candidates {
             let operands: f64 = movable.iter().map(|&v| self.cost_to(v, &layout)).sum();
-            let back = self.paths.find(&layout, &want, &extents, self.m.e.atoms);
+            let back = self.paths.find(&layout, &want, &extents, self.atoms);
             // A frame other than the ordinary one may suit whoever comes next: moving back is not certain.
             let same_atoms = layout.lists() == want.lists();
             let cost = operands + if same_atoms { 0.0 } else { back.cost * self.element_bytes(result) };

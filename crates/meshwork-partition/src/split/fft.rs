@@ -11,9 +11,9 @@ use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::{Result, Splitter};
-use crate::atoms::AtomList;
+use crate::layout::atoms::AtomList;
 use crate::layout::{DimLayout, Layout};
-use crate::moves::Form;
+use crate::reshard::moves::Form;
 
 type Extents = SmallVec<[i64; 4]>;
 
@@ -99,14 +99,14 @@ impl Splitter<'_> {
         let Some((_, steps)) = plan.best.take() else { return self.generic(op) };
         let mut form: Option<Form> = None;
         for step in steps {
-            self.m.reason = match step.across {
+            self.reason = match step.across {
                 true => format!("a transform of dimension {} across its shards takes three exchanges", step.dim),
                 false => format!("the transform needs dimension {} whole", step.dim),
             }
             .into();
             let Form { value, layout } = match form.take() {
                 None => Form { value: self.get(operand, &step.layout)?, layout: step.layout.clone() },
-                Some(form) => self.m.reshard(&mut self.paths, form, &step.layout, &step.extents),
+                Some(form) => self.reshard(form, &step.layout, &step.extents),
             };
             form = Some(match step.across {
                 true => Form { value: self.transform_across(value, &step), layout },
@@ -126,7 +126,7 @@ impl Splitter<'_> {
         }
         let Some((&dim, rest)) = order.split_first() else {
             let (want, extents) = (self.want(plan.result), self.extents(plan.result));
-            let back = self.paths.cost(at, &want, &extents, self.m.e.atoms) * self.element_bytes(plan.result);
+            let back = self.paths.cost(at, &want, &extents, self.atoms) * self.element_bytes(plan.result);
             // Less work per device decides between equals.
             let work: i64 = done.iter().map(|s| s.layout.local_elements()).sum();
             let cost = so_far + back + 1e-9 * work as f64;
@@ -146,10 +146,10 @@ impl Splitter<'_> {
         for (layout, across) in self.step_layouts(plan, at, dim, kind, &extents) {
             let mut cost = match done.is_empty() {
                 true => self.cost_to(plan.operand, &layout),
-                false => self.paths.cost(at, &layout, &extents, self.m.e.atoms) * bytes,
+                false => self.paths.cost(at, &layout, &extents, self.atoms) * bytes,
             };
             if across {
-                let p = self.m.e.atoms.product(&layout.dims[dim].atoms) as f64;
+                let p = self.atoms.product(&layout.dims[dim].atoms) as f64;
                 // One exchange of three is of real numbers, half as long as complex ones.
                 let sent = match kind {
                     Kind::Forward | Kind::Inverse => 3.0,
@@ -178,7 +178,7 @@ impl Splitter<'_> {
         kind: Kind,
         extents: &[i64],
     ) -> Vec<(Layout, bool)> {
-        let atoms = self.m.e.atoms;
+        let atoms = self.atoms;
         if !at.dims[dim].is_split() {
             return vec![(at.clone(), false)];
         }
@@ -225,7 +225,7 @@ impl Splitter<'_> {
 
     /// The transform of the last dimension of a local value.
     fn transform_last(&mut self, value: ValueId, kind: Kind, length: i64) -> ValueId {
-        let t = self.m.e.tensor(value).clone();
+        let t = self.local.tensor(value).clone();
         let mut dims = t.dims.clone();
         let last = dims.len() - 1;
         let elem = match kind {
@@ -240,7 +240,7 @@ impl Splitter<'_> {
             }
         };
         let attrs = [("fft_type", Attr::hlo_enum("fft_type", kind.text())), ("fft_length", Attr::i64s(vec![length]))];
-        self.m.e.op(OpKind::Linalg(LinalgOp::Fft), &[value], Type::tensor(dims.iter().copied(), elem), &attrs)
+        self.local.op(OpKind::Linalg(LinalgOp::Fft), &[value], Type::tensor(dims.iter().copied(), elem), &attrs)
     }
 
     /// The transform of a dimension that stays split in p shards of m elements.
@@ -250,50 +250,50 @@ impl Splitter<'_> {
     fn transform_across(&mut self, value: ValueId, step: &Step) -> ValueId {
         let frame = step.layout.dims[step.dim].clone();
         let rank = step.layout.dims.len();
-        let (p, m) = (self.m.e.atoms.product(&frame.atoms), frame.block);
+        let (p, m) = (self.atoms.product(&frame.atoms), frame.block);
         let value = self.swapped(value, step.dim, rank - 1);
         let value = if step.kind == Kind::ToReal { self.spectrum(value, &frame, step) } else { value };
-        let outer = self.m.e.dims(value)[..rank - 1].to_vec();
+        let outer = self.local.dims(value)[..rank - 1].to_vec();
         let shape = |tail: &[i64]| [&outer[..], tail].concat();
         // From [.., c] to [.., d, c]: every device gets its share of the columns, all rows of it.
-        let value = self.m.e.reshape(value, &shape(&[p, m / p]));
-        let value = self.m.exchange(value, rank - 1, &frame.atoms);
+        let value = self.local.reshape(value, &shape(&[p, m / p]));
+        let value = self.exchange(value, rank - 1, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
         let (value, kind) = (self.as_complex(value), step.kind.complex());
         let value = self.transform_last(value, kind, p);
-        let factors = self.twiddles(&frame, step, p, self.m.e.elem(value));
-        let dims = self.m.e.dims(value);
-        let factors = self.m.e.broadcast(factors, &dims, &[rank as i64 - 1, rank as i64]);
-        let value = self.m.e.same(OpKind::Binary(BinaryOp::Multiply), &[value, factors]);
+        let factors = self.twiddles(&frame, step, p, self.local.elem(value));
+        let dims = self.local.dims(value);
+        let factors = self.local.broadcast(factors, &dims, &[rank as i64 - 1, rank as i64]);
+        let value = self.local.same(OpKind::Binary(BinaryOp::Multiply), &[value, factors]);
         // From [.., c, k'] to all of c for one k'.
-        let value = self.m.exchange(value, rank, &frame.atoms);
+        let value = self.exchange(value, rank, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
-        let value = self.m.e.reshape(value, &shape(&[m]));
+        let value = self.local.reshape(value, &shape(&[m]));
         let mut value = self.transform_last(value, kind, m);
         if step.kind == Kind::ToReal {
-            let t = self.m.e.tensor(value).clone();
+            let t = self.local.tensor(value).clone();
             let ty = Type::tensor(t.dims.iter().copied(), t.elem.real_part());
-            value = self.m.e.op(OpKind::Unary(UnaryOp::Real), &[value], ty, &[]);
+            value = self.local.op(OpKind::Unary(UnaryOp::Real), &[value], ty, &[]);
         }
         // From k" for one k' to a run of k' + p·k".
-        let value = self.m.e.reshape(value, &shape(&[p, m / p]));
-        let value = self.m.exchange(value, rank - 1, &frame.atoms);
+        let value = self.local.reshape(value, &shape(&[p, m / p]));
+        let value = self.exchange(value, rank - 1, &frame.atoms);
         let value = self.swapped(value, rank - 1, rank);
-        let value = self.m.e.reshape(value, &shape(&[m]));
+        let value = self.local.reshape(value, &shape(&[m]));
         self.swapped(value, step.dim, rank - 1)
     }
 
     /// The first half of the spectrum of real numbers, as one whose inverse transform has them as its real part: what is
     /// left out, the mirror image of all but the ends, is made up for by doubling, and nothing stands in its place.
     fn spectrum(&mut self, value: ValueId, frame: &DimLayout, step: &Step) -> ValueId {
-        let (dims, elem) = (self.m.e.dims(value), self.m.e.elem(value));
+        let (dims, elem) = (self.local.dims(value), self.local.elem(value));
         let last = dims.len() - 1;
-        let nothing = self.m.e.zeros(&[], elem);
-        let value = match self.m.e.element_mask(frame, step.extents[step.dim]) {
-            Some(mask) => self.m.e.mask_dim(value, last, mask, nothing),
+        let nothing = self.local.zeros(&[], elem);
+        let value = match self.local.element_mask(frame, step.extents[step.dim]) {
+            Some(mask) => self.local.mask_dim(value, last, mask, nothing),
             None => value,
         };
-        let (e, line, real) = (&mut self.m.e, [frame.block], elem.real_part());
+        let (e, line, real) = (&mut self.local, [frame.block], elem.real_part());
         let place = e.iota(&line, 0, e.index);
         let start = e.shard_offset(&frame.atoms, frame.block, 0);
         let start = e.broadcast(start, &line, &[]);
@@ -316,14 +316,19 @@ impl Splitter<'_> {
 
     /// A local value as complex numbers.
     fn as_complex(&mut self, value: ValueId) -> ValueId {
-        let t = self.m.e.tensor(value).clone();
+        let t = self.local.tensor(value).clone();
         let elem = match t.elem {
             ElementType::F64 => ElementType::C128,
             ElementType::F32 => ElementType::C64,
             _ => return value,
         };
-        let zero = self.m.e.zeros(&t.dims, t.elem);
-        self.m.e.op(OpKind::Binary(BinaryOp::Complex), &[value, zero], Type::tensor(t.dims.iter().copied(), elem), &[])
+        let zero = self.local.zeros(&t.dims, t.elem);
+        self.local.op(
+            OpKind::Binary(BinaryOp::Complex),
+            &[value, zero],
+            Type::tensor(t.dims.iter().copied(), elem),
+            &[],
+        )
     }
 
     /// exp(∓2πi·c·k/n) for this device's columns c and all k < p.
@@ -331,7 +336,7 @@ impl Splitter<'_> {
         let real = elem.real_part();
         let n = step.length;
         let dims = [frame.block / p, p];
-        let e = &mut self.m.e;
+        let e = &mut self.local;
         let index = e.index;
         let start = e.shard_offset(&frame.atoms, dims[0], 0);
         let start = e.broadcast(start, &dims, &[]);
@@ -355,11 +360,11 @@ impl Splitter<'_> {
         if a == b {
             return value;
         }
-        let t = self.m.e.tensor(value).clone();
+        let t = self.local.tensor(value).clone();
         let mut order: Vec<i64> = (0..t.rank() as i64).collect();
         order.swap(a, b);
         let dims: Vec<i64> = order.iter().map(|&d| t.dims[d as usize]).collect();
-        self.m.e.op(
+        self.local.op(
             OpKind::Movement(MovementOp::Transpose),
             &[value],
             t.with_dims(dims).into(),

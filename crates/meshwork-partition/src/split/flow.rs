@@ -6,7 +6,7 @@ use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, Type, ValueId};
 use super::{Loop, Result, Splitter};
 use crate::collective::Site;
 use crate::layout::Layout;
-use crate::moves::Form;
+use crate::reshard::moves::Form;
 
 /// How often a `while` runs its body, where that can be read off: a counter that starts at a constant, is compared
 /// with a constant and grows by a constant.
@@ -62,27 +62,27 @@ impl Splitter<'_> {
     pub fn while_loop(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
         let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
-        self.m.reason = "the loop carries it in this placement".into();
+        self.reason = "the loop carries it in this placement".into();
         let operands = self.src.op(op).operands().to_vec();
         let mut locals = vec![];
         for (&v, layout) in operands.iter().zip(&layouts) {
             locals.push(self.get(v, layout)?);
         }
-        let types: Vec<Type> = locals.iter().map(|&v| self.m.e.out.ty(v).clone()).collect();
+        let types: Vec<Type> = locals.iter().map(|&v| self.local.module.ty(v).clone()).collect();
         let spec = self.spec_of(op).operands(locals).results(types.clone());
-        let copy = self.m.e.push(spec);
+        let copy = self.local.push(spec);
         let trips = trip_count(self.src, op);
-        let (times, unknown) = (self.m.times, self.m.times_unknown);
+        let (times, unknown) = (self.times, self.times_unknown);
         let Some(body) = self.src.body_of(op, 1) else { return self.unsupported(op, "a loop without a body") };
         let args = self.src.block(body).args();
         let returned = self.src.returned(body);
         let kept = (0..args.len()).filter(|&i| returned.get(i) == Some(&args[i]));
         let unchanged = kept.map(|i| (args[i], operands[i])).collect();
         let mark = (self.trail.len(), self.marks.len());
-        let at = self.m.e.block;
+        let at = self.local.block;
         self.loops.push(Loop { src: op, op: copy, at, unchanged, times: (times, unknown), mark });
-        self.m.times *= trips.unwrap_or(1);
-        self.m.times_unknown |= trips.is_none();
+        self.times *= trips.unwrap_or(1);
+        self.times_unknown |= trips.is_none();
         for region in 0..2 {
             let Some(block) = self.src.body_of(op, region) else {
                 return self.unsupported(op, "a loop without condition or body");
@@ -91,7 +91,7 @@ impl Splitter<'_> {
             self.region(copy, block, &types, &layouts, wanted)?;
         }
         self.loops.pop();
-        (self.m.times, self.m.times_unknown) = (times, unknown);
+        (self.times, self.times_unknown) = (times, unknown);
         self.register(op, copy, layouts);
         Ok(())
     }
@@ -107,7 +107,7 @@ impl Splitter<'_> {
             types.push(self.local_type(r, layout)?);
         }
         let spec = self.spec_of(op).operands([choice]).results(types);
-        let copy = self.m.e.push(spec);
+        let copy = self.local.push(spec);
         for region in 0..self.src.op(op).regions().len() {
             if let Some(block) = self.src.body_of(op, region) {
                 self.region(copy, block, &[], &[], Some(&layouts))?;
@@ -126,10 +126,10 @@ impl Splitter<'_> {
         layouts: &[Layout],
         wanted: Option<&[Layout]>,
     ) -> Result<()> {
-        let local = self.m.e.out.add_body(copy, types.iter().cloned());
-        let args = self.m.e.out.block(local).args().to_vec();
+        let local = self.local.module.add_body(copy, types.iter().cloned());
+        let args = self.local.module.block(local).args().to_vec();
         self.scoped(|s| {
-            (s.m.e.block, s.m.e.before) = (local, None);
+            (s.local.block, s.local.before) = (local, None);
             for ((&arg, value), layout) in s.src.block(block).args().to_vec().iter().zip(args).zip(layouts) {
                 s.set(arg, Form { value, layout: layout.clone() });
             }
@@ -140,11 +140,11 @@ impl Splitter<'_> {
                     Some(layouts) => layouts[i].clone(),
                     None => Layout::replicated(&s.extents(v)),
                 };
-                s.m.site = s.src.terminator(block).map_or(Site::default(), Site::Op);
-                s.m.reason = "the region returns it in this placement".into();
+                s.site = s.src.terminator(block).map_or(Site::default(), Site::Op);
+                s.reason = "the region returns it in this placement".into();
                 returned.push(s.get(v, &layout)?);
             }
-            s.m.e.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(returned));
+            s.local.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(returned));
             Ok(())
         })
     }

@@ -8,7 +8,7 @@ use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
-use crate::moves::Form;
+use crate::reshard::moves::Form;
 
 impl Splitter<'_> {
     /// Splits a `gather`.
@@ -24,9 +24,9 @@ impl Splitter<'_> {
         let problem = self.problem(op, Arc::new(rule), Some(Combine::Add));
         let assignment = self.choose(&problem).assignment;
         let frames = self.factor_frames(&problem, &assignment);
-        let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.m.e.atoms);
-        let index_layout = problem.layout_in(&problem.rule.operands[1], &k, &assignment, &frames, self.m.e.atoms);
-        let result_layout = problem.layout_in(&problem.rule.results[0], &out, &assignment, &frames, self.m.e.atoms);
+        let layout = problem.layout_in(&problem.rule.operands[0], &n, &assignment, &frames, self.atoms);
+        let index_layout = problem.layout_in(&problem.rule.operands[1], &k, &assignment, &frames, self.atoms);
+        let result_layout = problem.layout_in(&problem.rule.results[0], &out, &assignment, &frames, self.atoms);
         let table = self.get(operand, &layout)?;
         let mut at = self.get(indices, &index_layout)?;
         let split: Vec<usize> = dims
@@ -53,18 +53,18 @@ impl Splitter<'_> {
             (0..n.len()).map(|d| if sizes[d] == n[d] { layout.dims[d].block } else { sizes[d] }).collect();
         let ty = self.local_type(result, &result_layout)?;
         let spec = self.spec_of(op).operands([table, at]).results([ty]).attr("slice_sizes", Attr::i64s(local_sizes));
-        let copy = self.m.e.push(spec);
-        let mut value = self.m.e.out.result(copy);
+        let copy = self.local.push(spec);
+        let mut value = self.local.module.result(copy);
         if let Some(mask) = here {
             let batch: Vec<i64> = (0..out.len() as i64).filter(|d| !dims.offset_dims.contains(d)).collect();
-            let local = self.m.e.dims(value);
-            let mask = self.m.e.broadcast(mask, &local, &batch);
-            let elem = self.m.e.elem(value);
-            let nothing = self.m.e.nothing(elem);
-            let nothing = self.m.e.broadcast(nothing, &local, &[]);
-            value = self.m.e.select(mask, value, nothing);
+            let local = self.local.dims(value);
+            let mask = self.local.broadcast(mask, &local, &batch);
+            let elem = self.local.elem(value);
+            let nothing = self.local.nothing(elem);
+            let nothing = self.local.broadcast(nothing, &local, &[]);
+            value = self.local.select(mask, value, nothing);
         }
-        self.m.reason = "each device looks up the rows it holds".into();
+        self.reason = "each device looks up the rows it holds".into();
         let layout = result_layout.with_partial(problem.partial(&assignment), Combine::Add);
         self.finish(result, Form { value, layout });
         Ok(())
@@ -93,17 +93,17 @@ impl Splitter<'_> {
         let mut parts = vec![];
         let mut mask: Option<ValueId> = None;
         for (c, &d) in map.iter().enumerate() {
-            let part = self.m.e.slice(at, vector_dim, c as i64, c as i64 + 1);
+            let part = self.local.slice(at, vector_dim, c as i64, c as i64 + 1);
             if !components.contains(&c) {
                 parts.push(part);
                 continue;
             }
             let (max, frame) = bound(layout, d as usize);
-            let dims = self.m.e.dims(part);
-            let e = &mut self.m.e;
+            let dims = self.local.dims(part);
+            let e = &mut self.local;
             let low = e.index_constant(0);
             let high = e.index_constant(max.max(0));
-            let ty = e.out.ty(part).clone();
+            let ty = e.module.ty(part).clone();
             let part = e.op(OpKind::Mixed(MixedOp::Clamp), &[low, part, high], ty, &[]);
             let shift = e.shard_offset(&frame.atoms, -frame.block, frame.offset);
             let shift = e.broadcast(shift, &dims, &[]);
@@ -122,25 +122,25 @@ impl Splitter<'_> {
             });
             parts.push(part);
         }
-        let joined = self.m.e.concatenate(&parts, vector_dim);
-        let shape = self.m.e.dims(indices);
-        let joined = self.m.e.reshape(joined, &shape);
-        let all = mask.unwrap_or_else(|| self.m.e.splat(&batch, meshwork_ir::ElementType::I1, &[1]));
+        let joined = self.local.concatenate(&parts, vector_dim);
+        let shape = self.local.dims(indices);
+        let joined = self.local.reshape(joined, &shape);
+        let all = mask.unwrap_or_else(|| self.local.splat(&batch, meshwork_ir::ElementType::I1, &[1]));
         (joined, all)
     }
 
     /// Indices in the index type with an explicit dimension for the components.
     fn with_vector_dim(&mut self, indices: ValueId, vector_dim: usize) -> (Vec<i64>, ValueId) {
-        let mut dims = self.m.e.dims(indices);
-        let index = self.m.e.index;
+        let mut dims = self.local.dims(indices);
+        let index = self.local.index;
         let mut at = indices;
-        if self.m.e.elem(at) != index {
+        if self.local.elem(at) != index {
             let ty = Type::tensor(dims.iter().copied(), index);
-            at = self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[at], ty, &[]);
+            at = self.local.op(OpKind::Mixed(MixedOp::Convert), &[at], ty, &[]);
         }
         if vector_dim == dims.len() {
             dims.push(1);
-            at = self.m.e.reshape(at, &dims);
+            at = self.local.reshape(at, &dims);
         }
         (dims, at)
     }

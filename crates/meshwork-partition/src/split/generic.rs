@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
-use meshwork_ir::op::{
-    BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,
-};
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MovementOp};
 use meshwork_ir::{Combine, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleResult, splitting_rule};
 
 use super::{Result, Splitter};
-use crate::flops::op_flops;
 use crate::layout::Layout;
-use crate::moves::Form;
-use crate::strategy::{Choice, Problem, Splittable, Touched, Work};
+use crate::plan::flops::op_flops;
+use crate::reshard::moves::Form;
+use crate::split::strategy::{Choice, Problem, Splittable, Touched, Work};
 
 /// How an operation can be split by its rule.
 enum Local {
@@ -25,102 +23,52 @@ enum Local {
     Unknown,
 }
 
+/// Operations with code of their own come here too, if their attributes are not as they should be: they are whole, as
+/// are those of which every element of the result depends on all of the operands.
 fn local_form(kind: OpKind) -> Local {
     match kind {
-        OpKind::Contract(ContractOp::DotGeneral | ContractOp::Dot) => Local::Clone(Some(Combine::Add)),
-        OpKind::Movement(
-            MovementOp::Transpose | MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::BitcastConvert,
-        )
-        | OpKind::Body(BodyOp::Sort)
-        | OpKind::Linalg(LinalgOp::Fft | LinalgOp::Cholesky | LinalgOp::TriangularSolve)
-        | OpKind::Body(BodyOp::Map)
-        | OpKind::Linalg(LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining | LinalgOp::BatchNormGrad)
-        | OpKind::Control(ControlOp::CustomCall) => Local::Clone(None),
-        // Split by code of their own; here if their attributes are not as they should be.
-        OpKind::Source(SourceOp::Constant)
-        | OpKind::Sdy(SdyOp::Constant)
-        | OpKind::Source(SourceOp::Iota)
-        | OpKind::Movement(
-            MovementOp::Slice
-            | MovementOp::Pad
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Local::Clone(None),
+        OpKind::Contract(op) => match op {
+            ContractOp::DotGeneral | ContractOp::Dot => Local::Clone(Some(Combine::Add)),
+            ContractOp::Convolution | ContractOp::Einsum | ContractOp::UnaryEinsum => Local::Whole,
+        },
+        OpKind::Linalg(op) => match op {
+            LinalgOp::Fft
+            | LinalgOp::Cholesky
+            | LinalgOp::TriangularSolve
+            | LinalgOp::BatchNormInference
+            | LinalgOp::BatchNormTraining
+            | LinalgOp::BatchNormGrad => Local::Clone(None),
+        },
+        OpKind::Movement(op) => match op {
+            MovementOp::Transpose | MovementOp::Reshape | MovementOp::BroadcastInDim | MovementOp::BitcastConvert => {
+                Local::Clone(None)
+            }
+            MovementOp::Broadcast
             | MovementOp::Concatenate
-            | MovementOp::Reverse
             | MovementOp::DynamicSlice
             | MovementOp::DynamicUpdateSlice
-            | MovementOp::Gather,
-        )
-        | OpKind::Body(BodyOp::Scatter | BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::SelectAndScatter)
-        | OpKind::Chlo(ChloOp::TopK)
-        | OpKind::Contract(ContractOp::Convolution)
-        | OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)
-        | OpKind::Sdy(
-            SdyOp::ManualComputation
-            | SdyOp::ShardingConstraint
-            | SdyOp::Reshard
-            | SdyOp::AllGather
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::AllReduce
-            | SdyOp::ReduceScatter
-            | SdyOp::CollectivePermute,
-        )
-        | OpKind::Control(ControlOp::OptimizationBarrier) => Local::Whole,
-        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Local::Clone(None),
-        OpKind::Collective(_) => Local::Whole,
-        // Every element of the result depends on all of the operands, or the operation is not one of tensors.
-        OpKind::Control(ControlOp::Module | ControlOp::Func | ControlOp::Call | ControlOp::FuncReturn)
-        | OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::Rng | SourceOp::RngBitGenerator)
-        | OpKind::Movement(
-            MovementOp::Broadcast
+            | MovementOp::Gather
             | MovementOp::GetDimensionSize
+            | MovementOp::Pad
+            | MovementOp::Reverse
             | MovementOp::SetDimensionSize
-            | MovementOp::TorchIndexSelect,
-        )
-        | OpKind::Dynamic(
-            DynamicOp::BroadcastInDim
-            | DynamicOp::Conv
-            | DynamicOp::Gather
-            | DynamicOp::Iota
-            | DynamicOp::Pad
-            | DynamicOp::Reshape
-            | DynamicOp::Slice,
-        )
-        | OpKind::Contract(ContractOp::Einsum | ContractOp::UnaryEinsum)
-        | OpKind::Control(ControlOp::HloReturn)
-        | OpKind::Token(TokenOp::AfterAll)
-        | OpKind::Control(ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite)
-        | OpKind::Token(
-            TokenOp::CreateToken
-            | TokenOp::GetTupleElement
-            | TokenOp::Infeed
-            | TokenOp::Outfeed
-            | TokenOp::Recv
-            | TokenOp::Send
-            | TokenOp::Tuple,
-        )
-        | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan)
-        | OpKind::Sdy(
-            SdyOp::DataFlowEdge
-            | SdyOp::FuncDataFlowEdge
-            | SdyOp::Mesh
-            | SdyOp::NamedComputation
-            | SdyOp::PropagationBarrier
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::Return
-            | SdyOp::ShardedToUnreduced
-            | SdyOp::ShardingGroup,
-        )
-        | OpKind::Check(
-            CheckOp::ExpectAlmostEq
-            | CheckOp::ExpectAlmostEqConst
-            | CheckOp::ExpectClose
-            | CheckOp::ExpectEq
-            | CheckOp::ExpectEqConst
-            | CheckOp::ExpectSerializedEq
-            | CheckOp::Print
-            | CheckOp::Probe
-            | CheckOp::RunParallel,
-        ) => Local::Whole,
+            | MovementOp::Slice
+            | MovementOp::TorchIndexSelect => Local::Whole,
+        },
+        OpKind::Body(op) => match op {
+            BodyOp::Map | BodyOp::Sort => Local::Clone(None),
+            BodyOp::Reduce | BodyOp::ReduceWindow | BodyOp::Scatter | BodyOp::SelectAndScatter => Local::Whole,
+        },
+        OpKind::Control(ControlOp::CustomCall) => Local::Clone(None),
+        OpKind::Control(_)
+        | OpKind::Source(_)
+        | OpKind::Dynamic(_)
+        | OpKind::Token(_)
+        | OpKind::Collective(_)
+        | OpKind::Chlo(_)
+        | OpKind::Sdy(_)
+        | OpKind::Check(_) => Local::Whole,
         OpKind::Unregistered => Local::Unknown,
     }
 }
@@ -135,7 +83,7 @@ impl Splitter<'_> {
         let combine = match local_form(kind) {
             Local::Clone(combine) => combine,
             Local::Whole => return self.whole(op),
-            Local::Unknown if self.m.e.atoms.is_empty() => return self.whole(op),
+            Local::Unknown if self.atoms.is_empty() => return self.whole(op),
             Local::Unknown => {
                 let what = "the operation is not known, so neither is whether several devices may compute it; \
                             a stablehlo.custom_call with an sdy.sharding_rule can be split";
@@ -158,10 +106,10 @@ impl Splitter<'_> {
         let mut locals = vec![];
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
             let extents = self.extents(v);
-            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.m.e.atoms);
+            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.atoms);
             let have = self.current(v);
             let needed = |&d: &usize| have.dims[d].is_split() && dims[d].iter().any(|&f| !problem.may_split(f));
-            self.m.reason = match (0..dims.len()).find(needed) {
+            self.reason = match (0..dims.len()).find(needed) {
                 Some(d) => format!("it needs dimension {d} of its operand whole{weighed}").into(),
                 None => format!("its operands do not lie as it needs them{weighed}").into(),
             };
@@ -177,7 +125,7 @@ impl Splitter<'_> {
         let mut types = vec![];
         for (&r, dims) in problem.results.iter().zip(&problem.rule.results) {
             let extents = self.extents(r);
-            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.m.e.atoms);
+            let layout = problem.layout_in(dims, &extents, &assignment, &frames, self.atoms);
             types.push(self.local_type(r, &layout)?);
             layouts.push(match combine {
                 Some(combine) => layout.with_partial(partial.clone(), combine),
@@ -185,7 +133,7 @@ impl Splitter<'_> {
             });
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = format!("each device has a part of the sum{weighed}").into();
+        self.reason = format!("each device has a part of the sum{weighed}").into();
         self.register(op, copy, layouts);
         Ok(())
     }
@@ -213,14 +161,14 @@ impl Splitter<'_> {
     pub fn register(&mut self, op: OpId, copy: OpId, layouts: Vec<Layout>) {
         let results = self.src.op(op).results().to_vec();
         for (i, (r, layout)) in results.into_iter().zip(layouts).enumerate() {
-            let value = self.m.e.out.op(copy).results()[i];
+            let value = self.local.module.op(copy).results()[i];
             self.finish(r, Form { value, layout });
         }
     }
 
     /// Every device computes all of it.
     pub fn whole(&mut self, op: OpId) -> Result<()> {
-        self.m.reason = "it needs its operands whole".into();
+        self.reason = "it needs its operands whole".into();
         let mut locals = vec![];
         for v in self.src.op(op).operands().to_vec() {
             let extents = self.extents(v);
@@ -245,10 +193,10 @@ impl Splitter<'_> {
     ) -> ValueId {
         let extents = self.extents(v);
         for (d, frame) in layout.dims.iter().enumerate().filter(|(d, _)| chosen(*d)) {
-            let Some(mask) = self.m.e.element_mask(frame, extents[d]) else { continue };
-            let elem = self.m.e.elem(value);
-            if let Some(fill) = self.m.e.identity(combine, elem) {
-                value = self.m.e.mask_dim(value, d, mask, fill);
+            let Some(mask) = self.local.element_mask(frame, extents[d]) else { continue };
+            let elem = self.local.elem(value);
+            if let Some(fill) = self.local.identity(combine, elem) {
+                value = self.local.mask_dim(value, d, mask, fill);
             }
         }
         value

@@ -6,11 +6,11 @@ use meshwork_mesh::Sharding;
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::{Result, Splitter};
-use crate::atoms::AtomList;
 use crate::collective::{CollectiveKind, Peers, Site};
+use crate::layout::atoms::AtomList;
+use crate::layout::meshes::Relation;
 use crate::layout::{DimLayout, Layout};
-use crate::meshes::Relation;
-use crate::moves::Form;
+use crate::reshard::moves::Form;
 
 impl Splitter<'_> {
     /// Splits a manual computation.
@@ -20,8 +20,8 @@ impl Splitter<'_> {
         let manual: AtomList = match self.src.op(op).attr("manual_axes") {
             Some(Attr::Axes(axes)) => match ins.first().or(outs.first()) {
                 Some(sharding) => {
-                    let relation = self.meshes.relation(sharding, self.m.e.atoms);
-                    relation.atoms_of(axes.iter(), self.m.e.atoms).unwrap_or_default()
+                    let relation = self.meshes.relation(sharding, self.atoms);
+                    relation.atoms_of(axes.iter(), self.atoms).unwrap_or_default()
                 }
                 None => AtomList::new(),
             },
@@ -30,17 +30,17 @@ impl Splitter<'_> {
         let borders = ins.iter().chain(&outs);
         let other_order = borders
             .clone()
-            .any(|s| matches!(&*self.meshes.relation(s, self.m.e.atoms), Relation::Other(o) if o.reordered.is_some()));
-        if other_order && manual.len() < self.m.e.atoms.len() {
+            .any(|s| matches!(&*self.meshes.relation(s, self.atoms), Relation::Other(o) if o.reordered.is_some()));
+        if other_order && manual.len() < self.atoms.len() {
             let what = format!(
                 "its mesh has another device order than the program's, {}; all axes would have to be manual",
-                self.m.e.atoms.mesh()
+                self.atoms.mesh()
             );
             return self.unsupported(op, what);
         }
         let operands = self.src.op(op).operands().to_vec();
         let args = self.src.block(body).args().to_vec();
-        self.m.reason = "the manual computation takes it in this placement".into();
+        self.reason = "the manual computation takes it in this placement".into();
         let mut forms = vec![];
         for ((&v, &arg), sharding) in operands.iter().zip(&args).zip(&ins) {
             let layout = self.layout_of_sharding(sharding, &self.extents(v), op)?;
@@ -51,17 +51,17 @@ impl Splitter<'_> {
         let results = self.src.op(op).results().to_vec();
         let mut made = vec![];
         self.scoped(|s| {
-            let here = s.m.e.block;
+            let here = s.local.block;
             for (arg, form) in forms {
                 s.set(arg, form);
             }
             s.block(body)?;
-            s.m.e.block = here;
+            s.local.block = here;
             for ((&r, v), sharding) in results.iter().zip(s.src.returned(body).to_vec()).zip(&outs) {
                 let layout = s.layout_of_sharding(sharding, &s.extents(r), op)?;
                 let local = s.inside(&layout, &manual, v);
-                s.m.site = Site::Op(op);
-                s.m.reason = "the manual computation returns it in this placement".into();
+                s.site = Site::Op(op);
+                s.reason = "the manual computation returns it in this placement".into();
                 let value = s.get(v, &local)?;
                 let (value, _) = s.enter(value, Some(sharding), "the manual computation leaves it on other devices");
                 made.push((r, Form { value, layout }));
@@ -86,7 +86,7 @@ impl Splitter<'_> {
         let extents = self.extents(v);
         let dims = layout.dims.iter().zip(&extents).map(|(frame, &n)| {
             let free: AtomList = frame.atoms.iter().copied().filter(|a| !manual.contains(a)).collect();
-            DimLayout::split(n, free, self.m.e.atoms)
+            DimLayout::split(n, free, self.atoms)
         });
         Layout { dims: dims.collect(), partial: None }
     }
@@ -98,22 +98,22 @@ impl Splitter<'_> {
         let assignment = self.choose(&problem).assignment;
         let mut locals = vec![];
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
-            let layout = problem.layout(dims, &self.extents(v), &assignment, self.m.e.atoms);
+            let layout = problem.layout(dims, &self.extents(v), &assignment, self.atoms);
             locals.push(self.get(v, &layout)?);
         }
         let mut layouts = vec![];
         let mut types = vec![];
         for (&r, dims) in problem.results.iter().zip(&problem.rule.results) {
-            let layout = problem.layout(dims, &self.extents(r), &assignment, self.m.e.atoms);
+            let layout = problem.layout(dims, &self.extents(r), &assignment, self.atoms);
             types.push(self.local_type(r, &layout)?);
             layouts.push(layout);
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = "the program says so".into();
+        self.reason = "the program says so".into();
         let kind = self.collective_kind(op);
         for &operand in &locals {
-            let bytes = self.m.e.bytes(operand);
-            self.m.record(kind.clone(), self.explicit_peers(op), bytes, copy);
+            let bytes = self.local.bytes(operand);
+            self.record(kind.clone(), self.explicit_peers(op), bytes, copy);
         }
         self.register(op, copy, layouts);
         Ok(())
@@ -134,7 +134,7 @@ impl Splitter<'_> {
 
     /// Group size and share of senders of a collective that spells out its devices.
     fn explicit_peers(&self, op: OpId) -> Peers {
-        let devices = self.m.e.atoms.mesh().device_count() as f64;
+        let devices = self.atoms.mesh().device_count() as f64;
         let pairs = self.src.op(op).i64s("source_target_pairs").unwrap_or_default();
         let sending = pairs.chunks_exact(2).filter(|p| p[0] != p[1]).count() as f64;
         let group = match self.src.op(op).attr("replica_groups") {

@@ -7,17 +7,21 @@ mod dynamic;
 mod elementwise;
 mod fft;
 pub(crate) mod flow;
+mod frames;
 mod gather;
 mod generic;
+pub(crate) mod local;
 mod manual;
 mod movement;
 mod pool;
 mod reduce;
 mod scatter;
 mod single;
+pub(crate) mod strategy;
 mod top_k;
 mod window;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -30,14 +34,14 @@ use meshwork_propagate::program;
 use smallvec::SmallVec;
 
 use crate::PartitionError;
-use crate::atoms::Atoms;
-use crate::collective::Site;
-use crate::cost::Machine;
-use crate::emit::Emitter;
+use crate::collective::{Collective, Site};
 use crate::layout::Layout;
-use crate::meshes::{Meshes, Relation};
-use crate::moves::{Form, Mover};
+use crate::layout::atoms::Atoms;
+use crate::layout::meshes::{Meshes, Relation};
+use crate::plan::cost::Machine;
 use crate::reshard::Paths;
+use crate::reshard::moves::Form;
+use crate::split::local::LocalBuilder;
 
 type Result<T> = std::result::Result<T, PartitionError>;
 
@@ -45,8 +49,22 @@ type Result<T> = std::result::Result<T, PartitionError>;
 pub struct Splitter<'a> {
     /// The global program.
     pub src: &'a Module,
-    /// Emits the per-device program.
-    pub m: Mover<'a>,
+    /// The mesh in atoms.
+    pub atoms: &'a Atoms,
+    /// Writes the per-device program.
+    pub local: LocalBuilder<'a>,
+    /// Every collective so far.
+    pub collectives: Vec<Collective>,
+    /// What is being split, for the plan.
+    pub site: Site,
+    /// The global value that was asked for last, for the plan.
+    pub tensor: Option<ValueId>,
+    /// Why the next collectives are needed, for the plan.
+    pub reason: Cow<'static, str>,
+    /// How often the code being emitted runs.
+    pub times: i64,
+    /// Whether some loop around has an unknown trip count.
+    pub times_unknown: bool,
     /// Known ways between layouts.
     pub paths: Paths,
     /// What the program is to run on.
@@ -82,9 +100,11 @@ struct Loop {
 }
 
 /// The per-device function and what it was made of.
-pub struct SplitFunction<'a> {
-    /// The mover with the per-device module and the recorded collectives.
-    pub mover: Mover<'a>,
+pub struct SplitFunction {
+    /// The per-device program.
+    pub module: Module,
+    /// Its collectives, in order.
+    pub collectives: Vec<Collective>,
     /// How the arguments lie.
     pub inputs: Vec<Placed>,
     /// How the results lie.
@@ -100,12 +120,7 @@ pub struct Placed {
 }
 
 /// Splits function `func` of `src`, in which every call is inlined and every value has its final placement.
-pub fn split_function<'a>(
-    src: &'a Module,
-    func: OpId,
-    atoms: &'a Atoms,
-    machine: &Machine,
-) -> Result<SplitFunction<'a>> {
+pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine) -> Result<SplitFunction> {
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
         op: src.place(func),
@@ -116,10 +131,16 @@ pub fn split_function<'a>(
     let name = src.symbol_name(func).unwrap_or("main").into();
     let local_func = out.add_func(FuncSig { name, visibility: Some("public".into()), ..FuncSig::default() });
     let entry = out.body_of(local_func, 0).expect("a new function has a body");
-    let emitter = Emitter::new(out, entry, atoms, index_type(src));
     let mut s = Splitter {
         src,
-        m: Mover::new(emitter),
+        atoms,
+        local: LocalBuilder::new(out, entry, atoms, index_type(src)),
+        collectives: vec![],
+        site: Site::default(),
+        tensor: None,
+        reason: Cow::Borrowed(""),
+        times: 1,
+        times_unknown: false,
         paths: Paths::default(),
         machine: machine.clone(),
         fastest: machine.links.fastest(atoms.mesh()),
@@ -137,7 +158,7 @@ pub fn split_function<'a>(
     for &arg in src.block(block).args() {
         let layout = s.argument_layout(arg);
         let ty = s.local_type(arg, &layout)?;
-        let value = s.m.e.out.add_block_arg(entry, ty);
+        let value = s.local.module.add_block_arg(entry, ty);
         let sharding = program::sharding_of(src, arg);
         let (value, reordered) = s.enter(value, sharding.as_ref(), "the argument lies on other devices");
         s.set(arg, Form { value, layout: layout.clone() });
@@ -152,20 +173,20 @@ pub fn split_function<'a>(
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
         };
-        s.m.site = Site::Result(i);
-        s.m.reason = "the function returns it in this placement".into();
+        s.site = Site::Result(i);
+        s.reason = "the function returns it in this placement".into();
         let value = s.get(v, &layout)?;
         let (value, reordered) = s.leave(value, sharding);
         results.push(value);
         outputs.push(Placed { layout, reordered });
     }
-    let out = &mut s.m.e.out;
+    let out = &mut s.local.module;
     out.push(entry, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
     let types = |out: &Module, values: &[ValueId]| values.iter().map(|&v| out.ty(v).clone()).collect::<Vec<Type>>();
     let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
     out.set_func_type(local_func, ty);
     debug_assert_eq!(global.inputs.len(), inputs.len());
-    Ok(SplitFunction { mover: s.m, inputs, outputs })
+    Ok(SplitFunction { module: s.local.module, collectives: s.collectives, inputs, outputs })
 }
 
 /// `i32` unless an extent (or a line with its padding) needs more.
@@ -207,8 +228,8 @@ impl<'a> Splitter<'a> {
     fn argument_layout(&mut self, arg: ValueId) -> Layout {
         let layout = self.want(arg);
         let Some(sharding) = program::sharding_of(self.src, arg) else { return layout };
-        let relation = self.meshes.relation(&sharding, self.m.e.atoms);
-        let parts = relation.atoms_of(&sharding.unreduced, self.m.e.atoms).unwrap_or_default();
+        let relation = self.meshes.relation(&sharding, self.atoms);
+        let parts = relation.atoms_of(&sharding.unreduced, self.atoms).unwrap_or_default();
         let combine = match sharding.reduction {
             Reduction::Sum => Combine::Add,
             Reduction::Max => Combine::Max,
@@ -242,7 +263,7 @@ impl<'a> Splitter<'a> {
 
     /// The ordinary layout that `sharding` asks for.
     pub fn layout_of_sharding(&self, sharding: &meshwork_mesh::Sharding, extents: &[i64], at: OpId) -> Result<Layout> {
-        let atoms = self.m.e.atoms;
+        let atoms = self.atoms;
         let relation = self.meshes.relation(sharding, atoms);
         let lists: Option<SmallVec<[_; 4]>> = sharding.dims.iter().map(|d| relation.atoms_of(&d.axes, atoms)).collect();
         match lists {
@@ -296,13 +317,13 @@ impl<'a> Splitter<'a> {
         }
         let extents = self.extents(v);
         let forms: SmallVec<[Layout; 2]> = self.forms[v.index()].iter().map(|f| f.layout.clone()).collect();
-        let costs = forms.iter().map(|f| self.paths.cost(f, layout, &extents, self.m.e.atoms));
+        let costs = forms.iter().map(|f| self.paths.cost(f, layout, &extents, self.atoms));
         costs.fold(f64::INFINITY, f64::min) * self.element_bytes(v)
     }
 
     /// The local value of `v` in `layout`, made from its cheapest form if it is not there yet.
     pub fn get(&mut self, v: ValueId, layout: &Layout) -> Result<ValueId> {
-        self.m.tensor = Some(v);
+        self.tensor = Some(v);
         if let Some(form) = self.forms[v.index()].iter().find(|f| f.layout == *layout) {
             return Ok(form.value);
         }
@@ -318,7 +339,7 @@ impl<'a> Splitter<'a> {
         let forms = self.forms[v.index()].clone();
         let mut best: Option<(f64, Form)> = None;
         for form in forms {
-            let cost = self.paths.cost(&form.layout, layout, &extents, self.m.e.atoms);
+            let cost = self.paths.cost(&form.layout, layout, &extents, self.atoms);
             if best.as_ref().is_none_or(|b| cost < b.0) {
                 best = Some((cost, form));
             }
@@ -329,7 +350,7 @@ impl<'a> Splitter<'a> {
                 what: "is used before it is computed".into(),
             });
         };
-        let made = self.m.reshard(&mut self.paths, form, layout, &extents);
+        let made = self.reshard(form, layout, &extents);
         let value = made.value;
         self.set(v, made);
         Ok(value)
@@ -355,9 +376,9 @@ impl<'a> Splitter<'a> {
         // Work in the surroundings of that loop: its place, its frequency, and none of the loops inside it.
         let inner = self.loops.split_off(depth);
         let Loop { op, at, times, mark, .. } = &inner[0];
-        let here = (self.m.e.block, self.m.e.before, self.m.times, self.m.times_unknown);
-        (self.m.e.block, self.m.e.before) = (*at, Some(*op));
-        (self.m.times, self.m.times_unknown) = *times;
+        let here = (self.local.block, self.local.before, self.times, self.times_unknown);
+        (self.local.block, self.local.before) = (*at, Some(*op));
+        (self.times, self.times_unknown) = *times;
         let before = self.trail.len();
         let value = self.get(outer, layout);
         // What was made out there stays known when the loop ends.
@@ -365,7 +386,7 @@ impl<'a> Splitter<'a> {
         let shift = added.len();
         self.trail.splice(mark.0..mark.0, added);
         self.marks[mark.1..].iter_mut().for_each(|m| *m += shift);
-        (self.m.e.block, self.m.e.before, self.m.times, self.m.times_unknown) = here;
+        (self.local.block, self.local.before, self.times, self.times_unknown) = here;
         self.loops.extend(inner);
         for l in &mut self.loops[depth..] {
             l.mark.0 += shift;
@@ -376,9 +397,9 @@ impl<'a> Splitter<'a> {
     /// Runs `inside` with forms of its own: what it adds is forgotten afterwards.
     pub fn scoped<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.marks.push(self.trail.len());
-        let place = (self.m.e.block, self.m.e.before);
+        let place = (self.local.block, self.local.before);
         let result = inside(self);
-        (self.m.e.block, self.m.e.before) = place;
+        (self.local.block, self.local.before) = place;
         let mark = self.marks.pop().unwrap_or(0);
         for (v, local) in self.trail.drain(mark..).rev() {
             let forms = &mut self.forms[v.index()];
@@ -402,9 +423,9 @@ impl<'a> Splitter<'a> {
     /// Brings a fresh result to the layout its users expect if it is partial, and registers it.
     pub fn finish(&mut self, v: ValueId, form: Form) {
         let form = if form.layout.partial.is_some() {
-            self.m.tensor = Some(v);
+            self.tensor = Some(v);
             let (want, extents) = (self.want(v), self.extents(v));
-            self.m.reshard(&mut self.paths, form, &want, &extents)
+            self.reshard(form, &want, &extents)
         } else {
             form
         };
@@ -412,37 +433,82 @@ impl<'a> Splitter<'a> {
     }
 
     fn op(&mut self, op: OpId) -> Result<()> {
-        self.m.e.loc = self.src.op(op).loc.clone();
-        self.m.e.pos = self.src.op(op).pos;
-        (self.m.site, self.m.tensor) = (Site::Op(op), None);
-        self.m.reason = "its operands do not lie as it needs them".into();
+        self.local.loc = self.src.op(op).loc.clone();
+        self.local.pos = self.src.op(op).pos;
+        (self.site, self.tensor) = (Site::Op(op), None);
+        self.reason = "its operands do not lie as it needs them".into();
         let kind = self.src.op(op).kind();
         if let Some(device) = self.alone_on(op) {
             return self.on_one_device(op, device);
         }
         match kind {
-            OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant) | OpKind::Source(SourceOp::Iota) => {
-                Ok(())
-            } // made where they are used
-            _ if kind.is_elementwise() => self.elementwise(op),
-            OpKind::Movement(MovementOp::Slice) => self.slice(op),
-            OpKind::Movement(MovementOp::Pad) => self.pad(op),
-            OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op),
-            OpKind::Movement(MovementOp::Reverse) => self.reverse(op),
-            OpKind::Movement(MovementOp::DynamicSlice) => self.dynamic_slice(op),
-            OpKind::Movement(MovementOp::Gather) => self.gather(op),
-            OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => self.update(op),
-            OpKind::Body(BodyOp::Reduce) => self.reduce(op),
-            OpKind::Body(BodyOp::ReduceWindow) => self.reduce_window(op),
-            OpKind::Contract(ContractOp::Convolution) => self.convolution(op),
-            OpKind::Body(BodyOp::SelectAndScatter) => self.select_and_scatter(op),
-            OpKind::Chlo(ChloOp::TopK) => self.top_k(op),
-            OpKind::Linalg(LinalgOp::Fft) => self.fft(op),
-            OpKind::Control(ControlOp::While) => self.while_loop(op),
-            OpKind::Control(ControlOp::Case | ControlOp::If) => self.branches(op),
-            OpKind::Sdy(SdyOp::ManualComputation) => self.manual_computation(op),
-            _ if kind.is_collective() => self.explicit_collective(op),
-            OpKind::Sdy(
+            OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.elementwise(op),
+            OpKind::Source(source) => match source {
+                SourceOp::Constant | SourceOp::Iota => Ok(()), // made where they are used
+                SourceOp::PartitionId | SourceOp::ReplicaId | SourceOp::Rng | SourceOp::RngBitGenerator => {
+                    self.generic(op)
+                }
+            },
+            OpKind::Movement(movement) => match movement {
+                MovementOp::Slice => self.slice(op),
+                MovementOp::Pad => self.pad(op),
+                MovementOp::Concatenate => self.concatenate(op),
+                MovementOp::Reverse => self.reverse(op),
+                MovementOp::DynamicSlice => self.dynamic_slice(op),
+                MovementOp::Gather => self.gather(op),
+                MovementOp::DynamicUpdateSlice => self.update(op),
+                MovementOp::BitcastConvert
+                | MovementOp::Broadcast
+                | MovementOp::BroadcastInDim
+                | MovementOp::GetDimensionSize
+                | MovementOp::Reshape
+                | MovementOp::SetDimensionSize
+                | MovementOp::TorchIndexSelect
+                | MovementOp::Transpose => self.generic(op),
+            },
+            OpKind::Body(body) => match body {
+                BodyOp::Scatter => self.update(op),
+                BodyOp::Reduce => self.reduce(op),
+                BodyOp::ReduceWindow => self.reduce_window(op),
+                BodyOp::SelectAndScatter => self.select_and_scatter(op),
+                BodyOp::Map | BodyOp::Sort => self.generic(op),
+            },
+            OpKind::Contract(contract) => match contract {
+                ContractOp::Convolution => self.convolution(op),
+                ContractOp::Dot | ContractOp::DotGeneral | ContractOp::Einsum | ContractOp::UnaryEinsum => {
+                    self.generic(op)
+                }
+            },
+            OpKind::Linalg(linalg) => match linalg {
+                LinalgOp::Fft => self.fft(op),
+                LinalgOp::BatchNormGrad
+                | LinalgOp::BatchNormInference
+                | LinalgOp::BatchNormTraining
+                | LinalgOp::Cholesky
+                | LinalgOp::TriangularSolve => self.generic(op),
+            },
+            OpKind::Control(control) => match control {
+                ControlOp::While => self.while_loop(op),
+                ControlOp::Case | ControlOp::If => self.branches(op),
+                ControlOp::OptimizationBarrier => self.pass_on(op),
+                ControlOp::Module
+                | ControlOp::Func
+                | ControlOp::Call
+                | ControlOp::FuncReturn
+                | ControlOp::HloReturn
+                | ControlOp::AsyncDone
+                | ControlOp::AsyncStart
+                | ControlOp::Composite
+                | ControlOp::CustomCall => self.generic(op),
+            },
+            OpKind::Collective(_) => self.explicit_collective(op),
+            OpKind::Chlo(chlo) => match chlo {
+                ChloOp::TopK => self.top_k(op),
+                ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => self.generic(op),
+            },
+            OpKind::Sdy(sdy) => match sdy {
+                SdyOp::Constant => Ok(()), // made where it is used
+                SdyOp::ManualComputation => self.manual_computation(op),
                 SdyOp::ShardingConstraint
                 | SdyOp::Reshard
                 | SdyOp::AllGather
@@ -450,10 +516,18 @@ impl<'a> Splitter<'a> {
                 | SdyOp::AllToAll
                 | SdyOp::AllReduce
                 | SdyOp::ReduceScatter
-                | SdyOp::CollectivePermute,
-            )
-            | OpKind::Control(ControlOp::OptimizationBarrier) => self.pass_on(op),
-            _ => self.generic(op),
+                | SdyOp::CollectivePermute => self.pass_on(op),
+                SdyOp::DataFlowEdge
+                | SdyOp::FuncDataFlowEdge
+                | SdyOp::Mesh
+                | SdyOp::NamedComputation
+                | SdyOp::PropagationBarrier
+                | SdyOp::ReplicatedToUnreduced
+                | SdyOp::Return
+                | SdyOp::ShardedToUnreduced
+                | SdyOp::ShardingGroup => self.generic(op),
+            },
+            OpKind::Dynamic(_) | OpKind::Token(_) | OpKind::Check(_) | OpKind::Unregistered => self.generic(op),
         }
     }
 
@@ -462,11 +536,11 @@ impl<'a> Splitter<'a> {
         let (operands, results) = (self.src.op(op).operands().to_vec(), self.src.op(op).results().to_vec());
         for (v, r) in operands.into_iter().zip(results) {
             let layout = self.want(r);
-            self.m.reason = "the program asks for this placement".into();
+            self.reason = "the program asks for this placement".into();
             if let Some(parts) = self.unreduced_argument(op, v) {
                 let extents = self.extents(v);
-                self.m.tensor = Some(v);
-                let form = self.m.reshard(&mut self.paths, parts, &layout, &extents);
+                self.tensor = Some(v);
+                let form = self.reshard(parts, &layout, &extents);
                 self.set(r, form);
                 continue;
             }
@@ -479,13 +553,13 @@ impl<'a> Splitter<'a> {
     /// If `op` reduces `v`, an argument: its parts on the devices. What the program computes itself is whole already.
     fn unreduced_argument(&self, op: OpId, v: ValueId) -> Option<Form> {
         let sharding = program::sharding_of(self.src, *self.src.op(op).results().first()?)?;
-        let relation = self.meshes.relation(&sharding, self.m.e.atoms);
+        let relation = self.meshes.relation(&sharding, self.atoms);
         let axes = match (self.src.op(op).attr("reduction_axes"), self.src.op(op).attr("reduce_scatter_axes")) {
             (Some(Attr::Axes(axes)), _) => axes.to_vec(),
             (_, Some(Attr::AxesPerDim(lists))) => lists.concat(),
             _ => return None,
         };
-        let list = relation.atoms_of(&axes, self.m.e.atoms)?;
+        let list = relation.atoms_of(&axes, self.atoms)?;
         // The argument itself, or what earlier reductions made of it.
         let mut root = v;
         while let Some(def) = self.src.def_op(root) {

@@ -5,9 +5,9 @@ use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::collective::Peers;
-use crate::fetch::Window;
 use crate::layout::{DimLayout, Layout};
-use crate::moves::Form;
+use crate::reshard::fetch::Window;
+use crate::reshard::moves::Form;
 
 /// A piece of a result along one dimension.
 struct Piece {
@@ -34,17 +34,17 @@ impl Splitter<'_> {
         let limits = self.src.op(op).i64s("limit_indices").unwrap_or_default();
         let strides = self.src.op(op).i64s("strides").unwrap_or_default();
         let Form { mut value, mut layout } = self.source(operand)?;
-        self.m.reason = "the slice takes elements from neighbours".into();
+        self.reason = "the slice takes elements from neighbours".into();
         for d in 0..extents.len() {
             let (start, limit, stride) = (starts[d], limits[d], strides[d]);
             let frame = layout.dims[d].clone();
             if !frame.is_split() {
-                value = self.m.e.strided_slice(value, d, start, limit, stride);
+                value = self.local.strided_slice(value, d, start, limit, stride);
                 layout.dims[d] = DimLayout::whole(extents[d]);
             } else if stride == 1 {
                 layout.dims[d].offset += start;
             } else {
-                let target = DimLayout::split(extents[d], frame.atoms.clone(), self.m.e.atoms);
+                let target = DimLayout::split(extents[d], frame.atoms.clone(), self.atoms);
                 let first = frame.offset + start;
                 let window = Window {
                     scale: target.block * stride,
@@ -53,8 +53,8 @@ impl Splitter<'_> {
                     length: (target.block - 1).max(0) * stride + i64::from(target.block > 0),
                     useful: (first, frame.offset + limit),
                 };
-                let fetched = self.m.fetch(value, d, &frame, &window);
-                value = self.m.e.strided_slice(fetched, d, 0, window.length, stride);
+                let fetched = self.fetch(value, d, &frame, &window);
+                value = self.local.strided_slice(fetched, d, 0, window.length, stride);
                 layout.dims[d] = target;
             }
         }
@@ -72,8 +72,8 @@ impl Splitter<'_> {
         let form = match small {
             true => {
                 let lists = form.layout.lists();
-                let target = Layout::ordinary(&extents, &lists, self.m.e.atoms);
-                self.m.reshard(&mut self.paths, form, &target, &extents)
+                let target = Layout::ordinary(&extents, &lists, self.atoms);
+                self.reshard(form, &target, &extents)
             }
             false => form,
         };
@@ -94,11 +94,11 @@ impl Splitter<'_> {
         let fill = self.get(fill, &Layout::replicated(&[]))?;
         let want = self.want(result);
         let Form { mut value, mut layout } = self.source(operand)?;
-        self.m.reason = "the padding shifts elements to neighbours".into();
+        self.reason = "the padding shifts elements to neighbours".into();
         for d in 0..extents.len() {
             let frame = layout.dims[d].clone();
             if !frame.is_split() {
-                value = self.m.e.pad_with(value, d, low[d], high[d], interior[d], fill);
+                value = self.local.pad_with(value, d, low[d], high[d], interior[d], fill);
                 layout.dims[d] = DimLayout::whole(extents[d]);
                 continue;
             }
@@ -106,14 +106,14 @@ impl Splitter<'_> {
                 continue;
             }
             let (n, step) = (src_extents[d], interior[d] + 1);
-            let line = frame.block * self.m.e.atoms.product(&frame.atoms);
+            let line = frame.block * self.atoms.product(&frame.atoms);
             let kept = DimLayout { offset: frame.offset - low[d], ..frame.clone() };
             let target = if step == 1 && kept.offset >= 0 && kept.offset + extents[d] <= line {
                 kept
             } else if want.dims[d].atoms == frame.atoms {
                 want.dims[d].clone()
             } else {
-                DimLayout::split(extents[d], frame.atoms.clone(), self.m.e.atoms)
+                DimLayout::split(extents[d], frame.atoms.clone(), self.atoms)
             };
             value = self.pad_dim(value, d, &frame, &target, n, extents[d], low[d], step, fill);
             layout.dims[d] = target;
@@ -152,19 +152,19 @@ impl Splitter<'_> {
                 frame.offset + n.min((last + step - 1).div_euclid(step)),
             ),
         };
-        let mut value = self.m.fetch(value, d, frame, &window);
+        let mut value = self.fetch(value, d, frame, &window);
         if step > 1 {
             // Spread the elements and cut the block out by this shard's phase.
-            value = self.m.e.pad_with(value, d, 0, step - 1, step - 1, fill);
+            value = self.local.pad_with(value, d, 0, step - 1, step - 1, fill);
             let phase = self.phase(target, shift, step);
-            value = self.m.e.pad(value, d, 0, block);
-            value = self.m.e.dynamic_slice(value, d, phase, block);
+            value = self.local.pad(value, d, 0, block);
+            value = self.local.dynamic_slice(value, d, phase, block);
         }
         // Elements from max(low, 0) on, up to the last one that came from the operand; all else is padding.
         let from = target.offset + low.max(0);
         let to = target.offset + (low + (n - 1).max(0) * step + i64::from(n > 0)).min(result);
-        let mask = self.m.e.position_mask(target, from, to.max(from));
-        self.m.e.mask_dim(value, d, mask, fill)
+        let mask = self.local.position_mask(target, from, to.max(from));
+        self.local.mask_dim(value, d, mask, fill)
     }
 
     /// Puts `step - 1` times `fill` between the elements of a split dimension: `(n, result, step)`.
@@ -183,9 +183,9 @@ impl Splitter<'_> {
     /// `(block*t + shift) mod step` as a scalar.
     fn phase(&mut self, target: &DimLayout, shift: i64, step: i64) -> ValueId {
         let positive = shift.rem_euclid(step);
-        let sum = self.m.e.shard_offset(&target.atoms, target.block, positive);
-        let by = self.m.e.index_constant(step);
-        self.m.e.same(OpKind::Binary(BinaryOp::Remainder), &[sum, by])
+        let sum = self.local.shard_offset(&target.atoms, target.block, positive);
+        let by = self.local.index_constant(step);
+        self.local.same(OpKind::Binary(BinaryOp::Remainder), &[sum, by])
     }
 
     /// Splits a concatenation: pieces that already stand where they belong are only selected.
@@ -202,11 +202,11 @@ impl Splitter<'_> {
                 layout.dims[dim] = DimLayout::whole(self.extents(v)[dim]);
                 locals.push(self.get(v, &layout)?);
             }
-            let value = self.m.e.concatenate(&locals, dim);
+            let value = self.local.concatenate(&locals, dim);
             self.set(result, Form { value, layout: target });
             return Ok(());
         }
-        self.m.reason = "the pieces move to where they stand in the result".into();
+        self.reason = "the pieces move to where they stand in the result".into();
         let mut pieces = vec![];
         let mut start = 0;
         for &v in &operands {
@@ -248,11 +248,12 @@ impl Splitter<'_> {
                 .filter_map(|((v, layout, _), form)| {
                     let form = form.as_ref()?;
                     let frame = form.layout.dims[dim].clone();
-                    let window = crate::fetch::reframe_window(&frame, &layout.dims[dim], self.extents(*v)[dim]);
+                    let window =
+                        crate::reshard::fetch::reframe_window(&frame, &layout.dims[dim], self.extents(*v)[dim]);
                     Some((form.value, frame, window))
                 })
                 .collect();
-            let values = self.m.fetch_many(&windows, dim);
+            let values = self.fetch_many(&windows, dim);
             let pieces = wanted.iter().zip(values).map(|((v, _, start), value)| Piece {
                 value,
                 start: *start,
@@ -287,11 +288,11 @@ impl Splitter<'_> {
                 Some(under) => {
                     let (lo, hi) = (frame.offset + piece.start, frame.offset + piece.end);
                     // The last piece may run on into the padding.
-                    let hi = if piece.end == n { frame.block * self.m.e.atoms.product(&frame.atoms) } else { hi };
-                    let mask = self.m.e.position_mask(&frame, lo, hi);
-                    let dims = self.m.e.dims(under);
-                    let mask = self.m.e.broadcast(mask, &dims, &[dim as i64]);
-                    self.m.e.select(mask, piece.value, under)
+                    let hi = if piece.end == n { frame.block * self.atoms.product(&frame.atoms) } else { hi };
+                    let mask = self.local.position_mask(&frame, lo, hi);
+                    let dims = self.local.dims(under);
+                    let mask = self.local.broadcast(mask, &dims, &[dim as i64]);
+                    self.local.select(mask, piece.value, under)
                 }
             });
         }
@@ -321,15 +322,15 @@ impl Splitter<'_> {
                 layout.dims[d].offset += starts[d];
             }
         }
-        self.m.reason = "the update moves to where it is written".into();
+        self.reason = "the update moves to where it is written".into();
         let mut value = self.get(update, &layout)?;
         let mut mask: Option<ValueId> = None;
         let mut out = base;
         let fill = {
-            let elem = self.m.e.elem(base);
-            self.m.e.zeros(&[], elem)
+            let elem = self.local.elem(base);
+            self.local.zeros(&[], elem)
         };
-        let dims = self.m.e.dims(base);
+        let dims = self.local.dims(base);
         for d in 0..extents.len() {
             let (lo, hi) = (starts[d], starts[d] + update_extents[d]);
             if lo == 0 && hi == extents[d] {
@@ -337,24 +338,24 @@ impl Splitter<'_> {
             }
             let frame = target.dims[d].clone();
             let vector = if frame.is_split() {
-                self.m.e.position_mask(&frame, frame.offset + lo, frame.offset + hi)
+                self.local.position_mask(&frame, frame.offset + lo, frame.offset + hi)
             } else {
-                value = self.m.e.pad_with(value, d, lo, extents[d] - hi, 0, fill);
+                value = self.local.pad_with(value, d, lo, extents[d] - hi, 0, fill);
                 let whole = DimLayout::whole(extents[d]);
-                self.m.e.position_mask(&whole, lo, hi)
+                self.local.position_mask(&whole, lo, hi)
             };
-            let wide = self.m.e.broadcast(vector, &dims, &[d as i64]);
+            let wide = self.local.broadcast(vector, &dims, &[d as i64]);
             mask = Some(match mask {
                 None => wide,
-                Some(m) => self.m.e.same(OpKind::Binary(BinaryOp::And), &[m, wide]),
+                Some(m) => self.local.same(OpKind::Binary(BinaryOp::And), &[m, wide]),
             });
         }
         if let Some(combine) = combine {
-            value = self.m.e.same(combine.op(), &[base, value]);
+            value = self.local.same(combine.op(), &[base, value]);
         }
         match mask {
             None => out = value,
-            Some(mask) => out = self.m.e.select(mask, value, out),
+            Some(mask) => out = self.local.select(mask, value, out),
         }
         self.set(result, Form { value: out, layout: target });
         Ok(())
@@ -366,9 +367,9 @@ impl Splitter<'_> {
         let dims = self.src.op(op).i64s("dimensions").unwrap_or_default();
         let extents = self.extents(result);
         let Form { mut value, mut layout } = self.source(operand)?;
-        self.m.reason = "shards trade places with their mirror images".into();
-        let ty: Type = self.m.e.out.ty(value).clone();
-        value = self.m.e.op(
+        self.reason = "shards trade places with their mirror images".into();
+        let ty: Type = self.local.module.ty(value).clone();
+        value = self.local.op(
             OpKind::Movement(MovementOp::Reverse),
             &[value],
             ty.clone(),
@@ -377,11 +378,11 @@ impl Splitter<'_> {
         for d in dims.into_iter().map(|d| d as usize) {
             let frame = &mut layout.dims[d];
             if frame.is_split() {
-                let parts = self.m.e.atoms.product(&frame.atoms);
+                let parts = self.atoms.product(&frame.atoms);
                 let moves = (0..parts).map(|t| (t, parts - 1 - t)).collect();
                 let peers = Peers::Line { atoms: frame.atoms.clone(), moves };
                 frame.offset = frame.block * parts - frame.offset - extents[d];
-                value = self.m.permute(value, ty.clone(), peers);
+                value = self.permute(value, ty.clone(), peers);
             }
         }
         self.set(result, Form { value, layout });

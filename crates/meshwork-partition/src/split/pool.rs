@@ -6,9 +6,9 @@ use meshwork_ir::{Attr, Combine, OpId, ValueId};
 
 use super::window::{Slide, padding_attr, padding_pairs, shared_dims_rule};
 use super::{Result, Splitter};
-use crate::fetch::Window;
 use crate::layout::{DimLayout, Layout};
-use crate::strategy::Splittable;
+use crate::reshard::fetch::Window;
+use crate::split::strategy::Splittable;
 
 impl Splitter<'_> {
     /// Splits a `select_and_scatter`.
@@ -27,19 +27,19 @@ impl Splitter<'_> {
         problem.whole = moving.iter().copied().filter(|&d| !inside(&slides[d])).collect();
         let mut assignment = self.choose(&problem).assignment;
         for &d in &moving {
-            let block = DimLayout::split(n[d], assignment[d].clone(), self.m.e.atoms).block;
+            let block = DimLayout::split(n[d], assignment[d].clone(), self.atoms).block;
             if block % slides[d].stride != 0 {
                 assignment[d].clear();
             }
         }
-        let layout = problem.layout(&problem.rule.results[0], &n, &assignment, self.m.e.atoms);
-        let source_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.m.e.atoms);
+        let layout = problem.layout(&problem.rule.results[0], &n, &assignment, self.atoms);
+        let source_layout = problem.layout(&problem.rule.operands[1], &m, &assignment, self.atoms);
         let mut image = self.get(operand, &layout)?;
         let mut parts = self.get(source, &source_layout)?;
         let start = self.get(init, &Layout::replicated(&[]))?;
-        self.m.reason = "windows reach over the border of a shard".into();
-        let elem = self.m.e.elem(parts);
-        let zero = self.m.e.zeros(&[], elem);
+        self.reason = "windows reach over the border of a shard".into();
+        let elem = self.local.elem(parts);
+        let zero = self.local.zeros(&[], elem);
         let mut padding = vec![];
         let mut cuts = vec![];
         for (d, slide) in slides.iter().enumerate() {
@@ -66,20 +66,20 @@ impl Splitter<'_> {
                 length: count,
                 useful: (0, m[d]),
             };
-            image = self.m.fetch(image, d, &frame, &window);
+            image = self.fetch(image, d, &frame, &window);
             parts = self.fetch_filled(parts, d, &source_layout.dims[d], &from, zero);
             cuts.push((d, -first, frame.block));
             padding.push((0, 0));
         }
-        let ty = self.m.e.out.ty(image).clone();
+        let ty = self.local.module.ty(image).clone();
         let spec = self.spec_of(op).operands([image, parts, start]).results([ty]);
-        let copy = self.m.e.push(spec.attr("padding", padding_attr(&padding)));
+        let copy = self.local.push(spec.attr("padding", padding_attr(&padding)));
         self.copy_regions(op, copy)?;
-        let mut value: ValueId = self.m.e.out.result(copy);
+        let mut value: ValueId = self.local.module.result(copy);
         for (d, at, block) in cuts {
-            value = self.m.e.slice(value, d, at, at + block);
+            value = self.local.slice(value, d, at, at + block);
         }
-        self.set(result, crate::moves::Form { value, layout });
+        self.set(result, crate::reshard::moves::Form { value, layout });
         Ok(())
     }
 

@@ -5,9 +5,9 @@ use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::{Result, Splitter};
-use crate::identity::identity;
 use crate::layout::Layout;
-use crate::strategy::Choice;
+use crate::layout::identity::identity;
+use crate::split::strategy::Choice;
 
 impl Splitter<'_> {
     /// Splits a reduction.
@@ -18,7 +18,7 @@ impl Splitter<'_> {
         // A general body is combined by gathering the parts; for the choice it costs like a sum.
         let problem = self.problem(op, rule, Some(combine.unwrap_or(Combine::Add)));
         let Choice { assignment, weighed } = self.choose(&problem);
-        self.m.reason = format!("its operands do not lie as it needs them{weighed}").into();
+        self.reason = format!("its operands do not lie as it needs them{weighed}").into();
         let inputs = problem.operands.len() / 2;
         let reduced_dims = self.src.op(op).i64s("dimensions").unwrap_or_default();
         let partial = problem.partial(&assignment);
@@ -26,7 +26,7 @@ impl Splitter<'_> {
         let mut input_layout = None;
         for (i, (&v, dims)) in problem.operands.iter().zip(&problem.rule.operands).enumerate() {
             let extents = self.extents(v);
-            let mut layout = problem.layout(dims, &extents, &assignment, self.m.e.atoms);
+            let mut layout = problem.layout(dims, &extents, &assignment, self.atoms);
             if i < inputs {
                 // One input may stay in the frame it has; several must agree.
                 let current = self.current(v);
@@ -36,7 +36,7 @@ impl Splitter<'_> {
                 let init = problem.operands[inputs + i];
                 let value = self.get(v, &layout)?;
                 let reduced = |d: usize| reduced_dims.contains(&(d as i64));
-                let elem = self.m.e.elem(value);
+                let elem = self.local.elem(value);
                 locals.push(match combine {
                     Some(combine) if identity(combine, elem).is_some() => {
                         self.mask_dims(value, v, &layout, reduced, combine)
@@ -72,7 +72,7 @@ impl Splitter<'_> {
             types.push(self.local_type(r, &result_layout)?);
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = format!("each device has reduced its own part{weighed}").into();
+        self.reason = format!("each device has reduced its own part{weighed}").into();
         if partial.is_empty() {
             self.register(op, copy, vec![result_layout; problem.results.len()]);
             return Ok(());
@@ -82,7 +82,7 @@ impl Splitter<'_> {
             self.register(op, copy, vec![layout; problem.results.len()]);
             return Ok(());
         }
-        let results = self.m.e.out.op(copy).results().to_vec();
+        let results = self.local.module.op(copy).results().to_vec();
         let again = self.combine_by_gather(op, &results, &locals[inputs..], &partial)?;
         self.register(op, again, vec![result_layout; problem.results.len()]);
         Ok(())
@@ -114,9 +114,9 @@ impl Splitter<'_> {
     ) -> Result<ValueId> {
         let extents = self.extents(v);
         for (d, frame) in layout.dims.iter().enumerate().filter(|(d, _)| chosen(*d)) {
-            let Some(mask) = self.m.e.element_mask(frame, extents[d]) else { continue };
+            let Some(mask) = self.local.element_mask(frame, extents[d]) else { continue };
             let fill = self.get(init, &Layout::replicated(&[]))?;
-            value = self.m.e.mask_dim(value, d, mask, fill);
+            value = self.local.mask_dim(value, d, mask, fill);
         }
         Ok(value)
     }
@@ -126,15 +126,15 @@ impl Splitter<'_> {
         let mut gathered = vec![];
         let mut types: Vec<Type> = vec![];
         for &part in parts {
-            types.push(self.m.e.out.ty(part).clone());
-            let mut dims = self.m.e.dims(part);
+            types.push(self.local.module.ty(part).clone());
+            let mut dims = self.local.dims(part);
             dims.insert(0, 1);
-            let row = self.m.e.reshape(part, &dims);
-            gathered.push(self.m.gather_lines(row, 0, list));
+            let row = self.local.reshape(part, &dims);
+            gathered.push(self.gather_lines(row, 0, list));
         }
         gathered.extend_from_slice(inits);
         let spec = self.spec_of(op).operands(gathered).results(types).attr("dimensions", Attr::i64s([0]));
-        let again = self.m.e.push(spec);
+        let again = self.local.push(spec);
         self.copy_regions(op, again)?;
         Ok(again)
     }

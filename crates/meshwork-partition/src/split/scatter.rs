@@ -9,7 +9,7 @@ use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
-use crate::strategy::Choice;
+use crate::split::strategy::Choice;
 
 impl Splitter<'_> {
     /// Splits a `scatter`.
@@ -24,8 +24,8 @@ impl Splitter<'_> {
         let rule = scatter_rule(&dims, inputs, &n, &k, &m);
         let problem = self.problem(op, Arc::new(rule), combine);
         let Choice { assignment, weighed } = self.choose(&problem);
-        self.m.reason = format!("its operands do not lie as it needs them{weighed}").into();
-        let atoms = self.m.e.atoms;
+        self.reason = format!("its operands do not lie as it needs them{weighed}").into();
+        let atoms = self.atoms;
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, atoms);
         let index_layout = problem.layout(&problem.rule.operands[inputs], &k, &assignment, atoms);
         let update_layout = problem.layout(&problem.rule.operands[inputs + 1], &m, &assignment, atoms);
@@ -59,7 +59,7 @@ impl Splitter<'_> {
             types.push(self.local_type(r, &layout)?);
         }
         let copy = self.copy(op, &locals, types)?;
-        self.m.reason = format!("each device has applied its own updates{weighed}").into();
+        self.reason = format!("each device has applied its own updates{weighed}").into();
         let layout = match combine {
             Some(combine) => layout.with_partial(partial, combine),
             None => layout,
@@ -70,13 +70,13 @@ impl Splitter<'_> {
 
     /// `value` on the first device along `list`, the identity of `combine` on the others.
     pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
-        let me = self.m.e.shard_index(list);
-        let zero = self.m.e.index_constant(0);
-        let first = self.m.e.compare("EQ", me, zero);
-        let (dims, elem) = (self.m.e.dims(value), self.m.e.elem(value));
-        let Some(identity) = self.m.e.identity(combine, elem) else { return Ok(value) };
-        let others = self.m.e.broadcast(identity, &dims, &[]);
-        Ok(self.m.e.select(first, value, others))
+        let me = self.local.shard_index(list);
+        let zero = self.local.index_constant(0);
+        let first = self.local.compare("EQ", me, zero);
+        let (dims, elem) = (self.local.dims(value), self.local.elem(value));
+        let Some(identity) = self.local.identity(combine, elem) else { return Ok(value) };
+        let others = self.local.broadcast(identity, &dims, &[]);
+        Ok(self.local.select(first, value, others))
     }
 
     /// Indices of updates that are padding point nowhere.
@@ -87,13 +87,13 @@ impl Splitter<'_> {
             if d as i64 == dims.index_vector_dim {
                 continue;
             }
-            if let Some(mask) = self.m.e.element_mask(frame, extents[d]) {
-                let elem = self.m.e.elem(at);
+            if let Some(mask) = self.local.element_mask(frame, extents[d]) {
+                let elem = self.local.elem(at);
                 // The largest index of the type is out of bounds of anything that fits in memory.
                 let bits =
                     (u64::MAX >> (64 - elem.bits())) >> u32::from(elem.class() == meshwork_ir::ElementClass::Signed);
-                let nowhere = self.m.e.splat(&[], elem, &bits.to_le_bytes()[..elem.storage_bytes()]);
-                at = self.m.e.mask_dim(at, d, mask, nowhere);
+                let nowhere = self.local.splat(&[], elem, &bits.to_le_bytes()[..elem.storage_bytes()]);
+                at = self.local.mask_dim(at, d, mask, nowhere);
             }
         }
         at
@@ -102,38 +102,38 @@ impl Splitter<'_> {
     /// Indices relative to this shard's blocks. What falls outside is dropped by the scatter itself.
     fn shifted_indices(&mut self, at: ValueId, dims: &ScatterDims, split: &[usize], layout: &Layout) -> ValueId {
         let vector_dim = dims.index_vector_dim as usize;
-        let shape = self.m.e.dims(at);
-        let index = self.m.e.index;
+        let shape = self.local.dims(at);
+        let index = self.local.index;
         let mut value = at;
-        if self.m.e.elem(value) != index {
+        if self.local.elem(value) != index {
             let ty = Type::tensor(shape.iter().copied(), index);
-            value = self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[value], ty, &[]);
+            value = self.local.op(OpKind::Mixed(MixedOp::Convert), &[value], ty, &[]);
         }
         let mut wide = shape.clone();
         if vector_dim == wide.len() {
             wide.push(1);
-            value = self.m.e.reshape(value, &wide);
+            value = self.local.reshape(value, &wide);
         }
         let mut parts = vec![];
         for (c, &d) in dims.scatter_dims_to_operand_dims.iter().enumerate() {
-            let part = self.m.e.slice(value, vector_dim, c as i64, c as i64 + 1);
+            let part = self.local.slice(value, vector_dim, c as i64, c as i64 + 1);
             if !split.contains(&c) {
                 parts.push(part);
                 continue;
             }
             let frame = &layout.dims[d as usize];
-            let local = self.m.e.dims(part);
-            let shift = self.m.e.shard_offset(&frame.atoms, -frame.block, frame.offset);
-            let shift = self.m.e.broadcast(shift, &local, &[]);
-            let moved = self.m.e.same(OpKind::Binary(BinaryOp::Add), &[part, shift]);
+            let local = self.local.dims(part);
+            let shift = self.local.shard_offset(&frame.atoms, -frame.block, frame.offset);
+            let shift = self.local.broadcast(shift, &local, &[]);
+            let moved = self.local.same(OpKind::Binary(BinaryOp::Add), &[part, shift]);
             // An index that is "nowhere" must not come back in range by wrapping around.
-            let zero = self.m.e.index_constant(0);
-            let zero = self.m.e.broadcast(zero, &local, &[]);
-            let negative = self.m.e.compare("LT", part, zero);
-            parts.push(self.m.e.select(negative, part, moved));
+            let zero = self.local.index_constant(0);
+            let zero = self.local.broadcast(zero, &local, &[]);
+            let negative = self.local.compare("LT", part, zero);
+            parts.push(self.local.select(negative, part, moved));
         }
-        let joined = self.m.e.concatenate(&parts, vector_dim);
-        self.m.e.reshape(joined, &shape)
+        let joined = self.local.concatenate(&parts, vector_dim);
+        self.local.reshape(joined, &shape)
     }
 }
 

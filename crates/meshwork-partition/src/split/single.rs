@@ -12,8 +12,8 @@ use meshwork_propagate::program;
 use super::{Result, Splitter};
 use crate::collective::Peers;
 use crate::layout::Layout;
-use crate::meshes::{DevicePairs, Relation, reversed};
-use crate::moves::Form;
+use crate::layout::meshes::{DevicePairs, Relation, reversed};
+use crate::reshard::moves::Form;
 
 impl Splitter<'_> {
     /// `value`, which comes in as `sharding` says, on the program's mesh; and its own device order if that differs.
@@ -24,10 +24,10 @@ impl Splitter<'_> {
         reason: &'static str,
     ) -> (ValueId, Option<Arc<Mesh>>) {
         let Some(sharding) = sharding else { return (value, None) };
-        self.m.reason = reason.into();
-        match self.meshes.relation(sharding, self.m.e.atoms).into_owned() {
+        self.reason = reason.into();
+        match self.meshes.relation(sharding, self.atoms).into_owned() {
             Relation::Same | Relation::Foreign => (value, None),
-            Relation::Single(device) => (self.m.broadcast(value, device), None),
+            Relation::Single(device) => (self.broadcast(value, device), None),
             Relation::Other(other) => (self.reordered(value, &other.to_program), other.reordered),
         }
     }
@@ -35,7 +35,7 @@ impl Splitter<'_> {
     /// `value`, which lies on the program's mesh, as `sharding` wants it; and its own device order if that differs.
     pub fn leave(&mut self, value: ValueId, sharding: Option<&Sharding>) -> (ValueId, Option<Arc<Mesh>>) {
         let Some(sharding) = sharding else { return (value, None) };
-        match self.meshes.relation(sharding, self.m.e.atoms).into_owned() {
+        match self.meshes.relation(sharding, self.atoms).into_owned() {
             // What every device holds, one device holds.
             Relation::Same | Relation::Foreign | Relation::Single(_) => (value, None),
             Relation::Other(other) => (self.reordered(value, &reversed(&other.to_program)), other.reordered),
@@ -46,8 +46,8 @@ impl Splitter<'_> {
         if pairs.is_empty() {
             return value;
         }
-        let ty = self.m.e.out.ty(value).clone();
-        self.m.permute(value, ty, Peers::Devices(pairs.clone()))
+        let ty = self.local.module.ty(value).clone();
+        self.permute(value, ty, Peers::Devices(pairs.clone()))
     }
 
     /// Notes which values of `block` are not the same function of the global program on every device: those that
@@ -87,7 +87,7 @@ impl Splitter<'_> {
     fn single_device(&self, op: OpId) -> Option<i64> {
         self.src.op(op).results().iter().find_map(|&r| {
             let sharding = program::sharding_of(self.src, r)?;
-            match *self.meshes.relation(&sharding, self.m.e.atoms) {
+            match *self.meshes.relation(&sharding, self.atoms) {
                 Relation::Single(device) => Some(device),
                 Relation::Same | Relation::Other(_) | Relation::Foreign => None,
             }
@@ -111,7 +111,7 @@ impl Splitter<'_> {
         if !self.src.op(op).regions().is_empty() {
             return self.unsupported(op, "an operation with regions can not be computed by one device alone");
         }
-        self.m.reason = "one device computes it from whole operands".into();
+        self.reason = "one device computes it from whole operands".into();
         let mut locals = vec![];
         for v in self.src.op(op).operands().to_vec() {
             let extents = self.extents(v);
@@ -123,10 +123,10 @@ impl Splitter<'_> {
             true => self.copy(op, &locals, types)?,
             false => self.guarded(op, device, &locals, types)?,
         };
-        self.m.reason = "one device computes it for all".into();
+        self.reason = "one device computes it for all".into();
         for (i, r) in results.into_iter().enumerate() {
-            self.m.tensor = Some(r);
-            let value = self.m.broadcast(self.m.e.out.op(copy).results()[i], device);
+            self.tensor = Some(r);
+            let value = self.broadcast(self.local.module.op(copy).results()[i], device);
             self.set(r, Form { value, layout: Layout::replicated(&self.extents(r)) });
         }
         Ok(())
@@ -134,21 +134,22 @@ impl Splitter<'_> {
 
     /// Copies `op` into a branch that only `device` takes; the others get zeros.
     fn guarded(&mut self, op: OpId, device: i64, locals: &[ValueId], types: Vec<Type>) -> Result<OpId> {
-        let here = self.m.e.is_device(device);
-        let branch = self.m.e.push(OpSpec::new(OpKind::Control(ControlOp::If)).operands([here]).results(types.clone()));
-        let place = (self.m.e.block, self.m.e.before);
-        (self.m.e.block, self.m.e.before) = (self.m.e.out.add_body(branch, []), None);
+        let here = self.local.is_device(device);
+        let branch =
+            self.local.push(OpSpec::new(OpKind::Control(ControlOp::If)).operands([here]).results(types.clone()));
+        let place = (self.local.block, self.local.before);
+        (self.local.block, self.local.before) = (self.local.module.add_body(branch, []), None);
         let copy = self.copy(op, locals, types.clone())?;
-        let made = self.m.e.out.op(copy).results().to_vec();
-        self.m.e.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(made));
-        self.m.e.block = self.m.e.out.add_body(branch, []);
+        let made = self.local.module.op(copy).results().to_vec();
+        self.local.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(made));
+        self.local.block = self.local.module.add_body(branch, []);
         let mut zeros = vec![];
         for ty in &types {
             let Some(elem) = ty.elem() else { return self.unsupported(op, format!("a result of type {ty}")) };
-            zeros.push(self.m.e.zeros(ty.dims(), elem));
+            zeros.push(self.local.zeros(ty.dims(), elem));
         }
-        self.m.e.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(zeros));
-        (self.m.e.block, self.m.e.before) = place;
+        self.local.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(zeros));
+        (self.local.block, self.local.before) = place;
         Ok(branch)
     }
 }

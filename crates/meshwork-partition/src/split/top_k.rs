@@ -8,9 +8,9 @@ use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, Type, ValueI
 
 use super::window::shared_dims_rule;
 use super::{Result, Splitter};
-use crate::identity::identity;
 use crate::layout::DimLayout;
-use crate::moves::Form;
+use crate::layout::identity::identity;
+use crate::reshard::moves::Form;
 
 impl Splitter<'_> {
     /// Splits a `top_k` over its last dimension.
@@ -29,7 +29,7 @@ impl Splitter<'_> {
         let fits = elem.is_some_and(|e| identity(Combine::Max, e).is_some()) && n[last] > 0;
         let problem = self.problem(op, Arc::new(rule), fits.then_some(Combine::Add));
         let assignment = self.choose(&problem).assignment;
-        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
+        let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
         let value = self.get(operand, &layout)?;
         let k = self.src.op(op).int("k").unwrap_or(0);
         let frame = layout.dims[last].clone();
@@ -49,41 +49,41 @@ impl Splitter<'_> {
 
     /// The `k` largest along the last dimension of a local value, and where they are.
     fn local_top_k(&mut self, op: OpId, value: ValueId, k: i64) -> (ValueId, ValueId) {
-        let mut dims = self.m.e.dims(value);
-        let elem = self.m.e.elem(value);
+        let mut dims = self.local.dims(value);
+        let elem = self.local.elem(value);
         if let Some(last) = dims.last_mut() {
             *last = k;
         }
         let types = [Type::tensor(dims.iter().copied(), elem), Type::tensor(dims.iter().copied(), ElementType::I32)];
         let spec = self.spec_of(op).operands([value]).results(types).attr("k", Attr::i64(k));
-        let made = self.m.e.push(spec);
-        let results = self.m.e.out.op(made).results();
+        let made = self.local.push(spec);
+        let results = self.local.module.op(made).results();
         (results[0], results[1])
     }
 
     /// The `k` largest of a line: equal ones come in the order of their places, as shards and blocks do.
     fn best_of_all(&mut self, op: OpId, value: ValueId, frame: &DimLayout, k: i64) -> (ValueId, ValueId) {
-        let last = self.m.e.dims(value).len() - 1;
+        let last = self.local.dims(value).len() - 1;
         let mine = k.min(frame.block);
         let (values, places) = self.local_top_k(op, value, mine);
-        let dims = self.m.e.dims(places);
-        let shift = self.m.e.shard_offset(&frame.atoms, frame.block, -frame.offset);
-        let shift = match self.m.e.index == ElementType::I32 {
+        let dims = self.local.dims(places);
+        let shift = self.local.shard_offset(&frame.atoms, frame.block, -frame.offset);
+        let shift = match self.local.index == ElementType::I32 {
             true => shift,
-            false => self.m.e.op(OpKind::Mixed(MixedOp::Convert), &[shift], Type::tensor([], ElementType::I32), &[]),
+            false => self.local.op(OpKind::Mixed(MixedOp::Convert), &[shift], Type::tensor([], ElementType::I32), &[]),
         };
-        let shift = self.m.e.broadcast(shift, &dims, &[]);
-        let places = self.m.e.same(OpKind::Binary(BinaryOp::Add), &[places, shift]);
-        self.m.reason = "each device has found the largest of its own block".into();
-        let values = self.m.gather_lines(values, last, &frame.atoms);
-        let places = self.m.gather_lines(places, last, &frame.atoms);
+        let shift = self.local.broadcast(shift, &dims, &[]);
+        let places = self.local.same(OpKind::Binary(BinaryOp::Add), &[places, shift]);
+        self.reason = "each device has found the largest of its own block".into();
+        let values = self.gather_lines(values, last, &frame.atoms);
+        let places = self.gather_lines(places, last, &frame.atoms);
         let (values, chosen) = self.local_top_k(op, values, k);
         (values, self.take_along(places, chosen))
     }
 
     /// `table[.., at[.., i]]` along the last dimension.
     fn take_along(&mut self, table: ValueId, at: ValueId) -> ValueId {
-        let dims = self.m.e.dims(at);
+        let dims = self.local.dims(at);
         let last = dims.len() - 1;
         let rows: Vec<i64> = (0..last as i64).collect();
         let numbers = GatherDims {
@@ -94,14 +94,14 @@ impl Splitter<'_> {
             index_vector_dim: dims.len() as i64,
             ..GatherDims::default()
         };
-        let ty = self.m.e.out.ty(at).clone();
+        let ty = self.local.module.ty(at).clone();
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
             .operands([table, at])
             .results([ty])
             .attr("dimension_numbers", Attr::Gather(Arc::new(numbers)))
             .attr("slice_sizes", Attr::i64s(vec![1; dims.len()]))
             .attr("indices_are_sorted", Attr::Bool(false));
-        let made = self.m.e.push(spec);
-        self.m.e.out.result(made)
+        let made = self.local.push(spec);
+        self.local.module.result(made)
     }
 }

@@ -7,9 +7,9 @@ use meshwork_ir::op::{BinaryOp, BodyOp};
 use meshwork_ir::{Attr, Combine, Dense, ElementType, Literal, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
-use crate::fetch::Window;
 use crate::layout::{DimLayout, Layout};
-use crate::strategy::{Choice, Problem, Splittable};
+use crate::reshard::fetch::Window;
+use crate::split::strategy::{Choice, Problem, Splittable};
 
 /// A window along one dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,27 +106,27 @@ impl Splitter<'_> {
         window: &Window,
         fill: ValueId,
     ) -> ValueId {
-        let fetched = self.m.fetch(value, dim, frame, window);
+        let fetched = self.fetch(value, dim, frame, window);
         // Mask by position: the windows of the border shards hang over the ends.
         let (lo, hi) = window.useful;
-        let parts = self.m.e.atoms.product(&frame.atoms);
+        let parts = self.atoms.product(&frame.atoms);
         if window.length == 0 || (window.start(0) >= lo && window.start(parts - 1) + window.length <= hi) {
             return fetched;
         }
         let line = DimLayout { atoms: frame.atoms.clone(), block: window.length, offset: 0 };
-        let start = self.m.e.shard_offset(&frame.atoms, window.scale, window.offset);
+        let start = self.local.shard_offset(&frame.atoms, window.scale, window.offset);
         let mask = self.position_mask_from(start, &line, lo, hi);
-        self.m.e.mask_dim(fetched, dim, mask, fill)
+        self.local.mask_dim(fetched, dim, mask, fill)
     }
 
     /// Which of the `line.block` positions from the scalar `start` on lie in `lo..hi`.
     fn position_mask_from(&mut self, start: ValueId, line: &DimLayout, lo: i64, hi: i64) -> ValueId {
-        let e = &mut self.m.e;
+        let e = &mut self.local;
         let dims = [line.block];
         let iota = e.iota(&dims, 0, e.index);
         let start = e.broadcast(start, &dims, &[]);
         let position = e.same(OpKind::Binary(BinaryOp::Add), &[iota, start]);
-        let bound = |e: &mut crate::emit::Emitter<'_>, direction: &str, at: i64| {
+        let bound = |e: &mut crate::split::local::LocalBuilder<'_>, direction: &str, at: i64| {
             let at = e.index_constant(at);
             let at = e.broadcast(at, &dims, &[]);
             e.compare(direction, position, at)
@@ -152,14 +152,13 @@ impl Splitter<'_> {
         problem.permutation = Splittable::Yes;
         problem.whole = (0..n.len()).filter(|&d| slides[d].base_dilation != 1).collect();
         let assignment = self.choose(&problem).assignment;
-        let result_layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.m.e.atoms);
-        self.m.reason = "windows reach over the border of a shard".into();
+        let result_layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.atoms);
+        self.reason = "windows reach over the border of a shard".into();
         let mut locals = vec![];
         for i in 0..inputs {
             let (v, init) = (problem.operands[i], problem.operands[inputs + i]);
             let fill = self.get(init, &Layout::replicated(&[]))?;
-            let layout =
-                self.keep_frames(v, &problem.layout(&problem.rule.operands[i], &n, &assignment, self.m.e.atoms));
+            let layout = self.keep_frames(v, &problem.layout(&problem.rule.operands[i], &n, &assignment, self.atoms));
             let mut value = self.get(v, &layout)?;
             for d in 0..n.len() {
                 if result_layout.dims[d].is_split() {
@@ -179,7 +178,7 @@ impl Splitter<'_> {
             types.push(self.local_type(r, &result_layout)?);
         }
         let spec = self.spec_of(op).operands(locals).results(types).attr("padding", padding_attr(&padding));
-        let copy = self.m.e.push(spec);
+        let copy = self.local.push(spec);
         self.copy_regions(op, copy)?;
         self.register(op, copy, vec![result_layout; results.len()]);
         Ok(())
@@ -241,28 +240,28 @@ impl Splitter<'_> {
         let combine = self.src.body_of(op, 0).and_then(|b| Combine::of_body(self.src, b)).unwrap_or(Combine::Add);
         let fill = self.get(init, &Layout::replicated(&[]))?;
         let mut value = self.get(operand, &layout)?;
-        if let Some(mask) = self.m.e.element_mask(&frame, n[dim]) {
-            value = self.m.e.mask_dim(value, dim, mask, fill);
+        if let Some(mask) = self.local.element_mask(&frame, n[dim]) {
+            value = self.local.mask_dim(value, dim, mask, fill);
         }
         let forward = slide.low > 0;
         let mut windows = vec![1; n.len()];
         windows[dim] = frame.block;
         let mut padding = vec![(0, 0); n.len()];
         padding[dim] = if forward { (frame.block - 1, 0) } else { (0, frame.block - 1) };
-        let ty = self.m.e.out.ty(value).clone();
+        let ty = self.local.module.ty(value).clone();
         let spec = self
             .spec_of(op)
             .operands([value, fill])
             .results([ty.clone()])
             .attr("window_dimensions", Attr::i64s(windows))
             .attr("padding", padding_attr(&padding));
-        let local = self.m.e.push(spec);
+        let local = self.local.push(spec);
         self.copy_regions(op, local)?;
-        let running = self.m.e.out.result(local);
-        self.m.reason = "a running reduction needs the totals of the shards before".into();
+        let running = self.local.module.result(local);
+        self.reason = "a running reduction needs the totals of the shards before".into();
         let last = if forward { frame.block - 1 } else { 0 };
-        let total = self.m.e.slice(running, dim, last, last + 1);
-        let form = crate::moves::Form {
+        let total = self.local.slice(running, dim, last, last + 1);
+        let form = crate::reshard::moves::Form {
             value: total,
             layout: {
                 let mut l = layout.clone();
@@ -270,32 +269,32 @@ impl Splitter<'_> {
                 l
             },
         };
-        let parts = self.m.e.atoms.product(&frame.atoms);
+        let parts = self.atoms.product(&frame.atoms);
         let mut extents = n.clone();
         extents[dim] = parts;
-        let all = self.m.all_gather(form, &extents, dim, frame.atoms.len()).value;
+        let all = self.all_gather(form, &extents, dim, frame.atoms.len()).value;
         // Keep the totals of the shards before this one (behind it when running backwards) and reduce them.
-        let me = self.m.e.shard_index(&frame.atoms);
+        let me = self.local.shard_index(&frame.atoms);
         let dims = [parts];
-        let iota = self.m.e.iota(&dims, 0, self.m.e.index);
-        let me = self.m.e.broadcast(me, &dims, &[]);
-        let mask = self.m.e.compare(if forward { "LT" } else { "GT" }, iota, me);
-        let all = self.m.e.mask_dim(all, dim, mask, fill);
-        let mut kept = self.m.e.dims(all);
+        let iota = self.local.iota(&dims, 0, self.local.index);
+        let me = self.local.broadcast(me, &dims, &[]);
+        let mask = self.local.compare(if forward { "LT" } else { "GT" }, iota, me);
+        let all = self.local.mask_dim(all, dim, mask, fill);
+        let mut kept = self.local.dims(all);
         kept.remove(dim);
-        let elem = self.m.e.elem(all);
+        let elem = self.local.elem(all);
         let spec = meshwork_ir::OpSpec::new(OpKind::Body(BodyOp::Reduce))
             .operands([all, fill])
             .results([meshwork_ir::Type::tensor(kept.iter().copied(), elem)])
             .attr("dimensions", Attr::i64s([dim as i64]));
-        let before = self.m.e.push(spec);
+        let before = self.local.push(spec);
         self.copy_regions(op, before)?;
-        let before = self.m.e.out.result(before);
-        let local_dims = self.m.e.dims(running);
+        let before = self.local.module.result(before);
+        let local_dims = self.local.dims(running);
         let along: Vec<i64> = (0..n.len() as i64).filter(|&d| d != dim as i64).collect();
-        let before = self.m.e.broadcast(before, &local_dims, &along);
-        let value = self.m.e.op(combine.op(), &[before, running], ty, &[]);
-        self.set(result, crate::moves::Form { value, layout });
+        let before = self.local.broadcast(before, &local_dims, &along);
+        let value = self.local.op(combine.op(), &[before, running], ty, &[]);
+        self.set(result, crate::reshard::moves::Form { value, layout });
         Ok(())
     }
 
@@ -326,19 +325,19 @@ impl Splitter<'_> {
             work: self.work(op),
         };
         let Choice { assignment, weighed } = self.choose(&problem);
-        self.m.reason = format!("its operands do not lie as it needs them{weighed}").into();
-        let layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.m.e.atoms);
-        let mut lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.m.e.atoms);
+        self.reason = format!("its operands do not lie as it needs them{weighed}").into();
+        let layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.atoms);
+        let mut lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
         lhs_layout = self.keep_frames(lhs, &lhs_layout);
-        let rhs_layout = problem.layout(&problem.rule.operands[1], &k, &assignment, self.m.e.atoms);
+        let rhs_layout = problem.layout(&problem.rule.operands[1], &k, &assignment, self.atoms);
         let mut image = self.get(lhs, &lhs_layout)?;
         let mut kernel = self.get(rhs, &rhs_layout)?;
         let feature = |d: i64| move |x: usize| x as i64 == d;
         image = self.mask_dims(image, lhs, &lhs_layout, feature(dims.input_feature), Combine::Add);
         kernel = self.mask_dims(kernel, rhs, &rhs_layout, feature(dims.kernel_input_feature), Combine::Add);
-        self.m.reason = "the kernel reaches over the border of a shard".into();
-        let elem = self.m.e.elem(image);
-        let zero = self.m.e.zeros(&[], elem);
+        self.reason = "the kernel reaches over the border of a shard".into();
+        let elem = self.local.elem(image);
+        let zero = self.local.zeros(&[], elem);
         let mut padding = vec![];
         let mut base_dilation = vec![];
         for (i, slide) in slides.iter().enumerate() {
@@ -353,7 +352,7 @@ impl Splitter<'_> {
             if slide.base_dilation > 1 {
                 // Spread the elements first: then the window slides over an ordinary line.
                 extent = (n[d] - 1).max(0) * slide.base_dilation + i64::from(n[d] > 0);
-                let target = DimLayout::split(extent, frame.atoms.clone(), self.m.e.atoms);
+                let target = DimLayout::split(extent, frame.atoms.clone(), self.atoms);
                 image = self.spread_dim(image, d, &frame, &target, (n[d], extent, slide.base_dilation), zero);
                 frame = target;
             }
@@ -381,15 +380,15 @@ impl Splitter<'_> {
             .results([ty])
             .attr("padding", padding_attr(&padding))
             .attr("lhs_dilation", Attr::i64s(base_dilation));
-        let parts = |f: usize| self.m.e.atoms.product(&assignment[f]);
+        let parts = |f: usize| self.atoms.product(&assignment[f]);
         if groups > 1 {
             spec = spec.attr("feature_group_count", Attr::i64(groups / parts(3)));
         }
         if batch_groups > 1 {
             spec = spec.attr("batch_group_count", Attr::i64(batch_groups / parts(3)));
         }
-        let copy = self.m.e.push(spec);
-        self.m.reason = format!("each device has a part of the sum{weighed}").into();
+        let copy = self.local.push(spec);
+        self.reason = format!("each device has a part of the sum{weighed}").into();
         let partial = problem.partial(&assignment);
         self.register(op, copy, vec![layout.with_partial(partial, Combine::Add)]);
         Ok(())

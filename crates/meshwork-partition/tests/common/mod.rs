@@ -3,7 +3,7 @@
 
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
-use meshwork_partition::optimize::DEFAULT_COMBINE_BYTES;
+use meshwork_partition::DEFAULT_COMBINE_BYTES;
 use meshwork_partition::{Border, CompileOptions, Compiled, compile, shards};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.

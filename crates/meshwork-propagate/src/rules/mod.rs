@@ -167,23 +167,26 @@ pub fn splitting_rule(module: &Module, op: OpId) -> RuleResult {
     }
 }
 
-/// The rule that the op table gives `op`.
+/// The rule of the kind of `op`.
 fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     let ctx = Ctx { module, op, mode };
+    let none = |why| RuleResult::None(why);
+    // A listed gap: Shardy has no rule for these either.
+    let gap = || none(NoRule::UnknownOp(module.op(op).name().to_string()));
     match module.op(op).kind() {
         OpKind::Unary(_) | OpKind::Binary(_) => ctx.pointwise(),
-        OpKind::Mixed(mixed) => match mixed {
-            MixedOp::Convert | MixedOp::ReducePrecision | MixedOp::Compare => ctx.pointwise(),
+        OpKind::Mixed(kind) => match kind {
+            MixedOp::Compare | MixedOp::Convert | MixedOp::ReducePrecision => ctx.pointwise(),
             MixedOp::Clamp => ctx.builder().pointwise(ctx.operand(1)).into(),
             MixedOp::Select => ctx.builder().pointwise(ctx.result(0)).into(),
-            MixedOp::UniformDequantize | MixedOp::UniformQuantize => ctx.unknown(),
+            MixedOp::UniformDequantize | MixedOp::UniformQuantize => gap(),
         },
-        OpKind::Source(source) => match source {
-            SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId => NoRule::NoOperandDims.into(),
+        OpKind::Source(kind) => match kind {
+            SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId => none(NoRule::NoOperandDims),
             SourceOp::RngBitGenerator => linalg::rng_bit_generator(&ctx),
-            SourceOp::ReplicaId | SourceOp::Rng => ctx.unknown(),
+            SourceOp::ReplicaId | SourceOp::Rng => gap(),
         },
-        OpKind::Movement(movement) => match movement {
+        OpKind::Movement(kind) => match kind {
             MovementOp::BitcastConvert => reshape::bitcast_convert(&ctx),
             MovementOp::BroadcastInDim => reshape::broadcast_in_dim(&ctx),
             MovementOp::Reshape => reshape::reshape(&ctx),
@@ -194,32 +197,50 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             MovementOp::DynamicSlice => slicing::dynamic_slice(&ctx),
             MovementOp::DynamicUpdateSlice => slicing::dynamic_update_slice(&ctx),
             MovementOp::Gather => gather::gather(&ctx),
-            MovementOp::GetDimensionSize | MovementOp::SetDimensionSize => NoRule::DynamicShape.into(),
-            MovementOp::Broadcast | MovementOp::TorchIndexSelect => ctx.unknown(),
+            MovementOp::GetDimensionSize | MovementOp::SetDimensionSize => none(NoRule::DynamicShape),
+            MovementOp::Broadcast | MovementOp::TorchIndexSelect => gap(),
         },
-        OpKind::Dynamic(_) => NoRule::DynamicShape.into(),
-        OpKind::Contract(contract) => match contract {
+        OpKind::Dynamic(_) => none(NoRule::DynamicShape),
+        OpKind::Contract(kind) => match kind {
             ContractOp::Dot => contraction::dot(&ctx),
             ContractOp::DotGeneral => contraction::dot_general(&ctx),
             ContractOp::Convolution => contraction::convolution(&ctx),
-            ContractOp::Einsum | ContractOp::UnaryEinsum => ctx.unknown(),
+            ContractOp::Einsum | ContractOp::UnaryEinsum => gap(),
         },
-        OpKind::Linalg(linalg) => match linalg {
+        OpKind::Linalg(kind) => match kind {
             LinalgOp::Fft => linalg::fft(&ctx),
             LinalgOp::Cholesky => linalg::cholesky(&ctx),
             LinalgOp::TriangularSolve => linalg::triangular_solve(&ctx),
             LinalgOp::BatchNormInference => linalg::batch_norm_inference(&ctx),
-            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => ctx.unknown(),
+            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => gap(),
         },
-        OpKind::Body(body) => match body {
-            BodyOp::Scatter => gather::scatter(&ctx),
+        OpKind::Body(kind) => match kind {
             BodyOp::Reduce => window::reduce(&ctx),
             BodyOp::ReduceWindow => window::reduce_window(&ctx),
             BodyOp::SelectAndScatter => window::select_and_scatter(&ctx),
+            BodyOp::Scatter => gather::scatter(&ctx),
             BodyOp::Sort => linalg::sort(&ctx),
-            BodyOp::Map => ctx.unknown(),
+            BodyOp::Map => gap(),
         },
-        OpKind::Collective(collective) => match collective {
+        OpKind::Control(kind) => match kind {
+            ControlOp::CustomCall => custom_call::custom_call(&ctx),
+            ControlOp::Module
+            | ControlOp::Func
+            | ControlOp::Call
+            | ControlOp::While
+            | ControlOp::Case
+            | ControlOp::OptimizationBarrier => none(NoRule::Structural),
+            ControlOp::FuncReturn | ControlOp::HloReturn => none(NoRule::Terminator),
+            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => gap(),
+        },
+        OpKind::Token(kind) => match kind {
+            TokenOp::CreateToken | TokenOp::AfterAll => none(NoRule::NoOperandDims),
+            TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send => {
+                none(NoRule::Opaque)
+            }
+            TokenOp::Tuple => gap(),
+        },
+        OpKind::Collective(kind) => match kind {
             CollectiveOp::AllReduce
             | CollectiveOp::CollectiveBroadcast
             | CollectiveOp::CollectivePermute
@@ -227,34 +248,16 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             CollectiveOp::AllGather => collective::all_gather(&ctx),
             CollectiveOp::ReduceScatter => collective::reduce_scatter(&ctx),
             CollectiveOp::AllToAll => collective::all_to_all(&ctx),
-            CollectiveOp::CollectiveReduce => ctx.unknown(),
+            CollectiveOp::CollectiveReduce => gap(),
         },
-        OpKind::Control(control) => match control {
-            ControlOp::CustomCall => custom_call::custom_call(&ctx),
-            ControlOp::FuncReturn | ControlOp::HloReturn => NoRule::Terminator.into(),
-            ControlOp::Module
-            | ControlOp::Func
-            | ControlOp::Call
-            | ControlOp::While
-            | ControlOp::Case
-            | ControlOp::OptimizationBarrier => NoRule::Structural.into(),
-            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => ctx.unknown(),
-        },
-        OpKind::Token(token) => match token {
-            TokenOp::CreateToken | TokenOp::AfterAll => NoRule::NoOperandDims.into(),
-            TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send => {
-                NoRule::Opaque.into()
-            }
-            TokenOp::Tuple => ctx.unknown(),
-        },
-        OpKind::Chlo(chlo) => match chlo {
+        OpKind::Chlo(kind) => match kind {
             ChloOp::TopK => linalg::top_k(&ctx),
-            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => ctx.unknown(),
+            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => gap(),
         },
-        OpKind::Sdy(sdy) => match sdy {
+        OpKind::Sdy(kind) => match kind {
             SdyOp::ShardingConstraint => ctx.pointwise(),
-            SdyOp::Constant => NoRule::NoOperandDims.into(),
-            SdyOp::Return => NoRule::Terminator.into(),
+            SdyOp::Constant => none(NoRule::NoOperandDims),
+            SdyOp::Return => none(NoRule::Terminator),
             SdyOp::DataFlowEdge
             | SdyOp::FuncDataFlowEdge
             | SdyOp::ManualComputation
@@ -262,7 +265,7 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::Mesh
             | SdyOp::PropagationBarrier
             | SdyOp::ShardingGroup
-            | SdyOp::Reshard => NoRule::Structural.into(),
+            | SdyOp::Reshard => none(NoRule::Structural),
             SdyOp::AllGather
             | SdyOp::AllReduce
             | SdyOp::AllSlice
@@ -270,9 +273,9 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::CollectivePermute
             | SdyOp::ReduceScatter
             | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced => ctx.unknown(),
+            | SdyOp::ShardedToUnreduced => gap(),
         },
-        OpKind::Check(_) | OpKind::Unregistered => ctx.unknown(),
+        OpKind::Check(_) | OpKind::Unregistered => gap(),
     }
 }
 

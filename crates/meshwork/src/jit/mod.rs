@@ -8,7 +8,7 @@ use std::panic::Location;
 use std::sync::{Arc, RwLock};
 
 use meshwork_mesh::Mesh;
-use meshwork_partition::cost::Machine;
+use meshwork_partition::plan::Machine;
 use meshwork_partition::{Contract, Plan};
 use meshwork_runtime::Engine;
 use smol_str::SmolStr;

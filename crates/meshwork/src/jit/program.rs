@@ -160,7 +160,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             },
         };
         if let Some(captured) = finished.captures.first() {
-            return Err(JitError::Captured { tensor: format!("a {}", captured.describe()) }.into());
+            return Err(JitError::Captured { tensor: captured.describe() }.into());
         }
         notes.check_used()?;
         let mut module = finished.module;

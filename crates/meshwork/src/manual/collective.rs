@@ -196,10 +196,7 @@ impl Tensor {
         let (n, parts) = (self.shape()[dim], groups.first().map_or(1, Vec::len) as i64);
         if n % parts != 0 {
             let what = self.describe();
-            fail(
-                op,
-                format!("dimension {dim} of a {what} has {n} elements, which {parts} devices can not share equally"),
-            );
+            fail(op, format!("dimension {dim} of {what} has {n} elements, which {parts} devices cannot share equally"));
         }
     }
 }

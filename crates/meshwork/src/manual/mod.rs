@@ -213,7 +213,7 @@ impl Region {
     fn sharding(&self, name: &str, spec: &P, tensor: &Tensor) -> Sharding {
         let mut sharding = match spec.sharding(MESH.into(), &self.mesh, tensor.rank()) {
             Ok(sharding) => sharding,
-            Err(e) => fail(NAME, format!("{spec} for {name}, a {}: {}", tensor.describe(), words(&e))),
+            Err(e) => fail(NAME, format!("{spec} for {name}, {}: {}", tensor.describe(), words(&e))),
         };
         for axis in sharding.dims.iter().flat_map(|d| &d.axes) {
             if !self.axes.contains(axis) {
@@ -242,7 +242,7 @@ impl Region {
                 fail(
                     NAME,
                     format!(
-                        "{name}, a {}, is placed {spec}: dimension {d} has {n} elements, which {axes:?} can not split \
+                        "{name}, {}, is placed {spec}: dimension {d} has {n} elements, which {axes:?} cannot split \
                          in {parts} equal parts; pad it to {}, or leave it to the automatic program, which takes any \
                          extent",
                         tensor.describe(),

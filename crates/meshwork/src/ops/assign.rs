@@ -77,7 +77,7 @@ impl At<'_> {
         let chosen = resolve(op, x.shape(), &self.indices);
         let value = value.tensor(op, x.dtype());
         if value.dtype() != x.dtype() {
-            fail(op, format!("a {} into a {}; convert it with .to({})", value.describe(), x.describe(), x.dtype()));
+            fail(op, format!("{} into {}; convert it with .to({})", value.describe(), x.describe(), x.dtype()));
         }
         if value.rank() > chosen.shape.len()
             || value.shape().iter().rev().zip(chosen.shape.iter().rev()).any(|(&v, &c)| v != c && v != 1)

@@ -140,10 +140,7 @@ impl Tensor {
     fn pool(&self, op: &str, how: Combine, window: &[i64], strides: &[i64], padding: Padding) -> Tensor {
         if window.len() != self.rank() || strides.len() != self.rank() {
             let (w, s) = (window.len(), strides.len());
-            fail(
-                op,
-                format!("{w} window extents and {s} steps for a {}; give one each per dimension", self.describe()),
-            );
+            fail(op, format!("{w} window extents and {s} steps for {}; give one each per dimension", self.describe()));
         }
         if window.iter().chain(strides).any(|&x| x < 1) {
             fail(op, format!("window {window:?} and steps {strides:?} have to be positive"));

@@ -152,7 +152,7 @@ fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<Le
             return Err(format!("'{odd}' in \"{formula}\" is not a letter"));
         }
         if term.len() != x.rank() {
-            return Err(format!("\"{text}\" in \"{formula}\" has {} letters for a {}", term.len(), x.describe()));
+            return Err(format!("\"{text}\" in \"{formula}\" has {} letters for {}", term.len(), x.describe()));
         }
         let mut own = Letters::default();
         for (&c, &n) in term.iter().zip(x.shape()) {

@@ -47,7 +47,7 @@ impl Class {
             Class::Number => (class != ElementClass::Bool, "numbers; convert with .to(..)"),
         };
         if !fits {
-            fail(op, format!("a {} where the operation takes {what}", x.describe()));
+            fail(op, format!("{} where the operation takes {what}", x.describe()));
         }
     }
 }
@@ -242,7 +242,7 @@ impl Tensor {
     pub fn stop_gradient(&self) -> Tensor {
         match self.dtype().class() {
             ElementClass::Float => compose("stop_gradient", [self], |s, [x]| s.stop_gradient(x)),
-            ElementClass::Complex => fail("stop_gradient", format!("does not take a {}", self.describe())),
+            ElementClass::Complex => fail("stop_gradient", format!("does not take {}", self.describe())),
             ElementClass::Bool | ElementClass::Signed | ElementClass::Unsigned => self.clone(),
         }
     }
@@ -261,7 +261,7 @@ impl Tensor {
 pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<Operand>) -> Tensor {
     let pred = pred.into().tensor("select", ElementType::I1);
     if pred.dtype() != ElementType::I1 {
-        fail("select", format!("the condition is a {}; it has to be of i1: compare first", pred.describe()));
+        fail("select", format!("the condition is {}; it must be i1: compare first", pred.describe()));
     }
     let (yes, no) = (yes.into(), no.into());
     let (elem, shape) = match (&yes, &no) {

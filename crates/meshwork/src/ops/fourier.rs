@@ -39,7 +39,7 @@ impl Tensor {
     #[track_caller]
     fn last_extents(&self, op: &str, dims: usize) -> Vec<i64> {
         if dims == 0 || dims > self.rank() || dims > 3 {
-            fail(op, format!("over {dims} dimensions of a {}; one to three are possible", self.describe()));
+            fail(op, format!("over {dims} dimensions of {}; one to three are possible", self.describe()));
         }
         self.shape()[self.rank() - dims..].to_vec()
     }

@@ -177,7 +177,7 @@ pub(crate) fn resolve(op: &str, shape: &[i64], indices: &[Index]) -> Selection {
             }
             Index::Computed(at) => {
                 if at.rank() != 0 || !at.dtype().is_integer() {
-                    fail(op, format!("axis {d}: a {} is not an integer scalar; use take for several", at.describe()));
+                    fail(op, format!("axis {d}: {} is not an integer scalar; use take for several", at.describe()));
                 }
                 out.computed.push((d, at.clone()));
                 out.spans.push(Span { low: 0, count: 1, step: 1, backwards: false });
@@ -297,9 +297,9 @@ impl Tensor {
 #[track_caller]
 fn check_starts(op: &str, x: &Tensor, starts: &[Tensor]) {
     if starts.len() != x.rank() {
-        fail(op, format!("{} start positions for a {}", starts.len(), x.describe()));
+        fail(op, format!("{} start positions for {}", starts.len(), x.describe()));
     }
     if let Some(start) = starts.iter().find(|s| s.rank() != 0) {
-        fail(op, format!("a start position is a {}, not a scalar", start.describe()));
+        fail(op, format!("a start position is {}, not a scalar", start.describe()));
     }
 }

@@ -133,6 +133,6 @@ impl Tensor {
 #[track_caller]
 fn check_positions(op: &str, positions: &Tensor) {
     if !positions.dtype().is_integer() {
-        fail(op, format!("positions are a {}; they have to be integers", positions.describe()));
+        fail(op, format!("positions are {}; they must be integers", positions.describe()));
     }
 }

@@ -102,7 +102,7 @@ impl Tensor {
     #[track_caller]
     pub fn pad(&self, before_after: &[(i64, i64)], value: impl Into<Number>) -> Tensor {
         if before_after.len() != self.rank() {
-            fail("pad", format!("{} pairs for a {}", before_after.len(), self.describe()));
+            fail("pad", format!("{} pairs for {}", before_after.len(), self.describe()));
         }
         for (d, (&(low, high), &n)) in before_after.iter().zip(self.shape()).enumerate() {
             if n + low + high < 0 {
@@ -173,7 +173,7 @@ impl Tensor {
     #[track_caller]
     pub fn tril(&self, k: i64) -> Tensor {
         if self.rank() < 2 {
-            fail("tril", format!("a {} is not a matrix", self.describe()));
+            fail("tril", format!("{} is not a matrix", self.describe()));
         }
         let shape = &self.shape()[self.rank() - 2..];
         let row = super::create::iota(shape, meshwork_ir::ElementType::I32, 0);

@@ -86,7 +86,7 @@ impl<R: Into<Operand>> Shr<R> for &Tensor {
         let kind = match self.dtype().class() {
             meshwork_ir::ElementClass::Unsigned => OpKind::Binary(BinaryOp::ShiftRightLogical),
             meshwork_ir::ElementClass::Signed => OpKind::Binary(BinaryOp::ShiftRightArithmetic),
-            _ => fail("shr", format!("a {} is not of integers", self.describe())),
+            _ => fail("shr", format!("{} is not of integers", self.describe())),
         };
         binary_op("shr", kind, self.into(), other.into())
     }

@@ -44,7 +44,7 @@ impl Tensor {
                 }
                 emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding))
             }
-            Err(e) => fail("shard", format!("{spec} for a {}: {}", self.describe(), words(&e))),
+            Err(e) => fail("shard", format!("{spec} for {}: {}", self.describe(), words(&e))),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Tensor {
 pub fn shard_alike(tensors: &[&Tensor]) {
     let Some(first) = tensors.first() else { return };
     if let Some(other) = tensors.iter().find(|t| t.rank() != first.rank()) {
-        fail("shard_alike", format!("a {} and a {} have different ranks", first.describe(), other.describe()));
+        fail("shard_alike", format!("{} and {} have different ranks", first.describe(), other.describe()));
     }
     with_top("shard_alike", |trace| {
         if !matches!(trace.placing, Placing::On(_)) {

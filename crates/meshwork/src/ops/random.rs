@@ -39,7 +39,7 @@ impl Key {
         match (seed.dtype(), seed.shape()) {
             (UI32, []) => Key { high: zeros([], UI32), low: seed.clone() },
             (UI32, [2]) => Key { high: seed.slice(crate::s![0]), low: seed.slice(crate::s![1]) },
-            _ => fail("Key::from_tensor", format!("a {} is not a ui32 scalar or pair", seed.describe())),
+            _ => fail("Key::from_tensor", format!("{} is not a ui32 scalar or pair", seed.describe())),
         }
     }
 
@@ -63,7 +63,7 @@ impl Key {
     #[track_caller]
     pub fn fold_in(&self, data: &Tensor) -> Key {
         if data.dtype() != UI32 || data.rank() != 0 {
-            fail("Key::fold_in", format!("a {} is not a ui32 scalar", data.describe()));
+            fail("Key::fold_in", format!("{} is not a ui32 scalar", data.describe()));
         }
         let (high, low) = self.threefry(zeros([], UI32), data.clone());
         Key { high, low }

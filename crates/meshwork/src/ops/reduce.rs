@@ -73,7 +73,7 @@ impl Combine {
             Combine::Max | Combine::Min => !matches!(class, ElementClass::Bool | ElementClass::Complex),
         };
         if !fits {
-            fail(op, format!("does not take a {}", x.describe()));
+            fail(op, format!("does not take {}", x.describe()));
         }
     }
 }
@@ -178,7 +178,7 @@ impl Tensor {
     pub fn mean(&self, axes: &[i64]) -> Tensor {
         let dims = self.dims_of("mean", axes);
         if !self.dtype().is_float() && !self.dtype().is_complex() {
-            fail("mean", format!("of a {}; convert with .to(F32) first", self.describe()));
+            fail("mean", format!("of {}; convert with .to(F32) first", self.describe()));
         }
         let count = dims.iter().map(|&d| self.shape()[d as usize]).product();
         compose("mean", [self], |s, [x]| s.mean(x, &dims, count))

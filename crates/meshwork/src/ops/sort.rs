@@ -37,7 +37,7 @@ impl Tensor {
     fn sorted(&self, op: &str, axis: i64, order: Direction) -> (Tensor, Tensor) {
         let axis = self.axis(op, axis) as i64;
         if self.dtype().is_complex() {
-            fail(op, format!("a {} has no order", self.describe()));
+            fail(op, format!("{} has no order", self.describe()));
         }
         let positions = iota(self.shape(), ElementType::I32, axis);
         let mut out =

@@ -1,9 +1,9 @@
-//! Pretty forms of CHLO and `check` operations that the table can not say.
+//! Pretty forms of CHLO and `check` operations with a syntax of their own.
 
-use super::form::{TOLERANCE, TOP_K, ULPS};
 use super::op::{Draft, is_isolated};
 use super::{Parsed, Parser};
-use crate::op::{CheckOp, ChloOp};
+use crate::op::ChloOp;
+use crate::op::form::{Key, TOP_K, ULPS};
 use crate::{Attr, OpKind};
 
 impl<'a> Parser<'a> {
@@ -48,15 +48,15 @@ impl<'a> Parser<'a> {
     }
 
     /// `%a, dense<...> : type, tolerance = 0.1 {attrs}`.
-    pub(super) fn expect_const(&mut self, draft: &mut Draft) -> Parsed<()> {
+    pub(super) fn expect_const(&mut self, draft: &mut Draft, keys: &[Key]) -> Parsed<()> {
         self.operand(draft)?;
         self.lex.expect(b',')?;
         let at = self.lex.pos();
         let (value, ty) = self.elements_attr()?;
         self.operand_types(draft, &[ty], at)?;
         draft.set("value", value);
-        if draft.spec.kind == OpKind::Check(CheckOp::ExpectAlmostEqConst) && self.lex.eat(b',') {
-            self.keys(draft, TOLERANCE, true)?;
+        if !keys.is_empty() && self.lex.eat(b',') {
+            self.keys(draft, keys, true)?;
         }
         self.attr_dict(draft)
     }

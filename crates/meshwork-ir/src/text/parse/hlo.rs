@@ -1,4 +1,4 @@
-//! Pretty forms of StableHLO operations that the table can not say.
+//! Pretty forms of StableHLO operations with a syntax of their own.
 
 use std::sync::Arc;
 
@@ -366,14 +366,6 @@ impl<'a> Parser<'a> {
         }
         draft.spec.result_types = types.into_iter().collect();
         Ok(())
-    }
-
-    /// `%a, %b : type`, or a functional type.
-    pub(super) fn after_all(&mut self, draft: &mut Draft) -> Parsed<()> {
-        self.operands_and_keys(draft, &[])?;
-        self.attr_dict(draft)?;
-        self.lex.expect(b':')?;
-        self.same_types(draft, draft.spec.operands.len())
     }
 
     /// `"name" %a, %b (regions) {attrs} : (types) -> types`.

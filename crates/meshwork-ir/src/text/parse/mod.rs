@@ -6,8 +6,8 @@
 //! | `value` | names of values, by scope |
 //! | `types`, `attr`, `dense`, `dialect`, `sdy`, `resource`, `loc` | types, attributes, locations |
 //! | `op`, `region` | operations in generic form; regions and blocks |
-//! | `form`, `pretty` | the table of pretty forms, and the forms that the table can say |
-//! | `func`, `hlo`, `chlo`, `place` | the pretty forms it can not say: func, StableHLO, CHLO, `sdy` |
+//! | `pretty` | pretty forms, as the op table gives them |
+//! | `func`, `hlo`, `chlo`, `place` | the syntaxes of single operations: func, StableHLO, CHLO, `sdy` |
 //! | `foreign` | pretty forms of a few operations of other dialects |
 //!
 //! Bounds: what nests (regions, types, attributes, locations) nests at most [`MAX_DEPTH`] deep, and aliases may
@@ -18,7 +18,6 @@ mod chlo;
 mod dense;
 mod dialect;
 mod foreign;
-mod form;
 mod func;
 mod hlo;
 mod loc;

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::types::Types;
 use super::value::Named;
 use super::{Located, Parsed, Parser};
+use crate::op::form::sdy_cases;
 use crate::op::{ChloOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, OpId, OpKind, OpSpec, Type, ValueId};
 
@@ -249,17 +250,13 @@ impl<'a> Parser<'a> {
 
     /// Gives attributes that the generic form spells as numbers the form that the pretty one gives them.
     fn normalize(&mut self, draft: &mut Draft) {
-        let (name, kind, cases): (_, _, &[&str]) = match draft.spec.kind {
-            OpKind::Sdy(SdyOp::PropagationBarrier) => {
-                ("allowed_direction", "propagation_direction", super::place::DIRECTIONS)
-            }
-            OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => {
-                ("reduction_op", "reduction_op", super::place::REDUCTIONS)
-            }
+        let (name, kind) = match draft.spec.kind {
+            OpKind::Sdy(SdyOp::PropagationBarrier) => ("allowed_direction", "propagation_direction"),
+            OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => ("reduction_op", "reduction_op"),
             _ => return,
         };
         let value = draft.spec.attrs.get(name).and_then(Attr::as_int);
-        if let Some(case) = value.and_then(|v| cases.get(usize::try_from(v).ok()?)) {
+        if let Some(case) = value.and_then(|v| sdy_cases(kind).get(usize::try_from(v).ok()?)) {
             draft.set(name, super::place::sdy_enum(kind, case));
         }
     }

@@ -4,18 +4,12 @@ use std::sync::Arc;
 
 use meshwork_mesh::Cursor;
 
-use super::form::{Key, OUT_SHARDING};
 use super::op::{Draft, is_isolated};
 use super::{Parsed, Parser};
 use crate::attr::EnumAttr;
 use crate::op::SdyOp;
+use crate::op::form::{Key, sdy_cases};
 use crate::{Attr, OpKind};
-
-/// Cases of the direction enum, by number.
-pub(super) const DIRECTIONS: &[&str] = &["NONE", "FORWARD", "BACKWARD", "BOTH"];
-
-/// Cases of the reduction enum, by number.
-pub(super) const REDUCTIONS: &[&str] = &["sum", "max", "min"];
 
 /// An `sdy` enum attribute. MLIR spells these as numbers in generic form and as words in pretty form.
 pub(super) fn sdy_enum(kind: &str, value: &str) -> Attr {
@@ -56,38 +50,14 @@ impl<'a> Parser<'a> {
         self.placed(draft, &[])
     }
 
-    /// `[{"x"}, {}] %a out_sharding=<...> : type`.
-    pub(super) fn dims_collective(&mut self, draft: &mut Draft, name: &'static str) -> Parsed<()> {
-        self.reduction(draft)?;
-        let axes = self.axes_per_dim()?;
-        draft.set(name, axes);
-        self.operand(draft)?;
-        self.placed(draft, OUT_SHARDING)
-    }
-
-    /// `{"x"} %a out_sharding=<...> : type`.
-    pub(super) fn axes_collective(&mut self, draft: &mut Draft, name: &'static str) -> Parsed<()> {
-        self.reduction(draft)?;
-        let axes = self.axes()?;
-        draft.set(name, axes);
-        self.operand(draft)?;
-        self.placed(draft, OUT_SHARDING)
-    }
-
-    /// `[{"x"}: 0->1] %a out_sharding=<...> : type`.
-    pub(super) fn sdy_all_to_all(&mut self, draft: &mut Draft) -> Parsed<()> {
-        let params = self.all_to_all_params()?;
-        draft.set("params", params);
-        self.operand(draft)?;
-        self.placed(draft, OUT_SHARDING)
-    }
-
-    fn reduction(&mut self, draft: &mut Draft) -> Parsed<()> {
+    /// The reduction of a collective that has one; a sum if it is left out.
+    pub(super) fn reduction(&mut self, draft: &mut Draft) -> Parsed<()> {
         if matches!(draft.spec.kind, OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter))
             && let Some(word) = self.lex.peek_word()
         {
-            if !REDUCTIONS.contains(&word) {
-                return Err(self.lex.expected(&format!("one of {}", REDUCTIONS.join(", "))));
+            let cases = sdy_cases("reduction_op");
+            if !cases.contains(&word) {
+                return Err(self.lex.expected(&format!("one of {}", cases.join(", "))));
             }
             self.lex.eat_any_word();
             draft.set("reduction_op", sdy_enum("reduction_op", word));

@@ -1,10 +1,10 @@
-//! Pretty forms that the table says: operands, `key = value` pairs, types.
+//! Pretty forms that the op table gives: operands, `key = value` pairs, types.
 
-use super::form::{Form, Key, Val, form};
 use super::op::Draft;
 use super::types::Types;
 use super::{Parsed, Parser};
 use crate::op::ControlOp;
+use crate::op::form::{Axes, Count, Form, Key, KeyValue, OUT_SHARDING, Syntax, sdy_cases};
 use crate::{Attr, OpKind, Type};
 
 impl<'a> Parser<'a> {
@@ -21,9 +21,9 @@ impl<'a> Parser<'a> {
         if self.subject.is_empty() {
             self.subject = word;
         }
-        match form(kind) {
-            Form::Own(read) => read(self, draft),
-            Form::GenericOnly => {
+        match kind.info().form {
+            Form::Own(syntax) => self.own(syntax, draft),
+            Form::Generic => {
                 Err(self.error(draft.at, format!("'{word}' is written in the generic form only: \"{word}\"(...)")))
             }
             Form::Same(count, keys) => {
@@ -32,7 +32,7 @@ impl<'a> Parser<'a> {
                 self.lex.expect(b':')?;
                 self.same_types(draft, count)
             }
-            Form::Functional(keys) => {
+            Form::Functional(_, keys) => {
                 self.operands_and_keys(draft, keys)?;
                 self.attr_dict(draft)?;
                 self.colon_functional(draft)
@@ -44,8 +44,8 @@ impl<'a> Parser<'a> {
                 draft.spec.result_types.push(self.ty()?);
                 Ok(())
             }
-            Form::Arrow => self.arrow(draft),
-            Form::Effect(keys) => {
+            Form::Arrow(_) => self.arrow(draft),
+            Form::Effect(_, keys) => {
                 self.operands_and_keys(draft, keys)?;
                 self.attr_dict(draft)?;
                 self.lex.expect(b':')?;
@@ -54,10 +54,54 @@ impl<'a> Parser<'a> {
                 let types = Types::from_elem(ty, draft.spec.operands.len());
                 self.operand_types(draft, &types, at)
             }
+            Form::Against(keys) => self.expect_const(draft, keys),
             Form::Placed(keys) => {
                 self.operand(draft)?;
                 self.placed(draft, keys)
             }
+            Form::Axes(name, axes) => {
+                self.reduction(draft)?;
+                let axes = match axes {
+                    Axes::List => self.axes()?,
+                    Axes::PerDim => self.axes_per_dim()?,
+                    Axes::Moves => self.all_to_all_params()?,
+                };
+                draft.set(name, axes);
+                self.operand(draft)?;
+                self.placed(draft, OUT_SHARDING)
+            }
+        }
+    }
+
+    /// Reads a form that belongs to one operation.
+    fn own(&mut self, syntax: Syntax, draft: &mut Draft) -> Parsed<()> {
+        match syntax {
+            Syntax::Module => self.nested_module(draft),
+            Syntax::Func => self.func(draft),
+            Syntax::Call => self.call(draft),
+            Syntax::Return | Syntax::HloReturn => self.return_op(draft),
+            Syntax::Complex => self.complex(draft),
+            Syntax::Compare => self.compare(draft),
+            Syntax::Select => self.select(draft),
+            Syntax::Constant => self.constant(draft),
+            Syntax::Slice => self.slice(draft),
+            Syntax::Dot => self.dot(draft),
+            Syntax::DotGeneral => self.dot_general(draft),
+            Syntax::Convolution => self.convolution(draft),
+            Syntax::Reduce => self.reduce(draft),
+            Syntax::While => self.while_op(draft),
+            Syntax::Composite => self.composite(draft),
+            Syntax::CustomCall => self.custom_call(draft),
+            Syntax::GetTupleElement => self.get_tuple_element(draft),
+            Syntax::OptimizationBarrier => self.optimization_barrier(draft),
+            Syntax::Tuple => self.tuple(draft),
+            Syntax::TopK => self.top_k(draft),
+            Syntax::Scan => self.scan(draft),
+            Syntax::Mesh => self.mesh(draft),
+            Syntax::Reshard => self.sharding_constraint(draft),
+            Syntax::ManualComputation => self.manual_computation(draft),
+            Syntax::NamedComputation => self.named_computation(draft),
+            Syntax::ExpectClose => self.expect_close(draft),
         }
     }
 
@@ -95,10 +139,7 @@ impl<'a> Parser<'a> {
                 return Err(self.lex.expected(&format!("'{before}{} ='", k.word)));
             }
         }
-        match comma {
-            true => Err(self.lex.expected("no more after ','")),
-            false => Ok(()),
-        }
+        if comma { Err(self.lex.expected("no more after ','")) } else { Ok(()) }
     }
 
     /// Reads the value of a key and sets its attribute.
@@ -107,12 +148,12 @@ impl<'a> Parser<'a> {
         let at = self.lex.pos();
         let value = match (self.lex.byte(0), k.value) {
             (b'#', _) => self.attr()?,
-            (_, Val::Number(elem)) => {
+            (_, KeyValue::Number(elem)) => {
                 let number = self.lex.number()?;
                 self.typed_number(number, elem, at)?
             }
-            (_, Val::Ints) => Attr::I64Array(self.int_list()?.into()),
-            (_, Val::Bool) => match self.lex.eat_any_word() {
+            (_, KeyValue::Ints) => Attr::I64Array(self.int_list()?.into()),
+            (_, KeyValue::Bool) => match self.lex.eat_any_word() {
                 Some("true") => Attr::Bool(true),
                 Some("false") => Attr::Bool(false),
                 _ => {
@@ -120,15 +161,15 @@ impl<'a> Parser<'a> {
                     return Err(self.lex.expected("'true' or 'false'"));
                 }
             },
-            (_, Val::Str) => Attr::str(self.lex.string()?),
-            (_, Val::Enum(kind)) => self.enum_case(kind)?,
-            (_, Val::Format) => return self.exponent_mantissa(draft),
-            (_, Val::Sharding) => self.sharding()?,
-            (_, Val::SdyEnum(kind, cases)) => match self.lex.eat_any_word() {
-                Some(word) if cases.contains(&word) => super::place::sdy_enum(kind, word),
+            (_, KeyValue::Str) => Attr::str(self.lex.string()?),
+            (_, KeyValue::Enum(kind)) => self.enum_case(kind)?,
+            (_, KeyValue::Format) => return self.exponent_mantissa(draft),
+            (_, KeyValue::Sharding) => self.sharding()?,
+            (_, KeyValue::SdyEnum(kind)) => match self.lex.eat_any_word() {
+                Some(word) if sdy_cases(kind).contains(&word) => super::place::sdy_enum(kind, word),
                 _ => {
                     self.lex.set_pos(at);
-                    return Err(self.lex.expected(&format!("one of {}", cases.join(", "))));
+                    return Err(self.lex.expected(&format!("one of {}", sdy_cases(kind).join(", "))));
                 }
             },
         };
@@ -168,18 +209,17 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads one type for `count` operands and the result, or a functional type.
-    pub(super) fn same_types(&mut self, draft: &mut Draft, count: usize) -> Parsed<()> {
+    pub(super) fn same_types(&mut self, draft: &mut Draft, count: Count) -> Parsed<()> {
         let have = draft.spec.operands.len();
-        if have != count {
-            return Err(
-                self.error(draft.at, format!("'{}' has {have} operands, needs {count}", draft.spec.kind.name()))
-            );
+        if !count.fits(have) {
+            let (Count::Exactly(n) | Count::AtLeast(n)) = count;
+            return Err(self.error(draft.at, format!("'{}' has {have} operands, needs {n}", draft.spec.kind.name())));
         }
         if self.lex.peek() == b'(' {
             return self.one_result(draft);
         }
         let ty = self.ty()?;
-        for i in 0..count {
+        for i in 0..have {
             self.check_type(draft.spec.operands[i], draft.operand_at[i], &ty)?;
         }
         draft.spec.result_types.push(ty);

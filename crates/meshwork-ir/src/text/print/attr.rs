@@ -2,9 +2,9 @@
 
 use super::dense::push_dense;
 use super::float::push_float;
-use super::out::Out;
 use super::structs::{push_conv_attr, push_struct};
-use super::write::{push_i64, push_list, push_name, push_quoted, push_symbol, push_type};
+use super::write::{push_display, push_list, push_name, push_quoted, push_symbol};
+use crate::op::form::sdy_cases;
 use crate::{Attr, AttrDict, ElementClass, ElementType, float};
 
 /// Where a number's type is written.
@@ -19,20 +19,20 @@ pub(super) enum NumberType {
 }
 
 /// Appends an attribute with its type.
-pub(super) fn push_attr(out: &mut Out, attr: &Attr) {
+pub(super) fn push_attr(out: &mut String, attr: &Attr) {
     push_attr_as(out, attr, NumberType::Shown);
 }
 
 /// Appends an attribute.
-pub(super) fn push_attr_as(out: &mut Out, attr: &Attr, number_type: NumberType) {
+pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberType) {
     match attr {
         Attr::Unit => out.push_str("unit"),
         Attr::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Attr::Int(v, ElementType::I1) => out.push_str(if *v != 0 { "true" } else { "false" }),
         Attr::Int(v, ty) => {
             match ty.class() {
-                ElementClass::Unsigned => out.push_u64(*v as u64),
-                _ => push_i64(out, *v),
+                ElementClass::Unsigned => push_display(out, *v as u64),
+                _ => push_display(out, *v),
             }
             push_number_type(out, *ty, number_type, *ty == ElementType::I64);
         }
@@ -41,7 +41,7 @@ pub(super) fn push_attr_as(out: &mut Out, attr: &Attr, number_type: NumberType) 
             push_number_type(out, *ty, number_type, *ty == ElementType::F64 && !hex);
         }
         Attr::Str(s) => push_quoted(out, s),
-        Attr::Type(ty) => push_type(out, ty),
+        Attr::Type(ty) => push_display(out, ty),
         Attr::Symbol(s) => push_symbol(out, s),
         Attr::Array(items) => {
             out.push('[');
@@ -52,11 +52,11 @@ pub(super) fn push_attr_as(out: &mut Out, attr: &Attr, number_type: NumberType) 
         Attr::Dense(d) => {
             push_dense(out, d);
             out.push_str(" : ");
-            push_type(out, &crate::Type::Tensor(d.ty.clone()));
+            push_display(out, &crate::Type::Tensor(d.ty.clone()));
         }
         Attr::I64Array(items) => {
             out.push_str(if items.is_empty() { "array<i64" } else { "array<i64: " });
-            push_list(out, items.iter(), |out, &v| push_i64(out, v));
+            push_list(out, items.iter(), |out, &v| push_display(out, v));
             out.push('>');
         }
         Attr::BoolArray(items) => {
@@ -66,8 +66,8 @@ pub(super) fn push_attr_as(out: &mut Out, attr: &Attr, number_type: NumberType) 
         }
         Attr::Enum(e) if e.dialect == "sdy" => {
             // MLIR spells these enums by their number.
-            let cases = super::sdy::cases(&e.kind);
-            out.push_u64(cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
+            let cases = sdy_cases(&e.kind);
+            push_display(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
             push_number_type(out, ElementType::I32, number_type, false);
         }
         Attr::Enum(e) => {
@@ -99,7 +99,7 @@ pub(super) fn push_attr_as(out: &mut Out, attr: &Attr, number_type: NumberType) 
     }
 }
 
-fn push_number_type(out: &mut Out, ty: ElementType, number_type: NumberType, usual: bool) {
+fn push_number_type(out: &mut String, ty: ElementType, number_type: NumberType, usual: bool) {
     let shown = match number_type {
         NumberType::Shown => true,
         NumberType::Usual => !usual,
@@ -112,14 +112,14 @@ fn push_number_type(out: &mut Out, ty: ElementType, number_type: NumberType, usu
 }
 
 /// Appends `{a = 1 : i64, b}`.
-pub(super) fn push_dict(out: &mut Out, dict: &AttrDict) {
+pub(super) fn push_dict(out: &mut String, dict: &AttrDict) {
     out.push('{');
     push_list(out, dict.iter(), |out, (name, attr)| push_named(out, name, attr));
     out.push('}');
 }
 
 /// Appends `name = value`, or the name alone for a unit attribute.
-pub(super) fn push_named(out: &mut Out, name: &str, attr: &Attr) {
+pub(super) fn push_named(out: &mut String, name: &str, attr: &Attr) {
     push_name(out, name);
     match attr {
         Attr::Unit => {}

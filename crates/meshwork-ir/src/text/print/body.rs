@@ -1,11 +1,10 @@
 //! Operations with regions in their pretty form: reduce, while, scan, and the computations of `sdy`.
 
-use super::pretty::is_equal;
 use super::sdy::{push_sharding_list, push_stripped};
-use super::write::{push_dims, push_i64, push_quoted};
+use super::write::{push_dims, push_display, push_quoted};
 use super::{BlockLabel, Printer};
-use crate::op::{BinaryOp, BodyOp, ControlOp};
-use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, Type};
+use crate::op::{BodyOp, ControlOp};
+use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, Trait, Type};
 
 impl<'m> Printer<'m> {
     /// `(%x init: %c) applies stablehlo.add across dimensions = [0] : ...`, or with a `reducer`.
@@ -25,22 +24,16 @@ impl<'m> Printer<'m> {
             self.value(init);
         }
         let compact = compact_reducer(self.module, op);
-        self.tail(op, compact, |p| {
-            p.out.push(')');
-            if let Some(kind) = compact {
-                p.out.push_str(" applies ");
-                p.out.push_str(kind.name());
-            }
-            p.out.push_str(" across dimensions = ");
-            let Attr::I64Array(dims) = op.attr("dimensions")? else { return None };
-            push_dims(&mut p.out, dims);
-            p.dict(op, &["dimensions"]);
-            p.out.push_str(" : ");
-            p.functional_type(op);
-            Some(())
-        })?;
+        self.out.push(')');
+        if let Some(kind) = compact {
+            self.out.push_str(" applies ");
+            self.out.push_str(kind.name());
+        }
+        self.out.push_str(" across dimensions = ");
+        let Attr::I64Array(dims) = op.attr("dimensions")? else { return None };
+        push_dims(&mut self.out, dims);
+        self.tail_functional(op, &["dimensions"]);
         if compact.is_none() {
-            let outer = self.names.enter(self.module, region);
             self.newline();
             self.out.push_str(" reducer");
             for i in 0..inputs {
@@ -53,7 +46,6 @@ impl<'m> Printer<'m> {
             }
             self.out.push(' ');
             self.region(region, BlockLabel::Hidden);
-            self.names.leave(outer);
         }
         Some(())
     }
@@ -71,7 +63,6 @@ impl<'m> Printer<'m> {
             return None;
         }
         let args = self.module.block(self.only_block(body)?).args();
-        let outer = self.names.enter(self.module, body);
         self.out.push('(');
         for (i, (&arg, &operand)) in args.iter().zip(op.operands()).enumerate() {
             if i > 0 {
@@ -87,13 +78,10 @@ impl<'m> Printer<'m> {
             self.types(op.operands());
         }
         self.attr_list(" attributes {", op.attrs.iter().map(|(n, a)| (n.as_str(), a)), "}");
-        self.names.leave(outer);
         self.newline();
         for (keyword, region) in [("cond ", cond), (" do ", body)] {
             self.out.push_str(keyword);
-            let outer = self.names.enter(self.module, region);
             self.region(region, BlockLabel::Hidden);
-            self.names.leave(outer);
         }
         Some(())
     }
@@ -107,15 +95,13 @@ impl<'m> Printer<'m> {
         self.out.push_str(") inits (");
         self.operands(inits);
         self.out.push_str(") dimension=");
-        push_i64(&mut self.out, op.int("dimension")?);
+        push_display(&mut self.out, op.int("dimension")?);
         self.out.push(' ');
         let shown = op.attrs.iter().map(|(n, a)| (n.as_str(), a));
         let hidden = ["dimension", "operandSegmentSizes", "resultSegmentSizes"];
         self.attr_list(" attributes {", shown.filter(|(n, _)| !hidden.contains(n)), "}");
         self.out.push(' ');
-        let outer = self.names.enter(self.module, region);
         self.region(region, BlockLabel::Args);
-        self.names.leave(outer);
         self.out.push_str(" : ");
         self.functional_type(op);
         Some(())
@@ -167,12 +153,10 @@ impl<'m> Printer<'m> {
     fn body_without_label(&mut self, op: &'m Op) -> Option<()> {
         let &[region] = op.regions() else { return None };
         let block = self.only_block(region)?;
-        let outer = self.names.enter(self.module, region);
         self.out.push_str(" (");
         self.block_args(block);
         self.out.push_str(") ");
         self.region(region, BlockLabel::Hidden);
-        self.names.leave(outer);
         Some(())
     }
 
@@ -184,8 +168,8 @@ impl<'m> Printer<'m> {
     }
 }
 
-/// The operation that a one-line reduce applies, if its body is no more than that: a commutative operation on
-/// both arguments, whose result is returned. An operation with attributes is no such body: they would be lost.
+/// The operation that a one-line reduce applies, if its body is only that: a commutative operation on
+/// both arguments, whose result is returned. An operation with attributes does not qualify: they would be lost.
 pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
     let (OpKind::Body(BodyOp::Reduce), &[region], &[value, _]) = (op.kind(), op.regions(), op.operands()) else {
         return None;
@@ -194,18 +178,8 @@ pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
     let block = module.block(body);
     let (inner, last) = (module.op(block.first()?), module.op(block.last()?));
     let kind = inner.kind();
-    let plain = matches!(
-        kind,
-        OpKind::Binary(
-            BinaryOp::Add
-                | BinaryOp::And
-                | BinaryOp::Maximum
-                | BinaryOp::Minimum
-                | BinaryOp::Multiply
-                | BinaryOp::Or
-                | BinaryOp::Xor
-        )
-    ) && inner.attrs.is_empty();
+    // What is commutative and StableHLO's reads back.
+    let plain = kind.has(Trait::Commutative) && inner.attrs.is_empty();
     let (&[lhs, rhs], &[result]) = (inner.operands(), inner.results()) else { return None };
     let (&[first, second], &[returned]) = (block.args(), last.operands()) else { return None };
     let passed = [lhs, rhs, result] == [first, second, returned];
@@ -216,7 +190,7 @@ pub(super) fn compact_reducer(module: &Module, op: &Op) -> Option<OpKind> {
     }
     let Type::Tensor(ty) = module.ty(lhs) else { return None };
     let scalar = ty.dims.is_empty() && ty.encoding.is_none() && module.ty(value).elem() == Some(ty.elem);
-    let typed = |v| is_equal(module.ty(v), module.ty(lhs));
+    let typed = |v| module.ty(v) == module.ty(lhs);
     (scalar && typed(rhs) && typed(result)).then_some(kind)
 }
 

@@ -1,15 +1,14 @@
 //! Elements of `dense<...>`: one for a splat, nested lists, or hexadecimal for long constants.
 
 use super::float::push_float;
-use super::out::Out;
-use super::write::push_i64;
+use super::write::push_display;
 use crate::{Dense, DenseData, ElementClass, ElementType};
 
 /// Longer constants are printed in hexadecimal, as MLIR does by default.
 const MAX_LISTED: usize = 100;
 
 /// Appends `dense<...>` without the type.
-pub(super) fn push_dense(out: &mut Out, dense: &Dense) {
+pub(super) fn push_dense(out: &mut String, dense: &Dense) {
     let elem = dense.ty.elem;
     let size = elem.storage_bytes();
     let bytes = match &dense.data {
@@ -38,7 +37,7 @@ pub(super) fn push_dense(out: &mut Out, dense: &Dense) {
     out.push('>');
 }
 
-fn push_nested(out: &mut Out, elem: ElementType, dims: &[i64], bytes: &[u8]) {
+fn push_nested(out: &mut String, elem: ElementType, dims: &[i64], bytes: &[u8]) {
     let Some((&outer, inner)) = dims.split_first() else { return push_element(out, elem, bytes) };
     out.push('[');
     let step = (bytes.len() / (outer.max(1) as usize)).max(1);
@@ -51,14 +50,14 @@ fn push_nested(out: &mut Out, elem: ElementType, dims: &[i64], bytes: &[u8]) {
     out.push(']');
 }
 
-fn push_element(out: &mut Out, elem: ElementType, bytes: &[u8]) {
+fn push_element(out: &mut String, elem: ElementType, bytes: &[u8]) {
     match elem.class() {
         ElementClass::Bool => out.push_str(if bytes[0] != 0 { "true" } else { "false" }),
         ElementClass::Signed => {
             let unused = 64 - 8 * bytes.len() as u32;
-            push_i64(out, ((word(bytes) << unused) as i64) >> unused);
+            push_display(out, ((word(bytes) << unused) as i64) >> unused);
         }
-        ElementClass::Unsigned => out.push_u64(word(bytes)),
+        ElementClass::Unsigned => push_display(out, word(bytes)),
         ElementClass::Float => drop(push_float(out, elem, word(bytes))),
         ElementClass::Complex => {
             let (re, im) = bytes.split_at(bytes.len() / 2);
@@ -79,7 +78,7 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// Appends `"0x..."`. Integers narrower than a byte are stored sign-extended but printed without the extension.
-fn push_hex(out: &mut Out, elem: ElementType, bytes: &[u8]) {
+fn push_hex(out: &mut String, elem: ElementType, bytes: &[u8]) {
     let mask = match elem.bits() {
         n @ 2..8 => (1u8 << n) - 1,
         _ => 0xFF,

@@ -8,8 +8,7 @@
 //! than asked for and then rounds the last digit half up. Where the cut leaves no digit to round, the result is
 //! truncated: `0.7 : f32` is just below seven tenths, comes out as 0.699999 and so is printed in the long form.
 
-use super::out::Out;
-use super::write::push_i64;
+use super::write::push_display;
 use crate::{ElementType, float};
 
 /// Significant digits of the short form.
@@ -18,7 +17,7 @@ const SHORT: u32 = 6;
 const MAX_PADDING: i32 = 3;
 
 /// Appends the number with the bit pattern `bits` in `elem`; returns whether it is spelled in hexadecimal.
-pub(super) fn push_float(out: &mut Out, elem: ElementType, bits: u64) -> bool {
+pub(super) fn push_float(out: &mut String, elem: ElementType, bits: u64) -> bool {
     let value = float::decode(elem, bits);
     if value.is_finite() {
         let start = out.len();
@@ -31,7 +30,7 @@ pub(super) fn push_float(out: &mut Out, elem: ElementType, bits: u64) -> bool {
         }
         let short = Decimal::of(value, SHORT);
         short.push_scientific(out);
-        if short.exact || reads_back(out.since(start), elem, value) {
+        if short.exact || reads_back(&out[start..], elem, value) {
             return false;
         }
         out.truncate(start + usize::from(value.is_sign_negative()));
@@ -39,22 +38,13 @@ pub(super) fn push_float(out: &mut Out, elem: ElementType, bits: u64) -> bool {
         let precision = if elem == ElementType::F64 { 53 } else { 24 };
         let digits = 2 + precision * 59 / 196;
         Decimal::of(value, digits).push_plain(out, digits);
-        if out.since(start).contains('.') {
+        if out[start..].contains('.') {
             return false;
         }
         out.truncate(start);
     }
-    push_hex(out, bits);
+    push_display(out, format_args!("0x{bits:X}"));
     true
-}
-
-/// Appends `0x` and the digits of `bits` without leading zeros.
-fn push_hex(out: &mut Out, bits: u64) {
-    out.push_str("0x");
-    let digits = (64 - bits.leading_zeros()).div_ceil(4).max(1);
-    for i in (0..digits).rev() {
-        out.push(char::from(b"0123456789ABCDEF"[(bits >> (4 * i)) as usize & 15]));
-    }
 }
 
 fn reads_back(text: &str, elem: ElementType, value: f64) -> bool {
@@ -102,9 +92,9 @@ impl Decimal {
     }
 
     /// `1.500000e+00`: six digits after the point.
-    fn push_scientific(&self, out: &mut Out) {
+    fn push_scientific(&self, out: &mut String) {
         let unit = 10u64.pow(self.count - 1);
-        out.push_u64(self.digits / unit);
+        push_display(out, self.digits / unit);
         out.push('.');
         push_padded(out, self.digits % unit, self.count - 1);
         (self.count - 1..SHORT).for_each(|_| out.push('0'));
@@ -113,11 +103,11 @@ impl Decimal {
         if exponent.abs() < 10 {
             out.push('0');
         }
-        push_i64(out, i64::from(exponent.abs()));
+        push_display(out, i64::from(exponent.abs()));
     }
 
     /// `0.699999988`, `1.23456789E-5`, or an integer without a point.
-    fn push_plain(&self, out: &mut Out, precision: u32) {
+    fn push_plain(&self, out: &mut String, precision: u32) {
         let leading = self.exponent + self.count as i32 - 1;
         let scientific = if self.exponent >= 0 {
             self.exponent > MAX_PADDING || self.count as i32 + self.exponent > precision as i32
@@ -126,20 +116,20 @@ impl Decimal {
         };
         if scientific {
             let unit = 10u64.pow(self.count - 1);
-            out.push_u64(self.digits / unit);
+            push_display(out, self.digits / unit);
             out.push('.');
             match self.count {
                 1 => out.push('0'),
                 n => push_padded(out, self.digits % unit, n - 1),
             }
             out.push_str(if leading < 0 { "E-" } else { "E+" });
-            push_i64(out, i64::from(leading.abs()));
+            push_display(out, i64::from(leading.abs()));
         } else if self.exponent >= 0 {
-            out.push_u64(self.digits * 10u64.pow(self.exponent as u32));
+            push_display(out, self.digits * 10u64.pow(self.exponent as u32));
         } else {
             let below = self.exponent.unsigned_abs();
             let unit = 10u64.checked_pow(below);
-            out.push_u64(unit.map_or(0, |u| self.digits / u));
+            push_display(out, unit.map_or(0, |u| self.digits / u));
             out.push('.');
             push_padded(out, unit.map_or(self.digits, |u| self.digits % u), below);
         }
@@ -147,11 +137,9 @@ impl Decimal {
 }
 
 /// Appends `value` with zeros before it up to `width` digits; nothing if the width is zero.
-fn push_padded(out: &mut Out, value: u64, width: u32) {
+fn push_padded(out: &mut String, value: u64, width: u32) {
     if width > 0 {
-        let count = if value == 0 { 1 } else { value.ilog10() + 1 };
-        (count..width).for_each(|_| out.push('0'));
-        out.push_u64(value);
+        push_display(out, format_args!("{value:0width$}", width = width as usize));
     }
 }
 
@@ -230,9 +218,9 @@ mod tests {
     use super::*;
 
     fn show(elem: ElementType, value: f64) -> String {
-        let mut out = Out::default();
+        let mut out = String::new();
         push_float(&mut out, elem, float::encode(elem, value));
-        out.into_string()
+        out
     }
 
     #[test]

@@ -1,14 +1,9 @@
 //! Functions and nested modules.
 
-use super::pretty::is_equal;
-use super::short::Short;
-use super::write::push_symbol;
+use super::attr::push_dict;
+use super::write::{push_display, push_symbol};
 use super::{BlockLabel, Printer};
-use crate::{Attr, AttrDict, FunctionType, Op, Type};
-
-const EMPTY: Short = Short::new("");
-const COMMA: Short = Short::new(", ");
-const COLON: Short = Short::new(": ");
+use crate::{Attr, AttrDict, FunctionType, Op, Type, ValueId};
 
 impl<'m> Printer<'m> {
     /// `func.func private @f(%arg0: tensor<f32> {a}) -> (tensor<f32> {b}) attributes {c} {...}`.
@@ -21,7 +16,7 @@ impl<'m> Printer<'m> {
         }
         let entry = self.module.region(region).blocks().first().copied();
         let args = entry.map_or(&[][..], |entry| self.module.block(entry).args());
-        let fits = |(&arg, ty)| is_equal(self.module.ty(arg), ty);
+        let fits = |(&arg, ty): (&ValueId, &Type)| self.module.ty(arg) == ty;
         if entry.is_some() && !(args.len() == ty.inputs.len() && args.iter().zip(&ty.inputs).all(fits)) {
             return None;
         }
@@ -32,19 +27,14 @@ impl<'m> Printer<'m> {
         }
         push_symbol(&mut self.out, name);
         let arg_attrs = slot_attrs(op, "arg_attrs", ty.inputs.len())?;
-        let outer = self.names.enter(self.module, region);
         self.out.push('(');
         for (i, input) in ty.inputs.iter().enumerate() {
-            let (comma, dict) = (if i > 0 { COMMA } else { EMPTY }, slot_dict(arg_attrs, i)?);
-            match args.get(i).map(|&arg| (arg, self.names.short(arg))) {
-                Some((_, name)) if name.is_text() => self.typed([comma, name, COLON], input, dict),
-                Some((arg, _)) => {
-                    self.out.push_str(if i > 0 { ", " } else { "" });
-                    self.value(arg);
-                    self.typed([COLON], input, dict);
-                }
-                None => self.typed([comma], input, dict),
+            self.out.push_str(if i > 0 { ", " } else { "" });
+            if let Some(&arg) = args.get(i) {
+                self.value(arg);
+                self.out.push_str(": ");
             }
+            self.typed(input, slot_dict(arg_attrs, i)?);
             if let Some(block) = entry {
                 self.arg_loc(block, i);
             }
@@ -59,7 +49,6 @@ impl<'m> Printer<'m> {
             self.out.push(' ');
             self.region(region, BlockLabel::Hidden);
         }
-        self.names.leave(outer);
         Some(())
     }
 
@@ -72,12 +61,22 @@ impl<'m> Printer<'m> {
         let parentheses = ty.results.len() > 1 || !plain;
         self.out.push_str(if parentheses { " -> (" } else { " -> " });
         for (i, result) in ty.results.iter().enumerate() {
-            self.typed([if i > 0 { COMMA } else { EMPTY }], result, slot_dict(attrs, i)?);
+            self.out.push_str(if i > 0 { ", " } else { "" });
+            self.typed(result, slot_dict(attrs, i)?);
         }
         if parentheses {
             self.out.push(')');
         }
         Some(())
+    }
+
+    /// A type, and a dictionary unless it is empty.
+    fn typed(&mut self, ty: &Type, dict: &AttrDict) {
+        push_display(&mut self.out, ty);
+        if !dict.is_empty() {
+            self.out.push(' ');
+            push_dict(&mut self.out, dict);
+        }
     }
 
     /// A module inside the module.
@@ -93,9 +92,7 @@ impl<'m> Printer<'m> {
         let others = op.attrs.iter().map(|(n, a)| (n.as_str(), a)).filter(|(n, _)| *n != "sym_name");
         self.module_header(name, others);
         self.out.push(' ');
-        let outer = self.names.enter(self.module, region);
         self.region(region, BlockLabel::Hidden);
-        self.names.leave(outer);
         Some(())
     }
 }

@@ -1,18 +1,17 @@
 //! Locations, written in place.
 
-use super::out::Out;
-use super::write::{push_list, push_quoted};
+use super::write::{push_display, push_list, push_quoted};
 use crate::{Loc, LocKind};
 
 /// Appends `loc(...)`.
-pub(super) fn push_loc(out: &mut Out, loc: &Loc) {
+pub(super) fn push_loc(out: &mut String, loc: &Loc) {
     out.push_str("loc(");
     push_inner(out, loc);
     out.push(')');
 }
 
 // Recursion is as deep as locations nest, which the parser bounds.
-fn push_inner(out: &mut Out, loc: &Loc) {
+fn push_inner(out: &mut String, loc: &Loc) {
     let kind = match loc {
         Loc::Unknown => return out.push_str("unknown"),
         Loc::Rust(at) => return push_file(out, at.file(), at.line(), at.column()),
@@ -50,10 +49,7 @@ fn push_inner(out: &mut Out, loc: &Loc) {
     }
 }
 
-fn push_file(out: &mut Out, file: &str, line: u32, col: u32) {
+fn push_file(out: &mut String, file: &str, line: u32, col: u32) {
     push_quoted(out, file);
-    out.push(':');
-    out.push_u64(line.into());
-    out.push(':');
-    out.push_u64(col.into());
+    push_display(out, format_args!(":{line}:{col}"));
 }

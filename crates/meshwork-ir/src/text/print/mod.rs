@@ -6,8 +6,9 @@
 //!
 //! - `mod.rs`: modules, blocks, regions, the generic form.
 //! - `names.rs`: what each value is called.
-//! - `pretty.rs`: the form of each operation; `func.rs`, `body.rs`, `numbers.rs`: the longer ones.
-//! - `out.rs`, `short.rs`: the text; `repeat.rs`, `tails.rs`: parts of it that come again; `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+//! - `pretty.rs`: pretty forms, as the op table gives them.
+//! - `own.rs`, `func.rs`, `body.rs`: the syntaxes of single operations.
+//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -16,24 +17,18 @@ mod float;
 mod func;
 mod loc;
 mod names;
-mod numbers;
-mod out;
+mod own;
 mod pretty;
-mod repeat;
 mod sdy;
-mod short;
 mod structs;
-mod tails;
 mod write;
 
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::out::Out;
-use self::tails::Tails;
-use self::write::{push_list, push_quoted, push_results};
+use self::write::{push_display, push_list, push_quoted, push_results};
 use crate::op::ControlOp;
-use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
+use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, ValueId};
 
 /// How a module is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,59 +47,40 @@ pub fn print(module: &Module) -> String {
 /// The module as MLIR text.
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, options.generic);
-    let out = Out::with_capacity(room(module));
-    let mut printer = Printer::new(module, names, *options, out);
+    let mut printer = Printer::new(module, names, *options);
     printer.module();
-    printer.finish()
+    printer.out
 }
-
-/// About how long the text will be: most operations take some 100 bytes.
-fn room(module: &Module) -> usize {
-    let bytes = 100 * module.op_slots();
-    if (KEPT / 3..KEPT).contains(&bytes) { KEPT } else { bytes }
-}
-
-/// Memory of around 128 KB comes from the end of glibc's heap, goes back to the system whenever it is freed, and is cleared
-/// page by page when it is needed again, which takes a tenth of the time of tracing. A piece of this size is mapped the first
-/// time, and from then on glibc keeps as much.
-const KEPT: usize = 192 << 10;
 
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
 pub fn print_op(module: &Module, op: OpId) -> String {
     let names = Names::around(module, op);
     let in_func = module.parent_op(op).is_some_and(|p| module.op(p).kind() == OpKind::Control(ControlOp::Func));
-    let mut printer = Printer::new(module, names, PrintOptions::default(), Out::default());
-    printer.in_func = in_func;
+    let mut printer = Printer { in_func, ..Printer::new(module, names, PrintOptions::default()) };
     printer.op(module.op(op));
-    printer.finish()
+    printer.out
 }
 
 /// One attribute as MLIR text.
 pub(super) fn attr_text(attr: &Attr) -> String {
-    let mut out = Out::default();
+    let mut out = String::new();
     push_attr(&mut out, attr);
-    out.into_string()
+    out
 }
 
 struct Printer<'m> {
     module: &'m Module,
-    out: Out,
+    out: String,
     names: Names,
     options: PrintOptions,
     indent: usize,
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
-    tails: Box<Tails>,
 }
 
 impl<'m> Printer<'m> {
-    fn new(module: &'m Module, names: Names, options: PrintOptions, out: Out) -> Printer<'m> {
-        Printer { module, out, names, options, indent: 0, in_func: false, tails: Tails::take() }
-    }
-
-    fn finish(self) -> String {
-        self.tails.give_back();
-        self.out.into_string()
+    fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
+        Printer { module, out: String::new(), names, options, indent: 0, in_func: false }
     }
 
     fn module(&mut self) {
@@ -165,7 +141,7 @@ impl<'m> Printer<'m> {
     }
 
     fn pad(&mut self) {
-        self.out.push_spaces(self.indent);
+        (0..self.indent).for_each(|_| self.out.push(' '));
     }
 
     fn trailing_loc(&mut self, loc: &Loc) {
@@ -178,22 +154,9 @@ impl<'m> Printer<'m> {
     /// The operations of a block, each on its own line, one level deeper.
     fn block_ops(&mut self, block: BlockId) {
         self.indent += 2;
-        let may_repeat = self.options == PrintOptions::default() && self.indent <= repeat::INDENT;
-        let mut next = self.module.block(block).first();
-        while let Some(id) = next {
-            let op = self.module.op(id);
-            next = op.next;
-            match *op.results() {
-                [result] => {
-                    self.names.define_one(self.module, op, result);
-                    if may_repeat && self.repeat_line(op, result).is_some() {
-                        continue;
-                    }
-                }
-                _ => self.names.define(self.module, op),
-            }
+        for op in self.module.ops_in(block) {
             self.pad();
-            self.op(op);
+            self.op(self.module.op(op));
             self.out.push('\n');
         }
         self.indent -= 2;
@@ -201,13 +164,11 @@ impl<'m> Printer<'m> {
 
     // Recursion is as deep as regions nest, which the parser bounds.
     fn op(&mut self, op: &'m Op) {
-        self.names.look_ahead(self.module, op);
         self.names.push_results(&mut self.out, op.results());
-        let (start, indent, in_func, scope) = (self.out.len(), self.indent, self.in_func, self.names.scope());
+        let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
         if self.options.generic || self.pretty(op).is_none() {
             self.out.truncate(start);
             (self.indent, self.in_func) = (indent, in_func);
-            self.names.leave(scope);
             push_quoted(&mut self.out, op.name());
             self.generic_tail(op);
         }
@@ -230,9 +191,7 @@ impl<'m> Printer<'m> {
                 if i > 0 {
                     self.out.push_str(", ");
                 }
-                let outer = self.names.enter(self.module, region);
                 self.region(region, BlockLabel::WithArgs);
-                self.names.leave(outer);
             }
             self.out.push(')');
         }
@@ -243,7 +202,7 @@ impl<'m> Printer<'m> {
         self.functional_type(op);
     }
 
-    /// A region between braces, which the names have entered.
+    /// A region between braces.
     fn region(&mut self, region: RegionId, label: BlockLabel) {
         let outer = self.in_func;
         let region = self.module.region(region);
@@ -251,9 +210,6 @@ impl<'m> Printer<'m> {
         self.out.push_str("{\n");
         for (i, &block) in region.blocks().iter().enumerate() {
             let data = self.module.block(block);
-            if i > 0 {
-                self.names.define_args(self.module, block);
-            }
             let labelled = match label {
                 _ if i > 0 => true,
                 BlockLabel::WithArgs => !data.args().is_empty() || data.first().is_none(),
@@ -262,8 +218,7 @@ impl<'m> Printer<'m> {
             };
             if labelled {
                 self.pad();
-                self.out.push_str("^bb");
-                self.out.push_u64(i as u64);
+                push_display(&mut self.out, format_args!("^bb{i}"));
                 if !data.args().is_empty() {
                     self.out.push('(');
                     self.block_args(block);
@@ -313,13 +268,13 @@ impl<'m> Printer<'m> {
         push_list(&mut self.out, values, |out, &v| names.push(out, v));
     }
 
+    fn ty(&mut self, value: ValueId) {
+        push_display(&mut self.out, self.module.ty(value));
+    }
+
     fn types(&mut self, values: &[ValueId]) {
-        for (i, &value) in values.iter().enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
-            }
-            self.ty(value);
-        }
+        let module = self.module;
+        push_list(&mut self.out, values, |out, &v| push_display(out, module.ty(v)));
     }
 
     /// `(operand types) -> result types`.
@@ -328,10 +283,7 @@ impl<'m> Printer<'m> {
         self.types(op.operands());
         self.out.push_str(") -> ");
         let module = self.module;
-        match op.results() {
-            &[only] if matches!(module.ty(only), Type::Tensor(_)) => self.ty(only),
-            results => push_results(&mut self.out, results.iter().map(|&r| module.ty(r))),
-        }
+        push_results(&mut self.out, op.results().iter().map(|&r| module.ty(r)));
     }
 }
 

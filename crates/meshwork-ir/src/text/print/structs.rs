@@ -1,12 +1,11 @@
 //! StableHLO's structured attributes; fields with their default value are left out.
 
-use super::out::Out;
-use super::write::{push_dims, push_i64};
+use super::write::{push_dims, push_display};
 use crate::Attr;
 use crate::attr::ConvDims;
 
 /// Appends `#stablehlo.dot<...>`, `#stablehlo.gather<...>`, `#stablehlo.scatter<...>` or a channel handle.
-pub(super) fn push_struct(out: &mut Out, attr: &Attr) {
+pub(super) fn push_struct(out: &mut String, attr: &Attr) {
     match attr {
         Attr::Dot(d) => Fields::new(out, "#stablehlo.dot<")
             .dims("lhs_batching_dimensions", &d.lhs_batch)
@@ -32,9 +31,9 @@ pub(super) fn push_struct(out: &mut Out, attr: &Attr) {
             .end(),
         Attr::Channel(c) => {
             out.push_str("#stablehlo.channel_handle<handle = ");
-            push_i64(out, c.handle);
+            push_display(out, c.handle);
             out.push_str(", type = ");
-            push_i64(out, c.channel_type);
+            push_display(out, c.channel_type);
             out.push('>');
         }
         _ => {}
@@ -42,12 +41,12 @@ pub(super) fn push_struct(out: &mut Out, attr: &Attr) {
 }
 
 struct Fields<'o> {
-    out: &'o mut Out,
+    out: &'o mut String,
     first: bool,
 }
 
 impl<'o> Fields<'o> {
-    fn new(out: &'o mut Out, open: &str) -> Self {
+    fn new(out: &'o mut String, open: &str) -> Self {
         out.push_str(open);
         Fields { out, first: true }
     }
@@ -71,7 +70,7 @@ impl<'o> Fields<'o> {
     fn number(mut self, name: &str, value: i64) -> Self {
         if value != 0 {
             self.name(name);
-            push_i64(self.out, value);
+            push_display(self.out, value);
         }
         self
     }
@@ -82,7 +81,7 @@ impl<'o> Fields<'o> {
 }
 
 /// Appends `#stablehlo.conv<...>`; field by field if the numbers are no numbering of the dimensions.
-pub(super) fn push_conv_attr(out: &mut Out, c: &ConvDims) {
+pub(super) fn push_conv_attr(out: &mut String, c: &ConvDims) {
     let start = out.len();
     out.push_str("#stablehlo.conv<");
     if push_conv(out, c).is_some() {
@@ -104,7 +103,7 @@ pub(super) fn push_conv_attr(out: &mut Out, c: &ConvDims) {
 }
 
 /// Appends `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`; `None` if that can not be said so.
-pub(super) fn push_conv(out: &mut Out, c: &ConvDims) -> Option<()> {
+pub(super) fn push_conv(out: &mut String, c: &ConvDims) -> Option<()> {
     push_order(out, &c.input_spatial, [(c.input_batch, "b"), (c.input_feature, "f")])?;
     out.push('x');
     push_order(out, &c.kernel_spatial, [(c.kernel_input_feature, "i"), (c.kernel_output_feature, "o")])?;
@@ -113,7 +112,7 @@ pub(super) fn push_conv(out: &mut Out, c: &ConvDims) -> Option<()> {
 }
 
 /// What each dimension is: a letter, or the number of the spatial dimension.
-fn push_order(out: &mut Out, spatial: &[i64], named: [(i64, &str); 2]) -> Option<()> {
+fn push_order(out: &mut String, spatial: &[i64], named: [(i64, &str); 2]) -> Option<()> {
     out.push('[');
     for dim in 0..spatial.len() as i64 + 2 {
         if dim > 0 {
@@ -122,7 +121,7 @@ fn push_order(out: &mut Out, spatial: &[i64], named: [(i64, &str); 2]) -> Option
         if let Some((_, name)) = named.iter().find(|(d, _)| *d == dim) {
             out.push_str(name);
         } else {
-            push_i64(out, spatial.iter().position(|&d| d == dim)? as i64);
+            push_display(out, spatial.iter().position(|&d| d == dim)? as i64);
         }
     }
     out.push(']');

@@ -12,10 +12,10 @@ use meshwork_ir::op::{BodyOp, MovementOp};
 use meshwork_ir::{Combine, OpKind, ValueId};
 use smallvec::SmallVec;
 
-use crate::atoms::{AtomList, Atoms};
-use crate::cost::Machine;
-use crate::explain::{human_bytes, human_count};
+use crate::layout::atoms::{AtomList, Atoms};
 use crate::layout::{DimLayout, Layout};
+use crate::plan::cost::Machine;
+use crate::plan::{human_bytes, human_count};
 use crate::split::Splitter;
 
 /// Which atoms split each factor of a rule.
@@ -214,7 +214,7 @@ impl Splitter<'_> {
         if let Some(only) = unanimous(&options)
             && !sums
             && displaced == Displaced::No
-            && !problem.is_strided(&only, self.m.e.atoms)
+            && !problem.is_strided(&only, self.atoms)
         {
             // Everyone agrees and nothing is to be combined: no search.
             return Choice { assignment: only, weighed: String::new() };
@@ -230,7 +230,7 @@ impl Splitter<'_> {
         loop {
             tried += 1;
             let assignment: Assignment = picks.iter().zip(&options).map(|(&i, o)| o[i].clone()).collect();
-            if disjoint(&assignment) && !problem.is_strided(&assignment, self.m.e.atoms) {
+            if disjoint(&assignment) && !problem.is_strided(&assignment, self.atoms) {
                 let cost = self.cost(problem, &assignment);
                 let way = Way { assignment, cost, seconds: cost.seconds(&self.machine, self.fastest) };
                 let by = |known: &Option<Way>, key: fn(&Way) -> (f64, f64)| {
@@ -275,7 +275,7 @@ impl Splitter<'_> {
             let repeated =
                 if flops > 0.0 { count(flops) } else { format!("{} of memory traffic", human_bytes(memory)) };
             let atoms = best.assignment.iter().flatten().filter(|a| !lean.assignment.iter().flatten().any(|b| b == *a));
-            let devices = self.m.e.atoms.product(&atoms.copied().collect::<AtomList>());
+            let devices = self.atoms.product(&atoms.copied().collect::<AtomList>());
             let less = human_bytes(lean.cost.sent);
             return format!(
                 " ({sent} sent; {} would send {less} but repeat {repeated} on each of {devices} devices)",
@@ -354,7 +354,7 @@ impl Splitter<'_> {
         if base.iter().any(|a| list.contains(a)) {
             return &[];
         }
-        let atoms = self.m.e.atoms;
+        let atoms = self.atoms;
         let (size, have) = (problem.rule.factor_sizes[g], atoms.product(base));
         let fits = |from: &usize| {
             let parts = have * atoms.product(&list[*from..]);
@@ -372,7 +372,7 @@ impl Splitter<'_> {
                 let mut taken = AtomList::new();
                 let minor_most = i + 1 == factors.len();
                 while let Some((&a, tail)) = rest.split_first() {
-                    let size = self.m.e.atoms.size(a);
+                    let size = self.atoms.size(a);
                     if (!minor_most || problem.even.contains(&f)) && room % size != 0 {
                         break;
                     }
@@ -396,24 +396,24 @@ impl Splitter<'_> {
     fn cost(&mut self, problem: &Problem, assignment: &Assignment) -> Cost {
         let mut cost = Cost { flops: problem.work.flops, ..Cost::default() };
         for (list, &size) in assignment.iter().zip(&problem.rule.factor_sizes) {
-            let parts = self.m.e.atoms.product(list);
+            let parts = self.atoms.product(list);
             cost.flops *= ((size + parts - 1) / parts) as f64 / size.max(1) as f64;
         }
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {
             let extents = self.extents(v);
-            let layout = problem.layout(dims, &extents, assignment, self.m.e.atoms);
+            let layout = problem.layout(dims, &extents, assignment, self.atoms);
             cost.sent += self.cost_to(v, &layout);
             cost.memory += layout.local_elements() as f64 * self.element_bytes(v);
         }
         let partial = problem.partial(assignment);
         for (&v, dims) in problem.results.iter().zip(&problem.rule.results) {
             let extents = self.extents(v);
-            let mut layout = problem.layout(dims, &extents, assignment, self.m.e.atoms);
+            let mut layout = problem.layout(dims, &extents, assignment, self.atoms);
             if let Some(combine) = problem.combine {
                 layout = layout.with_partial(partial.clone(), combine);
             }
             let want = self.want(v);
-            let path = self.paths.find(&layout, &want, &extents, self.m.e.atoms);
+            let path = self.paths.find(&layout, &want, &extents, self.atoms);
             cost.sent += path.cost * self.element_bytes(v);
             cost.memory += layout.local_elements() as f64 * self.element_bytes(v);
         }

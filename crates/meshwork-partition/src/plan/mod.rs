@@ -1,17 +1,35 @@
 //! The plan: every collective with its causes, and what a device needs.
 
+pub(crate) mod cause;
+mod contract;
+pub(crate) mod cost;
+mod explain;
+pub(crate) mod flops;
+mod json;
+mod lock;
+pub(crate) mod memory;
+mod why;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use meshwork_ir::Type;
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding};
 
-use crate::atoms::Atoms;
-use crate::cause::{Cause, Namer};
 use crate::collective::{Collective, Peers};
-use crate::cost::Machine;
-use crate::memory::Peak;
+use crate::layout::atoms::Atoms;
+use crate::plan::cause::Namer;
 use crate::split::Placed;
+
+pub use cause::{Annotation, Cause, loc_name, short_type};
+pub use contract::{Contract, ContractViolation, KINDS, Limit};
+pub use cost::{Device, Link, Links, Machine};
+pub use explain::{Detail, human_bytes, human_count, human_seconds, table};
+pub use flops::op_flops;
+pub use json::json;
+pub use lock::{Change, Lock, LockError};
+pub use memory::{Alive, Peak};
+pub use why::Explainer;
 
 /// What partitioning a program amounts to.
 #[derive(Clone, PartialEq, Debug)]

@@ -19,8 +19,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::cause::{dims_text, short_type};
 use crate::plan::Plan;
+use crate::plan::cause::{dims_text, short_type};
 
 const HEADER: &str = "meshwork plan 1";
 

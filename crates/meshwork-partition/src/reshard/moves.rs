@@ -1,14 +1,12 @@
 //! The moves of a reshard: each takes a form of a value and gives another form of the same value.
 
-use std::borrow::Cow;
-
 use meshwork_ir::op::{CollectiveOp, ControlOp};
 use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
 
-use crate::atoms::{AtomList, Atoms};
-use crate::collective::{Collective, CollectiveKind, Origin, Peers, Site, wire_bytes};
-use crate::emit::Emitter;
+use crate::collective::{Collective, CollectiveKind, Origin, Peers, wire_bytes};
+use crate::layout::atoms::{AtomList, Atoms};
 use crate::layout::{DimLayout, Layout};
+use crate::split::Splitter;
 
 /// A local value and how it lies on the devices.
 #[derive(Clone, Debug)]
@@ -19,38 +17,7 @@ pub struct Form {
     pub layout: Layout,
 }
 
-/// Emits moves and records the collectives among them.
-pub struct Mover<'a> {
-    /// Writes the per-device program.
-    pub e: Emitter<'a>,
-    /// Every collective so far.
-    pub collectives: Vec<Collective>,
-    /// What is being split, for the plan.
-    pub site: Site,
-    /// The global value that was asked for last, for the plan.
-    pub tensor: Option<ValueId>,
-    /// Why the next collectives are needed, for the plan.
-    pub reason: Cow<'static, str>,
-    /// How often the code being emitted runs.
-    pub times: i64,
-    /// Whether some loop around has an unknown trip count.
-    pub times_unknown: bool,
-}
-
-impl<'a> Mover<'a> {
-    /// Starts with nothing recorded.
-    pub fn new(e: Emitter<'a>) -> Mover<'a> {
-        Mover {
-            e,
-            collectives: vec![],
-            site: Site::default(),
-            tensor: None,
-            reason: Cow::Borrowed(""),
-            times: 1,
-            times_unknown: false,
-        }
-    }
-
+impl Splitter<'_> {
     /// Appends a collective on `operand` and records it.
     fn collective(
         &mut self,
@@ -61,10 +28,10 @@ impl<'a> Mover<'a> {
         peers: Peers,
         attrs: Vec<(&'static str, Attr)>,
     ) -> ValueId {
-        if self.e.bytes(operand) == 0 {
+        if self.local.bytes(operand) == 0 {
             // Nothing to exchange, and StableHLO has no collectives of empty tensors.
-            let elem = self.e.elem(operand);
-            return self.e.zeros(result.dims(), elem);
+            let elem = self.local.elem(operand);
+            return self.local.zeros(result.dims(), elem);
         }
         let mut spec = OpSpec::new(op_kind).operands([operand]).results([result]);
         for (name, value) in attrs {
@@ -76,19 +43,19 @@ impl<'a> Mover<'a> {
         ) {
             spec.attrs.set("use_global_device_ids", Attr::Unit);
         }
-        let op = self.e.push(spec);
+        let op = self.local.push(spec);
         if let CollectiveKind::AllReduce(combine) | CollectiveKind::ReduceScatter(combine) = kind {
-            let elem = self.e.elem(operand);
+            let elem = self.local.elem(operand);
             self.combine_body(op, combine, Type::tensor([], elem));
         }
-        let operand_bytes = self.e.bytes(operand);
+        let operand_bytes = self.local.bytes(operand);
         self.record(kind, peers, operand_bytes, op);
-        self.e.out.result(op)
+        self.local.module.result(op)
     }
 
     /// Notes a collective in the plan; `emitted` is the operation of the per-device program.
     pub fn record(&mut self, kind: CollectiveKind, peers: Peers, operand_bytes: i64, emitted: OpId) {
-        let wire_bytes = wire_bytes(&kind, &peers, operand_bytes, self.e.atoms);
+        let wire_bytes = wire_bytes(&kind, &peers, operand_bytes, self.atoms);
         let reason = self.reason.clone();
         self.collectives.push(Collective {
             kind,
@@ -103,12 +70,12 @@ impl<'a> Mover<'a> {
     }
 
     fn combine_body(&mut self, op: OpId, combine: Combine, ty: Type) {
-        let body = self.e.out.add_body(op, [ty.clone(), ty.clone()]);
-        let args = self.e.out.block(body).args().to_vec();
+        let body = self.local.module.add_body(op, [ty.clone(), ty.clone()]);
+        let args = self.local.module.block(body).args().to_vec();
         let kind = combine.op();
-        let inner = self.e.out.push(body, OpSpec::new(kind).operands(args).results([ty]));
-        let result = self.e.out.result(inner);
-        self.e.out.push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([result]));
+        let inner = self.local.module.push(body, OpSpec::new(kind).operands(args).results([ty]));
+        let result = self.local.module.result(inner);
+        self.local.module.push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([result]));
     }
 
     /// Joins the last `count` atoms of `dim`: every device of the group then holds all their blocks.
@@ -116,9 +83,9 @@ impl<'a> Mover<'a> {
         let Form { value, mut layout } = form;
         let frame = &mut layout.dims[dim];
         let group: AtomList = frame.atoms.drain(frame.atoms.len() - count..).collect();
-        let size = self.e.atoms.product(&group);
+        let size = self.atoms.product(&group);
         frame.block *= size;
-        let t = self.e.tensor(value).clone();
+        let t = self.local.tensor(value).clone();
         let ty = scaled(&t, dim, size, 1).into();
         let attrs = vec![("all_gather_dim", Attr::i64(dim as i64))];
         let value = self.collective(
@@ -134,8 +101,8 @@ impl<'a> Mover<'a> {
 
     /// Joins the group's local values along `dim`.
     pub fn gather_lines(&mut self, value: ValueId, dim: usize, list: &[u8]) -> ValueId {
-        let t = self.e.tensor(value).clone();
-        let ty = scaled(&t, dim, self.e.atoms.product(list), 1).into();
+        let t = self.local.tensor(value).clone();
+        let ty = scaled(&t, dim, self.atoms.product(list), 1).into();
         let attrs = vec![("all_gather_dim", Attr::i64(dim as i64))];
         self.collective(
             CollectiveKind::AllGather,
@@ -152,7 +119,7 @@ impl<'a> Mover<'a> {
         let Form { mut value, mut layout } = form;
         let frame = &layout.dims[dim];
         if !frame.is_split() {
-            value = self.e.slice(value, dim, frame.offset, frame.offset + extents[dim]);
+            value = self.local.slice(value, dim, frame.offset, frame.offset + extents[dim]);
             layout.dims[dim] = DimLayout::whole(extents[dim]);
         }
         Form { value, layout }
@@ -160,15 +127,15 @@ impl<'a> Mover<'a> {
 
     /// Splits `dim` further by `list`, each device keeping its block. No communication, unless blocks do not divide.
     pub fn split(&mut self, form: Form, extents: &[i64], dim: usize, list: &[u8]) -> Form {
-        let size = self.e.atoms.product(list);
+        let size = self.atoms.product(list);
         let form = self.divisible(form, extents, dim, size);
         let Form { value, mut layout } = form;
         let frame = &mut layout.dims[dim];
         frame.block /= size;
         frame.atoms.extend(list.iter().copied());
         let block = frame.block;
-        let start = self.e.shard_offset(list, block, 0);
-        let value = self.e.dynamic_slice(value, dim, start, block);
+        let start = self.local.shard_offset(list, block, 0);
+        let value = self.local.dynamic_slice(value, dim, start, block);
         Form { value, layout }
     }
 
@@ -179,14 +146,14 @@ impl<'a> Mover<'a> {
             if frame.block % size == 0 {
                 return form;
             }
-            let parts = self.e.atoms.product(&frame.atoms) * size;
+            let parts = self.atoms.product(&frame.atoms) * size;
             let block = (n + parts - 1) / parts * size;
             let target = DimLayout { atoms: frame.atoms.clone(), block, offset: 0 };
             return self.reframe(form, extents, dim, &target);
         }
         let block = (n + size - 1) / size * size;
         let Form { value, mut layout } = form;
-        let value = self.e.pad(value, dim, 0, block - n);
+        let value = self.local.pad(value, dim, 0, block - n);
         layout.dims[dim].block = block;
         Form { value, layout }
     }
@@ -195,7 +162,7 @@ impl<'a> Mover<'a> {
     pub fn all_to_all(&mut self, form: Form, extents: &[i64], from: usize, to: usize, count: usize) -> Form {
         let atoms = &form.layout.dims[from].atoms;
         let group: AtomList = atoms[atoms.len() - count..].iter().copied().collect();
-        let size = self.e.atoms.product(&group);
+        let size = self.atoms.product(&group);
         let form = self.divisible(form, extents, to, size);
         let Form { value, mut layout } = form;
         let frame = &mut layout.dims[from];
@@ -204,7 +171,7 @@ impl<'a> Mover<'a> {
         let frame = &mut layout.dims[to];
         frame.atoms.extend(group.iter().copied());
         frame.block /= size;
-        let t = self.e.tensor(value).clone();
+        let t = self.local.tensor(value).clone();
         let ty = scaled(&scaled(&t, from, size, 1), to, 1, size).into();
         let attrs = vec![
             ("split_dimension", Attr::i64(to as i64)),
@@ -224,11 +191,11 @@ impl<'a> Mover<'a> {
 
     /// Each device along `list` gets one of the pieces into which `dim` is cut from every other, in their order.
     pub fn exchange(&mut self, value: ValueId, dim: usize, list: &[u8]) -> ValueId {
-        let ty = self.e.out.ty(value).clone();
+        let ty = self.local.module.ty(value).clone();
         let attrs = vec![
             ("split_dimension", Attr::i64(dim as i64)),
             ("concat_dimension", Attr::i64(dim as i64)),
-            ("split_count", Attr::i64(self.e.atoms.product(list))),
+            ("split_count", Attr::i64(self.atoms.product(list))),
         ];
         self.collective(
             CollectiveKind::AllToAll,
@@ -243,11 +210,11 @@ impl<'a> Mover<'a> {
     /// Lets atoms trade places: `lists` splits each dimension in as many shards as now, by other atoms.
     pub fn relabel(&mut self, form: Form, lists: &[AtomList]) -> Form {
         let Form { value, mut layout } = form;
-        let pairs = relabel_pairs(&layout, lists, self.e.atoms);
+        let pairs = relabel_pairs(&layout, lists, self.atoms);
         for (frame, list) in layout.dims.iter_mut().zip(lists) {
             frame.atoms = list.clone();
         }
-        let ty = self.e.out.ty(value).clone();
+        let ty = self.local.module.ty(value).clone();
         let value = match pairs.is_empty() {
             true => value,
             false => self.permute(value, ty, Peers::Relabel(pairs)),
@@ -258,9 +225,9 @@ impl<'a> Mover<'a> {
     /// Lets the atoms of `dim` stand in another order: every shard goes to the device that has its index then.
     pub fn reorder(&mut self, form: Form, dim: usize, list: &AtomList) -> Form {
         let Form { value, mut layout } = form;
-        let peers = reorder_peers(&layout.dims[dim].atoms, list, self.e.atoms);
+        let peers = reorder_peers(&layout.dims[dim].atoms, list, self.atoms);
         layout.dims[dim].atoms = list.clone();
-        let ty = self.e.out.ty(value).clone();
+        let ty = self.local.module.ty(value).clone();
         Form { value: self.permute(value, ty, peers), layout }
     }
 
@@ -278,18 +245,18 @@ impl<'a> Mover<'a> {
 
     /// What `device` holds, on every device.
     pub fn broadcast(&mut self, value: ValueId, device: i64) -> ValueId {
-        let all = self.e.atoms.all();
-        let elem = self.e.elem(value);
+        let all = self.atoms.all();
+        let elem = self.local.elem(value);
         let combine = if elem == ElementType::I1 { Combine::Or } else { Combine::Add };
-        let nothing = self.e.nothing(elem);
-        let here = self.e.is_device(device);
-        let dims = self.e.dims(value);
-        let (mask, fill) = (self.e.broadcast(here, &dims, &[]), self.e.broadcast(nothing, &dims, &[]));
-        let part = self.e.select(mask, value, fill);
+        let nothing = self.local.nothing(elem);
+        let here = self.local.is_device(device);
+        let dims = self.local.dims(value);
+        let (mask, fill) = (self.local.broadcast(here, &dims, &[]), self.local.broadcast(nothing, &dims, &[]));
+        let part = self.local.select(mask, value, fill);
         if all.is_empty() {
             return part;
         }
-        let ty = self.e.out.ty(part).clone();
+        let ty = self.local.module.ty(part).clone();
         let kind = CollectiveKind::AllReduce(combine);
         self.collective(kind, OpKind::Collective(CollectiveOp::AllReduce), part, ty, Peers::Group(all), vec![])
     }
@@ -299,7 +266,7 @@ impl<'a> Mover<'a> {
         let Form { value, mut layout } = form;
         let Some((mut rest, combine)) = layout.partial.take() else { return Form { value, layout } };
         rest.retain(|a| !list.contains(a));
-        let ty = self.e.out.ty(value).clone();
+        let ty = self.local.module.ty(value).clone();
         let kind = CollectiveKind::AllReduce(combine);
         let value = self.collective(
             kind,
@@ -314,7 +281,7 @@ impl<'a> Mover<'a> {
 
     /// Combines a partial value over `list` and splits `dim` by the same atoms.
     pub fn reduce_scatter(&mut self, form: Form, extents: &[i64], dim: usize, list: &[u8]) -> Form {
-        let size = self.e.atoms.product(list);
+        let size = self.atoms.product(list);
         let form = self.divisible(form, extents, dim, size);
         let Form { value, mut layout } = form;
         let Some((mut rest, combine)) = layout.partial.take() else { return Form { value, layout } };
@@ -322,7 +289,7 @@ impl<'a> Mover<'a> {
         let frame = &mut layout.dims[dim];
         frame.block /= size;
         frame.atoms.extend(list.iter().copied());
-        let t = self.e.tensor(value).clone();
+        let t = self.local.tensor(value).clone();
         let ty = scaled(&t, dim, 1, size).into();
         let attrs = vec![("scatter_dimension", Attr::i64(dim as i64))];
         let kind = CollectiveKind::ReduceScatter(combine);

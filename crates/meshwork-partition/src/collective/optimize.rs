@@ -8,10 +8,8 @@ use std::collections::{HashMap, HashSet};
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
+use crate::collective::combine::combine;
 use crate::collective::{Collective, Peers};
-use crate::combine::combine;
-
-pub use crate::combine::DEFAULT_COMBINE_BYTES;
 
 /// Optimises `module`, whose collectives are `collectives`, and keeps the list up to date.
 pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_bytes: i64) {
@@ -111,7 +109,7 @@ mod tests {
                 OpKind::Collective(CollectiveOp::CollectivePermute) => CollectiveKind::Permute,
                 _ => continue,
             };
-            let operand_bytes = crate::memory::type_bytes(module.ty(module.op(emitted).operands()[0]));
+            let operand_bytes = crate::plan::memory::type_bytes(module.ty(module.op(emitted).operands()[0]));
             let wire_bytes = operand_bytes as f64;
             let origins = vec![Origin { site: Site::Op(emitted), tensor: None, reason: "test".into(), wire_bytes }];
             let peers = Peers::Group([0].into_iter().collect());

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
-use crate::cause::{argument_name, place_of, short_name, short_type};
+use crate::plan::cause::{argument_name, place_of, short_name, short_type};
 
 /// The most bytes a device needs at once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

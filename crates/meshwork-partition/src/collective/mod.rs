@@ -1,13 +1,18 @@
 //! Collectives as data: which devices talk to which, kept as atoms until the program is written out.
 
+mod combine;
+pub(crate) mod optimize;
+
 use std::borrow::Cow;
 
 use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::{Attr, Dense, ElementType, Literal, Module, OpId, ValueId};
 
-use crate::atoms::{AtomList, Atoms};
-use crate::meshes::DevicePairs;
+use crate::layout::atoms::{AtomList, Atoms};
+use crate::layout::meshes::DevicePairs;
 use meshwork_ir::Combine;
+
+pub use combine::DEFAULT_COMBINE_BYTES;
 
 /// What a collective does with the local operand.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,17 +6,17 @@ use meshwork_propagate::Provenance;
 use meshwork_propagate::program::sharding_of;
 use meshwork_propagate::why::{Chain, Link, Node, why};
 
-use crate::cause::{Namer, Sources, argument_name, dims_text, place_of, short_name, short_type};
+use crate::plan::cause::{Namer, Sources, argument_name, dims_text, place_of, short_name, short_type};
 
-/// Tells how values of a program came to be placed.
-pub struct Teller<'a> {
+/// Explains how values of a program came to be placed.
+pub struct Explainer<'a> {
     /// The program as it was written.
     pub written: &'a Module,
     /// What its propagation noted.
     pub provenance: &'a Provenance,
 }
 
-impl Teller<'_> {
+impl Explainer<'_> {
     fn module(&self) -> &Module {
         &self.provenance.module
     }
@@ -49,16 +49,16 @@ impl Teller<'_> {
         let shown = placed.as_ref().map_or("not placed: every device has all of it".to_string(), dims_text);
         let mut out = format!("{}, {}: {shown}\n", self.name(v), short_type(ty));
         for dim in (0..rank).filter(|&d| only.is_none_or(|o| o == d)) {
-            let told = why(self.module(), &self.provenance.trace, v, dim);
+            let reasons = why(self.module(), &self.provenance.trace, v, dim);
             let extent = ty.dims()[dim];
-            if told.axes.is_empty() {
+            if reasons.axes.is_empty() {
                 out.push_str(&format!("  dimension {dim} ({extent}): whole\n"));
             }
-            for (axis, chain) in &told.axes {
+            for (axis, chain) in &reasons.axes {
                 out.push_str(&format!("  dimension {dim} ({extent}): split by {axis}\n"));
                 out.push_str(&self.chain(chain, axis));
             }
-            for no in &told.rejected {
+            for no in &reasons.rejected {
                 let from = self.name(no.from);
                 let through = self.name_of_op(no.op);
                 let through = if through == from { String::new() } else { format!(" through {through}") };

@@ -3,7 +3,7 @@
 //! Shard `t` of `p` holds positions `t*block ..` of a line and wants positions `start(t) .. start(t) + length`, where
 //! `start(t) = floor((scale*t + offset) / divisor)`. Each hop `h` brings what shard `t + h` holds of that window; only
 //! the part of its block that some shard wants is sent, and only shards that want something take part. Slices, pads,
-//! shifts, concatenations, strides and windows are all one call of [`Mover::fetch`].
+//! shifts, concatenations, strides and windows are all one call of [`Splitter::fetch`].
 
 use std::collections::HashSet;
 
@@ -12,7 +12,8 @@ use meshwork_ir::{ElementType, Literal, ValueId};
 
 use crate::collective::Peers;
 use crate::layout::DimLayout;
-use crate::moves::{Form, Mover};
+use crate::reshard::moves::Form;
+use crate::split::Splitter;
 
 /// Which positions every shard wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +148,7 @@ impl Send {
     }
 }
 
-impl Mover<'_> {
+impl Splitter<'_> {
     /// The window of `value` along `dim`, whose frame is `frame`. Positions that are not useful are arbitrary.
     pub fn fetch(&mut self, value: ValueId, dim: usize, frame: &DimLayout, window: &Window) -> ValueId {
         self.fetch_many(&[(value, frame.clone(), *window)], dim)[0]
@@ -158,7 +159,7 @@ impl Mover<'_> {
     pub fn fetch_many(&mut self, wanted: &[(ValueId, DimLayout, Window)], dim: usize) -> Vec<ValueId> {
         let mut sends: Vec<Send> = vec![];
         for (value, frame, window) in wanted {
-            let parts = self.e.atoms.product(&frame.atoms);
+            let parts = self.atoms.product(&frame.atoms);
             for h in hops(frame.block, parts, window).into_iter().filter(|h| h.hop != 0) {
                 let moves: Vec<(i64, i64)> = h.to.iter().map(|&t| (t + h.hop, t)).collect();
                 if !sends.iter_mut().any(|s| s.join(*value, &h, &moves)) {
@@ -179,14 +180,14 @@ impl Mover<'_> {
         window: &Window,
         sends: &mut [Send],
     ) -> ValueId {
-        let (block, parts) = (frame.block, self.e.atoms.product(&frame.atoms));
+        let (block, parts) = (frame.block, self.atoms.product(&frame.atoms));
         let hops = hops(block, parts, window);
         let sent: i64 = hops.iter().filter(|h| h.hop != 0).map(|h| (h.hi - h.lo) * h.to.len() as i64).sum();
         if hops.is_empty() {
-            let mut dims = self.e.dims(value);
+            let mut dims = self.local.dims(value);
             dims[dim] = window.length;
-            let elem = self.e.elem(value);
-            return self.e.zeros(&dims, elem);
+            let elem = self.local.elem(value);
+            return self.local.zeros(&dims, elem);
         }
         if sent >= (parts - 1) * block * parts && parts > 1 {
             return self.fetch_by_gather(value, dim, frame, window);
@@ -199,11 +200,11 @@ impl Mover<'_> {
         for h in &hops {
             let send = sends.iter_mut().find(|s| h.hop != 0 && s.brings(value, h));
             let piece = match send {
-                None => self.e.slice(value, dim, h.lo, h.hi),
+                None => self.local.slice(value, dim, h.lo, h.hi),
                 Some(Send { received: Some(piece), .. }) => *piece,
                 Some(send) => {
                     let piece = self.sent_part(send, dim, frame);
-                    let ty = self.e.out.ty(piece).clone();
+                    let ty = self.local.module.ty(piece).clone();
                     let peers = Peers::Line { atoms: frame.atoms.clone(), moves: send.moves().collect() };
                     let piece = self.permute(piece, ty, peers);
                     send.received = Some(piece);
@@ -211,12 +212,12 @@ impl Mover<'_> {
                 }
             };
             let at = h.hop * block + h.lo;
-            let piece = self.e.pad(piece, dim, at - filled, 0);
+            let piece = self.local.pad(piece, dim, at - filled, 0);
             parts_of_line.push(piece);
             filled = h.hop * block + h.hi;
         }
         debug_assert!(filled <= (last + 1) * block);
-        let line = self.e.concatenate(&parts_of_line, dim);
+        let line = self.local.concatenate(&parts_of_line, dim);
         self.cut(line, dim, frame, window, line_lo, filled)
     }
 
@@ -227,7 +228,7 @@ impl Mover<'_> {
         for send in sends {
             let moves: Vec<(i64, i64)> = send.moves().collect();
             let fits = |s: &&mut Send| {
-                let (a, b) = (self.e.tensor(s.parts[0].value), self.e.tensor(send.parts[0].value));
+                let (a, b) = (self.local.tensor(s.parts[0].value), self.local.tensor(send.parts[0].value));
                 // Values in different frames have blocks of different lengths: only what is sent must agree.
                 s.length == send.length && a.elem == b.elem && a.rank() == b.rank() && s.is_apart(&moves)
             };
@@ -256,69 +257,69 @@ impl Mover<'_> {
                 Some(under) => {
                     let senders = parts.iter().flat_map(|p| p.moves.iter().map(|m| m.0)).collect();
                     let mask = self.is_among(&senders, frame);
-                    self.e.select(mask, piece, under)
+                    self.local.select(mask, piece, under)
                 }
             });
         }
-        out.unwrap_or_else(|| self.e.slice(send.parts[0].value, dim, 0, send.length))
+        out.unwrap_or_else(|| self.local.slice(send.parts[0].value, dim, 0, send.length))
     }
 
     /// The part of `value` that this shard sends.
     fn piece_of(&mut self, value: ValueId, parts: &[&Part], length: i64, dim: usize, frame: &DimLayout) -> ValueId {
         let first = parts[0].lo;
         if parts.len() == 1 {
-            return self.e.slice(value, dim, first, first + length);
+            return self.local.slice(value, dim, first, first + length);
         }
-        let me = self.e.shard_index(&frame.atoms);
-        let mut start = self.e.index_constant(first);
+        let me = self.local.shard_index(&frame.atoms);
+        let mut start = self.local.index_constant(first);
         for part in &parts[1..] {
             for &(sender, _) in &part.moves {
-                let (other, at) = (self.e.index_constant(part.lo), self.e.index_constant(sender));
-                let chosen = self.e.compare("EQ", me, at);
-                start = self.e.select(chosen, other, start);
+                let (other, at) = (self.local.index_constant(part.lo), self.local.index_constant(sender));
+                let chosen = self.local.compare("EQ", me, at);
+                start = self.local.select(chosen, other, start);
             }
         }
-        self.e.dynamic_slice(value, dim, start, length)
+        self.local.dynamic_slice(value, dim, start, length)
     }
 
     /// Whether this shard's index is in `set`: a scalar of `i1`.
     fn is_among(&mut self, set: &HashSet<i64>, frame: &DimLayout) -> ValueId {
-        let parts = self.e.atoms.product(&frame.atoms);
+        let parts = self.atoms.product(&frame.atoms);
         let bytes = (0..parts).map(|t| u8::from(set.contains(&t))).collect();
         let table = Literal::from_bytes([parts], ElementType::I1, bytes);
-        let table = self.e.constant(&table.unwrap_or_else(|| Literal::zeros([parts], ElementType::I1)));
-        let me = self.e.shard_index(&frame.atoms);
-        let entry = self.e.dynamic_slice(table, 0, me, 1);
-        self.e.reshape(entry, &[])
+        let table = self.local.constant(&table.unwrap_or_else(|| Literal::zeros([parts], ElementType::I1)));
+        let me = self.local.shard_index(&frame.atoms);
+        let entry = self.local.dynamic_slice(table, 0, me, 1);
+        self.local.reshape(entry, &[])
     }
 
     /// The same by gathering the whole line: cheaper when most of it is wanted by everyone.
     fn fetch_by_gather(&mut self, value: ValueId, dim: usize, frame: &DimLayout, window: &Window) -> ValueId {
-        let parts = self.e.atoms.product(&frame.atoms);
-        let extents = vec![frame.block * parts; self.e.dims(value).len()];
-        let mut layout = crate::layout::Layout::replicated(&self.e.dims(value));
+        let parts = self.atoms.product(&frame.atoms);
+        let extents = vec![frame.block * parts; self.local.dims(value).len()];
+        let mut layout = crate::layout::Layout::replicated(&self.local.dims(value));
         layout.dims[dim] = DimLayout { offset: 0, ..frame.clone() };
         let whole = self.all_gather(Form { value, layout }, &extents, dim, frame.atoms.len()).value;
         // Seen from shard t, position 0 of the line is at -t*block.
         let line = frame.block * parts;
         let (low, high) = self.reach(parts, window, |_| 0);
-        let padded = self.e.pad(whole, dim, (-low).max(0), (high - line).max(0));
+        let padded = self.local.pad(whole, dim, (-low).max(0), (high - line).max(0));
         let start = self.window_start(frame, window, 0, (-low).max(0));
-        self.e.dynamic_slice(padded, dim, start, window.length)
+        self.local.dynamic_slice(padded, dim, start, window.length)
     }
 
     /// Cuts the window out of a local line that covers positions `t*block + lo .. t*block + hi`.
     fn cut(&mut self, line: ValueId, dim: usize, frame: &DimLayout, window: &Window, lo: i64, hi: i64) -> ValueId {
-        let (block, parts) = (frame.block, self.e.atoms.product(&frame.atoms));
+        let (block, parts) = (frame.block, self.atoms.product(&frame.atoms));
         let (low, high) = self.reach(parts, window, |t| t * block);
         // Every start is inside the padded line, so that no clamping moves a window that matters.
-        let line = self.e.pad(line, dim, (lo - low).max(0), (high - hi).max(0));
+        let line = self.local.pad(line, dim, (lo - low).max(0), (high - hi).max(0));
         let begin = lo.min(low);
         if low + window.length == high {
-            return self.e.slice(line, dim, low - begin, high - begin);
+            return self.local.slice(line, dim, low - begin, high - begin);
         }
         let start = self.window_start(frame, window, block, -begin);
-        self.e.dynamic_slice(line, dim, start, window.length)
+        self.local.dynamic_slice(line, dim, start, window.length)
     }
 
     /// The least start and the greatest end of the windows, relative to `origin(t)`.
@@ -339,15 +340,15 @@ impl Mover<'_> {
     fn window_start(&mut self, frame: &DimLayout, window: &Window, block: i64, plus: i64) -> ValueId {
         use meshwork_ir::OpKind;
         if window.divisor == 1 {
-            return self.e.shard_offset(&frame.atoms, window.scale - block, window.offset + plus);
+            return self.local.shard_offset(&frame.atoms, window.scale - block, window.offset + plus);
         }
         // Shift by a multiple of the divisor so that the dividend is not negative and division rounds down.
         let lift = (-window.offset).max(0).div_euclid(window.divisor) + 1;
-        let dividend = self.e.shard_offset(&frame.atoms, window.scale, window.offset + lift * window.divisor);
-        let by = self.e.index_constant(window.divisor);
-        let start = self.e.same(OpKind::Binary(BinaryOp::Divide), &[dividend, by]);
-        let back = self.e.shard_offset(&frame.atoms, -block, plus - lift);
-        self.e.same(OpKind::Binary(BinaryOp::Add), &[start, back])
+        let dividend = self.local.shard_offset(&frame.atoms, window.scale, window.offset + lift * window.divisor);
+        let by = self.local.index_constant(window.divisor);
+        let start = self.local.same(OpKind::Binary(BinaryOp::Divide), &[dividend, by]);
+        let back = self.local.shard_offset(&frame.atoms, -block, plus - lift);
+        self.local.same(OpKind::Binary(BinaryOp::Add), &[start, back])
     }
 
     /// Puts `dim` into another frame of the same atoms.

@@ -1,9 +1,13 @@
 //! Layouts: how the elements of a global value lie on the devices.
 
+pub(crate) mod atoms;
+pub(crate) mod identity;
+pub(crate) mod meshes;
+
 use meshwork_ir::Combine;
 use smallvec::SmallVec;
 
-use crate::atoms::{Atom, AtomList, Atoms};
+use crate::layout::atoms::{AtomList, Atoms};
 
 /// How one dimension is split: element `g` stands at position `g + offset` of a line of `p * block` positions, and
 /// shard `t` of `p` holds positions `t*block .. (t+1)*block`.
@@ -74,30 +78,6 @@ impl Layout {
     /// Positions a device holds.
     pub fn local_elements(&self) -> i64 {
         self.dims.iter().map(|d| d.block).product()
-    }
-
-    /// Whether no dimension is split and nothing is partial.
-    pub fn is_replicated(&self) -> bool {
-        self.partial.is_none() && self.dims.iter().all(|d| !d.is_split())
-    }
-
-    /// Atoms that split some dimension.
-    pub fn split_atoms(&self) -> AtomList {
-        self.dims.iter().flat_map(|d| d.atoms.iter().copied()).collect()
-    }
-
-    /// Atoms used at all: by a dimension or as partial.
-    pub fn used_atoms(&self) -> AtomList {
-        let mut out = self.split_atoms();
-        if let Some((p, _)) = &self.partial {
-            out.extend(p.iter().copied());
-        }
-        out
-    }
-
-    /// Whether `atom` is used.
-    pub fn uses(&self, atom: Atom) -> bool {
-        self.used_atoms().contains(&atom)
     }
 
     /// The same without partial atoms.

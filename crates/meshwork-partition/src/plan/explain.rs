@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::cause::Annotation;
-use crate::cost::Links;
+use crate::plan::cause::Annotation;
+use crate::plan::cost::Links;
 use crate::plan::{Plan, PlannedCollective};
 
 /// How much of a plan to show.

@@ -11,7 +11,7 @@ use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpKind};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
-use crate::atoms::{AtomList, Atoms};
+use crate::layout::atoms::{AtomList, Atoms};
 
 /// Pairs of devices: what lies on the first goes to the second.
 pub type DevicePairs = Arc<[(i64, i64)]>;

@@ -3,7 +3,7 @@
 use meshwork_mesh::{AxisRef, Mesh, prime_factors};
 use smallvec::SmallVec;
 
-use crate::cost::Links;
+use crate::plan::cost::Links;
 
 /// Index of an atom in its [`Atoms`] table.
 pub type Atom = u8;

@@ -3,6 +3,8 @@
 //! `search.rs` finds the way, `steps.rs` knows the moves that can be made from a state; here ways are remembered and
 //! carried out by the moves of `moves.rs`.
 
+pub(crate) mod fetch;
+pub(crate) mod moves;
 mod search;
 mod steps;
 
@@ -13,10 +15,11 @@ use std::rc::Rc;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use crate::atoms::{AtomList, Atoms};
-use crate::fetch::{reframe_window, window_cost};
+use crate::layout::atoms::{AtomList, Atoms};
 use crate::layout::{DimLayout, Layout};
-use crate::moves::{Form, Mover};
+use crate::reshard::fetch::{reframe_window, window_cost};
+use crate::split::Splitter;
+use moves::Form;
 
 /// One step of a reshard.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -129,10 +132,10 @@ fn frame_cost(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> f64
     cost
 }
 
-impl Mover<'_> {
+impl Splitter<'_> {
     /// Brings `form` into layout `to`.
-    pub fn reshard(&mut self, paths: &mut Paths, form: Form, to: &Layout, extents: &[i64]) -> Form {
-        let path = paths.find(&form.layout, to, extents, self.e.atoms);
+    pub fn reshard(&mut self, form: Form, to: &Layout, extents: &[i64]) -> Form {
+        let path = self.paths.find(&form.layout, to, extents, self.atoms);
         let mut form = form;
         for step in &path.moves {
             form = match step {
@@ -163,16 +166,16 @@ impl Mover<'_> {
     fn split_whole(&mut self, form: Form, dim: usize, target: &DimLayout, n: i64) -> Form {
         let Form { value, mut layout } = form;
         let value = if n == 1 {
-            let mut dims = self.e.dims(value);
+            let mut dims = self.local.dims(value);
             let along: Vec<i64> = (0..dims.len() as i64).collect();
             dims[dim] = target.block;
-            self.e.broadcast(value, &dims, &along)
+            self.local.broadcast(value, &dims, &along)
         } else {
-            let behind = target.block * self.e.atoms.product(&target.atoms) - target.offset - n;
+            let behind = target.block * self.atoms.product(&target.atoms) - target.offset - n;
             let low = target.offset.min(target.block);
-            let value = self.e.pad(value, dim, low, behind.min(target.block));
-            let start = self.e.shard_offset(&target.atoms, target.block, low - target.offset);
-            self.e.dynamic_slice(value, dim, start, target.block)
+            let value = self.local.pad(value, dim, low, behind.min(target.block));
+            let start = self.local.shard_offset(&target.atoms, target.block, low - target.offset);
+            self.local.dynamic_slice(value, dim, start, target.block)
         };
         layout.dims[dim] = target.clone();
         Form { value, layout }

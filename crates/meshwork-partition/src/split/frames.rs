@@ -44,7 +44,7 @@ impl Splitter<'_> {
         for &candidate in &candidates {
             let mut cost = 0.0;
             for pull in &pulls {
-                cost += self.paths.cost(pull, candidate, &extents, self.m.e.atoms);
+                cost += self.paths.cost(pull, candidate, &extents, self.atoms);
             }
             if best.is_none_or(|b| cost < b.0) {
                 best = Some((cost, candidate));

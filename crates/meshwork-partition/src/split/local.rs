@@ -9,14 +9,14 @@ use meshwork_ir::{
     ValueId,
 };
 
-use crate::atoms::{AtomList, Atoms};
-use crate::identity::{identity, nothing};
 use crate::layout::DimLayout;
+use crate::layout::atoms::{AtomList, Atoms};
+use crate::layout::identity::{identity, nothing};
 
 /// Appends operations to one block of the per-device program.
-pub struct Emitter<'a> {
+pub struct LocalBuilder<'a> {
     /// The per-device program.
-    pub out: Module,
+    pub module: Module,
     /// Where operations go: the end of this block,
     pub block: BlockId,
     /// or just before this operation of it.
@@ -36,11 +36,11 @@ pub struct Emitter<'a> {
     masks: HashMap<(DimLayout, i64), ValueId>,
 }
 
-impl<'a> Emitter<'a> {
-    /// Writes into `entry` of `out`. Shard indices and masks go to its start, where every use can see them.
-    pub fn new(out: Module, entry: BlockId, atoms: &'a Atoms, index: ElementType) -> Emitter<'a> {
-        Emitter {
-            out,
+impl<'a> LocalBuilder<'a> {
+    /// Writes into `entry` of `module`. Shard indices and masks go to its start, where every use can see them.
+    pub fn new(module: Module, entry: BlockId, atoms: &'a Atoms, index: ElementType) -> LocalBuilder<'a> {
+        LocalBuilder {
+            module,
             block: entry,
             before: None,
             atoms,
@@ -57,7 +57,7 @@ impl<'a> Emitter<'a> {
 
     /// The tensor type of a local value.
     pub fn tensor(&self, v: ValueId) -> &TensorType {
-        self.out.ty(v).as_tensor().expect("the partitioner emits tensors only")
+        self.module.ty(v).as_tensor().expect("the partitioner emits tensors only")
     }
 
     /// Local extents of a value.
@@ -83,8 +83,8 @@ impl<'a> Emitter<'a> {
         }
         spec.pos = self.pos;
         match self.before {
-            Some(anchor) => self.out.push_before(anchor, spec),
-            None => self.out.push(self.block, spec),
+            Some(anchor) => self.module.push_before(anchor, spec),
+            None => self.module.push(self.block, spec),
         }
     }
 
@@ -95,12 +95,12 @@ impl<'a> Emitter<'a> {
             spec.attrs.set(*name, value.clone());
         }
         let op = self.push(spec);
-        self.out.result(op)
+        self.module.result(op)
     }
 
     /// An operation whose result has the type of its first operand.
     pub fn same(&mut self, kind: OpKind, operands: &[ValueId]) -> ValueId {
-        let ty = self.out.ty(operands[0]).clone();
+        let ty = self.module.ty(operands[0]).clone();
         self.op(kind, operands, ty, &[])
     }
 
@@ -268,7 +268,7 @@ impl<'a> Emitter<'a> {
 
     /// `on_true` where `mask` holds, else `on_false`.
     pub fn select(&mut self, mask: ValueId, on_true: ValueId, on_false: ValueId) -> ValueId {
-        let ty = self.out.ty(on_true).clone();
+        let ty = self.module.ty(on_true).clone();
         self.op(OpKind::Mixed(MixedOp::Select), &[mask, on_true, on_false], ty, &[])
     }
 
@@ -285,20 +285,20 @@ impl<'a> Emitter<'a> {
     /// Emits what `make` emits at the start of the function instead of here.
     fn in_prologue<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let (block, before, loc) = (self.block, self.before.take(), std::mem::take(&mut self.loc));
-        let scratch = self.out.block(self.entry).last();
+        let scratch = self.module.block(self.entry).last();
         self.block = self.entry;
         let made = make(self);
         // Move what was appended to the end of the entry block up behind the earlier prologue.
         let mut op = match scratch {
-            Some(last) => self.out.next_op(last),
-            None => self.out.block(self.entry).first(),
+            Some(last) => self.module.next_op(last),
+            None => self.module.block(self.entry).first(),
         };
         while let Some(this) = op {
-            op = self.out.next_op(this);
-            self.out.detach(this);
-            match (self.last_prologue, self.out.block(self.entry).first()) {
-                (Some(anchor), _) => self.out.insert_after(anchor, this),
-                (None, _) => self.out.prepend(self.entry, this),
+            op = self.module.next_op(this);
+            self.module.detach(this);
+            match (self.last_prologue, self.module.block(self.entry).first()) {
+                (Some(anchor), _) => self.module.insert_after(anchor, this),
+                (None, _) => self.module.prepend(self.entry, this),
             }
             self.last_prologue = Some(this);
         }

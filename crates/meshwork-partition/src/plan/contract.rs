@@ -4,8 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::cause::Cause;
-use crate::explain::human_bytes;
+use crate::plan::cause::Cause;
+use crate::plan::explain::human_bytes;
 use crate::plan::{Plan, PlannedCollective};
 
 /// Limits on what a plan may communicate.
