@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Compile time beside XLA: the same GPT training steps through Meshwork, Shardy and XLA's partitioner.
+"""Compile time compared with XLA: the same GPT training steps through Meshwork, Shardy and XLA's partitioner.
 
   compile.py [--layers 1,2,4,8,16,32] [--rounds 3] [--repeat 5] [--no-xla] [--json FILE]
 
-For each program, in turns so that a busy machine hurts all alike, medians (and minima) over the rounds of:
+For each program, in turns, so that a busy machine affects all equally, medians (and minima) over the rounds of:
   shardy    the pass sdy-propagation-pipeline of the Shardy inside jaxlib, on the parsed module
   xla       XLA's passes shardy-xla and spmd-partitioning in a CPU compilation for 8 devices, by XLA's own pass timer;
             all other passes are switched off, and the compilation is left to fail after them
   meshwork  stages of `meshwork-bench compile`: `pipeline` is the pass of the same name as Shardy's; `place` and `split`
             are what `meshwork run` does; `compile` tries a second placement where state and data compete
 Parsing is never counted. Then Meshwork alone: growth to 100,000 operations, and a mesh of 65,536 devices against one of
-8 on a program whose extents divide both. All times are by the clock on the wall, in milliseconds.
+8 on a program whose extents divide both. All times are wall-clock milliseconds.
 """
 import argparse
 import json
@@ -96,7 +96,7 @@ def summary(rounds):
     return {"min": min(rounds), "median": statistics.median(rounds)}
 
 
-def beside_xla(args):
+def compare_with_xla(args):
     rows = []
     for layers in args.layers:
         path = gpt.write(layers, (2, 4), PROGRAMS)
@@ -204,7 +204,7 @@ def main():
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; min/median ms, ratios of medians")
     if args.only in (None, "xla"):
         print("layers ops | shardy, pipeline, ratio, place, ratio | xla: shardy, spmd; place+split, ratio, compile, ratio")
-        out["beside xla"] = beside_xla(args)
+        out["xla"] = compare_with_xla(args)
     if args.only in (None, "growth"):
         out["growth"] = growth(args)
     if args.only in (None, "mesh"):

@@ -49,7 +49,7 @@ def recurrent(w, h, xs):
 
 
 def halo(mesh):
-    """Heat with the exchange of neighbours written out, by shard_map."""
+    """Heat with the exchange of neighbors written out, by shard_map."""
     def local(u):
         n = lax.axis_size("x")
         left = lax.ppermute(u[-1:], "x", [(i, (i + 1) % n) for i in range(n)])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tracing time beside JAX: from a function to StableHLO text.
+"""Tracing time compared with JAX: from a function to StableHLO text.
 
   trace.py [--layers 1,2,4,8,16,32] [--rounds 5] [--growth 100,1000] [--json FILE]
 
-Two stacks of layers, written alike in Rust (bench/rust/src/trace.rs) and here, for a mesh of 2 x 4:
+Two stacks of layers, the same in Rust (bench/rust/src/trace.rs) and here, for a mesh of 2 x 4:
   dense        a product and a ramp in each layer: what SwiftIR's published benchmark traces
   transformer  pre-norm attention and GELU blocks
 JAX is timed as `jax.jit(f).lower(...).as_text()` with a new function each time, its own caches warm; Meshwork as
@@ -31,7 +31,7 @@ AXES = {"wq": (None, "model"), "wk": (None, "model"), "wv": (None, "model"), "wo
 
 
 def programs():
-    """Name -> (function, arguments of so many layers)."""
+    """Name -> (function, arguments for a number of layers)."""
     import jax
     import jax.numpy as jnp
     from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec

@@ -73,7 +73,7 @@ def boxes(sharding, mesh, shape):
 
 
 def inside(box, shape):
-    """The part of a box that lies in an array of this shape."""
+    """The part of a box inside an array of this shape."""
     return tuple(slice(min(start, n), min(start + size, n)) for (start, size), n in zip(box, shape))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The stencils and the addition in numpy on the ranks of mpi4py, each with a block of rows and its neighbours' edges;
+"""The stencils and the addition in numpy on the ranks of mpi4py, each with a block of rows and its neighbors' edges;
 commands as in peer_numpy.py, read by rank 0.
 """
 import pathlib
@@ -17,7 +17,7 @@ RANK, SIZE = WORLD.rank, WORLD.size
 
 
 def exchange(x, periodic):
-    """Fills the first and last row of a block with what the neighbours have next to it."""
+    """Fills the first and last row of a block with what the neighbors have next to it."""
     before, after = RANK - 1, RANK + 1
     if periodic:
         before, after = before % SIZE, after % SIZE
@@ -28,7 +28,7 @@ def exchange(x, periodic):
 
 
 def inner(x):
-    """The rows of a block that change: not the neighbours', nor the edge of the whole."""
+    """The rows of a block that change: not the neighbors', nor the edge of the whole."""
     return slice(1 + (RANK == 0), len(x) - 1 - (RANK == SIZE - 1))
 
 
@@ -94,7 +94,7 @@ class Peer:
 
 
 class Root:
-    """Rank 0: tells the others what to do, and does it too."""
+    """Rank 0: sends the others each problem, and runs it too."""
 
     def __init__(self):
         self.peer = Peer()

@@ -302,7 +302,7 @@ def collective(bytes_per_device, variant, mesh):
 
 
 def collective_bytes(bytes_per_device, variant, mesh):
-    """What must be read and written in one memory, where what all devices get alike is written once."""
+    """Bytes that must be read and written in one memory if results common to all devices are written once."""
     every = bytes_per_device * mesh[0]
     return {"all_reduce": every + bytes_per_device, "all_gather": 2 * bytes_per_device,
             "reduce_scatter": every + bytes_per_device, "permute": 2 * every, "all_to_all": 2 * every}[variant]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Meshwork beside JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
+"""Meshwork compared with JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
          [--key] [--minutes 25] [--out target/bench/engine.json]
@@ -9,7 +9,7 @@ keeps its inputs and answers one command at a time, so peers take turns and neve
 installed (jax) and with malloc on huge pages (jax huge). A peer that needs longer than the budget for a problem gets fewer
 rounds. Checksums of all peers are compared. Medians are printed, the ratio to Meshwork, and, where a problem says how many
 bytes it must move at least, its share of the bandwidth at which as many bytes are copied in the same rounds; all of it
-goes to a JSON file and a picture beside it.
+goes to a JSON file and a picture next to it.
 """
 import argparse
 import json
@@ -120,7 +120,7 @@ def measure(peers, rounds, budget, count):
 
 
 def jax_peer(name, devices, env, kept):
-    """JAX on so many devices: started once, kept for other problems, and started anew if it ended."""
+    """JAX on `devices` devices: started once, kept for other problems, and restarted if it ended."""
     peer = kept.get((name, devices))
     if peer is None or peer.process.poll() is not None:
         peer = kept[name, devices] = Peer(name, [sys.executable, "peer_jax.py", devices], env)
@@ -210,7 +210,7 @@ def case(problem, variant, mesh, options, kept):
 
 
 def agree(sums):
-    """Whether all checksums are alike, measured by the numbers they are sums of; long float loops differ in the last
+    """Whether all checksums agree, measured by the numbers they are sums of; long float loops differ in the last
     digits."""
     largest = max((size for _, size in sums.values()), default=0)
     totals = [total for total, _ in sums.values()]
@@ -226,8 +226,8 @@ def line(row):
     share = ""
     if "bandwidth_share" in row:
         jax = max((s for n, s in row["bandwidth_shares"].items() if n.startswith("jax")), default=None)
-        beside = "" if jax is None else f", jax {jax:.0%}"
-        share = f"  {row['bandwidth_share']:.0%} of copy at {row['copy_gb_per_s']:.0f} GB/s{beside}"
+        peer = "" if jax is None else f", jax {jax:.0%}"
+        share = f"  {row['bandwidth_share']:.0%} of copy at {row['copy_gb_per_s']:.0f} GB/s{peer}"
     flag = "" if row["agree"] else f"  CHECKSUMS DIFFER {row['checksums']}"
     errors = f"  {row['errors']}" if row["errors"] else ""
     return f"{row['problem']:16} {row['variant']:20} {row['mesh']:5} " + "  ".join(cells) + f"{share}  compile ms: {compile_}{flag}{errors}"
@@ -254,7 +254,7 @@ def main():
     args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
     args.add_argument("--key", action="store_true", help="the rows that the README shows, in some twenty minutes")
-    args.add_argument("--minutes", type=float, default=0, help="begin no row after so many; 0: no limit")
+    args.add_argument("--minutes", type=float, default=0, help="start no row after this many minutes; 0: no limit")
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
     args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")
@@ -278,7 +278,7 @@ def main():
         peer.close()
     if left_out:
         print(f"{left_out} rows were left out: the {options.minutes:g} minutes were over")
-    print(f"written: {options.out} and the picture beside it; {time.strftime('%Y-%m-%d')}")
+    print(f"written: {options.out} and the picture next to it; {time.strftime('%Y-%m-%d')}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Meshwork on the ranks of MPI beside hand-written C with MPI, numpy with mpi4py, PyTorch's DDP, and MPI's collectives.
+"""Meshwork on MPI ranks compared with hand-written C with MPI, numpy with mpi4py, PyTorch's DDP, and MPI's collectives.
 
   run.py [--problems REGEX] [--variants REGEX] [--ranks 2,4] [--rounds 5] [--minutes 12] [--out target/bench/mpi.json]
          [--meshwork target/release/meshwork-bench] [--torch PYTHON] [--peers meshwork,c,mpi4py,ddp]
@@ -9,7 +9,7 @@ peer is started by mpirun, warms up, is timed, and ends, one after the other, so
 measured. Checksums are compared. Medians of the rounds are printed and their ratios to Meshwork's; all of it goes to a JSON
 file. Each row gets its share of the minutes: rounds that do not fit are left out, but the first never.
 
-`--problems windows`: shared-memory windows of MPI-3 beside MPI's calls, in microseconds.
+`--problems windows`: shared-memory windows of MPI-3 compared with MPI's calls, in microseconds.
 Collectives and the MPI calls of the same name are called by turns in one program: the mean, median and least microseconds of
 the slowest rank.
 """
@@ -133,7 +133,7 @@ def show(row):
 
 
 def collectives(ranks, options, until):
-    """Rows of collectives beside the calls of MPI, of as many starts as fit."""
+    """Rows of collectives compared with the calls of MPI, from as many runs as fit."""
     sizes = ",".join(map(str, COLLECTIVES))
     command = [*mpirun(ranks), str(options.meshwork), "processes", "collectives", sizes]
     starts, began, rows = [], time.monotonic(), []

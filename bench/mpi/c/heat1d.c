@@ -1,5 +1,5 @@
 // 1-D heat with fixed ends on the ranks of MPI: heat1d INPUT.npy N STEPS COUNT, compiled with -DT=float or -DT=double.
-// Each rank has a block and one element of each neighbour; the inside is computed while the edges travel.
+// Each rank has a block and one element of each neighbor; the interior is computed while the edges are sent.
 #include "rank.h"
 static long n, steps, first, last, m;
 static T *input, *a, *b;

@@ -1,6 +1,6 @@
 // A shared-memory window of MPI-3 in the place of messages, between ranks of one machine: windows [COUNT]. For all-gather and
 // all-reduce of some sizes, mean and least microseconds of COUNT calls of the slowest rank, from private memory to private
-// memory; beside MPI's own calls.
+// memory, compared with MPI's own calls.
 #include "rank.h"
 
 static MPI_Win window;

@@ -36,7 +36,7 @@ mod with_mpi {
     use std::time::Instant;
 
     use meshwork::prelude::*;
-    use meshwork_cpu::{CpuEngine, Engine};
+    use meshwork_cpu::CpuEngine;
     use meshwork_ir::DeviceGrid;
     use meshwork_runtime::{Buffer, Shards};
     use mpi::collective::SystemOperation;

@@ -12,28 +12,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use meshwork_cpu::{CpuEngine, Executable};
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::{npy, text};
-use meshwork_mesh::{Mesh, Sharding};
-use meshwork_partition::{Border, CompileOptions};
-use meshwork_runtime::{Array, Runtime, Shards};
+use meshwork_cpu::CpuEngine;
+use meshwork_ir::text;
+use meshwork_partition::CompileOptions;
+use meshwork_runtime::{Array, Engine, Executable, Runtime};
 
-/// A compiled program.
-struct Compiled {
-    executable: Arc<Executable>,
-    mesh: Arc<Mesh>,
-    /// How arguments and results are split; empty on one device.
-    inputs: Vec<Arc<Sharding>>,
-    outputs: Vec<Arc<Sharding>>,
-    /// Extents of the global results.
-    results: Vec<Vec<i64>>,
-}
-
-/// A compiled program with its inputs.
+/// A loaded program with its inputs.
 struct Prepared {
-    compiled: Compiled,
-    inputs: Vec<Shards>,
+    executable: Arc<dyn Executable>,
+    inputs: Vec<Array>,
     /// Which result is summed.
     check: usize,
 }
@@ -86,9 +73,11 @@ fn command(words: &[&str], prepared: &mut Option<Prepared>) -> Result<String, Bo
         (["prepare", program, check, inputs @ ..], prepared) => {
             let source = std::fs::read_to_string(program)?;
             let start = Instant::now();
-            let compiled = compile(&source)?;
+            let (executable, results) = compile(&source)?;
             let seconds = start.elapsed().as_secs_f64();
-            let next = load(compiled, check, inputs)?;
+            let inputs = inputs.iter().map(Array::load_npy).collect::<Result<_, _>>()?;
+            let check = if *check == "last" { results - 1 } else { check.parse()? };
+            let next = Prepared { executable, inputs, check };
             next.run(1)?;
             *prepared = Some(next);
             Ok(format!(r#"{{"compile": {seconds}}}"#))
@@ -98,49 +87,19 @@ fn command(words: &[&str], prepared: &mut Option<Prepared>) -> Result<String, Bo
             Ok(format!(r#"{{"seconds": {seconds}, "checksum": {checksum}, "magnitude": {magnitude}}}"#))
         }
         (["profile"], Some(prepared)) => {
-            let (_, profile) = prepared.compiled.executable.run_profiled(prepared.inputs.clone())?;
+            let (_, profile) = prepared.executable.run_profiled(prepared.inputs.clone())?;
             eprintln!("{}", profile.table(40));
-            Ok(format!(r#"{{"fallbacks": {:?}}}"#, prepared.compiled.executable.fallbacks()))
+            let fallbacks: Vec<String> = profile.fallbacks.iter().map(ToString::to_string).collect();
+            Ok(format!(r#"{{"fallbacks": {fallbacks:?}}}"#))
         }
         _ => Err(format!("no such command, or nothing prepared: {words:?}").into()),
     }
 }
 
-fn compile(source: &str) -> Result<Compiled, Box<dyn Error>> {
+fn compile(source: &str) -> Result<(Arc<dyn Executable>, usize), Box<dyn Error>> {
     let module = text::parse(source).map_err(|e| format!("{e:?}"))?;
-    let function = module.entry().ok_or("no entry function")?;
-    let results = module.func_type(function).results.iter().map(|t| t.dims().to_vec()).collect();
-    let engine = CpuEngine::shared();
-    let devices = meshwork_partition::mesh_of(&module).map_or(1, |(_, mesh)| mesh.device_count());
-    if devices == 1 {
-        let executable = engine.executable(&module, None, DeviceGrid { replicas: 1, partitions: 1 })?;
-        return Ok(Compiled { executable, mesh: Arc::default(), inputs: vec![], outputs: vec![], results });
-    }
-    let split = meshwork_partition::compile(&module, &CompileOptions::default()).map_err(|e| format!("{e:?}"))?;
-    let shardings = |borders: &[Border]| borders.iter().map(|b| b.sharding.clone()).collect();
-    let grid = DeviceGrid { replicas: 1, partitions: devices as usize };
-    let executable = engine.executable(&split.module, None, grid)?;
-    Ok(Compiled {
-        executable,
-        mesh: split.mesh.clone().unwrap_or_default(),
-        inputs: shardings(split.inputs()),
-        outputs: shardings(split.outputs()),
-        results,
-    })
-}
-
-fn load(compiled: Compiled, check: &str, paths: &[&str]) -> Result<Prepared, Box<dyn Error>> {
-    let mut inputs = vec![];
-    for (i, path) in paths.iter().enumerate() {
-        let host = npy::read(&std::fs::read(path)?)?;
-        let array = match compiled.inputs.get(i) {
-            Some(sharding) => Array::from_host(&host, &compiled.mesh, sharding)?,
-            None => Array::single(&host)?,
-        };
-        inputs.push(array.into_shards());
-    }
-    let check = if check == "last" { compiled.results.len() - 1 } else { check.parse()? };
-    Ok(Prepared { compiled, inputs, check })
+    let compiled = meshwork_partition::compile(&module, &CompileOptions::default()).map_err(|e| format!("{e:?}"))?;
+    Ok((CpuEngine::shared().load(&compiled)?, compiled.outputs().len()))
 }
 
 impl Prepared {
@@ -152,18 +111,11 @@ impl Prepared {
         let mut last = vec![];
         for _ in 0..count.max(1) {
             drop(std::mem::take(&mut last));
-            last = self.compiled.executable.run(self.inputs.clone())?;
+            last = self.executable.run(self.inputs.clone())?;
         }
         runtime.barrier()?;
         let seconds = start.elapsed().as_secs_f64() / count.max(1) as f64;
-        let shards = last.swap_remove(self.check);
-        let elem = self.compiled.executable.outputs()[self.check].elem;
-        let dims = &self.compiled.results[self.check];
-        let array = match self.compiled.outputs.get(self.check) {
-            Some(sharding) => Array::from_shards(elem, dims, &self.compiled.mesh, sharding, shards)?,
-            None => Array::from_single(elem, dims, shards[0].clone())?,
-        };
-        let numbers = array.to_host()?.to_f64s();
+        let numbers = last.swap_remove(self.check).to_f64s()?;
         Ok((seconds, numbers.iter().sum(), numbers.iter().map(|x| x.abs()).sum()))
     }
 }

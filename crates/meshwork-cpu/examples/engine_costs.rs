@@ -68,7 +68,7 @@ fn main() {
                 let n = bytes / 4;
                 let module = text::parse(&collective(kind, n, devices)).expect("a program");
                 let grid = DeviceGrid { replicas: 1, partitions: devices };
-                let run = engine.executable(&module, None, grid).expect("it compiles");
+                let run = engine.compile(&module, None, grid).expect("it compiles");
                 let shard = || Arc::new(Buffer::new(bytes).expect("memory"));
                 let x: Shards = (0..devices).map(|_| shard()).collect();
                 let rounds = if bytes > 8 << 20 { 9 } else { 60 };
@@ -100,7 +100,7 @@ fn main() {
            return %r#0, %r#1 : tensor<i32>, tensor<f32> }}"
     );
     let module = text::parse(&source).expect("a program");
-    let run = engine.executable(&module, None, DeviceGrid { replicas: 1, partitions: 1 }).expect("it compiles");
+    let run = engine.compile(&module, None, DeviceGrid { replicas: 1, partitions: 1 }).expect("it compiles");
     let (least, middle) = time(7, || drop(run.run(vec![]).expect("it runs")));
     let each = |us: f64| us * 1e3 / f64::from(turns);
     println!("\na loop of two scalars: {:.1} ns a turn at least, {:.1} typically", each(least), each(middle));
@@ -126,7 +126,7 @@ fn main() {
         );
         let module = text::parse(&source).expect("a program");
         let grid = DeviceGrid { replicas: 1, partitions: devices };
-        let run = engine.executable(&module, None, grid).expect("it compiles");
+        let run = engine.compile(&module, None, grid).expect("it compiles");
         let x: Shards = (0..devices).map(|_| Arc::new(Buffer::new(4).expect("memory"))).collect();
         let (least, middle) = time(7, || drop(run.run(vec![x.clone()]).expect("it runs")));
         println!(

@@ -1,77 +1,35 @@
-//! Engines: what compiles the program of a device and runs it on all of them.
+//! The CPU engine: all devices of this process, on a pool of threads.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::{Module, text};
-
-use crate::compile::{CompileError, compile};
-use crate::exec::pool::Pool;
-use crate::executable::Executable;
-use meshwork_runtime::profile::Profile;
+use meshwork_eval::MAX_DEVICES;
+use meshwork_ir::{DeviceGrid, Module, TensorType};
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::{Border, Compiled};
+use meshwork_runtime::array::Sharded;
 use meshwork_runtime::transport::world;
-use meshwork_runtime::{RunError, Shards};
+use meshwork_runtime::{
+    Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Profile, RunError, Shards, evaluator,
+};
 
-/// Compiles programs for devices.
-pub trait Engine: Send + Sync {
-    /// What messages call it.
-    fn name(&self) -> &str;
+use crate::compile::compile;
+use crate::device_program::DeviceProgram;
+use crate::exec::pool::Pool;
 
-    /// Compiles function `entry` (by default the entry function) of a per-device module for all devices of `grid`.
-    fn compile(&self, module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<Arc<dyn Loaded>, CompileError>;
-}
-
-/// A program that an engine has compiled.
-pub trait Loaded: Send + Sync {
-    /// Runs it on the pieces of its arguments.
-    fn run(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError>;
-
-    /// Runs it and notes what runs when.
-    fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError>;
-
-    /// Bytes that a device holds at once besides its arguments and the constants.
-    fn peak_bytes(&self) -> usize;
-}
-
-impl Loaded for Executable {
-    fn run(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
-        Executable::run(self, args)
-    }
-
-    fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
-        Executable::run_profiled(self, args)
-    }
-
-    fn peak_bytes(&self) -> usize {
-        Executable::peak_bytes(self)
-    }
-}
-
-/// The engine of this crate: all devices in this process, on a pool of threads.
+/// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it can not compile, with
+/// extents known only at run time for instance, runs on the evaluator as a whole;
+/// [`fallbacks`](Executable::fallbacks) says so.
 pub struct CpuEngine {
     pool: Arc<Pool>,
-    cache: Mutex<HashMap<Key, Arc<Executable>>>,
 }
 
-/// What an executable depends on. Shapes, element types and the effect of shardings and mesh are in the text of the
-/// per-device program.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    text: (u64, u64, usize),
-    entry: Option<String>,
-    replicas: usize,
-    partitions: usize,
-}
-
-/// Executables that are kept.
-const CACHED: usize = 256;
+/// No machine has more memory for one device. The evaluator says which operation is too large.
+const MOST_BYTES: usize = 1 << 40;
 
 impl CpuEngine {
     /// An engine with its own `threads` threads.
     pub fn new(threads: usize) -> CpuEngine {
-        CpuEngine { pool: Arc::new(Pool::new(threads)), cache: Mutex::default() }
+        CpuEngine { pool: Arc::new(Pool::new(threads)) }
     }
 
     /// The engine of the process: as many threads as `MESHWORK_THREADS` says, or else as there are cores, shared
@@ -96,38 +54,18 @@ impl CpuEngine {
         &self.pool
     }
 
-    /// Compiles a program, or finds it among those compiled before.
-    pub fn executable(
-        &self,
-        module: &Module,
-        entry: Option<&str>,
-        grid: DeviceGrid,
-    ) -> Result<Arc<Executable>, CompileError> {
-        world::join().map_err(|message| CompileError::Invalid { op: "processes".into(), message })?;
-        let printed = text::print(module);
-        let hash = |salt: u64| {
-            let mut hasher = DefaultHasher::new();
-            (salt, &printed).hash(&mut hasher);
-            hasher.finish()
-        };
-        let key = Key {
-            text: (hash(1), hash(2), printed.len()),
-            entry: entry.map(str::to_string),
-            replicas: grid.replicas,
-            partitions: grid.partitions,
-        };
-        if let Some(found) = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok(found.clone());
-        }
-        let program = compile(module, entry, grid)?;
-        let executable = Arc::new(Executable::new(program, grid, self.pool.clone())?);
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.len() >= CACHED {
-            cache.clear();
-        }
-        cache.insert(key, executable.clone());
-        Ok(executable)
+    /// Compiles function `entry` (by default the entry function) of a per-device module for all devices of `grid`, to
+    /// run on shards.
+    pub fn compile(&self, module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<DeviceProgram, LoadError> {
+        join()?;
+        DeviceProgram::new(compile(module, entry, grid)?, grid, self.pool.clone())
     }
+}
+
+/// Joins the other processes of the program, if there are any.
+fn join() -> Result<(), LoadError> {
+    let joined = world::join().map_err(|message| LoadError::Invalid { op: "processes".into(), message });
+    joined.map(|_| ())
 }
 
 impl Engine for CpuEngine {
@@ -135,7 +73,113 @@ impl Engine for CpuEngine {
         "cpu"
     }
 
-    fn compile(&self, module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<Arc<dyn Loaded>, CompileError> {
-        Ok(self.executable(module, entry, grid)?)
+    fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
+        let devices = program.devices();
+        if devices > MAX_DEVICES {
+            // Its lists of devices and buffers would be too long.
+            let reason = format!("the engine runs at most {MAX_DEVICES} devices");
+            return evaluator::stand_in(program, reason);
+        }
+        match CpuExecutable::new(self, program) {
+            Ok(loaded) if loaded.program.peak_bytes() > MOST_BYTES => {
+                let reason = format!("a device needs {} bytes", loaded.program.peak_bytes());
+                evaluator::stand_in(program, reason)
+            }
+            Ok(loaded) => Ok(Arc::new(loaded)),
+            Err(error @ LoadError::Unsupported { .. }) => evaluator::stand_in(program, error.to_string()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A program with the placements of its arguments and results.
+struct CpuExecutable {
+    program: DeviceProgram,
+    /// `None` on one device.
+    split: Option<Split>,
+    /// Element type and local extents of each result.
+    results: Vec<TensorType>,
+}
+
+/// How arguments and results are split over the mesh.
+struct Split {
+    mesh: Arc<Mesh>,
+    inputs: Vec<Arc<Sharding>>,
+    outputs: Vec<Output>,
+}
+
+/// The placement and global extents of a result.
+struct Output {
+    sharding: Arc<Sharding>,
+    dims: Vec<i64>,
+}
+
+impl CpuExecutable {
+    fn new(engine: &CpuEngine, program: &Compiled) -> Result<CpuExecutable, LoadError> {
+        let partitions = program.devices();
+        let compiled = engine.compile(&program.module, None, DeviceGrid { replicas: 1, partitions })?;
+        let split = (partitions > 1).then(|| {
+            let mesh = Arc::new(program.plan.mesh.clone());
+            // Data carries its mesh with it.
+            let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
+            let output = |b: &Border| Output { sharding: inline(b), dims: b.ty.dims().to_vec() };
+            Split {
+                inputs: program.inputs().iter().map(inline).collect(),
+                outputs: program.outputs().iter().map(output).collect(),
+                mesh: mesh.clone(),
+            }
+        });
+        Ok(CpuExecutable { results: compiled.outputs(), program: compiled, split })
+    }
+
+    /// The shards of the arguments, as the program wants them.
+    fn cut(&self, args: Vec<Array>) -> Result<Vec<Shards>, RunError> {
+        if let Some(split) = &self.split
+            && args.len() != split.inputs.len()
+        {
+            let message = format!("the program takes {} arguments, {} given", split.inputs.len(), args.len());
+            return Err(RunError::Arguments(message));
+        }
+        let cut = |(i, arg): (usize, Array)| {
+            let place = self.split.as_ref().map(|s| (&s.mesh, &s.inputs[i]));
+            arg.into_devices(place)?.into_host_shards()
+        };
+        Ok(args.into_iter().enumerate().map(cut).collect::<Result<_, ArrayError>>()?)
+    }
+
+    /// The arrays that the shards of the results make up.
+    fn join(&self, results: Vec<Shards>) -> Result<Vec<Array>, RunError> {
+        let join = |(i, shards): (usize, Shards)| {
+            let mut shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect::<Vec<_>>();
+            let local = &self.results[i];
+            let sharded = match &self.split {
+                None => Sharded::from_single(local.elem, &local.dims, shards.swap_remove(0)),
+                Some(s) => {
+                    let Output { sharding, dims } = &s.outputs[i];
+                    Sharded::from_shards(local.elem, dims, &s.mesh, sharding, shards)
+                }
+            };
+            sharded.map(Array::from_devices)
+        };
+        Ok(results.into_iter().enumerate().map(join).collect::<Result<_, ArrayError>>()?)
+    }
+}
+
+impl Executable for CpuExecutable {
+    fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
+        self.join(self.program.run(self.cut(args)?)?)
+    }
+
+    fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
+        let (results, profile) = self.program.run_profiled(self.cut(args)?)?;
+        Ok((self.join(results)?, Profile { fallbacks: self.fallbacks(), ..profile }))
+    }
+
+    fn fallbacks(&self) -> Vec<Fallback> {
+        self.program.fallbacks().into_iter().map(|op| Fallback::Op { op }).collect()
+    }
+
+    fn peak_bytes(&self) -> usize {
+        self.program.peak_bytes()
     }
 }

@@ -1,12 +1,12 @@
 //! The CPU engine: fused kernels, a static buffer plan, devices as work for a pool of threads.
 //!
-//! [`CpuEngine`] compiles the per-device program of a partitioned module to an [`Executable`], which runs on the
-//! shards of arrays.
+//! [`CpuEngine`] is the engine behind the seam of `meshwork-runtime`. It compiles the per-device program to a
+//! [`DeviceProgram`], which runs on the shards of arrays.
 
 pub mod compile;
+pub mod device_program;
 pub mod engine;
 pub mod exec;
-pub mod executable;
 mod fuse;
 pub mod kernel;
 pub mod library;
@@ -14,5 +14,5 @@ pub mod memory;
 pub mod program;
 pub mod step;
 
-pub use engine::{CpuEngine, Engine, Loaded};
-pub use executable::Executable;
+pub use device_program::DeviceProgram;
+pub use engine::CpuEngine;

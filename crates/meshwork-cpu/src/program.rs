@@ -64,11 +64,11 @@ impl Block {
 /// A straight line of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// Where its arguments lie.
+    /// The location of its arguments.
     pub args: Vec<Buf>,
     /// What it does, in order.
     pub nodes: Vec<Node>,
-    /// Where its results lie when it ends: dense buffers. One may be named twice, or be an argument, or belong to an
+    /// The location of its results when it ends: dense buffers. One may be named twice, or be an argument, or belong to an
     /// outer block.
     pub results: Vec<Buf>,
 }
@@ -173,7 +173,7 @@ pub struct Collective {
     pub berth: Option<u8>,
 }
 
-/// The end of a collective: before it nobody writes its operands, or uses its results.
+/// The end of a collective: before it nothing writes its operands, or uses its results.
 #[derive(Clone, Debug)]
 pub struct Await {
     /// The operation.

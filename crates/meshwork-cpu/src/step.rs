@@ -10,7 +10,7 @@ use meshwork_ir::{ElementType, OpId};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Buf(pub u32);
 
-/// How a value lies in a buffer: element `i` is at byte `offset + Σ i[d] * strides[d]`.
+/// The layout of a value in a buffer: element `i` is at byte `offset + Σ i[d] * strides[d]`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct View {
     /// The buffer.
@@ -49,7 +49,7 @@ impl View {
         self.dims.iter().product::<i64>() as usize
     }
 
-    /// Whether there is no element.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -136,7 +136,7 @@ pub trait Work: Send + Sync + fmt::Debug {
     }
 
     /// The same for devices of one partition, cut along memory into parts that write about `bytes` bytes each; `None` if
-    /// it can not be cut so.
+    /// it cannot be divided.
     fn bands(&self, _partition: usize, _bytes: usize) -> Option<Bands> {
         None
     }

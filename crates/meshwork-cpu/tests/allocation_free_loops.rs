@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_cpu::{CpuEngine, DeviceProgram};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::{Buffer, Shards};
@@ -82,7 +82,7 @@ fn product() -> String {
 }
 
 /// The fewest allocations of some runs: other threads may do something of their own in one of them.
-fn fewest(executable: &Executable, turns: i32, devices: usize) -> usize {
+fn fewest(executable: &DeviceProgram, turns: i32, devices: usize) -> usize {
     let bytes = |t: &meshwork_ir::TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
     let own = |bytes: &[u8]| Arc::new(Buffer::from_bytes(bytes).unwrap());
     let array: Shards = (0..devices).map(|_| own(&vec![0; bytes(&executable.inputs()[0])])).collect();
@@ -110,7 +110,7 @@ fn further_turns_of_a_loop_allocate_nothing() {
     for (source, devices) in programs {
         let module = text::parse(&source).unwrap();
         let grid = DeviceGrid { replicas: 1, partitions: devices };
-        let executable = engine.executable(&module, None, grid).unwrap();
+        let executable = engine.compile(&module, None, grid).unwrap();
         let few = fewest(&executable, 70, devices);
         assert_eq!(fewest(&executable, 300, devices), few, "{source}");
     }

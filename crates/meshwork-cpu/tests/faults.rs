@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use meshwork_cpu::{CpuEngine, Engine};
+use meshwork_cpu::CpuEngine;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::RunError;

@@ -58,7 +58,7 @@ fn a_run_uses_the_planned_memory() {
     for (source, devices) in [(HEAT, 1), (HEAT, 3), (MLP, 1), (MLP, 2), (SUM, 4), (COMMON, 4)] {
         let module = text::parse(source).unwrap();
         let grid = DeviceGrid { replicas: 1, partitions: devices };
-        let executable = engine.executable(&module, None, grid).unwrap();
+        let executable = engine.compile(&module, None, grid).unwrap();
         let bytes = |t: &meshwork_ir::TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
         let shard = |n: usize| Arc::new(Buffer::from_bytes(&vec![0; n]).unwrap());
         let args: Vec<Shards> =

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::Check;
-use meshwork_cpu::{CpuEngine, Engine};
+use meshwork_cpu::CpuEngine;
 use meshwork_ir::DeviceGrid;
 use meshwork_runtime::{Buffer, Runtime, Shards};
 use meshwork_testing::ranks::across;

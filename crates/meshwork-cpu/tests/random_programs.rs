@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use meshwork_cpu::Executable;
+use meshwork_cpu::DeviceProgram;
 use meshwork_cpu::exec::pool::Pool;
 use meshwork_cpu::kernel::ir::Combine;
 use meshwork_cpu::program::{Block, BufInfo, Case, Collective, CollectiveKind, Node, Program, Reducer, While};
@@ -29,7 +29,7 @@ impl Dice {
 enum Rule {
     /// Element by element; may work in place on the first operand.
     Mix(u64),
-    /// Each element from its neighbour.
+    /// Each element from its neighbor.
     Shift(u64),
     /// Changes one element of the first operand, which is also the result.
     Poke(u64),
@@ -430,7 +430,7 @@ fn check(seed: u64, devices: usize, here: std::ops::Range<usize>, pool: &Arc<Poo
     plain.block(&main, &all);
 
     let grid = DeviceGrid { replicas: 1, partitions: devices };
-    let executable = Executable::new(program, grid, pool.clone()).unwrap();
+    let executable = DeviceProgram::new(program, grid, pool.clone()).unwrap();
     for round in 0..2 {
         let shard = |d: usize, arg: Buf| {
             let bytes: Vec<u8> = (0..maker.len(arg)).flat_map(|k| value(d, arg, k).to_le_bytes()).collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_cpu::{CpuEngine, Executable};
+use meshwork_cpu::{CpuEngine, DeviceProgram};
 use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, Literal, text};
@@ -74,7 +74,7 @@ fn buffer(x: &Literal) -> Arc<Buffer> {
 }
 
 /// Results of a run as bytes, per result and device.
-fn run(executable: &Executable, args: &[Shards]) -> Vec<Vec<Vec<u8>>> {
+fn run(executable: &DeviceProgram, args: &[Shards]) -> Vec<Vec<Vec<u8>>> {
     let results = executable.run(args.to_vec()).unwrap();
     results.iter().map(|shards| shards.iter().map(|s| s.as_slice().to_vec()).collect()).collect()
 }
@@ -108,7 +108,7 @@ fn one_device_computes_for_all_that_have_the_same() {
         let (s_all, i_all) = (vec![buffer(&s); 4], vec![buffer(&i); 4]);
         let apart = |l: &Literal| -> Shards { (0..4).map(|_| buffer(l)).collect() };
         for threads in [1, 2] {
-            let executable = CpuEngine::new(threads).executable(&module, None, grid).unwrap();
+            let executable = CpuEngine::new(threads).compile(&module, None, grid).unwrap();
             let together = [own.clone(), shared.clone(), s_all.clone(), i_all.clone()];
             let separate = [own.clone(), w.iter().map(buffer).collect(), apart(&s), apart(&i)];
             let plain = run(&executable, &separate);
@@ -173,7 +173,7 @@ fn what_a_peer_was_given_is_handed_on_without_a_copy() {
         let module = text::parse(&source).unwrap_or_else(|e| panic!("{}", e.render("test", &source)));
         let literals: Vec<Vec<Literal>> = (0..4).map(|d| vec![numbers(&[500], d), numbers(&[500], 10 + d)]).collect();
         let want = eval::run_devices(&module, None, literals.clone(), grid).unwrap();
-        let executable = CpuEngine::new(2).executable(&module, None, grid).unwrap();
+        let executable = CpuEngine::new(2).compile(&module, None, grid).unwrap();
         let x: Shards = literals.iter().map(|l| buffer(&l[0])).collect();
         for _ in 0..2 {
             let y: Shards = literals.iter().map(|l| buffer(&l[1])).collect();

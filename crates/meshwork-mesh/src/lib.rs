@@ -48,6 +48,7 @@ mod picture;
 mod query;
 mod shard;
 mod sharding;
+pub mod spec;
 mod text;
 mod topology;
 pub mod verify;
@@ -60,6 +61,7 @@ pub use number::{gcd, prime_factors};
 pub use picture::{Block, Picture};
 pub use shard::{ceil_div, device_groups, shard_index, shard_range, slice_at, slice_of, slices};
 pub use sharding::{DimSharding, MeshRef, Reduction, Sharding};
+pub use spec::{Axes, Dim, P, dim};
 pub use text::{
     AxisList, Cursor, ParseError, Quoted, SymbolName, parse_axis, parse_axis_list, parse_dim_sharding, parse_mesh,
     parse_sharding,

@@ -13,7 +13,7 @@ pub struct BoxCopy {
 }
 
 /// A box in a dense array: the array's extents and where the box starts in it.
-pub struct At<'a> {
+pub struct Region<'a> {
     /// Extents of the array.
     pub dims: &'a [i64],
     /// Where the box starts in it.
@@ -22,7 +22,7 @@ pub struct At<'a> {
 
 impl BoxCopy {
     /// A copy of the elements of `size` bytes of a box of extents `lengths`.
-    pub fn new(from: &At<'_>, to: &At<'_>, lengths: &[i64], size: usize) -> BoxCopy {
+    pub fn new(from: &Region<'_>, to: &Region<'_>, lengths: &[i64], size: usize) -> BoxCopy {
         let mut copy = BoxCopy { from: 0, to: 0, dims: vec![], run: size };
         let (mut step_from, mut step_to) = (size, size);
         for d in (0..lengths.len()).rev() {
@@ -173,8 +173,12 @@ mod tests {
     #[test]
     fn a_box_of_a_matrix_moves_whole_or_in_pieces() {
         let from: Vec<u8> = (0..6 * 7).collect();
-        let copy =
-            BoxCopy::new(&At { dims: &[6, 7], start: &[1, 2] }, &At { dims: &[5, 4], start: &[0, 1] }, &[4, 3], 1);
+        let copy = BoxCopy::new(
+            &Region { dims: &[6, 7], start: &[1, 2] },
+            &Region { dims: &[5, 4], start: &[0, 1] },
+            &[4, 3],
+            1,
+        );
         for bytes in [1, 3, 7, 100] {
             let mut pieces = vec![];
             copy.clone().pieces(bytes, &mut pieces);
@@ -195,8 +199,8 @@ mod tests {
 
     #[test]
     fn whole_rows_are_one_run() {
-        let at = At { dims: &[4, 8], start: &[2, 0] };
-        let copy = BoxCopy::new(&at, &At { dims: &[2, 8], start: &[0, 0] }, &[2, 8], 4);
+        let at = Region { dims: &[4, 8], start: &[2, 0] };
+        let copy = BoxCopy::new(&at, &Region { dims: &[2, 8], start: &[0, 0] }, &[2, 8], 4);
         assert_eq!((copy.dims.len(), copy.run, copy.from), (0, 64, 64));
         let none = BoxCopy::new(&at, &at, &[0, 8], 4);
         assert_eq!(none.bytes(), 0);

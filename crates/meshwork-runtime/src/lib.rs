@@ -1,17 +1,40 @@
-//! What every engine needs: global [`Array`]s in shards, device buffers, profiles, and the processes that run a
-//! program together.
+//! What every engine needs: the one [`Array`], device buffers, the seam between programs and engines ([`Engine`],
+//! [`Executable`]), and the processes that run a program together.
+//!
+//! ```
+//! use meshwork_ir::text;
+//! use meshwork_partition::{CompileOptions, compile};
+//! use meshwork_runtime::{Array, Engine, Evaluator};
+//!
+//! let module = text::parse("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+//!   %y = stablehlo.add %x, %x : tensor<3xf32>
+//!   return %y : tensor<3xf32>
+//! }")?;
+//! let program = Evaluator.load(&compile(&module, &CompileOptions::default())?)?;
+//! let results = program.run(vec![Array::from([1.0f32, 2.0, 3.0])])?;
+//! assert_eq!(results[0].to_vec::<f32>()?, [2.0, 4.0, 6.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod array;
 pub mod boxes;
+pub mod device;
+pub mod element;
+pub mod engine;
 pub mod error;
+pub mod evaluator;
 pub mod memory;
 pub mod profile;
 pub mod stream;
 pub mod transport;
 
-pub use array::{Array, Shards};
-pub use boxes::{At, BoxCopy};
-pub use error::RunError;
+pub use array::{Array, Placement, Shard, Shards};
+pub use boxes::{BoxCopy, Region};
+pub use device::DeviceBuffer;
+pub use element::Element;
+pub use engine::{Engine, Executable, Fallback};
+pub use error::{ArrayError, LoadError, RunError, SourceLine};
+pub use evaluator::Evaluator;
 pub use memory::Buffer;
 pub use profile::Profile;
 pub use transport::runtime::{ProcessError, Reduction, Runtime};

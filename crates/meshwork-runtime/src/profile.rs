@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use meshwork_eval::Stats;
+
+use crate::engine::Fallback;
+
 /// Notes what runs.
 pub struct Recorder {
     start: Instant,
@@ -88,7 +92,7 @@ impl Recorder {
             start_ns: r.start,
             end_ns: r.end,
         };
-        Profile { events: raw.into_iter().map(event).collect(), total_ns }
+        Profile { events: raw.into_iter().map(event).collect(), total_ns, ..Profile::default() }
     }
 }
 
@@ -116,6 +120,12 @@ pub struct Profile {
     pub events: Vec<Event>,
     /// How long it took.
     pub total_ns: u64,
+    /// What runs on the evaluator instead of the engine.
+    pub fallbacks: Vec<Fallback>,
+    /// What the program printed; only the evaluator runs such programs.
+    pub printed: Vec<String>,
+    /// What the evaluator counted on device 0, if it ran the program.
+    pub stats: Option<Stats>,
 }
 
 /// The time that all events of one name took.

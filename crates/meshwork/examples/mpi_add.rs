@@ -42,5 +42,5 @@ fn by_mesh(runtime: &Runtime) -> Result<f64, Error> {
     let a = Array::from_fn([N], |i| i[0] as f64).shard(&mesh, P!["x"])?;
     let b = Array::from_fn([N], |i| 2.0 * i[0] as f64).shard(&mesh, P!["x"])?;
     let add = jit(|(a, b): (Tensor, Tensor)| (a + b).sum(&[0]));
-    add.call(&(a, b))?.item::<f64>()
+    Ok(add.call(&(a, b))?.item::<f64>()?)
 }

@@ -14,17 +14,17 @@ use crate::tree::{Path, Tree, replace};
 
 /// The placements of named values, and which names the program has.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Annotations {
     pub(crate) rules: BTreeMap<String, Rule>,
     met: RefCell<BTreeSet<String>>,
     /// Groups of values that are placed alike, so far.
     groups: Cell<i64>,
 }
 
-impl Notes {
+impl Annotations {
     /// With these placements.
-    pub(crate) fn new(rules: &BTreeMap<String, Rule>) -> Notes {
-        Notes { rules: rules.clone(), ..Notes::default() }
+    pub(crate) fn new(rules: &BTreeMap<String, Rule>) -> Annotations {
+        Annotations { rules: rules.clone(), ..Annotations::default() }
     }
 
     /// The number of a new group of values that are placed alike.
@@ -81,11 +81,11 @@ pub fn annotate<T: Tree>(name: &str, x: T) -> T {
 #[track_caller]
 fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
     with_top("annotate", |trace| {
-        let notes = trace.notes.clone();
-        notes.met.borrow_mut().insert(name.to_string());
+        let annotations = trace.annotations.clone();
+        annotations.met.borrow_mut().insert(name.to_string());
         let Placing::On(mesh) = trace.placing.clone() else { return x.clone() };
-        let Some(rule) = notes.rules.get(name) else {
-            let known: Vec<String> = notes.rules.keys().map(|n| format!("{n:?}")).collect();
+        let Some(rule) = annotations.rules.get(name) else {
+            let known: Vec<String> = annotations.rules.keys().map(|n| format!("{n:?}")).collect();
             let known = if known.is_empty() { "is not given".into() } else { format!("has {}", known.join(", ")) };
             trace.fail("annotate", format!("{name:?} has no placement; annotations {known}"))
         };

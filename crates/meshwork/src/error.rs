@@ -1,6 +1,5 @@
 //! Errors in the user's terms: the operation, the numbers, and the line that asked for it.
 
-use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -11,15 +10,7 @@ use meshwork_runtime::{LoadError, RunError};
 use smol_str::SmolStr;
 use thiserror::Error;
 
-/// A line of the user's program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct At(pub &'static Location<'static>);
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.0.file(), self.0.line(), self.0.column())
-    }
-}
+pub use meshwork_runtime::{ArrayError, SourceLine as At};
 
 /// An operation that does not fit its operands. Found while tracing.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -31,72 +22,6 @@ pub struct TraceError {
     pub message: String,
     /// The line that asked for it.
     pub at: At,
-}
-
-/// Why an array could not be made, placed or read.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ArrayError {
-    /// As many elements as the shape says are needed.
-    #[error("{given} elements do not fill the shape {shape:?}, which has {wanted}")]
-    Count {
-        /// Number of elements given.
-        given: usize,
-        /// The shape.
-        shape: Vec<i64>,
-        /// Number of elements of the shape.
-        wanted: i64,
-    },
-    /// Read as another element type than it has.
-    #[error("the array has elements of type {has}, not {asked}; read it with to_f64s, or convert it in the program")]
-    ElementType {
-        /// The array's element type.
-        has: meshwork_ir::ElementType,
-        /// The one asked for.
-        asked: meshwork_ir::ElementType,
-    },
-    /// A scalar was asked of an array of several elements.
-    #[error("an array of shape {shape:?} is not a single element")]
-    NotScalar {
-        /// The shape.
-        shape: Vec<i64>,
-    },
-    /// An array that is only a shape has no elements.
-    #[error("the array of shape {shape:?} is abstract: it can be lowered and planned with, not run")]
-    Abstract {
-        /// The shape.
-        shape: Vec<i64>,
-    },
-    /// A call that it was donated to has its memory.
-    #[error(
-        "the array of shape {shape:?} was donated to the call at {at}, whose results have its memory now; use those, or \
-         leave the argument out of donate"
-    )]
-    Donated {
-        /// The shape.
-        shape: Vec<i64>,
-        /// The call.
-        at: At,
-    },
-    /// Pieces do not cover the array.
-    #[error("piece {piece} has shape {given:?}; device {device} holds {wanted:?} of the array")]
-    Piece {
-        /// Which piece.
-        piece: usize,
-        /// The device it is for.
-        device: i64,
-        /// Its shape.
-        given: Vec<i64>,
-        /// The shape of the slice of that device.
-        wanted: Vec<i64>,
-    },
-    /// One piece per device.
-    #[error("{given} pieces for {wanted} devices; give one piece per device, in order of device id")]
-    Pieces {
-        /// Number of pieces.
-        given: usize,
-        /// Number of devices.
-        wanted: i64,
-    },
 }
 
 /// Why a [`Jit`](crate::Jit) cannot trace, plan or run its function.
@@ -269,7 +194,7 @@ pub enum Error {
         at: At,
     },
     /// A placement that does not fit.
-    #[error("{what}: {}", words(.error))]
+    #[error("{what}: {}", meshwork_mesh::spec::explain(.error))]
     Sharding {
         /// What was to be placed.
         what: String,
@@ -289,7 +214,7 @@ pub enum Error {
     },
     /// An array could not be made or read.
     #[error(transparent)]
-    Array(#[from] ArrayError),
+    Array(ArrayError),
     /// The program could not be placed and split.
     #[error(transparent)]
     Compile(Box<CompileError>),
@@ -317,9 +242,6 @@ pub enum Error {
     /// The processes could not do something together.
     #[error(transparent)]
     Processes(#[from] meshwork_runtime::ProcessError),
-    /// An array could not be put on devices or read from them.
-    #[error(transparent)]
-    Devices(meshwork_runtime::array::ArrayError),
     /// A rule has no placement for an array.
     #[error(transparent)]
     Rule(#[from] crate::rule::RuleError),
@@ -343,13 +265,15 @@ impl Error {
     }
 }
 
-/// Why a placement does not fit, in the terms of [`P!`](crate::P!).
-pub(crate) fn words(error: &ShardingError) -> String {
-    match error {
-        ShardingError::Rank { sharding, tensor } => {
-            format!("it names {sharding} dimensions, and there are {tensor}; one entry per dimension, _ for none")
+impl From<ArrayError> for Error {
+    fn from(error: ArrayError) -> Error {
+        match error {
+            ArrayError::Located { error, at } => Error::Located { error: Box::new(Error::from(*error)), at },
+            ArrayError::Placement { what, error } => Error::Sharding { what, error },
+            ArrayError::File { path, what } => Error::File { path, what },
+            ArrayError::Processes(error) => Error::Processes(error),
+            other => Error::Array(other),
         }
-        other => other.to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use meshwork_autodiff::GradOptions;
 use crate::Tensor;
 use crate::error::fail;
 use crate::linear::traced;
-use crate::splice::inline;
+use crate::trace::inline::inline;
 use crate::tree::{Tree, leaves, replace};
 
 /// The gradient of the scalar that `f` returns, at `x`: a tree like `x`.

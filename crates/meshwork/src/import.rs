@@ -13,7 +13,7 @@ use meshwork_runtime::{Engine, Executable};
 use crate::engine::Cpu;
 use crate::error::{ImportError, Result, fail};
 use crate::spec::MESH;
-use crate::splice::inline;
+use crate::trace::inline::inline;
 use crate::trace::{Placing, placing};
 use crate::{Array, Tensor};
 

@@ -52,8 +52,7 @@
 extern crate self as meshwork;
 
 mod annotate;
-mod array;
-mod boxes;
+
 mod checkpoint;
 mod control;
 mod donate;
@@ -67,25 +66,18 @@ mod jit;
 mod linear;
 mod lower;
 mod manual;
-#[cfg(feature = "ndarray")]
-mod ndarrays;
 mod nn;
 mod ops;
-mod picture;
 pub mod processes;
 mod rule;
 mod spec;
-mod splice;
-mod steps;
 mod store;
-mod stored;
 mod tensor;
 mod trace;
 mod tree;
 mod vmap;
 
 pub use annotate::annotate;
-pub use array::{Array, Placement, Shard};
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
@@ -104,8 +96,10 @@ pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
-pub use meshwork_runtime::{Engine, Evaluator as Reference, Executable, Fallback, LoadError, Profile, RunError};
-pub use meshwork_runtime::{ProcessError, Reduction, Runtime};
+pub use meshwork_runtime::{
+    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile, Reduction,
+    RunError, Runtime, Shard,
+};
 pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,

@@ -9,7 +9,7 @@ use meshwork_ir::{Module, OpId, ValueId, ValueMap};
 use crate::Tensor;
 use crate::error::{fail, fail_at};
 use crate::grad::differentiable;
-use crate::splice::{body_ops, inline};
+use crate::trace::inline::{body_ops, inline};
 use crate::trace::{self, pinned, with_top};
 use crate::tree::{Tree, leaves, replace};
 
@@ -52,10 +52,7 @@ pub fn vjp<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A) -> (B, impl Fn(B) -> 
         let mut out = vec![];
         let mut next = found.into_iter();
         for (i, input) in inputs.iter().enumerate() {
-            match wrt.contains(&i) {
-                true => out.extend(next.next()),
-                false => out.push(pinned(at, || input.zeros_like())),
-            }
+            if wrt.contains(&i) { out.extend(next.next()) } else { out.push(pinned(at, || input.zeros_like())) }
         }
         replace(&x, &out)
     };
@@ -92,10 +89,7 @@ pub fn jvp<A: Tree, B: Tree>(f: impl FnOnce(A) -> B, x: A, dx: A) -> (B, B) {
     let mut next = rates.iter();
     let mut out_rates = vec![];
     for value in values {
-        match differentiable(value) {
-            true => out_rates.extend(next.next().cloned()),
-            false => out_rates.push(value.zeros_like()),
-        }
+        if differentiable(value) { out_rates.extend(next.next().cloned()) } else { out_rates.push(value.zeros_like()) }
     }
     (replace(&out, values), replace(&out, &out_rates))
 }

@@ -20,8 +20,8 @@
 use meshwork_ir::{ElementType, Literal};
 use meshwork_runtime::{ProcessError, Reduction, Runtime};
 
-use crate::array::Array;
 use crate::error::{Error, Result};
+use meshwork_runtime::Array;
 
 /// Calls on host arrays that processes make together. A process on its own can make them too.
 pub trait HostArrays {

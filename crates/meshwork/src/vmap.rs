@@ -8,9 +8,9 @@ use meshwork_mesh::DimSharding;
 
 use crate::Tensor;
 use crate::error::fail;
-use crate::splice::inline;
 use crate::tensor::normalize;
 use crate::trace;
+use crate::trace::inline::inline;
 use crate::tree::{Path, Tree, leaves, replace};
 
 /// `f`, written for one example, on all of them at once: the examples are the slices of `xs` along the first

@@ -134,9 +134,9 @@ fn a_tensor_of_another_trace() {
 
 /// Compares the message of an error without its line, and checks that the line is one of this file.
 #[track_caller]
-fn fails<T>(result: Result<T, Error>, wanted: &str) {
+fn fails<T, E: Into<Error>>(result: Result<T, E>, wanted: &str) {
     let Err(error) = result else { panic!("no error") };
-    let message = error.to_string();
+    let message = error.into().to_string();
     let (text, at) = message.split_once("\n  at ").unwrap_or((&message, ""));
     assert_eq!(text, wanted);
     assert!(at.contains("tests/errors.rs:"), "{message}");

@@ -9,7 +9,7 @@ use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::lower::Lower;
 use super::views::view_of;
-use super::{CompileError, collective, ids, trips};
+use super::{LoadError, collective, ids, trips};
 use crate::fuse::{self, is_fusible, is_renaming};
 use crate::memory::place::ALIGN;
 use crate::program::{Block, Case, Node, Program, While};
@@ -18,14 +18,14 @@ use crate::{exec, library};
 use meshwork_runtime::transport::world::world;
 
 /// Compiles `func` of a prepared module.
-pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid) -> Result<Program, CompileError> {
+pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid) -> Result<Program, LoadError> {
     let Some(body) = module.body_of(func, 0) else {
-        return Err(CompileError::unsupported(module, func, "a function without a body"));
+        return Err(LoadError::unsupported(module, func, "a function without a body"));
     };
     let mut c = Compiler { cx: Lower::new(module), grid, fuse: fuse::State::default() };
     let args = module.block(body).args().to_vec();
     if let Some(&arg) = args.iter().find(|&&a| module.ty(a).as_tensor().is_none()) {
-        return Err(CompileError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));
+        return Err(LoadError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));
     }
     let donated = (0..args.len()).map(|i| is_donated(module, func, i)).collect();
     let main = c.block(body)?;
@@ -45,7 +45,7 @@ pub(crate) struct Compiler<'m> {
 
 impl Compiler<'_> {
     /// Compiles all of `block`: new buffers for its arguments, dense ones for what it returns.
-    fn block(&mut self, block: BlockId) -> Result<Block, CompileError> {
+    fn block(&mut self, block: BlockId) -> Result<Block, LoadError> {
         let module = self.cx.module;
         let outer = std::mem::take(&mut self.cx.nodes);
         let args = module.block(block).args().iter().map(|&a| self.argument(a)).collect();
@@ -74,7 +74,7 @@ impl Compiler<'_> {
     }
 
     /// What `block` returns, tuples flattened; the entry function leaves tokens out.
-    fn returned(&self, block: BlockId) -> Result<Vec<ValueId>, CompileError> {
+    fn returned(&self, block: BlockId) -> Result<Vec<ValueId>, LoadError> {
         let module = self.cx.module;
         let is_entry =
             module.block_parent_op(block).is_some_and(|op| module.op(op).kind() == OpKind::Control(ControlOp::Func));
@@ -88,8 +88,8 @@ impl Compiler<'_> {
                         let at = module.terminator(block).or(module.block_parent_op(block));
                         let what = "a tuple that is not made here";
                         return Err(match at {
-                            Some(at) => CompileError::unsupported(module, at, what),
-                            None => CompileError::Unsupported { op: "block".into(), what: what.into() },
+                            Some(at) => LoadError::unsupported(module, at, what),
+                            None => LoadError::Unsupported { op: "block".into(), what: what.into() },
                         });
                     };
                     work.extend(module.op(op).operands().iter().rev());
@@ -102,7 +102,7 @@ impl Compiler<'_> {
     }
 
     /// A dense buffer that holds `value` and nothing else.
-    pub(crate) fn dense(&mut self, value: ValueId) -> Result<Buf, CompileError> {
+    pub(crate) fn dense(&mut self, value: ValueId) -> Result<Buf, LoadError> {
         let view = self.view(value)?;
         let whole = self.cx.bufs[view.buf.0 as usize].bytes == view.len() * view.elem.storage_bytes();
         if view.is_dense() && whole {
@@ -118,7 +118,7 @@ impl Compiler<'_> {
     }
 
     /// Makes `value` one run of bytes, row-major, in whatever buffer. Messages to other processes are of whole buffers.
-    fn packed(&mut self, value: ValueId) -> Result<(), CompileError> {
+    fn packed(&mut self, value: ValueId) -> Result<(), LoadError> {
         let mut view = self.view(value)?;
         let is_aligned = view.offset % ALIGN as i64 == 0;
         view.offset = 0;
@@ -128,10 +128,10 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Where `value` lies.
-    pub(crate) fn view(&mut self, value: ValueId) -> Result<View, CompileError> {
+    /// The location of `value`.
+    pub(crate) fn view(&mut self, value: ValueId) -> Result<View, LoadError> {
         self.force(value)?;
-        let missing = || CompileError::Invalid { op: "value".into(), message: "it lies nowhere".into() };
+        let missing = || LoadError::Invalid { op: "value".into(), message: "value has no buffer".into() };
         self.cx.view(value).cloned().ok_or_else(missing)
     }
 
@@ -143,16 +143,16 @@ impl Compiler<'_> {
         }
     }
 
-    fn op(&mut self, op: OpId) -> Result<(), CompileError> {
+    fn op(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let data = module.op(op);
         let kind = data.kind();
         if is_fusible(module, op) {
             // What only renames elements in memory is done at once.
-            let lies = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
-            return if is_renaming(kind) && lies { self.rename(op) } else { self.postpone(op) };
+            let in_memory = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
+            return if is_renaming(kind) && in_memory { self.rename(op) } else { self.postpone(op) };
         }
-        let outside = || Err(CompileError::unsupported(module, op, "this operation"));
+        let outside = || Err(LoadError::unsupported(module, op, "this operation"));
         match kind {
             // Of an element type that kernels do not have, or with an attribute they do not know.
             OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.opaque(op),
@@ -249,13 +249,13 @@ impl Compiler<'_> {
     }
 
     /// A constant; one number for all elements takes the room of one.
-    fn constant(&mut self, op: OpId) -> Result<(), CompileError> {
+    fn constant(&mut self, op: OpId) -> Result<(), LoadError> {
         let data = self.cx.module.op(op);
         let Some(Attr::Dense(dense)) = data.attr("value") else {
-            return Err(CompileError::invalid(self.cx.module, op, "attribute 'value' is no dense constant"));
+            return Err(LoadError::invalid(self.cx.module, op, "attribute 'value' is not a dense constant"));
         };
         let (elem, dims) = (dense.ty.elem, dense.ty.dims.to_vec());
-        let missing = || CompileError::invalid(self.cx.module, op, "the elements of the constant are not in the file");
+        let missing = || LoadError::invalid(self.cx.module, op, "the elements of the constant are not in the file");
         let view = match dense.splat_bytes() {
             Some(bytes) if dense.ty.num_elements() != Some(0) => {
                 let scalar = meshwork_ir::Literal::from_bytes([], elem, bytes.to_vec()).ok_or_else(missing)?;
@@ -273,7 +273,7 @@ impl Compiler<'_> {
     }
 
     /// An op that only renames elements, or else copies them.
-    pub(crate) fn rename(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn rename(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let (operand, result) = (module.op(op).operands()[0], module.op(op).results()[0]);
         let from = self.view(operand)?;
@@ -291,19 +291,19 @@ impl Compiler<'_> {
     }
 
     /// An op of the library, or else one for the evaluator.
-    pub(crate) fn opaque(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn opaque(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let mut operands = module.op(op).operands().to_vec();
         operands.extend(captured(module, op));
         for v in operands.into_iter().filter(|&v| module.ty(v).as_tensor().is_some()) {
             self.view(v)?;
         }
-        let wrong = |message: String| CompileError::Invalid { op: module.describe(op), message };
+        let wrong = |message: String| LoadError::Invalid { op: module.describe(op), message };
         if library::lower(&mut self.cx, op).map_err(wrong)? {
             return Ok(());
         }
         exec::fallback::lower(&mut self.cx, op).map_err(|e| match e {
-            EvalError::Unsupported { op, what } => CompileError::Unsupported { op: op.to_string(), what },
+            EvalError::Unsupported { op, what } => LoadError::Unsupported { op: op.to_string(), what },
             other => wrong(other.to_string()),
         })?;
         for &token in module.op(op).results().iter().filter(|&&r| module.ty(r).as_tensor().is_none()) {
@@ -312,12 +312,12 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn while_loop(&mut self, op: OpId) -> Result<(), CompileError> {
+    fn while_loop(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         for v in captured(module, op) {
             self.view(v)?;
         }
-        let missing = |i| CompileError::invalid(module, op, format!("region {i} is missing"));
+        let missing = |i| LoadError::invalid(module, op, format!("region {i} is missing"));
         let cond = module.body_of(op, 0).ok_or_else(|| missing(0))?;
         let body = module.body_of(op, 1).ok_or_else(|| missing(1))?;
         let init = module.op(op).operands().iter().map(|&v| self.dense(v)).collect::<Result<Vec<_>, _>>()?;
@@ -333,13 +333,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn branch(&mut self, op: OpId) -> Result<(), CompileError> {
+    fn branch(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         for v in captured(module, op) {
             self.view(v)?;
         }
         let index = self.dense(module.op(op).operands()[0])?;
-        let missing = || CompileError::invalid(module, op, "a region is empty");
+        let missing = || LoadError::invalid(module, op, "a region is empty");
         let mut branches = vec![];
         for i in 0..module.op(op).regions().len() {
             let body = module.body_of(op, i).ok_or_else(missing)?;

@@ -5,23 +5,22 @@ use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Module, OpId, OpKind};
 
-use super::CompileError;
+use super::LoadError;
 use super::lower::Lower;
 use crate::kernel::ir::Combine;
 use crate::program::{Collective, CollectiveKind, Node, Reducer};
 
 /// Adds the collective `op`, whose operands are runs of bytes.
-pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<(), CompileError> {
+pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<(), LoadError> {
     let module = cx.module;
     let data = module.op(op);
     if data.flag("has_dynamic_root") {
-        return Err(CompileError::unsupported(module, op, "a root known at run time only"));
+        return Err(LoadError::unsupported(module, op, "a root known at run time only"));
     }
-    let invalid =
-        |e: meshwork_eval::EvalError| CompileError::Invalid { op: module.describe(op), message: e.to_string() };
+    let invalid = |e: meshwork_eval::EvalError| LoadError::Invalid { op: module.describe(op), message: e.to_string() };
     let dim = |name: &str| {
         let value = data.int(name).and_then(|d| usize::try_from(d).ok());
-        value.ok_or_else(|| CompileError::invalid(module, op, format!("attribute '{name}' is missing")))
+        value.ok_or_else(|| LoadError::invalid(module, op, format!("attribute '{name}' is missing")))
     };
     let mut groups: Vec<Vec<u32>> = vec![];
     if data.kind() != OpKind::Collective(CollectiveOp::CollectivePermute) {
@@ -46,13 +45,13 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
         }
         OpKind::Collective(CollectiveOp::CollectiveBroadcast) => CollectiveKind::Broadcast,
         OpKind::Collective(CollectiveOp::CollectiveReduce) => CollectiveKind::Reduce(reducer(module, op)),
-        _ => return Err(CompileError::unsupported(module, op, "this collective")),
+        _ => return Err(LoadError::unsupported(module, op, "this collective")),
     };
     let covered = groups.iter().map(Vec::len).sum::<usize>();
     let partial = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce(_));
     if !groups.is_empty() && covered != grid.len() && !partial {
         let message = format!("its groups hold {covered} of {} devices", grid.len());
-        return Err(CompileError::invalid(module, op, message));
+        return Err(LoadError::invalid(module, op, message));
     }
     let views = data.operands().iter().filter_map(|&v| cx.view(v));
     let (operands, starts) = views.map(|view| (view.buf, view.offset as usize)).unzip();

@@ -46,12 +46,12 @@ impl<'m> Lower<'m> {
         self.buffer(ElementType::UI8, &[bytes as i64])
     }
 
-    /// How `value` lies in memory, if it has been lowered.
+    /// The layout of `value` in memory, if it has been lowered.
     pub fn view(&self, value: ValueId) -> Option<&View> {
         self.views[value.index()].as_ref()
     }
 
-    /// Says how `value` lies in memory.
+    /// Sets the layout of `value` in memory.
     pub fn set_view(&mut self, value: ValueId, view: View) {
         self.views[value.index()] = Some(view);
     }

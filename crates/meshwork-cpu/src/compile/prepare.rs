@@ -5,10 +5,10 @@ use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
 
-use super::{CompileError, simplify, stencil};
+use super::{LoadError, simplify, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
-pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), CompileError> {
+pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
     let mut module = module.clone();
     refuse_dynamic(&module, func)?;
     inline_all(&mut module, func)?;
@@ -36,14 +36,14 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Com
     Ok((module, func))
 }
 
-fn refuse_dynamic(module: &Module, func: OpId) -> Result<(), CompileError> {
+fn refuse_dynamic(module: &Module, func: OpId) -> Result<(), LoadError> {
     for op in module.ops_below(func, Walk::PreOrder) {
         let data = module.op(op);
         for &v in data.operands().iter().chain(data.results()) {
             if let Some(ty) = module.ty(v).as_tensor()
                 && ty.num_elements().is_none()
             {
-                return Err(CompileError::unsupported(module, op, format!("values of type {ty}")));
+                return Err(LoadError::unsupported(module, op, format!("values of type {ty}")));
             }
         }
     }
@@ -51,7 +51,7 @@ fn refuse_dynamic(module: &Module, func: OpId) -> Result<(), CompileError> {
 }
 
 /// Calls that stand for their callees, deepest first in as many rounds as calls nest.
-fn inline_all(module: &mut Module, func: OpId) -> Result<(), CompileError> {
+fn inline_all(module: &mut Module, func: OpId) -> Result<(), LoadError> {
     for _ in 0..MAX_NESTED_CALLS {
         let mut found = false;
         for op in module.ops_below(func, Walk::PreOrder) {
@@ -76,15 +76,15 @@ fn inline_all(module: &mut Module, func: OpId) -> Result<(), CompileError> {
             return Ok(());
         }
     }
-    Err(CompileError::unsupported(module, func, format!("calls nested more than {MAX_NESTED_CALLS} deep")))
+    Err(LoadError::unsupported(module, func, format!("calls nested more than {MAX_NESTED_CALLS} deep")))
 }
 
 const MAX_NESTED_CALLS: usize = 64;
 
-fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), CompileError> {
+fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError> {
     let callee = module.op(op).attr(attr).and_then(Attr::as_symbol).and_then(|name| module.func(name));
     let Some(callee) = callee else {
-        return Err(CompileError::invalid(module, op, format!("attribute '{attr}' names no function")));
+        return Err(LoadError::invalid(module, op, format!("attribute '{attr}' names no function")));
     };
     let call = match module.op(op).kind() {
         OpKind::Control(ControlOp::Call) => op,
@@ -98,11 +98,11 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), CompileEr
     }
     match done {
         true => Ok(()),
-        false => Err(CompileError::unsupported(module, call, "a call of a function without a body of one block")),
+        false => Err(LoadError::unsupported(module, call, "a call of a function without a body of one block")),
     }
 }
 
-/// A plain call in the place of a composite.
+/// A plain call in place of a composite.
 fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
     let data = module.op(op);
     let name = module.symbol_name(callee).unwrap_or_default().into();
@@ -121,9 +121,9 @@ fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
 }
 
 /// Puts the only body of `op`, which runs once, in its place. What `async_start` starts is done at once.
-fn open_body(module: &mut Module, op: OpId) -> Result<(), CompileError> {
+fn open_body(module: &mut Module, op: OpId) -> Result<(), LoadError> {
     let Some(body) = module.body_of(op, 0) else {
-        return Err(CompileError::invalid(module, op, "its body is missing"));
+        return Err(LoadError::invalid(module, op, "its body is missing"));
     };
     let arguments = module.block(body).args().to_vec();
     for (arg, value) in arguments.into_iter().zip(module.op(op).operands().to_vec()) {
@@ -142,11 +142,7 @@ fn open_body(module: &mut Module, op: OpId) -> Result<(), CompileError> {
                 module.op(op).results().iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
             for user in users {
                 if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
-                    return Err(CompileError::unsupported(
-                        module,
-                        user,
-                        "a started operation other than to wait for it",
-                    ));
+                    return Err(LoadError::unsupported(module, user, "a started operation other than to wait for it"));
                 }
                 for (old, &new) in module.op(user).results().to_vec().into_iter().zip(&returned) {
                     module.replace_all_uses(old, new);
@@ -215,7 +211,7 @@ fn forward_all(module: &mut Module, func: OpId) {
     }
 }
 
-/// Scalars, and what a fused loop can not compute on the way: an array that is cheap to compute is better computed
+/// Scalars, and what a fused loop cannot compute on the way: an array that is cheap to compute is better computed
 /// in the loop than read from memory there.
 fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
@@ -230,7 +226,7 @@ fn is_worth_hoisting(module: &Module, op: OpId) -> bool {
 }
 
 /// Copies constants, iotas and broadcasts of them into the loops and branches that use them: there they cost nothing,
-/// while a value from outside has to lie in memory.
+/// while a value from outside has to be in memory.
 fn sink_constants(module: &mut Module, func: OpId) {
     let Some(outer) = module.body_of(func, 0) else { return };
     for op in module.ops_below_block(outer, Walk::PreOrder) {

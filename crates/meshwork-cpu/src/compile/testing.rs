@@ -125,7 +125,7 @@ impl Machine {
         for node in &block.nodes {
             match node {
                 Node::Step(step) => {
-                    // What is written lies on a copy of what is read, so that others still find the old value.
+                    // What is written is on a copy of what is read, so that others still find the old value.
                     let pairs: &[(Buf, Buf)] = if self.in_place { &step.in_place } else { &[] };
                     let mut shared: Vec<(Buf, Buf)> = vec![];
                     for &(from, to) in pairs {

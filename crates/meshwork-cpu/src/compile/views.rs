@@ -5,8 +5,8 @@ use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
 use crate::step::View;
 
-/// How the result of `op` lies in memory if its operand lies like `from`; `None` if the op is none of these, or
-/// strides can not say it.
+/// The layout of the result of `op` in memory if its operand has the layout `from`; `None` for other ops, or if strides
+/// cannot express it.
 pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
     let data = module.op(op);
     let ty = module.ty(*data.results().first()?).as_tensor()?;

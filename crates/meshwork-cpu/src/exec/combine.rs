@@ -54,7 +54,7 @@ impl Combiner {
         }
     }
 
-    /// [`run`](Combiner::run) past the caches; false, and nothing is done, if it can not.
+    /// [`run`](Combiner::run) past the caches; false, and nothing is done, if it cannot.
     ///
     /// # Safety
     /// As for `run`; `to` overlaps none of the arrays.
@@ -72,7 +72,7 @@ impl Combiner {
         }
         let mut ptrs = [to; WIDEST + 1];
         for (ptr, source) in ptrs.iter_mut().zip(from) {
-            // SAFETY: the offset lies inside the array.
+            // SAFETY: the offset is inside the array.
             *ptr = unsafe { source.add(at) };
         }
         // SAFETY: the caller's.
@@ -154,7 +154,7 @@ unsafe fn kernel(
     for batch in batches(from.len()) {
         let fresh = &from[batch];
         for (ptr, source) in ptrs[begun..].iter_mut().zip(fresh) {
-            // SAFETY: the offset lies inside the array.
+            // SAFETY: the offset is inside the array.
             *ptr = unsafe { source.add(at) };
         }
         let count = begun + fresh.len();

@@ -30,7 +30,7 @@ pub(crate) struct Loans {
     own: Vec<*mut u8>,
 }
 
-/// Where buffers without bytes and without use are: an aligned address that nobody reads or writes.
+/// Where buffers without bytes and without use are: an aligned address that nothing reads or writes.
 pub(crate) const NOWHERE: *mut u8 = std::ptr::without_provenance_mut(64);
 
 impl Device {
@@ -48,7 +48,7 @@ impl Device {
     /// What a step sees.
     ///
     /// # Safety
-    /// Nobody changes the pointers while the frame is in use.
+    /// Nothing changes the pointers while the frame is in use.
     #[inline]
     pub(crate) unsafe fn frame(&self) -> Frame<'_> {
         // SAFETY: the caller vouches for it.
@@ -59,7 +59,7 @@ impl Device {
     /// Where `buf` is.
     ///
     /// # Safety
-    /// Nobody changes the pointers meanwhile.
+    /// Nothing changes the pointers meanwhile.
     #[inline]
     pub(crate) unsafe fn ptr(&self, buf: Buf) -> *mut u8 {
         // SAFETY: the caller vouches for it.

@@ -1,4 +1,4 @@
-//! Communication: devices read the buffers of their peers where they lie.
+//! Communication: devices read the buffers of their peers in place.
 //!
 //! What is to be done is a list of tasks, each with targets of its own, found once. A reduction goes over the members
 //! of a group in their order, so its result is the same on every run and on every device of the group. What a group
@@ -16,7 +16,7 @@ use super::pool::Pool;
 use crate::memory::plan::Plan;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
-use meshwork_runtime::boxes::{At, BoxCopy};
+use meshwork_runtime::boxes::{BoxCopy, Region};
 use meshwork_runtime::stream;
 
 /// Bytes of a task, about: long enough to be worth handing out, short enough to balance.
@@ -88,10 +88,10 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    /// Moves them; `ptr` tells where a buffer of a device is.
+    /// Moves them; `ptr` gives the address of a buffer of a device.
     ///
     /// # Safety
-    /// The buffers are as the exchange expects them, and nobody else writes these bytes, or reads those that are written.
+    /// The buffers are as the exchange expects them, and nothing else writes these bytes, or reads those that are written.
     pub(crate) unsafe fn run(&self, ptr: impl Fn(usize, Buf) -> *mut u8) {
         let to = ptr(self.to.device, self.to.buf);
         // SAFETY: the caller's promise.
@@ -246,7 +246,7 @@ impl Exchange {
     /// `to` gets all of what `from` has.
     fn whole(&mut self, from: usize, to: usize, shape: &Shape<'_>) {
         let start = vec![0; shape.from.len()];
-        let at = At { dims: shape.from, start: &start };
+        let at = Region { dims: shape.from, start: &start };
         self.copy(from, to, shape, BoxCopy::new(&at, &at, shape.from, shape.size));
     }
 
@@ -278,7 +278,7 @@ impl Exchange {
                     start[split] = j as i64 * lengths[split];
                 }
                 target[concat] = i as i64 * lengths[concat];
-                let (a, b) = (At { dims: shape.from, start: &start }, At { dims: shape.to, start: &target });
+                let (a, b) = (Region { dims: shape.from, start: &start }, Region { dims: shape.to, start: &target });
                 self.copy(from, to, shape, BoxCopy::new(&a, &b, &lengths, shape.size));
             }
         }
@@ -297,7 +297,7 @@ impl Exchange {
             self.tasks.extend(pieces.map(task));
         };
         let Some(dim) = dim else {
-            let at = At { dims: shape.from, start: &zero };
+            let at = Region { dims: shape.from, start: &zero };
             add(
                 BoxCopy::new(&at, &at, shape.from, shape.size),
                 shape.targets(group).iter().map(|&d| target(d)).collect(),
@@ -307,7 +307,7 @@ impl Exchange {
         for (i, &device) in group.iter().enumerate() {
             let mut start = zero.clone();
             start[dim] = i as i64 * shape.to[dim];
-            let (a, b) = (At { dims: shape.from, start: &start }, At { dims: shape.to, start: &zero });
+            let (a, b) = (Region { dims: shape.from, start: &start }, Region { dims: shape.to, start: &zero });
             add(BoxCopy::new(&a, &b, shape.to, shape.size), vec![target(device)]);
         }
     }
@@ -326,15 +326,15 @@ impl Exchange {
     /// Does one task.
     ///
     /// # Safety
-    /// All devices of the task are at the exchange, and nobody else uses the buffers it names.
+    /// All devices of the task are at the exchange, and nothing else uses the buffers it names.
     unsafe fn run(&self, task: &Task, devices: &[Device], scratch: &mut Scratch) -> Result<(), Fault> {
-        // SAFETY: nobody changes pointers during an exchange.
+        // SAFETY: nothing changes pointers during an exchange.
         let ptr = |place: &Place| unsafe { devices[place.device].ptr(place.buf) };
         match task {
             // SAFETY (both): operands and results are different buffers as large as their shapes.
             Task::Copy { from, to, what } if self.stream => unsafe { what.stream(ptr(from), ptr(to)) },
             Task::Copy { from, to, what } => unsafe { what.run(ptr(from), ptr(to)) },
-            // SAFETY: the range lies inside the result.
+            // SAFETY: the range is inside the result.
             Task::Zero { to, range } => unsafe { ptr(to).add(range.start).write_bytes(0, range.len()) },
             Task::Reduce { operand, from, to, what } => {
                 let size = self.elems[*operand].storage_bytes();

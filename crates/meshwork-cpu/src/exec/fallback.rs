@@ -71,7 +71,7 @@ impl Work for Fallback {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, _: usize) -> Result<(), Fault> {
-        // SAFETY: the step names the buffers of all its views as read, so they are valid and nobody writes them.
+        // SAFETY: the step names the buffers of all its views as read, so they are valid and nothing writes them.
         let args = self.args.iter().map(|view| unsafe { read(frame, view) }).collect::<Option<Vec<_>>>();
         let args = args.ok_or_else(|| Fault("an operand has impossible extents".into()))?;
         let results = self.op.run(args, frame.replica, frame.partition).map_err(|e| Fault(e.to_string()))?;
@@ -79,7 +79,7 @@ impl Work for Fallback {
             if literal.bytes().len() != bytes {
                 return Err(Fault(format!("a result of {} bytes where {bytes} are planned", literal.bytes().len())));
             }
-            // SAFETY: the step names `buf` as written, so it is valid for its planned size and nobody else uses it.
+            // SAFETY: the step names `buf` as written, so it is valid for its planned size and nothing else uses it.
             unsafe { std::ptr::copy_nonoverlapping(literal.bytes().as_ptr(), frame.ptr(buf), bytes) };
         }
         Ok(())
@@ -89,7 +89,7 @@ impl Work for Fallback {
 /// The elements of a view as a literal.
 ///
 /// # Safety
-/// The view lies inside its buffer, which is valid and not written meanwhile.
+/// The view is inside its buffer, which is valid and not written meanwhile.
 pub unsafe fn read(frame: &Frame<'_>, view: &View) -> Option<Literal> {
     let size = view.elem.storage_bytes();
     let base = frame.ptr(view.buf).cast_const();

@@ -1,12 +1,12 @@
 //! The door of a job: workers enter while it is open, and the caller leaves only when it is shut and empty.
 //!
 //! One word holds `epoch | open | inside`. The caller opens the gate for a new job, works on it itself, shuts it, and
-//! waits until nobody is inside. A worker enters by counting itself in, which fails once the gate is shut: a worker
-//! that was not scheduled in time simply misses the job, and nobody waits for it.
+//! waits until no worker is inside. A worker enters by counting itself in, which fails once the gate is shut: a worker
+//! that was not scheduled in time simply misses the job, and nothing waits for it.
 //!
 //! Invariants, checked over all interleavings in the tests (build with `--cfg loom`):
 //! - whoever is inside sees everything that the caller wrote before it opened;
-//! - when [`Gate::shut`] returns, everything that was done inside is visible to the caller, and nobody is inside.
+//! - when [`Gate::shut`] returns, everything that was done inside is visible to the caller, and no worker is inside.
 
 use super::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 
@@ -16,7 +16,7 @@ const INSIDE: u64 = OPEN - 1;
 /// See the head of the file.
 pub(crate) struct Gate(AtomicU64);
 
-/// A job's number, as far as a gate tells jobs apart.
+/// The number of a job, modulo what a gate can count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Epoch(u32);
 
@@ -58,7 +58,7 @@ impl Gate {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Lets nobody in any more and waits until all have left.
+    /// Closes the gate and waits until all workers have left.
     pub(crate) fn shut(&self) {
         let mut word = self.0.fetch_and(!OPEN, Ordering::Acquire);
         let mut turns = 0u32;
@@ -138,7 +138,7 @@ mod loom_tests {
                 .collect();
             let mut sum = 0;
             for job in 1..=2 {
-                // SAFETY: the gate is shut: nobody else reads or writes.
+                // SAFETY: the gate is shut: nothing else reads or writes.
                 shared.job.with_mut(|p| unsafe { *p = job });
                 shared.next.store(0, loom::sync::atomic::Ordering::Relaxed);
                 shared.gate.open();

@@ -99,8 +99,8 @@ impl Pool {
             return;
         }
         let shared = &*self.shared;
-        // SAFETY: only the lifetime changes. The gate is shut before this function returns, so that nobody uses the
-        // job later; and it is shut now, so that nobody reads the cell.
+        // SAFETY: only the lifetime changes. The gate is shut before this function returns, so that nothing uses the
+        // job later; and it is shut now, so that nothing reads the cell.
         unsafe { *shared.job.get() = Some(std::mem::transmute::<Job<'_>, Job<'static>>(job)) };
         shared.tasks.fill(count);
         shared.gate.open();
@@ -152,8 +152,8 @@ impl Shared {
         while !self.end.load(Ordering::Relaxed) {
             if let Some(epoch) = self.gate.enter(last) {
                 last = epoch;
-                // SAFETY: inside the gate nobody writes the cell, and the job outlives the time the gate is open or
-                // has somebody inside.
+                // SAFETY: inside the gate nothing writes the cell, and the job outlives the time the gate is open or
+                // has workers inside.
                 if let Some(job) = unsafe { *self.job.get() } {
                     self.drain(thread, job, &mut scratch);
                 }

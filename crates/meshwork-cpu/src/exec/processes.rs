@@ -40,7 +40,7 @@ pub(crate) struct Turn<'a> {
     /// How many.
     open: AtomicUsize,
     began: Instant,
-    /// Nanoseconds after the beginning before which nobody needs to look at them.
+    /// Nanoseconds after the beginning before which nothing needs to look at them.
     next_look: AtomicU64,
 }
 

@@ -65,7 +65,7 @@ impl Run<'_> {
     /// Runs the whole program.
     ///
     /// # Safety
-    /// The pointers of all devices are set as the plan says, and nobody else uses that memory.
+    /// The pointers of all devices are set as the plan says, and nothing else uses that memory.
     pub(crate) unsafe fn all(&self) -> Result<(), Stop> {
         let active: Vec<usize> = self.local.clone().collect();
         let mut scratch = Scratch::default();
@@ -175,7 +175,7 @@ impl Run<'_> {
         self.pool.run(active.len() * step.parts, cost, &|task, scratch| {
             let device = &self.devices[active[task / step.parts]];
             let start = self.recorder.map(Recorder::now);
-            // SAFETY: nobody changes pointers while a step runs, and parts write different bytes.
+            // SAFETY: nothing changes pointers while a step runs, and parts write different bytes.
             let done = catch_unwind(AssertUnwindSafe(|| unsafe {
                 step.work.run(&device.frame(), scratch, task % step.parts)
             }));

@@ -98,7 +98,7 @@ pub(crate) struct Loop {
     pub wave: Option<Wave>,
 }
 
-/// A carry whose first value nobody ever overwrites, and which the body does not write in place: the first turn reads that
+/// A carry whose first value is never overwritten, and which the body does not write in place: the first turn reads that
 /// value where it is, and the carry's own memory comes in after the turn.
 pub(crate) struct Borrow {
     pub init: Buf,
@@ -136,7 +136,7 @@ struct Builder<'a> {
     turns: std::slice::Iter<'a, crate::memory::plan::Turn>,
 }
 
-/// How often a loop turns if nobody knows.
+/// How often a loop turns if it is unknown.
 const GUESSED_TRIPS: u64 = 16;
 
 /// Lays out `program` for the devices of `grid`, which may be spread over processes.

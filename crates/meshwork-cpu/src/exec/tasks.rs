@@ -1,7 +1,7 @@
 //! The numbers of a job's tasks, handed out to threads: each first its own share, then what others have left.
 //!
 //! A share is a range `lo..hi` in one word. Its owner takes from the front, others from the back, so that a thread
-//! gets the same tasks in one job after the other as long as nobody falls behind, and finds its data in its cache.
+//! gets the same tasks in one job after the other as long as no thread falls behind, and finds its data in its cache.
 
 use super::sync::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ impl Tasks {
         Tasks { shares: (0..threads.max(1)).map(|_| Share(AtomicU64::new(0))).collect() }
     }
 
-    /// Numbers `0..count` for a new job. Nobody may take tasks meanwhile.
+    /// Numbers `0..count` for a new job. Nothing may take tasks meanwhile.
     pub(crate) fn fill(&self, count: usize) {
         let threads = self.shares.len();
         for (i, share) in self.shares.iter().enumerate() {

@@ -59,7 +59,7 @@ pub(crate) fn identity(rank: usize) -> Map {
     (0..rank).map(Lin::of).collect()
 }
 
-/// A slice-assign at a fixed place: `target` outside of the window, `update` (combined with it or not) inside.
+/// A slice-assign at a fixed place: `target` outside the window, `update` (combined with it or not) inside.
 pub(crate) struct Window {
     pub target: ValueId,
     pub update: ValueId,

@@ -2,7 +2,7 @@
 //! touches.
 //!
 //! The usual parts go box by box, so that a rim of an array may be one part and its inside many. Here each part has what
-//! all boxes write between two addresses: it reads little more than that, depends only on its neighbours of the turn
+//! all boxes write between two addresses: it reads little more than that, depends only on its neighbors of the turn
 //! before, and a loop can be several turns further on at one end of an array than at the other (`exec/wave`).
 
 use std::ops::Range;
@@ -76,7 +76,7 @@ fn whole(l: &Loop) -> Task {
     Task { which: 0, rows: (0, l.outer.iter().product()), cols: (0, l.n) }
 }
 
-/// The positions of `l` whose first output lies in `range`.
+/// The positions of `l` whose first output is in `range`.
 fn within(l: &Loop, which: u32, range: &Range<i64>) -> Option<Task> {
     let (to, lead) = (output(l)?, lead(l)?);
     // The first position at or after an address.

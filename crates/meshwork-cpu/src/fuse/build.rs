@@ -18,7 +18,7 @@ use crate::step::View;
 pub(crate) enum Stop {
     /// The box must be cut in two at position `at` of dimension `dim`, for the sake of `value`.
     Cut { dim: usize, at: i64, value: ValueId },
-    /// `value` must lie in memory first.
+    /// `value` must be in memory first.
     Force(ValueId),
 }
 

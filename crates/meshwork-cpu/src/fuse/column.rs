@@ -19,9 +19,10 @@ use super::nest::{Loop, NoLoop, plan};
 use super::range::Devices;
 use super::work::{Fused, Task};
 use super::{reduce_kind, reduced_dims};
-use crate::compile::{CompileError, Compiler};
+use crate::compile::Compiler;
 use crate::kernel::ir::Combine;
 use crate::step::{Buf, View};
+use meshwork_runtime::LoadError;
 
 /// What a stage reduces.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ const PART_NS: u64 = 20_000;
 
 impl Compiler<'_> {
     /// Adds the steps of `op`, a reduction of a known kind.
-    pub(crate) fn reduce_in_stages(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn reduce_in_stages(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let (Some(combine), data) = (reduce_kind(module, op), module.op(op)) else { return self.opaque(op) };
         let (operand, init) = (data.operands()[0], data.operands()[1]);
@@ -93,7 +94,7 @@ impl Compiler<'_> {
     }
 
     /// Runs one stage; the partial results have one dimension more in front, over which they are still to be reduced.
-    fn stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<Option<View>, CompileError> {
+    fn stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<Option<View>, LoadError> {
         // Each round stores one more value, so there is an end.
         loop {
             let built = match is_inner(stage.reduced, stage.dims.len()) {
@@ -177,7 +178,7 @@ impl Compiler<'_> {
     }
 
     /// Combines partial results along their first dimension and with the initial value.
-    fn finish(&mut self, stage: &Stage<'_>, partials: View, init: ValueId) -> Result<(), CompileError> {
+    fn finish(&mut self, stage: &Stage<'_>, partials: View, init: ValueId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let result = module.op(stage.op).results()[0];
         let (elem, shape) = self.cx.shape(result);
@@ -189,7 +190,7 @@ impl Compiler<'_> {
             let offset = partials.offset + p * partials.strides[0];
             let place =
                 Place { buf: partials.buf, elem: partials.elem, offset, strides: partials.strides[1..].to_vec() };
-            let missing = || CompileError::unsupported(module, stage.op, "partial results of this type");
+            let missing = || LoadError::unsupported(module, stage.op, "partial results of this type");
             terms.push(builder.graph.load(place, None).ok_or_else(missing)?);
         }
         let f = stage.combine.into();
@@ -197,7 +198,7 @@ impl Compiler<'_> {
             terms =
                 terms.chunks(2).map(|c| if let &[a, b] = c { builder.graph.binary(f, a, b) } else { c[0] }).collect();
         }
-        let start = builder.value(init, &[]).map_err(|_| CompileError::unsupported(module, stage.op, "its start"))?;
+        let start = builder.value(init, &[]).map_err(|_| LoadError::unsupported(module, stage.op, "its start"))?;
         let sum = builder.started(stage.combine, start, terms[0]);
         let graph = builder.graph;
         if partials.dims[0] == 1 && sum == terms[0] && partials.elem == elem && partials.offset == 0 {
@@ -207,7 +208,7 @@ impl Compiler<'_> {
         let out = self.cx.buffer(elem, &shape);
         let place = Place { buf: out, elem, offset: 0, strides: View::dense(out, elem, &domain).strides };
         let l = plan(&graph, &[(sum, place)], None)
-            .map_err(|e| CompileError::unsupported(module, stage.op, format!("its last stage: {e:?}")))?;
+            .map_err(|e| LoadError::unsupported(module, stage.op, format!("its last stage: {e:?}")))?;
         let loops = vec![l];
         self.add_reduction(stage, Fused::new(loops.clone()), &loops, out, "combine");
         self.cx.set_view(result, View::dense(out, elem, &shape));
@@ -364,7 +365,7 @@ impl Cuts {
         while r < to {
             let at = coordinates(outer, r);
             let is_first = (0..outer.len()).all(|d| !self.reduced[d] || at[d] == if d == 0 { start[0] } else { 0 });
-            // Rows are alike while only loops inside of the innermost reduced one move.
+            // Rows are equal while only loops inside the innermost reduced one move.
             let inner: i64 = match self.reduced.iter().rposition(|&x| x) {
                 Some(d) => outer[d + 1..].iter().product(),
                 None => to - r,

@@ -1,4 +1,4 @@
-//! Forming groups and adding their steps: what is computed together with a value that must now lie in memory.
+//! Forming groups and adding their steps: what is computed together with a value that must now be in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use super::nest::Loop;
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS, PerDevice};
 use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
-use crate::compile::{CompileError, Compiler, captured};
+use crate::compile::{Compiler, captured};
 use crate::library;
 use crate::program::Node;
 use crate::step::{Buf, Step, View, Work};
+use meshwork_runtime::LoadError;
 
 /// What fusion remembers while blocks are lowered.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Per value, whether it must be stored: something other than a fused loop reads it.
     pub(super) stored: Vec<bool>,
-    /// Per value that lies in memory or will: those to be stored that are computed from it.
+    /// Per value in memory now or later: the values to be stored that are computed from it.
     readers: HashMap<ValueId, Vec<ValueId>>,
-    /// Per value that is computed on the way: what lies in memory or will that it is computed from.
+    /// Per value that is computed inside a loop: the values, in memory now or later, that it is computed from.
     sources: HashMap<ValueId, Vec<ValueId>>,
     /// Numbers to be stored, by block.
     numbers: HashMap<BlockId, Vec<ValueId>>,
@@ -83,7 +84,7 @@ impl Compiler<'_> {
     }
 
     /// Takes note of a fusible op; it is computed when its result is wanted.
-    pub(crate) fn postpone(&mut self, op: OpId) -> Result<(), CompileError> {
+    pub(crate) fn postpone(&mut self, op: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
         let data = module.op(op);
         let below = data.operands().iter().filter(|&&v| self.cx.view(v).is_none());
@@ -149,15 +150,15 @@ impl Compiler<'_> {
         out
     }
 
-    /// Makes `value` lie in memory, in any way that strides can say.
-    pub(crate) fn force(&mut self, value: ValueId) -> Result<(), CompileError> {
+    /// Stores `value` in memory, in any way that strides can say.
+    pub(crate) fn force(&mut self, value: ValueId) -> Result<(), LoadError> {
         let module = self.cx.module;
         if self.cx.view(value).is_some() {
             return Ok(());
         }
         let Some(op) = module.def_op(value).filter(|&op| is_fusible(module, op)) else {
             let what = module.def_op(value).map_or("block argument".into(), |op| module.describe(op));
-            return Err(CompileError::Invalid { op: what, message: "it is used before it is computed".into() });
+            return Err(LoadError::Invalid { op: what, message: "it is used before it is computed".into() });
         };
         let kind = module.op(op).kind();
         let operand = module.op(op).operands().first().copied();
@@ -167,7 +168,7 @@ impl Compiler<'_> {
                 return self.rename(op);
             }
         }
-        // A slice of what lies in memory is only a copy, and the library has one for all devices.
+        // A slice of what is in memory is only a copy, and the library has one for all devices.
         if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
             return self.opaque(op);
         }
@@ -217,7 +218,7 @@ impl Compiler<'_> {
     }
 
     /// Tries to add the step that computes `value` and what goes well with it.
-    fn group(&mut self, value: ValueId, reductions: bool) -> Result<Outcome, CompileError> {
+    fn group(&mut self, value: ValueId, reductions: bool) -> Result<Outcome, LoadError> {
         let module = self.cx.module;
         let def = module.def_op(value);
         let is_reduce = def.is_some_and(|op| module.op(op).kind() == OpKind::Body(BodyOp::Reduce));
@@ -266,7 +267,7 @@ impl Compiler<'_> {
         b.leaves.iter().filter(large).any(|l| a.leaves.contains(l)) || b.inside.iter().any(|v| a.inside.contains(v))
     }
 
-    fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, CompileError> {
+    fn add_step(&mut self, survey: &Survey, outputs: &[ValueId], root: ValueId) -> Result<Outcome, LoadError> {
         let module = self.cx.module;
         let rank = survey.domain.len();
         let bufs: Vec<Buf> = outputs
@@ -303,7 +304,7 @@ impl Compiler<'_> {
             let (elem, dims) = self.cx.shape(v);
             self.cx.set_view(v, View::dense(buf, elem, &dims));
         }
-        let op = module.def_op(root).ok_or_else(|| CompileError::Invalid {
+        let op = module.def_op(root).ok_or_else(|| LoadError::Invalid {
             op: "block argument".into(),
             message: "it can not be computed".into(),
         })?;
@@ -338,7 +339,7 @@ impl Compiler<'_> {
     }
 
     /// Computes every op of a group by itself, for want of a kernel.
-    fn give_up(&mut self, survey: &Survey, root: ValueId) -> Result<Outcome, CompileError> {
+    fn give_up(&mut self, survey: &Survey, root: ValueId) -> Result<Outcome, LoadError> {
         let module = self.cx.module;
         let Some(block) = module.def_op(root).and_then(|op| module.op(op).parent()) else {
             return Ok(Outcome::First(root));

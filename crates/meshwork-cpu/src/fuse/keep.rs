@@ -44,7 +44,7 @@ impl Compiler<'_> {
             if self.again(survey, value, &out).0 <= STORE_AND_LOAD {
                 continue;
             }
-            // One number per row is soon stored, and may be all that is dear.
+            // One number per row is cheap to store and may be the expensive part.
             let (_, rows) = self.again(survey, value, &out);
             let with_rows: Vec<ValueId> = out.iter().chain(&rows).copied().collect();
             let cheap = self.again(survey, value, &with_rows).0 <= STORE_AND_LOAD;
@@ -60,7 +60,7 @@ impl Compiler<'_> {
         self.cx.module.def_op(value).is_some_and(|op| self.cx.module.op(op).kind() == OpKind::Body(BodyOp::Reduce))
     }
 
-    /// What computing `value` again costs if `stored` lie in memory, and which numbers of rows it is made of.
+    /// What computing `value` again costs if `stored` is in memory, and which numbers of rows it is made of.
     fn again(&self, survey: &Survey, value: ValueId, stored: &[ValueId]) -> (u32, Vec<ValueId>) {
         let module = self.cx.module;
         let whole: i64 = survey.domain.iter().product();

@@ -1,4 +1,4 @@
-//! How fused programs go through memory: operands that lie across, results larger than the caches.
+//! Memory access of fused programs: transposed operands, results larger than the caches.
 
 use meshwork_ir::DeviceGrid;
 
@@ -18,7 +18,7 @@ fn turned(from: &str, to: &str, permutation: &str, rest: &str) -> String {
 }
 
 #[test]
-fn what_lies_across_is_turned_on_the_way() {
+fn transposed_operands_are_turned_inside_the_loop() {
     let sum = |to: &str| format!("  return %s : tensor<{to}>");
     let cases = [
         ("70x33xf32", "33x70xf32", "[1, 0]"),

@@ -19,7 +19,7 @@ pub(crate) struct Array {
     /// Bytes per element of the row.
     pub step: i64,
     pub elem_bytes: i64,
-    /// Its elements are neighbours from row to row, not along the row: rows are turned on the way, some at a time.
+    /// Its elements are neighbors from row to row, not along the row: rows are turned on the way, some at a time.
     pub across: bool,
 }
 
@@ -137,11 +137,11 @@ impl Array {
     }
 }
 
-/// Rows shorter than this are joined to about `JOINED_ROW` elements, if there are so many.
+/// Rows shorter than this are joined to about `JOINED_ROW` elements, if there are that many.
 const SHORT_ROW: i64 = 64;
 const JOINED_ROW: i64 = 1024;
 const MANY_ELEMENTS: i64 = 1 << 14;
-/// A loop that touches so many bytes leaves nothing in the caches for whoever comes next.
+/// A loop that touches this many bytes leaves nothing useful in the caches.
 const PAST_BYTES: i64 = 48 << 20;
 /// Bytes of turned rows at a time: they stay in a second-level cache of 1 MB. The higher a panel is, the longer are the
 /// pieces that are read in one go.
@@ -160,7 +160,7 @@ pub(crate) enum NoLoop {
     Uneven(u32),
     /// The outputs do not run evenly along the row.
     UnevenOutput,
-    /// There is no such kernel.
+    /// No such kernel exists.
     Kernel,
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
     })
 }
 
-/// Whether rows of `a` are better turned than read across: `rows` of them lie side by side. What can not be cut must fit
+/// Whether rows of `a` are better transposed than read with a stride: `rows` of them are side by side. What cannot be cut must fit
 /// the room for it with whole rows.
 fn is_across(a: &Array, rows: i64, n: i64, divisible: bool) -> bool {
     let beside = a.strides.last() == Some(&a.elem_bytes) && a.step.abs() >= FAR_BYTES;
@@ -299,7 +299,7 @@ pub(crate) fn operands(node: &Node) -> [Option<Id>; 3] {
     }
 }
 
-/// Neighbouring dimensions that all arrays run through as if they were one.
+/// Neighboring dimensions that all arrays run through as if they were one.
 fn merged(dims: &[usize], all: &[&[i64]], extent: &dyn Fn(usize) -> i64) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = vec![];
     for &d in dims {
@@ -311,7 +311,7 @@ fn merged(dims: &[usize], all: &[&[i64]], extent: &dyn Fn(usize) -> i64) -> Vec<
     groups
 }
 
-/// The loop along which most arrays have neighbouring elements; the innermost one where it makes no difference.
+/// The loop along which most arrays have neighboring elements; the innermost one where it makes no difference.
 fn best_row(groups: &[Vec<usize>], inputs: &[&Place], outputs: &[(Id, Place)], extent: &dyn Fn(usize) -> i64) -> usize {
     let score = |g: &Vec<usize>| {
         let (Some(&d), n) = (g.last(), g.iter().map(|&d| extent(d)).product::<i64>()) else { return 0 };

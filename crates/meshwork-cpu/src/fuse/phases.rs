@@ -182,7 +182,7 @@ impl Plan<'_> {
 
     fn phase(&self, extent: Extent, level: u16) -> Phase {
         let mut w = Writer { plan: self, extent, level, ops: vec![], known: HashMap::new() };
-        // Everything is loaded before anything is stored: an output may lie where an input lay.
+        // Everything is loaded before anything is stored: an output may be where an input lay.
         let mut last = vec![];
         match extent {
             Extent::Once => {

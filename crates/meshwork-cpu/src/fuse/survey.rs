@@ -29,7 +29,7 @@ pub(crate) struct Survey {
     pub joined: Vec<ValueId>,
 }
 
-/// `Err` names a value that must lie in memory first.
+/// `Err` names a value that must be in memory first.
 pub(crate) type Found = Result<Survey, ValueId>;
 
 /// What the survey looks at.
@@ -159,7 +159,7 @@ impl Scope<'_, '_> {
         fitting.get(fitting.len() / 2).map(|&&v| v)
     }
 
-    /// A value that is wanted at several positions and dearer to compute at each than to store and load.
+    /// A value that is wanted at several positions and more expensive to compute at each than to store and load.
     fn too_often(&self, s: &Survey) -> Option<ValueId> {
         let mut costs = HashMap::new();
         let mut dear: Vec<(u32, ValueId)> = vec![];
@@ -171,7 +171,7 @@ impl Scope<'_, '_> {
                 return Some(value);
             }
             let times = positions(&s.maps[&value], self.cx.module.ty(value).dims()) as u32;
-            // The bounds of a box mostly decide a mask of positions, and what it chooses from is then read as it lies.
+            // The bounds of a box mostly decide a mask of positions, and what it chooses from is then read in place.
             let mask = self.cx.module.ty(value).elem() == Some(ElementType::I1) && self.is_positional(value);
             if times > 1 && !mask && !s.joined.contains(&value) {
                 let cost = self.cost(value, &mut costs);
@@ -180,7 +180,7 @@ impl Scope<'_, '_> {
                 }
             }
         }
-        // The dearest first: what it is made of may then be cheap enough.
+        // The most expensive first: what it is made of may then be cheap enough.
         dear.into_iter().max().map(|(_, v)| v)
     }
 
@@ -215,7 +215,7 @@ impl Scope<'_, '_> {
         true
     }
 
-    /// Cost of one element of `value` from what lies in memory.
+    /// Cost of one element of `value` from what is in memory.
     pub fn cost(&self, value: ValueId, known: &mut HashMap<ValueId, u32>) -> u32 {
         if let Some(&c) = known.get(&value) {
             return c;
@@ -248,7 +248,7 @@ impl Scope<'_, '_> {
     }
 
     /// What `op` reads for its result at `map`: all alternatives of a padding or concatenation. `Err` names an operand
-    /// that has to lie in memory because its elements are renamed in a way that strides of a box can not say.
+    /// that has to be in memory because its elements are renamed in a way that strides of a box cannot say.
     fn reads(&self, op: OpId, map: &Map) -> Result<Vec<(ValueId, Map)>, ValueId> {
         let module = self.cx.module;
         let data = module.op(op);

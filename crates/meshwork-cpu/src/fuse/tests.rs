@@ -7,7 +7,7 @@ use crate::compile::compile;
 use crate::compile::testing::{check, compiled};
 use crate::program::Node;
 
-/// The steps of a program on so many partitions, as text.
+/// The steps of a program on `partitions` partitions, as text.
 fn listing(source: &str, partitions: usize) -> String {
     let module = meshwork_ir::text::parse(source).unwrap();
     compile(&module, None, DeviceGrid { replicas: 1, partitions }).unwrap().to_string()
@@ -389,15 +389,15 @@ fn short_rows_with_a_bias_are_joined() {
             ),
             1e-5,
         );
-        // Two copies and the loop; a number of rows without divisors to speak of stays as it is.
+        // Two copies and the loop; a number of rows without useful divisors stays as it is.
         assert_eq!(steps(&text), if rows % 4099 == 0 { 1 } else { 3 }, "{rows} rows of {n}: {text}");
     }
 }
 
-/// A shard's rows with the neighbour's beside them, chosen by a mask of positions that the boxes decide: nothing of it
+/// A shard's rows with the neighbor's beside them, chosen by a mask of positions that the boxes decide: nothing of it
 /// is worth storing, however often it is wanted.
 #[test]
-fn rows_from_a_neighbour_are_read_where_they_lie() {
+fn rows_from_a_neighbor_are_read_in_place() {
     let text = check(
         "func.func @main(%x: tensor<16x40xui8>, %h: tensor<1x40xui8>) -> tensor<16x40xui8> {
   %id = stablehlo.partition_id : tensor<ui32>
@@ -548,7 +548,7 @@ fn a_stencil_of_slices_at_places_of_the_device_is_one_step() {
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
 }
 
-/// Rows from a neighbour behind a shard's own, zero where the whole array ends, under a stencil: the mask is wanted at
+/// Rows from a neighbor behind a shard's own, zero where the whole array ends, under a stencil: the mask is wanted at
 /// three positions, but the boxes decide it.
 #[test]
 fn a_mask_under_a_stencil_is_not_stored() {

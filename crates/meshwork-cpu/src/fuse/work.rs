@@ -113,7 +113,7 @@ impl Work for Fused {
             && l.outer.is_empty()
             && let Some(single) = l.kernel.single()
         {
-            // SAFETY: the loop's arrays lie inside their buffers, and it is of one element.
+            // SAFETY: the loop's arrays are inside their buffers, and it is of one element.
             let start = |a: &Array| unsafe { frame.ptr(a.buf).offset(a.offset as isize) };
             unsafe { single.run(l.arrays.iter().map(start), scratch) };
             return Ok(());
@@ -169,7 +169,7 @@ impl Work for PerDevice {
 /// Runs the kernel of `l` over rows `rows` (counted through all outer loops) and elements `cols` of each.
 ///
 /// # Safety
-/// The arrays of the loop lie inside their buffers, which `frame` holds as [`Work::run`] says.
+/// The arrays of the loop are inside their buffers, which `frame` holds as [`Work::run`] says.
 pub(crate) unsafe fn run_rows(l: &Loop, frame: &Frame<'_>, scratch: &mut Scratch, rows: (i64, i64), cols: (i64, i64)) {
     // Most loops have few arrays, and clearing room for many takes longer than a short loop.
     match l.arrays.len().max(l.counters.len()) {
@@ -253,7 +253,7 @@ unsafe fn run_call(l: &Loop, call: &Call<'_>, scratch: &mut Scratch) {
     unsafe { kernel.run(call, scratch) };
 }
 
-/// The same where rows of some inputs lie across: blocks of them are turned first.
+/// The same if some inputs are transposed: blocks of their rows are turned first.
 ///
 /// # Safety
 /// As for [`Kernel::run`](crate::kernel::Kernel::run) with the strides that the arrays have.
@@ -264,7 +264,7 @@ unsafe fn run_turned<const N: usize>(l: &Loop, call: &Call<'_>, scratch: &mut Sc
     let (count, widest) = (across().count() as i64, across().map(|a| a.elem_bytes).max().unwrap_or(1));
     // A line more than a row, so that rows do not all start at the same place of the caches.
     let pitch = (columns * widest + 63) / 64 * 64 + 64;
-    // Whole lines of what lies across.
+    // Whole lines of what is across.
     let high = (PANEL_BYTES / (count * pitch)).clamp(1, rows.max(1));
     let high = if high > 64 { high / 64 * 64 } else { high };
     let room = scratch.panels((count * high * pitch) as usize);
@@ -310,7 +310,7 @@ unsafe fn run_turned<const N: usize>(l: &Loop, call: &Call<'_>, scratch: &mut Sc
 /// # Safety
 /// All these elements are there, and the two do not overlap.
 unsafe fn turn(from: (*const u8, isize), to: (*mut u8, isize), (rows, columns): (i64, i64), size: i64) {
-    // A few rows of `from` at a time: they may all lie at the same place of the first-level cache, which has 8 ways.
+    // A few rows of `from` at a time: they may all be at the same place of the first-level cache, which has 8 ways.
     let strip = (32 / size).max(4);
     for c in (0..columns).step_by(strip as usize) {
         // SAFETY: a part of what the caller vouches for.

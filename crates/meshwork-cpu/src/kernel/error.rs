@@ -17,7 +17,7 @@ pub enum KernelError {
         /// Which rule, with numbers.
         reason: String,
     },
-    /// An argument has an element type that lanes can not hold.
+    /// An argument has an element type that lanes cannot hold.
     #[error("argument {arg} has element type {elem}, which kernels can not load or store")]
     Argument {
         /// Number of the argument.

@@ -20,7 +20,7 @@ pub type Val = u16;
 /// What an argument looks like along the row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
-    /// Neighbouring elements: the stride is the element's size.
+    /// Neighboring elements: the stride is the element's size.
     Unit,
     /// The same element all along the row.
     Zero,

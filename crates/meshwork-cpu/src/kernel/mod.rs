@@ -137,7 +137,7 @@ impl Kernel {
     /// - `ptrs`, `row_strides` and `strides` have one entry per argument, `index` one per index dimension that the
     ///   body names;
     /// - every element that these reach is inside memory that may be read (and written, for outputs) for as long as
-    ///   the call runs, and aligned to its size; nobody else writes it meanwhile;
+    ///   the call runs, and aligned to its size; nothing else writes it meanwhile;
     /// - an argument that is the same all along the row has its element even if the row has none;
     /// - an output overlaps another argument only if both have the same element type and each element of the output
     ///   is at the address of the same element of the same row of the other argument, or of an element that no

@@ -1,5 +1,5 @@
 //! What happens to a body before either backend sees it: functions become arithmetic, products and sums become fused
-//! ones, what is the same all along a row is computed once, and what nobody uses is dropped.
+//! ones, what is the same all along a row is computed once, and what is unused is dropped.
 
 use super::build::Builder;
 use super::error::KernelError;
@@ -45,7 +45,7 @@ fn uses(phase: &Phase) -> Vec<u32> {
     uses
 }
 
-/// Sums of a product that nobody else uses become fused.
+/// Sums of a product that nothing else uses become fused.
 fn contract(body: &Body, phase: &Phase) -> Phase {
     let uses = uses(phase);
     let mut b = Builder::new(body);

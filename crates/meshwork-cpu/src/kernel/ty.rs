@@ -39,7 +39,7 @@ impl Ty {
         self.is_signed() || self.is_unsigned()
     }
 
-    /// What lanes hold of elements that have type `elem` in memory; `None` if kernels can not load them.
+    /// What lanes hold of elements that have type `elem` in memory; `None` if kernels cannot load them.
     pub fn of(elem: ElementType) -> Option<Ty> {
         Some(match elem {
             ElementType::I1 => Ty::Pred,

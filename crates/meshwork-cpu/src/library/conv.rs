@@ -1,8 +1,8 @@
 //! Convolution as a matrix product whose left or right operand is the input, read by tables of offsets.
 //!
 //! With padding and input dilation done beforehand by a copy, the input element that output position `p` and tap `t`
-//! (window position and input feature) multiply lies at `outer[p] + depth[t]`. That is all the product asks of an
-//! operand: windows are read where they lie, or packed panel by panel, and never written out as a whole.
+//! (window position and input feature) multiply is at `outer[p] + depth[t]`. That is all the product asks of an
+//! operand: windows are read in place, or packed panel by panel, and never written out as a whole.
 //!
 //! Where features are the innermost dimension of the result, positions are the rows of the product; where a spatial
 //! dimension is, positions are its columns, and images its stack. Feature and batch groups are a stack as well.
@@ -119,7 +119,7 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
     let (elem, shape) = cx.shape(cx.module.op(op).results()[0]);
     let (lhs, rhs) = (&conv.lhs, &conv.rhs);
     let (Some(l), Some(r), Some(out_packer)) = (find(lhs.elem), find(rhs.elem), find(elem)) else { return };
-    // The result as it lies: features or a spatial dimension innermost, or else in an order of our own.
+    // The layout of the result: features or a spatial dimension innermost, or else in an order of our own.
     let last = shape.len() as i64 - 1;
     let mut spatial_dims = d.output_spatial.clone();
     spatial_dims.sort();
@@ -168,7 +168,7 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
         }
         taps.push(Loop { n, lhs: at(lhs, i) * conv.rhs_dilation[s], rhs: step, out: 0 });
     }
-    // In the order of the result's memory, so that rows or columns of the product are neighbours there.
+    // In the order of the result's memory, so that rows or columns of the product are neighbors there.
     let mut positions = spatial;
     let features_last = d.output_feature == last || !natural;
     let mut stack = vec![group];

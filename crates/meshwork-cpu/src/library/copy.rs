@@ -1,4 +1,4 @@
-//! Copies between strided boxes of buffers: what materialises views, concatenates, pads and reverses.
+//! Copies between strided boxes of buffers: what materializes views, concatenates, pads and reverses.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl BoxCopy {
     /// # Safety
     /// As [`Work::run`].
     pub(crate) unsafe fn run(&self, frame: &Frame<'_>, part: usize) {
-        // SAFETY: the views lie inside their buffers.
+        // SAFETY: the views are inside their buffers.
         unsafe {
             let from = frame.ptr(self.from).offset(self.from_offset);
             let to = frame.ptr(self.to).offset(self.to_offset);
@@ -193,7 +193,7 @@ impl BoxCopy {
 /// Borders of parts are multiples of this many elements where there are enough.
 const GRAIN: usize = 16;
 
-/// A transposition that touches so many bytes leaves nothing in the caches for whoever comes next.
+/// A transposition that touches this many bytes leaves nothing useful in the caches.
 const PAST_BYTES: usize = 48 << 20;
 
 /// About how many bytes a part copies.
@@ -314,7 +314,7 @@ pub fn dense(cx: &mut Lower<'_>, op: OpId, value: ValueId) -> Result<Buf, String
     Ok(buf)
 }
 
-/// How `value` lies in memory; an error if it has not been lowered.
+/// The layout of `value` in memory; an error if it has not been lowered.
 pub(crate) fn view_of(cx: &Lower<'_>, value: ValueId) -> Result<View, String> {
     cx.view(value).cloned().ok_or_else(|| format!("value {} has no place in memory yet", value.index()))
 }

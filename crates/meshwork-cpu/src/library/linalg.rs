@@ -1,4 +1,4 @@
-//! Factorisation and solution on stacks of matrices: `cholesky` and `triangular_solve`, real, in the elements'
+//! Factorization and solution on stacks of matrices: `cholesky` and `triangular_solve`, real, in the elements'
 //! precision or, for `f32`, in `f64`.
 
 use std::sync::Arc;

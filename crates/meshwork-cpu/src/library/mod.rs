@@ -13,7 +13,7 @@
 //! | `combine`, `key` | bodies of reductions and scatters; elements as keys |
 //! | `reduce`, `extreme`, `window` | reductions, argmax, sliding windows |
 //! | `sort` | sorting by one key, `top_k` |
-//! | `fft`, `linalg` | Fourier transforms; factorisation and solution |
+//! | `fft`, `linalg` | Fourier transforms; factorization and solution |
 //! | `random` | random bits |
 //! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
 

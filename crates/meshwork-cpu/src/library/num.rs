@@ -71,7 +71,7 @@ complex!(f32 f64);
 
 /// Reads elements of one type as `T`, and writes them.
 pub(crate) trait Element<T>: Copy + Send + Sync + std::fmt::Debug + 'static {
-    /// What lies in memory.
+    /// What is in memory.
     type Raw: Copy + Default;
     /// Whether that is the number itself.
     const SAME: bool = false;

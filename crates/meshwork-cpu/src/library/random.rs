@@ -26,7 +26,7 @@ struct Bits {
     out: Buf,
     size: usize,
     len: usize,
-    /// Threefry's neighbours: extents before, along and after the dimension along which they lie.
+    /// Threefry's neighbors: extents before, along and after the dimension along which they are neighbors.
     split: [usize; 3],
     parts: usize,
 }

@@ -39,7 +39,7 @@ pub(crate) fn noise_args(module: &Module) -> Vec<Literal> {
     inputs.iter().enumerate().map(|(i, t)| noise(t.dims(), t.elem().expect("a tensor"), i as u64 + 1)).collect()
 }
 
-/// Where the whole of `value` lies if the op that makes it only looks at its operand differently.
+/// The location of the whole of `value` if the op that makes it only looks at its operand differently.
 fn view_op(cx: &Lower<'_>, kind: OpKind, op: &meshwork_ir::Op) -> Option<View> {
     let x = cx.view(*op.operands().first()?)?.clone();
     let dims = cx.shape(op.results()[0]).1;

@@ -2,7 +2,7 @@
 
 use crate::kernel::Stores;
 
-/// Where a matrix and its transpose lie: `to` row `i` at `i * to_stride`, `from` row `j` at `j * from_stride`.
+/// The locations of a matrix and its transpose: `to` row `i` at `i * to_stride`, `from` row `j` at `j * from_stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planes {
     pub from: *const u8,

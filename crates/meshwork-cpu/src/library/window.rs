@@ -206,7 +206,7 @@ impl Work for Scan {
             return Ok(());
         }
         let strides: Vec<[isize; 2]> = self.dims.iter().map(|d| [d.to, d.x]).collect();
-        // The dimension with neighbours in the result is done as rows.
+        // The dimension with neighbors in the result is done as rows.
         let row = strides.iter().position(|s| s[0] == self.size as isize);
         let (n, [ts, xs]) = row.map_or((1, [self.size as isize; 2]), |r| (dims[r], strides[r]));
         let keep = |i: &usize| Some(*i) != row;

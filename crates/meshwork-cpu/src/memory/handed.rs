@@ -1,4 +1,4 @@
-//! Results of communication that are a peer's argument as it stands: nobody moves a byte.
+//! Results of communication that are a peer's argument, unchanged: no bytes are moved.
 //!
 //! Arguments that are not donated are only read, and all devices of a process see the memory of all. So a permute or a
 //! broadcast of such an argument gives each device a pointer to what another one was given, and a result of the

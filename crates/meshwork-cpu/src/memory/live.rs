@@ -64,7 +64,7 @@ pub enum Origin {
     Arg(u32),
     /// It is a constant.
     Constant,
-    /// A step, or a loop or choice, inside so many loops.
+    /// A step, or a loop or branch, and the number of loops around it.
     Inside(u32),
 }
 
@@ -108,7 +108,7 @@ struct Walk<'p> {
     depth: Vec<u32>,
     loops: Vec<u32>,
     backs: Vec<u32>,
-    /// By the first result, of collectives whose results may lie where their operands do: when they began, and the number
+    /// By the first result, of collectives whose results may be where their operands do: when they began, and the number
     /// of uses until then.
     started: HashMap<Buf, (u32, usize)>,
     at: u32,
@@ -239,7 +239,7 @@ impl Walk<'_> {
         let Some(&(since, uses)) = results.first().and_then(|r| self.started.get(r)) else { return };
         for (&from, &to) in operands.iter().zip(results) {
             let b = self.rep(from);
-            // A chunk of all operands is read before the same chunk of any result is written, but somebody else may
+            // A chunk of all operands is read before the same chunk of any result is written, but something else may
             // want to read an operand meanwhile. A part of a larger buffer stays where it is.
             let bytes = |b: Buf| self.program.bufs[b.0 as usize].bytes;
             if bytes(from) == bytes(to) && self.uses[uses..].iter().all(|u| u.0 != b) {

@@ -1,4 +1,4 @@
-//! The plan of memory: which value lies where.
+//! The memory plan: where each value is stored.
 
 pub mod handed;
 pub mod live;

@@ -5,7 +5,7 @@ pub const ALIGN: usize = 64;
 /// From one large thing to the next: see [`pages`](super::pages).
 const STAGGER: usize = 1088;
 const PAGE: usize = 4096;
-/// Above so many things the search for holes looks at time only.
+/// The number of items above which the search for holes considers only time.
 const THOROUGH: usize = 3000;
 
 /// Something that needs memory.
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alive_together_lies_apart() {
+    fn items_alive_together_do_not_overlap() {
         let items = [
             item(100, &[(0, 3)]),
             item(64, &[(2, 5)]),

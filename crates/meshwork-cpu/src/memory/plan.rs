@@ -1,13 +1,13 @@
-//! The buffer plan: which buffers are one piece of memory, and where each piece lies.
+//! The buffer plan: which buffers share a piece of memory, and where each piece is.
 //!
 //! 1. Buffers between which a value moves become one *slot* where their lives allow it: steps work in place, loop
 //!    carries stay where they are, results of choices are written where they are wanted.
 //! 2. A loop carry whose next value needs memory of its own trades places with it after every turn: the pointers of
 //!    the two slots are exchanged. Slots that trade belong to a *ring*; all of a ring are alive together.
-//! 3. What goes to the caller lies in buffers of its own, and so does every ring with such a slot. All else gets an
+//! 3. What goes to the caller is in buffers of its own, and so is every ring with such a slot. All else gets an
 //!    offset in one arena per device.
 //! 4. What another device was given as an argument is read there: see [`handed`](super::handed).
-//! 5. Equal results of communication lie in memory that a group of devices has together: see [`share`](super::share).
+//! 5. Equal results of communication are in memory that a group of devices has together: see [`share`](super::share).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,10 +18,10 @@ use super::share::{Commons, Leaders, Sharing, sharing};
 use crate::program::{Block, Node, Program, While};
 use crate::step::Buf;
 
-/// Where a slot lies.
+/// Where a slot is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// Nobody uses it.
+    /// Nothing uses it.
     Nowhere,
     /// At this offset of the arena.
     Arena(usize),
@@ -44,7 +44,7 @@ pub struct Slot {
     pub home: Home,
     /// Size.
     pub bytes: usize,
-    /// The buffers that lie in it.
+    /// The buffers in it.
     pub members: Vec<Buf>,
 }
 
@@ -68,7 +68,7 @@ pub struct Turn {
     pub copies: Vec<(Buf, Buf)>,
 }
 
-/// Where everything lies.
+/// The memory plan of a program.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The slot of each buffer.

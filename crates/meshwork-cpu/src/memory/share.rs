@@ -2,8 +2,8 @@
 //!
 //! All members of a group get the same from an all-reduce, an all-gather or a broadcast, and the caller may give the same
 //! memory to several devices. What is computed from such values by steps that are the same on every device is *alike*,
-//! too. A large result of communication lies in memory of the group, and every member points there. A dear step whose
-//! operands are alike is done *once* for the group, by its first member, and its results lie there as well.
+//! too. A large result of communication is in memory of the group, and every member points there. An expensive step whose
+//! operands are alike is done *once* for the group, by its first member, and its results are there as well.
 //!
 //! Memory of a group is written only when all members have done what comes before: by communication of exactly these
 //! groups, or by a step of the entry block for which the coordinator waits for all devices. So what is dead on each of
@@ -36,7 +36,7 @@ pub struct Commons {
 /// What is shared.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
-    /// By buffer: the number of the commons it lies in.
+    /// By buffer: the number of the commons it is in.
     pub of: HashMap<u32, usize>,
     /// By position in the entry block: the commons whose leaders do the step for all.
     pub once: HashMap<usize, usize>,

@@ -103,7 +103,7 @@ pub fn exchange(c: &Check) {
 
 pub fn permute(c: &Check) {
     let ring = "source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>";
-    // Nobody sends to device 0, which gets zeros.
+    // Nothing sends to device 0, which gets zeros.
     let shift = "source_target_pairs = dense<[[0, 1], [1, 2], [2, 3]]> : tensor<3x2xi64>";
     for pairs in [ring, shift] {
         for dims in [&[][..], &[0], &[1, 3], &[300, 200]] {
@@ -123,7 +123,7 @@ pub fn identity(c: &Check) {
 }
 
 pub fn loops_with_communication(c: &Check) {
-    // A heat step by hand: one element from each neighbour in every turn.
+    // A heat step by hand: one element from each neighbor in every turn.
     c.devices(
         "func.func @main(%x: tensor<1000xf32>) -> tensor<1000xf32> {
            %zero = stablehlo.constant dense<0> : tensor<i32>

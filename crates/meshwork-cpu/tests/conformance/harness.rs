@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use meshwork_cpu::Engine;
 use meshwork_eval::{self as eval, EvalError};
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::Scalar;
-use meshwork_ir::{ElementType, Literal, Module, text};
-use meshwork_runtime::{Buffer, Shards};
+use meshwork_ir::op::{ControlOp, MovementOp};
+use meshwork_ir::{
+    Attr, DeviceGrid, ElementType, FuncSig, FunctionType, Literal, Module, OpKind, OpSpec, Scalar, Type, text,
+};
+use meshwork_mesh::{Mesh, MeshRef, P};
+use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
+use meshwork_runtime::{Array, Engine, Fallback};
 
 /// An engine under test.
 pub struct Check {
@@ -48,8 +50,7 @@ impl Check {
             _ => eval::run_devices(&module, None, args, grid)?,
         };
         let got = run(self.engine.as_ref(), source, devices).unwrap_or_else(|e| panic!("engine: {e}\n{source}"));
-        let here = local_devices(devices);
-        for (d, (got, want)) in got.iter().zip(&want).enumerate().filter(|(d, _)| here.contains(d)) {
+        for (d, (got, want)) in got.iter().zip(&want).enumerate() {
             assert_eq!(got.len(), want.len(), "{source}");
             for (i, (g, w)) in got.iter().zip(want).enumerate() {
                 compare(g, w, &format!("result {i} on device {d} of\n{source}"));
@@ -79,31 +80,106 @@ pub fn parse(source: &str) -> Module {
 pub fn run(engine: &dyn Engine, source: &str, devices: usize) -> Result<Vec<Vec<Literal>>, String> {
     let module = parse(source);
     let args = arguments(&module, devices);
-    let grid = DeviceGrid { replicas: 1, partitions: devices };
-    let loaded = engine.compile(&module, None, grid).map_err(|e| e.to_string())?;
-    let shard = |d: usize, i: usize| Arc::new(Buffer::from_bytes(args[d][i].bytes()).expect("memory"));
-    let shards: Vec<Shards> = (0..args[0].len()).map(|i| (0..devices).map(|d| shard(d, i)).collect()).collect();
-    let results = loaded.run(shards).map_err(|e| e.to_string())?;
-    let types = module.func_type(module.entry().expect("an entry")).results;
-    let literal = |d: usize, i: usize| {
-        let ty = types[i].as_tensor().expect("a tensor");
-        let bytes = results[i][d].as_slice().to_vec();
-        Literal::from_bytes(ty.dims.iter().copied(), ty.elem, bytes).expect("a result of the declared type")
-    };
-    let here = local_devices(devices);
-    let device = |d: usize| match here.contains(&d) {
-        true => (0..results.len()).map(|i| literal(d, i)).collect(),
-        false => vec![],
-    };
-    Ok((0..devices).map(device).collect())
+    let program = program(&module, devices)?;
+    let arrays = (0..args[0].len()).map(|i| stack(args.iter().map(|a| &a[i]), devices)).collect();
+    let loaded = engine.load(&program).map_err(|e| e.to_string())?;
+    // Otherwise the evaluator would be compared with itself.
+    if let Some(whole) = loaded.fallbacks().iter().find(|f| matches!(f, Fallback::Program { .. })) {
+        return Err(whole.to_string());
+    }
+    let results = loaded.run(arrays).map_err(|e| e.to_string())?;
+    let wholes =
+        results.iter().map(|r| r.literal().cloned()).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    Ok((0..devices).map(|d| wholes.iter().map(|whole| part(whole, d, devices)).collect()).collect())
 }
 
-/// The devices of this process; a program of one device is run by every process.
-fn local_devices(devices: usize) -> std::ops::Range<usize> {
-    match devices {
-        1 => 0..1,
-        _ => meshwork_runtime::Runtime::init().expect("a runtime").local_devices_of(devices),
+/// The per-device program `module` on `devices` devices. Of several, each takes and gives its arrays as one row of
+/// global arrays that are split by rows.
+fn program(module: &Module, devices: usize) -> Result<Compiled, String> {
+    if devices == 1 {
+        return compile(module, &CompileOptions::default()).map_err(|e| e.to_string());
     }
+    let module = by_rows(module);
+    let mesh = Mesh::linear("x", devices as i64).expect("a mesh");
+    let ty = module.func_type(module.entry().expect("an entry"));
+    let border = |ty: &Type| {
+        let local = ty.as_tensor().expect("a tensor");
+        let dims = [&[devices as i64], &local.dims[1..]].concat();
+        let spec = P!["x"].sharding(MeshRef::from(mesh.clone()), &mesh, dims.len()).expect("a sharding");
+        Border { name: String::new(), ty: Type::tensor(dims, local.elem), sharding: Arc::new(spec) }
+    };
+    let plan = Plan {
+        mesh: mesh.clone(),
+        arguments: ty.inputs.iter().map(border).collect(),
+        results: ty.results.iter().map(border).collect(),
+        collectives: vec![],
+        peak: Default::default(),
+        flops: 0.0,
+    };
+    Ok(Compiled {
+        placed: module.clone(),
+        module: Arc::new(module),
+        plan,
+        mesh: Some(Arc::new(mesh)),
+        donation: vec![],
+        provenance: None,
+        warnings: vec![],
+    })
+}
+
+/// `module` with a row of each array in front of its entry, and of each result behind.
+fn by_rows(module: &Module) -> Module {
+    let mut module = module.clone();
+    let entry = module.entry().expect("an entry");
+    let ty = module.func_type(entry);
+    let row = |ty: &Type| Type::tensor([&[1], ty.dims()].concat(), ty.as_tensor().expect("a tensor").elem);
+    let (inputs, results): (Vec<Type>, Vec<Type>) =
+        (ty.inputs.iter().map(row).collect(), ty.results.iter().map(row).collect());
+    module.op_mut(entry).attrs.set("sym_name", Attr::str("program"));
+    let sig = FuncSig {
+        name: "main".into(),
+        ty: FunctionType { inputs, results: results.clone() },
+        visibility: Some("public".into()),
+    };
+    let main = module.add_func(sig);
+    let block = module.body_of(main, 0).expect("a body");
+    let rows = module.block(block).args().to_vec();
+    let reshape = OpKind::Movement(MovementOp::Reshape);
+    let mut args = vec![];
+    for (row, ty) in rows.into_iter().zip(&ty.inputs) {
+        let op = module.push(block, OpSpec::new(reshape).operands([row]).results([ty.clone()]));
+        args.push(module.result(op));
+    }
+    let call = OpSpec::new(OpKind::Control(ControlOp::Call)).operands(args).results(ty.results.clone());
+    let call = module.push(block, call.attr("callee", Attr::Symbol("program".into())));
+    let mut rows = vec![];
+    for (value, ty) in module.op(call).results().to_vec().into_iter().zip(results) {
+        let op = module.push(block, OpSpec::new(reshape).operands([value]).results([ty]));
+        rows.push(module.result(op));
+    }
+    module.push(block, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(rows));
+    module
+}
+
+/// The arrays of all devices as rows of one; that of one device as it is.
+fn stack<'a>(parts: impl Iterator<Item = &'a Literal>, devices: usize) -> Array {
+    let parts: Vec<&Literal> = parts.collect();
+    if devices == 1 {
+        return Array::from_literal(parts[0].clone());
+    }
+    let bytes = parts.iter().flat_map(|p| p.bytes().to_vec()).collect();
+    let dims = [&[devices as i64], parts[0].dims()].concat();
+    Array::from_literal(Literal::from_bytes(dims, parts[0].elem(), bytes).expect("rows"))
+}
+
+/// The row of `device`.
+fn part(whole: &Literal, device: usize, devices: usize) -> Literal {
+    if devices == 1 {
+        return whole.clone();
+    }
+    let size = whole.bytes().len() / devices;
+    let bytes = whole.bytes()[device * size..(device + 1) * size].to_vec();
+    Literal::from_bytes(whole.dims()[1..].iter().copied(), whole.elem(), bytes).expect("a row")
 }
 
 /// Arguments for every device: small numbers of both signs, whole ones for integers.

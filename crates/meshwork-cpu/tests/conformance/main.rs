@@ -28,6 +28,7 @@ macro_rules! conformance {
 
 conformance!(cpu_one_thread, meshwork_cpu::CpuEngine::new(1));
 conformance!(cpu_two_threads, meshwork_cpu::CpuEngine::new(2));
+conformance!(evaluator, meshwork_runtime::Evaluator);
 
 /// The same bits on every run, on any number of threads.
 #[test]

@@ -274,7 +274,7 @@ fn indices_of_rows_and_elements() {
 
 #[test]
 fn life_in_bytes() {
-    // Alive next time: three neighbours, or two and alive.
+    // Alive next time: three neighbors, or two and alive.
     let body = Body {
         args: vec![arg(UI8, Access::Unit, false), arg(UI8, Access::Unit, false), arg(UI8, Access::Unit, true)],
         temps: vec![],

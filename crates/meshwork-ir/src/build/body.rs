@@ -42,8 +42,8 @@ impl Builder<'_> {
             }
         };
         if self.module.op(op).results.is_empty() {
-            for ty in types {
-                let ty = self.module.context.intern(ty);
+            for mut ty in types {
+                self.module.context.intern(&mut ty);
                 self.module.add_result(op, ty);
             }
         }

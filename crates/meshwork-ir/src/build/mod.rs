@@ -151,18 +151,18 @@ impl<'m> Builder<'m> {
 
     fn infer(&mut self, spec: &OpSpec, wanted: &[Type]) -> Result<Types, BuildError> {
         let types = {
-            let operands: SmallVec<[&Type; 4]> = spec.operands.iter().map(|&v| self.module.ty(v)).collect();
-            let declared: SmallVec<[&Type; 2]> = wanted.iter().collect();
+            let (mut operands, mut declared) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
+            spec.operands.iter().for_each(|&v| operands.push(self.module.ty(v)));
+            wanted.iter().for_each(|ty| declared.push(ty));
             infer(&OpTypes {
                 wanted: &declared,
                 values: Some((&*self.module, &spec.operands)),
                 ..OpTypes::new(spec.kind, &operands, &spec.attrs)
             })
         };
-        match types {
-            Ok(types) => Ok(types.into_iter().map(|ty| self.module.context.intern(ty)).collect()),
-            Err(e) => Err(self.error(e)),
-        }
+        let mut types = types.map_err(|e| self.error(e))?;
+        types.iter_mut().for_each(|ty| self.module.context.intern(ty));
+        Ok(types)
     }
 
     /// Builds an operation without bodies and returns its results.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Module;
-use crate::{ElementType, TensorType, Type};
+use crate::{Dims, ElementType, TensorType, Type};
 
 /// The types of a module, each once.
 #[derive(Clone, Debug, Default)]
@@ -17,25 +17,22 @@ pub(crate) struct Context {
 impl Context {
     /// The tensor type without encoding that has these dimensions and elements.
     pub(crate) fn tensor(&mut self, dims: &[i64], elem: ElementType) -> Arc<TensorType> {
-        let ty = TensorType::new(dims.iter().copied(), elem);
-        match self.types.get(&ty) {
-            Some(known) => known.clone(),
-            None => self.insert(Arc::new(ty)),
+        let ty = TensorType { dims: Dims::from_slice(dims), elem, encoding: None };
+        if let Some(known) = self.types.get(&ty) {
+            return known.clone();
         }
-    }
-
-    /// The type equal to `ty` that was interned first.
-    pub(crate) fn intern(&mut self, ty: Type) -> Type {
-        let Type::Tensor(ty) = ty else { return ty };
-        Type::Tensor(match self.types.get(&ty) {
-            Some(known) => known.clone(),
-            None => self.insert(ty),
-        })
-    }
-
-    fn insert(&mut self, ty: Arc<TensorType>) -> Arc<TensorType> {
+        let ty = Arc::new(ty);
         self.types.insert(ty.clone());
         ty
+    }
+
+    /// Replaces a tensor type by the equal one that was interned first.
+    pub(crate) fn intern(&mut self, ty: &mut Type) {
+        let Type::Tensor(ty) = ty else { return };
+        match self.types.get(ty) {
+            Some(known) => ty.clone_from(known),
+            None => drop(self.types.insert(ty.clone())),
+        }
     }
 }
 
@@ -53,9 +50,13 @@ mod tests {
     #[test]
     fn equal_types_are_one_object() {
         let mut context = Context::default();
-        let mut new = |dims| match context.intern(Type::tensor(dims, ElementType::F32)) {
-            Type::Tensor(ty) => ty,
-            other => panic!("{other} is not a tensor"),
+        let mut new = |dims| {
+            let mut ty = Type::tensor(dims, ElementType::F32);
+            context.intern(&mut ty);
+            match ty {
+                Type::Tensor(ty) => ty,
+                other => panic!("{other} is not a tensor"),
+            }
         };
         let (a, b, c) = (new([2, 3]), new([2, 3]), new([3, 2]));
         assert!(Arc::ptr_eq(&a, &b));
@@ -69,6 +70,8 @@ mod tests {
         let mut context = Context::default();
         let plain = context.tensor(&[2], ElementType::F32);
         let encoded = TensorType { encoding: Some("#sparse".into()), ..(*plain).clone() };
-        assert_ne!(context.intern(Type::from(encoded)), Type::Tensor(plain));
+        let mut interned = Type::from(encoded);
+        context.intern(&mut interned);
+        assert_ne!(interned, Type::Tensor(plain));
     }
 }

@@ -22,6 +22,7 @@ use crate::function::Function;
 use crate::lower::Lowered;
 use crate::rule::Rule;
 use crate::tree::Tree;
+use meshwork_runtime::Placement;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
 pub struct Jit<F, A>
@@ -216,7 +217,9 @@ impl<A, F: Function<A>> Jit<F, A> {
         let entry = self.entry(args, &arguments)?;
         let (lowered, out) = &*entry;
         for (path, array) in &arguments.leaves {
-            array.check_present().map_err(|e| JitError::Argument { argument: path.to_string(), error: e.into() })?;
+            array
+                .check_present()
+                .map_err(|e| JitError::Argument { argument: path.to_string(), error: Box::new(e.into()) })?;
         }
         let inputs = donate::take_inputs(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;

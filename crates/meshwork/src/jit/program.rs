@@ -11,7 +11,7 @@ use meshwork_ir::{Attr, Module, OpId, OpKind};
 use meshwork_mesh::Mesh;
 
 use super::{Jit, NamedArray};
-use crate::annotate::Notes;
+use crate::annotate::Annotations;
 use crate::donate;
 use crate::error::{JitError, Result, TraceError};
 use crate::function::Function;
@@ -133,12 +133,12 @@ impl<A, F: Function<A>> Jit<F, A> {
             (None, _) => Placing::NoMesh,
         };
         let types = leaves.iter().map(|(_, a)| a.ty());
-        let notes = Rc::new(Notes::new(&self.annotations));
+        let annotations = Rc::new(Annotations::new(&self.annotations));
         let constraints = self.constraints_of(leaves, mesh.as_deref())?;
         let traced = catch_unwind(AssertUnwindSafe(|| {
             let (guard, mut tensors) = trace::start(types, placing);
             trace::with_top("jit", |trace| {
-                trace.notes = notes.clone();
+                trace.annotations = annotations.clone();
                 trace.manual = vec![];
             });
             for (i, spec) in &constraints {
@@ -162,7 +162,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         if let Some(captured) = finished.captures.first() {
             return Err(JitError::Captured { tensor: captured.describe() }.into());
         }
-        notes.check_used()?;
+        annotations.check_used()?;
         let mut module = finished.module;
         if finished.was_below {
             drop_markers(&mut module);

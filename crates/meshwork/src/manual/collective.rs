@@ -12,7 +12,7 @@ use crate::Tensor;
 use crate::error::fail;
 use crate::ops::full;
 use crate::spec::Axes;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 use crate::trace::with_top;
 
 /// The devices that work together, by group in order of their place along the axes.

@@ -18,7 +18,7 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list};
 pub use collective::{axis_index, axis_size};
 
 use crate::Tensor;
-use crate::error::{fail, words};
+use crate::error::fail;
 use crate::ops::iota;
 use crate::rule::{Leaf, Rule};
 use crate::spec::{MESH, P};
@@ -213,7 +213,9 @@ impl Region {
     fn sharding(&self, name: &str, spec: &P, tensor: &Tensor) -> Sharding {
         let mut sharding = match spec.sharding(MESH.into(), &self.mesh, tensor.rank()) {
             Ok(sharding) => sharding,
-            Err(e) => fail(NAME, format!("{spec} for {name}, {}: {}", tensor.describe(), words(&e))),
+            Err(e) => {
+                fail(NAME, format!("{spec} for {name}, {}: {}", tensor.describe(), meshwork_mesh::spec::explain(&e)))
+            }
         };
         for axis in sharding.dims.iter().flat_map(|d| &d.axes) {
             if !self.axes.contains(axis) {

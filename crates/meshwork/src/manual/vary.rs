@@ -139,10 +139,7 @@ impl Vary<'_> {
         };
         let axes = self.along(groups.iter().flat_map(|g| g.iter().map(|&d| (g[0], d))));
         let devices: i64 = axes.iter().filter_map(|a| self.mesh.axis_size(a)).product();
-        match groups.iter().all(|g| g.len() as i64 == devices) {
-            true => axes,
-            false => AxisSet::new(),
-        }
+        if groups.iter().all(|g| g.len() as i64 == devices) { axes } else { AxisSet::new() }
     }
 
     fn pair_axes(&self, op: &Op) -> AxisSet {

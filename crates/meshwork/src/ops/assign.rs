@@ -8,7 +8,7 @@ use super::index::{Index, Selection, Span, resolve};
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 /// A part of a tensor that is to be changed; see [`Tensor::at`].
 pub struct At<'t> {

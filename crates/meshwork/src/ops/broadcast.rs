@@ -4,7 +4,7 @@ use meshwork_ir::{Dims, Type, ValueId};
 
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::{Steps, compose, emit};
+use crate::trace::compose::{Composer, compose, emit};
 use crate::{ElementType, Tensor};
 
 /// The shape that two shapes broadcast to: aligned at the end, extents equal or one of them 1.
@@ -58,7 +58,7 @@ pub(crate) fn together(
     op: &str,
     a: &Operand,
     b: &Operand,
-    build: impl FnOnce(&mut Steps<'_>, [ValueId; 2]) -> ValueId,
+    build: impl FnOnce(&mut Composer<'_>, [ValueId; 2]) -> ValueId,
 ) -> Tensor {
     match (a, b) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {

@@ -5,8 +5,8 @@ use meshwork_ir::attr::DotDims;
 use super::broadcast::{common_shape, same_dtype};
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::emit;
 use crate::tensor::dims;
+use crate::trace::compose::emit;
 
 impl Tensor {
     /// The product of matrices, by NumPy's rules: leading dimensions are batches and broadcast; a vector on the left

@@ -7,7 +7,7 @@ use super::broadcast::same_dtype;
 use super::reduce::{Combine, reduce_window};
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 /// What stands around the input of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]

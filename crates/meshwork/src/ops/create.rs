@@ -4,8 +4,8 @@ use meshwork_ir::Type;
 
 use crate::element::Number;
 use crate::error::fail;
-use crate::steps::emit;
 use crate::tensor::normalize;
+use crate::trace::compose::emit;
 use crate::{Array, ElementType, Tensor};
 
 /// All zeros.

@@ -6,7 +6,7 @@ use meshwork_ir::{OpKind, OpSpec};
 
 use super::reduce::Combine;
 use crate::Tensor;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 impl Tensor {
     /// The sums of all elements up to and with each one along `axis`.

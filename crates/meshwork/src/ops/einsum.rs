@@ -7,8 +7,8 @@ use super::broadcast::same_dtype;
 use super::reduce::Combine;
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::{Steps, compose_list};
 use crate::tensor::dims;
+use crate::trace::compose::{Composer, compose_list};
 
 /// An Einstein sum: `einsum("bij,bjk->bik", &[&a, &b])`.
 ///
@@ -95,11 +95,9 @@ impl Plan {
     }
 
     /// Adds the operations. There is a value for each factor, and at least one factor.
-    fn run(&self, s: &mut Steps<'_>, values: &[ValueId]) -> ValueId {
-        let sum = |s: &mut Steps<'_>, x, dims: &Dims| match dims.is_empty() {
-            true => x,
-            false => s.reduce(Combine::Sum, x, dims),
-        };
+    fn run(&self, s: &mut Composer<'_>, values: &[ValueId]) -> ValueId {
+        let sum =
+            |s: &mut Composer<'_>, x, dims: &Dims| if dims.is_empty() { x } else { s.reduce(Combine::Sum, x, dims) };
         let mut product = values[0];
         for (pair, &next) in self.pairs.iter().zip(&values[1..]) {
             let (a, b) = (sum(s, product, &pair.sums[0]), sum(s, next, &pair.sums[1]));

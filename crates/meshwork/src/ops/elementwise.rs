@@ -7,7 +7,7 @@ use meshwork_ir::{Dims, ElementClass, OpKind};
 use super::broadcast::{common_shape, same_dtype, together};
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::{compose, emit};
+use crate::trace::compose::{compose, emit};
 use crate::{ElementType, Tensor};
 
 /// Marks the return from integers of [`Tensor::stop_gradient`]. Taken out when tracing ends.
@@ -179,10 +179,7 @@ impl Tensor {
     /// The elements as another type: floats become integers by truncation, anything but zero becomes `true`.
     #[track_caller]
     pub fn to(&self, dtype: ElementType) -> Tensor {
-        match self.dtype() == dtype {
-            true => self.clone(),
-            false => emit("to", &[self], |b, v| b.convert(v[0], dtype)),
-        }
+        if self.dtype() == dtype { self.clone() } else { emit("to", &[self], |b, v| b.convert(v[0], dtype)) }
     }
 
     /// The bits as another type of the same width.

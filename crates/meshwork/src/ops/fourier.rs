@@ -2,7 +2,7 @@
 
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 impl Tensor {
     /// The Fourier transform over the last `dims` dimensions of complex numbers.

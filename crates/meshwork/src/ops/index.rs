@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo};
 
 use crate::error::fail;
-use crate::steps::{emit, emit_list};
+use crate::trace::compose::{emit, emit_list};
 use crate::{ElementType, Tensor};
 
 /// What is taken of one dimension. Made by [`s!`](crate::s) from ranges, integers and scalar tensors.

@@ -7,7 +7,7 @@ use meshwork_ir::{OpKind, OpSpec, Type};
 use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::error::fail;
-use crate::steps::{emit, emit_all};
+use crate::trace::compose::{emit, emit_all};
 
 impl Tensor {
     /// The slices at `positions` along `axis`: that dimension becomes the dimensions of `positions`.

@@ -6,8 +6,8 @@ use super::broadcast::same_dtype;
 use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
-use crate::steps::{emit, emit_list};
 use crate::tensor::normalize;
+use crate::trace::compose::{emit, emit_list};
 
 impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and is then worked out.
@@ -31,9 +31,10 @@ impl Tensor {
                 format!("shape {from:?} has {n} elements, {shape:?} has {}", shape.iter().product::<i64>()),
             );
         }
-        match shape == self.shape() {
-            true => self.clone(),
-            false => emit("reshape", &[self], |b, v| b.reshape(v[0], shape.iter().copied())),
+        if shape == self.shape() {
+            self.clone()
+        } else {
+            emit("reshape", &[self], |b, v| b.reshape(v[0], shape.iter().copied()))
         }
     }
 

@@ -9,8 +9,8 @@ use super::elementwise::{Class, select};
 use super::reduce::Combine;
 use crate::Tensor;
 use crate::element::Number;
-use crate::steps::{Steps, compose};
 use crate::tensor::dims;
+use crate::trace::compose::{Composer, compose};
 
 /// One dimension of a tensor, which is reduced and comes back.
 struct Along<'x> {
@@ -30,19 +30,19 @@ impl<'x> Along<'x> {
     }
 
     /// What was reduced, repeated along the dimension.
-    fn restore(&self, s: &mut Steps<'_>, reduced: ValueId) -> ValueId {
+    fn restore(&self, s: &mut Composer<'_>, reduced: ValueId) -> ValueId {
         s.spread(reduced, self.ty, &self.others)
     }
 
     /// `x` minus its maximum, of which gradients take no notice.
-    fn below_max(&self, s: &mut Steps<'_>, x: ValueId) -> ValueId {
+    fn below_max(&self, s: &mut Composer<'_>, x: ValueId) -> ValueId {
         let max = s.reduce(Combine::Max, x, &self.over);
         let max = s.stop_gradient(max);
         let max = self.restore(s, max);
         s.apply(OpKind::Binary(BinaryOp::Subtract), [x, max])
     }
 
-    fn mean(&self, s: &mut Steps<'_>, x: ValueId) -> ValueId {
+    fn mean(&self, s: &mut Composer<'_>, x: ValueId) -> ValueId {
         s.mean(x, &self.over, self.ty.dims[self.over[0] as usize])
     }
 }

@@ -9,7 +9,7 @@ use super::elementwise::binary_op;
 use crate::Tensor;
 use crate::element::Operand;
 use crate::error::fail;
-use crate::steps::emit;
+use crate::trace::compose::emit;
 
 macro_rules! operators {
     ($($trait:ident $method:ident $assign:ident $assign_method:ident $kind:ident),* $(,)?) => {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::Tensor;
-use crate::error::{fail, words};
+use crate::error::fail;
 use crate::spec::{MESH, P};
-use crate::steps::emit;
+use crate::trace::compose::emit;
 use crate::trace::{Placing, placing, with_top};
 
 impl Tensor {
@@ -44,7 +44,7 @@ impl Tensor {
                 }
                 emit("shard", &[self], |b, v| b.sharding_constraint(v[0], sharding))
             }
-            Err(e) => fail("shard", format!("{spec} for {}: {}", self.describe(), words(&e))),
+            Err(e) => fail("shard", format!("{spec} for {}: {}", self.describe(), meshwork_mesh::spec::explain(&e))),
         }
     }
 }
@@ -76,7 +76,7 @@ pub fn shard_alike(tensors: &[&Tensor]) {
         if !matches!(trace.placing, Placing::On(_)) {
             return;
         }
-        let group = trace.notes.next_group();
+        let group = trace.annotations.next_group();
         for tensor in tensors {
             let value = trace.resolve("shard_alike", tensor);
             trace.build("shard_alike", |b| b.sharding_group(value, group));

@@ -8,7 +8,7 @@ use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
 use crate::Tensor;
 use crate::element::Number;
 use crate::error::fail;
-use crate::steps::{compose, emit, emit_all};
+use crate::trace::compose::{compose, emit, emit_all};
 
 /// How elements are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,10 +94,7 @@ fn bounds(elem: ElementType) -> (Scalar, Scalar) {
 pub(crate) fn reduce(op: &str, how: Combine, x: &Tensor, axes: &[i64]) -> Tensor {
     how.check(op, x);
     let dims = x.dims_of(op, axes);
-    match dims.is_empty() {
-        true => x.clone(),
-        false => compose(op, [x], |s, [x]| s.reduce(how, x, &dims)),
-    }
+    if dims.is_empty() { x.clone() } else { compose(op, [x], |s, [x]| s.reduce(how, x, &dims)) }
 }
 
 /// Reduces each window of `x`.

@@ -6,7 +6,7 @@ use meshwork_ir::build::Direction;
 use crate::Tensor;
 use crate::error::fail;
 use crate::ops::create::iota;
-use crate::steps::emit_all;
+use crate::trace::compose::emit_all;
 
 impl Tensor {
     /// The elements in ascending order along `axis`.

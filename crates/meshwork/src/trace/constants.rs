@@ -1,15 +1,14 @@
 //! Numbers as constants: each is in a block once.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use meshwork_ir::{BlockId, ElementType, TensorType, ValueId};
+use meshwork_ir::{BlockId, Dims, ElementType, ValueId};
 
 use super::Trace;
 use crate::element::Number;
 
 /// The constants that blocks have already.
-pub(super) type Constants = HashMap<(BlockId, Bits, Arc<TensorType>), ValueId>;
+pub(super) type Constants = HashMap<(BlockId, Bits, Dims, ElementType), ValueId, foldhash::fast::RandomState>;
 
 /// A number by its bits: zero differs from its negative, and a NaN equals itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,7 +31,7 @@ impl From<Number> for Bits {
 impl Trace {
     /// The constant with all elements equal to `number`: the one that the block has already, or a new one.
     pub(crate) fn constant(&mut self, op: &str, number: Number, dims: &[i64], elem: ElementType) -> ValueId {
-        let key = (self.block(), number.into(), self.module.tensor_type(dims, elem));
+        let key = (self.block(), number.into(), Dims::from_slice(dims), elem);
         if let Some(&value) = self.constants.get(&key) {
             return value;
         }

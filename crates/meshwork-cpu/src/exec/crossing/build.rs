@@ -8,12 +8,12 @@ use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Targe
 use crate::exec::combine::Combiner;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::Buf;
-use meshwork_runtime::boxes::{At, BoxCopy};
+use meshwork_runtime::boxes::{BoxCopy, Region};
 use meshwork_runtime::transport::swap::INLINE;
 
 /// Up to this many bytes are combined in the order of the group, wherever its members are.
 const EXACT: usize = 16 << 10;
-/// Up to this many bytes in all, everybody gets all contributions and combines them himself.
+/// Up to this many bytes in total, every process receives all contributions and combines them itself.
 const AT_ONCE: usize = 64 << 10;
 /// Pieces start at multiples of this in the stage.
 const ALIGN: usize = 64;
@@ -40,7 +40,7 @@ struct Builder<'a> {
 /// A box in buffers of one name.
 struct Place<'a> {
     buf: Buf,
-    at: At<'a>,
+    at: Region<'a>,
 }
 
 impl Crossing {
@@ -92,7 +92,7 @@ impl<'a> Builder<'a> {
                 self.combiners.clear();
                 let count = shape.from.iter().product::<i64>().max(0);
                 let (dims, zero) = ([count], [0]);
-                let place = |buf: Buf| Place { buf, at: At { dims: &dims, start: &zero } };
+                let place = |buf: Buf| Place { buf, at: Region { dims: &dims, start: &zero } };
                 for group in &groups {
                     self.enter(group);
                     let (exact, target) = (self.is_exact(group, &shape.from, shape.elem), place(shape.result));
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
         at
     }
 
-    /// Devices that nobody sends to get zeros.
+    /// Devices that receive nothing get zeros.
     fn silence(&mut self, reached: &[usize], buf: Buf, bytes: usize) {
         let spread = self.spread;
         let here = (0..spread.ranks.len()).filter(|&d| spread.ranks[d] == spread.rank);
@@ -169,7 +169,7 @@ impl<'a> Builder<'a> {
     /// All of what `from` has goes to each of `to`.
     fn whole(&mut self, from: usize, to: &[usize], shape: &Ends) {
         let zero = vec![0; shape.from.len()];
-        let place = |buf: Buf| Place { buf, at: At { dims: &shape.from, start: &zero } };
+        let place = |buf: Buf| Place { buf, at: Region { dims: &shape.from, start: &zero } };
         let targets: Vec<(usize, Place<'_>)> = to.iter().map(|&d| (d, place(shape.result))).collect();
         self.transfer(0, from, &place(shape.operand), &targets, &shape.from, shape.elem.storage_bytes());
     }
@@ -179,9 +179,9 @@ impl<'a> Builder<'a> {
         for (i, &from) in group.iter().enumerate() {
             let mut start = zero.clone();
             start[dim] = i as i64 * shape.from[dim];
-            let place = || Place { buf: shape.result, at: At { dims: &shape.to, start: &start } };
+            let place = || Place { buf: shape.result, at: Region { dims: &shape.to, start: &start } };
             let targets: Vec<(usize, Place<'_>)> = group.iter().map(|&d| (d, place())).collect();
-            let source = Place { buf: shape.operand, at: At { dims: &shape.from, start: &zero } };
+            let source = Place { buf: shape.operand, at: Region { dims: &shape.from, start: &zero } };
             self.transfer(0, from, &source, &targets, &shape.from, shape.elem.storage_bytes());
         }
     }
@@ -194,8 +194,8 @@ impl<'a> Builder<'a> {
                 let (mut start, mut target) = (vec![0; lengths.len()], vec![0; lengths.len()]);
                 start[split] = j as i64 * lengths[split];
                 target[concat] = i as i64 * lengths[concat];
-                let source = Place { buf: shape.operand, at: At { dims: &shape.from, start: &start } };
-                let place = Place { buf: shape.result, at: At { dims: &shape.to, start: &target } };
+                let source = Place { buf: shape.operand, at: Region { dims: &shape.from, start: &start } };
+                let place = Place { buf: shape.result, at: Region { dims: &shape.to, start: &target } };
                 self.transfer(0, from, &source, &[(to, place)], &lengths, shape.elem.storage_bytes());
             }
         }
@@ -216,7 +216,7 @@ impl<'a> Builder<'a> {
             return;
         }
         let zero = vec![0; lengths.len()];
-        let dense = At { dims: lengths, start: &zero };
+        let dense = Region { dims: lengths, start: &zero };
         let mut ranks: Vec<usize> = targets.iter().map(|t| self.rank(t.0)).collect();
         ranks.sort_unstable();
         ranks.dedup();
@@ -274,8 +274,8 @@ impl<'a> Builder<'a> {
         for (i, &device) in group.iter().enumerate() {
             let mut start = zero.clone();
             start[dim] = i as i64 * shape.to[dim];
-            let source = Place { buf: shape.operand, at: At { dims: &shape.from, start: &start } };
-            let target = Place { buf: shape.result, at: At { dims: &shape.to, start: &zero } };
+            let source = Place { buf: shape.operand, at: Region { dims: &shape.from, start: &start } };
+            let target = Place { buf: shape.result, at: Region { dims: &shape.to, start: &zero } };
             self.reduction(group, &source, (device, &target), &shape.to, shape.elem, exact)?;
         }
         Ok(())
@@ -302,7 +302,7 @@ impl<'a> Builder<'a> {
                 firsts.push(device);
             }
         }
-        let whole = |buf: Buf| Place { buf, at: At { dims: &dims, start: &zero } };
+        let whole = |buf: Buf| Place { buf, at: Region { dims: &dims, start: &zero } };
         if count as usize * size * firsts.len() <= AT_ONCE {
             for &first in &firsts {
                 let (source, target) = (whole(shape.operand), whole(shape.result));
@@ -316,7 +316,7 @@ impl<'a> Builder<'a> {
             for (i, &first) in firsts.iter().enumerate() {
                 let start = [cut(i as i64)];
                 let length = [if i as i64 + 1 == n { count } else { cut(i as i64 + 1) } - start[0]];
-                let part = |buf: Buf| Place { buf, at: At { dims: &dims, start: &start } };
+                let part = |buf: Buf| Place { buf, at: Region { dims: &dims, start: &start } };
                 let (source, target) = (part(shape.operand), part(shape.result));
                 self.reduction(group, &source, (first, &target), &length, shape.elem, exact)?;
                 let others: Vec<(usize, Place<'_>)> =
@@ -325,7 +325,7 @@ impl<'a> Builder<'a> {
             }
         }
         // What the first has, the others of the same process get from it.
-        let at = At { dims: &dims, start: &zero };
+        let at = Region { dims: &dims, start: &zero };
         let what = BoxCopy::new(&at, &at, &dims, size);
         let here = self.out.groups[self.group].clone();
         for device in here {
@@ -356,7 +356,7 @@ impl<'a> Builder<'a> {
         }
         let (me, owner) = (self.spread.rank, self.rank(device));
         let zero = vec![0; lengths.len()];
-        let dense = At { dims: lengths, start: &zero };
+        let dense = Region { dims: lengths, start: &zero };
         // Contributions, in order: members, or all members of a process.
         let mut contributions: Vec<Vec<usize>> = vec![];
         for &member in group {

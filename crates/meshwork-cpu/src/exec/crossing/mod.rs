@@ -72,7 +72,7 @@ struct Source {
     /// The number of the combiner, if it is needed, and bytes of an element.
     combiner: usize,
     size: usize,
-    /// Where it is made ready, unless it can be sent from where it lies.
+    /// Where it is made ready, unless it can be sent in place.
     stage: usize,
 }
 

@@ -25,7 +25,7 @@ const LATENCY_NS: u64 = 50_000;
 const BYTES_PER_NS: u64 = 1;
 /// Less work than this between a start and its end is not worth the trouble.
 const LEAST_NS: u64 = 500;
-/// Nodes are done early from so far down the block at most, and so many bytes of them for one collective.
+/// Limits on how far, and how many bytes, work is hoisted for one collective.
 const WINDOW: usize = 256;
 const EARLY_BYTES: usize = 64 << 20;
 /// Bytes of several collectives that are under way at once.
@@ -196,7 +196,7 @@ impl Planner<'_> {
         acts
     }
 
-    /// Those between whose start and end there is nothing to speak of are done at once, where they would end.
+    /// Collectives with next to no work between their start and end run at once, where they would end.
     fn worthwhile(&self, nodes: &[Node], mut acts: Vec<Act>) -> Vec<Act> {
         loop {
             let idle = acts.iter().enumerate().find_map(|(at, &act)| {

@@ -61,7 +61,7 @@ impl Crossing {
     /// Does the collective for the devices in `active`, which are here.
     ///
     /// # Safety
-    /// All devices in `active` are at the collective, and nobody else uses the buffers it names.
+    /// All devices in `active` are at the collective, and nothing else uses the buffers it names.
     pub(crate) unsafe fn run(
         &self,
         world: &World,
@@ -89,7 +89,7 @@ impl Crossing {
     /// Starts the collective for the devices in `active`, which are here.
     ///
     /// # Safety
-    /// All devices in `active` are at the collective. Until it has ended, nobody writes its operands or uses its results.
+    /// All devices in `active` are at the collective. Until it has ended, nothing writes its operands or uses its results.
     pub(crate) unsafe fn start(
         &self,
         world: &World,
@@ -130,8 +130,8 @@ impl Crossing {
 }
 
 impl Voyage {
-    /// Lets messages move, unless somebody else moves messages now; combines and sends on what has come. What goes wrong
-    /// is told at the end.
+    /// Lets messages move, unless something else moves messages now; combines and sends on what has come. What goes wrong
+    /// is reported at the end.
     ///
     /// # Safety
     /// As for [`Crossing::start`] with this `plan` and these `devices`.
@@ -251,7 +251,7 @@ impl Cross<'_> {
     }
 
     unsafe fn ptr(&self, device: usize, buf: Buf) -> *mut u8 {
-        // SAFETY: nobody changes pointers during a collective.
+        // SAFETY: nothing changes pointers during a collective.
         unsafe { self.devices[device].ptr(buf) }
     }
 
@@ -259,7 +259,7 @@ impl Cross<'_> {
     unsafe fn post(&self, round: &Round, swap: &mut Swap<'_>, scratch: &mut Scratch) -> Result<(), Fault> {
         let live = |group: usize| self.is_live(group);
         // SAFETY (all): by the contract of `Crossing::run`. What is received goes to the stage or to a result, which
-        // nobody reads until the round is over; what is sent lies in the stage or in a buffer that is not written.
+        // nothing reads until the round is over; what is sent is in the stage or in a buffer that is not written.
         for parcel in &round.receives {
             let Some((inline, total)) = self.weight(parcel) else { continue };
             swap.expect(parcel.peer, inline, Some(total)).map_err(lost)?;
@@ -336,7 +336,7 @@ impl Cross<'_> {
 
     /// Where a long piece is received.
     unsafe fn landing(&self, target: &Target) -> *mut u8 {
-        // SAFETY: offsets lie in the buffer or the stage.
+        // SAFETY: offsets are in the buffer or the stage.
         unsafe {
             match target.to.first().and_then(|(d, buf, unpack)| Some((*d, *buf, unpack.span()?))) {
                 Some((device, buf, span)) => self.ptr(device, buf).add(span.1),
@@ -447,7 +447,7 @@ impl Arrays<'_> {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let at = task * TASK;
-        // SAFETY: the range lies in all arrays.
+        // SAFETY: the range is in all arrays.
         unsafe {
             let parts: Vec<*mut u8> = self.parts.iter().map(|p| p.add(at)).collect();
             combine(combiner, self.to.add(at), &parts, (TASK.min(bytes - at), size), scratch)
@@ -471,7 +471,7 @@ unsafe fn combine(
     let mut block = if late { vec![0u128; BLOCK / size_of::<u128>()] } else { vec![] };
     for at in (0..bytes).step_by(BLOCK) {
         let length = BLOCK.min(bytes - at);
-        // SAFETY: the range lies in all arrays. A target that is also a later part is written only at the end.
+        // SAFETY: the range is in all arrays. A target that is also a later part is written only at the end.
         unsafe {
             let target = to.add(at);
             let sum = if late { block.as_mut_ptr().cast() } else { target };

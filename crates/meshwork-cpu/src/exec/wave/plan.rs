@@ -17,7 +17,7 @@ const CELL_BYTES: usize = 64 << 10;
 const LEAST_BYTES: usize = 2 << 20;
 /// Turns that are taken at once.
 const DEPTH: usize = 8;
-/// Cells that touch the same memory as one of them, at most: more, and there is no order that keeps it in a cache.
+/// Cells that touch the same memory as one of them, at most: with more, no order keeps it in a cache.
 const MOST_AFTER: usize = 12;
 const LEAST_CELLS: usize = 8;
 /// How many cells further the next turn may begin.
@@ -34,7 +34,7 @@ struct Memory<'a> {
     plan: &'a Plan,
     /// Per slot that trades pointers, all slots that it may be.
     rings: HashMap<usize, BTreeSet<usize>>,
-    /// Slots that hold something only within a turn: they get memory of their own, so that what else lies at the same place
+    /// Slots that hold something only within a turn: they get memory of their own, so that what else is at the same place
     /// of the arena, at other times of a turn, need not be waited for.
     temps: BTreeSet<usize>,
 }
@@ -175,7 +175,7 @@ impl<'a> Memory<'a> {
         Memory { plan, rings, temps: BTreeSet::new() }
     }
 
-    /// Finds what the body writes and nobody reads in the next turn, or in the condition.
+    /// Finds what the body writes and nothing reads in the next turn, or in the condition.
     fn find_temps(&mut self, w: &While, body: &[(u32, Part<'_>)], cond: &[Part<'_>]) {
         let slot = |b: &Buf| self.plan.slot_of[b.0 as usize];
         let mut kept: BTreeSet<usize> = w.body.args.iter().chain(&w.body.results).map(slot).collect();
@@ -193,7 +193,7 @@ impl<'a> Memory<'a> {
         self.rings.get(&slot).cloned().unwrap_or_else(|| BTreeSet::from([slot]))
     }
 
-    /// Adds what `touch` of `device` is in memory, in any turn; nothing if nobody ever writes there. `None` if devices have
+    /// Adds what `touch` of `device` is in memory, in any turn; nothing if it is never written. `None` if devices have
     /// it together.
     fn add(&self, device: usize, touch: &Touch, out: &mut Vec<Stretch>) -> Option<()> {
         for slot in self.slots(touch.buf) {

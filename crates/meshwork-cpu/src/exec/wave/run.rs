@@ -35,7 +35,7 @@ impl Frames {
     /// Adds a turn, with the buffers where they are now.
     ///
     /// # Safety
-    /// Nobody changes the pointers meanwhile.
+    /// Nothing changes the pointers meanwhile.
     pub(crate) unsafe fn add(&mut self, wave: &Wave, devices: &[Device]) {
         self.temps.resize_with(devices.len(), Scratch::default);
         let bytes = |t: &(Vec<Buf>, usize)| t.1.next_multiple_of(ALIGN);
@@ -93,7 +93,7 @@ impl Wave {
     /// Runs all turns of `frames`.
     ///
     /// # Safety
-    /// The frames are as the plan says and nobody else uses that memory; there is one device per device of the wave.
+    /// The frames are as the plan says and nothing else uses that memory; there is one device per device of the wave.
     pub(crate) unsafe fn run(
         &self,
         frames: &mut Frames,
@@ -233,7 +233,7 @@ impl Sweep<'_> {
     /// One turn of a cell.
     ///
     /// # Safety
-    /// Nobody else touches the memory of the cell in a way that matters.
+    /// Nothing else touches the memory of the cell in a way that matters.
     unsafe fn run(&self, cell: &Cell, turn: usize, scratch: &mut Scratch) -> Result<(), Fault> {
         let frames = &self.frames.turns[turn];
         match &cell.what {

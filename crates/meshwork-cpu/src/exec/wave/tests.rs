@@ -7,14 +7,14 @@ use meshwork_ir::{ElementType, Literal};
 
 use crate::compile::compile;
 use crate::compile::testing::{ONE, run};
+use crate::device_program::DeviceProgram;
 use crate::exec::pool::Pool;
-use crate::executable::Executable;
 use crate::library::testing::noise;
 use meshwork_runtime::memory::buffer::Buffer;
 
 const TURNS: [i32; 7] = [0, 1, 2, 7, 8, 19, 70];
 
-/// A loop around `body`, which computes `%y` from `%x`; both are `ty`. `%n` tells how many turns.
+/// A loop around `body`, which computes `%y` from `%x`; both are `ty`. `%n` is the number of turns.
 fn looped(ty: &str, body: &str) -> String {
     format!(
         "func.func @main(%a: {ty}, %n: tensor<i32>) -> ({ty}, tensor<i32>) {{
@@ -63,7 +63,7 @@ fn roll(name: &str, from: &str, dims: &[i64], d: usize, by: i64, elem: &str) -> 
         )
 }
 
-/// The inside of an array and its neighbours along every dimension, averaged: `%new`.
+/// The interior of an array and its neighbors along every dimension, averaged: `%new`.
 fn inside(dims: &[i64]) -> (String, Vec<i64>) {
     let small: Vec<i64> = dims.iter().map(|d| d - 2).collect();
     let middle: Vec<(i64, i64)> = dims.iter().map(|d| (1, d - 1)).collect();
@@ -131,7 +131,7 @@ fn check(source: &str, dims: &[i64], elem: ElementType) {
     let program = compile(&module, None, ONE).unwrap_or_else(|e| panic!("{e}\n{source}"));
     let x = noise(dims, elem, 1);
     for threads in [2, 3] {
-        let exe = Executable::new(program.clone(), ONE, Arc::new(Pool::new(threads))).unwrap();
+        let exe = DeviceProgram::new(program.clone(), ONE, Arc::new(Pool::new(threads))).unwrap();
         assert_eq!(exe.waves(), 1, "{source}\n{program}");
         for n in TURNS {
             let n = Literal::from_bytes([], ElementType::I32, n.to_le_bytes().to_vec()).unwrap();
@@ -213,13 +213,13 @@ fn rings_of_devices() {
             let shards: Vec<Arc<Buffer>> = (0..devices)
                 .map(|d| Arc::new(Buffer::from_bytes(noise(&dims, ElementType::F32, d as u64 + 1).bytes()).unwrap()))
                 .collect();
-            let new = |threads: usize| Executable::new(program.clone(), grid, Arc::new(Pool::new(threads))).unwrap();
+            let new = |threads: usize| DeviceProgram::new(program.clone(), grid, Arc::new(Pool::new(threads))).unwrap();
             let (plain, some) = (new(2).turn_by_turn(), [new(1), new(2), new(5)]);
             assert_eq!((plain.waves(), some[0].waves()), (0, 1), "{source}\n{program}");
             for n in TURNS {
                 let n = Arc::new(Buffer::from_bytes(&n.to_le_bytes()).unwrap());
                 let n = vec![n; devices as usize];
-                let result = |exe: &Executable| bits(exe.run(vec![shards.clone(), n.clone()]).unwrap());
+                let result = |exe: &DeviceProgram| bits(exe.run(vec![shards.clone(), n.clone()]).unwrap());
                 let want = result(&plain);
                 assert!(some.iter().all(|exe| result(exe) == want), "{devices} devices, {:?} turns", n[0].as_slice());
             }

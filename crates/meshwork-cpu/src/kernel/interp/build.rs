@@ -15,7 +15,7 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Result<Program, KernelEr
     let mut constants = Constants::default();
     let mut phases = vec![];
     let mut most = layout.bytes;
-    // Constants stay for the whole call, so they lie below the tiles of all phases.
+    // Constants stay for the whole call, so they are below the tiles of all phases.
     for phase in &body.phases {
         let uses = uses(phase);
         for (at, op) in phase.ops.iter().enumerate() {
@@ -153,7 +153,7 @@ impl Builder<'_> {
         Ok(code)
     }
 
-    /// Emits one op and says where its value lies.
+    /// Emits one op and returns the location of its value.
     fn op(
         &mut self,
         at: usize,

@@ -20,7 +20,7 @@ use table::copy;
 /// Elements of a tile.
 pub const TILE: usize = 1024;
 
-/// Where an operand lies.
+/// The location of an operand.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// In scratch, at this byte.

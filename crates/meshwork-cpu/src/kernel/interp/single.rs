@@ -10,7 +10,7 @@ const LONGEST: usize = 40;
 /// Arrays of a kernel that runs this way.
 const MOST_ARGS: usize = 12;
 
-/// Where an operand lies: so many bytes behind one of the base addresses, which are the registers, the constants and
+/// The location of an operand: an offset in bytes from one of the base addresses, which are the registers, the constants and
 /// the arguments in order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Slot {
@@ -80,7 +80,7 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Option<Single> {
                     let dst = Slot { base: ARGUMENTS + u32::from(arg), byte: 0 };
                     let mut src = slot(v);
                     if src.base >= ARGUMENTS {
-                        // It may lie where something else is stored.
+                        // It may be where something else is stored.
                         let before = *first_store.get_or_insert(single.code.len());
                         src = single.insert(before, copy(ty(v)?.size())?, [src; 3]);
                         first_store = Some(before + 1);
@@ -134,7 +134,7 @@ impl Single {
         let mut bases = [scratch.get(self.bytes); ARGUMENTS as usize + MOST_ARGS];
         bases[CONSTANTS as usize] = self.constants.as_ptr().cast_mut().cast();
         bases[ARGUMENTS as usize..].iter_mut().zip(ptrs).for_each(|(b, p)| *b = p);
-        // SAFETY: slots lie inside the registers, the constants or the arguments' first elements; constants are no
+        // SAFETY: slots are inside the registers, the constants or the arguments' first elements; constants are no
         // targets.
         unsafe {
             let at = |s: Slot| bases[s.base as usize].add(s.byte as usize);

@@ -311,7 +311,7 @@ pub mod copy {
         by_size!(size, body)
     }
 
-    /// Reads `n` elements of `size` bytes that lie `stride` bytes apart.
+    /// Reads `n` elements of `size` bytes, `stride` bytes apart.
     ///
     /// # Safety
     /// They are there, and `tile` has room for them apart from them.

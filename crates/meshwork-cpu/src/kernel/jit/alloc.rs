@@ -1,6 +1,6 @@
 //! Registers for straight-line code: a value is evicted when its next use is the furthest away.
 //!
-//! Values that also lie in memory (constants, invariants, unit loads, spilled ones) are dropped without a store, and
+//! Values that are also in memory (constants, invariants, unit loads, spilled ones) are dropped without a store, and
 //! are read from there when the instruction can do so and they are not needed again soon.
 
 use super::asm::{Asm, Cond, Enc, Gpr, Rm, at, gpr};
@@ -282,7 +282,7 @@ impl State<'_, '_> {
         let r = self.take(&[]);
         self.occupy(v, r);
         if self.next[v as usize] == NEVER {
-            // Nobody reads it: the register is free again at once.
+            // Nothing reads it: the register is free again at once.
             self.release(v);
         }
         r
@@ -429,7 +429,7 @@ impl State<'_, '_> {
         asm.jump_if(Cond::NotEqual, again);
     }
 
-    /// Puts elements of 4 or 8 bytes that lie apart into the lanes of `dst` one by one.
+    /// Puts elements of 4 or 8 bytes that are not adjacent into the lanes of `dst` one by one.
     fn gather(&mut self, dst: V, arg: u16, ahead: i32, scale: u8, lanes: u8) {
         let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));
         let pointer = at(FRAME, self.out.frame.ptrs + 8 * i32::from(arg));
@@ -462,7 +462,7 @@ impl State<'_, '_> {
         }
     }
 
-    /// Copies elements that lie apart to the buffer or back.
+    /// Copies elements that are not adjacent to the buffer or back.
     fn copy_strided(&mut self, arg: u16, ahead: i32, scale: u8, count: Count, load: bool) {
         let (buffer, size) = (self.out.frame.buffer, 1usize << scale);
         let stride = at(FRAME, self.out.frame.strides + 8 * i32::from(arg));

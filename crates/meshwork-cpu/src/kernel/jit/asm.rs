@@ -243,7 +243,7 @@ impl Asm {
         self.int(true, false, &[0xFF], 1, rm, &[]);
     }
 
-    /// `dst = -dst`, 64 bits; the carry tells whether it was not zero.
+    /// `dst = -dst`, 64 bits; the carry is set if it was not zero.
     pub fn neg(&mut self, dst: Gpr) {
         self.int(true, false, &[0xF7], 3, Rm::Reg(dst), &[]);
     }

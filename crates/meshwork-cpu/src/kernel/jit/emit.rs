@@ -122,8 +122,8 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     })
 }
 
-/// Of several phases along the row the dearest after the first, and the arguments whose next row it fetches: those that
-/// phases but the last read. In the first the row comes from memory; in later ones it is in the caches, and nobody else
+/// Of several phases along the row the most expensive after the first, and the arguments whose next row it fetches: those that
+/// phases but the last read. In the first the row comes from memory; in later ones it is in the caches, and nothing else
 /// would keep the memory busy. What is added to accumulators is fetched by the only phase.
 fn fetched(body: &Body, stores: Stores) -> (Option<usize>, Vec<usize>) {
     let rows: Vec<usize> = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row).collect();
@@ -461,7 +461,7 @@ impl PhaseEmitter<'_, '_> {
         }
     }
 
-    /// Folds the accumulators into the second ones and starts them anew.
+    /// Folds the accumulators into the second ones and starts them again.
     fn fold_blocks(&mut self) -> Option<()> {
         let mut code = Code { unit: self.unit, insts: vec![], lanes: self.lower.lanes };
         let mut fresh = vec![];

@@ -92,7 +92,7 @@ pub enum Inst {
     Vex(Vex),
     /// Brings a value into a register now, since its memory is about to be written.
     Touch(V),
-    /// Writes all lanes of `src` to neighbouring elements; `past` the caches if they are aligned to a vector.
+    /// Writes all lanes of `src` to neighboring elements; `past` the caches if they are aligned to a vector.
     Store { src: V, arg: u16, ahead: i32, scale: u8, past: bool },
     /// Writes the 32 bytes of `src` to the frame.
     Keep { src: V, slot: i32 },
@@ -100,9 +100,9 @@ pub enum Inst {
     LoadRest { dst: V, mask: V, arg: u16, scale: u8 },
     /// Writes the rest of the row.
     StoreRest { src: V, mask: V, arg: u16, scale: u8 },
-    /// Reads elements that are not neighbours.
+    /// Reads elements that are not adjacent.
     Gather { dst: V, arg: u16, ahead: i32, scale: u8, count: Count },
-    /// Writes elements that are not neighbours.
+    /// Writes elements that are not adjacent.
     Scatter { src: V, arg: u16, ahead: i32, scale: u8, count: Count },
     /// The one element of `arg` as an integer in all lanes of that size, after `shl` bits of shift.
     Spread { dst: V, arg: u16, scale: u8, shl: u8 },

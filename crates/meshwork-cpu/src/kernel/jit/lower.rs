@@ -1,4 +1,4 @@
-//! From the operations of a phase to vector instructions: loads, stores, reductions, and what lies between.
+//! From the operations of a phase to vector instructions: loads, stores, reductions, and what is between.
 
 use std::collections::HashMap;
 
@@ -192,7 +192,7 @@ impl<'a> Lower<'a> {
     }
 
     /// Whether the rest of a row is better done with a whole vector than element by element: some are too narrow for
-    /// masks, and nothing else than arrays of neighbouring elements is written.
+    /// masks, and nothing else than arrays of neighboring elements is written.
     pub fn ends_in_a_vector(&self) -> bool {
         let args = &self.body.args;
         let narrow = |op: &Op| match *op {

@@ -1,17 +1,17 @@
-//! Executable memory: code is written to fresh pages, which then become executable and are never written again.
+//! DeviceProgram memory: code is written to fresh pages, which then become executable and are never written again.
 
 use std::sync::{Mutex, PoisonError};
 
 /// Code that can be called for the rest of the process.
 #[derive(Clone, Copy, Debug)]
-pub struct Executable(*const u8);
+pub struct DeviceProgram(*const u8);
 
 // SAFETY: the pages are never written after they are made executable, and never unmapped.
-unsafe impl Send for Executable {}
+unsafe impl Send for DeviceProgram {}
 // SAFETY: as above.
-unsafe impl Sync for Executable {}
+unsafe impl Sync for DeviceProgram {}
 
-impl Executable {
+impl DeviceProgram {
     /// The first instruction.
     pub fn start(self) -> *const u8 {
         self.0
@@ -38,10 +38,10 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena { base: std::ptr::null_mut(), size
 
 /// Copies `code` to executable pages; `None` if the system refuses them. Each piece of code has its own pages, so
 /// that no page is ever both writable and executable.
-pub fn publish(code: &[u8]) -> Option<Executable> {
+pub fn publish(code: &[u8]) -> Option<DeviceProgram> {
     let bytes = code.len().next_multiple_of(PAGE);
     let mut arena = ARENA.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: an anonymous mapping of our own; the range that is written and then protected lies inside it and was
+    // SAFETY: an anonymous mapping of our own; the range that is written and then protected is inside it and was
     // not handed out before.
     unsafe {
         if arena.size - arena.used < bytes {
@@ -59,6 +59,6 @@ pub fn publish(code: &[u8]) -> Option<Executable> {
             return None;
         }
         arena.used += bytes;
-        Some(Executable(start))
+        Some(DeviceProgram(start))
     }
 }

@@ -18,11 +18,11 @@ use super::Stores;
 use super::interp::loops;
 use super::ir::{Access, Body, Call, Ty};
 use crate::step::Scratch;
-use memory::Executable;
+use memory::DeviceProgram;
 
 /// A compiled kernel.
 pub struct Compiled {
-    code: Executable,
+    code: DeviceProgram,
     function: emit::Function,
     /// Sizes of elements of the temporaries.
     temps: Vec<usize>,
@@ -79,7 +79,7 @@ impl Compiled {
     pub unsafe fn run(&self, call: &Call<'_>, scratch: &mut Scratch) {
         let temp_bytes: usize = self.temps.iter().map(|size| (size * call.n).next_multiple_of(64) + 64).sum();
         let base = scratch.get(self.function.frame + temp_bytes);
-        // SAFETY: the frame lies at the start of the scratch with the layout that the code was compiled for, the
+        // SAFETY: the frame is at the start of the scratch with the layout that the code was compiled for, the
         // temporaries behind it; the code stays inside them and inside the arguments by the caller's promise.
         unsafe {
             let words = base.cast::<i64>();

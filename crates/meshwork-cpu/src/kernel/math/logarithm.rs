@@ -3,7 +3,7 @@
 use crate::kernel::build::Builder;
 use crate::kernel::ir::{Cmp, Ty, Val};
 
-/// What tells the types apart.
+/// What differs between the types.
 pub struct Logarithm {
     /// The type.
     pub ty: Ty,

@@ -30,7 +30,7 @@ macro_rules! kernel {
             }
         }
 
-        /// A tile of `R` rows. `PACKED`: the rows of `A` are neighbours; else its depth is contiguous (or there is
+        /// A tile of `R` rows. `PACKED`: the rows of `A` are neighbors; else its depth is contiguous (or there is
         /// only one row).
         ///
         /// # Safety

@@ -36,7 +36,7 @@ macro_rules! kernel {
             }
         }
 
-        /// A tile of `R` rows by `V` vectors. `PACKED`: the rows of `A` are neighbours; else its depth is contiguous
+        /// A tile of `R` rows by `V` vectors. `PACKED`: the rows of `A` are neighbors; else its depth is contiguous
         /// (or there is only one row).
         ///
         /// # Safety

@@ -35,7 +35,7 @@ impl<T: Tile> Matvec<T> {
             return None;
         }
         let batch = m.batch.len();
-        // Neighbouring rows are read in lines as long as a part has rows: short ones are fetched badly.
+        // Neighboring rows are read in lines as long as a part has rows: short ones are fetched badly.
         let least = if along { 64 } else { 512 };
         let most = if batch > 1 { batch } else { rows.div_ceil(least) };
         let parts = parts_of(batch * rows * product.depth * size_of::<T>(), 256 << 10, most);
@@ -120,7 +120,7 @@ unsafe fn along<T: Tile>(call: &Call<T>) {
     }
 }
 
-/// Rows that are neighbours: four columns of the matrix at a time on a stretch of the result that stays in L1.
+/// Rows that are neighbors: four columns of the matrix at a time on a stretch of the result that stays in L1.
 ///
 /// # Safety
 /// All elements that `call` names are valid; `call.row == 1`.

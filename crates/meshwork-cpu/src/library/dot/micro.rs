@@ -45,7 +45,7 @@ pub(crate) trait Tile: Num {
     /// Whether the micro-kernel works at about the processor's speed.
     const FAST: bool;
 
-    /// The tile for a product of so many rows and columns on this processor.
+    /// The tile for a product of `rows` and `columns` on this processor.
     fn shape(rows: usize, columns: usize) -> Shape;
 
     /// Computes one tile.
@@ -55,7 +55,7 @@ pub(crate) trait Tile: Num {
     /// [`shape`](Tile::shape) gives on this processor.
     unsafe fn micro(call: &Micro<Self>);
 
-    /// `Σ a[k] x[k]` over `n` neighbours each.
+    /// `Σ a[k] x[k]` over `n` neighbors each.
     ///
     /// # Safety
     /// Both are valid for `n` numbers.
@@ -64,7 +64,7 @@ pub(crate) trait Tile: Num {
         (0..n).fold(Self::default(), |sum, k| unsafe { sum.add_product::<false>(*a.add(k), *x.add(k)) })
     }
 
-    /// `y[i] += Σ m[c][i] x[c]` over `n` neighbours each.
+    /// `y[i] += Σ m[c][i] x[c]` over `n` neighbors each.
     ///
     /// # Safety
     /// All are valid for `n` numbers, and `y` overlaps none.
@@ -178,7 +178,7 @@ macro_rules! float_tiles {
             fn shape(rows: usize, columns: usize) -> Shape {
                 #[cfg(target_arch = "x86_64")]
                 if super::has_avx512() {
-                    // Few rows at a time, so that `B` is read where it lies, once.
+                    // Few rows at a time, so that `B` is read in place, once.
                     if (7..=14).contains(&rows) {
                         return Shape { rows: 14, columns: 2 * $nr };
                     }

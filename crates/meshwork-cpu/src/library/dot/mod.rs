@@ -123,7 +123,7 @@ fn complex<T: Tile>(of: ElementType) -> impl Fn(ElementType) -> Option<Arc<dyn P
     move |elem| (elem == of).then(|| Arc::new(Of(super::num::Same)) as Arc<dyn Packer<T>>)
 }
 
-/// Whether elements of type `elem` are numbers of type `T` as they lie in memory.
+/// Whether elements of type `elem` are numbers of type `T` as they are in memory.
 pub(crate) fn is_same<T: 'static>(elem: ElementType) -> bool {
     use std::any::TypeId;
     let id = match elem {

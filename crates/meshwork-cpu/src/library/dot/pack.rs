@@ -47,7 +47,7 @@ impl Index {
         }
     }
 
-    /// The distance of neighbours within a run.
+    /// The distance of neighbors within a run.
     #[inline(always)]
     pub(crate) fn step(&self) -> isize {
         match self {
@@ -167,7 +167,7 @@ unsafe fn block<T: Tile, E: Element<T>>(
     }
 }
 
-/// `WIDTH` neighbours.
+/// `WIDTH` neighbors.
 ///
 /// # Safety
 /// As [`panel`].
@@ -183,7 +183,7 @@ unsafe fn numbers<T: Tile, E: Element<T>, const WIDTH: usize>(e: E, from: *const
     }
 }
 
-/// `depth` lines of `WIDTH` neighbours each.
+/// `depth` lines of `WIDTH` neighbors each.
 ///
 /// # Safety
 /// As [`panel`].
@@ -216,8 +216,8 @@ pub(crate) trait Packer<T>: Send + Sync + std::fmt::Debug {
         width: usize,
     );
 
-    /// Packs full panels (as many as the third item of `outer` says) of `width` neighbours at once, `apart` numbers
-    /// apart, so that memory is read in order; false if the outer positions are no neighbours.
+    /// Packs full panels (as many as the third item of `outer` says) of `width` neighbors at once, `apart` numbers
+    /// apart, so that memory is read in order; false if the outer positions are not adjacent.
     ///
     /// # Safety
     /// As [`panel`], for each of the panels.

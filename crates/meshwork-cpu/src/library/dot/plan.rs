@@ -12,14 +12,14 @@ pub(crate) struct Problem {
     /// Bytes of a number.
     pub size: usize,
     pub tile: Shape,
-    /// Whether the micro-kernel can read `A` (`B`) where it lies.
+    /// Whether the micro-kernel can read `A` (`B`) in place.
     pub plain_a: Lie,
     pub plain_b: Lie,
     /// Whether `B` is to be packed piece by piece.
     pub swollen_b: bool,
 }
 
-/// How an operand lies, for the micro-kernel.
+/// The layout of an operand, for the micro-kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lie {
     /// The direction in which the micro-kernel is wide (rows of `A`, columns of `B`) is contiguous.
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     /// Block of the depth and of columns that is worked on at a time.
     pub depth_block: usize,
     pub column_block: usize,
-    /// Whether `A` and `B` are read where they lie.
+    /// Whether `A` and `B` are read in place.
     pub direct_a: bool,
     pub direct_b: bool,
     /// Whether a step before packs all of `B` for all parts.

@@ -10,7 +10,7 @@ use super::plan::{Lie, Plan, Problem};
 use crate::library::nest::piece;
 use crate::step::{Buf, Fault, Frame, Scratch, Work};
 
-/// One operand: where its elements lie.
+/// One operand: the location of its elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Side<T> {
     pub buf: Buf,
@@ -50,7 +50,7 @@ pub(crate) struct Product<T> {
     pub a: Side<T>,
     pub b: Side<T>,
     pub c: Buf,
-    /// Byte offset of each matrix of the result, and from one row to the next; columns are neighbours.
+    /// Byte offset of each matrix of the result, and from one row to the next; columns are neighbors.
     pub c_batch: Arc<[isize]>,
     pub c_row: usize,
     /// Whether the result is row-major without gaps.
@@ -65,7 +65,7 @@ pub(crate) struct Product<T> {
     pub out_same: bool,
     /// Whether the product is added to what the result holds.
     pub accumulate: bool,
-    /// Whether `B` is so much larger packed than as it lies that it is packed piece by piece.
+    /// Whether `B` is packed piece by piece because it is much larger packed than unpacked.
     pub swollen_b: bool,
     /// All of `B`, packed by [`PackB`], if the plan says so.
     pub packed: Option<Buf>,
@@ -393,7 +393,7 @@ impl<T: Tile> Work for PackB<T> {
         for group in (part..p.b.batch.len() * groups).step_by(self.parts()) {
             let (batch, at) = (group / groups, group % groups * GROUP);
             let end = (at + GROUP).min(p.columns);
-            // SAFETY: the panels lie inside the packed matrix, and no other part writes them.
+            // SAFETY: the panels are inside the packed matrix, and no other part writes them.
             unsafe {
                 let from = frame.ptr(p.b.buf).offset(p.b.batch[batch]).cast_const();
                 let to = frame.ptr(self.to).cast::<T>().add(batch * p.packed_len());

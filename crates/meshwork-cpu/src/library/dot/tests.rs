@@ -176,7 +176,7 @@ fn tile_is_exact<T: Tile + From<i8> + PartialEq + std::fmt::Debug>(
         columns,
         add,
     };
-    // SAFETY: all elements lie in the vectors above, and the shape is one of this processor.
+    // SAFETY: all elements are in the vectors above, and the shape is one of this processor.
     unsafe { T::micro(&call) };
     for i in 0..height {
         for j in 0..c_row {

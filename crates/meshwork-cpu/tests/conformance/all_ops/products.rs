@@ -1,4 +1,4 @@
-//! Products of matrices, convolutions, linear algebra, normalisations.
+//! Products of matrices, convolutions, linear algebra, normalizations.
 
 use meshwork_ir::op::{ChloOp, ContractOp, DynamicOp, LinalgOp};
 use meshwork_ir::{ElementType, OpKind};

@@ -76,7 +76,8 @@ pub(super) fn on_map(tensor: Tensor, axes: &[Axis]) -> Tensor {
 pub(super) fn on_host(array: Array, axes: &[Axis]) -> Array {
     PLACE.with_borrow_mut(|place| {
         let Some((mapping, mesh, error)) = place else { return array };
-        let placed = mapping.spec(axes, mesh).map_err(Error::from).and_then(|spec| array.clone().shard(mesh, spec));
+        let placed =
+            mapping.spec(axes, mesh).map_err(Error::from).and_then(|spec| Ok(array.clone().shard(mesh, spec)?));
         placed.unwrap_or_else(|e| {
             error.get_or_insert(e);
             array

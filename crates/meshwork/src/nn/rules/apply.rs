@@ -61,7 +61,7 @@ pub(super) fn matched(rule: &Rule, path: &str, array: &Array, mesh: &Mesh) -> Re
 pub fn shard_tree<T: Tree>(tree: &T::Host, rule: &Rule, mesh: &Mesh) -> Result<T::Host> {
     map_arrays::<T, Error>(tree, |path, array| {
         let spec = matched(rule, path, array, mesh)?.spec.unwrap_or_default();
-        array.clone().shard(mesh, spec)
+        Ok(array.clone().shard(mesh, spec)?)
     })
 }
 

@@ -30,9 +30,6 @@ pub fn global_norm<A: Tree>(tree: &A) -> Tensor {
 pub fn clip_by_global_norm<A: Tree>(tree: &A, most: f64) -> (A, Tensor) {
     let norm = global_norm(tree);
     let scale = select(norm.gt(most), full([], F32, most) / &norm, norm.ones_like());
-    let clipped = tree.map(&mut |x| match crate::grad::differentiable(x) {
-        true => x * scale.to(x.dtype()),
-        false => x.clone(),
-    });
+    let clipped = tree.map(&mut |x| if crate::grad::differentiable(x) { x * scale.to(x.dtype()) } else { x.clone() });
     (clipped, norm)
 }

@@ -106,12 +106,7 @@ impl Optimizer {
     /// The state before the first step.
     #[track_caller]
     pub fn init<A: Tree>(&self, params: &A) -> OptimizerState<A> {
-        let moment = || {
-            params.map(&mut |p| match differentiable(p) {
-                true => zeros(p.shape(), F32),
-                false => p.zeros_like(),
-            })
-        };
+        let moment = || params.map(&mut |p| if differentiable(p) { zeros(p.shape(), F32) } else { p.zeros_like() });
         let (first, second) = match self.method {
             Method::Sgd => (None, None),
             Method::Momentum { .. } | Method::Lion { .. } => (Some(moment()), None),

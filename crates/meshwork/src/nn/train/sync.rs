@@ -80,13 +80,17 @@ pub struct SyncPattern {
 
 impl fmt::Display for SyncPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |all: &[Sync]| match all.is_empty() {
-            true => "none".to_string(),
-            false => all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        let list = |all: &[Sync]| {
+            if all.is_empty() {
+                "none".to_string()
+            } else {
+                all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
         };
-        match self.forward.is_empty() {
-            true => write!(f, "{}", list(&self.backward)),
-            false => write!(f, "{}; before use {}", list(&self.backward), list(&self.forward)),
+        if self.forward.is_empty() {
+            write!(f, "{}", list(&self.backward))
+        } else {
+            write!(f, "{}; before use {}", list(&self.backward), list(&self.forward))
         }
     }
 }

@@ -5,9 +5,10 @@
 
 use meshwork_runtime::Runtime;
 
-use crate::boxes::{At, Slice, copy, lengths, overlap};
 use crate::error::Result;
-use crate::stored::Stored;
+use meshwork_runtime::array::Stored;
+use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
+use meshwork_runtime::boxes::Region;
 
 /// Who has and who wants which parts of an array.
 pub(super) struct Exchange {
@@ -93,7 +94,7 @@ impl Exchange {
         let start: Vec<i64> =
             part.place.iter().zip(held).zip(&stored.start).map(|((p, h), s)| p.start - h.start + s).collect();
         let mut out = vec![0; self.bytes(&part.place)];
-        let (from, to) = (At { dims: &stored.dims, start: &start }, At { dims: &extents, start: &zero });
+        let (from, to) = (Region { dims: &stored.dims, start: &start }, Region { dims: &extents, start: &zero });
         copy(stored.bytes(), &from, &mut out, &to, &extents, self.element);
         out
     }
@@ -103,7 +104,7 @@ impl Exchange {
         let (extents, zero) = (lengths(&part.place), vec![0; part.place.len()]);
         let start: Vec<i64> = part.place.iter().zip(slice).map(|(p, s)| p.start - s.start).collect();
         let dims = lengths(slice);
-        let (from, to) = (At { dims: &extents, start: &zero }, At { dims: &dims, start: &start });
+        let (from, to) = (Region { dims: &extents, start: &zero }, Region { dims: &dims, start: &start });
         copy(packed, &from, &mut out[part.want], &to, &extents, self.element);
     }
 }

@@ -27,12 +27,14 @@ use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{AxisRef, Mesh, slice_of};
 use meshwork_runtime::Runtime;
 
-use crate::array::{Array, Placement, place};
-use crate::boxes::{At, Slice, copy, lengths, overlap};
 use crate::error::{ArrayError, Error, Result};
 use crate::spec::P;
-use crate::stored::{Stored, local_devices};
 use exchange::Exchange;
+use meshwork_runtime::array::place;
+use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
+use meshwork_runtime::array::{Stored, local_devices};
+use meshwork_runtime::boxes::Region;
+use meshwork_runtime::{Array, Placement};
 
 /// How pieces become a batch.
 #[derive(Clone, Debug)]
@@ -100,10 +102,10 @@ impl GlobalBatch {
                 let Some(both) = overlap(slice, held) else { continue };
                 let start = |base: &[Range<i64>]| both.iter().zip(base).map(|(r, b)| r.start - b.start).collect();
                 let (from, to): (Vec<i64>, Vec<i64>) = (start(held), start(slice));
-                let (from, to) = (At { dims: piece.shape(), start: &from }, At { dims: local, start: &to });
+                let (from, to) = (Region { dims: piece.shape(), start: &from }, Region { dims: local, start: &to });
                 copy(piece.literal()?.bytes(), &from, buffer, &to, &lengths(&both), elem.storage_bytes());
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         self.batch(array, outline)
     }
@@ -122,9 +124,10 @@ impl GlobalBatch {
             let slice =
                 slice_of(&placement.sharding, mesh, &outline.shape, device).map_err(misplaced(&outline.shape))?;
             // An array of one device is with all.
-            let ranks = match count > 1 {
-                true => vec![runtime.rank_of(device as usize, count as usize)],
-                false => (0..runtime.size()).collect(),
+            let ranks = if count > 1 {
+                vec![runtime.rank_of(device as usize, count as usize)]
+            } else {
+                (0..runtime.size()).collect()
             };
             for rank in ranks {
                 if !wanted[rank].contains(&slice) {
@@ -142,10 +145,10 @@ impl GlobalBatch {
         let array = Array::on_mesh(&outline.shape, elem, &placement, |_, slice, dims, buffer| {
             if let Some(block) = blocks.get(&slice.to_vec()) {
                 let (extents, zero) = (lengths(slice), vec![0; dims.len()]);
-                let (from, to) = (At { dims: &extents, start: &zero }, At { dims, start: &zero });
+                let (from, to) = (Region { dims: &extents, start: &zero }, Region { dims, start: &zero });
                 copy(block, &from, buffer, &to, &extents, elem.storage_bytes());
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         self.batch(array, outline)
     }
@@ -214,7 +217,7 @@ impl Batch {
             let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
             let (extents, zero) = (lengths(&slice), vec![0; slice.len()]);
             let mut bytes = vec![0; extents.iter().product::<i64>() as usize * size];
-            let (from, to) = (At { dims: array.shape(), start: &start }, At { dims: &extents, start: &zero });
+            let (from, to) = (Region { dims: array.shape(), start: &start }, Region { dims: &extents, start: &zero });
             copy(literal.bytes(), &from, &mut bytes, &to, &extents, size);
             out.push(Array::from_literal(filled(extents, literal.elem(), bytes)?));
         }
@@ -236,12 +239,13 @@ impl Batch {
         }
         array.check_present()?;
         let holders = array.holders()?;
-        let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count());
-        let here = local_devices(count)?;
+        let count = array.split().map_or(1, |(mesh, _)| mesh.device_count());
+        let here = local_devices(count as usize);
         let ranks = |devices: &[usize]| -> Vec<usize> {
-            match devices.is_empty() {
-                true => (0..runtime.size()).collect(),
-                false => devices.iter().map(|&d| runtime.rank_of(d, count as usize)).collect(),
+            if devices.is_empty() {
+                (0..runtime.size()).collect()
+            } else {
+                devices.iter().map(|&d| runtime.rank_of(d, count as usize)).collect()
             }
         };
         let pieces = holders.iter().map(|(slice, devices)| (slice.clone(), ranks(devices))).collect();
@@ -249,8 +253,8 @@ impl Batch {
         let exchange = Exchange { pieces, wanted, element: array.dtype().storage_bytes() };
         let mut out = exchange.run(&runtime, |piece| {
             let (slice, devices) = &holders[piece];
-            let device = devices.iter().copied().find(|&d| here.contains(&(d as i64)));
-            array.stored(device.unwrap_or(0), slice)
+            let device = devices.iter().copied().find(|&d| here.contains(&d));
+            Ok(array.stored(device.unwrap_or(0), slice)?)
         })?;
         let extents = lengths(&exchange.wanted[runtime.rank()][0]);
         Ok(Array::from_literal(filled(extents, array.dtype(), out.swap_remove(0))?))

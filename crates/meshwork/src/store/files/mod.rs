@@ -1,6 +1,5 @@
 //! Arrays in files: NumPy's `.npy` and `.npz`, and safetensors.
 
-mod npy;
 #[cfg(feature = "npz")]
 mod npz;
 #[cfg(feature = "safetensors")]

@@ -11,12 +11,14 @@ use meshwork_mesh::{Mesh, MeshRef, slice_of};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 
 use super::file_error;
-use crate::array::{Array, Placement, Shard, place};
-use crate::boxes::{At, BoxCopy, lengths};
 use crate::error::{Error, Result};
 use crate::rule::{Leaf, Rule};
 use crate::spec::P;
 use crate::tree::{Tree, map_arrays, named_arrays};
+use meshwork_runtime::array::place;
+use meshwork_runtime::array::slices::lengths;
+use meshwork_runtime::boxes::{BoxCopy, Region};
+use meshwork_runtime::{Array, Placement, Shard};
 
 /// An open safetensors file. Nothing but the header is read until an array is asked for.
 ///
@@ -123,7 +125,7 @@ impl<R: Read + Seek> SafeTensors<R> {
         let begin = self.metadata.info(name).map_or(0, |i| i.data_offsets.0 as u64) + self.start;
         let start: Vec<i64> = slice.iter().map(|r| r.start).collect();
         let zero = vec![0; start.len()];
-        let (from, to) = (At { dims: &shape, start: &start }, At { dims: local, start: &zero });
+        let (from, to) = (Region { dims: &shape, start: &start }, Region { dims: local, start: &zero });
         let read = BoxCopy::new(&from, &to, &lengths(slice), elem.storage_bytes()).runs(
             usize::MAX,
             &mut |from, to, length| {

@@ -174,8 +174,9 @@ fn read_at(file: &mut File, path: &Path, at: u64, length: u64) -> Result<Vec<u8>
 }
 
 fn compare(file: &Path, what: impl FnOnce() -> String, has: u32, wanted: u32) -> Result<()> {
-    match has == wanted {
-        true => Ok(()),
-        false => Err(CheckpointError::Checksum { file: file.to_path_buf(), what: what(), has, wanted }),
+    if has == wanted {
+        Ok(())
+    } else {
+        Err(CheckpointError::Checksum { file: file.to_path_buf(), what: what(), has, wanted })
     }
 }

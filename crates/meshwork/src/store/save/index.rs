@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::blocks::Extents;
 use super::error::{CheckpointError, Result, io};
 use super::layout::{Leaf, Piece};
-use crate::boxes::{Slice, lengths};
+use meshwork_runtime::array::slices::{Slice, lengths};
 
 /// The name of the index in a checkpoint's folder.
 pub(super) const INDEX: &str = "index.json";
@@ -148,10 +148,7 @@ fn parse_leaf(v: &Value, files: &[(String, Extents)]) -> Result<Leaf, String> {
         leaf.pieces.push(Piece { slice, rank: rank as usize, offset, device: 0 });
     }
     let size = leaf.dims.iter().product::<i64>() as u64;
-    match covered == size {
-        true => Ok(leaf),
-        false => Err(fail(format!("its pieces have {covered} elements of {size}"))),
-    }
+    if covered == size { Ok(leaf) } else { Err(fail(format!("its pieces have {covered} elements of {size}"))) }
 }
 
 fn list<'a>(v: &'a Value, what: &str) -> Result<&'a Vec<Value>, String> {

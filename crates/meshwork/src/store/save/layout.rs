@@ -6,9 +6,9 @@ use meshwork_ir::ElementType;
 use serde_json::json;
 
 use super::error::{CheckpointError, Result};
-use super::party::Party;
+use super::ranks::Ranks;
 use crate::Array;
-use crate::boxes::{Slice, lengths};
+use meshwork_runtime::array::slices::{Slice, lengths};
 
 /// Names in a file that are no arrays of the tree.
 const METADATA: &str = "__metadata__";
@@ -57,9 +57,9 @@ impl Leaf {
     }
 }
 
-/// The layout of these arrays, saved by all ranks of `party`.
-pub(super) fn layout(arrays: &[(String, Array)], party: &Party) -> Result<Layout> {
-    let mut data = vec![0u64; party.size()];
+/// The layout of these arrays, saved by `ranks`.
+pub(super) fn layout(arrays: &[(String, Array)], ranks: &Ranks) -> Result<Layout> {
+    let mut data = vec![0u64; ranks.size()];
     let mut leaves: Vec<Leaf> = vec![];
     let mut known = HashMap::new();
     for (path, array) in arrays {
@@ -71,7 +71,7 @@ pub(super) fn layout(arrays: &[(String, Array)], party: &Party) -> Result<Layout
             return Err(wrong("an array can not have this path: files have something else under this name".into()));
         }
         let holders = array.holders().map_err(|e| wrong(e.to_string()))?;
-        let count = array.lies().map_or(1, |(mesh, _)| mesh.device_count() as usize);
+        let count = array.split().map_or(1, |(mesh, _)| mesh.device_count() as usize);
         let mut leaf = Leaf { path: path.clone(), elem: array.dtype(), dims: array.shape().to_vec(), pieces: vec![] };
         for (slice, devices) in holders {
             let bytes = leaf.bytes(&slice);
@@ -79,9 +79,10 @@ pub(super) fn layout(arrays: &[(String, Array)], party: &Party) -> Result<Layout
                 continue;
             }
             // An array that was never placed is the same on every rank.
-            let candidates: Vec<(usize, usize)> = match devices.is_empty() {
-                true => (0..party.size()).map(|rank| (rank, 0)).collect(),
-                false => devices.iter().map(|&d| (party.rank_of(d, count), d)).collect(),
+            let candidates: Vec<(usize, usize)> = if devices.is_empty() {
+                (0..ranks.size()).map(|rank| (rank, 0)).collect()
+            } else {
+                devices.iter().map(|&d| (ranks.rank_of(d, count), d)).collect()
             };
             let Some(&(rank, device)) = candidates.iter().min_by_key(|&&(rank, _)| (data[rank], rank)) else {
                 continue;

@@ -31,7 +31,7 @@ mod error;
 mod folder;
 mod index;
 mod layout;
-mod party;
+mod ranks;
 mod read;
 mod write;
 
@@ -48,13 +48,13 @@ pub use read::Checkpoint;
 use crate::error::Error;
 use crate::tree::{Tree, named_arrays};
 use error::io;
-use party::Party;
+use ranks::Ranks;
 use write::Save;
 
 /// The checkpoints of one run in one folder. One job writes to a folder at a time.
 pub struct Checkpoints {
     folder: PathBuf,
-    party: Party,
+    ranks: Ranks,
     keep: Option<usize>,
     saves: u64,
     running: Option<(u64, JoinHandle<Result<(), CheckpointError>>)>,
@@ -64,11 +64,11 @@ impl Checkpoints {
     /// In this folder, which is made when something is saved. If several processes run the program, all open, save,
     /// look for and restore checkpoints together, in a folder that all of them see.
     pub fn open(folder: impl AsRef<Path>) -> Result<Checkpoints, Error> {
-        Ok(Checkpoints::of(folder.as_ref(), Party::join()?))
+        Ok(Checkpoints::of(folder.as_ref(), Ranks::join()?))
     }
 
-    fn of(folder: &Path, party: Party) -> Checkpoints {
-        Checkpoints { folder: folder.to_path_buf(), party, keep: None, saves: 0, running: None }
+    fn of(folder: &Path, ranks: Ranks) -> Checkpoints {
+        Checkpoints { folder: folder.to_path_buf(), ranks, keep: None, saves: 0, running: None }
     }
 
     /// Keeps the newest `count`, at least one. An old one is deleted when a newer one is complete.
@@ -79,7 +79,7 @@ impl Checkpoints {
 
     /// How long to wait for the parts of other processes; that of the [`Runtime`](crate::Runtime) unless told otherwise.
     pub fn deadline(mut self, deadline: Duration) -> Checkpoints {
-        self.party.deadline = deadline;
+        self.ranks.deadline = deadline;
         self
     }
 
@@ -92,11 +92,11 @@ impl Checkpoints {
         let arrays = named_arrays::<T>(tree);
         arrays.iter().try_for_each(|(_, array)| array.check_present())?;
         let arrays: Vec<_> = arrays.into_iter().map(|(path, array)| (path, array.hold())).collect();
-        let layout = layout::layout(&arrays, &self.party)?;
+        let layout = layout::layout(&arrays, &self.ranks)?;
         let notes = notes.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let save = Save {
             folder: self.folder.clone(),
-            party: self.party.clone(),
+            ranks: self.ranks.clone(),
             number: self.saves,
             step,
             notes,
@@ -149,17 +149,18 @@ impl Checkpoints {
         let mut skipped = vec![];
         let names: Vec<String> = folder::list(&self.folder)?.iter().map(ToString::to_string).collect();
         // Rank 0 knows best what is there: it has made it.
-        let names = self.party.told_by_first(names.join("\n"))?;
+        let names = self.ranks.told_by_first(names.join("\n"))?;
         for folder in names.lines().map(|name| self.folder.join(name)) {
             let opened = Checkpoint::open(&folder).map_err(Error::from);
-            match self.party.agree(&folder, opened.and_then(|found| read(&found).map(|out| (found, out))))? {
+            match self.ranks.agree(&folder, opened.and_then(|found| read(&found).map(|out| (found, out))))? {
                 Ok((found, out)) => return Ok(Some((found.skipping(skipped), out))),
                 Err(damage) => skipped.push(damage),
             }
         }
-        match skipped.is_empty() {
-            true => Ok(None),
-            false => Err(CheckpointError::None { folder: self.folder.clone(), skipped }.into()),
+        if skipped.is_empty() {
+            Ok(None)
+        } else {
+            Err(CheckpointError::None { folder: self.folder.clone(), skipped }.into())
         }
     }
 

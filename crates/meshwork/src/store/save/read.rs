@@ -12,9 +12,10 @@ use super::error::{CheckpointError, Result};
 use super::index::{INDEX, Index};
 use super::layout::Leaf;
 use crate::Array;
-use crate::boxes::{At, BoxCopy, Slice, lengths, overlap};
 use crate::error::{ArrayError, Error};
 use crate::tree::{Tree, map_arrays, named_arrays};
+use meshwork_runtime::array::slices::{Slice, lengths, overlap};
+use meshwork_runtime::boxes::{BoxCopy, Region};
 
 /// Files that are open at once.
 const OPEN: usize = 32;
@@ -164,8 +165,9 @@ impl Checkpoint {
                 |base: &[Range<i64>]| -> Vec<i64> { both.iter().zip(base).map(|(r, b)| r.start - b.start).collect() };
             let (from, to) = (start(&piece.slice), start(slice));
             let stored = lengths(&piece.slice);
-            let from = At { dims: &stored, start: &from };
-            let copy = BoxCopy::new(&from, &At { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
+            let from = Region { dims: &stored, start: &from };
+            let copy =
+                BoxCopy::new(&from, &Region { dims: local, start: &to }, &lengths(&both), leaf.elem.storage_bytes());
             copy.runs(usize::MAX, &mut |from, to, length| {
                 self.read(piece.rank, piece.offset + from as u64, &mut out[to..to + length])
             })?;
@@ -210,8 +212,5 @@ impl Checkpoint {
 /// A few of many names.
 fn some(names: &[&str]) -> String {
     let shown = names.iter().take(8).map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
-    match names.len() > 8 {
-        true => format!("{shown} and {} more", names.len() - 8),
-        false => shown,
-    }
+    if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
 }

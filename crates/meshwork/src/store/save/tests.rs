@@ -7,7 +7,7 @@ use std::time::Duration;
 use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{AxisRef, Mesh};
 
-use super::party::Party;
+use super::ranks::Ranks;
 use super::*;
 use crate::spec::P;
 use crate::{Array, Tensor};
@@ -31,9 +31,9 @@ impl Drop for Folder {
 
 /// Saves as `size` ranks would, each with its own share of the devices.
 fn save(folder: &Folder, size: usize, step: u64, tree: &Vec<Array>) -> Vec<Result<(), String>> {
-    let token = Party::draw();
+    let token = Ranks::draw();
     let mut ranks: Vec<Checkpoints> = (0..size)
-        .map(|rank| Checkpoints::of(&folder.0, Party::new(rank, size, &token, Duration::from_secs(5))))
+        .map(|rank| Checkpoints::of(&folder.0, Ranks::new(rank, size, &token, Duration::from_secs(5))))
         .collect();
     for rank in &mut ranks {
         rank.save::<Vec<Tensor>>(step, tree, &[]).unwrap();
@@ -143,13 +143,13 @@ fn every_element_type_comes_back_and_other_tools_read_the_files() {
 #[test]
 fn each_different_piece_is_written_once_and_the_work_is_shared() {
     let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
-    let party = Party::new(0, 4, "t", Duration::ZERO);
+    let ranks = Ranks::new(0, 4, "t", Duration::ZERO);
     let arrays = vec![
         ("copied".to_string(), noise(&[8], ElementType::F32).shard(&mesh, crate::P![]).unwrap()),
         ("split".to_string(), noise(&[8], ElementType::F32).shard(&mesh, crate::P!["x"]).unwrap()),
         ("host".to_string(), noise(&[4], ElementType::F32)),
     ];
-    let layout = layout::layout(&arrays, &party).unwrap();
+    let layout = layout::layout(&arrays, &ranks).unwrap();
     let ranks: Vec<Vec<usize>> = layout.leaves.iter().map(|l| l.pieces.iter().map(|p| p.rank).collect()).collect();
     // The halves of `split` are with ranks 0 and 1, and with 2 and 3.
     assert_eq!(ranks, [vec![0], vec![1, 2], vec![3]]);
@@ -329,8 +329,8 @@ fn another_tree_is_refused_with_names_and_shapes() {
 #[test]
 fn ranks_that_disagree_fail_or_are_silent_are_named() {
     let folder = Folder::new("ranks");
-    let token = Party::draw();
-    let rank = |rank| Checkpoints::of(&folder.0, Party::new(rank, 2, &token, Duration::from_millis(300)));
+    let token = Ranks::draw();
+    let rank = |rank| Checkpoints::of(&folder.0, Ranks::new(rank, 2, &token, Duration::from_millis(300)));
     let (mut zero, mut one) = (rank(0), rank(1));
     zero.save::<Tensor>(1, &Array::from([1.0f32]), &[]).unwrap();
     one.save::<Tensor>(1, &Array::from([1.0f32, 2.0]), &[]).unwrap();
@@ -348,8 +348,8 @@ fn ranks_that_disagree_fail_or_are_silent_are_named() {
 fn of_three_ranks_the_one_with_another_tree_is_named_whichever_it_is() {
     for odd in 0..3 {
         let folder = Folder::new("odd");
-        let token = Party::draw();
-        let rank = |rank| Checkpoints::of(&folder.0, Party::new(rank, 3, &token, Duration::from_secs(5)));
+        let token = Ranks::draw();
+        let rank = |rank| Checkpoints::of(&folder.0, Ranks::new(rank, 3, &token, Duration::from_secs(5)));
         let mut ranks: Vec<Checkpoints> = (0..3).map(rank).collect();
         for (i, saves) in ranks.iter_mut().enumerate() {
             let tree = if i == odd { Array::from([1.0f32, 2.0]) } else { Array::from([1.0f32]) };

@@ -15,14 +15,15 @@ use super::error::{CheckpointError, Result, io};
 use super::folder::{self, Name};
 use super::index::{INDEX, Index};
 use super::layout::{Layout, file_name, header};
-use super::party::Party;
+use super::ranks::Ranks;
 use crate::Array;
-use crate::boxes::{At, BoxCopy, lengths};
+use meshwork_runtime::array::slices::lengths;
+use meshwork_runtime::boxes::{BoxCopy, Region};
 
 /// A save under way: what a thread needs to finish it.
 pub(super) struct Save {
     pub folder: PathBuf,
-    pub party: Party,
+    pub ranks: Ranks,
     /// Saves of this run before.
     pub number: u64,
     pub step: u64,
@@ -36,11 +37,11 @@ pub(super) struct Save {
 impl Save {
     /// Saves, and returns when the checkpoint is complete. On failure the other ranks are told.
     pub(super) fn run(self) -> Result<()> {
-        let aside = self.folder.join(folder::saving(self.party.token(), self.number, self.step));
+        let aside = self.folder.join(folder::saving(self.ranks.token(), self.number, self.step));
         let done = self.run_in(&aside);
         if let Err(error) = &done {
             // Told as well as can be: the other ranks have a deadline too.
-            let note = aside.join(format!("failed-{:05}", self.party.rank()));
+            let note = aside.join(format!("failed-{:05}", self.ranks.rank()));
             let _ = write_aside(&note, error.to_string().as_bytes());
         }
         done
@@ -48,13 +49,13 @@ impl Save {
 
     fn run_in(&self, aside: &Path) -> Result<()> {
         fs::create_dir_all(&self.folder).map_err(io(&self.folder))?;
-        if self.party.rank() == 0 && self.number == 0 {
-            folder::remove_leftovers(&self.folder, self.party.token())?;
+        if self.ranks.rank() == 0 && self.number == 0 {
+            folder::remove_leftovers(&self.folder, self.ranks.token())?;
         }
         fs::create_dir_all(aside).map_err(io(aside))?;
         let part = self.write_part(aside)?;
-        write_aside(&aside.join(part_name(self.party.rank())), part.to_string().as_bytes())?;
-        match self.party.rank() {
+        write_aside(&aside.join(part_name(self.ranks.rank())), part.to_string().as_bytes())?;
+        match self.ranks.rank() {
             0 => self.commit(aside),
             _ => self.wait_for_commit(aside),
         }
@@ -62,14 +63,14 @@ impl Save {
 
     /// Writes this rank's file; what rank 0 needs to know of it.
     fn write_part(&self, aside: &Path) -> Result<Value> {
-        let rank = self.party.rank();
+        let rank = self.ranks.rank();
         let head = header(&self.layout, rank);
         let mut out = BlockWriter::create(&aside.join(file_name(rank)), &head)?;
         for (leaf, (path, array)) in self.layout.leaves.iter().zip(&self.arrays) {
             for piece in leaf.pieces.iter().filter(|p| p.rank == rank) {
-                let wrong = |e: crate::Error| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
+                let wrong = |e: crate::ArrayError| CheckpointError::Tree { folder: path.into(), what: e.to_string() };
                 let stored = array.stored(piece.device, &piece.slice).map_err(wrong)?;
-                let at = At { dims: &stored.dims, start: &stored.start };
+                let at = Region { dims: &stored.dims, start: &stored.start };
                 let copy = BoxCopy::new(&at, &at, &lengths(&piece.slice), leaf.elem.storage_bytes());
                 copy.runs(usize::MAX, &mut |from, _, length| out.write(&stored.bytes()[from..from + length]))?;
             }
@@ -81,17 +82,17 @@ impl Save {
     /// Waits for the parts of all ranks and makes a checkpoint of them.
     fn commit(&self, aside: &Path) -> Result<()> {
         let mut parts = vec![];
-        let mut patience = Patience::new(self.party.deadline);
-        for rank in 0..self.party.size() {
+        let mut patience = Patience::new(self.ranks.deadline);
+        for rank in 0..self.ranks.size() {
             let part = loop {
                 if let Ok(text) = fs::read(aside.join(part_name(rank))) {
                     break text;
                 }
                 self.check_failed(aside)?;
-                let what = match (self.party.is_dead(rank), patience.sleep()) {
+                let what = match (self.ranks.is_dead(rank), patience.sleep()) {
                     (true, _) => format!("rank {rank} has died before it had written its part"),
                     (false, false) => {
-                        let limit = self.party.deadline.as_secs_f64();
+                        let limit = self.ranks.deadline.as_secs_f64();
                         format!("rank {rank} has not written its part within {limit} s")
                     }
                     (false, true) => continue,
@@ -127,7 +128,7 @@ impl Save {
         }
         let index = Index { step: self.step, notes: self.notes.clone(), files, leaves: self.layout.leaves.clone() };
         write_synced(&aside.join(INDEX), index.text().as_bytes())?;
-        for rank in 0..self.party.size() {
+        for rank in 0..self.ranks.size() {
             let note = aside.join(part_name(rank));
             fs::remove_file(&note).map_err(io(&note))?;
         }
@@ -136,19 +137,19 @@ impl Save {
         let place = self.folder.join(name.to_string());
         fs::rename(aside, &place).map_err(io(&place))?;
         folder::sync(&self.folder)?;
-        folder::prune(&self.folder, self.keep, self.party.token())
+        folder::prune(&self.folder, self.keep, self.ranks.token())
     }
 
     /// Waits until rank 0 has renamed the folder.
     fn wait_for_commit(&self, aside: &Path) -> Result<()> {
         // A little longer than rank 0 waits for the others: it knows which of them is late.
-        let mut patience = Patience::new(self.party.deadline + self.party.deadline / 4 + Duration::from_millis(200));
+        let mut patience = Patience::new(self.ranks.deadline + self.ranks.deadline / 4 + Duration::from_millis(200));
         while aside.exists() {
             self.check_failed(aside)?;
-            let what = match (self.party.is_dead(0), patience.sleep()) {
+            let what = match (self.ranks.is_dead(0), patience.sleep()) {
                 (true, _) => "rank 0 has died before it had completed the checkpoint".to_string(),
                 (false, false) => {
-                    let limit = self.party.deadline.as_secs_f64();
+                    let limit = self.ranks.deadline.as_secs_f64();
                     format!("rank 0 has not completed the checkpoint within {limit} s")
                 }
                 (false, true) => continue,
@@ -163,7 +164,7 @@ impl Save {
 
     /// The error that another rank has left.
     fn check_failed(&self, aside: &Path) -> Result<()> {
-        for rank in (0..self.party.size()).filter(|&rank| rank != self.party.rank()) {
+        for rank in (0..self.ranks.size()).filter(|&rank| rank != self.ranks.rank()) {
             if let Ok(text) = fs::read(aside.join(format!("failed-{rank:05}"))) {
                 let what = format!("rank {rank}: {}", String::from_utf8_lossy(&text));
                 return Err(CheckpointError::Peer { step: self.step, what });

@@ -16,7 +16,7 @@ use crate::tensor::dims;
 use crate::trace::{Trace, with_top};
 
 /// Adds operations to the topmost trace, for the operation `op` of the user.
-pub(crate) struct Steps<'t> {
+pub(crate) struct Composer<'t> {
     trace: &'t mut Trace,
     op: &'t str,
 }
@@ -26,11 +26,11 @@ pub(crate) struct Steps<'t> {
 pub(crate) fn compose<const N: usize>(
     op: &str,
     inputs: [&Tensor; N],
-    build: impl FnOnce(&mut Steps<'_>, [ValueId; N]) -> ValueId,
+    build: impl FnOnce(&mut Composer<'_>, [ValueId; N]) -> ValueId,
 ) -> Tensor {
     with_top(op, |trace| {
         let values = trace.resolve_all(op, &inputs);
-        let value = build(&mut Steps { trace, op }, values);
+        let value = build(&mut Composer { trace, op }, values);
         trace.tensor(op, value)
     })
 }
@@ -40,11 +40,11 @@ pub(crate) fn compose<const N: usize>(
 pub(crate) fn compose_list(
     op: &str,
     inputs: &[&Tensor],
-    build: impl FnOnce(&mut Steps<'_>, &[ValueId]) -> ValueId,
+    build: impl FnOnce(&mut Composer<'_>, &[ValueId]) -> ValueId,
 ) -> Tensor {
     with_top(op, |trace| {
         let values: Values = inputs.iter().map(|t| trace.resolve(op, t)).collect();
-        let value = build(&mut Steps { trace, op }, &values);
+        let value = build(&mut Composer { trace, op }, &values);
         trace.tensor(op, value)
     })
 }
@@ -83,7 +83,7 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
     })
 }
 
-impl Steps<'_> {
+impl Composer<'_> {
     /// What `build` builds.
     #[inline]
     pub(crate) fn build<R>(&mut self, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {

@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use meshwork_ir::npy::{self, Layout};
-use meshwork_mesh::Mesh;
+use meshwork_mesh::{Mesh, P};
 
-use super::file_error;
-use crate::array::{Array, Placement, place};
-use crate::boxes::{At, BoxCopy, copy, lengths, overlap};
-use crate::error::{Error, Result};
-use crate::spec::P;
+use super::slices::{copy, lengths, overlap};
+use super::{Array, Placement, place};
+use crate::boxes::{BoxCopy, Region};
+use crate::error::ArrayError;
+
+type Result<T> = std::result::Result<T, ArrayError>;
 
 /// No header is longer than this.
 const LONGEST_HEADER: u64 = 1 << 20;
@@ -35,7 +36,8 @@ impl Array {
     /// so on `mesh`. Each process reads what its devices hold, whichever files that is in.
     ///
     /// ```
-    /// use meshwork::prelude::*;
+    /// use meshwork_mesh::{Mesh, P};
+    /// use meshwork_runtime::Array;
     ///
     /// let name = |i| std::env::temp_dir().join(format!("meshwork_doc_piece_{}_{i}.npy", std::process::id()));
     /// Array::from([1.0f32, 2.0, 3.0]).save_npy(name(0))?;
@@ -43,12 +45,12 @@ impl Array {
     /// let x = Array::load_npy_pieces(&[name(0), name(1)], 0, &Mesh::linear("x", 2)?, &P!["x"])?;
     /// assert_eq!(x.shard_data(1)?.to_vec::<f32>()?, [3.0, 4.0]);
     /// # (0..2).for_each(|i| std::fs::remove_file(name(i)).unwrap());
-    /// # Ok::<(), meshwork::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn load_npy_pieces(paths: &[impl AsRef<Path>], dim: usize, mesh: &Mesh, spec: &P) -> Result<Array> {
         let mut files = paths.iter().map(|p| Npy::open(p.as_ref())).collect::<Result<Vec<_>>>()?;
         let Some(first) = files.first() else {
-            return Err(Error::Invalid { what: "load_npy_pieces", message: "no files given".into() });
+            return Err(ArrayError::NoFiles);
         };
         let (mut shape, elem) = (first.layout.shape.clone(), first.layout.elem);
         for file in &files {
@@ -75,7 +77,7 @@ impl Array {
                 if let Some(both) = overlap(slice, &held) {
                     let from = |base: &[Range<i64>]| both.iter().zip(base).map(|(r, b)| r.start - b.start).collect();
                     let (from, to): (Vec<i64>, Vec<i64>) = (from(&held), from(slice));
-                    file.fill(&from, &lengths(&both), &At { dims: local, start: &to }, buffer)?;
+                    file.fill(&from, &lengths(&both), &Region { dims: local, start: &to }, buffer)?;
                 }
             }
             Ok(())
@@ -85,18 +87,25 @@ impl Array {
     /// Writes a `.npy` file.
     ///
     /// ```
-    /// use meshwork::prelude::*;
+    /// use meshwork_mesh::{Mesh, P};
+    /// use meshwork_runtime::Array;
     ///
     /// let path = std::env::temp_dir().join("meshwork_doc.npy");
     /// Array::from([1.0f32, 2.0]).save_npy(&path)?;
     /// assert_eq!(Array::load_npy(&path)?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # std::fs::remove_file(path).unwrap();
-    /// # Ok::<(), meshwork::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save_npy(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         std::fs::write(path, npy::write(self.literal()?)).map_err(file_error(path))
     }
+}
+
+/// What went wrong with a file.
+fn file_error<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> ArrayError {
+    let path = path.display().to_string();
+    move |e| ArrayError::File { path: path.clone(), what: e.to_string() }
 }
 
 /// An open file whose header is read.
@@ -121,19 +130,16 @@ impl Npy {
     }
 
     /// Reads the box of extents `lengths` that starts at `from` to its place in `out`.
-    fn fill(&mut self, from: &[i64], lengths: &[i64], to: &At<'_>, out: &mut [u8]) -> Result<()> {
+    fn fill(&mut self, from: &[i64], lengths: &[i64], to: &Region<'_>, out: &mut [u8]) -> Result<()> {
         let size = self.layout.elem.storage_bytes();
         let zero = vec![0; from.len()];
         // In the order of the file first: that of a Fortran array is the other way round.
         let turn = |dims: &[i64]| -> Vec<i64> {
-            match self.layout.fortran {
-                true => dims.iter().rev().copied().collect(),
-                false => dims.to_vec(),
-            }
+            if self.layout.fortran { dims.iter().rev().copied().collect() } else { dims.to_vec() }
         };
         let (shape, from, extents) = (turn(&self.layout.shape), turn(from), turn(lengths));
         let mut block = vec![0u8; lengths.iter().product::<i64>() as usize * size];
-        let (at, whole) = (At { dims: &shape, start: &from }, At { dims: &extents, start: &zero });
+        let (at, whole) = (Region { dims: &shape, start: &from }, Region { dims: &extents, start: &zero });
         let read = BoxCopy::new(&at, &whole, &extents, size).runs(usize::MAX, &mut |from, to, length| {
             self.file.seek(SeekFrom::Start((self.layout.start + from) as u64))?;
             self.file.read_exact(&mut block[to..to + length])
@@ -143,11 +149,11 @@ impl Npy {
         if self.layout.fortran {
             block = npy::to_row_major(&block, lengths, size);
         }
-        copy(&block, &At { dims: lengths, start: &zero }, out, to, lengths, size);
+        copy(&block, &Region { dims: lengths, start: &zero }, out, to, lengths, size);
         Ok(())
     }
 
-    fn fail(&self, what: String) -> Error {
-        Error::File { path: self.name.clone(), what }
+    fn fail(&self, what: String) -> ArrayError {
+        ArrayError::File { path: self.name.clone(), what }
     }
 }

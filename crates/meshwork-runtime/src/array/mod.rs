@@ -1,30 +1,50 @@
-//! Global arrays of the host: elements, and where they live on a mesh.
+//! Global arrays: elements, on the host or in shards on devices, and their placement on a mesh.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `data` | where the elements are: host, devices, or both |
+//! | `sharded` | the device side: one shard per device; cutting and joining |
+//! | `stored` | arrays made and read shard by shard, never whole on the host |
+//! | `slices` | slices of arrays, and copies between them |
+//! | `npy`, `ndarrays`, `picture` | NumPy's files, the crate `ndarray`, pictures of placements |
+
+mod data;
+#[cfg(feature = "ndarray")]
+mod ndarrays;
+mod npy;
+mod picture;
+mod sharded;
+pub mod slices;
+mod stored;
 
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
+use data::Data;
 use meshwork_ir::{ElementType, Literal, TensorType};
-use meshwork_mesh::{Mesh, MeshRef, Sharding, ShardingError, slice_of, slices};
-use meshwork_partition::shards::cut;
+use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
+pub use sharded::{Sharded, Shards, local_devices};
+use slices::{copy, lengths, starts};
+pub use stored::Stored;
+use stored::put;
 
+use crate::boxes::Region;
 use crate::element::Element;
-use crate::engine::Data;
-use crate::error::{ArrayError, At, Error, Result};
-use crate::spec::P;
-use crate::stored::{local_devices, put};
+use crate::error::{ArrayError, SourceLine, placing};
 
 /// A global array: its elements, and its placement on a mesh if it has one. Cloning is cheap.
 ///
 /// ```
-/// use meshwork::prelude::*;
+/// use meshwork_mesh::{Mesh, P};
+/// use meshwork_runtime::Array;
 ///
 /// let mesh = Mesh::linear("x", 4)?;
 /// let x = Array::from_fn([102], |i| i[0] as f32).shard(&mesh, P!["x"])?;
 /// // 102 elements over 4 devices: blocks of 26, the last one short.
 /// assert_eq!(x.shards()[3].slice, [78..102]);
-/// # Ok::<(), meshwork::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Array {
@@ -54,20 +74,20 @@ pub struct Shard {
 impl Array {
     /// The array with these elements in row-major order.
     #[track_caller]
-    pub fn from_vec<T: Element>(shape: impl AsRef<[i64]>, elements: Vec<T>) -> Result<Array> {
+    pub fn from_vec<T: Element>(shape: impl AsRef<[i64]>, elements: Vec<T>) -> Result<Array, ArrayError> {
         Array::from_slice(shape, &elements)
     }
 
     /// The array with these elements in row-major order.
     #[track_caller]
-    pub fn from_slice<T: Element>(shape: impl AsRef<[i64]>, elements: &[T]) -> Result<Array> {
+    pub fn from_slice<T: Element>(shape: impl AsRef<[i64]>, elements: &[T]) -> Result<Array, ArrayError> {
         let (shape, at) = (shape.as_ref(), Location::caller());
         let mut bytes = Vec::with_capacity(elements.len() * T::TYPE.storage_bytes());
         elements.iter().for_each(|e| e.write(&mut bytes));
         let literal = Literal::from_bytes(shape.iter().copied(), T::TYPE, bytes);
         literal.map(Array::from_literal).ok_or_else(|| {
             let wanted = shape.iter().product();
-            Error::from(ArrayError::Count { given: elements.len(), shape: shape.to_vec(), wanted }).at(at)
+            ArrayError::Count { given: elements.len(), shape: shape.to_vec(), wanted }.at(at)
         })
     }
 
@@ -121,28 +141,28 @@ impl Array {
     /// The array that workers' pieces make up: one per device of `mesh`, in order of device id, each of the shape of
     /// that device's slice. Of several processes each gives all of them, or those of its own devices.
     #[track_caller]
-    pub fn from_shards(shape: impl AsRef<[i64]>, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
+    pub fn from_shards(shape: impl AsRef<[i64]>, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array, ArrayError> {
         let at = Location::caller();
         Array::joined(shape.as_ref(), mesh, spec, pieces).map_err(|e| e.at(at))
     }
 
-    fn joined(shape: &[i64], mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array> {
+    fn joined(shape: &[i64], mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array, ArrayError> {
         let sharding = place(spec, mesh, shape)?;
-        let here = local_devices(mesh.device_count())?;
+        let here = local_devices(mesh.device_count() as usize);
         let first = match pieces.len() as i64 {
             n if n == mesh.device_count() => 0,
-            n if n == here.end - here.start => here.start,
-            _ => return Err(ArrayError::Pieces { given: pieces.len(), wanted: mesh.device_count() }.into()),
+            n if n == here.len() as i64 => here.start as i64,
+            _ => return Err(ArrayError::Pieces { given: pieces.len(), wanted: mesh.device_count() }),
         };
         for (i, piece) in pieces.iter().enumerate() {
             let device = first + i as i64;
             let slice = slice_of(&sharding, mesh, shape, device).map_err(placing(shape))?;
             let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
             if piece.shape() != wanted {
-                return Err(ArrayError::Piece { piece: i, device, given: piece.shape().to_vec(), wanted }.into());
+                return Err(ArrayError::Piece { piece: i, device, given: piece.shape().to_vec(), wanted });
             }
             if piece.dtype() != pieces[0].dtype() {
-                return Err(ArrayError::ElementType { has: piece.dtype(), asked: pieces[0].dtype() }.into());
+                return Err(ArrayError::ElementType { has: piece.dtype(), asked: pieces[0].dtype() });
             }
         }
         let elem = pieces.first().map_or(ElementType::F32, Array::dtype);
@@ -157,7 +177,8 @@ impl Array {
     /// each block, however many devices hold a copy.
     ///
     /// ```
-    /// use meshwork::prelude::*;
+    /// use meshwork_mesh::{Mesh, P};
+    /// use meshwork_runtime::Array;
     ///
     /// let mesh = Mesh::grid(("x", 2), ("y", 2))?;
     /// let mut made = 0;
@@ -167,18 +188,18 @@ impl Array {
     /// })?;
     /// assert_eq!(made, 2);
     /// assert_eq!(x.to_vec::<f32>()?[6..], [3.0, 3.0, 4.0, 4.0, 5.0, 5.0]);
-    /// # Ok::<(), meshwork::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_blocks(
         shape: impl AsRef<[i64]>,
         mesh: &Mesh,
         spec: &P,
         mut make: impl FnMut(&[Range<i64>]) -> Array,
-    ) -> Result<Array> {
+    ) -> Result<Array, ArrayError> {
         let shape = shape.as_ref();
         let sharding = place(spec, mesh, shape)?;
         // The first block has the element type.
-        let first = local_devices(mesh.device_count())?.start.min(mesh.device_count() - 1);
+        let first = (local_devices(mesh.device_count() as usize).start as i64).min(mesh.device_count() - 1);
         let slice = slice_of(&sharding, mesh, shape, first).map_err(placing(shape))?;
         let mut ready = Some(make(&slice));
         let elem = ready.as_ref().map_or(ElementType::F32, Array::dtype);
@@ -188,10 +209,10 @@ impl Array {
             let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
             if block.shape() != wanted {
                 let (piece, given) = (device as usize, block.shape().to_vec());
-                return Err(ArrayError::Piece { piece, device, given, wanted }.into());
+                return Err(ArrayError::Piece { piece, device, given, wanted });
             }
             if block.dtype() != elem {
-                return Err(ArrayError::ElementType { has: block.dtype(), asked: elem }.into());
+                return Err(ArrayError::ElementType { has: block.dtype(), asked: elem });
             }
             put(block.literal()?, local, buffer);
             Ok(())
@@ -200,22 +221,22 @@ impl Array {
 
     /// The array placed on a mesh.
     #[track_caller]
-    pub fn shard(mut self, mesh: &Mesh, spec: impl AsRef<P>) -> Result<Array> {
+    pub fn shard(mut self, mesh: &Mesh, spec: impl AsRef<P>) -> Result<Array, ArrayError> {
         let at = Location::caller();
         let sharding = place(spec.as_ref(), mesh, self.shape()).map_err(|e| e.at(at))?;
         self.placement = Some(Placement { mesh: Arc::new(mesh.clone()), sharding }.into());
         Ok(self)
     }
 
-    pub(crate) fn with_placement(mut self, placement: Option<Placement>) -> Array {
+    pub fn with_placement(mut self, placement: Option<Placement>) -> Array {
         self.placement = placement.map(Arc::new);
         self
     }
 
     /// The same elements in memory of their own, where a clone shares it: to keep an array that is
-    /// [donated](crate::Jit::donate).
+    /// donated.
     #[track_caller]
-    pub fn copy(&self) -> Result<Array> {
+    pub fn copy(&self) -> Result<Array, ArrayError> {
         let data = Some(Data::from_host(self.literal()?.clone()).into());
         Ok(Array { data, ..self.clone() })
     }
@@ -246,69 +267,65 @@ impl Array {
     }
 
     /// Its shape, element type and placement, without elements.
-    pub(crate) fn outline(&self) -> Array {
+    pub fn outline(&self) -> Array {
         Array { data: None, ..self.clone() }
     }
 
     /// The elements; an error for an array that is [only a shape](Array::shape_only).
     #[track_caller]
-    pub fn literal(&self) -> Result<&Literal> {
+    pub fn literal(&self) -> Result<&Literal, ArrayError> {
         let at = Location::caller();
         let host = || self.data()?.host()?.ok_or_else(|| self.is_abstract());
         host().map_err(|e| e.at(at))
     }
 
     /// An error for an array that is only a shape, or that was donated.
-    pub(crate) fn check_present(&self) -> Result<()> {
+    pub fn check_present(&self) -> Result<(), ArrayError> {
         self.data().map(|_| ())
     }
 
-    fn data(&self) -> Result<&Arc<Data>> {
+    fn data(&self) -> Result<&Arc<Data>, ArrayError> {
         let data = self.data.as_ref().ok_or_else(|| self.is_abstract())?;
         match data.donated_at() {
             None => Ok(data),
-            Some(at) => Err(ArrayError::Donated { shape: self.shape().to_vec(), at }.into()),
+            Some(at) => Err(ArrayError::Donated { shape: self.shape().to_vec(), at }),
         }
     }
 
     /// The same array with the elements of this one, which is donated to the call at `at`.
-    pub(crate) fn donate(&self, at: At) -> Array {
+    pub fn donate(&self, at: SourceLine) -> Array {
         let data = self.data.as_ref().map(|data| Arc::new(data.donate(at)));
         Array { data, ..self.clone() }
     }
 
     /// The same elements under another owner: donating this array does not take them from that one.
-    #[cfg(feature = "checkpoints")]
-    pub(crate) fn hold(&self) -> Array {
+    pub fn hold(&self) -> Array {
         let data = self.data.as_ref().map(|data| Arc::new(data.hold()));
         Array { data, ..self.clone() }
     }
 
     /// Tells arrays apart that do not share their elements.
-    pub(crate) fn identity(&self) -> Option<*const ()> {
+    pub fn identity(&self) -> Option<*const ()> {
         self.data.as_ref().map(|data| Arc::as_ptr(data).cast())
     }
 
-    fn is_abstract(&self) -> Error {
-        ArrayError::Abstract { shape: self.shape().to_vec() }.into()
+    fn is_abstract(&self) -> ArrayError {
+        ArrayError::Abstract { shape: self.shape().to_vec() }
     }
 
     /// The array that lies on devices in these shards.
-    pub(crate) fn from_devices(sharded: meshwork_runtime::Array) -> Array {
+    pub fn from_devices(sharded: Sharded) -> Array {
         let ty = TensorType::new(sharded.dims().iter().copied(), sharded.elem()).into();
         Array { ty, data: Some(Data::from_devices(sharded).into()), placement: None }
     }
 
     /// Its shards as they are, if it is on devices.
-    pub(crate) fn sharded(&self) -> Option<meshwork_runtime::Array> {
+    pub fn sharded(&self) -> Option<Sharded> {
         self.data.as_ref().and_then(|data| data.sharded())
     }
 
     /// Its shards on one device, or on a mesh: handed over if nobody else has this array.
-    pub(crate) fn into_devices(
-        mut self,
-        place: Option<(&Arc<Mesh>, &Arc<Sharding>)>,
-    ) -> Result<meshwork_runtime::Array> {
+    pub fn into_devices(mut self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<Sharded, ArrayError> {
         self.check_present()?;
         let shards = match self.data.take().map(Arc::try_unwrap) {
             Some(Ok(data)) => data.into_devices(place)?,
@@ -320,29 +337,25 @@ impl Array {
 
     /// The elements in row-major order; an error if they are of another type.
     #[track_caller]
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ArrayError> {
         if self.dtype() != T::TYPE {
-            let error = ArrayError::ElementType { has: self.dtype(), asked: T::TYPE };
-            return Err(Error::from(error).at(Location::caller()));
+            return Err(ArrayError::ElementType { has: self.dtype(), asked: T::TYPE }.at(Location::caller()));
         }
         Ok(self.literal()?.bytes().chunks_exact(T::TYPE.storage_bytes()).map(T::from_bytes).collect())
     }
 
     /// The elements in row-major order, converted; of complex numbers the real parts.
     #[track_caller]
-    pub fn to_f64s(&self) -> Result<Vec<f64>> {
+    pub fn to_f64s(&self) -> Result<Vec<f64>, ArrayError> {
         Ok(self.literal()?.to_f64s())
     }
 
     /// The only element.
     #[track_caller]
-    pub fn item<T: Element>(&self) -> Result<T> {
+    pub fn item<T: Element>(&self) -> Result<T, ArrayError> {
         match self.to_vec::<T>()?[..] {
             [one] => Ok(one),
-            _ => {
-                let error = ArrayError::NotScalar { shape: self.shape().to_vec() };
-                Err(Error::from(error).at(Location::caller()))
-            }
+            _ => Err(ArrayError::NotScalar { shape: self.shape().to_vec() }.at(Location::caller())),
         }
     }
 
@@ -352,18 +365,21 @@ impl Array {
         match &self.placement {
             None => whole(),
             // The placement was checked against the shape when it was given.
-            Some(p) => slices(&p.sharding, &p.mesh, self.shape())
+            Some(p) => slices_of(&p.sharding, &p.mesh, self.shape())
                 .map_or_else(|_| whole(), |all| all.map(|(device, slice)| Shard { device, slice }).collect()),
         }
     }
 
     /// The part that one device holds, padding cut off.
-    pub fn shard_data(&self, device: i64) -> Result<Array> {
+    pub fn shard_data(&self, device: i64) -> Result<Array, ArrayError> {
         let Some(p) = &self.placement else { return Ok(self.clone()) };
         let slice = slice_of(&p.sharding, &p.mesh, self.shape(), device).map_err(placing(self.shape()))?;
-        let all = cut(self.literal()?, &p.sharding, &p.mesh).map_err(placing(self.shape()))?;
-        let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
-        Ok(Array::from_literal(pad_to(&all[device as usize], &wanted)))
+        let (whole, extents) = (self.literal()?, lengths(&slice));
+        let mut part = Literal::zeros(extents.iter().copied(), self.dtype());
+        let (start, zero) = (starts(&slice), vec![0; extents.len()]);
+        let (from, to) = (Region { dims: self.shape(), start: &start }, Region { dims: &extents, start: &zero });
+        copy(whole.bytes(), &from, part.bytes_mut(), &to, &extents, self.dtype().storage_bytes());
+        Ok(Array::from_literal(part))
     }
 
     /// Whether all elements of both are within `tolerance` of each other.
@@ -378,36 +394,11 @@ impl Array {
     }
 }
 
-fn placing(shape: &[i64]) -> impl Fn(ShardingError) -> Error + use<> {
-    let what = format!("array of shape {shape:?}");
-    move |error| Error::Sharding { what: what.clone(), error: error.into() }
-}
-
-pub(crate) fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding> {
+/// The sharding of an array of this shape that is placed so.
+pub fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding, ArrayError> {
     let what = || format!("{spec} for an array of shape {shape:?}");
-    let name = MeshRef::from(mesh.clone());
-    spec.sharding(name, mesh, shape.len()).map_err(|error| Error::Sharding { what: what(), error: error.into() })
-}
-
-/// `x` cut off or filled up with zeros to `dims`.
-fn pad_to(x: &Literal, dims: &[i64]) -> Literal {
-    let mut out = Literal::zeros(dims.iter().copied(), x.elem());
-    let mut index = vec![0i64; dims.len()];
-    for i in 0..out.len() {
-        if index.iter().zip(x.dims()).all(|(i, n)| i < n) {
-            let from = index.iter().zip(x.dims()).fold(0, |o, (i, n)| o * n + i);
-            let element = x.element(from as usize).to_vec();
-            out.set_element(i, &element);
-        }
-        for d in (0..dims.len()).rev() {
-            index[d] += 1;
-            if index[d] < dims[d] {
-                break;
-            }
-            index[d] = 0;
-        }
-    }
-    out
+    let sharding = spec.sharding(MeshRef::from(mesh.clone()), mesh, shape.len());
+    sharding.map_err(|error| ArrayError::Placement { what: what(), error: error.into() })
 }
 
 impl<T: Element, const N: usize> From<[T; N]> for Array {

@@ -5,7 +5,9 @@
 //!   outer trace is captured: it becomes an additional argument of the inner trace's function.
 //! - A trace leaves the stack when its guard is dropped, also by unwinding.
 
+pub(crate) mod compose;
 mod constants;
+pub(crate) mod inline;
 
 use std::cell::RefCell;
 use std::panic::Location;
@@ -20,7 +22,7 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
 use self::constants::Constants;
 use crate::Tensor;
-use crate::annotate::Notes;
+use crate::annotate::Annotations;
 use crate::error::fail_at;
 use crate::manual::ManualAxis;
 use crate::spec::MESH;
@@ -53,7 +55,7 @@ pub(crate) struct Trace {
     /// The axes along which the program is written for single devices, outermost first.
     pub(crate) manual: Vec<ManualAxis>,
     /// Placements of named values.
-    pub(crate) notes: Rc<Notes>,
+    pub(crate) annotations: Rc<Annotations>,
     /// Whether there has been a trace on top of it, or parts of another program have come into it.
     pub(crate) was_below: bool,
     constants: Constants,
@@ -118,7 +120,7 @@ pub(crate) fn start<'t>(
     STACK.with_borrow_mut(|stack| {
         stack.iter_mut().for_each(|t| t.was_below = true);
         let outer = stack.iter().map(|t| t.id).collect();
-        let notes = stack.last().map(|t| t.notes.clone()).unwrap_or_default();
+        let annotations = stack.last().map(|t| t.annotations.clone()).unwrap_or_default();
         let manual = stack.last().map(|t| t.manual.clone()).unwrap_or_default();
         stack.push(Trace {
             id,
@@ -131,9 +133,9 @@ pub(crate) fn start<'t>(
             captures: vec![],
             placing,
             manual,
-            notes,
+            annotations,
             was_below: false,
-            constants: Constants::new(),
+            constants: Constants::default(),
         });
     });
     (Guard { finished: false }, tensors)

@@ -2,21 +2,22 @@
 
 use meshwork_mesh::Picture;
 
-use crate::Array;
+use super::Array;
 
 impl Array {
     /// A picture of the blocks of the array: each shows the devices that hold it. The last two dimensions are a table,
     /// and each combination of blocks of the dimensions before has its own; very fine splits are listed.
     ///
     /// ```
-    /// use meshwork::prelude::*;
+    /// use meshwork_mesh::{Mesh, P};
+    /// use meshwork_runtime::Array;
     ///
     /// let mesh = Mesh::linear("x", 3)?;
     /// let x = Array::from_fn([7], |i| i[0] as f32).shard(&mesh, P!["x"])?;
     /// assert_eq!(x.picture(), "\
     ///       0..3 3..6 6..7
     ///       0    1    2   \n".replace("      ", ""));
-    /// # Ok::<(), meshwork::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn picture(&self) -> String {
         self.drawing().to_string()
@@ -25,12 +26,14 @@ impl Array {
     /// The same picture as an SVG image: a tile per block, as large as its share of the array.
     ///
     /// ```
-    /// use meshwork::prelude::*;
+    /// use meshwork_ir::ElementType::F32;
+    /// use meshwork_mesh::{Mesh, P};
+    /// use meshwork_runtime::Array;
     ///
     /// let mesh = Mesh::grid(("x", 2), ("y", 2))?;
     /// let x = Array::zeros([4, 6], F32).shard(&mesh, P!["x", "y"])?;
     /// assert!(x.picture_svg().starts_with("<svg"));
-    /// # Ok::<(), meshwork::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn picture_svg(&self) -> String {
         self.drawing().svg()

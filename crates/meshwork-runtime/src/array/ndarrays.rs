@@ -2,21 +2,21 @@
 
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
-use crate::Array;
+use super::Array;
 use crate::element::Element;
-use crate::error::Result;
+use crate::error::ArrayError;
 
 impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Array {
     /// The same elements, in whatever order they lie in memory.
     ///
     /// ```
-    /// use meshwork::prelude::*;
+    /// use meshwork_runtime::Array;
     ///
     /// let a = ndarray::array![[1.0f32, 2.0], [3.0, 4.0]];
     /// let x = Array::from(&a.t());
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
     /// assert_eq!(x.to_ndarray::<f32>()?, a.t().into_dyn());
-    /// # Ok::<(), meshwork::Error>(())
+    /// # Ok::<(), meshwork_runtime::ArrayError>(())
     /// ```
     fn from(array: &ArrayBase<S, D>) -> Array {
         let mut bytes = Vec::with_capacity(array.len() * T::TYPE.storage_bytes());
@@ -31,7 +31,7 @@ impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Arr
 
 impl Array {
     /// The elements as an array of `ndarray`; an error if they are of another type.
-    pub fn to_ndarray<T: Element>(&self) -> Result<ArrayD<T>> {
+    pub fn to_ndarray<T: Element>(&self) -> Result<ArrayD<T>, ArrayError> {
         let shape: Vec<usize> = self.shape().iter().map(|&n| n as usize).collect();
         let elements = self.to_vec::<T>()?;
         // An array has as many elements as its shape says.

@@ -1,25 +1,30 @@
-//! Boxes of row-major arrays: where they overlap, and copies of them.
+//! Slices of row-major arrays: where they overlap, and copies between them.
 
 use std::ops::Range;
 
-pub(crate) use meshwork_runtime::{At, BoxCopy};
+use crate::boxes::{BoxCopy, Region};
 
-/// One range per dimension.
-pub(crate) type Slice = Vec<Range<i64>>;
+/// One range of indices per dimension.
+pub type Slice = Vec<Range<i64>>;
 
 /// What two slices have in common; `None` if that is empty.
-pub(crate) fn overlap(a: &[Range<i64>], b: &[Range<i64>]) -> Option<Slice> {
+pub fn overlap(a: &[Range<i64>], b: &[Range<i64>]) -> Option<Slice> {
     let both: Slice = a.iter().zip(b).map(|(a, b)| a.start.max(b.start)..a.end.min(b.end)).collect();
     both.iter().all(|r| r.start < r.end).then_some(both)
 }
 
+/// Where a slice starts.
+pub fn starts(slice: &[Range<i64>]) -> Vec<i64> {
+    slice.iter().map(|r| r.start).collect()
+}
+
 /// The extents of a slice.
-pub(crate) fn lengths(slice: &[Range<i64>]) -> Vec<i64> {
+pub fn lengths(slice: &[Range<i64>]) -> Vec<i64> {
     slice.iter().map(|r| (r.end - r.start).max(0)).collect()
 }
 
 /// Copies the box with extents `lengths` from one array of elements of `size` bytes to another.
-pub(crate) fn copy(from: &[u8], from_at: &At<'_>, to: &mut [u8], to_at: &At<'_>, lengths: &[i64], size: usize) {
+pub fn copy(from: &[u8], from_at: &Region<'_>, to: &mut [u8], to_at: &Region<'_>, lengths: &[i64], size: usize) {
     let copied = BoxCopy::new(from_at, to_at, lengths, size).runs(usize::MAX, &mut |a, b, length| {
         to[b..b + length].copy_from_slice(&from[a..a + length]);
         Ok::<(), std::convert::Infallible>(())
@@ -33,7 +38,7 @@ mod tests {
 
     fn runs(a: &[i64], a_at: &[i64], b: &[i64], b_at: &[i64], lengths: &[i64]) -> Vec<(usize, usize, usize)> {
         let mut out = vec![];
-        let copy = BoxCopy::new(&At { dims: a, start: a_at }, &At { dims: b, start: b_at }, lengths, 2);
+        let copy = BoxCopy::new(&Region { dims: a, start: a_at }, &Region { dims: b, start: b_at }, lengths, 2);
         copy.runs(usize::MAX, &mut |x, y, n| {
             out.push((x, y, n));
             Ok::<(), ()>(())

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::{Module, OpId, OpPlace, TensorType, Type};
+use meshwork_ir::{Module, OpId, TensorType, Type};
 
-use crate::compile::CompileError;
 use crate::exec::crossing::build::Spread;
 use crate::exec::crossing::overlap::overlap;
 use crate::exec::device::{Device, NOWHERE};
@@ -24,13 +23,14 @@ use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::memory::share::Leaders;
 use crate::program::{BufInfo, Program};
 use crate::step::Buf;
+use meshwork_runtime::LoadError;
 use meshwork_runtime::memory::buffer::{Buffer, OutOfMemory};
 use meshwork_runtime::profile::{Profile, Recorder};
 use meshwork_runtime::transport::world::world;
 use meshwork_runtime::{RunError, Shards};
 
 /// A program for all devices of a grid, with its plan.
-pub struct Executable {
+pub struct DeviceProgram {
     module: Arc<Module>,
     program: Program,
     plan: Plan,
@@ -48,13 +48,13 @@ pub struct Executable {
     processes: Option<Arc<Processes>>,
     idle: Mutex<Vec<State>>,
     /// The same program without donation, for callers that keep what they donate.
-    keeping: OnceLock<Option<Box<Executable>>>,
+    keeping: OnceLock<Option<Box<DeviceProgram>>>,
     alike: [OnceLock<Alike>; 4],
     /// How often nothing was found to be in common.
     looks: AtomicU32,
 }
 
-/// After so many calls without anything in common nobody looks any more.
+/// The number of calls without common arguments after which the search ends.
 const MOST_LOOKS: u32 = 16;
 
 /// The same program for devices that have arguments in common.
@@ -62,7 +62,7 @@ struct Alike {
     /// Those that they were found to have in common once.
     args: Vec<Option<Leaders>>,
     /// The program, if it gains by it.
-    better: Option<Box<Executable>>,
+    better: Option<Box<DeviceProgram>>,
 }
 
 /// Memory of a run, kept for the next.
@@ -74,23 +74,23 @@ struct State {
 // SAFETY: the addresses are only compared and handed to devices.
 unsafe impl Send for State {}
 
-impl Executable {
+impl DeviceProgram {
     /// Plans the memory of `program`, which was compiled for `grid`.
-    pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<Executable, CompileError> {
-        Executable::with(program, grid, pool, None, &[])
+    pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<DeviceProgram, LoadError> {
+        DeviceProgram::with(program, grid, pool, None, &[])
     }
 
-    /// As [`new`](Executable::new), with constants that are there already, for devices that have arguments in common.
+    /// As [`new`](DeviceProgram::new), with constants that are there already, for devices that have arguments in common.
     fn with(
         mut program: Program,
         grid: DeviceGrid,
         pool: Arc<Pool>,
         constants: Option<Vec<Option<Arc<Buffer>>>>,
         alike: &[Option<Leaders>],
-    ) -> Result<Executable, CompileError> {
+    ) -> Result<DeviceProgram, LoadError> {
         let module = program.module.clone();
         let world = world().filter(|_| grid.len() > 1);
-        let wrong = |(op, message): (OpId, String)| CompileError::unsupported(&module, op, message);
+        let wrong = |(op, message): (OpId, String)| LoadError::unsupported(&module, op, message);
         let spread =
             world.map(|w| Spread { ranks: (0..grid.len()).map(|d| w.rank_of(d, grid.len())).collect(), rank: w.rank });
         if let Some(spread) = &spread {
@@ -100,14 +100,14 @@ impl Executable {
         let tape = tape(&program, &module, &plan, grid, spread.as_ref()).map_err(wrong)?;
         let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
         let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
-        let memory = |e: OutOfMemory| CompileError::Invalid { op: "constants".into(), message: e.to_string() };
+        let memory = |e: OutOfMemory| LoadError::Invalid { op: "constants".into(), message: e.to_string() };
         let make = |info: &BufInfo| {
             let buffer = info.constant.as_ref().map(|c| Buffer::from_bytes(c.bytes())).transpose().map_err(memory)?;
             Ok(buffer.map(Arc::new))
         };
         let constants = match constants {
             Some(constants) => constants,
-            None => program.bufs.iter().map(make).collect::<Result<_, CompileError>>()?,
+            None => program.bufs.iter().map(make).collect::<Result<_, LoadError>>()?,
         };
         let mut traded = vec![false; plan.slots.len()];
         for &(to, from) in plan.turns.iter().flat_map(|t| &t.trades) {
@@ -121,7 +121,7 @@ impl Executable {
         }
         let bytes = |t: &TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
         let result_bytes = result_types(&module).iter().map(bytes).collect();
-        Ok(Executable {
+        Ok(DeviceProgram {
             module,
             result_bytes,
             program,
@@ -159,7 +159,7 @@ impl Executable {
 
     /// The same with all loops turn by turn.
     #[cfg(test)]
-    pub(crate) fn turn_by_turn(mut self) -> Executable {
+    pub(crate) fn turn_by_turn(mut self) -> DeviceProgram {
         self.tape.main.items.iter_mut().for_each(|item| {
             if let Item::Loop(l) = item {
                 l.wave = None;
@@ -204,13 +204,13 @@ impl Executable {
     }
 
     /// This executable, or one that suits the arguments better.
-    fn fitting(&self, args: &[Shards]) -> &Executable {
+    fn fitting(&self, args: &[Shards]) -> &DeviceProgram {
         self.keeping(args).alike(args)
     }
 
     /// The one for devices that have these arguments in common: made when it is first needed, for a few combinations of
     /// arguments.
-    fn alike(&self, args: &[Shards]) -> &Executable {
+    fn alike(&self, args: &[Shards]) -> &DeviceProgram {
         if self.processes.is_some() || self.grid.len() < 2 || self.check(args).is_err() {
             return self;
         }
@@ -244,13 +244,13 @@ impl Executable {
     /// The same program for devices that have these arguments in common.
     fn made_for(&self, args: Vec<Option<Leaders>>) -> Alike {
         let (program, pool) = (self.program.clone(), self.pool.clone());
-        let better = Executable::with(program, self.grid, pool, Some(self.constants.clone()), &args);
+        let better = DeviceProgram::with(program, self.grid, pool, Some(self.constants.clone()), &args);
         Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args }
     }
 
-    /// The one without donation if somebody else has an argument that would be overwritten: results in memory of their
+    /// The one without donation if something else has an argument that would be overwritten: results in memory of their
     /// own cost less than copies of the arguments.
-    fn keeping(&self, args: &[Shards]) -> &Executable {
+    fn keeping(&self, args: &[Shards]) -> &DeviceProgram {
         let is_shared =
             |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1 && !s.is_empty()));
         if !self.plan.owns.iter().filter_map(|o| o.arg).any(|arg| is_shared(&arg)) {
@@ -258,7 +258,7 @@ impl Executable {
         }
         let make = || {
             let program = Program { donated: vec![false; self.program.donated.len()], ..self.program.clone() };
-            Executable::with(program, self.grid, self.pool.clone(), Some(self.constants.clone()), &[])
+            DeviceProgram::with(program, self.grid, self.pool.clone(), Some(self.constants.clone()), &[])
                 .ok()
                 .map(Box::new)
         };
@@ -326,7 +326,7 @@ impl Executable {
             let number = device.number;
             let ptr = |home: Home| match home {
                 Home::Nowhere => NOWHERE,
-                // SAFETY: the offset lies inside the arena.
+                // SAFETY: the offset is inside the arena.
                 Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
                 Home::Arg(i) => args[i][number].as_ptr(),
                 Home::Peer(i) => args[self.plan.handed[i].arg][self.plan.handed[i].from[number]].as_ptr(),
@@ -335,7 +335,7 @@ impl Executable {
                 Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
                 Home::Constant(buf) => self.constants[buf.0 as usize].as_ref().map_or(NOWHERE, |c| c.as_ptr()),
             };
-            // SAFETY: nobody runs these devices now.
+            // SAFETY: nothing runs these devices now.
             unsafe {
                 if state.arenas[d] == arenas[d].as_ptr() {
                     self.moving.iter().for_each(|&(buf, home)| device.set_ptr(buf, ptr(home)));
@@ -499,7 +499,7 @@ fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
     shards.iter().map(piece).collect()
 }
 
-/// The memory of a donated argument, or a copy if somebody else has it too.
+/// The memory of a donated argument, or a copy if something else has it too.
 fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
     let empty = Arc::new(Buffer::new(0)?);
     match Arc::try_unwrap(std::mem::replace(shard, empty)) {
@@ -515,9 +515,9 @@ fn copied(from: &Buffer, bytes: usize) -> Result<Buffer, OutOfMemory> {
     Ok(buffer)
 }
 
-impl std::fmt::Debug for Executable {
+impl std::fmt::Debug for DeviceProgram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (steps, exchanges) = (self.tape.steps.len(), self.tape.exchanges.len());
-        write!(f, "Executable({steps} steps, {exchanges} exchanges, {} bytes)", self.peak_bytes())
+        write!(f, "DeviceProgram({steps} steps, {exchanges} exchanges, {} bytes)", self.peak_bytes())
     }
 }

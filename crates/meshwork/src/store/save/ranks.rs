@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The ranks that save together, and which devices each has.
 #[derive(Clone, Debug)]
-pub(super) struct Party {
+pub(super) struct Ranks {
     rank: usize,
     size: usize,
     /// What tells the folders of this run from those of others.
@@ -24,21 +24,21 @@ pub(super) struct Party {
     runtime: Option<Runtime>,
 }
 
-impl Party {
+impl Ranks {
     /// The processes of this program. All must call it.
-    pub(super) fn join() -> Result<Party, Error> {
+    pub(super) fn join() -> Result<Ranks, Error> {
         let runtime = Runtime::init()?;
-        let token = runtime.broadcast(0, Party::draw().as_bytes())?;
+        let token = runtime.broadcast(0, Ranks::draw().as_bytes())?;
         let token = String::from_utf8_lossy(&token).into_owned();
         let deadline = runtime.deadline().unwrap_or(DEADLINE);
         let (rank, size) = (runtime.rank(), runtime.size());
-        Ok(Party { rank, size, token, deadline, runtime: Some(runtime).filter(Runtime::is_distributed) })
+        Ok(Ranks { rank, size, token, deadline, runtime: Some(runtime).filter(Runtime::is_distributed) })
     }
 
     /// Ranks that are no processes.
     #[cfg(test)]
-    pub(super) fn new(rank: usize, size: usize, token: &str, deadline: Duration) -> Party {
-        Party { rank, size, token: token.into(), deadline, runtime: None }
+    pub(super) fn new(rank: usize, size: usize, token: &str, deadline: Duration) -> Ranks {
+        Ranks { rank, size, token: token.into(), deadline, runtime: None }
     }
 
     /// A token that no other run has.
@@ -65,9 +65,10 @@ impl Party {
             return runtime.rank_of(device, count);
         }
         let (each, longer) = (count / self.size, count % self.size);
-        match device < longer * (each + 1) {
-            true => device / (each + 1),
-            false => longer + (device - longer * (each + 1)) / each.max(1),
+        if device < longer * (each + 1) {
+            device / (each + 1)
+        } else {
+            longer + (device - longer * (each + 1)) / each.max(1)
         }
     }
 

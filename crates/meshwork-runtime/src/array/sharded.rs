@@ -1,0 +1,253 @@
+//! The device side of an array: one shard per device.
+//!
+//! All shards have the extents of the largest; what is past the end of the array is unspecified. Devices that hold the
+//! same slice share its buffer. If several processes run the program, each has the shards of its own devices, and the
+//! others are absent; an array on one device is whole in every process that has it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use meshwork_ir::{ElementType, Literal};
+use meshwork_mesh::{Mesh, MeshRef, Sharding, slice_of};
+
+use super::slices::{Slice, copy, lengths, starts};
+use crate::boxes::Region;
+use crate::device::DeviceBuffer;
+use crate::error::{ArrayError, placing};
+use crate::memory::buffer::Buffer;
+use crate::transport::calls;
+use crate::transport::world::{World, world};
+
+/// The shards of one array in host memory, one buffer per device in order of device number. Devices with equal shards
+/// may share one; those of other processes are [absent](Buffer::absent).
+pub type Shards = Vec<Arc<Buffer>>;
+
+/// An array in shards on the devices of a mesh. Cloning shares the buffers.
+///
+/// ```
+/// use meshwork_ir::{ElementType, Literal};
+/// use meshwork_runtime::array::Sharded;
+///
+/// let x = Literal::from_f64s([5], ElementType::F32, &[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+/// let whole = Sharded::single(&x)?;
+/// assert_eq!(whole.to_host()?, x);
+/// # Ok::<(), meshwork_runtime::ArrayError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sharded {
+    elem: ElementType,
+    dims: Vec<i64>,
+    local: Vec<i64>,
+    mesh: Arc<Mesh>,
+    sharding: Arc<Sharding>,
+    shards: Vec<Arc<dyn DeviceBuffer>>,
+}
+
+impl Sharded {
+    /// The array on one device.
+    pub fn single(host: &Literal) -> Result<Sharded, ArrayError> {
+        Sharded::from_single(host.elem(), host.dims(), Arc::new(Buffer::from_bytes(host.bytes())?))
+    }
+
+    /// The array on one device that has these bytes.
+    pub fn from_single(elem: ElementType, dims: &[i64], shard: Arc<dyn DeviceBuffer>) -> Result<Sharded, ArrayError> {
+        let mesh = Mesh::empty();
+        let sharding = Sharding::replicated(MeshRef::from(mesh.clone()), dims.len());
+        Sharded::from_shards(elem, dims, &Arc::new(mesh), &Arc::new(sharding), vec![shard])
+    }
+
+    /// An array of the host, cut into shards.
+    pub fn from_host(host: &Literal, mesh: &Arc<Mesh>, sharding: &Arc<Sharding>) -> Result<Sharded, ArrayError> {
+        let (dims, size) = (host.dims(), host.elem().storage_bytes());
+        Sharded::build(host.elem(), dims, mesh, sharding, |_, slice, local, buffer| {
+            let (start, zero) = (starts(slice), vec![0; local.len()]);
+            let (from, to) = (Region { dims, start: &start }, Region { dims: local, start: &zero });
+            copy(host.bytes(), &from, buffer, &to, &lengths(slice), size);
+            Ok(())
+        })
+    }
+
+    /// An array whose shards are filled by `fill`, each different one once. It gets the device, its slice, the extents
+    /// of the buffer, and the buffer, which is zero if it is larger than the slice.
+    pub fn build<E: From<ArrayError>>(
+        elem: ElementType,
+        dims: &[i64],
+        mesh: &Arc<Mesh>,
+        sharding: &Arc<Sharding>,
+        mut fill: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
+    ) -> Result<Sharded, E> {
+        let memory = |e| E::from(ArrayError::Memory(e));
+        let local = sharding.local_shape(mesh, dims).map_err(placing(dims))?;
+        let bytes = local.iter().product::<i64>() as usize * elem.storage_bytes();
+        let absent = Buffer::absent().map_err(memory)?;
+        let mut shards: Vec<Arc<dyn DeviceBuffer>> = vec![absent; mesh.device_count() as usize];
+        let mut made: HashMap<Slice, Arc<dyn DeviceBuffer>> = HashMap::new();
+        for device in local_devices(shards.len()) {
+            let slice = slice_of(sharding, mesh, dims, device as i64).map_err(placing(dims))?;
+            let shard = match made.get(&slice) {
+                Some(shard) => shard.clone(),
+                None => {
+                    let mut buffer = Buffer::new(bytes).map_err(memory)?;
+                    if slice.iter().zip(&local).any(|(r, &n)| r.end - r.start < n) {
+                        buffer.as_mut_slice().fill(0);
+                    }
+                    fill(device as i64, &slice, &local, buffer.as_mut_slice())?;
+                    Arc::new(buffer)
+                }
+            };
+            made.insert(slice, shard.clone());
+            shards[device] = shard;
+        }
+        let (mesh, sharding) = (mesh.clone(), sharding.clone());
+        Ok(Sharded { elem, dims: dims.to_vec(), local, mesh, sharding, shards })
+    }
+
+    /// The array that these shards make up, one per device, each of the extents that all shards have. Those of devices
+    /// of other processes are not looked at.
+    pub fn from_shards(
+        elem: ElementType,
+        dims: &[i64],
+        mesh: &Arc<Mesh>,
+        sharding: &Arc<Sharding>,
+        shards: Vec<Arc<dyn DeviceBuffer>>,
+    ) -> Result<Sharded, ArrayError> {
+        let local = sharding.local_shape(mesh, dims).map_err(placing(dims))?;
+        let bytes = local.iter().product::<i64>() as usize * elem.storage_bytes();
+        if shards.len() as i64 != mesh.device_count() {
+            return Err(ArrayError::Pieces { given: shards.len(), wanted: mesh.device_count() });
+        }
+        if let Some(device) = local_devices(shards.len()).find(|&d| shards[d].size() != bytes) {
+            return Err(ArrayError::ShardSize { device, given: shards[device].size(), wanted: bytes });
+        }
+        let (mesh, sharding) = (mesh.clone(), sharding.clone());
+        Ok(Sharded { elem, dims: dims.to_vec(), local, mesh, sharding, shards })
+    }
+
+    /// Element type.
+    pub fn elem(&self) -> ElementType {
+        self.elem
+    }
+
+    /// Global extents.
+    pub fn dims(&self) -> &[i64] {
+        &self.dims
+    }
+
+    /// Extents of every shard.
+    pub fn local_dims(&self) -> &[i64] {
+        &self.local
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Arc<Mesh> {
+        &self.mesh
+    }
+
+    /// How it is split.
+    pub fn sharding(&self) -> &Arc<Sharding> {
+        &self.sharding
+    }
+
+    /// The shards, one per device.
+    pub fn shards(&self) -> &[Arc<dyn DeviceBuffer>] {
+        &self.shards
+    }
+
+    /// Gives up the shards, so that an engine may be their only owner.
+    pub fn into_shards(self) -> Vec<Arc<dyn DeviceBuffer>> {
+        self.shards
+    }
+
+    /// The shards in host memory: the buffers themselves if they are there, else copies. Those of other processes are
+    /// absent.
+    pub fn into_host_shards(self) -> Result<Shards, ArrayError> {
+        self.shards.into_iter().map(|shard| shard.into_host()).collect()
+    }
+
+    /// All elements, as an array of the host. If they are spread over processes, all must call it, and all get them.
+    pub fn to_host(&self) -> Result<Literal, ArrayError> {
+        let mut out = Literal::zeros(self.dims.iter().copied(), self.elem);
+        if let Some(world) = world().filter(|_| self.shards.len() > 1) {
+            self.gather(world, &mut out)?;
+            return Ok(out);
+        }
+        for (slice, devices) in self.holders()? {
+            self.copy_out(&self.shards[devices[0]].to_bytes()?, &slice, &mut out);
+        }
+        Ok(out)
+    }
+
+    /// Every process gets every shard: its own from its devices, the others from the lowest device that has them.
+    fn gather(&self, world: &World, out: &mut Literal) -> Result<(), ArrayError> {
+        let count = self.shards.len();
+        let bytes = self.local.iter().product::<i64>() as usize * self.elem.storage_bytes();
+        let holders = self.holders()?;
+        let ranks = |devices: &[usize]| devices.iter().map(|&d| world.rank_of(d, count)).collect::<Vec<_>>();
+        let missing = |devices: &[usize]| {
+            let have = ranks(devices);
+            (0..world.size).filter(|r| !have.contains(r)).collect::<Vec<_>>()
+        };
+        // Only what needs others counts as a call that all make.
+        let is_local = holders.iter().all(|(_, devices)| missing(devices).is_empty());
+        let run = if is_local { 0 } else { world.next_run() };
+        let here = local_devices(count);
+        let mut stage = vec![];
+        for (slice, devices) in &holders {
+            let (own, owner) = (devices.iter().find(|d| here.contains(d)), world.rank_of(devices[0], count));
+            if let Some(&own) = own {
+                let (to, contents) = (missing(devices), self.shards[own].to_bytes()?);
+                if owner == world.rank && !to.is_empty() {
+                    calls::give(world, run, &to, &contents)?;
+                }
+                self.copy_out(&contents, slice, out);
+            } else {
+                stage.resize(bytes, 0);
+                calls::take(world, run, owner, &mut stage)?;
+                self.copy_out(&stage, slice, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all elements can be read without other processes.
+    pub fn is_whole_here(&self) -> bool {
+        let here = local_devices(self.shards.len());
+        here.len() == self.shards.len()
+            || self.holders().is_ok_and(|all| all.iter().all(|(_, devices)| devices.iter().any(|d| here.contains(d))))
+    }
+
+    /// Each different, non-empty slice and the devices that hold it.
+    fn holders(&self) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
+        let mut holders = holders(&self.dims, &self.mesh, &self.sharding)?;
+        holders.retain(|(slice, _)| slice.iter().all(|r| r.start < r.end));
+        Ok(holders)
+    }
+
+    /// Copies the contents of the shard for `slice` to its place in `out`.
+    fn copy_out(&self, shard: &[u8], slice: &Slice, out: &mut Literal) {
+        let (dims, start, zero) = (out.dims().to_vec(), starts(slice), vec![0; slice.len()]);
+        let (from, to) = (Region { dims: &self.local, start: &zero }, Region { dims: &dims, start: &start });
+        copy(shard, &from, out.bytes_mut(), &to, &lengths(slice), self.elem.storage_bytes());
+    }
+}
+
+/// The different slices of an array and the devices that hold each, in order of the first device.
+pub(super) fn holders(dims: &[i64], mesh: &Mesh, sharding: &Sharding) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
+    let mut holders: Vec<(Slice, Vec<usize>)> = vec![];
+    let mut known: HashMap<Slice, usize> = HashMap::new();
+    for device in 0..mesh.device_count() {
+        let slice = slice_of(sharding, mesh, dims, device).map_err(placing(dims))?;
+        let at = *known.entry(slice.clone()).or_insert_with(|| {
+            holders.push((slice, vec![]));
+            holders.len() - 1
+        });
+        holders[at].1.push(device as usize);
+    }
+    Ok(holders)
+}
+
+/// The devices of this process on a mesh of `devices`; all, if it is one or the process is on its own.
+pub fn local_devices(devices: usize) -> Range<usize> {
+    world().filter(|_| devices > 1).map_or(0..devices, |w| w.local_devices(devices))
+}

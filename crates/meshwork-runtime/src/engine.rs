@@ -1,0 +1,63 @@
+//! The seam between programs and what runs them.
+//!
+//! An [`Engine`] loads a [`Compiled`] program; the [`Executable`] it gives runs on global arrays, whose shards stay on
+//! its devices between calls. A new engine implements these two traits, and [`DeviceBuffer`](crate::DeviceBuffer) if
+//! its memory is not the host's.
+
+use std::fmt;
+use std::sync::Arc;
+
+use meshwork_partition::Compiled;
+
+use crate::array::Array;
+use crate::error::{LoadError, RunError};
+use crate::profile::Profile;
+
+/// Loads programs.
+pub trait Engine: Send + Sync {
+    /// What messages call it.
+    fn name(&self) -> &str;
+
+    /// Makes `program` ready to run on all its devices.
+    fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError>;
+}
+
+/// A loaded program. Any number of threads may run it at the same time.
+pub trait Executable: Send + Sync {
+    /// Runs it on global arrays. Arguments that the program marks as donated may be overwritten if the caller has given
+    /// up the only reference to them.
+    fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError>;
+
+    /// Runs it and notes what runs when.
+    fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError>;
+
+    /// What runs on the evaluator instead of the engine.
+    fn fallbacks(&self) -> Vec<Fallback>;
+
+    /// Bytes that a device holds at once besides its arguments and the constants; 0 if the engine does not know.
+    fn peak_bytes(&self) -> usize;
+}
+
+/// Something that an engine leaves to the evaluator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fallback {
+    /// The whole program, because the engine can not load it.
+    Program {
+        /// Why.
+        reason: String,
+    },
+    /// One operation.
+    Op {
+        /// The operation and where it stands.
+        op: String,
+    },
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fallback::Program { reason } => write!(f, "the program runs on the evaluator: {reason}"),
+            Fallback::Op { op } => write!(f, "{op} runs on the evaluator"),
+        }
+    }
+}

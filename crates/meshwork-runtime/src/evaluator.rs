@@ -1,0 +1,157 @@
+//! The reference evaluator as an engine: slow and obvious, the oracle of the others.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use meshwork_eval::{MAX_DEVICES, Outcome, run_devices_observed, run_observed};
+use meshwork_ir::{DeviceGrid, Literal, Module};
+use meshwork_mesh::{Mesh, slice_of};
+use meshwork_partition::{Border, Compiled};
+
+use crate::array::Array;
+use crate::array::slices::{copy, lengths, starts};
+use crate::boxes::Region;
+use crate::engine::{Engine, Executable, Fallback};
+use crate::error::{ArrayError, LoadError, RunError, placing};
+use crate::profile::Profile;
+
+/// The reference evaluator. The devices of a mesh run in lock step, all of them in every process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evaluator;
+
+impl Engine for Evaluator {
+    fn name(&self) -> &str {
+        "evaluator"
+    }
+
+    fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
+        Ok(Arc::new(Evaluated::new(program)?))
+    }
+}
+
+/// A program for the evaluator.
+struct Evaluated {
+    module: Arc<Module>,
+    mesh: Arc<Mesh>,
+    devices: usize,
+    inputs: Vec<Border>,
+    outputs: Vec<Border>,
+}
+
+impl Evaluated {
+    fn new(program: &Compiled) -> Result<Evaluated, LoadError> {
+        let devices = program.devices();
+        if devices > MAX_DEVICES {
+            return Err(LoadError::TooManyDevices { devices, most: MAX_DEVICES });
+        }
+        Ok(Evaluated {
+            module: program.module.clone(),
+            mesh: Arc::new(program.plan.mesh.clone()),
+            devices,
+            inputs: program.inputs().to_vec(),
+            outputs: program.outputs().to_vec(),
+        })
+    }
+
+    fn observe(&self, args: &[Array]) -> Result<(Vec<Array>, Outcome), RunError> {
+        let args = args.iter().map(|a| a.literal()).collect::<Result<Vec<_>, ArrayError>>()?;
+        if self.devices == 1 {
+            let args: Vec<Literal> = args.into_iter().cloned().collect();
+            let mut outcome = run_observed(&self.module, None, &args)?;
+            let results = outcome.results.pop().unwrap_or_default();
+            return Ok((results.into_iter().map(Array::from_literal).collect(), outcome));
+        }
+        let shards = |device: usize| {
+            let borders = args.iter().zip(&self.inputs);
+            borders.map(|(x, border)| self.cut(x, border, device)).collect::<Result<Vec<_>, _>>()
+        };
+        let per_device = (0..self.devices).map(shards).collect::<Result<Vec<_>, _>>()?;
+        let grid = DeviceGrid { replicas: 1, partitions: self.devices };
+        let outcome = run_devices_observed(&self.module, None, per_device, grid)?;
+        let results = self.outputs.iter().enumerate().map(|(i, border)| {
+            let shards: Vec<&Literal> = outcome.results.iter().map(|results| &results[i]).collect();
+            self.join(&shards, border)
+        });
+        Ok((results.collect::<Result<_, ArrayError>>()?, outcome))
+    }
+
+    /// The shard of `device`; what is past the end of the array is zero.
+    fn cut(&self, x: &Literal, border: &Border, device: usize) -> Result<Literal, ArrayError> {
+        let (sharding, dims) = (&border.sharding, x.dims());
+        let mesh = sharding.mesh.inline().map_or(&*self.mesh, |own| own);
+        let local = sharding.local_shape(mesh, dims).map_err(placing(dims))?;
+        let slice = slice_of(sharding, mesh, dims, device as i64).map_err(placing(dims))?;
+        let mut shard = Literal::zeros(local.iter().copied(), x.elem());
+        let (start, zero) = (starts(&slice), vec![0; local.len()]);
+        let (from, to) = (Region { dims, start: &start }, Region { dims: &local, start: &zero });
+        copy(x.bytes(), &from, shard.bytes_mut(), &to, &lengths(&slice), x.elem().storage_bytes());
+        Ok(shard)
+    }
+
+    /// The array that the shards of all devices make up.
+    fn join(&self, shards: &[&Literal], border: &Border) -> Result<Array, ArrayError> {
+        let (sharding, dims, elem) = (&border.sharding, border.ty.dims(), shards[0].elem());
+        let mesh = sharding.mesh.inline().map_or(&*self.mesh, |own| own);
+        let mut whole = Literal::zeros(dims.iter().copied(), elem);
+        for (device, shard) in shards.iter().enumerate() {
+            let slice = slice_of(sharding, mesh, dims, device as i64).map_err(placing(dims))?;
+            let (start, zero) = (starts(&slice), vec![0; dims.len()]);
+            let (from, to) = (Region { dims: shard.dims(), start: &zero }, Region { dims, start: &start });
+            copy(shard.bytes(), &from, whole.bytes_mut(), &to, &lengths(&slice), elem.storage_bytes());
+        }
+        Ok(Array::from_literal(whole))
+    }
+}
+
+impl Executable for Evaluated {
+    fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
+        Ok(self.observe(&args)?.0)
+    }
+
+    fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
+        let start = Instant::now();
+        let (results, outcome) = self.observe(&args)?;
+        let total_ns = start.elapsed().as_nanos() as u64;
+        let profile = Profile { total_ns, printed: outcome.printed, stats: Some(outcome.stats), ..Profile::default() };
+        Ok((results, profile))
+    }
+
+    fn fallbacks(&self) -> Vec<Fallback> {
+        vec![]
+    }
+
+    fn peak_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Loads `program` on the evaluator, for an engine that can not do it itself: [`fallbacks`](Executable::fallbacks) says
+/// so, and why.
+pub fn stand_in(program: &Compiled, reason: String) -> Result<Arc<dyn Executable>, LoadError> {
+    Ok(Arc::new(StandIn { evaluated: Evaluated::new(program)?, fallback: Fallback::Program { reason } }))
+}
+
+/// The evaluator in the place of an engine.
+struct StandIn {
+    evaluated: Evaluated,
+    fallback: Fallback,
+}
+
+impl Executable for StandIn {
+    fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
+        self.evaluated.run(args)
+    }
+
+    fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
+        let (results, profile) = self.evaluated.run_profiled(args)?;
+        Ok((results, Profile { fallbacks: self.fallbacks(), ..profile }))
+    }
+
+    fn fallbacks(&self) -> Vec<Fallback> {
+        vec![self.fallback.clone()]
+    }
+
+    fn peak_bytes(&self) -> usize {
+        self.evaluated.peak_bytes()
+    }
+}
