@@ -22,7 +22,6 @@ use crate::function::Function;
 use crate::lower::Lowered;
 use crate::rule::Rule;
 use crate::tree::Tree;
-use meshwork_runtime::Placement;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
 pub struct Jit<F, A>
