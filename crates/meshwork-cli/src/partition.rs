@@ -44,13 +44,12 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let machine = args.machine.machine()?;
     let options = CompileOptions { combine_bytes: args.combine, machine, ..CompileOptions::default() };
     let compiled = source.compile(&module, &options)?;
-    let result = match args.placed {
-        true => compiled.placed,
-        false => {
-            let mut local = Arc::unwrap_or_clone(compiled.module);
-            mark_partitioned(&mut local, compiled.plan.devices());
-            local
-        }
+    let result = if args.placed {
+        compiled.placed
+    } else {
+        let mut local = Arc::unwrap_or_clone(compiled.module);
+        mark_partitioned(&mut local, compiled.plan.devices());
+        local
     };
     write_text(args.output.as_deref(), &text::print(&result))
 }

@@ -82,8 +82,9 @@ fn find(module: &Module, name: &str) -> Result<Vec<ValueId>, Failure> {
     values.retain(|&v| module.ty(v).as_tensor().is_some());
     // The constant splitter copies constants: one of the copies tells the story.
     values.dedup_by_key(|v| module.ty(*v).clone());
-    match values.is_empty() {
-        true => Err(Failure::error(format!("no operation with a tensor result starts on line {line}"))),
-        false => Ok(values),
+    if values.is_empty() {
+        Err(Failure::error(format!("no operation with a tensor result starts on line {line}")))
+    } else {
+        Ok(values)
     }
 }

@@ -28,7 +28,7 @@ pub enum LocKind {
     Name {
         /// The name, for instance the path of a traced operation.
         name: Arc<str>,
-        /// Where the name stands, if said.
+        /// The position of the name, if given.
         child: Option<Loc>,
     },
     /// `loc(callsite(callee at caller))`.

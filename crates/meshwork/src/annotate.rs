@@ -1,4 +1,4 @@
-//! Named values: a program says which, and whoever runs it says how they are placed.
+//! Named values: the program names them, its caller places them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::tree::{Path, Tree, replace};
 pub(crate) struct Annotations {
     pub(crate) rules: BTreeMap<String, Rule>,
     met: RefCell<BTreeSet<String>>,
-    /// Groups of values that are placed alike, so far.
+    /// The number of `shard_alike` groups so far.
     groups: Cell<i64>,
 }
 
@@ -27,7 +27,7 @@ impl Annotations {
         Annotations { rules: rules.clone(), ..Annotations::default() }
     }
 
-    /// The number of a new group of values that are placed alike.
+    /// The number of a new `shard_alike` group.
     pub(crate) fn next_group(&self) -> i64 {
         self.groups.replace(self.groups.get() + 1)
     }
@@ -48,7 +48,7 @@ impl Annotations {
 /// `x`, a tensor or a tree of them, under a name: [`Jit::annotations`](crate::Jit::annotations) says how it is placed.
 ///
 /// So a model can be written without knowing any mesh. On a mesh every name needs a placement, which may be
-/// [`Rule::Free`]; without one, names are read over. [`Lowered::why`](crate::Lowered::why) knows the name too.
+/// [`Rule::Free`]; without one, names are ignored. [`Lowered::why`](crate::Lowered::why) knows the name too.
 ///
 /// ```
 /// use meshwork::prelude::*;

@@ -1,4 +1,4 @@
-//! Rematerialisation: less memory for more arithmetic.
+//! Rematerialization: less memory for more arithmetic.
 
 use meshwork_autodiff::CHECKPOINT;
 use meshwork_ir::op::SdyOp;
@@ -10,9 +10,9 @@ use crate::trace::with_top;
 use crate::tree::{Tree, leaves, replace};
 
 /// `f(x)`, of which a gradient keeps nothing but `x` and what `f` captures: what its derivative needs is computed again
-/// on the way back.
+/// in the backward pass.
 ///
-/// Without it, every value that a derivative needs stays in memory from the way there to the way back. With it around
+/// Without it, every value that a derivative needs stays in memory from the forward to the backward pass. With it around
 /// each block of a deep model, what stays are the inputs of the blocks, at the price of running each block twice.
 /// Where no gradient is taken it changes nothing.
 ///

@@ -1,4 +1,4 @@
-//! Loops and branches of the program: traced once, run as often as the data say.
+//! Loops and branches: traced once, run as often as the data require.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Open {
         })
     }
 
-    /// Throws the operation away.
+    /// Erases the operation.
     #[track_caller]
     fn discard(self) {
         with_top(self.name, |trace| {
@@ -82,7 +82,7 @@ fn types(tensors: &[Tensor]) -> Vec<Arc<TensorType>> {
     tensors.iter().map(|t| t.ty.clone()).collect()
 }
 
-/// What a body returns has to be what it takes.
+/// Checks that a body returns what it takes.
 #[track_caller]
 fn same_state<S: Tree>(name: &str, before: &S, after: &S) -> Vec<Tensor> {
     let list = |s: &S| {
@@ -187,9 +187,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl Fn(C, X) -> (C
     let lengths: Vec<i64> = inputs.iter().map(|x| x.shape().first().copied().unwrap_or(-1)).collect();
     let length = match lengths.first() {
         Some(&n) if n >= 0 && lengths.iter().all(|&m| m == n) => n,
-        Some(_) => {
-            fail("scan", format!("the inputs have first extents {lengths:?}, which have to be equal (-1: scalar)"))
-        }
+        Some(_) => fail("scan", format!("the inputs have first extents {lengths:?}, which must be equal (-1: scalar)")),
         None => fail("scan", "there is no input to scan over; use for_loop"),
     };
     // The outputs' types are those of the body: found by tracing it into a body that is thrown away.

@@ -16,7 +16,7 @@ use crate::tree::{Tree, leaves, replace};
 /// `f(x)`, and the function that takes a cotangent of it, a tree like `f(x)`, to the one of `x`: the product of the
 /// cotangent with the derivative of `f` at `x`.
 ///
-/// What the derivative needs of the way there is computed once, however often the returned function is called.
+/// What the derivative needs from the forward pass is computed once, however often the returned function is called.
 /// Integers have a cotangent of zero, and what is given for an integer result is not used.
 ///
 /// ```

@@ -14,8 +14,8 @@ use crate::error::fail;
 /// Operations check shapes and element types at once; a misuse ends the trace, and `jit` returns an
 /// [`Error`](crate::Error) with the operation, the numbers and the line of the program.
 ///
-/// Two tensors combine by NumPy's broadcasting rules. Their element types have to agree: convert with
-/// [`to`](Tensor::to). Numbers of Rust take the element type of the tensor they meet.
+/// Two tensors combine by NumPy's broadcasting rules. Their element types must agree: convert with
+/// [`to`](Tensor::to). Rust numbers take the element type of the other operand.
 ///
 /// ```
 /// use meshwork::prelude::*;

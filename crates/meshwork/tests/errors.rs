@@ -30,13 +30,10 @@ fn the_line_is_the_users() {
 
 #[test]
 fn shapes_that_do_not_fit() {
-    expect(
-        |x| x.matmul(&x),
-        "matmul: [2, 3] x [2, 3]: the last extent of the left (3) has to equal the last but one extent of the right (2)",
-    );
+    expect(|x| x.matmul(&x), "matmul: [2, 3] x [2, 3]: inner dimensions differ: 3 (left) vs 2 (right)");
     expect(
         |x| &x + x.t(),
-        "add: shapes [2, 3] and [3, 2] do not broadcast: axis 2 from the end has extents 2 and 3, which have to be equal or 1",
+        "add: shapes [2, 3] and [3, 2] do not broadcast: axis 2 from the end has extents 2 and 3, which must be equal or 1",
     );
     expect(|x| x.reshape([4, 2]), "reshape: shape [2, 3] has 6 elements, [4, 2] has 8");
     expect(|x| x.reshape([4, -1]), "reshape: 6 elements of shape [2, 3] do not fill [4, -1]");
@@ -59,7 +56,7 @@ fn axes_and_indices() {
     expect(|x| einsum("ij,jk->ik", &[&x, &x]), "einsum: 'j' in \"ij,jk->ik\" has extent 3 and extent 2");
     expect(
         |x| einsum("ij->ijé", &[&x]),
-        "einsum: 'é' of the result of \"ij->ijé\" has to stand in a term, and once in the result",
+        "einsum: 'é' of the result of \"ij->ijé\" must appear in a term, and only once in the result",
     );
     expect(|x| x.softmax(2), "softmax: axis 2 is out of range for a tensor of rank 2; use -2..2");
     expect(|x| x.sum_all().layer_norm(0.1), "layer_norm: axis -1: a scalar has no axes");
@@ -236,7 +233,7 @@ fn manual_regions() {
     );
     fails(
         jit(|u: Tensor| shard_map(["x"], [P!["x"]], [P![]], u, |u: Tensor| u.sum_all())).on(&mesh).call(&u),
-        "shard_map: result is placed P![], so all devices along \"x\" have to return the same, but it may differ between \
+        "shard_map: result is placed P![], so all devices along \"x\" must return the same value, but it may differ between \
          them; combine it by psum, pmean, pmax or all_gather over \"x\", or split it over \"x\" in outs",
     );
     fails(

@@ -22,7 +22,7 @@ pub enum DenseData {
     Splat(Arc<[u8]>),
     /// All elements, row-major.
     Full(Arc<[u8]>),
-    /// `dense_resource<name>`: elements that stand at the end of the file under this name.
+    /// `dense_resource<name>`: elements stored at the end of the file under this name.
     /// The parser replaces it by the bytes where the file has them.
     Resource(SmolStr),
 }
@@ -39,10 +39,7 @@ impl Dense {
         let bytes = literal.bytes();
         let ty = Arc::new(TensorType::new(literal.dims().iter().copied(), literal.elem()));
         let splat = bytes.len() >= size && bytes.chunks_exact(size).all(|c| c == &bytes[..size]);
-        let data = match splat {
-            true => DenseData::Splat(bytes[..size].into()),
-            false => DenseData::Full(bytes.into()),
-        };
+        let data = if splat { DenseData::Splat(bytes[..size].into()) } else { DenseData::Full(bytes.into()) };
         Dense { ty, data }
     }
 

@@ -18,7 +18,7 @@ pub struct OpShardingRule {
     pub reduction: Vec<usize>,
     /// Factors that must not be split.
     pub need_replication: Vec<usize>,
-    /// Factors whose splitting makes neighbours exchange data.
+    /// Factors whose splitting makes neighbors exchange data.
     pub permutation: Vec<usize>,
     /// Factors along which placements do not spread.
     pub blocked: Vec<usize>,
@@ -35,7 +35,7 @@ pub enum FactorKind {
     Reduction,
     /// Must be whole.
     NeedReplication,
-    /// Neighbours exchange data.
+    /// Neighbors exchange data.
     Permutation,
 }
 
@@ -53,7 +53,7 @@ impl OpShardingRule {
         }
     }
 
-    /// The letter (or `z_1`, `z_2`, ...) that stands for factor `factor` in text.
+    /// The letter (or `z_1`, `z_2`, ...) that denotes factor `factor` in text.
     pub fn factor_name(factor: usize) -> String {
         match factor {
             0..=17 => char::from(b'i' + factor as u8).to_string(),

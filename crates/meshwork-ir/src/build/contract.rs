@@ -11,7 +11,7 @@ use crate::{Attr, ElementType, OpKind, OpSpec, ValueId, Values};
 /// Which triangular system [`Builder::triangular_solve`] solves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triangle {
-    /// The triangular matrix stands on the left.
+    /// The triangular matrix is on the left.
     pub left: bool,
     /// Its lower triangle counts, else its upper one.
     pub lower: bool,
@@ -177,7 +177,7 @@ impl Builder<'_> {
         self.values(norm_attrs(spec, epsilon, feature))
     }
 
-    /// The `k` largest elements along the innermost dimension, and where they stand.
+    /// The `k` largest elements along the innermost dimension, and their positions.
     pub fn top_k(&mut self, x: ValueId, k: i64) -> Result<(ValueId, ValueId), BuildError> {
         let out = self.values(OpSpec::new(OpKind::Chlo(ChloOp::TopK)).operands([x]).attr("k", Attr::i64(k)))?;
         Ok((out[0], out[1]))

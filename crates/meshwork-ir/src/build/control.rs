@@ -73,7 +73,7 @@ impl Builder<'_> {
         )
     }
 
-    /// A call to something outside of the program, with results of these types.
+    /// A call to something outside the program, with results of these types.
     pub fn custom_call(
         &mut self,
         target: &str,

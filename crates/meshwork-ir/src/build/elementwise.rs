@@ -83,7 +83,7 @@ impl Builder<'_> {
         self.apply(OpKind::Mixed(MixedOp::Select), &[pred, yes, no])
     }
 
-    /// `x` rounded to a float format of so many exponent and mantissa bits.
+    /// `x` rounded to a float format with these numbers of exponent and mantissa bits.
     pub fn reduce_precision(&mut self, x: ValueId, exponent: i64, mantissa: i64) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Mixed(MixedOp::ReducePrecision)).operands([x]);
         self.value(spec.attr("exponent_bits", Attr::i32(exponent)).attr("mantissa_bits", Attr::i32(mantissa)))

@@ -1,4 +1,4 @@
-//! Writing programs in Rust: one method an operation, result types inferred.
+//! Writing programs in Rust: one method per operation, result types inferred.
 //!
 //! A [`Builder`] inserts operations at one place of a module. [`FuncBuilder`] is one at the end of a new function.
 //! Wrong operands give a [`BuildError`] that names the operation, the operand, the types and the location.
@@ -107,7 +107,7 @@ impl<'m> Builder<'m> {
         self.module
     }
 
-    /// The module, to change it otherwise. The place of insertion has to stay.
+    /// The module, for other changes. The insertion point must stay valid.
     pub fn module_mut(&mut self) -> &mut Module {
         self.module
     }

@@ -24,13 +24,13 @@ pub fn add_mesh(module: &mut Module, name: &str, mesh: Mesh) -> OpId {
 }
 
 impl Builder<'_> {
-    /// `x`, which has to be placed like this.
+    /// `x`, constrained to this placement.
     pub fn sharding_constraint(&mut self, x: ValueId, sharding: Sharding) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint)).operands([x]);
         self.value(spec.attr("sharding", Attr::Sharding(Arc::new(sharding))))
     }
 
-    /// `x`, placed alike with all values of the same group.
+    /// `x`, placed like all values of the same group.
     pub fn sharding_group(&mut self, x: ValueId, group: i64) -> Result<(), BuildError> {
         let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingGroup)).operands([x]);
         self.op(spec.attr("group_id", Attr::i64(group))).map(drop)

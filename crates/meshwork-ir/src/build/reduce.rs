@@ -31,10 +31,7 @@ impl Window {
         for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             spec = spec.attr(name, Attr::i64s(list.iter().copied()));
         }
-        match self.padding.is_empty() {
-            true => spec,
-            false => spec.attr("padding", pairs(&self.padding)),
-        }
+        if self.padding.is_empty() { spec } else { spec.attr("padding", pairs(&self.padding)) }
     }
 }
 

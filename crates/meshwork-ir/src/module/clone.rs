@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Which value of the copy stands for which value of the original.
+/// The value of the copy for each value of the original.
 pub type ValueMap = HashMap<ValueId, ValueId>;
 
 impl Module {

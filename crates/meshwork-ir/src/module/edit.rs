@@ -41,7 +41,7 @@ impl Module {
         self.values.reserve(count);
     }
 
-    /// Gives `op`, which has none yet, results of these types.
+    /// Adds results of these types to `op`, which has none.
     pub(crate) fn add_results(&mut self, op: OpId, types: impl IntoIterator<Item = Type>) {
         debug_assert!(self.op(op).results.is_empty(), "an op gets its results once");
         let types = types.into_iter().enumerate();
@@ -232,7 +232,7 @@ impl Module {
         self.regions[to.index()].blocks.extend(blocks);
     }
 
-    /// Erases `op` and everything in its regions. Its results must have no uses left outside of it.
+    /// Erases `op` and everything in its regions. Its results must have no uses left outside it.
     pub fn erase(&mut self, op: OpId) {
         debug_assert!(
             self.op(op).results.iter().all(|&r| self.value(r).uses.is_empty()),
@@ -307,7 +307,7 @@ impl Module {
 
     /// Makes each use of `old`, newest first, name the value that `target` gives for it; `None` leaves it.
     ///
-    /// Takes time by the number of uses, however many of them change.
+    /// Linear in the number of uses, however many of them change.
     pub fn redirect_uses(&mut self, old: ValueId, mut target: impl FnMut(Use) -> Option<ValueId>) {
         let uses = std::mem::take(&mut self.values[old.index()].uses);
         let mut kept = SmallVec::new();
@@ -326,7 +326,7 @@ impl Module {
 
     /// Erases all of `ops`, as [`erase`](Module::erase) does one by one; their results may be used among them.
     ///
-    /// Takes time by the number of uses of their operands, not by its square.
+    /// Linear in the number of uses of their operands.
     pub fn erase_all(&mut self, ops: &[OpId]) {
         let gone: HashSet<OpId> = ops.iter().copied().collect();
         let operands: HashSet<ValueId> = ops.iter().flat_map(|&op| self.op(op).operands().iter().copied()).collect();

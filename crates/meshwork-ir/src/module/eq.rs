@@ -24,7 +24,7 @@ pub fn same(a: &Module, b: &Module) -> Result<(), String> {
 struct Pair<'m> {
     a: &'m Module,
     b: &'m Module,
-    /// Which value of `b` stands for each value of `a`.
+    /// The value of `b` that corresponds to each value of `a`.
     map: Vec<Option<ValueId>>,
     ops: Vec<(OpId, OpId)>,
 }

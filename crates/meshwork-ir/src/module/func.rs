@@ -1,4 +1,4 @@
-//! Functions and other symbols: what a `func.func` operation says about itself.
+//! Functions and other symbols: the attributes of a `func.func` operation.
 
 use std::sync::Arc;
 

@@ -92,7 +92,7 @@ pub struct Op {
     pub(crate) regions: SmallVec<[RegionId; 2]>,
     /// MLIR location.
     pub loc: Loc,
-    /// Where it stood in the text it was read from.
+    /// Its position in the text it was read from.
     pub pos: TextPos,
     pub(crate) parent: Option<BlockId>,
     pub(crate) prev: Option<OpId>,
@@ -129,7 +129,7 @@ impl Op {
         &self.regions
     }
 
-    /// The block it stands in, if it is attached.
+    /// The block it is in, if it is attached.
     pub fn parent(&self) -> Option<BlockId> {
         self.parent
     }

@@ -1,4 +1,4 @@
-//! Where an operation stands, for messages about it that outlive the module.
+//! The name and source position of an operation, for messages that outlive the module.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ struct Parts {
 }
 
 impl OpPlace {
-    /// Where it stands in the program's text; line 0 if the program did not come from text.
+    /// Its position in the program's text; line 0 if the program did not come from text.
     pub fn pos(&self) -> TextPos {
         self.0.pos
     }
@@ -50,7 +50,7 @@ impl Module {
     }
 }
 
-/// Something that stands nowhere in a text.
+/// Something without a position in a text.
 impl From<&str> for OpPlace {
     fn from(name: &str) -> OpPlace {
         OpPlace(Box::new(Parts { name: name.into(), source: None, pos: TextPos::default() }))

@@ -16,10 +16,10 @@ pub fn add_data_flow_edges(module: &mut Module) {
     }
 }
 
-/// Adds the edges of one op. Owners of a type that can not be placed, such as tokens, get none.
+/// Adds the edges of one op. Owners of a type that cannot be placed, such as tokens, get none.
 pub fn add_edges(module: &mut Module, op: OpId) {
     for owners in [argument_owners(module, op), result_owners(module, op)] {
-        // Each edge goes right behind its owner, so the last one first.
+        // Each edge goes right after its owner, so the last one is inserted first.
         for owner in owners.into_iter().rev().filter(|&v| is_static_tensor(module.ty(v))).collect::<Vec<_>>() {
             let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::DataFlowEdge))
                 .operands([owner])

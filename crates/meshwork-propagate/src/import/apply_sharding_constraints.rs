@@ -98,7 +98,7 @@ fn is_edge(module: &Module, value: ValueId) -> bool {
 /// Makes all other uses of `input` go through `constraint`.
 fn redirect(module: &mut Module, input: ValueId, constraint: OpId, sharding: &Sharding) {
     replace_other_uses(module, input, constraint);
-    // Unreduced axes do not propagate, so the input has to have them itself.
+    // Unreduced axes do not propagate, so the input needs them itself.
     if !sharding.unreduced.is_empty() {
         let rank = module.ty(input).rank().unwrap_or(0);
         let open = Sharding::fully_open(&sharding.mesh, rank);
@@ -140,7 +140,7 @@ fn end_of_chain(module: &Module, head: OpId) -> Option<OpId> {
     (tail != head && !constrained(module.result(tail), None)).then_some(tail)
 }
 
-/// The position of each op in its block, of blocks that were asked about and have not changed since.
+/// The position of each op in its block, for blocks that were looked up and have not changed since.
 #[derive(Default)]
 struct BlockOrder {
     blocks: HashMap<BlockId, HashMap<OpId, usize>>,

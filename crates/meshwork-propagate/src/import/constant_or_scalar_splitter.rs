@@ -61,7 +61,7 @@ struct Splitter {
     groups: HashMap<ValueId, Vec<OpId>>,
 }
 
-/// The constant expressions and broadcast scalars met so far in a region, in program order.
+/// The constant expressions and broadcast scalars found so far in a region, in program order.
 #[derive(Default)]
 struct Found {
     constants: Vec<OpId>,

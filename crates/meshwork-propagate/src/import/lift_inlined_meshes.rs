@@ -58,7 +58,7 @@ impl Lift {
     }
 
     fn lift_shardings(&mut self, module: &mut Module) {
-        // Which meshes need a symbol has to be known before the shardings are changed.
+        // Collects the meshes that need a symbol before the shardings change.
         let mut inline: Vec<Arc<Mesh>> = vec![];
         transform_shardings(module, |sharding, _| {
             inline.extend(sharding.mesh.inline().cloned());
@@ -87,7 +87,7 @@ impl Lift {
         }
     }
 
-    /// The name of the symbol for `mesh`, which is defined if it is not yet.
+    /// The name of the symbol for `mesh`, defined here if it is new.
     fn name_of(&mut self, module: &mut Module, mesh: Arc<Mesh>) -> Arc<str> {
         let key = MeshRef::Inline(mesh.clone());
         if let Some(name) = self.new_names.get(&key) {

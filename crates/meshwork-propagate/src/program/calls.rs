@@ -150,7 +150,7 @@ pub fn funcs_callees_first(module: &Module, diags: &mut Vec<Diagnostic>) -> Resu
             BadCalls::TooDeep(func) => (func, format!("is called through more than {MAX_DEPTH} others")),
         };
         let name = module.symbol_name(func).unwrap_or_default();
-        let message = format!("@{name} {what}; placements can not be found for such calls");
+        let message = format!("@{name} {what}; such calls cannot be placed");
         diags.push(Diagnostic::error(module.op(func).pos, message));
         Failed
     })

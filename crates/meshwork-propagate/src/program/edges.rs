@@ -1,7 +1,7 @@
-//! Data-flow edges: which values of a region op must be placed alike.
+//! Data-flow edges: which values of a region op must have the same placement.
 //!
 //! An edge joins *sources* (operands of the op, operands of its terminators) with *targets* (results, block
-//! arguments). One target, the *owner*, stands for all of them; an `sdy.data_flow_edge` on the owner carries
+//! arguments). One target, the *owner*, represents them all; an `sdy.data_flow_edge` on the owner carries
 //! the placement.
 //!
 //! | op | edge | sources | owner | other targets |
@@ -48,7 +48,7 @@ pub fn result_owners(module: &Module, op: OpId) -> Values {
     if has_data_flow(module.op(op).kind()) { module.op(op).results().iter().copied().collect() } else { Values::new() }
 }
 
-/// The owner of the edge that `target` belongs to; `None` if it is no target.
+/// The owner of the edge that `target` belongs to; `None` if it is not a target.
 pub fn owner_of_target(module: &Module, target: ValueId) -> Option<ValueId> {
     let op = owning_op(module, target)?;
     match module.op(op).kind() {

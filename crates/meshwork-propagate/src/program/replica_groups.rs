@@ -56,7 +56,7 @@ fn replace_mesh(module: &mut Module, op: OpId, mesh: &str) {
     module.op_mut(op).attrs.set("replica_groups", Attr::Opaque(new.into()));
 }
 
-/// Where the value of the first `mesh = ` stands: up to the comma at its own nesting depth.
+/// The range of the value of the first `mesh = `: up to the comma at its own nesting depth.
 fn mesh_range(text: &str) -> Option<Range<usize>> {
     let open = text.find('<')? + 1;
     let after_key = open + text[open..].find('=')? + 1;

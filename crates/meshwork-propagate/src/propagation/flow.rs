@@ -1,4 +1,4 @@
-//! Who is concerned when the placement of a value changes, also across calls.
+//! Which ops a changed placement affects, also across calls.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub struct WorkList {
 }
 
 impl WorkList {
-    /// An empty list for a module with so many op slots.
+    /// An empty list for a module with `slots` op slots.
     pub fn new(ops: usize) -> WorkList {
         WorkList { list: vec![], listed: vec![false; ops] }
     }
@@ -76,7 +76,7 @@ impl Calls {
         }
     }
 
-    /// Passes to `push` all ops that a change of the placement of `value` concerns, in order: users of the other targets
+    /// Passes to `push` all ops that a change of the placement of `value` affects, in order: users of the other targets
     /// of a data-flow edge, the op that defines the value, and its users.
     pub fn concerned(&self, module: &Module, value: ValueId, mut push: impl FnMut(OpId)) {
         match module.value(value).def() {
@@ -99,7 +99,7 @@ impl Calls {
         self.users(module, value, &mut push, &mut vec![]);
     }
 
-    /// Latest use first, as MLIR lists them. `crossed` are the values on the way from one function to another, which
+    /// Latest use first, as MLIR lists them. `crossed` holds the values passed from one function to another, which
     /// recursion may meet again.
     fn users(&self, module: &Module, value: ValueId, push: &mut impl FnMut(OpId), crossed: &mut Vec<ValueId>) {
         for &u in module.value(value).uses().iter().rev() {

@@ -16,7 +16,7 @@ pub(super) fn custom_call(ctx: &Ctx) -> RuleResult {
         | "xla_python_gpu_callback"
         | "xla_ffi_python_cpu_callback"
         | "xla_ffi_python_gpu_callback"
-        | "xla.debug.Log" => RuleResult::None(NoRule::Opaque),
+        | "xla.debug.Log" => NoRule::Opaque.into(),
         "annotate_device_placement"
         | "Cholesky"
         | "CompactWyHelper"
@@ -41,7 +41,7 @@ pub(super) fn custom_call(ctx: &Ctx) -> RuleResult {
         "mhlo.topk" => linalg::top_k(ctx),
         "ApproxTopK" | "PartialReduce" => approx_top_k(ctx),
         "X64Combine" => x64_combine(ctx),
-        _ => RuleResult::None(NoRule::UnknownCustomCall(target.to_string())),
+        _ => NoRule::UnknownCustomCall(target.to_string()).into(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::element::Element;
 use crate::error::ArrayError;
 
 impl<T: Element, S: Data<Elem = T>, D: Dimension> From<&ArrayBase<S, D>> for Array {
-    /// The same elements, in whatever order they lie in memory.
+    /// The same elements, in any memory order.
     ///
     /// ```
     /// use meshwork_runtime::Array;

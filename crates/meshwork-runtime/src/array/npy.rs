@@ -1,4 +1,4 @@
-//! NumPy's `.npy` files: whole, or of each what the devices of this process hold.
+//! NumPy's `.npy` files: read whole, or only what the devices of this process hold.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -26,7 +26,7 @@ impl Array {
         npy::read(&bytes).map(Array::from_literal).map_err(file_error(path))
     }
 
-    /// Reads a `.npy` file as an array that lies so on `mesh`: of the file what devices of this process hold, each part
+    /// Reads a `.npy` file as an array placed like this on `mesh`: of the file what devices of this process hold, each part
     /// once and to where it belongs. The array is never whole on the host.
     pub fn load_npy_sharded(path: impl AsRef<Path>, mesh: &Mesh, spec: &P) -> Result<Array> {
         Array::load_npy_pieces(&[path], 0, mesh, spec)

@@ -1,4 +1,4 @@
-//! Which device holds what, drawn.
+//! Drawings of which device holds what.
 
 use meshwork_mesh::Picture;
 

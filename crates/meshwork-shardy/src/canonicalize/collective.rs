@@ -164,7 +164,7 @@ struct Fusion {
     scatter_sharding: Sharding,
 }
 
-/// Slicing along the axes of an all-reduce before it is a reduce-scatter, if nobody needs the whole.
+/// Slicing along the axes of an all-reduce before it is a reduce-scatter, if nothing else uses the whole.
 fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     let Some(reduce) = input_of_kind(module, slice, OpKind::Sdy(SdyOp::AllReduce)) else { return false };
     let reduced = module.result(reduce);
@@ -173,7 +173,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     let is_same_slice = |&user: &OpId| {
         module.op(user).kind() == OpKind::Sdy(SdyOp::AllSlice) && axes_per_dim(module, user, "slicing_axes") == wanted
     };
-    // The first slice of the block stands for all, so that its result is there for the others.
+    // The first slice of the block serves all, so that its result is defined before the others.
     let block = module.op(slice).parent();
     let is_first =
         users.iter().all(|&u| u == slice || module.op(u).parent() != block || !comes_before(module, u, slice));

@@ -1,6 +1,6 @@
 //! Simplifies reshards: of reshards, and those that another reshard has done already.
 //!
-//! A reshard can reuse another one of the same data even if they stand behind different reshapes: what counts
+//! A reshard can reuse another one of the same data even if different reshapes come before them: what counts
 //! is the stride, in elements of the flat data, at which each axis cuts.
 
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ fn target(module: &Module, reshard: OpId) -> Option<&Sharding> {
     module.op(reshard).attr("sharding")?.as_sharding()
 }
 
-/// Only the last of two reshards counts, if nobody else uses the first.
+/// Only the last of two reshards counts, if nothing else uses the first.
 fn reshard_of_reshard(module: &mut Module, op: OpId) -> bool {
     let inner = module.def_op(module.op(op).operands()[0]);
     let Some(inner) = inner.filter(|&def| module.op(def).kind() == OpKind::Sdy(SdyOp::Reshard)) else { return false };
@@ -161,7 +161,7 @@ fn cuts_alike(meshes: &Meshes, first: (&Sharding, &TensorType), second: (&Shardi
     }
 }
 
-/// For each axis, smallest stride first, how many elements of the flat data lie between neighbours along it.
+/// For each axis, smallest stride first, how many elements of the flat data are between neighbors along it.
 ///
 /// Parts of an axis that continue one another are one. `None` if the sizes do not fit.
 fn axis_strides(sharding: &Sharding, ty: &TensorType, mesh: &Mesh) -> Option<Vec<(AxisRef, i64)>> {

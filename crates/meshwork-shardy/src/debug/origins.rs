@@ -96,7 +96,7 @@ impl Origins {
     /// Follows the steps of a propagation.
     pub fn follow(&mut self, trace: &Trace) {
         for step in trace.steps() {
-            // A function result stands for the value that is returned.
+            // A function result is the value that is returned.
             let value = |index: usize| match (step.nodes.get(index)?.as_ref()?, step.nodes.first()?.as_ref()?) {
                 (Node::Value(value), _) | (Node::FuncResult(_), Node::Value(value)) => Some(*value),
                 _ => None,

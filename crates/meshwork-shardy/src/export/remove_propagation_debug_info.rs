@@ -1,9 +1,9 @@
-//! Removes what propagation noted down about where placements came from.
+//! Removes the attributes that record where placements came from.
 
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
 
-/// The attributes that hold such notes.
+/// These attributes.
 const NOTES: &[&str] = &[
     "sdy.propagation_edges",
     "sdy.block_arg_propagation_edges",
@@ -16,7 +16,7 @@ const NOTES: &[&str] = &[
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-remove-propagation-debug-info",
-    summary: "Remove notes on where placements came from",
+    summary: "Remove attributes that record where placements came from",
     options: &[],
     run,
 };

@@ -1,8 +1,8 @@
-//! Merges copies of a function that are placed alike: the reverse of `sdy-flatten-call-graph`.
+//! Merges copies of a function with equal placements: the reverse of `sdy-flatten-call-graph`.
 //!
 //! Two functions are one if they are copies of the same function, for the same manual axes, with equal
 //! placements of arguments and results. With `dedup-functions-fully` placements do not count, and the
-//! most called copy stands for all.
+//! most called copy replaces the others.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ const MANUAL_AXES: &str = "sdy.func_manual_axes";
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-unflatten-call-graph",
-    summary: "Merge copies of a function that are placed alike",
+    summary: "Merge copies of a function with equal placements",
     options: &[("dedup-functions-fully", "merge all copies, whatever their placements (default false)")],
     run,
 };

@@ -38,7 +38,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
 struct Indexing {
     operand: ValueId,
     indices: ValueId,
-    /// Where the indices stand among the operands of the op.
+    /// The number of the operand that has the indices.
     indices_operand: usize,
     index_vector_dim: i64,
     /// Operand dimension of each index component.
@@ -101,7 +101,7 @@ fn batch_scatter(module: &mut Module, op: OpId) -> Option<ValueId> {
 }
 
 /// Takes dimension 0 out of the index map and the dropped dimensions, and its component out of the indices of
-/// `op`. `false`, with nothing changed, if dimension 0 is no batch.
+/// `op`. `false`, with nothing changed, if dimension 0 is not a batch.
 fn make_batching(module: &mut Module, op: OpId, indexing: &mut Indexing) -> bool {
     let (operand, indices) = (module.ty(indexing.operand).dims(), module.ty(indexing.indices).dims());
     let vector_dim = indexing.index_vector_dim as usize;

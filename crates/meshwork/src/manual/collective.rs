@@ -1,4 +1,4 @@
-//! What the devices of a manual region exchange, by the names of mesh axes.
+//! Collectives of manual regions, by the names of mesh axes.
 //!
 //! The devices that take part together are those that differ only along the named axes.
 
@@ -25,7 +25,7 @@ fn groups(op: &str, axes: impl Axes) -> Vec<Vec<i64>> {
     }
 }
 
-/// The axes, which have to be manual where this is called.
+/// The axes, which must be manual here.
 #[track_caller]
 fn manual(op: &str, axes: impl Axes) -> Vec<AxisRef> {
     let axes = axes.axes();
@@ -43,14 +43,14 @@ fn manual(op: &str, axes: impl Axes) -> Vec<AxisRef> {
     axes
 }
 
-/// How many devices stand along the axes.
+/// The number of devices along the axes.
 #[track_caller]
 pub fn axis_size(axes: impl Axes) -> i64 {
     let mesh = mesh_for("axis_size");
     manual("axis_size", axes).iter().map(|a| a.size(&mesh)).product()
 }
 
-/// Where this device stands along the axes, an `i32` scalar; of several, the last one counts fastest.
+/// The position of this device along the axes, an `i32` scalar; of several, the last one counts fastest.
 ///
 /// ```
 /// use meshwork::prelude::*;

@@ -3,7 +3,7 @@
 //! - Inside, tensors have the shape that one device sees along the manual axes; along the other axes of the mesh they
 //!   are whole, and split automatically as elsewhere.
 //! - What the body captures, every device has whole.
-//! - A result that is placed alike along a manual axis has to be alike: [`vary`] follows which values may differ.
+//! - A result that is replicated along a manual axis must be equal on all devices: [`vary`] tracks which values may differ.
 
 mod collective;
 mod vary;
@@ -31,7 +31,7 @@ const NAME: &str = "shard_map";
 #[derive(Clone)]
 pub(crate) struct ManualAxis {
     pub(crate) name: String,
-    /// Where the device stands along it, a tensor of one element.
+    /// The position of the device along it, a tensor of one element.
     index: Tensor,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct ManualAxis {
 ///
 /// `ins` says how the arguments are split: one placement for each member of a tuple, or one for all; `outs` says how
 /// what the devices return makes up the results. Inside, devices exchange data by [`psum`](Tensor::psum),
-/// [`ppermute`](Tensor::ppermute) and their like, and [`axis_index`] tells them apart. Mesh axes that are not named
+/// [`ppermute`](Tensor::ppermute) and similar collectives, and [`axis_index`] identifies them. Mesh axes that are not named
 /// stay automatic. It is what JAX calls `shard_map`, and `sdy.manual_computation` in the program.
 ///
 /// Parts are equal: an extent that the axes do not divide is an error. The automatic program has no such limit.
@@ -80,7 +80,7 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
         types.push(region.local(name, &spec, &sharding, tensor));
         placed.push(sharding);
     }
-    // One more argument for each axis: the place of the device. Those that nobody asks for are left out below.
+    // One more argument for each axis: the position of the device. Unused ones are left out below.
     types.extend(region.axes.iter().map(|_| Arc::new(TensorType::new([1], ElementType::I32))));
     let (guard, tensors) = trace::start(types.iter(), placing(NAME));
     let (own, indices) = tensors.split_at(inputs.len());
@@ -120,7 +120,7 @@ pub fn shard_map<'n, A: Tree, B: Tree, I: Into<Rule>, O: Into<Rule>>(
     let specs = region.specs("outs", &outs, &results);
     for (((name, tensor), spec), varying) in results.iter().zip(specs).zip(varying) {
         let sharding = region.sharding(name, &spec, tensor);
-        region.check_alike(name, &spec, &sharding, &varying);
+        region.check_equal(name, &spec, &sharding, &varying);
         types.push(region.global(&sharding, tensor));
         placed.push(sharding);
     }
@@ -259,20 +259,20 @@ impl Region {
 
     /// Whether a result that may differ along the axes `varying` may be placed like this.
     #[track_caller]
-    fn check_alike(&self, name: &str, spec: &P, sharding: &Sharding, varying: &BTreeSet<String>) {
+    fn check_equal(&self, name: &str, spec: &P, sharding: &Sharding, varying: &BTreeSet<String>) {
         let split = self.split_axes(sharding);
         let mut several = self.axes.iter().filter(|a| a.size(&self.mesh) > 1).map(|a| a.name.to_string());
         let Some(axis) = several.find(|a| varying.contains(a) && !split.contains(a)) else { return };
         fail(
             NAME,
             format!(
-                "{name} is placed {spec}, so all devices along \"{axis}\" have to return the same, but it may differ between \
+                "{name} is placed {spec}, so all devices along \"{axis}\" must return the same value, but it may differ between \
                  them; combine it by psum, pmean, pmax or all_gather over \"{axis}\", or split it over \"{axis}\" in outs"
             ),
         );
     }
 
-    /// What the devices' parts make up.
+    /// The type of the whole that the devices' parts make up.
     fn global(&self, sharding: &Sharding, part: &Tensor) -> Arc<TensorType> {
         let dims = part.shape().iter().zip(&sharding.dims);
         let dims: Vec<i64> = dims.map(|(n, entry)| n * axis_list::product(&entry.axes, &self.mesh)).collect();

@@ -1,4 +1,4 @@
-//! Mixture of experts: each token goes to a few of many networks, which lie along a mesh axis.
+//! Mixture of experts: each token goes to a few of many networks, which are split over a mesh axis.
 //!
 //! Tokens come in groups `[groups, tokens, features]`, the groups split over the axis. Each group picks for each of its
 //! tokens the most probable experts, up to a capacity per expert. What goes to an expert is brought to its device by an

@@ -1,4 +1,4 @@
-//! What models are built of: training, rules over trees, named axes, and ways of parallelism.
+//! What models are built of: training, rules over trees, named axes, and pipeline, expert and sequence parallelism.
 //!
 //! Everything here is written with tensors, arrays, `jit` and trees, as a user's program is. Tracing and running know
 //! nothing of it, and neither does [`store`](crate::store).

@@ -3,8 +3,8 @@
 //!
 //! The stages run at the same time on different micro-batches. A buffer holds one micro-batch per stage, its first
 //! dimension split over the axis. In each step every stage works on its entry and the buffer is shifted by one, which
-//! is one permute between neighbours. It is an ordinary program, so gradients, data and tensor axes go through it.
-//! While the buffer fills and empties, some stages work on nothing: the [`bubble_share`].
+//! is one permute between neighbors. It is an ordinary program, so gradients, data and tensor axes go through it.
+//! While the buffer fills and empties, some stages are idle: the [`bubble_share`].
 //!
 //! ```
 //! use meshwork::pipeline::{bubble_share, into_micro_batches, pipeline};
@@ -30,7 +30,7 @@ use crate::trace::{Placing, placing};
 use crate::tree::{Tree, leaves};
 use crate::vmap::vmap;
 
-/// The share of its time that a stage has nothing to work on: `(stages - 1) / (micro_batches + stages - 1)`.
+/// The fraction of its time that a stage is idle: `(stages - 1) / (micro_batches + stages - 1)`.
 pub fn bubble_share(stages: i64, micro_batches: i64) -> f64 {
     (stages - 1).max(0) as f64 / (micro_batches + stages - 1).max(1) as f64
 }
@@ -48,7 +48,7 @@ pub fn into_micro_batches(x: &Tensor, count: i64) -> Tensor {
     x.reshape(shape).swap_axes(0, 1)
 }
 
-/// What [`into_micro_batches`] has taken apart, put together.
+/// The inverse of [`into_micro_batches`].
 #[track_caller]
 pub fn from_micro_batches(x: &Tensor) -> Tensor {
     let mut shape = vec![x.dim(0) * x.dim(1)];
@@ -56,7 +56,7 @@ pub fn from_micro_batches(x: &Tensor) -> Tensor {
     x.swap_axes(0, 1).reshape(shape)
 }
 
-/// Runs micro-batches `[count, rows, ...]` through stages that lie along the mesh axis `axis`, and returns what the last
+/// Runs micro-batches `[count, rows, ...]` through stages split over the mesh axis `axis`, and returns what the last
 /// stage makes of them, `[count, rows, ...]`. `params` has one slice per stage along the first dimension of each of its
 /// tensors; `stage` makes of one slice and one micro-batch another one of the same shape.
 #[track_caller]
@@ -65,11 +65,11 @@ pub fn pipeline<A: Tree>(axis: &str, params: &A, micro: &Tensor, stage: impl Fn(
     let stages = match firsts.first() {
         Some(&n) if n >= 1 && firsts.iter().all(|&m| m == n) => n,
         _ => {
-            fail("pipeline", format!("the parameters have first extents {firsts:?}; each has to be that of the stages"))
+            fail("pipeline", format!("the parameters have first extents {firsts:?}; each must be the number of stages"))
         }
     };
     if micro.rank() < 2 {
-        fail("pipeline", format!("micro-batches of shape {:?}; it has to be [count, rows, ...]", micro.shape()));
+        fail("pipeline", format!("micro-batches of shape {:?}; it must be [count, rows, ...]", micro.shape()));
     }
     let mut one = vec![stages];
     one.extend(&micro.shape()[1..]);

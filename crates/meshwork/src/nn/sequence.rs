@@ -1,7 +1,7 @@
 //! Sequence parallelism: attention over a sequence that no device holds whole.
 //!
 //! The sequence is split over a mesh axis. Each device keeps its queries; keys and values go round the ring of devices,
-//! one neighbour per step, while a running softmax takes them in. A device never holds more than two blocks of them,
+//! one neighbor per step, while a running softmax takes them in. A device never holds more than two blocks of them,
 //! nor a row of scores longer than a block.
 
 use crate::ElementType::F32;
@@ -45,7 +45,7 @@ pub fn ring_attention(axis: &str, blocks: i64, q: &Tensor, k: &Tensor, v: &Tenso
     };
     if k.shape() != q.shape() || v.shape() != q.shape() {
         let shapes = (q.shape(), k.shape(), v.shape());
-        fail("ring_attention", format!("queries, keys and values have the shapes {shapes:?}, which have to be equal"));
+        fail("ring_attention", format!("queries, keys and values have the shapes {shapes:?}, which must be equal"));
     }
     if blocks < 1 || length % blocks != 0 {
         fail("ring_attention", format!("a length of {length} in {blocks} blocks; give a number that divides it"));

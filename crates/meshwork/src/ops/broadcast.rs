@@ -21,8 +21,8 @@ pub(crate) fn common_shape(op: &str, a: &[i64], b: &[i64]) -> Dims {
             (x, y) => fail(
                 op,
                 format!(
-                    "shapes {a:?} and {b:?} do not broadcast: axis {} from the end has extents {x} and {y}, which have \
-                     to be equal or 1",
+                    "shapes {a:?} and {b:?} do not broadcast: axis {} from the end has extents {x} and {y}, which \
+                     must be equal or 1",
                     rank - i
                 ),
             ),
@@ -87,7 +87,7 @@ pub(crate) fn together(
     }
 }
 
-/// Element types have to agree.
+/// Checks that the element types agree.
 #[track_caller]
 pub(crate) fn same_dtype(op: &str, a: &Tensor, b: &Tensor) {
     if a.dtype() != b.dtype() {

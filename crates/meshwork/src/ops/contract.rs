@@ -10,7 +10,7 @@ use crate::trace::compose::emit;
 
 impl Tensor {
     /// The product of matrices, by NumPy's rules: leading dimensions are batches and broadcast; a vector on the left
-    /// is a row, on the right a column, and the dimension it stands for goes away.
+    /// is a row, on the right a column, and that dimension is dropped from the result.
     ///
     /// ```
     /// use meshwork::prelude::*;
@@ -26,19 +26,12 @@ impl Tensor {
         let (a, b) = (self.shape(), other.shape());
         same_dtype("matmul", self, other);
         if a.is_empty() || b.is_empty() {
-            fail("matmul", format!("{a:?} x {b:?}: a scalar is no matrix; multiply with *"));
+            fail("matmul", format!("{a:?} x {b:?}: a scalar is not a matrix; multiply with *"));
         }
         let (inner_a, inner_b) = (a.len() - 1, b.len().saturating_sub(2));
         if a[inner_a] != b[inner_b] {
-            fail(
-                "matmul",
-                format!(
-                    "{a:?} x {b:?}: the last extent of the left ({}) has to equal the {} extent of the right ({})",
-                    a[inner_a],
-                    if b.len() == 1 { "only" } else { "last but one" },
-                    b[inner_b]
-                ),
-            );
+            let (left, right) = (a[inner_a], b[inner_b]);
+            fail("matmul", format!("{a:?} x {b:?}: inner dimensions differ: {left} (left) vs {right} (right)"));
         }
         let batch_a = &a[..a.len().saturating_sub(2)];
         let batch_b = &b[..b.len().saturating_sub(2)];

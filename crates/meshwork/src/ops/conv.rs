@@ -9,7 +9,7 @@ use crate::Tensor;
 use crate::error::fail;
 use crate::trace::compose::emit;
 
-/// What stands around the input of a window.
+/// The padding around the input of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Padding {
     /// Nothing: only windows that fit.
@@ -46,7 +46,7 @@ impl Padding {
 pub struct Conv {
     /// Step per spatial dimension; empty means 1.
     pub strides: Vec<i64>,
-    /// What stands around the input.
+    /// The padding around the input.
     pub padding: Padding,
     /// Distance of the kernel's elements per spatial dimension; empty means 1.
     pub dilation: Vec<i64>,
@@ -65,7 +65,7 @@ fn per_dimension(op: &str, what: &str, list: &[i64], count: usize) -> Vec<i64> {
     match list.len() {
         0 => vec![1; count],
         n if n == count && list.iter().all(|&x| x > 0) => list.to_vec(),
-        n if n == count => fail(op, format!("{what} {list:?} have to be positive")),
+        n if n == count => fail(op, format!("{what} {list:?} must be positive")),
         n => fail(op, format!("{n} {what} for {count} spatial dimensions")),
     }
 }
@@ -143,7 +143,7 @@ impl Tensor {
             fail(op, format!("{w} window extents and {s} steps for {}; give one each per dimension", self.describe()));
         }
         if window.iter().chain(strides).any(|&x| x < 1) {
-            fail(op, format!("window {window:?} and steps {strides:?} have to be positive"));
+            fail(op, format!("window {window:?} and steps {strides:?} must be positive"));
         }
         let padding = padding.pairs(op, self.shape(), window, strides);
         let window = Window { sizes: window.to_vec(), strides: strides.to_vec(), padding, ..Window::default() };

@@ -1,4 +1,4 @@
-//! Tensors made of nothing: constants, counters and arrays of the host.
+//! Constructors: constants, counters and host arrays.
 
 use meshwork_ir::Type;
 

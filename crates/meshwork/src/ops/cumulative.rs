@@ -1,6 +1,6 @@
 //! Running sums, products and extremes, by doubling: after step k each element has combined 2^k of its predecessors.
 //!
-//! The steps are shifts and elementwise operations, so that a sharded dimension needs neighbours, not everything.
+//! The steps are shifts and elementwise operations, so that a sharded dimension needs neighbors, not everything.
 
 use meshwork_ir::{OpKind, OpSpec};
 

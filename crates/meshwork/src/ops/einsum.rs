@@ -71,7 +71,7 @@ impl Plan {
             if !(c.is_ascii_alphabetic() && known.has(c)) || kept.has(c) {
                 let c = right.and_then(|r| r.chars().find(|c| !c.is_ascii())).unwrap_or(char::from(c));
                 return Err(format!(
-                    "'{c}' of the result of \"{formula}\" has to stand in a term, and once in the result"
+                    "'{c}' of the result of \"{formula}\" must appear in a term, and only once in the result"
                 ));
             }
             kept = kept.with(c);
@@ -156,7 +156,7 @@ fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<Le
         for (&c, &n) in term.iter().zip(x.shape()) {
             let (letter, extent) = (char::from(c), &mut extents[usize::from(c - b'A')]);
             if own.has(c) {
-                return Err(format!("'{letter}' stands twice in one term of \"{formula}\"; take the diagonal first"));
+                return Err(format!("'{letter}' appears twice in one term of \"{formula}\"; take the diagonal first"));
             }
             if known.has(c) && *extent != n {
                 return Err(format!("'{letter}' in \"{formula}\" has extent {extent} and extent {n}"));

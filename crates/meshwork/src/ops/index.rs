@@ -202,7 +202,7 @@ fn range(op: &str, axis: usize, shape: &[i64], start: Option<i64>, end: Option<i
     if step == 0 {
         fail(op, format!("axis {axis}: a step of 0"));
     }
-    // Positions outside of the dimension mean its ends, as in Python.
+    // Positions outside the dimension mean its ends, as in Python.
     let clip = |at: i64, low: i64, high: i64| (if at < 0 { at + n } else { at }).clamp(low, high);
     if step > 0 {
         let low = start.map_or(0, |s| clip(s, 0, n));

@@ -1,4 +1,4 @@
-//! Rows at positions that are data: take and scatter.
+//! Rows at computed positions: take and scatter.
 
 use meshwork_ir::attr::{GatherDims, ScatterDims};
 use meshwork_ir::op::BinaryOp;
@@ -12,7 +12,7 @@ use crate::trace::compose::{emit, emit_all};
 impl Tensor {
     /// The slices at `positions` along `axis`: that dimension becomes the dimensions of `positions`.
     ///
-    /// Positions outside of the tensor mean its ends.
+    /// Positions outside the tensor mean its ends.
     ///
     /// ```
     /// use meshwork::prelude::*;

@@ -1,4 +1,4 @@
-//! The operations of [`Tensor`](crate::Tensor), one theme a file.
+//! The operations of [`Tensor`](crate::Tensor), one file per theme.
 
 mod assign;
 mod broadcast;

@@ -1,4 +1,4 @@
-//! Reshape, transpose, pad, roll, concatenate and their kin.
+//! Reshape, transpose, pad, roll, concatenate and similar operations.
 
 use meshwork_ir::Type;
 
@@ -107,7 +107,7 @@ impl Tensor {
         }
         for (d, (&(low, high), &n)) in before_after.iter().zip(self.shape()).enumerate() {
             if n + low + high < 0 {
-                fail("pad", format!("axis {d} of extent {n} can not lose {}", -(low + high)));
+                fail("pad", format!("axis {d} of extent {n} cannot lose {}", -(low + high)));
             }
         }
         let low: Vec<i64> = before_after.iter().map(|p| p.0).collect();

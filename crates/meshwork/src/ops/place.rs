@@ -1,4 +1,4 @@
-//! Placements inside of a program.
+//! Placements inside a program.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::trace::compose::emit;
 use crate::trace::{Placing, placing, with_top};
 
 impl Tensor {
-    /// The same value, which has to be placed like this on the mesh.
+    /// The same value, constrained to this placement on the mesh.
     ///
     /// On a `jit` that was told to use a [single device](crate::Jit::single_device) this changes nothing; on one that
     /// has no mesh it is an error.
@@ -49,7 +49,7 @@ impl Tensor {
     }
 }
 
-/// Has all of these tensors, which have one rank, placed alike, however that turns out. JAX calls it `shard_alike`.
+/// Gives all these tensors of one rank the same placement, whichever propagation finds. JAX calls it `shard_alike`.
 ///
 /// For values that meet later, or that no operation ties together, such as the state of an optimizer and the gradient.
 ///

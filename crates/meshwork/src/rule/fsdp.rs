@@ -8,7 +8,7 @@ use crate::spec::P;
 /// Splits one dimension of each array over an axis, if the array is large and a dimension divides.
 ///
 /// Dimensions are looked at from the largest to the smallest, equals from the first: the first that the number of
-/// parts divides is split. If none divides, the array is copied, unless [`uneven`](FsdpRule::uneven) splits are
+/// parts divides is split. If none divides, the array is replicated, unless [`uneven`](FsdpRule::uneven) splits are
 /// allowed: then the largest is split. After another rule (see [`Rule::and`](super::Rule::and)) dimensions which that
 /// one leaves whole come first, and extents are those of one device.
 ///
@@ -42,8 +42,8 @@ impl FsdpRule {
         FsdpRule { axis: axis.to_string(), parts: None, least: 1 << 20, uneven: false }
     }
 
-    /// The number of parts that has to divide a dimension, if it is more than the axis has devices: choices made for a
-    /// larger mesh. It has to be a multiple of the size of the axis.
+    /// The number of parts that must divide a dimension, if it is more than the axis has devices: choices made for a
+    /// larger mesh. It must be a multiple of the size of the axis.
     pub fn parts(mut self, parts: i64) -> FsdpRule {
         self.parts = Some(parts);
         self

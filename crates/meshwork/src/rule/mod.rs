@@ -24,7 +24,7 @@ pub type Policy = dyn Fn(&str, &[i64]) -> Option<P> + Send + Sync;
 pub enum Rule {
     /// As propagation finds best.
     Free,
-    /// All alike.
+    /// The same for all.
     All(P),
     /// By path and shape: `None` leaves it to propagation.
     Policy(Arc<Policy>),
@@ -42,31 +42,15 @@ pub enum Rule {
 
 /// Placements by the last step of a path; made by [`Rule::by_name`].
 pub struct ByName {
-    names: Vec<Named>,
+    names: Vec<(String, P)>,
     others: P,
-}
-
-struct Named {
-    code: u64,
-    name: String,
-    spec: P,
 }
 
 impl ByName {
     fn of(&self, path: &str) -> &P {
-        let (last, code) = last_step(path);
-        self.names.iter().find(|n| n.code == code && n.name == last).map_or(&self.others, |n| &n.spec)
+        let last = path.rsplit('/').next().unwrap_or(path);
+        self.names.iter().find(|(name, _)| name == last).map_or(&self.others, |(_, spec)| spec)
     }
-}
-
-/// The last step of a path, and a number made of its bytes: quick to compare, and equal for equal ones.
-fn last_step(path: &str) -> (&str, u64) {
-    let (mut code, mut length) = (0u64, 0);
-    for byte in path.bytes().rev().take_while(|&byte| byte != b'/') {
-        code = code.rotate_left(8) ^ u64::from(byte);
-        length += 1;
-    }
-    (&path[path.len() - length..], code)
 }
 
 /// An array of a tree, as rules see it.
@@ -158,10 +142,10 @@ impl Rule {
         Rule::Policy(Arc::new(f))
     }
 
-    /// By the last step of the path: the first pair with that name. Others are copied to every device.
+    /// By the last step of the path: the first pair with that name. Others are replicated.
     pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
-        let named = |(name, spec): (&str, P)| Named { code: last_step(name).1, name: name.to_string(), spec };
-        Rule::Names(Arc::new(ByName { names: names.into_iter().map(named).collect(), others: P::replicated() }))
+        let names = names.into_iter().map(|(name, spec)| (name.to_string(), spec)).collect();
+        Rule::Names(Arc::new(ByName { names, others: P::replicated() }))
     }
 }
 
@@ -195,7 +179,7 @@ impl fmt::Debug for Rule {
             Rule::Free => f.write_str("Free"),
             Rule::All(p) => write!(f, "All({p})"),
             Rule::Policy(_) => f.write_str("Policy(..)"),
-            Rule::Names(rule) => f.debug_map().entries(rule.names.iter().map(|n| (&n.name, &n.spec))).finish(),
+            Rule::Names(rule) => f.debug_map().entries(rule.names.iter().map(|(name, spec)| (name, spec))).finish(),
             Rule::Fsdp(rule) => write!(f, "{rule:?}"),
             Rule::Paths(rule) => write!(f, "{rule:?}"),
             Rule::Fields(fields) => write!(f, "Fields({fields:?})"),

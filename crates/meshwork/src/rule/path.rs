@@ -8,7 +8,7 @@ use regex_lite::Regex;
 use super::{Leaf, Rule, RuleError};
 use crate::spec::P;
 
-/// What becomes of an array whose path no pattern is found in.
+/// What happens to an array that no pattern matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Unmatched {
     /// It is an error that names the path.
@@ -22,7 +22,7 @@ pub enum Unmatched {
 
 /// Places arrays by their paths: `layers/1/w`. The first pattern that is *found anywhere* in the path decides, so one
 /// rule for parameters also places the state of an optimizer, whose paths contain those of the parameters. Scalars and
-/// arrays of one element are copied before any pattern is tried.
+/// arrays of one element are replicated before any pattern is tried.
 ///
 /// Patterns are not anchored: `w1` is also found in `w10`. [`lint`](crate::rules::lint) reports that; `/w1$` or `\bw1\b` avoid
 /// it.
@@ -48,7 +48,7 @@ pub struct TreePathRule {
 }
 
 impl TreePathRule {
-    /// Patterns with what they stand for, in order: a [`P`], or another rule.
+    /// Patterns with their rules, in order: a [`P`], or another rule.
     pub fn new<R: Into<Rule>>(rules: impl IntoIterator<Item = (&'static str, R)>) -> Result<TreePathRule, RuleError> {
         TreePathRule::from_patterns(rules.into_iter().map(|(pattern, rule)| (pattern.to_string(), rule.into())))
     }
@@ -65,7 +65,7 @@ impl TreePathRule {
         Ok(TreePathRule { rules: out, unmatched: Unmatched::Error })
     }
 
-    /// What becomes of arrays that no pattern matches: an error unless told otherwise.
+    /// What becomes of arrays that no pattern matches: by default an error.
     pub fn unmatched(mut self, unmatched: Unmatched) -> TreePathRule {
         self.unmatched = unmatched;
         self

@@ -1,7 +1,7 @@
-//! Operations on tensors, one or several in one go: operators that broadcast and functions of many operations.
+//! Composite operations: operators that broadcast, and functions made of several operations.
 //!
-//! A step takes and gives values of the innermost block, and only the last one becomes a tensor. Shapes and element
-//! types are checked before the first step, where the user's line is known to the compiler.
+//! A [`Composer`] works on values of the innermost block; only the last one becomes a tensor. Shapes and element types
+//! are checked before the first operation, where `#[track_caller]` still knows the user's line.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ops::{Combine, STOP_GRADIENT};
 use crate::tensor::dims;
 use crate::trace::{Trace, with_top};
 
-/// Adds operations to the topmost trace, for the operation `op` of the user.
+/// Adds operations to the topmost trace on behalf of the user's operation `op`.
 pub(crate) struct Composer<'t> {
     trace: &'t mut Trace,
     op: &'t str,
@@ -84,7 +84,7 @@ pub(crate) fn emit_all<R: IntoIterator<Item = ValueId>>(
 }
 
 impl Composer<'_> {
-    /// What `build` builds.
+    /// Builds operations with a [`Builder`].
     #[inline]
     pub(crate) fn build<R>(&mut self, build: impl FnOnce(&mut Builder<'_>) -> Result<R, BuildError>) -> R {
         self.trace.build(self.op, build)
@@ -129,7 +129,7 @@ impl Composer<'_> {
         self.spread(x, &ty, &map)
     }
 
-    /// `x` reduced over `dims`, which go away.
+    /// `x` reduced over `dims`, which are removed.
     pub(crate) fn reduce(&mut self, how: Combine, x: ValueId, dims: &[i64]) -> ValueId {
         let elem = self.ty(x).elem;
         let init = match how.start(elem) {
@@ -139,7 +139,7 @@ impl Composer<'_> {
         self.build(|b| b.reduce_by(how.kind(), x, init, dims))
     }
 
-    /// The mean over `dims`, which have `count` elements and go away.
+    /// The mean over `dims`, which have `count` elements and are removed.
     pub(crate) fn mean(&mut self, x: ValueId, dims: &[i64], count: i64) -> ValueId {
         let sum = match dims {
             [] => x,
@@ -149,7 +149,7 @@ impl Composer<'_> {
         self.apply(OpKind::Binary(BinaryOp::Divide), [sum, count])
     }
 
-    /// `x`, of real floats, which gradients take no notice of.
+    /// `x`, of real floats, treated as a constant by gradients.
     pub(crate) fn stop_gradient(&mut self, x: ValueId) -> ValueId {
         if !self.trace.is_inner() {
             // Only traces on top of others are differentiated.
@@ -162,7 +162,7 @@ impl Composer<'_> {
             32 => ElementType::UI32,
             _ => ElementType::UI64,
         };
-        // Nothing is differentiated through integers. Both steps are taken out when tracing ends.
+        // Integers have no gradient. Both operations are removed when tracing ends.
         self.build(|b| {
             let bits = b.bitcast_convert(x, Type::tensor(ty.dims.iter().copied(), bits))?;
             let back =

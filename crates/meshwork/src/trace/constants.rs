@@ -1,4 +1,4 @@
-//! Numbers as constants: each is in a block once.
+//! Numbers as constants: each appears once per block.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Putting the operations of another module in place, at the end of the current trace.
+//! Inlining: copies operations of another module to the end of the current trace.
 
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap};
@@ -49,7 +49,7 @@ impl Trace {
         values.into_iter().map(|v| self.tensor(op, v)).collect()
     }
 
-    /// Copies operations of another module to the end of `to`. `map` says what stands for their operands.
+    /// Copies operations of another module to the end of `to`. `map` has the values that replace their operands.
     pub(crate) fn copy(&mut self, op: &str, source: &Module, ops: &[OpId], to: BlockId, map: &mut ValueMap) {
         if let Some(Attr::Mesh(mesh)) = source.symbol(MESH).and_then(|mesh| source.op(mesh).attr("mesh")) {
             self.declare(mesh);

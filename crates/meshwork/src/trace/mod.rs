@@ -1,4 +1,4 @@
-//! Traces: programs under construction, one on top of the other, in a stack of this thread.
+//! Traces: programs under construction, in a stack per thread.
 //!
 //! - Operations go to the end of the innermost open block of the topmost trace.
 //! - A tensor belongs to the trace and block it was made in. It can be used while that block is open. A tensor of an
@@ -27,12 +27,12 @@ use crate::error::fail_at;
 use crate::manual::ManualAxis;
 use crate::spec::MESH;
 
-/// What placements in the program mean.
+/// How placements in the program are treated.
 #[derive(Clone, Debug)]
 pub(crate) enum Placing {
     /// There is no mesh: a placement is an error.
     NoMesh,
-    /// One device: placements are read over. Manual regions are for the devices of the mesh, if there is one.
+    /// One device: placements are ignored. Manual regions are for the devices of the mesh, if there is one.
     Ignored(Option<Arc<Mesh>>),
     /// On this mesh.
     On(Arc<Mesh>),
@@ -45,7 +45,7 @@ pub(crate) struct Trace {
     outer: Vec<u64>,
     /// The line of the user's program that is being traced.
     at: &'static Location<'static>,
-    /// The line that stands for all others while the library works in the name of the user.
+    /// If set, the line that all operations are attributed to: library code that runs on behalf of the user.
     pin: Option<&'static Location<'static>>,
     pub(crate) module: Module,
     pub(crate) func: OpId,
@@ -56,7 +56,7 @@ pub(crate) struct Trace {
     pub(crate) manual: Vec<ManualAxis>,
     /// Placements of named values.
     pub(crate) annotations: Rc<Annotations>,
-    /// Whether there has been a trace on top of it, or parts of another program have come into it.
+    /// Whether there has been a trace on top of it, or parts of another program were inlined into it.
     pub(crate) was_below: bool,
     constants: Constants,
 }
@@ -65,7 +65,7 @@ thread_local! {
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(vec![]) };
 }
 
-/// The number of the next trace. All threads count on: a tensor that came from another one belongs to no trace of this.
+/// The id of the next trace, shared by all threads: a tensor from another thread belongs to no trace of this one.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A trace on the stack; dropping it abandons the trace.
@@ -87,7 +87,7 @@ pub(crate) struct Finished {
     pub(crate) func: OpId,
     /// Tensors of outer traces, each the value of an additional argument after the given ones.
     pub(crate) captures: Vec<Tensor>,
-    /// Whether there was a trace on top of it, or parts of another program have come into it.
+    /// Whether there was a trace on top of it, or parts of another program were inlined into it.
     pub(crate) was_below: bool,
 }
 
@@ -161,26 +161,26 @@ pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished
     Finished { module: trace.module, func, captures, was_below: trace.was_below }
 }
 
-/// What placements mean to the topmost trace.
+/// How the topmost trace treats placements.
 #[track_caller]
 pub(crate) fn placing(op: &str) -> Placing {
     with_top(op, |trace| trace.placing.clone())
 }
 
-/// Works on the topmost trace, for the caller's line. Runs no code of the user.
+/// Runs `work` on the topmost trace, attributed to the caller's line. `work` must not call user code.
 #[track_caller]
 pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let Some(trace) = stack.last_mut() else {
-            fail_at(op, "there is no trace: tensors exist inside of a function that jit runs", at)
+            fail_at(op, "there is no trace: tensors exist only inside a function that jit traces", at)
         };
         trace.at = trace.pin.unwrap_or(at);
         work(trace)
     })
 }
 
-/// Runs `work` of the library, which calls operations from closures, in the name of the line `at`.
+/// Runs library code that calls operations from closures, with all of them attributed to `at`.
 pub(crate) fn pinned<R>(at: &'static Location<'static>, work: impl FnOnce() -> R) -> R {
     let set = |pin| STACK.with_borrow_mut(|s| s.last_mut().and_then(|t| std::mem::replace(&mut t.pin, pin)));
     let before = set(Some(at));
@@ -268,7 +268,7 @@ impl Trace {
         declare_mesh(&mut self.module, mesh);
     }
 
-    /// The first axis of `sharding` that is manual here, so that it splits nothing any more.
+    /// The first axis of `sharding` that is manual here, and so cannot split anything.
     pub(crate) fn manual_axis(&self, sharding: &Sharding) -> Option<AxisRef> {
         let manual = |a: &&AxisRef| self.manual.iter().any(|m| *m.name == *a.name);
         sharding.dims.iter().flat_map(|d| &d.axes).find(manual).cloned()

@@ -1,4 +1,4 @@
-//! The arrays of a tree of the host, by name or all at once.
+//! The arrays of a host tree, by name or all at once.
 
 use std::fmt::Debug;
 

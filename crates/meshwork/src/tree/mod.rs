@@ -1,4 +1,4 @@
-//! Trees: values made of tensors inside of a program and of arrays outside, of the same structure.
+//! Trees: values made of tensors inside a program and of arrays outside, of the same structure.
 
 mod collections;
 mod host;
@@ -11,7 +11,7 @@ pub use host::{map_arrays, named_arrays};
 use crate::error::fail;
 use crate::{Array, Tensor};
 
-/// Sees the arrays of a tree with their paths, and whatever else tells one structure from another.
+/// Sees the arrays of a tree with their paths, and whatever else distinguishes one structure from another.
 pub trait Visit {
     /// An array.
     fn array(&mut self, path: &str, array: &Array);

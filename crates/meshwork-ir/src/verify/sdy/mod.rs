@@ -31,16 +31,7 @@ pub(super) fn check(cx: &Context, op: OpId) -> Check {
             Some(id) if id >= 0 => Ok(()),
             _ => Err(cx.error(op, "needs attribute 'group_id': an integer from 0")),
         },
-        OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced,
-        ) => collective::check(cx, op),
+        OpKind::Sdy(op_kind) if op_kind.is_collective() => collective::check(cx, op),
         _ => Ok(()),
     }
 }

@@ -140,7 +140,7 @@ fn fit(
         let axes = reshape::redistribute(cx, subject);
         let differs = |i: usize| {
             let placed = subject.built_sharding(cx, i);
-            !super::alike(Some(&placed), subject.shardings[i].as_ref())
+            !super::same_placement(Some(&placed), subject.shardings[i].as_ref())
         };
         let changed: Vec<bool> = (0..2).map(differs).collect();
         apply::reshard_around(cx, module, subject, &changed);

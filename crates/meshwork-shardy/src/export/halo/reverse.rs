@@ -62,7 +62,7 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved,
     Ok(Resolved::Yes)
 }
 
-/// The name of the mesh whose devices stand in reverse along `axes`.
+/// The name of the mesh with the devices in reverse order along `axes`.
 fn reversed_mesh(
     cx: &mut Halo,
     module: &mut Module,
@@ -142,7 +142,7 @@ fn shift_right(
     inner: &Sharding,
 ) -> Result<ValueId, Problem> {
     let dims = b.ty(value).dims().to_vec();
-    let elem = b.ty(value).elem().ok_or("shifts a value that is no tensor")?;
+    let elem = b.ty(value).elem().ok_or("shifts a value that is not a tensor")?;
     let (hops, part) = (shift / dims[dim], shift % dims[dim]);
     let mut fetch = |b: &mut Builder, distance: i64| -> Result<ValueId, Problem> {
         if distance == 0 {

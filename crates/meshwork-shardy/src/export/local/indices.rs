@@ -24,7 +24,7 @@ pub struct Indexed<'a> {
     pub vector_dim: usize,
     /// The dimensions that are split and of which single elements are taken.
     pub split: &'a [usize],
-    /// Which id tells devices apart.
+    /// Which id identifies a device.
     pub device_id: DeviceId,
 }
 
@@ -43,7 +43,7 @@ impl Indexed<'_> {
 pub enum Mask {
     /// Compute it.
     Yes,
-    /// Indices beyond the shard do no harm.
+    /// Indices outside the shard are ignored.
     No,
 }
 

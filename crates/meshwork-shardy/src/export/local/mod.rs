@@ -5,7 +5,7 @@
 //! shards are of equal size.
 //!
 //! Invariants: `Local` knows the placement and the global type of every value of the program before, and of every value
-//! that replaces one; values made on the way have neither and are local as they are.
+//! that replaces one; values made in between have neither and are local.
 
 mod collective;
 mod contract;

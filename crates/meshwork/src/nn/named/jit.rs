@@ -1,4 +1,4 @@
-//! Functions of trees with named tensors, whose arguments, results and inside have mappings.
+//! Functions of trees with named tensors, with mappings for arguments, results and the body.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl<A: Tree + 'static, B: Tree + 'static> NamedJit<A, B>
 where
     A::Host: 'static,
 {
-    /// The mapping in scope inside, and of arguments and results that have none of their own.
+    /// The mapping in scope inside, and of arguments and results without one of their own.
     pub fn mapping(mut self, mapping: Mapping) -> Self {
         self.inside = Some(mapping);
         self.rebuilt()

@@ -7,7 +7,7 @@ use super::Axis;
 use crate::error::{Error, Result};
 use crate::spec::P;
 
-/// Which mesh axes split which name. A name may stand several times: its later entries are taken when a mesh axis of
+/// Which mesh axes split which name. A name may appear several times: its later entries are taken when a mesh axis of
 /// an earlier one already splits another axis of the same tensor. Entries are tried in order over all axes of a tensor,
 /// so an earlier entry of one name comes before a later one of another.
 ///

@@ -1,15 +1,15 @@
 //! Named axes: tensors whose dimensions have names, and mappings from those names to mesh axes.
 //!
-//! A model is written in terms of `batch`, `embed`, `heads`; how it is split is one [`Mapping`], outside of the model.
+//! A model is written in terms of `batch`, `embed`, `heads`; how it is split is one [`Mapping`], outside the model.
 //!
 //! | | |
 //! |---|---|
 //! | [`Axis`], [`NamedTensor`] | a dimension with a name; a tensor made of them |
 //! | [`dot`], [`NamedTensor::sum`], [`NamedTensor::take`], [`vmap_axis`], … | operations by name |
 //! | [`Mapping`] | which mesh axes split which name, in order of preference |
-//! | [`axis_mapping`], [`merged_axis_mapping`] | a mapping for everything inside of a scope |
+//! | [`axis_mapping`], [`merged_axis_mapping`] | a mapping for everything inside a scope |
 //! | [`NamedTensor::shard`], [`NamedTensor::auto_sharded`] | places a value by the names of its axes |
-//! | [`named_jit`], [`fsdp`] | functions whose arguments, results and inside have mappings |
+//! | [`named_jit`], [`fsdp`] | functions with mappings for arguments, results and the body |
 //! | [`physical_axis_name`], [`physical_axis_size`], [`round_axis_for_partitioning`], [`sharding_for_axis`] | questions |
 //!
 //! ```

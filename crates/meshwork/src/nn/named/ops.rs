@@ -48,7 +48,7 @@ pub fn dot(factors: &[&NamedTensor], contract: &[&str]) -> NamedTensor {
     NamedTensor::new(einsum(&formula, &tensors), kept)
 }
 
-/// All axes of some tensors, each once; one name has to have one size.
+/// All axes of some tensors, each once; a name must have one size.
 #[track_caller]
 fn union(op: &str, tensors: &[&NamedTensor]) -> Vec<Axis> {
     let mut all: Vec<Axis> = vec![];

@@ -22,7 +22,7 @@ thread_local! {
     static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
-/// Takes a mapping out of scope, also when a trace ends by unwinding.
+/// Ends the scope of a mapping, also by unwinding.
 struct Leave;
 
 impl Drop for Leave {
@@ -31,14 +31,14 @@ impl Drop for Leave {
     }
 }
 
-/// Works with `mapping` in scope, in place of that of an outer scope. Scopes belong to a thread.
+/// Runs `work` with `mapping` in scope, in place of that of an outer scope. Scopes belong to a thread.
 pub fn axis_mapping<R>(mapping: Mapping, work: impl FnOnce() -> R) -> R {
     CONTEXT.with_borrow_mut(|c| c.push(mapping));
     let _leave = Leave;
     work()
 }
 
-/// Works with `mapping` in scope, added to that of the outer scope: where both map a name, `mapping` does.
+/// Runs `work` with `mapping` in scope, merged with that of the outer scope: where both map a name, `mapping` wins.
 pub fn merged_axis_mapping<R>(mapping: Mapping, work: impl FnOnce() -> R) -> R {
     axis_mapping(current_mapping().unwrap_or_default().merged(&mapping), work)
 }
@@ -99,7 +99,7 @@ pub(super) fn hold_tree<T: Tree>(tree: &T, mapping: &Mapping) -> T {
     tree.map(&mut Tensor::clone)
 }
 
-/// The tree of the host with all its named arrays placed on `mesh` by `mapping`; other arrays are left alone.
+/// The host tree with all its named arrays placed on `mesh` by `mapping`; other arrays are left alone.
 pub fn shard_named<T: Tree>(tree: &T::Host, mapping: &Mapping, mesh: &Mesh) -> Result<T::Host> {
     PLACE.set(Some((mapping.clone(), Arc::new(mesh.clone()), None)));
     let out = map_arrays::<T, Error>(tree, |_, array| Ok(array.clone()));

@@ -1,4 +1,4 @@
-//! A tensor with named axes: inside of programs over `Tensor`, outside over `Array`.
+//! A tensor with named axes: inside programs over `Tensor`, outside over `Array`.
 
 use std::fmt;
 
@@ -112,7 +112,7 @@ impl NamedTensor {
         NamedTensor { axes: self.axes.clone(), array: hold(&self.array, &self.axes, mapping) }
     }
 
-    /// Placed as the mapping in scope says; that there is none is an error.
+    /// Placed as the mapping in scope says; without one, this is an error.
     #[track_caller]
     pub fn sharded(&self) -> NamedTensor {
         match current_mapping() {
@@ -135,7 +135,7 @@ pub(super) fn sizes(axes: &[Axis]) -> Vec<i64> {
     axes.iter().map(Axis::size).collect()
 }
 
-/// The axes of a tensor that stands in the place of one with `axes`: the same, without the first (a slice of a scan), or
+/// The axes of a tensor that replaces one with `axes`: the same, without the first (a slice of a scan), or
 /// with a new first one (what a scan stacks up).
 fn fitted(axes: &[Axis], shape: &[i64]) -> Vec<Axis> {
     let own = sizes(axes);

@@ -1,4 +1,4 @@
-//! Rules applied to trees: as a query, to arrays of the host, and to tensors of a program.
+//! Rules applied to trees: as a query, to host arrays, and to tensors of a program.
 
 use std::fmt;
 use std::panic::Location;
@@ -14,7 +14,7 @@ use crate::trace::{self, Placing, placing};
 use crate::tree::{Path, Tree, map_arrays, named_arrays};
 use crate::{Array, Tensor};
 
-/// What a rule says of one array.
+/// The placement of one array by a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matched {
     /// The array's path.
@@ -40,7 +40,7 @@ impl fmt::Display for Matched {
     }
 }
 
-/// What `rule` says of each array of a tree, which may be [only shapes](Array::shape_only).
+/// The placement of each array of a tree by `rule`, which may be [only shapes](Array::shape_only).
 pub fn match_sharding_rule<T: Tree>(rule: &Rule, tree: &T::Host, mesh: &Mesh) -> Result<Vec<Matched>> {
     named_arrays::<T>(tree).iter().map(|(path, array)| matched(rule, path, array, mesh)).collect()
 }
@@ -57,7 +57,7 @@ pub(super) fn matched(rule: &Rule, path: &str, array: &Array, mesh: &Mesh) -> Re
     Ok(Matched { path: path.to_string(), ty: array.ty().clone(), spec, sharding, bytes_per_device })
 }
 
-/// The tree placed by `rule` on `mesh`; arrays that the rule leaves free are copied to every device.
+/// The tree placed by `rule` on `mesh`; arrays that the rule leaves free are replicated.
 pub fn shard_tree<T: Tree>(tree: &T::Host, rule: &Rule, mesh: &Mesh) -> Result<T::Host> {
     map_arrays::<T, Error>(tree, |path, array| {
         let spec = matched(rule, path, array, mesh)?.spec.unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn gather_tree<T: Tree>(tree: &T::Host) -> Result<T::Host> {
     map_arrays::<T, Error>(tree, |_, array| Ok(array.clone().with_placement(None)))
 }
 
-/// The same values inside of a program, which have to be placed by `rule`; what it leaves free stays free.
+/// The same values inside a program, constrained to the placements of `rule`; what it leaves free stays free.
 ///
 /// On a `jit` without a mesh it is an error, on a [single device](crate::Jit::single_device) it changes nothing.
 #[track_caller]
@@ -84,7 +84,7 @@ pub fn constrain<T: Tree>(tree: &T, rule: impl Into<Rule>) -> T {
     tree.map(&mut next)
 }
 
-/// One tensor placed by `rule`, asked for at the line `at`.
+/// One tensor placed by `rule`, attributed to the line `at`.
 pub(super) fn constrain_leaf(rule: &Rule, path: &str, tensor: &Tensor, at: &'static Location<'static>) -> Tensor {
     let mesh = match placing("constrain") {
         Placing::On(mesh) => mesh,

@@ -9,7 +9,7 @@ use crate::function::Function;
 use crate::jit::{Jit, jit};
 use crate::tree::Tree;
 
-/// A mesh, and what is done on it with rules.
+/// A mesh with methods that apply rules on it.
 #[derive(Clone, Debug)]
 pub struct MeshHelper {
     mesh: Mesh,
@@ -29,7 +29,7 @@ impl MeshHelper {
         Ok(MeshHelper { mesh: Mesh::infer(axes, devices)? })
     }
 
-    /// A mesh that is there.
+    /// A helper for an existing mesh.
     pub fn of(mesh: &Mesh) -> MeshHelper {
         MeshHelper { mesh: mesh.clone() }
     }
@@ -63,7 +63,7 @@ impl MeshHelper {
         jit(function).on(&self.mesh)
     }
 
-    /// What `rule` says of each array of a tree.
+    /// The placement of each array of a tree by `rule`.
     pub fn match_rule<T: Tree>(&self, rule: &Rule, tree: &T::Host) -> Result<Vec<Matched>> {
         match_sharding_rule::<T>(rule, tree, &self.mesh)
     }
@@ -78,7 +78,7 @@ impl MeshHelper {
         gather_tree::<T>(tree)
     }
 
-    /// What is odd about `rule` for a tree, and the bytes that it comes to.
+    /// Likely mistakes in `rule` for a tree, and the bytes per device.
     pub fn lint<T: Tree>(&self, rule: &Rule, tree: &T::Host) -> Result<Report> {
         lint::<T>(rule, tree, &self.mesh)
     }

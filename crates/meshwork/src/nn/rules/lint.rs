@@ -1,4 +1,4 @@
-//! The linter of rules: what a rule does to a tree, and what is odd about it.
+//! A linter for rules: what a rule does to a tree, and what looks wrong.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::Array;
 use crate::error::{Error, Result};
 use crate::tree::{Tree, named_arrays};
 
-/// Something odd about a rule.
+/// A likely mistake in a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// No pattern is found in the path of an array.
@@ -38,16 +38,16 @@ pub enum Finding {
         /// That array.
         path: String,
     },
-    /// A pattern is found as a whole name in some paths, and inside of a longer name in others: `w1` in `w10`.
+    /// A pattern is found as a whole name in some paths, and inside a longer name in others: `w1` in `w10`.
     Unanchored {
         /// The pattern.
         pattern: String,
         /// A path where it is a whole name.
         whole: String,
-        /// A path where it is inside of a longer name.
+        /// A path where it is inside a longer name.
         inside: String,
     },
-    /// A large array is copied to every device.
+    /// A large array is replicated.
     LargeReplicated {
         /// The array.
         path: String,
@@ -65,7 +65,7 @@ pub enum Finding {
         /// The number of parts.
         parts: i64,
     },
-    /// The placement can not be: an axis that the mesh lacks, one used twice, too many dimensions.
+    /// The placement is invalid: an axis that the mesh lacks, one used twice, too many dimensions.
     Invalid {
         /// The array.
         path: String,
@@ -108,7 +108,7 @@ impl fmt::Display for Finding {
 /// What a rule does to a tree.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// What is odd.
+    /// Likely mistakes.
     pub findings: Vec<Finding>,
     /// Each array with its placement; those without one are left out.
     pub leaves: Vec<Matched>,
@@ -128,11 +128,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Arrays of this many bytes are large enough to ask why they are copied.
+/// Arrays of this many bytes are large enough to ask why they are replicated.
 const LARGE: i64 = 1 << 20;
 
-/// Looks a rule over for a tree: patterns that are found nowhere, decide nothing or are found where they were hardly
-/// meant; arrays that no pattern matches, that are large and copied, or that do not divide; and the bytes per device.
+/// Checks a rule against a tree: patterns that match nothing, decide nothing or probably match too much; arrays that
+/// no pattern matches, that are large and replicated, or that do not divide; and the bytes per device.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -203,7 +203,7 @@ fn placement(leaf: &Matched, mesh: &Mesh, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The pattern of `rule` that is like a step of `path` but for one letter.
+/// The pattern of `rule` that differs from a step of `path` by one letter.
 fn nearest(rule: &TreePathRule, path: &str) -> Option<String> {
     let bare = |p: &str| p.trim_matches(['^', '$', '/']).to_string();
     let near = |a: &str, b: &str| {
@@ -250,7 +250,7 @@ fn look_at_patterns(rule: &TreePathRule, arrays: &[(String, Array)], findings: &
     }
 }
 
-/// Whether what was found neither starts nor ends inside of a name.
+/// Whether what was found neither starts nor ends inside a name.
 fn is_whole(path: &str, range: &std::ops::Range<usize>) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let cut = |a: Option<char>, b: Option<char>| a.is_some_and(word) && b.is_some_and(word);

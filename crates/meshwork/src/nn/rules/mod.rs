@@ -1,7 +1,7 @@
 //! Rules: the placements of whole trees, by path, by size or by a function.
 //!
 //! Wherever a placement goes, a [`Rule`] can go: for the arguments and results of a [`jit`](crate::jit), for what
-//! enters a function ([`Jit::constrain`](crate::Jit::constrain)), for values inside of one, named
+//! enters a function ([`Jit::constrain`](crate::Jit::constrain)), for values inside one, named
 //! ([`annotate`](crate::annotate)) or not ([`constrain`]).
 //!
 //! | | |

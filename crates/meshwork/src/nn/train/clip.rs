@@ -1,4 +1,4 @@
-//! The norm of all gradients together, and gradients cut to it.
+//! The global norm of gradients, and clipping by it.
 
 use crate::ElementType::F32;
 use crate::Tensor;

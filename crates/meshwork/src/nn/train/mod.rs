@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | [`Optimizer`], [`OptimizerState`] | SGD, momentum, Adam, AdamW, Lion |
-//! | [`Schedule`] | the step size over time |
+//! | [`Schedule`] | the learning rate over time |
 //! | [`global_norm`], [`clip_by_global_norm`] | norms that count each element once, however it is placed |
 //! | [`Trainer`], [`Zero`] | a step with accumulation, mixed precision and split state |
 //! | [`ShardedContext`], [`Role`] | a program from typed inputs, as MLIR with `sdy` annotations |

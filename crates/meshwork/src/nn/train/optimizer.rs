@@ -1,4 +1,4 @@
-//! Optimizers: gradients and what is remembered of them make the next parameters.
+//! Optimizers: from gradients and optimizer state to the next parameters.
 
 use super::{OptimizerState, Schedule, clip_by_global_norm};
 use crate::ElementType::{F32, I32};

@@ -1,9 +1,9 @@
-//! Step sizes over time.
+//! Learning-rate schedules.
 
 use crate::ops::{full, select};
 use crate::{ElementType, Tensor};
 
-/// A number that depends on how many steps were made: the size of the next one.
+/// The learning rate as a function of the step number.
 ///
 /// ```
 /// use meshwork::train::Schedule;

@@ -1,9 +1,9 @@
-//! What an optimizer remembers: a count, and up to two trees like the parameters.
+//! Optimizer state: a count, and up to two trees like the parameters.
 
 use crate::tree::{Path, Tree, Visit};
 use crate::{Array, Tensor};
 
-/// What an optimizer remembers between steps. The paths of `first` and `second` end with those of the parameters, so
+/// Optimizer state between steps. The paths of `first` and `second` end with those of the parameters, so
 /// rules for parameters place them too.
 #[derive(Clone, Debug)]
 pub struct OptimizerState<A, T = Tensor> {

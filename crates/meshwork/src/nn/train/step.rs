@@ -16,7 +16,7 @@ use crate::spec::P;
 use crate::tree::{Tree, leaves, replace};
 use crate::{Array, Lowered, Plan, Tensor};
 
-/// What is split over the data axis beside the batch.
+/// What is split over the data axis besides the batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Zero {
     /// Nothing: the state of the optimizer is placed like the parameters.
@@ -30,7 +30,7 @@ pub enum Zero {
     Three,
 }
 
-/// Parameters, and what the optimizer remembers.
+/// Parameters and optimizer state.
 pub type TrainState<A> = (A, OptimizerState<A>);
 
 /// A step as a function of state and batch.
@@ -38,7 +38,7 @@ pub type StepFunction<A, B> = Box<dyn Fn(TrainState<A>, B) -> (Tensor, TrainStat
 
 type LossFunction<A, B> = Arc<dyn Fn(&A, &B) -> Tensor + Send + Sync>;
 
-/// A training step that is being described; [`build`](Trainer::build) makes it a [`Step`].
+/// A description of a training step; [`build`](Trainer::build) makes it a [`Step`].
 pub struct Trainer<A, B> {
     loss: LossFunction<A, B>,
     optimizer: Optimizer,
@@ -76,7 +76,7 @@ where
         self
     }
 
-    /// How parameters are placed where they are used. Copied to every device unless told otherwise.
+    /// How parameters are placed where they are used. Replicated by default.
     pub fn params(mut self, rule: impl Into<Rule>) -> Self {
         self.params = rule.into();
         self

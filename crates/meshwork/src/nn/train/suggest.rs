@@ -1,4 +1,4 @@
-//! Which axes a model of some size needs on some devices, with the reasons.
+//! Suggests mesh axes for a model size and a number of devices, with reasons.
 //!
 //! Training with AdamW in mixed precision keeps 16 bytes for each parameter: 2 for the weight that is computed with, 2
 //! for its gradient, 12 for the master copy and two moments. A share of each device's memory is kept for activations.
@@ -119,7 +119,7 @@ pub fn suggest(parameters: u64, devices: i64, memory: u64) -> Strategy {
         let parts = (model * pipeline) as u64;
         state_bytes(parameters, parts, (devices as u64 / parts).max(1), zero) <= room
     };
-    // The row of the table, as it stands: with the least splitting it allows.
+    // The row of the table as it is: with the least splitting it allows.
     let mut chosen = None;
     let stages = |pipeline: bool| if pipeline { powers(2).collect::<Vec<_>>() } else { vec![1] };
     'row: for pipeline in stages(row.pipeline) {

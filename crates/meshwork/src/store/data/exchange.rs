@@ -1,7 +1,7 @@
-//! Boxes of one array from the processes that have them to those that want them.
+//! Sends slices of an array from the processes that have them to those that need them.
 //!
-//! Every process knows who has what and who wants what, so all work out the same messages. What a process has itself
-//! does not travel, and a process that nobody needs anything from sends nothing.
+//! Every process knows what each has and needs, so all compute the same messages. Data that a process already has is
+//! not sent, and a process whose data is not needed sends nothing.
 
 use meshwork_runtime::Runtime;
 
@@ -10,7 +10,7 @@ use meshwork_runtime::array::Stored;
 use meshwork_runtime::array::slices::{Slice, copy, lengths, overlap};
 use meshwork_runtime::boxes::Region;
 
-/// Who has and who wants which parts of an array.
+/// Which rank has and which needs which parts of an array.
 pub(super) struct Exchange {
     /// Pieces, and the ranks that have each; at least one.
     pub pieces: Vec<(Slice, Vec<usize>)>,
@@ -20,7 +20,7 @@ pub(super) struct Exchange {
     pub element: usize,
 }
 
-/// One box: of which piece, for which wanted slice.
+/// One message: from which piece, for which needed slice.
 struct Part {
     piece: usize,
     want: usize,
@@ -48,7 +48,7 @@ impl Exchange {
         lengths(place).iter().product::<i64>() as usize * self.element
     }
 
-    /// The slices that this rank wants, row-major and zero where nobody has anything. `stored` says where this rank
+    /// The slices that this rank wants, row-major, zero where no rank has data. `stored` says where this rank
     /// has a piece. All ranks call it.
     pub(super) fn run<'a>(
         &self,

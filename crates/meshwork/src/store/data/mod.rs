@@ -1,4 +1,4 @@
-//! Data: what each process has loaded of a batch, as one global array, and back.
+//! Data loading: the pieces of a batch that processes have loaded as one global array, and back.
 //!
 //! ```
 //! use meshwork::data::GlobalBatch;
@@ -57,7 +57,7 @@ pub struct Batch {
     dim: usize,
 }
 
-/// A batch before its elements.
+/// The shape and placement of a batch.
 struct Outline {
     shape: Vec<i64>,
     lengths: Vec<i64>,
@@ -274,7 +274,7 @@ impl Batch {
     }
 }
 
-/// Pieces that do not make up a batch.
+/// The error for pieces that do not form a batch.
 fn invalid(message: impl Into<String>) -> Error {
     Error::Invalid { what: "batch", message: message.into() }
 }
@@ -287,7 +287,7 @@ fn ranges(lengths: &[i64]) -> impl Iterator<Item = Range<i64>> {
     })
 }
 
-/// All of an array, but of one dimension these.
+/// The whole array, but this range of one dimension.
 fn along(shape: &[i64], dim: usize, rows: Range<i64>) -> Slice {
     let mut slice: Slice = shape.iter().map(|&n| 0..n).collect();
     slice[dim] = rows;

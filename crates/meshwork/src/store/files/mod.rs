@@ -14,7 +14,7 @@ pub use safetensors::{SafeTensors, load_tree, save_safetensors, save_tree};
 
 use crate::error::Error;
 
-/// What went wrong with a file.
+/// Makes an error about a file.
 fn file_error<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> Error {
     let path = path.display().to_string();
     move |e| Error::File { path: path.clone(), what: e.to_string() }

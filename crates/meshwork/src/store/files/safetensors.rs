@@ -1,4 +1,4 @@
-//! Safetensors: named arrays behind a header that says where each lies, so that any part of one can be read alone.
+//! Safetensors: named arrays behind a header with the offset of each, so that any part of one can be read alone.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -58,7 +58,7 @@ impl SafeTensors {
 }
 
 impl<R: Read + Seek> SafeTensors<R> {
-    /// Reads from anything that can be read at any place; `name` stands in errors.
+    /// Reads from anything that can be read at any place; `name` is used in errors.
     pub fn from_reader(mut reader: R, name: &str) -> Result<SafeTensors<R>> {
         let fail = |what: String| Error::File { path: name.to_string(), what };
         let mut length = [0; 8];
@@ -136,7 +136,7 @@ impl<R: Read + Seek> SafeTensors<R> {
         read.map_err(|e: std::io::Error| self.fail(format!("array {name:?}: {e}")))
     }
 
-    /// Reads what these devices hold of an array that lies so on `mesh`: blocks that several hold are read once.
+    /// Reads what these devices hold of an array placed like this on `mesh`: blocks that several hold are read once.
     pub fn shards(&mut self, name: &str, mesh: &Mesh, spec: &P, devices: &[i64]) -> Result<Vec<(Shard, Array)>> {
         let (shape, _) = self.describe(name)?;
         let what = || format!("{spec} for {name:?} of shape {shape:?}");
@@ -156,7 +156,7 @@ impl<R: Read + Seek> SafeTensors<R> {
         Ok(out)
     }
 
-    /// Reads an array that lies so on `mesh`: of the file what devices of this process hold, each part once and to where
+    /// Reads an array placed like this on `mesh`: of the file what devices of this process hold, each part once and to where
     /// it belongs. The array is never whole on the host.
     pub fn sharded(&mut self, name: &str, mesh: &Mesh, spec: &P) -> Result<Array> {
         let (shape, elem) = self.describe(name)?;

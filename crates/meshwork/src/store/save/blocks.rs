@@ -1,4 +1,4 @@
-//! Data in blocks, each with a checksum: written in one go, read at any place.
+//! Data in blocks, each with a checksum: written in sequence, read at any offset.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ pub(super) const BLOCK: u64 = 4096;
 /// Most bytes that are read at once.
 const WINDOW: u64 = 1 << 20;
 
-/// How many blocks `bytes` bytes are.
+/// The number of blocks for `bytes` bytes.
 pub(super) fn blocks(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK)
 }
@@ -69,7 +69,7 @@ impl BlockWriter {
     }
 }
 
-/// Where the parts of a file lie, and what the index says of them.
+/// The offsets of the parts of a file, as the index has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Extents {
     /// Bytes before the data.

@@ -1,4 +1,4 @@
-//! What is wrong with a checkpoint: which file, and what about it.
+//! Checkpoint errors: which file, and what is wrong with it.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub enum CheckpointError {
         /// The one that was written.
         wanted: u32,
     },
-    /// The index can not be used.
+    /// The index cannot be used.
     #[error("{}: {what}", file.display())]
     Index {
         /// The index.

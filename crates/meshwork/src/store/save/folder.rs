@@ -39,7 +39,7 @@ impl Name {
     }
 }
 
-/// The folder of a save under way.
+/// The folder of a save in progress.
 pub(super) fn saving(token: &str, number: u64, step: u64) -> String {
     format!(".saving-{token}-{number}-{step:08}")
 }
@@ -62,7 +62,7 @@ fn entries(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Deletes what runs with other tokens have left unfinished.
+/// Deletes unfinished saves of runs with other tokens.
 pub(super) fn remove_leftovers(folder: &Path, token: &str) -> Result<()> {
     let own = format!(".saving-{token}-");
     for name in entries(folder)? {
@@ -75,7 +75,7 @@ pub(super) fn remove_leftovers(folder: &Path, token: &str) -> Result<()> {
 }
 
 /// Deletes all but the `keep` newest steps, and older saves of the same step. First a checkpoint loses its name, so that
-/// nobody finds one that is half deleted.
+/// a half-deleted one is never found.
 pub(super) fn prune(folder: &Path, keep: Option<usize>, token: &str) -> Result<()> {
     let mut steps = 0;
     let mut last = None;
@@ -93,7 +93,7 @@ pub(super) fn prune(folder: &Path, keep: Option<usize>, token: &str) -> Result<(
     Ok(())
 }
 
-/// Brings the names in a folder to the disk.
+/// Flushes the directory to disk.
 pub(super) fn sync(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     fs::File::open(folder).and_then(|f| f.sync_all()).map_err(io(folder))?;

@@ -91,7 +91,7 @@ fn parse(v: &Value) -> Result<Index, String> {
     }
     let mut notes = BTreeMap::new();
     for (key, value) in v["notes"].as_object().ok_or("no notes")? {
-        notes.insert(key.clone(), value.as_str().ok_or("a note that is no text")?.to_string());
+        notes.insert(key.clone(), value.as_str().ok_or("a note that is not text")?.to_string());
     }
     let files = list(&v["files"], "files")?.iter().map(parse_file).collect::<Result<Vec<_>, _>>()?;
     let leaves = list(&v["arrays"], "arrays")?.iter().map(|v| parse_leaf(v, &files)).collect::<Result<_, _>>()?;
@@ -152,7 +152,7 @@ fn parse_leaf(v: &Value, files: &[(String, Extents)]) -> Result<Leaf, String> {
 }
 
 fn list<'a>(v: &'a Value, what: &str) -> Result<&'a Vec<Value>, String> {
-    v.as_array().ok_or_else(|| format!("{what} is no list"))
+    v.as_array().ok_or_else(|| format!("{what} is not a list"))
 }
 
 fn number(v: &Value, what: &str) -> Result<u64, String> {

@@ -1,4 +1,4 @@
-//! Which rank writes which piece of which array, and where in its file. Every rank works out the same.
+//! Which rank writes which piece of which array, and where in its file. Every rank computes the same layout.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::ranks::Ranks;
 use crate::Array;
 use meshwork_runtime::array::slices::{Slice, lengths};
 
-/// Names in a file that are no arrays of the tree.
+/// Names in a file that are not arrays of the tree.
 const METADATA: &str = "__metadata__";
 const TABLE: &str = "__checksums__";
 
@@ -44,7 +44,7 @@ pub(super) struct Piece {
 }
 
 impl Layout {
-    /// What tells it from other layouts.
+    /// Distinguishes it from other layouts.
     pub(super) fn digest(&self) -> u32 {
         crc32fast::hash(format!("{self:?}").as_bytes())
     }
@@ -68,7 +68,7 @@ pub(super) fn layout(arrays: &[(String, Array)], ranks: &Ranks) -> Result<Layout
             return Err(wrong("two arrays of the tree have this path; checkpoints need different ones".into()));
         }
         if [METADATA, TABLE].contains(&path.as_str()) {
-            return Err(wrong("an array can not have this path: files have something else under this name".into()));
+            return Err(wrong("an array cannot have this path: the files use this name for something else".into()));
         }
         let holders = array.holders().map_err(|e| wrong(e.to_string()))?;
         let count = array.split().map_or(1, |(mesh, _)| mesh.device_count() as usize);
@@ -100,7 +100,7 @@ pub(super) fn file_name(rank: usize) -> String {
     format!("rank-{rank:05}.safetensors")
 }
 
-/// What stands before the data in the file of `rank`: the length and the header of the safetensors format.
+/// What precedes the data in the file of `rank`: the length and the header of the safetensors format.
 pub(super) fn header(layout: &Layout, rank: usize) -> Vec<u8> {
     let mut entries = serde_json::Map::new();
     entries.insert(METADATA.into(), json!({ "format": "meshwork checkpoint" }));

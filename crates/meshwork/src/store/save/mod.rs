@@ -1,4 +1,4 @@
-//! Checkpoints: trees of arrays on disk, from any number of processes and for any other.
+//! Checkpoints: trees of arrays on disk, written by any number of processes and read by any other number.
 //!
 //! ```
 //! use meshwork::prelude::*;
@@ -77,7 +77,7 @@ impl Checkpoints {
         self
     }
 
-    /// How long to wait for the parts of other processes; that of the [`Runtime`](crate::Runtime) unless told otherwise.
+    /// How long to wait for the parts of other processes; by default that of the [`Runtime`](crate::Runtime).
     pub fn deadline(mut self, deadline: Duration) -> Checkpoints {
         self.ranks.deadline = deadline;
         self
@@ -117,7 +117,7 @@ impl Checkpoints {
         Ok(thread.join().map_err(panicked)??)
     }
 
-    /// Whether a save is under way.
+    /// Whether a save is in progress.
     pub fn is_saving(&self) -> bool {
         self.running.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
     }
@@ -149,7 +149,7 @@ impl Checkpoints {
         let mut skipped = vec![];
         let names: Vec<String> = folder::list(&self.folder)?.iter().map(ToString::to_string).collect();
         // Rank 0 knows best what is there: it has made it.
-        let names = self.ranks.told_by_first(names.join("\n"))?;
+        let names = self.ranks.broadcast_from_first(names.join("\n"))?;
         for folder in names.lines().map(|name| self.folder.join(name)) {
             let opened = Checkpoint::open(&folder).map_err(Error::from);
             match self.ranks.agree(&folder, opened.and_then(|found| read(&found).map(|out| (found, out))))? {

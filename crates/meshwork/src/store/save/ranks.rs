@@ -1,4 +1,4 @@
-//! Who takes part in saving and restoring.
+//! The processes that save and restore together.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use meshwork_runtime::Runtime;
 use super::error::CheckpointError;
 use crate::error::Error;
 
-/// How long to wait for other ranks, if nobody says.
+/// How long to wait for other ranks by default.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The ranks that save together, and which devices each has.
@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(super) struct Ranks {
     rank: usize,
     size: usize,
-    /// What tells the folders of this run from those of others.
+    /// Distinguishes the folders of this run from those of others.
     token: String,
     /// How long to wait for other ranks.
     pub deadline: Duration,
@@ -35,7 +35,7 @@ impl Ranks {
         Ok(Ranks { rank, size, token, deadline, runtime: Some(runtime).filter(Runtime::is_distributed) })
     }
 
-    /// Ranks that are no processes.
+    /// Ranks that are not processes.
     #[cfg(test)]
     pub(super) fn new(rank: usize, size: usize, token: &str, deadline: Duration) -> Ranks {
         Ranks { rank, size, token: token.into(), deadline, runtime: None }
@@ -77,8 +77,8 @@ impl Ranks {
         self.runtime.is_some_and(|runtime| runtime.is_dead(rank))
     }
 
-    /// What rank 0 has.
-    pub(super) fn told_by_first(&self, text: String) -> Result<String, Error> {
+    /// The text of rank 0, on all ranks.
+    pub(super) fn broadcast_from_first(&self, text: String) -> Result<String, Error> {
         let Some(runtime) = &self.runtime else { return Ok(text) };
         Ok(String::from_utf8_lossy(&runtime.broadcast(0, text.as_bytes())?).into_owned())
     }
@@ -96,16 +96,18 @@ impl Ranks {
             None => vec![said.into_bytes()],
         };
         let find = |kind: u8| all.iter().position(|text| text.first() == Some(&kind));
-        let tell = |rank: usize| {
+        let report = |rank: usize| {
             let text = String::from_utf8_lossy(all[rank].get(1..).unwrap_or_default()).into_owned();
             if all.len() == 1 { text } else { format!("rank {rank}: {text}") }
         };
         match (mine, find(b'E'), find(b'D')) {
             (Err(Some(error)), _, _) => Err(error),
-            (_, Some(rank), _) => Err(CheckpointError::Tree { folder: folder.to_path_buf(), what: tell(rank) }.into()),
-            (_, None, Some(rank)) => Ok(Err(tell(rank))),
+            (_, Some(rank), _) => {
+                Err(CheckpointError::Tree { folder: folder.to_path_buf(), what: report(rank) }.into())
+            }
+            (_, None, Some(rank)) => Ok(Err(report(rank))),
             (Ok(done), None, None) => Ok(Ok(done)),
-            // Who found damage has said so.
+            // A rank that found damage has reported it.
             (Err(None), None, None) => Ok(Err(String::new())),
         }
     }

@@ -1,4 +1,4 @@
-//! A checkpoint that was found: what is in it, and its arrays on any mesh.
+//! Reading a checkpoint: its contents, and its arrays on any mesh.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl Checkpoint {
         self.restore_part::<T>("", like)
     }
 
-    /// A part of the tree that was saved: what lies under `path`.
+    /// A part of the tree that was saved: what is under `path`.
     pub fn restore_part<T: Tree>(&self, path: &str, like: &T::Host) -> Result<T::Host, Error> {
         let full = |inside: &str| match (path, inside) {
             ("", path) | (path, "") => path.to_string(),

@@ -1,4 +1,4 @@
-//! One save: every rank writes its file, rank 0 makes a checkpoint of them.
+//! One save: every rank writes its file, rank 0 commits the checkpoint.
 //!
 //! The order of events and what a crash leaves at each moment are in the README beside this file.
 
@@ -20,7 +20,7 @@ use crate::Array;
 use meshwork_runtime::array::slices::lengths;
 use meshwork_runtime::boxes::{BoxCopy, Region};
 
-/// A save under way: what a thread needs to finish it.
+/// A save in progress: what the writing thread needs.
 pub(super) struct Save {
     pub folder: PathBuf,
     pub ranks: Ranks,
@@ -106,14 +106,14 @@ impl Save {
             let part: Value = serde_json::from_slice(&part).unwrap_or_default();
             let crc = |key: &str| part[key].as_u64().map(|n| n as u32);
             let (Some(layout_crc), Some(table_crc)) = (crc("layout_crc"), crc("table_crc")) else {
-                let what = format!("rank {rank} has left a note that can not be read");
+                let what = format!("rank {rank} left a note that cannot be read");
                 return Err(CheckpointError::Peer { step: self.step, what });
             };
             parts.push((layout_crc, table_crc));
         }
         let own = self.layout.digest();
         if let Some(rank) = parts.iter().position(|&(crc, _)| crc != own) {
-            // It is the one that is like none of the others; of two nobody knows.
+            // The culprit is the one that differs from all others; between two, either may be it.
             let alone = parts.len() > 2 && parts.iter().filter(|p| p.0 == own).count() == 1;
             let (odd, others) = if alone { (0, "the others".to_string()) } else { (rank, "rank 0".into()) };
             let what = format!("rank {odd} saves another tree than {others}, or one that lies otherwise");
@@ -178,7 +178,7 @@ fn part_name(rank: usize) -> String {
     format!("part-{rank:05}.json")
 }
 
-/// Writes a file that is there completely or not at all.
+/// Writes a file atomically.
 fn write_aside(file: &Path, bytes: &[u8]) -> Result<()> {
     let aside = file.with_extension("tmp");
     write_synced(&aside, bytes)?;
