@@ -10,7 +10,8 @@ use meshwork_runtime::array::Sharded;
 use meshwork_runtime::engine::result_placements;
 use meshwork_runtime::transport::world;
 use meshwork_runtime::{
-    Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Placement, Profile, RunError, Shards, evaluator,
+    Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Placement, Profile, RunError, Shards,
+    evaluator,
 };
 
 use crate::compile::compile;
@@ -154,9 +155,7 @@ impl CpuExecutable {
         let join = |(shards, output): (Shards, &Output)| {
             let mut shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect::<Vec<_>>();
             let sharded = match (&self.inputs, &output.split) {
-                (Some((mesh, _)), Some(split)) => {
-                    Sharded::from_shards(output.elem, &output.dims, mesh, split, shards)
-                }
+                (Some((mesh, _)), Some(split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
                 _ => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
             };
             let array = Array::from_devices(sharded?);

@@ -8,8 +8,8 @@ use meshwork_ir::{DeviceGrid, Literal, Module};
 use meshwork_mesh::{Mesh, slice_of};
 use meshwork_partition::{Border, Compiled};
 
-use crate::array::{Array, Placement};
 use crate::array::slices::{copy, lengths, starts};
+use crate::array::{Array, Placement};
 use crate::boxes::Region;
 use crate::engine::{Engine, Executable, Fallback, result_placements};
 use crate::error::{ArrayError, LoadError, RunError, placing};
