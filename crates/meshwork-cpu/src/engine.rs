@@ -18,7 +18,7 @@ use crate::compile::compile;
 use crate::device_program::DeviceProgram;
 use crate::exec::pool::Pool;
 
-/// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it can not compile, with
+/// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it cannot compile, with
 /// extents known only at run time for instance, runs on the evaluator as a whole;
 /// [`fallbacks`](Executable::fallbacks) says so.
 pub struct CpuEngine {
