@@ -118,7 +118,7 @@ fn find_reshard(module: &Module, root: ValueId, wanted: &Sharding, current: OpId
                     let ty = module.ty(module.result(user)).as_tensor()?;
                     let sharding = target(module, user)?;
                     if is_before(module, block, user, current)
-                        && cuts_alike(&meshes, (sharding, ty), (wanted, wanted_type))
+                        && cuts_equal(&meshes, (sharding, ty), (wanted, wanted_type))
                     {
                         return Some(user);
                     }
@@ -146,7 +146,7 @@ fn is_before(module: &Module, block: BlockId, first: OpId, second: OpId) -> bool
 }
 
 /// Whether both cut the same flat data in the same way.
-fn cuts_alike(meshes: &Meshes, first: (&Sharding, &TensorType), second: (&Sharding, &TensorType)) -> bool {
+fn cuts_equal(meshes: &Meshes, first: (&Sharding, &TensorType), second: (&Sharding, &TensorType)) -> bool {
     if first == second {
         return true;
     }
