@@ -52,7 +52,7 @@ pub enum NpyError {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// How an array lies in a file.
+/// How an array is in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Element type.
