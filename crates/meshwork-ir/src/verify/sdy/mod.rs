@@ -251,7 +251,7 @@ fn barrier(cx: &Context, op: OpId) -> Check {
         .and_then(|a| a.as_enum().map(str::to_owned).or_else(|| a.as_int().map(|i| i.to_string())))
         .as_deref()
     {
-        Some("BOTH" | "3") => Err(cx.error(op, "allows BOTH directions, so it is no barrier: leave it out")),
+        Some("BOTH" | "3") => Err(cx.error(op, "allows BOTH directions, so it is not a barrier: leave it out")),
         Some(_) => Ok(()),
         None => Err(cx.error(op, "needs attribute 'allowed_direction': NONE, FORWARD or BACKWARD")),
     }
