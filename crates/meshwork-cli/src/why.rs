@@ -8,7 +8,6 @@ use meshwork_partition::{Causes, CompileOptions};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
-use crate::stages;
 
 /// Show how a value came to be placed as it is
 ///
@@ -36,7 +35,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let written = source.program(args.entry.as_deref())?;
     let options = CompileOptions { causes: Causes::Annotations, ..CompileOptions::default() };
-    let compiled = stages::partition(&source, &written, &options)?;
+    let compiled = source.compile(&written, &options)?;
     let provenance =
         compiled.provenance.ok_or_else(|| Failure::error("the program was compiled without its history"))?;
     let values = find(&provenance.module, &args.value)?;
@@ -83,8 +82,9 @@ fn find(module: &Module, name: &str) -> Result<Vec<ValueId>, Failure> {
     values.retain(|&v| module.ty(v).as_tensor().is_some());
     // The constant splitter copies constants: one of the copies tells the story.
     values.dedup_by_key(|v| module.ty(*v).clone());
-    match values.is_empty() {
-        true => Err(Failure::error(format!("no operation with a tensor result starts on line {line}"))),
-        false => Ok(values),
+    if values.is_empty() {
+        Err(Failure::error(format!("no operation with a tensor result starts on line {line}")))
+    } else {
+        Ok(values)
     }
 }

@@ -2,11 +2,11 @@
 
 use super::body::Body;
 use super::fault::Fault;
-use super::groups::{channel, group_of, pairs, rows, strategy};
 use super::machine::Machine;
 use super::movement::{concatenate, part_along};
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
+use meshwork_ir::groups::{channel, device_pairs, group_of};
 use meshwork_ir::op::{BinaryOp, CollectiveOp};
 use meshwork_ir::{Literal, OpId, TensorType};
 
@@ -16,7 +16,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, args: &
         return permute(m, id, args);
     }
     let op = m.module.op(id);
-    let Some(group) = group_of(m.site.device, m.site.grid, strategy(op)?, &rows(op, "replica_groups")?)? else {
+    let Some(group) = group_of(op, m.site.device, m.site.grid).map_err(Fault::Invalid)? else {
         return match kind {
             CollectiveOp::CollectiveBroadcast | CollectiveOp::CollectiveReduce => zeros(m, id),
             _ => Err(Fault::invalid(format!("device {} is in none of its replica groups", m.site.device))),
@@ -153,7 +153,7 @@ fn reduce_parts(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, parts: &[&Lit
 fn permute(m: &mut Machine<'_>, id: OpId, args: &[Val]) -> Result<Vec<Literal>, Fault> {
     let op = m.module.op(id);
     let me = m.site.device;
-    let pairs = pairs(op, m.site.grid)?;
+    let pairs = device_pairs(op, m.site.grid).map_err(Fault::Invalid)?;
     let senders = pairs.iter().filter(|(from, to)| from != to).count();
     if senders > 0 && me == 0 {
         let bytes = operand_bytes(args)?;

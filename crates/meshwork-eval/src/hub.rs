@@ -1,12 +1,9 @@
 //! Where devices meet. Every device runs on its own thread; a collective is a meeting of its group.
 //!
-//! Invariants:
-//! - a device is running, waiting (in [`Hub::meet`] or [`Hub::receive`]) or finished;
-//! - the last device to arrive at a meeting computes the results of all, the others pick theirs up;
-//! - when no device is running and some wait, none can ever go on: all waiting ones get an error that says where
-//!   each stands. A device that fails counts as finished, so the others fail too instead of hanging.
-//!
-//! Results do not depend on the order of arrival: contributions are handed over in group order.
+//! The last device to arrive at a meeting computes the results of all, from the contributions in group order; so results
+//! do not depend on the order of arrival. When every device that has not finished waits for something that is not
+//! there, none can ever continue: all of them get an error that says where each one is. A device that fails counts as
+//! finished, so the others fail too instead of hanging.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,19 +28,15 @@ pub(crate) struct Hub {
 struct State {
     meetings: HashMap<MeetingKey, Meeting>,
     queues: HashMap<QueueKey, VecDeque<Vec<Literal>>>,
-    running: usize,
-    /// What each waiting device waits for.
-    waiting: BTreeMap<usize, Wait>,
-    /// Set when no device can go on.
+    /// Devices that have not finished.
+    unfinished: usize,
+    /// What each waiting device waits for: the operation in words, and what it needs.
+    waiting: BTreeMap<usize, (String, Awaited)>,
+    /// Set when no device can continue.
     stuck: Option<String>,
 }
 
-struct Wait {
-    what: String,
-    on: Awaited,
-}
-
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 enum Awaited {
     Meeting(MeetingKey),
     Message(QueueKey),
@@ -52,20 +45,20 @@ enum Awaited {
 #[derive(Default)]
 struct Meeting {
     arrived: BTreeMap<usize, Vec<Val>>,
-    /// Results by device, once all have arrived; devices of the next round wait until these are picked up.
+    /// Results by device, until they are picked up.
     results: HashMap<usize, Result<Vec<Literal>, EvalError>>,
 }
 
 /// How the message of a deadlock begins.
-pub(crate) const STUCK: &str = "no device can go on";
+pub(crate) const STUCK: &str = "no device can continue";
 
 impl Hub {
-    /// A hub for `devices` running devices.
+    /// A hub for `devices` devices.
     pub(crate) fn new(devices: usize) -> Hub {
         let state = State {
             meetings: HashMap::new(),
             queues: HashMap::new(),
-            running: devices,
+            unfinished: devices,
             waiting: BTreeMap::new(),
             stuck: None,
         };
@@ -94,51 +87,34 @@ impl Hub {
         if meeting.arrived.len() == group.len() {
             let mut arrived = std::mem::take(&mut meeting.arrived);
             drop(state);
-            let contributions = group.iter().map(|d| arrived.remove(d).unwrap_or_default()).collect();
-            let results = compute(contributions);
+            let results = compute(group.iter().map(|d| arrived.remove(d).unwrap_or_default()).collect());
             state = self.lock();
             let meeting = state.meetings.entry(key.clone()).or_default();
             match results {
                 Ok(all) => meeting.results.extend(group.iter().copied().zip(all.into_iter().map(Ok))),
                 Err(error) => meeting.results.extend(group.iter().map(|&d| (d, Err(error.clone())))),
             }
-            let mine = meeting.results.remove(&me);
-            // They count as running from now on, so that this moment is not taken for a deadlock.
-            let on = Awaited::Meeting(key);
-            state.wake(|wait| wait.on == on);
             self.changed.notify_all();
-            return Ok(mine.unwrap_or_else(|| Ok(vec![]))?);
         }
-        let results = self.wait(state, me, what, Awaited::Meeting(key.clone()), |state| {
-            state.meetings.get_mut(&key)?.results.remove(&me)
-        })?;
-        Ok(results?)
+        let pick_up = |state: &mut State| state.meetings.get_mut(&key)?.results.remove(&me);
+        Ok(self.wait(state, me, what, Awaited::Meeting(key.clone()), pick_up)??)
     }
 
     /// Puts a message in the queue `key`.
     pub(crate) fn send(&self, key: QueueKey, message: Vec<Literal>) {
-        let mut state = self.lock();
-        state.queues.entry(key).or_default().push_back(message);
-        let on = Awaited::Message(key);
-        state.wake(|wait| wait.on == on);
+        self.lock().queues.entry(key).or_default().push_back(message);
         self.changed.notify_all();
     }
 
     /// Takes the oldest message of the queue `key`, waiting for one.
     pub(crate) fn receive(&self, key: QueueKey, me: usize, what: &str) -> Result<Vec<Literal>, Fault> {
-        let mut state = self.lock();
         let take = |state: &mut State| state.queues.get_mut(&key)?.pop_front();
-        if let Some(message) = take(&mut state) {
-            return Ok(message);
-        }
-        self.wait(state, me, what, Awaited::Message(key), take)
+        self.wait(self.lock(), me, what, Awaited::Message(key), take)
     }
 
-    /// Device `me` has ended, well or badly.
+    /// A device has ended, with results or an error.
     pub(crate) fn finish(&self) {
-        let mut state = self.lock();
-        state.running -= 1;
-        state.find_deadlock();
+        self.lock().unfinished -= 1;
         self.changed.notify_all();
     }
 
@@ -150,65 +126,51 @@ impl Hub {
         on: Awaited,
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Result<T, Fault> {
-        state.block(me, what, &on);
-        loop {
+        state.waiting.insert(me, (what.to_string(), on));
+        let outcome = loop {
             if let Some(value) = ready(&mut state) {
-                return Ok(value);
+                break Ok(value);
             }
-            if let Some(why) = state.stuck.clone() {
-                state.waiting.remove(&me);
-                state.running += 1;
+            if state.stuck.is_none() && state.is_stuck() {
+                state.stuck = Some(state.report());
                 self.changed.notify_all();
-                return Err(Fault::Invalid(why));
             }
-            // Woken for a message that another receiver took: wait again.
-            if !state.waiting.contains_key(&me) {
-                state.block(me, what, &on);
-                continue;
+            if let Some(why) = &state.stuck {
+                break Err(Fault::Invalid(why.clone()));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        };
+        state.waiting.remove(&me);
+        outcome
     }
 }
 
 impl State {
-    /// Device `me` stops running until `on` is there.
-    fn block(&mut self, me: usize, what: &str, on: &Awaited) {
-        self.waiting.insert(me, Wait { what: what.to_string(), on: on.clone() });
-        self.running -= 1;
-        self.find_deadlock();
+    /// Whether every unfinished device waits for something that is not there.
+    fn is_stuck(&self) -> bool {
+        let there = |(device, (_, on)): (&usize, &(String, Awaited))| match on {
+            Awaited::Meeting(key) => self.meetings.get(key).is_some_and(|m| m.results.contains_key(device)),
+            Awaited::Message(key) => self.queues.get(key).is_some_and(|q| !q.is_empty()),
+        };
+        self.waiting.len() == self.unfinished && !self.waiting.iter().any(there)
     }
 
-    /// Marks the waiting devices for which `which` holds as running again.
-    fn wake(&mut self, which: impl Fn(&Wait) -> bool) {
-        let before = self.waiting.len();
-        self.waiting.retain(|_, wait| !which(wait));
-        self.running += before - self.waiting.len();
-    }
-
-    fn find_deadlock(&mut self) {
-        if self.running > 0 || self.waiting.is_empty() || self.stuck.is_some() {
-            return;
+    fn report(&self) -> String {
+        let mut places = vec![];
+        for (device, (what, on)) in &self.waiting {
+            let missing = match on {
+                Awaited::Meeting(key) => {
+                    let arrived = self.meetings.get(key).map(|m| &m.arrived);
+                    let absent = key.2.iter().filter(|d| arrived.is_none_or(|a| !a.contains_key(d)));
+                    format!("devices {}", absent.map(usize::to_string).collect::<Vec<_>>().join(", "))
+                }
+                Awaited::Message((_, channel, Some(from), _)) => {
+                    format!("a message of device {from} on channel {channel}")
+                }
+                Awaited::Message((_, channel, None, _)) => format!("a message on channel {channel}"),
+            };
+            places.push(format!("device {device} waits in {what} for {missing}"));
         }
-        let places: Vec<String> = self
-            .waiting
-            .iter()
-            .map(|(device, wait)| {
-                let missing = match &wait.on {
-                    Awaited::Meeting(key) => {
-                        let arrived = self.meetings.get(key).map(|m| &m.arrived);
-                        let absent = key.2.iter().filter(|d| arrived.is_none_or(|a| !a.contains_key(d)));
-                        let absent: Vec<String> = absent.map(usize::to_string).collect();
-                        format!("devices {}", absent.join(", "))
-                    }
-                    Awaited::Message((_, channel, Some(from), _)) => {
-                        format!("a message of device {from} on channel {channel}")
-                    }
-                    Awaited::Message((_, channel, None, _)) => format!("a message on channel {channel}"),
-                };
-                format!("device {device} waits in {} for {missing}", wait.what)
-            })
-            .collect();
-        self.stuck = Some(format!("{STUCK}: {}", places.join("; ")));
+        format!("{STUCK}: {}", places.join("; "))
     }
 }

@@ -30,7 +30,7 @@
 //! | `nums`, `contract`, `conv`, `ragged`, `fft`, `matrix`, `linalg` | numeric kernels |
 //! | `body`, `reduce`, `window`, `sort`, `batch_norm` | ops with bodies |
 //! | `single` | one operation by itself |
-//! | `parallel`, `hub`, `groups`, `collective`, `manual` | many devices |
+//! | `parallel`, `hub`, `collective`, `manual` | many devices |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -50,7 +50,6 @@ mod error;
 mod fault;
 mod fft;
 mod gather;
-mod groups;
 mod hub;
 mod index;
 mod linalg;
@@ -68,13 +67,10 @@ mod single;
 mod sort;
 pub mod special;
 mod stats;
-#[cfg(test)]
-mod tests;
 mod value;
 mod window;
 
 pub use error::EvalError;
-pub use groups::{device_groups, device_pairs};
 pub use single::{SingleOp, captures, run_op};
 pub use stats::{CollectiveStats, Stats};
 

@@ -7,11 +7,11 @@
 use super::attrs;
 use super::error::EvalError;
 use super::fault::Fault;
-use super::groups::{channel, rows};
 use super::hub::Hub;
 use super::machine::{Effects, Machine, STACK_BYTES, Site};
 use super::value::Val;
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::groups::{channel, rows};
 use meshwork_ir::op::{CheckOp, TokenOp};
 use meshwork_ir::{Attr, BlockId, Literal, OpId, OpKind};
 
@@ -65,7 +65,7 @@ pub(crate) fn run_grid(
                 Ok(Ok(outcome)) => Ok(outcome),
                 Ok(Err(_)) => Err(EvalError::invalid(module, owner, super::PANICKED)),
                 Err(e) => {
-                    // The device never ran: tell the others not to wait for it.
+                    // The device never ran: the others must not wait for it.
                     hub.finish();
                     Err(EvalError::unsupported(module, owner, format!("no thread for a device: {e}")))
                 }
@@ -75,7 +75,7 @@ pub(crate) fn run_grid(
     collect(m, outcomes)
 }
 
-/// Each device is a thread, of which an operating system has only so many.
+/// Each device is a thread, and an operating system limits their number.
 pub(crate) fn check_devices(count: usize) -> Result<(), Fault> {
     if count > super::MAX_DEVICES {
         return Err(Fault::unsupported(format!("running on {count} devices; at most {}", super::MAX_DEVICES)));
@@ -143,7 +143,7 @@ pub(crate) fn send(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<
         hub.send((OpKind::Token(TokenOp::Send), number, None, None), message);
         return Ok(vec![Val::Token]);
     }
-    for pair in rows(op, "source_target_pairs")? {
+    for pair in rows(op, "source_target_pairs").map_err(Fault::Invalid)? {
         if let &[from, to] = &pair[..]
             && from == m.site.device
         {
@@ -163,7 +163,7 @@ pub(crate) fn receive(m: &mut Machine<'_>, id: OpId) -> Result<Vec<Val>, Fault> 
     let key = if op.flag("is_host_transfer") {
         (OpKind::Token(TokenOp::Send), channel(op), None, None)
     } else {
-        let pairs = rows(op, "source_target_pairs")?;
+        let pairs = rows(op, "source_target_pairs").map_err(Fault::Invalid)?;
         let source = pairs.iter().find(|p| p.get(1) == Some(&me)).map(|p| p[0]);
         let source = source.ok_or_else(|| Fault::invalid(format!("no pair says who sends to device {me}")))?;
         (OpKind::Token(TokenOp::Send), channel(op), Some(source), Some(me))

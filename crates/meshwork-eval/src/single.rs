@@ -12,9 +12,6 @@ use meshwork_ir::{
     Attr, BlockId, FuncSig, FunctionType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap, Walk,
 };
 
-/// Operations nested deeper than this run on a thread with a large stack.
-const SHALLOW: usize = 4;
-
 /// An operation with its regions, taken out of its module once and run any number of times.
 #[derive(Debug)]
 pub struct SingleOp {
@@ -22,10 +19,11 @@ pub struct SingleOp {
     func: OpId,
     block: BlockId,
     inputs: Vec<ValueId>,
+    /// Whether it may need a deep stack.
     deep: bool,
 }
 
-/// The values that operations in the regions of `op` use and that are defined outside of it, each once, in the order
+/// The values that operations in the regions of `op` use and that are defined outside it, each once, in the order
 /// of their first use.
 pub fn captures(module: &Module, op: OpId) -> Vec<ValueId> {
     let below = module.ops_below(op, Walk::PreOrder);
@@ -57,15 +55,15 @@ pub fn run_op(module: &Module, op: OpId, args: Vec<Literal>) -> Result<Vec<Liter
 }
 
 impl SingleOp {
-    /// Takes `op` out of `module`, with the functions it refers to. Operations that speak to other devices or to the
-    /// outside can not stand alone.
+    /// Takes `op` out of `module`, with the functions it refers to. Operations that communicate with other devices or
+    /// with the host cannot stand alone.
     pub fn new(module: &Module, op: OpId) -> Result<SingleOp, EvalError> {
         let below = module.ops_below(op, Walk::PreOrder);
         let mut needed: Vec<OpId> = vec![];
         let mut todo = below.clone();
         while let Some(inner) = todo.pop() {
             if !stands_alone(module.op(inner).kind()) {
-                let what = "it speaks to other devices or to the outside and can not run by itself";
+                let what = "it communicates with other devices or with the host and cannot run by itself";
                 return Err(EvalError::unsupported(module, inner, what));
             }
             for name in symbols(module, inner) {
@@ -93,7 +91,7 @@ impl SingleOp {
         for func in needed {
             own.import_op(module, func, body, &mut ValueMap::new()).map_err(wrong)?;
         }
-        let deep = below.len() > SHALLOW && depth(module, op) > SHALLOW;
+        let deep = below.iter().any(|&inner| inner != op && nests(module, inner));
         Ok(SingleOp { module: own, func, block, inputs, deep })
     }
 
@@ -111,7 +109,7 @@ impl SingleOp {
         let mut map: ValueMap = params.iter().copied().zip(own.block(block).args().iter().copied()).collect();
         for inner in module.ops_in(from) {
             if !stands_alone(module.op(inner).kind()) {
-                return Err(EvalError::unsupported(module, inner, "it can not run by itself"));
+                return Err(EvalError::unsupported(module, inner, "it cannot run by itself"));
             }
             own.import_op(module, inner, block, &mut map).map_err(wrong)?;
         }
@@ -162,19 +160,9 @@ impl SingleOp {
     }
 }
 
-fn depth(module: &Module, op: OpId) -> usize {
-    let level = |mut inner: OpId| {
-        let mut levels = 0;
-        while inner != op {
-            levels += 1;
-            match module.parent_op(inner) {
-                Some(parent) => inner = parent,
-                None => break,
-            }
-        }
-        levels
-    };
-    module.ops_below(op, Walk::PreOrder).into_iter().map(level).max().unwrap_or(0)
+/// Whether running `op` runs other operations.
+fn nests(module: &Module, op: OpId) -> bool {
+    !module.op(op).regions().is_empty() || !symbols(module, op).is_empty()
 }
 
 /// Names of functions that the attributes of `op` refer to.

@@ -13,6 +13,7 @@ mod direction;
 mod element;
 pub mod float;
 mod grid;
+pub mod groups;
 pub mod infer;
 mod literal;
 mod loc;

@@ -37,7 +37,7 @@ pub fn write(entries: &[Entry]) -> Result<Vec<u8>, String> {
         let (size, offset) = (small(entry.bytes.len(), &name)?, small(out.len(), "the archive")?);
         // Version needed, flags, method, time, date (1 January 1980), checksum, sizes, length of the name, no extra.
         let mut fields = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
-        fields.extend(crc32(&entry.bytes).to_le_bytes());
+        fields.extend(crc32fast::hash(&entry.bytes).to_le_bytes());
         fields.extend(size.to_le_bytes());
         fields.extend(size.to_le_bytes());
         fields.extend(name_length.to_le_bytes());
@@ -63,25 +63,6 @@ pub fn write(entries: &[Entry]) -> Result<Vec<u8>, String> {
     out.extend(start.to_le_bytes());
     out.extend([0, 0]);
     Ok(out)
-}
-
-/// The checksum of zip files.
-fn crc32(bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0u32; 256];
-        let mut i = 0;
-        while i < 256 {
-            let (mut c, mut bit) = (i as u32, 0);
-            while bit < 8 {
-                c = if c & 1 == 1 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 };
-                bit += 1;
-            }
-            table[i] = c;
-            i += 1;
-        }
-        table
-    };
-    !bytes.iter().fold(!0, |c, &b| TABLE[usize::from(c as u8 ^ b)] ^ (c >> 8))
 }
 
 /// What the directory says about an entry.
@@ -159,7 +140,7 @@ fn widen(entry: &mut Listed, mut extra: &[u8]) {
 }
 
 fn entry_bytes(file: &[u8], entry: &Listed) -> Result<Vec<u8>, String> {
-    let data = entry_data(file, entry).ok_or("its data lies outside of the file")?;
+    let data = entry_data(file, entry).ok_or("its data is outside the file")?;
     let size = usize::try_from(entry.size).map_err(|_| format!("its size {} does not fit in memory", entry.size))?;
     let bytes = match entry.method {
         0 => data.to_vec(),
@@ -217,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         // The check value of the checksum's definition.
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
         let entries = vec![
             Entry { name: "w".into(), bytes: b"some bytes".to_vec() },
             Entry { name: "layers/0/b".into(), bytes: vec![] },

@@ -1,11 +1,11 @@
-//! Placing and splitting a program: the annotations leave choices, and the quickest plan wins.
+//! Choosing between placements: where the annotations leave a choice, the fastest plan wins.
 //!
 //! Propagation resolves conflicts by an order. When state (parameters, optimizer moments) and data are both split over
 //! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried.
 
 use std::collections::{BTreeSet, HashSet};
 
-use meshwork_ir::{Attr, Module, OpId, Type};
+use meshwork_ir::{Attr, Module, Type};
 use meshwork_mesh::Sharding;
 
 use crate::compile::{CompileError, CompileOptions, Compiled, compile_imported, imported};
@@ -18,21 +18,21 @@ pub(crate) fn compile_on_mesh(module: &Module, options: &CompileOptions) -> Resu
     let (imported, warnings) = imported(module)?;
     let mut compiled = match led_by_data(module) {
         None => compile_imported(module, imported, options)?,
-        Some(later) => compile_either(module, &imported, &later, options)?,
+        Some(deferred) => compile_either(module, &imported, &deferred, options)?,
     };
     compiled.warnings.splice(..0, warnings);
     Ok(compiled)
 }
 
-/// Compiles `imported` with the state leading and with the data leading, and takes the quicker plan.
+/// Compiles `imported` with the state leading and with the data leading, and takes the faster plan.
 fn compile_either(
     written: &Module,
     imported: &Module,
-    later: &Later,
+    deferred: &Deferred,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
     let as_written = || compile_imported(written, imported.clone(), options);
-    let data_first = || compile_imported(written, with_later(imported, later), options);
+    let data_first = || compile_imported(written, defer(imported, deferred), options);
     // Side by side, so that a choice takes no longer than a single placement where there is a second processor.
     let (first, second) = std::thread::scope(|threads| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -53,16 +53,16 @@ fn compile_either(
 }
 
 /// Arguments and results whose placements are propagated after all others.
-struct Later {
+struct Deferred {
     arguments: Vec<usize>,
     results: Vec<usize>,
 }
 
-/// What has to come later for the data to lead: the state. `None` if no axis splits both, or if the program sets
+/// What to propagate last for the data to lead: the state. `None` if no axis splits both, or if the program sets
 /// priorities itself.
 ///
 /// State is what goes in and comes out again: arguments with a result of the same type and placement.
-fn led_by_data(module: &Module) -> Option<Later> {
+fn led_by_data(module: &Module) -> Option<Deferred> {
     let func = module.entry()?;
     let ty = module.func_type(func);
     let arg = |i: usize| module.arg_attr(func, i, "sdy.sharding").and_then(Attr::as_sharding);
@@ -81,32 +81,29 @@ fn led_by_data(module: &Module) -> Option<Later> {
         return None;
     }
     let results = (0..ty.results.len()).filter(|&r| res(r).is_some_and(is_split)).collect();
-    Some(Later { arguments: state, results })
+    Some(Deferred { arguments: state, results })
 }
 
-/// `module` with these placements propagated later.
-fn with_later(module: &Module, places: &Later) -> Module {
+/// `module` with these placements propagated last.
+fn defer(module: &Module, deferred: &Deferred) -> Module {
     let mut out = module.clone();
-    if let Some(func) = module.entry() {
-        places.arguments.iter().for_each(|&i| later(&mut out, func, i, true));
-        places.results.iter().for_each(|&r| later(&mut out, func, r, false));
+    let Some(func) = module.entry() else { return out };
+    for &i in &deferred.arguments {
+        let lowered = lower_priority(out.arg_attr(func, i, "sdy.sharding"));
+        out.set_arg_attr(func, i, "sdy.sharding", lowered);
+    }
+    for &r in &deferred.results {
+        let lowered = lower_priority(out.res_attr(func, r, "sdy.sharding"));
+        out.set_res_attr(func, r, "sdy.sharding", lowered);
     }
     out
 }
 
-/// Gives the split dimensions of an argument or result priority 1.
-fn later(module: &mut Module, func: OpId, index: usize, argument: bool) {
-    let attr = match argument {
-        true => module.arg_attr(func, index, "sdy.sharding"),
-        false => module.res_attr(func, index, "sdy.sharding"),
-    };
-    let Some(mut sharding) = attr.and_then(Attr::as_sharding).cloned() else { return };
+/// The same placement with priority 1 on its split dimensions.
+fn lower_priority(attr: Option<&Attr>) -> Option<Attr> {
+    let mut sharding = attr.and_then(Attr::as_sharding).cloned()?;
     for dim in sharding.dims.iter_mut().filter(|d| !d.axes.is_empty()) {
         dim.priority = Some(1);
     }
-    let value = Some(Attr::Sharding(sharding.into()));
-    match argument {
-        true => module.set_arg_attr(func, index, "sdy.sharding", value),
-        false => module.set_res_attr(func, index, "sdy.sharding", value),
-    }
+    Some(Attr::Sharding(sharding.into()))
 }

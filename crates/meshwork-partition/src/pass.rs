@@ -6,12 +6,12 @@ use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOpti
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 
-use crate::PartitionError;
 use crate::collective::write_device_lists;
 use crate::layout::atoms::Atoms;
 use crate::plan::cost::Machine;
 use crate::prepare::prepare;
 use crate::split::split_function;
+use crate::{PartitionError, donation};
 
 /// The pass.
 pub const PASS: Pass = Pass {
@@ -24,8 +24,19 @@ pub const PASS: Pass = Pass {
     run,
 };
 
+/// What the ids of devices count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DeviceIds {
+    Partitions,
+    Replicas,
+}
+
 fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let by_replica = options.get("replica-count").and_then(|c| c.parse::<i64>().ok()).is_some_and(|c| c > 1);
+    let devices = if options.get("replica-count").and_then(|c| c.parse::<i64>().ok()).is_some_and(|c| c > 1) {
+        DeviceIds::Replicas
+    } else {
+        DeviceIds::Partitions
+    };
     remove_dead(module);
     prepare(module);
     for func in module.funcs().collect::<Vec<_>>() {
@@ -37,7 +48,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
                 return Err(Failed);
             }
         };
-        if let Err(message) = replace(module, func, local, by_replica) {
+        if let Err(message) = replace(module, func, local, devices) {
             out.push(Diagnostic::error(module.op(func).pos, message));
             return Err(Failed);
         }
@@ -50,12 +61,13 @@ fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, Partiti
     let split = split_function(module, func, &atoms, &Machine::default())?;
     let (mut local, collectives) = (split.module, split.collectives);
     write_device_lists(&mut local, &collectives, &atoms);
+    donation::carry(module, func, &mut local);
     Ok(local)
 }
 
-/// Puts the only function of `local` in the place of `func`.
-fn replace(module: &mut Module, func: OpId, mut local: Module, by_replica: bool) -> Result<(), String> {
-    if by_replica {
+/// Puts the only function of `local` in place of `func`.
+fn replace(module: &mut Module, func: OpId, mut local: Module, devices: DeviceIds) -> Result<(), String> {
+    if devices == DeviceIds::Replicas {
         for op in local.all_ops(Walk::PreOrder) {
             if local.op(op).kind() == OpKind::Source(SourceOp::PartitionId) {
                 let id = local.push_before(

@@ -1,4 +1,4 @@
-//! Index algebra on the global program: cuts of cuts and cuts of padding become one operation each.
+//! Index algebra on the global program: slices of slices and slices of padding become one operation each.
 //!
 //! A slice of a pad is a pad with smaller, possibly negative amounts; a slice of a slice is a slice. What is left moves
 //! elements once, by exactly the distance they move.
@@ -38,7 +38,8 @@ pub fn prepare(module: &mut Module) {
     cse::eliminate(module);
 }
 
-/// Whether the result of `op` is no larger than its operands. If it is, recomputing it in a loop is cheaper than keeping it.
+/// Whether the result of `op` takes at most the memory of its operands. A larger one is cheaper to recompute in each
+/// round than to keep.
 fn does_not_grow(module: &Module, op: OpId) -> bool {
     let bytes = |values: &[ValueId]| values.iter().map(|&v| type_bytes(module.ty(v))).sum::<i64>();
     bytes(module.op(op).operands()) >= bytes(module.op(op).results())

@@ -5,7 +5,7 @@ use std::ops::Range;
 use meshwork_ir::Literal;
 use meshwork_mesh::{Mesh, Sharding, ShardingError, slice_of};
 
-/// The shards of `global`, one per device id. Every shard has the same extents; what lies past the end is zero.
+/// The shards of `global`, one per device id. Every shard has the same extents; what is past the end is zero.
 pub fn cut(global: &Literal, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Literal>, ShardingError> {
     let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
     let local = sharding.local_shape(mesh, global.dims())?;

@@ -1,4 +1,4 @@
-//! Plans: causes, contracts, lock files, and what optimising collectives leaves.
+//! Plans: causes, contracts, lock files, and what optimizing collectives leaves.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Stencils whose borders repeat, wrap or reflect: right on any mesh, and only neighbours talk.
+//! Stencils whose borders repeat, wrap or reflect: right on any mesh, and only neighbors talk.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn on_meshes(rows: i64, cols: i64, body: &str) {
     }
 }
 
-/// Both dimensions padded with their own edge, then the sum of the four neighbours.
+/// Both dimensions padded with their own edge, then the sum of the four neighbors.
 #[test]
 fn edge_padding_by_concatenation() {
     for (n, m) in [(16, 16), (12, 8), (15, 17)] {

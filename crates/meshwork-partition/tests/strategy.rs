@@ -55,7 +55,7 @@ fn a_large_result_of_little_arithmetic_is_computed_everywhere() {
     let program = split_for(&gradient(8), &Machine::default());
     assert_eq!(kinds(&program), ["all-gather", "all-gather"]);
     let cause = &program.plan.collectives[0].causes[0];
-    let why = "its operands do not lie as it needs them (28.0 KiB sent; combining parts of the result would send 1.8 MiB to \
+    let why = "its operands are not placed as it needs them (28.0 KiB sent; combining parts of the result would send 1.8 MiB to \
                spare 3.7 MFLOP a device)";
     assert_eq!(cause.reason, why);
 }

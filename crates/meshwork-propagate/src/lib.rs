@@ -18,5 +18,5 @@ pub mod rules;
 pub mod settle;
 pub mod why;
 
-pub use place::{Provenance, import, place, place_imported, place_imported_traced, place_traced};
+pub use place::{Provenance, import, place, place_imported, place_imported_traced};
 pub use propagation::{KeepRules, Level, Options, Record, Strategy, populate_rules, propagate, remove_rules};

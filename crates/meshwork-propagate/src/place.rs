@@ -27,14 +27,6 @@ pub fn place(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
     Ok(warnings)
 }
 
-/// As [`place`], and notes where each placement came from.
-pub fn place_traced(module: &mut Module) -> Result<(Vec<Diagnostic>, Provenance), Vec<Diagnostic>> {
-    let mut warnings = import(module)?;
-    let (more, provenance) = place_imported_traced(module)?;
-    warnings.extend(more);
-    Ok((warnings, provenance))
-}
-
 /// The first part of [`place`]: what can be shared by several ways to place a program. Attributes of the arguments and
 /// results of functions may be changed afterwards.
 pub fn import(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
@@ -64,7 +56,7 @@ pub fn place_imported(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagno
     Ok(warnings)
 }
 
-/// As [`place_imported`], and notes where each placement came from.
+/// As [`place_imported`], and records where each placement came from.
 pub fn place_imported_traced(module: &mut Module) -> Result<(Vec<Diagnostic>, Provenance), Vec<Diagnostic>> {
     let (trace, warnings) = spread(module, Record::Trace)?;
     let provenance = Provenance { module: module.clone(), trace };

@@ -57,7 +57,7 @@ fn mode(options: &PassOptions) -> RuleMode {
     if options.flag("conservative-propagation") { RuleMode::Conservative } else { RuleMode::Full }
 }
 
-/// Reports `diagnostic` as the reason of a failure.
+/// Reports `diagnostic` as the reason for the failure.
 fn fail(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) -> Failed {
     diagnostics.push(diagnostic);
     Failed

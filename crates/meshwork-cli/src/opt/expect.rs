@@ -14,9 +14,9 @@ use regex_lite::Regex;
 /// One announced diagnostic.
 struct Expected {
     severity: Severity,
-    /// Line it must be on; 0 is no place in the text.
+    /// The line it must be on; 0 for none.
     line: u32,
-    /// Where the comment stands.
+    /// Where the comment is.
     comment: TextPos,
     text: String,
     regex: Option<Regex>,
@@ -39,7 +39,7 @@ pub fn check(text: &str, diagnostics: &[Diagnostic]) -> Vec<Diagnostic> {
     let missing = expected.iter().filter(|e| !e.met);
     complaints.extend(missing.map(|e| {
         let place = match e.line {
-            0 => "without a place in the text".to_string(),
+            0 => "without a line".to_string(),
             line => format!("on line {line}"),
         };
         Diagnostic::error(e.comment, format!("expected {} \"{}\" {place} was not produced", e.severity, e.text))

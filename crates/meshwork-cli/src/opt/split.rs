@@ -1,6 +1,6 @@
 //! `-split-input-file`: one text, several programs, cut at lines that start with `// -----`.
 
-/// The programs of `text`. Each is preceded by as many empty lines as stand before it, so that positions in it are
+/// The programs of `text`. Each is preceded by as many empty lines as there are lines before it, so that positions in it are
 /// positions in the whole text.
 pub fn chunks(text: &str) -> Vec<String> {
     let mut chunks = vec![String::new()];

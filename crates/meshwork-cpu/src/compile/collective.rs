@@ -1,7 +1,7 @@
 //! Collectives: their kind, and the devices that meet.
 
-use meshwork_eval::{device_groups, device_pairs};
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::groups::{device_groups, device_pairs};
 use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Module, OpId, OpKind};
 
@@ -17,14 +17,14 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
     if data.flag("has_dynamic_root") {
         return Err(LoadError::unsupported(module, op, "a root known at run time only"));
     }
-    let invalid = |e: meshwork_eval::EvalError| LoadError::Invalid { op: module.describe(op), message: e.to_string() };
+    let invalid = |message: String| LoadError::invalid(module, op, message);
     let dim = |name: &str| {
         let value = data.int(name).and_then(|d| usize::try_from(d).ok());
         value.ok_or_else(|| LoadError::invalid(module, op, format!("attribute '{name}' is missing")))
     };
     let mut groups: Vec<Vec<u32>> = vec![];
     if data.kind() != OpKind::Collective(CollectiveOp::CollectivePermute) {
-        let found = device_groups(module, op, grid).map_err(invalid)?;
+        let found = device_groups(data, grid).map_err(invalid)?;
         groups = found.into_iter().map(|g| g.into_iter().map(|d| d as u32).collect()).collect();
     }
     let kind = match data.kind() {
@@ -40,7 +40,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
             split_count: dim("split_count")?,
         },
         OpKind::Collective(CollectiveOp::CollectivePermute) => {
-            let pairs = device_pairs(module, op, grid).map_err(invalid)?;
+            let pairs = device_pairs(data, grid).map_err(invalid)?;
             CollectiveKind::Permute { pairs: pairs.into_iter().map(|(a, b)| (a as u32, b as u32)).collect() }
         }
         OpKind::Collective(CollectiveOp::CollectiveBroadcast) => CollectiveKind::Broadcast,
@@ -59,7 +59,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
     let (_, dims) = cx.shape(data.operands()[0]);
     let short = data.kind().name().trim_start_matches("stablehlo.");
     let name = format!("{short} {}", dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×"));
-    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, starts, results, op, name, berth: None }));
+    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, starts, results, op, name, channel: None }));
     Ok(())
 }
 

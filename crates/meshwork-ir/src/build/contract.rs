@@ -151,7 +151,7 @@ impl Builder<'_> {
         self.value(spec)
     }
 
-    /// `x` normalised over all dimensions but `feature`, with the mean and variance of each feature.
+    /// `x` normalized over all dimensions but `feature`, with the mean and variance of each feature.
     pub fn batch_norm_training(
         &mut self,
         x: ValueId,
@@ -164,7 +164,7 @@ impl Builder<'_> {
         self.values(norm_attrs(spec, epsilon, feature))
     }
 
-    /// `x` normalised with a given mean and variance of each feature.
+    /// `x` normalized with a given mean and variance of each feature.
     pub fn batch_norm_inference(
         &mut self,
         x: ValueId,

@@ -267,7 +267,7 @@ impl<'a> OpTypes<'a> {
         let d = self.int(attr)?;
         match usize::try_from(d) {
             Ok(i) if i < rank => Ok(i),
-            _ => Err(self.bad_attr(attr, format!("is {d}, which is no dimension of a tensor of rank {rank}"))),
+            _ => Err(self.bad_attr(attr, format!("is {d}, which is not a dimension of a tensor of rank {rank}"))),
         }
     }
 
@@ -321,7 +321,9 @@ impl<'a> OpTypes<'a> {
     /// Checks that `dims` are dimensions of a tensor of rank `rank`.
     pub(super) fn dims_in_range(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), InferError> {
         match dims.iter().find(|&&d| d < 0 || d as usize >= rank) {
-            Some(d) => Err(self.bad_attr(attr, format!("lists {d}, which is no dimension of a tensor of rank {rank}"))),
+            Some(d) => {
+                Err(self.bad_attr(attr, format!("lists {d}, which is not a dimension of a tensor of rank {rank}")))
+            }
             None => Ok(()),
         }
     }

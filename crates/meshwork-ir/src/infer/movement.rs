@@ -175,7 +175,7 @@ pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
             DYNAMIC => DYNAMIC,
             _ => padded(size, low[d], high[d], interior[d]).filter(|&n| n >= 0).ok_or_else(|| {
                 t.mismatch(format!(
-                    "pads dimension {d} of size {size} by low {}, high {}, interior {}, which is no valid size",
+                    "pads dimension {d} of size {size} by low {}, high {}, interior {}, which is not a valid size",
                     low[d], high[d], interior[d]
                 ))
             })?,

@@ -26,3 +26,10 @@ op_class! {
     ShardingConstraint "sdy.sharding_constraint" [] {"sharding"}: Own(Reshard);
     ShardingGroup "sdy.sharding_group" [] {"group_id"}: Placed(&[key("group_id", "group_id", I64)]);
 }
+
+impl SdyOp {
+    /// Moves or combines data between devices; its `out_sharding` is the placement of the result.
+    pub fn is_collective(self) -> bool {
+        self.info().attrs.contains(&"out_sharding")
+    }
+}

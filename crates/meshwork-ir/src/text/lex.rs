@@ -293,7 +293,7 @@ impl<'a> Lexer<'a> {
         }
         match self.text_from(start).parse::<f64>() {
             Ok(v) => Ok(Number::Float(if negative { -v } else { v })),
-            Err(_) => Err(self.error(at, format!("'{}' is no floating-point number", self.text_from(at)))),
+            Err(_) => Err(self.error(at, format!("'{}' is not a floating-point number", self.text_from(at)))),
         }
     }
 

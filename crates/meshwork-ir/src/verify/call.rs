@@ -92,7 +92,7 @@ fn layouts(cx: &Context, op: OpId, side: &str, types: &[&Type], attr: &Attr) -> 
             _ => order.is_empty(),
         };
         if !fits {
-            return Err(cx.error(op, format_args!("{side} {i} is {ty}, for which {layout} is no layout")));
+            return Err(cx.error(op, format_args!("{side} {i} is {ty}, for which {layout} is not a layout")));
         }
     }
     Ok(())

@@ -71,7 +71,7 @@ pub fn combine(
 }
 
 /// Candidates that may become one, at least two together. Candidates of one key have equally many candidates before
-/// them, so none depends on another, and combining several sets can not close a circle.
+/// them, so none depends on another, and combining several sets cannot close a circle.
 fn chunks(
     module: &Module,
     ops: &[OpId],
@@ -89,11 +89,11 @@ fn chunks(
         depth.extend(module.op(op).results().iter().map(|&r| (r, after)));
         let Some((index, key)) = candidate else { continue };
         let c = &collectives[index];
-        let alike = open.entry(key).or_default();
-        let set = alike.iter().copied().find(|&s| sets[s].kind == c.kind && sets[s].peers == c.peers);
+        let same_group = open.entry(key).or_default();
+        let set = same_group.iter().copied().find(|&s| sets[s].kind == c.kind && sets[s].peers == c.peers);
         let set = set.unwrap_or_else(|| {
             sets.push(Set { kind: c.kind.clone(), peers: c.peers.clone(), chunks: vec![] });
-            alike.push(sets.len() - 1);
+            same_group.push(sets.len() - 1);
             sets.len() - 1
         });
         let limit = if is_copied(&c.kind) { limit.min(MOST_COPIED_BYTES) } else { limit };
@@ -122,10 +122,7 @@ fn key(module: &Module, c: &Collective, depth: usize) -> Option<Key> {
 
 /// Operands of `op`, and what its regions use.
 fn inputs<'m>(module: &'m Module, op: OpId) -> impl Iterator<Item = ValueId> + 'm {
-    let below = match module.op(op).regions().is_empty() {
-        true => vec![op],
-        false => module.ops_below(op, Walk::PreOrder),
-    };
+    let below = if module.op(op).regions().is_empty() { vec![op] } else { module.ops_below(op, Walk::PreOrder) };
     below.into_iter().flat_map(|inner| module.op(inner).operands().iter().copied())
 }
 

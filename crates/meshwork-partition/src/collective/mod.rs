@@ -1,4 +1,4 @@
-//! Collectives as data: which devices talk to which, kept as atoms until the program is written out.
+//! Collectives as data: which devices exchange data, kept as atoms until the program is written out.
 
 mod combine;
 pub(crate) mod optimize;
@@ -239,7 +239,7 @@ pub fn write_device_lists(module: &mut Module, collectives: &[Collective], atoms
                 list
             }
         };
-        // Channel ids tell collectives of one program apart; type 1 is device to device.
+        // Channel ids distinguish the collectives of a program; type 1 is device to device.
         let channel = ChannelHandle { handle: first_free + i as i64, channel_type: 1 };
         let attrs = &mut module.op_mut(c.emitted).attrs;
         attrs.set(name, list);

@@ -11,7 +11,7 @@ use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 use crate::collective::combine::combine;
 use crate::collective::{Collective, Peers};
 
-/// Optimises `module`, whose collectives are `collectives`, and keeps the list up to date.
+/// Optimizes `module`, whose collectives are `collectives`, and keeps the list up to date.
 pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_bytes: i64) {
     let by_op: HashMap<OpId, usize> = collectives.iter().enumerate().map(|(i, c)| (c.emitted, i)).collect();
     let blocks: Vec<BlockId> = blocks_with(module, &by_op);
@@ -38,7 +38,7 @@ fn blocks_with(module: &Module, by_op: &HashMap<OpId, usize>) -> Vec<BlockId> {
     blocks
 }
 
-/// Lets equal collectives of a block be one. Operands are equal if they are computed alike.
+/// Replaces equal collectives of a block by one. Operands are equal if they are computed in the same way.
 fn share(module: &mut Module, block: BlockId, collectives: &[Collective], by_op: &HashMap<OpId, usize>) {
     let mut same: HashMap<ValueId, ValueId> = HashMap::new();
     let mut seen: HashMap<(OpKind, Vec<ValueId>, Vec<Type>), Vec<OpId>> = HashMap::new();
@@ -50,15 +50,15 @@ fn share(module: &mut Module, block: BlockId, collectives: &[Collective], by_op:
         }
         let operands = data.operands().iter().map(|v| *same.get(v).unwrap_or(v)).collect();
         let types = data.results().iter().map(|&v| module.ty(v).clone()).collect();
-        let alike = seen.entry((data.kind(), operands, types)).or_default();
+        let similar = seen.entry((data.kind(), operands, types)).or_default();
         let equal = |&other: &OpId| {
             let peers = by_op.get(&other).map(|&i| &collectives[i]);
             module.op(other).attrs == data.attrs
                 && peers.map(|c| (&c.kind, &c.peers)) == known.map(|c| (&c.kind, &c.peers))
                 && !known.is_some_and(|c| matches!(c.peers, Peers::Given { .. }))
         };
-        let Some(first) = alike.iter().copied().find(equal) else {
-            alike.push(op);
+        let Some(first) = similar.iter().copied().find(equal) else {
+            similar.push(op);
             continue;
         };
         let pairs: Vec<(ValueId, ValueId)> =
@@ -72,7 +72,7 @@ fn share(module: &mut Module, block: BlockId, collectives: &[Collective], by_op:
     }
 }
 
-/// Removes what nobody uses, collectives included.
+/// Removes what is unused, collectives included.
 fn remove_unused(module: &mut Module, collectives: &[Collective]) {
     remove_dead(module);
     loop {
@@ -97,7 +97,7 @@ mod tests {
     use meshwork_ir::op::CollectiveOp;
     use meshwork_ir::{Walk, text};
 
-    /// Optimises a program whose collectives all work over the first atom. Returns what is left of them.
+    /// Optimizes a program whose collectives all work over the first atom. Returns what is left of them.
     fn optimized(source: &str, limit: i64) -> (Module, Vec<Collective>) {
         let mut module = text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)));
         let ops = module.all_ops(Walk::PreOrder);

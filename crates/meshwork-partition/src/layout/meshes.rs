@@ -1,7 +1,7 @@
 //! The meshes of a program, as seen from the one it is split over.
 //!
-//! Inside the per-device program every value lies on the mesh the program is split over. Other meshes matter where the
-//! world outside can tell: at the borders of functions and of manual computations. There a mesh over the same devices
+//! Inside the per-device program every value is on the mesh the program is split over. Other meshes matter where they
+//! are visible from outside: at the borders of functions and of manual computations. There a mesh over the same devices
 //! in another order is one permute away, and a single device is one broadcast away.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
 use crate::layout::atoms::{AtomList, Atoms};
 
-/// Pairs of devices: what lies on the first goes to the second.
+/// Pairs of devices: what is on the first goes to the second.
 pub type DevicePairs = Arc<[(i64, i64)]>;
 
 /// How a mesh relates to the one the program is split over.
@@ -21,7 +21,7 @@ pub type DevicePairs = Arc<[(i64, i64)]>;
 pub enum Relation {
     /// It is that mesh, or the empty one, which stands for any.
     Same,
-    /// The whole value lies on this device.
+    /// The whole value is on this device.
     Single(i64),
     /// Its axes cut the same devices, perhaps under other names and in another order.
     Other(Other),

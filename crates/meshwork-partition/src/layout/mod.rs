@@ -1,4 +1,4 @@
-//! Layouts: how the elements of a global value lie on the devices.
+//! Layouts: how the elements of a global value are on the devices.
 
 pub(crate) mod atoms;
 pub(crate) mod identity;

@@ -1,4 +1,4 @@
-//! Causes: where a collective comes from, in the words of the program and of whoever annotated it.
+//! Causes: where a collective comes from, in terms of the program and its annotations.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub struct Cause {
     pub wire_bytes: f64,
 }
 
-/// A placement that somebody wrote.
+/// A placement that the program states.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Annotation {
     /// What is annotated: `argument 3 (w)`, `result 0`, `sharding_constraint at line 7`.

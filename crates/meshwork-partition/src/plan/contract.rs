@@ -1,4 +1,4 @@
-//! Contracts: what a program may communicate. Breaking one is an error that says who broke it and what to change.
+//! Contracts: what a program may communicate. Breaking one is an error that names the collective to blame and what to change.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub enum Limit {
         /// The most bytes of operand it may have.
         limit: i64,
     },
-    /// A collective that nobody asked for.
+    /// A collective that the program does not ask for.
     Implicit,
 }
 

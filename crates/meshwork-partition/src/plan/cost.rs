@@ -14,7 +14,7 @@ use meshwork_mesh::{AxisRef, Mesh};
 use crate::collective::{CollectiveKind, Peers};
 use crate::plan::PlannedCollective;
 
-/// A link between neighbours along a mesh axis.
+/// A link between neighbors along a mesh axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Link {
     /// Microseconds until the first byte arrives.
@@ -60,7 +60,7 @@ impl Device {
         }
     }
 
-    /// Seconds for so many operations on so many bytes.
+    /// Seconds for `flops` operations on `bytes` bytes.
     pub fn seconds(&self, flops: f64, bytes: f64) -> f64 {
         (flops / (self.teraflops * 1e12)).max(bytes / (self.memory_gigabytes_per_second * 1e9))
     }
@@ -132,9 +132,10 @@ impl FromStr for Links {
         for (i, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
             let [axis, latency, speed] = words[..] else {
-                match words.is_empty() {
-                    true => continue,
-                    false => return Err(format!("line {}: '{line}' is not AXIS LATENCY_US GBPS", i + 1)),
+                if words.is_empty() {
+                    continue;
+                } else {
+                    return Err(format!("line {}: '{line}' is not AXIS LATENCY_US GBPS", i + 1));
                 }
             };
             let link = Link::parse(latency, speed).map_err(|e| format!("line {}: {e}", i + 1))?;
@@ -185,9 +186,10 @@ impl Links {
         let links = || planned.axes.iter().map(|a| self.of(a));
         let latency = links().map(|l| l.latency_us).fold(0.0, f64::max);
         let speed = links().map(|l| l.gigabytes_per_second).fold(f64::INFINITY, f64::min);
-        let (latency, speed) = match planned.axes.is_empty() {
-            true => (self.default.latency_us, self.default.gigabytes_per_second),
-            false => (latency, speed),
+        let (latency, speed) = if planned.axes.is_empty() {
+            (self.default.latency_us, self.default.gigabytes_per_second)
+        } else {
+            (latency, speed)
         };
         let group: i64 = match c.peers {
             Peers::Given { group, .. } => group,

@@ -20,7 +20,7 @@ pub enum Detail {
 /// Lines of a section that a short table shows.
 const SHORT: usize = 20;
 
-/// Collectives that are alike but for their place share a line.
+/// Collectives that differ only in their place share a line.
 struct Line<'p> {
     first: &'p PlannedCollective,
     all: Vec<&'p PlannedCollective>,
@@ -48,7 +48,7 @@ fn seconds(c: &PlannedCollective, plan: &Plan, links: &Links) -> f64 {
 fn lines(plan: &Plan) -> Vec<Line<'_>> {
     let mut out: Vec<Line<'_>> = vec![];
     for c in &plan.collectives {
-        match out.iter_mut().find(|line| alike(line.first, c)) {
+        match out.iter_mut().find(|line| share_line(line.first, c)) {
             Some(line) => line.all.push(c),
             None => out.push(Line { first: c, all: vec![c] }),
         }
@@ -57,7 +57,7 @@ fn lines(plan: &Plan) -> Vec<Line<'_>> {
     out
 }
 
-fn alike(a: &PlannedCollective, b: &PlannedCollective) -> bool {
+fn share_line(a: &PlannedCollective, b: &PlannedCollective) -> bool {
     let (x, y) = (&a.collective, &b.collective);
     (&x.kind, x.operand_bytes, x.times_unknown) == (&y.kind, y.operand_bytes, y.times_unknown)
         && a.axes == b.axes
@@ -297,10 +297,7 @@ fn align<const N: usize>(rows: &[[String; N]], right: &[bool; N]) -> String {
     for row in rows {
         let mut line = String::new();
         for ((cell, &right), &width) in row.iter().zip(right).zip(&widths) {
-            let _ = match right {
-                true => write!(line, "  {cell:>width$}"),
-                false => write!(line, "  {cell:<width$}"),
-            };
+            let _ = if right { write!(line, "  {cell:>width$}") } else { write!(line, "  {cell:<width$}") };
         }
         let _ = writeln!(out, "{}", line.trim_end());
     }

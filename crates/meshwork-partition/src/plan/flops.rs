@@ -9,7 +9,7 @@ use crate::split::flow::trip_count;
 ///
 /// Products and convolutions count a multiplication and an addition for each pair they contract; operations that work
 /// element by element count one for each element of the result, reductions one for each element they take in. Sorting
-/// n elements counts n·log n, a transform 5·n·log n, a Cholesky factorisation n³/3, a triangular solve n² for each column.
+/// n elements counts n·log n, a transform 5·n·log n, a Cholesky factorization n³/3, a triangular solve n² for each column.
 pub fn flops(module: &Module, func: OpId) -> f64 {
     module.body_of(func, 0).map_or(0.0, |body| block_flops(module, body))
 }

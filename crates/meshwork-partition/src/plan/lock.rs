@@ -30,7 +30,7 @@ pub struct Lock {
     facts: Vec<(String, String)>,
 }
 
-/// A lock file that can not be read.
+/// A lock file that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LockError {
     /// The first line is not what a lock file starts with.
@@ -62,7 +62,7 @@ impl Lock {
         let mut counts: BTreeMap<String, (i64, bool)> = BTreeMap::new();
         for planned in &plan.collectives {
             let (kind, axes) = (planned.collective.kind.name(), planned.axes_text());
-            // What was combined is told apart, so that combining more or less does not show here.
+            // What was combined is listed separately, so that combining more or less does not show here.
             for cause in &planned.causes {
                 let name =
                     format!("collective {kind} {axes}, {} {}, {:.0} B", cause.op, cause.tensor, cause.wire_bytes);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_apart() {
+    fn changes_are_distinguished() {
         let before = Lock::parse(TEXT).unwrap();
         let after = TEXT.replace("[{\"x\"}]", "[{}]").replace("all-gather", "all-to-all").replace("64 B", "96 B");
         let changes = before.changes(&Lock::parse(&after).unwrap());

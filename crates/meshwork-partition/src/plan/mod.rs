@@ -55,7 +55,7 @@ pub struct Border {
     pub name: String,
     /// Its global type.
     pub ty: Type,
-    /// How it lies on the devices.
+    /// How it is on the devices.
     pub sharding: Arc<Sharding>,
 }
 
@@ -89,9 +89,10 @@ impl PlannedCollective {
 
     /// The axes as text: `x,y`; `given` if the program lists the devices.
     pub fn axes_text(&self) -> String {
-        match self.axes.is_empty() {
-            true => "given".into(),
-            false => self.axes.iter().map(|a| a.to_string().replace('"', "")).collect::<Vec<_>>().join(","),
+        if self.axes.is_empty() {
+            "given".into()
+        } else {
+            self.axes.iter().map(|a| a.to_string().replace('"', "")).collect::<Vec<_>>().join(",")
         }
     }
 

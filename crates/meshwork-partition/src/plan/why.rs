@@ -41,7 +41,7 @@ impl Explainer<'_> {
     }
 
     /// For each dimension of `v`, or for the `only` one: the operations that its axes came through, back to what was
-    /// annotated, and the axes of neighbours that it did not take.
+    /// annotated, and the axes of neighbors that it did not take.
     pub fn explain(&self, v: ValueId, only: Option<usize>) -> String {
         let ty = self.module().ty(v);
         let rank = ty.dims().len();

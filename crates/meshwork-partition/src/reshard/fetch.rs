@@ -1,4 +1,4 @@
-//! Fetching a window of a split dimension: neighbour permutes of exactly the elements that are missing.
+//! Fetching a window of a split dimension: neighbor permutes of exactly the elements that are missing.
 //!
 //! Shard `t` of `p` holds positions `t*block ..` of a line and wants positions `start(t) .. start(t) + length`, where
 //! `start(t) = floor((scale*t + offset) / divisor)`. Each hop `h` brings what shard `t + h` holds of that window; only
@@ -193,7 +193,7 @@ impl Splitter<'_> {
             return self.fetch_by_gather(value, dim, frame, window);
         }
         let (first, last) = (hops[0].hop, hops[hops.len() - 1].hop);
-        // The local line: blocks first..=last side by side; what nobody wants of them is left out at the two ends and
+        // The local line: blocks first..=last side by side; what no shard wants of them is left out at the two ends and
         // filled with zeros in between.
         let mut parts_of_line = vec![];
         let (line_lo, mut filled) = (first * block + hops[0].lo, first * block + hops[0].lo);

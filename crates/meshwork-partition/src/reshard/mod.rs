@@ -1,7 +1,7 @@
 //! From one layout to another at least cost, with a bound on memory.
 //!
-//! `search.rs` finds the way, `steps.rs` knows the moves that can be made from a state; here ways are remembered and
-//! carried out by the moves of `moves.rs`.
+//! `search.rs` finds the path, `steps.rs` lists the moves from a state; here paths are cached and carried out by the
+//! moves of `moves.rs` and `fetch.rs`.
 
 pub(crate) mod fetch;
 pub(crate) mod moves;

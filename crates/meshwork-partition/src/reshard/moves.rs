@@ -8,7 +8,7 @@ use crate::layout::atoms::{AtomList, Atoms};
 use crate::layout::{DimLayout, Layout};
 use crate::split::Splitter;
 
-/// A local value and how it lies on the devices.
+/// A local value and how it is on the devices.
 #[derive(Clone, Debug)]
 pub struct Form {
     /// The local value.
@@ -215,10 +215,7 @@ impl Splitter<'_> {
             frame.atoms = list.clone();
         }
         let ty = self.local.module.ty(value).clone();
-        let value = match pairs.is_empty() {
-            true => value,
-            false => self.permute(value, ty, Peers::Relabel(pairs)),
-        };
+        let value = if pairs.is_empty() { value } else { self.permute(value, ty, Peers::Relabel(pairs)) };
         Form { value, layout }
     }
 
@@ -231,7 +228,7 @@ impl Splitter<'_> {
         Form { value: self.permute(value, ty, peers), layout }
     }
 
-    /// Sends `value` along `peers`; a device nobody sends to gets zeros.
+    /// Sends `value` along `peers`; a device nothing sends to gets zeros.
     pub fn permute(&mut self, value: ValueId, ty: Type, peers: Peers) -> ValueId {
         self.collective(
             CollectiveKind::Permute,

@@ -17,10 +17,10 @@ use crate::layout::atoms::{AtomList, Atoms};
 /// How many states the search may open before it takes the plain way through replication.
 const SEARCH_LIMIT: usize = 4000;
 
-/// Up to so many atoms move one by one; more are grouped.
+/// Up to this many atoms move one by one; more are grouped.
 const MOST_SINGLE_ATOMS: usize = 3;
 
-/// On meshes of up to so many atoms every move is tried, not only those that lead on.
+/// On meshes of up to this many atoms every move is tried, not only those that lead on.
 const TRY_ALL_ATOMS: usize = 3;
 
 pub(super) type Lists = SmallVec<[AtomList; 4]>;
@@ -61,7 +61,7 @@ pub(super) fn find(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -
 /// How atoms are grouped for a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grain {
-    /// Atoms that are neighbours on both sides move together.
+    /// Atoms that are neighbors on both sides move together.
     Coarse,
     /// Only atoms that do not move are grouped.
     Fine,
@@ -89,8 +89,8 @@ impl Moving {
     }
 }
 
-/// Groups atoms that need not be told apart into units: those at the start of a dimension on both sides and, with a
-/// coarse grain, those that are neighbours on both sides (or on one and absent from the other).
+/// Groups atoms that need not be distinguished into units: those at the start of a dimension on both sides and, with a
+/// coarse grain, those that are neighbors on both sides (or on one and absent from the other).
 fn units(start: &State, goal: &State, moving: &Moving, grain: Grain, atoms: &Atoms) -> Vec<AtomList> {
     let fixed = &moving.fixed;
     let follows = |s: &State, a: u8, b: u8| -> Option<bool> {

@@ -77,9 +77,10 @@ impl Search<'_> {
     /// Units to split by: the next free ones of the goal, or any free ones that are wanted elsewhere, because splitting
     /// early makes later moves smaller.
     fn splits(&self, used: impl Fn(u8) -> bool, wanted: impl Fn(u8) -> bool) -> Vec<AtomList> {
-        match self.tries_all() {
-            true => (0..self.units.len() as u8).filter(|&u| !used(u)).map(|u| AtomList::from_iter([u])).collect(),
-            false => self.runs(|a| !used(a) && wanted(a)),
+        if self.tries_all() {
+            (0..self.units.len() as u8).filter(|&u| !used(u)).map(|u| AtomList::from_iter([u])).collect()
+        } else {
+            self.runs(|a| !used(a) && wanted(a))
         }
     }
 
@@ -169,7 +170,7 @@ impl Search<'_> {
         }
     }
 
-    /// Runs of neighbours in the goal for which `take` holds, and all parts of them.
+    /// Runs of neighbors in the goal for which `take` holds, and all parts of them.
     fn runs(&self, take: impl Fn(u8) -> bool) -> Vec<AtomList> {
         let mut out = vec![];
         for list in &self.goal.lists {

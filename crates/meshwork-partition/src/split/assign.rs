@@ -44,10 +44,7 @@ impl Splitter<'_> {
             && dims.inserted_window_dims.is_empty()
             && dims.input_batching_dims.is_empty();
         let body = self.src.body_of(op, 0)?;
-        let combine = match self.keeps_update(body) {
-            true => None,
-            false => Some(Combine::of_body(self.src, body)?),
-        };
+        let combine = if self.keeps_update(body) { None } else { Some(Combine::of_body(self.src, body)?) };
         if !whole_window {
             return None;
         }

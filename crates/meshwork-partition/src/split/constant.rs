@@ -45,9 +45,10 @@ impl Splitter<'_> {
                     return Ok(Some(iota));
                 }
                 let start = self.local.shard_offset(&frame.atoms, frame.block, -frame.offset);
-                let start = match elem == self.local.index {
-                    true => start,
-                    false => self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], elem), &[]),
+                let start = if elem == self.local.index {
+                    start
+                } else {
+                    self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], elem), &[])
                 };
                 let start = self.local.broadcast(start, &local, &[]);
                 self.local.same(OpKind::Binary(BinaryOp::Add), &[iota, start])

@@ -17,15 +17,16 @@ impl Splitter<'_> {
     fn clamped_start(&mut self, v: ValueId, max: i64) -> Result<ValueId> {
         let start = self.get(v, &Layout::replicated(&[]))?;
         let index = self.local.index;
-        let start = match self.local.elem(start) == index {
-            true => start,
-            false => self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], index), &[]),
+        let start = if self.local.elem(start) == index {
+            start
+        } else {
+            self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], index), &[])
         };
         let (low, high) = (self.local.index_constant(0), self.local.index_constant(max.max(0)));
         Ok(self.local.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], index), &[]))
     }
 
-    /// Where a clamped global start lies in this shard's block, moved up by `margin`.
+    /// Where a clamped global start is in this shard's block, moved up by `margin`.
     fn local_start(&mut self, start: ValueId, layout: &Layout, d: usize, margin: i64) -> ValueId {
         let frame = &layout.dims[d];
         let shift = self.local.shard_offset(&frame.atoms, -frame.block, frame.offset + margin);
@@ -33,7 +34,7 @@ impl Splitter<'_> {
     }
 
     /// A window of `width` at the local start `start` that is moved into the block: where it stands then, and how far the
-    /// start lies from there.
+    /// start is from there.
     fn moved_in(&mut self, start: ValueId, block: i64, width: i64) -> (ValueId, ValueId) {
         let e = &mut self.local;
         let (low, high) = (e.index_constant(0), e.index_constant(block - width));
@@ -41,7 +42,7 @@ impl Splitter<'_> {
         (at, e.same(OpKind::Binary(BinaryOp::Subtract), &[start, at]))
     }
 
-    /// `value[i + by]` along `d`, of extent `width`; what lies outside adds nothing.
+    /// `value[i + by]` along `d`, of extent `width`; what is outside adds nothing.
     fn shifted(&mut self, value: ValueId, d: usize, by: ValueId, width: i64) -> ValueId {
         let e = &mut self.local;
         let elem = e.elem(value);
@@ -119,7 +120,7 @@ impl Splitter<'_> {
         for (d, by) in shifts {
             value = self.shifted(value, d, by, out[d]);
         }
-        self.reason = "each device has the elements of the slice that lie in its block".into();
+        self.reason = "each device has the elements of the slice that are in its block".into();
         let layout = result_layout.with_partial(problem.partial(&assignment), Combine::Add);
         self.finish(result, Form { value, layout });
         Ok(())
@@ -172,7 +173,7 @@ impl Splitter<'_> {
                 shifts.push((d, by));
                 at
             } else if layout.dims[d].is_split() {
-                // A margin on both sides takes what falls outside of this block.
+                // A margin on both sides takes what falls outside this block.
                 value = self.local.pad(value, d, m[d], m[d]);
                 margins.push(d);
                 self.local_start(start, &layout, d, m[d])
@@ -193,7 +194,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// What to write at `starts` so that the part of `patch` that lies in this block is written, and the rest stays.
+    /// What to write at `starts` so that the part of `patch` in this block is written, and the rest stays.
     fn within_block(
         &mut self,
         value: ValueId,

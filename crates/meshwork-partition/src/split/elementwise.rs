@@ -29,7 +29,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// The layout with the least traffic: where the operands lie, or where the result is wanted.
+    /// The layout with the least traffic: that of an operand, or the one wanted for the result.
     pub fn elementwise_layout(&mut self, operands: &[ValueId], result: ValueId) -> Layout {
         let want = self.want(result);
         let extents = self.extents(result);
@@ -59,7 +59,7 @@ impl Splitter<'_> {
         for layout in candidates {
             let operands: f64 = movable.iter().map(|&v| self.cost_to(v, &layout)).sum();
             let back = self.paths.find(&layout, &want, &extents, self.atoms);
-            // A frame other than the ordinary one may suit whoever comes next: moving back is not certain.
+            // A frame other than the ordinary one may suit the next operation: moving back is not certain.
             let same_atoms = layout.lists() == want.lists();
             let cost = operands + if same_atoms { 0.0 } else { back.cost * self.element_bytes(result) };
             if best.as_ref().is_none_or(|b| cost < b.0) {

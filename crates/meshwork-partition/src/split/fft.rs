@@ -99,18 +99,20 @@ impl Splitter<'_> {
         let Some((_, steps)) = plan.best.take() else { return self.generic(op) };
         let mut form: Option<Form> = None;
         for step in steps {
-            self.reason = match step.across {
-                true => format!("a transform of dimension {} across its shards takes three exchanges", step.dim),
-                false => format!("the transform needs dimension {} whole", step.dim),
+            self.reason = if step.across {
+                format!("a transform of dimension {} across its shards takes three exchanges", step.dim)
+            } else {
+                format!("the transform needs dimension {} whole", step.dim)
             }
             .into();
             let Form { value, layout } = match form.take() {
                 None => Form { value: self.get(operand, &step.layout)?, layout: step.layout.clone() },
                 Some(form) => self.reshard(form, &step.layout, &step.extents),
             };
-            form = Some(match step.across {
-                true => Form { value: self.transform_across(value, &step), layout },
-                false => self.transform_dim(value, layout, &step, last.1),
+            form = Some(if step.across {
+                Form { value: self.transform_across(value, &step), layout }
+            } else {
+                self.transform_dim(value, layout, &step, last.1)
             });
         }
         if let Some(form) = form {
@@ -144,9 +146,10 @@ impl Splitter<'_> {
         let bytes = self.element_bytes(if real { plan.operand } else { plan.result });
         let bytes = if plan.kind == Kind::ToReal { 2.0 * bytes } else { bytes };
         for (layout, across) in self.step_layouts(plan, at, dim, kind, &extents) {
-            let mut cost = match done.is_empty() {
-                true => self.cost_to(plan.operand, &layout),
-                false => self.paths.cost(at, &layout, &extents, self.atoms) * bytes,
+            let mut cost = if done.is_empty() {
+                self.cost_to(plan.operand, &layout)
+            } else {
+                self.paths.cost(at, &layout, &extents, self.atoms) * bytes
             };
             if across {
                 let p = self.atoms.product(&layout.dims[dim].atoms) as f64;

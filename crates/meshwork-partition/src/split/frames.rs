@@ -1,6 +1,6 @@
 //! Choosing frames: which offset a chain of elementwise operations on slices works in.
 //!
-//! Elementwise operations that feed each other must lie in one frame. The chain's operands stand where they were cut
+//! Elementwise operations that feed each other must be in one frame. The chain's operands stand where they were cut
 //! from, and its users (concatenations, assignments to a slice) say where they would like it. The frame with the least
 //! movement in total wins.
 

@@ -111,7 +111,7 @@ impl Splitter<'_> {
             let needed = |&d: &usize| have.dims[d].is_split() && dims[d].iter().any(|&f| !problem.may_split(f));
             self.reason = match (0..dims.len()).find(needed) {
                 Some(d) => format!("it needs dimension {d} of its operand whole{weighed}").into(),
-                None => format!("its operands do not lie as it needs them{weighed}").into(),
+                None => format!("its operands are not placed as it needs them{weighed}").into(),
             };
             let mut value = self.get(v, &layout)?;
             if combine.is_some() {

@@ -342,7 +342,7 @@ impl<'a> LocalBuilder<'a> {
         let v = self.in_prologue(|e| {
             let mut sum: Option<ValueId> = None;
             let mut rest = e.atoms.product(list);
-            // Runs of atoms that are neighbours in mesh order are one division and one remainder.
+            // Runs of atoms that are neighbors in mesh order are one division and one remainder.
             for (stride, size) in runs(e.atoms, list) {
                 rest /= size;
                 let mut part = device.expect("there is at least one atom");
@@ -401,7 +401,7 @@ impl<'a> LocalBuilder<'a> {
         Some(v)
     }
 
-    /// Which positions of a block lie in `lo..hi` of the line: a vector of `i1`.
+    /// Which positions of a block are in `lo..hi` of the line: a vector of `i1`.
     pub fn position_mask(&mut self, frame: &DimLayout, lo: i64, hi: i64) -> ValueId {
         let start = self.shard_offset(&frame.atoms, frame.block, 0);
         let iota = self.iota(&[frame.block], 0, self.index);
@@ -432,7 +432,7 @@ impl<'a> LocalBuilder<'a> {
     }
 }
 
-/// Strides and sizes of the runs of `list` that are neighbours in mesh order.
+/// Strides and sizes of the runs of `list` that are neighbors in mesh order.
 fn runs(atoms: &Atoms, list: &[u8]) -> Vec<(i64, i64)> {
     let mut out: Vec<(i64, i64)> = vec![];
     for &a in list {

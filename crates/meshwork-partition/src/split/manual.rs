@@ -91,7 +91,7 @@ impl Splitter<'_> {
         Layout { dims: dims.collect(), partial: None }
     }
 
-    /// A collective that the program writes itself, inside of a manual computation.
+    /// A collective that the program writes itself, inside a manual computation.
     pub fn explicit_collective(&mut self, op: OpId) -> Result<()> {
         let RuleResult::Rule(rule) = sharding_rule(self.src, op, RuleMode::Full) else { return self.whole(op) };
         let problem = self.problem(op, rule, None);

@@ -105,17 +105,17 @@ pub struct SplitFunction {
     pub module: Module,
     /// Its collectives, in order.
     pub collectives: Vec<Collective>,
-    /// How the arguments lie.
+    /// Placement of the arguments.
     pub inputs: Vec<Placed>,
-    /// How the results lie.
+    /// Placement of the results.
     pub outputs: Vec<Placed>,
 }
 
-/// How a value at the border of the function lies.
+/// Placement of an argument or result of the function.
 pub struct Placed {
     /// Its layout.
     pub layout: Layout,
-    /// The program's mesh in another device order, if it lies on that.
+    /// The program's mesh in another device order, if it is on that.
     pub reordered: Option<Arc<Mesh>>,
 }
 
@@ -124,7 +124,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
         op: src.place(func),
-        what: "a function without a body can not be partitioned".into(),
+        what: "a function without a body cannot be partitioned".into(),
     })?;
     let mut out = Module::new();
     out.name = src.name.clone();
@@ -160,7 +160,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
         let ty = s.local_type(arg, &layout)?;
         let value = s.local.module.add_block_arg(entry, ty);
         let sharding = program::sharding_of(src, arg);
-        let (value, reordered) = s.enter(value, sharding.as_ref(), "the argument lies on other devices");
+        let (value, reordered) = s.enter(value, sharding.as_ref(), "the argument is on other devices");
         s.set(arg, Form { value, layout: layout.clone() });
         inputs.push(Placed { layout, reordered });
     }
@@ -286,7 +286,7 @@ impl<'a> Splitter<'a> {
             Type::Tensor(t) if t.is_static() => Ok(t.with_dims(layout.local_extents()).into()),
             other => Err(PartitionError::Unsupported {
                 op: self.src.def_op(v).map_or("an argument".into(), |op| self.src.place(op)),
-                what: format!("values of type {other} can not be split"),
+                what: format!("values of type {other} cannot be split"),
             }),
         }
     }
@@ -297,7 +297,7 @@ impl<'a> Splitter<'a> {
         self.forms[v.index()].push(form);
     }
 
-    /// The layout in which `v` was produced; for constants, which get forms when somebody asks, the wanted one.
+    /// The layout in which `v` was produced; for constants, which get forms on demand, the wanted one.
     pub fn current(&mut self, v: ValueId) -> Layout {
         match self.forms[v.index()].first() {
             Some(form) => form.layout.clone(),
@@ -356,7 +356,7 @@ impl<'a> Splitter<'a> {
         Ok(value)
     }
 
-    /// If `v` is the same in every round of a loop: its value in `layout`, made once outside of the loop.
+    /// If `v` is the same in every round of a loop: its value in `layout`, made once outside the loop.
     fn outside_form(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
         let changed = |l: &Loop| match self.src.value(v).def() {
             Def::Result(op, _) => self.src.is_inside(op, l.src),
@@ -436,7 +436,7 @@ impl<'a> Splitter<'a> {
         self.local.loc = self.src.op(op).loc.clone();
         self.local.pos = self.src.op(op).pos;
         (self.site, self.tensor) = (Site::Op(op), None);
-        self.reason = "its operands do not lie as it needs them".into();
+        self.reason = "its operands are not placed as it needs them".into();
         let kind = self.src.op(op).kind();
         if let Some(device) = self.alone_on(op) {
             return self.on_one_device(op, device);

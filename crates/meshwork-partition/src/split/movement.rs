@@ -69,13 +69,12 @@ impl Splitter<'_> {
         });
         let small =
             !put_back && (0..extents.len()).any(|d| form.layout.dims[d].is_split() && extents[d] * 4 < src_extents[d]);
-        let form = match small {
-            true => {
-                let lists = form.layout.lists();
-                let target = Layout::ordinary(&extents, &lists, self.atoms);
-                self.reshard(form, &target, &extents)
-            }
-            false => form,
+        let form = if small {
+            let lists = form.layout.lists();
+            let target = Layout::ordinary(&extents, &lists, self.atoms);
+            self.reshard(form, &target, &extents)
+        } else {
+            form
         };
         self.set(result, form);
         Ok(())
@@ -313,7 +312,7 @@ impl Splitter<'_> {
         let update_extents = self.extents(update);
         let target = self.want(result);
         let base = self.get(operand, &target)?;
-        // Where the update covers a dimension it lies as the operand does; elsewhere its frame is moved to its place.
+        // Where the update covers a dimension it has the frame of the operand; elsewhere its frame is shifted to its start.
         let mut layout = target.clone();
         for d in 0..extents.len() {
             if !layout.dims[d].is_split() {

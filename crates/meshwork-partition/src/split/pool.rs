@@ -22,7 +22,7 @@ impl Splitter<'_> {
         let rule = shared_dims_rule(&n, 2, 1, 1, moving.clone());
         let mut problem = self.problem(op, Arc::new(rule), None);
         problem.permutation = Splittable::Yes;
-        // Windows must start at the same places of every block, and lie inside: a window of padding selects nothing.
+        // Windows must start at the same places of every block, and are inside: a window of padding selects nothing.
         let inside = |s: &Slide| adds && s.low == 0 && s.high == 0;
         problem.whole = moving.iter().copied().filter(|&d| !inside(&slides[d])).collect();
         let mut assignment = self.choose(&problem).assignment;
@@ -48,7 +48,7 @@ impl Splitter<'_> {
                 padding.push((slide.low, slide.high));
                 continue;
             }
-            // The first window that touches block t begins at t*block + first; so many do.
+            // The first window that touches block t begins at t*block + first; this is how many do.
             let first = (slide.stride - slide.size).div_euclid(slide.stride) * slide.stride;
             let count = (frame.block - 1 - first).div_euclid(slide.stride) + 1;
             let window = Window {

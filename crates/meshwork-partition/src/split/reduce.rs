@@ -18,7 +18,7 @@ impl Splitter<'_> {
         // A general body is combined by gathering the parts; for the choice it costs like a sum.
         let problem = self.problem(op, rule, Some(combine.unwrap_or(Combine::Add)));
         let Choice { assignment, weighed } = self.choose(&problem);
-        self.reason = format!("its operands do not lie as it needs them{weighed}").into();
+        self.reason = format!("its operands are not placed as it needs them{weighed}").into();
         let inputs = problem.operands.len() / 2;
         let reduced_dims = self.src.op(op).i64s("dimensions").unwrap_or_default();
         let partial = problem.partial(&assignment);

@@ -24,7 +24,7 @@ impl Splitter<'_> {
         let rule = scatter_rule(&dims, inputs, &n, &k, &m);
         let problem = self.problem(op, Arc::new(rule), combine);
         let Choice { assignment, weighed } = self.choose(&problem);
-        self.reason = format!("its operands do not lie as it needs them{weighed}").into();
+        self.reason = format!("its operands are not placed as it needs them{weighed}").into();
         let atoms = self.atoms;
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, atoms);
         let index_layout = problem.layout(&problem.rule.operands[inputs], &k, &assignment, atoms);

@@ -32,7 +32,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// `value`, which lies on the program's mesh, as `sharding` wants it; and its own device order if that differs.
+    /// `value`, which is on the program's mesh, as `sharding` wants it; and its own device order if that differs.
     pub fn leave(&mut self, value: ValueId, sharding: Option<&Sharding>) -> (ValueId, Option<Arc<Mesh>>) {
         let Some(sharding) = sharding else { return (value, None) };
         match self.meshes.relation(sharding, self.atoms).into_owned() {
@@ -109,7 +109,7 @@ impl Splitter<'_> {
     /// `device` computes `op`, and all others get the results from it.
     pub fn on_one_device(&mut self, op: OpId, device: i64) -> Result<()> {
         if !self.src.op(op).regions().is_empty() {
-            return self.unsupported(op, "an operation with regions can not be computed by one device alone");
+            return self.unsupported(op, "an operation with regions cannot be computed by one device alone");
         }
         self.reason = "one device computes it from whole operands".into();
         let mut locals = vec![];
@@ -119,9 +119,10 @@ impl Splitter<'_> {
         }
         let results = self.src.op(op).results().to_vec();
         let types: Vec<Type> = results.iter().map(|&r| self.src.ty(r).clone()).collect();
-        let copy = match is_effect_free(self.src, op) {
-            true => self.copy(op, &locals, types)?,
-            false => self.guarded(op, device, &locals, types)?,
+        let copy = if is_effect_free(self.src, op) {
+            self.copy(op, &locals, types)?
+        } else {
+            self.guarded(op, device, &locals, types)?
         };
         self.reason = "one device computes it for all".into();
         for (i, r) in results.into_iter().enumerate() {

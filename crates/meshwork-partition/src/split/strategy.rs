@@ -32,7 +32,7 @@ pub struct Problem {
     pub results: Vec<ValueId>,
     /// How partial results combine; `None`: reduction factors must not be split.
     pub combine: Option<Combine>,
-    /// Whether factors that make neighbours exchange data may be split.
+    /// Whether factors that make neighbors exchange data may be split.
     pub permutation: Splittable,
     /// Factors that may only be split evenly.
     pub even: Vec<usize>,
@@ -289,7 +289,7 @@ impl Splitter<'_> {
         String::new()
     }
 
-    /// Frames for the factors that stand alone: those of the largest operand that already lies as assigned.
+    /// Frames for the factors that stand alone: those of the largest operand that is already placed as assigned.
     pub fn factor_frames(&mut self, problem: &Problem, assignment: &Assignment) -> Vec<Option<DimLayout>> {
         let mut frames: Vec<Option<(i64, DimLayout)>> = vec![None; assignment.len()];
         for (&v, dims) in problem.operands.iter().zip(&problem.rule.operands) {

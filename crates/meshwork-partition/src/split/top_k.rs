@@ -20,7 +20,7 @@ impl Splitter<'_> {
         let last = n.len() - 1;
         let elem = self.src.ty(operand).elem();
         let mut rule = shared_dims_rule(&n, 1, 0, 2, vec![]);
-        // The last dimension of the results is no part of the operand's.
+        // The last dimension of the results does not correspond to one of the operand.
         rule.factor_sizes.push(1);
         rule.need_replication.push(last + 1);
         rule.results.iter_mut().for_each(|dims| dims[last] = vec![last + 1]);
@@ -68,9 +68,10 @@ impl Splitter<'_> {
         let (values, places) = self.local_top_k(op, value, mine);
         let dims = self.local.dims(places);
         let shift = self.local.shard_offset(&frame.atoms, frame.block, -frame.offset);
-        let shift = match self.local.index == ElementType::I32 {
-            true => shift,
-            false => self.local.op(OpKind::Mixed(MixedOp::Convert), &[shift], Type::tensor([], ElementType::I32), &[]),
+        let shift = if self.local.index == ElementType::I32 {
+            shift
+        } else {
+            self.local.op(OpKind::Mixed(MixedOp::Convert), &[shift], Type::tensor([], ElementType::I32), &[])
         };
         let shift = self.local.broadcast(shift, &dims, &[]);
         let places = self.local.same(OpKind::Binary(BinaryOp::Add), &[places, shift]);

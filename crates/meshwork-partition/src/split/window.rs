@@ -74,7 +74,7 @@ pub fn padding_attr(pairs: &[(i64, i64)]) -> Attr {
 }
 
 impl Splitter<'_> {
-    /// The part of the operand that the windows of this shard's block of `target` cover, with `fill` outside of the
+    /// The part of the operand that the windows of this shard's block of `target` cover, with `fill` outside the
     /// operand. The local windows then need no padding.
     #[allow(clippy::too_many_arguments)] // the numbers of one window
     pub fn slide_over(
@@ -119,7 +119,7 @@ impl Splitter<'_> {
         self.local.mask_dim(fetched, dim, mask, fill)
     }
 
-    /// Which of the `line.block` positions from the scalar `start` on lie in `lo..hi`.
+    /// Which of the `line.block` positions from the scalar `start` on are in `lo..hi`.
     fn position_mask_from(&mut self, start: ValueId, line: &DimLayout, lo: i64, hi: i64) -> ValueId {
         let e = &mut self.local;
         let dims = [line.block];
@@ -325,7 +325,7 @@ impl Splitter<'_> {
             work: self.work(op),
         };
         let Choice { assignment, weighed } = self.choose(&problem);
-        self.reason = format!("its operands do not lie as it needs them{weighed}").into();
+        self.reason = format!("its operands are not placed as it needs them{weighed}").into();
         let layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.atoms);
         let mut lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
         lhs_layout = self.keep_frames(lhs, &lhs_layout);

@@ -1,4 +1,4 @@
-//! Sorting, transforms, solves, random bits and normalisations.
+//! Sorting, transforms, solves, random bits and normalizations.
 
 use crate::cases::{Program, SIZES, conform, program, t};
 

@@ -154,13 +154,14 @@ impl Failures {
             let mut pick = i;
             let picks: Vec<usize> = counts
                 .iter()
-                .map(|&n| match total <= budget {
-                    true => {
+                .map(|&n| {
+                    if total <= budget {
                         let digit = pick % n;
                         pick /= n;
                         digit
+                    } else {
+                        numbers.below(n)
                     }
-                    false => numbers.below(n),
                 })
                 .collect();
             let args: Vec<&str> = per_arg.iter().zip(&picks).map(|(s, &i)| s[i].as_str()).collect();

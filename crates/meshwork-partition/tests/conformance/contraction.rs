@@ -17,9 +17,10 @@ fn dot_program(dot: &Dot<'_>, elem: &str) -> Program {
     out.extend(free(dot.lhs, dot.batch.0, dot.contracting.0));
     out.extend(free(dot.rhs, dot.batch.1, dot.contracting.1));
     let (l, r, o) = (t(dot.lhs, elem), t(dot.rhs, elem), t(&out, elem));
-    let batching = match dot.batch.0.is_empty() {
-        true => String::new(),
-        false => format!("batching_dims = [{}] x [{}], ", list(dot.batch.0), list(dot.batch.1)),
+    let batching = if dot.batch.0.is_empty() {
+        String::new()
+    } else {
+        format!("batching_dims = [{}] x [{}], ", list(dot.batch.0), list(dot.batch.1))
     };
     let body = format!(
         "%r0 = stablehlo.dot_general %a0, %a1, {batching}contracting_dims = [{}] x [{}] : ({l}, {r}) -> {o}",

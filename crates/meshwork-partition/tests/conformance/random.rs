@@ -46,10 +46,7 @@ impl Writer {
                 let limit = (start + i64::from(b) % (dims[d] + 1)).min(dims[d]);
                 let mut out = dims.clone();
                 out[d] = limit - start;
-                let ranges = others(&|i| match i == d {
-                    true => format!("{start}:{limit}"),
-                    false => format!("0:{}", dims[i]),
-                });
+                let ranges = others(&|i| if i == d { format!("{start}:{limit}") } else { format!("0:{}", dims[i]) });
                 self.push(out, |r, to| format!("{r} = stablehlo.slice {x} [{ranges}] : ({ty}) -> {to}"));
             }
             5 if rank > 0 => {

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 pub struct Axis {
     /// Position of the axis in its mesh.
     pub id: u16,
-    /// Product of what lies left of this part.
+    /// Product of the parts to the left of this one.
     pub pre: u32,
     /// Size of this part.
     pub size: u32,

@@ -124,7 +124,7 @@ impl Placements {
     }
 
     /// The mesh that all `placements` share: the first that is not empty, if no other differs from it. Equal
-    /// meshes under different names are the same; maximal meshes are shared with nobody.
+    /// meshes under different names are the same; a maximal mesh is never shared.
     pub fn common_mesh(&self, placements: impl IntoIterator<Item = PlacementId>) -> Option<MeshId> {
         let mut common: Option<MeshId> = None;
         for id in placements {

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::factors::{Axis, AxisList, Dim, MeshId, Placement, Prefix, prefix_status, product, push_merged};
 
-/// A rule with what propagation asks of it again and again.
+/// A rule with the facts about it that propagation needs often.
 #[derive(Debug)]
 pub struct CompiledRule {
     /// The rule.
@@ -156,7 +156,7 @@ fn append(list: &mut AxisList, axes: &[Axis]) {
     }
 }
 
-/// Hands the axes of one dimension to its factors, major to minor, splitting axes where factors end.
+/// Assigns the axes of one dimension to its factors, major to minor, splitting axes where factors end.
 fn project_dim(dim: Option<&Dim>, factors: &[usize], sizes: &[i64], out: &mut [Option<FactorSharding>]) {
     let closed = dim.is_some_and(|d| d.closed);
     let mut rest = AxisStream { axes: dim.map_or(&[], |d| &d.axes), current: None };
@@ -196,7 +196,7 @@ fn project_dim(dim: Option<&Dim>, factors: &[usize], sizes: &[i64], out: &mut [O
     }
 }
 
-/// The axes of a dimension that are not yet handed out.
+/// The axes of a dimension that have no factor yet.
 struct AxisStream<'a> {
     axes: &'a [Axis],
     current: Option<Axis>,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Walk};
+use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpSpec, TensorType, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
 use crate::program::{
@@ -58,7 +58,7 @@ impl Lift {
     }
 
     fn lift_shardings(&mut self, module: &mut Module) {
-        // Which meshes need a symbol has to be known before the shardings are changed.
+        // Collects the meshes that need a symbol before the shardings change.
         let mut inline: Vec<Arc<Mesh>> = vec![];
         transform_shardings(module, |sharding, _| {
             inline.extend(sharding.mesh.inline().cloned());
@@ -87,7 +87,7 @@ impl Lift {
         }
     }
 
-    /// The name of the symbol for `mesh`, which is defined if it is not yet.
+    /// The name of the symbol for `mesh`, defined here if it is new.
     fn name_of(&mut self, module: &mut Module, mesh: Arc<Mesh>) -> Arc<str> {
         let key = MeshRef::Inline(mesh.clone());
         if let Some(name) = self.new_names.get(&key) {
@@ -98,7 +98,7 @@ impl Lift {
             None if mesh.is_empty() => "empty_mesh".to_string(),
             None => "mesh".to_string(),
         };
-        let spec = OpSpec::new(OpKind::Sdy(SdyOp::Mesh))
+        let spec = OpSpec::new(SdyOp::Mesh)
             .attr("sym_name", Attr::str(wanted))
             .attr("mesh", Attr::Mesh(mesh))
             .loc(module.loc.clone());

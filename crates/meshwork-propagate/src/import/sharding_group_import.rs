@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, ValueId, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, ValueId, Walk};
 
 /// Checks sharding groups, unites those that share a value, and numbers them from zero.
 pub fn import_sharding_groups(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let mut groups = module.all_ops(Walk::PreOrder);
-    groups.retain(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup));
+    groups.retain(|&op| module.op(op).kind() == SdyOp::ShardingGroup);
     check(module, &groups, diags)?;
     let new_ids = unite(module, &groups);
     let mut seen: HashSet<(ValueId, i64)> = HashSet::new();
@@ -16,9 +16,9 @@ pub fn import_sharding_groups(module: &mut Module, diags: &mut Vec<Diagnostic>) 
         let (value, id) = (module.op(op).operands()[0], group_id(module, op));
         let new = new_ids[&id];
         if seen.insert((value, new)) {
-            drop(module.op_mut(op).attrs.set("group_id", Attr::i64(new)))
+            module.op_mut(op).attrs.set("group_id", Attr::i64(new));
         } else {
-            module.erase(op)
+            module.erase(op);
         }
     }
     Ok(())
@@ -36,10 +36,10 @@ fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Resul
         let first = *first_of.entry(id).or_insert(op);
         let shape = |op: OpId| module.op(op).operands().first().map(|&v| module.ty(v).dims().to_vec());
         let problem = if manual_parent(module, first) != manual_parent(module, op) {
-            format!("sharding group {id} has members inside and outside of a manual computation")
+            format!("sharding group {id} has members both inside and outside a manual computation")
         } else if shape(first) != shape(op) {
             let (a, b) = (shape(first).unwrap_or_default(), shape(op).unwrap_or_default());
-            format!("sharding group {id} has members of shapes {a:?} and {b:?}; they can not be placed alike")
+            format!("sharding group {id} has members of shapes {a:?} and {b:?}; they cannot share a placement")
         } else {
             continue;
         };
@@ -54,7 +54,7 @@ fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Resul
 fn manual_parent(module: &Module, op: OpId) -> Option<OpId> {
     let mut at = module.parent_op(op);
     while let Some(op) = at {
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
+        if module.op(op).kind() == SdyOp::ManualComputation {
             return Some(op);
         }
         at = module.parent_op(op);
@@ -97,7 +97,7 @@ fn find(leader: &mut HashMap<i64, i64>, id: i64) -> i64 {
     while leader[&root] != root {
         root = leader[&root];
     }
-    // Every id on the way now points at the root.
+    // Every id visited now points at the root.
     let mut at = id;
     while let Some(next) = leader.insert(at, root).filter(|&next| next != root) {
         at = next;

@@ -1,7 +1,7 @@
-//! Data-flow edges: which values of a region op must be placed alike.
+//! Data-flow edges: which values of a region op must have the same placement.
 //!
 //! An edge joins *sources* (operands of the op, operands of its terminators) with *targets* (results, block
-//! arguments). One target, the *owner*, stands for all of them; an `sdy.data_flow_edge` on the owner carries
+//! arguments). One target, the *owner*, represents them all; an `sdy.data_flow_edge` on the owner carries
 //! the placement.
 //!
 //! | op | edge | sources | owner | other targets |
@@ -48,7 +48,7 @@ pub fn result_owners(module: &Module, op: OpId) -> Values {
     if has_data_flow(module.op(op).kind()) { module.op(op).results().iter().copied().collect() } else { Values::new() }
 }
 
-/// The owner of the edge that `target` belongs to; `None` if it is no target.
+/// The owner of the edge that `target` belongs to; `None` if it is not a target.
 pub fn owner_of_target(module: &Module, target: ValueId) -> Option<ValueId> {
     let op = owning_op(module, target)?;
     match module.op(op).kind() {
@@ -65,7 +65,7 @@ pub fn owner_of_target(module: &Module, target: ValueId) -> Option<ValueId> {
 /// The `sdy.data_flow_edge` on `owner`: its only user.
 pub fn edge_of_owner(module: &Module, owner: ValueId) -> Option<OpId> {
     match module.value(owner).uses() {
-        [only] if module.op(only.op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge) => Some(only.op),
+        [only] if module.op(only.op).kind() == SdyOp::DataFlowEdge => Some(only.op),
         _ => None,
     }
 }
@@ -122,7 +122,7 @@ pub fn edge_sources(module: &Module, owner: ValueId) -> Values {
 /// The targets of the edge of `owner` other than the owner itself.
 pub fn non_owner_targets(module: &Module, owner: ValueId) -> Values {
     let Def::Result(op, i) = module.value(owner).def() else { return Values::new() };
-    if module.op(op).kind() != OpKind::Control(ControlOp::While) {
+    if module.op(op).kind() != ControlOp::While {
         return Values::new();
     }
     let argument = |region| module.block(module.body_of(op, region)?).args().get(i as usize).copied();

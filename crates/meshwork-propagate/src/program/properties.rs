@@ -1,10 +1,10 @@
-//! What operations are, as far as placements are concerned.
+//! Properties of ops that placements depend on.
 
 use meshwork_ir::op::{MovementOp, SdyOp};
 use meshwork_ir::{Module, OpId, OpKind};
 
-/// Whether `op` works element by element, or is treated so: identities that only concern placements, and bit
-/// casts between elements of one width.
+/// Whether `op` is elementwise, or treated as such: identities that only affect placements, and bit casts between
+/// elements of one width.
 pub fn is_elementwise(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
     match data.kind() {

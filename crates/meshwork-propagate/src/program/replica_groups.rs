@@ -56,7 +56,7 @@ fn replace_mesh(module: &mut Module, op: OpId, mesh: &str) {
     module.op_mut(op).attrs.set("replica_groups", Attr::Opaque(new.into()));
 }
 
-/// Where the value of the first `mesh = ` stands: up to the comma at its own nesting depth.
+/// The range of the value of the first `mesh = `: up to the comma at its own nesting depth.
 fn mesh_range(text: &str) -> Option<Range<usize>> {
     let open = text.find('<')? + 1;
     let after_key = open + text[open..].find('=')? + 1;
@@ -107,8 +107,7 @@ mod tests {
 
     fn with_groups(text: &str) -> (Module, OpId) {
         let mut module = Module::new();
-        let spec =
-            OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).attr("replica_groups", Attr::Opaque(text.into()));
+        let spec = OpSpec::new(CollectiveOp::AllReduce).attr("replica_groups", Attr::Opaque(text.into()));
         let op = module.push(module.body(), spec);
         (module, op)
     }

@@ -21,7 +21,7 @@ use crate::program::{edge_of_target, manual_axes, owner_of_target, owning_op, wi
 /// Name of the attribute that holds placements of results and function arguments.
 pub const SHARDING: &str = "sdy.sharding";
 
-/// The value whose placement stands for that of `value`; `None` if it can have none.
+/// The value whose placement `value` shares; `None` if it cannot have one.
 pub fn shardable_value(module: &Module, value: ValueId) -> Option<ValueId> {
     if let Some(edge) = edge_of_target(module, value) {
         return module.op(edge).results().first().copied();
@@ -48,16 +48,7 @@ pub enum Slot {
 pub fn result_slot(kind: OpKind) -> Slot {
     match kind {
         OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::DataFlowEdge) => Slot::Single("sharding"),
-        OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced,
-        ) => Slot::Single("out_sharding"),
+        OpKind::Sdy(op) if op.is_collective() => Slot::Single("out_sharding"),
         OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Slot::PerValue("out_shardings"),
         _ => Slot::PerValue(SHARDING),
     }
@@ -99,7 +90,7 @@ pub fn stored_sharding(module: &Module, value: ValueId) -> Option<Sharding> {
     }
 }
 
-/// Sets the placement of `value`; of a value that can have none, does nothing.
+/// Sets the placement of `value`. Does nothing for a value that cannot have one.
 ///
 /// The first placement among several results makes those of the others fully open on the same mesh.
 pub fn set_sharding(module: &mut Module, value: ValueId, sharding: Sharding) {

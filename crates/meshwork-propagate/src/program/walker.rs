@@ -21,11 +21,11 @@ pub enum Place {
 
 /// Calls `change` on every stored placement; `Some` replaces it.
 ///
-/// The `in_shardings` of a manual computation are passed as they stand, with manual axes.
+/// The `in_shardings` of a manual computation are passed as written, with manual axes.
 pub fn transform_shardings(module: &mut Module, mut change: impl FnMut(&Sharding, Place) -> Option<Sharding>) {
     for op in module.all_ops(Walk::PreOrder) {
         let kind = module.op(op).kind();
-        if kind == OpKind::Control(ControlOp::Func) {
+        if kind == ControlOp::Func {
             transform_func(module, op, &mut change);
             continue;
         }

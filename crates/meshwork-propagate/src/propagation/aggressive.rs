@@ -1,4 +1,4 @@
-//! The aggressive strategy: conflicts between factors are resolved in favour of the larger tensor.
+//! The aggressive strategy: conflicts between factors are resolved in favor of the larger tensor.
 //!
 //! Compatible axes are found per factor without regard to other factors. Then each tensor, results before operands,
 //! takes them factor by factor, as far as they do not conflict with what it has by then. Tensors may thus end

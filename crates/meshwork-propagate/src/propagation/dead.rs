@@ -1,6 +1,6 @@
 //! Which ops may be removed because nothing uses them, as MLIR's greedy driver decides it.
 
-use meshwork_ir::op::{BodyOp, ControlOp, SdyOp};
+use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Module, OpId, OpKind, Walk};
 
 /// Whether `op` has no uses and no effects.
@@ -29,29 +29,11 @@ fn effects(module: &Module, op: OpId) -> Effects {
     let data = module.op(op);
     match data.kind() {
         OpKind::Control(ControlOp::If | ControlOp::Case | ControlOp::While)
-        | OpKind::Body(
-            BodyOp::Reduce
-            | BodyOp::ReduceWindow
-            | BodyOp::Scatter
-            | BodyOp::SelectAndScatter
-            | BodyOp::Sort
-            | BodyOp::Map,
-        )
+        | OpKind::Body(_)
         | OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => Effects::OfRegions,
         // Constraints and edges say something about other values even when unused.
-        OpKind::Sdy(
-            SdyOp::ShardingConstraint
-            | SdyOp::DataFlowEdge
-            | SdyOp::FuncDataFlowEdge
-            | SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced,
-        ) => Effects::Some,
+        OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge) => Effects::Some,
+        OpKind::Sdy(op) if op.is_collective() => Effects::Some,
         OpKind::Control(ControlOp::CustomCall)
             if data.attr("has_side_effect").and_then(Attr::as_bool) == Some(false) =>
         {

@@ -1,9 +1,9 @@
-//! Who is concerned when the placement of a value changes, also across calls.
+//! Which ops a changed placement affects, also across calls.
 
 use std::collections::HashMap;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, Use, ValueId, Values, Walk};
+use meshwork_ir::{Attr, Def, Module, OpId, Use, ValueId, Values, Walk};
 
 use crate::program::{edge_of_source, non_owner_targets};
 
@@ -14,7 +14,7 @@ pub struct WorkList {
 }
 
 impl WorkList {
-    /// An empty list for a module with so many op slots.
+    /// An empty list for a module with `slots` op slots.
     pub fn new(ops: usize) -> WorkList {
         WorkList { list: vec![], listed: vec![false; ops] }
     }
@@ -46,7 +46,7 @@ impl Calls {
         let funcs: HashMap<&str, OpId> = module.funcs().filter_map(|f| Some((module.symbol_name(f)?, f))).collect();
         let mut calls = Calls { callee: HashMap::new(), callers: HashMap::new() };
         for op in module.all_ops(Walk::PreOrder) {
-            if module.op(op).kind() != OpKind::Control(ControlOp::Call) {
+            if module.op(op).kind() != ControlOp::Call {
                 continue;
             }
             let name = module.op(op).attr("callee").and_then(Attr::as_symbol);
@@ -76,12 +76,12 @@ impl Calls {
         }
     }
 
-    /// Passes to `push` all ops that a change of the placement of `value` concerns, in order: users of the other targets
+    /// Passes to `push` all ops that a change of the placement of `value` affects, in order: users of the other targets
     /// of a data-flow edge, the op that defines the value, and its users.
     pub fn concerned(&self, module: &Module, value: ValueId, mut push: impl FnMut(OpId)) {
         match module.value(value).def() {
             Def::Result(op, _) => {
-                if module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge)
+                if module.op(op).kind() == SdyOp::DataFlowEdge
                     && let Some(&owner) = module.op(op).operands().first()
                 {
                     for target in non_owner_targets(module, owner) {
@@ -99,14 +99,14 @@ impl Calls {
         self.users(module, value, &mut push, &mut vec![]);
     }
 
-    /// Latest use first, as MLIR lists them. `crossed` are the values on the way from one function to another, which
+    /// Latest use first, as MLIR lists them. `crossed` holds the values passed from one function to another, which
     /// recursion may meet again.
     fn users(&self, module: &Module, value: ValueId, push: &mut impl FnMut(OpId), crossed: &mut Vec<ValueId>) {
         for &u in module.value(value).uses().iter().rev() {
             let kind = module.op(u.op).kind();
             if let Some(edge) = edge_of_source(module, u) {
                 push(edge);
-            } else if kind == OpKind::Control(ControlOp::FuncReturn) {
+            } else if kind == ControlOp::FuncReturn {
                 for &caller in self.callers(module.parent_op(u.op)) {
                     self.cross(module, module.op(caller).results(), u, push, crossed);
                 }

@@ -6,7 +6,7 @@
 //! | `factor`, `basic`, `aggressive` | how axes move along the factors of one op: what all tensors agree on, who wins a conflict |
 //! | `visit` | one op: placements in, placements out (remembered) |
 //! | `driver`, `flow`, `dead` | which op is next, until nothing changes, in the order of MLIR's greedy driver |
-//! | `op_priority`, `user_priority`, `groups` | who takes part in which round; values that share a placement |
+//! | `op_priority`, `user_priority`, `groups` | what takes part in which round; values that share a placement |
 
 mod aggressive;
 mod basic;
@@ -21,7 +21,7 @@ mod user_priority;
 mod visit;
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, Diagnostic, Module, OpId, OpKind, Type, Walk};
+use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type, Walk};
 
 use self::driver::{Driver, Schedule, warn_unknown};
 pub use self::factor::Strategy;
@@ -31,7 +31,7 @@ use self::state::State;
 use crate::rules::{RuleMode, RuleResult, SHARDING_RULE, sharding_rule, stored_rule};
 use crate::why::Trace;
 
-/// How far a propagation goes; each level refines the one before.
+/// How many rounds propagation runs; each level refines the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Level {
     /// One fixed point.
@@ -44,38 +44,38 @@ pub enum Level {
     UserPriority,
 }
 
-/// Whether rules that were made stay on the ops.
+/// Whether computed rules stay on the ops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum KeepRules {
-    /// Only custom rules stay.
+    /// Only custom rules stay on the ops.
     #[default]
     No,
-    /// All stay.
+    /// All rules stay on the ops.
     Yes,
 }
 
-/// Whether to note where placements come from.
+/// Whether to record where placements come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Record {
     /// No trace.
     #[default]
     Nothing,
-    /// A trace to ask [`Trace::why`].
+    /// A trace, for [`Trace::why`].
     Trace,
 }
 
 /// What to propagate and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How far to go.
+    /// Which rounds to run.
     pub level: Level,
-    /// The strategies of each fixed point, one after the other.
+    /// The strategies of each fixed point, in order.
     pub strategies: Vec<Strategy>,
-    /// How far rules go.
+    /// Full or conservative rules.
     pub mode: RuleMode,
-    /// Whether rules stay.
+    /// Whether rules stay on the ops.
     pub keep_rules: KeepRules,
-    /// Whether to note causes.
+    /// Whether to record a trace.
     pub record: Record,
 }
 
@@ -172,11 +172,11 @@ pub fn remove_rules(module: &mut Module) {
     }
 }
 
-/// Puts its rule on every op that has one; for tests and debugging.
+/// Puts the rule of each op on it, for tests and debugging.
 pub fn populate_rules(module: &mut Module, mode: RuleMode, diagnostics: &mut Vec<Diagnostic>) {
     for op in module.all_ops(Walk::PreOrder) {
-        // Only what is inside of functions.
-        if module.op(op).kind() == OpKind::Control(ControlOp::Func) || module.parent_op(op).is_none() {
+        // Only ops inside functions.
+        if module.op(op).kind() == ControlOp::Func || module.parent_op(op).is_none() {
             continue;
         }
         match sharding_rule(module, op, mode) {

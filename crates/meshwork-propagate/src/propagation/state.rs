@@ -19,7 +19,7 @@ use crate::program::{
 pub struct State {
     /// The placements themselves.
     pub placements: Placements,
-    /// By value: the value that stands for it.
+    /// By value: the value whose placement it shares.
     slots: Vec<Option<ValueId>>,
     /// By shardable value.
     current: Vec<Option<PlacementId>>,
@@ -85,7 +85,7 @@ impl State {
         Ok(state)
     }
 
-    /// The value whose placement stands for that of `value`.
+    /// The value whose placement `value` shares.
     pub fn slot(&self, value: ValueId) -> Option<ValueId> {
         self.slots[value.index()]
     }

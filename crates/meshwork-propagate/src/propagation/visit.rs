@@ -47,7 +47,7 @@ impl Rules {
         }
     }
 
-    /// The rule of an identity on so many operands of type `ty`.
+    /// The rule of an identity on `operands` operands of type `ty`.
     pub fn identity(&mut self, ty: &Type, operands: usize) -> RuleId {
         let key = (Dims::from(ty.dims()), operands);
         if let Some(&rule) = self.identities.get(&key) {
@@ -80,7 +80,7 @@ pub struct Visit {
     pub strategy: Strategy,
     /// Which way they may move.
     pub directions: Directions,
-    /// What sort of op it is.
+    /// Whether it is elementwise.
     pub nature: Nature,
     /// Whether axes may be cut.
     pub mode: RuleMode,

@@ -21,7 +21,7 @@ pub(super) const REDUCE: Factor = Factor { kind: FactorKind::Reduction, blocked:
 pub(super) const REPLICATE: Factor = Factor { kind: FactorKind::NeedReplication, blocked: false };
 /// Must be whole, and placements do not spread along it.
 pub(super) const REPLICATE_BLOCKED: Factor = Factor { kind: FactorKind::NeedReplication, blocked: true };
-/// Neighbours exchange data.
+/// Neighbors exchange data.
 pub(super) const PERMUTE: Factor = Factor { kind: FactorKind::Permutation, blocked: false };
 
 impl Factor {
@@ -121,7 +121,7 @@ impl RuleBuilder {
         self
     }
 
-    /// One pass-through factor per dimension of `shape`, the same in every tensor that is no scalar.
+    /// One pass-through factor per dimension of `shape`, the same in every tensor that is not a scalar.
     pub fn pointwise(&mut self, shape: &[i64]) -> &mut Self {
         self.pointwise_by(shape, |_| Some(PASS))
     }
@@ -174,7 +174,7 @@ impl RuleBuilder {
 
 fn map_dim(tensors: &mut [Vec<Vec<usize>>], dim: usize, factor: usize) {
     for tensor in tensors {
-        // Scalars have no dimensions and take part in nothing.
+        // Scalars have no dimensions.
         if let Some(factors) = tensor.get_mut(dim) {
             factors.push(factor);
         }

@@ -3,7 +3,7 @@
 use meshwork_ir::Attr;
 
 use super::builder::{PERMUTE, REDUCE};
-use super::{Ctx, NoRule, RuleResult, dim, extent};
+use super::{Ctx, RuleResult, dim, extent};
 
 /// Dot of vectors and matrices.
 pub(super) fn dot(ctx: &Ctx) -> RuleResult {
@@ -22,7 +22,7 @@ pub(super) fn dot(ctx: &Ctx) -> RuleResult {
 
 /// General dot: batch, left free, right free, then contracted dimensions.
 pub(super) fn dot_general(ctx: &Ctx) -> RuleResult {
-    let Some(Attr::Dot(dims)) = ctx.op().attr("dot_dimension_numbers") else { return missing(ctx) };
+    let Some(Attr::Dot(dims)) = ctx.op().attr("dot_dimension_numbers") else { return ctx.no_dimension_numbers() };
     let (lhs, rhs) = (ctx.operand(0), ctx.operand(1));
     let mut rule = ctx.builder();
     let mut out = 0..;
@@ -48,7 +48,7 @@ pub(super) fn dot_general(ctx: &Ctx) -> RuleResult {
 /// Convolution. An input spatial dimension relates to the output (by windows) and to the kernel (by window
 /// position); the larger of both comes first.
 pub(super) fn convolution(ctx: &Ctx) -> RuleResult {
-    let Some(Attr::Conv(dims)) = ctx.op().attr("dimension_numbers") else { return missing(ctx) };
+    let Some(Attr::Conv(dims)) = ctx.op().attr("dimension_numbers") else { return ctx.no_dimension_numbers() };
     let (lhs, rhs, out) = (ctx.operand(0), ctx.operand(1), ctx.result(0));
     let batch_groups = ctx.op().int("batch_group_count").unwrap_or(1);
     let feature_groups = ctx.op().int("feature_group_count").unwrap_or(1);
@@ -90,8 +90,4 @@ pub(super) fn convolution(ctx: &Ctx) -> RuleResult {
         rule.pass(&[None, kernel_out], &[Some(out_feature)], features);
     }
     rule.into()
-}
-
-fn missing(ctx: &Ctx) -> RuleResult {
-    RuleResult::None(NoRule::UnknownOp(format!("{} without dimension numbers", ctx.op().name())))
 }

@@ -5,11 +5,11 @@ use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Attr, Def, ElementType, OpKind, ValueId};
 
 use super::builder::{Dim, Factor, PASS, REDUCE, REPLICATE, REPLICATE_BLOCKED};
-use super::{Ctx, NoRule, RuleBuilder, RuleResult, dim, extent};
+use super::{Ctx, RuleBuilder, RuleResult, dim, extent};
 
 /// Gather: slices are the result.
 pub(super) fn gather(ctx: &Ctx) -> RuleResult {
-    let Some(Attr::Gather(dims)) = ctx.op().attr("dimension_numbers") else { return missing(ctx) };
+    let Some(Attr::Gather(dims)) = ctx.op().attr("dimension_numbers") else { return ctx.no_dimension_numbers() };
     let GatherDims { offset_dims, collapsed_slice_dims, operand_batching_dims, .. } = &**dims;
     let walk = SliceWalk {
         input: ctx.operand(0),
@@ -29,9 +29,11 @@ pub(super) fn gather(ctx: &Ctx) -> RuleResult {
     rule.into()
 }
 
-/// Scatter: slices are the updates; inputs and results are alike.
+/// Scatter: slices are the updates; inputs and results have the same dimensions.
 pub(super) fn scatter(ctx: &Ctx) -> RuleResult {
-    let Some(Attr::Scatter(dims)) = ctx.op().attr("scatter_dimension_numbers") else { return missing(ctx) };
+    let Some(Attr::Scatter(dims)) = ctx.op().attr("scatter_dimension_numbers") else {
+        return ctx.no_dimension_numbers();
+    };
     let ScatterDims { update_window_dims, inserted_window_dims, input_batching_dims, .. } = &**dims;
     let inputs = ctx.op().operands().len().saturating_sub(1) / 2;
     let walk = SliceWalk {
@@ -170,8 +172,4 @@ fn reduction_kind(ctx: &Ctx, inputs: usize) -> Option<OpKind> {
         }
     }
     common
-}
-
-fn missing(ctx: &Ctx) -> RuleResult {
-    RuleResult::None(NoRule::UnknownOp(format!("{} without dimension numbers", ctx.op().name())))
 }

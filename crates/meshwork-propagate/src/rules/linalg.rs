@@ -5,7 +5,7 @@ use meshwork_ir::ValueId;
 use super::builder::{Dim, Factor, PASS, REPLICATE, REPLICATE_BLOCKED};
 use super::{Ctx, RuleResult, extent};
 
-/// Sort: the sorted dimension must be whole, and if there is no other, placements stay where they are.
+/// Sort: the sorted dimension must be whole. If there is no other, placements do not spread.
 pub(super) fn sort(ctx: &Ctx) -> RuleResult {
     let shape = ctx.operand(0);
     let sorted = match ctx.op().int("dimension").unwrap_or(-1) {

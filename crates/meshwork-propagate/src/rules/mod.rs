@@ -27,10 +27,10 @@ pub use builder::{Factor, RuleBuilder};
 /// Name of the attribute that holds an op's rule.
 pub const SHARDING_RULE: &str = "sdy.sharding_rule";
 
-/// How far rules go.
+/// Which factors rules have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum RuleMode {
-    /// Also along dimensions whose split makes neighbours exchange data or needs padding.
+    /// Also along dimensions whose split makes neighbors exchange data or needs padding.
     #[default]
     Full,
     /// Only where a split needs neither.
@@ -57,9 +57,9 @@ pub enum NoRule {
     Terminator,
     /// Its tensors have no elements.
     NoElements,
-    /// It talks to the outside world, or to devices one by one.
+    /// It has effects outside the program, or addresses single devices.
     Opaque,
-    /// Its shape is known at run time only.
+    /// Its shape is only known at run time.
     DynamicShape,
     /// No rule is known for this op.
     UnknownOp(String),
@@ -76,8 +76,8 @@ impl fmt::Display for NoRule {
             NoRule::NoOperandDims => f.write_str("no dimension of an operand relates to its results"),
             NoRule::Terminator => f.write_str("it ends a block"),
             NoRule::NoElements => f.write_str("its tensors have no elements"),
-            NoRule::Opaque => f.write_str("its effect is outside of the program"),
-            NoRule::DynamicShape => f.write_str("its shape is known at run time only"),
+            NoRule::Opaque => f.write_str("it has effects outside the program"),
+            NoRule::DynamicShape => f.write_str("its shape is only known at run time"),
             NoRule::UnknownOp(name) => write!(f, "op '{name}' has no sharding rule"),
             NoRule::UnknownCustomCall(name) => {
                 write!(f, "custom call @{name} has no sharding rule; give it one with sdy.sharding_rule")
@@ -124,13 +124,13 @@ pub fn sharding_rule(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     }
 }
 
-/// Whether a rule speaks of the tensors that `op` has, and only of factors it defines.
+/// Checks that a rule maps the tensors of `op`, and only uses factors it defines.
 fn check_fit(module: &Module, op: OpId, rule: &OpShardingRule) -> Result<(), String> {
     let sides =
         [("operand", module.op(op).operands(), &rule.operands), ("result", module.op(op).results(), &rule.results)];
     for (side, values, mappings) in sides {
         if values.len() != mappings.len() {
-            return Err(format!("it maps {} {side}s of {}", mappings.len(), values.len()));
+            return Err(format!("it maps {} {side}s, the op has {}", mappings.len(), values.len()));
         }
         for (i, (&value, dims)) in values.iter().zip(mappings).enumerate() {
             let rank = module.ty(value).rank().unwrap_or(0);
@@ -170,21 +170,18 @@ pub fn splitting_rule(module: &Module, op: OpId) -> RuleResult {
 /// The rule of the kind of `op`.
 fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
     let ctx = Ctx { module, op, mode };
-    let none = |why| RuleResult::None(why);
-    // A listed gap: Shardy has no rule for these either.
-    let gap = || none(NoRule::UnknownOp(module.op(op).name().to_string()));
     match module.op(op).kind() {
         OpKind::Unary(_) | OpKind::Binary(_) => ctx.pointwise(),
         OpKind::Mixed(kind) => match kind {
             MixedOp::Compare | MixedOp::Convert | MixedOp::ReducePrecision => ctx.pointwise(),
             MixedOp::Clamp => ctx.builder().pointwise(ctx.operand(1)).into(),
             MixedOp::Select => ctx.builder().pointwise(ctx.result(0)).into(),
-            MixedOp::UniformDequantize | MixedOp::UniformQuantize => gap(),
+            MixedOp::UniformDequantize | MixedOp::UniformQuantize => ctx.unknown(),
         },
         OpKind::Source(kind) => match kind {
-            SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId => none(NoRule::NoOperandDims),
+            SourceOp::Constant | SourceOp::Iota | SourceOp::PartitionId => NoRule::NoOperandDims.into(),
             SourceOp::RngBitGenerator => linalg::rng_bit_generator(&ctx),
-            SourceOp::ReplicaId | SourceOp::Rng => gap(),
+            SourceOp::ReplicaId | SourceOp::Rng => ctx.unknown(),
         },
         OpKind::Movement(kind) => match kind {
             MovementOp::BitcastConvert => reshape::bitcast_convert(&ctx),
@@ -197,22 +194,22 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             MovementOp::DynamicSlice => slicing::dynamic_slice(&ctx),
             MovementOp::DynamicUpdateSlice => slicing::dynamic_update_slice(&ctx),
             MovementOp::Gather => gather::gather(&ctx),
-            MovementOp::GetDimensionSize | MovementOp::SetDimensionSize => none(NoRule::DynamicShape),
-            MovementOp::Broadcast | MovementOp::TorchIndexSelect => gap(),
+            MovementOp::GetDimensionSize | MovementOp::SetDimensionSize => NoRule::DynamicShape.into(),
+            MovementOp::Broadcast | MovementOp::TorchIndexSelect => ctx.unknown(),
         },
-        OpKind::Dynamic(_) => none(NoRule::DynamicShape),
+        OpKind::Dynamic(_) => NoRule::DynamicShape.into(),
         OpKind::Contract(kind) => match kind {
             ContractOp::Dot => contraction::dot(&ctx),
             ContractOp::DotGeneral => contraction::dot_general(&ctx),
             ContractOp::Convolution => contraction::convolution(&ctx),
-            ContractOp::Einsum | ContractOp::UnaryEinsum => gap(),
+            ContractOp::Einsum | ContractOp::UnaryEinsum => ctx.unknown(),
         },
         OpKind::Linalg(kind) => match kind {
             LinalgOp::Fft => linalg::fft(&ctx),
             LinalgOp::Cholesky => linalg::cholesky(&ctx),
             LinalgOp::TriangularSolve => linalg::triangular_solve(&ctx),
             LinalgOp::BatchNormInference => linalg::batch_norm_inference(&ctx),
-            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => gap(),
+            LinalgOp::BatchNormGrad | LinalgOp::BatchNormTraining => ctx.unknown(),
         },
         OpKind::Body(kind) => match kind {
             BodyOp::Reduce => window::reduce(&ctx),
@@ -220,7 +217,7 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             BodyOp::SelectAndScatter => window::select_and_scatter(&ctx),
             BodyOp::Scatter => gather::scatter(&ctx),
             BodyOp::Sort => linalg::sort(&ctx),
-            BodyOp::Map => gap(),
+            BodyOp::Map => ctx.unknown(),
         },
         OpKind::Control(kind) => match kind {
             ControlOp::CustomCall => custom_call::custom_call(&ctx),
@@ -229,16 +226,16 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | ControlOp::Call
             | ControlOp::While
             | ControlOp::Case
-            | ControlOp::OptimizationBarrier => none(NoRule::Structural),
-            ControlOp::FuncReturn | ControlOp::HloReturn => none(NoRule::Terminator),
-            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => gap(),
+            | ControlOp::OptimizationBarrier => NoRule::Structural.into(),
+            ControlOp::FuncReturn | ControlOp::HloReturn => NoRule::Terminator.into(),
+            ControlOp::If | ControlOp::AsyncDone | ControlOp::AsyncStart | ControlOp::Composite => ctx.unknown(),
         },
         OpKind::Token(kind) => match kind {
-            TokenOp::CreateToken | TokenOp::AfterAll => none(NoRule::NoOperandDims),
+            TokenOp::CreateToken | TokenOp::AfterAll => NoRule::NoOperandDims.into(),
             TokenOp::GetTupleElement | TokenOp::Infeed | TokenOp::Outfeed | TokenOp::Recv | TokenOp::Send => {
-                none(NoRule::Opaque)
+                NoRule::Opaque.into()
             }
-            TokenOp::Tuple => gap(),
+            TokenOp::Tuple => ctx.unknown(),
         },
         OpKind::Collective(kind) => match kind {
             CollectiveOp::AllReduce
@@ -248,16 +245,16 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             CollectiveOp::AllGather => collective::all_gather(&ctx),
             CollectiveOp::ReduceScatter => collective::reduce_scatter(&ctx),
             CollectiveOp::AllToAll => collective::all_to_all(&ctx),
-            CollectiveOp::CollectiveReduce => gap(),
+            CollectiveOp::CollectiveReduce => ctx.unknown(),
         },
         OpKind::Chlo(kind) => match kind {
             ChloOp::TopK => linalg::top_k(&ctx),
-            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => gap(),
+            ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => ctx.unknown(),
         },
         OpKind::Sdy(kind) => match kind {
             SdyOp::ShardingConstraint => ctx.pointwise(),
-            SdyOp::Constant => none(NoRule::NoOperandDims),
-            SdyOp::Return => none(NoRule::Terminator),
+            SdyOp::Constant => NoRule::NoOperandDims.into(),
+            SdyOp::Return => NoRule::Terminator.into(),
             SdyOp::DataFlowEdge
             | SdyOp::FuncDataFlowEdge
             | SdyOp::ManualComputation
@@ -265,7 +262,7 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::Mesh
             | SdyOp::PropagationBarrier
             | SdyOp::ShardingGroup
-            | SdyOp::Reshard => none(NoRule::Structural),
+            | SdyOp::Reshard => NoRule::Structural.into(),
             SdyOp::AllGather
             | SdyOp::AllReduce
             | SdyOp::AllSlice
@@ -273,13 +270,13 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             | SdyOp::CollectivePermute
             | SdyOp::ReduceScatter
             | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced => gap(),
+            | SdyOp::ShardedToUnreduced => ctx.unknown(),
         },
-        OpKind::Check(_) | OpKind::Unregistered => gap(),
+        OpKind::Check(_) | OpKind::Unregistered => ctx.unknown(),
     }
 }
 
-/// The op a rule is made for, with short ways to ask about it.
+/// The op to make a rule for, with shorthands.
 struct Ctx<'m> {
     module: &'m Module,
     op: OpId,
@@ -335,6 +332,10 @@ impl<'m> Ctx<'m> {
     /// A listed gap: Shardy has no rule for the op either.
     fn unknown(&self) -> RuleResult {
         NoRule::UnknownOp(self.op().name().to_string()).into()
+    }
+
+    fn no_dimension_numbers(&self) -> RuleResult {
+        NoRule::UnknownOp(format!("{} without dimension numbers", self.op().name())).into()
     }
 
     /// One factor per dimension of the first result, the same in all tensors.

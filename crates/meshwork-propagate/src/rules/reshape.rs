@@ -14,7 +14,7 @@ pub(super) fn transpose(ctx: &Ctx) -> RuleResult {
     rule.into()
 }
 
-/// Broadcast: an expanded dimension of extent 1 is apart from the result dimension it becomes.
+/// Broadcast: an expanded dimension of extent 1 has a factor of its own, apart from the result dimension.
 pub(super) fn broadcast_in_dim(ctx: &Ctx) -> RuleResult {
     let (input, output) = (ctx.operand(0), ctx.result(0));
     let mut rule = ctx.builder();
@@ -56,7 +56,7 @@ pub(super) fn bitcast_convert(ctx: &Ctx) -> RuleResult {
 pub(super) fn reshape(ctx: &Ctx) -> RuleResult {
     let (input, output) = (ctx.operand(0), ctx.result(0));
     if input.contains(&0) || output.contains(&0) {
-        return RuleResult::None(NoRule::NoElements);
+        return NoRule::NoElements.into();
     }
     let mut rule = ctx.builder();
     let (mut from, mut to) = (Cursor::new(input), Cursor::new(output));

@@ -6,7 +6,7 @@ use meshwork_ir::{OpKind, ValueId};
 use super::builder::{PASS, PERMUTE, REPLICATE, REPLICATE_BLOCKED};
 use super::{Ctx, RuleResult};
 
-/// Slice and pad: dimensions that keep their extent are shared, others exchange data with neighbours.
+/// Slice and pad: dimensions that keep their extent are shared, others exchange data with neighbors.
 pub(super) fn slice_or_pad(ctx: &Ctx) -> RuleResult {
     let mismatch = ctx.unless_conservative(PERMUTE);
     ctx.builder().pointwise_or(ctx.operand(0), ctx.result(0), mismatch).into()
@@ -45,7 +45,7 @@ pub(super) fn reverse(ctx: &Ctx) -> RuleResult {
     ctx.builder().pointwise_by(ctx.result(0), factor).into()
 }
 
-/// Concatenate: joining slices moves data between neighbours, joining anything else needs whole operands.
+/// Concatenate: joining slices moves data between neighbors, joining anything else needs whole operands.
 pub(super) fn concatenate(ctx: &Ctx) -> RuleResult {
     let joined = ctx.dim_attr("dimension");
     let operands = ctx.op().operands();

@@ -1,8 +1,8 @@
 //! Where placements came from: a trace of propagation, and the chain behind any value and dimension.
 //!
-//! A trace is kept on request only. Each step is one visit of an op that changed something, with the axes that moved,
+//! A trace is only kept on request. Each step is one visit of an op that changed something, with the axes that moved,
 //! the factor they moved along and the tensor that had them before. [`Trace::why`] follows the steps back to an
-//! annotation. What a dimension did *not* take from its neighbours, and why, follows from the placements alone:
+//! annotation. What a dimension did *not* take from its neighbors, and why, follows from the placements alone:
 //! [`rejected`].
 
 mod rejected;
@@ -232,7 +232,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The chain in words, one line a link.
+    /// The chain in words, one line per link.
     pub fn describe(&self, module: &Module) -> String {
         let mut out = String::new();
         for link in &self.links {
@@ -262,7 +262,7 @@ impl Chain {
 pub struct Explanation {
     /// Each axis of the dimension and how it came there.
     pub axes: Vec<(AxisRef, Chain)>,
-    /// Axes of neighbours that it did not take.
+    /// Axes of neighbors that it did not take.
     pub rejected: Vec<Rejected>,
 }
 
@@ -278,7 +278,7 @@ pub fn why(module: &Module, trace: &Trace, value: ValueId, dim: usize) -> Explan
 }
 
 impl Explanation {
-    /// The explanation in words: per axis one line a link, then what was rejected.
+    /// The explanation in words: one line per link of each axis, then what was rejected.
     pub fn describe(&self, module: &Module) -> String {
         let mut out = String::new();
         for (axis, chain) in &self.axes {

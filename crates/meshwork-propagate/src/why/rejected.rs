@@ -1,4 +1,4 @@
-//! What a dimension did not take: axes that a neighbour along some op has, and the reason.
+//! What a dimension did not take: axes that a neighbor along some op has, and the reason.
 //!
 //! This looks at the placements as they are after propagation and needs no trace.
 
@@ -13,14 +13,14 @@ use crate::factors::{Axis, CompiledRule, Placement, Placements, Projection};
 use crate::program::{shardable_value, sharding_of};
 use crate::rules::{RuleMode, RuleResult, sharding_rule};
 
-/// An axis that a neighbour has and the dimension does not.
+/// An axis that a neighbor has and the dimension does not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rejected {
-    /// The op that joins both.
+    /// The op that connects both.
     pub op: OpId,
     /// The factor they share.
     pub factor: usize,
-    /// The neighbour.
+    /// The neighbor.
     pub from: ValueId,
     /// The first axis of it that was not taken.
     pub axis: AxisRef,
@@ -45,7 +45,7 @@ pub enum Reason {
     Blocked,
     /// What is left of the factor, of this extent, does not divide by it.
     NotDivisible(i64),
-    /// Another tensor of the op stood in the way when it could have moved.
+    /// Another tensor of the op blocked it when it could have moved.
     HeldBack,
 }
 
@@ -59,12 +59,12 @@ impl fmt::Display for Reason {
             Reason::Unreduced => f.write_str("it is partial over it"),
             Reason::Blocked => f.write_str("placements do not spread along this factor"),
             Reason::NotDivisible(rest) => write!(f, "the remaining extent {rest} does not divide by it"),
-            Reason::HeldBack => f.write_str("another tensor of the op stood in the way"),
+            Reason::HeldBack => f.write_str("another tensor of the op blocked it"),
         }
     }
 }
 
-/// What dimension `dim` of `value` did not take from its neighbours, in the order of the ops: first the one that
+/// What dimension `dim` of `value` did not take from its neighbors, in the order of the ops: first the one that
 /// defines it, then its users.
 pub fn rejected(module: &Module, value: ValueId, dim: usize) -> Vec<Rejected> {
     let mut ops: Vec<OpId> = module.def_op(value).into_iter().collect();

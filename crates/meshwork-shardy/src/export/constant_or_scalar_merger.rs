@@ -1,4 +1,4 @@
-//! Merges equal constants, and equal broadcasts of one scalar, that are placed alike and in one region.
+//! Merges equal constants, and equal broadcasts of one scalar, with equal placements in one region.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -12,7 +12,7 @@ use meshwork_ir::{
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-constant-or-scalar-merger",
-    summary: "Merge equal constants and broadcasts of one scalar that are placed alike",
+    summary: "Merge equal constants and broadcasts of one scalar with equal placements",
     options: &[],
     run,
 };

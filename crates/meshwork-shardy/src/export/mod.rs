@@ -3,15 +3,15 @@
 //! Those that every placed program needs are functions of [`meshwork_propagate::settle`]; here they get their names.
 //! All expect a module that has passed verification. [`crate::pipeline`] runs them in this order:
 //!
-//! 1. Computations become functions again, copies that are placed alike become one, and calls reshard where a
+//! 1. Computations become functions again, copies with equal placements become one, and calls reshard where a
 //!    function is placed differently (`export_named_computations`, `propagate_to_func_results`,
 //!    `unflatten_call_graph`, `insert_func_call_reshards`).
-//! 2. Constants that are placed alike become one (`constant_or_scalar_merger`).
+//! 2. Constants with equal placements become one (`constant_or_scalar_merger`).
 //! 3. Edges, groups and constraints go; their placements stay (`sink_data_flow_edges`, `remove_sharding_groups`,
 //!    `sharding_constraint_to_reshard`).
 //! 4. Placements at the boundary divide evenly, and all are closed (`update_non_divisible_input_output_shardings`,
 //!    `remove_sub_axes_in_input_output_shardings`, `close_shardings`).
-//! 5. No partial result is taken for a complete one (`verify_unreduced_axes`), and communication is made explicit
+//! 5. No partial result is used as a complete one (`verify_unreduced_axes`), and communication is made explicit
 //!    as far as asked for.
 //! 6. Rules go, and meshes are written into placements (`drop_sharding_rules`, `inline_meshes`).
 

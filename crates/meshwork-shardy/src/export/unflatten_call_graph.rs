@@ -1,13 +1,13 @@
-//! Merges copies of a function that are placed alike: the reverse of `sdy-flatten-call-graph`.
+//! Merges copies of a function with equal placements: the reverse of `sdy-flatten-call-graph`.
 //!
 //! Two functions are one if they are copies of the same function, for the same manual axes, with equal
 //! placements of arguments and results. With `dedup-functions-fully` placements do not count, and the
-//! most called copy stands for all.
+//! most called copy replaces the others.
 
 use std::collections::HashMap;
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, OpId, Pass, PassOptions, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{Meshes, ORIGINAL_NAME, Symbols, callee, original_name, set_callee};
 
@@ -19,7 +19,7 @@ const MANUAL_AXES: &str = "sdy.func_manual_axes";
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-unflatten-call-graph",
-    summary: "Merge copies of a function that are placed alike",
+    summary: "Merge copies of a function with equal placements",
     options: &[("dedup-functions-fully", "merge all copies, whatever their placements (default false)")],
     run,
 };
@@ -55,7 +55,7 @@ impl Key {
 fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let (symbols, meshes) = (Symbols::of(module), Meshes::of(module));
     let mut calls = module.all_ops(Walk::PostOrder);
-    calls.retain(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
+    calls.retain(|&op| module.op(op).kind() == ControlOp::Call);
     let callees: Vec<OpId> =
         calls.iter().map(|&call| callee(module, &symbols, call, diags)).collect::<Result<_, Failed>>()?;
     // Keys are computed once for each function.

@@ -147,7 +147,7 @@ fn check_transition(
     if let Some(axis) = removed.first() {
         let Some(expected) = allowed.remove else {
             return Err(format!(
-                "drops unreduced axis {axis}: partial results over it would be taken for complete ones; reduce them \
+                "drops unreduced axis {axis}: partial results over it would be used as complete ones; reduce them \
                  first with sdy.reshard"
             ));
         };
@@ -157,13 +157,15 @@ fn check_transition(
         let kept = result.unreduced.iter().find(|a| operand.unreduced.iter().any(|b| a.overlaps(b)));
         if let Some(axis) = kept.filter(|_| result.reduction != operand.reduction) {
             let (from, to) = (reduction_name(operand.reduction), reduction_name(result.reduction));
-            return Err(format!("takes partial results over axis {axis} to be combined by {from} for ones by {to}"));
+            return Err(format!(
+                "uses partial results over axis {axis} that combine by {from} as ones that combine by {to}"
+            ));
         }
     }
     Ok(())
 }
 
-/// The placements that are partial over `axes` are so by the `expected` reduction.
+/// Checks that placements that are partial over `axes` combine by the `expected` reduction.
 fn check_kind(list: &[&Sharding], axes: &[AxisRef], expected: Reduction, verb: &str) -> Result<(), String> {
     for sharding in list {
         let axis = sharding.unreduced.iter().find(|a| axes.iter().any(|b| a.overlaps(b)));
@@ -175,7 +177,7 @@ fn check_kind(list: &[&Sharding], axes: &[AxisRef], expected: Reduction, verb: &
     Ok(())
 }
 
-/// Both are partial over the same axes.
+/// Checks that both are partial over the same axes.
 fn check_equal(from: Option<&Sharding>, to: Option<&Sharding>, place: &str) -> Result<(), String> {
     let sorted = |s: Option<&Sharding>| {
         let mut axes = s.map_or(vec![], |s| s.unreduced.clone());

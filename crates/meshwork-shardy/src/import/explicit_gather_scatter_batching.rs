@@ -38,7 +38,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
 struct Indexing {
     operand: ValueId,
     indices: ValueId,
-    /// Where the indices stand among the operands of the op.
+    /// The number of the operand that has the indices.
     indices_operand: usize,
     index_vector_dim: i64,
     /// Operand dimension of each index component.
@@ -101,7 +101,7 @@ fn batch_scatter(module: &mut Module, op: OpId) -> Option<ValueId> {
 }
 
 /// Takes dimension 0 out of the index map and the dropped dimensions, and its component out of the indices of
-/// `op`. `false`, with nothing changed, if dimension 0 is no batch.
+/// `op`. `false`, with nothing changed, if dimension 0 is not a batch.
 fn make_batching(module: &mut Module, op: OpId, indexing: &mut Indexing) -> bool {
     let (operand, indices) = (module.ty(indexing.operand).dims(), module.ty(indexing.indices).dims());
     let vector_dim = indexing.index_vector_dim as usize;
@@ -239,7 +239,7 @@ fn slice(module: &mut Module, op: OpId, value: ValueId, ty: &TensorType, dim: us
     let mut limit = ty.dims.to_vec();
     (start[dim], limit[dim]) = (range[0], range[1]);
     let dims = limit.iter().zip(&start).map(|(l, s)| l - s);
-    let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
+    let spec = OpSpec::new(MovementOp::Slice)
         .operands([value])
         .results([Type::from(ty.with_dims(dims))])
         .attr("start_indices", Attr::i64s(start))
@@ -256,7 +256,7 @@ fn concatenate(module: &mut Module, op: OpId, parts: Vec<ValueId>, ty: &TensorTy
     }
     let mut dims = ty.dims.clone();
     dims[dim] -= 1;
-    let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
+    let spec = OpSpec::new(MovementOp::Concatenate)
         .operands(parts)
         .results([Type::from(ty.with_dims(dims))])
         .attr("dimension", Attr::i64(dim as i64))

@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         match ty {
             Type::Scalar(elem) if !elem.is_complex() => self.typed_number(number, elem, at),
             Type::Opaque(_) => Ok(Attr::Opaque(self.expand_aliases(at)?)),
-            other => Err(self.error(at, format!("a number can not have type {other}"))),
+            other => Err(self.error(at, format!("a number cannot have type {other}"))),
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         self.lex.expect(b'<')?;
         let elem = match self.ty()? {
             Type::Scalar(elem) if !elem.is_complex() => elem,
-            other => return Err(self.error(at, format!("an array attribute can not have elements of type {other}"))),
+            other => return Err(self.error(at, format!("an array attribute cannot have elements of type {other}"))),
         };
         let mut ints = vec![];
         let mut bools = vec![];

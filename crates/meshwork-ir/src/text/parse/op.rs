@@ -215,7 +215,7 @@ impl<'a> Parser<'a> {
         match OpKind::from_name(&name) {
             Some(kind) => draft.spec.kind = kind,
             None if super::foreign::may_be_unknown(&name) => draft.spec.name = name.as_ref().into(),
-            None => return Err(self.error(draft.at, format!("'{name}' is no operation"))),
+            None => return Err(self.error(draft.at, format!("'{name}' is not an operation"))),
         }
         self.lex.expect(b'(')?;
         self.generic_tail(draft)

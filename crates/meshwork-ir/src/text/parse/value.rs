@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
             true => {
                 self.lex.set_pos(self.lex.pos() + 1);
                 let n = self.lex.int()?;
-                Some(u32::try_from(n).map_err(|_| self.error(at, format!("{name}#{n} is no result number")))?)
+                Some(u32::try_from(n).map_err(|_| self.error(at, format!("{name}#{n} is not a result number")))?)
             }
             false => None,
         };

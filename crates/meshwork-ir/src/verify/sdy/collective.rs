@@ -208,9 +208,9 @@ impl Collective<'_, '_> {
 
     fn all_reduce(&self) -> Check {
         let axes_of = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
-        let alike = axes_of(&self.from) == axes_of(self.to)
+        let same = axes_of(&self.from) == axes_of(self.to)
             && (self.from.is_fully_replicated() || self.from.mesh == self.to.mesh);
-        if !alike {
+        if !same {
             return Err(
                 self.error(format_args!("must keep the sharding of all dimensions: {} becomes {}", self.from, self.to))
             );

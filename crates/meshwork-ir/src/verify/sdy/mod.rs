@@ -31,16 +31,7 @@ pub(super) fn check(cx: &Context, op: OpId) -> Check {
             Some(id) if id >= 0 => Ok(()),
             _ => Err(cx.error(op, "needs attribute 'group_id': an integer from 0")),
         },
-        OpKind::Sdy(
-            SdyOp::AllGather
-            | SdyOp::AllReduce
-            | SdyOp::AllSlice
-            | SdyOp::AllToAll
-            | SdyOp::CollectivePermute
-            | SdyOp::ReduceScatter
-            | SdyOp::ReplicatedToUnreduced
-            | SdyOp::ShardedToUnreduced,
-        ) => collective::check(cx, op),
+        OpKind::Sdy(op_kind) if op_kind.is_collective() => collective::check(cx, op),
         _ => Ok(()),
     }
 }
@@ -260,7 +251,7 @@ fn barrier(cx: &Context, op: OpId) -> Check {
         .and_then(|a| a.as_enum().map(str::to_owned).or_else(|| a.as_int().map(|i| i.to_string())))
         .as_deref()
     {
-        Some("BOTH" | "3") => Err(cx.error(op, "allows BOTH directions, so it is no barrier: leave it out")),
+        Some("BOTH" | "3") => Err(cx.error(op, "allows BOTH directions, so it is not a barrier: leave it out")),
         Some(_) => Ok(()),
         None => Err(cx.error(op, "needs attribute 'allowed_direction': NONE, FORWARD or BACKWARD")),
     }

@@ -1,4 +1,4 @@
-//! The all-gather: what splits a dimension and shall split none goes.
+//! The all-gather: axes that split a dimension and are to split none.
 
 use meshwork_mesh::{AxisRef, axis_list};
 

@@ -9,10 +9,10 @@ impl State<'_> {
     /// Whether a permute helps:
     ///
     /// 1. a dimension has axes to give away and wants others of sizes that divide each other;
-    /// 2. some axis has to go, another to come, and their sizes divide each other;
-    /// 3. axes of a dimension that belong to another one do not stand together there, or
+    /// 2. some axis must go, another must come, and their sizes divide each other;
+    /// 3. axes of a dimension that belong to another one are not adjacent there, or
     /// 4. are not in the order in which they are wanted;
-    /// 5. an axis to gather stands behind one to move.
+    /// 5. an axis to gather comes after one to move.
     pub fn should_permute(&self) -> bool {
         let (mut to_go, mut to_come): (Option<&AxisRef>, Option<&AxisRef>) = (None, None);
         for (dim, (ins, outs)) in self.ins.iter().zip(&self.outs).enumerate() {
@@ -82,7 +82,7 @@ impl State<'_> {
         }
     }
 
-    /// The axes, those first that lie behind what was replaced by `replaced` shards of other axes.
+    /// The axes, first those that come after what was replaced by `replaced` shards of other axes.
     fn unreplaced_first(&self, mut axes: Vec<AxisRef>, mut replaced: i64) -> Vec<AxisRef> {
         let mut taken = vec![];
         while replaced > 1

@@ -1,23 +1,12 @@
 //! From one placement to another by all-slices, permutes, all-to-alls and all-gathers.
 //!
 //! The state is the difference of both placements: for each dimension the axes that split it now (`ins`) and those that
-//! shall (`outs`), without what both start with. Each step brings the two closer, in an order that keeps shards
+//! are to (`outs`), without what both start with. Each step brings the two closer, in an order that keeps shards
 //! small: slice what can be sliced, permute axes of equal size in one go, move axes between dimensions, gather what
 //! is left over. Where all sizes divide each other one round is enough.
 //!
 //! Invariants: an axis in `ins` and one in `outs` are equal or do not overlap; `current` is the placement, of which
 //! `ins` are the last axes of each dimension.
-//!
-//! ```
-//! use meshwork_mesh::{Mesh, parse_sharding};
-//! use meshwork_propagate::export::collectives::plan::plan;
-//! let mesh = Mesh::new([("x", 2), ("y", 2)])?;
-//! let (from, to) = (parse_sharding(r#"<@mesh, [{"x"}, {}]>"#)?, parse_sharding(r#"<@mesh, [{}, {"x"}]>"#)?);
-//! let steps = plan(&from, &to, &mesh, &[8, 8]);
-//! assert_eq!(steps.len(), 1); // one all-to-all
-//! assert_eq!(steps[0].out, to);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding, axis_list};
 
@@ -55,15 +44,15 @@ pub struct Step {
 pub(super) struct State<'m> {
     pub mesh: &'m Mesh,
     pub shape: &'m [i64],
-    /// The axes that split each dimension and have to go or move.
+    /// The axes that split each dimension and must go or move.
     pub ins: Vec<Vec<AxisRef>>,
-    /// The axes that shall split each dimension and are not there yet.
+    /// The axes that are to split each dimension and do not yet.
     pub outs: Vec<Vec<AxisRef>>,
     /// The axes that split each dimension.
     pub current: Vec<Vec<AxisRef>>,
     /// By how much each dimension may still be split in the step being made.
     pub capacity: Vec<i64>,
-    /// The mesh of the current placement: its device order may have to change too.
+    /// The mesh of the current placement: its device order may also change.
     mesh_ref: MeshRef,
     unreduced: Vec<AxisRef>,
     reduction: Reduction,
@@ -77,7 +66,7 @@ const ROUNDS: usize = 4;
 /// devices only.
 ///
 /// Where the sizes of axes do not divide each other, there may be no permute that keeps the number of shards of each
-/// dimension. A plan that would need one is replaced by one that gathers what changes and slices it anew.
+/// dimension. A plan that would need one is replaced by one that gathers what changes and slices it again.
 pub fn plan(from: &Sharding, to: &Sharding, mesh: &Mesh, shape: &[i64]) -> Vec<Step> {
     let (mut state, steps) = (State::new(from, to, mesh, shape), in_place_steps(from, to, mesh, shape));
     let mut at = from;
@@ -183,12 +172,12 @@ impl State<'_> {
         self.ins.len()
     }
 
-    /// Whether `axis` splits a dimension and has to go or move.
+    /// Whether `axis` splits a dimension and must go or move.
     pub fn is_held(&self, axis: &AxisRef) -> bool {
         self.ins.iter().any(|axes| axes.contains(axis))
     }
 
-    /// The dimension that `axis` shall split and its place among the axes there.
+    /// The dimension that `axis` is to split and its place among the axes there.
     pub fn home(&self, axis: &AxisRef) -> Option<(usize, usize)> {
         let place = |(dim, axes): (usize, &Vec<AxisRef>)| Some((dim, axes.iter().position(|a| a == axis)?));
         self.outs.iter().enumerate().find_map(place)
@@ -249,6 +238,8 @@ pub(super) fn fit(axis: &AxisRef, capacity: &mut i64, mesh: &Mesh) -> Option<Fit
 
 #[cfg(test)]
 mod tests {
+    use meshwork_mesh::parse_sharding;
+
     use super::*;
 
     /// All placements of two dimensions by at most two of these axes each, without overlaps.
@@ -311,6 +302,17 @@ mod tests {
                 assert_eq!(&at, to, "{from} to {to}");
             }
         }
+    }
+
+    #[test]
+    fn an_axis_moves_by_one_all_to_all() -> Result<(), Box<dyn std::error::Error>> {
+        let mesh = Mesh::new([("x", 2), ("y", 2)])?;
+        let (from, to) = (parse_sharding(r#"<@mesh, [{"x"}, {}]>"#)?, parse_sharding(r#"<@mesh, [{}, {"x"}]>"#)?);
+        let steps = plan(&from, &to, &mesh, &[8, 8]);
+        assert_eq!(steps.len(), 1);
+        assert_eq!(steps[0].collective, Collective::AllToAll { axes: vec![AxisRef::full("x")], from: 0, to: 1 });
+        assert_eq!(steps[0].out, to);
+        Ok(())
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn choose(projection: &Projection, rule: &OpShardingRule, sizes: &[i64], nam
                 return prefix_status(&axes, &candidate.axes) == Prefix::Strict;
             }
             let cut = truncate_without_overlap(&mut candidate.axes, &axes);
-            // A candidate that was not cut competes with its full split again, whatever its factor has already.
+            // A candidate that was not cut competes with its full split again, whatever its factor already has.
             let start: &[Axis] = if cut { &chosen[candidate.factor] } else { &[] };
             candidate.split = product(&candidate.axes) / product(start);
             !cut || candidate.axes != chosen[candidate.factor]
@@ -102,7 +102,7 @@ fn precedence(kind: FactorKind) -> u8 {
     }
 }
 
-/// Cuts `axes` to its longest prefix that does not overlap with `others`; tells whether it was cut.
+/// Cuts `axes` to its longest prefix that does not overlap with `others`; returns whether it was cut.
 pub fn truncate_without_overlap(axes: &mut AxisList, others: &[Axis]) -> bool {
     for i in 0..axes.len() {
         let prefix = axes[i].prefix_without_overlaps(others);

@@ -72,7 +72,7 @@ fn is_in_all_tensors(rule: &OpShardingRule, factor: usize) -> bool {
     tensors(rule).filter(|dims| !dims.is_empty()).all(|dims| dims.iter().flatten().any(|&f| f == factor))
 }
 
-/// Keeps the tensor of two that needs no exchange between neighbours, else the larger, else the more split one.
+/// Keeps the tensor of two that needs no exchange between neighbors, else the larger, else the more split one.
 fn keep_one(projection: &Projection, rule: &OpShardingRule, sizes: &[i64], a: usize, b: usize) -> Vec<AxisList> {
     let preference = |tensor: usize| {
         let factors = &projection.tensors[tensor];

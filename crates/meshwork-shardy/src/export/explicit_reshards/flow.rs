@@ -8,7 +8,7 @@ use meshwork_propagate::program::{
     stored_sharding, without_manual_axes,
 };
 
-use super::{Context, Version, alike, unreduced};
+use super::{Context, Version, same_placement, unreduced};
 use crate::export::cursor::Cursor;
 
 /// Makes the value in `slot` placed like `target`; no target means a copy everywhere.
@@ -26,7 +26,7 @@ fn reshard_to(
     {
         placed = Some(spread);
     }
-    if version == Version::Full && !alike(placed.as_ref(), target) {
+    if version == Version::Full && !same_placement(placed.as_ref(), target) {
         let closed = || placed.as_ref().map(|s| Sharding::fully_closed(s.mesh.clone(), s.rank()));
         if let Some(target) = target.cloned().or_else(closed) {
             let value = module.op(slot.op).operands()[slot.operand as usize];

@@ -1,12 +1,12 @@
 //! Makes every reshard that the placements of a function imply an operation of its own.
 //!
-//! Afterwards each op's placements fit its rule: along every factor all its tensors are split alike, factors that must
+//! Afterwards each op's placements fit its rule: all its tensors are split in the same way along every factor, factors that must
 //! be whole are whole, and what is reduced over split factors is followed by an all-reduce. Which placement an op
 //! gets is decided in [`common_axes`].
 //!
 //! Invariants:
-//! - ops are visited what is nested first, and what is inserted is not visited again;
-//! - the placement that users of a value see does not change: a result that is computed otherwise is resharded back.
+//! - nested ops are visited first, and inserted ops are not visited;
+//! - the placement that users of a value see does not change: a result computed with another placement is resharded back.
 
 mod apply;
 mod candidates;
@@ -116,12 +116,12 @@ pub(super) fn unsplit_factors(module: &mut Module, op: OpId, factors: &[usize]) 
     op::unsplit(&mut cx, module, op, factors)
 }
 
-/// Whether both place a tensor alike; no placement means a copy everywhere.
-fn alike(first: Option<&Sharding>, second: Option<&Sharding>) -> bool {
+/// Whether both place a tensor in the same way; no placement means a copy everywhere.
+fn same_placement(first: Option<&Sharding>, second: Option<&Sharding>) -> bool {
     match (first, second) {
         (Some(a), Some(b)) => a.is_equivalent(b),
         (Some(s), None) => s.is_fully_replicated() && s.unreduced.is_empty(),
-        // Partial results of a tensor without a placement can not be made out of nothing.
+        // A tensor without a placement has no partial results to start from.
         (None, other) => other.is_none_or(Sharding::is_fully_replicated),
     }
 }

@@ -136,11 +136,11 @@ fn fit(
     let has_overflow =
         |t: &meshwork_propagate::factors::TensorFactors| t.factors.iter().flatten().any(|f| !f.overflow.is_empty());
     let mut changed: Vec<bool> = subject.projection.tensors.iter().map(has_overflow).collect();
-    if module.op(subject.op).kind() == OpKind::Movement(MovementOp::Reshape) && changed.contains(&true) {
+    if module.op(subject.op).kind() == MovementOp::Reshape && changed.contains(&true) {
         let axes = reshape::redistribute(cx, subject);
         let differs = |i: usize| {
             let placed = subject.built_sharding(cx, i);
-            !super::alike(Some(&placed), subject.shardings[i].as_ref())
+            !super::same_placement(Some(&placed), subject.shardings[i].as_ref())
         };
         let changed: Vec<bool> = (0..2).map(differs).collect();
         apply::reshard_around(cx, module, subject, &changed);

@@ -1,4 +1,4 @@
-//! Reshapes whose axes fit no factor: the axes of the side that is split more are dealt out anew on both sides.
+//! Reshapes whose axes fit no factor: the axes of the side that is split more are distributed again on both sides.
 
 use meshwork_mesh::gcd;
 use meshwork_propagate::factors::{Axis, AxisList, Prefix, Projection, TensorFactors, prefix_status, push_merged};
@@ -7,7 +7,7 @@ use super::Context;
 use super::common_axes::num_shards;
 use super::op::Subject;
 
-/// Deals the axes out and leaves in the projection what both sides have in common; returns the axes of each factor.
+/// Distributes the axes and leaves in the projection what both sides have in common; returns the axes of each factor.
 pub fn redistribute(cx: &mut Context, subject: &mut Subject) -> Vec<AxisList> {
     let tensors = &subject.projection.tensors;
     let from = if num_shards(&tensors[0]) >= num_shards(&tensors[1]) { 0 } else { 1 };

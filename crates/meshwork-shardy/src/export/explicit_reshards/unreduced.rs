@@ -18,7 +18,7 @@ pub fn reduce_operands(cx: &Context, module: &mut Module, op: OpId) -> Result<()
     let is_partial = |v| sharding_of(module, v).is_some_and(|s| !s.unreduced.is_empty());
     let Some((&first, rest)) = data.results().split_first() else {
         return match data.operands().iter().position(|&v| is_partial(v)) {
-            Some(i) => Err(format!("operand {i} has partial results, but there is no result that could be partial")),
+            Some(i) => Err(format!("operand {i} has partial results, but no result can be partial")),
             None => Ok(()),
         };
     };
@@ -35,7 +35,7 @@ pub fn reduce_operands(cx: &Context, module: &mut Module, op: OpId) -> Result<()
     Ok(())
 }
 
-/// Completes the operand in `slot` over those of its unreduced axes that `target` has not; returns its placement then.
+/// Completes the operand in `slot` over those of its unreduced axes that `target` lacks; returns its new placement.
 pub fn complete(
     cx: &Context,
     module: &mut Module,
@@ -73,7 +73,7 @@ fn same_mesh<'c>(cx: &'c Context, source: &'c Sharding, target: Option<&Sharding
 
 /// Turns the value in `slot` into partial results over those axes of `target` that it is not partial over yet: axes
 /// that split it, where they are the minor-most of a dimension, and axes over which it is replicated. Returns its
-/// placement then; `None` if nothing was to do.
+/// placement then; `None` if there was nothing to do.
 pub fn spread(
     cx: &Context,
     module: &mut Module,
@@ -160,7 +160,7 @@ impl Spread {
     }
 }
 
-/// Replaces a reshard to partial results by the ops that make them; tells whether it did.
+/// Replaces a reshard to partial results by the ops that make them; returns whether it did.
 pub fn make_partial(cx: &Context, module: &mut Module, reshard: OpId) -> Result<bool, String> {
     let Some(target) = sharding_of(module, module.result(reshard)) else { return Ok(false) };
     let slot = Use { op: reshard, operand: 0 };

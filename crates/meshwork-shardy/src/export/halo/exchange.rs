@@ -1,6 +1,6 @@
-//! The exchange along one dimension: which neighbours a shard needs, and the code that fetches them.
+//! The exchange along one dimension: which neighbors a shard needs, and the code that fetches them.
 //!
-//! A shard fetches its left and right neighbours, lays them side by side with itself, pads the line at both ends, and
+//! A shard fetches its left and right neighbors, lays them side by side with itself, pads the line at both ends, and
 //! cuts out what it needs at a place that depends on its index.
 
 use meshwork_ir::build::Builder;
@@ -27,28 +27,28 @@ pub struct Shift {
     pub to: i64,
     /// Elements in front of the first; negative where it is cut off.
     pub low: i64,
-    /// Distance of neighbouring elements in the result.
+    /// Distance of neighboring elements in the result.
     pub dilation: i64,
     /// Extent of the whole dimension before.
     pub extent: i64,
 }
 
-/// The neighbours that shards of one dimension need.
+/// The neighbors that shards of one dimension need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
+pub struct Neighbors {
     /// How many to the left.
     pub left: i64,
     /// How many to the right.
     pub right: i64,
     /// Whether any shard needs elements of another one.
     pub moves: bool,
-    /// Whether fetching neighbours is better than gathering all shards.
+    /// Whether fetching neighbors is better than gathering all shards.
     pub is_near: bool,
 }
 
-/// Which neighbours a shift needs.
-pub fn neighbours(shift: &Shift) -> Neighbours {
-    let mut found = Neighbours { is_near: true, ..Neighbours::default() };
+/// Which neighbors a shift needs.
+pub fn neighbors(shift: &Shift) -> Neighbors {
+    let mut found = Neighbors { is_near: true, ..Neighbors::default() };
     for shard in 0..shift.shards {
         let start = (shard * shift.to - shift.low) / shift.dilation;
         let (first, last) = (start.max(0), (start + shift.to - 1).min(shift.extent - 1));
@@ -104,7 +104,7 @@ pub fn send(
     if pairs.is_empty() {
         return Ok(None);
     }
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
+    let spec = OpSpec::new(CollectiveOp::CollectivePermute)
         .operands([value])
         .attr("source_target_pairs", matrix(pairs.len() / 2, 2, pairs))
         .attr("channel_handle", cx.channels.take());
@@ -148,7 +148,7 @@ fn shard_of_device(cx: &Halo, b: &mut Builder, mesh: &Mesh, axes: &[AxisRef]) ->
     }
 }
 
-/// What stands in the line where a shard at the end has no neighbour.
+/// What fills the line where a shard at the end has no neighbor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
     /// Zeros, which is what a permute gives those that receive nothing: fine if that is the padding, or not looked at.
@@ -157,7 +157,7 @@ pub enum Ends {
     Padding,
 }
 
-/// Puts padding into `laid` where no neighbour stands.
+/// Puts padding into `laid` where there is no neighbor.
 fn fill_ends(
     cx: &Halo,
     b: &mut Builder,
@@ -171,7 +171,7 @@ fn fill_ends(
     let shards = meshwork_mesh::axis_list::product(line.axes, mesh);
     let dims = b.ty(laid).dims().to_vec();
     let index = shard_of_device(cx, b, mesh, line.axes)?;
-    let left = scalar(b, ElementType::I64, line.neighbours.left)?;
+    let left = scalar(b, ElementType::I64, line.neighbors.left)?;
     let first = b.subtract(index, left)?;
     let extent = scalar(b, ElementType::I64, size)?;
     let start = b.multiply(first, extent)?;
@@ -186,7 +186,7 @@ fn fill_ends(
     Ok(b.select(inside, laid, padding)?)
 }
 
-/// Where each shard finds what it needs in the line of its neighbours.
+/// Where each shard finds what it needs in the line of its neighbors.
 pub enum Place {
     /// At a place that grows by the same amount from shard to shard.
     Linear {
@@ -205,13 +205,13 @@ pub struct Line<'a> {
     pub dim: usize,
     /// The axes that split it, or what it becomes.
     pub axes: &'a [AxisRef],
-    /// Neighbours to fetch.
-    pub neighbours: &'a Neighbours,
+    /// Neighbors to fetch.
+    pub neighbors: &'a Neighbors,
     /// Padding at both ends of the line.
     pub edge: i64,
     /// Padding between elements.
     pub interior: i64,
-    /// What stands where a shard at the end has no neighbour.
+    /// What fills the line where a shard at the end has no neighbor.
     pub ends: Ends,
     /// Where to cut.
     pub place: Place,
@@ -219,7 +219,7 @@ pub struct Line<'a> {
     pub size: i64,
 }
 
-/// Lays neighbours side by side and cuts out what this shard needs.
+/// Lays neighbors side by side and cuts out what this shard needs.
 pub fn exchange(
     cx: &mut Halo,
     b: &mut Builder,
@@ -230,12 +230,12 @@ pub fn exchange(
     inner: &Sharding,
 ) -> Result<ValueId, Problem> {
     let mut parts = vec![];
-    for distance in (-line.neighbours.right..=line.neighbours.left).rev() {
+    for distance in (-line.neighbors.right..=line.neighbors.left).rev() {
         let part = match distance {
             0 => None,
             _ => send(cx, b, value, mesh, line.axes, distance)?,
         };
-        // Axes that are not part of the exchange split the neighbours too.
+        // Axes that are not part of the exchange split the neighbors too.
         if let Some(part) = part.filter(|_| !inner.is_fully_replicated()) {
             set_sharding(b.module_mut(), part, inner.clone());
         }
@@ -276,18 +276,18 @@ pub fn shift_line<'a>(
     dim: usize,
     axes: &'a [AxisRef],
     shift: &Shift,
-    neighbours: &'a Neighbours,
+    neighbors: &'a Neighbors,
     ends: Ends,
 ) -> Line<'a> {
     let (from, edge) = (shift.from * shift.dilation, shift.to * shift.dilation);
     Line {
         dim,
         axes,
-        neighbours,
+        neighbors,
         edge,
         interior: shift.dilation - 1,
         ends,
-        place: Place::Linear { step: shift.to - from, base: neighbours.left * from + edge - shift.low },
+        place: Place::Linear { step: shift.to - from, base: neighbors.left * from + edge - shift.low },
         size: shift.to,
     }
 }
@@ -297,12 +297,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_shifts() {
+    fn neighbors_of_shifts() {
         let shift = |low, to, extent| Shift { shards: 4, from: 2, to, low, dilation: 1, extent };
-        assert!(!neighbours(&shift(0, 2, 8)).moves);
-        let one = neighbours(&shift(1, 2, 7));
+        assert!(!neighbors(&shift(0, 2, 8)).moves);
+        let one = neighbors(&shift(1, 2, 7));
         assert_eq!((one.left, one.right, one.moves, one.is_near), (1, 0, true, true));
-        let far = neighbours(&shift(-5, 2, 8));
+        let far = neighbors(&shift(-5, 2, 8));
         assert_eq!((far.left, far.right, far.is_near), (0, 3, false));
     }
 

@@ -1,6 +1,6 @@
-//! Ops along split dimensions whose shards need elements of their neighbours.
+//! Ops along split dimensions whose shards need elements of their neighbors.
 //!
-//! A pad, slice or reshape gets these elements by one permute for each neighbour it needs, inside a manual computation
+//! A pad, slice or reshape gets these elements by one permute for each neighbor it needs, inside a manual computation
 //! on the shards; a reverse by naming the devices in reverse. What has no such form, or would need most
 //! shards anyway, is computed on whole dimensions instead, with reshards around it.
 //!
@@ -26,7 +26,7 @@ use super::rewrite::{Channels, Problem};
 /// The pass.
 pub const PASS: Pass = Pass {
     name: "sdy-resolve-permutation-factors",
-    summary: "Exchange elements between neighbours where ops along split dimensions need them",
+    summary: "Exchange elements between neighbors where ops along split dimensions need them",
     options: &[
         ("enable-halo-exchange", "exchange elements rather than gather dimensions (default true)"),
         ("replica-count", "number of replicas (default 1)"),
@@ -44,12 +44,12 @@ struct Halo {
     exchanges: bool,
 }
 
-/// Whether an op was dealt with.
+/// Whether an op was resolved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Resolved {
     /// It was, or needed nothing.
     Yes,
-    /// Its dimensions have to be gathered.
+    /// Its dimensions must be gathered.
     No,
 }
 

@@ -5,7 +5,7 @@ use meshwork_ir::{Attr, Module, OpId, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding, ceil_div};
 use meshwork_propagate::program::{set_sharding, sharding_of};
 
-use super::exchange::{Ends, Neighbours, Shift, exchange, neighbours, shift_line};
+use super::exchange::{Ends, Neighbors, Shift, exchange, neighbors, shift_line};
 use super::shards::{cut_high, even_dims, manual_computation, pad_high, return_from, whole_axes, without_axes};
 use super::{Halo, Resolved};
 use crate::export::rewrite::{Problem, before, tensor};
@@ -19,7 +19,7 @@ pub struct Shifted {
     /// The mesh.
     pub mesh: Mesh,
     /// The split dimensions.
-    pub dims: Vec<(usize, Shift, Neighbours)>,
+    pub dims: Vec<(usize, Shift, Neighbors)>,
 }
 
 impl Shifted {
@@ -45,7 +45,7 @@ impl Shifted {
                     dilation: dilation[dim],
                     extent: from[dim],
                 };
-                let needed = neighbours(&shift);
+                let needed = neighbors(&shift);
                 dims.push((dim, shift, needed));
             }
         }
@@ -57,7 +57,7 @@ impl Shifted {
         self.dims.iter().any(|(_, _, n)| n.moves)
     }
 
-    /// Whether all neighbours are near.
+    /// Whether all neighbors are near.
     pub fn is_near(&self) -> bool {
         self.dims.iter().all(|(_, _, n)| n.is_near)
     }

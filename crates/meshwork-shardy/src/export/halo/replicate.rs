@@ -1,4 +1,4 @@
-//! Computing on whole dimensions: factors along which neighbours exchange are gathered before and split again after.
+//! Computing on whole dimensions: factors along which neighbors exchange are gathered before and split again after.
 
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Module, OpId, OpKind};

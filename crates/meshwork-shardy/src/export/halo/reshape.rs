@@ -1,4 +1,4 @@
-//! Reshapes of unevenly split dimensions: a dimension that is split into several is exchanged with direct neighbours; all
+//! Reshapes of unevenly split dimensions: a dimension that is split into several is exchanged with direct neighbors; all
 //! others are gathered.
 
 use meshwork_ir::build::Builder;
@@ -7,7 +7,7 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, ceil_div};
 use meshwork_propagate::program::{axes_without, set_sharding, sharding_of};
 
 use super::Halo;
-use super::exchange::{Ends, Line, Neighbours, Place, exchange};
+use super::exchange::{Ends, Line, Neighbors, Place, exchange};
 use super::pad::zero;
 use super::reshape_groups::{Group, Uneven, groups, same_through_reshape};
 use super::shards::{
@@ -59,19 +59,19 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<(), Probl
 /// One dimension before that becomes several, with what its shards need.
 struct Split<'a> {
     group: &'a Group,
-    neighbours: Neighbours,
-    /// Where each shard finds its elements in the line of its neighbours, edge excluded.
+    neighbors: Neighbors,
+    /// Where each shard finds its elements in the line of its neighbors, edge excluded.
     places: Vec<i64>,
 }
 
 impl Reshape {
-    fn is_alike(&self, uneven: Uneven) -> bool {
+    fn is_equal(&self, uneven: Uneven) -> bool {
         same_through_reshape((&self.from, &self.from_dims), (&self.to, &self.to_dims), &self.mesh, uneven)
     }
 
     fn is_local(&self) -> bool {
         let passes = || self.groups.iter().all(Group::passes_through);
-        self.is_alike(Uneven::RoundUp) || (self.is_alike(Uneven::Fraction) && passes())
+        self.is_equal(Uneven::RoundUp) || (self.is_equal(Uneven::Fraction) && passes())
     }
 
     fn is_uneven(&self, group: &Group) -> bool {
@@ -91,7 +91,7 @@ impl Reshape {
 
     /// The dimensions to exchange; `None` if something else is uneven, or too far away.
     fn exchanges(&self) -> Option<Vec<Split<'_>>> {
-        if !self.is_alike(Uneven::Fraction) {
+        if !self.is_equal(Uneven::Fraction) {
             return None;
         }
         let (even_from, even_to) = self.even();
@@ -105,7 +105,7 @@ impl Reshape {
                 return None;
             }
             let split = self.split(group);
-            if split.neighbours.left > 1 || split.neighbours.right > 1 {
+            if split.neighbors.left > 1 || split.neighbors.right > 1 {
                 return None;
             }
             splits.push(split);
@@ -113,13 +113,13 @@ impl Reshape {
         (!splits.is_empty()).then_some(splits)
     }
 
-    /// Which neighbours the shards of the dimension of `group` need.
+    /// Which neighbors the shards of the dimension of `group` need.
     fn split<'a>(&self, group: &'a Group) -> Split<'a> {
         let dim = group.from.start;
         let shards = self.from.dims[dim].num_shards(&self.mesh);
         let (extent, tile) = (self.from_dims[dim], ceil_div(self.from_dims[dim], shards));
         let holder = |element: i64| (element < extent).then_some(element / tile);
-        let mut needed = Neighbours { is_near: true, ..Neighbours::default() };
+        let mut needed = Neighbors { is_near: true, ..Neighbors::default() };
         let mut sources = vec![];
         for shard in 0..shards {
             let start = self.first_element(group, shard);
@@ -134,7 +134,7 @@ impl Reshape {
         let place =
             |(shard, (source, offset)): (usize, &(i64, i64))| (needed.left + source - shard as i64) * tile + offset;
         let places = sources.iter().enumerate().map(place).collect();
-        Split { group, neighbours: needed, places }
+        Split { group, neighbors: needed, places }
     }
 
     /// The first element of the whole that shard `shard` of the dimensions after has.
@@ -168,7 +168,7 @@ impl Reshape {
         let mut b = Builder::at_end(module, computation.body);
         b.set_loc(loc);
         let (mut value, padding) = (computation.args[0], computation.args[1]);
-        for split in splits.iter().filter(|s| s.neighbours.moves) {
+        for split in splits.iter().filter(|s| s.neighbors.moves) {
             let dim = split.group.from.start;
             let size = even_from[dim] / self.from.dims[dim].num_shards(&self.mesh);
             let axes: Vec<AxisRef> =
@@ -176,7 +176,7 @@ impl Reshape {
             let line = Line {
                 dim,
                 axes: &axes,
-                neighbours: &split.neighbours,
+                neighbors: &split.neighbors,
                 edge: size,
                 interior: 0,
                 ends: Ends::Zero,

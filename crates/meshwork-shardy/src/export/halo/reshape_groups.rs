@@ -1,4 +1,4 @@
-//! The groups of dimensions that a reshape splits or joins, and how axes lie in them.
+//! The groups of dimensions that a reshape splits or joins, and how axes split them.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ pub fn groups(from: &[i64], to: &[i64]) -> Vec<Group> {
     groups
 }
 
-/// How far apart, in elements of the whole array, neighbours along an axis are, and how many blocks lie before it.
+/// How far apart, in elements of the whole array, neighbors along an axis are, and how many blocks come before it.
 #[derive(Clone, Debug)]
 struct Stride {
     axis: AxisRef,
@@ -87,7 +87,7 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1.0)
 }
 
-/// The strides of all axes, smallest first, parts of one axis joined where they are neighbours.
+/// The strides of all axes, smallest first, parts of one axis joined where they are neighbors.
 fn strides(sharding: &Sharding, dims: &[i64], mesh: &Mesh, uneven: Uneven) -> Vec<Stride> {
     let mut all: Vec<Stride> = vec![];
     let mut inner = 1.0;
@@ -141,11 +141,11 @@ pub fn same_through_reshape(
         && from.replicated == to.replicated
         && a.len() == b.len()
         && a.iter().zip(&b).all(|(a, b)| {
-            let alike = match uneven {
+            let same = match uneven {
                 Uneven::Fraction => a.blocks == b.blocks,
                 Uneven::RoundUp => near(a.stride, b.stride),
             };
-            a.axis == b.axis && alike
+            a.axis == b.axis && same
         })
 }
 

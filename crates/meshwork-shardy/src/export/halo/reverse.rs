@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, Module, OpId, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 use meshwork_propagate::program::{Meshes, mesh_of_op, mesh_ops, set_sharding, sharding_of};
 
@@ -62,7 +62,7 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved,
     Ok(Resolved::Yes)
 }
 
-/// The name of the mesh whose devices stand in reverse along `axes`.
+/// The name of the mesh with the devices in reverse order along `axes`.
 fn reversed_mesh(
     cx: &mut Halo,
     module: &mut Module,
@@ -88,7 +88,7 @@ fn reversed_mesh(
         return Ok(MeshRef::from(name));
     }
     let base = sharding.mesh.symbol().map_or("mesh", |name| name);
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::Mesh))
+    let spec = OpSpec::new(SdyOp::Mesh)
         .attr("sym_name", Attr::str(format!("{base}_reversed")))
         .attr("mesh", Attr::Mesh(Arc::new(reversed)));
     let made = module.create(spec);
@@ -142,7 +142,7 @@ fn shift_right(
     inner: &Sharding,
 ) -> Result<ValueId, Problem> {
     let dims = b.ty(value).dims().to_vec();
-    let elem = b.ty(value).elem().ok_or("shifts a value that is no tensor")?;
+    let elem = b.ty(value).elem().ok_or("shifts a value that is not a tensor")?;
     let (hops, part) = (shift / dims[dim], shift % dims[dim]);
     let mut fetch = |b: &mut Builder, distance: i64| -> Result<ValueId, Problem> {
         if distance == 0 {

@@ -25,7 +25,7 @@ pub fn resolve(cx: &mut Halo, module: &mut Module, op: OpId) -> Result<Resolved,
             && shift.from % strides[dim] == 0
     };
     if shifted.dims.iter().any(|(dim, _, _)| skips(*dim)) {
-        let free = |(dim, shift, needed): &(usize, super::exchange::Shift, super::exchange::Neighbours)| {
+        let free = |(dim, shift, needed): &(usize, super::exchange::Shift, super::exchange::Neighbors)| {
             if skips(*dim) { within_shards(*dim, shift) } else { !needed.moves }
         };
         return Ok(if shifted.dims.iter().all(free) { Resolved::Yes } else { Resolved::No });

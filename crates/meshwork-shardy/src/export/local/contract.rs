@@ -59,7 +59,7 @@ pub(super) fn check_reduced(
 
 /// A convolution of shards: group counts shrink with the dimensions they group.
 pub fn convolution(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    let &[lhs, rhs] = module.op(op).operands() else { return Err("has not two operands".into()) };
+    let &[lhs, rhs] = module.op(op).operands() else { return Err("does not have two operands".into()) };
     let Some(Attr::Conv(dims)) = module.op(op).attr("dimension_numbers").cloned() else {
         return Err("has no dimension numbers".into());
     };

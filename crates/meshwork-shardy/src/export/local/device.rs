@@ -1,4 +1,4 @@
-//! What a device knows of itself: its id, and by it the place of its shards.
+//! What a device computes from its id: the place of its shards.
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::{Diagnostic, ElementType, Failed, Literal, PassOptions, ValueId};
@@ -6,7 +6,7 @@ use meshwork_mesh::{AxisRef, Mesh, shard_index};
 
 use crate::export::rewrite::Problem;
 
-/// Which id tells devices apart.
+/// Which id identifies a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceId {
     /// `stablehlo.partition_id`.

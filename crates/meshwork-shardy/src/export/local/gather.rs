@@ -11,7 +11,7 @@ use crate::export::rewrite::{Problem, before, tensor};
 
 /// Gathers from shards.
 pub fn gather(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    let &[operand, indices] = module.op(op).operands() else { return Err("has not two operands".into()) };
+    let &[operand, indices] = module.op(op).operands() else { return Err("does not have two operands".into()) };
     let Some((sharding, mesh)) = cx.split(operand) else { return Ok(()) };
     let (sharding, mesh) = (sharding.clone(), mesh.clone());
     let Some(Attr::Gather(dims)) = module.op(op).attr("dimension_numbers").cloned() else {

@@ -44,7 +44,7 @@ pub fn slice(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Proble
     Ok(())
 }
 
-/// Two placements that should be alike are not.
+/// The error for two placements that should be equal.
 pub(super) fn mismatch(dim: usize, before: &[meshwork_mesh::AxisRef], after: &[meshwork_mesh::AxisRef]) -> Problem {
     Problem(format!(
         "dimension {dim} is split by {} before and by {} after; insert explicit reshards first",
@@ -71,19 +71,21 @@ pub fn dynamic_slice(cx: &mut Local, module: &mut Module, op: OpId) -> Result<()
     Ok(())
 }
 
-/// A concatenate: along a dimension that is not split, of operands that are split alike.
+/// A concatenate: along a dimension that is not split, of operands that are split in the same way.
 pub fn check_concatenate(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
     let result = module.result(op);
     let along = module.op(op).int("dimension").unwrap_or(0) as usize;
     if !cx.axes(result, along).is_empty() {
-        return Err(format!("dimension {along} is split, but the concatenation is on this dimension").into());
+        return Err(format!("dimension {along} is split, but the concatenation is along it").into());
     }
     for (i, &operand) in module.op(op).operands().iter().enumerate() {
         if cx.split(operand).is_none() {
             continue;
         }
         if !cx.axes(operand, along).is_empty() {
-            return Err(format!("operand {i} is split along dimension {along}, on which is concatenated").into());
+            return Err(
+                format!("operand {i} is split along dimension {along}, the dimension of the concatenation").into()
+            );
         }
         for dim in 0..cx.global_dims(operand).len() {
             let (before, after) = (cx.axes(operand, dim), cx.axes(result, dim));

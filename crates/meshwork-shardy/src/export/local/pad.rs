@@ -1,4 +1,4 @@
-//! Pads: local where all shards are shifted alike, else each device cuts its part from a longer padded shard.
+//! Pads: local where all shards are shifted by the same amount; otherwise each device cuts its part from a longer padded shard.
 
 use meshwork_ir::{ElementType, Module, OpId};
 
@@ -9,7 +9,7 @@ use crate::export::rewrite::{Problem, before, tensor};
 
 /// Pads shards.
 pub fn pad(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    let &[operand, padding] = module.op(op).operands() else { return Err("has not two operands".into()) };
+    let &[operand, padding] = module.op(op).operands() else { return Err("does not have two operands".into()) };
     let result = module.result(op);
     let Some((_, mesh)) = cx.split(operand) else {
         return match cx.split(result) {
@@ -20,7 +20,7 @@ pub fn pad(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Problem>
     let (from, to) = (tensor(module, operand)?, tensor(module, result)?);
     let low = module.op(op).i64s("edge_padding_low").unwrap_or_default();
     let interior = module.op(op).i64s("interior_padding").unwrap_or_default();
-    // Where the shard of each device starts, seen from the start of what it shall hold.
+    // Where the shard of each device starts, relative to the start of what it will hold.
     let mut shifts: Vec<Vec<i64>> = vec![];
     for dim in 0..from.rank() {
         let (before, after) = (cx.axes(operand, dim), cx.axes(result, dim));

@@ -1,5 +1,5 @@
-//! Scatters into shards: updates beyond the shard fall away; where updates are split, one device starts from the input
-//! and the others from what changes nothing, and an all-reduce combines them.
+//! Scatters into shards: updates outside the shard are dropped; where updates are split, one device starts from the input
+//! and the others from the identity, and an all-reduce combines them.
 
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Attr, ElementClass, ElementType, Module, OpId, OpKind, ValueId};
@@ -59,7 +59,7 @@ fn reduced_axes(cx: &Local, input: ValueId, update: ValueId, window: &[i64]) -> 
     outside.flat_map(|dim| cx.axes(update, dim)).filter(|axis| !in_input(axis)).cloned().collect()
 }
 
-/// Makes all devices but the first along `axes` start from what changes nothing.
+/// Makes all devices but the first along `axes` start from the identity.
 fn start_from_identity(
     cx: &Local,
     module: &mut Module,
@@ -68,7 +68,7 @@ fn start_from_identity(
     axes: &[AxisRef],
     mesh: &meshwork_mesh::Mesh,
 ) -> Result<(), Problem> {
-    let kind = combining_kind(module, op).ok_or("combines updates in a way that partial results can not be made of")?;
+    let kind = combining_kind(module, op).ok_or("combines updates by an op that has no partial results")?;
     let ty = tensor(module, inputs[0])?;
     let is_leader: Vec<bool> = shard_indices(mesh, axes).into_iter().map(|index| index == 0).collect();
     let device_kind = cx.device_id;
@@ -76,7 +76,7 @@ fn start_from_identity(
     let mut b = before(module, op);
     let mut identities = vec![];
     for &input in inputs {
-        let elem = b.ty(input).elem().ok_or("has an input that is no tensor")?;
+        let elem = b.ty(input).elem().ok_or("has an input that is not a tensor")?;
         identities.push(b.scalar(elem, identity(kind, elem).ok_or("has no identity for its elements")?)?);
     }
     let device = device_id(&mut b, device_kind)?;
@@ -104,7 +104,7 @@ fn combining_kind(module: &Module, op: OpId) -> Option<OpKind> {
     rest.iter().all(|v| kind(v) == Some(first)).then_some(first)
 }
 
-/// What changes nothing when combined by `kind`.
+/// The identity of `kind`.
 fn identity(kind: OpKind, elem: ElementType) -> Option<f64> {
     let top = || 2f64.powi(elem.bits() as i32);
     match (kind, elem.class()) {

@@ -21,8 +21,8 @@ fn moves_ends(before: &[AxisRef], after: &[AxisRef], extent: i64, mesh: &Mesh) -
 }
 
 /// Replaces a collective that moves the ends of uneven shards by a gather of the dimensions that change and a slice;
-/// tells whether it did.
-fn split_anew(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, Problem> {
+/// returns whether it did.
+fn split_again(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, Problem> {
     let (input, result) = (module.op(op).operands()[0], module.result(op));
     let (Some(before), Some(after)) = (sharding_of(module, input), sharding_of(module, result)) else {
         return Ok(false);
@@ -33,7 +33,7 @@ fn split_anew(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, P
     if !dims().any(|((from, to), &extent)| moves_ends(&from.axes, &to.axes, extent, mesh)) {
         return Ok(false);
     }
-    if module.op(op).kind() == OpKind::Sdy(SdyOp::ReduceScatter) {
+    if module.op(op).kind() == SdyOp::ReduceScatter {
         return Err(format!(
             "goes from {before} to {after}, which moves the ends of uneven shards of {original}; reduce and reshard in two steps"
         )
@@ -68,7 +68,7 @@ fn split_anew(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, P
     Ok(true)
 }
 
-/// Pads the op that makes `value`, and returns what stands for its result then.
+/// Pads the op that makes `value`, and returns the new value of its result.
 fn trimmed(
     cx: &mut Padding,
     module: &mut Module,
@@ -105,12 +105,12 @@ fn pad_operand(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Pr
 
 /// `sdy.all_slice` and `sdy.reduce_scatter`.
 pub fn all_slice(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    if split_anew(cx, module, op)? { Ok(()) } else { pad_operand(cx, module, op) }
+    if split_again(cx, module, op)? { Ok(()) } else { pad_operand(cx, module, op) }
 }
 
 /// `sdy.all_gather`: the gathered dimensions are cut back to what divides evenly.
 pub fn all_gather(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    if split_anew(cx, module, op)? {
+    if split_again(cx, module, op)? {
         return Ok(());
     }
     let (input, result) = (module.op(op).operands()[0], module.result(op));
@@ -130,7 +130,7 @@ pub fn all_gather(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(),
 
 /// `sdy.all_to_all`: the dimensions that axes leave are cut back.
 pub fn all_to_all(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    if split_anew(cx, module, op)? {
+    if split_again(cx, module, op)? {
         return Ok(());
     }
     let original = module.ty(module.result(op)).clone();

@@ -1,7 +1,7 @@
 //! Pads values whose shards are uneven at the high end, so that all shards are of one size.
 //!
-//! What lies in the padding is unspecified. It matters only where an op mixes it in: there it is set to what changes
-//! nothing first. Arguments and results of functions must divide evenly, so that padding never leaves a function.
+//! The content of the padding is unspecified. It matters only where an op mixes it in: there it is first set to the
+//! identity of that op. Arguments and results of functions must divide evenly, so that padding never leaves a function.
 //!
 //! Invariants: `Padding` knows the type that every value had before; a value is padded where its type differs from
 //! that. `zeros` are values whose padding is known to be zero.
@@ -108,7 +108,7 @@ impl Padding {
         self.original(module, value) != module.ty(value)
     }
 
-    /// Makes `new` stand for `old` in all uses but those of the op that makes it.
+    /// Replaces `old` by `new` in all uses but those of the op that makes `new`.
     fn stand_in(&mut self, module: &mut Module, old: ValueId, new: ValueId) {
         let original = self.original(module, old).clone();
         self.originals.insert(new, original);
@@ -224,7 +224,7 @@ impl Padding {
     }
 }
 
-/// Places `value` like this, if it is placed at all.
+/// Sets the placement of `value`, if there is one.
 fn place(module: &mut Module, value: ValueId, sharding: Option<&Sharding>) {
     if let Some(sharding) = sharding {
         set_sharding(module, value, sharding.clone());

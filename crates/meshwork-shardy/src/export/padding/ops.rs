@@ -56,7 +56,7 @@ pub fn slice(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Prob
 
 /// A pad: its high padding makes the difference; where that shrinks, the operand's padding takes its place.
 pub fn pad(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
-    let &[operand, padding] = module.op(op).operands() else { return Err("has not two operands".into()) };
+    let &[operand, padding] = module.op(op).operands() else { return Err("does not have two operands".into()) };
     let result = module.result(op);
     let ty = cx.padded(module.ty(result), sharding_of(module, result).as_ref());
     let (low, high) = (ints(module, op, "edge_padding_low"), ints(module, op, "edge_padding_high"));
@@ -152,7 +152,7 @@ pub fn reduce(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Pro
     Ok(())
 }
 
-/// A scatter: indices in the padding point nowhere, so that updates there fall away.
+/// A scatter: indices in the padding point outside, so that updates there are dropped.
 pub fn scatter(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
     let inputs = module.op(op).results().len();
     let indices = module.op(op).operands()[inputs];
@@ -161,7 +161,7 @@ pub fn scatter(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Pr
     let points_nowhere = elem.is_some_and(|e| e.class() == meshwork_ir::ElementClass::Signed);
     if cx.is_padded(module, indices) && !points_nowhere {
         return Err(
-            format!("has unevenly split indices of type {}, which can not point nowhere", module.ty(indices)).into()
+            format!("has unevenly split indices of type {}, which cannot be negative, so that updates in the padding cannot be dropped", module.ty(indices)).into()
         );
     }
     fill_operand(cx, module, op, inputs, Fill::MinusOne, &(0..rank).collect::<Vec<_>>())?;
@@ -211,7 +211,7 @@ fn clamp_indices(module: &mut Module, op: OpId, was: &Type, sizes: &[i64]) -> Re
     Ok(())
 }
 
-/// A constant: equal elements get more, others zeros behind them.
+/// A constant: a splat grows; other elements get zeros after them.
 pub fn constant(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), Problem> {
     let result = module.result(op);
     let sharding = sharding_of(module, result);
@@ -242,7 +242,7 @@ pub fn constant(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<(), P
     Ok(())
 }
 
-/// Appends an array of extents `from`, zeros behind each row, to extents `to`.
+/// Appends an array of extents `from`, with zeros after each row, to extents `to`.
 fn grow(bytes: &[u8], from: &[i64], to: &[i64], size: usize, out: &mut Vec<u8>) {
     let (Some((&rows, from)), Some((&new_rows, to))) = (from.split_first(), to.split_first()) else {
         out.extend_from_slice(bytes);

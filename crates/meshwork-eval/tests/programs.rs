@@ -1,10 +1,16 @@
 //! Programs through the whole evaluator: control flow, bodies, many devices, errors.
 
-use super::value::tests::{f64s, i64s};
-use super::{EvalError, Outcome, run, run_devices_observed, run_observed};
-use meshwork_ir::DeviceGrid;
+use meshwork_eval::{EvalError, Outcome, captures, run, run_devices_observed, run_observed, run_op};
 use meshwork_ir::op::BodyOp;
-use meshwork_ir::{Literal, Module, text};
+use meshwork_ir::{DeviceGrid, ElementType, Literal, Module, Walk, text};
+
+fn i64s(dims: &[i64], values: &[i64]) -> Literal {
+    Literal::from_i64s(dims.iter().copied(), ElementType::I64, values).expect("count fits")
+}
+
+fn f64s(dims: &[i64], values: &[f64]) -> Literal {
+    Literal::from_f64s(dims.iter().copied(), ElementType::F64, values).expect("count fits")
+}
 
 fn parse(source: &str) -> Module {
     text::parse(source).unwrap_or_else(|e| panic!("{}", e.render("test", source)))
@@ -67,7 +73,7 @@ fn case_outside_takes_the_last_branch() {
           func.return %r : tensor<i64>
         }"#;
     for (i, want) in [(0, 10), (1, 20), (-1, 20), (5, 20)] {
-        let i = Literal::from_i64s([], meshwork_ir::ElementType::I32, &[i]).unwrap();
+        let i = Literal::from_i64s([], ElementType::I32, &[i]).unwrap();
         assert_eq!(eval(source, &[i]).unwrap(), [i64s(&[], &[want])]);
     }
 }
@@ -463,8 +469,8 @@ fn sums_round_as_their_type_does() {
           %d = stablehlo.dot_general %x, %one, contracting_dims = [0] x [0] : (tensor<3xf32>, tensor<3xf32>) -> tensor<f32>
           func.return %s, %d : tensor<f32>, tensor<f32>
         }"#;
-    // 2^24 + 1 is no f32, so adding 1 twice is lost.
-    let x = Literal::from_f64s([3], meshwork_ir::ElementType::F32, &[16777216.0, 1.0, 1.0]).unwrap();
+    // 2^24 + 1 is not an f32, so adding 1 twice is lost.
+    let x = Literal::from_f64s([3], ElementType::F32, &[16777216.0, 1.0, 1.0]).unwrap();
     let out = eval(source, &[x]).unwrap();
     assert_eq!((out[0].to_f64s(), out[1].to_f64s()), (vec![16777216.0], vec![16777216.0]));
 }
@@ -510,13 +516,12 @@ fn one_op_runs_by_itself_with_what_its_regions_capture() {
           func.return %sum : tensor<i64>
         }"#;
     let module = parse(source);
-    let kind =
-        |k| module.all_ops(meshwork_ir::Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == k).unwrap();
+    let kind = |k| module.all_ops(Walk::PreOrder).into_iter().find(|&op| module.op(op).kind() == k).unwrap();
     let reduce = kind(meshwork_ir::OpKind::Body(BodyOp::Reduce));
-    let captured = super::captures(&module, reduce);
+    let captured = captures(&module, reduce);
     assert_eq!(captured, [module.block(module.body_of(module.entry().unwrap(), 0).unwrap()).args()[1]]);
     let args = || vec![i64s(&[3], &[1, 2, 3]), i64s(&[], &[5]), i64s(&[], &[10])];
-    assert_eq!(super::run_op(&module, reduce, args()).unwrap(), [i64s(&[], &[65])]);
-    let wrong = super::run_op(&module, reduce, args().split_off(1)).unwrap_err().to_string();
+    assert_eq!(run_op(&module, reduce, args()).unwrap(), [i64s(&[], &[65])]);
+    let wrong = run_op(&module, reduce, args().split_off(1)).unwrap_err().to_string();
     assert!(wrong.contains("declared tensor<3xi64> is given as tensor<i64>"), "{wrong}");
 }

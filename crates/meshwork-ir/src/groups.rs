@@ -1,14 +1,11 @@
 //! Which devices take part in a collective together: StableHLO's process groups.
 
-use super::error::EvalError;
-use super::fault::Fault;
-use meshwork_ir::DeviceGrid;
-use meshwork_ir::op::CollectiveOp;
-use meshwork_ir::{Attr, Module, Op, OpId, OpKind};
+use crate::op::CollectiveOp;
+use crate::{Attr, DeviceGrid, Op, OpKind};
 
 /// What the ids in replica groups (or source-target pairs) name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Strategy {
+enum Strategy {
     /// Replicas; one group per partition.
     CrossReplica,
     /// Partitions; one group per replica.
@@ -20,7 +17,7 @@ pub(crate) enum Strategy {
 }
 
 /// The channel of a collective; 0 without one.
-pub(crate) fn channel(op: &Op) -> i64 {
+pub fn channel(op: &Op) -> i64 {
     match op.attr("channel_handle") {
         Some(Attr::Channel(c)) => c.handle,
         Some(attr) => attr.as_int().unwrap_or(0),
@@ -29,7 +26,7 @@ pub(crate) fn channel(op: &Op) -> i64 {
 }
 
 /// What the ids of the collective `op` name.
-pub(crate) fn strategy(op: &Op) -> Result<Strategy, Fault> {
+fn strategy(op: &Op) -> Result<Strategy, String> {
     match (op.kind(), channel(op) > 0, op.flag("use_global_device_ids")) {
         (OpKind::Collective(CollectiveOp::CrossReplicaSum), ..) => Ok(Strategy::CrossReplica),
         // Those that move data have no global ids.
@@ -46,14 +43,14 @@ pub(crate) fn strategy(op: &Op) -> Result<Strategy, Fault> {
         (_, false, false) => Ok(Strategy::CrossReplica),
         (_, true, false) => Ok(Strategy::CrossReplicaAndPartition),
         (_, true, true) => Ok(Strategy::FlattenedIds),
-        (_, false, true) => Err(Fault::invalid("use_global_device_ids needs a channel handle above 0")),
+        (_, false, true) => Err("use_global_device_ids needs a channel handle above 0".into()),
     }
 }
 
 /// The rows of the two-dimensional integer attribute `name`; ids below 0 pad short rows and are left out.
-pub(crate) fn rows(op: &Op, name: &str) -> Result<Vec<Vec<usize>>, Fault> {
+pub fn rows(op: &Op, name: &str) -> Result<Vec<Vec<usize>>, String> {
     let Some(attr) = op.attr(name) else { return Ok(vec![]) };
-    let bad = || Fault::invalid(format!("attribute '{name}' is not a list of lists of integers"));
+    let bad = || format!("attribute '{name}' is not a list of lists of integers");
     let Attr::Dense(dense) = attr else { return Err(bad()) };
     let values = dense.to_i64s().ok_or_else(bad)?;
     let &[count, width] = dense.ty.dims.as_slice() else { return Err(bad()) };
@@ -62,12 +59,12 @@ pub(crate) fn rows(op: &Op, name: &str) -> Result<Vec<Vec<usize>>, Fault> {
 }
 
 /// The group of `device`, in order; `None` if it is in no group. No groups at all means one group of all.
-pub(crate) fn group_of(
+fn group_in(
     device: usize,
     grid: DeviceGrid,
     strategy: Strategy,
     groups: &[Vec<usize>],
-) -> Result<Option<Vec<usize>>, Fault> {
+) -> Result<Option<Vec<usize>>, String> {
     let (replica, partition) = (device / grid.partitions, device % grid.partitions);
     let (ids, mine) = match strategy {
         Strategy::CrossReplica | Strategy::CrossReplicaAndPartition => (grid.replicas, replica),
@@ -75,10 +72,10 @@ pub(crate) fn group_of(
         Strategy::FlattenedIds => (grid.len(), device),
     };
     if let Some(id) = groups.iter().flatten().find(|&&id| id >= ids) {
-        return Err(Fault::invalid(format!(
+        return Err(format!(
             "replica groups name id {id} where there are {ids} ({strategy:?}); the run has {} replicas of {} partitions",
             grid.replicas, grid.partitions
-        )));
+        ));
     }
     let all: Vec<usize> = (0..ids).collect();
     let row = if groups.is_empty() { Some(&all) } else { groups.iter().find(|g| g.contains(&mine)) };
@@ -93,14 +90,14 @@ pub(crate) fn group_of(
 }
 
 /// Which device sends to which in the `collective_permute` `op`.
-pub(crate) fn pairs(op: &Op, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, Fault> {
+pub fn device_pairs(op: &Op, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, String> {
     let across = strategy(op)? == Strategy::CrossPartition;
     let (ids, others) = if across { (grid.partitions, grid.replicas) } else { (grid.replicas, grid.partitions) };
     let mut out = vec![];
     for pair in rows(op, "source_target_pairs")? {
-        let &[from, to] = &pair[..] else { return Err(Fault::invalid("a source-target pair is not two ids")) };
+        let &[from, to] = &pair[..] else { return Err("a source-target pair is not two ids".into()) };
         if from >= ids || to >= ids {
-            return Err(Fault::invalid(format!("pair ({from}, {to}) names a device beyond the {ids} there are")));
+            return Err(format!("pair ({from}, {to}) names a device beyond the {ids} there are"));
         }
         for other in 0..others {
             let device = |id| if across { other * grid.partitions + id } else { id * grid.partitions + other };
@@ -110,28 +107,22 @@ pub(crate) fn pairs(op: &Op, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, Fa
     Ok(out)
 }
 
-/// The devices that meet in collective `id`, numbered `replica * partitions + partition`: all groups, each in order.
-/// Devices in no group are left out.
-pub fn device_groups(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, EvalError> {
-    let op = module.op(id);
-    let find = || {
-        let (strategy, rows) = (strategy(op)?, rows(op, "replica_groups")?);
-        let mut groups: Vec<Vec<usize>> = vec![];
-        for device in 0..grid.len() {
-            if let Some(group) = group_of(device, grid, strategy, &rows)?
-                && !groups.iter().any(|g| g.contains(&device))
-            {
-                groups.push(group);
-            }
-        }
-        Ok(groups)
-    };
-    find().map_err(|fault: Fault| fault.at(module, id))
+/// The devices that meet `device` in the collective `op`, in order; `None` if it is in no group.
+pub fn group_of(op: &Op, device: usize, grid: DeviceGrid) -> Result<Option<Vec<usize>>, String> {
+    group_in(device, grid, strategy(op)?, &rows(op, "replica_groups")?)
 }
 
-/// Which device sends to which in the `collective_permute` `id`.
-pub fn device_pairs(module: &Module, id: OpId, grid: DeviceGrid) -> Result<Vec<(usize, usize)>, EvalError> {
-    pairs(module.op(id), grid).map_err(|fault| fault.at(module, id))
+/// The devices that meet in the collective `op`, numbered `replica * partitions + partition`: all groups, each in
+/// order. Devices in no group are left out.
+pub fn device_groups(op: &Op, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, String> {
+    let (strategy, rows) = (strategy(op)?, rows(op, "replica_groups")?);
+    let mut groups: Vec<Vec<usize>> = vec![];
+    for device in 0..grid.len() {
+        if !groups.iter().any(|g| g.contains(&device)) {
+            groups.extend(group_in(device, grid, strategy, &rows)?);
+        }
+    }
+    Ok(groups)
 }
 
 #[cfg(test)]
@@ -141,7 +132,7 @@ mod tests {
     #[test]
     fn groups_by_strategy() {
         let grid = DeviceGrid { replicas: 2, partitions: 3 };
-        let of = |device, strategy, groups: &[Vec<usize>]| group_of(device, grid, strategy, groups).unwrap();
+        let of = |device, strategy, groups: &[Vec<usize>]| group_in(device, grid, strategy, groups).unwrap();
         assert_eq!(of(4, Strategy::CrossReplica, &[vec![1, 0]]), Some(vec![4, 1]));
         assert_eq!(of(4, Strategy::CrossPartition, &[vec![0, 1], vec![2]]), Some(vec![3, 4]));
         let all = of(4, Strategy::CrossReplicaAndPartition, &[vec![0, 1]]);
@@ -149,6 +140,6 @@ mod tests {
         assert_eq!(of(4, Strategy::FlattenedIds, &[vec![0, 1], vec![5, 4]]), Some(vec![5, 4]));
         assert_eq!(of(4, Strategy::FlattenedIds, &[vec![0, 1]]), None);
         assert_eq!(of(4, Strategy::CrossReplica, &[]), Some(vec![1, 4]));
-        assert!(group_of(0, grid, Strategy::CrossReplica, &[vec![0, 2]]).is_err());
+        assert!(group_in(0, grid, Strategy::CrossReplica, &[vec![0, 2]]).is_err());
     }
 }
