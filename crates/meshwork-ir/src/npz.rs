@@ -140,7 +140,7 @@ fn widen(entry: &mut Listed, mut extra: &[u8]) {
 }
 
 fn entry_bytes(file: &[u8], entry: &Listed) -> Result<Vec<u8>, String> {
-    let data = entry_data(file, entry).ok_or("its data lies outside of the file")?;
+    let data = entry_data(file, entry).ok_or("its data is outside the file")?;
     let size = usize::try_from(entry.size).map_err(|_| format!("its size {} does not fit in memory", entry.size))?;
     let bytes = match entry.method {
         0 => data.to_vec(),

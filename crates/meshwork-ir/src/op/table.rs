@@ -52,6 +52,12 @@ macro_rules! op_class {
             }
         }
 
+        impl PartialEq<$ops> for $crate::op::OpKind {
+            fn eq(&self, other: &$ops) -> bool {
+                matches!(self, $crate::op::OpKind::$class(op) if op == other)
+            }
+        }
+
         impl From<$ops> for $crate::op::OpKind {
             fn from(op: $ops) -> $crate::op::OpKind {
                 $crate::op::OpKind::$class(op)

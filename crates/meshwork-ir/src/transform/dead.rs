@@ -1,4 +1,4 @@
-//! Removing operations whose results nothing uses.
+//! Removing operations whose results are unused.
 
 use crate::op::{ControlOp, SdyOp};
 use crate::{Module, OpId, OpKind, Walk};

@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
         }
         let fit = |n: i64| u32::try_from(n).ok();
         let (Some(line), Some(col)) = (fit(line), fit(col)) else {
-            return Err(self.error(at, format!("line {line}, column {col} is not a position in a file")));
+            return Err(self.error(at, format!("line {line}, column {col} is not a place in a file")));
         };
         let file = match self.files.get(raw) {
             Some(file) => file.clone(),

@@ -11,7 +11,7 @@
 //! | `foreign` | pretty forms of a few operations of other dialects |
 //!
 //! Bounds: what nests (regions, types, attributes, locations) nests at most [`MAX_DEPTH`] deep, and aliases may
-//! stand for at most [`MAX_ALIAS_BYTES`] of text in all, so that a short text cannot ask for much stack or memory.
+//! stand for at most [`MAX_ALIAS_BYTES`] of text in total, so that a short text cannot use much stack or memory.
 
 mod attr;
 mod chlo;
