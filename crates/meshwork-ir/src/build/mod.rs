@@ -43,11 +43,11 @@ use thiserror::Error;
 
 pub use body::OpenOp;
 pub use collective::Groups;
-pub use contract::{Convolution, Triangle};
+pub use contract::{Convolution, Half, Triangle};
 pub use elementwise::Direction;
 pub use func::FuncBuilder;
 pub use placement::add_mesh;
-pub use reduce::Window;
+pub use reduce::{Stability, Window};
 
 use crate::infer::{InferError, OpTypes, Types, infer};
 use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Values};
