@@ -89,9 +89,10 @@ impl<'a, 'm> Builder<'a, 'm> {
                 return Ok(self.graph.constant(ty, word));
             }
         }
-        let bounds = match view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
-            true => range(self.cx.module, value, self.devices),
-            false => None,
+        let bounds = if view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
+            range(self.cx.module, value, self.devices)
+        } else {
+            None
         };
         match (bounds, lane(view.elem)) {
             (Some((low, high)), Some(ty)) if low == high => Ok(self.graph.integer(ty, low)),

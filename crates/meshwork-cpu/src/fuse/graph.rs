@@ -139,10 +139,7 @@ impl Graph {
             return self.integer(ty, low);
         }
         // Small integers and floats are made from 32 or 64 bits, as the numbers need.
-        let wide = match i32::try_from(low).is_ok() && i32::try_from(high).is_ok() {
-            true => Ty::I32,
-            false => Ty::I64,
-        };
+        let wide = if i32::try_from(low).is_ok() && i32::try_from(high).is_ok() { Ty::I32 } else { Ty::I64 };
         let native = ty == wide || (ty == Ty::I64 && wide == Ty::I32);
         let made = if native { ty } else { wide };
         let mut coefs = vec![0; self.lo.len()];
@@ -287,10 +284,7 @@ impl Graph {
     }
 
     pub fn bitcast(&mut self, ty: Ty, x: Id) -> Id {
-        match self.ty(x) == ty {
-            true => x,
-            false => self.derived(Node::Bitcast(x), ty, &[x], None),
-        }
+        if self.ty(x) == ty { x } else { self.derived(Node::Bitcast(x), ty, &[x], None) }
     }
 
     pub fn round(&mut self, elem: ElementType, x: Id) -> Id {

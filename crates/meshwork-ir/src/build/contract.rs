@@ -56,6 +56,15 @@ impl Convolution {
     }
 }
 
+/// Which half of a square matrix is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The lower one.
+    Lower,
+    /// The upper one.
+    Upper,
+}
+
 impl Builder<'_> {
     /// The product of vectors and matrices.
     pub fn dot(&mut self, lhs: ValueId, rhs: ValueId) -> Result<ValueId, BuildError> {
@@ -106,8 +115,12 @@ impl Builder<'_> {
     }
 
     /// The Cholesky factor of square matrices.
-    pub fn cholesky(&mut self, a: ValueId, lower: bool) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Linalg(LinalgOp::Cholesky)).operands([a]).attr("lower", Attr::Bool(lower)))
+    pub fn cholesky(&mut self, a: ValueId, half: Half) -> Result<ValueId, BuildError> {
+        self.value(
+            OpSpec::new(OpKind::Linalg(LinalgOp::Cholesky))
+                .operands([a])
+                .attr("lower", Attr::Bool(half == Half::Lower)),
+        )
     }
 
     /// The Fourier transform `kind` (`FFT`, `IFFT`, `RFFT`, `IRFFT`) over the innermost dimensions.
