@@ -8,7 +8,6 @@ use meshwork_partition::{Causes, CompileOptions, Contract, Lock, Plan};
 use crate::fail::Failure;
 use crate::machine::MachineArgs;
 use crate::source::{Source, write_text};
-use crate::stages;
 
 /// Show what splitting a program over its mesh costs, and why
 ///
@@ -70,7 +69,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let module = source.program(args.entry.as_deref())?;
     let machine = args.machine.machine()?;
     let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, machine };
-    let plan = stages::partition(&source, &module, &options)?.plan;
+    let plan = source.compile(&module, &options)?.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
     if let Some(path) = &args.write_lock {
         return write_text(Some(path), &Lock::of(&plan).to_string());

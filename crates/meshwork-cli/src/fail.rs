@@ -2,6 +2,7 @@
 
 use meshwork_eval::EvalError;
 use meshwork_ir::{Diagnostic, Severity};
+use meshwork_runtime::{LoadError, RunError};
 
 const CHECK_FAILED: u8 = 1;
 const ERROR: u8 = 2;
@@ -37,14 +38,32 @@ impl Failure {
         Failure { status, text: error.diagnostic().render(file, source) }
     }
 
-    /// A check in the program failed; `text` says which.
-    pub fn check_failed(text: String) -> Failure {
-        Failure { status: CHECK_FAILED, text }
+    /// Why an engine does not load a program.
+    pub fn from_load(error: LoadError) -> Failure {
+        match error {
+            LoadError::Unsupported { .. } | LoadError::TooManyDevices { .. } => Failure::unsupported(error.to_string()),
+            LoadError::Invalid { .. } | LoadError::Memory(_) | LoadError::Processes(_) => {
+                Failure::error(error.to_string())
+            }
+        }
     }
 
-    /// A run stopped for a reason of this severity; `text` says which.
-    pub fn from_diagnostic(severity: Severity, text: String) -> Failure {
-        Failure { status: if severity == Severity::Unsupported { UNSUPPORTED } else { ERROR }, text }
+    /// What stopped a run, with the line of `source` it is about.
+    pub fn from_run(error: &RunError, file: &str, source: &str) -> Failure {
+        let (op, device, message) = match error {
+            RunError::Eval(error) => return Failure::from_eval(error, file, source),
+            RunError::Failed { op, device, message } => (op, device, message),
+            other => return Failure::error(other.to_string()),
+        };
+        let on = device.map_or(String::new(), |d| format!(" (on device {d})"));
+        let unsupported = message.strip_prefix("not supported: ");
+        let (status, severity) = match unsupported {
+            Some(_) => (UNSUPPORTED, Severity::Unsupported),
+            None if message.starts_with("check failed") => (CHECK_FAILED, Severity::Error),
+            None => (ERROR, Severity::Error),
+        };
+        let diagnostic = op.diagnostic(severity, format!("{}{on}", unsupported.unwrap_or(message)));
+        Failure { status, text: diagnostic.render(file, source) }
     }
 
     /// The program is fine but needs something Meshwork does not do.

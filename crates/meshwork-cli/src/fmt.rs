@@ -1,10 +1,9 @@
 //! `meshwork fmt`: parse a program and print it.
 
-use meshwork_ir::text::PrintOptions;
+use meshwork_ir::text::{PrintOptions, print_with};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
-use crate::stages;
 
 /// Parse a program and print it in canonical form
 ///
@@ -29,6 +28,6 @@ pub struct Args {
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let module = Source::read(&args.file)?.parse()?;
-    let text = stages::print(&module, PrintOptions { generic: args.generic, locations: args.locations });
+    let text = print_with(&module, &PrintOptions { generic: args.generic, locations: args.locations });
     write_text(args.output.as_deref(), &text)
 }

@@ -4,7 +4,6 @@
 //! Meshwork does not do, 2 anything else that went wrong (with a message on standard error).
 #![forbid(unsafe_code)]
 
-mod engine;
 mod explain;
 mod fail;
 mod fmt;
@@ -17,7 +16,6 @@ mod processes;
 mod run;
 mod show;
 mod source;
-mod stages;
 mod verify;
 mod why;
 

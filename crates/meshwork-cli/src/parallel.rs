@@ -1,28 +1,26 @@
-//! `interpreter.run_parallel` over processes: the same function on every device of a grid, by the engine. What stands
-//! around it in the program is run by every process.
+//! `interpreter.run_parallel` over processes: the same function on every device of a grid, by the engine. Every process
+//! runs the rest of the program.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use meshwork_cpu::{CpuEngine, DeviceProgram as Executable};
+use meshwork_cpu::{CpuEngine, DeviceProgram};
 use meshwork_eval::run_op;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{CheckOp, ControlOp};
 use meshwork_ir::{Attr, Literal, Module, OpId, OpKind, ValueId};
 use meshwork_runtime::{Buffer, Runtime, Shards};
 
-use crate::engine;
 use crate::fail::Failure;
 use crate::source::Source;
 
 /// A call of one function on all devices of a grid.
 struct Call {
-    executable: Arc<Executable>,
+    program: DeviceProgram,
     devices: usize,
 }
 
-/// Runs function `entry` if all it has to do with other devices is to call one function on them; `None` if it is
-/// something for the evaluator.
+/// Runs function `entry` if its only work for other devices is to call one function on all of them; else `None`.
 pub fn run(
     runtime: &Runtime,
     source: &Source,
@@ -75,13 +73,13 @@ fn call(module: &Module, op: OpId) -> Option<Call> {
         return None;
     }
     let grid = DeviceGrid { replicas: rows.len(), partitions };
-    let executable = Arc::new(CpuEngine::shared().compile(module, Some(first), grid).ok()?);
-    Some(Call { executable, devices: grid.len() })
+    let program = CpuEngine::shared().compile(module, Some(first), grid).ok()?;
+    Some(Call { program, devices: grid.len() })
 }
 
 /// Runs the function on the devices of this process, and gives the results of all.
 fn on_devices(runtime: &Runtime, source: &Source, call: &Call, args: Vec<Literal>) -> Result<Vec<Literal>, Failure> {
-    let (inputs, outputs) = (call.executable.inputs().len(), call.executable.outputs());
+    let (inputs, outputs) = (call.program.inputs().len(), call.program.outputs());
     if args.len() != inputs * call.devices {
         let message = format!("the programs take {} operands, {} given", inputs * call.devices, args.len());
         return Err(Failure::error(message));
@@ -99,7 +97,7 @@ fn on_devices(runtime: &Runtime, source: &Source, call: &Call, args: Vec<Literal
         };
         shards.push((0..call.devices).map(shard).collect::<Result<_, _>>().map_err(memory)?);
     }
-    let results = engine::execute(source, &call.executable, shards, None)?;
+    let results = call.program.run(shards).map_err(|e| Failure::from_run(&e, &source.name, &source.text))?;
     let mut pieces: Vec<Vec<Vec<u8>>> = vec![];
     for shards in &results {
         let mine: Vec<u8> = here.clone().flat_map(|d| shards[d].as_slice().to_vec()).collect();

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::text::PrintOptions;
+use meshwork_ir::text;
 use meshwork_partition::CompileOptions;
 use meshwork_partition::mark_partitioned;
 
 use crate::fail::Failure;
 use crate::machine::MachineArgs;
 use crate::source::{Source, write_text};
-use crate::stages;
 
 /// Split a program over its mesh and print the per-device program
 ///
@@ -44,7 +43,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let module = source.program(args.entry.as_deref())?;
     let machine = args.machine.machine()?;
     let options = CompileOptions { combine_bytes: args.combine, machine, ..CompileOptions::default() };
-    let compiled = stages::partition(&source, &module, &options)?;
+    let compiled = source.compile(&module, &options)?;
     let result = if args.placed {
         compiled.placed
     } else {
@@ -52,5 +51,5 @@ pub fn main(args: &Args) -> Result<(), Failure> {
         mark_partitioned(&mut local, compiled.plan.devices());
         local
     };
-    write_text(args.output.as_deref(), &stages::print(&result, PrintOptions::default()))
+    write_text(args.output.as_deref(), &text::print(&result))
 }

@@ -2,18 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use meshwork_cpu::CpuEngine;
 use meshwork_eval::Stats;
 use meshwork_ir::transform::entry::make_entry;
 use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
-
 use meshwork_partition::{CompileOptions, Plan};
-use meshwork_runtime::Runtime;
+use meshwork_runtime::{Array, Engine, Evaluator, Fallback, Profile};
 use serde_json::{Map, Value, json};
 
-use crate::engine::{self, Engine};
 use crate::fail::Failure;
 use crate::source::{Source, entry_function, write_stdout};
-use crate::{parallel, processes, show, stages};
+use crate::{parallel, processes, show};
 
 /// Execute a program
 ///
@@ -46,28 +45,46 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
     /// What runs the program
-    #[arg(long, value_enum, default_value_t = Engine::Cpu)]
-    engine: Engine,
+    #[arg(long, value_enum, default_value_t = EngineName::Cpu)]
+    engine: EngineName,
     /// Write what ran when to FILE, for chrome://tracing or Perfetto, and print the ten longest steps
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+}
+
+/// The engines that programs run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum EngineName {
+    /// The engine: fused kernels, planned memory, all cores
+    Cpu,
+    /// The reference evaluator: slow and obvious
+    Evaluator,
+}
+
+impl EngineName {
+    fn get(self) -> &'static dyn Engine {
+        match self {
+            EngineName::Cpu => &**CpuEngine::shared(),
+            EngineName::Evaluator => &Evaluator,
+        }
+    }
 }
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
     let runtime = processes::join()?;
     let source = processes::read_source(&runtime, &args.file)?;
-    let module = source.module()?;
+    let mut module = source.module()?;
     let entry = entry_function(&module, args.entry.as_deref())?;
-    let given = read_inputs(&args.inputs)?;
-    let inputs = check_inputs(&module, entry, given)?;
-    let outcome = if stages::is_sharded(&module) {
-        execute_partitioned(args, &source, &module, entry, &inputs)?
-    } else {
-        match spread(args, &runtime, &source, &module, entry, &inputs)? {
-            Some(outcome) => outcome,
-            None => execute(args, &source, &module, entry, &inputs)?,
-        }
+    let inputs = check_inputs(&module, entry, read_inputs(&args.inputs)?)?;
+    if module.entry() != Some(entry) {
+        make_entry(&mut module, entry);
+    }
+    let spread = args.engine == EngineName::Cpu && runtime.is_distributed();
+    let parallel = if spread { parallel::run(&runtime, &source, &module, entry, &inputs)? } else { None };
+    let outcome = match parallel {
+        Some(results) => Outcome { results, stats: json!({ "collectives": {}, "peak_bytes_per_device": 0 }) },
+        None => execute(args, &source, &module, inputs)?,
     };
     if runtime.rank() != 0 {
         return Ok(());
@@ -88,68 +105,53 @@ struct Outcome {
     stats: Value,
 }
 
-/// Runs a program that starts others on several devices itself, if there are several processes for them.
-fn spread(
-    args: &Args,
-    runtime: &Runtime,
-    source: &Source,
-    module: &Module,
-    entry: OpId,
-    inputs: &[Literal],
-) -> Result<Option<Outcome>, Failure> {
-    if args.engine != Engine::Cpu || !runtime.is_distributed() {
-        return Ok(None);
-    }
-    let results = parallel::run(runtime, source, module, entry, inputs)?;
-    Ok(results.map(|results| Outcome { results, stats: stats_json(&Stats::default()) }))
+/// Compiles the program, loads it on the engine and runs it.
+fn execute(args: &Args, source: &Source, module: &Module, inputs: Vec<Literal>) -> Result<Outcome, Failure> {
+    let program = source.compile(module, &CompileOptions::default())?;
+    let executable = args.engine.get().load(&program).map_err(Failure::from_load)?;
+    let arrays: Vec<Array> = inputs.into_iter().map(Array::from_literal).collect();
+    let input_bytes: usize = arrays.iter().map(|a| a.size() as usize * a.dtype().storage_bytes()).sum();
+    // What the evaluator prints and counts is in the profile.
+    let whole = |fallback: &Fallback| matches!(fallback, Fallback::Program { .. });
+    let evaluated = args.engine == EngineName::Evaluator || executable.fallbacks().iter().any(whole);
+    let ran = if evaluated || args.profile.is_some() {
+        executable.run_profiled(arrays)
+    } else {
+        executable.run(arrays).map(|results| (results, Profile::default()))
+    };
+    let (results, profile) = ran.map_err(|e| Failure::from_run(&e, &source.name, &source.text))?;
+    report(args, &executable.fallbacks(), &profile)?;
+    let literal = |array: &Array| array.literal().cloned().map_err(|e| Failure::error(e.to_string()));
+    let results = results.iter().map(literal).collect::<Result<_, _>>()?;
+    let stats = match &profile.stats {
+        _ if program.devices() > 1 => plan_json(&program.plan),
+        Some(stats) => stats_json(stats),
+        None => json!({ "collectives": {}, "peak_bytes_per_device": executable.peak_bytes() + input_bytes }),
+    };
+    Ok(Outcome { results, stats: with_fallbacks(stats, &executable.fallbacks()) })
 }
 
-/// Runs the program on one device.
-fn execute(args: &Args, source: &Source, module: &Module, entry: OpId, inputs: &[Literal]) -> Result<Outcome, Failure> {
-    let name = module.symbol_name(entry);
-    if args.engine == Engine::Cpu
-        && let Some(executable) = engine::compile(module, name, 1)
-    {
-        let results = engine::run(source, &executable, inputs, args.profile.as_deref())?;
-        let stats = Stats { peak_bytes: engine::peak_bytes(&executable) as u64, ..Stats::default() };
-        return Ok(Outcome { results, stats: stats_json(&stats) });
+/// Writes the profile, prints what the program printed, and says what ran on the evaluator.
+fn report(args: &Args, fallbacks: &[Fallback], profile: &Profile) -> Result<(), Failure> {
+    if let Some(path) = &args.profile {
+        write_file(&processes::own_path(path), profile.chrome_trace().as_bytes())?;
     }
-    no_profile(args);
-    let mut outcome = stages::run(source, module, name, inputs)?;
-    for line in outcome.printed.iter().filter(|_| processes::reports()) {
+    if !processes::reports() {
+        return Ok(());
+    }
+    for line in &profile.printed {
         write_stdout(&format!("{line}\n"))?;
     }
-    let results = outcome.results.pop().unwrap_or_default();
-    Ok(Outcome { results, stats: stats_json(&outcome.stats) })
-}
-
-/// Splits the program over its mesh and runs it on that many devices.
-fn execute_partitioned(
-    args: &Args,
-    source: &Source,
-    module: &Module,
-    entry: OpId,
-    inputs: &[Literal],
-) -> Result<Outcome, Failure> {
-    let mut module = module.clone();
-    make_entry(&mut module, entry);
-    let program = stages::partition(source, &module, &CompileOptions::default())?;
-    let stats = plan_json(&program.plan);
-    if args.engine == Engine::Cpu
-        && let Some(executable) = engine::compile(&program.module, None, program.devices())
-    {
-        let results = engine::run_partitioned(source, &executable, &program, inputs, args.profile.as_deref())?;
-        return Ok(Outcome { results, stats });
+    if args.profile.is_some() {
+        eprintln!("{:.3} ms in all; the ten longest:\n{}", profile.total_ns as f64 / 1e6, profile.table(10));
+        fallbacks.iter().for_each(|fallback| eprintln!("note: {fallback}"));
+    } else if let Some(first) = fallbacks.first() {
+        match fallbacks.len() - 1 {
+            0 => eprintln!("note: {first}"),
+            more => eprintln!("note: {first}, and so do {more} others; --profile lists them"),
+        }
     }
-    no_profile(args);
-    let results = stages::run_partitioned(source, &program, inputs)?;
-    Ok(Outcome { results, stats })
-}
-
-fn no_profile(args: &Args) {
-    if args.profile.is_some() && processes::reports() {
-        eprintln!("note: the evaluator writes no profile");
-    }
+    Ok(())
 }
 
 /// Totals of a plan. A loop whose trip count is not known counts once.
@@ -172,6 +174,14 @@ fn stats_json(stats: &Stats) -> Value {
         (kind.to_string(), counts)
     });
     json!({ "collectives": kinds.collect::<Map<_, _>>(), "peak_bytes_per_device": stats.peak_bytes })
+}
+
+/// Adds what ran on the evaluator instead of the engine, if anything did.
+fn with_fallbacks(mut stats: Value, fallbacks: &[Fallback]) -> Value {
+    if !fallbacks.is_empty() {
+        stats["fallbacks"] = fallbacks.iter().map(Fallback::to_string).collect();
+    }
+    stats
 }
 
 /// An array and where it came from.

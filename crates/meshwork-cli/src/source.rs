@@ -3,10 +3,12 @@
 use std::io::{Read, Write};
 
 use meshwork_ir::transform::entry::make_entry;
-use meshwork_ir::{Module, OpId};
+use meshwork_ir::verify::verify;
+use meshwork_ir::{Module, OpId, text};
+use meshwork_partition::{CompileOptions, Compiled};
 
-use crate::fail::Failure;
-use crate::stages;
+use crate::fail::{Failure, render_all};
+use crate::processes;
 
 /// A text and the name it goes by in messages.
 pub struct Source {
@@ -37,7 +39,7 @@ impl Source {
     /// Parses the text and verifies the module.
     pub fn module(&self) -> Result<Module, Failure> {
         let module = self.parse()?;
-        match Failure::from_diagnostics(&stages::verify(&module), &self.name, &self.text) {
+        match Failure::from_diagnostics(&verify(&module), &self.name, &self.text) {
             Some(failure) => Err(failure),
             None => Ok(module),
         }
@@ -53,9 +55,21 @@ impl Source {
         Ok(module)
     }
 
+    /// Places every value of `module`, which this text is, and splits it over its mesh. Warnings are printed.
+    pub fn compile(&self, module: &Module, options: &CompileOptions) -> Result<Compiled, Failure> {
+        let compiled = meshwork_partition::compile(module, options).map_err(|error| {
+            Failure::from_diagnostics(&error.diagnostics(), &self.name, &self.text)
+                .unwrap_or_else(|| Failure::error(error.to_string()))
+        })?;
+        if processes::reports() {
+            eprint!("{}", render_all(&compiled.warnings, &self.name, &self.text));
+        }
+        Ok(compiled)
+    }
+
     /// Parses the text only.
     pub fn parse(&self) -> Result<Module, Failure> {
-        stages::parse(&self.text).map_err(|d| {
+        text::parse(&self.text).map_err(|d| {
             Failure::from_diagnostics(std::slice::from_ref(&d), &self.name, &self.text)
                 .unwrap_or_else(|| Failure::error(d.to_string()))
         })

@@ -8,7 +8,6 @@ use meshwork_partition::{Causes, CompileOptions};
 
 use crate::fail::Failure;
 use crate::source::{Source, write_text};
-use crate::stages;
 
 /// Show how a value came to be placed as it is
 ///
@@ -36,7 +35,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let written = source.program(args.entry.as_deref())?;
     let options = CompileOptions { causes: Causes::Annotations, ..CompileOptions::default() };
-    let compiled = stages::partition(&source, &written, &options)?;
+    let compiled = source.compile(&written, &options)?;
     let provenance =
         compiled.provenance.ok_or_else(|| Failure::error("the program was compiled without its history"))?;
     let values = find(&provenance.module, &args.value)?;
@@ -81,7 +80,7 @@ fn find(module: &Module, name: &str) -> Result<Vec<ValueId>, Failure> {
     let ops = module.all_ops(Walk::PreOrder).into_iter().filter(on_line);
     let mut values: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
     values.retain(|&v| module.ty(v).as_tensor().is_some());
-    // The constant splitter copies constants: one of the copies tells the story.
+    // The constant splitter copies constants: any of the copies has the history.
     values.dedup_by_key(|v| module.ty(*v).clone());
     if values.is_empty() {
         Err(Failure::error(format!("no operation with a tensor result starts on line {line}")))

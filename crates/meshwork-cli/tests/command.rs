@@ -394,3 +394,45 @@ fn why_explains_the_placement_that_runs() {
     assert!(why.contains("dimension 1 (512): whole"), "{why}");
     assert!(why.contains("annotated: argument 2"), "{why}");
 }
+
+/// The sum of the numbers below 4: an extent is known at run time only.
+const DYNAMIC: &str = "func.func @main() -> tensor<f32> {
+  %n = stablehlo.constant dense<4> : tensor<1xi32>
+  %d = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%d init: %z) applies stablehlo.add across dimensions = [0] : (tensor<?xf32>, tensor<f32>) -> tensor<f32>
+  return %s : tensor<f32>
+}
+";
+
+#[test]
+fn what_runs_on_the_evaluator_is_noted_and_in_the_stats_and_the_profile() {
+    let folder = folder("evaluator_noted");
+    let (stats, profile) = (folder.join("stats.json"), folder.join("profile.json"));
+    let files = ["--stats", stats.to_str().unwrap(), "--profile", profile.to_str().unwrap()];
+    let (status, out, err) = said(&[&["run", "-"], &files[..]].concat(), DYNAMIC);
+    assert_eq!((status, out.as_str()), (0, "result 0: tensor<f32>\n6.0\n"), "{err}");
+    assert!(err.contains("note: the program runs on the evaluator: "), "{err}");
+    for file in [stats, profile] {
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.contains("the program runs on the evaluator: "), "{text}");
+    }
+    let (_, _, err) = said(&["run", "-"], DYNAMIC);
+    assert!(err.starts_with("note: the program runs on the evaluator: "), "{err}");
+    let (_, _, err) = said(&["run", "--engine", "evaluator", "-"], DYNAMIC);
+    assert_eq!(err, "");
+}
+
+#[test]
+fn donation_marks_survive_partitioning() {
+    let source = r#"sdy.mesh @mesh = <["x"=2]>
+func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>, tf.aliasing_output = 0 : i32},
+    %b: tensor<4xf32> {jax.buffer_donor = true}) -> (tensor<8xf32>) {
+  %0 = stablehlo.add %a, %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"#;
+    let (status, out, err) = said(&["partition", "-"], source);
+    assert_eq!(status, 0, "{err}");
+    assert!(out.contains("tf.aliasing_output = 0") && out.contains("jax.buffer_donor"), "{out}");
+}

@@ -3,20 +3,22 @@
 use std::sync::{Arc, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
-use meshwork_ir::{DeviceGrid, Module, TensorType};
+use meshwork_ir::{DeviceGrid, ElementType, Module, TensorType};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, Compiled};
 use meshwork_runtime::array::Sharded;
+use meshwork_runtime::engine::result_placements;
 use meshwork_runtime::transport::world;
 use meshwork_runtime::{
-    Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Profile, RunError, Shards, evaluator,
+    Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Placement, Profile, RunError, Shards,
+    evaluator,
 };
 
 use crate::compile::compile;
 use crate::device_program::DeviceProgram;
 use crate::exec::pool::Pool;
 
-/// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it can not compile, with
+/// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it cannot compile, with
 /// extents known only at run time for instance, runs on the evaluator as a whole;
 /// [`fallbacks`](Executable::fallbacks) says so.
 pub struct CpuEngine {
@@ -95,53 +97,54 @@ impl Engine for CpuEngine {
 /// A program with the placements of its arguments and results.
 struct CpuExecutable {
     program: DeviceProgram,
-    /// `None` on one device.
-    split: Option<Split>,
-    /// Element type and local extents of each result.
-    results: Vec<TensorType>,
+    /// How arguments are split over the mesh; `None` on one device.
+    inputs: Option<(Arc<Mesh>, Vec<Arc<Sharding>>)>,
+    results: Vec<Output>,
 }
 
-/// How arguments and results are split over the mesh.
-struct Split {
-    mesh: Arc<Mesh>,
-    inputs: Vec<Arc<Sharding>>,
-    outputs: Vec<Output>,
-}
-
-/// The placement and global extents of a result.
+/// A result of the program.
 struct Output {
-    sharding: Arc<Sharding>,
+    elem: ElementType,
+    /// Global extents.
     dims: Vec<i64>,
+    /// How it is split, on a mesh of several devices.
+    split: Option<Arc<Sharding>>,
+    /// Its placement, if the program has a mesh.
+    placement: Option<Arc<Placement>>,
 }
 
 impl CpuExecutable {
     fn new(engine: &CpuEngine, program: &Compiled) -> Result<CpuExecutable, LoadError> {
         let partitions = program.devices();
         let compiled = engine.compile(&program.module, None, DeviceGrid { replicas: 1, partitions })?;
-        let split = (partitions > 1).then(|| {
-            let mesh = Arc::new(program.plan.mesh.clone());
-            // Data carries its mesh with it.
+        let placements = result_placements(program);
+        let mesh = program.mesh.as_ref().filter(|_| partitions > 1);
+        // Data carries its mesh with it.
+        let inputs = mesh.map(|mesh| {
             let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
-            let output = |b: &Border| Output { sharding: inline(b), dims: b.ty.dims().to_vec() };
-            Split {
-                inputs: program.inputs().iter().map(inline).collect(),
-                outputs: program.outputs().iter().map(output).collect(),
-                mesh: mesh.clone(),
-            }
+            (mesh.clone(), program.inputs().iter().map(inline).collect())
         });
-        Ok(CpuExecutable { results: compiled.outputs(), program: compiled, split })
+        let output = |(i, local): (usize, TensorType)| {
+            let placement = placements.get(i).cloned();
+            let split = placement.as_ref().filter(|_| mesh.is_some()).map(|p| Arc::new(p.sharding.clone()));
+            let dims = match &split {
+                Some(_) => program.outputs()[i].ty.dims().to_vec(),
+                None => local.dims.to_vec(),
+            };
+            Output { elem: local.elem, dims, split, placement }
+        };
+        let results = compiled.outputs().into_iter().enumerate().map(output).collect();
+        Ok(CpuExecutable { program: compiled, inputs, results })
     }
 
     /// The shards of the arguments, as the program wants them.
     fn cut(&self, args: Vec<Array>) -> Result<Vec<Shards>, RunError> {
-        if let Some(split) = &self.split
-            && args.len() != split.inputs.len()
-        {
-            let message = format!("the program takes {} arguments, {} given", split.inputs.len(), args.len());
-            return Err(RunError::Arguments(message));
+        let wanted = self.program.inputs().len();
+        if args.len() != wanted {
+            return Err(RunError::Arguments(format!("the program takes {wanted} arguments, {} given", args.len())));
         }
         let cut = |(i, arg): (usize, Array)| {
-            let place = self.split.as_ref().map(|s| (&s.mesh, &s.inputs[i]));
+            let place = self.inputs.as_ref().map(|(mesh, shardings)| (mesh, &shardings[i]));
             arg.into_devices(place)?.into_host_shards()
         };
         Ok(args.into_iter().enumerate().map(cut).collect::<Result<_, ArrayError>>()?)
@@ -149,19 +152,19 @@ impl CpuExecutable {
 
     /// The arrays that the shards of the results make up.
     fn join(&self, results: Vec<Shards>) -> Result<Vec<Array>, RunError> {
-        let join = |(i, shards): (usize, Shards)| {
+        let join = |(shards, output): (Shards, &Output)| {
             let mut shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect::<Vec<_>>();
-            let local = &self.results[i];
-            let sharded = match &self.split {
-                None => Sharded::from_single(local.elem, &local.dims, shards.swap_remove(0)),
-                Some(s) => {
-                    let Output { sharding, dims } = &s.outputs[i];
-                    Sharded::from_shards(local.elem, dims, &s.mesh, sharding, shards)
-                }
+            let sharded = match (&self.inputs, &output.split) {
+                (Some((mesh, _)), Some(split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
+                _ => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
             };
-            sharded.map(Array::from_devices)
+            let array = Array::from_devices(sharded?);
+            Ok(match &output.placement {
+                Some(placement) => array.placed(placement.clone()),
+                None => array,
+            })
         };
-        Ok(results.into_iter().enumerate().map(join).collect::<Result<_, ArrayError>>()?)
+        Ok(results.into_iter().zip(&self.results).map(join).collect::<Result<_, ArrayError>>()?)
     }
 }
 

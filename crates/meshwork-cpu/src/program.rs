@@ -170,7 +170,7 @@ pub struct Collective {
     pub name: String,
     /// If it is only started here, and ends at the [`Await`] of its results further down the block: which of those under
     /// way at the same time it is.
-    pub berth: Option<u8>,
+    pub channel: Option<u8>,
 }
 
 /// The end of a collective: before it nothing writes its operands, or uses its results.

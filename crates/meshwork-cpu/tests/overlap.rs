@@ -138,7 +138,7 @@ fn work_is_done_while_a_late_process_is_waited_for() {
     });
 }
 
-/// A step fails on one device while a sum is under way: its messages are taken back, and the next run is not disturbed.
+/// A step fails on one device while a sum is in flight: its messages are cancelled, and the next run is not disturbed.
 #[test]
 fn what_is_under_way_when_a_run_fails_does_not_disturb_the_next() {
     across(&[2, 3], "what_is_under_way_when_a_run_fails_does_not_disturb_the_next", || {

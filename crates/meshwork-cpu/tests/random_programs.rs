@@ -215,7 +215,7 @@ impl Maker {
                         results,
                         op: self.op,
                         name,
-                        berth: None,
+                        channel: None,
                     }));
                     visible.push(to);
                 }

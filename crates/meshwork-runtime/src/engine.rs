@@ -7,9 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use meshwork_mesh::Sharding;
 use meshwork_partition::Compiled;
 
-use crate::array::Array;
+use crate::array::{Array, Placement};
 use crate::error::{LoadError, RunError};
 use crate::profile::Profile;
 
@@ -24,8 +25,8 @@ pub trait Engine: Send + Sync {
 
 /// A loaded program. Any number of threads may run it at the same time.
 pub trait Executable: Send + Sync {
-    /// Runs it on global arrays. Arguments that the program marks as donated may be overwritten if the caller has given
-    /// up the only reference to them.
+    /// Runs it on global arrays. Results have the placement that the program gives them. Arguments that the program
+    /// marks as donated may be overwritten if the caller has given up the only reference to them.
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError>;
 
     /// Runs it and notes what runs when.
@@ -60,4 +61,14 @@ impl fmt::Display for Fallback {
             Fallback::Op { op } => write!(f, "{op} runs on the evaluator"),
         }
     }
+}
+
+/// The placements of the results of `program`, in order; empty for a program without a mesh. Each carries its mesh.
+pub fn result_placements(program: &Compiled) -> Vec<Arc<Placement>> {
+    let Some(mesh) = &program.mesh else { return vec![] };
+    let place = |sharding: &Sharding| {
+        let sharding = Sharding { mesh: mesh.clone().into(), ..sharding.clone() };
+        Arc::new(Placement { mesh: mesh.clone(), sharding })
+    };
+    program.outputs().iter().map(|border| place(&border.sharding)).collect()
 }

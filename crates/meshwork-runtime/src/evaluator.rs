@@ -8,10 +8,10 @@ use meshwork_ir::{DeviceGrid, Literal, Module};
 use meshwork_mesh::{Mesh, slice_of};
 use meshwork_partition::{Border, Compiled};
 
-use crate::array::Array;
 use crate::array::slices::{copy, lengths, starts};
+use crate::array::{Array, Placement};
 use crate::boxes::Region;
-use crate::engine::{Engine, Executable, Fallback};
+use crate::engine::{Engine, Executable, Fallback, result_placements};
 use crate::error::{ArrayError, LoadError, RunError, placing};
 use crate::profile::Profile;
 
@@ -36,6 +36,7 @@ struct Evaluated {
     devices: usize,
     inputs: Vec<Border>,
     outputs: Vec<Border>,
+    placements: Vec<Arc<Placement>>,
 }
 
 impl Evaluated {
@@ -50,6 +51,7 @@ impl Evaluated {
             devices,
             inputs: program.inputs().to_vec(),
             outputs: program.outputs().to_vec(),
+            placements: result_placements(program),
         })
     }
 
@@ -59,7 +61,7 @@ impl Evaluated {
             let args: Vec<Literal> = args.into_iter().cloned().collect();
             let mut outcome = run_observed(&self.module, None, &args)?;
             let results = outcome.results.pop().unwrap_or_default();
-            return Ok((results.into_iter().map(Array::from_literal).collect(), outcome));
+            return Ok((self.placed(results.into_iter().map(Array::from_literal).collect()), outcome));
         }
         let shards = |device: usize| {
             let borders = args.iter().zip(&self.inputs);
@@ -72,7 +74,14 @@ impl Evaluated {
             let shards: Vec<&Literal> = outcome.results.iter().map(|results| &results[i]).collect();
             self.join(&shards, border)
         });
-        Ok((results.collect::<Result<_, ArrayError>>()?, outcome))
+        Ok((self.placed(results.collect::<Result<_, ArrayError>>()?), outcome))
+    }
+
+    fn placed(&self, results: Vec<Array>) -> Vec<Array> {
+        if results.len() != self.placements.len() {
+            return results;
+        }
+        results.into_iter().zip(&self.placements).map(|(x, p)| x.placed(p.clone())).collect()
     }
 
     /// The shard of `device`; what is past the end of the array is zero.

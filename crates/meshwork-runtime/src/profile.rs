@@ -1,13 +1,14 @@
 //! What ran when: a record of a run, and the Chrome trace it makes.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use meshwork_eval::Stats;
+use serde_json::{Value, json};
 
 use crate::engine::Fallback;
 
@@ -168,58 +169,25 @@ impl Profile {
 
     /// A trace in the format that Chrome and Perfetto read: one process per device, one row per thread.
     pub fn chrome_trace(&self) -> String {
-        let mut out = String::from("{\"traceEvents\":[");
-        let mut rows: Vec<(u32, u32)> = self.events.iter().map(|e| (e.device, e.thread)).collect();
-        rows.sort_unstable();
-        rows.dedup();
-        let mut first = true;
-        let mut separate = |out: &mut String| {
-            if !std::mem::take(&mut first) {
-                out.push(',');
-            }
-            out.push('\n');
-        };
-        for (device, thread) in rows {
-            for (what, name) in
-                [("process_name", format!("device {device}")), ("thread_name", format!("thread {thread}"))]
-            {
-                separate(&mut out);
-                let _ = write!(
-                    out,
-                    "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{device},\"tid\":{thread},\"args\":{{\"name\":\"{name}\"}}}}"
-                );
-            }
-        }
-        for e in &self.events {
-            separate(&mut out);
+        let rows: BTreeSet<(u32, u32)> = self.events.iter().map(|e| (e.device, e.thread)).collect();
+        let names = rows.into_iter().flat_map(|(device, thread)| {
+            let named = |what: &str, name: String| {
+                json!({ "ph": "M", "name": what, "pid": device, "tid": thread, "args": { "name": name } })
+            };
+            [named("process_name", format!("device {device}")), named("thread_name", format!("thread {thread}"))]
+        });
+        let events = self.events.iter().map(|e| {
             let kind = if e.collective { "collective" } else { "step" };
             let (start, length) = (e.start_ns as f64 / 1e3, e.end_ns.saturating_sub(e.start_ns) as f64 / 1e3);
-            let _ = write!(
-                out,
-                "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{kind}\",\"pid\":{},\"tid\":{},\"ts\":{start:.3},\"dur\":{length:.3}}}",
-                escape(&e.name),
-                e.device,
-                e.thread
-            );
+            let (device, thread) = (e.device, e.thread);
+            json!({ "ph": "X", "name": e.name, "cat": kind, "pid": device, "tid": thread, "ts": start, "dur": length })
+        });
+        let events: Vec<Value> = names.chain(events).collect();
+        let mut trace = json!({ "traceEvents": events, "displayTimeUnit": "ns" });
+        if !self.fallbacks.is_empty() {
+            let fallbacks: Vec<String> = self.fallbacks.iter().map(Fallback::to_string).collect();
+            trace["otherData"] = json!({ "fallbacks": fallbacks });
         }
-        out.push_str("\n],\"displayTimeUnit\":\"ns\"}\n");
-        out
+        format!("{trace}\n")
     }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -59,3 +59,22 @@ fn every_feature_names_a_test_that_exists() {
     }
     assert!(named > 80, "{named} tests are named");
 }
+
+/// In the floor plan, each arrow is one function in the file that is linked.
+#[test]
+fn every_arrow_of_the_floor_plan_is_a_function() {
+    let docs = root().join("docs");
+    let text = std::fs::read_to_string(docs.join("README.md")).unwrap();
+    let table = text.split("| arrow |").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(".rs)")).collect();
+    assert!(rows.len() >= 10, "{rows:?}");
+    for row in rows {
+        let name = row.split('`').nth(1).and_then(|path| path.rsplit("::").next()).unwrap();
+        let (target, _) = links(row).next().unwrap();
+        let file = std::fs::read_to_string(docs.join(target)).unwrap();
+        assert!(
+            file.contains(&format!("fn {name}(")) || file.contains(&format!("fn {name}<")),
+            "{target} has no {name}"
+        );
+    }
+}

@@ -3,12 +3,10 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use meshwork_eval::EvalError;
 use meshwork_ir::{Diagnostic, Type};
 use meshwork_mesh::{Mesh, MeshError, ShardingError};
-use meshwork_partition::run::RunError;
 use meshwork_partition::{CompileError, ContractViolation};
-use meshwork_runtime::RunError as EngineError;
+use meshwork_runtime::{LoadError, RunError};
 use smol_str::SmolStr;
 use thiserror::Error;
 
@@ -220,10 +218,10 @@ pub enum Error {
     /// The program could not be placed and split.
     #[error(transparent)]
     Compile(Box<CompileError>),
-    /// The program failed on one device.
+    /// The engine does not load the program.
     #[error(transparent)]
-    Eval(Box<EvalError>),
-    /// The program failed on the devices of a mesh.
+    Load(Box<LoadError>),
+    /// The program failed on the engine.
     #[error(transparent)]
     Run(Box<RunError>),
     /// A file could not be read or written.
@@ -241,9 +239,6 @@ pub enum Error {
     /// An imported program could not be read or called.
     #[error("imported function: {0}")]
     Import(Box<ImportError>),
-    /// The program failed on the engine.
-    #[error(transparent)]
-    Engine(Box<EngineError>),
     /// The processes could not do something together.
     #[error(transparent)]
     Processes(#[from] meshwork_runtime::ProcessError),
@@ -295,7 +290,17 @@ macro_rules! boxed {
     };
 }
 
-boxed!(Jit JitError, Import ImportError, Compile CompileError, Eval EvalError, Run RunError, Engine EngineError, Contract ContractViolation);
+boxed!(Jit JitError, Import ImportError, Compile CompileError, Load LoadError, Contract ContractViolation);
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Error {
+        match error {
+            RunError::Array(error) => error.into(),
+            RunError::Processes(error) => error.into(),
+            other => Error::Run(Box::new(other)),
+        }
+    }
+}
 
 #[cfg(feature = "checkpoints")]
 boxed!(Checkpoint crate::save::CheckpointError);

@@ -1,13 +1,16 @@
 //! Imported programs: StableHLO text, as `jax.export` writes it, as a function.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::transform::inline as calls;
 use meshwork_ir::{Attr, Module, OpKind, PassOptions, Type, Walk, text, verify};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
+use meshwork_partition::{CompileOptions, compile};
+use meshwork_runtime::{Engine, Executable};
 
-use crate::engine::{Engine, Program, Reference};
+use crate::engine::Cpu;
 use crate::error::{ImportError, Result, fail};
 use crate::spec::MESH;
 use crate::trace::inline::inline;
@@ -35,10 +38,24 @@ use crate::{Array, Tensor};
 /// assert_eq!(slope.call(&x)?.to_vec::<f32>()?, [4.0, 6.0]);
 /// # Ok::<(), meshwork::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Imported {
     module: Arc<Module>,
     mesh: Option<Mesh>,
+    engine: Arc<dyn Engine>,
+    /// The program on the engine, once it has been called.
+    loaded: Arc<OnceLock<Arc<dyn Executable>>>,
+}
+
+impl fmt::Debug for Imported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let engine = self.engine.name();
+        f.debug_struct("Imported")
+            .field("module", &self.module)
+            .field("mesh", &self.mesh)
+            .field("engine", &engine)
+            .finish()
+    }
 }
 
 impl Imported {
@@ -74,7 +91,13 @@ impl Imported {
             return Err(ImportError::NotInlined { op: module.describe(op) }.into());
         }
         let mesh = meshwork_partition::mesh_of(&module).map(|(_, mesh)| mesh);
-        Ok(Imported { module: Arc::new(module), mesh })
+        Ok(Imported { module: Arc::new(module), mesh, engine: Arc::new(Cpu), loaded: Arc::default() })
+    }
+
+    /// Calls run on another engine than the [`Cpu`].
+    pub fn engine(mut self, engine: impl Engine + 'static) -> Imported {
+        (self.engine, self.loaded) = (Arc::new(engine), Arc::default());
+        self
     }
 
     /// The module, with all calls inlined.
@@ -91,10 +114,10 @@ impl Imported {
     pub fn without_placements(&self) -> Imported {
         let mut module = (*self.module).clone();
         strip(&mut module);
-        Imported { module: Arc::new(module), mesh: None }
+        Imported { module: Arc::new(module), mesh: None, ..self.clone() }
     }
 
-    /// Runs it on one device.
+    /// Runs it on one device of the engine.
     pub fn call(&self, args: &[&Array]) -> Result<Vec<Array>> {
         let expected = self.arguments();
         let fits = expected.len() == args.len() && expected.iter().zip(args).all(|(t, a)| is(t, a.shape(), a.dtype()));
@@ -103,15 +126,21 @@ impl Imported {
             let given = format!("({})", given.join(", "));
             return Err(ImportError::Arguments { wanted: shown(&expected), given }.into());
         }
-        let mut inputs = vec![];
         for array in args {
-            inputs.push(array.literal()?.clone());
+            array.check_present()?;
         }
-        let mut module = (*self.module).clone();
-        strip(&mut module);
-        let results = module.entry().map_or(vec![], |f| module.func_type(f).results);
-        let out = Reference.run(Program::Single(&module), &inputs, &results)?;
-        Ok(out.into_iter().map(Array::from_literal).collect())
+        Ok(self.load()?.run(args.iter().map(|&array| array.clone()).collect())?)
+    }
+
+    /// The program without its placements, on the engine.
+    fn load(&self) -> Result<&Arc<dyn Executable>> {
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded);
+        }
+        let compiled = compile(self.without_placements().module(), &CompileOptions::default())?;
+        let loaded = self.engine.load(&compiled)?;
+        // Two threads may load it at once; the first one wins.
+        Ok(self.loaded.get_or_init(|| loaded))
     }
 
     /// Inlines it into the program that is being traced.

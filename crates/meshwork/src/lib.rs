@@ -42,7 +42,7 @@
 //!
 //! # Errors
 //!
-//! Operations on tensors can not return a `Result` without spoiling arithmetic. A misuse ends the trace by unwinding,
+//! Operations on tensors cannot return a `Result` without spoiling arithmetic. A misuse ends the trace by unwinding,
 //! and the call of the [`jit`] function returns it as an [`Error`] with the operation, the shapes and the line. Other
 //! panics pass through. With `panic = "abort"` the message is printed and the process ends.
 #![forbid(unsafe_code)]
@@ -81,7 +81,7 @@ pub use annotate::annotate;
 pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
-pub use engine::{Cpu, Engine, Loaded, Program, Reference};
+pub use engine::Cpu;
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 pub use function::Function;
 pub use grad::{grad, value_and_grad, value_and_grad_aux};
@@ -95,8 +95,11 @@ pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
-pub use meshwork_partition::{Contract, Plan};
-pub use meshwork_runtime::{Array, Placement, ProcessError, Reduction, Runtime, Shard};
+pub use meshwork_partition::{Compiled, Contract, Plan};
+pub use meshwork_runtime::{
+    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile,
+    Reduction, RunError, Runtime, Shard,
+};
 pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, Type, ValueId, Walk};
+use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::plan::{Detail, Explainer, loc_name, table};
 use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Plan, compile};
+use meshwork_runtime::{Engine, Executable};
 use smol_str::SmolStr;
 
-use crate::engine::{Engine, Loaded, Program};
 use crate::error::{JitError, Result};
 use crate::jit::NamedArray;
 use crate::{Array, Tensor};
@@ -18,7 +18,6 @@ use crate::{Array, Tensor};
 pub struct Lowered {
     module: Module,
     mesh: Option<Arc<Mesh>>,
-    results: Vec<Type>,
     names: Names,
     /// The arguments whose memory the caller gives away, by number.
     donated: Vec<usize>,
@@ -26,7 +25,7 @@ pub struct Lowered {
     compiled: OnceLock<Compiled>,
     /// Compiled with the history of its placements, which plans and explanations quote.
     traced: OnceLock<Compiled>,
-    loaded: OnceLock<Option<Arc<dyn Loaded>>>,
+    loaded: OnceLock<Arc<dyn Executable>>,
     /// Held while it is compiled or loaded, so that threads which ask at once do it once.
     working: Mutex<()>,
 }
@@ -64,7 +63,6 @@ impl Lowered {
     pub(crate) fn new(
         module: Module,
         mesh: Option<Arc<Mesh>>,
-        results: Vec<Type>,
         names: Names,
         donated: Vec<usize>,
         machine: Machine,
@@ -72,7 +70,6 @@ impl Lowered {
         Lowered {
             module,
             mesh,
-            results,
             names,
             donated,
             machine,
@@ -95,7 +92,7 @@ impl Lowered {
 
     /// The number of arrays that it returns.
     pub(crate) fn result_count(&self) -> usize {
-        self.results.len()
+        self.names.results.len()
     }
 
     /// The mesh it is for.
@@ -166,9 +163,9 @@ impl Lowered {
     /// let mesh = Mesh::linear("x", 4)?;
     /// let f = jit(|a: Tensor, b: Tensor| a.matmul(&b)).on(&mesh).in_shardings([P!["x"], P![]]);
     /// let lowered = f.lower((&Array::zeros([8, 2], F32), &Array::zeros([2, 4], F32)))?;
-    /// let told = lowered.why("result")?;
-    /// assert!(told.contains(r#"dimension 0 (8): split by "x""#));
-    /// assert!(told.contains("annotated: argument 0 (0)"));
+    /// let why = lowered.why("result")?;
+    /// assert!(why.contains(r#"dimension 0 (8): split by "x""#));
+    /// assert!(why.contains("annotated: argument 0 (0)"));
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn why(&self, name: &str) -> Result<String> {
@@ -232,31 +229,27 @@ impl Lowered {
         Ok(meshwork_ir::text::print(&self.compiled()?.module))
     }
 
-    /// Runs it on global arrays; the engine is the same in every call.
-    pub(crate) fn run(&self, engine: &dyn Engine, inputs: Vec<Array>) -> Result<Vec<Array>> {
-        let program = || -> Result<Program<'_>> {
-            Ok(match self.mesh {
-                None => Program::Single(&self.module),
-                Some(_) => Program::Split(self.compiled()?),
-            })
-        };
-        if self.loaded.get().is_none() {
-            let program = program()?;
-            let _working = self.working();
-            if self.loaded.get().is_none() {
-                #[cfg(feature = "tracing")]
-                let _span = tracing::info_span!("load").entered();
-                let loaded = engine.load(program, &self.results)?;
-                self.loaded.get_or_init(|| loaded);
-            }
+    /// The program on `engine`, which is the same in every call.
+    fn load(&self, engine: &dyn Engine) -> Result<&Arc<dyn Executable>> {
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded);
+        }
+        let compiled = self.compile(Causes::Operations)?;
+        let _working = self.working();
+        if let Some(loaded) = self.loaded.get() {
+            return Ok(loaded);
         }
         #[cfg(feature = "tracing")]
+        let _span = tracing::info_span!("load").entered();
+        let loaded = engine.load(compiled)?;
+        Ok(self.loaded.get_or_init(|| loaded))
+    }
+
+    /// Runs it on global arrays; the engine is the same in every call.
+    pub(crate) fn run(&self, engine: &dyn Engine, inputs: Vec<Array>) -> Result<Vec<Array>> {
+        let loaded = self.load(engine)?;
+        #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("run").entered();
-        if let Some(Some(loaded)) = self.loaded.get() {
-            return loaded.run(inputs);
-        }
-        let literals = inputs.iter().map(|a| Ok(a.literal()?.clone())).collect::<Result<Vec<_>>>()?;
-        let results = engine.run(program()?, &literals, &self.results)?;
-        Ok(results.into_iter().map(Array::from_literal).collect())
+        Ok(loaded.run(inputs)?)
     }
 }

@@ -7,8 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use meshwork::prelude::*;
-use meshwork::{Engine, Program, Reference, Result};
-use meshwork_ir::{Literal, Module, Type};
+use meshwork::{Compiled, Engine, Executable, LoadError, Reference};
 use meshwork_testing::wave;
 
 /// An engine that records which arguments of a program are donated.
@@ -16,16 +15,16 @@ use meshwork_testing::wave;
 struct Watching(Arc<Mutex<(usize, usize)>>);
 
 impl Engine for Watching {
-    fn run(&self, program: Program<'_>, inputs: &[Literal], results: &[Type]) -> Result<Vec<Literal>> {
-        let module: &Module = match &program {
-            Program::Single(module) => module,
-            Program::Split(split) => &split.module,
-        };
-        let func = module.entry().unwrap();
-        let has = |i: usize, name: &str| module.arg_attr(func, i, name).is_some();
-        let count = |name: &str| (0..inputs.len()).filter(|&i| has(i, name)).count();
+    fn name(&self) -> &str {
+        "watching"
+    }
+
+    fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
+        let func = program.module.entry().unwrap();
+        let has = |i: usize, name: &str| program.module.arg_attr(func, i, name).is_some();
+        let count = |name: &str| (0..program.inputs().len()).filter(|&i| has(i, name)).count();
         *self.0.lock().unwrap() = (count("tf.aliasing_output"), count("jax.buffer_donor"));
-        Reference.run(program, inputs, results)
+        Reference.load(program)
     }
 }
 

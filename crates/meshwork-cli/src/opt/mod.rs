@@ -14,11 +14,12 @@ mod help;
 mod pipeline;
 mod split;
 
+use meshwork_ir::text::{self, print_with};
+use meshwork_ir::verify::verify;
 use meshwork_ir::{Diagnostic, Module, OpKind, Pass, Severity, Walk};
 
 use crate::fail::{Failure, render_all};
 use crate::source::{Source, write_stdout, write_text};
-use crate::stages;
 use args::OptArgs;
 
 /// Runs the command.
@@ -55,14 +56,14 @@ pub fn main(words: &[String]) -> Result<(), Failure> {
 /// Parses, runs the passes and prints one program; no text after an error.
 fn process(text: &str, args: &OptArgs) -> (Option<String>, Vec<Diagnostic>) {
     let mut diagnostics = vec![];
-    let mut module = match stages::parse(text) {
+    let mut module = match text::parse(text) {
         Ok(module) => module,
         Err(d) => return (None, vec![d]),
     };
     if !args.allow_unregistered {
         diagnostics.extend(unregistered(&module));
     }
-    diagnostics.extend(stages::verify(&module));
+    diagnostics.extend(verify(&module));
     for call in &args.passes {
         if has_error(&diagnostics) {
             return (None, diagnostics);
@@ -76,7 +77,7 @@ fn process(text: &str, args: &OptArgs) -> (Option<String>, Vec<Diagnostic>) {
             return (None, diagnostics);
         }
         if args.verify_each {
-            let broken = stages::verify(&module).into_iter().map(|mut d| {
+            let broken = verify(&module).into_iter().map(|mut d| {
                 d.message = format!("{} (after pass '{}')", d.message, call.pass.name);
                 d
             });
@@ -86,7 +87,7 @@ fn process(text: &str, args: &OptArgs) -> (Option<String>, Vec<Diagnostic>) {
     if has_error(&diagnostics) {
         return (None, diagnostics);
     }
-    (Some(stages::print(&module, args.style)), diagnostics)
+    (Some(print_with(&module, &args.style)), diagnostics)
 }
 
 fn has_error(diagnostics: &[Diagnostic]) -> bool {

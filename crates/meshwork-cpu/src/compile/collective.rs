@@ -59,7 +59,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
     let (_, dims) = cx.shape(data.operands()[0]);
     let short = data.kind().name().trim_start_matches("stablehlo.");
     let name = format!("{short} {}", dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×"));
-    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, starts, results, op, name, berth: None }));
+    cx.nodes.push(Node::Collective(Collective { kind, groups, operands, starts, results, op, name, channel: None }));
     Ok(())
 }
 

@@ -32,7 +32,7 @@ fn write_block(f: &mut fmt::Formatter<'_>, bufs: &[BufInfo], block: &Block, dept
         match node {
             Node::Step(s) => writeln!(f, "{pad}  {} = {} ({})", list(bufs, &s.writes), s.name, list(bufs, &s.reads))?,
             Node::Collective(c) => {
-                let start = if c.berth.is_some() { "start " } else { "" };
+                let start = if c.channel.is_some() { "start " } else { "" };
                 writeln!(f, "{pad}  {} = {start}{} ({})", list(bufs, &c.results), c.name, list(bufs, &c.operands))?
             }
             Node::Await(a) => writeln!(f, "{pad}  await {}", list(bufs, &a.results))?,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 
-use super::crossing::run::Voyage;
+use super::crossing::run::Pending;
 use super::device::Device;
 use super::exchange::{Exchange, Transport};
 use super::pool::Pool;
@@ -36,7 +36,7 @@ pub(crate) struct Turn<'a> {
     processes: &'a Processes,
     run: u64,
     /// Collectives that have been started and not awaited.
-    voyages: Mutex<Vec<Voyage>>,
+    pending: Mutex<Vec<Pending>>,
     /// How many.
     open: AtomicUsize,
     began: Instant,
@@ -71,7 +71,7 @@ impl Processes {
         let turn = Turn {
             processes: self,
             run: self.world.next_run(),
-            voyages: Mutex::default(),
+            pending: Mutex::default(),
             open: AtomicUsize::new(0),
             began: Instant::now(),
             next_look: AtomicU64::new(0),
@@ -123,7 +123,7 @@ fn order(nodes: &[Node], hasher: &mut DefaultHasher) {
     for node in nodes {
         match node {
             Node::Step(_) => {}
-            Node::Collective(c) => (&c.results, c.berth).hash(hasher),
+            Node::Collective(c) => (&c.results, c.channel).hash(hasher),
             Node::Await(a) => a.results.hash(hasher),
             Node::While(w) => {
                 order(&w.cond.nodes, hasher);
@@ -163,13 +163,13 @@ impl Transport for Turn<'_> {
         };
         let stamp = world::stamp(self.processes.plan, self.run, u64::from(crossing.number), 0);
         let world = self.processes.world;
-        let Some(berth) = crossing.berth else {
+        let Some(channel) = crossing.channel else {
             // SAFETY: the coordinator brings all active devices here, and nothing else runs.
             return unsafe { crossing.run(world, stamp, devices, active, pool, scratch) };
         };
         // SAFETY: as above; until it is awaited the buffers stay as they are by the plan, which has it end there.
-        let voyage = unsafe { crossing.start(world, (stamp, berth), devices, active, pool, scratch)? };
-        self.voyages().push(voyage);
+        let started = unsafe { crossing.start(world, (stamp, channel), devices, active, pool, scratch)? };
+        self.pending().push(started);
         self.open.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -183,16 +183,16 @@ impl Transport for Turn<'_> {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let Some(crossing) = &exchanges[number as usize].crossing else { return Ok(()) };
-        let voyage = {
-            let mut voyages = self.voyages();
-            let at = voyages.iter().position(|v| v.number == crossing.number);
-            at.map(|at| voyages.remove(at))
+        let started = {
+            let mut pending = self.pending();
+            let at = pending.iter().position(|v| v.number == crossing.number);
+            at.map(|at| pending.remove(at))
         };
-        let Some(voyage) = voyage else { return Err(Fault("it is awaited, but was not started".into())) };
+        let Some(started) = started else { return Err(Fault("it is awaited, but was not started".into())) };
         self.open.fetch_sub(1, Ordering::Relaxed);
         let others = || self.poll(exchanges, devices);
         // SAFETY: as when it was started.
-        unsafe { voyage.finish(self.processes.world, crossing, devices, (pool, scratch), others) }
+        unsafe { started.finish(self.processes.world, crossing, devices, (pool, scratch), others) }
     }
 
     fn poll(&self, exchanges: &[Exchange], devices: &[Device]) {
@@ -204,11 +204,11 @@ impl Transport for Turn<'_> {
             return;
         }
         // One thread is enough.
-        let Ok(mut voyages) = self.voyages.try_lock() else { return };
-        for voyage in voyages.iter_mut() {
-            if let Some(crossing) = &exchanges[voyage.number as usize].crossing {
+        let Ok(mut pending) = self.pending.try_lock() else { return };
+        for started in pending.iter_mut() {
+            if let Some(crossing) = &exchanges[started.number as usize].crossing {
                 // SAFETY: as when it was started.
-                unsafe { voyage.poll(self.processes.world, crossing, devices) };
+                unsafe { started.poll(self.processes.world, crossing, devices) };
             }
         }
         self.next_look.store(self.began.elapsed().as_nanos() as u64 + LOOK_NS, Ordering::Relaxed);
@@ -216,12 +216,12 @@ impl Transport for Turn<'_> {
 
     fn abandon(&self) {
         self.open.store(0, Ordering::Relaxed);
-        self.voyages().drain(..).for_each(|voyage| voyage.abandon(self.processes.world));
+        self.pending().drain(..).for_each(|started| started.abandon(self.processes.world));
     }
 }
 
 impl Turn<'_> {
-    fn voyages(&self) -> MutexGuard<'_, Vec<Voyage>> {
-        self.voyages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, Vec<Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Stop {
     pub fault: Fault,
 }
 
-/// What is under way is taken back, however a run fails: it is about memory that goes with the run.
+/// Cancels what is in flight however a run fails: it refers to memory that is freed with the run.
 struct UnderWay<'a>(&'a dyn Transport);
 
 impl Drop for UnderWay<'_> {

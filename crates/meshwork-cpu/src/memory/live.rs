@@ -219,7 +219,7 @@ impl Walk<'_> {
                     if matches!(c.kind, CollectiveKind::AllReduce(_)) {
                         self.started.extend(c.results.first().map(|&r| (r, (at, self.uses.len()))));
                     }
-                    if c.berth.is_none() {
+                    if c.channel.is_none() {
                         self.ended(at, &c.operands, &c.results);
                     }
                 }

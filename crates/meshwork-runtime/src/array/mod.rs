@@ -228,8 +228,15 @@ impl Array {
         Ok(self)
     }
 
+    /// The array with this placement, which fits its shape, or with none.
     pub fn with_placement(mut self, placement: Option<Placement>) -> Array {
         self.placement = placement.map(Arc::new);
+        self
+    }
+
+    /// The array with this placement, which fits its shape.
+    pub fn placed(mut self, placement: Arc<Placement>) -> Array {
+        self.placement = Some(placement);
         self
     }
 

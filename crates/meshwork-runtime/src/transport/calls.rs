@@ -1,6 +1,6 @@
-//! Calls that all processes make together on bytes: barrier, broadcast, gather, scatter and their kin.
+//! Collective calls on bytes: barrier, broadcast, gather, scatter and so on.
 //!
-//! What is wrong with the arguments of one is refused by all: its refusal travels in the place of its data.
+//! If the arguments of one process are invalid, all processes return the same error: it is sent in place of the data.
 
 use super::link::Lane;
 use super::stamp::{self, Stamp};
@@ -38,10 +38,10 @@ const NAMES: [&str; 10] = [
     "to_host",
 ];
 
-/// Stands for the calls where programs have their digest.
+/// Takes the place of a program digest in calls.
 const PLAN: u64 = 0x6d65_7368_776f_726b;
 
-/// What one process has for the others: data, or why there is none.
+/// What one process sends to the others: data, or why it has none.
 pub type Offer<'a> = Result<&'a [u8], &'a str>;
 
 fn call_stamp(call: Call, run: u64) -> Stamp {
@@ -57,8 +57,9 @@ pub(super) fn is_one_run(a: &Stamp, b: &Stamp) -> bool {
     one && a.run == b.run
 }
 
-/// Sends to some, receives from others; only the sender knows how much. Refusals are errors once all has arrived.
-fn tell(
+/// Sends to some processes and receives from others; only the sender knows how many bytes. Refusals become errors once
+/// everything has arrived.
+fn exchange(
     world: &World,
     stamp: Stamp,
     lane: Lane,
@@ -108,13 +109,13 @@ fn tell(
     }
 }
 
-/// Waits for all.
+/// Waits for all processes.
 pub fn barrier(world: &World, call: Call, run: u64) -> Result<(), ProcessError> {
     let stamp = call_stamp(call, run);
     let mut step = 1;
     while step < world.size {
         let (to, from) = ((world.rank + step) % world.size, (world.rank + world.size - step) % world.size);
-        tell(world, stamp, Lane::Common, &[(to, Ok(&[]))], &[from])?;
+        exchange(world, stamp, Lane::Common, &[(to, Ok(&[]))], &[from])?;
         step *= 2;
     }
     Ok(())
@@ -123,7 +124,7 @@ pub fn barrier(world: &World, call: Call, run: u64) -> Result<(), ProcessError> 
 /// All get what `root` has.
 pub fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<Vec<u8>, ProcessError> {
     let stamp = call_stamp(Call::Broadcast, world.next_run());
-    // A tree: who has it passes it on to the one twice as far.
+    // A binomial tree: each process that has the bytes passes them on.
     let place = (world.rank + world.size - root) % world.size;
     let rank = |place: usize| (place + root) % world.size;
     let own;
@@ -131,7 +132,7 @@ pub fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<Vec<u8>,
         0 => (1, mine),
         _ => {
             let step = 1 << place.ilog2();
-            let received = tell(world, stamp, Lane::Common, &[], &[rank(place - step)]);
+            let received = exchange(world, stamp, Lane::Common, &[], &[rank(place - step)]);
             own = received.map(|mut all| all.pop().unwrap_or_default());
             let offer = match &own {
                 Ok(bytes) => Ok(&bytes[..]),
@@ -146,7 +147,7 @@ pub fn broadcast(world: &World, root: usize, mine: Offer<'_>) -> Result<Vec<u8>,
         to.push((rank(place + step), offer));
         step *= 2;
     }
-    tell(world, stamp, Lane::Common, &to, &[])?;
+    exchange(world, stamp, Lane::Common, &to, &[])?;
     offer.map(<[u8]>::to_vec).map_err(|why| ProcessError::Failed(why.to_string()))
 }
 
@@ -160,7 +161,7 @@ pub fn exchange_all(world: &World, call: Call, offers: &[Offer<'_>]) -> Result<V
     let stamp = call_stamp(call, world.next_run());
     let others: Vec<usize> = world.others().collect();
     let to: Vec<(usize, Offer<'_>)> = others.iter().map(|&r| (r, offers[r])).collect();
-    let mut received = tell(world, stamp, Lane::Common, &to, &others)?;
+    let mut received = exchange(world, stamp, Lane::Common, &to, &others)?;
     let own = offers[world.rank].map_err(|why| ProcessError::Failed(why.to_string()))?;
     received.insert(world.rank, own.to_vec());
     Ok(received)
@@ -170,11 +171,11 @@ pub fn exchange_all(world: &World, call: Call, offers: &[Offer<'_>]) -> Result<V
 pub fn gather(world: &World, root: usize, mine: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProcessError> {
     let stamp = call_stamp(Call::Gather, world.next_run());
     if world.rank != root {
-        tell(world, stamp, Lane::Common, &[(root, Ok(mine))], &[])?;
+        exchange(world, stamp, Lane::Common, &[(root, Ok(mine))], &[])?;
         return Ok(None);
     }
     let others: Vec<usize> = world.others().collect();
-    let mut received = tell(world, stamp, Lane::Common, &[], &others)?;
+    let mut received = exchange(world, stamp, Lane::Common, &[], &others)?;
     received.insert(root, mine.to_vec());
     Ok(Some(received))
 }
@@ -183,10 +184,10 @@ pub fn gather(world: &World, root: usize, mine: &[u8]) -> Result<Option<Vec<Vec<
 pub fn scatter(world: &World, root: usize, parts: &[Offer<'_>]) -> Result<Vec<u8>, ProcessError> {
     let stamp = call_stamp(Call::Scatter, world.next_run());
     if world.rank != root {
-        return Ok(tell(world, stamp, Lane::Common, &[], &[root])?.pop().unwrap_or_default());
+        return Ok(exchange(world, stamp, Lane::Common, &[], &[root])?.pop().unwrap_or_default());
     }
     let to: Vec<(usize, Offer<'_>)> = world.others().map(|r| (r, parts[r])).collect();
-    tell(world, stamp, Lane::Common, &to, &[])?;
+    exchange(world, stamp, Lane::Common, &to, &[])?;
     parts[root].map(<[u8]>::to_vec).map_err(|why| ProcessError::Failed(why.to_string()))
 }
 
@@ -227,18 +228,18 @@ pub fn all_reduce(
     Ok(exchange_all(world, Call::AllReduce, &vec![offer; world.size])?.concat())
 }
 
-/// Sends a letter.
+/// Sends a message to one process.
 pub fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
-    tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[(to, Ok(bytes))], &[]).map(|_| ())
+    exchange(world, call_stamp(Call::Send, 0), Lane::PointToPoint, &[(to, Ok(bytes))], &[]).map(|_| ())
 }
 
-/// Waits for a letter.
+/// Waits for a message from one process.
 pub fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
-    let mut all = tell(world, call_stamp(Call::Send, 0), Lane::Letters, &[], &[from])?;
+    let mut all = exchange(world, call_stamp(Call::Send, 0), Lane::PointToPoint, &[], &[from])?;
     Ok(all.pop().unwrap_or_default())
 }
 
-/// Sends bytes to some, who know how many there are and [`take`] them.
+/// Sends bytes to processes that know their number and [`take`] them.
 pub fn give(world: &World, run: u64, to: &[usize], bytes: &[u8]) -> Result<(), ProcessError> {
     let mut swap = Swap::begin(world, call_stamp(Call::ToHost, run), Lane::Common)?;
     for &peer in to {
@@ -255,7 +256,7 @@ pub fn give(world: &World, run: u64, to: &[usize], bytes: &[u8]) -> Result<(), P
 pub fn take(world: &World, run: u64, from: usize, bytes: &mut [u8]) -> Result<(), ProcessError> {
     let mut swap = Swap::begin(world, call_stamp(Call::ToHost, run), Lane::Common)?;
     swap.expect(from, 0, Some(bytes.len() as u64))?;
-    // SAFETY: the bytes outlive the swap, and nobody else has them.
+    // SAFETY: the bytes outlive the swap, and nothing else has them.
     unsafe { swap.receive(from, bytes.as_mut_ptr(), bytes.len())? };
     swap.wait()?;
     swap.done();

@@ -1,7 +1,7 @@
-//! The end of a process of several: it says goodbye, or takes the others with it.
+//! Clean shutdown, or abort of the job.
 //!
-//! A program that ends well waits until all have, then leaves MPI. One that ends with a status other than zero, after
-//! a panic for instance, tells the others why and ends the job.
+//! A program that ends normally waits for all others and finalizes MPI. One that ends with a nonzero status, for instance
+//! after a panic, sends the reason to the others and aborts the job.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use super::note::Note;
 use super::world::{World, world};
 
-/// How long the others get to say what they know before they are ended.
+/// How long the others have to report before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
-/// After a signal to end, how long a process that computes may go on, in seconds.
+/// After SIGTERM, how long a process that computes may continue, in seconds.
 const LAST_SECONDS: u32 = 3;
 
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -24,7 +24,7 @@ unsafe extern "C" {
     fn on_exit(f: extern "C" fn(c_int, *mut c_void), arg: *mut c_void) -> c_int;
 }
 
-/// Sees to it that the end of this process is known to the others.
+/// Installs the hooks that announce the end of this process to the others.
 pub(super) fn install(world: &'static World) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -43,12 +43,12 @@ pub(super) fn install(world: &'static World) {
     });
 }
 
-/// Whether somebody wants this process to end.
+/// Whether this process has received SIGTERM.
 pub(super) fn terminated() -> bool {
     TERMINATED.load(Ordering::Relaxed)
 }
 
-/// A launcher ends all processes when one has died. Who waits for messages gets the time to say so.
+/// A launcher ends all processes when one has died. Processes that wait for messages get time to report it.
 extern "C" fn terminate(_: c_int) {
     TERMINATED.store(true, Ordering::Relaxed);
     // SAFETY: both may be called in a signal handler; the alarm's default is to end the process.
@@ -95,14 +95,14 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
     world.announce(&Note::Left);
     let start = Instant::now();
     while start.elapsed() < GRACE && !terminated() && world.others().any(|r| !inner.news.left[r]) {
-        // Lets the notes go out, and the others read them.
+        // Lets control messages go out, and the others read them.
         world.read_notes(&mut inner);
         std::thread::sleep(Duration::from_millis(1));
     }
     world.link.abort(if status == 0 { 1 } else { status })
 }
 
-/// Ends the job at once.
+/// Aborts the job.
 pub(super) fn end(world: &World, why: &str) -> ! {
     eprintln!("rank {}: {why}", world.rank);
     world.link.abort(1)

@@ -1,13 +1,13 @@
-//! Who started this process: nobody in particular, `mpirun`, or Slurm.
+//! What started this process: `mpirun`, Slurm, or neither.
 
-/// A launcher, and what it says about this process.
+/// A launcher, and the rank of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
-    /// What messages call it.
+    /// Its name in messages.
     pub by: &'static str,
     /// The number of this process.
     pub rank: usize,
-    /// How many there are.
+    /// The number of processes.
     pub size: usize,
 }
 
@@ -20,7 +20,7 @@ const VARIABLES: [(&str, &str, &str); 4] = [
     ("Slurm's srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 ];
 
-/// Who started this process, by the variables that `get` knows.
+/// What started this process, by the variables that `get` reads.
 pub fn detect(get: impl Fn(&str) -> Option<String>) -> Option<Launch> {
     let number = |name: &str| get(name).and_then(|v| v.trim().parse::<usize>().ok());
     VARIABLES.iter().find_map(|&(by, rank, size)| {

@@ -5,7 +5,7 @@ pub use super::mpi::{Link, Requests};
 #[cfg(not(feature = "mpi"))]
 pub use super::none::{Link, Requests};
 
-/// Messages that have begun and not ended.
+/// Messages in flight.
 #[derive(Default)]
 pub struct Flight {
     #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
@@ -14,19 +14,19 @@ pub struct Flight {
     pub about: Vec<About>,
 }
 
-/// Messages of different lanes do not stand in each other's way.
+/// Messages of different lanes do not block each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// What all processes do in the same order.
+    /// Operations that all processes do in the same order.
     Common,
-    /// From one process to another, at their own time.
-    Letters,
-    /// A collective that is under way beside others: those of one berth follow each other in the same order everywhere.
-    Berth(u8),
+    /// Messages from one process to another, at any time.
+    PointToPoint,
+    /// A collective that overlaps with others: those of one channel follow each other in the same order everywhere.
+    Channel(u8),
 }
 
-/// How many collectives can be under way beside others.
-pub const BERTHS: u8 = 12;
+/// The number of collectives that can overlap.
+pub const CHANNELS: u8 = 12;
 
 /// Where a message goes or comes from.
 #[derive(Clone, Copy)]
@@ -39,26 +39,26 @@ pub struct Address {
 /// What a message in flight is.
 #[derive(Clone, Copy)]
 pub struct About {
-    /// What the caller calls it.
+    /// The caller's identifier for it.
     pub id: u32,
     pub peer: usize,
     pub incoming: bool,
 }
 
 /// A message that has ended.
-pub struct Landed {
+pub struct Completed {
     pub about: About,
-    /// What the link says went wrong with it.
+    /// The error of the link, if any.
     pub error: Option<String>,
 }
 
 impl Flight {
-    /// Whether something is under way.
+    /// Whether messages are in flight.
     pub fn is_open(&self) -> bool {
         !self.about.is_empty()
     }
 
-    /// Whether something is expected.
+    /// Whether messages are expected.
     pub fn has_incoming(&self) -> bool {
         self.about.iter().any(|a| a.incoming)
     }

@@ -6,8 +6,8 @@
 //! | `runtime` | the handle that programs have |
 //! | `world` | the processes as one of them sees them |
 //! | `link`, `mpi`, `none` | what carries bytes: MPI, or nothing |
-//! | `swap`, `stamp` | one exchange of messages, and what is written on them |
-//! | `note`, `record`, `exit` | who waits for whom, what happened last, the end |
+//! | `swap`, `stamp` | one exchange of messages, and their headers |
+//! | `note`, `record`, `exit` | control messages, the record of recent operations, shutdown |
 //! | `calls` | barrier, broadcast, gather, scatter on bytes |
 
 pub mod calls;

@@ -1,8 +1,8 @@
 //! The link over MPI.
 //!
 //! All calls are made under the lock of [`World`](super::world::World), so that `MPI_THREAD_SERIALIZED` is enough.
-//! Data and notes have a communicator each. The tag of data is the epoch: after a failed run, what is still under way
-//! matches nobody.
+//! Data and notes have a communicator each. The tag of data is the epoch: messages of a failed run that are still
+//! in flight match no receive.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use mpi::Threading;
 use mpi::ffi::{self, MPI_Comm, MPI_Request, MPI_Status};
 
-use super::link::{About, Address, BERTHS, Flight, Landed, Lane};
+use super::link::{About, Address, CHANNELS, Completed, Flight, Lane};
 
 /// Communicators of all processes.
 pub struct Link {
@@ -23,12 +23,12 @@ pub struct Link {
     yields: bool,
 }
 
-// SAFETY: handles are plain values to MPI; calls are serialised by the world's lock.
+// SAFETY: handles are plain values to MPI; calls are serialized by the world's lock.
 unsafe impl Send for Link {}
 // SAFETY: as above.
 unsafe impl Sync for Link {}
 
-/// Requests, and room for what MPI says about them.
+/// Requests, and buffers for their statuses.
 #[derive(Default)]
 pub struct Requests {
     open: Vec<MPI_Request>,
@@ -41,7 +41,7 @@ unsafe impl Send for Requests {}
 
 const SUCCESS: c_int = ffi::MPI_SUCCESS as c_int;
 /// Tags of an epoch.
-const LANES: c_int = 2 + BERTHS as c_int;
+const LANES: c_int = 2 + CHANNELS as c_int;
 
 impl Link {
     /// Joins the processes that were started together.
@@ -50,7 +50,7 @@ impl Link {
             return Err("MPI was initialised by somebody else before Runtime::init()".into());
         }
         let Some((universe, threading)) = mpi::initialize_with_threading(Threading::Serialized) else {
-            return Err("MPI can not be initialised".into());
+            return Err("cannot initialize MPI".into());
         };
         // It is finished by the exit hook, after the last message.
         std::mem::forget(universe);
@@ -59,7 +59,7 @@ impl Link {
         }
         let (mut data, mut notes) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         let (mut rank, mut size) = (0, 0);
-        // SAFETY: MPI is initialised, and the out parameters are valid.
+        // SAFETY: MPI is initialized, and the out parameters are valid.
         unsafe {
             check(ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, data.as_mut_ptr()))?;
             check(ffi::MPI_Comm_dup(ffi::RSMPI_COMM_WORLD, notes.as_mut_ptr()))?;
@@ -87,7 +87,7 @@ impl Link {
         self.size
     }
 
-    /// Whether each look for messages gives way to others if there are none.
+    /// Whether each poll yields if there are no messages.
     pub fn yields(&self) -> bool {
         self.yields
     }
@@ -95,8 +95,8 @@ impl Link {
     fn tag(&self, lane: Lane) -> c_int {
         let lane = match lane {
             Lane::Common => 0,
-            Lane::Letters => 1,
-            Lane::Berth(berth) => 2 + c_int::from(berth),
+            Lane::PointToPoint => 1,
+            Lane::Channel(channel) => 2 + c_int::from(channel),
         };
         LANES * self.epoch.load(Ordering::Relaxed) + lane
     }
@@ -104,7 +104,7 @@ impl Link {
     /// Begins to send.
     ///
     /// # Safety
-    /// The bytes are valid and not written until the message has landed.
+    /// The bytes are valid and not written until the message has completed.
     pub unsafe fn send(
         &self,
         flight: &mut Flight,
@@ -127,7 +127,7 @@ impl Link {
     /// Begins to receive.
     ///
     /// # Safety
-    /// The bytes are valid for writing, and nobody else uses them until the message has landed.
+    /// The bytes are valid for writing, and nothing else uses them until the message has completed.
     pub unsafe fn receive(
         &self,
         flight: &mut Flight,
@@ -147,8 +147,8 @@ impl Link {
         Ok(())
     }
 
-    /// Lets messages move, and says which have landed.
-    pub fn test(&self, flight: &mut Flight, landed: &mut Vec<Landed>) -> Result<(), String> {
+    /// Makes progress, and collects the messages that have completed.
+    pub fn test(&self, flight: &mut Flight, completed: &mut Vec<Completed>) -> Result<(), String> {
         let Requests { open, done, statuses } = &mut flight.requests;
         let (count, mut ended) = (open.len(), 0);
         done.resize(count, 0);
@@ -174,7 +174,7 @@ impl Link {
             // SAFETY: MPI has filled in the statuses of what has ended.
             let error = unsafe { statuses[i].assume_init_ref() }.MPI_ERROR;
             let error = (in_status && error != SUCCESS).then(|| text(error));
-            landed.push(Landed { about: flight.about[done[i] as usize], error });
+            completed.push(Completed { about: flight.about[done[i] as usize], error });
         }
         let indices = &mut done[..ended as usize];
         indices.sort_unstable_by(|a, b| b.cmp(a));
@@ -185,7 +185,7 @@ impl Link {
         Ok(())
     }
 
-    /// Asks for the end of all messages in flight: receives are taken back, sends are left to themselves.
+    /// Cancels all receives in flight; sends are left to complete.
     pub fn cancel(&self, flight: &mut Flight) {
         let mut kept = Flight::default();
         let requests = std::mem::take(&mut flight.requests.open);
@@ -196,12 +196,12 @@ impl Link {
                 kept.requests.open.push(request);
                 kept.about.push(about);
             }
-            // A send that nobody receives can not be ended; its bytes are not read again, for its epoch is over.
+            // An unmatched send cannot be cancelled; its bytes are not read again, because its epoch is over.
         }
         *flight = kept;
     }
 
-    /// Sends a short note that nobody waits for.
+    /// Sends a short control message without waiting.
     pub fn note(&self, peer: usize, note: Vec<u8>) {
         let note = Vec::leak(note);
         let mut request = MaybeUninit::uninit();
@@ -217,7 +217,7 @@ impl Link {
         }
     }
 
-    /// A note that has come, and from whom.
+    /// A control message that has arrived, and its sender.
     pub fn read_note(&self) -> Option<(usize, Vec<u8>)> {
         let (mut flag, mut count, mut status) = (0, 0, MaybeUninit::zeroed());
         // SAFETY: the out parameters are valid; what is received is as long as the probe says.
@@ -236,7 +236,7 @@ impl Link {
         }
     }
 
-    /// From now on messages of earlier epochs match nobody.
+    /// Starts a new epoch: messages of earlier ones no longer match.
     pub fn set_epoch(&self, epoch: u32) {
         // The largest tag that every MPI has is 32,767.
         self.epoch.store((epoch % 2_000) as i32, Ordering::Relaxed);
@@ -244,19 +244,19 @@ impl Link {
 
     /// Ends all processes.
     pub fn abort(&self, status: i32) -> ! {
-        // SAFETY: MPI is initialised.
+        // SAFETY: MPI is initialized.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, status) };
         std::process::abort()
     }
 
-    /// Leaves; nobody may call the link afterwards.
+    /// Leaves; nothing may call the link afterwards.
     pub fn finish(&self) {
-        // SAFETY: all messages have landed.
+        // SAFETY: all messages have completed.
         unsafe { ffi::MPI_Finalize() };
     }
 }
 
-/// Whether Open MPI was told to yield, or does so for it has found more processes than places for them.
+/// Whether Open MPI yields when idle: by configuration, or because it found more processes than slots.
 fn yields() -> bool {
     let is_set = |name: &str| std::env::var(name).ok().map(|v| matches!(v.trim(), "1" | "true" | "yes"));
     is_set("OMPI_MCA_mpi_yield_when_idle").or(is_set("OMPI_MCA_mpi_oversubscribe")).unwrap_or(false)
@@ -266,7 +266,7 @@ fn check(code: c_int) -> Result<(), String> {
     if code == SUCCESS { Ok(()) } else { Err(text(code)) }
 }
 
-/// What MPI calls an error.
+/// MPI's text for an error.
 fn text(code: c_int) -> String {
     let mut buffer = [0 as c_char; ffi::MPI_MAX_ERROR_STRING as usize + 1];
     let mut length = 0;

@@ -1,11 +1,11 @@
-//! The link of a build without MPI: there is none, and whoever needs one is told so.
+//! The link of a build without MPI: opening it is an error.
 
-use super::link::{Address, Flight, Landed};
+use super::link::{Address, Completed, Flight};
 
-/// No link: nobody can have one.
+/// No link; it has no values.
 pub enum Link {}
 
-/// The requests of no link.
+/// No requests.
 #[derive(Default)]
 pub struct Requests;
 
@@ -38,7 +38,7 @@ impl Link {
         match *self {}
     }
 
-    pub fn test(&self, _: &mut Flight, _: &mut Vec<Landed>) -> Result<(), String> {
+    pub fn test(&self, _: &mut Flight, _: &mut Vec<Completed>) -> Result<(), String> {
         match *self {}
     }
 

@@ -1,6 +1,6 @@
-//! Notes between processes, beside the data: who waits for whom, who failed, who has ended.
+//! Control messages between processes: who waits for whom, who failed, who has ended.
 
-/// A note.
+/// A control message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
     /// What are you waiting for?
@@ -11,9 +11,9 @@ pub enum Note {
     Failed { run: u64, text: String },
     /// The sender knows that run `run` has failed, and sends nothing more for it.
     Over { run: u64 },
-    /// Nothing goes on: all processes end with this message.
+    /// The job is broken: all processes end with this message.
     Broken(String),
-    /// The sender's program has come to its end.
+    /// The sender's program has ended.
     Left,
 }
 

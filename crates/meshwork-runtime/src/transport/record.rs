@@ -1,4 +1,4 @@
-//! The flight record: what a process did last, written out when the job breaks.
+//! The flight recorder: the last operations of a process, written when the job breaks.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::stamp::Stamp;
 
-/// Operations that are remembered.
+/// The number of operations that are kept.
 const LENGTH: usize = 64;
 
 /// The last operations between processes.
 #[derive(Default)]
 pub struct Record {
     entries: VecDeque<Entry>,
-    /// How many there were before the first of them.
+    /// The number of operations before the first of them.
     forgotten: u64,
 }
 
@@ -25,7 +25,7 @@ struct Entry {
 }
 
 impl Record {
-    /// Notes that an operation begins, and says under which number.
+    /// Records the start of an operation; returns its number.
     pub fn begin(&mut self, stamp: Stamp) -> u64 {
         if self.entries.len() == LENGTH {
             self.entries.pop_front();
@@ -43,7 +43,7 @@ impl Record {
         }
     }
 
-    /// The record in words, oldest first.
+    /// The record as text, oldest first.
     pub fn text(&self, rank: usize, why: &str) -> String {
         let mut out = format!("rank {rank}: {why}\nrank {rank}: the last {} operations:\n", self.entries.len());
         for entry in &self.entries {
@@ -68,7 +68,7 @@ impl Record {
             }
             None => std::io::stderr().write_all(text.as_bytes()),
         };
-        // There is nobody left to tell that it could not be written.
+        // A failure to write it cannot be reported any more.
         let _ = written;
     }
 }

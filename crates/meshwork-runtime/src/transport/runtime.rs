@@ -28,8 +28,8 @@ pub struct Runtime {
 
 impl Runtime {
     /// Finds out where this process runs: on its own, or with others that `mpirun`, `srun` or another launcher of MPI
-    /// programs has started. Any number of calls give the same; an error if it was started as one of several and can
-    /// not reach them, without the feature `mpi` for instance.
+    /// programs has started. Repeated calls give the same. It is an error if the process was started as one of several
+    /// and cannot reach them, for instance without the feature `mpi`.
     pub fn init() -> Result<Runtime, ProcessError> {
         let world = world::join().map_err(ProcessError::Broken)?;
         Ok(Runtime { world })
@@ -62,7 +62,7 @@ impl Runtime {
     }
 
     /// The devices of this process on a mesh of `devices` devices: contiguous blocks in order of rank, the first ones
-    /// one longer if they do not divide.
+    /// one longer if the number is not divisible.
     pub fn local_devices_of(&self, devices: usize) -> Range<usize> {
         world::local_devices(self.rank(), self.size(), devices)
     }
@@ -72,7 +72,7 @@ impl Runtime {
         self.world.map_or(0, |w| w.rank_of(device, devices))
     }
 
-    /// How many devices each process has unless a mesh says otherwise.
+    /// The default number of devices per process.
     pub fn devices_per_rank(&self) -> usize {
         match self.world {
             Some(world) => world.devices_per_rank(),
@@ -83,14 +83,14 @@ impl Runtime {
         }
     }
 
-    /// Sets how many devices each process has; the same on all.
+    /// Sets the number of devices per process; it must be the same on all.
     pub fn set_devices_per_rank(&self, devices: usize) {
         if let Some(world) = self.world {
             world.set_devices_per_rank(devices);
         }
     }
 
-    /// How long a process waits for another before it calls it lost: 60 seconds, or `MESHWORK_DEADLINE`.
+    /// How long a process waits for another before it considers it lost: 60 seconds, or `MESHWORK_DEADLINE`.
     pub fn deadline(&self) -> Option<Duration> {
         self.world.map(World::deadline)
     }
@@ -102,28 +102,28 @@ impl Runtime {
         }
     }
 
-    /// Whether another process is known to have died: at once on this machine, on others only by what fails.
+    /// Whether another process is known to have died: immediately on this machine, on others only after a failure.
     pub fn is_dead(&self, rank: usize) -> bool {
         self.world.is_some_and(|w| rank < w.size && rank != w.rank && w.is_dead(rank))
     }
 
-    /// Who started this process.
+    /// What started this process.
     pub fn launcher(&self) -> Option<launcher::Launch> {
         launcher::launched()
     }
 
-    /// Waits until all processes are here.
+    /// Waits until all processes have reached it.
     pub fn barrier(&self) -> Result<(), ProcessError> {
         self.world.map_or(Ok(()), |w| calls::barrier(w, calls::Call::Barrier, w.next_run()))
     }
 
-    /// All processes get the bytes that `root` has; what the others give is not looked at.
+    /// All processes get the bytes of `root`; those of the others are ignored.
     pub fn broadcast(&self, root: usize, bytes: &[u8]) -> Result<Vec<u8>, ProcessError> {
         self.check_rank(root)?;
         self.world.map_or(Ok(bytes.to_vec()), |w| calls::broadcast(w, root, Ok(bytes)))
     }
 
-    /// `root` gets the bytes of all, in order of rank and each as long as it is; the others get nothing.
+    /// `root` gets the bytes of all, of any lengths, in order of rank; the others get nothing.
     pub fn gather(&self, root: usize, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProcessError> {
         self.check_rank(root)?;
         self.world.map_or(Ok(Some(vec![bytes.to_vec()])), |w| calls::gather(w, root, bytes))
@@ -134,8 +134,8 @@ impl Runtime {
         self.world.map_or(Ok(vec![bytes.to_vec()]), |w| calls::all_gather(w, bytes))
     }
 
-    /// Each process gets its part of what `root` has: one part per rank, of any lengths. What the others give is not
-    /// looked at. If the root has not as many parts as there are ranks, all processes get that error.
+    /// Each process gets its part from `root`: one part per rank, of any lengths. What the others pass is ignored. If the
+    /// number of parts differs from the number of ranks, all processes get that error.
     pub fn scatter(&self, root: usize, parts: &[Vec<u8>]) -> Result<Vec<u8>, ProcessError> {
         self.check_rank(root)?;
         let refusal = (self.rank() == root && parts.len() != self.size())
@@ -169,7 +169,7 @@ impl Runtime {
     }
 
     /// All processes get the combination, element by element and in order of rank, of the arrays that each has. They
-    /// must be of one type and length; if they are not, all processes get that error.
+    /// must have the same type and length; otherwise all processes get that error.
     pub fn all_reduce(&self, elem: ElementType, how: Reduction, bytes: &[u8]) -> Result<Vec<u8>, ProcessError> {
         let Some(world) = self.world else { return Ok(bytes.to_vec()) };
         let head = format!("{how:?} of {elem}");
@@ -177,9 +177,10 @@ impl Runtime {
     }
 
     pub fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
-        match rank < self.size() {
-            true => Ok(()),
-            false => Err(ProcessError::Failed(format!("there is no rank {rank}: there are {}", self.size()))),
+        if rank < self.size() {
+            Ok(())
+        } else {
+            Err(ProcessError::Failed(format!("there is no rank {rank}, only {} processes", self.size())))
         }
     }
 }
@@ -208,7 +209,7 @@ fn combine_all(elem: ElementType, how: Reduction, arrays: &[Vec<u8>]) -> Result<
     let op = ScalarOp::new(kind, elem, elem).ok_or_else(|| format!("no {how:?} of {elem}"))?;
     let read = |bytes: &Vec<u8>| {
         let count = bytes.len() / elem.storage_bytes();
-        let wrong = || format!("{} bytes are no array of {elem}", bytes.len());
+        let wrong = || format!("{} bytes are not an array of {elem}", bytes.len());
         Literal::from_bytes([count as i64], elem, bytes.clone()).ok_or_else(wrong)
     };
     let [first, rest @ ..] = arrays else { return Ok(vec![]) };

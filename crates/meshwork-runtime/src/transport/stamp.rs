@@ -1,5 +1,5 @@
-//! What is written on every message: which program, run and operation it belongs to. Whoever receives another one
-//! than expected knows that the processes do different things, and which.
+//! The header of every message: the program, run and operation it belongs to. An unexpected header shows that the processes
+//! do different things, and which.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Stamp {
     /// Digest of the program, or of the kind of call.
     pub plan: u64,
-    /// How many runs and calls there were before.
+    /// The number of runs and calls before.
     pub run: u64,
     /// Which collective of the program.
     pub op: u64,
-    /// Bytes that belong to it, this one's stamp not counted.
+    /// Bytes that belong to it, without the header.
     pub bytes: u64,
-    /// Whether it says why there is no data.
+    /// Whether it carries an error in place of data.
     pub refusal: bool,
 }
 
@@ -39,7 +39,7 @@ impl Stamp {
         (head >> 1 == u64::from(MAGIC)).then_some(stamp)
     }
 
-    /// Where its sender is, in words.
+    /// The operation of the sender, as text.
     pub fn describe(&self) -> String {
         let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
         match names.as_ref().and_then(|n| n.get(&self.plan)) {
@@ -58,7 +58,7 @@ impl Stamp {
 /// The operations of known programs, by digest.
 static NAMES: Mutex<Option<HashMap<u64, Arc<Vec<String>>>>> = Mutex::new(None);
 
-/// Tells what the operations of a program are called.
+/// Registers the names of the operations of a program.
 pub fn name(plan: u64, ops: impl FnOnce() -> Vec<String>) {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     names.get_or_insert_with(HashMap::new).entry(plan).or_insert_with(|| Arc::new(ops()));

@@ -1,25 +1,25 @@
-//! One exchange of messages: what this process sends to others and expects of them, all under way at once.
+//! One exchange of messages: what this process sends to others and expects from them, all in flight at once.
 //!
-//! Per peer there is a *cover*, which carries the stamp and all short pieces, then each long piece as a message of
-//! its own, straight from and to where it lies. Both sides post them in the same order.
+//! Each peer gets a *cover*, which carries the header and all short pieces, then each long piece as a separate message,
+//! without a copy. Both sides post them in the same order.
 
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use super::calls::is_one_run;
 use super::exit;
-use super::link::{Address, Flight, Landed, Lane};
+use super::link::{Address, Completed, Flight, Lane};
 use super::note::Note;
 use super::stamp::{STAMP, Stamp};
 use super::world::{Inner, ProcessError, World};
 
-/// Pieces up to this many bytes travel in the cover.
+/// Pieces up to this many bytes are sent in the cover.
 pub const INLINE: usize = 8 << 10;
 /// Longest single message.
 const CHUNK: usize = 1 << 30;
-/// A cover of up to this many bytes can be received whoever sent it, so that it can be told what it is.
+/// Covers up to this many bytes can be received even if they are unexpected, so that the error can name them.
 const ROOM: usize = STAMP + INLINE;
-/// How often a process with a core of its own looks for messages before it yields: some milliseconds.
+/// How often a process with its own core polls before it yields: some milliseconds.
 const SPINS: u32 = 20_000;
 /// How often it then yields, which costs little if others want to work, before it sleeps: milliseconds too.
 const YIELDS: u32 = 5_000;
@@ -27,9 +27,9 @@ const YIELDS: u32 = 5_000;
 const NAPS: u32 = 10_000;
 /// How long an asked process may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// How often those that are waited for are looked after.
+/// How often the processes it waits for are checked.
 const ROUND: Duration = Duration::from_millis(200);
-/// How long what was sent before the end of a program may take to arrive.
+/// How long messages sent before the end of a program may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Messages of one operation, and the right to move them.
@@ -39,16 +39,16 @@ pub struct Swap<'w> {
     mail: Mail,
 }
 
-/// Messages of one operation. Those under way are moved, and taken back, by a [`Swap`] alone: see [`Swap::resume`].
+/// Messages of one operation. Only a [`Swap`] advances or cancels those in flight: see [`Swap::resume`].
 pub struct Mail {
     stamp: Stamp,
     lane: Lane,
     flight: Flight,
     covers: Vec<Cover>,
-    landed: Vec<Landed>,
+    completed: Vec<Completed>,
     /// In the record.
     number: u64,
-    /// How often nothing had come since something came last.
+    /// The number of polls since a message last completed.
     quiet: u32,
     watch: Option<Watch>,
 }
@@ -56,7 +56,7 @@ pub struct Mail {
 impl Mail {
     fn new(stamp: Stamp, lane: Lane, number: u64) -> Mail {
         let flight = Flight::default();
-        Mail { stamp, lane, flight, covers: vec![], landed: vec![], number, quiet: 0, watch: None }
+        Mail { stamp, lane, flight, covers: vec![], completed: vec![], number, quiet: 0, watch: None }
     }
 }
 
@@ -82,18 +82,18 @@ impl<'w> Swap<'w> {
         Ok(Swap { world, inner, mail: Mail::new(stamp, lane, number) })
     }
 
-    /// Goes on with an operation that was [left](Swap::leave).
+    /// Resumes an operation that was [left](Swap::leave).
     pub fn resume(world: &'w World, mail: Mail) -> Swap<'w> {
         Swap { world, inner: world.lock(), mail }
     }
 
-    /// As [`resume`](Swap::resume) with what is in `mail`, unless somebody else moves messages now.
+    /// As [`resume`](Swap::resume) with what is in `mail`, unless something else moves messages now.
     pub fn try_resume(world: &'w World, mail: &mut Option<Mail>) -> Option<Swap<'w>> {
         let inner = world.inner.try_lock().ok()?;
         Some(Swap { world, inner, mail: mail.take()? })
     }
 
-    /// Leaves the messages to themselves for a while, and lets others begin operations.
+    /// Leaves the messages in flight, and lets others start operations.
     pub fn leave(mut self) -> Mail {
         let Mail { stamp, lane, number, .. } = self.mail;
         std::mem::replace(&mut self.mail, Mail::new(stamp, lane, number))
@@ -109,7 +109,7 @@ impl<'w> Swap<'w> {
         bytes.clear();
         bytes.resize(ROOM.max(STAMP + inline), 0);
         let (id, to) = (self.mail.covers.len() as u32, self.address(peer));
-        // SAFETY: the cover is kept until it has landed.
+        // SAFETY: the cover is kept until it has completed.
         let posted = unsafe { self.world.link.receive(&mut self.mail.flight, id, to, bytes.as_mut_ptr(), bytes.len()) };
         self.mail.covers.push(Cover { peer, bytes, total, incoming: true });
         self.posted(posted)
@@ -129,13 +129,13 @@ impl<'w> Swap<'w> {
         Stamp { bytes: total, ..self.mail.stamp }.write(&mut bytes);
         fill(&mut bytes[STAMP..]);
         let (id, to) = (self.mail.covers.len() as u32, self.address(peer));
-        // SAFETY: the cover is kept, unchanged, until it has landed.
+        // SAFETY: the cover is kept, unchanged, until it has completed.
         let posted = unsafe { self.world.link.send(&mut self.mail.flight, id, to, bytes.as_ptr(), bytes.len()) };
         self.mail.covers.push(Cover { peer, bytes, total: None, incoming: false });
         self.posted(posted)
     }
 
-    /// From now on covers say that there is no data, and why; or not.
+    /// Whether the covers from now on carry an error in place of data.
     pub fn refuse(&mut self, refusal: bool) {
         self.mail.stamp.refusal = refusal;
     }
@@ -158,7 +158,7 @@ impl<'w> Swap<'w> {
     /// Receives a long piece.
     ///
     /// # Safety
-    /// The bytes are valid for writing and nobody else uses them until [`wait`](Swap::wait) has returned.
+    /// The bytes are valid for writing and nothing else uses them until [`wait`](Swap::wait) has returned.
     pub unsafe fn receive(&mut self, peer: usize, to: *mut u8, bytes: usize) -> Result<(), ProcessError> {
         let from = self.address(peer);
         for at in (0..bytes).step_by(CHUNK) {
@@ -175,23 +175,23 @@ impl<'w> Swap<'w> {
             .map_err(|e| self.broke(format!("MPI on rank {}: {e}, in {}", self.world.rank, self.mail.stamp.describe())))
     }
 
-    /// Lets messages move; whether some are still under way.
+    /// Makes progress; returns whether messages are still in flight.
     pub fn is_open(&mut self) -> Result<bool, ProcessError> {
         while self.mail.flight.is_open() && self.advance()? {}
         Ok(self.mail.flight.is_open())
     }
 
-    /// Waits until all messages have landed.
+    /// Waits until all messages have completed.
     pub fn wait(&mut self) -> Result<(), ProcessError> {
         self.wait_while(Flight::is_open, u32::MAX).map(drop)
     }
 
-    /// Waits until all messages have landed, or `looks` looks were in vain: whether they have.
+    /// Waits until all messages have completed, or for `looks` polls without progress; returns whether they have.
     pub fn wait_a_little(&mut self, looks: u32) -> Result<bool, ProcessError> {
         self.wait_while(Flight::is_open, looks)
     }
 
-    /// Waits until all that was expected has come.
+    /// Waits until everything expected has arrived.
     pub fn wait_incoming(&mut self) -> Result<(), ProcessError> {
         self.wait_while(Flight::has_incoming, u32::MAX).map(drop)
     }
@@ -212,7 +212,7 @@ impl<'w> Swap<'w> {
             let awake = spins + YIELDS;
             match quiet {
                 q if q <= spins => std::hint::spin_loop(),
-                // To yield twice for every look takes twice as long.
+                // Yielding twice per poll takes twice as long.
                 q if q <= awake && self.world.link.yields() => {}
                 q if q <= awake => std::thread::yield_now(),
                 q if q <= awake + NAPS => std::thread::sleep(Duration::from_micros(20)),
@@ -229,7 +229,7 @@ impl<'w> Swap<'w> {
         Ok(true)
     }
 
-    /// All has landed; another round of messages of the same operation follows.
+    /// All has completed; another round of messages of the same operation follows.
     pub fn next(&mut self) {
         let covers = std::mem::take(&mut self.mail.covers);
         self.inner.spare.extend(covers.into_iter().map(|c| c.bytes));
@@ -246,14 +246,14 @@ impl<'w> Swap<'w> {
         Stamp::read(&self.mail.covers.iter().find(|c| c.incoming && c.peer == peer)?.bytes)
     }
 
-    /// Whether something has landed.
+    /// Whether something has completed.
     fn advance(&mut self) -> Result<bool, ProcessError> {
-        let mut landed = std::mem::take(&mut self.mail.landed);
-        let tested = self.world.link.test(&mut self.mail.flight, &mut landed);
+        let mut completed = std::mem::take(&mut self.mail.completed);
+        let tested = self.world.link.test(&mut self.mail.flight, &mut completed);
         self.posted(tested)?;
-        let any = !landed.is_empty();
+        let any = !completed.is_empty();
         let mut wrong = None;
-        for Landed { about, error } in landed.drain(..) {
+        for Completed { about, error } in completed.drain(..) {
             let problem = match self.mail.covers.get(about.id as usize) {
                 Some(cover) if cover.incoming => self.misfit(cover).or(error.map(|e| (e, false))),
                 _ => error.map(|e| (e, false)),
@@ -265,7 +265,7 @@ impl<'w> Swap<'w> {
                 wrong = Some((about.peer, problem));
             }
         }
-        self.mail.landed = landed;
+        self.mail.completed = completed;
         match wrong {
             Some((_, (problem, true))) => Err(ProcessError::Failed(format!(
                 "a group of devices is torn apart: rank {} is at {}, {problem}",
@@ -285,8 +285,8 @@ impl<'w> Swap<'w> {
         }
     }
 
-    /// How a cover differs from what is expected, and whether it is of the same run of the same program: then devices
-    /// have taken different ways through it.
+    /// How a cover differs from the expected one, and whether it is from the same run of the same program: then devices
+    /// have diverged.
     fn misfit(&self, cover: &Cover) -> Option<(String, bool)> {
         let Some(stamp) = Stamp::read(&cover.bytes) else {
             return Some((format!("rank {} sent something else", cover.peer), false));
@@ -297,21 +297,21 @@ impl<'w> Swap<'w> {
         (stamp != expected).then(|| (words(), is_one_run(&stamp, &self.mail.stamp)))
     }
 
-    /// Whom this process waits for.
+    /// The process that this one waits for.
     fn awaited(&self) -> Option<usize> {
         let first = self.mail.flight.about.iter().filter(|a| a.incoming).map(|a| a.peer).min();
         first.or_else(|| self.mail.flight.about.iter().map(|a| a.peer).min())
     }
 
-    /// Looks what goes on elsewhere: notes, the end of processes, the deadline.
+    /// Checks the other processes: control messages, their end, the deadline.
     fn look_around(&mut self, watch: &mut Watch, now: Instant) -> Result<(), ProcessError> {
         self.world.read_notes(&mut self.inner);
         self.answer();
         if let Some(text) = &self.inner.news.broken {
             return Err(ProcessError::Broken(text.clone()));
         }
-        // Who is ahead may have failed in a run that has not begun here.
-        if self.mail.lane != Lane::Letters
+        // A process that is ahead may have failed in a run that has not started here.
+        if self.mail.lane != Lane::PointToPoint
             && let Some((run, rank, text)) = &self.inner.news.failed
             && *run == self.mail.stamp.run
         {
@@ -323,7 +323,7 @@ impl<'w> Swap<'w> {
             let text = match dead {
                 Some(dead) => self.death_of(dead),
                 None => format!(
-                    "rank {} is told to end while it waits for rank {awaited} in {}",
+                    "rank {} was asked to end while it waited for rank {awaited} in {}",
                     self.world.rank,
                     self.mail.stamp.describe()
                 ),
@@ -352,7 +352,7 @@ impl<'w> Swap<'w> {
         format!("rank {dead} has died; rank {} was in {}", self.world.rank, self.mail.stamp.describe())
     }
 
-    /// Answers who asked what this process waits for.
+    /// Answers processes that asked what this one waits for.
     fn answer(&mut self) {
         let Some(for_rank) = self.awaited() else { return };
         let text = self.mail.stamp.describe();
@@ -363,7 +363,7 @@ impl<'w> Swap<'w> {
         }
     }
 
-    /// The deadline has passed: asks from one to the next who holds everybody up.
+    /// The deadline has passed: asks along the chain of waiting processes which one blocks the others.
     fn overdue(&mut self, awaited: usize, waited: Duration) -> ProcessError {
         let rank = self.world.rank;
         let mut story = format!("rank {rank} waits for rank {awaited} in {}", self.mail.stamp.describe());
@@ -388,9 +388,10 @@ impl<'w> Swap<'w> {
                 return ProcessError::Broken(text.clone());
             }
             let Some((next, text)) = self.inner.news.waits[at].take() else {
-                break match self.world.is_dead(at) {
-                    true => format!("rank {at} has died"),
-                    false => format!("rank {at} does not answer: it stands still, or computes"),
+                break if self.world.is_dead(at) {
+                    format!("rank {at} has died")
+                } else {
+                    format!("rank {at} does not answer: it stands still, or computes")
                 };
             };
             story.push_str(&format!("; rank {at} waits for rank {next} in {text}"));
@@ -414,17 +415,17 @@ impl<'w> Swap<'w> {
 impl Drop for Swap<'_> {
     fn drop(&mut self) {
         if self.mail.flight.is_open() {
-            // Somebody else owns the memory that messages may still be written to.
+            // Messages may still be written to memory that is not owned here.
             self.world.link.cancel(&mut self.mail.flight);
             let start = Instant::now();
-            let mut landed = vec![];
-            while self.mail.flight.is_open() && self.world.link.test(&mut self.mail.flight, &mut landed).is_ok() {
+            let mut completed = vec![];
+            while self.mail.flight.is_open() && self.world.link.test(&mut self.mail.flight, &mut completed).is_ok() {
                 if start.elapsed() > ANSWER {
-                    let text = format!("rank {}: a message can not be taken back", self.world.rank);
+                    let text = format!("rank {}: a message cannot be cancelled", self.world.rank);
                     exit::end(self.world, &self.world.broke(&mut self.inner, text).to_string());
                 }
             }
-            // What is under way from here is read until it has arrived.
+            // Sends in flight are read until they have arrived.
             self.mail.covers.drain(..).for_each(|cover| std::mem::forget(cover.bytes));
         }
         let covers = std::mem::take(&mut self.mail.covers);
@@ -432,7 +433,7 @@ impl Drop for Swap<'_> {
     }
 }
 
-/// Since when a process waits, and when it last looked after the others.
+/// When a process started to wait, and when it last checked the others.
 #[derive(Clone, Copy)]
 struct Watch {
     began: Instant,

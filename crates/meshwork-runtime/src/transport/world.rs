@@ -39,17 +39,17 @@ pub(super) struct Inner {
     pub epoch: u32,
 }
 
-/// What the notes of other processes said.
+/// What other processes have reported.
 pub(super) struct News {
-    /// Why nothing goes on.
+    /// Why the job is broken.
     pub broken: Option<String>,
     /// A run that failed elsewhere, who says so, and why.
     pub failed: Option<(u64, usize, String)>,
-    /// Of each process: whether its program has come to its end.
+    /// Of each process: whether its program has ended.
     pub left: Vec<bool>,
     /// Of each process: one more than the last failed run for which it sends nothing more.
     pub over: Vec<u64>,
-    /// Of each process: whom it waits for, and in what.
+    /// Of each process: the process it waits for, and in which operation.
     pub waits: Vec<Option<(usize, String)>>,
     /// Of each process: whether it asked what this one waits for.
     pub asked: Vec<bool>,
@@ -61,18 +61,18 @@ pub(super) struct Peer {
     pub pid: u32,
 }
 
-/// Why processes could not do something together.
+/// Why a collective operation of processes failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProcessError {
     /// This run or call failed, on all of them; others can follow.
     #[error("{0}")]
     Failed(String),
-    /// A process is lost, stands still or does something else: the job ends.
+    /// A process is lost, stuck or does something else: the job ends.
     #[error("{0}")]
     Broken(String),
 }
 
-/// How long a process waits for another, if nobody says.
+/// The default deadline.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 static WORLD: OnceLock<Result<Option<World>, String>> = OnceLock::new();
@@ -158,7 +158,7 @@ impl World {
         self.devices_per_rank.store(devices.max(1), Ordering::Relaxed);
     }
 
-    /// The number of the next run or call; the same on all processes, for all do the same.
+    /// The number of the next run or call; the same on all processes, because all do the same.
     pub fn next_run(&self) -> u64 {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
@@ -178,12 +178,12 @@ impl World {
         peers.iter().filter(|p| p.host == peers[self.rank].host).count()
     }
 
-    /// Whether there are more processes than cores here: who waits must let others work.
+    /// Whether there are more processes than cores here: a waiting process must yield.
     pub(super) fn is_crowded(&self) -> bool {
         if self.peers.get().is_none() {
             return true;
         }
-        // To ask takes longer than a short message.
+        // Asking takes longer than a short message.
         *self.crowded.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()) < self.neighbours())
     }
 
@@ -193,7 +193,7 @@ impl World {
         (0..self.size).filter(move |&r| r != rank)
     }
 
-    /// Sends a note to all others.
+    /// Sends a control message to all others.
     pub(super) fn announce(&self, note: &Note) {
         self.others().for_each(|peer| self.link.note(peer, note.write()));
     }
@@ -210,8 +210,8 @@ impl World {
         local_devices(self.rank, self.size, devices)
     }
 
-    /// Tells all that `run` has failed `here`, or that this process knows that it failed elsewhere; and waits until all
-    /// know. Then nothing of that run is under way any more. Gives the lowest other process in which it failed.
+    /// Announces that `run` has failed `here`, or that this process knows that it failed elsewhere, and waits until all
+    /// know. Then nothing of that run is in flight any more. Returns the lowest other process in which it failed.
     pub fn settle(&self, run: u64, why: &str, here: bool) -> Result<Option<(usize, String)>, ProcessError> {
         let mut inner = self.lock();
         if let Some(text) = &inner.news.broken {
@@ -244,7 +244,7 @@ impl World {
         self.lock().news.failed.as_ref().is_some_and(|f| f.0 == run)
     }
 
-    /// Notes what the others say.
+    /// Reads the control messages of the others.
     pub(super) fn read_notes(&self, inner: &mut Inner) {
         while let Some((from, bytes)) = self.link.read_note() {
             let news = &mut inner.news;
@@ -252,7 +252,7 @@ impl World {
                 Some(Note::Ask) => news.asked[from] = true,
                 Some(Note::Waits { for_rank, text }) => news.waits[from] = Some((for_rank, text)),
                 Some(Note::Failed { run, text }) => {
-                    // Of several the one of the lowest process counts, so that all tell the same.
+                    // The lowest process counts, so that all report the same.
                     let earlier = news.failed.as_ref();
                     if earlier.is_none_or(|f| f.0 < run || (f.0 == run && from < f.1)) {
                         news.failed = Some((run, from, text));
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// Nothing goes on: says so to all, writes the record, and gives the error.
+    /// Marks the job as broken: announces it, writes the record, and returns the error.
     pub(super) fn broke(&self, inner: &mut Inner, text: String) -> ProcessError {
         let text = inner.news.broken.clone().unwrap_or_else(|| {
             self.announce(&Note::Broken(text.clone()));
@@ -281,7 +281,7 @@ impl World {
         ProcessError::Broken(text)
     }
 
-    /// Whether a process of this machine is gone.
+    /// Whether a process of this machine has died.
     pub(super) fn is_dead(&self, rank: usize) -> bool {
         let Some(peers) = self.peers.get() else { return false };
         let (own, peer) = (&peers[self.rank], &peers[rank]);
@@ -289,7 +289,7 @@ impl World {
     }
 }
 
-/// Whether there is no process `pid`, or only its remains.
+/// Whether process `pid` does not exist or is a zombie.
 fn is_gone(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The state follows the name, which is in parentheses and may hold any.
@@ -307,13 +307,13 @@ pub fn local_devices(rank: usize, size: usize, devices: usize) -> std::ops::Rang
     start(rank)..start(rank + 1)
 }
 
-/// What this machine is called.
+/// The host name.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
     name.map(|n| n.trim().to_string()).unwrap_or_default()
 }
 
-/// What a message about an operation between processes says it is.
+/// The header of a message.
 pub fn stamp(plan: u64, run: u64, op: u64, bytes: u64) -> Stamp {
     Stamp { plan, run, op, bytes, refusal: false }
 }

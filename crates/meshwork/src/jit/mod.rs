@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::{Arc, RwLock};
 
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_mesh::Mesh;
 use meshwork_partition::plan::Machine;
 use meshwork_partition::{Contract, Plan};
+use meshwork_runtime::Engine;
 use smol_str::SmolStr;
 
 use self::program::Key;
 use crate::Array;
 use crate::donate;
-use crate::engine::{Cpu, Engine};
+use crate::engine::Cpu;
 use crate::error::{At, JitError, Result};
 use crate::function::Function;
 use crate::lower::Lowered;
 use crate::rule::Rule;
 use crate::tree::Tree;
-use meshwork_runtime::Placement;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
 pub struct Jit<F, A>
@@ -197,7 +197,8 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Runs on another engine.
+    /// Runs on another engine than the [`Cpu`]: the evaluator ([`Reference`](crate::Reference)), or any other
+    /// [`Engine`].
     pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
         self.engine = Arc::new(engine);
         self
@@ -221,25 +222,13 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
         let inputs = donate::take_inputs(arguments.leaves, lowered.donated(), at)?;
         let results = lowered.run(&*self.engine, inputs)?;
-        let placements: Vec<Option<Placement>> = match lowered.mesh() {
-            None => vec![None; results.len()],
-            Some(mesh) => {
-                let mesh = Arc::new(mesh.clone());
-                let inline = |s: &Sharding| Sharding { mesh: mesh.clone().into(), ..s.clone() };
-                let outputs = &lowered.compiled()?.outputs();
-                outputs.iter().map(|b| Some(Placement { mesh: mesh.clone(), sharding: inline(&b.sharding) })).collect()
-            }
-        };
         let wanted = lowered.result_count();
         if results.len() != wanted {
             return Err(JitError::ResultCount { given: results.len(), wanted }.into());
         }
-        let mut next = results.into_iter().zip(placements);
+        let mut next = results.into_iter();
         // As many arrays as the tree has tensors, as counted above.
-        Ok(out.to_host(&mut |_| {
-            let (array, placement) = next.next().expect("an array for each tensor");
-            array.with_placement(placement)
-        }))
+        Ok(out.to_host(&mut |_| next.next().expect("an array for each tensor")))
     }
 
     /// The program for these arguments, which may be [only shapes](Array::shape_only).

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
 use meshwork_ir::op::MovementOp;
-use meshwork_ir::{Attr, Module, OpId, OpKind, Type};
+use meshwork_ir::{Attr, Module, OpId, OpKind};
 use meshwork_mesh::Mesh;
 
 use super::{Jit, NamedArray};
@@ -177,8 +177,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
         let donated = self.donated_of(leaves)?;
         donate::mark(&mut module, finished.func, &donated);
-        let types = results.iter().map(|(_, t)| Type::Tensor(t.ty.clone())).collect();
-        Ok((Lowered::new(module, mesh, types, Names::new(leaves, &results), donated, self.machine.clone()), out))
+        Ok((Lowered::new(module, mesh, Names::new(leaves, &results), donated, self.machine.clone()), out))
     }
 }
 

@@ -54,7 +54,7 @@ impl Crossing {
     ) -> Result<Crossing, String> {
         let out = Crossing {
             number,
-            berth: c.berth,
+            channel: c.channel,
             groups: vec![],
             first: Round::default(),
             reductions: vec![],
@@ -374,9 +374,10 @@ impl<'a> Builder<'a> {
                 // Those that are not one piece are made dense and added one by one.
                 let combiner = self.combiner(if pack.span().is_some() { devices.len() } else { 2 })?;
                 let what = Source { devices, buf: source.buf, pack, combiner, size, stage };
-                match owner == me {
-                    true => parts.push(Part::Here(what)),
-                    false => parcel(&mut self.out.first.sends, owner, Item { group: self.group, bytes, what }),
+                if owner == me {
+                    parts.push(Part::Here(what))
+                } else {
+                    parcel(&mut self.out.first.sends, owner, Item { group: self.group, bytes, what })
                 }
             } else if owner == me {
                 let stage = self.stage(bytes);
@@ -404,8 +405,5 @@ fn parcel<T>(parcels: &mut Vec<Parcel<T>>, peer: usize, item: Item<T>) {
             parcels.len() - 1
         }
     };
-    match item.bytes <= INLINE {
-        true => parcels[at].short.push(item),
-        false => parcels[at].long.push(item),
-    }
+    if item.bytes <= INLINE { parcels[at].short.push(item) } else { parcels[at].long.push(item) }
 }

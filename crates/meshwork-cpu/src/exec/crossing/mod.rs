@@ -22,7 +22,7 @@ pub(crate) struct Crossing {
     /// The number of the collective in its program.
     pub number: u32,
     /// If it is only started at its place, and awaited elsewhere: which of those under way together it is.
-    pub berth: Option<u8>,
+    pub channel: Option<u8>,
     /// Groups of devices, as far as they are here; all of a group take part or none.
     groups: Vec<Vec<usize>>,
     first: Round,

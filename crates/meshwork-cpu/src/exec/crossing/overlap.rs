@@ -2,7 +2,7 @@
 //! late as their readers allow, with the work in between that depends on neither.
 //!
 //! The nodes of a block are taken in their order, with two liberties:
-//! - a collective starts when all it reads is there, if there is a berth for it;
+//! - a collective starts when all it reads is there, if there is a channel for it;
 //! - where the next node needs what is still under way, later ones that do not are done first, until they take as long as
 //!   the messages are likely to. Then the collective is awaited.
 //!
@@ -17,7 +17,7 @@ use meshwork_ir::OpId;
 use super::build::Spread;
 use crate::program::{Await, Block, BufInfo, Collective, CollectiveKind, Node, Program};
 use crate::step::Buf;
-use meshwork_runtime::transport::link::BERTHS;
+use meshwork_runtime::transport::link::CHANNELS;
 
 /// Nanoseconds until a short message has come, and bytes that come in a nanosecond: rather pessimistic ones, for the other
 /// side may be late.
@@ -67,7 +67,7 @@ struct Planner<'a> {
 /// A collective under way while a block is put in order.
 struct Flying {
     node: usize,
-    berth: u8,
+    channel: u8,
     bytes: usize,
     /// Work that must be done before it is likely to have ended.
     left: u64,
@@ -91,12 +91,13 @@ struct Graph {
 }
 
 impl Planner<'_> {
-    /// Puts a block in order, and those inside; the berths in `taken` are not free.
+    /// Puts a block in order, and those inside; the channels in `taken` are not free.
     fn block(&self, block: &mut Block, taken: &BTreeSet<u8>) {
         let crossing = |node: &Node| matches!(node, Node::Collective(c) if (self.crosses)(c));
-        let acts = match block.nodes.iter().any(crossing) {
-            true => self.worthwhile(&block.nodes, self.order(&block.nodes, taken)),
-            false => (0..block.nodes.len()).map(Act::Do).collect(),
+        let acts = if block.nodes.iter().any(crossing) {
+            self.worthwhile(&block.nodes, self.order(&block.nodes, taken))
+        } else {
+            (0..block.nodes.len()).map(Act::Do).collect()
         };
         let mut old: Vec<Option<Node>> = std::mem::take(&mut block.nodes).into_iter().map(Some).collect();
         let mut ends: HashMap<usize, (Await, u8)> = HashMap::new();
@@ -111,18 +112,18 @@ impl Planner<'_> {
                         block.nodes.push(node);
                     }
                 }
-                Act::Start(i, berth) => {
+                Act::Start(i, channel) => {
                     if let Some(Node::Collective(mut c)) = old[i].take() {
-                        c.berth = Some(berth);
-                        taken.insert(berth);
+                        c.channel = Some(channel);
+                        taken.insert(channel);
                         let (operands, results) = (c.operands.clone(), c.results.clone());
-                        ends.insert(i, (Await { op: c.op, operands, results }, berth));
+                        ends.insert(i, (Await { op: c.op, operands, results }, channel));
                         block.nodes.push(Node::Collective(c));
                     }
                 }
                 Act::End(i) => {
-                    if let Some((end, berth)) = ends.remove(&i) {
-                        taken.remove(&berth);
+                    if let Some((end, channel)) = ends.remove(&i) {
+                        taken.remove(&channel);
                         block.nodes.push(Node::Await(end));
                     }
                 }
@@ -135,7 +136,7 @@ impl Planner<'_> {
         let mut graph = self.graph(nodes);
         let mut ready: BTreeSet<usize> = (0..nodes.len()).filter(|&i| graph.open[i] == 0).collect();
         let mut left: BTreeSet<usize> = (0..nodes.len()).collect();
-        let mut berths: BTreeSet<u8> = (0..BERTHS).filter(|b| !taken.contains(b)).collect();
+        let mut channels: BTreeSet<u8> = (0..CHANNELS).filter(|b| !taken.contains(b)).collect();
         let mut flying: Vec<Flying> = vec![];
         let mut acts = vec![];
         while let Some(&next) = left.first() {
@@ -146,16 +147,16 @@ impl Planner<'_> {
                 let room = flying.is_empty() || bytes + flying.iter().map(|f| f.bytes).sum::<usize>() <= FLYING_BYTES;
                 // Not before its turn if it takes much memory.
                 let early = i == next || bytes <= EARLY_BYTES;
-                room && early && !berths.is_empty() && (self.crosses)(c)
+                room && early && !channels.is_empty() && (self.crosses)(c)
             });
             if let Some(i) = can_start
-                && let Some(berth) = berths.pop_first()
+                && let Some(channel) = channels.pop_first()
                 && let Node::Collective(c) = &nodes[i]
             {
                 let bytes = self.bytes(c);
                 let left_ns = LATENCY_NS + bytes as u64 / BYTES_PER_NS;
-                flying.push(Flying { node: i, berth, bytes, left: left_ns, early: 0 });
-                acts.push(Act::Start(i, berth));
+                flying.push(Flying { node: i, channel, bytes, left: left_ns, early: 0 });
+                acts.push(Act::Start(i, channel));
                 ready.remove(&i);
                 left.remove(&i);
                 continue;
@@ -172,7 +173,7 @@ impl Planner<'_> {
                 }),
                 None => None,
             };
-            // A collective that could not be started waits for a berth.
+            // A collective that could not be started waits for a channel.
             let no_berth = chosen.is_some_and(is_crossing);
             match chosen {
                 Some(i) if !no_berth || flying.is_empty() => {
@@ -186,7 +187,7 @@ impl Planner<'_> {
                 _ => {
                     // The one that the next node needs, or the oldest.
                     let f = flying.remove(if no_berth { 0 } else { blocking });
-                    berths.insert(f.berth);
+                    channels.insert(f.channel);
                     acts.push(Act::End(f.node));
                     graph.done(f.node, &mut ready);
                 }

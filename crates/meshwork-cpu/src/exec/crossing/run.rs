@@ -33,9 +33,9 @@ struct Cross<'a> {
 
 /// A collective that has been started and not ended.
 ///
-/// Its messages are read from and written to buffers of devices: whoever has one ends it, or [abandons](Voyage::abandon)
+/// Its messages are read from and written to buffers of devices: whoever has one ends it, or [abandons](Pending::abandon)
 /// it, before these buffers are used for something else.
-pub(crate) struct Voyage {
+pub(crate) struct Pending {
     /// The number of the collective in its program.
     pub number: u32,
     active: Vec<usize>,
@@ -93,21 +93,21 @@ impl Crossing {
     pub(crate) unsafe fn start(
         &self,
         world: &World,
-        (stamp, berth): (Stamp, u8),
+        (stamp, channel): (Stamp, u8),
         devices: &[Device],
         active: &[usize],
         pool: &Pool,
         scratch: &mut Scratch,
-    ) -> Result<Voyage, Fault> {
+    ) -> Result<Pending, Fault> {
         let live = self.live(active)?;
         let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
         let cross = Cross { plan: self, devices, active, live: &live, stage: stage.as_ptr(), pool: Some(pool) };
-        let mut swap = Swap::begin(world, stamp, Lane::Berth(berth)).map_err(lost)?;
+        let mut swap = Swap::begin(world, stamp, Lane::Channel(channel)).map_err(lost)?;
         // SAFETY: the caller's promise; the stage is kept with the messages.
         unsafe { cross.post(&self.first, &mut swap, scratch)? };
         let mail = Some(swap.leave());
         let (number, active) = (self.number, active.to_vec());
-        Ok(Voyage { number, active, live, stage, leg: Leg::First, mail, fault: None })
+        Ok(Pending { number, active, live, stage, leg: Leg::First, mail, fault: None })
     }
 
     /// Of each group: whether its devices are in `active`; empty if all are.
@@ -129,7 +129,7 @@ impl Crossing {
     }
 }
 
-impl Voyage {
+impl Pending {
     /// Lets messages move, unless something else moves messages now; combines and sends on what has come. What goes wrong
     /// is reported at the end.
     ///
@@ -309,9 +309,10 @@ impl Cross<'_> {
             for item in parcel.short.iter().filter(|i| live(i.group)) {
                 let from = inline[at..at + item.bytes].as_ptr();
                 at += item.bytes;
-                match item.what.to.is_empty() {
-                    true => unsafe { self.stage.add(item.what.stage).copy_from_nonoverlapping(from, item.bytes) },
-                    false => unsafe { self.deliver(&item.what, from) },
+                if item.what.to.is_empty() {
+                    unsafe { self.stage.add(item.what.stage).copy_from_nonoverlapping(from, item.bytes) }
+                } else {
+                    unsafe { self.deliver(&item.what, from) }
                 }
             }
             for item in parcel.long.iter().filter(|i| live(i.group) && !i.what.to.is_empty()) {
