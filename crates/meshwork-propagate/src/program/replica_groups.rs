@@ -107,8 +107,7 @@ mod tests {
 
     fn with_groups(text: &str) -> (Module, OpId) {
         let mut module = Module::new();
-        let spec =
-            OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).attr("replica_groups", Attr::Opaque(text.into()));
+        let spec = OpSpec::new(CollectiveOp::AllReduce).attr("replica_groups", Attr::Opaque(text.into()));
         let op = module.push(module.body(), spec);
         (module, op)
     }

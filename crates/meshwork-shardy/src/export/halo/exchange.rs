@@ -104,7 +104,7 @@ pub fn send(
     if pairs.is_empty() {
         return Ok(None);
     }
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
+    let spec = OpSpec::new(CollectiveOp::CollectivePermute)
         .operands([value])
         .attr("source_target_pairs", matrix(pairs.len() / 2, 2, pairs))
         .attr("channel_handle", cx.channels.take());
