@@ -12,7 +12,7 @@ use crate::source::{Source, write_text};
 /// Show how a value came to be placed as it is
 ///
 /// For each dimension: the operations that each of its axes came through, back to the annotation it started from, and
-/// the axes of neighbours that it did not take.
+/// the axes of neighbors that it did not take.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork why model.mlir %arg3\n  meshwork why model.mlir result0 --dim 1\n  \
