@@ -82,7 +82,7 @@ fn what_depends_on_the_device_is_computed_by_the_one_it_is_placed_on() {
         }"#;
     let (_, program) = split(source);
     let input = meshwork_ir::Literal::from_f64s([4], meshwork_ir::ElementType::F32, &[1.0, -0.0, 3.0, 4.0]).unwrap();
-    let out = meshwork_partition::run::run(&program, &[input]).unwrap();
+    let out = common::run(&program, &[input]).unwrap();
     let found = out[0].to_f64s();
     assert_eq!(found, [2.0, 0.0, 6.0, 8.0]);
     assert!(found[1].is_sign_negative(), "a broadcast changes no bit");

@@ -3,10 +3,9 @@
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
 use meshwork::prelude::*;
-use meshwork::{Split, Topology};
+use meshwork::{Engine, Reference, Split, Topology};
 use meshwork_ir::text::parse;
 use meshwork_mesh::AxisRef;
-use meshwork_partition::run::run;
 use meshwork_partition::{CompileOptions, compile};
 use meshwork_propagate::rules::RuleMode;
 use meshwork_propagate::{Level, Options, Strategy, propagate};
@@ -68,9 +67,9 @@ fn several_meshes_in_one_program() {
         }"#;
     let compiled = compile(&parse(program).unwrap(), &CompileOptions::default()).unwrap();
     let x = wave(&[8, 8]);
-    let y = run(&compiled, &[x.literal().unwrap().clone()]).unwrap();
+    let y = Engine::load(&Reference, &compiled).unwrap().run(vec![x.clone()]).unwrap();
     let alone = jit(|x: Tensor| x.sin()).call(&x).unwrap();
-    assert!(Array::from_literal(y[0].clone()).all_close(&alone, 1e-6));
+    assert!(y[0].all_close(&alone, 1e-6));
     // Rows over four devices to squares over the same four: each device has a part of its result already.
     assert_eq!(compiled.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
 }

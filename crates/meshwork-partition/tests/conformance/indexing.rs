@@ -1,10 +1,9 @@
 //! Slices, gathers and scatters at places known at run time.
 
 use meshwork_ir::{ElementType, Literal};
-use meshwork_partition::run::run;
 
 use crate::cases::{Program, SIZES, conform, list, program, t};
-use crate::common::split;
+use crate::common::{run, split};
 
 #[test]
 fn dynamic_slice() {
