@@ -191,10 +191,7 @@ impl Format {
             _ => 0,
         };
         // Adding the exponent field lets a carry out of the mantissa move to the next binade by itself.
-        match top < lowest {
-            true => kept,
-            false => kept + (((top - lowest) as u64) << self.mantissa),
-        }
+        if top < lowest { kept } else { kept + (((top - lowest) as u64) << self.mantissa) }
     }
 
     fn decode(self, bits: u64) -> f64 {

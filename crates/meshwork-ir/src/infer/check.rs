@@ -303,9 +303,10 @@ impl<'a> OpTypes<'a> {
     /// A list of integers of this length.
     pub(super) fn ints_of(&self, attr: &'static str, len: usize, per: &str) -> Result<Cow<'a, [i64]>, InferError> {
         let values = self.ints(attr)?;
-        match values.len() == len {
-            true => Ok(values),
-            false => Err(self.bad_attr(attr, format!("has {} entries, but needs {len}, one per {per}", values.len()))),
+        if values.len() == len {
+            Ok(values)
+        } else {
+            Err(self.bad_attr(attr, format!("has {} entries, but needs {len}, one per {per}", values.len())))
         }
     }
 
@@ -330,9 +331,10 @@ impl<'a> OpTypes<'a> {
 
     /// Checks that dimension numbers are in ascending order.
     pub(super) fn sorted(&self, attr: &'static str, dims: &[i64]) -> Result<(), InferError> {
-        match dims.is_sorted() {
-            true => Ok(()),
-            false => Err(self.bad_attr(attr, format!("must be in ascending order, but is {}", list(dims)))),
+        if dims.is_sorted() {
+            Ok(())
+        } else {
+            Err(self.bad_attr(attr, format!("must be in ascending order, but is {}", list(dims))))
         }
     }
 

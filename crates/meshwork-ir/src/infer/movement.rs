@@ -1,4 +1,4 @@
-//! Operations that move elements without computing: reshape, broadcast, slice, pad and their kin.
+//! Operations that move elements without computing: reshape, broadcast, slice, pad and similar operations.
 
 use smallvec::smallvec;
 use smol_str::format_smolstr;
@@ -23,14 +23,15 @@ pub(super) fn reshape(t: &OpTypes) -> Result<Types, InferError> {
 }
 
 fn same_elem_as_result(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), InferError> {
-    match x.elem == to.elem {
-        true => Ok(()),
-        false => Err(InferError::ResultType {
+    if x.elem == to.elem {
+        Ok(())
+    } else {
+        Err(InferError::ResultType {
             op: t.op(),
             index: 0,
             expected: format_smolstr!("a tensor of {}, as the operand", x.elem),
             got: t.wanted(0)?.clone(),
-        }),
+        })
     }
 }
 

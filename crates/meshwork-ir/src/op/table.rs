@@ -3,7 +3,7 @@
 use super::Trait;
 use super::form::Form;
 
-/// What the table says of an operation.
+/// The record of an operation.
 #[derive(Debug)]
 pub struct OpInfo {
     /// The full MLIR name, `stablehlo.add`.

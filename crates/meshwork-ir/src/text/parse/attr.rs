@@ -103,14 +103,13 @@ impl<'a> Parser<'a> {
     fn number_attr(&mut self, at: usize) -> Parsed<Attr> {
         let number = self.lex.number()?;
         let end = self.lex.pos();
-        let ty = match self.lex.eat(b':') {
-            true => self.ty()?,
-            false => {
-                self.lex.set_pos(end);
-                match number {
-                    Number::Int(_) => Type::Scalar(ElementType::I64),
-                    Number::Float(_) => Type::Scalar(ElementType::F64),
-                }
+        let ty = if self.lex.eat(b':') {
+            self.ty()?
+        } else {
+            self.lex.set_pos(end);
+            match number {
+                Number::Int(_) => Type::Scalar(ElementType::I64),
+                Number::Float(_) => Type::Scalar(ElementType::F64),
             }
         };
         match ty {
@@ -163,9 +162,10 @@ impl<'a> Parser<'a> {
         match number {
             Number::Float(v) => Ok(float::encode(elem, v)),
             Number::Int(IntLit { hex: true, negative: false, magnitude }) => {
-                match bits < 64 && magnitude >> bits != 0 {
-                    true => Err(self.error(at, format!("this bit pattern is wider than {elem}"))),
-                    false => Ok(magnitude),
+                if bits < 64 && magnitude >> bits != 0 {
+                    Err(self.error(at, format!("this bit pattern is wider than {elem}")))
+                } else {
+                    Ok(magnitude)
                 }
             }
             Number::Int(_) => {

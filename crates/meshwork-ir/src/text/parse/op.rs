@@ -203,10 +203,7 @@ impl<'a> Parser<'a> {
 
     /// Reads `attributes {...}` if it is next.
     pub(super) fn attr_dict_with_keyword(&mut self, draft: &mut Draft) -> Parsed<()> {
-        match self.lex.eat_word("attributes") {
-            true => self.dict_into(&mut draft.spec.attrs),
-            false => Ok(()),
-        }
+        if self.lex.eat_word("attributes") { self.dict_into(&mut draft.spec.attrs) } else { Ok(()) }
     }
 
     /// `"dialect.op"(%a) <{props}> ({regions}) {attrs} : (types) -> types`.
