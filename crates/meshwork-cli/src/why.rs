@@ -2,8 +2,7 @@
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Module, OpKind, ValueId, Walk};
-use meshwork_partition::plan::Explainer;
-use meshwork_partition::plan::short_type;
+use meshwork_partition::plan::{Explainer, short_type};
 use meshwork_partition::{Causes, CompileOptions};
 
 use crate::fail::Failure;
