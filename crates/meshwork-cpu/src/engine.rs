@@ -1,12 +1,14 @@
 //! The CPU engine: all devices of this process, on a pool of threads.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::{DeviceGrid, ElementType, Module, TensorType};
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_mesh::{Mesh, Sharding, slice_of};
 use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::array::Sharded;
+use meshwork_runtime::array::{Sharded, local_devices};
 use meshwork_runtime::engine::result_placements;
 use meshwork_runtime::transport::world;
 use meshwork_runtime::{
@@ -14,9 +16,10 @@ use meshwork_runtime::{
     evaluator,
 };
 
-use crate::compile::compile;
-use crate::device_program::DeviceProgram;
+use crate::compile::{Span, compile};
+use crate::device_program::{DeviceProgram, Replication};
 use crate::exec::pool::Pool;
+use crate::memory::share::Leaders;
 
 /// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it cannot compile, with
 /// extents known only at run time for instance, runs on the evaluator as a whole;
@@ -59,15 +62,21 @@ impl CpuEngine {
     /// Compiles function `entry` (by default the entry function) of a per-device module for all devices of `grid`, to
     /// run on shards.
     pub fn compile(&self, module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<DeviceProgram, LoadError> {
-        join()?;
-        DeviceProgram::new(compile(module, entry, grid)?, grid, self.pool.clone())
+        self.compile_replicated(module, entry, grid, Replication::default())
     }
-}
 
-/// Joins the other processes of the program, if there are any.
-fn join() -> Result<(), LoadError> {
-    let joined = world::join().map_err(|message| LoadError::Invalid { op: "processes".into(), message });
-    joined.map(|_| ())
+    /// As [`compile`](CpuEngine::compile), for devices that hold replicas of arguments and results.
+    pub fn compile_replicated(
+        &self,
+        module: &Module,
+        entry: Option<&str>,
+        grid: DeviceGrid,
+        replication: Replication,
+    ) -> Result<DeviceProgram, LoadError> {
+        let world = world::join().map_err(|message| LoadError::Invalid { op: "processes".into(), message })?;
+        let span = if world.is_some() { Span::Processes } else { Span::OneProcess };
+        DeviceProgram::new(compile(module, entry, grid, span)?, grid, self.pool.clone(), replication)
+    }
 }
 
 impl Engine for CpuEngine {
@@ -116,7 +125,11 @@ struct Output {
 impl CpuExecutable {
     fn new(engine: &CpuEngine, program: &Compiled) -> Result<CpuExecutable, LoadError> {
         let partitions = program.devices();
-        let compiled = engine.compile(&program.module, None, DeviceGrid { replicas: 1, partitions })?;
+        let local = local_devices(partitions);
+        let replicas = |borders: &[Border]| borders.iter().map(|b| replicas(b, &program.plan.mesh, &local)).collect();
+        let replication = Replication { args: replicas(program.inputs()), results: replicas(program.outputs()) };
+        let grid = DeviceGrid { replicas: 1, partitions };
+        let compiled = engine.compile_replicated(&program.module, None, grid, replication)?;
         let placements = result_placements(program);
         let mesh = program.mesh.as_ref().filter(|_| partitions > 1);
         // Data carries its mesh with it.
@@ -166,6 +179,23 @@ impl CpuExecutable {
         };
         Ok(results.into_iter().zip(&self.results).map(join).collect::<Result<_, ArrayError>>()?)
     }
+}
+
+/// The devices among `local` that hold the same slice of an argument or result, each with the first of them, if any two
+/// do.
+fn replicas(border: &Border, mesh: &Mesh, local: &Range<usize>) -> Option<Leaders> {
+    let sharding = &*border.sharding;
+    // Partial sums differ.
+    if !sharding.unreduced.is_empty() {
+        return None;
+    }
+    let mut leader: Vec<usize> = (0..mesh.device_count() as usize).collect();
+    let mut first = HashMap::new();
+    for device in local.clone() {
+        let slice = slice_of(sharding, mesh, border.ty.dims(), device as i64).ok()?;
+        leader[device] = *first.entry(slice).or_insert(device);
+    }
+    leader.iter().enumerate().any(|(d, &l)| d != l).then(|| leader.into())
 }
 
 impl Executable for CpuExecutable {
