@@ -9,7 +9,7 @@ use meshwork_ir::{DeviceGrid, ElementType, Module, TensorType};
 use meshwork_mesh::{Mesh, Sharding, slice_of};
 use meshwork_partition::{Border, Compiled};
 use meshwork_runtime::array::{Sharded, local_devices};
-use meshwork_runtime::engine::result_placements;
+use meshwork_runtime::engine::placements;
 use meshwork_runtime::transport::world;
 use meshwork_runtime::{
     Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Placement, Profile, RunError, Shards,
@@ -107,7 +107,7 @@ impl Engine for CpuEngine {
 struct CpuExecutable {
     program: DeviceProgram,
     /// How arguments are split over the mesh; `None` on one device.
-    inputs: Option<(Arc<Mesh>, Vec<Arc<Sharding>>)>,
+    inputs: Option<Vec<(Arc<Mesh>, Arc<Sharding>)>>,
     results: Vec<Output>,
 }
 
@@ -117,7 +117,7 @@ struct Output {
     /// Global extents.
     dims: Vec<i64>,
     /// How it is split, on a mesh of several devices.
-    split: Option<Arc<Sharding>>,
+    split: Option<(Arc<Mesh>, Arc<Sharding>)>,
     /// Its placement, if the program has a mesh.
     placement: Option<Arc<Placement>>,
 }
@@ -130,16 +130,14 @@ impl CpuExecutable {
         let replication = Replication { args: replicas(program.inputs()), results: replicas(program.outputs()) };
         let grid = DeviceGrid { replicas: 1, partitions };
         let compiled = engine.compile_replicated(&program.module, None, grid, replication)?;
-        let placements = result_placements(program);
-        let mesh = program.mesh.as_ref().filter(|_| partitions > 1);
-        // Data carries its mesh with it.
-        let inputs = mesh.map(|mesh| {
-            let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
-            (mesh.clone(), program.inputs().iter().map(inline).collect())
-        });
+        let mesh = program.mesh.as_ref();
+        let placed = |borders: &[Border]| mesh.map_or(vec![], |mesh| placements(borders, mesh));
+        let split = |p: &Arc<Placement>| (p.mesh.clone(), Arc::new(p.sharding.clone()));
+        let inputs = (partitions > 1).then(|| placed(program.inputs()).iter().map(split).collect());
+        let outputs = placed(program.outputs());
         let output = |(i, local): (usize, TensorType)| {
-            let placement = placements.get(i).cloned();
-            let split = placement.as_ref().filter(|_| mesh.is_some()).map(|p| Arc::new(p.sharding.clone()));
+            let placement = outputs.get(i).cloned();
+            let split = placement.as_ref().filter(|_| partitions > 1).map(split);
             let dims = match &split {
                 Some(_) => program.outputs()[i].ty.dims().to_vec(),
                 None => local.dims.to_vec(),
@@ -157,7 +155,7 @@ impl CpuExecutable {
             return Err(RunError::Arguments(format!("the program takes {wanted} arguments, {} given", args.len())));
         }
         let cut = |(i, arg): (usize, Array)| {
-            let place = self.inputs.as_ref().map(|(mesh, shardings)| (mesh, &shardings[i]));
+            let place = self.inputs.as_ref().map(|all| (&all[i].0, &all[i].1));
             arg.into_devices(place)?.into_host_shards()
         };
         Ok(args.into_iter().enumerate().map(cut).collect::<Result<_, ArrayError>>()?)
@@ -167,9 +165,9 @@ impl CpuExecutable {
     fn join(&self, results: Vec<Shards>) -> Result<Vec<Array>, RunError> {
         let join = |(shards, output): (Shards, &Output)| {
             let mut shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect::<Vec<_>>();
-            let sharded = match (&self.inputs, &output.split) {
-                (Some((mesh, _)), Some(split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
-                _ => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
+            let sharded = match &output.split {
+                Some((mesh, split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
+                None => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
             };
             let array = Array::from_devices(sharded?);
             Ok(match &output.placement {
@@ -185,6 +183,7 @@ impl CpuExecutable {
 /// do.
 fn replicas(border: &Border, mesh: &Mesh, local: &Range<usize>) -> Option<Leaders> {
     let sharding = &*border.sharding;
+    let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
     // Partial sums differ.
     if !sharding.unreduced.is_empty() {
         return None;

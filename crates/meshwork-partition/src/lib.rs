@@ -14,8 +14,6 @@ mod pass;
 pub mod plan;
 mod prepare;
 mod reshard;
-pub mod run;
-pub mod shards;
 mod split;
 mod xla;
 

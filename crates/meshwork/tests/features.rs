@@ -6,10 +6,10 @@ use meshwork::prelude::*;
 use meshwork::{Split, Topology};
 use meshwork_ir::text::parse;
 use meshwork_mesh::AxisRef;
-use meshwork_partition::run::run;
 use meshwork_partition::{CompileOptions, compile};
 use meshwork_propagate::rules::RuleMode;
 use meshwork_propagate::{Level, Options, Strategy, propagate};
+use meshwork_runtime::{Engine, Evaluator};
 use meshwork_testing::wave_f32 as wave;
 
 fn kinds<A, F: meshwork::Function<A>>(f: &meshwork::Jit<F, A>, args: F::Args<'_>) -> Vec<String> {
@@ -68,9 +68,9 @@ fn several_meshes_in_one_program() {
         }"#;
     let compiled = compile(&parse(program).unwrap(), &CompileOptions::default()).unwrap();
     let x = wave(&[8, 8]);
-    let y = run(&compiled, &[x.literal().unwrap().clone()]).unwrap();
+    let y = Evaluator.load(&compiled).unwrap().run(vec![x.clone()]).unwrap();
     let alone = jit(|x: Tensor| x.sin()).call(&x).unwrap();
-    assert!(Array::from_literal(y[0].clone()).all_close(&alone, 1e-6));
+    assert!(y[0].all_close(&alone, 1e-6));
     // Rows over four devices to squares over the same four: each device has a part of its result already.
     assert_eq!(compiled.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
 }

@@ -17,12 +17,7 @@ use crate::step::{Buf, View};
 use crate::{exec, library};
 
 /// Compiles `func` of a prepared module.
-pub(crate) fn program(
-    module: &Arc<Module>,
-    func: OpId,
-    grid: DeviceGrid,
-    span: Span,
-) -> Result<Program, LoadError> {
+pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid, span: Span) -> Result<Program, LoadError> {
     let Some(body) = module.body_of(func, 0) else {
         return Err(LoadError::unsupported(module, func, "a function without a body"));
     };

@@ -3,8 +3,8 @@
 use meshwork_ir::DeviceGrid;
 
 use super::tests::steps;
-use crate::compile::{Span, compile};
 use crate::compile::testing::check;
+use crate::compile::{Span, compile};
 
 /// A program on `x`, whose dimensions are turned before the arithmetic.
 fn turned(from: &str, to: &str, permutation: &str, rest: &str) -> String {

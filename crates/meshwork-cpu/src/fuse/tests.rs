@@ -3,8 +3,8 @@
 use meshwork_ir::DeviceGrid;
 
 use super::survey::SURVEYS;
-use crate::compile::{Span, compile};
 use crate::compile::testing::{check, compiled};
+use crate::compile::{Span, compile};
 use crate::program::Node;
 
 /// The steps of a program on `partitions` partitions, as text.

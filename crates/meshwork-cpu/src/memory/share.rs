@@ -81,9 +81,8 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Rep
         };
         !donates || program.main.results.iter().enumerate().filter(|&(_, r)| *r == b).all(is_replicated)
     };
-    let fits = |b: Buf, leader: &Leaders| {
-        live.same[b.0 as usize] == b.0 && !handed.contains(&b.0) && may_share(b, leader)
-    };
+    let fits =
+        |b: Buf, leader: &Leaders| live.same[b.0 as usize] == b.0 && !handed.contains(&b.0) && may_share(b, leader);
     for (&b, writers) in &writers {
         if let [Writer::Exchange(c)] = writers[..]
             && program.bufs[b.0 as usize].bytes >= LEAST_BYTES

@@ -4,7 +4,8 @@
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
 use meshwork_partition::DEFAULT_COMBINE_BYTES;
-use meshwork_partition::{Border, CompileOptions, Compiled, compile, shards};
+use meshwork_partition::{Border, CompileOptions, Compiled, compile};
+use meshwork_runtime::array::pieces;
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
 pub fn inputs(module: &Module) -> Vec<Literal> {
@@ -77,8 +78,8 @@ fn run_poisoned(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, 
     let mut per_device = vec![vec![]; devices];
     for (input, Border { sharding, .. }) in inputs.iter().zip(program.inputs()) {
         let ones = Literal::from_bytes(input.dims().iter().copied(), ElementType::I8, vec![1; input.len()]);
-        let real = shards::cut(&ones.expect("one byte an element"), sharding, mesh).map_err(err)?;
-        let cut = shards::cut(input, sharding, mesh).map_err(err)?;
+        let real = pieces::cut(&ones.expect("one byte an element"), sharding, mesh).map_err(err)?;
+        let cut = pieces::cut(input, sharding, mesh).map_err(err)?;
         for (device, (mut shard, real)) in cut.into_iter().zip(real).enumerate() {
             let poison = poison(shard.elem());
             for i in (0..shard.len()).filter(|&i| real.bytes()[i] == 0) {
@@ -92,7 +93,7 @@ fn run_poisoned(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, 
     let mut joined = vec![];
     for (i, Border { sharding, ty, .. }) in program.outputs().iter().enumerate() {
         let parts: Vec<Literal> = outputs.iter().map(|o| o[i].clone()).collect();
-        joined.push(shards::join(&parts, ty.dims(), sharding, mesh).map_err(err)?);
+        joined.push(pieces::join(&parts, ty.dims(), sharding, mesh).map_err(err)?);
     }
     Ok(joined)
 }
