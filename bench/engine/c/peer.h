@@ -28,7 +28,7 @@ static double now(void) {
 static void *read_npy(const char *path, size_t bytes) {
   FILE *f = fopen(path, "rb");
   unsigned char head[10];
-  if (!f || fread(head, 1, 10, f) != 10) { fprintf(stderr, "can not read %s\n", path); exit(1); }
+  if (!f || fread(head, 1, 10, f) != 10) { fprintf(stderr, "cannot read %s\n", path); exit(1); }
   fseek(f, 10 + head[8] + 256 * head[9], SEEK_SET);
   char *data = huge_alloc(bytes);
   if (fread(data, 1, bytes, f) != bytes) { fprintf(stderr, "%s is short\n", path); exit(1); }

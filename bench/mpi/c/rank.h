@@ -10,7 +10,7 @@ static int rank, size;
 static void *read_rows(const char *path, long first, long last, size_t bytes) {
   FILE *file = fopen(path, "rb");
   unsigned char head[10];
-  if (!file || fread(head, 1, 10, file) != 10) { fprintf(stderr, "can not read %s\n", path); MPI_Abort(MPI_COMM_WORLD, 1); }
+  if (!file || fread(head, 1, 10, file) != 10) { fprintf(stderr, "cannot read %s\n", path); MPI_Abort(MPI_COMM_WORLD, 1); }
   size_t count = (last - first) * bytes;
   char *out = malloc(count);
   fseek(file, 10 + head[8] + 256 * head[9] + first * (long)bytes, SEEK_SET);

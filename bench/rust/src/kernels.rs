@@ -56,12 +56,12 @@ fn heat(elem: meshwork_ir::ElementType) -> Body {
         Op::Load(1),
         Op::Load(2),
         num(2.0),
-        Op::Binary(Binary::Mul, 1, 3),
-        Op::Binary(Binary::Sub, 0, 4),
-        Op::Binary(Binary::Add, 5, 2),
+        Op::Binary(BinaryOp::Multiply, 1, 3),
+        Op::Binary(BinaryOp::Subtract, 0, 4),
+        Op::Binary(BinaryOp::Add, 5, 2),
         num(0.1),
-        Op::Binary(Binary::Mul, 6, 7),
-        Op::Binary(Binary::Add, 1, 8),
+        Op::Binary(BinaryOp::Multiply, 6, 7),
+        Op::Binary(BinaryOp::Add, 1, 8),
         Op::Store(3, 9),
     ];
     let mut args = vec![unit(elem, false); 3];
@@ -69,13 +69,13 @@ fn heat(elem: meshwork_ir::ElementType) -> Body {
     Body { args, temps: vec![], scalars: 0, phases: vec![row(ops)] }
 }
 
-fn function(f: Unary) -> Body {
+fn function(f: UnaryOp) -> Body {
     map(1, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)])
 }
 
 /// The gradient of the tanh form of GELU, times the incoming gradient.
 fn gelu_backward() -> Body {
-    use Binary::{Add, Mul, Sub};
+    use BinaryOp::{Add, Multiply as Mul, Subtract as Sub};
     map(
         2,
         vec![
@@ -88,7 +88,7 @@ fn gelu_backward() -> Body {
             Op::Binary(Add, 0, 5),
             c(0.797_884_6),
             Op::Binary(Mul, 6, 7),
-            Op::Unary(Unary::Tanh, 8),
+            Op::Unary(UnaryOp::Tanh, 8),
             c(1.0),
             Op::Binary(Mul, 9, 9),
             Op::Binary(Sub, 10, 11),
@@ -118,19 +118,24 @@ fn softmax() -> Body {
             row(vec![
                 Op::Load(0),
                 Op::Scalar(0, Ty::F32),
-                Op::Binary(Binary::Sub, 0, 1),
-                Op::Unary(Unary::Exp, 2),
+                Op::Binary(BinaryOp::Subtract, 0, 1),
+                Op::Unary(UnaryOp::Exponential, 2),
                 Op::StoreTemp(0, 3),
                 Op::Reduce(Combine::Add, 1, 3),
             ]),
-            once(vec![c(1.0), Op::Scalar(1, Ty::F32), Op::Binary(Binary::Div, 0, 1), Op::SetScalar(2, 2)]),
-            row(vec![Op::LoadTemp(0, Ty::F32), Op::Scalar(2, Ty::F32), Op::Binary(Binary::Mul, 0, 1), Op::Store(1, 2)]),
+            once(vec![c(1.0), Op::Scalar(1, Ty::F32), Op::Binary(BinaryOp::Divide, 0, 1), Op::SetScalar(2, 2)]),
+            row(vec![
+                Op::LoadTemp(0, Ty::F32),
+                Op::Scalar(2, Ty::F32),
+                Op::Binary(BinaryOp::Multiply, 0, 1),
+                Op::Store(1, 2),
+            ]),
         ],
     }
 }
 
 fn layer_norm(n: usize) -> Body {
-    use Binary::{Add, Mul, Sub};
+    use BinaryOp::{Add, Multiply as Mul, Subtract as Sub};
     let count = 1.0 / n as f32;
     Body {
         args: vec![unit(F32, false), unit(F32, false), unit(F32, false), unit(F32, true)],
@@ -152,7 +157,7 @@ fn layer_norm(n: usize) -> Body {
                 Op::Binary(Mul, 0, 1),
                 c(1e-5),
                 Op::Binary(Add, 2, 3),
-                Op::Unary(Unary::Rsqrt, 4),
+                Op::Unary(UnaryOp::Rsqrt, 4),
                 Op::SetScalar(3, 5),
             ]),
             row(vec![
@@ -174,7 +179,7 @@ fn layer_norm(n: usize) -> Body {
 fn reduce(how: Combine, square: bool) -> Body {
     let mut ops = vec![Op::Load(0)];
     if square {
-        ops.push(Op::Binary(Binary::Mul, 0, 0));
+        ops.push(Op::Binary(BinaryOp::Multiply, 0, 0));
     }
     ops.push(Op::Reduce(how, 0, u16::from(square)));
     Body {
@@ -189,16 +194,16 @@ fn life() -> Body {
     let mut ops: Vec<Op> = (0..9).map(Op::Load).collect();
     let mut sum = 0;
     for k in [1, 2, 3, 5, 6, 7, 8] {
-        ops.push(Op::Binary(Binary::Add, sum, k));
+        ops.push(Op::Binary(BinaryOp::Add, sum, k));
         sum = ops.len() as Val - 1;
     }
     let n = ops.len() as Val;
     ops.extend([
         Op::Const(Ty::U8, 3),
         Op::Compare(Cmp::Eq, sum, n),
-        Op::Binary(Binary::Or, sum, 4),
+        Op::Binary(BinaryOp::Or, sum, 4),
         Op::Compare(Cmp::Eq, n + 2, n),
-        Op::Binary(Binary::Or, n + 1, n + 3),
+        Op::Binary(BinaryOp::Or, n + 1, n + 3),
         Op::Convert(Ty::U8, n + 4),
         Op::Store(9, n + 5),
     ]);
@@ -222,15 +227,15 @@ fn cases() -> Vec<Case> {
     }
     add("heat f64 10^6", heat(F64), 1, 1_000_000, stencil, 16_000_000);
     let functions = [
-        ("exp", Unary::Exp),
-        ("log", Unary::Log),
-        ("tanh", Unary::Tanh),
-        ("erf", Unary::Erf),
-        ("logistic", Unary::Logistic),
-        ("expm1", Unary::Expm1),
-        ("log1p", Unary::Log1p),
-        ("sin", Unary::Sin),
-        ("rsqrt", Unary::Rsqrt),
+        ("exp", UnaryOp::Exponential),
+        ("log", UnaryOp::Log),
+        ("tanh", UnaryOp::Tanh),
+        ("erf", UnaryOp::Erf),
+        ("logistic", UnaryOp::Logistic),
+        ("expm1", UnaryOp::ExponentialMinusOne),
+        ("log1p", UnaryOp::LogPlusOne),
+        ("sin", UnaryOp::Sine),
+        ("rsqrt", UnaryOp::Rsqrt),
     ];
     for (name, f) in functions {
         add(name, function(f), 1, 10_000, flat(2), 80_000);
@@ -243,14 +248,14 @@ fn cases() -> Vec<Case> {
     add("sum rows 4096x1024", reduce(Combine::Add, false), 4096, 1024, vec![(1024, 0), (1, 0)], 1 << 24);
     add("max rows 4096x1024", reduce(Combine::Max, false), 4096, 1024, vec![(1024, 0), (1, 0)], 1 << 24);
     add("sum of squares 4M", reduce(Combine::Add, true), 1, 1 << 22, flat(2), 1 << 24);
-    let columns = vec![Op::Load(0), Op::Load(1), Op::Binary(Binary::Add, 0, 1), Op::Store(2, 2)];
+    let columns = vec![Op::Load(0), Op::Load(1), Op::Binary(BinaryOp::Add, 0, 1), Op::Store(2, 2)];
     add("sum columns 4096x1024", map(2, columns), 4096, 1024, vec![(1024, 0), (0, 0), (0, 0)], 1 << 24);
     let relu = vec![
         Op::Load(0),
         Op::Load(1),
-        Op::Binary(Binary::Add, 0, 1),
+        Op::Binary(BinaryOp::Add, 0, 1),
         c(0.0),
-        Op::Binary(Binary::Max, 2, 3),
+        Op::Binary(BinaryOp::Maximum, 2, 3),
         Op::Store(2, 4),
     ];
     add("bias+relu 4096x1024", map(2, relu.clone()), 4096, 1024, vec![(1024, 0), (0, 0), (1024, 0)], 1 << 25);
@@ -261,9 +266,9 @@ fn cases() -> Vec<Case> {
     let half = vec![
         Op::Load(0),
         c(0.5),
-        Op::Binary(Binary::Add, 0, 1),
+        Op::Binary(BinaryOp::Add, 0, 1),
         c(0.0),
-        Op::Binary(Binary::Max, 2, 3),
+        Op::Binary(BinaryOp::Maximum, 2, 3),
         Op::Store(1, 4),
     ];
     let body =

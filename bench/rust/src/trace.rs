@@ -1,11 +1,9 @@
 //! How long it takes from a Rust function to StableHLO text: trace, place the arguments, print.
 //!
 //! Each run makes a new `jit`, traces the whole function and drops what it made. The mesh, the placements and the shapes
-//! of the arguments are there before, as they are for JAX; with `--fresh`, each run makes its own mesh and placements. The
-//! thread remembers types, type rules, plans of Einstein sums, placements and how they are written from the run before,
-//! as a context of MLIR does, but nothing of the program.
-//! Runs with and without placements take turns, in rounds of some milliseconds each. Counted is what the thread spent on
-//! a processor.
+//! of the arguments are there before, as they are for JAX; with `--fresh`, each run makes its own mesh and placements.
+//! Nothing is kept from one run to the next.
+//! Runs with and without placements alternate, in rounds of a few milliseconds. Times are CPU time of the thread.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -80,7 +80,7 @@ fn find(module: &Module, name: &str) -> Result<Vec<ValueId>, Failure> {
     let ops = module.all_ops(Walk::PreOrder).into_iter().filter(on_line);
     let mut values: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();
     values.retain(|&v| module.ty(v).as_tensor().is_some());
-    // The constant splitter copies constants: one of the copies tells the story.
+    // The constant splitter copies constants: any of the copies has the history.
     values.dedup_by_key(|v| module.ty(*v).clone());
     if values.is_empty() {
         Err(Failure::error(format!("no operation with a tensor result starts on line {line}")))

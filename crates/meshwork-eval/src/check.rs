@@ -4,11 +4,11 @@
 //! |---|---|
 //! | `check.expect_eq(_const)` | all elements are equal (NaN is not equal to NaN, -0 equals 0) |
 //! | `check.expect_almost_eq(_const)` | all differ by at most `tolerance`, by default 1e-4; NaN matches NaN |
-//! | `check.expect_close` | distances in units of last place lie between `min_ulp_difference` and `max_ulp_difference` |
+//! | `check.expect_close` | distances in units in the last place are between `min_ulp_difference` and `max_ulp_difference` |
 //! | `custom_call @check.expect_eq` | as `check.expect_eq` |
 //! | `custom_call @check.expect_almost_eq` | as above with tolerance 1e-3 |
 //! | `custom_call @check.expect_close` | between 0 and 3 units of last place |
-//! | `custom_call @check.eq` | does not fail; its `i1` result tells: integers equal, floats within 1e-4 |
+//! | `custom_call @check.eq` | does not fail; its `i1` result is whether integers are equal and floats within 1e-4 |
 
 use super::EvalError;
 use meshwork_ir::Scalar;
@@ -141,7 +141,7 @@ fn within(a: f64, b: f64, limit: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= limit
 }
 
-/// How many numbers of type `elem` lie from `a` to `b`. Both zeros are one number, two NaNs are at distance 0, a
+/// The number of values of type `elem` from `a` to `b`. Both zeros are one number, two NaNs are at distance 0, a
 /// NaN and a number at the greatest distance.
 fn ulp_distance(elem: ElementType, a: f64, b: f64) -> u64 {
     if a == b || (a.is_nan() && b.is_nan()) {

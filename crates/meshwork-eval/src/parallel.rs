@@ -65,7 +65,7 @@ pub(crate) fn run_grid(
                 Ok(Ok(outcome)) => Ok(outcome),
                 Ok(Err(_)) => Err(EvalError::invalid(module, owner, super::PANICKED)),
                 Err(e) => {
-                    // The device never ran: tell the others not to wait for it.
+                    // The device never ran: the others must not wait for it.
                     hub.finish();
                     Err(EvalError::unsupported(module, owner, format!("no thread for a device: {e}")))
                 }
@@ -75,7 +75,7 @@ pub(crate) fn run_grid(
     collect(m, outcomes)
 }
 
-/// Each device is a thread, of which an operating system has only so many.
+/// Each device is a thread, and an operating system limits their number.
 pub(crate) fn check_devices(count: usize) -> Result<(), Fault> {
     if count > super::MAX_DEVICES {
         return Err(Fault::unsupported(format!("running on {count} devices; at most {}", super::MAX_DEVICES)));

@@ -7,7 +7,7 @@
 //!
 //! Output words are 32 bits wide; a 64-bit element takes two, the low one first; narrower elements take the low
 //! bits of one. Philox fills the result in row-major order. Threefry gives two words a block; for elements of at
-//! most 32 bits these are neighbours along one dimension (the first of even extent, else the first of greatest),
+//! most 32 bits these are neighbors along one dimension (the first of even extent, else the first of greatest),
 //! and blocks are numbered in row-major order of the result with that dimension halved, rounded up.
 
 use meshwork_ir::Scalar;

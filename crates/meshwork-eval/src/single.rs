@@ -23,7 +23,7 @@ pub struct SingleOp {
     deep: bool,
 }
 
-/// The values that operations in the regions of `op` use and that are defined outside of it, each once, in the order
+/// The values that operations in the regions of `op` use and that are defined outside it, each once, in the order
 /// of their first use.
 pub fn captures(module: &Module, op: OpId) -> Vec<ValueId> {
     let below = module.ops_below(op, Walk::PreOrder);

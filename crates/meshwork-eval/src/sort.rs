@@ -47,7 +47,7 @@ pub(crate) fn top_k(x: &Literal, k: usize, index: ElementType) -> Result<(Litera
     first_k(x, k, index, Direction::Gt)
 }
 
-/// The first `k` elements of each last-dimension line sorted so that neighbours compare by `direction`, and their
+/// The first `k` elements of each last-dimension line sorted so that neighbors compare by `direction`, and their
 /// indices. Equal elements keep their order; NaN is larger than any number.
 pub(crate) fn first_k(
     x: &Literal,

@@ -66,7 +66,7 @@ impl Meter {
 }
 
 impl Val {
-    /// A tensor that is no device's yet.
+    /// A tensor that belongs to no device yet.
     pub(crate) fn loose(literal: Literal) -> Val {
         Val::Tensor(Arc::new(Held::new(literal, &Arc::default())))
     }

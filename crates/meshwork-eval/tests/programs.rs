@@ -469,7 +469,7 @@ fn sums_round_as_their_type_does() {
           %d = stablehlo.dot_general %x, %one, contracting_dims = [0] x [0] : (tensor<3xf32>, tensor<3xf32>) -> tensor<f32>
           func.return %s, %d : tensor<f32>, tensor<f32>
         }"#;
-    // 2^24 + 1 is no f32, so adding 1 twice is lost.
+    // 2^24 + 1 is not an f32, so adding 1 twice is lost.
     let x = Literal::from_f64s([3], ElementType::F32, &[16777216.0, 1.0, 1.0]).unwrap();
     let out = eval(source, &[x]).unwrap();
     assert_eq!((out[0].to_f64s(), out[1].to_f64s()), (vec![16777216.0], vec![16777216.0]));

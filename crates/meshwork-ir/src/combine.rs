@@ -25,35 +25,28 @@ pub enum Combine {
 impl Combine {
     /// The combination that operation `kind` is.
     pub fn of(kind: OpKind) -> Option<Combine> {
-        Some(match kind {
-            OpKind::Binary(BinaryOp::Add) => Combine::Add,
-            OpKind::Binary(BinaryOp::Multiply) => Combine::Mul,
-            OpKind::Binary(BinaryOp::Maximum) => Combine::Max,
-            OpKind::Binary(BinaryOp::Minimum) => Combine::Min,
-            OpKind::Binary(BinaryOp::And) => Combine::And,
-            OpKind::Binary(BinaryOp::Or) => Combine::Or,
-            OpKind::Binary(BinaryOp::Xor) => Combine::Xor,
+        let OpKind::Binary(op) = kind else { return None };
+        Some(match op {
+            BinaryOp::Add => Combine::Add,
+            BinaryOp::Multiply => Combine::Mul,
+            BinaryOp::Maximum => Combine::Max,
+            BinaryOp::Minimum => Combine::Min,
+            BinaryOp::And => Combine::And,
+            BinaryOp::Or => Combine::Or,
+            BinaryOp::Xor => Combine::Xor,
             _ => return None,
         })
     }
 
     /// The operation that it is.
     pub fn op(self) -> OpKind {
-        match self {
-            Combine::Add => OpKind::Binary(BinaryOp::Add),
-            Combine::Mul => OpKind::Binary(BinaryOp::Multiply),
-            Combine::Max => OpKind::Binary(BinaryOp::Maximum),
-            Combine::Min => OpKind::Binary(BinaryOp::Minimum),
-            Combine::And => OpKind::Binary(BinaryOp::And),
-            Combine::Or => OpKind::Binary(BinaryOp::Or),
-            Combine::Xor => OpKind::Binary(BinaryOp::Xor),
-        }
+        OpKind::Binary(self.into())
     }
 
     /// The combination that the body of a reduction is, if it is one operation on its two arguments.
     pub fn of_body(module: &Module, body: BlockId) -> Option<Combine> {
         let (&[x, y], &[mut returned]) = (module.block(body).args(), module.returned(body)) else { return None };
-        // JAX wraps bodies inside of manual computations in placement constraints: look through.
+        // JAX wraps bodies inside manual computations in placement constraints: look through.
         while let Some(op) = module.def_op(returned)
             && module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint)
         {
@@ -62,5 +55,19 @@ impl Combine {
         let op = module.op(module.def_op(returned)?);
         let &[a, b] = op.operands() else { return None };
         ((a, b) == (x, y) || (a, b) == (y, x)).then(|| Combine::of(op.kind()))?
+    }
+}
+
+impl From<Combine> for BinaryOp {
+    fn from(combine: Combine) -> BinaryOp {
+        match combine {
+            Combine::Add => BinaryOp::Add,
+            Combine::Mul => BinaryOp::Multiply,
+            Combine::Max => BinaryOp::Maximum,
+            Combine::Min => BinaryOp::Minimum,
+            Combine::And => BinaryOp::And,
+            Combine::Or => BinaryOp::Or,
+            Combine::Xor => BinaryOp::Xor,
+        }
     }
 }

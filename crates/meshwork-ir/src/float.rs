@@ -191,10 +191,7 @@ impl Format {
             _ => 0,
         };
         // Adding the exponent field lets a carry out of the mantissa move to the next binade by itself.
-        match top < lowest {
-            true => kept,
-            false => kept + (((top - lowest) as u64) << self.mantissa),
-        }
+        if top < lowest { kept } else { kept + (((top - lowest) as u64) << self.mantissa) }
     }
 
     fn decode(self, bits: u64) -> f64 {
@@ -223,7 +220,7 @@ impl Format {
     }
 }
 
-/// Two to the power of `exponent`, which lies within the normal numbers.
+/// Two to the power of `exponent`, which is in the range of normal numbers.
 fn pow2(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }

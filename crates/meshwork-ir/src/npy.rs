@@ -52,7 +52,7 @@ pub enum NpyError {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// How an array lies in a file.
+/// The layout of an array in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Element type.
@@ -252,10 +252,10 @@ fn parse_header(text: &str) -> Result<Header, NpyError> {
         return Err(bad("'fortran_order' is neither True nor False"));
     }
     let inner = after("shape")?.strip_prefix('(').and_then(|s| s.split_once(')')).map(|(inner, _)| inner);
-    let inner = inner.ok_or_else(|| bad("'shape' is no tuple"))?;
+    let inner = inner.ok_or_else(|| bad("'shape' is not a tuple"))?;
     let mut shape = vec![];
     for part in inner.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let extent: i64 = part.parse().map_err(|_| bad("an extent is no number"))?;
+        let extent: i64 = part.parse().map_err(|_| bad("an extent is not a number"))?;
         if extent < 0 {
             return Err(bad("a negative extent"));
         }

@@ -140,7 +140,7 @@ fn widen(entry: &mut Listed, mut extra: &[u8]) {
 }
 
 fn entry_bytes(file: &[u8], entry: &Listed) -> Result<Vec<u8>, String> {
-    let data = entry_data(file, entry).ok_or("its data lies outside of the file")?;
+    let data = entry_data(file, entry).ok_or("its data is outside the file")?;
     let size = usize::try_from(entry.size).map_err(|_| format!("its size {} does not fit in memory", entry.size))?;
     let bytes = match entry.method {
         0 => data.to_vec(),
@@ -148,9 +148,10 @@ fn entry_bytes(file: &[u8], entry: &Listed) -> Result<Vec<u8>, String> {
             .map_err(|e| format!("its compressed data is damaged ({e})"))?,
         other => return Err(format!("compression method {other} is not supported (0 stored and 8 deflated are)")),
     };
-    match bytes.len() == size {
-        true => Ok(bytes),
-        false => Err(format!("it holds {} bytes where the directory says {size}", bytes.len())),
+    if bytes.len() == size {
+        Ok(bytes)
+    } else {
+        Err(format!("it holds {} bytes where the directory says {size}", bytes.len()))
     }
 }
 

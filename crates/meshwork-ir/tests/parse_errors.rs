@@ -51,7 +51,7 @@ fn structure() {
         "1:9: error: expected '}' that closes the module's '{' at line 1, column 8, found the end of the text",
     );
     fails("func.func f()", "1:11: error: expected a symbol such as '@main', found 'f'");
-    fails(&body("stablehlo.no_such %a"), "2:1: error: 'stablehlo.no_such' is no operation");
+    fails(&body("stablehlo.no_such %a"), "2:1: error: 'stablehlo.no_such' is not an operation");
     fails(
         &body("stablehlo.gather %a"),
         "2:1: error: 'stablehlo.gather' is written in the generic form only: \"stablehlo.gather\"(...)",
@@ -61,7 +61,7 @@ fn structure() {
         &body("%0 = stablehlo.transpose %a : (tensor<4xf32>) -> tensor<4xf32>"),
         "2:29: error: expected ', dims =', found ':'",
     );
-    fails(&body("\"stablehlo.no_such\"() : () -> ()"), "2:1: error: 'stablehlo.no_such' is no operation");
+    fails(&body("\"stablehlo.no_such\"() : () -> ()"), "2:1: error: 'stablehlo.no_such' is not an operation");
     fails(&body("return"), "2:1: error: 'func.return' must be the last operation of its block");
     fails(&body("%0 = \"func.return\"() : () -> i32"), "2:6: error: 'func.return' has no results");
     fails("#a = 1\n#a = 2", "2:1: error: attribute alias '#a' is defined twice");

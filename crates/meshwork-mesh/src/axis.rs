@@ -138,7 +138,7 @@ impl AxisRef {
             }
     }
 
-    /// Whether one view of the mesh has both: what they share, what they do not share and what lies
+    /// Whether one view of the mesh has both: what they share, what they do not share and what is
     /// between them are all valid parts.
     pub fn can_coexist(&self, other: &AxisRef) -> bool {
         match (self.sub, other.sub) {

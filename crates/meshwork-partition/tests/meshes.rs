@@ -4,7 +4,6 @@ mod common;
 
 use common::{check, split};
 use meshwork_ir::text;
-use meshwork_runtime::{Array, Engine, Evaluator};
 
 fn kinds(program: &meshwork_partition::Compiled) -> Vec<&'static str> {
     program.plan.collectives.iter().map(|c| c.collective.kind.name()).collect()
@@ -83,8 +82,8 @@ fn what_depends_on_the_device_is_computed_by_the_one_it_is_placed_on() {
         }"#;
     let (_, program) = split(source);
     let input = meshwork_ir::Literal::from_f64s([4], meshwork_ir::ElementType::F32, &[1.0, -0.0, 3.0, 4.0]).unwrap();
-    let out = Evaluator.load(&program).unwrap().run(vec![Array::from_literal(input)]).unwrap();
-    let found = out[0].to_f64s().unwrap();
+    let out = common::run(&program, &[input]).unwrap();
+    let found = out[0].to_f64s();
     assert_eq!(found, [2.0, 0.0, 6.0, 8.0]);
     assert!(found[1].is_sign_negative(), "a broadcast changes no bit");
     assert_eq!(kinds(&program), ["all-gather", "all-reduce"]);

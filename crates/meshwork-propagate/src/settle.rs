@@ -33,7 +33,7 @@ pub fn sink_data_flow_edges(module: &mut Module) {
 /// Removes all sharding groups.
 pub fn remove_sharding_groups(module: &mut Module) {
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup) {
+        if module.op(op).kind() == SdyOp::ShardingGroup {
             module.erase(op);
         }
     }
@@ -43,11 +43,11 @@ pub fn remove_sharding_groups(module: &mut Module) {
 pub fn constraints_to_reshards(module: &mut Module) {
     for constraint in module.all_ops(Walk::PreOrder) {
         let data = module.op(constraint);
-        if data.kind() != OpKind::Sdy(SdyOp::ShardingConstraint) {
+        if data.kind() != SdyOp::ShardingConstraint {
             continue;
         }
         let result = module.result(constraint);
-        let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::Reshard))
+        let mut spec = OpSpec::new(SdyOp::Reshard)
             .operands(data.operands().iter().copied())
             .results([module.ty(result).clone()])
             .loc(data.loc.clone());
@@ -89,7 +89,7 @@ pub fn shardings_of_edges(module: &Module, owners: &[ValueId]) -> Option<Vec<Sha
 
 /// Sets the placements of the block arguments of a named or manual computation, as seen from inside.
 pub fn set_argument_shardings(module: &mut Module, op: OpId, mut shardings: Vec<Sharding>) {
-    if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
+    if module.op(op).kind() == SdyOp::ManualComputation {
         let manual = manual_axes(module, op);
         let old = sharding_list(module, op, "in_shardings").unwrap_or(&[]);
         for (new, outer) in shardings.iter_mut().zip(old) {

@@ -242,7 +242,7 @@ fn localize(source: &str, halo: &str) -> Result<Module, String> {
     Ok(module)
 }
 
-fn alike(expected: &Literal, got: &Literal) -> bool {
+fn close(expected: &Literal, got: &Literal) -> bool {
     if !expected.elem().is_float() {
         return expected == got;
     }
@@ -261,7 +261,7 @@ fn check(case: &Case, from: &str, to: &str, halo: &str) -> Result<(), String> {
     let inputs = vec![vec![input]; grid.len()];
     let outputs = eval::run_devices(&local, None, inputs, grid).map_err(|e| format!("{e}\n{}", text::print(&local)))?;
     for (device, got) in outputs.iter().enumerate() {
-        if !alike(&expected[0], &got[0]) {
+        if !close(&expected[0], &got[0]) {
             return Err(format!("device {device} differs\n{source}\n{}", text::print(&local)));
         }
     }

@@ -4,7 +4,7 @@ use meshwork::prelude::*;
 
 const SIDE: i64 = 16;
 
-/// The number of living neighbours decides.
+/// The number of living neighbors decides.
 fn generation(cells: Tensor) -> Tensor {
     let rows = &cells + cells.roll(1, 0) + cells.roll(-1, 0);
     let around = &rows + rows.roll(1, 1) + rows.roll(-1, 1) - &cells;

@@ -1,6 +1,6 @@
 //! The heat equation on a rod of 102 points, over 4 devices.
 //!
-//! The program is written for one device. Where the rod is cut, each device needs one point of its neighbours: that
+//! The program is written for one device. Where the rod is cut, each device needs one point of its neighbors: that
 //! is found, planned and sent by Meshwork.
 
 use meshwork::prelude::*;
@@ -8,7 +8,7 @@ use meshwork::prelude::*;
 const POINTS: i64 = 102;
 const STEPS: i64 = 100;
 
-/// Each inner point becomes a mean of itself and its neighbours; the ends stay.
+/// Each inner point becomes a mean of itself and its neighbors; the ends stay.
 fn step(u: Tensor) -> Tensor {
     let inner = 0.5 * u.slice(s![1..-1]) + 0.25 * u.slice(s![..-2]) + 0.25 * u.slice(s![2..]);
     u.at(s![1..-1]).set(inner)

@@ -1,5 +1,5 @@
 //! The heat equation of `heat1d`, written the way of message passing: four workers, each with its own points and a copy
-//! of one point of each neighbour, sending and receiving by hand. Compare with `step` of the sharded program below.
+//! of one point of each neighbor, sending and receiving by hand. Compare with `step` of the sharded program below.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -10,10 +10,10 @@ const POINTS: usize = 102;
 const WORKERS: usize = 4;
 const STEPS: usize = 100;
 
-/// The ends of the lines to one neighbour.
+/// The ends of the lines to one neighbor.
 type Line = (Sender<f32>, Receiver<f32>);
 
-/// One worker: `u` are its points, with room for a neighbour's point at each side that has a neighbour.
+/// One worker: `u` are its points, with room for a neighbor's point at each side that has a neighbor.
 fn worker(mut u: Vec<f32>, left: Option<Line>, right: Option<Line>) -> Vec<f32> {
     let last = u.len() - 1;
     for _ in 0..STEPS {

@@ -4,7 +4,7 @@ use meshwork::prelude::*;
 
 const STEPS: i64 = 20;
 
-/// The mean of each inner point and its four neighbours; the border stays.
+/// The mean of each inner point and its four neighbors; the border stays.
 fn step(u: Tensor) -> Tensor {
     let sides = u.slice(s![..-2, 1..-1]) + u.slice(s![2.., 1..-1]) + u.slice(s![1..-1, ..-2]) + u.slice(s![1..-1, 2..]);
     let inner = 0.5 * u.slice(s![1..-1, 1..-1]) + 0.125 * sides;

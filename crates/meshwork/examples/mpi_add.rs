@@ -35,8 +35,8 @@ fn by_hand(runtime: &Runtime) -> Result<Option<Array>, Error> {
     runtime.gather_array(0, &Array::from(c))
 }
 
-/// The arrays are split over all devices of all processes; each adds what it has. The sum of all elements comes to
-/// everybody.
+/// The arrays are split over all devices of all processes; each adds its part. Every process gets the
+/// sum of all elements.
 fn by_mesh(runtime: &Runtime) -> Result<f64, Error> {
     let mesh = Mesh::linear("x", runtime.devices() as i64)?;
     let a = Array::from_fn([N], |i| i[0] as f64).shard(&mesh, P!["x"])?;

@@ -1,4 +1,4 @@
-//! Each element plus its right neighbour: the send and receive that one would write by hand, found in the program.
+//! Each element plus its right neighbor: the send and receive that one would write by hand, found in the program.
 
 use meshwork::prelude::*;
 

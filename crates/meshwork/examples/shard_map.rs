@@ -1,6 +1,6 @@
-//! Heat on a rod twice: automatically, and with the exchange of neighbours written out, as in MPI.
+//! Heat on a rod twice: automatically, and with the exchange of neighbors written out, as in MPI.
 //!
-//! Both send one element to each neighbour in each step. By hand it takes twenty lines instead of three, and the number
+//! Both send one element to each neighbor in each step. By hand it takes twenty lines instead of three, and the number
 //! of points must be divisible by the number of devices.
 use meshwork::prelude::*;
 
@@ -17,7 +17,7 @@ fn by_hand(u: Tensor) -> Tensor {
     let devices = axis_size("x");
     let up: Vec<(i64, i64)> = (1..devices).map(|i| (i - 1, i)).collect();
     let down: Vec<(i64, i64)> = (1..devices).map(|i| (i, i - 1)).collect();
-    // The last element of the left neighbour, and the first one of the right neighbour.
+    // The last element of the left neighbor, and the first one of the right neighbor.
     let left = u.slice(s![-1..]).ppermute("x", &up);
     let right = u.slice(s![..1]).ppermute("x", &down);
     let wide = concatenate(&[left, u.clone(), right], 0);

@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
         let (loss, slope) = value_and_grad(error, wind.clone());
         (loss, tree_map([&wind, &slope], |[w, s]| w - 2.0 * s))
     });
-    // Edges to neighbours and sums of single numbers; anything larger would be an error.
+    // Edges to neighbors and sums of single numbers; anything larger would be an error.
     let learn = learn.contract(Contract {
         allowed: Some(vec!["collective-permute".into(), "all-reduce".into()]),
         ..Contract::default()

@@ -42,7 +42,7 @@
 //!
 //! # Errors
 //!
-//! Operations on tensors can not return a `Result` without spoiling arithmetic. A misuse ends the trace by unwinding,
+//! Operations on tensors cannot return a `Result` without spoiling arithmetic. A misuse ends the trace by unwinding,
 //! and the call of the [`jit`] function returns it as an [`Error`] with the operation, the shapes and the line. Other
 //! panics pass through. With `panic = "abort"` the message is printed and the process ends.
 #![forbid(unsafe_code)]

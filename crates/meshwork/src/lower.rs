@@ -163,9 +163,9 @@ impl Lowered {
     /// let mesh = Mesh::linear("x", 4)?;
     /// let f = jit(|a: Tensor, b: Tensor| a.matmul(&b)).on(&mesh).in_shardings([P!["x"], P![]]);
     /// let lowered = f.lower((&Array::zeros([8, 2], F32), &Array::zeros([2, 4], F32)))?;
-    /// let told = lowered.why("result")?;
-    /// assert!(told.contains(r#"dimension 0 (8): split by "x""#));
-    /// assert!(told.contains("annotated: argument 0 (0)"));
+    /// let why = lowered.why("result")?;
+    /// assert!(why.contains(r#"dimension 0 (8): split by "x""#));
+    /// assert!(why.contains("annotated: argument 0 (0)"));
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn why(&self, name: &str) -> Result<String> {

@@ -4,7 +4,7 @@
 //! use meshwork::prelude::*;
 //!
 //! let runtime = Runtime::init()?;
-//! // Rank 0 has the numbers; everybody gets a share, though 103 does not divide.
+//! // Rank 0 has the numbers; every rank gets a share, though 103 is not divisible.
 //! let all = (runtime.rank() == 0).then(|| Array::from_fn([103], |i| i[0] as f64));
 //! let mine = runtime.scatter_array(0, all.as_ref())?;
 //! let doubled: Vec<f64> = mine.to_vec::<f64>()?.iter().map(|x| 2.0 * x).collect();

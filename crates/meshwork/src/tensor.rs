@@ -10,7 +10,7 @@ use crate::error::fail;
 
 /// A value of the program that is being traced: a shape and an element type, but no elements yet.
 ///
-/// Tensors exist inside of functions that [`jit`](crate::jit) runs. Cloning one copies a handle, not data.
+/// Tensors exist inside functions that [`jit`](crate::jit) runs. Cloning one copies a handle, not data.
 /// Operations check shapes and element types at once; a misuse ends the trace, and `jit` returns an
 /// [`Error`](crate::Error) with the operation, the numbers and the line of the program.
 ///

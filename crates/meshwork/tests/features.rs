@@ -3,13 +3,12 @@
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
 use meshwork::prelude::*;
-use meshwork::{Split, Topology};
+use meshwork::{Engine, Reference, Split, Topology};
 use meshwork_ir::text::parse;
 use meshwork_mesh::AxisRef;
 use meshwork_partition::{CompileOptions, compile};
 use meshwork_propagate::rules::RuleMode;
 use meshwork_propagate::{Level, Options, Strategy, propagate};
-use meshwork_runtime::{Engine, Evaluator};
 use meshwork_testing::wave_f32 as wave;
 
 fn kinds<A, F: meshwork::Function<A>>(f: &meshwork::Jit<F, A>, args: F::Args<'_>) -> Vec<String> {
@@ -68,7 +67,7 @@ fn several_meshes_in_one_program() {
         }"#;
     let compiled = compile(&parse(program).unwrap(), &CompileOptions::default()).unwrap();
     let x = wave(&[8, 8]);
-    let y = Evaluator.load(&compiled).unwrap().run(vec![x.clone()]).unwrap();
+    let y = Engine::load(&Reference, &compiled).unwrap().run(vec![x.clone()]).unwrap();
     let alone = jit(|x: Tensor| x.sin()).call(&x).unwrap();
     assert!(y[0].all_close(&alone, 1e-6));
     // Rows over four devices to squares over the same four: each device has a part of its result already.

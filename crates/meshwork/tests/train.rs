@@ -1,4 +1,4 @@
-//! Optimizers, schedules, the training step, gradient synchronisation and suggested strategies.
+//! Optimizers, schedules, the training step, gradient synchronization and suggested strategies.
 
 use meshwork::prelude::*;
 use meshwork::rules::FsdpRule;

@@ -1,7 +1,7 @@
 //! Sorting: the forward pass keeps the permutation, and the backward pass undoes it by sorting by it.
 
 use meshwork_ir::attr::ScatterDims;
-use meshwork_ir::build::Direction;
+use meshwork_ir::build::{Direction, Stability};
 use meshwork_ir::op::{BodyOp, SourceOp};
 use meshwork_ir::{BlockId, ElementType, OpKind, OpSpec, Type, ValueId, ValueMap};
 
@@ -18,7 +18,7 @@ pub(super) fn sort(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
     let permutation = sort_with_positions(r, site, comparator, dim)?;
     let live: Vec<(usize, ValueId)> = site.cts.iter().enumerate().filter_map(|(i, ct)| Some((i, (*ct)?))).collect();
     let inputs: Vec<ValueId> = [permutation].into_iter().chain(live.iter().map(|&(_, ct)| ct)).collect();
-    let back = r.sort(&inputs, dim, false, |b, a| Ok([b.compare(Direction::Lt, a[0], a[1])?]))?;
+    let back = r.sort(&inputs, dim, Stability::Unstable, |b, a| Ok([b.compare(Direction::Lt, a[0], a[1])?]))?;
     for (&(i, _), &given) in live.iter().zip(&back[1..]) {
         r.give(site.x(i), given)?;
     }

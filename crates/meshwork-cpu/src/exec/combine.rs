@@ -6,7 +6,7 @@ use meshwork_eval::scalar::{ScalarOp, apply};
 use meshwork_eval::{EvalError, SingleOp};
 use meshwork_ir::{ElementType, Literal, Module, OpId};
 
-use crate::kernel::ir::{Access, Arg, Binary, Body, Call, Combine, Extent, Op, Phase, Ty};
+use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Call, Combine, Extent, Op, Phase, Ty};
 use crate::kernel::{Kernel, Stores};
 use crate::program::Reducer;
 use crate::step::{Fault, Scratch};
@@ -203,8 +203,8 @@ fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner>
     };
     let ty = Ty::of(elem)?;
     let binary = match (combine, ty) {
-        (Combine::Add | Combine::Max, Ty::Pred) => Binary::Or,
-        (Combine::Mul | Combine::Min, Ty::Pred) => Binary::And,
+        (Combine::Add | Combine::Max, Ty::Pred) => BinaryOp::Or,
+        (Combine::Mul | Combine::Min, Ty::Pred) => BinaryOp::And,
         _ => combine.into(),
     };
     let mut kernels: Vec<Option<Arc<Kernel>>> = vec![None; WIDEST + 1];
@@ -218,7 +218,7 @@ fn fast(combine: Combine, elem: ElementType, members: usize) -> Option<Combiner>
 }
 
 /// The kernel that combines `count` arrays into one more.
-fn chain(binary: Binary, elem: ElementType, ty: Ty, count: u16) -> Body {
+fn chain(binary: BinaryOp, elem: ElementType, ty: Ty, count: u16) -> Body {
     let arg = |output: bool| Arg { elem, access: Access::Unit, output };
     let mut args: Vec<Arg> = (0..count).map(|_| arg(false)).collect();
     args.push(arg(true));

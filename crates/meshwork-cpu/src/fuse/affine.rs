@@ -44,10 +44,7 @@ impl Lin {
     /// The first coordinate of `dim` where `self >= limit` changes from what it was before.
     pub fn crossing(self, limit: i64) -> i64 {
         let gap = limit - self.base;
-        match self.coef > 0 {
-            true => -(-gap).div_euclid(self.coef),
-            false => (-gap).div_euclid(-self.coef) + 1,
-        }
+        if self.coef > 0 { -(-gap).div_euclid(self.coef) } else { (-gap).div_euclid(-self.coef) + 1 }
     }
 }
 
@@ -105,9 +102,10 @@ pub(crate) fn window(module: &Module, op: OpId) -> Option<Window> {
             let mut update_dims = vec![];
             let mut extent = vec![];
             for d in 0..dims.len() {
-                let from = match numbers.inserted_window_dims.contains(&(d as i64)) {
-                    true => None,
-                    false => Some(*window_dims.next()? as usize),
+                let from = if numbers.inserted_window_dims.contains(&(d as i64)) {
+                    None
+                } else {
+                    Some(*window_dims.next()? as usize)
                 };
                 extent.push(from.map_or(1, |u| update_shape[u]));
                 update_dims.push(from);
@@ -190,10 +188,7 @@ pub(crate) fn renamed(module: &Module, op: OpId, map: &[Lin]) -> Option<Map> {
         }
         OpKind::Movement(MovementOp::BroadcastInDim) => {
             let dims = data.i64s("broadcast_dimensions")?;
-            let one = |(i, &d): (usize, &i64)| match from[i] == to[d as usize] {
-                true => map[d as usize],
-                false => Lin::at(0),
-            };
+            let one = |(i, &d): (usize, &i64)| if from[i] == to[d as usize] { map[d as usize] } else { Lin::at(0) };
             dims.iter().enumerate().map(one).collect()
         }
         OpKind::Movement(MovementOp::Broadcast) => map[to.len() - from.len()..].to_vec(),

@@ -60,9 +60,10 @@ impl Compiler<'_> {
             let op = module.def_op(v).filter(|&op| module.op(op).kind() == OpKind::Movement(MovementOp::DynamicSlice));
             op.is_some_and(|op| affine::offsets(module, op, all).is_none())
         };
-        match survey.inside.iter().any(differs) {
-            true => (0..self.grid.partitions).map(|p| Devices::partition(self.grid, p)).collect(),
-            false => vec![all],
+        if survey.inside.iter().any(differs) {
+            (0..self.grid.partitions).map(|p| Devices::partition(self.grid, p)).collect()
+        } else {
+            vec![all]
         }
     }
 
@@ -78,7 +79,7 @@ impl Compiler<'_> {
         let rank = job.survey.domain.len();
         let before = built.loops.len();
         // A copy is a step of all devices, which must then read the same places.
-        let alike = devices == Devices::all(self.grid);
+        let uniform = devices == Devices::all(self.grid);
         let mut work = vec![(vec![0; rank], job.survey.domain.clone())];
         while let Some((lo, hi)) = work.pop() {
             let outer = job.survey.split.unwrap_or(rank);
@@ -104,9 +105,10 @@ impl Compiler<'_> {
                 Some(Stop::Cut { dim, at, value }) => {
                     let in_row = job.survey.split.is_some_and(|k| dim >= k);
                     if in_row || built.loops.len() - before + work.len() >= MAX_BOXES {
-                        return Err(match job.outputs.contains(&value) || value == job.root {
-                            true => Outcome::WithoutReductions,
-                            false => Outcome::First(value),
+                        return Err(if job.outputs.contains(&value) || value == job.root {
+                            Outcome::WithoutReductions
+                        } else {
+                            Outcome::First(value)
                         }
                         .into());
                     }
@@ -123,8 +125,8 @@ impl Compiler<'_> {
             let planned = loop {
                 let found = plan(&graph, &nodes, job.survey.split);
                 let bad = match &found {
-                    Err(NoLoop::Uneven(p)) if alike => Some(*p),
-                    Ok(l) if alike => l.far_input(),
+                    Err(NoLoop::Uneven(p)) if uniform => Some(*p),
+                    Ok(l) if uniform => l.far_input(),
                     _ => None,
                 };
                 match bad.filter(|&p| straight.insert(p)) {
@@ -140,7 +142,7 @@ impl Compiler<'_> {
             if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
                 return Err(self.middle_of(job.survey, job.root).into());
             }
-            let l = match l.rows_to_join().filter(|_| alike) {
+            let l = match l.rows_to_join().filter(|_| uniform) {
                 Some(by) => l.joined(by, |i, a| repeat(self, &l, (i, a), by, copies)),
                 None => l,
             };
@@ -159,10 +161,7 @@ impl Compiler<'_> {
 fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<(View, View)>) {
     let place = graph.places[p as usize].clone();
     let row = graph.row_mask;
-    let extent = |d: usize| match place.strides[d] == 0 && row >> d & 1 == 0 {
-        true => 1,
-        false => graph.hi[d] - graph.lo[d],
-    };
+    let extent = |d: usize| if place.strides[d] == 0 && row >> d & 1 == 0 { 1 } else { graph.hi[d] - graph.lo[d] };
     let dims: Vec<i64> = (0..place.strides.len()).map(extent).collect();
     let start: i64 = place.strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum();
     let from = View {

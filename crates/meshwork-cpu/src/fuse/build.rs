@@ -10,7 +10,8 @@ use super::graph::{Graph, Id, Place};
 use super::numbers::{self, lane};
 use super::range::{Devices, range};
 use crate::compile::lower::Lower;
-use crate::kernel::ir::{Binary, Combine, Ty};
+use crate::kernel::check;
+use crate::kernel::ir::{BinaryOp, Combine, Ty};
 use crate::step::View;
 
 /// Why a box could not be built as it is.
@@ -88,9 +89,10 @@ impl<'a, 'm> Builder<'a, 'm> {
                 return Ok(self.graph.constant(ty, word));
             }
         }
-        let bounds = match view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
-            true => range(self.cx.module, value, self.devices),
-            false => None,
+        let bounds = if view.len() == 1 || view.strides.iter().all(|&s| s == 0) {
+            range(self.cx.module, value, self.devices)
+        } else {
+            None
         };
         match (bounds, lane(view.elem)) {
             (Some((low, high)), Some(ty)) if low == high => Ok(self.graph.integer(ty, low)),
@@ -174,7 +176,7 @@ impl<'a, 'm> Builder<'a, 'm> {
                     _ => wide,
                 }
             }
-            OpKind::Unary(UnaryOp::Square) => g.binary(Binary::Mul, x, x),
+            OpKind::Unary(UnaryOp::Square) => g.binary(BinaryOp::Multiply, x, x),
             OpKind::Mixed(MixedOp::ReducePrecision) => match numbers::rounding(module, op) {
                 Some(elem) => g.round(elem, x),
                 None => return Err(Stop::Force(data.results()[0])),
@@ -204,18 +206,18 @@ impl<'a, 'm> Builder<'a, 'm> {
             }
             OpKind::Mixed(MixedOp::Clamp) => {
                 let (v, high) = (self.operand(op, 1, map)?, self.operand(op, 2, map)?);
-                let low = self.graph.binary(Binary::Max, v, x);
-                self.graph.binary(Binary::Min, low, high)
+                let low = self.graph.binary(BinaryOp::Maximum, v, x);
+                self.graph.binary(BinaryOp::Minimum, low, high)
             }
             OpKind::Unary(UnaryOp::Abs) if matches!(ty, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => x,
-            kind => match numbers::unary(kind) {
-                Some(f) => g.unary(f, x),
-                None => {
-                    let f = numbers::binary(kind, g.ty(x)).ok_or(Stop::Force(data.results()[0]))?;
-                    let y = self.operand(op, 1, map)?;
-                    self.graph.binary(f, x, y)
-                }
-            },
+            OpKind::Unary(f) => g.unary(f, x),
+            OpKind::Binary(f) => {
+                let f = numbers::on(f, g.ty(x));
+                let y = self.operand(op, 1, map)?;
+                self.graph.binary(f, x, y)
+            }
+            // Not arithmetic: it is computed elsewhere.
+            _ => return Err(Stop::Force(data.results()[0])),
         })
     }
 
@@ -285,8 +287,11 @@ impl<'a, 'm> Builder<'a, 'm> {
         let new = self.value(w.update, &inner)?;
         let Some(kind) = w.combine else { return Ok(new) };
         let old = self.value(w.target, map)?;
-        let f = numbers::binary(kind, self.graph.ty(old)).ok_or(Stop::Force(value))?;
-        Ok(self.graph.binary(f, old, new))
+        let ty = self.graph.ty(old);
+        match kind {
+            OpKind::Binary(f) if check::binary(f, ty) => Ok(self.graph.binary(numbers::on(f, ty), old, new)),
+            _ => Err(Stop::Force(value)),
+        }
     }
 }
 

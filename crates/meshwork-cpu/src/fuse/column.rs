@@ -97,9 +97,10 @@ impl Compiler<'_> {
     fn stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<Option<View>, LoadError> {
         // Each round stores one more value, so there is an end.
         loop {
-            let built = match is_inner(stage.reduced, stage.dims.len()) {
-                true => self.row_stage(stage, source),
-                false => self.column_stage(stage, source),
+            let built = if is_inner(stage.reduced, stage.dims.len()) {
+                self.row_stage(stage, source)
+            } else {
+                self.column_stage(stage, source)
             };
             match built {
                 Ok(view) => return Ok(Some(view)),
@@ -322,13 +323,12 @@ impl Cuts {
         let head = self.reduced.first().copied().unwrap_or(false);
         let length = outer.first().copied().unwrap_or(1);
         let tiles = if first.n > 2 * TILE { (first.n + TILE - 1) / TILE } else { 1 };
-        let (partials, chunks) = match head {
-            true => {
-                let for_accuracy = (total + ROWS_PER_SUM - 1) / ROWS_PER_SUM;
-                let p = for_accuracy.max(wanted / tiles).clamp(1, MAX_PARTIALS).min(length);
-                (p, p)
-            }
-            false => (1, wanted.min(length).max(1)),
+        let (partials, chunks) = if head {
+            let for_accuracy = (total + ROWS_PER_SUM - 1) / ROWS_PER_SUM;
+            let p = for_accuracy.max(wanted / tiles).clamp(1, MAX_PARTIALS).min(length);
+            (p, p)
+        } else {
+            (1, wanted.min(length).max(1))
         };
         let mut loops = vec![];
         let mut parts: Vec<Vec<Task>> = vec![];

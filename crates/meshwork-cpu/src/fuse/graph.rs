@@ -6,7 +6,7 @@ use meshwork_ir::ElementType;
 
 use super::numbers::{bits, is_float, lane, limits};
 use super::range;
-use crate::kernel::ir::{Binary, Cmp, Combine, Ty, Unary};
+use crate::kernel::ir::{BinaryOp, Cmp, Combine, Ty, UnaryOp};
 use crate::step::Buf;
 
 /// Names a node: its place in the graph, after those it uses.
@@ -29,8 +29,8 @@ pub(crate) enum Node {
     Load(u32),
     /// The value of position number `0`.
     Index(u32),
-    Unary(Unary, Id),
-    Binary(Binary, Id, Id),
+    Unary(UnaryOp, Id),
+    Binary(BinaryOp, Id, Id),
     Compare(Cmp, Id, Id),
     Select(Id, Id, Id),
     Convert(Id),
@@ -139,10 +139,7 @@ impl Graph {
             return self.integer(ty, low);
         }
         // Small integers and floats are made from 32 or 64 bits, as the numbers need.
-        let wide = match i32::try_from(low).is_ok() && i32::try_from(high).is_ok() {
-            true => Ty::I32,
-            false => Ty::I64,
-        };
+        let wide = if i32::try_from(low).is_ok() && i32::try_from(high).is_ok() { Ty::I32 } else { Ty::I64 };
         let native = ty == wide || (ty == Ty::I64 && wide == Ty::I32);
         let made = if native { ty } else { wide };
         let mut coefs = vec![0; self.lo.len()];
@@ -161,10 +158,10 @@ impl Graph {
         self.convert(ty, id)
     }
 
-    pub fn unary(&mut self, f: Unary, x: Id) -> Id {
+    pub fn unary(&mut self, f: UnaryOp, x: Id) -> Id {
         let info = &self.nodes[x as usize];
-        let ty = if f == Unary::IsFinite { Ty::Pred } else { info.ty };
-        if let (Unary::Not, Ty::Pred, Some((a, b))) = (f, info.ty, info.range)
+        let ty = if f == UnaryOp::IsFinite { Ty::Pred } else { info.ty };
+        if let (UnaryOp::Not, Ty::Pred, Some((a, b))) = (f, info.ty, info.range)
             && a == b
         {
             return self.integer(Ty::Pred, 1 - a);
@@ -172,7 +169,7 @@ impl Graph {
         self.derived(Node::Unary(f, x), ty, &[x], None)
     }
 
-    pub fn binary(&mut self, f: Binary, x: Id, y: Id) -> Id {
+    pub fn binary(&mut self, f: BinaryOp, x: Id, y: Id) -> Id {
         let (a, b) = (&self.nodes[x as usize], &self.nodes[y as usize]);
         let ty = a.ty;
         if ty == Ty::Pred
@@ -185,26 +182,26 @@ impl Graph {
         }
         let (ra, rb) = (a.range, b.range);
         match f {
-            Binary::Add if ra == Some((0, 0)) => return y,
-            Binary::Add | Binary::Sub if rb == Some((0, 0)) => return x,
+            BinaryOp::Add if ra == Some((0, 0)) => return y,
+            BinaryOp::Add | BinaryOp::Subtract if rb == Some((0, 0)) => return x,
             _ => {}
         }
         let range = ra.zip(rb).and_then(|(p, q)| match f {
-            Binary::Add => range::combine(p, q, i64::checked_add),
-            Binary::Sub => range::combine(p, q, i64::checked_sub),
-            Binary::Mul => range::combine(p, q, i64::checked_mul),
-            Binary::Max => range::combine(p, q, |u, v| Some(u.max(v))),
-            Binary::Min => range::combine(p, q, |u, v| Some(u.min(v))),
-            Binary::Div => range::divide(p, q),
-            Binary::Rem => range::remainder(p, q),
+            BinaryOp::Add => range::combine(p, q, i64::checked_add),
+            BinaryOp::Subtract => range::combine(p, q, i64::checked_sub),
+            BinaryOp::Multiply => range::combine(p, q, i64::checked_mul),
+            BinaryOp::Maximum => range::combine(p, q, |u, v| Some(u.max(v))),
+            BinaryOp::Minimum => range::combine(p, q, |u, v| Some(u.min(v))),
+            BinaryOp::Divide => range::divide(p, q),
+            BinaryOp::Remainder => range::remainder(p, q),
             _ => None,
         });
         let line = match (f, a.line, b.line) {
-            (Binary::Add, Some(p), Some(q)) if q.coef == 0 => Some(p.scaled(1, q.base)),
-            (Binary::Add, Some(p), Some(q)) if p.coef == 0 => Some(q.scaled(1, p.base)),
-            (Binary::Sub, Some(p), Some(q)) if q.coef == 0 => Some(p.scaled(1, -q.base)),
-            (Binary::Mul, Some(p), Some(q)) if q.coef == 0 => Some(p.scaled(q.base, 0)),
-            (Binary::Mul, Some(p), Some(q)) if p.coef == 0 => Some(q.scaled(p.base, 0)),
+            (BinaryOp::Add, Some(p), Some(q)) if q.coef == 0 => Some(p.scaled(1, q.base)),
+            (BinaryOp::Add, Some(p), Some(q)) if p.coef == 0 => Some(q.scaled(1, p.base)),
+            (BinaryOp::Subtract, Some(p), Some(q)) if q.coef == 0 => Some(p.scaled(1, -q.base)),
+            (BinaryOp::Multiply, Some(p), Some(q)) if q.coef == 0 => Some(p.scaled(q.base, 0)),
+            (BinaryOp::Multiply, Some(p), Some(q)) if p.coef == 0 => Some(q.scaled(p.base, 0)),
             _ => None,
         };
         if let (Some((low, high)), false) = (range, is_float(ty))
@@ -287,10 +284,7 @@ impl Graph {
     }
 
     pub fn bitcast(&mut self, ty: Ty, x: Id) -> Id {
-        match self.ty(x) == ty {
-            true => x,
-            false => self.derived(Node::Bitcast(x), ty, &[x], None),
-        }
+        if self.ty(x) == ty { x } else { self.derived(Node::Bitcast(x), ty, &[x], None) }
     }
 
     pub fn round(&mut self, elem: ElementType, x: Id) -> Id {
@@ -310,13 +304,13 @@ impl Graph {
 }
 
 /// A connective of which one side is known: the other side, or the truth value.
-fn decided(f: Binary, x: (Id, Option<(i64, i64)>), y: (Id, Option<(i64, i64)>)) -> Option<Result<Id, i64>> {
+fn decided(f: BinaryOp, x: (Id, Option<(i64, i64)>), y: (Id, Option<(i64, i64)>)) -> Option<Result<Id, i64>> {
     let known = |r: Option<(i64, i64)>| r.filter(|r| r.0 == r.1).map(|r| r.0);
     match (f, known(x.1), known(y.1)) {
-        (Binary::And, Some(0), _) | (Binary::And, _, Some(0)) => Some(Err(0)),
-        (Binary::And, Some(1), _) | (Binary::Or, Some(0), _) | (Binary::Xor, Some(0), _) => Some(Ok(y.0)),
-        (Binary::And, _, Some(1)) | (Binary::Or, _, Some(0)) | (Binary::Xor, _, Some(0)) => Some(Ok(x.0)),
-        (Binary::Or, Some(1), _) | (Binary::Or, _, Some(1)) => Some(Err(1)),
+        (BinaryOp::And, Some(0), _) | (BinaryOp::And, _, Some(0)) => Some(Err(0)),
+        (BinaryOp::And, Some(1), _) | (BinaryOp::Or, Some(0), _) | (BinaryOp::Xor, Some(0), _) => Some(Ok(y.0)),
+        (BinaryOp::And, _, Some(1)) | (BinaryOp::Or, _, Some(0)) | (BinaryOp::Xor, _, Some(0)) => Some(Ok(x.0)),
+        (BinaryOp::Or, Some(1), _) | (BinaryOp::Or, _, Some(1)) => Some(Err(1)),
         _ => None,
     }
 }

@@ -118,16 +118,13 @@ impl Compiler<'_> {
         sources.dedup();
         sources.truncate(MAX_SOURCES);
         if self.fuse.stored[result.index()] {
-            match module.ty(result).dims().is_empty() {
-                true => {
-                    if let Some(block) = module.op(op).parent() {
-                        self.fuse.numbers.entry(block).or_default().push(result);
-                    }
+            if module.ty(result).dims().is_empty() {
+                if let Some(block) = module.op(op).parent() {
+                    self.fuse.numbers.entry(block).or_default().push(result);
                 }
-                false => {
-                    for &v in sources.iter().filter(|&&v| size(v) * 8 >= count(module.ty(result).dims())) {
-                        self.fuse.readers.entry(v).or_default().push(result);
-                    }
+            } else {
+                for &v in sources.iter().filter(|&&v| size(v) * 8 >= count(module.ty(result).dims())) {
+                    self.fuse.readers.entry(v).or_default().push(result);
                 }
             }
         }
@@ -137,12 +134,11 @@ impl Compiler<'_> {
     /// Values to be stored that might be computed together with those of `survey`, in program order.
     fn companions(&self, survey: &Survey, value: ValueId) -> Vec<ValueId> {
         let module = self.cx.module;
-        let mut out: Vec<ValueId> = match survey.domain.is_empty() {
-            true => {
-                let block = module.def_op(value).and_then(|op| module.op(op).parent());
-                block.and_then(|b| self.fuse.numbers.get(&b)).cloned().unwrap_or_default()
-            }
-            false => survey.maps.keys().filter_map(|v| self.fuse.readers.get(v)).flatten().copied().collect(),
+        let mut out: Vec<ValueId> = if survey.domain.is_empty() {
+            let block = module.def_op(value).and_then(|op| module.op(op).parent());
+            block.and_then(|b| self.fuse.numbers.get(&b)).cloned().unwrap_or_default()
+        } else {
+            survey.maps.keys().filter_map(|v| self.fuse.readers.get(v)).flatten().copied().collect()
         };
         out.retain(|&v| self.cx.view(v).is_none());
         out.sort_unstable();
@@ -222,10 +218,8 @@ impl Compiler<'_> {
         let module = self.cx.module;
         let def = module.def_op(value);
         let is_reduce = def.is_some_and(|op| module.op(op).kind() == OpKind::Body(BodyOp::Reduce));
-        let (domain, split) = match reductions || is_reduce {
-            true => self.domain_of(value),
-            false => (module.ty(value).dims().to_vec(), None),
-        };
+        let (domain, split) =
+            if reductions || is_reduce { self.domain_of(value) } else { (module.ty(value).dims().to_vec(), None) };
         let scope =
             Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: reductions || is_reduce, grid: self.grid };
         let mut survey = match scope.survey(&domain, split, &[value]) {
@@ -306,7 +300,7 @@ impl Compiler<'_> {
         }
         let op = module.def_op(root).ok_or_else(|| LoadError::Invalid {
             op: "block argument".into(),
-            message: "it can not be computed".into(),
+            message: "it cannot be computed".into(),
         })?;
         for (from, to) in copies {
             library::copy::copy(&mut self.cx, op, &from, &to);
@@ -350,10 +344,7 @@ impl Compiler<'_> {
                 continue;
             }
             let kind = module.op(op).kind();
-            match is_renaming(kind) {
-                true => self.rename(op)?,
-                false => self.opaque(op)?,
-            }
+            if is_renaming(kind) { self.rename(op)? } else { self.opaque(op)? }
         }
         Ok(Outcome::Done)
     }

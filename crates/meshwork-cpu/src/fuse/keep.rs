@@ -48,10 +48,7 @@ impl Compiler<'_> {
             let (_, rows) = self.again(survey, value, &out);
             let with_rows: Vec<ValueId> = out.iter().chain(&rows).copied().collect();
             let cheap = self.again(survey, value, &with_rows).0 <= STORE_AND_LOAD;
-            match cheap && with_rows.len() <= MAX_OUTPUTS {
-                true => out = with_rows,
-                false => out.push(value),
-            }
+            if cheap && with_rows.len() <= MAX_OUTPUTS { out = with_rows } else { out.push(value) }
         }
         out
     }
@@ -77,9 +74,9 @@ impl Compiler<'_> {
             if !seen.insert(v) {
                 continue;
             }
-            let lies = self.cx.view(v).is_some() || (stored.contains(&v) && v != value);
+            let in_memory = self.cx.view(v).is_some() || (stored.contains(&v) && v != value);
             let op = module.def_op(v);
-            match op.filter(|_| !lies) {
+            match op.filter(|_| !in_memory) {
                 None => cost += 1 + if size(v) * 2 >= whole { LOAD } else { 0 },
                 Some(op) => {
                     let enters = outside_rows && is_row(v);

@@ -3,7 +3,8 @@
 use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
-use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
+use crate::kernel::check;
+use crate::kernel::ir::{Cmp, Ty};
 
 /// What lanes hold for elements of this type; `None` if kernels do not know it.
 pub(crate) fn lane(elem: ElementType) -> Option<Ty> {
@@ -53,67 +54,13 @@ pub(crate) fn limits(ty: Ty) -> Option<(i64, i64)> {
     })
 }
 
-/// A function of one element.
-pub(crate) fn unary(kind: OpKind) -> Option<Unary> {
-    Some(match kind {
-        OpKind::Unary(UnaryOp::Abs) => Unary::Abs,
-        OpKind::Unary(UnaryOp::Cbrt) => Unary::Cbrt,
-        OpKind::Unary(UnaryOp::Ceil) => Unary::Ceil,
-        OpKind::Unary(UnaryOp::Cosine) => Unary::Cos,
-        OpKind::Unary(UnaryOp::CountLeadingZeros) => Unary::Clz,
-        OpKind::Unary(UnaryOp::Exponential) => Unary::Exp,
-        OpKind::Unary(UnaryOp::ExponentialMinusOne) => Unary::Expm1,
-        OpKind::Unary(UnaryOp::Floor) => Unary::Floor,
-        OpKind::Unary(UnaryOp::IsFinite) => Unary::IsFinite,
-        OpKind::Unary(UnaryOp::Log) => Unary::Log,
-        OpKind::Unary(UnaryOp::LogPlusOne) => Unary::Log1p,
-        OpKind::Unary(UnaryOp::Logistic) => Unary::Logistic,
-        OpKind::Unary(UnaryOp::Negate) => Unary::Neg,
-        OpKind::Unary(UnaryOp::Not) => Unary::Not,
-        OpKind::Unary(UnaryOp::Popcnt) => Unary::Popcnt,
-        OpKind::Unary(UnaryOp::RoundNearestAfz) => Unary::RoundAway,
-        OpKind::Unary(UnaryOp::RoundNearestEven) => Unary::RoundEven,
-        OpKind::Unary(UnaryOp::Rsqrt) => Unary::Rsqrt,
-        OpKind::Unary(UnaryOp::Sign) => Unary::Sign,
-        OpKind::Unary(UnaryOp::Sine) => Unary::Sin,
-        OpKind::Unary(UnaryOp::Sqrt) => Unary::Sqrt,
-        OpKind::Unary(UnaryOp::Tan | UnaryOp::ChloTan) => Unary::Tan,
-        OpKind::Unary(UnaryOp::Tanh) => Unary::Tanh,
-        OpKind::Unary(UnaryOp::Erf) => Unary::Erf,
-        OpKind::Unary(UnaryOp::Erfc) => Unary::Erfc,
-        OpKind::Unary(UnaryOp::ErfInv) => Unary::ErfInv,
-        _ => return None,
-    })
-}
-
-/// A function of two elements; on truth values, sums are `or` and products `and`.
-pub(crate) fn binary(kind: OpKind, ty: Ty) -> Option<Binary> {
-    if ty == Ty::Pred {
-        return Some(match kind {
-            OpKind::Binary(BinaryOp::Add | BinaryOp::Maximum | BinaryOp::Or) => Binary::Or,
-            OpKind::Binary(BinaryOp::Multiply | BinaryOp::Minimum | BinaryOp::And) => Binary::And,
-            OpKind::Binary(BinaryOp::Xor) => Binary::Xor,
-            _ => return None,
-        });
+/// What `f` is on values of type `ty`: on truth values, sums are `or` and products `and`.
+pub(crate) fn on(f: BinaryOp, ty: Ty) -> BinaryOp {
+    match f {
+        BinaryOp::Add | BinaryOp::Maximum if ty == Ty::Pred => BinaryOp::Or,
+        BinaryOp::Multiply | BinaryOp::Minimum if ty == Ty::Pred => BinaryOp::And,
+        _ => f,
     }
-    Some(match kind {
-        OpKind::Binary(BinaryOp::Add) => Binary::Add,
-        OpKind::Binary(BinaryOp::And) => Binary::And,
-        OpKind::Binary(BinaryOp::Atan2) => Binary::Atan2,
-        OpKind::Binary(BinaryOp::Divide) => Binary::Div,
-        OpKind::Binary(BinaryOp::Maximum) => Binary::Max,
-        OpKind::Binary(BinaryOp::Minimum) => Binary::Min,
-        OpKind::Binary(BinaryOp::Multiply) => Binary::Mul,
-        OpKind::Binary(BinaryOp::Or) => Binary::Or,
-        OpKind::Binary(BinaryOp::Power) => Binary::Pow,
-        OpKind::Binary(BinaryOp::Remainder) => Binary::Rem,
-        OpKind::Binary(BinaryOp::ShiftLeft) => Binary::Shl,
-        OpKind::Binary(BinaryOp::ShiftRightArithmetic) => Binary::ShrArith,
-        OpKind::Binary(BinaryOp::ShiftRightLogical) => Binary::ShrLogic,
-        OpKind::Binary(BinaryOp::Subtract) => Binary::Sub,
-        OpKind::Binary(BinaryOp::Xor) => Binary::Xor,
-        _ => return None,
-    })
 }
 
 /// The direction of a comparison.
@@ -136,26 +83,33 @@ pub(crate) fn is_arithmetic(module: &Module, op: OpId) -> bool {
     let Some(result) = data.results().first().and_then(|&r| ty(r)) else { return false };
     let Some(operands) = data.operands().iter().map(|&v| ty(v)).collect::<Option<Vec<Ty>>>() else { return false };
     let Some(&first) = operands.first() else { return false };
-    let kind = data.kind();
-    match kind {
-        OpKind::Mixed(MixedOp::Convert) => true,
-        OpKind::Mixed(MixedOp::Compare) => {
-            let total = data.enum_value("compare_type") == Some("TOTALORDER");
-            !total && first != Ty::Pred && data.enum_value("comparison_direction").and_then(direction).is_some()
-        }
-        OpKind::Mixed(MixedOp::Select) | OpKind::Unary(UnaryOp::Square) => true,
-        OpKind::Mixed(MixedOp::Clamp) => result != Ty::Pred,
-        OpKind::Mixed(MixedOp::ReducePrecision) => rounding(module, op).is_some(),
-        OpKind::Unary(UnaryOp::Not) => !is_float(first),
-        OpKind::Unary(UnaryOp::Abs | UnaryOp::Negate | UnaryOp::Sign) => first != Ty::Pred,
-        OpKind::Unary(UnaryOp::CountLeadingZeros | UnaryOp::Popcnt) => !is_float(first) && first != Ty::Pred,
-        OpKind::Binary(BinaryOp::And | BinaryOp::Or | BinaryOp::Xor) => !is_float(first),
-        OpKind::Binary(BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical) => {
-            !is_float(first) && first != Ty::Pred
-        }
-        OpKind::Binary(BinaryOp::Atan2) => is_float(first),
-        _ if unary(kind).is_some() => is_float(first),
-        _ => binary(kind, first).is_some(),
+    match data.kind() {
+        OpKind::Unary(UnaryOp::Square) => true,
+        OpKind::Unary(f) => check::unary(f, first).is_some(),
+        OpKind::Binary(f) => check::binary(f, first),
+        OpKind::Mixed(f) => match f {
+            MixedOp::Convert | MixedOp::Select => true,
+            MixedOp::Compare => {
+                let total = data.enum_value("compare_type") == Some("TOTALORDER");
+                !total && first != Ty::Pred && data.enum_value("comparison_direction").and_then(direction).is_some()
+            }
+            MixedOp::Clamp => result != Ty::Pred,
+            MixedOp::ReducePrecision => rounding(module, op).is_some(),
+            MixedOp::UniformDequantize | MixedOp::UniformQuantize => false,
+        },
+        OpKind::Source(_)
+        | OpKind::Movement(_)
+        | OpKind::Dynamic(_)
+        | OpKind::Contract(_)
+        | OpKind::Linalg(_)
+        | OpKind::Body(_)
+        | OpKind::Control(_)
+        | OpKind::Token(_)
+        | OpKind::Collective(_)
+        | OpKind::Chlo(_)
+        | OpKind::Sdy(_)
+        | OpKind::Check(_)
+        | OpKind::Unregistered => false,
     }
 }
 
@@ -173,11 +127,9 @@ pub(crate) fn rounding(module: &Module, op: OpId) -> Option<ElementType> {
 /// Rough cost of one element in the unit of an addition.
 pub(crate) fn cost(kind: OpKind) -> u32 {
     match kind {
-        OpKind::Binary(BinaryOp::Divide)
-        | OpKind::Unary(UnaryOp::Sqrt | UnaryOp::Rsqrt)
-        | OpKind::Binary(BinaryOp::Remainder) => 4,
+        OpKind::Unary(UnaryOp::Sqrt | UnaryOp::Rsqrt) | OpKind::Binary(BinaryOp::Divide | BinaryOp::Remainder) => 4,
         OpKind::Unary(
-            UnaryOp::Exponential | UnaryOp::Log | UnaryOp::Cbrt | UnaryOp::ExponentialMinusOne | UnaryOp::LogPlusOne,
+            UnaryOp::Exponential | UnaryOp::ExponentialMinusOne | UnaryOp::Log | UnaryOp::LogPlusOne | UnaryOp::Cbrt,
         ) => 10,
         OpKind::Unary(UnaryOp::Tanh | UnaryOp::Logistic | UnaryOp::Sine | UnaryOp::Cosine | UnaryOp::Erf) => 12,
         OpKind::Unary(UnaryOp::Tan | UnaryOp::ChloTan | UnaryOp::Erfc | UnaryOp::ErfInv)

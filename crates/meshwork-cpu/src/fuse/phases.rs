@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use meshwork_ir::OpKind;
+
 use super::graph::{Graph, Id, Node};
 use super::nest::operands;
-use super::numbers::is_float;
-use crate::kernel::ir::{Arg, Binary, Body, Extent, Op, Phase, Unary, Val};
+use super::numbers::{self, is_float};
+use crate::kernel::ir::{Arg, BinaryOp, Body, Extent, Op, Phase, Val};
 
 /// Where a node goes.
 #[derive(Debug)]
@@ -82,19 +84,8 @@ pub(crate) fn body(job: &Job<'_>, args: Vec<Arg>) -> (Body, u32) {
 fn op_cost(op: &Op) -> u32 {
     match op {
         Op::Const(..) | Op::Scalar(..) => 0,
-        Op::Unary(f, _) => unary_cost(*f),
-        Op::Binary(Binary::Div | Binary::Rem, ..) => 4,
-        Op::Binary(Binary::Pow | Binary::Atan2, ..) => 25,
-        _ => 1,
-    }
-}
-
-fn unary_cost(f: Unary) -> u32 {
-    match f {
-        Unary::Sqrt | Unary::Rsqrt => 4,
-        Unary::Exp | Unary::Log | Unary::Expm1 | Unary::Log1p | Unary::Cbrt => 10,
-        Unary::Tanh | Unary::Logistic | Unary::Sin | Unary::Cos | Unary::Erf => 12,
-        Unary::Tan | Unary::Erfc => 25,
+        Op::Unary(f, _) => numbers::cost(OpKind::Unary(*f)),
+        Op::Binary(f, ..) => numbers::cost(OpKind::Binary(*f)),
         _ => 1,
     }
 }
@@ -167,9 +158,8 @@ impl Plan<'_> {
             let from = used.iter().flatten().fold(0u32, |sum, &o| sum.saturating_add(again[o as usize]));
             again[i] = match *self.node(id) {
                 Node::Const(_) => 0,
-                Node::Unary(f, _) => from.saturating_add(unary_cost(f)),
-                Node::Binary(Binary::Div | Binary::Rem, ..) => from.saturating_add(4),
-                Node::Binary(Binary::Pow | Binary::Atan2, ..) => from.saturating_add(25),
+                Node::Unary(f, _) => from.saturating_add(numbers::cost(OpKind::Unary(f))),
+                Node::Binary(f, ..) => from.saturating_add(numbers::cost(OpKind::Binary(f))),
                 _ => from.saturating_add(1),
             };
             if later[i] && !self.is_leaf(id) && again[i] > KEEP_ABOVE {
@@ -255,7 +245,7 @@ impl Writer<'_> {
             Node::Load(p) => Op::Load(plan.job.inputs[&p]),
             Node::Index(p) => Op::Index(plan.job.counters[&p], ty),
             Node::Unary(f, x) => Op::Unary(f, self.emit(x)),
-            Node::Binary(Binary::Add, x, y) if is_float(ty) => self.sum(x, y),
+            Node::Binary(BinaryOp::Add, x, y) if is_float(ty) => self.sum(x, y),
             Node::Binary(f, x, y) => {
                 let (x, y) = (self.emit(x), self.emit(y));
                 Op::Binary(f, x, y)
@@ -283,7 +273,7 @@ impl Writer<'_> {
                 && !self.plan.scalars.contains_key(&product)
                 && !self.plan.temps.contains_key(&product)
                 && !self.plan.is_once(product);
-            if let (true, Node::Binary(Binary::Mul, a, b)) =
+            if let (true, Node::Binary(BinaryOp::Multiply, a, b)) =
                 (free && self.extent == Extent::Row, *self.plan.node(product))
             {
                 let (a, b, c) = (self.emit(a), self.emit(b), self.emit(other));
@@ -291,6 +281,6 @@ impl Writer<'_> {
             }
         }
         let (x, y) = (self.emit(x), self.emit(y));
-        Op::Binary(Binary::Add, x, y)
+        Op::Binary(BinaryOp::Add, x, y)
     }
 }

@@ -162,7 +162,7 @@ impl Scope<'_, '_> {
     /// A value that is wanted at several positions and more expensive to compute at each than to store and load.
     fn too_often(&self, s: &Survey) -> Option<ValueId> {
         let mut costs = HashMap::new();
-        let mut dear: Vec<(u32, ValueId)> = vec![];
+        let mut expensive: Vec<(u32, ValueId)> = vec![];
         let whole: i64 = s.domain.iter().product();
         for &value in &s.inside {
             // A number that takes long to compute is computed once, not with every row.
@@ -176,12 +176,12 @@ impl Scope<'_, '_> {
             if times > 1 && !mask && !s.joined.contains(&value) {
                 let cost = self.cost(value, &mut costs);
                 if cost.saturating_mul(times - 1) > AGAIN + times {
-                    dear.push((cost, value));
+                    expensive.push((cost, value));
                 }
             }
         }
         // The most expensive first: what it is made of may then be cheap enough.
-        dear.into_iter().max().map(|(_, v)| v)
+        expensive.into_iter().max().map(|(_, v)| v)
     }
 
     /// Whether `value` depends on the position only, so that the bounds of a box mostly decide it.
@@ -252,10 +252,7 @@ impl Scope<'_, '_> {
     fn reads(&self, op: OpId, map: &Map) -> Result<Vec<(ValueId, Map)>, ValueId> {
         let module = self.cx.module;
         let data = module.op(op);
-        let at = |v: ValueId, map: &Map| match module.ty(v).dims().is_empty() {
-            true => (v, vec![]),
-            false => (v, map.clone()),
-        };
+        let at = |v: ValueId, map: &Map| if module.ty(v).dims().is_empty() { (v, vec![]) } else { (v, map.clone()) };
         Ok(match data.kind() {
             kind if super::is_renaming(kind) => {
                 let from = data.operands()[0];

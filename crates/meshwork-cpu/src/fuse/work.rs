@@ -234,9 +234,10 @@ unsafe fn run_with<const N: usize>(
         };
         // SAFETY: as above; the call covers `many` rows of the box.
         unsafe {
-            match l.arrays.iter().any(|a| a.across) {
-                true => run_turned::<N>(l, &call, scratch),
-                false => run_call(l, &call, scratch),
+            if l.arrays.iter().any(|a| a.across) {
+                run_turned::<N>(l, &call, scratch)
+            } else {
+                run_call(l, &call, scratch)
             }
         }
         r += many;

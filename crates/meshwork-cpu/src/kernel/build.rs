@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::ir::{Binary, Body, Cmp, Op, Ty, Unary, Val};
+use super::ir::{BinaryOp, Body, Cmp, Op, Ty, UnaryOp, Val};
 
 /// Code of a phase under construction.
 pub struct Builder<'a> {
@@ -35,12 +35,12 @@ impl<'a> Builder<'a> {
             Op::Bitcast(ty, a) if self.ty(a) == ty => return a,
             Op::Convert(ty, _) | Op::Bitcast(ty, _) => ty,
             Op::Load(arg) => Ty::of(self.body.args[usize::from(arg)].elem).unwrap_or(Ty::Pred),
-            Op::Unary(Unary::IsFinite, _) | Op::Compare(..) => Ty::Pred,
+            Op::Unary(UnaryOp::IsFinite, _) | Op::Compare(..) => Ty::Pred,
             Op::Unary(_, a) | Op::Binary(_, a, _) | Op::MulAdd(a, _, _) | Op::Round(_, a) => self.ty(a),
             Op::Select(_, a, _) => self.ty(a),
             Op::Store(..) | Op::StoreTemp(..) | Op::SetScalar(..) | Op::Reduce(..) => Ty::Pred,
         };
-        if let (Op::Unary(Unary::Neg, a), true) = (op, ty.is_float())
+        if let (Op::Unary(UnaryOp::Negate, a), true) = (op, ty.is_float())
             && let Op::Const(_, bits) = self.ops[usize::from(a)]
         {
             return self.push(Op::Const(ty, bits ^ 1 << (8 * ty.size() - 1)));
@@ -74,33 +74,33 @@ impl<'a> Builder<'a> {
     }
 
     /// A function of one value.
-    pub fn un(&mut self, f: Unary, a: Val) -> Val {
+    pub fn un(&mut self, f: UnaryOp, a: Val) -> Val {
         self.push(Op::Unary(f, a))
     }
 
     /// A function of two values.
-    pub fn bin(&mut self, f: Binary, a: Val, b: Val) -> Val {
+    pub fn bin(&mut self, f: BinaryOp, a: Val, b: Val) -> Val {
         self.push(Op::Binary(f, a, b))
     }
 
     /// `a + b`.
     pub fn add(&mut self, a: Val, b: Val) -> Val {
-        self.bin(Binary::Add, a, b)
+        self.bin(BinaryOp::Add, a, b)
     }
 
     /// `a - b`.
     pub fn sub(&mut self, a: Val, b: Val) -> Val {
-        self.bin(Binary::Sub, a, b)
+        self.bin(BinaryOp::Subtract, a, b)
     }
 
     /// `a * b`.
     pub fn mul(&mut self, a: Val, b: Val) -> Val {
-        self.bin(Binary::Mul, a, b)
+        self.bin(BinaryOp::Multiply, a, b)
     }
 
     /// `a / b`.
     pub fn div(&mut self, a: Val, b: Val) -> Val {
-        self.bin(Binary::Div, a, b)
+        self.bin(BinaryOp::Divide, a, b)
     }
 
     /// `a * b + c`.

@@ -10,7 +10,7 @@
 use meshwork_ir::ElementClass;
 
 use super::error::KernelError;
-use super::ir::{Access, Binary, Body, Extent, Op, Phase, Ty, Unary, Val};
+use super::ir::{Access, BinaryOp, Body, Extent, Op, Phase, Ty, UnaryOp, Val};
 
 /// Checks `body` and gives the type of each value of each phase; `None` for ops that make no value.
 pub fn check(body: &Body) -> Result<Vec<Vec<Option<Ty>>>, KernelError> {
@@ -206,49 +206,75 @@ impl Checker<'_> {
     }
 }
 
-/// Type of the result of `f` on `ty`; `None` where it is not defined.
-fn unary(f: Unary, ty: Ty) -> Option<Ty> {
+/// Type of the result of `f` on `ty`; `None` where it is not defined, or kernels do not have it.
+pub fn unary(f: UnaryOp, ty: Ty) -> Option<Ty> {
     let defined = match f {
-        Unary::Neg | Unary::Abs | Unary::Sign => ty != Ty::Pred,
-        Unary::Not => !ty.is_float(),
-        Unary::Popcnt | Unary::Clz => ty.is_integer(),
-        Unary::Sqrt
-        | Unary::Rsqrt
-        | Unary::Cbrt
-        | Unary::Exp
-        | Unary::Expm1
-        | Unary::Log
-        | Unary::Log1p
-        | Unary::Tanh
-        | Unary::Logistic
-        | Unary::Sin
-        | Unary::Cos
-        | Unary::Tan
-        | Unary::Erf
-        | Unary::Erfc
-        | Unary::ErfInv
-        | Unary::Floor
-        | Unary::Ceil
-        | Unary::RoundEven
-        | Unary::RoundAway
-        | Unary::IsFinite => ty.is_float(),
+        UnaryOp::Negate | UnaryOp::Abs | UnaryOp::Sign => ty != Ty::Pred,
+        UnaryOp::Not => !ty.is_float(),
+        UnaryOp::Popcnt | UnaryOp::CountLeadingZeros => ty.is_integer(),
+        UnaryOp::Sqrt
+        | UnaryOp::Rsqrt
+        | UnaryOp::Cbrt
+        | UnaryOp::Exponential
+        | UnaryOp::ExponentialMinusOne
+        | UnaryOp::Log
+        | UnaryOp::LogPlusOne
+        | UnaryOp::Tanh
+        | UnaryOp::Logistic
+        | UnaryOp::Sine
+        | UnaryOp::Cosine
+        | UnaryOp::Tan
+        | UnaryOp::ChloTan
+        | UnaryOp::Erf
+        | UnaryOp::Erfc
+        | UnaryOp::ErfInv
+        | UnaryOp::Floor
+        | UnaryOp::Ceil
+        | UnaryOp::RoundNearestEven
+        | UnaryOp::RoundNearestAfz
+        | UnaryOp::IsFinite => ty.is_float(),
+        // The fusion writes this as a product.
+        UnaryOp::Square => false,
+        // Of complex numbers, or rare: the evaluator computes these.
+        UnaryOp::Acos
+        | UnaryOp::Acosh
+        | UnaryOp::Asin
+        | UnaryOp::AsinAcosKernel
+        | UnaryOp::Asinh
+        | UnaryOp::Atan
+        | UnaryOp::Atanh
+        | UnaryOp::BesselI1e
+        | UnaryOp::Conj
+        | UnaryOp::Cosh
+        | UnaryOp::Digamma
+        | UnaryOp::Imag
+        | UnaryOp::IsInf
+        | UnaryOp::IsNegInf
+        | UnaryOp::IsPosInf
+        | UnaryOp::Lgamma
+        | UnaryOp::Real
+        | UnaryOp::Sinh => false,
     };
-    let result = if f == Unary::IsFinite { Ty::Pred } else { ty };
+    let result = if f == UnaryOp::IsFinite { Ty::Pred } else { ty };
     defined.then_some(result)
 }
 
-fn binary(f: Binary, ty: Ty) -> bool {
+/// Whether `f` is defined on `ty`, and kernels have it.
+pub fn binary(f: BinaryOp, ty: Ty) -> bool {
     match f {
-        Binary::Add | Binary::Mul | Binary::Max | Binary::Min => true,
-        Binary::Sub | Binary::Div | Binary::Rem | Binary::Pow => ty != Ty::Pred,
-        Binary::Atan2 => ty.is_float(),
-        Binary::And | Binary::Or | Binary::Xor => !ty.is_float(),
-        Binary::Shl | Binary::ShrArith | Binary::ShrLogic => ty.is_integer(),
+        BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum => true,
+        BinaryOp::Subtract | BinaryOp::Divide | BinaryOp::Remainder | BinaryOp::Power => ty != Ty::Pred,
+        BinaryOp::Atan2 => ty.is_float(),
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !ty.is_float(),
+        BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical => ty.is_integer(),
+        // Of complex numbers, or rare: the evaluator computes these.
+        BinaryOp::Complex | BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma | BinaryOp::Zeta => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::interp::table;
     use super::super::ir::*;
     use super::*;
     use meshwork_ir::ElementType;
@@ -274,25 +300,37 @@ mod tests {
     fn softmax_is_right() {
         let types = check(&body(vec![
             (Extent::Row, vec![Op::Load(0), Op::Reduce(Combine::Max, 0, 0)]),
-            (Extent::Once, vec![Op::Scalar(0, Ty::F32), Op::Unary(Unary::Neg, 0), Op::SetScalar(1, 1)]),
-            (Extent::Row, vec![Op::Load(0), Op::Scalar(1, Ty::F32), Op::Binary(Binary::Add, 0, 1), Op::Store(1, 2)]),
+            (Extent::Once, vec![Op::Scalar(0, Ty::F32), Op::Unary(UnaryOp::Negate, 0), Op::SetScalar(1, 1)]),
+            (Extent::Row, vec![Op::Load(0), Op::Scalar(1, Ty::F32), Op::Binary(BinaryOp::Add, 0, 1), Op::Store(1, 2)]),
         ]));
         assert_eq!(types.unwrap()[2], [Some(Ty::F32), Some(Ty::F32), Some(Ty::F32), None]);
     }
 
     #[test]
+    fn every_function_that_is_defined_has_a_loop() {
+        for ty in Ty::ALL {
+            for &f in UnaryOp::ALL {
+                assert_eq!(unary(f, ty).is_some(), table::unary(f, ty).is_some(), "{f:?} of {ty:?}");
+            }
+            for &f in BinaryOp::ALL {
+                assert_eq!(binary(f, ty), table::binary(f, ty).is_some(), "{f:?} of {ty:?}");
+            }
+        }
+    }
+
+    #[test]
     fn breaches_are_named() {
-        assert_eq!(reason(vec![Op::Unary(Unary::Neg, 0)]), "value 0 is not made yet");
+        assert_eq!(reason(vec![Op::Unary(UnaryOp::Negate, 0)]), "value 0 is not made yet");
         assert_eq!(reason(vec![Op::Load(0), Op::Store(0, 0)]), "argument 0 is not an output");
-        assert_eq!(reason(vec![Op::Load(0), Op::Store(1, 0), Op::Unary(Unary::Neg, 1)]), "op 1 makes no value");
+        assert_eq!(reason(vec![Op::Load(0), Op::Store(1, 0), Op::Unary(UnaryOp::Negate, 1)]), "op 1 makes no value");
         assert_eq!(reason(vec![Op::Load(9)]), "there is no argument 9");
         assert_eq!(reason(vec![Op::Scalar(0, Ty::F32)]), "scalar 0 is not set in an earlier phase");
         assert_eq!(reason(vec![Op::Load(0), Op::SetScalar(0, 0)]), "only in a phase that runs once");
-        assert_eq!(reason(vec![Op::Load(0), Op::Unary(Unary::Not, 0)]), "not defined on F32");
+        assert_eq!(reason(vec![Op::Load(0), Op::Unary(UnaryOp::Not, 0)]), "not defined on F32");
         assert_eq!(reason(vec![Op::Load(0), Op::Select(0, 0, 0)]), "value 0 is F32, not Pred");
         assert_eq!(reason(vec![Op::Load(0), Op::Bitcast(Ty::I64, 0)]), "F32 and I64 differ in width");
         assert_eq!(reason(vec![Op::LoadTemp(0, Ty::I8)]), "temporary 0 is F32, not I8");
-        let two = vec![Op::Load(0), Op::Const(Ty::I32, 1), Op::Binary(Binary::Add, 0, 1)];
+        let two = vec![Op::Load(0), Op::Const(Ty::I32, 1), Op::Binary(BinaryOp::Add, 0, 1)];
         assert_eq!(reason(two), "value 0 is F32 but value 1 is I32");
     }
 }

@@ -18,7 +18,7 @@ pub enum KernelError {
         reason: String,
     },
     /// An argument has an element type that lanes cannot hold.
-    #[error("argument {arg} has element type {elem}, which kernels can not load or store")]
+    #[error("argument {arg} has element type {elem}, which kernels cannot load or store")]
     Argument {
         /// Number of the argument.
         arg: usize,

@@ -13,6 +13,7 @@
 
 pub use meshwork_ir::Combine;
 use meshwork_ir::ElementType;
+pub use meshwork_ir::op::{BinaryOp, UnaryOp};
 
 /// Number of a value inside its phase: the position of the op that makes it.
 pub type Val = u16;
@@ -56,61 +57,6 @@ pub enum Ty {
     F64,
 }
 
-/// Functions of one value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // the names are the functions
-pub enum Unary {
-    Neg,
-    Abs,
-    Not,
-    Sign,
-    Sqrt,
-    Rsqrt,
-    Cbrt,
-    Exp,
-    Expm1,
-    Log,
-    Log1p,
-    Tanh,
-    Logistic,
-    Sin,
-    Cos,
-    Tan,
-    Erf,
-    Erfc,
-    ErfInv,
-    Floor,
-    Ceil,
-    RoundEven,
-    RoundAway,
-    IsFinite,
-    Popcnt,
-    Clz,
-}
-
-/// Functions of two values of one type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // the names are the functions
-pub enum Binary {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    /// NaN if either is NaN.
-    Max,
-    /// NaN if either is NaN.
-    Min,
-    Pow,
-    Atan2,
-    And,
-    Or,
-    Xor,
-    Shl,
-    ShrArith,
-    ShrLogic,
-}
-
 /// Comparisons; false (true for `Ne`) if a side is NaN.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the names are the comparisons
@@ -136,10 +82,10 @@ pub enum Op {
     Scalar(u16, Ty),
     /// Position along index dimension `0` of the call, as a number of type `1`: see [`Call::index`].
     Index(u8, Ty),
-    /// A function of one value.
-    Unary(Unary, Val),
-    /// A function of two values of one type.
-    Binary(Binary, Val, Val),
+    /// A function of one value; which ones kernels have says [`check::unary`](super::check::unary).
+    Unary(UnaryOp, Val),
+    /// A function of two values of one type; which ones kernels have says [`check::binary`](super::check::binary).
+    Binary(BinaryOp, Val, Val),
     /// A comparison, giving `Pred`.
     Compare(Cmp, Val, Val),
     /// `0` (a `Pred`) decides between `1` and `2`.

@@ -3,7 +3,7 @@
 
 use super::build::Builder;
 use super::error::KernelError;
-use super::ir::{Access, Binary, Body, Extent, Op, Phase, Unary, Val};
+use super::ir::{Access, BinaryOp, Body, Extent, Op, Phase, UnaryOp, Val};
 use super::math;
 
 /// `body` in the few operations that backends have. It must have passed the check.
@@ -51,20 +51,20 @@ fn contract(body: &Body, phase: &Phase) -> Phase {
     let mut b = Builder::new(body);
     let mut vals: Vec<Val> = vec![];
     let product = |v: Val| match phase.ops[usize::from(v)] {
-        Op::Binary(Binary::Mul, x, y) if uses[usize::from(v)] == 1 => Some((x, y)),
+        Op::Binary(BinaryOp::Multiply, x, y) if uses[usize::from(v)] == 1 => Some((x, y)),
         _ => None,
     };
     for op in &phase.ops {
         let new = |v: Val| vals[usize::from(v)];
         let v = match *op {
-            Op::Binary(Binary::Add, x, y) if b.ty(new(x)).is_float() => match (product(x), product(y)) {
+            Op::Binary(BinaryOp::Add, x, y) if b.ty(new(x)).is_float() => match (product(x), product(y)) {
                 (Some((p, q)), _) => b.fma(new(p), new(q), new(y)),
                 (_, Some((p, q))) => b.fma(new(p), new(q), new(x)),
                 _ => b.push(op.map(new)),
             },
-            Op::Binary(Binary::Sub, x, y) if b.ty(new(x)).is_float() => match product(y) {
+            Op::Binary(BinaryOp::Subtract, x, y) if b.ty(new(x)).is_float() => match product(y) {
                 Some((p, q)) => {
-                    let minus = b.un(Unary::Neg, new(p));
+                    let minus = b.un(UnaryOp::Negate, new(p));
                     b.fma(minus, new(q), new(x))
                 }
                 None => b.push(op.map(new)),

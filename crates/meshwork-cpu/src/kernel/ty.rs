@@ -2,7 +2,7 @@
 
 use meshwork_ir::ElementType;
 
-use super::ir::{Binary, Combine, Op, Ty};
+use super::ir::{Combine, Op, Ty};
 
 impl Ty {
     /// All of them.
@@ -91,20 +91,6 @@ impl Ty {
             (Combine::And, _) => ones,
             (Combine::Max, _) => least,
             (Combine::Min, _) => ones ^ least,
-        }
-    }
-}
-
-impl From<Combine> for Binary {
-    fn from(combine: Combine) -> Binary {
-        match combine {
-            Combine::Add => Binary::Add,
-            Combine::Mul => Binary::Mul,
-            Combine::Max => Binary::Max,
-            Combine::Min => Binary::Min,
-            Combine::And => Binary::And,
-            Combine::Or => Binary::Or,
-            Combine::Xor => Binary::Xor,
         }
     }
 }

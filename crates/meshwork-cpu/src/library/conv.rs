@@ -62,10 +62,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let elem = cx.shape(data.results()[0]).0;
     let types = [lhs.elem, rhs.elem, elem];
     let wide = types.contains(&ElementType::F64);
-    let covered = match wide {
-        false => types.iter().all(|&t| single(t).is_some()),
-        true => types.iter().all(|&t| double(t).is_some()),
-    };
+    let covered =
+        if wide { types.iter().all(|&t| double(t).is_some()) } else { types.iter().all(|&t| single(t).is_some()) };
     if !covered {
         return Ok(false);
     }
@@ -85,22 +83,22 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         reversal: flags(data, "window_reversal", n)?,
         feature_groups: attrs::index(data, "feature_group_count")?.max(1) as i64,
         batch_groups: attrs::index(data, "batch_group_count")?.max(1) as i64,
-        lhs: match low.iter().chain(&high).chain(&inner).all(|&v| v == 0) {
-            true => lhs,
-            false => {
-                let zero = Literal::scalar(lhs.elem, Scalar::zero(lhs.elem));
-                let zero = cx.constant(zero);
-                padded(cx, op, &lhs, zero, [&low, &high, &inner])
-            }
+        lhs: if low.iter().chain(&high).chain(&inner).all(|&v| v == 0) {
+            lhs
+        } else {
+            let zero = Literal::scalar(lhs.elem, Scalar::zero(lhs.elem));
+            let zero = cx.constant(zero);
+            padded(cx, op, &lhs, zero, [&low, &high, &inner])
         },
         rhs,
     };
     if depthwise::lower(cx, op, &conv)? {
         return Ok(true);
     }
-    match wide {
-        false => typed::<f32>(cx, op, &conv, &single),
-        true => typed::<f64>(cx, op, &conv, &double),
+    if wide {
+        typed::<f64>(cx, op, &conv, &double)
+    } else {
+        typed::<f32>(cx, op, &conv, &single)
     }
     Ok(true)
 }
@@ -126,9 +124,10 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
     let spatial_last =
         !spatial_dims.is_empty() && spatial_dims.iter().rev().zip((0..=last).rev()).all(|(&d, at)| d == at);
     let natural = d.output_feature == last || spatial_last;
-    let order: Vec<i64> = match natural {
-        true => (0..=last).collect(),
-        false => [d.output_batch].iter().chain(&d.output_spatial).chain([&d.output_feature]).copied().collect(),
+    let order: Vec<i64> = if natural {
+        (0..=last).collect()
+    } else {
+        [d.output_batch].iter().chain(&d.output_spatial).chain([&d.output_feature]).copied().collect()
     };
     let buf = cx.result(cx.module.op(op).results()[0]);
     let target = View::dense(buf, elem, &shape);
@@ -149,10 +148,7 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
     let channels = rhs.dims[d.kernel_input_feature as usize];
     let group = Loop {
         n: groups,
-        lhs: match conv.batch_groups > 1 {
-            true => batch.n * batch.lhs,
-            false => channels * at(lhs, d.input_feature),
-        },
+        lhs: if conv.batch_groups > 1 { batch.n * batch.lhs } else { channels * at(lhs, d.input_feature) },
         rhs: per_group * feature.rhs,
         out: per_group * feature.out,
     };
@@ -172,15 +168,17 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
     let mut positions = spatial;
     let features_last = d.output_feature == last || !natural;
     let mut stack = vec![group];
-    match features_last {
-        true => positions.push(batch),
-        false => stack.push(batch),
+    if features_last {
+        positions.push(batch)
+    } else {
+        stack.push(batch)
     }
     positions.sort_by_key(|l| std::cmp::Reverse(l.out));
     // Longest runs of whichever operand the micro-kernel may read in place.
-    match features_last {
-        true => taps.sort_by_key(|l| std::cmp::Reverse(l.lhs.abs())),
-        false => taps.sort_by_key(|l| std::cmp::Reverse(l.rhs.abs())),
+    if features_last {
+        taps.sort_by_key(|l| std::cmp::Reverse(l.lhs.abs()))
+    } else {
+        taps.sort_by_key(|l| std::cmp::Reverse(l.rhs.abs()))
     }
 
     let pick = |loops: &[Loop], of: fn(&Loop) -> i64| -> Vec<i64> { loops.iter().map(of).collect() };
@@ -197,12 +195,11 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
     let input = side(lhs.buf, lhs.offset, |l| l.lhs, &positions, l, is_same::<T>(lhs.elem));
     let kernel = side(rhs.buf, rhs_offset, |l| l.rhs, &features, r, is_same::<T>(rhs.elem));
     let c_batch: Arc<[isize]> = offsets(&pick(&stack, |l| l.n), &pick(&stack, |l| l.out)).into();
-    let (a, b, rows, columns, c_row) = match features_last {
-        true => {
-            let row = positions.iter().rev().find(|l| l.n != 1).map_or(0, |l| l.out);
-            (input, kernel, count(&positions), count(&features), row)
-        }
-        false => (kernel, input, count(&features), count(&positions), feature.out),
+    let (a, b, rows, columns, c_row) = if features_last {
+        let row = positions.iter().rev().find(|l| l.n != 1).map_or(0, |l| l.out);
+        (input, kernel, count(&positions), count(&features), row)
+    } else {
+        (kernel, input, count(&features), count(&positions), feature.out)
     };
     let product = Product {
         a,

@@ -35,9 +35,10 @@ impl<T: Tile> Lines<T> {
         let [xs, ws] = self.strides;
         // SAFETY: in the whole function: elements of the operands that taps and positions name.
         unsafe {
-            let done = match xs == size && (ws == size || ws == 0) {
-                true => T::sum_taps(&self.taps, (x, w), ws == 0, out, self.n),
-                false => 0,
+            let done = if xs == size && (ws == size || ws == 0) {
+                T::sum_taps(&self.taps, (x, w), ws == 0, out, self.n)
+            } else {
+                0
             };
             for i in done..self.n {
                 let mut sum = T::default();
@@ -73,8 +74,8 @@ impl<T: Tile> Work for Lines<T> {
     }
 }
 
-/// Adds the step of a convolution with one input feature per group, if `conv` is one of floats that compute as they
-/// lie; the input is padded already.
+/// Adds the step of a convolution with one input feature per group, if `conv` is one of floats that compute in their own
+/// type; the input is padded already.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, conv: &Conv) -> Result<bool, String> {
     let (d, lhs, rhs) = (&conv.dims, &conv.lhs, &conv.rhs);
     let result = cx.module.op(op).results()[0];

@@ -185,11 +185,12 @@ mod tests {
     use meshwork_ir::{ElementType, Literal};
 
     fn source(elem: &str, direction: &str, dims: &str, out: &str, over: i64) -> String {
-        let nan = match elem.contains('f') {
-            true => format!(
+        let nan = if elem.contains('f') {
+            format!(
                 "%n = stablehlo.compare NE, %x, %x : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>\n%w = stablehlo.or %g, %n : tensor<i1>"
-            ),
-            false => "%w = stablehlo.or %g, %g : tensor<i1>".into(),
+            )
+        } else {
+            "%w = stablehlo.or %g, %g : tensor<i1>".into()
         };
         let w = if elem.contains('f') { "%w" } else { "%g" };
         format!(

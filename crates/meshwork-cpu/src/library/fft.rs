@@ -185,9 +185,10 @@ fn pass<T: Real>(from: &[C<T>], to: &mut [C<T>], roots: &[C<T>], p: usize, lengt
                     let (a, b, c, d) = (at(0, s), at(1, s), at(2, s), at(3, s));
                     let (ac, bd) = (add(a, c), add(b, d));
                     let (a_c, b_d) = (sub(a, c), sub(b, d));
-                    let j = match forward {
-                        true => Complex { re: b_d.im, im: T::default().minus(b_d.re) },
-                        false => Complex { re: T::default().minus(b_d.im), im: b_d.re },
+                    let j = if forward {
+                        Complex { re: b_d.im, im: T::default().minus(b_d.re) }
+                    } else {
+                        Complex { re: T::default().minus(b_d.im), im: b_d.re }
                     };
                     let base = s + stride * 4 * q;
                     to[base] = add(ac, bd);
@@ -358,10 +359,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
             }
             Kind::Backward => last,
         };
-        let buf = match i + 1 == passes.len() {
-            true => cx.result(result),
-            false => cx.buffer(complex, &dims),
-        };
+        let buf = if i + 1 == passes.len() { cx.result(result) } else { cx.buffer(complex, &dims) };
         let to_elem = if i + 1 == passes.len() { elem } else { complex };
         let to = View::dense(buf, to_elem, if i + 1 == passes.len() { &shape } else { &dims });
         if wide {
@@ -376,10 +374,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
 
 #[allow(clippy::too_many_arguments)]
 fn along<T: Real>(cx: &mut Lower<'_>, op: OpId, x: &View, to: &View, dim: usize, n: usize, kind: Kind, inverse: bool) {
-    let (starts, targets) = match to.is_empty() || n == 0 {
-        true => (vec![], vec![]),
-        false => (lines(x, dim), lines(to, dim)),
-    };
+    let (starts, targets) = if to.is_empty() || n == 0 { (vec![], vec![]) } else { (lines(x, dim), lines(to, dim)) };
     let work = Lines::<T> {
         plan: Plan::new(n.max(1), if inverse { 1.0 } else { -1.0 }),
         n,

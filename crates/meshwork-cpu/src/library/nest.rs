@@ -55,9 +55,10 @@ pub(crate) fn walk<const N: usize>(
         ([n, inner_dims @ ..], [step, inner_strides @ ..]) => {
             let mut at = at;
             for _ in 0..*n {
-                match inner_dims.is_empty() {
-                    true => visit(at),
-                    false => walk(inner_dims, inner_strides, at, visit),
+                if inner_dims.is_empty() {
+                    visit(at)
+                } else {
+                    walk(inner_dims, inner_strides, at, visit)
                 }
                 for i in 0..N {
                     at[i] += step[i];

@@ -162,12 +162,13 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let mut windows = numbers.update_window_dims.iter();
     let mut dims = vec![];
     for d in 0..x.dims.len() {
-        let (window, from) = match dropped(d as i64) {
-            true => (1, 0),
-            false => match windows.next() {
+        let (window, from) = if dropped(d as i64) {
+            (1, 0)
+        } else {
+            match windows.next() {
                 Some(&w) => (updates.dims[w as usize], updates.strides[w as usize] as isize),
                 None => return Err(format!("{} has too few window dimensions", data.name())),
-            },
+            }
         };
         dims.push(Dim { extent: x.dims[d], window, to: whole.strides[d] as isize, from });
     }

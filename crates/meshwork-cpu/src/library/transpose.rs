@@ -175,9 +175,12 @@ mod avx2 {
             let (u2, u3) = (_mm256_shuffle_ps::<0x44>(t1, t3), _mm256_shuffle_ps::<0xEE>(t1, t3));
             let (u4, u5) = (_mm256_shuffle_ps::<0x44>(t4, t6), _mm256_shuffle_ps::<0xEE>(t4, t6));
             let (u6, u7) = (_mm256_shuffle_ps::<0x44>(t5, t7), _mm256_shuffle_ps::<0xEE>(t5, t7));
-            let put = |i: isize, v: __m256| match PAST {
-                true => _mm256_stream_ps(p.to.offset(i * p.to_stride).cast(), v),
-                false => _mm256_storeu_ps(p.to.offset(i * p.to_stride).cast(), v),
+            let put = |i: isize, v: __m256| {
+                if PAST {
+                    _mm256_stream_ps(p.to.offset(i * p.to_stride).cast(), v)
+                } else {
+                    _mm256_storeu_ps(p.to.offset(i * p.to_stride).cast(), v)
+                }
             };
             put(0, _mm256_permute2f128_ps::<0x20>(u0, u4));
             put(1, _mm256_permute2f128_ps::<0x20>(u1, u5));
@@ -200,9 +203,12 @@ mod avx2 {
             let (r0, r1, r2, r3) = (row(0), row(1), row(2), row(3));
             let (t0, t1) = (_mm256_unpacklo_pd(r0, r1), _mm256_unpackhi_pd(r0, r1));
             let (t2, t3) = (_mm256_unpacklo_pd(r2, r3), _mm256_unpackhi_pd(r2, r3));
-            let put = |i: isize, v: __m256d| match PAST {
-                true => _mm256_stream_pd(p.to.offset(i * p.to_stride).cast(), v),
-                false => _mm256_storeu_pd(p.to.offset(i * p.to_stride).cast(), v),
+            let put = |i: isize, v: __m256d| {
+                if PAST {
+                    _mm256_stream_pd(p.to.offset(i * p.to_stride).cast(), v)
+                } else {
+                    _mm256_storeu_pd(p.to.offset(i * p.to_stride).cast(), v)
+                }
             };
             put(0, _mm256_permute2f128_pd::<0x20>(t0, t2));
             put(1, _mm256_permute2f128_pd::<0x20>(t1, t3));

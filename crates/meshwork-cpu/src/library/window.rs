@@ -440,10 +440,7 @@ pub(super) fn select_and_scatter(cx: &mut Lower<'_>, op: OpId) -> Result<bool, S
     let dims = windows(data, &x, &View::dense(Buf(0), x.elem, &source.dims))?;
     let buf = cx.result(data.results()[0]);
     let out = View::dense(buf, x.elem, &x.dims);
-    let parts = match dims[0].is_plain() {
-        true => parts_of(x.len(), 1 << 13, dims[0].n.max(1) as usize),
-        false => 1,
-    };
+    let parts = if dims[0].is_plain() { parts_of(x.len(), 1 << 13, dims[0].n.max(1) as usize) } else { 1 };
     let work = Select {
         x: (x.buf, x.offset as isize),
         source: (source.buf, source.offset as isize),

@@ -76,23 +76,35 @@ fn random_phase(
                 Op::LoadTemp(t, body.temps[usize::from(t)])
             }
             (7 | 8, Some((v, ty))) => {
-                let list: &[Unary] = match ty {
-                    Ty::Pred => &[Unary::Not],
+                let list: &[UnaryOp] = match ty {
+                    Ty::Pred => &[UnaryOp::Not],
                     _ if ty.is_float() => {
-                        use Unary::*;
-                        &[Neg, Abs, Sign, Sqrt, Floor, Ceil, RoundEven, RoundAway, IsFinite]
+                        use UnaryOp::*;
+                        &[Negate, Abs, Sign, Sqrt, Floor, Ceil, RoundNearestEven, RoundNearestAfz, IsFinite]
                     }
-                    _ => &[Unary::Neg, Unary::Abs, Unary::Sign, Unary::Not],
+                    _ => &[UnaryOp::Negate, UnaryOp::Abs, UnaryOp::Sign, UnaryOp::Not],
                 };
                 Op::Unary(numbers.pick(list), v)
             }
             (9..=12, Some((v, ty))) => {
-                use Binary::*;
-                let list: &[Binary] = match ty {
-                    Ty::Pred => &[Add, Mul, Max, Min, And, Or, Xor],
-                    _ if ty.is_float() => &[Add, Sub, Mul, Div, Max, Min],
-                    _ if ty.size() >= 4 => &[Add, Sub, Mul, Max, Min, And, Or, Xor, Shl, ShrArith, ShrLogic],
-                    _ => &[Add, Sub, Mul, Max, Min, And, Or, Xor],
+                use BinaryOp::*;
+                let list: &[BinaryOp] = match ty {
+                    Ty::Pred => &[Add, Multiply, Maximum, Minimum, And, Or, Xor],
+                    _ if ty.is_float() => &[Add, Subtract, Multiply, Divide, Maximum, Minimum],
+                    _ if ty.size() >= 4 => &[
+                        Add,
+                        Subtract,
+                        Multiply,
+                        Maximum,
+                        Minimum,
+                        And,
+                        Or,
+                        Xor,
+                        ShiftLeft,
+                        ShiftRightArithmetic,
+                        ShiftRightLogical,
+                    ],
+                    _ => &[Add, Subtract, Multiply, Maximum, Minimum, And, Or, Xor],
                 };
                 Op::Binary(numbers.pick(list), v, like(numbers, ty))
             }

@@ -3,7 +3,7 @@
 //! Every `KERNEL_MATH_STEP`-th bit pattern is tried, by default about 130,000 of them; 1 tries all, which takes
 //! minutes.
 
-use meshwork_cpu::kernel::ir::{Binary, Op, Unary};
+use meshwork_cpu::kernel::ir::{BinaryOp, Op, UnaryOp};
 use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
 use meshwork_eval::special;
 use meshwork_ir::{ElementType, Literal};
@@ -49,7 +49,7 @@ fn step() -> u64 {
 }
 
 /// The largest error of `f` over all numbers, and where.
-fn worst(f: Unary, truth: Real) -> (f64, f32) {
+fn worst(f: UnaryOp, truth: Real) -> (f64, f32) {
     let kernel = Kernel::new(map_body(&[F32], F32, vec![Op::Load(0), Op::Unary(f, 0), Op::Store(1, 1)])).unwrap();
     assert!(kernel.backend() == Backend::Compiled || !jit_is_available(), "{f:?} is interpreted");
     let mut worst = (0.0, 0.0);
@@ -98,24 +98,24 @@ fn rsqrt(x: f64) -> f64 {
 
 #[test]
 fn functions_of_one_value_are_within_bounds() {
-    let list: [(Unary, Real, f64); 17] = [
-        (Unary::Exp, f64::exp, 1.5),
-        (Unary::Expm1, f64::exp_m1, 2.5),
-        (Unary::Log, f64::ln, 0.9),
-        (Unary::Log1p, f64::ln_1p, 1.6),
-        (Unary::Tanh, f64::tanh, 2.5),
-        (Unary::Logistic, logistic, 2.8),
-        (Unary::Erf, special::erf, 3.4),
-        (Unary::Sin, f64::sin, 0.6),
-        (Unary::Cos, f64::cos, 0.6),
-        (Unary::Tan, f64::tan, 0.6),
-        (Unary::Erfc, special::erfc, 0.6),
-        (Unary::ErfInv, special::erf_inv, 0.6),
-        (Unary::Cbrt, f64::cbrt, 0.6),
-        (Unary::Rsqrt, rsqrt, 1.6),
-        (Unary::Sqrt, f64::sqrt, 0.6),
-        (Unary::Floor, f64::floor, 0.0),
-        (Unary::RoundAway, f64::round, 0.0),
+    let list: [(UnaryOp, Real, f64); 17] = [
+        (UnaryOp::Exponential, f64::exp, 1.5),
+        (UnaryOp::ExponentialMinusOne, f64::exp_m1, 2.5),
+        (UnaryOp::Log, f64::ln, 0.9),
+        (UnaryOp::LogPlusOne, f64::ln_1p, 1.6),
+        (UnaryOp::Tanh, f64::tanh, 2.5),
+        (UnaryOp::Logistic, logistic, 2.8),
+        (UnaryOp::Erf, special::erf, 3.4),
+        (UnaryOp::Sine, f64::sin, 0.6),
+        (UnaryOp::Cosine, f64::cos, 0.6),
+        (UnaryOp::Tan, f64::tan, 0.6),
+        (UnaryOp::Erfc, special::erfc, 0.6),
+        (UnaryOp::ErfInv, special::erf_inv, 0.6),
+        (UnaryOp::Cbrt, f64::cbrt, 0.6),
+        (UnaryOp::Rsqrt, rsqrt, 1.6),
+        (UnaryOp::Sqrt, f64::sqrt, 0.6),
+        (UnaryOp::Floor, f64::floor, 0.0),
+        (UnaryOp::RoundNearestAfz, f64::round, 0.0),
     ];
     let mut failures = vec![];
     for (f, truth, bound) in list {
@@ -168,7 +168,7 @@ fn functions_of_two_values_are_within_bounds() {
         let moderate = ((bits >> 40) as f32 / 65536.0 - 128.0) / 8.0;
         y.push(if i % 2 == 0 { moderate } else { f32::from_bits((bits >> 32) as u32) });
     }
-    let list: [(Binary, Real2, f64); 2] = [(Binary::Pow, f64::powf, 0.6), (Binary::Atan2, f64::atan2, 0.6)];
+    let list: [(BinaryOp, Real2, f64); 2] = [(BinaryOp::Power, f64::powf, 0.6), (BinaryOp::Atan2, f64::atan2, 0.6)];
     for (f, truth, bound) in list {
         let ops = vec![Op::Load(0), Op::Load(1), Op::Binary(f, 0, 1), Op::Store(2, 2)];
         let kernel = Kernel::new(map_body(&[F32, F32], F32, ops)).unwrap();
@@ -184,13 +184,13 @@ fn functions_of_two_values_are_within_bounds() {
 
 #[test]
 fn functions_of_f64_are_near_the_reference() {
-    let list: [(Unary, Real); 6] = [
-        (Unary::Exp, f64::exp),
-        (Unary::Expm1, f64::exp_m1),
-        (Unary::Log, f64::ln),
-        (Unary::Log1p, f64::ln_1p),
-        (Unary::Tanh, f64::tanh),
-        (Unary::Logistic, logistic),
+    let list: [(UnaryOp, Real); 6] = [
+        (UnaryOp::Exponential, f64::exp),
+        (UnaryOp::ExponentialMinusOne, f64::exp_m1),
+        (UnaryOp::Log, f64::ln),
+        (UnaryOp::LogPlusOne, f64::ln_1p),
+        (UnaryOp::Tanh, f64::tanh),
+        (UnaryOp::Logistic, logistic),
     ];
     let mut numbers = Numbers(11);
     let mut x: Vec<f64> = (0..60_000)

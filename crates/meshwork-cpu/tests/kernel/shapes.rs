@@ -39,13 +39,18 @@ fn softmax_of_rows() {
             row(vec![
                 Op::Load(0),
                 Op::Scalar(0, Ty::F32),
-                Op::Binary(Binary::Sub, 0, 1),
-                Op::Unary(Unary::Exp, 2),
+                Op::Binary(BinaryOp::Subtract, 0, 1),
+                Op::Unary(UnaryOp::Exponential, 2),
                 Op::StoreTemp(0, 3),
                 Op::Reduce(Combine::Add, 1, 3),
             ]),
-            once(vec![f32_const(1.0), Op::Scalar(1, Ty::F32), Op::Binary(Binary::Div, 0, 1), Op::SetScalar(2, 2)]),
-            row(vec![Op::LoadTemp(0, Ty::F32), Op::Scalar(2, Ty::F32), Op::Binary(Binary::Mul, 0, 1), Op::Store(1, 2)]),
+            once(vec![f32_const(1.0), Op::Scalar(1, Ty::F32), Op::Binary(BinaryOp::Divide, 0, 1), Op::SetScalar(2, 2)]),
+            row(vec![
+                Op::LoadTemp(0, Ty::F32),
+                Op::Scalar(2, Ty::F32),
+                Op::Binary(BinaryOp::Multiply, 0, 1),
+                Op::Store(1, 2),
+            ]),
         ],
     };
     let kernel = Kernel::cached(body, Stores::Cached).unwrap();
@@ -86,7 +91,7 @@ fn strided_repeated_and_reversed_arguments() {
         phases: vec![row(vec![
             Op::Load(0),
             Op::Load(1),
-            Op::Binary(Binary::Add, 0, 1),
+            Op::Binary(BinaryOp::Add, 0, 1),
             Op::Round(BF16, 2),
             f32_const(0.0),
             Op::Compare(Cmp::Gt, 3, 4),
@@ -134,9 +139,9 @@ fn in_place_with_a_later_use() {
         phases: vec![row(vec![
             Op::Load(0),
             f32_const(1.0),
-            Op::Binary(Binary::Add, 0, 1),
+            Op::Binary(BinaryOp::Add, 0, 1),
             Op::Store(1, 2),
-            Op::Binary(Binary::Mul, 0, 2),
+            Op::Binary(BinaryOp::Multiply, 0, 2),
             Op::Store(2, 4),
         ])],
     };
@@ -247,7 +252,12 @@ fn indices_of_rows_and_elements() {
             args: vec![arg(out, Access::Unit, true)],
             temps: vec![],
             scalars: 0,
-            phases: vec![row(vec![Op::Index(0, ty), Op::Index(1, ty), Op::Binary(Binary::Mul, 0, 1), Op::Store(0, 2)])],
+            phases: vec![row(vec![
+                Op::Index(0, ty),
+                Op::Index(1, ty),
+                Op::Binary(BinaryOp::Multiply, 0, 1),
+                Op::Store(0, 2),
+            ])],
         };
         let kernel = Kernel::new(body).unwrap();
         for n in LENGTHS {
@@ -287,8 +297,8 @@ fn life_in_bytes() {
             Op::Const(Ty::U8, 2),
             Op::Compare(Cmp::Eq, 1, 4),
             Op::Convert(Ty::Pred, 0),
-            Op::Binary(Binary::And, 5, 6),
-            Op::Binary(Binary::Or, 3, 7),
+            Op::Binary(BinaryOp::And, 5, 6),
+            Op::Binary(BinaryOp::Or, 3, 7),
             Op::Convert(Ty::U8, 8),
             Op::Store(2, 9),
         ])],
@@ -321,7 +331,7 @@ fn stores_past_the_caches_give_the_same() {
         scalars: 1,
         phases: vec![
             row(vec![Op::Load(0), Op::Reduce(Combine::Add, 0, 0), Op::Store(2, 0)]),
-            row(vec![Op::Load(0), Op::Scalar(0, Ty::F32), Op::Binary(Binary::Sub, 0, 1), Op::Store(1, 2)]),
+            row(vec![Op::Load(0), Op::Scalar(0, Ty::F32), Op::Binary(BinaryOp::Subtract, 0, 1), Op::Store(1, 2)]),
         ],
     };
     let x = numbers(4096);
@@ -345,7 +355,7 @@ fn stores_past_the_caches_give_the_same() {
 #[test]
 fn rows_are_added_to_accumulators() {
     use Access::Unit;
-    let add = row(vec![Op::Load(0), Op::Load(1), Op::Binary(Binary::Add, 0, 1), Op::Store(2, 2)]);
+    let add = row(vec![Op::Load(0), Op::Load(1), Op::Binary(BinaryOp::Add, 0, 1), Op::Store(2, 2)]);
     let args = vec![arg(F32, Unit, false), arg(F32, Unit, false), arg(F32, Unit, true)];
     let body = Body { args, temps: vec![], scalars: 0, phases: vec![add] };
     let kernel = Kernel::cached(body, Stores::Accumulated).unwrap();

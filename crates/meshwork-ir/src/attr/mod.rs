@@ -72,7 +72,7 @@ pub enum Attr {
     ShardingRule(Arc<OpShardingRule>),
     /// A flat list of axes: `manual_axes`, the axes of `sdy.all_reduce`.
     Axes(Arc<[AxisRef]>),
-    /// Axes per dimension, `[{}, {"x"}]`: `sdy.all_gather` and its kin.
+    /// Axes per dimension, `[{}, {"x"}]`: `sdy.all_gather` and its variants.
     AxesPerDim(Arc<[Vec<AxisRef>]>),
     /// Parameters of `sdy.all_to_all`.
     AllToAll(Arc<[AllToAllParam]>),

@@ -89,7 +89,7 @@ impl Bodies<'_, '_> {
         let block = self.builder.begin_body(self.op, args);
         let args = self.builder.module.block(block).args.clone();
         let loc = self.builder.loc.clone();
-        let mut inner = Builder { module: self.builder.module, place: Place::End(block), loc };
+        let mut inner = Builder { module: self.builder.module, place: Place::End(block), loc, pos: self.builder.pos };
         let returned = build(&mut inner, &args)?;
         self.builder.end_body(self.op, block, returned);
         Ok(())

@@ -56,6 +56,15 @@ impl Convolution {
     }
 }
 
+/// Which half of a square matrix is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The lower one.
+    Lower,
+    /// The upper one.
+    Upper,
+}
+
 impl Builder<'_> {
     /// The product of vectors and matrices.
     pub fn dot(&mut self, lhs: ValueId, rhs: ValueId) -> Result<ValueId, BuildError> {
@@ -106,8 +115,12 @@ impl Builder<'_> {
     }
 
     /// The Cholesky factor of square matrices.
-    pub fn cholesky(&mut self, a: ValueId, lower: bool) -> Result<ValueId, BuildError> {
-        self.value(OpSpec::new(OpKind::Linalg(LinalgOp::Cholesky)).operands([a]).attr("lower", Attr::Bool(lower)))
+    pub fn cholesky(&mut self, a: ValueId, half: Half) -> Result<ValueId, BuildError> {
+        self.value(
+            OpSpec::new(OpKind::Linalg(LinalgOp::Cholesky))
+                .operands([a])
+                .attr("lower", Attr::Bool(half == Half::Lower)),
+        )
     }
 
     /// The Fourier transform `kind` (`FFT`, `IFFT`, `RFFT`, `IRFFT`) over the innermost dimensions.
@@ -138,7 +151,7 @@ impl Builder<'_> {
         self.value(spec)
     }
 
-    /// `x` normalised over all dimensions but `feature`, with the mean and variance of each feature.
+    /// `x` normalized over all dimensions but `feature`, with the mean and variance of each feature.
     pub fn batch_norm_training(
         &mut self,
         x: ValueId,
@@ -151,7 +164,7 @@ impl Builder<'_> {
         self.values(norm_attrs(spec, epsilon, feature))
     }
 
-    /// `x` normalised with a given mean and variance of each feature.
+    /// `x` normalized with a given mean and variance of each feature.
     pub fn batch_norm_inference(
         &mut self,
         x: ValueId,

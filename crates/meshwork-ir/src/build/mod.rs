@@ -43,14 +43,14 @@ use thiserror::Error;
 
 pub use body::OpenOp;
 pub use collective::Groups;
-pub use contract::{Convolution, Triangle};
+pub use contract::{Convolution, Half, Triangle};
 pub use elementwise::Direction;
 pub use func::FuncBuilder;
 pub use placement::add_mesh;
-pub use reduce::Window;
+pub use reduce::{Stability, Window};
 
 use crate::infer::{InferError, OpTypes, Types, infer};
-use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, Type, ValueId, Values};
+use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Values};
 
 /// An operation could not be built.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -79,22 +79,28 @@ pub struct Builder<'m> {
     module: &'m mut Module,
     place: Place,
     loc: Loc,
+    pos: TextPos,
 }
 
 impl<'m> Builder<'m> {
     /// Inserts at the end of `block`.
     pub fn at_end(module: &'m mut Module, block: BlockId) -> Builder<'m> {
-        Builder { module, place: Place::End(block), loc: Loc::unknown() }
+        Builder { module, place: Place::End(block), loc: Loc::unknown(), pos: TextPos::default() }
     }
 
     /// Inserts just before `op`, which is in a block.
     pub fn before(module: &'m mut Module, op: OpId) -> Builder<'m> {
-        Builder { module, place: Place::Before(op), loc: Loc::unknown() }
+        Builder { module, place: Place::Before(op), loc: Loc::unknown(), pos: TextPos::default() }
     }
 
     /// Gives this location to all operations built from now on.
     pub fn set_loc(&mut self, loc: Loc) {
         self.loc = loc;
+    }
+
+    /// Gives this position in a text to all operations built from now on that have none of their own.
+    pub fn set_pos(&mut self, pos: TextPos) {
+        self.pos = pos;
     }
 
     /// The location that operations get.
@@ -133,6 +139,9 @@ impl<'m> Builder<'m> {
         let wanted = std::mem::take(&mut spec.result_types);
         spec.result_types = self.infer(&spec, &wanted)?;
         spec.loc = self.loc.clone();
+        if spec.pos == TextPos::default() {
+            spec.pos = self.pos;
+        }
         let op = self.module.create(spec);
         self.insert(op);
         Ok(op)

@@ -1,4 +1,4 @@
-//! Reshape, broadcast, slice, pad and their kin.
+//! Reshape, broadcast, slice, pad and similar operations.
 
 use super::{BuildError, Builder};
 use crate::op::MovementOp;

@@ -20,6 +20,15 @@ pub struct Window {
     pub padding: Vec<(i64, i64)>,
 }
 
+/// Whether equal elements keep their order in a sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// They keep it.
+    Stable,
+    /// Their order is unspecified.
+    Unstable,
+}
+
 impl Window {
     fn attrs(&self, mut spec: OpSpec) -> OpSpec {
         let lists = [
@@ -95,13 +104,13 @@ impl Builder<'_> {
         &mut self,
         inputs: &[ValueId],
         dim: i64,
-        is_stable: bool,
+        stability: Stability,
         less: impl FnOnce(&mut Builder<'_>, &[ValueId]) -> Result<R, BuildError>,
     ) -> Result<Values, BuildError> {
         let spec = OpSpec::new(OpKind::Body(BodyOp::Sort))
             .operands(inputs.iter().copied())
             .attr("dimension", Attr::i64(dim))
-            .attr("is_stable", Attr::Bool(is_stable));
+            .attr("is_stable", Attr::Bool(stability == Stability::Stable));
         let args = self.scalars_of(inputs.iter().flat_map(|v| [v, v]));
         self.op_with_bodies(spec, |bodies| bodies.add(args, less))
     }

@@ -59,7 +59,9 @@ fn control_flow() {
     let chosen = f.if_else(pred, |_| Ok([x]), |b| Ok([b.negate(x)?])).expect("a branch");
     let picked = f.case(n, 3, |b, i| Ok([if i == 0 { x } else { b.abs(x)? }])).expect("a case");
     assert_eq!(types(&f, &[chosen[0], picked[0]]), "(tensor<4xf32>, tensor<4xf32>)");
-    let sorted = f.sort(&[x], 0, true, |b, args| Ok([b.compare(Direction::Lt, args[0], args[1])?])).expect("a sort");
+    let sorted = f
+        .sort(&[x], 0, Stability::Stable, |b, args| Ok([b.compare(Direction::Lt, args[0], args[1])?]))
+        .expect("a sort");
     f.finish([out[0], chosen[0], picked[0], sorted[0]]).expect("results");
     assert_eq!(verify(&module), []);
 }
@@ -118,7 +120,7 @@ fn build_families(module: &mut Module) -> Result<(), BuildError> {
     let updated = f.dynamic_update_slice(scattered, piece, &[start, start])?;
     let mapped = f.map(&[updated], |b, a| Ok([b.tanh(a[0])?]))?;
     let count = f.iota(Type::tensor([4, 4], F32), 1)?;
-    let root = f.cholesky(count, true)?;
+    let root = f.cholesky(count, Half::Lower)?;
     let system = Triangle { left: true, lower: true, unit_diagonal: false };
     let solved = f.triangular_solve(root, count, system, "ADJOINT")?;
     let ones = f.splat([4], F32, 1.0)?;

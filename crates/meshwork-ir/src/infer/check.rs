@@ -267,7 +267,7 @@ impl<'a> OpTypes<'a> {
         let d = self.int(attr)?;
         match usize::try_from(d) {
             Ok(i) if i < rank => Ok(i),
-            _ => Err(self.bad_attr(attr, format!("is {d}, which is no dimension of a tensor of rank {rank}"))),
+            _ => Err(self.bad_attr(attr, format!("is {d}, which is not a dimension of a tensor of rank {rank}"))),
         }
     }
 
@@ -303,9 +303,10 @@ impl<'a> OpTypes<'a> {
     /// A list of integers of this length.
     pub(super) fn ints_of(&self, attr: &'static str, len: usize, per: &str) -> Result<Cow<'a, [i64]>, InferError> {
         let values = self.ints(attr)?;
-        match values.len() == len {
-            true => Ok(values),
-            false => Err(self.bad_attr(attr, format!("has {} entries, but needs {len}, one per {per}", values.len()))),
+        if values.len() == len {
+            Ok(values)
+        } else {
+            Err(self.bad_attr(attr, format!("has {} entries, but needs {len}, one per {per}", values.len())))
         }
     }
 
@@ -321,16 +322,19 @@ impl<'a> OpTypes<'a> {
     /// Checks that `dims` are dimensions of a tensor of rank `rank`.
     pub(super) fn dims_in_range(&self, attr: &'static str, dims: &[i64], rank: usize) -> Result<(), InferError> {
         match dims.iter().find(|&&d| d < 0 || d as usize >= rank) {
-            Some(d) => Err(self.bad_attr(attr, format!("lists {d}, which is no dimension of a tensor of rank {rank}"))),
+            Some(d) => {
+                Err(self.bad_attr(attr, format!("lists {d}, which is not a dimension of a tensor of rank {rank}")))
+            }
             None => Ok(()),
         }
     }
 
     /// Checks that dimension numbers are in ascending order.
     pub(super) fn sorted(&self, attr: &'static str, dims: &[i64]) -> Result<(), InferError> {
-        match dims.is_sorted() {
-            true => Ok(()),
-            false => Err(self.bad_attr(attr, format!("must be in ascending order, but is {}", list(dims)))),
+        if dims.is_sorted() {
+            Ok(())
+        } else {
+            Err(self.bad_attr(attr, format!("must be in ascending order, but is {}", list(dims))))
         }
     }
 

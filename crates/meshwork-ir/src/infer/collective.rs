@@ -66,12 +66,13 @@ fn global_ids(t: &OpTypes, least: i64) -> Result<(), InferError> {
         Some(Attr::Channel(c)) => c.handle,
         _ => 0,
     };
-    match t.flag("use_global_device_ids") && channel < least {
-        true => Err(t.bad_attr(
+    if t.flag("use_global_device_ids") && channel < least {
+        Err(t.bad_attr(
             "channel_handle",
             format!("must be at least {least} with use_global_device_ids, but is {channel}"),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

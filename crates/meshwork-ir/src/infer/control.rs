@@ -138,15 +138,11 @@ fn channel(t: &OpTypes, host: i64) -> Result<(), InferError> {
         return Err(InferError::MissingAttr { op: t.op(), attr: "channel_handle", expected });
     };
     let want = if t.flag("is_host_transfer") { host } else { 1 };
-    match *channel_type == want {
-        true => Ok(()),
-        false => {
-            let side = if want == 1 { "between devices" } else { "with the host" };
-            Err(t.bad_attr(
-                "channel_handle",
-                format!("has type {channel_type}, but a transfer {side} needs type {want}"),
-            ))
-        }
+    if *channel_type == want {
+        Ok(())
+    } else {
+        let side = if want == 1 { "between devices" } else { "with the host" };
+        Err(t.bad_attr("channel_handle", format!("has type {channel_type}, but a transfer {side} needs type {want}")))
     }
 }
 

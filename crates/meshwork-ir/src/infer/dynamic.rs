@@ -11,9 +11,10 @@ use crate::{DYNAMIC, TensorType};
 /// Operand `index` as a shape: one-dimensional, of static size.
 fn shape_operand<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Result<&'a TensorType, InferError> {
     let s = t.tensor_of(index, name, Elems::DIMENSION)?;
-    match s.rank() == 1 && s.is_static() {
-        true => Ok(s),
-        false => Err(t.bad_operand(index, name, "a one-dimensional integer tensor of static size")),
+    if s.rank() == 1 && s.is_static() {
+        Ok(s)
+    } else {
+        Err(t.bad_operand(index, name, "a one-dimensional integer tensor of static size"))
     }
 }
 
@@ -35,9 +36,10 @@ fn shaped<'a>(t: &OpTypes<'a>, index: usize, name: &'static str) -> Result<&'a T
 }
 
 fn same_elem(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), InferError> {
-    match x.elem == to.elem {
-        true => Ok(()),
-        false => Err(t.mismatch(format!("must keep the element type, but makes {to} out of {x}"))),
+    if x.elem == to.elem {
+        Ok(())
+    } else {
+        Err(t.mismatch(format!("must keep the element type, but makes {to} out of {x}")))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Linear algebra and normalisation: cholesky, triangular_solve, fft, batch_norm.
+//! Linear algebra and normalization: cholesky, triangular_solve, fft, batch_norm.
 
 use smallvec::smallvec;
 use smol_str::format_smolstr;

@@ -107,7 +107,7 @@ impl<'a> OpTypes<'a> {
     }
 }
 
-/// The type rule of operation `op` of `module`, applied to what it says of itself.
+/// The type rule of operation `op` of `module`, applied to the operation as it is.
 pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
     let data = module.op(op);
     let (mut operands, mut wanted) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());

@@ -1,4 +1,4 @@
-//! Operations that move elements without computing: reshape, broadcast, slice, pad and their kin.
+//! Operations that move elements without computing: reshape, broadcast, slice, pad and similar operations.
 
 use smallvec::smallvec;
 use smol_str::format_smolstr;
@@ -23,14 +23,15 @@ pub(super) fn reshape(t: &OpTypes) -> Result<Types, InferError> {
 }
 
 fn same_elem_as_result(t: &OpTypes, x: &TensorType, to: &TensorType) -> Result<(), InferError> {
-    match x.elem == to.elem {
-        true => Ok(()),
-        false => Err(InferError::ResultType {
+    if x.elem == to.elem {
+        Ok(())
+    } else {
+        Err(InferError::ResultType {
             op: t.op(),
             index: 0,
             expected: format_smolstr!("a tensor of {}, as the operand", x.elem),
             got: t.wanted(0)?.clone(),
-        }),
+        })
     }
 }
 
@@ -175,7 +176,7 @@ pub(super) fn pad(t: &OpTypes) -> Result<Types, InferError> {
             DYNAMIC => DYNAMIC,
             _ => padded(size, low[d], high[d], interior[d]).filter(|&n| n >= 0).ok_or_else(|| {
                 t.mismatch(format!(
-                    "pads dimension {d} of size {size} by low {}, high {}, interior {}, which is no valid size",
+                    "pads dimension {d} of size {size} by low {}, high {}, interior {}, which is not a valid size",
                     low[d], high[d], interior[d]
                 ))
             })?,

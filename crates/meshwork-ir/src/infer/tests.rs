@@ -115,12 +115,12 @@ fn movement() {
     );
     assert_eq!(
         rule(OpKind::Movement(MovementOp::Pad), &["3xf32", "f32"], &pad(&[-4], &[0], &[0]), &[]),
-        "'stablehlo.pad' op pads dimension 0 of size 3 by low -4, high 0, interior 0, which is no valid size"
+        "'stablehlo.pad' op pads dimension 0 of size 3 by low -4, high 0, interior 0, which is not a valid size"
     );
     assert_eq!(
         rule(OpKind::Movement(MovementOp::Pad), &["3xf32", "f32"], &pad(&[i64::MAX], &[0], &[0]), &[]),
         format!(
-            "'stablehlo.pad' op pads dimension 0 of size 3 by low {}, high 0, interior 0, which is no valid size",
+            "'stablehlo.pad' op pads dimension 0 of size 3 by low {}, high 0, interior 0, which is not a valid size",
             i64::MAX
         )
     );

@@ -283,9 +283,9 @@ pub struct OpSpec {
 impl OpSpec {
     /// An operation without operands, results and attributes.
     #[inline]
-    pub fn new(kind: OpKind) -> OpSpec {
+    pub fn new(kind: impl Into<OpKind>) -> OpSpec {
         OpSpec {
-            kind,
+            kind: kind.into(),
             name: SmolStr::default(),
             operands: Values::new(),
             result_types: SmallVec::new(),

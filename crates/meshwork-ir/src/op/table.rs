@@ -3,7 +3,7 @@
 use super::Trait;
 use super::form::Form;
 
-/// What the table says of an operation.
+/// The record of an operation.
 #[derive(Debug)]
 pub struct OpInfo {
     /// The full MLIR name, `stablehlo.add`.
@@ -49,6 +49,12 @@ macro_rules! op_class {
                     form: $form,
                 }),*];
                 &TABLE[self as usize]
+            }
+        }
+
+        impl PartialEq<$ops> for $crate::op::OpKind {
+            fn eq(&self, other: &$ops) -> bool {
+                matches!(self, $crate::op::OpKind::$class(op) if op == other)
             }
         }
 

@@ -110,9 +110,10 @@ impl<'a> Lexer<'a> {
         let rest = &self.src[self.pos.min(self.src.len())..];
         let Some(first) = rest.chars().next() else { return "the end of the text".into() };
         let named = matches!(first, '%' | '@' | '#' | '!' | '^') || first.is_ascii_alphanumeric() || first == '_';
-        let len = match named {
-            true => 1 + rest.bytes().skip(1).take(40).take_while(|&b| is_suffix(b)).count(),
-            false => first.len_utf8(),
+        let len = if named {
+            1 + rest.bytes().skip(1).take(40).take_while(|&b| is_suffix(b)).count()
+        } else {
+            first.len_utf8()
         };
         format!("'{}'", rest[..len].escape_debug())
     }
@@ -156,10 +157,7 @@ impl<'a> Lexer<'a> {
 
     /// Takes a mark.
     pub fn expect(&mut self, mark: u8) -> Result<(), Diagnostic> {
-        match self.eat(mark) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("'{}'", mark as char))),
-        }
+        if self.eat(mark) { Ok(()) } else { Err(self.expected(&format!("'{}'", mark as char))) }
     }
 
     /// Takes a mark of several bytes, `->` or `::`, if it is next.
@@ -172,10 +170,7 @@ impl<'a> Lexer<'a> {
 
     /// Takes a mark of several bytes.
     pub fn expect_str(&mut self, mark: &str) -> Result<(), Diagnostic> {
-        match self.eat_str(mark) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("'{mark}'"))),
-        }
+        if self.eat_str(mark) { Ok(()) } else { Err(self.expected(&format!("'{mark}'"))) }
     }
 
     /// The keyword that is next, not taken.
@@ -204,10 +199,7 @@ impl<'a> Lexer<'a> {
 
     /// Takes this keyword.
     pub fn expect_word(&mut self, word: &str) -> Result<(), Diagnostic> {
-        match self.eat_word(word) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("'{word}'"))),
-        }
+        if self.eat_word(word) { Ok(()) } else { Err(self.expected(&format!("'{word}'"))) }
     }
 
     /// The name directly at the offset, as after `#`, `!` or `@`: a letter or `_`, then letters, digits, `_$.`.
@@ -293,7 +285,7 @@ impl<'a> Lexer<'a> {
         }
         match self.text_from(start).parse::<f64>() {
             Ok(v) => Ok(Number::Float(if negative { -v } else { v })),
-            Err(_) => Err(self.error(at, format!("'{}' is no floating-point number", self.text_from(at)))),
+            Err(_) => Err(self.error(at, format!("'{}' is not a floating-point number", self.text_from(at)))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One spelling for text that is kept but not interpreted: line breaks and comments do not survive.
 
-/// `text` with each run of blanks and comments outside of strings as one space, and none inside brackets' edges
+/// `text` with each run of blanks and comments outside strings as one space, and none inside brackets' edges
 /// or before a comma, as MLIR prints.
 pub(super) fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

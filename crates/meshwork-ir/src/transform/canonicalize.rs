@@ -11,7 +11,7 @@ use crate::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
 pub const PASS: Pass =
     Pass { name: "canonicalize", summary: "Simplify operations one by one until nothing changes", options: &[], run };
 
-/// Simplifies the given operation if it can; tells whether it changed anything.
+/// Simplifies the given operation if it can; returns whether it changed anything.
 pub type Pattern = fn(&mut Module, OpId) -> bool;
 
 /// Which patterns are tried on which operation, in order.

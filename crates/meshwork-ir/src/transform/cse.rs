@@ -61,9 +61,10 @@ fn visit_block(module: &mut Module, block: BlockId, known: &mut Known) -> bool {
         let isolated = is_isolated(module.op(op).kind());
         for region in regions {
             for inner in module.region(region).blocks().to_vec() {
-                changed |= match isolated {
-                    true => visit_block(module, inner, &mut Known::default()),
-                    false => visit_block(module, inner, known),
+                changed |= if isolated {
+                    visit_block(module, inner, &mut Known::default())
+                } else {
+                    visit_block(module, inner, known)
                 };
             }
         }

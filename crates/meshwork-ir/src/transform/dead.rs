@@ -1,11 +1,11 @@
-//! Removing operations whose results nobody uses.
+//! Removing operations whose results are unused.
 
 use crate::op::{ControlOp, SdyOp};
 use crate::{Module, OpId, OpKind, Walk};
 
 /// Whether `op` does nothing but compute its results, so that it may be removed or shared.
 ///
-/// An operation with bodies is as harmless as what stands in them.
+/// An operation with bodies has the effects of the operations in them.
 pub fn is_effect_free(module: &Module, op: OpId) -> bool {
     module.ops_below(op, Walk::PreOrder).into_iter().all(|inner| {
         let data = module.op(inner);

@@ -92,7 +92,7 @@ fn layouts(cx: &Context, op: OpId, side: &str, types: &[&Type], attr: &Attr) -> 
             _ => order.is_empty(),
         };
         if !fits {
-            return Err(cx.error(op, format_args!("{side} {i} is {ty}, for which {layout} is no layout")));
+            return Err(cx.error(op, format_args!("{side} {i} is {ty}, for which {layout} is not a layout")));
         }
     }
     Ok(())
@@ -200,9 +200,10 @@ pub(super) fn async_done(cx: &Context, op: OpId) -> Check {
     };
     let want = format!("!stablehlo.future<{}>", module.ty(result));
     let got = module.ty(operand).to_string();
-    match same_text(&got, &want) {
-        true => Ok(()),
-        false => Err(cx.error(op, format_args!("gives {} out of {got}", module.ty(result)))),
+    if same_text(&got, &want) {
+        Ok(())
+    } else {
+        Err(cx.error(op, format_args!("gives {} out of {got}", module.ty(result))))
     }
 }
 
@@ -216,9 +217,10 @@ pub(super) fn group_mesh(cx: &Context, op: OpId) -> Check {
     let Some(Attr::Opaque(text)) = cx.module.op(op).attr("replica_groups") else { return Ok(()) };
     let Some((_, rest)) = text.split_once('@') else { return Ok(()) };
     let name = rest.split([',', '>', ' ']).next().unwrap_or_default().trim_matches('"');
-    match cx.symbols.contains_key(name) {
-        true => Ok(()),
-        false => Err(cx.error(op, format_args!("attribute 'replica_groups' names mesh @{name}, which is not defined"))),
+    if cx.symbols.contains_key(name) {
+        Ok(())
+    } else {
+        Err(cx.error(op, format_args!("attribute 'replica_groups' names mesh @{name}, which is not defined")))
     }
 }
 

@@ -90,7 +90,7 @@ fn top_level(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn func_return(cx: &Context, op: OpId) -> Check {
     let module = cx.module;
     let Some(func) = module.parent_op(op).filter(|&p| module.op(p).kind() == OpKind::Control(ControlOp::Func)) else {
-        return Err(cx.error(op, "must stand in a func.func itself, not in a body in it"));
+        return Err(cx.error(op, "must be directly in a func.func, not in a nested body"));
     };
     let Some(ty) = func_type(cx, func) else { return Ok(()) };
     let returned = types_of(module, module.op(op).operands());

@@ -97,7 +97,7 @@ impl<'m> Visible<'m> {
         let message = match around {
             Some(&owner) => {
                 let owner = module.op(owner).name();
-                format!("'{name}' op operand {operand} is {from}, which is outside of {owner}: pass it in")
+                format!("'{name}' op operand {operand} is {from}, which is outside {owner}: pass it in")
             }
             None => format!("'{name}' op operand {operand} is {from}, which is not defined here"),
         };

@@ -284,7 +284,7 @@ fn manual_computations_see_local_shapes_and_only_their_own_values() {
     );
     assert_eq!(
         build(2, true),
-        ["'stablehlo.slice' op operand 0 is a block argument, which is outside of sdy.manual_computation: pass it in"]
+        ["'stablehlo.slice' op operand 0 is a block argument, which is outside sdy.manual_computation: pass it in"]
     );
 }
 

@@ -18,7 +18,7 @@ func.func @f(%x: tensor<4xf32>, %zero: tensor<f32>) {
 }
 // -----
 func.func @f(%x: tensor<4xf32>, %zero: tensor<f32>) {
-  // error: 'stablehlo.reduce' op attribute 'dimensions' lists 1, which is no dimension of a tensor of rank 1
+  // error: 'stablehlo.reduce' op attribute 'dimensions' lists 1, which is not a dimension of a tensor of rank 1
   %0 = "stablehlo.reduce"(%x, %zero) ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     "stablehlo.return"(%a) : (tensor<f32>) -> ()

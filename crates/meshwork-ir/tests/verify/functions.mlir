@@ -39,7 +39,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // -----
 func.func @f(%x: tensor<4xf32>) {
-  // error: 'stablehlo.custom_call' op operand 0 is tensor<4xf32>, for which dense<1> : tensor<1xindex> is no layout
+  // error: 'stablehlo.custom_call' op operand 0 is tensor<4xf32>, for which dense<1> : tensor<1xindex> is not a layout
   %0 = "stablehlo.custom_call"(%x) {call_target_name = "t", operand_layouts = [dense<[1]> : tensor<1xindex>], result_layouts = [dense<[0]> : tensor<1xindex>]} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -47,7 +47,7 @@ func.func @f(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}
 }
 // -----
 func.func @f(%a: tensor<8x8xf32>) {
-  // error: 'sdy.propagation_barrier' op allows BOTH directions, so it is no barrier: leave it out
+  // error: 'sdy.propagation_barrier' op allows BOTH directions, so it is not a barrier: leave it out
   %0 = sdy.propagation_barrier %a allowed_direction=BOTH : tensor<8x8xf32>
   return
 }

@@ -35,7 +35,7 @@ func.func @f(%x: tensor<8xf32>) {
 }
 // -----
 func.func @f() {
-  // error: 'stablehlo.iota' op attribute 'iota_dimension' is 1, which is no dimension of a tensor of rank 1
+  // error: 'stablehlo.iota' op attribute 'iota_dimension' is 1, which is not a dimension of a tensor of rank 1
   %0 = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> tensor<4xf32>
   return
 }

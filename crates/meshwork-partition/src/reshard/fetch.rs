@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use meshwork_ir::op::BinaryOp;
-use meshwork_ir::{ElementType, Literal, ValueId};
+use meshwork_ir::{Direction, ElementType, Literal, ValueId};
 
 use crate::collective::Peers;
 use crate::layout::DimLayout;
@@ -275,7 +275,7 @@ impl Splitter<'_> {
         for part in &parts[1..] {
             for &(sender, _) in &part.moves {
                 let (other, at) = (self.local.index_constant(part.lo), self.local.index_constant(sender));
-                let chosen = self.local.compare("EQ", me, at);
+                let chosen = self.local.compare(Direction::Eq, me, at);
                 start = self.local.select(chosen, other, start);
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, UnaryOp};
-use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
@@ -216,12 +216,12 @@ impl Splitter<'_> {
             let back = e.same(OpKind::Unary(UnaryOp::Negate), &[by]);
             let (place, by) = (e.iota(&[width], 0, e.index), e.broadcast(by, &[width], &[]));
             let place = e.same(OpKind::Binary(BinaryOp::Subtract), &[place, by]);
-            let bound = |e: &mut LocalBuilder<'_>, direction: &str, at: i64| {
+            let bound = |e: &mut LocalBuilder<'_>, direction: Direction, at: i64| {
                 let at = e.index_constant(at);
                 let at = e.broadcast(at, &[width], &[]);
                 e.compare(direction, place, at)
             };
-            let (above, below) = (bound(e, "GE", 0), bound(e, "LT", width));
+            let (above, below) = (bound(e, Direction::Ge, 0), bound(e, Direction::Lt, width));
             let mask = e.same(OpKind::Binary(BinaryOp::And), &[above, below]);
             let mask = e.broadcast(mask, &dims, &[d as i64]);
             inside = Some(inside.map_or(mask, |all| e.same(OpKind::Binary(BinaryOp::And), &[all, mask])));

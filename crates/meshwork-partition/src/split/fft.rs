@@ -7,7 +7,7 @@
 //! starts from that half, doubled, and sends real numbers in the last exchange.
 
 use meshwork_ir::op::{BinaryOp, LinalgOp, MixedOp, MovementOp, UnaryOp};
-use meshwork_ir::{Attr, ElementType, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Direction, ElementType, OpId, OpKind, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::{Result, Splitter};
@@ -308,7 +308,7 @@ impl Splitter<'_> {
         for end in ends {
             let end = e.index_constant(end);
             let end = e.broadcast(end, &line, &[]);
-            let is_end = e.compare("EQ", place, end);
+            let is_end = e.compare(Direction::Eq, place, end);
             factor = e.select(is_end, one, factor);
         }
         let zero = e.zeros(&line, real);

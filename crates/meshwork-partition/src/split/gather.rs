@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::{GatherDims, OpShardingRule};
 use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
@@ -112,8 +112,8 @@ impl Splitter<'_> {
             let zero = e.broadcast(zero, &dims, &[]);
             let block = e.index_constant(frame.block);
             let block = e.broadcast(block, &dims, &[]);
-            let above = e.compare("GE", part, zero);
-            let below = e.compare("LT", part, block);
+            let above = e.compare(Direction::Ge, part, zero);
+            let below = e.compare(Direction::Lt, part, block);
             let inside = e.same(OpKind::Binary(BinaryOp::And), &[above, below]);
             let inside = e.reshape(inside, &batch);
             mask = Some(match mask {

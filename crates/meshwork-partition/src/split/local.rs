@@ -1,12 +1,15 @@
 //! Writing the per-device program: local operations, shard indices and masks.
+//!
+//! A thin layer over the module's own [`Builder`], which infers result types. It adds a place that moves between blocks,
+//! shortcuts for operations along one dimension, and values that depend on the device.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
+use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Dense, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos, Type,
-    ValueId,
+    Attr, BlockId, Combine, Direction, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos,
+    Type, ValueId,
 };
 
 use crate::layout::DimLayout;
@@ -29,6 +32,8 @@ pub struct LocalBuilder<'a> {
     pub loc: Loc,
     /// Position in the text given to new operations.
     pub pos: TextPos,
+    /// The first operation whose operands did not fit.
+    pub failure: Option<BuildError>,
     entry: BlockId,
     last_prologue: Option<OpId>,
     device: Option<ValueId>,
@@ -47,6 +52,7 @@ impl<'a> LocalBuilder<'a> {
             index,
             loc: Loc::unknown(),
             pos: TextPos::default(),
+            failure: None,
             entry,
             last_prologue: None,
             device: None,
@@ -88,33 +94,53 @@ impl<'a> LocalBuilder<'a> {
         }
     }
 
-    /// Appends an operation with one result.
+    /// Builds an operation at this place. Its operands fit by construction; if they do not, the error is kept for the
+    /// splitter to report, and a value of type `expected` stands in for the result until it does.
+    fn build(
+        &mut self,
+        expected: &Type,
+        make: impl FnOnce(&mut Builder<'_>) -> Result<ValueId, BuildError>,
+    ) -> ValueId {
+        let mut builder = match self.before {
+            Some(anchor) => Builder::before(&mut self.module, anchor),
+            None => Builder::at_end(&mut self.module, self.block),
+        };
+        builder.set_loc(self.loc.clone());
+        builder.set_pos(self.pos);
+        make(&mut builder).unwrap_or_else(|error| {
+            self.failure.get_or_insert(error);
+            let op = self.push(OpSpec::new(OpKind::Source(SourceOp::Constant)).results([expected.clone()]));
+            self.module.result(op)
+        })
+    }
+
+    /// The type of a value.
+    fn type_of(&self, v: ValueId) -> Type {
+        self.module.ty(v).clone()
+    }
+
+    /// Appends an operation with one result of type `ty`.
     pub fn op(&mut self, kind: OpKind, operands: &[ValueId], ty: Type, attrs: &[(&str, Attr)]) -> ValueId {
-        let mut spec = OpSpec::new(kind).operands(operands.iter().copied()).results([ty]);
+        let mut spec = OpSpec::new(kind).operands(operands.iter().copied()).results([ty.clone()]);
         for (name, value) in attrs {
             spec.attrs.set(*name, value.clone());
         }
-        let op = self.push(spec);
-        self.module.result(op)
+        self.build(&ty, |b| b.value(spec))
     }
 
     /// An operation whose result has the type of its first operand.
     pub fn same(&mut self, kind: OpKind, operands: &[ValueId]) -> ValueId {
-        let ty = self.module.ty(operands[0]).clone();
-        self.op(kind, operands, ty, &[])
+        self.build(&self.type_of(operands[0]), |b| b.apply(kind, operands))
     }
 
     /// A constant.
     pub fn constant(&mut self, literal: &Literal) -> ValueId {
-        let value = Attr::Dense(Arc::new(Dense::from_literal(literal)));
-        self.op(OpKind::Source(SourceOp::Constant), &[], literal.ty(), &[("value", value)])
+        self.build(&literal.ty(), |b| b.constant(literal))
     }
 
     /// A constant with every element equal to `bytes`.
     pub fn splat(&mut self, dims: &[i64], elem: ElementType, bytes: &[u8]) -> ValueId {
-        let ty = Arc::new(TensorType::new(dims.iter().copied(), elem));
-        let value = Attr::Dense(Arc::new(Dense::splat(ty.clone(), bytes)));
-        self.op(OpKind::Source(SourceOp::Constant), &[], Type::Tensor(ty), &[("value", value)])
+        self.build(&Type::tensor(dims.iter().copied(), elem), |b| b.splat_bytes(dims, elem, bytes))
     }
 
     /// All zeros.
@@ -153,20 +179,13 @@ impl<'a> LocalBuilder<'a> {
 
     /// `operand[.., lo..hi step stride, ..]` along `dim`.
     pub fn strided_slice(&mut self, v: ValueId, dim: usize, lo: i64, hi: i64, stride: i64) -> ValueId {
-        let t = self.tensor(v).clone();
-        if lo == 0 && hi == t.dims[dim] && stride == 1 {
+        let mut limits = self.dims(v);
+        if lo == 0 && hi == limits[dim] && stride == 1 {
             return v;
         }
-        let (mut starts, mut limits, mut strides) = (vec![0; t.rank()], t.dims.to_vec(), vec![1; t.rank()]);
+        let (mut starts, mut strides) = (vec![0; limits.len()], vec![1; limits.len()]);
         (starts[dim], limits[dim], strides[dim]) = (lo, hi, stride);
-        let mut dims = t.dims.clone();
-        dims[dim] = (hi - lo + stride - 1) / stride;
-        let attrs = [
-            ("start_indices", Attr::i64s(starts)),
-            ("limit_indices", Attr::i64s(limits)),
-            ("strides", Attr::i64s(strides)),
-        ];
-        self.op(OpKind::Movement(MovementOp::Slice), &[v], t.with_dims(dims).into(), &attrs)
+        self.build(&self.type_of(v), |b| b.slice(v, &starts, &limits, &strides))
     }
 
     /// Pads (or with negative amounts cuts) `dim` with the scalar `fill`.
@@ -174,20 +193,13 @@ impl<'a> LocalBuilder<'a> {
         if low == 0 && high == 0 && interior == 0 {
             return v;
         }
-        let t = self.tensor(v).clone();
-        let amounts = |x: i64| {
-            let mut a = vec![0; t.rank()];
-            a[dim] = x;
-            Attr::i64s(a)
+        let rank = self.tensor(v).rank();
+        let amounts = |amount: i64| {
+            let mut all = vec![0; rank];
+            all[dim] = amount;
+            all
         };
-        let attrs = [
-            ("edge_padding_low", amounts(low)),
-            ("edge_padding_high", amounts(high)),
-            ("interior_padding", amounts(interior)),
-        ];
-        let mut dims = t.dims.clone();
-        dims[dim] += low + high + interior * (dims[dim] - 1).max(0);
-        self.op(OpKind::Movement(MovementOp::Pad), &[v, fill], t.with_dims(dims).into(), &attrs)
+        self.build(&self.type_of(v), |b| b.pad(v, fill, &amounts(low), &amounts(high), &amounts(interior)))
     }
 
     /// Pads `dim` with zeros.
@@ -209,74 +221,55 @@ impl<'a> LocalBuilder<'a> {
         if let [only] = kept[..] {
             return only;
         }
-        let t = self.tensor(kept[0]).clone();
-        let mut dims = t.dims.clone();
-        dims[dim] = kept.iter().map(|&p| self.tensor(p).dims[dim]).sum();
-        self.op(
-            OpKind::Movement(MovementOp::Concatenate),
-            &kept,
-            t.with_dims(dims).into(),
-            &[("dimension", Attr::i64(dim as i64))],
-        )
+        self.build(&self.type_of(kept[0]), |b| b.concatenate(&kept, dim as i64))
     }
 
     /// `length` elements along `dim` from the scalar `start`; the usual clamping applies.
     pub fn dynamic_slice(&mut self, v: ValueId, dim: usize, start: ValueId, length: i64) -> ValueId {
-        let t = self.tensor(v).clone();
-        if t.dims[dim] == length {
+        let mut sizes = self.dims(v);
+        if sizes[dim] == length {
             return v;
         }
         let zero = self.index_constant(0);
-        let mut operands = vec![v];
-        operands.extend((0..t.rank()).map(|d| if d == dim { start } else { zero }));
-        let mut dims = t.dims.clone();
-        dims[dim] = length;
-        let sizes = Attr::i64s(dims.iter().copied());
-        self.op(
-            OpKind::Movement(MovementOp::DynamicSlice),
-            &operands,
-            t.with_dims(dims).into(),
-            &[("slice_sizes", sizes)],
-        )
+        let starts: Vec<ValueId> = (0..sizes.len()).map(|d| if d == dim { start } else { zero }).collect();
+        sizes[dim] = length;
+        self.build(&self.type_of(v), |b| b.dynamic_slice(v, &starts, &sizes))
     }
 
     /// Other extents, same elements.
     pub fn reshape(&mut self, v: ValueId, dims: &[i64]) -> ValueId {
-        let t = self.tensor(v).clone();
-        if t.dims[..] == *dims {
+        if self.tensor(v).dims[..] == *dims {
             return v;
         }
-        self.op(OpKind::Movement(MovementOp::Reshape), &[v], t.with_dims(dims.iter().copied()).into(), &[])
+        let ty = Type::tensor(dims.iter().copied(), self.elem(v));
+        self.build(&ty, |b| b.reshape(v, dims.iter().copied()))
     }
 
     /// `v` spread over `dims`, its dimension `i` along `along[i]`.
     pub fn broadcast(&mut self, v: ValueId, dims: &[i64], along: &[i64]) -> ValueId {
-        let t = self.tensor(v).clone();
-        if t.dims[..] == *dims {
+        if self.tensor(v).dims[..] == *dims {
             return v;
         }
-        let attr = Attr::i64s(along.iter().copied());
-        let ty = t.with_dims(dims.iter().copied()).into();
-        self.op(OpKind::Movement(MovementOp::BroadcastInDim), &[v], ty, &[("broadcast_dimensions", attr)])
+        let ty = Type::tensor(dims.iter().copied(), self.elem(v));
+        self.build(&ty, |b| b.broadcast_in_dim(v, dims.iter().copied(), along))
     }
 
     /// `0, 1, ..` along `dim` in the index type.
     pub fn iota(&mut self, dims: &[i64], dim: usize, elem: ElementType) -> ValueId {
         let ty = Type::tensor(dims.iter().copied(), elem);
-        self.op(OpKind::Source(SourceOp::Iota), &[], ty, &[("iota_dimension", Attr::i64(dim as i64))])
+        self.build(&ty, |b| b.iota(ty.clone(), dim as i64))
     }
 
     /// `on_true` where `mask` holds, else `on_false`.
     pub fn select(&mut self, mask: ValueId, on_true: ValueId, on_false: ValueId) -> ValueId {
-        let ty = self.module.ty(on_true).clone();
-        self.op(OpKind::Mixed(MixedOp::Select), &[mask, on_true, on_false], ty, &[])
+        self.build(&self.type_of(on_true), |b| b.select(mask, on_true, on_false))
     }
 
-    /// Element-wise comparison of integers of the index type.
-    pub fn compare(&mut self, direction: &str, a: ValueId, b: ValueId) -> ValueId {
+    /// Element-wise comparison of signed integers.
+    pub fn compare(&mut self, direction: Direction, a: ValueId, b: ValueId) -> ValueId {
         let ty = self.tensor(a).with_elem(ElementType::I1).into();
         let attrs = [
-            ("comparison_direction", Attr::hlo_enum("comparison_direction", direction)),
+            ("comparison_direction", Attr::hlo_enum("comparison_direction", direction.text())),
             ("compare_type", Attr::hlo_enum("comparison_type", "SIGNED")),
         ];
         self.op(OpKind::Mixed(MixedOp::Compare), &[a, b], ty, &attrs)
@@ -371,7 +364,7 @@ impl<'a> LocalBuilder<'a> {
         let atoms = self.atoms;
         let position = (0..atoms.mesh().device_count()).find(|&p| atoms.device(p) == device).unwrap_or(-1);
         let (here, there) = (self.shard_index(&atoms.all()), self.index_constant(position));
-        self.compare("EQ", here, there)
+        self.compare(Direction::Eq, here, there)
     }
 
     /// `scale * shard index + offset`, a scalar of the index type.
@@ -408,16 +401,16 @@ impl<'a> LocalBuilder<'a> {
         let start = self.broadcast(start, &[frame.block], &[]);
         let position = self.same(OpKind::Binary(BinaryOp::Add), &[iota, start]);
         let line = frame.block * self.atoms.product(&frame.atoms);
-        let bound = |e: &mut Self, direction: &str, at: i64| {
+        let bound = |e: &mut Self, direction: Direction, at: i64| {
             let at = e.index_constant(at);
             let at = e.broadcast(at, &[frame.block], &[]);
             e.compare(direction, position, at)
         };
         match (lo > 0, hi < line) {
-            (false, _) => bound(self, "LT", hi),
-            (true, false) => bound(self, "GE", lo),
+            (false, _) => bound(self, Direction::Lt, hi),
+            (true, false) => bound(self, Direction::Ge, lo),
             (true, true) => {
-                let (above, below) = (bound(self, "GE", lo), bound(self, "LT", hi));
+                let (above, below) = (bound(self, Direction::Ge, lo), bound(self, Direction::Lt, hi));
                 self.same(OpKind::Binary(BinaryOp::And), &[above, below])
             }
         }

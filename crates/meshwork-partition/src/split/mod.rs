@@ -180,6 +180,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
         results.push(value);
         outputs.push(Placed { layout, reordered });
     }
+    s.check_built(func)?;
     let out = &mut s.local.module;
     out.push(entry, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
     let types = |out: &Module, values: &[ValueId]| values.iter().map(|&v| out.ty(v).clone()).collect::<Vec<Type>>();
@@ -415,9 +416,21 @@ impl<'a> Splitter<'a> {
         for op in self.src.op_list(block) {
             if !self.src.op(op).kind().is_terminator() {
                 self.op(op)?;
+                self.check_built(op)?;
             }
         }
         Ok(())
+    }
+
+    /// An error if an operation that was emitted for `op` could not be built.
+    fn check_built(&self, op: OpId) -> Result<()> {
+        match &self.local.failure {
+            None => Ok(()),
+            Some(error) => {
+                let what = format!("internal error: splitting it gives an invalid operation: {error}");
+                Err(PartitionError::Invalid { op: self.src.place(op), what })
+            }
+        }
     }
 
     /// Brings a fresh result to the layout its users expect if it is partial, and registers it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::{OpShardingRule, ScatterDims};
 use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
@@ -72,7 +72,7 @@ impl Splitter<'_> {
     pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
         let me = self.local.shard_index(list);
         let zero = self.local.index_constant(0);
-        let first = self.local.compare("EQ", me, zero);
+        let first = self.local.compare(Direction::Eq, me, zero);
         let (dims, elem) = (self.local.dims(value), self.local.elem(value));
         let Some(identity) = self.local.identity(combine, elem) else { return Ok(value) };
         let others = self.local.broadcast(identity, &dims, &[]);
@@ -129,7 +129,7 @@ impl Splitter<'_> {
             // An index that is "nowhere" must not come back in range by wrapping around.
             let zero = self.local.index_constant(0);
             let zero = self.local.broadcast(zero, &local, &[]);
-            let negative = self.local.compare("LT", part, zero);
+            let negative = self.local.compare(Direction::Lt, part, zero);
             parts.push(self.local.select(negative, part, moved));
         }
         let joined = self.local.concatenate(&parts, vector_dim);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::{ConvDims, OpShardingRule};
 use meshwork_ir::op::{BinaryOp, BodyOp};
-use meshwork_ir::{Attr, Combine, Dense, ElementType, Literal, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, Combine, Dense, Direction, ElementType, Literal, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::{DimLayout, Layout};
@@ -126,13 +126,13 @@ impl Splitter<'_> {
         let iota = e.iota(&dims, 0, e.index);
         let start = e.broadcast(start, &dims, &[]);
         let position = e.same(OpKind::Binary(BinaryOp::Add), &[iota, start]);
-        let bound = |e: &mut crate::split::local::LocalBuilder<'_>, direction: &str, at: i64| {
+        let bound = |e: &mut crate::split::local::LocalBuilder<'_>, direction: Direction, at: i64| {
             let at = e.index_constant(at);
             let at = e.broadcast(at, &dims, &[]);
             e.compare(direction, position, at)
         };
-        let above = bound(e, "GE", lo);
-        let below = bound(e, "LT", hi);
+        let above = bound(e, Direction::Ge, lo);
+        let below = bound(e, Direction::Lt, hi);
         e.same(OpKind::Binary(BinaryOp::And), &[above, below])
     }
 
@@ -278,7 +278,7 @@ impl Splitter<'_> {
         let dims = [parts];
         let iota = self.local.iota(&dims, 0, self.local.index);
         let me = self.local.broadcast(me, &dims, &[]);
-        let mask = self.local.compare(if forward { "LT" } else { "GT" }, iota, me);
+        let mask = self.local.compare(if forward { Direction::Lt } else { Direction::Gt }, iota, me);
         let all = self.local.mask_dim(all, dim, mask, fill);
         let mut kept = self.local.dims(all);
         kept.remove(dim);

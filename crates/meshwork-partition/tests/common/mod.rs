@@ -1,11 +1,11 @@
 //! Runs a program on one device and partitioned, and compares.
 #![allow(dead_code)] // each test binary uses a part
 
+mod shards;
+
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
-use meshwork_partition::DEFAULT_COMBINE_BYTES;
-use meshwork_partition::{Border, CompileOptions, Compiled, compile};
-use meshwork_runtime::array::pieces;
+use meshwork_partition::{Border, CompileOptions, Compiled, DEFAULT_COMBINE_BYTES, compile};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
 pub fn inputs(module: &Module) -> Vec<Literal> {
@@ -63,7 +63,7 @@ pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Compiled,
     }
     let inputs = inputs(&module);
     let expected = eval::run(&module, None, &inputs).map_err(|e| format!("on one device: {e}\n{source}"))?;
-    let got = run_poisoned(&program, &inputs).map_err(|e| format!("{e}\n{}", context()))?;
+    let got = run(&program, &inputs).map_err(|e| format!("{e}\n{}", context()))?;
     for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
         if !close(a, b) {
             return Err(format!("result {i}: expected {}\ngot {}\n{}", show(a), show(b), context()));
@@ -73,13 +73,13 @@ pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Compiled,
 }
 
 /// Runs `program` with garbage at all positions of the input shards that hold no element.
-fn run_poisoned(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
+pub fn run(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
     let (devices, mesh) = (program.devices(), &program.plan.mesh);
     let mut per_device = vec![vec![]; devices];
     for (input, Border { sharding, .. }) in inputs.iter().zip(program.inputs()) {
         let ones = Literal::from_bytes(input.dims().iter().copied(), ElementType::I8, vec![1; input.len()]);
-        let real = pieces::cut(&ones.expect("one byte an element"), sharding, mesh).map_err(err)?;
-        let cut = pieces::cut(input, sharding, mesh).map_err(err)?;
+        let real = shards::cut(&ones.expect("one byte an element"), sharding, mesh).map_err(err)?;
+        let cut = shards::cut(input, sharding, mesh).map_err(err)?;
         for (device, (mut shard, real)) in cut.into_iter().zip(real).enumerate() {
             let poison = poison(shard.elem());
             for i in (0..shard.len()).filter(|&i| real.bytes()[i] == 0) {
@@ -93,7 +93,7 @@ fn run_poisoned(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, 
     let mut joined = vec![];
     for (i, Border { sharding, ty, .. }) in program.outputs().iter().enumerate() {
         let parts: Vec<Literal> = outputs.iter().map(|o| o[i].clone()).collect();
-        joined.push(pieces::join(&parts, ty.dims(), sharding, mesh).map_err(err)?);
+        joined.push(shards::join(&parts, ty.dims(), sharding, mesh).map_err(err)?);
     }
     Ok(joined)
 }

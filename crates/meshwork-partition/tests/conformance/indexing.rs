@@ -1,10 +1,9 @@
 //! Slices, gathers and scatters at places known at run time.
 
 use meshwork_ir::{ElementType, Literal};
-use meshwork_runtime::{Array, Engine, Evaluator};
 
 use crate::cases::{Program, SIZES, conform, list, program, t};
-use crate::common::split;
+use crate::common::{run, split};
 
 #[test]
 fn dynamic_slice() {
@@ -234,8 +233,7 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}]
     let (_, program) = split(source);
     let zeros = Literal::from_f64s([8], ElementType::F32, &[-0.0; 8]).expect("eight floats");
     let at = Literal::from_i64s([1], ElementType::I32, &[5]).expect("one index");
-    let args = [zeros, at].map(Array::from_literal).to_vec();
-    let found = Evaluator.load(&program).expect("loads").run(args).expect("runs");
-    assert!(found.iter().all(|l| l.to_f64s().expect("floats")[0].is_sign_negative()), "{found:?}");
+    let found = run(&program, &[zeros, at]).expect("runs");
+    assert!(found.iter().all(|l| l.to_f64s()[0].is_sign_negative()), "{found:?}");
     assert_eq!(program.plan.collectives.len(), 1, "both sums are one");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk};
+use meshwork_ir::{Attr, Def, Module, OpId, OpSpec, Type, ValueId, Walk};
 
 use crate::program::{argument_owners, has_data_flow, result_owners, sharding_of};
 
@@ -21,7 +21,7 @@ pub fn add_edges(module: &mut Module, op: OpId) {
     for owners in [argument_owners(module, op), result_owners(module, op)] {
         // Each edge goes right after its owner, so the last one is inserted first.
         for owner in owners.into_iter().rev().filter(|&v| is_static_tensor(module.ty(v))).collect::<Vec<_>>() {
-            let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::DataFlowEdge))
+            let mut spec = OpSpec::new(SdyOp::DataFlowEdge)
                 .operands([owner])
                 .results([module.ty(owner).clone()])
                 .loc(module.op(op).loc.clone());

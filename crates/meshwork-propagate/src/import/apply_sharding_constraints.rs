@@ -46,7 +46,7 @@ pub fn apply_sharding_constraints(module: &mut Module) -> Vec<OpId> {
                         continue;
                     };
                     if is_edge(module, input) {
-                        let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
+                        let spec = OpSpec::new(SdyOp::ShardingConstraint)
                             .operands([input])
                             .results([module.ty(input).clone()])
                             .attr("sharding", Attr::Sharding(Arc::new(sharding.clone())))
@@ -91,7 +91,7 @@ fn should_apply(module: &Module, input: ValueId, sharding: &Sharding) -> bool {
 
 /// Whether `value` is a data-flow edge or a target of one.
 fn is_edge(module: &Module, value: ValueId) -> bool {
-    let is_edge_op = |op| module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge);
+    let is_edge_op = |op| module.op(op).kind() == SdyOp::DataFlowEdge;
     module.def_op(value).is_some_and(is_edge_op) || edge_of_target(module, value).is_some()
 }
 
@@ -113,7 +113,7 @@ fn use_end_of_chain(module: &mut Module, head: OpId, order: &mut BlockOrder) {
     let Some(block) = module.op(tail).parent() else { return };
     module.replace_uses_if(input, result, |module, u| {
         u.op != head
-            && module.op(u.op).kind() != OpKind::Control(ControlOp::FuncReturn)
+            && module.op(u.op).kind() != ControlOp::FuncReturn
             && module.op(u.op).parent() == Some(block)
             && order.is_before(module, block, tail, u.op)
     });
@@ -121,7 +121,7 @@ fn use_end_of_chain(module: &mut Module, head: OpId, order: &mut BlockOrder) {
 
 fn end_of_chain(module: &Module, head: OpId) -> Option<OpId> {
     let input = module.op(head).operands()[0];
-    let is_chain = |op: OpId| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint);
+    let is_chain = |op: OpId| module.op(op).kind() == SdyOp::ShardingConstraint;
     if module.def_op(input).is_some_and(is_chain) || sharding_of(module, input).is_some() {
         return None;
     }

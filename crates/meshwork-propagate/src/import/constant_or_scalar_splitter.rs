@@ -19,7 +19,7 @@ use crate::program::{Symbols, callee_name, clone_callee, funcs_callees_first, is
 pub fn split_constants(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let funcs = funcs_callees_first(module, diags)?;
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Source(SourceOp::Constant) {
+        if module.op(op).kind() == SourceOp::Constant {
             replace_constant(module, op);
         }
     }
@@ -31,7 +31,7 @@ pub fn split_constants(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Resu
     };
     for func in funcs {
         for op in module.ops_below(func, Walk::PostOrder) {
-            if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
+            if module.op(op).kind() == SdyOp::NamedComputation {
                 splitter.split_region(module, op, func);
             }
         }
@@ -42,7 +42,7 @@ pub fn split_constants(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Resu
 
 fn replace_constant(module: &mut Module, old: OpId) {
     let result = module.result(old);
-    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::Constant)).results([module.ty(result).clone()]);
+    let mut spec = OpSpec::new(SdyOp::Constant).results([module.ty(result).clone()]);
     spec.attrs = module.op(old).attrs.clone();
     spec.loc = module.op(old).loc.clone();
     spec.pos = module.op(old).pos;
@@ -95,7 +95,7 @@ impl Splitter {
 
     fn split_op(&mut self, module: &mut Module, op: OpId, func: OpId, found: &mut Found) {
         let kind = module.op(op).kind();
-        if kind == OpKind::Sdy(SdyOp::ShardingGroup) {
+        if kind == SdyOp::ShardingGroup {
             return;
         }
         let preserves = self.preserves_constants(module, op);
@@ -161,7 +161,7 @@ impl Splitter {
             }
             let copy = module.clone_op(op, &mut map);
             module.insert_before(op, copy);
-            if module.op(copy).kind() == OpKind::Control(ControlOp::Call) {
+            if module.op(copy).kind() == ControlOp::Call {
                 clone_callee(module, &mut self.symbols, copy);
             }
             // Looked up once: a constant may have very many uses.
@@ -180,7 +180,7 @@ fn collect(module: &Module, region: RegionId, out: &mut Vec<OpId>) {
     for &block in module.region(region).blocks() {
         for op in module.ops_in(block) {
             out.push(op);
-            if module.op(op).kind() != OpKind::Sdy(SdyOp::NamedComputation) {
+            if module.op(op).kind() != SdyOp::NamedComputation {
                 module.op(op).regions().iter().for_each(|&inner| collect(module, inner, out));
             }
         }
@@ -193,8 +193,7 @@ fn is_scalar(module: &Module, value: ValueId) -> bool {
 
 fn is_scalar_expansion(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
-    data.kind() == OpKind::Movement(MovementOp::BroadcastInDim)
-        && data.operands().first().is_some_and(|&v| is_scalar(module, v))
+    data.kind() == MovementOp::BroadcastInDim && data.operands().first().is_some_and(|&v| is_scalar(module, v))
 }
 
 fn computation_name(module: &Module, op: OpId) -> String {
@@ -204,7 +203,7 @@ fn computation_name(module: &Module, op: OpId) -> String {
 fn enclosing_computation(module: &Module, op: OpId) -> Option<String> {
     let mut at = module.parent_op(op);
     while let Some(op) = at {
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
+        if module.op(op).kind() == SdyOp::NamedComputation {
             return Some(computation_name(module, op));
         }
         at = module.parent_op(op);
@@ -214,14 +213,14 @@ fn enclosing_computation(module: &Module, op: OpId) -> Option<String> {
 
 fn group_users(module: &Module, value: ValueId) -> Vec<OpId> {
     let users = module.value(value).uses().iter().map(|u| u.op);
-    users.filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup)).collect()
+    users.filter(|&op| module.op(op).kind() == SdyOp::ShardingGroup).collect()
 }
 
 /// Erases `op`, with the sharding groups on it, if nothing else uses it.
 fn erase_if_unused(module: &mut Module, op: OpId) {
     let results = module.op(op).results().to_vec();
     let users: Vec<OpId> = results.iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
-    if users.iter().all(|&user| module.op(user).kind() == OpKind::Sdy(SdyOp::ShardingGroup)) {
+    if users.iter().all(|&user| module.op(user).kind() == SdyOp::ShardingGroup) {
         users.into_iter().for_each(|user| module.erase(user));
         module.erase(op);
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpKind, OpSpec, TensorType, Walk};
+use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpSpec, TensorType, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 
 use crate::program::{
@@ -98,7 +98,7 @@ impl Lift {
             None if mesh.is_empty() => "empty_mesh".to_string(),
             None => "mesh".to_string(),
         };
-        let spec = OpSpec::new(OpKind::Sdy(SdyOp::Mesh))
+        let spec = OpSpec::new(SdyOp::Mesh)
             .attr("sym_name", Attr::str(wanted))
             .attr("mesh", Attr::Mesh(mesh))
             .loc(module.loc.clone());

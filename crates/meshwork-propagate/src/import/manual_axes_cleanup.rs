@@ -1,7 +1,7 @@
 //! Sorts the manual axes of manual computations, and lists those a placement does not mention as replicated.
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Walk};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding, axis_list};
 
 use crate::program::{Meshes, axes_without, manual_axes, sharding_list};
@@ -11,7 +11,7 @@ pub fn clean_up_manual_axes(module: &mut Module, diags: &mut Vec<Diagnostic>) ->
     let meshes = Meshes::of(module);
     let mut result = Ok(());
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
+        if module.op(op).kind() == SdyOp::ManualComputation {
             result = result.and(clean_up(module, &meshes, op, diags));
         }
     }

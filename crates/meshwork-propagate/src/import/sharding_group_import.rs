@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, ValueId, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, ValueId, Walk};
 
 /// Checks sharding groups, unites those that share a value, and numbers them from zero.
 pub fn import_sharding_groups(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let mut groups = module.all_ops(Walk::PreOrder);
-    groups.retain(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingGroup));
+    groups.retain(|&op| module.op(op).kind() == SdyOp::ShardingGroup);
     check(module, &groups, diags)?;
     let new_ids = unite(module, &groups);
     let mut seen: HashSet<(ValueId, i64)> = HashSet::new();
@@ -54,7 +54,7 @@ fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Resul
 fn manual_parent(module: &Module, op: OpId) -> Option<OpId> {
     let mut at = module.parent_op(op);
     while let Some(op) = at {
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) {
+        if module.op(op).kind() == SdyOp::ManualComputation {
             return Some(op);
         }
         at = module.parent_op(op);

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, ValueMap, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, ValueMap, Walk};
 
 /// Attribute of a copied function: the name of the function it is a copy of.
 pub const ORIGINAL_NAME: &str = "sdy.original_func_name";
@@ -67,7 +67,7 @@ pub fn set_callee(module: &mut Module, call: OpId, name: &str) {
 /// All `func.call` operations below `op`, what is nested first.
 pub fn calls_below(module: &Module, op: OpId) -> Vec<OpId> {
     let mut ops = module.ops_below(op, Walk::PostOrder);
-    ops.retain(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
+    ops.retain(|&op| module.op(op).kind() == ControlOp::Call);
     ops
 }
 
@@ -85,7 +85,7 @@ impl CallGraph {
             // Calls in program order, each callee once.
             let mut seen = HashSet::new();
             let calls = module.ops_below(func, Walk::PreOrder).into_iter();
-            let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
+            let calls = calls.filter(|&op| module.op(op).kind() == ControlOp::Call);
             let callees = calls.filter_map(|call| by_name.get(callee_name(module, call)?).copied());
             (func, callees.filter(|&c| seen.insert(c)).collect())
         };
@@ -140,7 +140,7 @@ enum BadCalls {
 pub fn funcs_callees_first(module: &Module, diags: &mut Vec<Diagnostic>) -> Result<Vec<OpId>, Failed> {
     let symbols = Symbols::of(module);
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Control(ControlOp::Call) {
+        if module.op(op).kind() == ControlOp::Call {
             callee(module, &symbols, op, diags)?;
         }
     }
@@ -159,7 +159,7 @@ pub fn funcs_callees_first(module: &Module, diags: &mut Vec<Diagnostic>) -> Resu
 /// The function that `call` calls; reports an error if there is none.
 pub fn callee(module: &Module, symbols: &Symbols, call: OpId, diags: &mut Vec<Diagnostic>) -> Result<OpId, Failed> {
     let name = callee_name(module, call).unwrap_or_default();
-    let func = symbols.lookup(name).filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Func));
+    let func = symbols.lookup(name).filter(|&op| module.op(op).kind() == ControlOp::Func);
     func.ok_or_else(|| {
         diags.push(Diagnostic::error(module.op(call).pos, format!("call of @{name}, which is not defined")));
         Failed

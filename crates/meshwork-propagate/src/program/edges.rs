@@ -65,7 +65,7 @@ pub fn owner_of_target(module: &Module, target: ValueId) -> Option<ValueId> {
 /// The `sdy.data_flow_edge` on `owner`: its only user.
 pub fn edge_of_owner(module: &Module, owner: ValueId) -> Option<OpId> {
     match module.value(owner).uses() {
-        [only] if module.op(only.op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge) => Some(only.op),
+        [only] if module.op(only.op).kind() == SdyOp::DataFlowEdge => Some(only.op),
         _ => None,
     }
 }
@@ -122,7 +122,7 @@ pub fn edge_sources(module: &Module, owner: ValueId) -> Values {
 /// The targets of the edge of `owner` other than the owner itself.
 pub fn non_owner_targets(module: &Module, owner: ValueId) -> Values {
     let Def::Result(op, i) = module.value(owner).def() else { return Values::new() };
-    if module.op(op).kind() != OpKind::Control(ControlOp::While) {
+    if module.op(op).kind() != ControlOp::While {
         return Values::new();
     }
     let argument = |region| module.block(module.body_of(op, region)?).args().get(i as usize).copied();

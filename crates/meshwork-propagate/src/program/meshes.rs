@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Module, OpId, OpKind};
+use meshwork_ir::{Attr, Module, OpId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
 /// The `sdy.mesh` operations of a module, in order.
 pub fn mesh_ops(module: &Module) -> Vec<OpId> {
-    module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::Mesh)).collect()
+    module.ops_in(module.body()).filter(|&op| module.op(op).kind() == SdyOp::Mesh).collect()
 }
 
 /// The mesh that an `sdy.mesh` defines.

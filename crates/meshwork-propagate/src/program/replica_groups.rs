@@ -102,13 +102,12 @@ fn parse_stablehlo_mesh(text: &str) -> Option<Mesh> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use meshwork_ir::OpSpec;
     use meshwork_ir::op::CollectiveOp;
-    use meshwork_ir::{OpKind, OpSpec};
 
     fn with_groups(text: &str) -> (Module, OpId) {
         let mut module = Module::new();
-        let spec =
-            OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).attr("replica_groups", Attr::Opaque(text.into()));
+        let spec = OpSpec::new(CollectiveOp::AllReduce).attr("replica_groups", Attr::Opaque(text.into()));
         let op = module.push(module.body(), spec);
         (module, op)
     }

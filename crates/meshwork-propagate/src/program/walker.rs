@@ -25,7 +25,7 @@ pub enum Place {
 pub fn transform_shardings(module: &mut Module, mut change: impl FnMut(&Sharding, Place) -> Option<Sharding>) {
     for op in module.all_ops(Walk::PreOrder) {
         let kind = module.op(op).kind();
-        if kind == OpKind::Control(ControlOp::Func) {
+        if kind == ControlOp::Func {
             transform_func(module, op, &mut change);
             continue;
         }

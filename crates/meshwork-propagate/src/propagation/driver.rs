@@ -316,7 +316,7 @@ impl<'m> Driver<'m> {
     /// computation adds manual axes around its arguments and removes them from its results.
     fn convert_manual(&mut self, edge: OpId, owner: ValueId, placement: PlacementId, when: When) -> PlacementId {
         let Some(op) = owning_op(self.module, owner) else { return placement };
-        if self.module.op(op).kind() != OpKind::Sdy(SdyOp::ManualComputation) {
+        if self.module.op(op).kind() != SdyOp::ManualComputation {
             return placement;
         }
         if let Some(&known) = self.converted.get(&(edge, placement, when)) {

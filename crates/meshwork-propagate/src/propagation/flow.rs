@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, Use, ValueId, Values, Walk};
+use meshwork_ir::{Attr, Def, Module, OpId, Use, ValueId, Values, Walk};
 
 use crate::program::{edge_of_source, non_owner_targets};
 
@@ -46,7 +46,7 @@ impl Calls {
         let funcs: HashMap<&str, OpId> = module.funcs().filter_map(|f| Some((module.symbol_name(f)?, f))).collect();
         let mut calls = Calls { callee: HashMap::new(), callers: HashMap::new() };
         for op in module.all_ops(Walk::PreOrder) {
-            if module.op(op).kind() != OpKind::Control(ControlOp::Call) {
+            if module.op(op).kind() != ControlOp::Call {
                 continue;
             }
             let name = module.op(op).attr("callee").and_then(Attr::as_symbol);
@@ -81,7 +81,7 @@ impl Calls {
     pub fn concerned(&self, module: &Module, value: ValueId, mut push: impl FnMut(OpId)) {
         match module.value(value).def() {
             Def::Result(op, _) => {
-                if module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge)
+                if module.op(op).kind() == SdyOp::DataFlowEdge
                     && let Some(&owner) = module.op(op).operands().first()
                 {
                     for target in non_owner_targets(module, owner) {
@@ -106,7 +106,7 @@ impl Calls {
             let kind = module.op(u.op).kind();
             if let Some(edge) = edge_of_source(module, u) {
                 push(edge);
-            } else if kind == OpKind::Control(ControlOp::FuncReturn) {
+            } else if kind == ControlOp::FuncReturn {
                 for &caller in self.callers(module.parent_op(u.op)) {
                     self.cross(module, module.op(caller).results(), u, push, crossed);
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Def, Diagnostic, Module, OpKind, OpSpec, Use, ValueId, Walk};
+use meshwork_ir::{Attr, Def, Diagnostic, Module, OpSpec, Use, ValueId, Walk};
 use meshwork_mesh::Sharding;
 
 use crate::program::{owning_op, set_sharding, sharding_of};
@@ -25,7 +25,7 @@ impl Groups {
         let mut id_of: HashMap<ValueId, i64> = HashMap::new();
         for op in module.all_ops(Walk::PreOrder) {
             let data = module.op(op);
-            if data.kind() != OpKind::Sdy(SdyOp::ShardingGroup) {
+            if data.kind() != SdyOp::ShardingGroup {
                 continue;
             }
             let (Some(id), Some(&value)) = (data.int("group_id"), data.operands().first()) else { continue };
@@ -105,7 +105,7 @@ fn disagreement(module: &Module, id: i64, first: ValueId) -> Diagnostic {
 
 /// Puts a constraint right after `value`, which all its other uses then go through.
 fn constrain(module: &mut Module, value: ValueId, sharding: Sharding) -> ValueId {
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::ShardingConstraint))
+    let spec = OpSpec::new(SdyOp::ShardingConstraint)
         .operands([value])
         .results([module.ty(value).clone()])
         .attr("sharding", Attr::Sharding(Arc::new(sharding)));

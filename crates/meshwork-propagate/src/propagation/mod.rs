@@ -21,7 +21,7 @@ mod user_priority;
 mod visit;
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, Diagnostic, Module, OpId, OpKind, Type, Walk};
+use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type, Walk};
 
 use self::driver::{Driver, Schedule, warn_unknown};
 pub use self::factor::Strategy;
@@ -176,7 +176,7 @@ pub fn remove_rules(module: &mut Module) {
 pub fn populate_rules(module: &mut Module, mode: RuleMode, diagnostics: &mut Vec<Diagnostic>) {
     for op in module.all_ops(Walk::PreOrder) {
         // Only ops inside functions.
-        if module.op(op).kind() == OpKind::Control(ControlOp::Func) || module.parent_op(op).is_none() {
+        if module.op(op).kind() == ControlOp::Func || module.parent_op(op).is_none() {
             continue;
         }
         match sharding_rule(module, op, mode) {

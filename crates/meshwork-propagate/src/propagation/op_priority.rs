@@ -25,8 +25,7 @@ pub fn directions(module: &Module, op: OpId, round: u8) -> Directions {
     let kind = module.op(op).kind();
     let mut allowed = Directions::all(simple_op(module, op, kind, round));
     if round >= 2 {
-        let way =
-            if kind == OpKind::Movement(MovementOp::BroadcastInDim) { Direction::Backward } else { Direction::Both };
+        let way = if kind == MovementOp::BroadcastInDim { Direction::Backward } else { Direction::Both };
         let other = if round >= 3 { way } else { Direction::None };
         allowed = allowed.union(Directions { pass_through: way, other });
     }
@@ -57,6 +56,6 @@ fn simple_op(module: &Module, op: OpId, kind: OpKind, round: u8) -> Direction {
 
 fn is_host_transfer(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
-    data.kind() == OpKind::Control(ControlOp::CustomCall)
+    data.kind() == ControlOp::CustomCall
         && matches!(data.attr("call_target_name").and_then(Attr::as_str), Some("MoveToDevice" | "MoveToHost"))
 }

@@ -1,6 +1,5 @@
 //! Rules of the custom calls that JAX and XLA emit, by target name.
 
-use meshwork_ir::OpKind;
 use meshwork_ir::op::SourceOp;
 
 use super::builder::{PASS, REPLICATE, REPLICATE_BLOCKED};
@@ -100,7 +99,7 @@ fn approx_top_k(ctx: &Ctx) -> RuleResult {
 /// The state of a random generator must be whole, and so must what it is combined from.
 fn x64_combine(ctx: &Ctx) -> RuleResult {
     let uses = ctx.op().results().iter().flat_map(|&v| ctx.module.value(v).uses());
-    if uses.into_iter().any(|u| ctx.module.op(u.op).kind() == OpKind::Source(SourceOp::RngBitGenerator)) {
+    if uses.into_iter().any(|u| ctx.module.op(u.op).kind() == SourceOp::RngBitGenerator) {
         return ctx.builder().everywhere(0, extent(ctx.result(0), 0), REPLICATE_BLOCKED).into();
     }
     ctx.pointwise()

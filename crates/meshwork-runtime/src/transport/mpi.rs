@@ -50,7 +50,7 @@ impl Link {
             return Err("MPI was initialised by somebody else before Runtime::init()".into());
         }
         let Some((universe, threading)) = mpi::initialize_with_threading(Threading::Serialized) else {
-            return Err("MPI can not be initialised".into());
+            return Err("cannot initialize MPI".into());
         };
         // It is finished by the exit hook, after the last message.
         std::mem::forget(universe);

@@ -323,7 +323,7 @@ impl<'w> Swap<'w> {
             let text = match dead {
                 Some(dead) => self.death_of(dead),
                 None => format!(
-                    "rank {} is told to end while it waits for rank {awaited} in {}",
+                    "rank {} was asked to end while it waited for rank {awaited} in {}",
                     self.world.rank,
                     self.mail.stamp.describe()
                 ),

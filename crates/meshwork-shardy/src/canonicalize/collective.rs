@@ -103,7 +103,7 @@ fn reduce_of_sharded(module: &mut Module, op: OpId) -> bool {
     if all != axes(module, op, "reduction_axes") {
         return false;
     }
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::AllGather))
+    let spec = OpSpec::new(SdyOp::AllGather)
         .operands([input(module, partial)])
         .results([module.ty(module.result(op)).clone()])
         .attr("gathering_axes", Attr::AxesPerDim(per_dim.into()))
@@ -171,7 +171,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     let users: Vec<OpId> = module.value(reduced).uses().iter().map(|u| u.op).collect();
     let wanted = axes_per_dim(module, slice, "slicing_axes");
     let is_same_slice = |&user: &OpId| {
-        module.op(user).kind() == OpKind::Sdy(SdyOp::AllSlice) && axes_per_dim(module, user, "slicing_axes") == wanted
+        module.op(user).kind() == SdyOp::AllSlice && axes_per_dim(module, user, "slicing_axes") == wanted
     };
     // The first slice of the block serves all, so that its result is defined before the others.
     let block = module.op(slice).parent();
@@ -182,7 +182,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     }
     let Some(fusion) = fuse(module, reduce, slice) else { return false };
     let scatter_result = module.ty(reduced).clone();
-    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::ReduceScatter))
+    let mut spec = OpSpec::new(SdyOp::ReduceScatter)
         .operands([input(module, reduce)])
         .results([scatter_result.clone()])
         .attr("reduce_scatter_axes", Attr::AxesPerDim(fusion.scatter_axes.into()))
@@ -194,7 +194,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
     let scatter = module.push_before(slice, spec);
     let mut result = module.result(scatter);
     if !fusion.slice_axes.iter().all(Vec::is_empty) {
-        let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::AllSlice))
+        let mut spec = OpSpec::new(SdyOp::AllSlice)
             .operands([result])
             .results([scatter_result])
             .attr("slicing_axes", Attr::AxesPerDim(fusion.slice_axes.into()))

@@ -26,13 +26,13 @@ fn target(module: &Module, reshard: OpId) -> Option<&Sharding> {
 /// Only the last of two reshards counts, if nothing else uses the first.
 fn reshard_of_reshard(module: &mut Module, op: OpId) -> bool {
     let inner = module.def_op(module.op(op).operands()[0]);
-    let Some(inner) = inner.filter(|&def| module.op(def).kind() == OpKind::Sdy(SdyOp::Reshard)) else { return false };
+    let Some(inner) = inner.filter(|&def| module.op(def).kind() == SdyOp::Reshard) else { return false };
     if module.value(module.result(inner)).uses().len() != 1 {
         return false;
     }
     let Some(sharding) = target(module, op).cloned() else { return false };
     let result = module.result(op);
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::Reshard))
+    let spec = OpSpec::new(SdyOp::Reshard)
         .operands([module.op(inner).operands()[0]])
         .results([module.ty(result).clone()])
         .attr("sharding", Attr::Sharding(Arc::new(sharding)))
@@ -60,7 +60,7 @@ fn reuse_other_reshard(module: &mut Module, op: OpId) -> bool {
     let Some(found) = find_reshard(module, root, &wanted, op) else { return false };
     let mut value = module.result(found);
     if module.ty(value) != module.ty(root) {
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::Reshape))
+        let spec = OpSpec::new(MovementOp::Reshape)
             .operands([value])
             .results([module.ty(root).clone()])
             .loc(module.op(op).loc.clone());
@@ -88,7 +88,7 @@ fn before_transposes(module: &Module, sharding: &Sharding, path: &[OpId]) -> Opt
     let mut sharding = sharding.clone();
     for &op in path {
         let rank = |v: ValueId| module.ty(v).rank();
-        if module.op(op).kind() == OpKind::Movement(MovementOp::Transpose) {
+        if module.op(op).kind() == MovementOp::Transpose {
             let permutation = module.op(op).i64s("permutation")?;
             let mut dims = sharding.dims.clone();
             for (dim, &to) in sharding.dims.iter().zip(&permutation) {
@@ -118,7 +118,7 @@ fn find_reshard(module: &Module, root: ValueId, wanted: &Sharding, current: OpId
                     let ty = module.ty(module.result(user)).as_tensor()?;
                     let sharding = target(module, user)?;
                     if is_before(module, block, user, current)
-                        && cuts_alike(&meshes, (sharding, ty), (wanted, wanted_type))
+                        && cuts_equal(&meshes, (sharding, ty), (wanted, wanted_type))
                     {
                         return Some(user);
                     }
@@ -146,7 +146,7 @@ fn is_before(module: &Module, block: BlockId, first: OpId, second: OpId) -> bool
 }
 
 /// Whether both cut the same flat data in the same way.
-fn cuts_alike(meshes: &Meshes, first: (&Sharding, &TensorType), second: (&Sharding, &TensorType)) -> bool {
+fn cuts_equal(meshes: &Meshes, first: (&Sharding, &TensorType), second: (&Sharding, &TensorType)) -> bool {
     if first == second {
         return true;
     }

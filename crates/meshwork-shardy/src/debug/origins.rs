@@ -159,7 +159,7 @@ impl Origins {
     fn save_on_func_result(&self, module: &mut Module, value: ValueId) {
         // MLIR finds the latest use first.
         let mut uses = module.value(value).uses().iter().rev();
-        let Some(&returned) = uses.find(|u| module.op(u.op).kind() == OpKind::Control(ControlOp::FuncReturn)) else {
+        let Some(&returned) = uses.find(|u| module.op(u.op).kind() == ControlOp::FuncReturn) else {
             return;
         };
         if let Some(func) = module.parent_op(returned.op) {
@@ -184,7 +184,7 @@ impl Origins {
 
 /// The name that an op's own annotation has as an origin.
 fn own_origin(module: &Module, op: OpId) -> Option<String> {
-    if module.op(op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint) {
+    if module.op(op).kind() == SdyOp::ShardingConstraint {
         return module.op(op).attr(ORIGIN_NAME)?.as_str().map(str::to_string);
     }
     let owner = *module.op(op).operands().first()?;

@@ -1,7 +1,7 @@
 //! Removes all placements and meshes.
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, Pass, PassOptions, Walk};
 use meshwork_propagate::program::{SHARDING, mesh_ops};
 
 /// The pass.
@@ -15,7 +15,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     for op in module.all_ops(Walk::PreOrder) {
         module.op_mut(op).attrs.remove(SHARDING);
-        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
+        if module.op(op).kind() == ControlOp::Func {
             module.retain_slot_attrs(op, |name| name != SHARDING);
         }
     }

@@ -25,7 +25,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
     let mut symbols = Symbols::of(module);
     let mut call_results: Vec<ValueId> = vec![];
     for op in module.all_ops(Walk::PostOrder) {
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
+        if module.op(op).kind() == SdyOp::NamedComputation {
             let call = outline(module, &mut symbols, op);
             call_results.extend(module.op(call).results());
         }
@@ -42,7 +42,7 @@ fn outline(module: &mut Module, symbols: &mut Symbols, computation: OpId) -> OpI
     let name = symbols.insert(module, func);
 
     let data = module.op(computation);
-    let mut spec = OpSpec::new(OpKind::Control(ControlOp::Call))
+    let mut spec = OpSpec::new(ControlOp::Call)
         .operands(data.operands().iter().copied())
         .results(data.results().iter().map(|&r| module.ty(r).clone()))
         .loc(data.loc.clone());
@@ -72,7 +72,7 @@ fn create_func(module: &mut Module, computation: OpId, ins: Option<Vec<Sharding>
         inputs: argument_owners(module, computation).iter().map(|&a| module.ty(a).clone()).collect(),
         results: module.op(computation).results().iter().map(|&r| module.ty(r).clone()).collect(),
     };
-    let mut spec = OpSpec::new(OpKind::Control(ControlOp::Func))
+    let mut spec = OpSpec::new(ControlOp::Func)
         .attr("sym_name", name.clone())
         .attr("sym_visibility", Attr::str("private"))
         .attr("function_type", Attr::Type(Type::Function(Arc::new(ty))))
@@ -98,7 +98,7 @@ fn create_func(module: &mut Module, computation: OpId, ins: Option<Vec<Sharding>
 fn remove_edges(module: &mut Module, values: &[ValueId]) {
     for &value in values {
         let user = module.value(value).uses().last().map(|u| u.op);
-        if let Some(edge) = user.filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge)) {
+        if let Some(edge) = user.filter(|&op| module.op(op).kind() == SdyOp::DataFlowEdge) {
             remove_edge(module, edge);
         }
     }

@@ -1,7 +1,7 @@
 //! Gives calls the placements of the results of the function, and reshards to what the call had.
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Pass, PassOptions, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{Meshes, SHARDING, Symbols, callee, sharding_list, sharding_of};
 
@@ -19,7 +19,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let (symbols, meshes) = (Symbols::of(module), Meshes::of(module));
     for call in module.all_ops(Walk::PostOrder) {
-        if module.op(call).kind() == OpKind::Control(ControlOp::Call) {
+        if module.op(call).kind() == ControlOp::Call {
             let func = callee(module, &symbols, call, diags)?;
             reshard_results(module, &meshes, call, func);
         }

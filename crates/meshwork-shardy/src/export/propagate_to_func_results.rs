@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpKind, Pass, PassOptions};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, Pass, PassOptions};
 use meshwork_propagate::program::{SHARDING, sharding_of};
 
 use crate::calls::entry;
@@ -20,7 +20,7 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
     let main = entry(module, diags)?;
     for func in module.funcs().collect::<Vec<_>>() {
         let Some(body) = module.body_of(func, 0).filter(|_| func != main) else { continue };
-        let is_return = |&op: &_| module.op(op).kind() == OpKind::Control(ControlOp::FuncReturn);
+        let is_return = |&op: &_| module.op(op).kind() == ControlOp::FuncReturn;
         if module.terminator(body).filter(is_return).is_none() {
             continue;
         }

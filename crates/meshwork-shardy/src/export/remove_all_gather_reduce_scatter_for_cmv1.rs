@@ -26,7 +26,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
         let result = module.result(dot);
         let &[only] = module.value(result).uses() else { continue };
         let is_complete = sharding_of(module, result).is_some_and(|s| s.unreduced.is_empty());
-        if module.op(only.op).kind() == OpKind::Sdy(SdyOp::ReduceScatter) && is_complete {
+        if module.op(only.op).kind() == SdyOp::ReduceScatter && is_complete {
             if let Some(scattered) = sharding_of(module, module.result(only.op)) {
                 module.op_mut(dot).attrs.set(SHARDING, Attr::ShardingPerValue([scattered].into()));
             }
@@ -42,8 +42,7 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
 }
 
 fn single_use_gathers(module: &Module, dot: OpId) -> Vec<OpId> {
-    let is_single_gather = |&op: &OpId| {
-        module.op(op).kind() == OpKind::Sdy(SdyOp::AllGather) && module.value(module.result(op)).uses().len() == 1
-    };
+    let is_single_gather =
+        |&op: &OpId| module.op(op).kind() == SdyOp::AllGather && module.value(module.result(op)).uses().len() == 1;
     module.op(dot).operands().iter().filter_map(|&v| module.def_op(v)).filter(is_single_gather).collect()
 }

@@ -1,7 +1,7 @@
 //! Removes the attributes that record where placements came from.
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, Pass, PassOptions, Walk};
 
 /// These attributes.
 const NOTES: &[&str] = &[
@@ -24,7 +24,7 @@ pub const PASS: Pass = Pass {
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     module.attrs.retain(|name, _| !NOTES.contains(&name));
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
+        if module.op(op).kind() == ControlOp::Func {
             module.retain_slot_attrs(op, |name| !NOTES.contains(&name));
         } else {
             module.op_mut(op).attrs.retain(|name, _| !NOTES.contains(&name));

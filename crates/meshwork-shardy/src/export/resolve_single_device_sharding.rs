@@ -3,7 +3,7 @@
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::{ControlOp, SdyOp, TokenOp};
 use meshwork_ir::{
-    Diagnostic, ElementType, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, Type, ValueId, ValueMap, Walk,
+    Diagnostic, ElementType, Failed, Module, OpId, OpSpec, Pass, PassOptions, Type, ValueId, ValueMap, Walk,
 };
 use meshwork_mesh::{AxisRef, MeshRef, Reduction, Sharding};
 use meshwork_propagate::program::{Meshes, SHARDING, mesh_of_op, mesh_ops, sharding_of};
@@ -69,7 +69,7 @@ fn run_there(
     let is_there = compare(&mut b, "EQ", here, there)?;
     let results = module.op(op).results().to_vec();
     let types: Vec<Type> = results.iter().map(|&v| module.ty(v).clone()).collect();
-    let spec = OpSpec::new(OpKind::Control(ControlOp::If)).operands([is_there]).results(types.clone()).loc(loc.clone());
+    let spec = OpSpec::new(ControlOp::If).operands([is_there]).results(types.clone()).loc(loc.clone());
     let guarded = module.push_before(op, spec);
     // There: the op itself, on what its operands were before they were moved there.
     let yes = module.add_body(guarded, []);
@@ -85,7 +85,7 @@ fn run_there(
         }
     }
     let values = module.op(copy).results().to_vec();
-    module.push(yes, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(values).loc(loc.clone()));
+    module.push(yes, OpSpec::new(ControlOp::HloReturn).operands(values).loc(loc.clone()));
     let no = module.add_body(guarded, []);
     let mut b = Builder::at_end(module, no);
     b.set_loc(loc.clone());
@@ -93,11 +93,11 @@ fn run_there(
     for ty in &types {
         nothing.push(match ty {
             Type::Tensor(t) => b.splat(t.dims.to_vec(), t.elem, 0.0)?,
-            Type::Token => b.value(OpSpec::new(OpKind::Token(TokenOp::CreateToken)).results([Type::Token]))?,
+            Type::Token => b.value(OpSpec::new(TokenOp::CreateToken).results([Type::Token]))?,
             other => return Err(format!("has a result of type {other}, which has no zero").into()),
         });
     }
-    module.push(no, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(nothing).loc(loc));
+    module.push(no, OpSpec::new(ControlOp::HloReturn).operands(nothing).loc(loc));
     give_to_all(module, guarded, &results, mesh, axes);
     module.erase(op);
     for reshard in moved {
@@ -111,7 +111,7 @@ fn run_there(
 /// Whether `op` moves a value to a single device.
 fn is_move(module: &Module, meshes: &Meshes, op: OpId) -> bool {
     let sharding = sharding_of(module, module.op(op).results()[0]);
-    module.op(op).kind() == OpKind::Sdy(SdyOp::Reshard) && sharding.is_some_and(|s| single_device(meshes, &s).is_some())
+    module.op(op).kind() == SdyOp::Reshard && sharding.is_some_and(|s| single_device(meshes, &s).is_some())
 }
 
 /// Sums the results of `guarded` over all devices, and uses that instead of `results` and of copies of them.
@@ -127,7 +127,7 @@ fn give_to_all(module: &mut Module, guarded: OpId, results: &[ValueId], mesh: &M
         let summed = all_reduce(&mut at, module, value, axes.to_vec(), Reduction::Sum, copies.clone());
         let users: Vec<OpId> = module.value(result).uses().iter().map(|u| u.op).collect();
         for user in users {
-            let is_copy = module.op(user).kind() == OpKind::Sdy(SdyOp::Reshard)
+            let is_copy = module.op(user).kind() == SdyOp::Reshard
                 && module.op(user).attr("sharding").and_then(|a| a.as_sharding()) == Some(&copies);
             if is_copy {
                 let copied = module.result(user);

@@ -3,7 +3,7 @@
 use meshwork_ir::attr::ChannelHandle;
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, TensorType, ValueId, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, TensorType, ValueId, Walk};
 use meshwork_mesh::{Reduction, Sharding};
 use meshwork_propagate::program::sharding_of;
 
@@ -92,7 +92,7 @@ pub(crate) fn collective_reduction(module: &Module, op: OpId) -> Reduction {
 /// `value` before any propagation barriers.
 pub(crate) fn skip_barriers(module: &Module, mut value: ValueId) -> ValueId {
     while let Some(op) = module.def_op(value)
-        && module.op(op).kind() == OpKind::Sdy(SdyOp::PropagationBarrier)
+        && module.op(op).kind() == SdyOp::PropagationBarrier
     {
         value = module.op(op).operands()[0];
     }

@@ -1,7 +1,7 @@
 //! Writes the placement of every edge between functions back to its input and removes the edge.
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Diagnostic, Failed, Module, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, Pass, PassOptions, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{set_sharding, sharding_of};
 use meshwork_propagate::settle::remove_edge;
@@ -16,7 +16,7 @@ pub const PASS: Pass = Pass {
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() != OpKind::Sdy(SdyOp::FuncDataFlowEdge) {
+        if module.op(op).kind() != SdyOp::FuncDataFlowEdge {
             continue;
         }
         let (input, result) = (module.op(op).operands()[0], module.result(op));

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, Walk};
+use meshwork_ir::{Diagnostic, Failed, Module, OpId, Pass, PassOptions, Walk};
 use meshwork_mesh::Sharding;
 use meshwork_propagate::program::{Meshes, ORIGINAL_NAME, Symbols, callee, original_name, set_callee};
 
@@ -55,7 +55,7 @@ impl Key {
 fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let (symbols, meshes) = (Symbols::of(module), Meshes::of(module));
     let mut calls = module.all_ops(Walk::PostOrder);
-    calls.retain(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
+    calls.retain(|&op| module.op(op).kind() == ControlOp::Call);
     let callees: Vec<OpId> =
         calls.iter().map(|&call| callee(module, &symbols, call, diags)).collect::<Result<_, Failed>>()?;
     // Keys are computed once for each function.

@@ -1,7 +1,7 @@
 //! Puts an `sdy.func_data_flow_edge` on every argument of a called function and every result of a call.
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpSpec, Pass, PassOptions, ValueId, Walk};
 use meshwork_propagate::import::{is_static_tensor, replace_other_uses};
 use meshwork_propagate::program::{SHARDING, sharding_of};
 
@@ -31,7 +31,7 @@ fn run(module: &mut Module, _: &PassOptions, diags: &mut Vec<Diagnostic>) -> Res
         }
     }
     for call in module.all_ops(Walk::PostOrder) {
-        if module.op(call).kind() != OpKind::Control(ControlOp::Call) {
+        if module.op(call).kind() != ControlOp::Call {
             continue;
         }
         let mut last = call;
@@ -51,7 +51,7 @@ fn create_edge(module: &mut Module, value: ValueId) -> Option<OpId> {
     if !is_static_tensor(&ty) {
         return None;
     }
-    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::FuncDataFlowEdge)).operands([value]).results([ty]);
+    let mut spec = OpSpec::new(SdyOp::FuncDataFlowEdge).operands([value]).results([ty]);
     if let Some(sharding) = sharding_of(module, value) {
         spec = spec.attr(SHARDING, Attr::ShardingPerValue([sharding].into()));
     }

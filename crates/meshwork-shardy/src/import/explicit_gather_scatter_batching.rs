@@ -239,7 +239,7 @@ fn slice(module: &mut Module, op: OpId, value: ValueId, ty: &TensorType, dim: us
     let mut limit = ty.dims.to_vec();
     (start[dim], limit[dim]) = (range[0], range[1]);
     let dims = limit.iter().zip(&start).map(|(l, s)| l - s);
-    let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
+    let spec = OpSpec::new(MovementOp::Slice)
         .operands([value])
         .results([Type::from(ty.with_dims(dims))])
         .attr("start_indices", Attr::i64s(start))
@@ -256,7 +256,7 @@ fn concatenate(module: &mut Module, op: OpId, parts: Vec<ValueId>, ty: &TensorTy
     }
     let mut dims = ty.dims.clone();
     dims[dim] -= 1;
-    let spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
+    let spec = OpSpec::new(MovementOp::Concatenate)
         .operands(parts)
         .results([Type::from(ty.with_dims(dims))])
         .attr("dimension", Attr::i64(dim as i64))

@@ -67,7 +67,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
     }
     if options.flag_or("add-data-flow-edges-on-named-computations", true) {
         for op in module.all_ops(Walk::PostOrder) {
-            if module.op(op).kind() == OpKind::Sdy(SdyOp::NamedComputation) {
+            if module.op(op).kind() == SdyOp::NamedComputation {
                 add_edges(module, op);
             }
         }
@@ -76,7 +76,7 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
 }
 
 fn create_computation(module: &mut Module, meshes: &Meshes, call: OpId, func: OpId) -> OpId {
-    let mut spec = OpSpec::new(OpKind::Sdy(SdyOp::NamedComputation))
+    let mut spec = OpSpec::new(SdyOp::NamedComputation)
         .operands(module.op(call).operands().iter().copied())
         .results(module.op(call).results().iter().map(|&r| module.ty(r).clone()))
         .attr("name", Attr::str(original_name(module, func)))

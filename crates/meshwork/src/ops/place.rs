@@ -11,7 +11,7 @@ use crate::trace::{Placing, placing, with_top};
 impl Tensor {
     /// The same value, constrained to this placement on the mesh.
     ///
-    /// On a `jit` that was told to use a [single device](crate::Jit::single_device) this changes nothing; on one that
+    /// On a `jit` that uses a [single device](crate::Jit::single_device) this changes nothing; on one that
     /// has no mesh it is an error.
     ///
     /// ```

@@ -1,7 +1,7 @@
 //! Sorting, and the positions that sort.
 
 use meshwork_ir::ElementType;
-use meshwork_ir::build::Direction;
+use meshwork_ir::build::{Direction, Stability};
 
 use crate::Tensor;
 use crate::error::fail;
@@ -40,9 +40,10 @@ impl Tensor {
             fail(op, format!("{} has no order", self.describe()));
         }
         let positions = iota(self.shape(), ElementType::I32, axis);
-        let mut out =
-            emit_all(op, &[self, &positions], |b, v| b.sort(v, axis, true, |b, a| Ok([b.compare(order, a[0], a[1])?])))
-                .into_iter();
+        let mut out = emit_all(op, &[self, &positions], |b, v| {
+            b.sort(v, axis, Stability::Stable, |b, a| Ok([b.compare(order, a[0], a[1])?]))
+        })
+        .into_iter();
         match (out.next(), out.next()) {
             (Some(values), Some(positions)) => (values, positions),
             _ => fail(op, "a sort of two tensors has two results"),

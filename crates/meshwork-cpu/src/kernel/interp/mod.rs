@@ -9,7 +9,7 @@ pub(crate) mod loops;
 mod reduce;
 pub(crate) mod scalar;
 pub mod single;
-mod table;
+pub(super) mod table;
 
 use crate::kernel::ir::{Call, Extent, Ty};
 use crate::kernel::lanes::BLOCK;

@@ -5,7 +5,7 @@ use meshwork_ir::ElementType;
 
 use super::loops::{Loop, loop1, loop2, loop3};
 use super::scalar::{Float, Int, from_bf16, from_f16, to_bf16, to_f16};
-use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
+use crate::kernel::ir::{BinaryOp, Cmp, Ty, UnaryOp};
 
 /// Expands `$body!(type)` for the Rust type that holds `$ty`; preds are bytes that are 0 or 1.
 macro_rules! integers {
@@ -35,15 +35,15 @@ macro_rules! floats {
     };
 }
 
-/// A function of one value of type `ty`.
-pub fn unary(f: Unary, ty: Ty) -> Option<Loop> {
+/// A function of one value of type `ty`; `None` unless [`check::unary`](crate::kernel::check::unary) has it.
+pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
     macro_rules! integer {
         ($t:ty) => {
             match f {
-                Unary::Neg => Some(loop1!($t => $t, |x| x.wrapping_neg())),
-                Unary::Not => Some(loop1!($t => $t, |x| !x)),
-                Unary::Popcnt => Some(loop1!($t => $t, |x| x.count_ones() as $t)),
-                Unary::Clz => Some(loop1!($t => $t, |x| x.leading_zeros() as $t)),
+                UnaryOp::Negate => Some(loop1!($t => $t, |x| x.wrapping_neg())),
+                UnaryOp::Not => Some(loop1!($t => $t, |x| !x)),
+                UnaryOp::Popcnt => Some(loop1!($t => $t, |x| x.count_ones() as $t)),
+                UnaryOp::CountLeadingZeros => Some(loop1!($t => $t, |x| x.leading_zeros() as $t)),
                 _ => None,
             }
         };
@@ -51,39 +51,39 @@ pub fn unary(f: Unary, ty: Ty) -> Option<Loop> {
     macro_rules! float {
         ($t:ty) => {
             match f {
-                Unary::Neg => Some(loop1!($t => $t, |x| -x)),
-                Unary::Abs => Some(loop1!($t => $t, |x| x.abs())),
-                Unary::Sign => Some(loop1!($t => $t, |x| x.sign())),
-                Unary::Sqrt => Some(loop1!($t => $t, |x| x.sqrt())),
-                Unary::Floor => Some(loop1!($t => $t, |x| x.floor())),
-                Unary::Ceil => Some(loop1!($t => $t, |x| x.ceil())),
-                Unary::RoundEven => Some(loop1!($t => $t, |x| x.round_ties_even())),
-                Unary::RoundAway => Some(loop1!($t => $t, |x| x.round())),
-                Unary::IsFinite => Some(loop1!($t => u8, |x| u8::from(x.abs() < <$t>::INFINITY))),
+                UnaryOp::Negate => Some(loop1!($t => $t, |x| -x)),
+                UnaryOp::Abs => Some(loop1!($t => $t, |x| x.abs())),
+                UnaryOp::Sign => Some(loop1!($t => $t, |x| x.sign())),
+                UnaryOp::Sqrt => Some(loop1!($t => $t, |x| x.sqrt())),
+                UnaryOp::Floor => Some(loop1!($t => $t, |x| x.floor())),
+                UnaryOp::Ceil => Some(loop1!($t => $t, |x| x.ceil())),
+                UnaryOp::RoundNearestEven => Some(loop1!($t => $t, |x| x.round_ties_even())),
+                UnaryOp::RoundNearestAfz => Some(loop1!($t => $t, |x| x.round())),
+                UnaryOp::IsFinite => Some(loop1!($t => u8, |x| u8::from(x.abs() < <$t>::INFINITY))),
                 // The rest by way of f64, as the reference does.
-                Unary::Rsqrt => Some(loop1!($t => $t, |x| (1.0 / f64::from(x).sqrt()) as $t)),
-                Unary::Cbrt => Some(loop1!($t => $t, |x| f64::from(x).cbrt() as $t)),
-                Unary::Exp => Some(loop1!($t => $t, |x| f64::from(x).exp() as $t)),
-                Unary::Expm1 => Some(loop1!($t => $t, |x| f64::from(x).exp_m1() as $t)),
-                Unary::Log => Some(loop1!($t => $t, |x| f64::from(x).ln() as $t)),
-                Unary::Log1p => Some(loop1!($t => $t, |x| f64::from(x).ln_1p() as $t)),
-                Unary::Tanh => Some(loop1!($t => $t, |x| f64::from(x).tanh() as $t)),
-                Unary::Logistic => Some(loop1!($t => $t, |x| (1.0 / (1.0 + (-f64::from(x)).exp())) as $t)),
-                Unary::Sin => Some(loop1!($t => $t, |x| f64::from(x).sin() as $t)),
-                Unary::Cos => Some(loop1!($t => $t, |x| f64::from(x).cos() as $t)),
-                Unary::Tan => Some(loop1!($t => $t, |x| f64::from(x).tan() as $t)),
-                Unary::Erf => Some(loop1!($t => $t, |x| special::erf(x.into()) as $t)),
-                Unary::Erfc => Some(loop1!($t => $t, |x| special::erfc(x.into()) as $t)),
-                Unary::ErfInv => Some(loop1!($t => $t, |x| special::erf_inv(x.into()) as $t)),
-                Unary::Not | Unary::Popcnt | Unary::Clz => None,
+                UnaryOp::Rsqrt => Some(loop1!($t => $t, |x| (1.0 / f64::from(x).sqrt()) as $t)),
+                UnaryOp::Cbrt => Some(loop1!($t => $t, |x| f64::from(x).cbrt() as $t)),
+                UnaryOp::Exponential => Some(loop1!($t => $t, |x| f64::from(x).exp() as $t)),
+                UnaryOp::ExponentialMinusOne => Some(loop1!($t => $t, |x| f64::from(x).exp_m1() as $t)),
+                UnaryOp::Log => Some(loop1!($t => $t, |x| f64::from(x).ln() as $t)),
+                UnaryOp::LogPlusOne => Some(loop1!($t => $t, |x| f64::from(x).ln_1p() as $t)),
+                UnaryOp::Tanh => Some(loop1!($t => $t, |x| f64::from(x).tanh() as $t)),
+                UnaryOp::Logistic => Some(loop1!($t => $t, |x| (1.0 / (1.0 + (-f64::from(x)).exp())) as $t)),
+                UnaryOp::Sine => Some(loop1!($t => $t, |x| f64::from(x).sin() as $t)),
+                UnaryOp::Cosine => Some(loop1!($t => $t, |x| f64::from(x).cos() as $t)),
+                UnaryOp::Tan | UnaryOp::ChloTan => Some(loop1!($t => $t, |x| f64::from(x).tan() as $t)),
+                UnaryOp::Erf => Some(loop1!($t => $t, |x| special::erf(x.into()) as $t)),
+                UnaryOp::Erfc => Some(loop1!($t => $t, |x| special::erfc(x.into()) as $t)),
+                UnaryOp::ErfInv => Some(loop1!($t => $t, |x| special::erf_inv(x.into()) as $t)),
+                _ => None,
             }
         };
     }
     macro_rules! signed {
         ($t:ty) => {
             match f {
-                Unary::Abs => Some(loop1!($t => $t, |x| x.wrapping_abs())),
-                Unary::Sign => Some(loop1!($t => $t, |x| x.signum())),
+                UnaryOp::Abs => Some(loop1!($t => $t, |x| x.wrapping_abs())),
+                UnaryOp::Sign => Some(loop1!($t => $t, |x| x.signum())),
                 _ => integer!($t),
             }
         };
@@ -91,14 +91,14 @@ pub fn unary(f: Unary, ty: Ty) -> Option<Loop> {
     macro_rules! unsigned {
         ($t:ty) => {
             match f {
-                Unary::Abs => Some(loop1!($t => $t, |x| x)),
-                Unary::Sign => Some(loop1!($t => $t, |x| <$t>::from(x != 0))),
+                UnaryOp::Abs => Some(loop1!($t => $t, |x| x)),
+                UnaryOp::Sign => Some(loop1!($t => $t, |x| <$t>::from(x != 0))),
                 _ => integer!($t),
             }
         };
     }
     match ty {
-        Ty::Pred if f == Unary::Not => Some(loop1!(u8 => u8, |x| x ^ 1)),
+        Ty::Pred if f == UnaryOp::Not => Some(loop1!(u8 => u8, |x| x ^ 1)),
         Ty::Pred => None,
         Ty::I8 => signed!(i8),
         Ty::I16 => signed!(i16),
@@ -113,50 +113,50 @@ pub fn unary(f: Unary, ty: Ty) -> Option<Loop> {
     }
 }
 
-/// A function of two values of type `ty`.
-pub fn binary(f: Binary, ty: Ty) -> Option<Loop> {
+/// A function of two values of type `ty`; `None` unless [`check::binary`](crate::kernel::check::binary) has it.
+pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
     macro_rules! integer {
         ($t:ty) => {
             Some(match f {
-                Binary::Add => loop2!($t, $t => $t, |x, y| x.wrapping_add(y)),
-                Binary::Sub => loop2!($t, $t => $t, |x, y| x.wrapping_sub(y)),
-                Binary::Mul => loop2!($t, $t => $t, |x, y| x.wrapping_mul(y)),
-                Binary::Div => loop2!($t, $t => $t, |x, y| x.div(y)),
-                Binary::Rem => loop2!($t, $t => $t, |x, y| x.rem(y)),
-                Binary::Max => loop2!($t, $t => $t, |x, y| x.max(y)),
-                Binary::Min => loop2!($t, $t => $t, |x, y| x.min(y)),
-                Binary::Pow => loop2!($t, $t => $t, |x, y| Int::pow(x, y)),
-                Binary::And => loop2!($t, $t => $t, |x, y| x & y),
-                Binary::Or => loop2!($t, $t => $t, |x, y| x | y),
-                Binary::Xor => loop2!($t, $t => $t, |x, y| x ^ y),
-                Binary::Shl => loop2!($t, $t => $t, |x, y| x.shl(y)),
-                Binary::ShrArith => loop2!($t, $t => $t, |x, y| x.shr_arith(y)),
-                Binary::ShrLogic => loop2!($t, $t => $t, |x, y| x.shr_logic(y)),
-                Binary::Atan2 => return None,
+                BinaryOp::Add => loop2!($t, $t => $t, |x, y| x.wrapping_add(y)),
+                BinaryOp::Subtract => loop2!($t, $t => $t, |x, y| x.wrapping_sub(y)),
+                BinaryOp::Multiply => loop2!($t, $t => $t, |x, y| x.wrapping_mul(y)),
+                BinaryOp::Divide => loop2!($t, $t => $t, |x, y| x.div(y)),
+                BinaryOp::Remainder => loop2!($t, $t => $t, |x, y| x.rem(y)),
+                BinaryOp::Maximum => loop2!($t, $t => $t, |x, y| x.max(y)),
+                BinaryOp::Minimum => loop2!($t, $t => $t, |x, y| x.min(y)),
+                BinaryOp::Power => loop2!($t, $t => $t, |x, y| Int::pow(x, y)),
+                BinaryOp::And => loop2!($t, $t => $t, |x, y| x & y),
+                BinaryOp::Or => loop2!($t, $t => $t, |x, y| x | y),
+                BinaryOp::Xor => loop2!($t, $t => $t, |x, y| x ^ y),
+                BinaryOp::ShiftLeft => loop2!($t, $t => $t, |x, y| x.shl(y)),
+                BinaryOp::ShiftRightArithmetic => loop2!($t, $t => $t, |x, y| x.shr_arith(y)),
+                BinaryOp::ShiftRightLogical => loop2!($t, $t => $t, |x, y| x.shr_logic(y)),
+                _ => return None,
             })
         };
     }
     macro_rules! float {
         ($t:ty) => {
             Some(match f {
-                Binary::Add => loop2!($t, $t => $t, |x, y| x + y),
-                Binary::Sub => loop2!($t, $t => $t, |x, y| x - y),
-                Binary::Mul => loop2!($t, $t => $t, |x, y| x * y),
-                Binary::Div => loop2!($t, $t => $t, |x, y| x / y),
-                Binary::Rem => loop2!($t, $t => $t, |x, y| x % y),
-                Binary::Max => loop2!($t, $t => $t, |x, y| x.larger(y)),
-                Binary::Min => loop2!($t, $t => $t, |x, y| x.smaller(y)),
-                Binary::Pow => loop2!($t, $t => $t, |x, y| f64::from(x).powf(y.into()) as $t),
-                Binary::Atan2 => loop2!($t, $t => $t, |x, y| f64::from(x).atan2(y.into()) as $t),
+                BinaryOp::Add => loop2!($t, $t => $t, |x, y| x + y),
+                BinaryOp::Subtract => loop2!($t, $t => $t, |x, y| x - y),
+                BinaryOp::Multiply => loop2!($t, $t => $t, |x, y| x * y),
+                BinaryOp::Divide => loop2!($t, $t => $t, |x, y| x / y),
+                BinaryOp::Remainder => loop2!($t, $t => $t, |x, y| x % y),
+                BinaryOp::Maximum => loop2!($t, $t => $t, |x, y| x.larger(y)),
+                BinaryOp::Minimum => loop2!($t, $t => $t, |x, y| x.smaller(y)),
+                BinaryOp::Power => loop2!($t, $t => $t, |x, y| f64::from(x).powf(y.into()) as $t),
+                BinaryOp::Atan2 => loop2!($t, $t => $t, |x, y| f64::from(x).atan2(y.into()) as $t),
                 _ => return None,
             })
         };
     }
     if ty == Ty::Pred {
         return match f {
-            Binary::Add | Binary::Or | Binary::Max => Some(loop2!(u8, u8 => u8, |x, y| x | y)),
-            Binary::Mul | Binary::And | Binary::Min => Some(loop2!(u8, u8 => u8, |x, y| x & y)),
-            Binary::Xor => Some(loop2!(u8, u8 => u8, |x, y| x ^ y)),
+            BinaryOp::Add | BinaryOp::Or | BinaryOp::Maximum => Some(loop2!(u8, u8 => u8, |x, y| x | y)),
+            BinaryOp::Multiply | BinaryOp::And | BinaryOp::Minimum => Some(loop2!(u8, u8 => u8, |x, y| x & y)),
+            BinaryOp::Xor => Some(loop2!(u8, u8 => u8, |x, y| x ^ y)),
             _ => None,
         };
     }

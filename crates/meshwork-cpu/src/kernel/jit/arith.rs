@@ -2,7 +2,7 @@
 
 use super::code::{Code, log2};
 use super::inst::{V, op};
-use crate::kernel::ir::{Binary, Cmp, Ty, Unary};
+use crate::kernel::ir::{BinaryOp, Cmp, Ty, UnaryOp};
 
 /// Comparison predicates of `vcmpps`: quiet, false on NaN (true for "not equal").
 const UNORDERED: u8 = 3;
@@ -28,36 +28,36 @@ impl Code<'_> {
     }
 
     /// A function of one value; `None` if there are no instructions for it.
-    pub fn unary(&mut self, f: Unary, ty: Ty, a: V) -> Option<V> {
+    pub fn unary(&mut self, f: UnaryOp, ty: Ty, a: V) -> Option<V> {
         let (size, k) = (ty.size(), float_index(ty));
         let i = usize::from(log2(size));
         if ty == Ty::Pred {
             let have = usize::from(self.unit.masks[a as usize]).max(1);
             let v = self.not(have, a);
-            return (f == Unary::Not).then(|| self.mark_mask(v, have));
+            return (f == UnaryOp::Not).then(|| self.mark_mask(v, have));
         }
         if ty.is_float() {
             return Some(match f {
-                Unary::Neg => {
+                UnaryOp::Negate => {
                     let sign = self.sign_bit(size);
                     self.both(op::XOR[k], size, a, sign)
                 }
-                Unary::Abs => {
+                UnaryOp::Abs => {
                     let rest = self.unit.splat(size, (1 << (8 * size - 1)) - 1);
                     self.both(op::AND[k], size, a, rest)
                 }
-                Unary::Sqrt => self.rm(op::SQRT[k], size, a, None),
-                Unary::RoundEven => self.rm(op::ROUND[k], size, a, Some(8)),
-                Unary::Floor => self.rm(op::ROUND[k], size, a, Some(9)),
-                Unary::Ceil => self.rm(op::ROUND[k], size, a, Some(10)),
-                Unary::Sign => {
+                UnaryOp::Sqrt => self.rm(op::SQRT[k], size, a, None),
+                UnaryOp::RoundNearestEven => self.rm(op::ROUND[k], size, a, Some(8)),
+                UnaryOp::Floor => self.rm(op::ROUND[k], size, a, Some(9)),
+                UnaryOp::Ceil => self.rm(op::ROUND[k], size, a, Some(10)),
+                UnaryOp::Sign => {
                     let (sign, one, zero) = (self.sign_bit(size), self.one(ty), self.unit.zero());
                     let signed = self.both(op::AND[k], size, a, sign);
                     let signed = self.both(op::OR[k], size, signed, one);
                     let some = self.rvmi(op::CMP[k], size, a, zero, NOT_EQUAL_ORDERED);
                     self.blend(size, some, signed, a)
                 }
-                Unary::IsFinite => {
+                UnaryOp::IsFinite => {
                     let rest = self.unit.splat(size, (1 << (8 * size - 1)) - 1);
                     let magnitude = self.both(op::AND[k], size, a, rest);
                     let infinity = if ty == Ty::F32 { f32::INFINITY.to_bits().into() } else { f64::INFINITY.to_bits() };
@@ -69,25 +69,25 @@ impl Code<'_> {
         }
         let zero = self.unit.zero();
         Some(match f {
-            Unary::Neg => self.rvm(op::PSUB[i], size, zero, a),
-            Unary::Not => self.not(size, a),
-            Unary::Abs if ty.is_unsigned() => a,
-            Unary::Abs if size < 8 => self.rm(op::PABS[i], size, a, None),
-            Unary::Abs => {
+            UnaryOp::Negate => self.rvm(op::PSUB[i], size, zero, a),
+            UnaryOp::Not => self.not(size, a),
+            UnaryOp::Abs if ty.is_unsigned() => a,
+            UnaryOp::Abs if size < 8 => self.rm(op::PABS[i], size, a, None),
+            UnaryOp::Abs => {
                 let negative = self.rvm(op::PCMPGT[3], size, zero, a);
                 let flipped = self.both(op::PXOR, size, a, negative);
                 self.rvm(op::PSUB[3], size, flipped, negative)
             }
-            Unary::Sign if ty.is_unsigned() => {
+            UnaryOp::Sign if ty.is_unsigned() => {
                 let one = self.one(ty);
                 let none = self.both(op::PCMPEQ[i], size, a, zero);
                 self.rvm(op::PANDN, size, none, one)
             }
-            Unary::Sign if size < 8 => {
+            UnaryOp::Sign if size < 8 => {
                 let one = self.one(ty);
                 self.rvm(op::PSIGN[i], size, one, a)
             }
-            Unary::Sign => {
+            UnaryOp::Sign => {
                 let negative = self.rvm(op::PCMPGT[3], size, zero, a);
                 let positive = self.rvm(op::PCMPGT[3], size, a, zero);
                 self.rvm(op::PSUB[3], size, negative, positive)
@@ -97,16 +97,16 @@ impl Code<'_> {
     }
 
     /// A function of two values; `None` if there are no instructions for it.
-    pub fn binary(&mut self, f: Binary, ty: Ty, a: V, b: V) -> Option<V> {
+    pub fn binary(&mut self, f: BinaryOp, ty: Ty, a: V, b: V) -> Option<V> {
         let size = ty.size();
         if ty == Ty::Pred {
             let have = |v: V| usize::from(self.unit.masks[v as usize]);
             let size = if have(a) == 0 { have(b).max(1) } else { have(a) };
             let (a, b) = (self.mask(a, size), self.mask(b, size));
             let enc = match f {
-                Binary::Add | Binary::Or | Binary::Max => op::POR,
-                Binary::Mul | Binary::And | Binary::Min => op::PAND,
-                Binary::Xor => op::PXOR,
+                BinaryOp::Add | BinaryOp::Or | BinaryOp::Maximum => op::POR,
+                BinaryOp::Multiply | BinaryOp::And | BinaryOp::Minimum => op::PAND,
+                BinaryOp::Xor => op::PXOR,
                 _ => return None,
             };
             let v = self.both(enc, size, a, b);
@@ -115,12 +115,12 @@ impl Code<'_> {
         if ty.is_float() {
             let k = float_index(ty);
             return Some(match f {
-                Binary::Add => self.both(op::ADD[k], size, a, b),
-                Binary::Sub => self.rvm(op::SUB[k], size, a, b),
-                Binary::Mul => self.both(op::MUL[k], size, a, b),
-                Binary::Div => self.rvm(op::DIV[k], size, a, b),
-                Binary::Max => self.extreme(true, ty, a, b),
-                Binary::Min => self.extreme(false, ty, a, b),
+                BinaryOp::Add => self.both(op::ADD[k], size, a, b),
+                BinaryOp::Subtract => self.rvm(op::SUB[k], size, a, b),
+                BinaryOp::Multiply => self.both(op::MUL[k], size, a, b),
+                BinaryOp::Divide => self.rvm(op::DIV[k], size, a, b),
+                BinaryOp::Maximum => self.extreme(true, ty, a, b),
+                BinaryOp::Minimum => self.extreme(false, ty, a, b),
                 _ => return None,
             });
         }
@@ -164,37 +164,37 @@ impl Code<'_> {
         self.rvm(if larger { op::MAX[k] } else { op::MIN[k] }, ty.size(), a, b)
     }
 
-    fn integer(&mut self, f: Binary, ty: Ty, a: V, b: V) -> Option<V> {
+    fn integer(&mut self, f: BinaryOp, ty: Ty, a: V, b: V) -> Option<V> {
         let size = ty.size();
         let i = usize::from(log2(size));
         Some(match f {
-            Binary::Add => self.both(op::PADD[i], size, a, b),
-            Binary::Sub => self.rvm(op::PSUB[i], size, a, b),
-            Binary::Mul => self.product(size, a, b),
-            Binary::And => self.both(op::PAND, size, a, b),
-            Binary::Or => self.both(op::POR, size, a, b),
-            Binary::Xor => self.both(op::PXOR, size, a, b),
-            Binary::Max | Binary::Min if size < 8 => {
+            BinaryOp::Add => self.both(op::PADD[i], size, a, b),
+            BinaryOp::Subtract => self.rvm(op::PSUB[i], size, a, b),
+            BinaryOp::Multiply => self.product(size, a, b),
+            BinaryOp::And => self.both(op::PAND, size, a, b),
+            BinaryOp::Or => self.both(op::POR, size, a, b),
+            BinaryOp::Xor => self.both(op::PXOR, size, a, b),
+            BinaryOp::Maximum | BinaryOp::Minimum if size < 8 => {
                 let table = match (f, ty.is_signed()) {
-                    (Binary::Max, true) => op::PMAXS,
-                    (Binary::Max, false) => op::PMAXU,
+                    (BinaryOp::Maximum, true) => op::PMAXS,
+                    (BinaryOp::Maximum, false) => op::PMAXU,
                     (_, true) => op::PMINS,
                     (_, false) => op::PMINU,
                 };
                 self.both(table[i], size, a, b)
             }
-            Binary::Max => {
+            BinaryOp::Maximum => {
                 let greater = self.compare(Cmp::Gt, ty, a, b);
                 self.blend(size, greater, a, b)
             }
-            Binary::Min => {
+            BinaryOp::Minimum => {
                 let greater = self.compare(Cmp::Gt, ty, a, b);
                 self.blend(size, greater, b, a)
             }
-            Binary::Shl if size >= 4 => self.rvm(op::PSLLV[i - 2], size, a, b),
-            Binary::ShrLogic if size >= 4 => self.rvm(op::PSRLV[i - 2], size, a, b),
-            Binary::ShrArith if size == 4 => self.rvm(op::PSRAVD, size, a, b),
-            Binary::ShrArith if size == 8 => {
+            BinaryOp::ShiftLeft if size >= 4 => self.rvm(op::PSLLV[i - 2], size, a, b),
+            BinaryOp::ShiftRightLogical if size >= 4 => self.rvm(op::PSRLV[i - 2], size, a, b),
+            BinaryOp::ShiftRightArithmetic if size == 4 => self.rvm(op::PSRAVD, size, a, b),
+            BinaryOp::ShiftRightArithmetic if size == 8 => {
                 let zero = self.unit.zero();
                 let negative = self.rvm(op::PCMPGT[3], size, zero, a);
                 let flipped = self.both(op::PXOR, size, a, negative);

@@ -111,9 +111,10 @@ impl Code<'_> {
         let v = self.both(op::AND[k], size, v, ordered);
         if to.size() < 4 {
             let bits = 8 * to.size() as i32;
-            let (least, most) = match to.is_signed() {
-                true => (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0),
-                false => (0.0, 2f64.powi(bits) - 1.0),
+            let (least, most) = if to.is_signed() {
+                (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0)
+            } else {
+                (0.0, 2f64.powi(bits) - 1.0)
             };
             let (least, most) = (self.unit.splat(size, number(least)), self.unit.splat(size, number(most)));
             let v = self.rvm(op::MAX[k], size, v, least);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! per row:   per phase:  what is the same all along the row
-//!                        while a group of vectors fits:  group   (folding sums every block; in the dearest phase
+//!                        while a group of vectors fits:  group   (folding sums every block; in the longest phase
 //!                                                                 fetching the next row)
 //!                        while a vector fits:            vector
 //!                        if elements are left:           rest, by masks
@@ -127,11 +127,11 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
 /// would keep the memory busy. What is added to accumulators is fetched by the only phase.
 fn fetched(body: &Body, stores: Stores) -> (Option<usize>, Vec<usize>) {
     let rows: Vec<usize> = (0..body.phases.len()).filter(|&i| body.phases[i].extent == Extent::Row).collect();
-    let (dearest, reading) = match (&rows[..], stores) {
+    let (longest, reading) = match (&rows[..], stores) {
         (&[only], Stores::Accumulated) => (only, &body.phases[..=only]),
         (&[_, .., last], _) => {
-            let dearest = rows[1..].iter().copied().max_by_key(|&i| body.phases[i].ops.len());
-            (dearest.unwrap_or(last), &body.phases[..last])
+            let longest = rows[1..].iter().copied().max_by_key(|&i| body.phases[i].ops.len());
+            (longest.unwrap_or(last), &body.phases[..last])
         }
         _ => return (None, vec![]),
     };
@@ -145,7 +145,7 @@ fn fetched(body: &Body, stores: Stores) -> (Option<usize>, Vec<usize>) {
         }
     }
     args.truncate(MOST_FETCHED);
-    (Some(dearest), args)
+    (Some(longest), args)
 }
 
 struct PhaseEmitter<'a, 'b> {
@@ -199,15 +199,14 @@ impl PhaseEmitter<'_, '_> {
             *mask = self.unit.value(32, Home::Slot(slot));
         }
         let rest = self.lower.varying(self.unit, Mode::Rest)?;
-        let last = match self.lower.ends_in_a_vector() {
-            true => {
-                for mask in &mut self.lower.last_masks {
-                    let slot = self.unit.frame.slot();
-                    *mask = self.unit.value(32, Home::Slot(slot));
-                }
-                Some(self.lower.varying(self.unit, Mode::Last)?)
+        let last = if self.lower.ends_in_a_vector() {
+            for mask in &mut self.lower.last_masks {
+                let slot = self.unit.frame.slot();
+                *mask = self.unit.value(32, Home::Slot(slot));
             }
-            false => None,
+            Some(self.lower.varying(self.unit, Mode::Last)?)
+        } else {
+            None
         };
         let hoisted = self.hoist(&group, pins.len());
         // Constants first: they stay from row to row.

@@ -6,7 +6,7 @@ use meshwork_ir::ElementType;
 
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, op};
-use crate::kernel::ir::{Access, Binary, Body, Combine, Extent, Op, Phase, Ty, Unary, Val};
+use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
 use crate::kernel::{Stores, lanes};
 
 /// Which part of a phase is being written.
@@ -294,8 +294,8 @@ impl<'a> Lower<'a> {
                     let negated = self.folded[usize::from(a)] != self.folded[usize::from(b)];
                     code.fma(ty.size(), val(a), val(b), val(c), negated)
                 } else {
-                    let product = code.binary(Binary::Mul, ty, val(a), val(b))?;
-                    code.binary(Binary::Add, ty, product, val(c))?
+                    let product = code.binary(BinaryOp::Multiply, ty, val(a), val(b))?;
+                    code.binary(BinaryOp::Add, ty, product, val(c))?
                 }
             }
             Op::Convert(to, a) => code.convert(self.ty(a), to, val(a))?,
@@ -547,7 +547,7 @@ fn folded_negations(phase: &Phase, types: &[Option<Ty>]) -> Vec<bool> {
         .ops
         .iter()
         .zip(types)
-        .map(|(op, ty)| matches!(op, Op::Unary(Unary::Neg, _)) && ty.is_some_and(Ty::is_float))
+        .map(|(op, ty)| matches!(op, Op::Unary(UnaryOp::Negate, _)) && ty.is_some_and(Ty::is_float))
         .collect();
     for op in &phase.ops {
         match *op {

@@ -4,7 +4,7 @@
 //! normal numbers come out right by themselves.
 
 use super::super::build::Builder;
-use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
+use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
 use super::copysign;
 
 const D: Ty = Ty::F64;
@@ -51,7 +51,7 @@ fn quadrant(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
         let product = b.mul(x, piece);
         // Whole turns of the circle are multiples of four; taking them away is exact.
         let circles = b.mul(product, quarter);
-        let circles = b.un(Unary::RoundEven, circles);
+        let circles = b.un(UnaryOp::RoundNearestEven, circles);
         let part = b.fma(circles, four, product);
         turns = Some(match turns {
             None => part,
@@ -73,17 +73,17 @@ fn quadrant(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
 /// Whether n is odd.
 fn is_odd(b: &mut Builder<'_>, n: Val) -> Val {
     let (one, zero) = (b.bits(Ty::I64, 1), b.bits(Ty::I64, 0));
-    let low = b.bin(Binary::And, n, one);
+    let low = b.bin(BinaryOp::And, n, one);
     b.cmp(Cmp::Ne, low, zero)
 }
 
 /// `v`, negated if n has the bit of two.
 fn turn(b: &mut Builder<'_>, n: Val, v: Val) -> Val {
     let (two, places) = (b.bits(Ty::I64, 2), b.bits(Ty::I64, 62));
-    let bit = b.bin(Binary::And, n, two);
-    let sign = b.bin(Binary::Shl, bit, places);
+    let bit = b.bin(BinaryOp::And, n, two);
+    let sign = b.bin(BinaryOp::ShiftLeft, bit, places);
     let v = b.cast(Ty::I64, v);
-    let v = b.bin(Binary::Xor, v, sign);
+    let v = b.bin(BinaryOp::Xor, v, sign);
     b.cast(D, v)
 }
 
@@ -119,7 +119,7 @@ pub fn cos(b: &mut Builder<'_>, x: Val) -> Val {
 pub fn tan(b: &mut Builder<'_>, x: Val) -> Val {
     let (n, s, c) = quadrant(b, x);
     let odd = is_odd(b, n);
-    let minus = b.un(Unary::Neg, s);
+    let minus = b.un(UnaryOp::Negate, s);
     let (top, bottom) = (b.select(odd, c, s), b.select(odd, minus, c));
     let v = b.div(top, bottom);
     keep_zero(b, x, v)
@@ -139,15 +139,15 @@ fn exp2(b: &mut Builder<'_>, t: Val) -> Val {
         1.317_580_046_972_894e-6,
     ];
     let (least, most) = (b.num(D, -1000.0), b.num(D, 1000.0));
-    let t = b.bin(Binary::Max, t, least);
-    let t = b.bin(Binary::Min, t, most);
+    let t = b.bin(BinaryOp::Maximum, t, least);
+    let t = b.bin(BinaryOp::Minimum, t, most);
     let magic = b.num(D, MAGIC);
     let shifted = b.add(t, magic);
     let n = b.sub(shifted, magic);
     let f = b.sub(t, n);
     let p = b.poly(f, &EXP2);
     let (bits, places) = (b.cast(Ty::I64, shifted), b.bits(Ty::I64, 52));
-    let power = b.bin(Binary::Shl, bits, places);
+    let power = b.bin(BinaryOp::ShiftLeft, bits, places);
     let p = b.cast(Ty::I64, p);
     let p = b.add(p, power);
     b.cast(D, p)
@@ -172,12 +172,12 @@ fn log2(b: &mut Builder<'_>, x: Val) -> Val {
     let above = b.sub(bits, root);
     // The exponent plus 1023, put into the digits of 2^52.
     let exponent = b.add(above, bias);
-    let exponent = b.bin(Binary::ShrLogic, exponent, places);
-    let exponent = b.bin(Binary::Or, exponent, digits);
+    let exponent = b.bin(BinaryOp::ShiftRightLogical, exponent, places);
+    let exponent = b.bin(BinaryOp::Or, exponent, digits);
     let exponent = b.cast(D, exponent);
     let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
     let exponent = b.sub(exponent, excess);
-    let fraction = b.bin(Binary::And, above, mantissa);
+    let fraction = b.bin(BinaryOp::And, above, mantissa);
     let fraction = b.add(fraction, root);
     let m = b.cast(D, fraction);
     let one = b.num(D, 1.0);
@@ -191,7 +191,7 @@ fn log2(b: &mut Builder<'_>, x: Val) -> Val {
 /// The cube root, as a third of the logarithm.
 pub fn cbrt(b: &mut Builder<'_>, x: Val) -> Val {
     let (zero, infinity) = (b.num(Ty::F32, 0.0), b.num(Ty::F32, f64::INFINITY));
-    let size = b.un(Unary::Abs, x);
+    let size = b.un(UnaryOp::Abs, x);
     let wide = b.convert(D, size);
     let third = b.num(D, 1.0 / 3.0);
     let log = log2(b, wide);
@@ -223,8 +223,8 @@ pub fn erfc(b: &mut Builder<'_>, x: Val) -> Val {
     ];
     let wide = b.convert(D, x);
     let (most, three, two, zero) = (b.num(D, 10.6), b.num(D, 3.0), b.num(D, 2.0), b.num(D, 0.0));
-    let size = b.un(Unary::Abs, wide);
-    let size = b.bin(Binary::Min, size, most);
+    let size = b.un(UnaryOp::Abs, wide);
+    let size = b.bin(BinaryOp::Minimum, size, most);
     let (less, more) = (b.sub(size, three), b.add(size, three));
     let t = b.div(less, more);
     let p = b.poly(t, &SCALED);
@@ -271,7 +271,7 @@ pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
     let (one, zero, limit) = (b.num(D, 1.0), b.num(D, 0.0), b.num(D, 5.0));
     let (middle, centre, scale) = (b.num(D, 2.5), b.num(D, 3.0), b.num(D, -std::f64::consts::LN_2));
     let (infinity, nan) = (b.num(D, f64::INFINITY), b.num(D, f64::NAN));
-    let size = b.un(Unary::Abs, wide);
+    let size = b.un(UnaryOp::Abs, wide);
     let (less, more) = (b.sub(one, size), b.add(one, size));
     let inside = b.mul(less, more);
     let log = log2(b, inside);
@@ -279,8 +279,8 @@ pub fn erf_inv(b: &mut Builder<'_>, x: Val) -> Val {
     let near = b.sub(w, middle);
     let near = b.poly(near, &CENTRAL);
     // Where the logarithm is of a number that is not positive, the root does not count.
-    let positive = b.bin(Binary::Max, w, zero);
-    let root = b.un(Unary::Sqrt, positive);
+    let positive = b.bin(BinaryOp::Maximum, w, zero);
+    let root = b.un(UnaryOp::Sqrt, positive);
     let far = b.sub(root, centre);
     let far = b.poly(far, &TAIL);
     let is_far = b.cmp(Cmp::Gt, w, limit);
@@ -299,7 +299,7 @@ pub fn pow(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let f = Ty::F32;
     let (zero, one, infinity, nan) = (b.num(f, 0.0), b.num(f, 1.0), b.num(f, f64::INFINITY), b.num(f, f64::NAN));
     let (half, two, least) = (b.num(f, 0.5), b.num(f, 2.0), b.num(f, f64::NEG_INFINITY));
-    let size = b.un(Unary::Abs, x);
+    let size = b.un(UnaryOp::Abs, x);
     let (wide_x, wide_y) = (b.convert(D, size), b.convert(D, y));
     let log = log2(b, wide_x);
     let t = b.mul(log, wide_y);
@@ -316,33 +316,33 @@ pub fn pow(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let is_one = b.cmp(Cmp::Eq, size, one);
     let r = b.select(is_one, one, r);
     // Negative bases: the sign of odd powers, no fractional powers.
-    let whole = b.un(Unary::Floor, y);
+    let whole = b.un(UnaryOp::Floor, y);
     let is_whole = b.cmp(Cmp::Eq, whole, y);
     let halved = b.mul(y, half);
-    let halved = b.un(Unary::Floor, halved);
+    let halved = b.un(UnaryOp::Floor, halved);
     let even = b.mul(halved, two);
     let uneven = b.cmp(Cmp::Ne, even, y);
-    let odd = b.bin(Binary::And, is_whole, uneven);
+    let odd = b.bin(BinaryOp::And, is_whole, uneven);
     let (bits, none) = (b.cast(Ty::I32, x), b.bits(Ty::I32, 0));
     let negative = b.cmp(Cmp::Lt, bits, none);
-    let flip = b.bin(Binary::And, negative, odd);
-    let minus = b.un(Unary::Neg, r);
+    let flip = b.bin(BinaryOp::And, negative, odd);
+    let minus = b.un(UnaryOp::Negate, r);
     let r = b.select(flip, minus, r);
     let below = b.cmp(Cmp::Lt, x, zero);
     let finite = b.cmp(Cmp::Gt, x, least);
-    let broken = b.un(Unary::Not, is_whole);
-    let broken = b.bin(Binary::And, broken, below);
-    let broken = b.bin(Binary::And, broken, finite);
+    let broken = b.un(UnaryOp::Not, is_whole);
+    let broken = b.bin(BinaryOp::And, broken, below);
+    let broken = b.bin(BinaryOp::And, broken, finite);
     let r = b.select(broken, nan, r);
     let sum = b.add(x, y);
     let unordered = b.cmp(Cmp::Ne, x, x);
     let unordered_y = b.cmp(Cmp::Ne, y, y);
-    let unordered = b.bin(Binary::Or, unordered, unordered_y);
+    let unordered = b.bin(BinaryOp::Or, unordered, unordered_y);
     let r = b.select(unordered, sum, r);
     // Whatever the other one is.
     let base_one = b.cmp(Cmp::Eq, x, one);
     let power_zero = b.cmp(Cmp::Eq, y, zero);
-    let trivial = b.bin(Binary::Or, base_one, power_zero);
+    let trivial = b.bin(BinaryOp::Or, base_one, power_zero);
     b.select(trivial, one, r)
 }
 
@@ -365,8 +365,8 @@ pub fn atan2(b: &mut Builder<'_>, y: Val, x: Val) -> Val {
     let (wide_y, wide_x) = (b.convert(D, y), b.convert(D, x));
     let (zero, one, infinity) = (b.num(D, 0.0), b.num(D, 1.0), b.num(D, f64::INFINITY));
     let (quarter, half) = (b.num(D, std::f64::consts::FRAC_PI_2), b.num(D, std::f64::consts::PI));
-    let (up, along) = (b.un(Unary::Abs, wide_y), b.un(Unary::Abs, wide_x));
-    let (larger, smaller) = (b.bin(Binary::Max, up, along), b.bin(Binary::Min, up, along));
+    let (up, along) = (b.un(UnaryOp::Abs, wide_y), b.un(UnaryOp::Abs, wide_x));
+    let (larger, smaller) = (b.bin(BinaryOp::Maximum, up, along), b.bin(BinaryOp::Minimum, up, along));
     let z = b.div(smaller, larger);
     let origin = b.cmp(Cmp::Eq, larger, zero);
     let z = b.select(origin, zero, z);

@@ -4,7 +4,7 @@
 //! can bridge only if it is that integer, so cutting it off is exact.
 
 use super::super::build::Builder;
-use super::super::ir::{Binary, Cmp, Ty, Val};
+use super::super::ir::{BinaryOp, Cmp, Ty, Val};
 
 /// Quotient toward zero; all bits set where the divisor is zero.
 pub fn div(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
@@ -19,7 +19,7 @@ pub fn div(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
 /// Remainder with the sign of the dividend, which is itself where the divisor is zero.
 pub fn rem(b: &mut Builder<'_>, x: Val, y: Val) -> Val {
     let q = quotient(b, x, y);
-    let back = b.bin(Binary::Mul, q, y);
+    let back = b.bin(BinaryOp::Multiply, q, y);
     let rest = b.sub(x, back);
     let zero = b.bits(b.ty(x), 0);
     let by_zero = b.cmp(Cmp::Eq, y, zero);

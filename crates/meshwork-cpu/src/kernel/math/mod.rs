@@ -19,7 +19,7 @@ mod single;
 mod wide;
 
 use super::build::Builder;
-use super::ir::{Binary, Op, Ty, Unary, Val};
+use super::ir::{BinaryOp, Op, Ty, UnaryOp, Val};
 
 /// Adds `op`, whose operands are values of `b`, or what it expands to.
 pub fn expand(b: &mut Builder<'_>, op: Op) -> Val {
@@ -30,43 +30,43 @@ pub fn expand(b: &mut Builder<'_>, op: Op) -> Val {
     }
 }
 
-fn unary(b: &mut Builder<'_>, f: Unary, x: Val) -> Val {
+fn unary(b: &mut Builder<'_>, f: UnaryOp, x: Val) -> Val {
     let ty = b.ty(x);
     match (f, ty) {
-        (Unary::Rsqrt, _) => {
-            let (one, root) = (b.num(ty, 1.0), b.un(Unary::Sqrt, x));
+        (UnaryOp::Rsqrt, _) => {
+            let (one, root) = (b.num(ty, 1.0), b.un(UnaryOp::Sqrt, x));
             b.div(one, root)
         }
-        (Unary::RoundAway, _) => round_away(b, x),
-        (Unary::Exp, Ty::F32) => single::exp(b, x),
-        (Unary::Expm1, Ty::F32) => single::expm1(b, x),
-        (Unary::Log, Ty::F32) => single::LOGARITHM.log(b, x),
-        (Unary::Log1p, Ty::F32) => single::LOGARITHM.log1p(b, x),
-        (Unary::Tanh, Ty::F32) => single::tanh(b, x),
-        (Unary::Logistic, Ty::F32) => single::logistic(b, x),
-        (Unary::Erf, Ty::F32) => single::erf(b, x),
-        (Unary::Sin, Ty::F32) => double::sin(b, x),
-        (Unary::Cos, Ty::F32) => double::cos(b, x),
-        (Unary::Tan, Ty::F32) => double::tan(b, x),
-        (Unary::Erfc, Ty::F32) => double::erfc(b, x),
-        (Unary::ErfInv, Ty::F32) => double::erf_inv(b, x),
-        (Unary::Cbrt, Ty::F32) => double::cbrt(b, x),
-        (Unary::Exp, Ty::F64) => wide::exp(b, x),
-        (Unary::Expm1, Ty::F64) => wide::expm1(b, x),
-        (Unary::Log, Ty::F64) => wide::LOGARITHM.log(b, x),
-        (Unary::Log1p, Ty::F64) => wide::LOGARITHM.log1p(b, x),
-        (Unary::Tanh, Ty::F64) => wide::tanh(b, x),
-        (Unary::Logistic, Ty::F64) => wide::logistic(b, x),
+        (UnaryOp::RoundNearestAfz, _) => round_away(b, x),
+        (UnaryOp::Exponential, Ty::F32) => single::exp(b, x),
+        (UnaryOp::ExponentialMinusOne, Ty::F32) => single::expm1(b, x),
+        (UnaryOp::Log, Ty::F32) => single::LOGARITHM.log(b, x),
+        (UnaryOp::LogPlusOne, Ty::F32) => single::LOGARITHM.log1p(b, x),
+        (UnaryOp::Tanh, Ty::F32) => single::tanh(b, x),
+        (UnaryOp::Logistic, Ty::F32) => single::logistic(b, x),
+        (UnaryOp::Erf, Ty::F32) => single::erf(b, x),
+        (UnaryOp::Sine, Ty::F32) => double::sin(b, x),
+        (UnaryOp::Cosine, Ty::F32) => double::cos(b, x),
+        (UnaryOp::Tan | UnaryOp::ChloTan, Ty::F32) => double::tan(b, x),
+        (UnaryOp::Erfc, Ty::F32) => double::erfc(b, x),
+        (UnaryOp::ErfInv, Ty::F32) => double::erf_inv(b, x),
+        (UnaryOp::Cbrt, Ty::F32) => double::cbrt(b, x),
+        (UnaryOp::Exponential, Ty::F64) => wide::exp(b, x),
+        (UnaryOp::ExponentialMinusOne, Ty::F64) => wide::expm1(b, x),
+        (UnaryOp::Log, Ty::F64) => wide::LOGARITHM.log(b, x),
+        (UnaryOp::LogPlusOne, Ty::F64) => wide::LOGARITHM.log1p(b, x),
+        (UnaryOp::Tanh, Ty::F64) => wide::tanh(b, x),
+        (UnaryOp::Logistic, Ty::F64) => wide::logistic(b, x),
         _ => b.un(f, x),
     }
 }
 
-fn binary(b: &mut Builder<'_>, f: Binary, x: Val, y: Val) -> Val {
+fn binary(b: &mut Builder<'_>, f: BinaryOp, x: Val, y: Val) -> Val {
     match (f, b.ty(x)) {
-        (Binary::Pow, Ty::F32) => double::pow(b, x, y),
-        (Binary::Atan2, Ty::F32) => double::atan2(b, x, y),
-        (Binary::Div, ty) if ty.is_integer() && ty.size() < 8 => integer::div(b, x, y),
-        (Binary::Rem, ty) if ty.is_integer() && ty.size() < 8 => integer::rem(b, x, y),
+        (BinaryOp::Power, Ty::F32) => double::pow(b, x, y),
+        (BinaryOp::Atan2, Ty::F32) => double::atan2(b, x, y),
+        (BinaryOp::Divide, ty) if ty.is_integer() && ty.size() < 8 => integer::div(b, x, y),
+        (BinaryOp::Remainder, ty) if ty.is_integer() && ty.size() < 8 => integer::rem(b, x, y),
         _ => b.bin(f, x, y),
     }
 }
@@ -76,8 +76,8 @@ fn round_away(b: &mut Builder<'_>, x: Val) -> Val {
     use super::ir::Cmp;
     let ty = b.ty(x);
     let (half, one) = (b.num(ty, 0.5), b.num(ty, 1.0));
-    let size = b.un(Unary::Abs, x);
-    let whole = b.un(Unary::Floor, size);
+    let size = b.un(UnaryOp::Abs, x);
+    let whole = b.un(UnaryOp::Floor, size);
     let part = b.sub(size, whole);
     let up = b.cmp(Cmp::Ge, part, half);
     let more = b.add(whole, one);
@@ -91,7 +91,7 @@ fn copysign(b: &mut Builder<'_>, size: Val, sign: Val) -> Val {
     let (int, top) = if ty == Ty::F32 { (Ty::I32, 1 << 31) } else { (Ty::I64, 1 << 63) };
     let top = b.bits(int, top);
     let (size, sign) = (b.cast(int, size), b.cast(int, sign));
-    let sign = b.bin(Binary::And, sign, top);
-    let both = b.bin(Binary::Or, size, sign);
+    let sign = b.bin(BinaryOp::And, sign, top);
+    let both = b.bin(BinaryOp::Or, size, sign);
     b.cast(ty, both)
 }

@@ -1,7 +1,7 @@
 //! Functions of `f32` in `f32` arithmetic.
 
 use super::super::build::Builder;
-use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
+use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
 use super::copysign;
 use super::logarithm::Logarithm;
 
@@ -29,7 +29,7 @@ fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val) {
     let shifted = b.fma(x, scale, magic);
     // The low bits of the sum are k + 127, the exponent field of 2^k.
     let (bits, places) = (b.cast(Ty::I32, shifted), b.bits(Ty::I32, 23));
-    let power = b.bin(Binary::Shl, bits, places);
+    let power = b.bin(BinaryOp::ShiftLeft, bits, places);
     let power = b.cast(F, power);
     let k = b.sub(shifted, magic);
     let (high, low) = (b.num(F, -high), b.num(F, -low));
@@ -48,7 +48,7 @@ fn exp_near(b: &mut Builder<'_>, r: Val) -> Val {
 /// `e^x` for x below 89, where it does not overflow or is infinite.
 fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
     let least = b.num(F, -104.0);
-    let x = b.bin(Binary::Max, x, least);
+    let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, power) = reduce(b, x);
     let e = exp_near(b, r);
     // In two steps, since 4^k alone would overflow or vanish before the product does.
@@ -59,15 +59,15 @@ fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
 /// `e^x`.
 pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
     let most = b.num(F, 89.0);
-    let x = b.bin(Binary::Min, x, most);
+    let x = b.bin(BinaryOp::Minimum, x, most);
     exp_below(b, x)
 }
 
 /// `e^x - 1 = 2^k (2^k (e^r - 1) + (2^k - 2^-k))`.
 pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
     let (least, most, one, zero) = (b.num(F, -20.0), b.num(F, 89.0), b.num(F, 1.0), b.num(F, 0.0));
-    let bounded = b.bin(Binary::Max, x, least);
-    let bounded = b.bin(Binary::Min, bounded, most);
+    let bounded = b.bin(BinaryOp::Maximum, x, least);
+    let bounded = b.bin(BinaryOp::Minimum, bounded, most);
     let (r, power) = reduce(b, bounded);
     let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
     let near = b.fma(square, q, r);
@@ -83,8 +83,8 @@ pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
 /// 1 / (1 + e^-x), by way of the exponential of a negative number only.
 pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
     let (one, zero) = (b.num(F, 1.0), b.num(F, 0.0));
-    let size = b.un(Unary::Abs, x);
-    let minus = b.un(Unary::Neg, size);
+    let size = b.un(UnaryOp::Abs, x);
+    let minus = b.un(UnaryOp::Negate, size);
     let e = exp_below(b, minus);
     let below = b.cmp(Cmp::Lt, x, zero);
     let top = b.select(below, e, one);
@@ -114,10 +114,10 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let (places, one) = (b.bits(Ty::I32, 23), b.num(F, 1.0));
     let bits = b.cast(Ty::I32, x);
     let above = b.sub(bits, root);
-    let exponent = b.bin(Binary::ShrArith, above, places);
+    let exponent = b.bin(BinaryOp::ShiftRightArithmetic, above, places);
     let exponent = b.convert(F, exponent);
     let exponent = more.map_or(exponent, |more| b.add(exponent, more));
-    let fraction = b.bin(Binary::And, above, mantissa);
+    let fraction = b.bin(BinaryOp::And, above, mantissa);
     let fraction = b.add(fraction, root);
     let m = b.cast(F, fraction);
     let f = b.sub(m, one);
@@ -148,13 +148,13 @@ pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
         0.044_424_030_929_803_85,
     ];
     let (most, one, half, minus) = (b.num(F, 10.0), b.num(F, 1.0), b.num(F, 0.5), b.num(F, -0.5));
-    let size = b.un(Unary::Abs, x);
-    let size = b.bin(Binary::Min, size, most);
+    let size = b.un(UnaryOp::Abs, x);
+    let size = b.bin(BinaryOp::Minimum, size, most);
     // 2x = k ln 2 + 2h. The error of k ln 2 does not count: the larger k, the less the exponential does.
     let (scale, magic) = (b.num(F, 2.0 * std::f64::consts::LOG2_E), b.num(F, MAGIC + 127.0));
     let shifted = b.fma(size, scale, magic);
     let (bits, places) = (b.cast(Ty::I32, shifted), b.bits(Ty::I32, 23));
-    let power = b.bin(Binary::Shl, bits, places);
+    let power = b.bin(BinaryOp::ShiftLeft, bits, places);
     let power = b.cast(F, power);
     let (k, step) = (b.sub(shifted, magic), b.num(F, -0.5 * std::f64::consts::LN_2));
     let h = b.fma(k, step, size);
@@ -189,11 +189,11 @@ pub fn erf(b: &mut Builder<'_>, x: Val) -> Val {
         0.002_241_274_109_110_236,
     ];
     let (one, most, minus) = (b.num(F, 1.0), b.num(F, 4.0), b.num(F, -1.0));
-    let size = b.un(Unary::Abs, x);
+    let size = b.un(UnaryOp::Abs, x);
     let square = b.mul(x, x);
     let p = b.poly(square, &SMALL);
     let near = b.fma(p, x, x);
-    let bounded = b.bin(Binary::Min, size, most);
+    let bounded = b.bin(BinaryOp::Minimum, size, most);
     let mut power = b.poly(bounded, &LARGE);
     for _ in 0..3 {
         power = b.mul(power, power);

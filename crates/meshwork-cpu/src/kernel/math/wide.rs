@@ -1,7 +1,7 @@
 //! Functions of `f64` in `f64` arithmetic: exponentials and logarithms, by their series.
 
 use super::super::build::Builder;
-use super::super::ir::{Binary, Cmp, Ty, Unary, Val};
+use super::super::ir::{BinaryOp, Cmp, Ty, UnaryOp, Val};
 use super::copysign;
 use super::logarithm::Logarithm;
 
@@ -41,7 +41,7 @@ fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
     let places = b.bits(Ty::I64, 52);
     let [first, second] = [first, second].map(|v| {
         let bits = b.cast(Ty::I64, v);
-        let power = b.bin(Binary::Shl, bits, places);
+        let power = b.bin(BinaryOp::ShiftLeft, bits, places);
         b.cast(D, power)
     });
     (r, first, second)
@@ -50,7 +50,7 @@ fn reduce(b: &mut Builder<'_>, x: Val) -> (Val, Val, Val) {
 /// `e^x` for x below 710.
 fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
     let least = b.num(D, -746.0);
-    let x = b.bin(Binary::Max, x, least);
+    let x = b.bin(BinaryOp::Maximum, x, least);
     let (r, first, second) = reduce(b, x);
     let mut list = vec![1.0, 1.0];
     list.extend(EXP);
@@ -62,15 +62,15 @@ fn exp_below(b: &mut Builder<'_>, x: Val) -> Val {
 /// `e^x`.
 pub fn exp(b: &mut Builder<'_>, x: Val) -> Val {
     let most = b.num(D, 710.0);
-    let x = b.bin(Binary::Min, x, most);
+    let x = b.bin(BinaryOp::Minimum, x, most);
     exp_below(b, x)
 }
 
 /// `e^x - 1 = 2^j (2^i (e^r - 1) + (2^i - 2^-j))` where i + j = k.
 pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
     let (least, most, one, zero) = (b.num(D, -50.0), b.num(D, 710.0), b.num(D, 1.0), b.num(D, 0.0));
-    let bounded = b.bin(Binary::Max, x, least);
-    let bounded = b.bin(Binary::Min, bounded, most);
+    let bounded = b.bin(BinaryOp::Maximum, x, least);
+    let bounded = b.bin(BinaryOp::Minimum, bounded, most);
     let (r, first, second) = reduce(b, bounded);
     let (square, q) = (b.mul(r, r), b.poly(r, &EXP));
     let near = b.fma(square, q, r);
@@ -85,8 +85,8 @@ pub fn expm1(b: &mut Builder<'_>, x: Val) -> Val {
 /// 1 / (1 + e^-x).
 pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
     let (one, zero) = (b.num(D, 1.0), b.num(D, 0.0));
-    let size = b.un(Unary::Abs, x);
-    let minus = b.un(Unary::Neg, size);
+    let size = b.un(UnaryOp::Abs, x);
+    let minus = b.un(UnaryOp::Negate, size);
     let e = exp_below(b, minus);
     let below = b.cmp(Cmp::Lt, x, zero);
     let top = b.select(below, e, one);
@@ -97,8 +97,8 @@ pub fn logistic(b: &mut Builder<'_>, x: Val) -> Val {
 /// The hyperbolic tangent: `t / (t + 2)` where `t = e^2x - 1`.
 pub fn tanh(b: &mut Builder<'_>, x: Val) -> Val {
     let (most, two) = (b.num(D, 22.0), b.num(D, 2.0));
-    let size = b.un(Unary::Abs, x);
-    let size = b.bin(Binary::Min, size, most);
+    let size = b.un(UnaryOp::Abs, x);
+    let size = b.bin(BinaryOp::Minimum, size, most);
     let double = b.mul(size, two);
     let t = expm1(b, double);
     let more = b.add(t, two);
@@ -126,13 +126,13 @@ fn log_normal(b: &mut Builder<'_>, x: Val, more: Option<Val>, correction: Option
     let above = b.sub(bits, root);
     // The exponent plus 1023, put into the digits of 2^52.
     let exponent = b.add(above, bias);
-    let exponent = b.bin(Binary::ShrLogic, exponent, places);
-    let exponent = b.bin(Binary::Or, exponent, digits);
+    let exponent = b.bin(BinaryOp::ShiftRightLogical, exponent, places);
+    let exponent = b.bin(BinaryOp::Or, exponent, digits);
     let exponent = b.cast(D, exponent);
     let excess = b.num(D, 4_503_599_627_370_496.0 + 1023.0);
     let exponent = b.sub(exponent, excess);
     let exponent = more.map_or(exponent, |more| b.add(exponent, more));
-    let fraction = b.bin(Binary::And, above, mantissa);
+    let fraction = b.bin(BinaryOp::And, above, mantissa);
     let fraction = b.add(fraction, root);
     let m = b.cast(D, fraction);
     let f = b.sub(m, one);

@@ -75,21 +75,24 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let types = [lhs.elem, rhs.elem, elem];
     let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
     if types.iter().any(|t| t.is_complex()) {
-        return Ok(match wide {
-            false => typed::<Complex<f32>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C64)),
-            true => typed::<Complex<f64>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C128)),
+        return Ok(if wide {
+            typed::<Complex<f64>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C128))
+        } else {
+            typed::<Complex<f32>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C64))
         });
     }
     if types.iter().any(|t| t.is_float()) {
-        return Ok(match wide {
-            false => typed::<f32>(cx, op, [&lhs, &rhs], elem, &dims, &single),
-            true => typed::<f64>(cx, op, [&lhs, &rhs], elem, &dims, &double),
+        return Ok(if wide {
+            typed::<f64>(cx, op, [&lhs, &rhs], elem, &dims, &double)
+        } else {
+            typed::<f32>(cx, op, [&lhs, &rhs], elem, &dims, &single)
         });
     }
     let long = types.iter().any(|t| t.bits() == 64);
-    Ok(match long {
-        false => typed::<i32>(cx, op, [&lhs, &rhs], elem, &dims, &int),
-        true => typed::<i64>(cx, op, [&lhs, &rhs], elem, &dims, &long_int),
+    Ok(if long {
+        typed::<i64>(cx, op, [&lhs, &rhs], elem, &dims, &long_int)
+    } else {
+        typed::<i32>(cx, op, [&lhs, &rhs], elem, &dims, &int)
     })
 }
 

@@ -13,15 +13,15 @@ pub(crate) struct Problem {
     pub size: usize,
     pub tile: Shape,
     /// Whether the micro-kernel can read `A` (`B`) in place.
-    pub plain_a: Lie,
-    pub plain_b: Lie,
+    pub plain_a: Contiguity,
+    pub plain_b: Contiguity,
     /// Whether `B` is to be packed piece by piece.
     pub swollen_b: bool,
 }
 
 /// The layout of an operand, for the micro-kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lie {
+pub(crate) enum Contiguity {
     /// The direction in which the micro-kernel is wide (rows of `A`, columns of `B`) is contiguous.
     Across,
     /// The depth is contiguous.
@@ -56,9 +56,9 @@ impl Plan {
         let flops = 2.0 * p.batch as f64 * p.rows as f64 * p.columns as f64 * p.depth.max(1) as f64;
         let want = ((flops / PART_FLOPS) as usize).clamp(1, 48);
         let direct_a = match p.plain_a {
-            Lie::Along => true,
-            Lie::Across => p.columns <= 64,
-            Lie::Other => false,
+            Contiguity::Along => true,
+            Contiguity::Across => p.columns <= 64,
+            Contiguity::Other => false,
         };
         let (mut batch_parts, mut row_parts, mut column_parts) = (want.min(p.batch).max(1), 1, 1);
         if batch_parts * 2 <= want {
@@ -75,17 +75,16 @@ impl Plan {
         } else if batch_parts > 16 {
             batch_parts = p.batch.min(48);
         }
-        let direct_b = p.plain_b == Lie::Across && (p.rows <= p.tile.rows || p.depth * p.columns * p.size <= 24 << 10);
+        let direct_b =
+            p.plain_b == Contiguity::Across && (p.rows <= p.tile.rows || p.depth * p.columns * p.size <= 24 << 10);
         let shared_b = !direct_b && row_parts > 1;
         // A panel of B for the first-level cache, or for the second if it is wide.
         let depth_block = match (p.size, p.tile.columns) {
             (..=4, ..=16) => 384,
             _ => 256,
         };
-        let columns = match direct_b || shared_b {
-            true => (256 << 10) / (120 * p.size),
-            false => (512 << 10) / (p.depth.max(1) * p.size),
-        };
+        let columns =
+            if direct_b || shared_b { (256 << 10) / (120 * p.size) } else { (512 << 10) / (p.depth.max(1) * p.size) };
         let column_block = (columns / p.tile.columns * p.tile.columns).clamp(p.tile.columns, 1024);
         Plan { batch_parts, row_parts, column_parts, depth_block, column_block, direct_a, direct_b, shared_b }
     }

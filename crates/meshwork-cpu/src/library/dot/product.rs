@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::micro::{Micro, Shape, Tile};
 use super::pack::{Index, Packer};
-use super::plan::{Lie, Plan, Problem};
+use super::plan::{Contiguity, Plan, Problem};
 use crate::library::nest::piece;
 use crate::step::{Buf, Fault, Frame, Scratch, Work};
 
@@ -26,14 +26,14 @@ pub(crate) struct Side<T> {
 }
 
 impl<T> Side<T> {
-    fn lie(&self) -> Lie {
+    fn contiguity(&self) -> Contiguity {
         let size = size_of::<T>() as isize;
         let long = |x: &Index| x.run(0, LONG) == LONG;
         match (&self.outer, &self.depth) {
-            _ if !self.same => Lie::Other,
-            (o, d) if d.step() == size && long(d) && o.run(0, 4) == 4 => Lie::Along,
-            (Index::Stride(o), Index::Stride(_)) if *o == size => Lie::Across,
-            _ => Lie::Other,
+            _ if !self.same => Contiguity::Other,
+            (o, d) if d.step() == size && long(d) && o.run(0, 4) == 4 => Contiguity::Along,
+            (Index::Stride(o), Index::Stride(_)) if *o == size => Contiguity::Across,
+            _ => Contiguity::Other,
         }
     }
 }
@@ -99,8 +99,8 @@ impl<T: Tile> Product<T> {
             depth: self.depth,
             size: size_of::<T>(),
             tile: self.tile,
-            plain_a: self.a.lie(),
-            plain_b: self.b.lie(),
+            plain_a: self.a.contiguity(),
+            plain_b: self.b.contiguity(),
             swollen_b: self.swollen_b,
         });
         let run = |x: &Index| x.run(0, usize::MAX);
@@ -183,9 +183,10 @@ impl<T: Tile> Product<T> {
 
     /// The blocks of the depth in groups whose panels of `A` are packed together.
     fn stretches(&self) -> impl Iterator<Item = &[(usize, usize)]> {
-        let each = match self.out_same && !self.plan.direct_a {
-            true => (STRETCH / self.plan.depth_block.max(1)).max(1),
-            false => self.blocks.len(),
+        let each = if self.out_same && !self.plan.direct_a {
+            (STRETCH / self.plan.depth_block.max(1)).max(1)
+        } else {
+            self.blocks.len()
         };
         self.blocks.chunks(each)
     }
@@ -241,9 +242,10 @@ impl<T: Tile> Product<T> {
                     for group in panels.chunks(ROW_BLOCK) {
                         let (i0, i1) = (group[0].0, group[group.len() - 1].0 + group[group.len() - 1].1);
                         let done = c.add(i0 * self.c_row + j0 * self.out_size);
-                        let (at, stride) = match self.out_same {
-                            true => (done.cast::<T>(), self.c_row / size),
-                            false => (sums, plan.column_block),
+                        let (at, stride) = if self.out_same {
+                            (done.cast::<T>(), self.c_row / size)
+                        } else {
+                            (sums, plan.column_block)
                         };
                         for &(k, depth) in stretch {
                             for j in (j0..j1).step_by(width) {
@@ -260,16 +262,13 @@ impl<T: Tile> Product<T> {
                                     (base.add(k * stride + (j - first) * depth).cast_const(), width as isize)
                                 };
                                 for &(i, h) in group {
-                                    let (ap, a_row, a_step) = match plan.direct_a {
-                                        true => {
-                                            let at = self.a.outer.at(i) + self.a.depth.at(k);
-                                            let unit = |x: &Index| x.step() / size as isize;
-                                            (a.offset(at).cast::<T>(), unit(&self.a.outer), unit(&self.a.depth))
-                                        }
-                                        false => {
-                                            let at = (i - first_row) * depth_all + (k - depth_at) * h;
-                                            (packed_a.add(at).cast_const(), 1, h as isize)
-                                        }
+                                    let (ap, a_row, a_step) = if plan.direct_a {
+                                        let at = self.a.outer.at(i) + self.a.depth.at(k);
+                                        let unit = |x: &Index| x.step() / size as isize;
+                                        (a.offset(at).cast::<T>(), unit(&self.a.outer), unit(&self.a.depth))
+                                    } else {
+                                        let at = (i - first_row) * depth_all + (k - depth_at) * h;
+                                        (packed_a.add(at).cast_const(), 1, h as isize)
                                     };
                                     T::micro(&Micro {
                                         depth,

@@ -181,11 +181,12 @@ fn tile_is_exact<T: Tile + From<i8> + PartialEq + std::fmt::Debug>(
     for i in 0..height {
         for j in 0..c_row {
             let old = before[i * c_row + j];
-            let want = match j < columns {
-                true => (0..depth).fold(if add { old } else { T::default() }, |sum, k| {
+            let want = if j < columns {
+                (0..depth).fold(if add { old } else { T::default() }, |sum, k| {
                     sum.add_product::<false>(a[i * a_row + k * a_step], b[k * shape.columns + j])
-                }),
-                false => old,
+                })
+            } else {
+                old
             };
             assert_eq!(c[i * c_row + j], want, "{shape:?} {height}×{columns}×{depth} packed {packed} at {i}, {j}");
         }

@@ -103,20 +103,19 @@ impl<'a> Parser<'a> {
     fn number_attr(&mut self, at: usize) -> Parsed<Attr> {
         let number = self.lex.number()?;
         let end = self.lex.pos();
-        let ty = match self.lex.eat(b':') {
-            true => self.ty()?,
-            false => {
-                self.lex.set_pos(end);
-                match number {
-                    Number::Int(_) => Type::Scalar(ElementType::I64),
-                    Number::Float(_) => Type::Scalar(ElementType::F64),
-                }
+        let ty = if self.lex.eat(b':') {
+            self.ty()?
+        } else {
+            self.lex.set_pos(end);
+            match number {
+                Number::Int(_) => Type::Scalar(ElementType::I64),
+                Number::Float(_) => Type::Scalar(ElementType::F64),
             }
         };
         match ty {
             Type::Scalar(elem) if !elem.is_complex() => self.typed_number(number, elem, at),
             Type::Opaque(_) => Ok(Attr::Opaque(self.expand_aliases(at)?)),
-            other => Err(self.error(at, format!("a number can not have type {other}"))),
+            other => Err(self.error(at, format!("a number cannot have type {other}"))),
         }
     }
 
@@ -163,9 +162,10 @@ impl<'a> Parser<'a> {
         match number {
             Number::Float(v) => Ok(float::encode(elem, v)),
             Number::Int(IntLit { hex: true, negative: false, magnitude }) => {
-                match bits < 64 && magnitude >> bits != 0 {
-                    true => Err(self.error(at, format!("this bit pattern is wider than {elem}"))),
-                    false => Ok(magnitude),
+                if bits < 64 && magnitude >> bits != 0 {
+                    Err(self.error(at, format!("this bit pattern is wider than {elem}")))
+                } else {
+                    Ok(magnitude)
                 }
             }
             Number::Int(_) => {
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         self.lex.expect(b'<')?;
         let elem = match self.ty()? {
             Type::Scalar(elem) if !elem.is_complex() => elem,
-            other => return Err(self.error(at, format!("an array attribute can not have elements of type {other}"))),
+            other => return Err(self.error(at, format!("an array attribute cannot have elements of type {other}"))),
         };
         let mut ints = vec![];
         let mut bools = vec![];

@@ -26,7 +26,7 @@ impl<'a> Parser<'a> {
         let Type::Tensor(tensor) = &ty else {
             return match ty {
                 Type::Opaque(_) => Ok((Attr::Opaque(self.expand_aliases(at)?), ty)),
-                other => Err(self.error(at, format!("a dense constant can not have type {other}"))),
+                other => Err(self.error(at, format!("a dense constant cannot have type {other}"))),
             };
         };
         if !tensor.is_static() {

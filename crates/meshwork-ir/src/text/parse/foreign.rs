@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
 
     fn no_such_form(&mut self, name: &str, draft: &Draft) -> Diagnostic {
         if !name.contains('.') || !may_be_unknown(name) {
-            return self.error(draft.at, format!("'{name}' is no operation"));
+            return self.error(draft.at, format!("'{name}' is not an operation"));
         }
         let message = format!("the pretty form of '{name}'; its generic form \"{name}\"(...) can be read");
         Diagnostic::unsupported(draft.spec.pos, message)

@@ -1,4 +1,4 @@
-//! Locations: `loc("file":1:2)` and its kin.
+//! Locations: `loc("file":1:2)` and its variants.
 
 use std::sync::Arc;
 
@@ -27,9 +27,10 @@ impl<'a> Parser<'a> {
                 && !name.contains('.')
                 && self.lex.eat(b')')
             {
-                return match self.loc_aliases.contains_key(name) {
-                    true => Ok(Some(ReadLoc::Known(self.loc_alias(name, at)?))),
-                    false => Ok(Some(ReadLoc::Later(name, at))),
+                return if self.loc_aliases.contains_key(name) {
+                    Ok(Some(ReadLoc::Known(self.loc_alias(name, at)?)))
+                } else {
+                    Ok(Some(ReadLoc::Later(name, at)))
                 };
             }
             self.lex.set_pos(at);
@@ -143,7 +144,7 @@ impl<'a> Parser<'a> {
         }
         let fit = |n: i64| u32::try_from(n).ok();
         let (Some(line), Some(col)) = (fit(line), fit(col)) else {
-            return Err(self.error(at, format!("line {line}, column {col} is no place in a file")));
+            return Err(self.error(at, format!("line {line}, column {col} is not a place in a file")));
         };
         let file = match self.files.get(raw) {
             Some(file) => file.clone(),

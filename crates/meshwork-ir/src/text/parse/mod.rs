@@ -11,7 +11,7 @@
 //! | `foreign` | pretty forms of a few operations of other dialects |
 //!
 //! Bounds: what nests (regions, types, attributes, locations) nests at most [`MAX_DEPTH`] deep, and aliases may
-//! stand for at most [`MAX_ALIAS_BYTES`] of text in all, so that a short text can not ask for much stack or memory.
+//! stand for at most [`MAX_ALIAS_BYTES`] of text in total, so that a short text cannot use much stack or memory.
 
 mod attr;
 mod chlo;
@@ -144,10 +144,7 @@ impl<'a> Parser<'a> {
     }
 
     fn end(&mut self) -> Parsed<()> {
-        match self.lex.at_end() {
-            true => Ok(()),
-            false => Err(self.lex.expected("the end of the text")),
-        }
+        if self.lex.at_end() { Ok(()) } else { Err(self.lex.expected("the end of the text")) }
     }
 
     /// Runs `read` one level deeper.
@@ -278,9 +275,10 @@ impl<'a> Parser<'a> {
     /// Counts the text that a use of an alias stands for.
     fn charge_alias(&mut self, bytes: usize, at: usize) -> Parsed<()> {
         self.alias_bytes = self.alias_bytes.saturating_add(bytes);
-        match self.alias_bytes > MAX_ALIAS_BYTES.saturating_add(self.lex.src().len().saturating_mul(64)) {
-            true => Err(self.error(at, "the aliases used so far stand for too much text")),
-            false => Ok(()),
+        if self.alias_bytes > MAX_ALIAS_BYTES.saturating_add(self.lex.src().len().saturating_mul(64)) {
+            Err(self.error(at, "the aliases used so far stand for too much text"))
+        } else {
+            Ok(())
         }
     }
 }

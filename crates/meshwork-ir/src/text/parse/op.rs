@@ -203,10 +203,7 @@ impl<'a> Parser<'a> {
 
     /// Reads `attributes {...}` if it is next.
     pub(super) fn attr_dict_with_keyword(&mut self, draft: &mut Draft) -> Parsed<()> {
-        match self.lex.eat_word("attributes") {
-            true => self.dict_into(&mut draft.spec.attrs),
-            false => Ok(()),
-        }
+        if self.lex.eat_word("attributes") { self.dict_into(&mut draft.spec.attrs) } else { Ok(()) }
     }
 
     /// `"dialect.op"(%a) <{props}> ({regions}) {attrs} : (types) -> types`.
@@ -215,7 +212,7 @@ impl<'a> Parser<'a> {
         match OpKind::from_name(&name) {
             Some(kind) => draft.spec.kind = kind,
             None if super::foreign::may_be_unknown(&name) => draft.spec.name = name.as_ref().into(),
-            None => return Err(self.error(draft.at, format!("'{name}' is no operation"))),
+            None => return Err(self.error(draft.at, format!("'{name}' is not an operation"))),
         }
         self.lex.expect(b'(')?;
         self.generic_tail(draft)

@@ -26,7 +26,7 @@ impl<'a> Parser<'a> {
         let Some(&blob) = self.resources.as_ref().and_then(|r| r.get(name)) else { return Ok(None) };
         match blob.digits.strip_prefix("0x").and_then(hex_bytes) {
             Some(bytes) if bytes.len() >= 4 => Ok(Some(bytes[4..].to_vec())),
-            _ => Err(self.error(blob.at, format!("resource '{name}' is no '0x' with an alignment and bytes"))),
+            _ => Err(self.error(blob.at, format!("resource '{name}' is not '0x' followed by an alignment and bytes"))),
         }
     }
 

@@ -126,11 +126,11 @@ impl<'a> Parser<'a> {
                 self.lex.set_pos(at + text.len());
                 return Ok(ty.clone());
             }
-            let ty = self.tensor_type_anew(at)?;
+            let ty = self.new_tensor_type(at)?;
             self.tensor_types.insert(text, ty.clone());
             return Ok(ty);
         }
-        self.tensor_type_anew(at)
+        self.new_tensor_type(at)
     }
 
     /// The text `word<...>` at `at` if no alias, string or arrow in it could change where it ends or what it means.
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    fn tensor_type_anew(&mut self, at: usize) -> Parsed<Type> {
+    fn new_tensor_type(&mut self, at: usize) -> Parsed<Type> {
         self.lex.set_pos(at + "tensor".len());
         self.lex.expect(b'<')?;
         if self.lex.eat(b'*') {

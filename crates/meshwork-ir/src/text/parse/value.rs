@@ -35,9 +35,10 @@ pub(super) struct Mark<'a> {
 impl<'a> Scopes<'a> {
     /// Enters a region; `isolated` ones know no name from outside.
     pub fn enter(&mut self, isolated: bool) -> Mark<'a> {
-        match isolated {
-            true => Mark { order: 0, outside: Some(std::mem::take(self)) },
-            false => Mark { order: self.order.len(), outside: None },
+        if isolated {
+            Mark { order: 0, outside: Some(std::mem::take(self)) }
+        } else {
+            Mark { order: self.order.len(), outside: None }
         }
     }
 
@@ -72,13 +73,12 @@ impl<'a> Parser<'a> {
         self.lex.skip();
         let at = self.lex.pos();
         let Some(name) = self.lex.eat_sigil(b'%') else { return Err(self.lex.expected("a value such as '%0'")) };
-        let number = match self.lex.byte(0) == b'#' {
-            true => {
-                self.lex.set_pos(self.lex.pos() + 1);
-                let n = self.lex.int()?;
-                Some(u32::try_from(n).map_err(|_| self.error(at, format!("{name}#{n} is no result number")))?)
-            }
-            false => None,
+        let number = if self.lex.byte(0) == b'#' {
+            self.lex.set_pos(self.lex.pos() + 1);
+            let n = self.lex.int()?;
+            Some(u32::try_from(n).map_err(|_| self.error(at, format!("{name}#{n} is not a result number")))?)
+        } else {
+            None
         };
         let Some(&(named, _)) = self.values.known.get(name) else {
             return Err(self.error(at, format!("{name} is used here but not defined before")));

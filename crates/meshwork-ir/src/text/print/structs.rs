@@ -102,7 +102,7 @@ pub(super) fn push_conv_attr(out: &mut String, c: &ConvDims) {
         .end();
 }
 
-/// Appends `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`; `None` if that can not be said so.
+/// Appends `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`; `None` if it has no such form.
 pub(super) fn push_conv(out: &mut String, c: &ConvDims) -> Option<()> {
     push_order(out, &c.input_spatial, [(c.input_batch, "b"), (c.input_feature, "f")])?;
     out.push('x');

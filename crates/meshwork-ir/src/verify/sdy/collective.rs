@@ -165,16 +165,15 @@ impl Collective<'_, '_> {
     fn unreduced_are(&self, more: impl Iterator<Item = AxisRef>) -> Check {
         let mut all: Vec<AxisRef> = self.from.unreduced.iter().cloned().chain(more).collect();
         axis_list::sort_and_merge(&mut all, self.mesh);
-        match all == self.to.unreduced {
-            true => Ok(()),
-            false => {
-                let list: Vec<String> = all.iter().map(AxisRef::to_string).collect();
-                Err(self.error(format_args!(
-                    "should have unreduced axes {{{}}} in out_sharding {}",
-                    list.join(", "),
-                    self.to
-                )))
-            }
+        if all == self.to.unreduced {
+            Ok(())
+        } else {
+            let list: Vec<String> = all.iter().map(AxisRef::to_string).collect();
+            Err(self.error(format_args!(
+                "should have unreduced axes {{{}}} in out_sharding {}",
+                list.join(", "),
+                self.to
+            )))
         }
     }
 
@@ -208,9 +207,9 @@ impl Collective<'_, '_> {
 
     fn all_reduce(&self) -> Check {
         let axes_of = |s: &Sharding| s.dims.iter().map(|d| d.axes.clone()).collect::<Vec<_>>();
-        let alike = axes_of(&self.from) == axes_of(self.to)
+        let same = axes_of(&self.from) == axes_of(self.to)
             && (self.from.is_fully_replicated() || self.from.mesh == self.to.mesh);
-        if !alike {
+        if !same {
             return Err(
                 self.error(format_args!("must keep the sharding of all dimensions: {} becomes {}", self.from, self.to))
             );

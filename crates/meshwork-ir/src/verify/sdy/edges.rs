@@ -24,9 +24,10 @@ pub(super) fn data_flow_edge(cx: &Context, op: OpId) -> Check {
             }
             Def::Result(def, _) => module.op(def).kind() == OpKind::Control(ControlOp::Call),
         };
-        return match fits {
-            true => Ok(()),
-            false => Err(cx.error(op, "must have an argument of a function or the result of a call as its input")),
+        return if fits {
+            Ok(())
+        } else {
+            Err(cx.error(op, "must have an argument of a function or the result of a call as its input"))
         };
     }
     if let Some(def) = module.def_op(input) {

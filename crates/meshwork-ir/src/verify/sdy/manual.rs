@@ -19,7 +19,7 @@ pub(super) fn owner(cx: &Context, axis: &str) -> Option<OpId> {
     cx.manual.iter().rev().copied().find(|&op| axis_names(cx.module, op).contains(&axis))
 }
 
-/// `sharding` as seen inside of the manual computation `op`.
+/// `sharding` as seen inside the manual computation `op`.
 pub(super) fn without_axes(module: &Module, op: OpId, sharding: &Sharding) -> Sharding {
     let manual = axis_names(module, op);
     let keep = |axis: &AxisRef| !manual.contains(&&*axis.name);

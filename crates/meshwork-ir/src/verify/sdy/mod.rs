@@ -133,12 +133,11 @@ fn per_value(cx: &Context, op: OpId, what: &str, types: &[&Type], list: &[Shardi
         let mesh = mesh_of(cx, only).map_err(|e| cx.error(op, format_args!("{what} - {e}")))?;
         if mesh.is_maximal() || only.is_fully_replicated() {
             let bare = only.dims.is_empty() && only.replicated.is_empty() && only.unreduced.is_empty();
-            return match bare {
-                true => Ok(()),
-                false => Err(cx.error(
-                    op,
-                    format_args!("{what} - sharding {only} says more than a device, but there is no value"),
-                )),
+            return if bare {
+                Ok(())
+            } else {
+                Err(cx
+                    .error(op, format_args!("{what} - sharding {only} says more than a device, but there is no value")))
             };
         }
     }
@@ -219,9 +218,12 @@ impl Unreduced {
                 for other in &b.unreduced {
                     rest = rest
                         .iter()
-                        .flat_map(|part| match part.overlaps(other) {
-                            true => vec![part.prefix_without_overlap(other), part.suffix_without_overlap(other, &mesh)],
-                            false => vec![Some(part.clone())],
+                        .flat_map(|part| {
+                            if part.overlaps(other) {
+                                vec![part.prefix_without_overlap(other), part.suffix_without_overlap(other, &mesh)]
+                            } else {
+                                vec![Some(part.clone())]
+                            }
                         })
                         .flatten()
                         .collect();
@@ -251,7 +253,7 @@ fn barrier(cx: &Context, op: OpId) -> Check {
         .and_then(|a| a.as_enum().map(str::to_owned).or_else(|| a.as_int().map(|i| i.to_string())))
         .as_deref()
     {
-        Some("BOTH" | "3") => Err(cx.error(op, "allows BOTH directions, so it is no barrier: leave it out")),
+        Some("BOTH" | "3") => Err(cx.error(op, "allows BOTH directions, so it is not a barrier: leave it out")),
         Some(_) => Ok(()),
         None => Err(cx.error(op, "needs attribute 'allowed_direction': NONE, FORWARD or BACKWARD")),
     }

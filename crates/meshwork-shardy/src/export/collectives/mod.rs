@@ -30,7 +30,7 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
     let meshes = Meshes::of(module);
     let redundant = if options.flag("keep-redundant-reshards") { Redundant::Keep } else { Redundant::Remove };
     for op in module.all_ops(Walk::PreOrder) {
-        if module.op(op).kind() != OpKind::Sdy(SdyOp::Reshard) {
+        if module.op(op).kind() != SdyOp::Reshard {
             continue;
         }
         if let Some(outcome) = lower(module, &meshes, op, redundant) {

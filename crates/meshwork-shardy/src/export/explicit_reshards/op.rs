@@ -136,7 +136,7 @@ fn fit(
     let has_overflow =
         |t: &meshwork_propagate::factors::TensorFactors| t.factors.iter().flatten().any(|f| !f.overflow.is_empty());
     let mut changed: Vec<bool> = subject.projection.tensors.iter().map(has_overflow).collect();
-    if module.op(subject.op).kind() == OpKind::Movement(MovementOp::Reshape) && changed.contains(&true) {
+    if module.op(subject.op).kind() == MovementOp::Reshape && changed.contains(&true) {
         let axes = reshape::redistribute(cx, subject);
         let differs = |i: usize| {
             let placed = subject.built_sharding(cx, i);

@@ -5,7 +5,7 @@
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::CollectiveOp;
-use meshwork_ir::{ElementType, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{ElementType, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 use meshwork_propagate::program::set_sharding;
 
@@ -104,7 +104,7 @@ pub fn send(
     if pairs.is_empty() {
         return Ok(None);
     }
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
+    let spec = OpSpec::new(CollectiveOp::CollectivePermute)
         .operands([value])
         .attr("source_target_pairs", matrix(pairs.len() / 2, 2, pairs))
         .attr("channel_handle", cx.channels.take());

@@ -65,13 +65,13 @@ struct Split<'a> {
 }
 
 impl Reshape {
-    fn is_alike(&self, uneven: Uneven) -> bool {
+    fn is_equal(&self, uneven: Uneven) -> bool {
         same_through_reshape((&self.from, &self.from_dims), (&self.to, &self.to_dims), &self.mesh, uneven)
     }
 
     fn is_local(&self) -> bool {
         let passes = || self.groups.iter().all(Group::passes_through);
-        self.is_alike(Uneven::RoundUp) || (self.is_alike(Uneven::Fraction) && passes())
+        self.is_equal(Uneven::RoundUp) || (self.is_equal(Uneven::Fraction) && passes())
     }
 
     fn is_uneven(&self, group: &Group) -> bool {
@@ -91,7 +91,7 @@ impl Reshape {
 
     /// The dimensions to exchange; `None` if something else is uneven, or too far away.
     fn exchanges(&self) -> Option<Vec<Split<'_>>> {
-        if !self.is_alike(Uneven::Fraction) {
+        if !self.is_equal(Uneven::Fraction) {
             return None;
         }
         let (even_from, even_to) = self.even();

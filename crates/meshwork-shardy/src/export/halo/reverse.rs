@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, Module, OpId, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 use meshwork_propagate::program::{Meshes, mesh_of_op, mesh_ops, set_sharding, sharding_of};
 
@@ -88,7 +88,7 @@ fn reversed_mesh(
         return Ok(MeshRef::from(name));
     }
     let base = sharding.mesh.symbol().map_or("mesh", |name| name);
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::Mesh))
+    let spec = OpSpec::new(SdyOp::Mesh)
         .attr("sym_name", Attr::str(format!("{base}_reversed")))
         .attr("mesh", Attr::Mesh(Arc::new(reversed)));
     let made = module.create(spec);

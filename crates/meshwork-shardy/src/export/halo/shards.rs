@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding, ceil_div};
 use meshwork_propagate::program::set_sharding;
 
@@ -109,7 +109,7 @@ pub fn manual_computation(
         let ty = tensor(module, *value)?;
         inner.push(Type::from(ty.with_dims(inner_dims(&ty.dims, sharding, axes, mesh))));
     }
-    let spec = OpSpec::new(OpKind::Sdy(SdyOp::ManualComputation))
+    let spec = OpSpec::new(SdyOp::ManualComputation)
         .operands(operands.iter().map(|(value, _)| *value))
         .results([result.0])
         .attr("in_shardings", Attr::ShardingPerValue(operands.iter().map(|(_, s)| s.clone()).collect()))
@@ -124,5 +124,5 @@ pub fn manual_computation(
 /// Ends the body of a manual computation.
 pub fn return_from(module: &mut Module, body: BlockId, value: ValueId, at: OpId) {
     let loc = module.op(at).loc.clone();
-    module.push(body, OpSpec::new(OpKind::Sdy(SdyOp::Return)).operands([value]).loc(loc));
+    module.push(body, OpSpec::new(SdyOp::Return).operands([value]).loc(loc));
 }

@@ -2,7 +2,7 @@
 
 use meshwork_ir::attr::AllToAllParam;
 use meshwork_ir::op::CollectiveOp;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, TensorType, Type, ValueId};
+use meshwork_ir::{Attr, Module, OpId, OpSpec, TensorType, Type, ValueId};
 use meshwork_mesh::axis_list::{mesh_parts, product};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
@@ -66,9 +66,7 @@ fn gather_dim(
     (dim, shape): (usize, Vec<i64>),
     groups: &Groups,
 ) -> Result<ValueId, Problem> {
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllGather))
-        .operands([value])
-        .attr("all_gather_dim", Attr::i64(dim as i64));
+    let spec = OpSpec::new(CollectiveOp::AllGather).operands([value]).attr("all_gather_dim", Attr::i64(dim as i64));
     let ty = typed(&tensor(module, value)?, shape);
     let gather = collective(cx, module, at, spec, ty, groups, Ids::Global)?;
     Ok(module.result(gather))
@@ -124,7 +122,7 @@ pub fn all_reduce(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), P
 
 fn reduce_over(cx: &mut Local, module: &mut Module, op: OpId, groups: &Groups) -> Result<ValueId, Problem> {
     let value = module.op(op).operands()[0];
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllReduce)).operands([value]);
+    let spec = OpSpec::new(CollectiveOp::AllReduce).operands([value]);
     let ty = module.ty(value).clone();
     let reduce = collective(cx, module, op, spec, ty, groups, Ids::Global)?;
     add_reduction(module, reduce, value, collective_reduction(module, op));
@@ -194,9 +192,8 @@ fn scatter_dim(
     ty: Type,
     groups: &Groups,
 ) -> Result<ValueId, Problem> {
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::ReduceScatter))
-        .operands([value])
-        .attr("scatter_dimension", Attr::i64(dim as i64));
+    let spec =
+        OpSpec::new(CollectiveOp::ReduceScatter).operands([value]).attr("scatter_dimension", Attr::i64(dim as i64));
     let scatter = collective(cx, module, op, spec, ty, groups, Ids::Global)?;
     add_reduction(module, scatter, value, collective_reduction(module, op));
     Ok(module.result(scatter))
@@ -243,7 +240,7 @@ fn exchange(
     ty: Type,
     groups: &Groups,
 ) -> Result<ValueId, Problem> {
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::AllToAll))
+    let spec = OpSpec::new(CollectiveOp::AllToAll)
         .operands([value])
         .attr("split_dimension", Attr::i64(split))
         .attr("concat_dimension", Attr::i64(concat))
@@ -329,7 +326,7 @@ pub fn permute(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Prob
     }
     let pairs = sources.iter().enumerate().flat_map(|(device, &place)| [device as i64, device_of[place as usize]]);
     let pairs = matrix(sources.len(), 2, pairs);
-    let spec = OpSpec::new(OpKind::Collective(CollectiveOp::CollectivePermute))
+    let spec = OpSpec::new(CollectiveOp::CollectivePermute)
         .operands([value])
         .results([module.ty(value).clone()])
         .attr("source_target_pairs", pairs)

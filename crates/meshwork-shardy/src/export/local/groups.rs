@@ -92,5 +92,5 @@ pub fn add_reduction(module: &mut Module, op: OpId, operand: ValueId, reduction:
     let loc = module.op(op).loc.clone();
     let combine = module.push(body, OpSpec::new(kind).operands(args).results([scalar()]).loc(loc.clone()));
     let value = module.result(combine);
-    module.push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([value]).loc(loc));
+    module.push(body, OpSpec::new(ControlOp::HloReturn).operands([value]).loc(loc));
 }

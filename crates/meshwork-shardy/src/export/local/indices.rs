@@ -2,7 +2,7 @@
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::MixedOp;
-use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, TensorType, ValueId};
+use meshwork_ir::{Attr, ElementType, OpSpec, TensorType, ValueId};
 use meshwork_mesh::{Mesh, Sharding};
 
 use super::device::{DeviceId, offset, scalar};
@@ -76,7 +76,7 @@ fn bounds(
 }
 
 fn convert_spec(value: ValueId, elem: ElementType) -> OpSpec {
-    OpSpec::new(OpKind::Mixed(MixedOp::Convert)).operands([value]).results([meshwork_ir::Type::tensor([], elem)])
+    OpSpec::new(MixedOp::Convert).operands([value]).results([meshwork_ir::Type::tensor([], elem)])
 }
 
 /// One value per component, as a tensor like the indices.
@@ -149,6 +149,6 @@ pub fn has_first(b: &mut Builder, x: &Indexed) -> Result<Option<ValueId>, Proble
 
 /// A comparison of integers in their natural order.
 pub(crate) fn compare(b: &mut Builder, direction: &str, x: ValueId, y: ValueId) -> Result<ValueId, Problem> {
-    let spec = OpSpec::new(OpKind::Mixed(MixedOp::Compare)).operands([x, y]);
+    let spec = OpSpec::new(MixedOp::Compare).operands([x, y]);
     Ok(b.value(spec.attr("comparison_direction", Attr::hlo_enum("comparison_direction", direction)))?)
 }

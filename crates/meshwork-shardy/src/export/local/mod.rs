@@ -98,7 +98,7 @@ impl Local {
         }
         // Inner ones first, and only now: what is inside sees placements without the manual axes.
         for op in ops.into_iter().rev() {
-            if module.op(op).kind() == OpKind::Sdy(SdyOp::ManualComputation) && !module.is_erased(op) {
+            if module.op(op).kind() == SdyOp::ManualComputation && !module.is_erased(op) {
                 inline_body(module, op);
             }
         }
@@ -110,7 +110,7 @@ impl Local {
             let ty = self.local_type(module.ty(value), self.sharding(value))?;
             module.set_ty(value, ty);
         }
-        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
+        if module.op(op).kind() == ControlOp::Func {
             let ty = module.func_type(op);
             let args = module.body_of(op, 0).map_or(&[][..], |body| module.block(body).args());
             let results = ty.results.iter().enumerate();
@@ -227,7 +227,7 @@ fn inline_body(module: &mut Module, op: OpId) {
         module.replace_all_uses(result, value);
     }
     for inner in module.op_list(body) {
-        if module.op(inner).kind() != OpKind::Sdy(SdyOp::Return) {
+        if module.op(inner).kind() != SdyOp::Return {
             module.move_before(inner, op);
         }
     }

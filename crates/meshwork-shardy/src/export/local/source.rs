@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::SourceOp;
-use meshwork_ir::{Attr, Dense, DenseData, Module, OpId, OpKind, OpSpec, Type};
+use meshwork_ir::{Attr, Dense, DenseData, Module, OpId, OpSpec, Type};
 
 use super::Local;
 use super::device::{offset, slice_shard};
@@ -17,7 +17,7 @@ pub fn constant(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Pro
         return Err("has no dense value".into());
     };
     let is_whole = local.dims == dense.ty.dims;
-    if module.op(op).kind() == OpKind::Source(SourceOp::Constant) && is_whole {
+    if module.op(op).kind() == SourceOp::Constant && is_whole {
         return Ok(());
     }
     let value = match &dense.data {
@@ -25,7 +25,7 @@ pub fn constant(cx: &mut Local, module: &mut Module, op: OpId) -> Result<(), Pro
         _ => (*dense).clone(),
     };
     let is_splat = dense.splat_bytes().is_some();
-    let spec = OpSpec::new(OpKind::Source(SourceOp::Constant))
+    let spec = OpSpec::new(SourceOp::Constant)
         .results([Type::Tensor(value.ty.clone())])
         .attr("value", Attr::Dense(Arc::new(value)))
         .loc(module.op(op).loc.clone());

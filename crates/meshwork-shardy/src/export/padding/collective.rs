@@ -33,7 +33,7 @@ fn split_again(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, 
     if !dims().any(|((from, to), &extent)| moves_ends(&from.axes, &to.axes, extent, mesh)) {
         return Ok(false);
     }
-    if module.op(op).kind() == OpKind::Sdy(SdyOp::ReduceScatter) {
+    if module.op(op).kind() == SdyOp::ReduceScatter {
         return Err(format!(
             "goes from {before} to {after}, which moves the ends of uneven shards of {original}; reduce and reshard in two steps"
         )

@@ -335,7 +335,7 @@ fn ranks_that_disagree_fail_or_are_silent_are_named() {
     zero.save::<Tensor>(1, &Array::from([1.0f32]), &[]).unwrap();
     one.save::<Tensor>(1, &Array::from([1.0f32, 2.0]), &[]).unwrap();
     let (zero_says, one_says) = (zero.wait().unwrap_err().to_string(), one.wait().unwrap_err().to_string());
-    assert_eq!(zero_says, "step 1 was not saved: rank 1 saves another tree than rank 0, or one that lies otherwise");
+    assert_eq!(zero_says, "step 1 was not saved: rank 1 saves another tree than rank 0, or one with other placements");
     assert!(one_says.starts_with("step 1 was not saved: rank 0: step 1 was not saved: rank 1 saves"), "{one_says}");
     // Only rank 0 saves.
     zero.save::<Tensor>(2, &Array::from([1.0f32]), &[]).unwrap();

@@ -35,7 +35,7 @@ pub(super) struct Save {
 }
 
 impl Save {
-    /// Saves, and returns when the checkpoint is complete. On failure the other ranks are told.
+    /// Saves, and returns when the checkpoint is complete. On failure the other ranks are notified.
     pub(super) fn run(self) -> Result<()> {
         let aside = self.folder.join(folder::saving(self.ranks.token(), self.number, self.step));
         let done = self.run_in(&aside);
@@ -116,7 +116,7 @@ impl Save {
             // The culprit is the one that differs from all others; between two, either may be it.
             let alone = parts.len() > 2 && parts.iter().filter(|p| p.0 == own).count() == 1;
             let (odd, others) = if alone { (0, "the others".to_string()) } else { (rank, "rank 0".into()) };
-            let what = format!("rank {odd} saves another tree than {others}, or one that lies otherwise");
+            let what = format!("rank {odd} saves another tree than {others}, or one with other placements");
             return Err(CheckpointError::Peer { step: self.step, what });
         }
         let mut files = vec![];
