@@ -42,7 +42,7 @@ pub trait Executable: Send + Sync {
 /// Something that an engine leaves to the evaluator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// The whole program, because the engine can not load it.
+    /// The whole program, because the engine cannot load it.
     Program {
         /// Why.
         reason: String,

@@ -107,13 +107,13 @@ impl Executable for Evaluated {
     }
 }
 
-/// Loads `program` on the evaluator, for an engine that can not do it itself: [`fallbacks`](Executable::fallbacks) says
+/// Loads `program` on the evaluator, for an engine that cannot do it itself: [`fallbacks`](Executable::fallbacks) says
 /// so, and why.
 pub fn stand_in(program: &Compiled, reason: String) -> Result<Arc<dyn Executable>, LoadError> {
     Ok(Arc::new(StandIn { evaluated: Evaluated::new(program)?, fallback: Fallback::Program { reason } }))
 }
 
-/// The evaluator in the place of an engine.
+/// The evaluator in place of an engine.
 struct StandIn {
     evaluated: Evaluated,
     fallback: Fallback,
