@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Module, OpId, OpKind};
+use meshwork_ir::{Attr, Module, OpId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
 /// The `sdy.mesh` operations of a module, in order.

@@ -102,8 +102,8 @@ fn parse_stablehlo_mesh(text: &str) -> Option<Mesh> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use meshwork_ir::OpSpec;
     use meshwork_ir::op::CollectiveOp;
-    use meshwork_ir::{OpKind, OpSpec};
 
     fn with_groups(text: &str) -> (Module, OpId) {
         let mut module = Module::new();

@@ -5,7 +5,7 @@
 
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::CollectiveOp;
-use meshwork_ir::{ElementType, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{ElementType, OpSpec, Type, ValueId};
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 use meshwork_propagate::program::set_sharding;
 
