@@ -1,9 +1,7 @@
 //! `meshwork explain`: what splitting a program over its mesh costs, and why.
 
-use meshwork_partition::DEFAULT_COMBINE_BYTES;
-use meshwork_partition::plan::KINDS;
-use meshwork_partition::plan::{Detail, json, table};
-use meshwork_partition::{Causes, CompileOptions, Contract, Lock, Plan};
+use meshwork_partition::plan::{Detail, KINDS, json, table};
+use meshwork_partition::{Causes, CompileOptions, Contract, DEFAULT_COMBINE_BYTES, Lock, Plan};
 
 use crate::fail::Failure;
 use crate::machine::MachineArgs;

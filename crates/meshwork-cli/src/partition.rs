@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::text;
-use meshwork_partition::CompileOptions;
-use meshwork_partition::mark_partitioned;
+use meshwork_partition::{CompileOptions, mark_partitioned};
 
 use crate::fail::Failure;
 use crate::machine::MachineArgs;

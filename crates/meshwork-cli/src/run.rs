@@ -111,16 +111,19 @@ fn execute(args: &Args, source: &Source, module: &Module, inputs: Vec<Literal>) 
     let executable = args.engine.get().load(&program).map_err(Failure::from_load)?;
     let arrays: Vec<Array> = inputs.into_iter().map(Array::from_literal).collect();
     let input_bytes: usize = arrays.iter().map(|a| a.size() as usize * a.dtype().storage_bytes()).sum();
+    // Checks are for the evaluator on every engine.
+    let is_check = |fallback: &Fallback| matches!(fallback, Fallback::Op { op } if op.starts_with("'check."));
+    let fallbacks: Vec<Fallback> = executable.fallbacks().into_iter().filter(|f| !is_check(f)).collect();
     // What the evaluator prints and counts is in the profile.
     let whole = |fallback: &Fallback| matches!(fallback, Fallback::Program { .. });
-    let evaluated = args.engine == EngineName::Evaluator || executable.fallbacks().iter().any(whole);
+    let evaluated = args.engine == EngineName::Evaluator || fallbacks.iter().any(whole);
     let ran = if evaluated || args.profile.is_some() {
         executable.run_profiled(arrays)
     } else {
         executable.run(arrays).map(|results| (results, Profile::default()))
     };
     let (results, profile) = ran.map_err(|e| Failure::from_run(&e, &source.name, &source.text))?;
-    report(args, &executable.fallbacks(), &profile)?;
+    report(args, &fallbacks, &profile)?;
     let literal = |array: &Array| array.literal().cloned().map_err(|e| Failure::error(e.to_string()));
     let results = results.iter().map(literal).collect::<Result<_, _>>()?;
     let stats = match &profile.stats {
@@ -128,7 +131,7 @@ fn execute(args: &Args, source: &Source, module: &Module, inputs: Vec<Literal>) 
         Some(stats) => stats_json(stats),
         None => json!({ "collectives": {}, "peak_bytes_per_device": executable.peak_bytes() + input_bytes }),
     };
-    Ok(Outcome { results, stats: with_fallbacks(stats, &executable.fallbacks()) })
+    Ok(Outcome { results, stats: with_fallbacks(stats, &fallbacks) })
 }
 
 /// Writes the profile, prints what the program printed, and says what ran on the evaluator.

@@ -2,8 +2,7 @@
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Module, OpKind, ValueId, Walk};
-use meshwork_partition::plan::Explainer;
-use meshwork_partition::plan::short_type;
+use meshwork_partition::plan::{Explainer, short_type};
 use meshwork_partition::{Causes, CompileOptions};
 
 use crate::fail::Failure;
@@ -12,7 +11,7 @@ use crate::source::{Source, write_text};
 /// Show how a value came to be placed as it is
 ///
 /// For each dimension: the operations that each of its axes came through, back to the annotation it started from, and
-/// the axes of neighbours that it did not take.
+/// the axes of neighbors that it did not take.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "Examples:\n  meshwork why model.mlir %arg3\n  meshwork why model.mlir result0 --dim 1\n  \

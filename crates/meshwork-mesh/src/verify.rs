@@ -3,7 +3,7 @@
 //! - As many dimensions as the tensor has; on a maximal mesh none at all, and no axes.
 //! - Priorities are not negative, and not on a dimension that is empty and closed.
 //! - Every axis is in the mesh, is used once, and shares no part with another.
-//! - Neighbouring sub-axes that can merge are merged; replicated and unreduced axes are in mesh order.
+//! - Neighboring sub-axes that can merge are merged; replicated and unreduced axes are in mesh order.
 //! - A sub-axis tiles its axis and is smaller than it.
 //!
 //! One rule is stricter than Shardy's: sub-axes of one axis must belong to one factoring of it, because

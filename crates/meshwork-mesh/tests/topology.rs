@@ -51,7 +51,7 @@ fn physical_axes_are_split_only_if_allowed() {
     );
     let mesh = torus.mesh(&axes, Split::Allowed).unwrap();
     check_permutation(&mesh);
-    // The axis with the most traffic, the last, has neighbours; the other one is two links away.
+    // The axis with the most traffic, the last, has neighbors; the other one is two links away.
     assert_eq!(torus.hops(&mesh, "y"), Some(7));
     assert_eq!(torus.hops(&mesh, "x"), Some(2));
     assert!(torus.mesh(&[("x", 3), ("y", 5)], Split::Allowed).is_err());

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Diagnostic, Module, OpId, OpKind, Type, Walk};
+use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type, Walk};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::why::Trace;
 use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
@@ -132,7 +132,7 @@ fn entry_of(module: &Module) -> Result<OpId, PartitionError> {
 
 /// The mesh that the shardings of `module` refer to: the only one, or the only one with axes.
 pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
-    let meshes = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::Mesh));
+    let meshes = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == SdyOp::Mesh);
     let found = meshes.filter_map(|op| match module.op(op).attr("mesh") {
         Some(Attr::Mesh(mesh)) if !mesh.axes().is_empty() => {
             Some((module.symbol_name(op)?.to_string(), (**mesh).clone()))
@@ -159,7 +159,7 @@ fn has_mesh(module: &Module) -> bool {
         || module.all_ops(Walk::PreOrder).into_iter().any(|op| {
             let data = module.op(op);
             data.attrs.iter().any(|(_, attr)| is_inline(attr)) || {
-                data.kind() == OpKind::Control(ControlOp::Func) && {
+                data.kind() == ControlOp::Func && {
                     let ty = module.func_type(op);
                     let arg = |i| module.arg_attr(op, i, "sdy.sharding");
                     let res = |i| module.res_attr(op, i, "sdy.sharding");

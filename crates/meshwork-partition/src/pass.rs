@@ -2,7 +2,7 @@
 
 use meshwork_ir::op::SourceOp;
 use meshwork_ir::transform::dead::remove_dead;
-use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Pass, PassOptions, ValueMap, Walk};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 
@@ -69,11 +69,10 @@ fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, Partiti
 fn replace(module: &mut Module, func: OpId, mut local: Module, devices: DeviceIds) -> Result<(), String> {
     if devices == DeviceIds::Replicas {
         for op in local.all_ops(Walk::PreOrder) {
-            if local.op(op).kind() == OpKind::Source(SourceOp::PartitionId) {
+            if local.op(op).kind() == SourceOp::PartitionId {
                 let id = local.push_before(
                     op,
-                    meshwork_ir::OpSpec::new(OpKind::Source(SourceOp::ReplicaId))
-                        .results([local.ty(local.result(op)).clone()]),
+                    meshwork_ir::OpSpec::new(SourceOp::ReplicaId).results([local.ty(local.result(op)).clone()]),
                 );
                 let (old, new) = (local.result(op), local.result(id));
                 local.replace_all_uses(old, new);

@@ -16,7 +16,7 @@ pub fn prepare(module: &mut Module) {
     // Inlined helpers often compute the same thing: rolls of one array share their halo.
     cse::eliminate(module);
     let mut todo: Vec<OpId> = module.all_ops(Walk::PreOrder);
-    todo.retain(|&op| module.op(op).kind() == OpKind::Movement(MovementOp::Slice));
+    todo.retain(|&op| module.op(op).kind() == MovementOp::Slice);
     while let Some(op) = todo.pop() {
         while let Some(source) = source_of(module, op) {
             let again = match module.op(source).kind() {
@@ -87,8 +87,7 @@ fn merge_concatenate(module: &mut Module, op: OpId, source: OpId, todo: &mut Vec
         let Some(t) = ty.as_tensor() else { return false };
         let mut dims = t.dims.clone();
         dims[dim] = hi - lo;
-        let mut spec =
-            OpSpec::new(OpKind::Movement(MovementOp::Slice)).operands([piece]).results([t.with_dims(dims).into()]);
+        let mut spec = OpSpec::new(MovementOp::Slice).operands([piece]).results([t.with_dims(dims).into()]);
         (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
         for (name, value) in bounds(lo, hi) {
             spec.attrs.set(name, value);
@@ -97,7 +96,7 @@ fn merge_concatenate(module: &mut Module, op: OpId, source: OpId, todo: &mut Vec
         parts.push(module.result(part));
         todo.push(part);
     }
-    let mut spec = OpSpec::new(OpKind::Movement(MovementOp::Concatenate)).operands(parts).results([ty]);
+    let mut spec = OpSpec::new(MovementOp::Concatenate).operands(parts).results([ty]);
     (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
     spec.attrs.retain(|name, _| !OpKind::Movement(MovementOp::Slice).own_attrs().contains(&name));
     let joined = module.push_before(op, spec.attr("dimension", Attr::i64(dim as i64)));
@@ -152,8 +151,7 @@ fn merge_pad(module: &mut Module, op: OpId, source: OpId) {
         return;
     }
     let zeros = Attr::i64s(vec![0; extents.len()]);
-    let mut spec =
-        OpSpec::new(OpKind::Movement(MovementOp::Pad)).operands(operands).results([module.ty(result).clone()]);
+    let mut spec = OpSpec::new(MovementOp::Pad).operands(operands).results([module.ty(result).clone()]);
     spec.attrs = module.op(op).attrs.clone();
     spec.attrs.retain(|name, _| !OpKind::Movement(MovementOp::Slice).own_attrs().contains(&name));
     spec.loc = module.op(op).loc.clone();

@@ -2,8 +2,7 @@
 
 use meshwork_ir::op::ContractOp;
 use meshwork_ir::{OpKind, Walk, text};
-use meshwork_partition::plan::op_flops;
-use meshwork_partition::plan::{Device, Machine};
+use meshwork_partition::plan::{Device, Machine, op_flops};
 use meshwork_partition::{CompileOptions, Compiled, compile};
 
 fn split_for(source: &str, machine: &Machine) -> Compiled {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A copy of a box between two arrays: dimensions outermost first, then a run of neighbouring bytes.
+/// A copy of a box between two arrays: dimensions outermost first, then a run of neighboring bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BoxCopy {
     from: usize,
@@ -131,7 +131,7 @@ impl BoxCopy {
     /// # Safety
     /// Both arrays are as large as their extents say, and do not overlap.
     pub unsafe fn run(&self, from: *const u8, to: *mut u8) {
-        // SAFETY: the offsets of a box lie inside its arrays.
+        // SAFETY: the offsets of a box are inside its arrays.
         unsafe { walk(&self.dims, self.run, from.add(self.from), to.add(self.to)) }
     }
 

@@ -146,7 +146,7 @@ impl ArrayError {
     }
 }
 
-/// Why an array of this shape can not be placed so.
+/// Why an array of this shape cannot be placed so.
 pub(crate) fn placing(shape: &[i64]) -> impl Fn(ShardingError) -> ArrayError + use<> {
     let what = format!("array of shape {shape:?}");
     move |error| ArrayError::Placement { what: what.clone(), error: error.into() }
@@ -182,7 +182,7 @@ pub enum LoadError {
     /// There is no memory for its constants.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
-    /// The other processes can not be reached.
+    /// The other processes cannot be reached.
     #[error(transparent)]
     Processes(#[from] ProcessError),
 }

@@ -52,7 +52,7 @@ impl HostArrays for Runtime {
     fn scatter_array(&self, root: usize, array: Option<&Array>) -> Result<Array> {
         let mut parts = vec![];
         if self.rank() == root {
-            // What is wrong travels in the place of the shares, so that all know it.
+            // What is wrong travels in place of the shares, so that all know it.
             parts = match present("scatter_array", root, array).and_then(|x| shares(self, x)) {
                 Ok(parts) => parts,
                 Err(error) => vec![refuse(&error); self.size()],

@@ -1,4 +1,4 @@
-//! Recognising what the body of a reduction or a scatter does to each of its operands.
+//! Recognizing what the body of a reduction or a scatter does to each of its operands.
 
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{BlockId, Module, OpKind};

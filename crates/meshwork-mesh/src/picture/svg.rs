@@ -1,4 +1,4 @@
-//! The picture as SVG: a tile per block, as wide and high as its share of the array, coloured by its first device.
+//! The picture as SVG: a tile per block, as wide and high as its share of the array, colored by its first device.
 
 use std::fmt::Write;
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::transform::dead::is_effect_free;
-use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk};
+use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpSpec, Type, ValueId, Walk};
 
 use crate::collective::{Collective, CollectiveKind, Peers};
 
@@ -197,7 +197,7 @@ impl Writer<'_> {
             return v;
         }
         let ty = self.ty(v, dims);
-        self.value(OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([v]).results([ty]))
+        self.value(OpSpec::new(MovementOp::Reshape).operands([v]).results([ty]))
     }
 
     /// Moves dimension `from` to stand at `to`.
@@ -210,7 +210,7 @@ impl Writer<'_> {
         let moved = order.remove(from);
         order.insert(to, moved);
         let ty = self.ty(v, &order.iter().map(|&d| dims[d as usize]).collect::<Vec<_>>());
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([v]).results([ty]);
+        let spec = OpSpec::new(MovementOp::Transpose).operands([v]).results([ty]);
         self.value(spec.attr("permutation", Attr::i64s(order)))
     }
 
@@ -219,12 +219,7 @@ impl Writer<'_> {
         let rows = self.dims(parts[0])[0];
         let columns: i64 = parts.iter().map(|&p| self.dims(p)[1]).sum();
         let ty = self.ty(parts[0], &[rows, columns]);
-        self.value(
-            OpSpec::new(OpKind::Movement(MovementOp::Concatenate))
-                .operands(parts)
-                .results([ty])
-                .attr("dimension", Attr::i64(1)),
-        )
+        self.value(OpSpec::new(MovementOp::Concatenate).operands(parts).results([ty]).attr("dimension", Attr::i64(1)))
     }
 
     /// The columns of a matrix cut into pieces of these widths.
@@ -234,7 +229,7 @@ impl Writer<'_> {
         let mut out = vec![];
         for &width in widths {
             let ty = self.ty(v, &[rows, width]);
-            let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice)).operands([v]).results([ty]);
+            let spec = OpSpec::new(MovementOp::Slice).operands([v]).results([ty]);
             let spec =
                 spec.attr("start_indices", Attr::i64s([0, at])).attr("limit_indices", Attr::i64s([rows, at + width]));
             out.push(self.value(spec.attr("strides", Attr::i64s([1, 1]))));

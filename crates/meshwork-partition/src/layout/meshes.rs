@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Module, OpKind};
+use meshwork_ir::{Attr, Module};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
 
 use crate::layout::atoms::{AtomList, Atoms};
@@ -48,7 +48,7 @@ pub struct Meshes {
 impl Meshes {
     /// How the meshes of `module` relate to the mesh of `atoms`.
     pub fn of(module: &Module, atoms: &Atoms) -> Meshes {
-        let defined = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == OpKind::Sdy(SdyOp::Mesh));
+        let defined = module.ops_in(module.body()).filter(|&op| module.op(op).kind() == SdyOp::Mesh);
         let known = defined.filter_map(|op| match module.op(op).attr("mesh") {
             Some(Attr::Mesh(mesh)) => Some((module.symbol_name(op)?.into(), relation(mesh, atoms))),
             _ => None,

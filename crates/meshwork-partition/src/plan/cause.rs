@@ -120,9 +120,7 @@ impl Namer<'_> {
             let module = &self.sources?.provenance.module;
             let v = data.operands().first().filter(|v| v.index() < module.value_slots())?;
             let uses = module.value(*v).uses();
-            uses.iter()
-                .find(|u| module.op(u.op).kind() == OpKind::Sdy(SdyOp::ShardingConstraint))
-                .map(|u| module.op(u.op).name())
+            uses.iter().find(|u| module.op(u.op).kind() == SdyOp::ShardingConstraint).map(|u| module.op(u.op).name())
         };
         match data.kind() {
             OpKind::Sdy(SdyOp::Reshard) => short_name(was_constraint().unwrap_or(data.name())),
@@ -177,12 +175,12 @@ impl Namer<'_> {
             Node::Value(v) => v,
         };
         let mut op = owning_op(module, v)?;
-        if module.op(op).kind() == OpKind::Control(ControlOp::Func) {
+        if module.op(op).kind() == ControlOp::Func {
             let Def::Arg(_, index) = module.value(v).def() else { return None };
             let sharding = written.arg_attr(written.entry()?, index as usize, "sdy.sharding")?.as_sharding()?;
             return Some(Annotation { what: argument_name(module, v)?, sharding: dims_text(sharding) });
         }
-        if module.op(op).kind() == OpKind::Sdy(SdyOp::DataFlowEdge) {
+        if module.op(op).kind() == SdyOp::DataFlowEdge {
             op = owning_op(module, *module.op(op).operands().first()?)?;
         }
         let constraint = module.value(v).uses().iter().find(|u| asks_for_placement(module.op(u.op).kind()));
@@ -252,7 +250,7 @@ fn at(place: &str) -> String {
 /// `argument 3`, with the name it was traced under; `None` if `v` is not an argument of a function.
 pub fn argument_name(module: &Module, v: ValueId) -> Option<String> {
     let Def::Arg(block, index) = module.value(v).def() else { return None };
-    let func = module.block_parent_op(block).filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Func))?;
+    let func = module.block_parent_op(block).filter(|&op| module.op(op).kind() == ControlOp::Func)?;
     let body = module.body_of(func, 0)?;
     let name = module.block(body).arg_locs.get(index as usize).and_then(loc_name);
     Some(match name {

@@ -75,7 +75,7 @@ impl Splitter<'_> {
         let kind = combine.op();
         let inner = self.local.module.push(body, OpSpec::new(kind).operands(args).results([ty]));
         let result = self.local.module.result(inner);
-        self.local.module.push(body, OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands([result]));
+        self.local.module.push(body, OpSpec::new(ControlOp::HloReturn).operands([result]));
     }
 
     /// Joins the last `count` atoms of `dim`: every device of the group then holds all their blocks.

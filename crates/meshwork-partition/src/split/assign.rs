@@ -23,7 +23,7 @@ impl Splitter<'_> {
         };
         let (whole, part) = (self.src.ty(data.operands()[0]).dims(), self.src.ty(update).dims());
         // dynamic_update_slice moves a start that is too large; scatter drops such an update.
-        let clamp = data.kind() == OpKind::Movement(MovementOp::DynamicUpdateSlice);
+        let clamp = data.kind() == MovementOp::DynamicUpdateSlice;
         let mut out = vec![];
         for ((&n, &m), start) in whole.iter().zip(part).zip(starts) {
             let start = if clamp { start.clamp(0, n - m) } else { start };
@@ -100,7 +100,7 @@ impl Splitter<'_> {
                 let (operand, result) = (self.src.op(op).operands()[0], self.src.op(op).results()[0]);
                 self.assign(result, operand, update, &starts, combine)
             }
-            None if self.src.op(op).kind() == OpKind::Body(BodyOp::Scatter) => self.scatter(op),
+            None if self.src.op(op).kind() == BodyOp::Scatter => self.scatter(op),
             None => self.dynamic_update_slice(op),
         }
     }

@@ -13,7 +13,7 @@ use crate::reshard::moves::Form;
 pub fn trip_count(module: &Module, op: OpId) -> Option<i64> {
     let (cond, body) = (module.body_of(op, 0)?, module.body_of(op, 1)?);
     let compare = module.op(module.def_op(*module.returned(cond).first()?)?);
-    if compare.kind() != OpKind::Mixed(MixedOp::Compare) {
+    if compare.kind() != MixedOp::Compare {
         return None;
     }
     let counter = module.block(cond).args().iter().position(|a| *a == compare.operands()[0])?;
@@ -21,7 +21,7 @@ pub fn trip_count(module: &Module, op: OpId) -> Option<i64> {
     let start = scalar_constant(module, *module.op(op).operands().get(counter)?, &[])?;
     let next = module.op(module.def_op(*module.returned(body).get(counter)?)?);
     let argument = module.block(body).args()[counter];
-    if next.kind() != OpKind::Binary(BinaryOp::Add) {
+    if next.kind() != BinaryOp::Add {
         return None;
     }
     let step = match next.operands() {
@@ -144,7 +144,7 @@ impl Splitter<'_> {
                 s.reason = "the region returns it in this placement".into();
                 returned.push(s.get(v, &layout)?);
             }
-            s.local.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(returned));
+            s.local.push(OpSpec::new(ControlOp::HloReturn).operands(returned));
             Ok(())
         })
     }

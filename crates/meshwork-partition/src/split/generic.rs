@@ -92,11 +92,11 @@ impl Splitter<'_> {
         };
         let RuleResult::Rule(rule) = splitting_rule(self.src, op) else { return self.whole(op) };
         let mut problem = self.problem(op, rule, combine);
-        if kind == OpKind::Movement(MovementOp::Reshape) {
+        if kind == MovementOp::Reshape {
             // Factors that merge with others or split off them keep their elements together only if they divide.
             problem.even = (0..problem.rule.factor_sizes.len()).filter(|&f| !problem.stands_alone(f)).collect();
         }
-        if kind != OpKind::Movement(MovementOp::BroadcastInDim) {
+        if kind != MovementOp::BroadcastInDim {
             // Only a broadcast makes something of nothing: elsewhere a factor without operand is made whole.
             let from_operand = |f: usize| problem.rule.operands.iter().flatten().any(|factors| factors.contains(&f));
             problem.whole = (0..problem.rule.factor_sizes.len()).filter(|&f| !from_operand(f)).collect();

@@ -109,7 +109,7 @@ impl<'a> LocalBuilder<'a> {
         builder.set_pos(self.pos);
         make(&mut builder).unwrap_or_else(|error| {
             self.failure.get_or_insert(error);
-            let op = self.push(OpSpec::new(OpKind::Source(SourceOp::Constant)).results([expected.clone()]));
+            let op = self.push(OpSpec::new(SourceOp::Constant).results([expected.clone()]));
             self.module.result(op)
         })
     }

@@ -182,7 +182,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
     }
     s.check_built(func)?;
     let out = &mut s.local.module;
-    out.push(entry, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results.iter().copied()));
+    out.push(entry, OpSpec::new(ControlOp::FuncReturn).operands(results.iter().copied()));
     let types = |out: &Module, values: &[ValueId]| values.iter().map(|&v| out.ty(v).clone()).collect::<Vec<Type>>();
     let ty = FunctionType { inputs: types(out, out.block(entry).args()), results: types(out, &results) };
     out.set_func_type(local_func, ty);

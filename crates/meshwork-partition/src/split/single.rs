@@ -136,20 +136,19 @@ impl Splitter<'_> {
     /// Copies `op` into a branch that only `device` takes; the others get zeros.
     fn guarded(&mut self, op: OpId, device: i64, locals: &[ValueId], types: Vec<Type>) -> Result<OpId> {
         let here = self.local.is_device(device);
-        let branch =
-            self.local.push(OpSpec::new(OpKind::Control(ControlOp::If)).operands([here]).results(types.clone()));
+        let branch = self.local.push(OpSpec::new(ControlOp::If).operands([here]).results(types.clone()));
         let place = (self.local.block, self.local.before);
         (self.local.block, self.local.before) = (self.local.module.add_body(branch, []), None);
         let copy = self.copy(op, locals, types.clone())?;
         let made = self.local.module.op(copy).results().to_vec();
-        self.local.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(made));
+        self.local.push(OpSpec::new(ControlOp::HloReturn).operands(made));
         self.local.block = self.local.module.add_body(branch, []);
         let mut zeros = vec![];
         for ty in &types {
             let Some(elem) = ty.elem() else { return self.unsupported(op, format!("a result of type {ty}")) };
             zeros.push(self.local.zeros(ty.dims(), elem));
         }
-        self.local.push(OpSpec::new(OpKind::Control(ControlOp::HloReturn)).operands(zeros));
+        self.local.push(OpSpec::new(ControlOp::HloReturn).operands(zeros));
         (self.local.block, self.local.before) = place;
         Ok(branch)
     }

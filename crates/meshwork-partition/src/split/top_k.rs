@@ -96,7 +96,7 @@ impl Splitter<'_> {
             ..GatherDims::default()
         };
         let ty = self.local.module.ty(at).clone();
-        let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
+        let spec = OpSpec::new(MovementOp::Gather)
             .operands([table, at])
             .results([ty])
             .attr("dimension_numbers", Attr::Gather(Arc::new(numbers)))

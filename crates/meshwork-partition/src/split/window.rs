@@ -283,7 +283,7 @@ impl Splitter<'_> {
         let mut kept = self.local.dims(all);
         kept.remove(dim);
         let elem = self.local.elem(all);
-        let spec = meshwork_ir::OpSpec::new(OpKind::Body(BodyOp::Reduce))
+        let spec = meshwork_ir::OpSpec::new(BodyOp::Reduce)
             .operands([all, fill])
             .results([meshwork_ir::Type::tensor(kept.iter().copied(), elem)])
             .attr("dimensions", Attr::i64s([dim as i64]));

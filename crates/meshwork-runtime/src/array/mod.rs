@@ -5,6 +5,7 @@
 //! | `data` | where the elements are: host, devices, or both |
 //! | `sharded` | the device side: one shard per device; cutting and joining |
 //! | `stored` | arrays made and read shard by shard, never whole on the host |
+//! | `pieces` | cutting and joining on the host, for the evaluator |
 //! | `slices` | slices of arrays, and copies between them |
 //! | `npy`, `ndarrays`, `picture` | NumPy's files, the crate `ndarray`, pictures of placements |
 
@@ -13,6 +14,7 @@ mod data;
 mod ndarrays;
 mod npy;
 mod picture;
+pub mod pieces;
 mod sharded;
 pub mod slices;
 mod stored;
@@ -53,7 +55,7 @@ pub struct Array {
     placement: Option<Arc<Placement>>,
 }
 
-/// A mesh and how an array lies on it.
+/// A mesh, and the placement of an array on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// The mesh.
@@ -320,7 +322,7 @@ impl Array {
         ArrayError::Abstract { shape: self.shape().to_vec() }
     }
 
-    /// The array that lies on devices in these shards.
+    /// The array on devices in these shards.
     pub fn from_devices(sharded: Sharded) -> Array {
         let ty = TensorType::new(sharded.dims().iter().copied(), sharded.elem()).into();
         Array { ty, data: Some(Data::from_devices(sharded).into()), placement: None }
@@ -331,7 +333,7 @@ impl Array {
         self.data.as_ref().and_then(|data| data.sharded())
     }
 
-    /// Its shards on one device, or on a mesh: handed over if nobody else has this array.
+    /// Its shards on one device, or on a mesh: moved if nothing else holds this array.
     pub fn into_devices(mut self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<Sharded, ArrayError> {
         self.check_present()?;
         let shards = match self.data.take().map(Arc::try_unwrap) {

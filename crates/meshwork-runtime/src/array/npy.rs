@@ -32,7 +32,7 @@ impl Array {
         Array::load_npy_pieces(&[path], 0, mesh, spec)
     }
 
-    /// Reads `.npy` files that are pieces of one array, one after the other along dimension `dim`, as an array that lies
+    /// Reads `.npy` files that are pieces of one array, one after the other along dimension `dim`, as an array placed
     /// so on `mesh`. Each process reads what its devices hold, whichever files that is in.
     ///
     /// ```

@@ -72,7 +72,7 @@ impl Buffer {
 
     /// Its contents.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the piece has at least `bytes` bytes, all initialised.
+        // SAFETY: the piece has at least `bytes` bytes, all initialized.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.bytes) }
     }
 

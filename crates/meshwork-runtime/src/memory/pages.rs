@@ -1,7 +1,7 @@
 //! Memory from the operating system, kept for the next one who needs it.
 //!
 //! Pages of 2 MB are asked for, and what has been touched once is not given back while the cache is small: the first
-//! touch of a page costs more than all the work on it. Invariant: all memory handed out is initialised, though with
+//! touch of a page costs more than all the work on it. Invariant: all memory handed out is initialized, though with
 //! unspecified contents.
 
 use std::collections::BTreeMap;
@@ -94,8 +94,8 @@ pub(crate) fn give(piece: Piece) {
         if cache.free_large + piece.size > KEEP {
             drop(guard);
             let start = piece.ptr.as_ptr() as usize / HUGE * HUGE;
-            // SAFETY: pieces of this size are whole mappings whose start is staggered by less than a page; nobody
-            // else knows of it.
+            // SAFETY: pieces of this size are whole mappings whose start is staggered by less than a page; nothing
+            // else refers to it.
             unsafe { libc::munmap(start as *mut libc::c_void, piece.size) };
             return;
         }
@@ -108,7 +108,7 @@ pub(crate) fn give(piece: Piece) {
 fn map(size: usize) -> Option<Piece> {
     let whole = size.checked_add(HUGE)?;
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: an anonymous mapping at an address of the system's choice touches nobody's memory.
+    // SAFETY: an anonymous mapping at an address of the system's choice touches no other memory.
     let start =
         unsafe { libc::mmap(std::ptr::null_mut(), whole, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
     if start == libc::MAP_FAILED {
@@ -143,7 +143,7 @@ mod tests {
             for piece in [&a, &b] {
                 assert_eq!(piece.ptr.as_ptr() as usize % 64, 0);
                 assert!(piece.size >= bytes);
-                // SAFETY: the piece is ours and initialised.
+                // SAFETY: the piece is ours and initialized.
                 unsafe { piece.ptr.as_ptr().write_bytes(7, bytes) };
             }
             let (from, to) = (a.ptr.as_ptr() as usize, b.ptr.as_ptr() as usize);
