@@ -1,4 +1,5 @@
 //! Engines plug in through the public seam alone, and one policy decides what runs on the evaluator.
+#![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -43,7 +43,10 @@ where
 }
 
 /// Programs by what they were traced for, each with the structure of its result. They are few.
-type Cache<O> = RwLock<Vec<(Key, Arc<(Lowered, O)>)>>;
+type Cache<O> = RwLock<Vec<Entry<O>>>;
+
+/// A traced program, and what it was traced for.
+type Entry<O> = (Key, Arc<(Lowered, O)>);
 
 /// An array of the arguments and its path.
 pub(crate) type NamedArray = (SmolStr, Array);

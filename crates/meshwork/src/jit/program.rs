@@ -10,7 +10,7 @@ use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind};
 use meshwork_mesh::Mesh;
 
-use super::{Jit, NamedArray};
+use super::{Entry, Jit, NamedArray};
 use crate::annotate::Annotations;
 use crate::donate;
 use crate::error::{JitError, Result, TraceError};
@@ -76,7 +76,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// it may call this `Jit` again.
     pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments) -> Result<Arc<(Lowered, F::Output)>> {
         let mesh = self.mesh_for(&arguments.leaves)?;
-        let known = |entries: &[(Key, Arc<(Lowered, F::Output)>)]| {
+        let known = |entries: &[Entry<F::Output>]| {
             entries.iter().find(|(key, _)| key.fits(&mesh, arguments)).map(|(_, entry)| entry.clone())
         };
         // A list of entries is whole whatever happened to a thread that held the lock.

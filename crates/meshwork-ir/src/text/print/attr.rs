@@ -52,7 +52,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Dense(d) => {
             push_dense(out, d);
             out.push_str(" : ");
-            push_display(out, &crate::Type::Tensor(d.ty.clone()));
+            push_display(out, crate::Type::Tensor(d.ty.clone()));
         }
         Attr::I64Array(items) => {
             out.push_str(if items.is_empty() { "array<i64" } else { "array<i64: " });
