@@ -2,7 +2,7 @@
 """Meshwork compared with JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
-         [--key] [--minutes 25] [--out target/bench/engine.json]
+         [--key] [--minutes 25] [--before OTHER/meshwork-bench] [--only meshwork] [--out target/bench/engine.json]
 
 JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
 keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
@@ -159,7 +159,9 @@ def case(problem, variant, mesh, options, kept):
     if "meshwork" in wanted:
         files = [directory / f"{i}.npy" for i in range(inputs)]
         check = "last" if problem.name.startswith("gpt") else 0
-        add("meshwork", Peer("meshwork", [options.meshwork, "serve"]), "prepare", directory / "program.mlir", check, *files)
+        tools = {"meshwork": options.meshwork, **({"before": options.before} if options.before else {})}
+        for name, tool in tools.items():
+            add(name, Peer(name, [tool, "serve"]), "prepare", directory / "program.mlir", check, *files)
     if "jax huge" in wanted:
         huge = jax_peer("jax huge", devices, HUGE, kept)
         huge.ask("lower", *what)
@@ -258,6 +260,8 @@ def main():
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
     args.add_argument("--meshwork", default=ROOT / "target" / "release" / "meshwork-bench")
+    args.add_argument("--before", type=pathlib.Path, help="a meshwork-bench of an earlier commit, as one more peer")
+    args.add_argument("--only", default="", help="of the chosen peers only these")
     args.add_argument("--out", default=WORK.parent / "engine.json")
     options = args.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
@@ -266,6 +270,8 @@ def main():
     start, left_out = time.monotonic(), 0
     for changes in KEY if options.key else [{}]:
         chosen = argparse.Namespace(**{**vars(options), **changes})
+        if options.only:
+            chosen.peers = ",".join(p for p in chosen.peers.split(",") if p in options.only.split(","))
         for problem, variant, mesh in chosen_cases(chosen):
             if options.minutes and time.monotonic() - start > 60 * options.minutes:
                 left_out += 1

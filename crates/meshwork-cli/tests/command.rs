@@ -366,19 +366,21 @@ func.func @main() -> tensor<4xi32> {
 }
 
 /// Weights are split over the axis that splits the batch: the placement in which the batch leads is the quicker one.
-const LED_BY_DATA: &str = r#"sdy.mesh @mesh = <["d"=8]>
+const LED_BY_DATA: &str = r#"sdy.mesh @mesh = <["x"=4]>
 func.func @main(
-    %up: tensor<128x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"d"}]>},
-    %down: tensor<512x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>},
-    %batch: tensor<16x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>})
-    -> (tensor<128x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"d"}]>},
-        tensor<512x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>}, tensor<16x128xf32>) {
-  %h = stablehlo.dot_general %batch, %up, contracting_dims = [1] x [0] : (tensor<16x128xf32>, tensor<128x512xf32>) -> tensor<16x512xf32>
-  %t = stablehlo.tanh %h : tensor<16x512xf32>
-  %y = stablehlo.dot_general %t, %down, contracting_dims = [1] x [0] : (tensor<16x512xf32>, tensor<512x128xf32>) -> tensor<16x128xf32>
-  %g = stablehlo.dot_general %t, %y, contracting_dims = [0] x [0] : (tensor<16x512xf32>, tensor<16x128xf32>) -> tensor<512x128xf32>
-  %new = stablehlo.add %down, %g : tensor<512x128xf32>
-  return %up, %new, %y : tensor<128x512xf32>, tensor<512x128xf32>, tensor<16x128xf32>
+    %up: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+    %down: tensor<256x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %batch: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+        tensor<256x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, tensor<8x64xf32>) {
+  %h = stablehlo.dot_general %batch, %up, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x256xf32>) -> tensor<8x256xf32>
+  %t = stablehlo.tanh %h : tensor<8x256xf32>
+  %y = stablehlo.dot_general %t, %down, contracting_dims = [1] x [0] : (tensor<8x256xf32>, tensor<256x64xf32>) -> tensor<8x64xf32>
+  %out = stablehlo.tanh %y : tensor<8x64xf32>
+  %g = stablehlo.dot_general %t, %out, contracting_dims = [0] x [0] : (tensor<8x256xf32>, tensor<8x64xf32>) -> tensor<256x64xf32>
+  %new_down = stablehlo.add %down, %g : tensor<256x64xf32>
+  %new_up = stablehlo.add %up, %up : tensor<64x256xf32>
+  return %new_up, %new_down, %out : tensor<64x256xf32>, tensor<256x64xf32>, tensor<8x64xf32>
 }
 "#;
 
@@ -387,11 +389,11 @@ fn why_explains_the_placement_that_runs() {
     let (status, placed, _) = said(&["partition", "--placed", "-"], LED_BY_DATA);
     assert_eq!(status, 0);
     let tanh = placed.lines().find(|line| line.contains("stablehlo.tanh")).unwrap();
-    assert!(tanh.contains(r#"[{"d"}, {}]"#), "the batch leads: {tanh}");
+    assert!(tanh.contains(r#"[{"x"}, {}]"#), "the batch leads: {tanh}");
     let (status, why, _) = said(&["why", "-", "9"], LED_BY_DATA);
     assert_eq!(status, 0);
-    assert!(why.contains(r#"dimension 0 (16): split by "d""#), "{why}");
-    assert!(why.contains("dimension 1 (512): whole"), "{why}");
+    assert!(why.contains(r#"dimension 0 (8): split by "x""#), "{why}");
+    assert!(why.contains("dimension 1 (256): whole"), "{why}");
     assert!(why.contains("annotated: argument 2"), "{why}");
 }
 

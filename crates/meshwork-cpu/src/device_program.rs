@@ -1,9 +1,7 @@
 //! A compiled program: planned once, run any number of times.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Module, OpId, TensorType, Type};
@@ -47,22 +45,18 @@ pub struct DeviceProgram {
     local: Range<usize>,
     processes: Option<Arc<Processes>>,
     idle: Mutex<Vec<State>>,
-    /// The same program without donation, for callers that keep what they donate.
-    keeping: OnceLock<Option<Box<DeviceProgram>>>,
-    alike: [OnceLock<Alike>; 4],
-    /// How often nothing was found to be in common.
-    looks: AtomicU32,
+    /// Per argument: the devices of this process that are given one buffer.
+    replicas: Vec<Option<Leaders>>,
 }
 
-/// The number of calls without common arguments after which the search ends.
-const MOST_LOOKS: u32 = 16;
-
-/// The same program for devices that have arguments in common.
-struct Alike {
-    /// Those that they were found to have in common once.
-    args: Vec<Option<Leaders>>,
-    /// The program, if it gains by it.
-    better: Option<Box<DeviceProgram>>,
+/// Which devices of this process hold the same shard of an argument or a result, per argument and result: known from
+/// their placements when a program is loaded. `None`, or no entry, if no two devices do.
+#[derive(Clone, Debug, Default)]
+pub struct Replication {
+    /// Per argument.
+    pub args: Vec<Option<Leaders>>,
+    /// Per result.
+    pub results: Vec<Option<Leaders>>,
 }
 
 /// Memory of a run, kept for the next.
@@ -75,18 +69,13 @@ struct State {
 unsafe impl Send for State {}
 
 impl DeviceProgram {
-    /// Plans the memory of `program`, which was compiled for `grid`.
-    pub fn new(program: Program, grid: DeviceGrid, pool: Arc<Pool>) -> Result<DeviceProgram, LoadError> {
-        DeviceProgram::with(program, grid, pool, None, &[])
-    }
-
-    /// As [`new`](DeviceProgram::new), with constants that are there already, for devices that have arguments in common.
-    fn with(
+    /// Plans the memory of `program`, which was compiled for `grid`. An argument that several devices of this process
+    /// hold replicas of is read from one buffer and never overwritten, even if it is donated.
+    pub fn new(
         mut program: Program,
         grid: DeviceGrid,
         pool: Arc<Pool>,
-        constants: Option<Vec<Option<Arc<Buffer>>>>,
-        alike: &[Option<Leaders>],
+        replication: Replication,
     ) -> Result<DeviceProgram, LoadError> {
         let module = program.module.clone();
         let world = world().filter(|_| grid.len() > 1);
@@ -96,7 +85,10 @@ impl DeviceProgram {
         if let Some(spread) = &spread {
             overlap(&mut program, spread);
         }
-        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, alike);
+        for (donated, replicas) in program.donated.iter_mut().zip(&replication.args) {
+            *donated &= replicas.is_none();
+        }
+        let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, &replication);
         let tape = tape(&program, &module, &plan, grid, spread.as_ref()).map_err(wrong)?;
         let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
         let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
@@ -105,10 +97,7 @@ impl DeviceProgram {
             let buffer = info.constant.as_ref().map(|c| Buffer::from_bytes(c.bytes())).transpose().map_err(memory)?;
             Ok(buffer.map(Arc::new))
         };
-        let constants = match constants {
-            Some(constants) => constants,
-            None => program.bufs.iter().map(make).collect::<Result<_, LoadError>>()?,
-        };
+        let constants = program.bufs.iter().map(make).collect::<Result<_, LoadError>>()?;
         let mut traded = vec![false; plan.slots.len()];
         for &(to, from) in plan.turns.iter().flat_map(|t| &t.trades) {
             (traded[to], traded[from]) = (true, true);
@@ -134,9 +123,7 @@ impl DeviceProgram {
             local,
             processes,
             idle: Mutex::default(),
-            keeping: OnceLock::new(),
-            alike: Default::default(),
-            looks: AtomicU32::new(0),
+            replicas: replication.args,
         })
     }
 
@@ -203,83 +190,20 @@ impl DeviceProgram {
         self.run_recorded(args, None)
     }
 
-    /// This executable, or one that suits the arguments better.
-    fn fitting(&self, args: &[Shards]) -> &DeviceProgram {
-        self.keeping(args).alike(args)
-    }
-
-    /// The one for devices that have these arguments in common: made when it is first needed, for a few combinations of
-    /// arguments.
-    fn alike(&self, args: &[Shards]) -> &DeviceProgram {
-        if self.processes.is_some() || self.grid.len() < 2 || self.check(args).is_err() {
-            return self;
-        }
-        let is_common = |(leader, shards): (&Option<Leaders>, &Shards)| {
-            let same = |(d, &l): (usize, &usize)| Arc::ptr_eq(&shards[d], &shards[l]);
-            leader.as_ref().is_none_or(|leader| leader.iter().enumerate().all(same))
-        };
-        for slot in &self.alike {
-            let known = match slot.get() {
-                Some(known) => known,
-                None => {
-                    // Looking takes some time, and most callers do the same again and again.
-                    if self.looks.load(Ordering::Relaxed) >= MOST_LOOKS {
-                        return self;
-                    }
-                    let found: Vec<Option<Leaders>> = args.iter().map(leaders).collect();
-                    if found.iter().all(Option::is_none) {
-                        self.looks.fetch_add(1, Ordering::Relaxed);
-                        return self;
-                    }
-                    slot.get_or_init(|| self.made_for(found))
-                }
-            };
-            if known.args.iter().zip(args).all(is_common) {
-                return known.better.as_deref().unwrap_or(self);
-            }
-        }
-        self
-    }
-
-    /// The same program for devices that have these arguments in common.
-    fn made_for(&self, args: Vec<Option<Leaders>>) -> Alike {
-        let (program, pool) = (self.program.clone(), self.pool.clone());
-        let better = DeviceProgram::with(program, self.grid, pool, Some(self.constants.clone()), &args);
-        Alike { better: better.ok().filter(|e| !e.plan.once.is_empty()).map(Box::new), args }
-    }
-
-    /// The one without donation if something else has an argument that would be overwritten: results in memory of their
-    /// own cost less than copies of the arguments.
-    fn keeping(&self, args: &[Shards]) -> &DeviceProgram {
-        let is_shared =
-            |&arg: &usize| args.get(arg).is_some_and(|a| a.iter().any(|s| Arc::strong_count(s) > 1 && !s.is_empty()));
-        if !self.plan.owns.iter().filter_map(|o| o.arg).any(|arg| is_shared(&arg)) {
-            return self;
-        }
-        let make = || {
-            let program = Program { donated: vec![false; self.program.donated.len()], ..self.program.clone() };
-            DeviceProgram::with(program, self.grid, self.pool.clone(), Some(self.constants.clone()), &[])
-                .ok()
-                .map(Box::new)
-        };
-        self.keeping.get_or_init(make).as_deref().unwrap_or(self)
-    }
-
     /// Runs it and notes what runs when.
     pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
-        let exe = self.fitting(&args);
         let recorder = Recorder::new();
         let results = self.run_recorded(args, Some(&recorder))?;
-        let place = |op: OpId| match exe.module.op(op).loc.source() {
+        let place = |op: OpId| match self.module.op(op).loc.source() {
             Some((file, line, _)) => format!(" at {file}:{line}"),
             None => String::new(),
         };
         let step = |i: u32| {
-            let step = &exe.tape.steps[i as usize];
+            let step = &self.tape.steps[i as usize];
             format!("{}{}", step.name, place(step.op))
         };
         let exchange = |i: u32| {
-            let exchange = &exe.tape.exchanges[i as usize];
+            let exchange = &self.tape.exchanges[i as usize];
             format!("{}{}", exchange.name, place(exchange.op))
         };
         Ok((results, recorder.finish(step, exchange)))
@@ -288,8 +212,8 @@ impl DeviceProgram {
     /// Runs it, together with the other processes if there are any.
     fn run_recorded(&self, args: Vec<Shards>, recorder: Option<&Recorder>) -> Result<Vec<Shards>, RunError> {
         match &self.processes {
-            None => self.fitting(&args).run_here(args, None, recorder),
-            Some(processes) => processes.run(|turn| self.fitting(&args).run_here(args, Some(turn), recorder)),
+            None => self.run_here(args, None, recorder),
+            Some(processes) => processes.run(|turn| self.run_here(args, Some(turn), recorder)),
         }
     }
 
@@ -300,6 +224,11 @@ impl DeviceProgram {
         recorder: Option<&Recorder>,
     ) -> Result<Vec<Shards>, RunError> {
         self.check(&args)?;
+        for (shards, replicas) in args.iter_mut().zip(&self.replicas) {
+            if let Some(leader) = replicas {
+                self.local.clone().filter(|&d| leader[d] != d).for_each(|d| shards[d] = shards[leader[d]].clone());
+            }
+        }
         let local = || self.local.clone();
         let mut owns: Vec<Vec<Option<Buffer>>> = local().map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
         for own in &self.plan.owns {
@@ -426,8 +355,8 @@ impl DeviceProgram {
                     shards
                 }
             };
-            // One piece for all that have the same, so that the next call finds them to have it in common.
-            let shards = match self.plan.alike.get(i).and_then(Option::as_ref) {
+            // One buffer for all devices that computed the same.
+            let shards = match self.plan.equal_results.get(i).and_then(Option::as_ref) {
                 Some(leader) if shards.len() == leader.len() => leader.iter().map(|&l| shards[l].clone()).collect(),
                 _ => shards,
             };
@@ -482,14 +411,6 @@ fn result_types(module: &Module) -> Vec<TensorType> {
     types
 }
 
-/// Which devices have the same piece, if any two have.
-fn leaders(shards: &Shards) -> Option<Leaders> {
-    let mut first: HashMap<*const Buffer, usize> = HashMap::new();
-    let leaders: Leaders =
-        shards.iter().enumerate().map(|(d, shard)| *first.entry(Arc::as_ptr(shard)).or_insert(d)).collect();
-    leaders.iter().enumerate().any(|(d, &l)| d != l).then_some(leaders)
-}
-
 /// These pieces, or copies of their first `bytes` bytes if they are longer.
 fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
     let piece = |shard: &Arc<Buffer>| match shard.len() == bytes || shard.is_empty() {
@@ -499,7 +420,7 @@ fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
     shards.iter().map(piece).collect()
 }
 
-/// The memory of a donated argument, or a copy if something else has it too.
+/// The memory of a donated argument, or a copy if the caller still holds it.
 fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
     let empty = Arc::new(Buffer::new(0)?);
     match Arc::try_unwrap(std::mem::replace(shard, empty)) {

@@ -1,22 +1,25 @@
 //! The CPU engine: all devices of this process, on a pool of threads.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::{DeviceGrid, ElementType, Module, TensorType};
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_mesh::{Mesh, Sharding, slice_of};
 use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::array::Sharded;
-use meshwork_runtime::engine::result_placements;
+use meshwork_runtime::array::{Sharded, local_devices};
+use meshwork_runtime::engine::placements;
 use meshwork_runtime::transport::world;
 use meshwork_runtime::{
     Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Placement, Profile, RunError, Shards,
     evaluator,
 };
 
-use crate::compile::compile;
-use crate::device_program::DeviceProgram;
+use crate::compile::{Span, compile};
+use crate::device_program::{DeviceProgram, Replication};
 use crate::exec::pool::Pool;
+use crate::memory::share::Leaders;
 
 /// Runs programs on the cores of this machine: fused kernels, planned memory. A program that it cannot compile, with
 /// extents known only at run time for instance, runs on the evaluator as a whole;
@@ -59,15 +62,21 @@ impl CpuEngine {
     /// Compiles function `entry` (by default the entry function) of a per-device module for all devices of `grid`, to
     /// run on shards.
     pub fn compile(&self, module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<DeviceProgram, LoadError> {
-        join()?;
-        DeviceProgram::new(compile(module, entry, grid)?, grid, self.pool.clone())
+        self.compile_replicated(module, entry, grid, Replication::default())
     }
-}
 
-/// Joins the other processes of the program, if there are any.
-fn join() -> Result<(), LoadError> {
-    let joined = world::join().map_err(|message| LoadError::Invalid { op: "processes".into(), message });
-    joined.map(|_| ())
+    /// As [`compile`](CpuEngine::compile), for devices that hold replicas of arguments and results.
+    pub fn compile_replicated(
+        &self,
+        module: &Module,
+        entry: Option<&str>,
+        grid: DeviceGrid,
+        replication: Replication,
+    ) -> Result<DeviceProgram, LoadError> {
+        let world = world::join().map_err(|message| LoadError::Invalid { op: "processes".into(), message })?;
+        let span = if world.is_some() { Span::Processes } else { Span::OneProcess };
+        DeviceProgram::new(compile(module, entry, grid, span)?, grid, self.pool.clone(), replication)
+    }
 }
 
 impl Engine for CpuEngine {
@@ -98,7 +107,7 @@ impl Engine for CpuEngine {
 struct CpuExecutable {
     program: DeviceProgram,
     /// How arguments are split over the mesh; `None` on one device.
-    inputs: Option<(Arc<Mesh>, Vec<Arc<Sharding>>)>,
+    inputs: Option<Vec<(Arc<Mesh>, Arc<Sharding>)>>,
     results: Vec<Output>,
 }
 
@@ -108,7 +117,7 @@ struct Output {
     /// Global extents.
     dims: Vec<i64>,
     /// How it is split, on a mesh of several devices.
-    split: Option<Arc<Sharding>>,
+    split: Option<(Arc<Mesh>, Arc<Sharding>)>,
     /// Its placement, if the program has a mesh.
     placement: Option<Arc<Placement>>,
 }
@@ -116,17 +125,19 @@ struct Output {
 impl CpuExecutable {
     fn new(engine: &CpuEngine, program: &Compiled) -> Result<CpuExecutable, LoadError> {
         let partitions = program.devices();
-        let compiled = engine.compile(&program.module, None, DeviceGrid { replicas: 1, partitions })?;
-        let placements = result_placements(program);
-        let mesh = program.mesh.as_ref().filter(|_| partitions > 1);
-        // Data carries its mesh with it.
-        let inputs = mesh.map(|mesh| {
-            let inline = |b: &Border| Arc::new(Sharding { mesh: mesh.clone().into(), ..(*b.sharding).clone() });
-            (mesh.clone(), program.inputs().iter().map(inline).collect())
-        });
+        let local = local_devices(partitions);
+        let replicas = |borders: &[Border]| borders.iter().map(|b| replicas(b, &program.plan.mesh, &local)).collect();
+        let replication = Replication { args: replicas(program.inputs()), results: replicas(program.outputs()) };
+        let grid = DeviceGrid { replicas: 1, partitions };
+        let compiled = engine.compile_replicated(&program.module, None, grid, replication)?;
+        let mesh = program.mesh.as_ref();
+        let placed = |borders: &[Border]| mesh.map_or(vec![], |mesh| placements(borders, mesh));
+        let split = |p: &Arc<Placement>| (p.mesh.clone(), Arc::new(p.sharding.clone()));
+        let inputs = (partitions > 1).then(|| placed(program.inputs()).iter().map(split).collect());
+        let outputs = placed(program.outputs());
         let output = |(i, local): (usize, TensorType)| {
-            let placement = placements.get(i).cloned();
-            let split = placement.as_ref().filter(|_| mesh.is_some()).map(|p| Arc::new(p.sharding.clone()));
+            let placement = outputs.get(i).cloned();
+            let split = placement.as_ref().filter(|_| partitions > 1).map(split);
             let dims = match &split {
                 Some(_) => program.outputs()[i].ty.dims().to_vec(),
                 None => local.dims.to_vec(),
@@ -144,7 +155,7 @@ impl CpuExecutable {
             return Err(RunError::Arguments(format!("the program takes {wanted} arguments, {} given", args.len())));
         }
         let cut = |(i, arg): (usize, Array)| {
-            let place = self.inputs.as_ref().map(|(mesh, shardings)| (mesh, &shardings[i]));
+            let place = self.inputs.as_ref().map(|all| (&all[i].0, &all[i].1));
             arg.into_devices(place)?.into_host_shards()
         };
         Ok(args.into_iter().enumerate().map(cut).collect::<Result<_, ArrayError>>()?)
@@ -154,9 +165,9 @@ impl CpuExecutable {
     fn join(&self, results: Vec<Shards>) -> Result<Vec<Array>, RunError> {
         let join = |(shards, output): (Shards, &Output)| {
             let mut shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect::<Vec<_>>();
-            let sharded = match (&self.inputs, &output.split) {
-                (Some((mesh, _)), Some(split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
-                _ => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
+            let sharded = match &output.split {
+                Some((mesh, split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
+                None => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
             };
             let array = Array::from_devices(sharded?);
             Ok(match &output.placement {
@@ -166,6 +177,24 @@ impl CpuExecutable {
         };
         Ok(results.into_iter().zip(&self.results).map(join).collect::<Result<_, ArrayError>>()?)
     }
+}
+
+/// The devices among `local` that hold the same slice of an argument or result, each with the first of them, if any two
+/// do.
+fn replicas(border: &Border, mesh: &Mesh, local: &Range<usize>) -> Option<Leaders> {
+    let sharding = &*border.sharding;
+    let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
+    // Partial sums differ.
+    if !sharding.unreduced.is_empty() {
+        return None;
+    }
+    let mut leader: Vec<usize> = (0..mesh.device_count() as usize).collect();
+    let mut first = HashMap::new();
+    for device in local.clone() {
+        let slice = slice_of(sharding, mesh, border.ty.dims(), device as i64).ok()?;
+        leader[device] = *first.entry(slice).or_insert(device);
+    }
+    leader.iter().enumerate().any(|(d, &l)| d != l).then(|| leader.into())
 }
 
 impl Executable for CpuExecutable {

@@ -3,6 +3,8 @@
 //! [`CpuEngine`] is the engine behind the seam of `meshwork-runtime`. It compiles the per-device program to a
 //! [`DeviceProgram`], which runs on the shards of arrays.
 
+#![deny(missing_docs)]
+
 pub mod compile;
 pub mod device_program;
 pub mod engine;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use meshwork_cpu::DeviceProgram;
+use meshwork_cpu::device_program::Replication;
 use meshwork_cpu::exec::pool::Pool;
 use meshwork_cpu::kernel::ir::Combine;
 use meshwork_cpu::program::{Block, BufInfo, Case, Collective, CollectiveKind, Node, Program, Reducer, While};
@@ -430,7 +431,7 @@ fn check(seed: u64, devices: usize, here: std::ops::Range<usize>, pool: &Arc<Poo
     plain.block(&main, &all);
 
     let grid = DeviceGrid { replicas: 1, partitions: devices };
-    let executable = DeviceProgram::new(program, grid, pool.clone()).unwrap();
+    let executable = DeviceProgram::new(program, grid, pool.clone(), Replication::default()).unwrap();
     for round in 0..2 {
         let shard = |d: usize, arg: Buf| {
             let bytes: Vec<u8> = (0..maker.len(arg)).flat_map(|k| value(d, arg, k).to_le_bytes()).collect();

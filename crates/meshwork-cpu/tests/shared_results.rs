@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use meshwork_cpu::device_program::Replication;
+use meshwork_cpu::memory::share::Leaders;
 use meshwork_cpu::{CpuEngine, DeviceProgram};
 use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
@@ -108,10 +110,14 @@ fn one_device_computes_for_all_that_have_the_same() {
         let (s_all, i_all) = (vec![buffer(&s); 4], vec![buffer(&i); 4]);
         let apart = |l: &Literal| -> Shards { (0..4).map(|_| buffer(l)).collect() };
         for threads in [1, 2] {
-            let executable = CpuEngine::new(threads).compile(&module, None, grid).unwrap();
+            let engine = CpuEngine::new(threads);
+            let all: Leaders = vec![0; 4].into();
+            let replicas = vec![None, Some(leader.clone().into()), Some(all.clone()), Some(all)];
+            let replication = Replication { args: replicas, results: vec![] };
+            let executable = engine.compile_replicated(&module, None, grid, replication).unwrap();
             let together = [own.clone(), shared.clone(), s_all.clone(), i_all.clone()];
             let separate = [own.clone(), w.iter().map(buffer).collect(), apart(&s), apart(&i)];
-            let plain = run(&executable, &separate);
+            let plain = run(&engine.compile(&module, None, grid).unwrap(), &separate);
             for (r, shards) in plain.iter().enumerate() {
                 for (d, bytes) in shards.iter().enumerate() {
                     near(bytes, &want[d][r], &format!("result {r} on device {d} of groups {list}"));

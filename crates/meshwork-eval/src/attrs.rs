@@ -3,7 +3,7 @@
 use super::conv::Conv;
 use super::fault::Fault;
 use super::window::Window;
-use meshwork_ir::{Attr, Op};
+use meshwork_ir::{Attr, Literal, Op};
 
 /// The integer `name`.
 pub(crate) fn int(op: &Op, name: &str) -> Result<i64, Fault> {
@@ -69,6 +69,16 @@ pub(crate) fn window(op: &Op, rank: usize) -> Result<Window, Fault> {
         window_dilations: list("window_dilations")?,
         padding: padding(op, rank)?,
     })
+}
+
+/// The dense constant `value`.
+pub(crate) fn constant(op: &Op) -> Result<Literal, Fault> {
+    match op.attr("value") {
+        Some(Attr::Dense(dense)) => {
+            dense.to_literal().ok_or_else(|| Fault::invalid("the elements of the constant are not in the file"))
+        }
+        _ => Err(missing("value", "a dense constant")),
+    }
 }
 
 /// A convolution with this padding per spatial dimension.

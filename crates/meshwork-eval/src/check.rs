@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `check.expect_eq(_const)` | all elements are equal (NaN is not equal to NaN, -0 equals 0) |
 //! | `check.expect_almost_eq(_const)` | all differ by at most `tolerance`, by default 1e-4; NaN matches NaN |
-//! | `check.expect_close` | distances in units in the last place are between `min_ulp_difference` and `max_ulp_difference` |
+//! | `check.expect_close` | distances in units of last place are between `min_ulp_difference` and `max_ulp_difference` |
 //! | `custom_call @check.expect_eq` | as `check.expect_eq` |
 //! | `custom_call @check.expect_almost_eq` | as above with tolerance 1e-3 |
 //! | `custom_call @check.expect_close` | between 0 and 3 units of last place |
-//! | `custom_call @check.eq` | does not fail; its `i1` result is whether integers are equal and floats within 1e-4 |
+//! | `custom_call @check.eq` | does not fail; its `i1` result says whether integers are equal, or floats within 1e-4 |
 
-use super::EvalError;
+use super::{EvalError, attrs};
 use meshwork_ir::Scalar;
 use meshwork_ir::op::{CheckOp, ControlOp};
 use meshwork_ir::{Attr, ElementType, Literal, Module, Op, OpId, OpKind, float};
@@ -21,16 +21,6 @@ enum Rule {
     Equal,
     Within(f64),
     Ulps { min: u64, max: u64 },
-}
-
-/// The constant that `op` compares with (`..._const`), if it carries one.
-fn expected_const(module: &Module, id: OpId) -> Result<Literal, EvalError> {
-    match module.op(id).attr("value") {
-        Some(Attr::Dense(dense)) => dense
-            .to_literal()
-            .ok_or_else(|| EvalError::invalid(module, id, "the elements of attribute 'value' are not in the file")),
-        _ => Err(EvalError::invalid(module, id, "attribute 'value' is not a dense constant")),
-    }
 }
 
 fn tolerance(op: &Op, default: f64) -> f64 {
@@ -46,40 +36,37 @@ fn ulps(op: &Op) -> Rule {
     Rule::Ulps { min: bound("min_ulp_difference", 0), max: bound("max_ulp_difference", 3) }
 }
 
+/// How the check `op` compares; `None` if it is not a check.
+fn rule(op: &Op) -> Option<Rule> {
+    Some(match op.kind() {
+        OpKind::Check(CheckOp::ExpectEq | CheckOp::ExpectEqConst) => Rule::Equal,
+        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectAlmostEqConst) => Rule::Within(tolerance(op, 1e-4)),
+        OpKind::Check(CheckOp::ExpectClose) => ulps(op),
+        OpKind::Control(ControlOp::CustomCall) => match op.attr("call_target_name").and_then(Attr::as_str)? {
+            "check.expect_eq" => Rule::Equal,
+            "check.expect_almost_eq" => Rule::Within(tolerance(op, 1e-3)),
+            "check.expect_close" => ulps(op),
+            "check.eq" => Rule::Within(1e-4),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
 /// Whether `op` is a check that [`evaluate`] knows.
 pub(crate) fn is_check(op: &Op) -> bool {
-    match op.kind() {
-        OpKind::Control(ControlOp::CustomCall) => matches!(
-            op.attr("call_target_name").and_then(Attr::as_str),
-            Some("check.expect_eq" | "check.expect_almost_eq" | "check.expect_close" | "check.eq")
-        ),
-        OpKind::Check(CheckOp::ExpectEq | CheckOp::ExpectEqConst | CheckOp::ExpectClose) => true,
-        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectAlmostEqConst) => true,
-        _ => false,
-    }
+    rule(op).is_some()
 }
 
 /// Evaluates a `check.*` operation, or a custom call to one, on its operands. `Ok(None)`: it holds.
 /// `Ok(Some(_))`: the result of `@check.eq`.
 pub(crate) fn evaluate(module: &Module, id: OpId, args: &[&Literal]) -> Result<Option<Literal>, EvalError> {
     let op = module.op(id);
-    let rule = match op.kind() {
-        OpKind::Check(CheckOp::ExpectEq | CheckOp::ExpectEqConst) => Rule::Equal,
-        OpKind::Check(CheckOp::ExpectAlmostEq | CheckOp::ExpectAlmostEqConst) => Rule::Within(tolerance(op, 1e-4)),
-        OpKind::Check(CheckOp::ExpectClose) => ulps(op),
-        OpKind::Control(ControlOp::CustomCall) => match op.attr("call_target_name").and_then(Attr::as_str) {
-            Some("check.expect_eq") => Rule::Equal,
-            Some("check.expect_almost_eq") => Rule::Within(tolerance(op, 1e-3)),
-            Some("check.expect_close") => ulps(op),
-            Some("check.eq") => Rule::Within(1e-4),
-            _ => return Err(EvalError::invalid(module, id, "is not a check operation")),
-        },
-        _ => return Err(EvalError::invalid(module, id, "is not a check operation")),
-    };
+    let rule = rule(op).ok_or_else(|| EvalError::invalid(module, id, "is not a check operation"))?;
     let constant;
     let (got, want) = match (op.kind(), args) {
         (OpKind::Check(CheckOp::ExpectEqConst | CheckOp::ExpectAlmostEqConst), &[got]) => {
-            constant = expected_const(module, id)?;
+            constant = attrs::constant(op).map_err(|fault| fault.at(module, id))?;
             (got, &constant)
         }
         (_, &[got, want]) => (got, want),
@@ -141,7 +128,7 @@ fn within(a: f64, b: f64, limit: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= limit
 }
 
-/// The number of values of type `elem` from `a` to `b`. Both zeros are one number, two NaNs are at distance 0, a
+/// How many numbers of type `elem` there are from `a` to `b`. Both zeros are one number, two NaNs are at distance 0, a
 /// NaN and a number at the greatest distance.
 fn ulp_distance(elem: ElementType, a: f64, b: f64) -> u64 {
     if a == b || (a.is_nan() && b.is_nan()) {

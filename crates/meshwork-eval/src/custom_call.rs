@@ -1,10 +1,11 @@
-//! Custom calls: those that mean nothing to one device, and those JAX exports on CPU.
+//! Custom calls: placement calls, which have no effect on one device, and those that JAX exports for CPUs.
 
 use super::attrs;
 use super::fault::Fault;
 use super::index::index_at;
 use super::linalg::{self, Transpose, Triangular, Vectors};
 use super::machine::Machine;
+use super::matrix::Triangle;
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
 use super::{check, dispatch::tensors, sort};
@@ -86,7 +87,8 @@ fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> 
     let nested = |dict: &str| attrs::entry(op, dict, "k");
     let declared = op.results().first().and_then(|&v| m.module.ty(v).dims().last().copied());
     let k = nested("mhlo.attributes").or(nested("mhlo.backend_config")).or(declared);
-    let k = k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many"))?;
+    let k =
+        k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many elements"))?;
     let direction = match attrs::entry(op, "mhlo.attributes", "largest") {
         Some(0) => Direction::Lt,
         _ => Direction::Gt,
@@ -132,13 +134,14 @@ fn lapack(op: &Op, target: &str, routine: &str, args: &[&Literal]) -> Result<Vec
         let code = attrs::entry(op, "mhlo.backend_config", name).and_then(|v| u8::try_from(v).ok());
         code.map(char::from).ok_or_else(|| Fault::invalid(format!("@{target}: backend_config lacks '{name}'")))
     };
+    let triangle = || config("uplo").map(|code| Triangle::lower_if(code == 'L'));
     let (Some(kind), Some(&a)) = (routine.get(1..), args.first()) else { return Err(unsupported()) };
     match kind {
-        "potrf" => linalg::potrf(a, config("uplo")? == 'L'),
+        "potrf" => linalg::potrf(a, triangle()?),
         "geqrf" => linalg::geqrf(a),
         "orgqr" | "ungqr" if args.len() == 2 => Ok(vec![linalg::orgqr(a, args[1])?]),
         "getrf" => linalg::getrf(a),
-        "syevd" | "heevd" => linalg::syevd(a, config("uplo")? == 'L'),
+        "syevd" | "heevd" => linalg::syevd(a, triangle()?),
         "gesdd" => {
             let vectors = match config("mode")? {
                 'A' => Vectors::Full,
@@ -155,8 +158,8 @@ fn lapack(op: &Op, target: &str, routine: &str, args: &[&Literal]) -> Result<Vec
             };
             let how = Triangular {
                 left: config("side")? == 'L',
-                lower: config("uplo")? == 'L',
-                unit: config("diag")? == 'U',
+                triangle: triangle()?,
+                unit_diagonal: config("diag")? == 'U',
                 transpose,
             };
             Ok(vec![linalg::triangular_solve(a, args[1], how)?])

@@ -5,6 +5,7 @@ use super::body::Body;
 use super::fault::Fault;
 use super::index::{index_at, indices_of};
 use super::machine::Machine;
+use super::matrix::Triangle;
 use super::value::{Val, filled};
 use super::{
     batch_norm, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg, manual,
@@ -160,7 +161,7 @@ fn sdy(m: &mut Machine<'_>, id: OpId, kind: SdyOp, args: Vec<Val>) -> Result<Vec
         SdyOp::Return => Err(Fault::invalid("is not the last operation of its block")),
         SdyOp::NamedComputation => control::inline(m, id, args),
         SdyOp::ManualComputation => manual::execute(m, id, args),
-        SdyOp::Constant => Ok(vec![m.hold(constant(m.module.op(id))?)]),
+        SdyOp::Constant => Ok(vec![m.hold(attrs::constant(m.module.op(id))?)]),
         SdyOp::ShardingGroup => Ok(vec![]),
         SdyOp::AllGather
         | SdyOp::AllReduce
@@ -178,19 +179,10 @@ fn sdy(m: &mut Machine<'_>, id: OpId, kind: SdyOp, args: Vec<Val>) -> Result<Vec
     }
 }
 
-fn constant(op: &Op) -> Result<Literal, Fault> {
-    match op.attr("value") {
-        Some(Attr::Dense(dense)) => {
-            dense.to_literal().ok_or_else(|| Fault::invalid("the elements of the constant are not in the file"))
-        }
-        _ => Err(attrs::missing("value", "a dense constant")),
-    }
-}
-
 fn source(m: &Machine<'_>, c: &Call<'_>, kind: SourceOp) -> Result<Vec<Literal>, Fault> {
     let number = |n: usize| c.elem().map(|elem| Literal::scalar(elem, Scalar::UInt(n as u64)));
     Ok(vec![match kind {
-        SourceOp::Constant => constant(c.op)?,
+        SourceOp::Constant => attrs::constant(c.op)?,
         SourceOp::Iota => movement::iota(c.dims()?, c.elem()?, c.index("iota_dimension")?)?,
         SourceOp::PartitionId => number(m.site.device % m.site.grid.partitions)?,
         SourceOp::ReplicaId => number(m.site.device / m.site.grid.partitions)?,
@@ -311,7 +303,7 @@ fn contraction(c: &Call<'_>, kind: ContractOp) -> Result<Literal, Fault> {
 fn linear(c: &Call<'_>, kind: LinalgOp) -> Result<Vec<Literal>, Fault> {
     let batch_norm = || Ok::<_, Fault>((c.all()?, attrs::float(c.op, "epsilon")?, c.index("feature_index")?));
     Ok(vec![match kind {
-        LinalgOp::Cholesky => linalg::cholesky(c.x(0)?, c.op.flag("lower"))?,
+        LinalgOp::Cholesky => linalg::cholesky(c.x(0)?, Triangle::lower_if(c.op.flag("lower")))?,
         LinalgOp::Fft => {
             let text = c.op.enum_value("fft_type").unwrap_or("");
             let kind = fft::Kind::from_text(text).ok_or_else(|| attrs::missing("fft_type", "a known transform"))?;
@@ -325,8 +317,8 @@ fn linear(c: &Call<'_>, kind: LinalgOp) -> Result<Vec<Literal>, Fault> {
             };
             let how = linalg::Triangular {
                 left: c.op.flag("left_side"),
-                lower: c.op.flag("lower"),
-                unit: c.op.flag("unit_diagonal"),
+                triangle: Triangle::lower_if(c.op.flag("lower")),
+                unit_diagonal: c.op.flag("unit_diagonal"),
                 transpose,
             };
             linalg::triangular_solve(c.x(0)?, c.x(1)?, how)?
@@ -389,7 +381,7 @@ fn with_body(m: &mut Machine<'_>, c: &Call<'_>, kind: BodyOp) -> Result<Vec<Lite
 
 fn chlo(c: &Call<'_>, kind: ChloOp) -> Result<Vec<Literal>, Fault> {
     Ok(vec![match kind {
-        ChloOp::Constant => constant(c.op)?,
+        ChloOp::Constant => attrs::constant(c.op)?,
         ChloOp::ConstantLike => {
             let elem = c.elem()?;
             let value = match c.op.attr("value") {

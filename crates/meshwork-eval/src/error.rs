@@ -5,10 +5,10 @@ use meshwork_ir::{Diagnostic, Module, OpId, OpPlace, Severity};
 /// Why an evaluation stopped.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum EvalError {
-    /// A legal program that is beyond the evaluator.
+    /// A legal program that the evaluator does not support.
     #[error("{op}: not supported: {what}")]
     Unsupported {
-        /// The operation and where it stands.
+        /// The operation and its place in the source.
         op: OpPlace,
         /// What about it is not supported.
         what: String,
@@ -16,7 +16,7 @@ pub enum EvalError {
     /// A `check` operation found what it did not expect.
     #[error("{op}: check failed at index {index:?}: got {got}, expected {want} ({rule})")]
     CheckFailed {
-        /// The operation and where it stands.
+        /// The operation and its place in the source.
         op: OpPlace,
         /// The first element that differs.
         index: Vec<i64>,
@@ -24,13 +24,13 @@ pub enum EvalError {
         got: String,
         /// What it should have computed.
         want: String,
-        /// The rule that both values break.
+        /// The rule that they break.
         rule: String,
     },
     /// The program is not well formed, or its inputs do not fit it.
     #[error("{op}: {message}")]
     Invalid {
-        /// The operation and where it stands.
+        /// The operation and its place in the source.
         op: OpPlace,
         /// What is wrong, with names and numbers.
         message: String,
@@ -38,7 +38,7 @@ pub enum EvalError {
 }
 
 impl EvalError {
-    /// Operation `op` is beyond the evaluator because of `what`.
+    /// The evaluator does not support `what` of operation `op`.
     pub fn unsupported(module: &Module, op: OpId, what: impl Into<String>) -> EvalError {
         EvalError::Unsupported { op: module.place(op), what: what.into() }
     }

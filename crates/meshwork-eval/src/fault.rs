@@ -8,7 +8,7 @@ use meshwork_ir::{Module, OpId};
 pub(crate) enum Fault {
     /// The program or its data is wrong.
     Invalid(String),
-    /// Legal, but beyond the evaluator.
+    /// Legal, but not supported.
     Unsupported(String),
     /// An error of an operation in the body of this one.
     Inner(EvalError),

@@ -85,7 +85,7 @@ pub(crate) fn gather(x: &Literal, indices: &Literal, dims: &GatherDims, sizes: &
 }
 
 /// Where each update of a scatter goes: calls `visit(position in the input, position in the updates)` for every
-/// update element that falls inside the input, in row-major order of the updates.
+/// update element that is inside the input, in row-major order of the updates.
 pub(crate) fn scatter_positions(
     input_dims: &[i64],
     indices: &Literal,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn scatter_skips_what_lands_outside() {
+    fn scatter_skips_updates_outside() {
         let dims = ScatterDims {
             update_window_dims: vec![1],
             scatter_dims_to_operand_dims: vec![0],

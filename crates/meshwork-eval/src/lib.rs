@@ -1,51 +1,18 @@
-//! The reference evaluator: what a program means, in straightforward loops.
-//!
-//! [`run`] executes a function on one device, [`run_devices`] on many in lock step. Programs are expected to have
-//! passed the verifier; what it lets through that has no meaning gives an error, not a panic.
-//!
-//! ```
-//! use meshwork_ir::{ElementType, Literal, Module, OpKind, OpSpec, Type, FuncSig, FunctionType};
-//!
-//! let ty = Type::tensor([2], ElementType::F32);
-//! let mut module = Module::new();
-//! let ty2 = FunctionType { inputs: vec![ty.clone()], results: vec![ty.clone()] };
-//! let func = module.add_func(FuncSig { name: "main".into(), ty: ty2, visibility: None });
-//! let body = module.body_of(func, 0).unwrap();
-//! let x = module.block(body).args()[0];
-//! let sum = module.push(body, OpSpec::new(OpKind::Binary(meshwork_ir::op::BinaryOp::Add)).operands([x, x]).results([ty]));
-//! let sum = module.result(sum);
-//! module.push(body, OpSpec::new(OpKind::Control(meshwork_ir::op::ControlOp::FuncReturn)).operands([sum]));
-//!
-//! let x = Literal::from_f64s([2], ElementType::F32, &[1.0, 2.0]).unwrap();
-//! assert_eq!(meshwork_eval::run(&module, None, &[x])?[0].to_f64s(), [2.0, 4.0]);
-//! # Ok::<(), meshwork_eval::EvalError>(())
-//! ```
-//!
-//! | file | what it is |
-//! |---|---|
-//! | `machine`, `dispatch`, `control` | the driver: blocks, one arm per op, control flow |
-//! | `value`, `fault`, `attrs` | run-time values and their memory, errors, attributes |
-//! | `scalar`, `special`, `elementwise`, `rng`, `check` | single elements, functions of them, random bits, checks |
-//! | `index`, `movement`, `gather` | walking and copying tensors |
-//! | `nums`, `contract`, `conv`, `ragged`, `fft`, `matrix`, `linalg` | numeric kernels |
-//! | `body`, `reduce`, `window`, `sort`, `batch_norm` | ops with bodies |
-//! | `single` | one operation by itself |
-//! | `parallel`, `hub`, `collective`, `manual` | many devices |
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod attrs;
 mod batch_norm;
 mod body;
-pub(crate) mod check;
+mod check;
 mod collective;
 mod contract;
 mod control;
 mod conv;
 mod custom_call;
 mod dispatch;
-pub(crate) mod elementwise;
+mod elementwise;
 mod error;
 mod fault;
 mod fft;
@@ -61,7 +28,7 @@ mod nums;
 mod parallel;
 mod ragged;
 mod reduce;
-pub(crate) mod rng;
+mod rng;
 pub mod scalar;
 mod single;
 mod sort;
@@ -74,7 +41,7 @@ pub use error::EvalError;
 pub use single::{SingleOp, captures, run_op};
 pub use stats::{CollectiveStats, Stats};
 
-use machine::{Machine, STACK_BYTES, Site};
+use machine::{Machine, STACK_BYTES, Site, StartedBy};
 use meshwork_ir::{DeviceGrid, Literal, Module, OpId};
 use parallel::{Job, run_grid};
 use value::Val;
@@ -82,7 +49,7 @@ use value::Val;
 /// The most devices that a program is evaluated on.
 pub const MAX_DEVICES: usize = 4096;
 
-/// What a run gives.
+/// Results and observations of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     /// The results of each device, tuples flattened and tokens left out.
@@ -106,7 +73,7 @@ pub fn run_observed(module: &Module, func: Option<&str>, args: &[Literal]) -> Re
     check_args(module, func, args)?;
     let work = || {
         let grid = DeviceGrid { replicas: 1, partitions: 1 };
-        let mut machine = Machine::new(module, Site { device: 0, grid, hub: None, manual: false });
+        let mut machine = Machine::new(module, Site { device: 0, grid, hub: None, started: StartedBy::Run });
         let args = args.iter().map(|x| machine.hold(x.clone())).collect();
         let values = machine.call(func, args, func)?;
         let mut stats = std::mem::take(&mut machine.effects.stats);
@@ -145,7 +112,7 @@ pub fn run_devices_observed(
     let func = find(module, func)?;
     if args.len() != grid.len() || grid.is_empty() {
         let message = format!(
-            "arguments for {} devices, where there are {} replicas of {} partitions",
+            "arguments for {} devices, but there are {} replicas of {} partitions",
             args.len(),
             grid.replicas,
             grid.partitions
@@ -158,17 +125,17 @@ pub fn run_devices_observed(
     let Some(block) = module.body_of(func, 0) else {
         return Err(EvalError::unsupported(module, func, "it is declared but has no body"));
     };
-    let site = Site { device: 0, grid: DeviceGrid { replicas: 1, partitions: 1 }, hub: None, manual: false };
+    let site = Site { device: 0, grid: DeviceGrid { replicas: 1, partitions: 1 }, hub: None, started: StartedBy::Run };
     let mut host = Machine::new(module, site);
     let job = |args: Vec<Literal>| Job { block, owner: func, args: args.into_iter().map(Val::loose).collect() };
     let jobs = args.into_iter().map(job).collect();
-    let values = run_grid(&mut host, grid, jobs, false)?;
+    let values = run_grid(&mut host, grid, jobs, StartedBy::Run)?;
     let results = values.iter().map(|v| flatten(v)).collect();
     Ok(Outcome { results, stats: host.effects.stats, printed: host.effects.printed })
 }
 
-/// What is said of a program that brought the evaluator down. The verifier refuses all programs known to do that.
-pub(crate) const PANICKED: &str = "the evaluator failed on it, which should not happen to a verified program";
+/// The error of a program on which the evaluator panics. The verifier refuses all programs known to do that.
+pub(crate) const PANICKED: &str = "the evaluator panicked, which should not happen on a verified program";
 
 fn find(module: &Module, name: Option<&str>) -> Result<OpId, EvalError> {
     let found = match name {

@@ -1,7 +1,7 @@
 //! Linear algebra ops on stacks of matrices: `cholesky`, `triangular_solve`, and the LAPACK calls JAX exports on CPU.
 
 use super::fault::Fault;
-use super::matrix::{self, Matrix};
+use super::matrix::{self, Matrix, Triangle};
 use super::nums::{from_complex, from_f64, tensor, to_complex};
 use super::special::Cplx;
 use meshwork_ir::{ElementType, Literal, Scalar};
@@ -22,8 +22,8 @@ fn nan_matrix(n: usize) -> Matrix {
 }
 
 /// `stablehlo.cholesky`; NaN where a matrix is not positive definite. The other triangle is zero.
-pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, Fault> {
-    Ok(potrf(a, lower)?.swap_remove(0))
+pub(crate) fn cholesky(a: &Literal, triangle: Triangle) -> Result<Literal, Fault> {
+    Ok(potrf(a, triangle)?.swap_remove(0))
 }
 
 /// How `triangular_solve` reads its matrix.
@@ -41,8 +41,8 @@ pub(crate) enum Transpose {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Triangular {
     pub left: bool,
-    pub lower: bool,
-    pub unit: bool,
+    pub triangle: Triangle,
+    pub unit_diagonal: bool,
     pub transpose: Transpose,
 }
 
@@ -50,33 +50,33 @@ pub(crate) struct Triangular {
 pub(crate) fn triangular_solve(a: &Literal, b: &Literal, how: Triangular) -> Result<Literal, Fault> {
     let mut out = vec![];
     for (t, b) in matrices(a)?.into_iter().zip(matrices(b)?) {
-        let mut t = triangle(&t, how.lower);
-        let mut lower = how.lower;
+        // Only the triangle is read; a unit diagonal is not even stored.
+        let mut triangle = how.triangle;
+        let mut t =
+            Matrix::new(t.rows, t.columns, |i, j| match (i == j && how.unit_diagonal, triangle.contains(i, j)) {
+                (true, _) => Cplx::ONE,
+                (false, true) => t[(i, j)],
+                (false, false) => Cplx::ZERO,
+            });
         if how.transpose != Transpose::No {
             t = t.adjoint();
-            lower = !lower;
+            triangle = triangle.other();
         }
         if how.transpose == Transpose::Yes {
             t.values.iter_mut().for_each(|v| *v = v.conj());
         }
         if how.left {
             let mut x = b;
-            matrix::solve_triangular(&t, &mut x, lower, how.unit);
+            matrix::solve_triangular(&t, &mut x, triangle);
             out.extend(x.values);
         } else {
             // x t = b is t* x* = b*.
             let mut x = b.adjoint();
-            matrix::solve_triangular(&t.adjoint(), &mut x, !lower, how.unit);
+            matrix::solve_triangular(&t.adjoint(), &mut x, triangle.other());
             out.extend(x.adjoint().values);
         }
     }
     from_complex(b.dims(), b.elem(), &out)
-}
-
-/// Only the triangle counts; what else the matrix holds is not read.
-fn triangle(a: &Matrix, lower: bool) -> Matrix {
-    let kept = |i: usize, j: usize| if lower { j <= i } else { j >= i };
-    Matrix::new(a.rows, a.columns, |i, j| if kept(i, j) { a[(i, j)] } else { Cplx::ZERO })
 }
 
 /// Integers stacked over the batch dimensions of `like`.
@@ -96,14 +96,14 @@ fn sides(a: &Literal) -> (usize, usize) {
 }
 
 /// `potrf`: the factor, and per matrix 0 or the order of the leading minor that is not positive.
-pub(crate) fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
+pub(crate) fn potrf(a: &Literal, triangle: Triangle) -> Result<Vec<Literal>, Fault> {
     let (mut out, mut info) = (vec![], vec![]);
     for m in matrices(a)? {
-        let (factor, failed) = match matrix::cholesky(&m.hermitian(lower)) {
+        let (factor, failed) = match matrix::cholesky(&m.hermitian(triangle)) {
             Ok(l) => (l, 0),
             Err(at) => (nan_matrix(m.rows), at as i64),
         };
-        out.extend(if lower { factor } else { factor.adjoint() }.values);
+        out.extend(if triangle == Triangle::Lower { factor } else { factor.adjoint() }.values);
         info.push(failed);
     }
     Ok(vec![from_complex(a.dims(), a.elem(), &out)?, integers(a, &[], &info)?])
@@ -149,12 +149,12 @@ pub(crate) fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
 }
 
 /// `syevd` and `heevd`: eigenvectors as columns, eigenvalues in rising order, and zeros for success.
-pub(crate) fn syevd(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
+pub(crate) fn syevd(a: &Literal, triangle: Triangle) -> Result<Vec<Literal>, Fault> {
     let (mut vectors, mut values) = (vec![], vec![]);
     let all = matrices(a)?;
     let count = all.len();
     for m in all {
-        let (w, v) = matrix::eigh(&m.hermitian(lower));
+        let (w, v) = matrix::eigh(&m.hermitian(triangle));
         values.extend(w);
         vectors.extend(v.values);
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn triangular_solve_reads_one_triangle_only() {
         let a = f64s(&[2, 2], &[2.0, 99.0, 1.0, 4.0]);
-        let how = Triangular { left: true, lower: true, unit: false, transpose: Transpose::No };
+        let how = Triangular { left: true, triangle: Triangle::Lower, unit_diagonal: false, transpose: Transpose::No };
         let b = f64s(&[2, 1], &[2.0, 9.0]);
         assert_eq!(to_f64s(&triangular_solve(&a, &b, how).unwrap()), [1.0, 2.0]);
         let transposed = Triangular { transpose: Transpose::Yes, ..how };
@@ -229,17 +229,17 @@ mod tests {
         let right = Triangular { left: false, ..how };
         let row = f64s(&[1, 2], &[4.0, 8.0]);
         assert_eq!(to_f64s(&triangular_solve(&a, &row, right).unwrap()), [1.0, 2.0]);
-        let unit = Triangular { unit: true, ..how };
+        let unit = Triangular { unit_diagonal: true, ..how };
         assert_eq!(to_f64s(&triangular_solve(&a, &b, unit).unwrap()), [2.0, 7.0]);
     }
 
     #[test]
     fn cholesky_of_a_batch_with_a_bad_matrix() {
         let a = f64s(&[2, 1, 1], &[4.0, -1.0]);
-        let l = to_f64s(&cholesky(&a, true).unwrap());
+        let l = to_f64s(&cholesky(&a, Triangle::Lower).unwrap());
         assert_eq!(l[0], 2.0);
         assert!(l[1].is_nan());
-        assert_eq!(cholesky(&f64s(&[0, 0], &[]), true).unwrap().dims(), [0, 0]);
+        assert_eq!(cholesky(&f64s(&[0, 0], &[]), Triangle::Lower).unwrap().dims(), [0, 0]);
     }
 
     #[test]

@@ -11,11 +11,20 @@ use super::stats::Stats;
 use super::value::{Held, Meter, Val, check_size};
 use meshwork_ir::{BlockId, DeviceGrid, Literal, Module, OpId, Scalar, Type, ValueId, Walk};
 
-/// Blocks and calls nest at most this deep; programs that producers write stay far below.
+/// The deepest nesting of blocks and calls; programs of real producers stay far below.
 pub(crate) const MAX_DEPTH: usize = 200;
 
 /// Stack of an evaluating thread: enough for [`MAX_DEPTH`] nested blocks.
 pub(crate) const STACK_BYTES: usize = 64 << 20;
+
+/// What started the devices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartedBy {
+    /// The run of a program.
+    Run,
+    /// A manual computation in a program that runs on one device; the devices are those of its mesh.
+    ManualComputation,
+}
 
 /// Which device this is, and how it reaches the others.
 #[derive(Clone, Copy)]
@@ -25,18 +34,17 @@ pub(crate) struct Site<'m> {
     pub grid: DeviceGrid,
     /// The other devices; `None` when there is one device only.
     pub hub: Option<&'m Hub>,
-    /// Whether the devices are those of a mesh, inside a manual computation.
-    pub manual: bool,
+    pub started: StartedBy,
 }
 
-/// What a run leaves behind besides its results.
+/// What a run produces besides its results.
 #[derive(Default)]
 pub(crate) struct Effects {
     /// Tensors recorded by `interpreter.probe`, by id.
     pub probes: HashMap<String, Vec<Literal>>,
     /// What `interpreter.print` printed.
     pub printed: Vec<String>,
-    /// What `infeed` still has to give, one entry per op executed.
+    /// What `infeed` has left, one entry per op executed.
     pub infeed: VecDeque<Vec<Val>>,
     pub stats: Stats,
 }
@@ -81,7 +89,7 @@ impl<'m> Machine<'m> {
         })
     }
 
-    /// Calls the function `func`; `caller` is the operation to blame.
+    /// Calls the function `func`; `caller` is the operation that errors name.
     pub(crate) fn call(&mut self, func: OpId, args: Vec<Val>, caller: OpId) -> Result<Vec<Val>, EvalError> {
         let module = self.module;
         let name = || module.symbol_name(func).unwrap_or("?").to_string();
@@ -97,7 +105,7 @@ impl<'m> Machine<'m> {
         results
     }
 
-    /// Runs `block` on `args` and returns what its terminator returns; `owner` is the operation to blame.
+    /// Runs `block` on `args` and returns what its terminator returns; `owner` is the operation that errors name.
     pub(crate) fn run_block(&mut self, block: BlockId, args: Vec<Val>, owner: OpId) -> Result<Vec<Val>, EvalError> {
         let module = self.module;
         let params = module.block(block).args();
@@ -141,7 +149,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// What an operation is about to make must fit in memory.
+    /// Fails if the results of `op` would not fit in memory.
     fn check_sizes(&self, op: OpId) -> Result<(), EvalError> {
         for &value in self.module.op(op).results() {
             if let Type::Tensor(ty) = self.module.ty(value)
@@ -153,7 +161,7 @@ impl<'m> Machine<'m> {
         Ok(())
     }
 
-    /// An operation must give what its types promise; dynamic extents promise nothing.
+    /// Fails if the results are not of the declared types; dynamic extents are not compared.
     fn check_types(&self, op: OpId, results: &[Val]) -> Result<(), EvalError> {
         let declared = self.module.op(op).results();
         if declared.len() != results.len() {

@@ -1,7 +1,7 @@
 //! `sdy.manual_computation`: its body runs on every device of a mesh, on that device's part of the operands.
 //!
 //! In a program that runs on one device, the devices of the mesh are started for the body and their results joined.
-//! A manual computation inside another one is run by the devices that are there already: each takes its part, and
+//! A manual computation inside another one runs on the devices that already run: each takes its part, and
 //! those that differ only along the inner manual axes meet to join the results.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, shard_index};
 
 use super::attrs;
 use super::fault::Fault;
-use super::machine::Machine;
+use super::machine::{Machine, StartedBy};
 use super::movement::{dynamic_update_slice, part};
 use super::parallel::{self, Job};
 use super::value::{Val, allocate};
@@ -27,7 +27,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
         return Ok(m.run_block(body, args, id)?);
     };
     let devices = split.mesh.device_count() as usize;
-    if m.site.manual {
+    if m.site.started == StartedBy::ManualComputation {
         return nested(m, id, &split, args);
     }
     if m.site.grid.len() != 1 {
@@ -41,7 +41,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
         jobs.push(Job { block: body, owner: id, args: parts });
     }
     let grid = DeviceGrid { replicas: 1, partitions: devices };
-    let outcomes = parallel::run_grid(m, grid, jobs, true)?;
+    let outcomes = parallel::run_grid(m, grid, jobs, StartedBy::ManualComputation)?;
     let everyone: Vec<usize> = (0..devices).collect();
     let results = split.join(m.module, op, &everyone, &outcomes)?;
     Ok(results.into_iter().map(|x| m.hold(x)).collect())
@@ -158,7 +158,7 @@ impl Split {
         Ok(results)
     }
 
-    /// Whether two devices stand at the same place along all axes that are not manual here.
+    /// Whether two devices have the same coordinates along all axes that are not manual here.
     fn same_outside(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.mesh.coordinates(a as i64), self.mesh.coordinates(b as i64));
         let (Some(a), Some(b)) = (a, b) else { return false };

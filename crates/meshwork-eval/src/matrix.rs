@@ -6,6 +6,30 @@ use std::ops::{Index, IndexMut};
 
 use super::special::Cplx;
 
+/// Which triangle of a matrix counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Triangle {
+    Lower,
+    Upper,
+}
+
+impl Triangle {
+    /// The lower one if `lower` holds.
+    pub(crate) fn lower_if(lower: bool) -> Triangle {
+        if lower { Triangle::Lower } else { Triangle::Upper }
+    }
+
+    /// The triangle of the transposed matrix.
+    pub(crate) fn other(self) -> Triangle {
+        Triangle::lower_if(self == Triangle::Upper)
+    }
+
+    /// Whether row `i`, column `j` is in it; the diagonal is.
+    pub(crate) fn contains(self, i: usize, j: usize) -> bool {
+        if self == Triangle::Lower { j <= i } else { j >= i }
+    }
+}
+
 /// A matrix, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matrix {
@@ -47,9 +71,9 @@ impl Matrix {
         Matrix::new(self.columns, self.rows, |i, j| self[(j, i)].conj())
     }
 
-    /// The Hermitian matrix of which this holds the lower (or upper) triangle.
-    pub(crate) fn hermitian(&self, lower: bool) -> Matrix {
-        Matrix::new(self.rows, self.columns, |i, j| match (i == j, (i > j) == lower) {
+    /// The Hermitian matrix of which this holds a triangle.
+    pub(crate) fn hermitian(&self, triangle: Triangle) -> Matrix {
+        Matrix::new(self.rows, self.columns, |i, j| match (i == j, triangle.contains(i, j)) {
             (true, _) => Cplx::new(self[(i, i)].re, 0.0),
             (false, true) => self[(i, j)],
             (false, false) => self[(j, i)].conj(),
@@ -93,14 +117,16 @@ pub(crate) fn cholesky(a: &Matrix) -> Result<Matrix, usize> {
 }
 
 /// Solves `t x = b` in place for a triangular `t`.
-pub(crate) fn solve_triangular(t: &Matrix, b: &mut Matrix, lower: bool, unit: bool) {
+pub(crate) fn solve_triangular(t: &Matrix, b: &mut Matrix, triangle: Triangle) {
     let n = t.rows;
     for step in 0..n {
-        let i = if lower { step } else { n - 1 - step };
+        let (i, others) = match triangle {
+            Triangle::Lower => (step, 0..step),
+            Triangle::Upper => (n - 1 - step, n - step..n),
+        };
         for c in 0..b.columns {
-            let others = if lower { 0..i } else { i + 1..n };
-            let sum = others.fold(b[(i, c)], |sum, k| sum - t[(i, k)] * b[(k, c)]);
-            b[(i, c)] = if unit { sum } else { divide(sum, t[(i, i)]) };
+            let sum = others.clone().fold(b[(i, c)], |sum, k| sum - t[(i, k)] * b[(k, c)]);
+            b[(i, c)] = divide(sum, t[(i, i)]);
         }
     }
 }

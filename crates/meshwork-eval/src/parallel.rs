@@ -1,4 +1,4 @@
-//! Running on many devices at once, one thread each, and the ops through which a program meets the outside world.
+//! Running on many devices at once, one thread each, and the ops through which a program meets the host.
 //!
 //! `interpreter.run_parallel` starts one function per device. Each device reads its own copy of the infeed; outfeeds
 //! are evaluated and dropped. `send` and `recv` with a host on the other side meet in one queue per channel, as if the
@@ -8,7 +8,7 @@ use super::attrs;
 use super::error::EvalError;
 use super::fault::Fault;
 use super::hub::Hub;
-use super::machine::{Effects, Machine, STACK_BYTES, Site};
+use super::machine::{Effects, Machine, STACK_BYTES, Site, StartedBy};
 use super::value::Val;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::groups::{channel, rows};
@@ -18,7 +18,7 @@ use meshwork_ir::{Attr, BlockId, Literal, OpId, OpKind};
 /// What one device is to run.
 pub(crate) struct Job {
     pub block: BlockId,
-    /// The operation to blame.
+    /// The operation that errors name.
     pub owner: OpId,
     pub args: Vec<Val>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run_grid(
     m: &mut Machine<'_>,
     grid: DeviceGrid,
     jobs: Vec<Job>,
-    manual: bool,
+    started: StartedBy,
 ) -> Result<Vec<Vec<Val>>, EvalError> {
     if let Some(first) = jobs.first() {
         check_devices(jobs.len()).map_err(|fault| fault.at(m.module, first.owner))?;
@@ -46,7 +46,7 @@ pub(crate) fn run_grid(
                 let (hub, infeed, owner) = (&hub, infeed.clone(), job.owner);
                 let work = move || {
                     let _finish = Finish(hub);
-                    let mut machine = Machine::new(module, Site { device, grid, hub: Some(hub), manual });
+                    let mut machine = Machine::new(module, Site { device, grid, hub: Some(hub), started });
                     machine.effects.infeed = infeed;
                     let args = job.args.into_iter().map(|v| machine.adopt(v)).collect::<Result<_, _>>();
                     let results = args
@@ -65,7 +65,7 @@ pub(crate) fn run_grid(
                 Ok(Ok(outcome)) => Ok(outcome),
                 Ok(Err(_)) => Err(EvalError::invalid(module, owner, super::PANICKED)),
                 Err(e) => {
-                    // The device never ran: the others must not wait for it.
+                    // The device never ran; the others must not wait for it.
                     hub.finish();
                     Err(EvalError::unsupported(module, owner, format!("no thread for a device: {e}")))
                 }
@@ -83,7 +83,7 @@ pub(crate) fn check_devices(count: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Tells the hub that a device has ended, however it did.
+/// Reports to the hub that a device has ended, even by a panic.
 struct Finish<'a>(&'a Hub);
 
 impl Drop for Finish<'_> {
@@ -165,7 +165,7 @@ pub(crate) fn receive(m: &mut Machine<'_>, id: OpId) -> Result<Vec<Val>, Fault> 
     } else {
         let pairs = rows(op, "source_target_pairs").map_err(Fault::Invalid)?;
         let source = pairs.iter().find(|p| p.get(1) == Some(&me)).map(|p| p[0]);
-        let source = source.ok_or_else(|| Fault::invalid(format!("no pair says who sends to device {me}")))?;
+        let source = source.ok_or_else(|| Fault::invalid(format!("no source-target pair sends to device {me}")))?;
         (OpKind::Token(TokenOp::Send), channel(op), Some(source), Some(me))
     };
     let message = hub.receive(key, me, &m.module.describe(id))?;
@@ -205,7 +205,7 @@ pub(crate) fn run_parallel(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Res
         }
         jobs.push(Job { block, owner: id, args: given });
     }
-    let outcomes = run_grid(m, grid, jobs, false)?;
+    let outcomes = run_grid(m, grid, jobs, StartedBy::Run)?;
     m.effects.infeed.clear();
     Ok(outcomes.into_iter().flatten().collect())
 }

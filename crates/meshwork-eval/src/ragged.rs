@@ -2,7 +2,7 @@
 //!
 //! The ragged dimension of the left operand decides:
 //! - a free dimension: each group of rows is multiplied by its own matrix of the right operand;
-//! - a contracted dimension: each group gives its own product, stacked along a new first dimension;
+//! - a contracted dimension: each group has its own product, stacked along a new first dimension;
 //! - a batch dimension: groups make no difference.
 
 use super::contract::dot_general;

@@ -1,4 +1,4 @@
-//! Random bits: `rng_bit_generator`, bit for bit as XLA gives them on CPU, and `stablehlo.rng`.
+//! Random bits: `rng_bit_generator`, bit for bit as XLA computes them on CPU, and `stablehlo.rng`.
 //!
 //! Both generators are counter-based (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): block
 //! number `counter + i` is a function of the key and that number alone. The state is `ui64[2]` or, for Philox,
@@ -6,7 +6,7 @@
 //! key as the upper half of its counter too.
 //!
 //! Output words are 32 bits wide; a 64-bit element takes two, the low one first; narrower elements take the low
-//! bits of one. Philox fills the result in row-major order. Threefry gives two words a block; for elements of at
+//! bits of one. Philox fills the result in row-major order. Threefry has two words per block; for elements of at
 //! most 32 bits these are neighbors along one dimension (the first of even extent, else the first of greatest),
 //! and blocks are numbered in row-major order of the result with that dimension halved, rounded up.
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::error::EvalError;
-use super::machine::{Machine, STACK_BYTES, Site};
+use super::machine::{Machine, STACK_BYTES, Site, StartedBy};
 use super::value::Val;
 use super::{PANICKED, flatten};
 use meshwork_ir::DeviceGrid;
@@ -116,7 +116,7 @@ impl SingleOp {
         Ok(SingleOp { module: own, func, block, inputs: params, deep: false })
     }
 
-    /// The operands of the operation, then its [`captures`]: what [`run`](SingleOp::run) wants the values of.
+    /// The operands of the operation, then its [`captures`]: the values that [`run`](SingleOp::run) takes.
     pub fn inputs(&self) -> &[ValueId] {
         &self.inputs
     }
@@ -139,7 +139,7 @@ impl SingleOp {
     fn run_here(&self, args: Vec<Literal>, replica: u32, partition: u32) -> Result<Vec<Literal>, EvalError> {
         let grid = DeviceGrid { replicas: replica as usize + 1, partitions: partition as usize + 1 };
         let device = replica as usize * grid.partitions + partition as usize;
-        let mut machine = Machine::new(&self.module, Site { device, grid, hub: None, manual: false });
+        let mut machine = Machine::new(&self.module, Site { device, grid, hub: None, started: StartedBy::Run });
         let mut args = args.into_iter();
         let mut values = vec![];
         for &param in self.module.block(self.block).args() {

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-/// What a run cost on device 0.
+/// The cost of a run on device 0.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Stats {
     /// By kind, spelled as XLA does: `all-reduce`.

@@ -46,7 +46,7 @@ impl Drop for Held {
     }
 }
 
-/// Bytes of live tensors of one device, now and at most.
+/// Bytes of live tensors of one device, now and at the peak.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     live: AtomicI64,
@@ -66,7 +66,7 @@ impl Meter {
 }
 
 impl Val {
-    /// A tensor that belongs to no device yet.
+    /// A tensor that no device holds yet.
     pub(crate) fn loose(literal: Literal) -> Val {
         Val::Tensor(Arc::new(Held::new(literal, &Arc::default())))
     }
@@ -93,11 +93,11 @@ impl Val {
 /// No evaluation makes a tensor larger than this many bytes.
 const LARGEST: usize = 1 << 36;
 
-/// Tensors from this size on are asked of the operating system before they are made.
+/// From this size on, memory is reserved on trial before a tensor is allocated.
 const LARGE: usize = 1 << 28;
 
 /// Bytes of a tensor of type `ty`, or an error if it would not fit in memory: an allocation that fails ends the
-/// process, so it has to be found out before.
+/// process, so it must be checked before.
 pub(crate) fn check_size(ty: &TensorType) -> Result<usize, Fault> {
     let elements = match ty.num_elements().map(usize::try_from) {
         Some(Ok(n)) => n,

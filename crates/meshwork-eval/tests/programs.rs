@@ -149,7 +149,7 @@ fn reduce_with_two_operands_and_over_nothing() {
 }
 
 #[test]
-fn body_that_is_no_straight_line_is_run_as_a_block() {
+fn body_with_control_flow_runs_as_a_block() {
     let source = r#"
         func.func @main(%x: tensor<4xi64>) -> tensor<i64> {
           %zero = stablehlo.constant dense<0> : tensor<i64>

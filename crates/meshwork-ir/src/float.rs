@@ -220,7 +220,7 @@ impl Format {
     }
 }
 
-/// Two to the power of `exponent`, which is in the range of normal numbers.
+/// Two to the power of `exponent`, which is within the normal numbers.
 fn pow2(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }

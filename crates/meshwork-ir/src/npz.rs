@@ -148,11 +148,10 @@ fn entry_bytes(file: &[u8], entry: &Listed) -> Result<Vec<u8>, String> {
             .map_err(|e| format!("its compressed data is damaged ({e})"))?,
         other => return Err(format!("compression method {other} is not supported (0 stored and 8 deflated are)")),
     };
-    if bytes.len() == size {
-        Ok(bytes)
-    } else {
-        Err(format!("it holds {} bytes where the directory says {size}", bytes.len()))
+    if bytes.len() != size {
+        return Err(format!("it holds {} bytes, but the directory says {size}", bytes.len()));
     }
+    Ok(bytes)
 }
 
 fn entry_data<'f>(file: &'f [u8], entry: &Listed) -> Option<&'f [u8]> {
@@ -212,7 +211,7 @@ mod tests {
     fn damaged_archives_are_errors() {
         assert_eq!(read(b"PK"), Err("not a zip archive: no end-of-directory record".into()));
         assert!(read(&archive(99, b"a", 1)).unwrap_err().contains("compression method 99"));
-        assert!(read(&archive(0, b"a", 2)).unwrap_err().contains("holds 1 bytes where the directory says 2"));
+        assert!(read(&archive(0, b"a", 2)).unwrap_err().contains("holds 1 bytes, but the directory says 2"));
         let deflated = miniz_oxide::deflate::compress_to_vec(&[0; 10_000], 6);
         assert!(read(&archive(8, &deflated, 10)).unwrap_err().contains("damaged"));
         let whole = archive(0, b"aaaa", 4);

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use meshwork_mesh::Sharding;
-use meshwork_partition::Compiled;
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::{Border, Compiled};
 
 use crate::array::{Array, Placement};
 use crate::error::{LoadError, RunError};
@@ -63,12 +63,14 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// The placements of the results of `program`, in order; empty for a program without a mesh. Each carries its mesh.
-pub fn result_placements(program: &Compiled) -> Vec<Arc<Placement>> {
-    let Some(mesh) = &program.mesh else { return vec![] };
-    let place = |sharding: &Sharding| {
-        let sharding = Sharding { mesh: mesh.clone().into(), ..sharding.clone() };
-        Arc::new(Placement { mesh: mesh.clone(), sharding })
+/// The placements of arguments or results of a program on `mesh`. Each carries its mesh, which may be another one over
+/// the same devices.
+pub fn placements(borders: &[Border], mesh: &Arc<Mesh>) -> Vec<Arc<Placement>> {
+    let place = |border: &Border| {
+        let own = border.sharding.mesh.inline().cloned();
+        let mesh = own.unwrap_or_else(|| mesh.clone());
+        let sharding = Sharding { mesh: mesh.clone().into(), ..(*border.sharding).clone() };
+        Arc::new(Placement { mesh, sharding })
     };
-    program.outputs().iter().map(|border| place(&border.sharding)).collect()
+    borders.iter().map(place).collect()
 }

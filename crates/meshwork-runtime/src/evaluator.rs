@@ -5,14 +5,13 @@ use std::time::Instant;
 
 use meshwork_eval::{MAX_DEVICES, Outcome, run_devices_observed, run_observed};
 use meshwork_ir::{DeviceGrid, Literal, Module};
-use meshwork_mesh::{Mesh, slice_of};
+use meshwork_mesh::Mesh;
 use meshwork_partition::{Border, Compiled};
 
-use crate::array::slices::{copy, lengths, starts};
+use crate::array::pieces::{cut, join};
 use crate::array::{Array, Placement};
-use crate::boxes::Region;
-use crate::engine::{Engine, Executable, Fallback, result_placements};
-use crate::error::{ArrayError, LoadError, RunError, placing};
+use crate::engine::{Engine, Executable, Fallback, placements};
+use crate::error::{ArrayError, LoadError, RunError};
 use crate::profile::Profile;
 
 /// The reference evaluator. The devices of a mesh run in lock step, all of them in every process.
@@ -51,7 +50,7 @@ impl Evaluated {
             devices,
             inputs: program.inputs().to_vec(),
             outputs: program.outputs().to_vec(),
-            placements: result_placements(program),
+            placements: program.mesh.as_ref().map_or(vec![], |mesh| placements(program.outputs(), mesh)),
         })
     }
 
@@ -63,18 +62,19 @@ impl Evaluated {
             let results = outcome.results.pop().unwrap_or_default();
             return Ok((self.placed(results.into_iter().map(Array::from_literal).collect()), outcome));
         }
-        let shards = |device: usize| {
-            let borders = args.iter().zip(&self.inputs);
-            borders.map(|(x, border)| self.cut(x, border, device)).collect::<Result<Vec<_>, _>>()
-        };
-        let per_device = (0..self.devices).map(shards).collect::<Result<Vec<_>, _>>()?;
+        let mut per_device = vec![vec![]; self.devices];
+        for (x, border) in args.iter().zip(&self.inputs) {
+            let shards = cut(x, &border.sharding, &self.mesh)?;
+            per_device.iter_mut().zip(shards).for_each(|(args, shard)| args.push(shard));
+        }
         let grid = DeviceGrid { replicas: 1, partitions: self.devices };
-        let outcome = run_devices_observed(&self.module, None, per_device, grid)?;
-        let results = self.outputs.iter().enumerate().map(|(i, border)| {
-            let shards: Vec<&Literal> = outcome.results.iter().map(|results| &results[i]).collect();
-            self.join(&shards, border)
+        let mut outcome = run_devices_observed(&self.module, None, per_device, grid)?;
+        let results = std::mem::take(&mut outcome.results);
+        let whole = self.outputs.iter().enumerate().map(|(i, border)| {
+            let shards: Vec<Literal> = results.iter().map(|results| results[i].clone()).collect();
+            Ok(Array::from_literal(join(&shards, border.ty.dims(), &border.sharding, &self.mesh)?))
         });
-        Ok((self.placed(results.collect::<Result<_, ArrayError>>()?), outcome))
+        Ok((self.placed(whole.collect::<Result<_, ArrayError>>()?), outcome))
     }
 
     fn placed(&self, results: Vec<Array>) -> Vec<Array> {
@@ -82,33 +82,6 @@ impl Evaluated {
             return results;
         }
         results.into_iter().zip(&self.placements).map(|(x, p)| x.placed(p.clone())).collect()
-    }
-
-    /// The shard of `device`; what is past the end of the array is zero.
-    fn cut(&self, x: &Literal, border: &Border, device: usize) -> Result<Literal, ArrayError> {
-        let (sharding, dims) = (&border.sharding, x.dims());
-        let mesh = sharding.mesh.inline().map_or(&*self.mesh, |own| own);
-        let local = sharding.local_shape(mesh, dims).map_err(placing(dims))?;
-        let slice = slice_of(sharding, mesh, dims, device as i64).map_err(placing(dims))?;
-        let mut shard = Literal::zeros(local.iter().copied(), x.elem());
-        let (start, zero) = (starts(&slice), vec![0; local.len()]);
-        let (from, to) = (Region { dims, start: &start }, Region { dims: &local, start: &zero });
-        copy(x.bytes(), &from, shard.bytes_mut(), &to, &lengths(&slice), x.elem().storage_bytes());
-        Ok(shard)
-    }
-
-    /// The array that the shards of all devices make up.
-    fn join(&self, shards: &[&Literal], border: &Border) -> Result<Array, ArrayError> {
-        let (sharding, dims, elem) = (&border.sharding, border.ty.dims(), shards[0].elem());
-        let mesh = sharding.mesh.inline().map_or(&*self.mesh, |own| own);
-        let mut whole = Literal::zeros(dims.iter().copied(), elem);
-        for (device, shard) in shards.iter().enumerate() {
-            let slice = slice_of(sharding, mesh, dims, device as i64).map_err(placing(dims))?;
-            let (start, zero) = (starts(&slice), vec![0; dims.len()]);
-            let (from, to) = (Region { dims: shard.dims(), start: &zero }, Region { dims, start: &start });
-            copy(shard.bytes(), &from, whole.bytes_mut(), &to, &lengths(&slice), elem.storage_bytes());
-        }
-        Ok(Array::from_literal(whole))
     }
 }
 

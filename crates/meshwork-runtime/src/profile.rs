@@ -52,22 +52,28 @@ fn thread() -> u32 {
 }
 
 impl Recorder {
+    /// A record that starts now.
+    #[expect(clippy::new_without_default, reason = "it starts a clock")]
     pub fn new() -> Recorder {
         Recorder { start: Instant::now(), events: Mutex::default() }
     }
 
+    /// Nanoseconds since the start.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
+    /// Notes that step `number` ran on `device` from `start` until now.
     pub fn step(&self, number: u32, device: usize, start: u64) {
         self.add(What::Step, number, device, start);
     }
 
+    /// Notes that collective `number` ran on `device` from `start` until now.
     pub fn exchange(&self, number: u32, device: usize, start: u64) {
         self.add(What::Exchange, number, device, start);
     }
 
+    /// Notes that `device` waited for collective `number` from `start` until now.
     pub fn awaited(&self, number: u32, device: usize, start: u64) {
         self.add(What::Await, number, device, start);
     }

@@ -24,7 +24,8 @@ fn links(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.match_indices("](").filter_map(|(at, _)| {
         let (target, rest) = line[at + 2..].split_once(')')?;
         let target = target.split('#').next().unwrap_or_default();
-        (!target.is_empty() && !target.contains("://")).then_some((target, rest))
+        // Neither addresses nor paths of items, which rustdoc resolves.
+        (!target.is_empty() && !target.contains("://") && !target.contains("::")).then_some((target, rest))
     })
 }
 

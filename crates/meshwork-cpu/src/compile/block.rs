@@ -9,20 +9,19 @@ use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::lower::Lower;
 use super::views::view_of;
-use super::{LoadError, collective, ids, trips};
+use super::{LoadError, Span, collective, ids, trips};
 use crate::fuse::{self, is_fusible, is_renaming};
 use crate::memory::place::ALIGN;
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, View};
 use crate::{exec, library};
-use meshwork_runtime::transport::world::world;
 
 /// Compiles `func` of a prepared module.
-pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid) -> Result<Program, LoadError> {
+pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid, span: Span) -> Result<Program, LoadError> {
     let Some(body) = module.body_of(func, 0) else {
         return Err(LoadError::unsupported(module, func, "a function without a body"));
     };
-    let mut c = Compiler { cx: Lower::new(module), grid, fuse: fuse::State::default() };
+    let mut c = Compiler { cx: Lower::new(module), grid, span, fuse: fuse::State::default() };
     let args = module.block(body).args().to_vec();
     if let Some(&arg) = args.iter().find(|&&a| module.ty(a).as_tensor().is_none()) {
         return Err(LoadError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));
@@ -40,6 +39,7 @@ fn is_donated(module: &Module, func: OpId, arg: usize) -> bool {
 pub(crate) struct Compiler<'m> {
     pub cx: Lower<'m>,
     pub grid: DeviceGrid,
+    pub span: Span,
     pub fuse: fuse::State,
 }
 
@@ -122,7 +122,7 @@ impl Compiler<'_> {
         let mut view = self.view(value)?;
         let is_aligned = view.offset % ALIGN as i64 == 0;
         view.offset = 0;
-        if view.is_empty() || !view.is_dense() || !is_aligned || world().is_some() {
+        if view.is_empty() || !view.is_dense() || !is_aligned || self.span == Span::Processes {
             self.dense(value)?;
         }
         Ok(())

@@ -27,25 +27,27 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
         let found = device_groups(data, grid).map_err(invalid)?;
         groups = found.into_iter().map(|g| g.into_iter().map(|d| d as u32).collect()).collect();
     }
-    let kind = match data.kind() {
-        OpKind::Collective(CollectiveOp::AllReduce) => CollectiveKind::AllReduce(reducer(module, op)),
-        OpKind::Collective(CollectiveOp::CrossReplicaSum) => CollectiveKind::AllReduce(Reducer::Combine(Combine::Add)),
-        OpKind::Collective(CollectiveOp::ReduceScatter) => {
+    let OpKind::Collective(kind) = data.kind() else {
+        return Err(LoadError::unsupported(module, op, "this collective"));
+    };
+    let kind = match kind {
+        CollectiveOp::AllReduce => CollectiveKind::AllReduce(reducer(module, op)),
+        CollectiveOp::CrossReplicaSum => CollectiveKind::AllReduce(Reducer::Combine(Combine::Add)),
+        CollectiveOp::ReduceScatter => {
             CollectiveKind::ReduceScatter { dim: dim("scatter_dimension")?, reducer: reducer(module, op) }
         }
-        OpKind::Collective(CollectiveOp::AllGather) => CollectiveKind::AllGather { dim: dim("all_gather_dim")? },
-        OpKind::Collective(CollectiveOp::AllToAll) => CollectiveKind::AllToAll {
+        CollectiveOp::AllGather => CollectiveKind::AllGather { dim: dim("all_gather_dim")? },
+        CollectiveOp::AllToAll => CollectiveKind::AllToAll {
             split_dim: dim("split_dimension")?,
             concat_dim: dim("concat_dimension")?,
             split_count: dim("split_count")?,
         },
-        OpKind::Collective(CollectiveOp::CollectivePermute) => {
+        CollectiveOp::CollectivePermute => {
             let pairs = device_pairs(data, grid).map_err(invalid)?;
             CollectiveKind::Permute { pairs: pairs.into_iter().map(|(a, b)| (a as u32, b as u32)).collect() }
         }
-        OpKind::Collective(CollectiveOp::CollectiveBroadcast) => CollectiveKind::Broadcast,
-        OpKind::Collective(CollectiveOp::CollectiveReduce) => CollectiveKind::Reduce(reducer(module, op)),
-        _ => return Err(LoadError::unsupported(module, op, "this collective")),
+        CollectiveOp::CollectiveBroadcast => CollectiveKind::Broadcast,
+        CollectiveOp::CollectiveReduce => CollectiveKind::Reduce(reducer(module, op)),
     };
     let covered = groups.iter().map(Vec::len).sum::<usize>();
     let partial = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce(_));

@@ -36,8 +36,17 @@ use meshwork_runtime::LoadError;
 
 use crate::program::Program;
 
+/// Where the devices of a program are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Span {
+    /// All in this process.
+    OneProcess,
+    /// Spread over several processes, to which buffers are sent whole.
+    Processes,
+}
+
 /// Compiles function `entry` (by default the module's entry function) for the devices of `grid`, all of which run it.
-pub fn compile(module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result<Program, LoadError> {
+pub fn compile(module: &Module, entry: Option<&str>, grid: DeviceGrid, span: Span) -> Result<Program, LoadError> {
     let found = match entry {
         Some(name) => module.func(name),
         None => module.entry(),
@@ -50,5 +59,5 @@ pub fn compile(module: &Module, entry: Option<&str>, grid: DeviceGrid) -> Result
         return Err(LoadError::Invalid { op: "module".into(), message });
     };
     let (module, func) = prepare::prepare(module, func)?;
-    block::program(&Arc::new(module), func, grid)
+    block::program(&Arc::new(module), func, grid, span)
 }

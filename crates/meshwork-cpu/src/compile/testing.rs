@@ -4,7 +4,7 @@ use meshwork_eval as eval;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Literal, Module};
 
-use super::compile;
+use super::{Span, compile};
 use crate::library::testing::noise_args;
 use crate::program::{Block, Node, Program};
 use crate::step::{Buf, Frame, Scratch};
@@ -15,7 +15,7 @@ pub(crate) const ONE: DeviceGrid = DeviceGrid { replicas: 1, partitions: 1 };
 /// The program that `source` becomes on one device.
 pub(crate) fn compiled(source: &str) -> Program {
     let module = parse(source);
-    compile(&module, None, ONE).unwrap_or_else(|e| panic!("{e}\n{source}"))
+    compile(&module, None, ONE, Span::OneProcess).unwrap_or_else(|e| panic!("{e}\n{source}"))
 }
 
 fn parse(source: &str) -> Module {

@@ -3,8 +3,8 @@
 use meshwork_ir::DeviceGrid;
 
 use super::tests::steps;
-use crate::compile::compile;
 use crate::compile::testing::check;
+use crate::compile::{Span, compile};
 
 /// A program on `x`, whose dimensions are turned before the arithmetic.
 fn turned(from: &str, to: &str, permutation: &str, rest: &str) -> String {
@@ -54,7 +54,7 @@ fn more_than_the_caches_hold_is_written_past_them() {
         meshwork_ir::text::parse(&source).unwrap()
     };
     let past = |n: usize| {
-        let program = compile(&module(n), None, DeviceGrid { replicas: 1, partitions: 1 }).unwrap();
+        let program = compile(&module(n), None, DeviceGrid { replicas: 1, partitions: 1 }, Span::OneProcess).unwrap();
         format!("{program:?}").contains("past: Some")
     };
     assert!(past(8_000_000));

@@ -3,14 +3,14 @@
 use meshwork_ir::DeviceGrid;
 
 use super::survey::SURVEYS;
-use crate::compile::compile;
 use crate::compile::testing::{check, compiled};
+use crate::compile::{Span, compile};
 use crate::program::Node;
 
 /// The steps of a program on `partitions` partitions, as text.
 fn listing(source: &str, partitions: usize) -> String {
     let module = meshwork_ir::text::parse(source).unwrap();
-    compile(&module, None, DeviceGrid { replicas: 1, partitions }).unwrap().to_string()
+    compile(&module, None, DeviceGrid { replicas: 1, partitions }, Span::OneProcess).unwrap().to_string()
 }
 
 pub(super) fn steps(text: &str) -> usize {

@@ -15,6 +15,7 @@ use super::handed::{Handed, handed};
 use super::live::{Live, MoveKind, Origin, Segment, Touching, compatible, live};
 use super::place::{Item, place};
 use super::share::{Commons, Leaders, Sharing, sharing};
+use crate::device_program::Replication;
 use crate::program::{Block, Node, Program, While};
 use crate::step::Buf;
 
@@ -85,8 +86,8 @@ pub struct Plan {
     pub commons: Vec<Commons>,
     /// By position in the entry block: the commons whose leaders do the step for all.
     pub once: HashMap<usize, usize>,
-    /// Per result: on which devices it is alike, wherever it lies; empty if nothing is known.
-    pub alike: Vec<Option<Leaders>>,
+    /// Per result: the devices on which it is equal, wherever it is stored; empty if nothing is known.
+    pub equal_results: Vec<Option<Leaders>>,
     /// The turns of the loops, outer before inner, in order of the program.
     pub turns: Vec<Turn>,
 }
@@ -158,11 +159,13 @@ impl Sets {
     }
 }
 
-/// Plans the memory of `program`, for `together` devices in one process that have arguments in common as `alike` says.
-pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Plan {
+/// Plans the memory of `program`, for `together` devices in one process whose arguments and results are replicated as
+/// `replication` says.
+pub fn plan(program: &Program, together: usize, replication: &Replication) -> Plan {
     let live = live(program);
     let peers = handed(program, &live, together);
-    let Sharing { of: mut common, once, mut commons, results: alike } = sharing(program, &live, together, alike);
+    let Sharing { of: mut common, once, mut commons, results: equal_results } =
+        sharing(program, &live, together, replication);
     common.retain(|b, _| !peers.contains_key(b));
     let sets = coalesce(program, &live, |b| common.contains_key(&b) || peers.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
@@ -265,7 +268,7 @@ pub fn plan(program: &Program, together: usize, alike: &[Option<Leaders>]) -> Pl
             slots[slot].home = Home::Common(number, offset);
         }
     }
-    Plan { slot_of, slots, owns, arena_bytes, handed, commons, once, alike, turns }
+    Plan { slot_of, slots, owns, arena_bytes, handed, commons, once, equal_results, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.

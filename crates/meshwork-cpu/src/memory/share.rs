@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::live::{Live, MoveKind};
+use crate::device_program::Replication;
 use crate::program::{Block, Collective, CollectiveKind, Node, Program};
 use crate::step::{Buf, Step};
 
@@ -46,8 +47,8 @@ pub struct Sharing {
     pub results: Vec<Option<Leaders>>,
 }
 
-/// Finds what `devices` devices in one process can share, if they have the arguments in common that `args` says.
-pub fn sharing(program: &Program, live: &Live, devices: usize, args: &[Option<Leaders>]) -> Sharing {
+/// Finds what `devices` devices in one process can share, given which arguments and results are replicated.
+pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Replication) -> Sharing {
     let mut sharing = Sharing::default();
     if devices < 2 {
         return sharing;
@@ -72,22 +73,28 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, args: &[Option<Le
         live.moves.iter().filter(|m| m.kind != MoveKind::InPlace).flat_map(|m| [m.from, m.to]).collect();
     // Whoever donates must have the only reference.
     let donates = program.donated.contains(&true);
-    let fits = |b: Buf| {
-        let kept = program.main.results.contains(&b) && donates;
-        live.same[b.0 as usize] == b.0 && !handed.contains(&b.0) && !kept
+    // A result that is shared and then donated would have to be copied. Those that are replicated are never overwritten.
+    let may_share = |b: Buf, leader: &Leaders| {
+        let is_replicated = |(i, _): (usize, &Buf)| {
+            let replicas = replication.results.get(i).and_then(Option::as_ref);
+            replicas.is_some_and(|r| leader.iter().enumerate().all(|(d, &l)| r[d] == r[l]))
+        };
+        !donates || program.main.results.iter().enumerate().filter(|&(_, r)| *r == b).all(is_replicated)
     };
+    let fits =
+        |b: Buf, leader: &Leaders| live.same[b.0 as usize] == b.0 && !handed.contains(&b.0) && may_share(b, leader);
     for (&b, writers) in &writers {
         if let [Writer::Exchange(c)] = writers[..]
-            && fits(b)
             && program.bufs[b.0 as usize].bytes >= LEAST_BYTES
             && let Some(leader) = alike_after(c, devices)
+            && fits(b, &leader)
         {
             let number = sharing.number(&leader);
             sharing.of.insert(b.0, number);
         }
     }
-    let (alike, values) = alike_steps(program, devices, args);
-    let result = |b: &Buf| values.get(b).filter(|_| !donates && live.same[b.0 as usize] == b.0).cloned();
+    let (alike, values) = alike_steps(program, devices, &replication.args);
+    let result = |b: &Buf| values.get(b).filter(|l| may_share(*b, l) && live.same[b.0 as usize] == b.0).cloned();
     sharing.results = program.main.results.iter().map(result).collect();
     for &start in alike.keys() {
         let Node::Step(step) = &program.main.nodes[start] else { continue };
@@ -103,7 +110,7 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, args: &[Option<Le
             let Node::Step(step) = &program.main.nodes[together[at]] else { break };
             at += 1;
             for b in &step.writes {
-                right &= fits(*b) && program.bufs[b.0 as usize].bytes > 0;
+                right &= fits(*b, leader) && program.bufs[b.0 as usize].bytes > 0;
                 for writer in &writers[b] {
                     match *writer {
                         Writer::Step(i) if alike.get(&i) == Some(leader) => {

@@ -1,6 +1,6 @@
 //! Inverse trigonometric and hyperbolic functions of complex numbers.
 //!
-//! asin, acos and their hyperbolic kin follow Hull, Fairgrieve and Tang ("Implementing the complex arcsine and
+//! asin, acos and their hyperbolic counterparts follow Hull, Fairgrieve and Tang ("Implementing the complex arcsine and
 //! arccosine functions using exception handling", 1997): with r and s the distances of |x| + i|y| from -1 and 1 and
 //! a = (r + s)/2, the imaginary part is acosh(a) and the tangent of the real part x / √(a² - x²); both a - x and
 //! a - 1 are formed from r and s without cancellation. Each part is good to a few units of last place.

@@ -94,10 +94,7 @@ impl Cplx {
         }
         if x.is_infinite() {
             let rest = if y.is_nan() { f64::NAN } else { 0.0 };
-            return match x > 0.0 {
-                true => Cplx::new(x, rest.copysign(y)),
-                false => Cplx::new(rest, f64::INFINITY.copysign(y)),
-            };
+            return if x > 0.0 { Cplx::new(x, rest.copysign(y)) } else { Cplx::new(rest, f64::INFINITY.copysign(y)) };
         }
         if x == 0.0 && y == 0.0 {
             return Cplx::new(0.0, y);
@@ -113,9 +110,10 @@ impl Cplx {
         let (xs, ys) = (x * scale, y * scale);
         let large = ((xs.hypot(ys) + xs.abs()) * 0.5).sqrt();
         let small = if ys == 0.0 { 0.0 } else { ys.abs() / (2.0 * large) };
-        match x >= 0.0 {
-            true => Cplx::new(large * back, (small * back).copysign(y)),
-            false => Cplx::new(small * back, (large * back).copysign(y)),
+        if x >= 0.0 {
+            Cplx::new(large * back, (small * back).copysign(y))
+        } else {
+            Cplx::new(small * back, (large * back).copysign(y))
         }
     }
 

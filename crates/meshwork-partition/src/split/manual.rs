@@ -121,14 +121,15 @@ impl Splitter<'_> {
 
     fn collective_kind(&self, op: OpId) -> CollectiveKind {
         let combine = self.src.body_of(op, 0).and_then(|b| Combine::of_body(self.src, b)).unwrap_or(Combine::Add);
-        match self.src.op(op).kind() {
-            OpKind::Collective(CollectiveOp::AllGather) => CollectiveKind::AllGather,
-            OpKind::Collective(CollectiveOp::ReduceScatter) => CollectiveKind::ReduceScatter(combine),
-            OpKind::Collective(CollectiveOp::AllToAll) => CollectiveKind::AllToAll,
-            OpKind::Collective(CollectiveOp::CollectivePermute | CollectiveOp::CollectiveBroadcast) => {
-                CollectiveKind::Permute
+        let OpKind::Collective(kind) = self.src.op(op).kind() else { return CollectiveKind::AllReduce(combine) };
+        match kind {
+            CollectiveOp::AllGather => CollectiveKind::AllGather,
+            CollectiveOp::ReduceScatter => CollectiveKind::ReduceScatter(combine),
+            CollectiveOp::AllToAll => CollectiveKind::AllToAll,
+            CollectiveOp::CollectivePermute | CollectiveOp::CollectiveBroadcast => CollectiveKind::Permute,
+            CollectiveOp::AllReduce | CollectiveOp::CollectiveReduce | CollectiveOp::CrossReplicaSum => {
+                CollectiveKind::AllReduce(combine)
             }
-            _ => CollectiveKind::AllReduce(combine),
         }
     }
 

@@ -5,6 +5,7 @@
 //! | `data` | where the elements are: host, devices, or both |
 //! | `sharded` | the device side: one shard per device; cutting and joining |
 //! | `stored` | arrays made and read shard by shard, never whole on the host |
+//! | `pieces` | cutting and joining on the host, for the evaluator |
 //! | `slices` | slices of arrays, and copies between them |
 //! | `npy`, `ndarrays`, `picture` | NumPy's files, the crate `ndarray`, pictures of placements |
 
@@ -13,6 +14,7 @@ mod data;
 mod ndarrays;
 mod npy;
 mod picture;
+pub mod pieces;
 mod sharded;
 pub mod slices;
 mod stored;

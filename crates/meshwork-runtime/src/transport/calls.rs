@@ -10,12 +10,19 @@ use super::world::{ProcessError, World};
 /// The kinds of calls; their position is the number of the operation on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
+    /// All wait for all.
     Barrier,
+    /// All get what one has.
     Broadcast,
+    /// One gets what all have.
     Gather,
+    /// All get what all have.
     AllGather,
+    /// Each gets its part of what one has.
     Scatter,
+    /// All get the combination of what all have.
     AllReduce,
+    /// From one process to another.
     Send,
     /// Programs are compared before their first run.
     Compare,

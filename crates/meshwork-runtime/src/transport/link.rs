@@ -1,13 +1,13 @@
 //! What carries bytes between processes: messages in flight, and the link that moves them.
 
 #[cfg(feature = "mpi")]
-pub use super::mpi::{Link, Requests};
+pub(crate) use super::mpi::{Link, Requests};
 #[cfg(not(feature = "mpi"))]
-pub use super::none::{Link, Requests};
+pub(crate) use super::none::{Link, Requests};
 
 /// Messages in flight.
 #[derive(Default)]
-pub struct Flight {
+pub(crate) struct Flight {
     #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
     pub requests: Requests,
     /// Of each message, in the order of the requests.
@@ -31,14 +31,14 @@ pub const CHANNELS: u8 = 12;
 /// Where a message goes or comes from.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "only a link reads it"))]
-pub struct Address {
+pub(crate) struct Address {
     pub peer: usize,
     pub lane: Lane,
 }
 
 /// What a message in flight is.
 #[derive(Clone, Copy)]
-pub struct About {
+pub(crate) struct About {
     /// The caller's identifier for it.
     pub id: u32,
     pub peer: usize,
@@ -46,7 +46,7 @@ pub struct About {
 }
 
 /// A message that has ended.
-pub struct Completed {
+pub(crate) struct Completed {
     pub about: About,
     /// The error of the link, if any.
     pub error: Option<String>,
@@ -54,12 +54,12 @@ pub struct Completed {
 
 impl Flight {
     /// Whether messages are in flight.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !self.about.is_empty()
     }
 
     /// Whether messages are expected.
-    pub fn has_incoming(&self) -> bool {
+    pub(crate) fn has_incoming(&self) -> bool {
         self.about.iter().any(|a| a.incoming)
     }
 }

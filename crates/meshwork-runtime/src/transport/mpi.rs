@@ -14,7 +14,7 @@ use mpi::ffi::{self, MPI_Comm, MPI_Request, MPI_Status};
 use super::link::{About, Address, CHANNELS, Completed, Flight, Lane};
 
 /// Communicators of all processes.
-pub struct Link {
+pub(crate) struct Link {
     data: MPI_Comm,
     notes: MPI_Comm,
     rank: usize,
@@ -30,7 +30,7 @@ unsafe impl Sync for Link {}
 
 /// Requests, and buffers for their statuses.
 #[derive(Default)]
-pub struct Requests {
+pub(crate) struct Requests {
     open: Vec<MPI_Request>,
     done: Vec<c_int>,
     statuses: Vec<MaybeUninit<MPI_Status>>,
@@ -45,7 +45,7 @@ const LANES: c_int = 2 + CHANNELS as c_int;
 
 impl Link {
     /// Joins the processes that were started together.
-    pub fn open() -> Result<Link, String> {
+    pub(crate) fn open() -> Result<Link, String> {
         if mpi::is_initialized() {
             return Err("MPI was initialised by somebody else before Runtime::init()".into());
         }
@@ -79,16 +79,16 @@ impl Link {
         }
     }
 
-    pub fn rank(&self) -> usize {
+    pub(crate) fn rank(&self) -> usize {
         self.rank
     }
 
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Whether each poll yields if there are no messages.
-    pub fn yields(&self) -> bool {
+    pub(crate) fn yields(&self) -> bool {
         self.yields
     }
 
@@ -105,7 +105,7 @@ impl Link {
     ///
     /// # Safety
     /// The bytes are valid and not written until the message has completed.
-    pub unsafe fn send(
+    pub(crate) unsafe fn send(
         &self,
         flight: &mut Flight,
         id: u32,
@@ -128,7 +128,7 @@ impl Link {
     ///
     /// # Safety
     /// The bytes are valid for writing, and nothing else uses them until the message has completed.
-    pub unsafe fn receive(
+    pub(crate) unsafe fn receive(
         &self,
         flight: &mut Flight,
         id: u32,
@@ -148,7 +148,7 @@ impl Link {
     }
 
     /// Makes progress, and collects the messages that have completed.
-    pub fn test(&self, flight: &mut Flight, completed: &mut Vec<Completed>) -> Result<(), String> {
+    pub(crate) fn test(&self, flight: &mut Flight, completed: &mut Vec<Completed>) -> Result<(), String> {
         let Requests { open, done, statuses } = &mut flight.requests;
         let (count, mut ended) = (open.len(), 0);
         done.resize(count, 0);
@@ -186,7 +186,7 @@ impl Link {
     }
 
     /// Cancels all receives in flight; sends are left to complete.
-    pub fn cancel(&self, flight: &mut Flight) {
+    pub(crate) fn cancel(&self, flight: &mut Flight) {
         let mut kept = Flight::default();
         let requests = std::mem::take(&mut flight.requests.open);
         for (mut request, about) in requests.into_iter().zip(std::mem::take(&mut flight.about)) {
@@ -202,7 +202,7 @@ impl Link {
     }
 
     /// Sends a short control message without waiting.
-    pub fn note(&self, peer: usize, note: Vec<u8>) {
+    pub(crate) fn note(&self, peer: usize, note: Vec<u8>) {
         let note = Vec::leak(note);
         let mut request = MaybeUninit::uninit();
         // SAFETY: the note lives forever.
@@ -218,7 +218,7 @@ impl Link {
     }
 
     /// A control message that has arrived, and its sender.
-    pub fn read_note(&self) -> Option<(usize, Vec<u8>)> {
+    pub(crate) fn read_note(&self) -> Option<(usize, Vec<u8>)> {
         let (mut flag, mut count, mut status) = (0, 0, MaybeUninit::zeroed());
         // SAFETY: the out parameters are valid; what is received is as long as the probe says.
         unsafe {
@@ -237,20 +237,20 @@ impl Link {
     }
 
     /// Starts a new epoch: messages of earlier ones no longer match.
-    pub fn set_epoch(&self, epoch: u32) {
+    pub(crate) fn set_epoch(&self, epoch: u32) {
         // The largest tag that every MPI has is 32,767.
         self.epoch.store((epoch % 2_000) as i32, Ordering::Relaxed);
     }
 
     /// Ends all processes.
-    pub fn abort(&self, status: i32) -> ! {
+    pub(crate) fn abort(&self, status: i32) -> ! {
         // SAFETY: MPI is initialized.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, status) };
         std::process::abort()
     }
 
     /// Leaves; nothing may call the link afterwards.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         // SAFETY: all messages have completed.
         unsafe { ffi::MPI_Finalize() };
     }

@@ -2,7 +2,7 @@
 
 /// A control message.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Note {
+pub(crate) enum Note {
     /// What are you waiting for?
     Ask,
     /// For this process, in this operation.
@@ -18,7 +18,7 @@ pub enum Note {
 }
 
 impl Note {
-    pub fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let (kind, number, text) = match self {
             Note::Ask => (0, 0, ""),
             Note::Waits { for_rank, text } => (1, *for_rank as u64, &text[..]),
@@ -33,7 +33,7 @@ impl Note {
         out
     }
 
-    pub fn read(bytes: &[u8]) -> Option<Note> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Note> {
         let number = u64::from_le_bytes(bytes.get(1..9)?.try_into().ok()?);
         let text = || String::from_utf8_lossy(&bytes[9..]).into_owned();
         Some(match bytes[0] {

@@ -12,7 +12,7 @@ const LENGTH: usize = 64;
 
 /// The last operations between processes.
 #[derive(Default)]
-pub struct Record {
+pub(crate) struct Record {
     entries: VecDeque<Entry>,
     /// The number of operations before the first of them.
     forgotten: u64,
@@ -26,7 +26,7 @@ struct Entry {
 
 impl Record {
     /// Records the start of an operation; returns its number.
-    pub fn begin(&mut self, stamp: Stamp) -> u64 {
+    pub(crate) fn begin(&mut self, stamp: Stamp) -> u64 {
         if self.entries.len() == LENGTH {
             self.entries.pop_front();
             self.forgotten += 1;
@@ -36,7 +36,7 @@ impl Record {
     }
 
     /// The operation of this number has ended.
-    pub fn end(&mut self, number: u64) {
+    pub(crate) fn end(&mut self, number: u64) {
         let at = number.checked_sub(self.forgotten);
         if let Some(entry) = at.and_then(|at| self.entries.get_mut(at as usize)) {
             entry.took = Some(entry.began.elapsed());
@@ -44,7 +44,7 @@ impl Record {
     }
 
     /// The record as text, oldest first.
-    pub fn text(&self, rank: usize, why: &str) -> String {
+    pub(crate) fn text(&self, rank: usize, why: &str) -> String {
         let mut out = format!("rank {rank}: {why}\nrank {rank}: the last {} operations:\n", self.entries.len());
         for entry in &self.entries {
             let ago = entry.began.elapsed().as_secs_f64();
@@ -58,7 +58,7 @@ impl Record {
     }
 
     /// Writes the record to standard error, or to `MESHWORK_RECORD` with the rank appended.
-    pub fn publish(&self, rank: usize, why: &str) {
+    pub(crate) fn publish(&self, rank: usize, why: &str) {
         let text = self.text(rank, why);
         let written = match std::env::var_os("MESHWORK_RECORD") {
             Some(path) => {

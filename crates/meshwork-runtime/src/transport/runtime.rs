@@ -176,7 +176,7 @@ impl Runtime {
         calls::all_reduce(world, &head, bytes, elem.storage_bytes(), |shares| combine_all(elem, how, shares))
     }
 
-    pub fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
+    pub(crate) fn check_rank(&self, rank: usize) -> Result<(), ProcessError> {
         if rank < self.size() {
             Ok(())
         } else {

@@ -24,7 +24,7 @@ pub const STAMP: usize = 40;
 const MAGIC: u32 = 0x4d57_4b31;
 
 impl Stamp {
-    pub fn write(&self, to: &mut [u8]) {
+    pub(crate) fn write(&self, to: &mut [u8]) {
         let word = |i: usize| 8 * i..8 * i + 8;
         let head = u64::from(MAGIC) << 1 | u64::from(self.refusal);
         for (i, value) in [head, self.plan, self.run, self.op, self.bytes].into_iter().enumerate() {
@@ -32,7 +32,7 @@ impl Stamp {
         }
     }
 
-    pub fn read(from: &[u8]) -> Option<Stamp> {
+    pub(crate) fn read(from: &[u8]) -> Option<Stamp> {
         let word = |i: usize| from.get(8 * i..8 * i + 8)?.try_into().ok().map(u64::from_le_bytes);
         let head = word(0)?;
         let stamp = Stamp { plan: word(1)?, run: word(2)?, op: word(3)?, bytes: word(4)?, refusal: head & 1 != 0 };

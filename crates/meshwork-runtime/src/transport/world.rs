@@ -17,7 +17,9 @@ use super::{calls, exit};
 /// The processes that were started together; at least two.
 pub struct World {
     pub(super) link: Link,
+    /// The number of this process.
     pub rank: usize,
+    /// The number of processes.
     pub size: usize,
     /// Milliseconds.
     deadline: AtomicU64,
@@ -142,19 +144,19 @@ impl World {
         }
     }
 
-    pub fn deadline(&self) -> Duration {
+    pub(crate) fn deadline(&self) -> Duration {
         Duration::from_millis(self.deadline.load(Ordering::Relaxed))
     }
 
-    pub fn set_deadline(&self, deadline: Duration) {
+    pub(crate) fn set_deadline(&self, deadline: Duration) {
         self.deadline.store(deadline.as_millis() as u64, Ordering::Relaxed);
     }
 
-    pub fn devices_per_rank(&self) -> usize {
+    pub(crate) fn devices_per_rank(&self) -> usize {
         self.devices_per_rank.load(Ordering::Relaxed)
     }
 
-    pub fn set_devices_per_rank(&self, devices: usize) {
+    pub(crate) fn set_devices_per_rank(&self, devices: usize) {
         self.devices_per_rank.store(devices.max(1), Ordering::Relaxed);
     }
 

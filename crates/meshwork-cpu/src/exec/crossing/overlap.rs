@@ -328,7 +328,7 @@ mod tests {
     use meshwork_ir::text;
 
     use super::*;
-    use crate::compile::compile;
+    use crate::compile::{Span, compile};
 
     const SUM: &str = "({ ^bb0(%l: tensor<f32>, %m: tensor<f32>):
         %k = stablehlo.add %l, %m : tensor<f32>
@@ -338,7 +338,7 @@ mod tests {
     /// The program on two devices of two processes, put in order; a line per node without the buffers.
     fn ordered(source: &str) -> Vec<String> {
         let module = text::parse(&source.replace("SUM", SUM)).unwrap();
-        let mut program = compile(&module, None, DeviceGrid { replicas: 1, partitions: 2 }).unwrap();
+        let mut program = compile(&module, None, DeviceGrid { replicas: 1, partitions: 2 }, Span::Processes).unwrap();
         overlap(&mut program, &Spread { ranks: vec![0, 1], rank: 0 });
         let again = program.to_string();
         overlap(&mut program, &Spread { ranks: vec![0, 1], rank: 0 });

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{ElementType, Literal};
 
-use crate::compile::compile;
 use crate::compile::testing::{ONE, run};
-use crate::device_program::DeviceProgram;
+use crate::compile::{Span, compile};
+use crate::device_program::{DeviceProgram, Replication};
 use crate::exec::pool::Pool;
 use crate::library::testing::noise;
 use meshwork_runtime::memory::buffer::Buffer;
@@ -128,10 +128,11 @@ fn bits(results: Vec<Vec<Arc<Buffer>>>) -> Vec<Vec<u8>> {
 /// Runs `source` on one device in waves with several numbers of threads, and turn by turn.
 fn check(source: &str, dims: &[i64], elem: ElementType) {
     let module = meshwork_ir::text::parse(source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
-    let program = compile(&module, None, ONE).unwrap_or_else(|e| panic!("{e}\n{source}"));
+    let program = compile(&module, None, ONE, Span::OneProcess).unwrap_or_else(|e| panic!("{e}\n{source}"));
     let x = noise(dims, elem, 1);
     for threads in [2, 3] {
-        let exe = DeviceProgram::new(program.clone(), ONE, Arc::new(Pool::new(threads))).unwrap();
+        let exe =
+            DeviceProgram::new(program.clone(), ONE, Arc::new(Pool::new(threads)), Replication::default()).unwrap();
         assert_eq!(exe.waves(), 1, "{source}\n{program}");
         for n in TURNS {
             let n = Literal::from_bytes([], ElementType::I32, n.to_le_bytes().to_vec()).unwrap();
@@ -209,11 +210,13 @@ fn rings_of_devices() {
             let source = looped(&ty(&dims, "f32"), &ring(&dims, devices));
             let module = meshwork_ir::text::parse(&source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
             let grid = DeviceGrid { replicas: 1, partitions: devices as usize };
-            let program = compile(&module, None, grid).unwrap_or_else(|e| panic!("{e}\n{source}"));
+            let program = compile(&module, None, grid, Span::OneProcess).unwrap_or_else(|e| panic!("{e}\n{source}"));
             let shards: Vec<Arc<Buffer>> = (0..devices)
                 .map(|d| Arc::new(Buffer::from_bytes(noise(&dims, ElementType::F32, d as u64 + 1).bytes()).unwrap()))
                 .collect();
-            let new = |threads: usize| DeviceProgram::new(program.clone(), grid, Arc::new(Pool::new(threads))).unwrap();
+            let new = |threads: usize| {
+                DeviceProgram::new(program.clone(), grid, Arc::new(Pool::new(threads)), Replication::default()).unwrap()
+            };
             let (plain, some) = (new(2).turn_by_turn(), [new(1), new(2), new(5)]);
             assert_eq!((plain.waves(), some[0].waves()), (0, 1), "{source}\n{program}");
             for n in TURNS {
