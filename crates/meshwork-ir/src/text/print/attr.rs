@@ -3,7 +3,7 @@
 use super::dense::push_dense;
 use super::float::push_float;
 use super::structs::{push_conv_attr, push_struct};
-use super::write::{push_digits, push_int, push_list, push_name, push_quoted, push_symbol, push_tensor_type, push_type};
+use super::write::{push_int, push_list, push_name, push_quoted, push_symbol, push_tensor_type, push_type};
 use crate::op::form::sdy_cases;
 use crate::{Attr, AttrDict, ElementClass, ElementType, float};
 
@@ -31,7 +31,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Int(v, ElementType::I1) => out.push_str(if *v != 0 { "true" } else { "false" }),
         Attr::Int(v, ty) => {
             match ty.class() {
-                ElementClass::Unsigned => push_digits(out, *v as u64),
+                ElementClass::Unsigned => push_int(out, *v as u64),
                 _ => push_int(out, *v),
             }
             push_number_type(out, *ty, number_type, *ty == ElementType::I64);
@@ -67,7 +67,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Enum(e) if e.dialect == "sdy" => {
             // MLIR spells these enums by their number.
             let cases = sdy_cases(&e.kind);
-            push_digits(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
+            push_int(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
             push_number_type(out, ElementType::I32, number_type, false);
         }
         Attr::Enum(e) => {

@@ -28,7 +28,7 @@ use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
 use self::types::TypeTexts;
-use self::write::{push_digits, push_list, push_quoted};
+use self::write::{push_int, push_list, push_quoted};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
@@ -230,7 +230,7 @@ impl<'m> Printer<'m> {
             if labelled {
                 self.pad();
                 self.out.push_str("^bb");
-                push_digits(&mut self.out, i as u64);
+                push_int(&mut self.out, i as u64);
                 if !data.args().is_empty() {
                     self.out.push('(');
                     self.block_args(block);

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::write::{push_digits, push_list};
+use super::write::{push_int, push_list};
 use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
@@ -203,7 +203,7 @@ impl Names {
 #[inline]
 fn push_numbered(out: &mut String, prefix: &str, number: u32) {
     out.push_str(prefix);
-    push_digits(out, number.into());
+    push_int(out, number);
 }
 
 /// The regions of the operations of a block.

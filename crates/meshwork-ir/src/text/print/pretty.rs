@@ -14,18 +14,18 @@ use crate::{Attr, ElementType, Op, OpKind, ValueId};
 impl<'m> Printer<'m> {
     /// Prints `op` in its pretty form, name included.
     pub(super) fn pretty(&mut self, op: &'m Op) -> Option<()> {
-        let form = op.kind().info().form;
-        match form {
+        let info = op.kind().info();
+        match info.form {
             Form::Own(Syntax::Func) => return self.func(op),
             Form::Own(Syntax::Module) => return self.nested_module(op),
             _ => {}
         }
-        let name = op.name();
+        let name = if info.name.is_empty() { op.name() } else { info.name };
         self.out.push_str(match name.strip_prefix("func.") {
             Some(short) if self.in_func => short,
             _ => name,
         });
-        match form {
+        match info.form {
             Form::Own(syntax) => return self.own(syntax, op),
             Form::Generic => return self.broadcasting(op),
             Form::Same(count, keys) => {

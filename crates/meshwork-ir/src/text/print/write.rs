@@ -2,7 +2,6 @@
 
 use std::fmt::{Display, Write};
 
-use crate::types::{write_digits, write_int};
 use crate::{TensorType, Type};
 
 /// Appends `item` as it displays.
@@ -11,14 +10,9 @@ pub(super) fn push_display(out: &mut String, item: impl Display) {
     let _ = write!(out, "{item}");
 }
 
-/// Appends a number, as all but rare ones are: without the formatting machinery.
-pub(super) fn push_int(out: &mut String, value: i64) {
-    let _ = write_int(out, value);
-}
-
-/// Appends a number without sign.
-pub(super) fn push_digits(out: &mut String, value: u64) {
-    let _ = write_digits(out, value);
+/// Appends a number.
+pub(super) fn push_int(out: &mut String, value: impl itoa::Integer) {
+    out.push_str(itoa::Buffer::new().format(value));
 }
 
 /// Appends a type.
