@@ -1,6 +1,7 @@
 //! Types of values: tensors, tokens, tuples, functions, and foreign types kept as text.
 
-use std::fmt;
+use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -15,7 +16,7 @@ pub type Dims = SmallVec<[i64; 4]>;
 pub const DYNAMIC: i64 = i64::MIN;
 
 /// A ranked tensor type.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorType {
     /// Extents; [`DYNAMIC`] for `?`.
     pub dims: Dims,
@@ -23,6 +24,14 @@ pub struct TensorType {
     pub elem: ElementType,
     /// The encoding attribute after the element type, if any, as its exact text.
     pub encoding: Option<SmolStr>,
+}
+
+/// Equal types hash equally. Encodings are rare, so they are left out.
+impl Hash for TensorType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dims.iter().for_each(|&d| state.write_i64(d));
+        state.write_u64((self.dims.len() as u64) << 8 | self.elem as u64);
+    }
 }
 
 impl TensorType {
@@ -108,6 +117,11 @@ impl Type {
         }
     }
 
+    /// Whether both are one tensor type in memory.
+    pub(crate) fn is(&self, other: &Type) -> bool {
+        matches!((self, other), (Type::Tensor(a), Type::Tensor(b)) if Arc::ptr_eq(a, b))
+    }
+
     /// Rank of a tensor, `None` for any other type.
     pub fn rank(&self) -> Option<usize> {
         self.as_tensor().map(TensorType::rank)
@@ -130,67 +144,88 @@ impl From<TensorType> for Type {
     }
 }
 
+// Types are half of a printed program, so the printer writes them to its string directly; `Display` is the same text.
+
+impl TensorType {
+    pub(crate) fn write(&self, out: &mut impl Write) -> fmt::Result {
+        out.write_str("tensor<")?;
+        for &d in &self.dims {
+            match d {
+                DYNAMIC => out.write_char('?')?,
+                _ => out.write_str(itoa::Buffer::new().format(d))?,
+            }
+            out.write_char('x')?;
+        }
+        out.write_str(self.elem.text())?;
+        if let Some(encoding) = &self.encoding {
+            out.write_str(", ")?;
+            out.write_str(encoding)?;
+        }
+        out.write_char('>')
+    }
+}
+
+impl FunctionType {
+    fn write(&self, out: &mut impl Write) -> fmt::Result {
+        out.write_char('(')?;
+        write_list(out, &self.inputs)?;
+        out.write_str(") -> ")?;
+        // One result needs no parentheses, unless it is a function type itself.
+        if let [only] = &self.results[..]
+            && !matches!(only, Type::Function(_))
+        {
+            return only.write(out);
+        }
+        out.write_char('(')?;
+        write_list(out, &self.results)?;
+        out.write_char(')')
+    }
+}
+
+impl Type {
+    pub(crate) fn write(&self, out: &mut impl Write) -> fmt::Result {
+        match self {
+            Type::Tensor(t) => t.write(out),
+            Type::Scalar(e) => out.write_str(e.text()),
+            Type::Token => out.write_str("!stablehlo.token"),
+            Type::Tuple(parts) => {
+                out.write_str("tuple<")?;
+                write_list(out, parts)?;
+                out.write_char('>')
+            }
+            Type::Function(t) => t.write(out),
+            Type::None => out.write_str("none"),
+            Type::Opaque(text) => out.write_str(text),
+        }
+    }
+}
+
+fn write_list(out: &mut impl Write, types: &[Type]) -> fmt::Result {
+    for (i, t) in types.iter().enumerate() {
+        if i > 0 {
+            out.write_str(", ")?;
+        }
+        t.write(out)?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("tensor<")?;
-        for &d in &self.dims {
-            if d == DYNAMIC {
-                f.write_str("?x")?;
-            } else {
-                write!(f, "{d}x")?;
-            }
-        }
-        f.write_str(self.elem.text())?;
-        if let Some(encoding) = &self.encoding {
-            write!(f, ", {encoding}")?;
-        }
-        f.write_str(">")
+        self.write(f)
     }
 }
 
 impl fmt::Display for FunctionType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(")?;
-        write_list(f, &self.inputs)?;
-        f.write_str(") -> ")?;
-        // One result needs no parentheses, unless it is a function type itself.
-        if let [only] = &self.results[..]
-            && !matches!(only, Type::Function(_))
-        {
-            return write!(f, "{only}");
-        }
-        f.write_str("(")?;
-        write_list(f, &self.results)?;
-        f.write_str(")")
+        self.write(f)
     }
 }
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Type::Tensor(t) => t.fmt(f),
-            Type::Scalar(e) => e.fmt(f),
-            Type::Token => f.write_str("!stablehlo.token"),
-            Type::Tuple(parts) => {
-                f.write_str("tuple<")?;
-                write_list(f, parts)?;
-                f.write_str(">")
-            }
-            Type::Function(t) => t.fmt(f),
-            Type::None => f.write_str("none"),
-            Type::Opaque(text) => f.write_str(text),
-        }
+        self.write(f)
     }
-}
-
-fn write_list(f: &mut fmt::Formatter<'_>, types: &[Type]) -> fmt::Result {
-    for (i, t) in types.iter().enumerate() {
-        if i > 0 {
-            f.write_str(", ")?;
-        }
-        write!(f, "{t}")?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -136,8 +136,7 @@ impl<'m> Builder<'m> {
 
     /// Builds any operation without bodies. Result types given in `spec` are checked; others are inferred.
     pub fn op(&mut self, mut spec: OpSpec) -> Result<OpId, BuildError> {
-        let wanted = std::mem::take(&mut spec.result_types);
-        spec.result_types = self.infer(&spec, &wanted)?;
+        spec.result_types = self.infer(&spec)?;
         spec.loc = self.loc.clone();
         if spec.pos == TextPos::default() {
             spec.pos = self.pos;
@@ -158,11 +157,11 @@ impl<'m> Builder<'m> {
         self.value(OpSpec::new(kind).operands(operands.iter().copied()))
     }
 
-    fn infer(&mut self, spec: &OpSpec, wanted: &[Type]) -> Result<Types, BuildError> {
+    fn infer(&mut self, spec: &OpSpec) -> Result<Types, BuildError> {
         let types = {
             let (mut operands, mut declared) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
             spec.operands.iter().for_each(|&v| operands.push(self.module.ty(v)));
-            wanted.iter().for_each(|ty| declared.push(ty));
+            spec.result_types.iter().for_each(|ty| declared.push(ty));
             infer(&OpTypes {
                 wanted: &declared,
                 values: Some((&*self.module, &spec.operands)),
@@ -170,7 +169,12 @@ impl<'m> Builder<'m> {
             })
         };
         let mut types = types.map_err(|e| self.error(e))?;
-        types.iter_mut().for_each(|ty| self.module.context.intern(ty));
+        for ty in &mut types {
+            // Most results have the type of an operand, which is interned already.
+            if !spec.operands.iter().any(|&v| self.module.ty(v).is(ty)) {
+                self.module.context.intern(ty);
+            }
+        }
         Ok(types)
     }
 

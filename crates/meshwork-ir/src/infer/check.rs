@@ -117,12 +117,11 @@ pub(crate) fn bounds(ty: &TensorType) -> Option<Vec<Option<i64>>> {
 }
 
 /// A value that appears twice.
-pub(crate) fn duplicate(values: impl IntoIterator<Item = i64>) -> Option<i64> {
-    let mut sorted = smallvec::SmallVec::<[i64; 8]>::new();
-    values.into_iter().for_each(|v| sorted.push(v));
-    if sorted.is_sorted_by(|a, b| a < b) {
+pub(crate) fn duplicate(values: impl IntoIterator<Item = i64> + Clone) -> Option<i64> {
+    if values.clone().into_iter().is_sorted_by(|a, b| a < b) {
         return None;
     }
+    let mut sorted: smallvec::SmallVec<[i64; 8]> = values.into_iter().collect();
     sorted.sort_unstable();
     sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
 }
@@ -353,7 +352,7 @@ impl<'a> OpTypes<'a> {
 
     /// The types that body `index` returns.
     pub(super) fn returns(&self, index: usize, name: &'static str) -> Result<&'a [&'a Type], InferError> {
-        match &self.body(index, name)?.returns {
+        match self.body(index, name)?.returns {
             Some(r) => Ok(r),
             None => Err(self.bad_body(name, "does not end with stablehlo.return")),
         }

@@ -177,7 +177,7 @@ pub(super) fn scan(t: &OpTypes) -> Result<Types, InferError> {
         Some(&[a, b]) if a >= 0 && b >= 0 && (a + b) as usize == t.operands.len() => (a as usize, b as usize),
         // Without the split written out: the last operands whose body arguments have their own type are carries.
         _ => {
-            let carried = t.operands.iter().zip(&body.args).rev().take_while(|(o, a)| types_agree(o, a)).count();
+            let carried = t.operands.iter().zip(body.args).rev().take_while(|(o, a)| types_agree(o, a)).count();
             (t.operands.len() - carried, carried)
         }
     };

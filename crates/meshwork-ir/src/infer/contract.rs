@@ -9,7 +9,7 @@ use super::check::{Elems, dim, dims_agree, duplicate, list, shapes_agree};
 use super::window::{Window, padding};
 use super::{InferError, OpTypes, Types};
 use crate::attr::{ConvDims, DotDims};
-use crate::{Attr, DYNAMIC, Dims, TensorType, Type};
+use crate::{Attr, DYNAMIC, Dims, TensorType};
 
 /// At most one known precision per operand.
 pub(super) fn precision(t: &OpTypes) -> Result<(), InferError> {
@@ -24,8 +24,8 @@ pub(super) fn precision(t: &OpTypes) -> Result<(), InferError> {
 }
 
 /// The result of a product whose shape is known; its element type may be chosen freely.
-fn product(t: &OpTypes, dims: impl IntoIterator<Item = i64>, lhs: &TensorType) -> Result<Types, InferError> {
-    Ok(smallvec![Type::tensor(dims, t.wanted_elem(0, lhs.elem))])
+fn product(t: &OpTypes, dims: Dims, lhs: &TensorType) -> Result<Types, InferError> {
+    Ok(smallvec![t.tensor_type(dims, t.wanted_elem(0, lhs.elem))])
 }
 
 /// `dot`: vectors and matrices.
@@ -42,7 +42,7 @@ pub(super) fn dot(t: &OpTypes) -> Result<Types, InferError> {
             format!("contracts lhs dimension {} of size {inner} with rhs dimension 0 of size {outer}", lhs.rank() - 1);
         return Err(t.mismatch(detail));
     }
-    product(t, lhs.dims[..lhs.rank() - 1].iter().chain(&rhs.dims[1..]).copied(), lhs)
+    product(t, lhs.dims[..lhs.rank() - 1].iter().chain(&rhs.dims[1..]).copied().collect(), lhs)
 }
 
 /// `dot_general`: batch, then free dimensions of the left, then of the right operand.

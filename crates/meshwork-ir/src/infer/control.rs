@@ -64,7 +64,7 @@ pub(super) fn while_loop(t: &OpTypes) -> Result<Types, InferError> {
         types.len() == t.operands.len() && types.iter().zip(t.operands).all(|(a, b)| types_agree(a, b))
     };
     for (i, name) in [(0, "cond"), (1, "body")] {
-        let args = &t.body(i, name)?.args;
+        let args = t.body(i, name)?.args;
         if !agree(args) {
             let (got, want) = (type_list(args.iter().copied()), type_list(t.operands.iter().copied()));
             return Err(t.bad_body(name, format!("takes {got}, but the loop carries {want}")));

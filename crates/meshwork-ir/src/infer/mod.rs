@@ -38,6 +38,8 @@ mod source;
 mod tests;
 mod window;
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
 
 use check::Elems;
@@ -48,29 +50,28 @@ use crate::op::{
     BodyOp, CheckOp, ChloOp, CollectiveOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp, SdyOp,
     SourceOp, TokenOp,
 };
-use crate::{AttrDict, BlockId, ElementType, Module, OpId, OpKind, RegionId, Type, ValueId};
+use crate::{AttrDict, Dims, ElementType, Module, OpId, OpKind, RegionId, TensorType, Type, ValueId};
 
 /// Result types of an operation.
 pub type Types = SmallVec<[Type; 1]>;
 
 /// What a body takes and returns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Body<'a> {
     /// Types of its arguments.
-    pub args: Vec<&'a Type>,
+    pub args: &'a [&'a Type],
     /// Types it returns; `None` while it has no terminator.
-    pub returns: Option<Vec<&'a Type>>,
+    pub returns: Option<&'a [&'a Type]>,
 }
 
-impl<'a> Body<'a> {
-    /// The signature of `block`.
-    pub fn of(module: &'a Module, block: BlockId) -> Body<'a> {
-        let types = |values: &[ValueId]| values.iter().map(|&v| module.ty(v)).collect();
-        Body {
-            args: types(module.block(block).args()),
-            returns: module.terminator(block).map(|t| types(module.op(t).operands())),
-        }
-    }
+/// The types that a body takes, and those it returns.
+type Signature<'m> = (SmallVec<[&'m Type; 4]>, Option<SmallVec<[&'m Type; 2]>>);
+
+fn signature(module: &Module, region: RegionId) -> Signature<'_> {
+    let Some(&block) = module.region(region).blocks().first() else { return Signature::default() };
+    let ty = |&value: &ValueId| module.ty(value);
+    let args = module.block(block).args().iter().map(ty).collect();
+    (args, module.terminator(block).map(|t| module.op(t).operands().iter().map(ty).collect()))
 }
 
 /// What a type rule looks at.
@@ -96,6 +97,13 @@ impl<'a> OpTypes<'a> {
         OpTypes { kind, operands, attrs, bodies: &[], wanted: &[], values: None }
     }
 
+    /// The tensor type of these extents: the one that the module has already, if it does.
+    fn tensor_type(&self, dims: Dims, elem: ElementType) -> Type {
+        let ty = TensorType { dims, elem, encoding: None };
+        let known = self.values.and_then(|(module, _)| module.context.find(&ty));
+        Type::Tensor(known.unwrap_or_else(|| Arc::new(ty)))
+    }
+
     /// The elements of operand `index`, if it is an integer constant.
     fn constant(&self, index: usize) -> Option<Vec<i64>> {
         let (module, values) = self.values?;
@@ -113,9 +121,9 @@ pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
     let (mut operands, mut wanted) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
     data.operands().iter().for_each(|&v| operands.push(module.ty(v)));
     data.results().iter().for_each(|&v| wanted.push(module.ty(v)));
-    let first = |r: RegionId| module.region(r).blocks().first().copied();
-    let body = |&r| first(r).map_or_else(Body::default, |b| Body::of(module, b));
-    let bodies: Vec<Body> = data.regions().iter().map(body).collect();
+    let signatures: SmallVec<[Signature; 2]> = data.regions().iter().map(|&r| signature(module, r)).collect();
+    let bodies: SmallVec<[Body; 2]> =
+        signatures.iter().map(|(args, returns)| Body { args, returns: returns.as_deref() }).collect();
     infer(&OpTypes {
         kind: data.kind(),
         operands: &operands,

@@ -205,7 +205,7 @@ pub(super) fn transpose(t: &OpTypes) -> Result<Types, InferError> {
     let x = t.tensor(0, "operand")?;
     let permutation = t.ints_of("permutation", x.rank(), "operand dimension")?;
     t.distinct_dims("permutation", &permutation, x.rank())?;
-    Ok(smallvec![Type::tensor(permutation.iter().map(|&d| x.dims[d as usize]), x.elem)])
+    Ok(smallvec![t.tensor_type(permutation.iter().map(|&d| x.dims[d as usize]).collect(), x.elem)])
 }
 
 /// `get_dimension_size`.

@@ -37,7 +37,7 @@ pub(super) fn reducer(
     allowed: &[i64],
 ) -> Result<(), InferError> {
     let n = inputs.len();
-    let args = &t.body(index, name)?.args;
+    let args = t.body(index, name)?.args;
     let returns = t.returns(index, name)?;
     if args.len() != 2 * n {
         return Err(t.bad_body(
@@ -84,7 +84,7 @@ pub(super) fn reducer(
 
 /// The element types that body `index` accumulates in; those of the inputs while there is no body.
 pub(super) fn accumulators(t: &OpTypes, index: usize, inputs: &[&TensorType]) -> SmallVec<[ElementType; 2]> {
-    let returns = t.bodies.get(index).and_then(|b| b.returns.as_deref()).unwrap_or(&[]);
+    let returns = t.bodies.get(index).and_then(|b| b.returns).unwrap_or(&[]);
     let elem = |i: usize| returns.get(i).and_then(|r| r.elem());
     let mut out = SmallVec::new();
     inputs.iter().enumerate().for_each(|(i, x)| out.push(elem(i).unwrap_or(x.elem)));
@@ -132,7 +132,7 @@ pub(super) fn reduce(t: &OpTypes) -> Result<Types, InferError> {
     }
     let elems = accumulators(t, 0, &inputs);
     let mut types = Types::new();
-    elems.into_iter().for_each(|elem| types.push(Type::tensor(shape.iter().copied(), elem)));
+    elems.into_iter().for_each(|elem| types.push(t.tensor_type(shape.clone(), elem)));
     Ok(types)
 }
 

@@ -289,7 +289,7 @@ fn bodies() {
     let (f, i, x) = (ty("f32"), ty("i32"), ty("2x3xf32"));
     let attrs: AttrDict = [("dimensions", list(&[1]))].into_iter().collect();
     let reduce = |args: &[&Type], returns: &[&Type]| {
-        let body = [Body { args: args.to_vec(), returns: Some(returns.to_vec()) }];
+        let body = [Body { args, returns: Some(returns) }];
         let operands = [&x, &f];
         match infer(&OpTypes { bodies: &body, ..OpTypes::new(OpKind::Body(BodyOp::Reduce), &operands, &attrs) }) {
             Ok(types) => type_list(&types),
@@ -305,9 +305,8 @@ fn bodies() {
         reduce(&[&f, &f], &[&i]),
         "'stablehlo.reduce' op body returns tensor<i32> as value 0, but its argument 0 is tensor<f32>"
     );
-    let body = |returns| Body { args: vec![&x], returns: Some(vec![returns]) };
     let (cond, next) = (ty("i1"), ty("2x4xf32"));
-    let bodies = [body(&cond), body(&next)];
+    let bodies = [Body { args: &[&x], returns: Some(&[&cond]) }, Body { args: &[&x], returns: Some(&[&next]) }];
     let none = AttrDict::new();
     let operands = [&x];
     let e = infer(&OpTypes { bodies: &bodies, ..OpTypes::new(OpKind::Control(ControlOp::While), &operands, &none) });

@@ -123,7 +123,7 @@ pub(super) fn select_and_scatter(t: &OpTypes) -> Result<Types, InferError> {
     let source = t.tensor(1, "source")?;
     let init = t.tensor(2, "init_value")?;
     if !t.bodies.is_empty() {
-        let args = &t.body(0, "select")?.args;
+        let args = t.body(0, "select")?.args;
         let near = |e: crate::ElementType| e == x.elem || e.is_float() && x.elem.is_float();
         if args.len() != 2 || args.iter().any(|a| a.rank() != Some(0) || !a.elem().is_some_and(near)) {
             let detail = format!(

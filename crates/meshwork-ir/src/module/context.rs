@@ -26,6 +26,11 @@ impl Context {
         ty
     }
 
+    /// The interned type that is equal to `ty`.
+    pub(crate) fn find(&self, ty: &TensorType) -> Option<Arc<TensorType>> {
+        self.types.get(ty).cloned()
+    }
+
     /// Replaces a tensor type by the equal one that was interned first.
     pub(crate) fn intern(&mut self, ty: &mut Type) {
         let Type::Tensor(ty) = ty else { return };

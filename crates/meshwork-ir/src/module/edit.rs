@@ -15,8 +15,14 @@ impl Module {
             self.values[v.index()].uses.push(Use { op: id, operand: i as u32 });
         }
         let mut results = Values::new();
-        for ty in spec.result_types {
-            results.push(self.new_value(ty, Def::Result(id, results.len() as u32)));
+        let mut types = spec.result_types;
+        if types.len() > 1 {
+            for ty in types {
+                results.push(self.new_value(ty, Def::Result(id, results.len() as u32)));
+            }
+        } else if let Some(ty) = types.pop() {
+            // Nearly always; cheaper than walking the list.
+            results.push(self.new_value(ty, Def::Result(id, 0)));
         }
         self.ops.push(Op {
             kind: spec.kind,

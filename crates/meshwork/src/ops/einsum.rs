@@ -34,7 +34,7 @@ pub fn einsum(formula: &str, factors: &[&Tensor]) -> Tensor {
 #[derive(Debug, PartialEq)]
 struct Plan {
     /// How each factor but the first joins the product of those before it.
-    pairs: Vec<Pair>,
+    pairs: SmallVec<[Pair; 1]>,
     /// What is summed over at the end.
     sum: Dims,
     /// The order of the dimensions that are left, if it is another.
@@ -52,24 +52,28 @@ struct Pair {
 
 impl Plan {
     fn new(formula: &str, factors: &[&Tensor]) -> Result<Plan, String> {
-        let text: String = formula.split_whitespace().collect();
-        let (left, right) = text.split_once("->").map_or((&*text, None), |(left, right)| (left, Some(right)));
-        let terms: Vec<&[u8]> = left.split(',').map(str::as_bytes).collect();
+        let text: SmallVec<[u8; 32]> = formula.bytes().filter(|c| !c.is_ascii_whitespace()).collect();
+        let (left, right) = match text.windows(2).position(|pair| pair == b"->") {
+            Some(at) => (&text[..at], Some(&text[at + 2..])),
+            None => (&text[..], None),
+        };
+        let terms: SmallVec<[&[u8]; 4]> = left.split(|&c| c == b',').collect();
         if terms.len() != factors.len() {
             return Err(format!("\"{formula}\" has {} terms for {} tensors", terms.len(), factors.len()));
         }
         let known = check_terms(formula, &terms, factors)?;
         let result = match right {
-            Some(right) => Labels::from_slice(right.as_bytes()),
+            Some(right) => Labels::from_slice(right),
             None => {
-                let once = |c: &u8| left.bytes().filter(|d| d == c).count() == 1;
+                let once = |c: &u8| left.iter().filter(|d| *d == c).count() == 1;
                 (b'A'..=b'z').filter(|c| c.is_ascii_alphabetic() && once(c)).collect()
             }
         };
         let mut kept = Letters::default();
         for &c in &result {
             if !(c.is_ascii_alphabetic() && known.has(c)) || kept.has(c) {
-                let c = right.and_then(|r| r.chars().find(|c| !c.is_ascii())).unwrap_or(char::from(c));
+                let right = String::from_utf8_lossy(right.unwrap_or_default());
+                let c = right.chars().find(|c| !c.is_ascii()).unwrap_or(char::from(c));
                 return Err(format!(
                     "'{c}' of the result of \"{formula}\" must appear in a term, and only once in the result"
                 ));
@@ -77,7 +81,7 @@ impl Plan {
             kept = kept.with(c);
         }
         let mut product = Labels::from_slice(terms[0]);
-        let mut pairs = vec![];
+        let mut pairs = SmallVec::new();
         for (i, term) in terms.iter().enumerate().skip(1) {
             let needed = terms[i + 1..].iter().fold(kept, |set, term| set.or(Letters::of(term)));
             let (pair, labels) = contract(product, Labels::from_slice(term), needed);
@@ -145,11 +149,13 @@ impl Letters {
 fn check_terms(formula: &str, terms: &[&[u8]], factors: &[&Tensor]) -> Result<Letters, String> {
     let (mut known, mut extents) = (Letters::default(), [0; 64]);
     for (term, x) in terms.iter().zip(factors) {
-        let text = String::from_utf8_lossy(term);
-        if let Some(odd) = text.chars().find(|c| !c.is_ascii_alphabetic()) {
+        let text = || String::from_utf8_lossy(term);
+        if !term.iter().all(u8::is_ascii_alphabetic) {
+            let odd = text().chars().find(|c| !c.is_ascii_alphabetic()).unwrap_or_default();
             return Err(format!("'{odd}' in \"{formula}\" is not a letter"));
         }
         if term.len() != x.rank() {
+            let text = text();
             return Err(format!("\"{text}\" in \"{formula}\" has {} letters for {}", term.len(), x.describe()));
         }
         let mut own = Letters::default();

@@ -3,7 +3,7 @@
 use super::dense::push_dense;
 use super::float::push_float;
 use super::structs::{push_conv_attr, push_struct};
-use super::write::{push_display, push_list, push_name, push_quoted, push_symbol};
+use super::write::{push_int, push_list, push_name, push_quoted, push_symbol, push_tensor_type, push_type};
 use crate::op::form::sdy_cases;
 use crate::{Attr, AttrDict, ElementClass, ElementType, float};
 
@@ -31,8 +31,8 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Int(v, ElementType::I1) => out.push_str(if *v != 0 { "true" } else { "false" }),
         Attr::Int(v, ty) => {
             match ty.class() {
-                ElementClass::Unsigned => push_display(out, *v as u64),
-                _ => push_display(out, *v),
+                ElementClass::Unsigned => push_int(out, *v as u64),
+                _ => push_int(out, *v),
             }
             push_number_type(out, *ty, number_type, *ty == ElementType::I64);
         }
@@ -41,7 +41,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
             push_number_type(out, *ty, number_type, *ty == ElementType::F64 && !hex);
         }
         Attr::Str(s) => push_quoted(out, s),
-        Attr::Type(ty) => push_display(out, ty),
+        Attr::Type(ty) => push_type(out, ty),
         Attr::Symbol(s) => push_symbol(out, s),
         Attr::Array(items) => {
             out.push('[');
@@ -52,11 +52,11 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Dense(d) => {
             push_dense(out, d);
             out.push_str(" : ");
-            push_display(out, crate::Type::Tensor(d.ty.clone()));
+            push_tensor_type(out, &d.ty);
         }
         Attr::I64Array(items) => {
             out.push_str(if items.is_empty() { "array<i64" } else { "array<i64: " });
-            push_list(out, items.iter(), |out, &v| push_display(out, v));
+            push_list(out, items.iter(), |out, &v| push_int(out, v));
             out.push('>');
         }
         Attr::BoolArray(items) => {
@@ -67,7 +67,7 @@ pub(super) fn push_attr_as(out: &mut String, attr: &Attr, number_type: NumberTyp
         Attr::Enum(e) if e.dialect == "sdy" => {
             // MLIR spells these enums by their number.
             let cases = sdy_cases(&e.kind);
-            push_display(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
+            push_int(out, cases.iter().position(|c| *c == e.value).unwrap_or(0) as u64);
             push_number_type(out, ElementType::I32, number_type, false);
         }
         Attr::Enum(e) => {

@@ -1,7 +1,7 @@
 //! Operations with regions in their pretty form: reduce, while, scan, and the computations of `sdy`.
 
 use super::sdy::{push_sharding_list, push_stripped};
-use super::write::{push_dims, push_display, push_quoted};
+use super::write::{push_dims, push_int, push_quoted};
 use super::{BlockLabel, Printer};
 use crate::op::{BodyOp, ControlOp};
 use crate::{Attr, BlockId, Module, Op, OpKind, RegionId, Trait, Type};
@@ -95,7 +95,7 @@ impl<'m> Printer<'m> {
         self.out.push_str(") inits (");
         self.operands(inits);
         self.out.push_str(") dimension=");
-        push_display(&mut self.out, op.int("dimension")?);
+        push_int(&mut self.out, op.int("dimension")?);
         self.out.push(' ');
         let shown = op.attrs.iter().map(|(n, a)| (n.as_str(), a));
         let hidden = ["dimension", "operandSegmentSizes", "resultSegmentSizes"];

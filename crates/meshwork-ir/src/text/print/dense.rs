@@ -1,7 +1,7 @@
 //! Elements of `dense<...>`: one for a splat, nested lists, or hexadecimal for long constants.
 
 use super::float::push_float;
-use super::write::push_display;
+use super::write::push_int;
 use crate::{Dense, DenseData, ElementClass, ElementType};
 
 /// Longer constants are printed in hexadecimal, as MLIR does by default.
@@ -55,9 +55,9 @@ fn push_element(out: &mut String, elem: ElementType, bytes: &[u8]) {
         ElementClass::Bool => out.push_str(if bytes[0] != 0 { "true" } else { "false" }),
         ElementClass::Signed => {
             let unused = 64 - 8 * bytes.len() as u32;
-            push_display(out, ((word(bytes) << unused) as i64) >> unused);
+            push_int(out, ((word(bytes) << unused) as i64) >> unused);
         }
-        ElementClass::Unsigned => push_display(out, word(bytes)),
+        ElementClass::Unsigned => push_int(out, word(bytes)),
         ElementClass::Float => drop(push_float(out, elem, word(bytes))),
         ElementClass::Complex => {
             let (re, im) = bytes.split_at(bytes.len() / 2);

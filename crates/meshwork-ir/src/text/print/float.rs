@@ -8,7 +8,7 @@
 //! than asked for and then rounds the last digit half up. Where the cut leaves no digit to round, the result is
 //! truncated: `0.7 : f32` is just below seven tenths, comes out as 0.699999 and so is printed in the long form.
 
-use super::write::push_display;
+use super::write::{push_display, push_int};
 use crate::{ElementType, float};
 
 /// Significant digits of the short form.
@@ -94,7 +94,7 @@ impl Decimal {
     /// `1.500000e+00`: six digits after the point.
     fn push_scientific(&self, out: &mut String) {
         let unit = 10u64.pow(self.count - 1);
-        push_display(out, self.digits / unit);
+        push_int(out, self.digits / unit);
         out.push('.');
         push_padded(out, self.digits % unit, self.count - 1);
         (self.count - 1..SHORT).for_each(|_| out.push('0'));
@@ -103,7 +103,7 @@ impl Decimal {
         if exponent.abs() < 10 {
             out.push('0');
         }
-        push_display(out, i64::from(exponent.abs()));
+        push_int(out, i64::from(exponent.abs()));
     }
 
     /// `0.699999988`, `1.23456789E-5`, or an integer without a point.
@@ -116,20 +116,20 @@ impl Decimal {
         };
         if scientific {
             let unit = 10u64.pow(self.count - 1);
-            push_display(out, self.digits / unit);
+            push_int(out, self.digits / unit);
             out.push('.');
             match self.count {
                 1 => out.push('0'),
                 n => push_padded(out, self.digits % unit, n - 1),
             }
             out.push_str(if leading < 0 { "E-" } else { "E+" });
-            push_display(out, i64::from(leading.abs()));
+            push_int(out, i64::from(leading.abs()));
         } else if self.exponent >= 0 {
-            push_display(out, self.digits * 10u64.pow(self.exponent as u32));
+            push_int(out, self.digits * 10u64.pow(self.exponent as u32));
         } else {
             let below = self.exponent.unsigned_abs();
             let unit = 10u64.checked_pow(below);
-            push_display(out, unit.map_or(0, |u| self.digits / u));
+            push_int(out, unit.map_or(0, |u| self.digits / u));
             out.push('.');
             push_padded(out, unit.map_or(self.digits, |u| self.digits % u), below);
         }

@@ -1,7 +1,7 @@
 //! Functions and nested modules.
 
 use super::attr::push_dict;
-use super::write::{push_display, push_symbol};
+use super::write::push_symbol;
 use super::{BlockLabel, Printer};
 use crate::{Attr, AttrDict, FunctionType, Op, Type, ValueId};
 
@@ -72,7 +72,7 @@ impl<'m> Printer<'m> {
 
     /// A type, and a dictionary unless it is empty.
     fn typed(&mut self, ty: &Type, dict: &AttrDict) {
-        push_display(&mut self.out, ty);
+        self.types.push(&mut self.out, ty);
         if !dict.is_empty() {
             self.out.push(' ');
             push_dict(&mut self.out, dict);

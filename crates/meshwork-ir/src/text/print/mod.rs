@@ -8,7 +8,7 @@
 //! - `names.rs`: what each value is called.
 //! - `pretty.rs`: pretty forms, as the op table gives them.
 //! - `own.rs`, `func.rs`, `body.rs`: the syntaxes of single operations.
-//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `write.rs`: the parts.
+//! - `attr.rs`, `dense.rs`, `float.rs`, `structs.rs`, `sdy.rs`, `loc.rs`, `types.rs`, `write.rs`: the parts.
 
 mod attr;
 mod body;
@@ -21,14 +21,16 @@ mod own;
 mod pretty;
 mod sdy;
 mod structs;
+mod types;
 mod write;
 
 use self::attr::{push_attr, push_named};
 use self::loc::push_loc;
 use self::names::Names;
-use self::write::{push_display, push_list, push_quoted, push_results};
+use self::types::TypeTexts;
+use self::write::{push_int, push_list, push_quoted};
 use crate::op::ControlOp;
-use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, ValueId};
+use crate::{Attr, BlockId, Loc, Module, Op, OpId, OpKind, RegionId, Type, ValueId};
 
 /// How a module is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,6 +50,8 @@ pub fn print(module: &Module) -> String {
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     let names = Names::of_module(module, options.generic);
     let mut printer = Printer::new(module, names, *options);
+    // About the length of an operation with one operand.
+    printer.out.reserve(96 * module.op_slots());
     printer.module();
     printer.out
 }
@@ -71,6 +75,7 @@ pub(super) fn attr_text(attr: &Attr) -> String {
 struct Printer<'m> {
     module: &'m Module,
     out: String,
+    types: TypeTexts,
     names: Names,
     options: PrintOptions,
     indent: usize,
@@ -80,7 +85,7 @@ struct Printer<'m> {
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
-        Printer { module, out: String::new(), names, options, indent: 0, in_func: false }
+        Printer { module, out: String::new(), types: TypeTexts::default(), names, options, indent: 0, in_func: false }
     }
 
     fn module(&mut self) {
@@ -141,7 +146,13 @@ impl<'m> Printer<'m> {
     }
 
     fn pad(&mut self) {
-        (0..self.indent).for_each(|_| self.out.push(' '));
+        const SPACES: &str = "                                ";
+        let mut left = self.indent;
+        while left > 0 {
+            let some = left.min(SPACES.len());
+            self.out.push_str(&SPACES[..some]);
+            left -= some;
+        }
     }
 
     fn trailing_loc(&mut self, loc: &Loc) {
@@ -218,7 +229,8 @@ impl<'m> Printer<'m> {
             };
             if labelled {
                 self.pad();
-                push_display(&mut self.out, format_args!("^bb{i}"));
+                self.out.push_str("^bb");
+                push_int(&mut self.out, i as u64);
                 if !data.args().is_empty() {
                     self.out.push('(');
                     self.block_args(block);
@@ -269,12 +281,12 @@ impl<'m> Printer<'m> {
     }
 
     fn ty(&mut self, value: ValueId) {
-        push_display(&mut self.out, self.module.ty(value));
+        self.types.push(&mut self.out, self.module.ty(value));
     }
 
     fn types(&mut self, values: &[ValueId]) {
-        let module = self.module;
-        push_list(&mut self.out, values, |out, &v| push_display(out, module.ty(v)));
+        let (module, types) = (self.module, &mut self.types);
+        push_list(&mut self.out, values, |out, &v| types.push(out, module.ty(v)));
     }
 
     /// `(operand types) -> result types`.
@@ -282,8 +294,15 @@ impl<'m> Printer<'m> {
         self.out.push('(');
         self.types(op.operands());
         self.out.push_str(") -> ");
-        let module = self.module;
-        push_results(&mut self.out, op.results().iter().map(|&r| module.ty(r)));
+        // One result needs no parentheses, unless it is a function.
+        if let &[only] = op.results()
+            && !matches!(self.module.ty(only), Type::Function(_))
+        {
+            return self.ty(only);
+        }
+        self.out.push('(');
+        self.types(op.results());
+        self.out.push(')');
     }
 }
 

@@ -4,7 +4,9 @@
 //! regions do not see each other, so they reuse numbers. In the generic form no number is used twice in a module, and
 //! regions are visited last first.
 
-use super::write::push_display;
+use smallvec::SmallVec;
+
+use super::write::{push_int, push_list};
 use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
 
@@ -31,7 +33,7 @@ struct Scope {
     /// Tells values with the same base name apart.
     conflicts: u32,
     /// Base names in use.
-    taken: Vec<&'static str>,
+    taken: SmallVec<[&'static str; 4]>,
 }
 
 /// The names of values.
@@ -59,7 +61,7 @@ impl Names {
         }
         let mut names = Names::empty(module, false);
         names.op(module, module.op(top));
-        names.below(module, module.op(top).regions().to_vec());
+        names.below(module, module.op(top).regions().iter().copied());
         names
     }
 
@@ -68,8 +70,8 @@ impl Names {
     }
 
     /// Names the values of regions and of all that are nested in them.
-    fn below(&mut self, module: &Module, regions: Vec<RegionId>) {
-        let mut open: Vec<(RegionId, Scope)> = regions.into_iter().map(|r| (r, self.scope.clone())).collect();
+    fn below(&mut self, module: &Module, regions: impl Iterator<Item = RegionId>) {
+        let mut open: Vec<(RegionId, Scope)> = regions.map(|r| (r, self.scope.clone())).collect();
         while let Some((region, inherited)) = open.pop() {
             if !self.generic {
                 self.scope = inherited;
@@ -170,11 +172,17 @@ impl Names {
     pub(super) fn push(&self, out: &mut String, value: ValueId) {
         match self.names[value.index()] {
             Name::Unknown => out.push_str("%<<UNKNOWN SSA VALUE>>"),
-            Name::Number(n) => push_display(out, format_args!("%{n}")),
-            Name::Grouped(n, result) => push_display(out, format_args!("%{n}#{result}")),
-            Name::Arg(n) => push_display(out, format_args!("%arg{n}")),
+            Name::Number(n) => push_numbered(out, "%", n),
+            Name::Grouped(n, result) => {
+                push_numbered(out, "%", n);
+                push_numbered(out, "#", result);
+            }
+            Name::Arg(n) => push_numbered(out, "%arg", n),
             Name::Bare(base) => out.push_str(base),
-            Name::Numbered(base, n) => push_display(out, format_args!("{base}_{n}")),
+            Name::Numbered(base, n) => {
+                out.push_str(base);
+                push_numbered(out, "_", n);
+            }
         }
     }
 
@@ -182,15 +190,23 @@ impl Names {
     pub(super) fn push_results(&self, out: &mut String, results: &[ValueId]) {
         let Some(&first) = results.first() else { return };
         if let Name::Grouped(n, _) = self.names[first.index()] {
-            push_display(out, format_args!("%{n}:{} = ", results.len()));
-            return;
+            push_numbered(out, "%", n);
+            push_numbered(out, ":", results.len() as u32);
+        } else {
+            push_list(out, results, |out, &result| self.push(out, result));
         }
-        super::write::push_list(out, results, |out, &result| self.push(out, result));
         out.push_str(" = ");
     }
 }
 
+/// Appends a prefix and a number.
+#[inline]
+fn push_numbered(out: &mut String, prefix: &str, number: u32) {
+    out.push_str(prefix);
+    push_int(out, number);
+}
+
 /// The regions of the operations of a block.
-fn regions_in(module: &Module, block: BlockId) -> Vec<RegionId> {
-    module.ops_in(block).flat_map(|op| module.op(op).regions().iter().copied()).collect()
+fn regions_in(module: &Module, block: BlockId) -> impl Iterator<Item = RegionId> {
+    module.ops_in(block).flat_map(|op| module.op(op).regions().iter().copied())
 }

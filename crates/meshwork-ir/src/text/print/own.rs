@@ -4,7 +4,7 @@ use super::Printer;
 use super::attr::push_attr;
 use super::sdy::push_stripped;
 use super::structs::push_conv;
-use super::write::{push_dims, push_display, push_list, push_quoted, push_symbol};
+use super::write::{push_dims, push_display, push_int, push_list, push_quoted, push_symbol};
 use crate::op::ChloOp;
 use crate::op::form::{Count, Syntax, TOP_K, ULPS};
 use crate::{Attr, ElementType, Op, OpKind, Type};
@@ -125,10 +125,13 @@ impl<'m> Printer<'m> {
 
     /// ` LT, %0, %1, SIGNED`.
     fn compare(&mut self, op: &'m Op) -> Option<()> {
-        push_display(&mut self.out, format_args!(" {},", op.enum_value("comparison_direction")?));
+        self.out.push(' ');
+        self.out.push_str(op.enum_value("comparison_direction")?);
+        self.out.push(',');
         self.operand_list(op, Count::Exactly(2))?;
         if let Some(ty) = op.attr("compare_type") {
-            push_display(&mut self.out, format_args!(", {}", ty.as_enum()?));
+            self.out.push_str(", ");
+            self.out.push_str(ty.as_enum()?);
         }
         self.tail_functional(op, &["comparison_direction", "compare_type"]);
         Some(())
@@ -159,9 +162,12 @@ impl<'m> Printer<'m> {
         }
         self.out.push_str(" [");
         push_list(&mut self.out, 0..starts.len(), |out, i| {
-            push_display(out, format_args!("{}:{}", starts[i], limits[i]));
+            push_int(out, starts[i]);
+            out.push(':');
+            push_int(out, limits[i]);
             if strides[i] != 1 {
-                push_display(out, format_args!(":{}", strides[i]));
+                out.push(':');
+                push_int(out, strides[i]);
             }
         });
         self.out.push(']');
@@ -203,8 +209,12 @@ impl<'m> Printer<'m> {
 
     fn precision(&mut self, op: &Op) -> Option<()> {
         let Some(config) = op.attr("precision_config") else { return Some(()) };
-        let names: Vec<&str> = config.as_array()?.iter().map(Attr::as_enum).collect::<Option<_>>()?;
-        push_display(&mut self.out, format_args!(", precision = [{}]", names.join(", ")));
+        self.out.push_str(", precision = [");
+        for (i, precision) in config.as_array()?.iter().enumerate() {
+            self.out.push_str(if i > 0 { ", " } else { "" });
+            self.out.push_str(precision.as_enum()?);
+        }
+        self.out.push(']');
         Some(())
     }
 
@@ -232,7 +242,7 @@ impl<'m> Printer<'m> {
                     push_list(&mut self.out, d.to_i64s()?.chunks(2), push_dims);
                 }
                 (Attr::I64Array(values), "stride" | "lhs_dilate" | "rhs_dilate") => {
-                    push_list(&mut self.out, values.iter(), push_display);
+                    push_list(&mut self.out, values.iter(), |out, &v| push_int(out, v));
                 }
                 (Attr::BoolArray(values), "reverse") => push_list(&mut self.out, values.iter(), push_display),
                 _ => return None,

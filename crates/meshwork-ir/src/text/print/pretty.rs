@@ -5,8 +5,8 @@
 
 use super::Printer;
 use super::attr::{NumberType, push_attr, push_attr_as};
-use super::sdy::push_stripped;
-use super::write::{push_dims, push_display, push_quoted};
+use super::sdy::{push_sharding, push_stripped};
+use super::write::{push_dims, push_int, push_quoted};
 use crate::attr::is_default;
 use crate::op::form::{Count, Form, Key, KeyValue, OUT_SHARDING, Syntax, sdy_cases};
 use crate::{Attr, ElementType, Op, OpKind, ValueId};
@@ -14,17 +14,18 @@ use crate::{Attr, ElementType, Op, OpKind, ValueId};
 impl<'m> Printer<'m> {
     /// Prints `op` in its pretty form, name included.
     pub(super) fn pretty(&mut self, op: &'m Op) -> Option<()> {
-        let form = op.kind().info().form;
-        match form {
+        let info = op.kind().info();
+        match info.form {
             Form::Own(Syntax::Func) => return self.func(op),
             Form::Own(Syntax::Module) => return self.nested_module(op),
             _ => {}
         }
-        self.out.push_str(match op.name().strip_prefix("func.") {
+        let name = if info.name.is_empty() { op.name() } else { info.name };
+        self.out.push_str(match name.strip_prefix("func.") {
             Some(short) if self.in_func => short,
-            _ => op.name(),
+            _ => name,
         });
-        match form {
+        match info.form {
             Form::Own(syntax) => return self.own(syntax, op),
             Form::Generic => return self.broadcasting(op),
             Form::Same(count, keys) => {
@@ -35,7 +36,7 @@ impl<'m> Printer<'m> {
             Form::Functional(count, keys) => {
                 self.operand_list(op, count)?;
                 self.keys(op, keys, ", ", " = ")?;
-                self.dict_but(op, keys);
+                self.dict_but(op, keys, &[]);
                 self.out.push_str(" : ");
                 self.functional_type(op);
             }
@@ -51,7 +52,7 @@ impl<'m> Printer<'m> {
             Form::Source(keys) => {
                 let &[result] = op.results() else { return None };
                 self.keys(op, keys, " ", " = ")?;
-                self.dict_but(op, keys);
+                self.dict_but(op, keys, &[]);
                 self.out.push_str(" : ");
                 self.ty(result);
             }
@@ -157,9 +158,12 @@ impl<'m> Printer<'m> {
                     Attr::Int(bits @ 0.., ElementType::I32) => Some(*bits),
                     _ => None,
                 };
-                push_display(out, format_args!("e{}m{}", width("exponent_bits")?, width("mantissa_bits")?));
+                out.push('e');
+                push_int(out, width("exponent_bits")?);
+                out.push('m');
+                push_int(out, width("mantissa_bits")?);
             }
-            (KeyValue::Sharding, Attr::Sharding(sharding)) => push_display(out, sharding),
+            (KeyValue::Sharding, Attr::Sharding(sharding)) => push_sharding(out, sharding),
             (KeyValue::SdyEnum(kind), _) => out.push_str(sdy_case(attr, kind)?),
             _ => return None,
         }
@@ -168,13 +172,19 @@ impl<'m> Printer<'m> {
 
     /// Other attributes than `hidden`, without those that have their default value.
     pub(super) fn dict(&mut self, op: &'m Op, hidden: &[&str]) {
-        let shown = |(name, attr): &(&str, &Attr)| !hidden.contains(name) && !is_default(op.kind(), name, attr);
-        self.attr_list(" {", op.attrs.iter().map(|(n, a)| (n.as_str(), a)).filter(shown), "}");
+        self.dict_but(op, &[], hidden);
     }
 
-    /// Other attributes than those of `keys`.
-    fn dict_but(&mut self, op: &'m Op, keys: &[Key]) {
-        self.dict(op, &hidden(keys, &[]));
+    /// Other attributes than those of `keys` and `hidden`, without those that have their default value.
+    fn dict_but(&mut self, op: &'m Op, keys: &[Key], hidden: &[&str]) {
+        if op.attrs.is_empty() {
+            return;
+        }
+        let spelled = |name: &str| keys.iter().any(|key| key.attr == name || key.spells_too(name));
+        let shown = |(name, attr): &(&str, &Attr)| {
+            !(hidden.contains(name) || spelled(name) || is_default(op.kind(), name, attr))
+        };
+        self.attr_list(" {", op.attrs.iter().map(|(n, a)| (n.as_str(), a)).filter(shown), "}");
     }
 
     /// ` {...} : (operand types) -> result types`.
@@ -187,7 +197,7 @@ impl<'m> Printer<'m> {
     /// ` {...} : type` if all operands have the type of the only result, else with a functional type.
     fn tail_same(&mut self, op: &'m Op, keys: &[Key]) -> Option<()> {
         let &[result] = op.results() else { return None };
-        self.dict_but(op, keys);
+        self.dict_but(op, keys, &[]);
         self.out.push_str(" : ");
         let ty = self.module.ty(result);
         if op.operands().iter().all(|&v| self.module.ty(v) == ty) {
@@ -203,7 +213,7 @@ impl<'m> Printer<'m> {
         if !op.results().is_empty() && !self.same_types(op.operands(), op.results()) {
             return None;
         }
-        self.dict(op, &hidden(keys, more));
+        self.dict_but(op, keys, more);
         self.out.push_str(" : ");
         self.ty(*op.operands().first()?);
         Some(())
@@ -214,10 +224,11 @@ impl<'m> Printer<'m> {
     }
 }
 
-/// The attributes that `keys` spell, and `more`.
-fn hidden<'k>(keys: &[Key], more: &[&'k str]) -> Vec<&'k str> {
-    let format = |key: &Key| matches!(key.value, KeyValue::Format).then_some("mantissa_bits");
-    keys.iter().flat_map(|key| [Some(key.attr), format(key)]).flatten().chain(more.iter().copied()).collect()
+impl Key {
+    /// Whether the key spells this attribute beside its own: a format has two.
+    fn spells_too(&self, name: &str) -> bool {
+        matches!(self.value, KeyValue::Format) && name == "mantissa_bits"
+    }
 }
 
 /// The case of `sdy` enum `kind`, held by name or by number.

@@ -1,8 +1,8 @@
 //! `sdy` attributes.
 
-use meshwork_mesh::AxisList;
+use meshwork_mesh::{AxisList, Sharding};
 
-use super::write::{push_display, push_list};
+use super::write::{push_display, push_int, push_list};
 use crate::Attr;
 use crate::attr::{AllToAllParam, OpShardingRule};
 
@@ -10,7 +10,7 @@ use crate::attr::{AllToAllParam, OpShardingRule};
 pub(super) fn push_stripped(out: &mut String, attr: &Attr) {
     match attr {
         Attr::Mesh(mesh) => push_display(out, mesh),
-        Attr::Sharding(sharding) => push_display(out, sharding),
+        Attr::Sharding(sharding) => push_sharding(out, sharding),
         Attr::ShardingPerValue(_) => {
             out.push('<');
             push_sharding_list(out, attr);
@@ -31,20 +31,26 @@ pub(super) fn push_stripped(out: &mut String, attr: &Attr) {
     }
 }
 
+/// Appends `<@mesh, [{"x"}]>`.
+pub(super) fn push_sharding(out: &mut String, sharding: &Sharding) {
+    // Writing to a string does not fail.
+    let _ = sharding.write(out);
+}
+
 /// Appends `[<@mesh, [...]>, ...]`.
 pub(super) fn push_sharding_list(out: &mut String, attr: &Attr) {
     let Attr::ShardingPerValue(list) = attr else { return super::attr::push_attr(out, attr) };
     out.push('[');
-    push_list(out, list.iter(), push_display);
+    push_list(out, list.iter(), push_sharding);
     out.push(']');
 }
 
 fn push_all_to_all(out: &mut String, param: &AllToAllParam) {
     push_display(out, AxisList(&param.axes));
     out.push_str(": ");
-    push_display(out, param.src);
+    push_int(out, param.src);
     out.push_str("->");
-    push_display(out, param.tgt);
+    push_int(out, param.tgt);
 }
 
 /// Appends `#sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=2, k=4, j=8} reduction={k}>`.
@@ -59,7 +65,7 @@ pub(super) fn push_rule(out: &mut String, rule: &OpShardingRule) {
         push_list(out, rule.factor_sizes.iter().enumerate(), |out, (i, &size)| {
             push_factor(out, i);
             out.push('=');
-            push_display(out, size);
+            push_int(out, size);
         });
         out.push('}');
     }

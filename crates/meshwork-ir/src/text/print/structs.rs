@@ -1,6 +1,6 @@
 //! StableHLO's structured attributes; fields with their default value are left out.
 
-use super::write::{push_dims, push_display};
+use super::write::{push_dims, push_int};
 use crate::Attr;
 use crate::attr::ConvDims;
 
@@ -31,9 +31,9 @@ pub(super) fn push_struct(out: &mut String, attr: &Attr) {
             .end(),
         Attr::Channel(c) => {
             out.push_str("#stablehlo.channel_handle<handle = ");
-            push_display(out, c.handle);
+            push_int(out, c.handle);
             out.push_str(", type = ");
-            push_display(out, c.channel_type);
+            push_int(out, c.channel_type);
             out.push('>');
         }
         _ => {}
@@ -70,7 +70,7 @@ impl<'o> Fields<'o> {
     fn number(mut self, name: &str, value: i64) -> Self {
         if value != 0 {
             self.name(name);
-            push_display(self.out, value);
+            push_int(self.out, value);
         }
         self
     }
@@ -121,7 +121,7 @@ fn push_order(out: &mut String, spatial: &[i64], named: [(i64, &str); 2]) -> Opt
         if let Some((_, name)) = named.iter().find(|(d, _)| *d == dim) {
             out.push_str(name);
         } else {
-            push_display(out, spatial.iter().position(|&d| d == dim)? as i64);
+            push_int(out, spatial.iter().position(|&d| d == dim)? as i64);
         }
     }
     out.push(']');

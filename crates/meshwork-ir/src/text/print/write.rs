@@ -2,12 +2,27 @@
 
 use std::fmt::{Display, Write};
 
-use crate::Type;
+use crate::{TensorType, Type};
 
 /// Appends `item` as it displays.
 pub(super) fn push_display(out: &mut String, item: impl Display) {
     // Writing to a string does not fail.
     let _ = write!(out, "{item}");
+}
+
+/// Appends a number.
+pub(super) fn push_int(out: &mut String, value: impl itoa::Integer) {
+    out.push_str(itoa::Buffer::new().format(value));
+}
+
+/// Appends a type.
+pub(super) fn push_type(out: &mut String, ty: &Type) {
+    let _ = ty.write(out);
+}
+
+/// Appends a tensor type.
+pub(super) fn push_tensor_type(out: &mut String, ty: &TensorType) {
+    let _ = ty.write(out);
 }
 
 /// Appends the items separated by commas.
@@ -23,7 +38,7 @@ pub(super) fn push_list<T>(out: &mut String, items: impl IntoIterator<Item = T>,
 /// Appends `[1, 2]`.
 pub(super) fn push_dims(out: &mut String, dims: &[i64]) {
     out.push('[');
-    push_list(out, dims, push_display);
+    push_list(out, dims, |out, &d| push_int(out, d));
     out.push(']');
 }
 
@@ -66,19 +81,6 @@ pub(super) fn push_symbol(out: &mut String, symbol: &str) {
         out.push_str(if i > 0 { "::@" } else { "@" });
         push_name(out, part);
     }
-}
-
-/// Appends result types: in parentheses unless there is exactly one that is not a function type.
-pub(super) fn push_results<'t>(out: &mut String, types: impl ExactSizeIterator<Item = &'t Type> + Clone) {
-    let mut first = types.clone();
-    if let (1, Some(only)) = (types.len(), first.next())
-        && !matches!(only, Type::Function(_))
-    {
-        return push_display(out, only);
-    }
-    out.push('(');
-    push_list(out, types, push_display);
-    out.push(')');
 }
 
 #[cfg(test)]
