@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use meshwork_cpu::CpuEngine;
+use meshwork_cpu::{CpuEngine, DeviceProgram};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::text;
 use meshwork_runtime::RunError;
@@ -35,10 +35,19 @@ fn program(op: &str) -> String {
     )
 }
 
-/// Runs the program once.
-fn step(engine: &CpuEngine, source: &str) -> Result<Vec<Shards>, RunError> {
+/// Compiles the program.
+fn compile(engine: &CpuEngine, source: &str) -> DeviceProgram {
     let module = text::parse(source).expect("a program");
-    let loaded = engine.compile(&module, None, DeviceGrid { replicas: 1, partitions: RANKS }).expect("it compiles");
+    engine.compile(&module, None, DeviceGrid { replicas: 1, partitions: RANKS }).expect("it compiles")
+}
+
+/// Compiles the program and runs it once.
+fn step(engine: &CpuEngine, source: &str) -> Result<Vec<Shards>, RunError> {
+    run(&compile(engine, source))
+}
+
+/// Runs a compiled program.
+fn run(loaded: &DeviceProgram) -> Result<Vec<Shards>, RunError> {
     let shard = || Arc::new(Buffer::from_bytes(&[0; 2400]).expect("memory"));
     loaded.run(vec![(0..RANKS).map(|_| shard()).collect()])
 }
@@ -46,12 +55,12 @@ fn step(engine: &CpuEngine, source: &str) -> Result<Vec<Shards>, RunError> {
 /// Runs the program many times; rank 2 does something else before step 50.
 fn train(fault: impl Fn()) -> Result<(), RunError> {
     let runtime = Runtime::init().expect("a runtime");
-    let engine = CpuEngine::new(1);
+    let loaded = compile(&CpuEngine::new(1), &program("maximum"));
     for number in 0..200 {
         if number == 50 && runtime.rank() == 2 {
             fault();
         }
-        step(&engine, &program("maximum"))?;
+        run(&loaded)?;
     }
     Ok(())
 }
