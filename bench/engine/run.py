@@ -266,6 +266,7 @@ def main():
     options = args.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     options.meshwork = pathlib.Path(options.meshwork).resolve()
+    options.before = options.before and options.before.resolve()
     rows, kept = [], {}
     start, left_out = time.monotonic(), 0
     for changes in KEY if options.key else [{}]:
