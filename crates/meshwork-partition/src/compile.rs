@@ -105,7 +105,7 @@ impl Compiled {
 }
 
 /// Compiles the entry function of `module`: places every value, and splits the program over its mesh in the way that
-/// takes the least time by the model of [`cost`](crate::plan::cost).
+/// takes the least time by the model of `plan::cost`.
 pub fn compile(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let entry = entry_of(module)?;
     if !has_mesh(module) {

@@ -78,7 +78,7 @@ pub struct Machine {
 /// The lines of [`Links`], and one of `device=TFLOPS,GBPS`.
 ///
 /// ```
-/// # use meshwork_partition::cost::Machine;
+/// # use meshwork_partition::plan::Machine;
 /// let machine: Machine = "* 1 50\ndevice=20,1000".parse()?;
 /// assert_eq!(machine.device.teraflops, 20.0);
 /// # Ok::<(), String>(())
@@ -119,7 +119,7 @@ pub struct Links {
 /// Lines of `AXIS LATENCY_US GBPS`; the axis `*` stands for all that are not named. `#` starts a comment.
 ///
 /// ```
-/// # use meshwork_partition::cost::Links;
+/// # use meshwork_partition::plan::Links;
 /// let links: Links = "* 1 50  # within a machine\npod 20 5".parse()?;
 /// assert_eq!(links.by_axis[0].1.gigabytes_per_second, 5.0);
 /// # Ok::<(), String>(())

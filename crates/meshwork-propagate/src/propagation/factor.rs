@@ -83,7 +83,7 @@ pub struct OpTraits<'a> {
     pub whole_axes_only: Option<&'a [u32]>,
 }
 
-/// How placements move along the factors of one op; see [`crate::basic`] and [`crate::aggressive`].
+/// How placements move along the factors of one op; see `basic.rs` and `aggressive.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Strategy {
     /// Only what all tensors agree on.

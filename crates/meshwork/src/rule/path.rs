@@ -48,7 +48,7 @@ pub struct TreePathRule {
 }
 
 impl TreePathRule {
-    /// Patterns with their rules, in order: a [`P`], or another rule.
+    /// Patterns with their rules, in order: a [`P`](struct@crate::P), or another rule.
     pub fn new<R: Into<Rule>>(rules: impl IntoIterator<Item = (&'static str, R)>) -> Result<TreePathRule, RuleError> {
         TreePathRule::from_patterns(rules.into_iter().map(|(pattern, rule)| (pattern.to_string(), rule.into())))
     }
