@@ -42,6 +42,7 @@ pub use module::{
     Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, Use, Value, ValueId,
     ValueMap, Values, Walk, same,
 };
+pub use meshwork_mesh::debug_as_display;
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};
 pub use scalar::Scalar;

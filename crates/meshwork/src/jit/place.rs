@@ -20,6 +20,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let Some(mesh) = mesh else {
             return Err(JitError::NoMesh { options: "constrain needs" }.into());
         };
+        check_names(rules, leaves)?;
         let mut constraints = vec![];
         for (i, (path, array)) in leaves.iter().enumerate() {
             let (rule, inside) = rule_for(rules, path);
@@ -71,6 +72,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     ) -> Result<()> {
         if let Some(rules) = &self.ins {
             self.check_count("in_shardings", rules.len())?;
+            check_names(rules, leaves)?;
         }
         let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(leaves.len());
@@ -111,6 +113,14 @@ impl<A, F: Function<A>> Jit<F, A> {
             }
             .into());
         }
+        for (number, rule) in rules.iter().enumerate() {
+            let inside = |(path, _): &'_ (String, Tensor)| match path.split_once('/').unwrap_or((path, "")) {
+                (own, inside) if rules.len() > 1 => (own.parse() == Ok(number)).then(|| inside.to_string()),
+                _ => Some(path.clone()),
+            };
+            let paths: Vec<String> = results.iter().filter_map(inside).collect();
+            rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+        }
         let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(results.len());
         let mut any = false;
@@ -129,6 +139,19 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
         Ok(())
     }
+}
+
+/// Every name that a rule has is that of an array of its argument.
+fn check_names(rules: &[Rule], leaves: &[NamedArray]) -> Result<()> {
+    for (number, rule) in rules.iter().enumerate() {
+        let inside = |(path, _): &'_ NamedArray| {
+            let (own, inside) = path.split_once('/').unwrap_or((path, ""));
+            (own.parse() == Ok(number)).then(|| inside.to_string())
+        };
+        let paths: Vec<String> = leaves.iter().filter_map(inside).collect();
+        rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
+    Ok(())
 }
 
 /// The rule for the array at `path`, which starts with the number of its argument, and the path inside that.

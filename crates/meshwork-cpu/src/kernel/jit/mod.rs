@@ -12,17 +12,17 @@ mod convert;
 mod emit;
 mod inst;
 mod lower;
-mod memory;
+pub(crate) mod memory;
 
 use super::Stores;
 use super::interp::loops;
 use super::ir::{Access, Body, Call, Ty};
 use crate::step::Scratch;
-use memory::DeviceProgram;
+use memory::CodePages;
 
 /// A compiled kernel.
 pub struct Compiled {
-    code: DeviceProgram,
+    code: CodePages,
     function: emit::Function,
     /// Sizes of elements of the temporaries.
     temps: Vec<usize>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_mesh::Mesh;
 
 use super::Mapping;
-use super::scope::{axis_mapping, hold_tree, shard_named};
+use super::scope::{axis_mapping, current_mapping, hold_tree, shard_named};
 use crate::error::{Error, Result};
 use crate::jit::{Jit, jit};
 use crate::tree::{Tree, map_arrays};
@@ -28,7 +28,8 @@ where
 
 /// Makes a function of a tree with named tensors into one of named arrays. Several arguments are a tuple.
 ///
-/// Without a mapping, arguments stay where they are and results where propagation puts them.
+/// Without a mapping of its own it takes the one [in scope](super::axis_mapping) when it is called. If there is none,
+/// arguments stay where they are and results where propagation puts them.
 pub fn named_jit<A: Tree + 'static, B: Tree + 'static>(
     mesh: &Mesh,
     f: impl Fn(A) -> B + Send + Sync + 'static,
@@ -71,8 +72,8 @@ where
             Some(mapping) => axis_mapping(mapping.clone(), || function(args)),
             None => function(args),
         };
-        match &output {
-            Some(mapping) => hold_tree(&out, mapping),
+        match output.clone().or_else(|| inside.clone()).or_else(current_mapping) {
+            Some(mapping) => hold_tree(&out, &mapping),
             None => out,
         }
     });
@@ -102,29 +103,31 @@ where
     }
 
     fn rebuilt(mut self) -> Self {
-        let output = self.output.clone().or_else(|| self.inside.clone());
-        self.jit = build(&self.function, &self.mesh, self.inside.clone(), output);
+        self.jit = build(&self.function, &self.mesh, self.inside.clone(), self.output.clone());
         self
     }
 
     fn placed(&self, args: &A::Host) -> Result<A::Host> {
-        match self.input.as_ref().or(self.inside.as_ref()) {
-            Some(mapping) => shard_named::<A>(args, mapping, &self.mesh),
+        match self.input.clone().or_else(|| self.inside.clone()).or_else(current_mapping) {
+            Some(mapping) => shard_named::<A>(args, &mapping, &self.mesh),
             None => map_arrays::<A, Error>(args, |_, array| Ok(array.clone())),
         }
     }
 
     /// Runs the function.
+    #[track_caller]
     pub fn call(&self, args: &A::Host) -> Result<B::Host> {
         self.jit.call(&self.placed(args)?)
     }
 
     /// What it communicates.
+    #[track_caller]
     pub fn plan(&self, args: &A::Host) -> Result<Plan> {
         self.jit.plan(&self.placed(args)?)
     }
 
     /// The program for these arguments.
+    #[track_caller]
     pub fn lower(&self, args: &A::Host) -> Result<impl std::ops::Deref<Target = Lowered>> {
         self.jit.lower(&self.placed(args)?)
     }
