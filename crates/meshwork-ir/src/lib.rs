@@ -38,11 +38,11 @@ pub use element::{ElementClass, ElementType};
 pub use grid::DeviceGrid;
 pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
+pub use meshwork_mesh::debug_as_display;
 pub use module::{
     Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, Use, Value, ValueId,
     ValueMap, Values, Walk, same,
 };
-pub use meshwork_mesh::debug_as_display;
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};
 pub use scalar::Scalar;

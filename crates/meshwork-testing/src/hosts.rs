@@ -51,7 +51,9 @@ impl Hosts {
         );
         let path = self.folder.path().join("agent");
         let written = std::fs::write(&path, agent);
-        written.and_then(|()| std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))).map_err(|e| e.to_string())
+        written
+            .and_then(|()| std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)))
+            .map_err(|e| e.to_string())
     }
 
     fn switch(&self) -> String {
@@ -112,7 +114,9 @@ impl Hosts {
     /// cannot.
     pub fn disturb(&self, host: usize, how: &str) -> Result<(), String> {
         let host = self.host(host);
-        done(Command::new("tc").args(["-n", &host, "qdisc", "add", "dev", "eth0", "root", "netem"]).args(how.split(' ')))
+        done(
+            Command::new("tc").args(["-n", &host, "qdisc", "add", "dev", "eth0", "root", "netem"]).args(how.split(' ')),
+        )
     }
 
     /// The processes of a host.

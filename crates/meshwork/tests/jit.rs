@@ -202,7 +202,9 @@ fn options_given_after_a_call_hold() {
     let f = f.out_shardings([P!["x"]]);
     assert_eq!(f.call(&x).unwrap().shards()[1].slice, [2..4]);
     let f = f.in_shardings([P!["x"]]);
-    assert!(f.lower(&x).unwrap().text().contains(r#"%arg0: tensor<4xf64> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}"#));
+    assert!(
+        f.lower(&x).unwrap().text().contains(r#"%arg0: tensor<4xf64> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}"#)
+    );
     let none = Contract { allowed: Some(vec![]), ..Contract::default() };
     let f = f.contract(none.clone()).out_shardings([P![]]);
     assert!(f.call(&x).unwrap_err().to_string().contains("all-gather"));

@@ -249,8 +249,7 @@ fn named_jit_takes_the_mapping_in_scope() {
     let arguments = (wave(&[&batch, &embed]), wave(&[&embed, &out]));
     let f = named_jit(&mesh(), |(x, w): (NamedTensor, NamedTensor)| dot(&[&x, &w], &["embed"]));
     let placed = |mapping: Mapping| {
-        let (y, lowered) =
-            axis_mapping(mapping, || (f.call(&arguments).unwrap(), f.lower(&arguments).unwrap().text()));
+        let (y, lowered) = axis_mapping(mapping, || (f.call(&arguments).unwrap(), f.lower(&arguments).unwrap().text()));
         (y.array().shards()[3].slice.clone(), lowered)
     };
     let (slice, text) = placed(Mapping::new([("batch", "data"), ("out", "model")]));

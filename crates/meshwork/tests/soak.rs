@@ -89,7 +89,10 @@ fn training_survives_kills_and_other_numbers_of_processes() {
         let reported = run(folder, size, u64::MAX, Some((fault, after)));
         reported.check(before, &mut undisturbed);
         let found = last_saved(folder);
-        assert!(found >= reported.saved && found >= before, "round {rounds}: {found:?} of {reported:?} after {before:?}");
+        assert!(
+            found >= reported.saved && found >= before,
+            "round {rounds}: {found:?} of {reported:?} after {before:?}"
+        );
         (before, rounds, steps) = (found, rounds + 1, steps + reported.losses.len());
         if end.map_or(rounds == 8, |end| Instant::now() >= end) {
             break;

@@ -222,7 +222,10 @@ fn the_state_is_donated() {
         step.step(&state, &batch()).unwrap();
         let line = line!() + 1;
         let error = step.step(&state, &batch()).unwrap_err().to_string();
-        assert!(error.contains("was donated to the call at") && error.contains(&format!("train.rs:{line}:")), "{error}");
+        assert!(
+            error.contains("was donated to the call at") && error.contains(&format!("train.rs:{line}:")),
+            "{error}"
+        );
         assert!(kept.all_close(&params.w1, 0.0) && step.init(&params).is_ok());
     }
 }

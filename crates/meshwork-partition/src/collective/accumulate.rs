@@ -106,7 +106,8 @@ impl Accumulation {
             return None;
         }
         let addend = 1 - only.operand as usize;
-        match Terms { module, op, body, by_op }.term(module.op(add).operands()[addend]) {
+        let terms = Terms { module, op, body, by_op };
+        match terms.term(module.op(add).operands()[addend]) {
             Term::Plain(_) => None,
             term => Some(Accumulation { op, index, add, addend, term }),
         }
@@ -180,9 +181,7 @@ impl Terms<'_> {
             from.class() == ElementClass::Float && to.class() == ElementClass::Float && from.bits() < to.bits()
         });
         match self.term(from) {
-            Term::Reduced { collective, converted: None } if wider => {
-                Term::Reduced { collective, converted: Some(op) }
-            }
+            Term::Reduced { collective, converted: None } if wider => Term::Reduced { collective, converted: Some(op) },
             _ => Term::Plain(v),
         }
     }

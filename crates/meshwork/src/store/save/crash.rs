@@ -140,7 +140,7 @@ impl Disk {
         self.nodes.iter().map(|node| node.renamed.len() + node.written.len()).sum()
     }
 
-    /// Writes what is left after a crash in which the change with number `i` is kept if `keeps(i)`.
+    /// Writes what is left after a crash; `keeps` is asked about each change in turn.
     fn write_after_crash(&self, to: &Path, keeps: &mut dyn FnMut() -> bool) {
         let mut left: Vec<(BTreeMap<String, usize>, Option<Vec<u8>>)> = vec![];
         for node in &self.nodes {
@@ -277,7 +277,7 @@ fn lose_power(name: &str, size: usize, keep: usize, plan: &[Plan]) {
             disk.write_after_crash(&folder, &mut keeps);
             let runs = folder.join("runs/a");
             let checked = std::panic::catch_unwind(|| check(&runs, plan, confirmed, keep));
-            assert!(checked.is_ok(), "{name}: lost power after event {at}, {event:?}, variant {variant}, {confirmed} confirmed");
+            assert!(checked.is_ok(), "{name}: event {at}, {event:?}, variant {variant}, {confirmed} confirmed");
             if variant < 2 {
                 goes_on(&runs, keep);
             }

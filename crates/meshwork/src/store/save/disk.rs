@@ -40,8 +40,7 @@ pub(super) fn make_folder(path: &Path) -> Result<()> {
 
 /// Makes a folder and those around it that are missing, to last.
 pub(super) fn make_folders(path: &Path) -> Result<()> {
-    let missing: Vec<&Path> =
-        path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !at.is_dir()).collect();
+    let missing: Vec<&Path> = path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !at.is_dir()).collect();
     for folder in missing.into_iter().rev() {
         make_folder(folder)?;
         let around = folder.parent().filter(|p| !p.as_os_str().is_empty());
