@@ -19,7 +19,9 @@ pub fn is_rank() -> bool {
 pub fn mpirun(ranks: usize) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
-    command.env("MESHWORK_DEADLINE", "30");
+    if std::env::var_os("MESHWORK_DEADLINE").is_none() {
+        command.env("MESHWORK_DEADLINE", "30");
+    }
     // When a rank dies, the others have this many seconds to report what they know.
     command.env("OMPI_MCA_odls_base_sigkill_timeout", "2");
     command

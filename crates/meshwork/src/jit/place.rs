@@ -113,12 +113,12 @@ impl<A, F: Function<A>> Jit<F, A> {
             }
             .into());
         }
-        for (number, rule) in rules.iter().enumerate() {
-            let inside = |(path, _): &'_ (String, Tensor)| match path.split_once('/').unwrap_or((path, "")) {
-                (own, inside) if rules.len() > 1 => (own.parse() == Ok(number)).then(|| inside.to_string()),
-                _ => Some(path.clone()),
+        for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.has_names()) {
+            let inside = |path: &'_ str| match rules.len() {
+                1 => Some(path.to_string()),
+                _ => inside_of(number, path),
             };
-            let paths: Vec<String> = results.iter().filter_map(inside).collect();
+            let paths: Vec<String> = results.iter().filter_map(|(path, _)| inside(path)).collect();
             rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
         }
         let none = Attr::Dict(Arc::default());
@@ -143,15 +143,17 @@ impl<A, F: Function<A>> Jit<F, A> {
 
 /// Every name that a rule has is that of an array of its argument.
 fn check_names(rules: &[Rule], leaves: &[NamedArray]) -> Result<()> {
-    for (number, rule) in rules.iter().enumerate() {
-        let inside = |(path, _): &'_ NamedArray| {
-            let (own, inside) = path.split_once('/').unwrap_or((path, ""));
-            (own.parse() == Ok(number)).then(|| inside.to_string())
-        };
-        let paths: Vec<String> = leaves.iter().filter_map(inside).collect();
+    for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.has_names()) {
+        let paths: Vec<String> = leaves.iter().filter_map(|(path, _)| inside_of(number, path)).collect();
         rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
     }
     Ok(())
+}
+
+/// The path inside member `number`, if `path` leads there.
+fn inside_of(number: usize, path: &str) -> Option<String> {
+    let (own, inside) = path.split_once('/').unwrap_or((path, ""));
+    (own.parse() == Ok(number)).then(|| inside.to_string())
 }
 
 /// The rule for the array at `path`, which starts with the number of its argument, and the path inside that.

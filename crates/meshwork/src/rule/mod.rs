@@ -134,10 +134,20 @@ impl Rule {
             Rule::Paths(rule) => rule.check_names(paths),
             Rule::And(first, second) => first.check_names(paths).and_then(|()| second.check_names(paths)),
             Rule::Fields(fields) => fields.iter().try_for_each(|(field, rule)| {
-                let inside = |path: &&'_ str| path.split_once('/').unwrap_or((path, "")).0 == field;
-                let paths = paths.iter().filter(|path| inside(path));
-                rule.check_names(&paths.map(|path| path.split_once('/').map_or("", |p| p.1)).collect::<Vec<_>>())
+                let steps = paths.iter().map(|path| path.split_once('/').unwrap_or((*path, "")));
+                let inside = steps.filter(|(step, _)| step == field).map(|(_, inside)| inside);
+                rule.check_names(&inside.collect::<Vec<_>>())
             }),
+        }
+    }
+
+    /// Whether [`check_names`](Rule::check_names) has anything to check.
+    pub(crate) fn has_names(&self) -> bool {
+        match self {
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Fsdp(_) => false,
+            Rule::Names(_) | Rule::Paths(_) => true,
+            Rule::And(first, second) => first.has_names() || second.has_names(),
+            Rule::Fields(fields) => fields.iter().any(|(_, rule)| rule.has_names()),
         }
     }
 

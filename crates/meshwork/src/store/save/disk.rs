@@ -9,6 +9,8 @@ use super::error::{Result, io};
 
 /// A change of the disk, or a request to make earlier ones last.
 #[derive(Clone, Copy, Debug)]
+// Only tests read what changes.
+#[cfg_attr(not(test), allow(dead_code))]
 pub(super) enum Change<'a> {
     MakeFolder(&'a Path),
     MakeFile(&'a Path),
