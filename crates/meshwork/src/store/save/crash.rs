@@ -91,7 +91,7 @@ impl Disk {
     fn link(&mut self, path: &Path, node: usize, from: Option<String>) {
         let (folder, name) = self.place(path);
         let folder = &mut self.nodes[folder];
-        from.iter().for_each(|from| drop(folder.names.remove(from)));
+        folder.names.retain(|name, _| Some(name) != from.as_ref());
         folder.names.insert(name.clone(), node);
         folder.renamed.push((Some((name, node)), from));
     }
@@ -146,7 +146,7 @@ impl Disk {
         for node in &self.nodes {
             let mut names = node.lasting.clone();
             for (link, gone) in node.renamed.iter().filter(|_| keeps()) {
-                gone.iter().for_each(|name| drop(names.remove(name)));
+                names.retain(|name, _| Some(name) != gone.as_ref());
                 names.extend(link.clone());
             }
             let mut bytes = node.bytes.clone();
@@ -250,8 +250,13 @@ fn check(folder: &Path, plan: &[Plan], confirmed: usize, keep: usize) {
 fn lose_power(name: &str, size: usize, keep: usize, plan: &[Plan]) {
     let root = Folder::new(&format!("crash_{name}"));
     let events = record(root.path(), size, keep, plan);
+    replay(name, root.path(), &events, keep, plan);
+}
+
+/// Loses power after each of `events`, in many ways.
+fn replay(name: &str, root: &Path, events: &[Event], keep: usize, plan: &[Plan]) {
     let after = Folder::new(&format!("crash_{name}_after"));
-    let mut disk = Disk { root: root.path().to_path_buf(), nodes: vec![Node::default()] };
+    let mut disk = Disk { root: root.to_path_buf(), nodes: vec![Node::default()] };
     let (mut confirmed, mut crashes, mut random) = (0, 0, 1u64);
     for (at, event) in events.iter().enumerate() {
         disk.apply(event);
@@ -317,4 +322,20 @@ fn power_lost_while_a_step_is_saved_again_leaves_the_old_or_the_new() {
 #[test]
 fn power_lost_after_going_back_to_an_earlier_step_leaves_what_was_saved_last() {
     lose_power("back", 1, 2, &[(8, false), (9, false), (3, true), (4, false), (9, false)]);
+}
+
+/// The model notices what is missing: without the requests to make changes last, saves are lost.
+#[test]
+fn without_syncing_files_or_folders_confirmed_saves_are_lost() {
+    let (root, plan) = (Folder::new("crash_unsynced"), [(1, false), (2, false)]);
+    let events = record(root.path(), 1, 2, &plan);
+    let is_lost = |name: &str, is_left_out: fn(&Event) -> bool| {
+        let events: Vec<Event> = events.iter().filter(|event| !is_left_out(event)).cloned().collect();
+        std::panic::catch_unwind(|| replay(name, root.path(), &events, 2, &plan)).is_err()
+    };
+    assert!(!is_lost("unsynced_none", |_| false));
+    assert!(is_lost("unsynced_files", |event| matches!(event, Event::SyncFile(_))));
+    assert!(is_lost("unsynced_folders", |event| matches!(event, Event::SyncFolder(_))));
+    assert!(is_lost("unsynced_last", |event| matches!(event, Event::SyncFolder(path) if path.ends_with("runs/a"))));
+    assert!(is_lost("unsynced_first", |event| matches!(event, Event::SyncFolder(path) if path.ends_with("runs"))));
 }
