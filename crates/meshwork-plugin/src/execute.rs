@@ -1,0 +1,137 @@
+//! Execute: arguments from handles, results to handles, and the run in between, now or in the queue.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use meshwork_eval::forget_calls;
+use meshwork_pjrt_abi as abi;
+use meshwork_runtime::memory::Buffer;
+use meshwork_runtime::{RunError, Shards};
+
+use crate::border::{Handle, borrow, known, slice, slice_mut};
+use crate::buffer::{BufferHandle, Contents};
+use crate::client::ClientHandle;
+use crate::event::Signal;
+use crate::executable::LoadedHandle;
+use crate::failure::{Failure, Outcome};
+use crate::program::Program;
+use crate::queue::{Queue, inside};
+
+/// A run: what it reads, by argument and device, and what it writes, by result and device.
+struct Run {
+    program: Arc<Program>,
+    args: Vec<Vec<Arc<Contents>>>,
+    results: Vec<Vec<Arc<Contents>>>,
+    done: Arc<Signal>,
+    slow: Option<Duration>,
+}
+
+pub(crate) fn loaded_executable_execute(args: &mut abi::LoadedExecutableExecute) -> Outcome {
+    let loaded = borrow::<LoadedHandle>(args.executable)?;
+    loaded.check()?;
+    let client = borrow::<ClientHandle>(loaded.client)?;
+    let (program, devices) = (&loaded.program, loaded.memories.len());
+    if args.num_devices != devices || args.num_args != program.inputs.len() {
+        let (given, wanted) = ((args.num_args, args.num_devices), (program.inputs.len(), devices));
+        return Err(Failure::invalid(format!(
+            "{} takes {} arguments on {} devices, {} on {} given",
+            program.name, wanted.0, wanted.1, given.0, given.1
+        )));
+    }
+    let lists = slice(args.argument_lists, devices);
+    let kept = known(args.options)
+        .map_or(&[][..], |o| slice(o.non_donatable_input_indices, o.num_non_donatable_input_indices));
+    let handles = |i: usize| lists.iter().map(move |&list| borrow::<BufferHandle>(slice(list, args.num_args)[i]));
+    for (i, shape) in program.inputs.iter().enumerate() {
+        for (d, buffer) in handles(i).enumerate() {
+            let given = &buffer?.shape;
+            if !Arc::ptr_eq(given, shape) && given != shape {
+                let (g, w) = (given, shape);
+                return Err(Failure::invalid(format!(
+                    "argument {i} of {} on device {d} is {}{:?}; the program takes {}{:?}",
+                    program.name, g.elem, g.dims, w.elem, w.dims
+                )));
+            }
+        }
+    }
+    // Of a program that is not split, one device's arguments serve for all.
+    let mut arguments = Vec::with_capacity(program.inputs.len());
+    for i in 0..program.inputs.len() {
+        let is_donated = program.donated[i] && !kept.contains(&(i as i64));
+        let mut of = handles(i).map(|b| if is_donated { b?.take() } else { b?.contents() }).collect::<Outcome<Vec<_>>>()?;
+        of.truncate(program.split);
+        arguments.push(of);
+    }
+    let done = Arc::new(Signal::default());
+    let pending = || (0..devices).map(|_| Contents::pending(done.clone())).collect();
+    let results: Vec<Vec<Arc<Contents>>> = program.outputs.iter().map(|_| pending()).collect();
+    for (d, &list) in slice(args.output_lists, devices).iter().enumerate() {
+        for (i, out) in slice_mut(list, program.outputs.len()).iter_mut().enumerate() {
+            let (shape, memory) = (program.outputs[i].clone(), loaded.memories[d][i]);
+            *out = BufferHandle::new(shape, memory, results[i][d].clone()).give();
+        }
+    }
+    slice_mut(args.device_complete_events, devices).iter_mut().for_each(|event| *event = done.clone().give());
+    let run = Run { program: program.clone(), args: arguments, results, done, slow: client.slow };
+    if Queue::is_inside() || (program.is_short && client.queue.is_idle()) {
+        inside(|| run.finish());
+    } else {
+        client.queue.push(Box::new(move || run.finish()));
+    }
+    Ok(())
+}
+
+impl Run {
+    /// Runs, fills the results, and tells those who wait.
+    fn finish(self) {
+        let Run { program, args, results, done, slow } = self;
+        let start = slow.map(|_| Instant::now());
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&program, args)));
+        let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
+        if let (Some(start), Some(limit)) = (start, slow) {
+            let time = start.elapsed();
+            if time >= limit {
+                eprintln!("meshwork: {} took {:.1} ms", program.name, time.as_secs_f64() * 1e3);
+            }
+        }
+        match outcome {
+            Ok(shards) => {
+                for (contents, shards) in results.iter().zip(shards) {
+                    for (d, contents) in contents.iter().enumerate() {
+                        contents.fill(shards[d.min(shards.len() - 1)].clone());
+                    }
+                }
+                drop(results);
+                done.set(Ok(()));
+            }
+            Err(failure) => {
+                if program.calls_back {
+                    forget_calls();
+                }
+                done.set(Err(failure));
+            }
+        }
+    }
+}
+
+fn run(program: &Program, args: Vec<Vec<Arc<Contents>>>) -> Outcome<Vec<Shards>> {
+    let mut shards: Vec<Shards> = Vec::with_capacity(args.len());
+    for of in args {
+        shards.push(of.into_iter().map(Contents::into_memory).collect::<Outcome<_>>()?);
+    }
+    // Arguments that are not donated are known by their addresses afterwards.
+    let lent: Vec<Arc<Buffer>> = shards.iter().zip(&program.donated).filter(|(_, d)| !**d).flat_map(|(s, _)| s).cloned().collect();
+    let mut results = program.executable.run_shards(shards)?;
+    if results.len() != program.outputs.len() {
+        let what = format!("the program has {} results, {} came", program.outputs.len(), results.len());
+        return Err(RunError::Arguments(what).into());
+    }
+    // JAX hands arguments through by itself: a program that returns one is asked for a copy.
+    for result in results.iter_mut().flatten() {
+        if lent.iter().any(|arg| Arc::ptr_eq(arg, result)) {
+            *result = Arc::new(Buffer::from_bytes(result.as_slice())?);
+        }
+    }
+    Ok(results)
+}
