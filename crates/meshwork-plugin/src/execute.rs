@@ -42,7 +42,8 @@ pub(crate) fn loaded_executable_execute(args: &mut abi::LoadedExecutableExecute)
     let lists = slice(args.argument_lists, devices);
     let kept = known(args.options)
         .map_or(&[][..], |o| slice(o.non_donatable_input_indices, o.num_non_donatable_input_indices));
-    let handles = |i: usize| lists.iter().map(move |&list| borrow::<BufferHandle>(slice(list, args.num_args)[i]));
+    let count = args.num_args;
+    let handles = |i: usize| lists.iter().map(move |&list| borrow::<BufferHandle>(slice(list, count)[i]));
     for (i, shape) in program.inputs.iter().enumerate() {
         for (d, buffer) in handles(i).enumerate() {
             let given = &buffer?.shape;

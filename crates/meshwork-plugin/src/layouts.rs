@@ -53,7 +53,8 @@ fn layout_serialize(args: &mut abi::LayoutSerialize) -> Outcome {
     unsafe extern "C" fn nothing(_: *mut c_void) {}
     let text = &borrow::<LayoutHandle>(args.layout)?.text;
     (args.serialized_bytes, args.serialized_bytes_size) = (text.as_ptr().cast(), text.len());
-    (args.serialized_layout, args.serialized_layout_deleter) = (std::ptr::null_mut(), Some(nothing));
+    args.serialized_layout = std::ptr::null_mut();
+    args.serialized_layout_deleter = Some(nothing);
     Ok(())
 }
 

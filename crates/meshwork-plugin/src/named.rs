@@ -20,7 +20,6 @@ unsafe impl Sync for Attributes {}
 pub(crate) enum Value {
     Float(f32),
     Ints(&'static [i64]),
-    Text(&'static str),
 }
 
 impl Attributes {
@@ -29,7 +28,6 @@ impl Attributes {
             let (kind, value, value_size) = match value {
                 Value::Float(v) => (named::FLOAT, NamedValueData { float: v }, 1),
                 Value::Ints(v) => (named::INT64_LIST, NamedValueData { int64_list: v.as_ptr() }, v.len()),
-                Value::Text(v) => (named::STRING, NamedValueData { string: v.as_ptr().cast() }, v.len()),
             };
             NamedValue {
                 struct_size: size_of::<NamedValue>(),
