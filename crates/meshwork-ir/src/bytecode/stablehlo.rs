@@ -94,16 +94,31 @@ fn is_default(kind: OpKind, name: &str, attr: &Attr) -> bool {
     let no = || *attr == Attr::Bool(false);
     let zero = || attr.as_int() == Some(0);
     match name {
-        "use_global_device_ids" | "has_dynamic_root" | "has_side_effect" | "indices_are_sorted" | "unique_indices"
-        | "is_host_transfer" | "is_stable" => no(),
+        "use_global_device_ids"
+        | "has_dynamic_root"
+        | "has_side_effect"
+        | "indices_are_sorted"
+        | "unique_indices"
+        | "is_host_transfer"
+        | "is_stable" => no(),
         "lower" => kind == OpKind::Linalg(LinalgOp::Cholesky) && no(),
         "channel_id" => !matches!(kind, OpKind::Token(_)) && zero(),
         "version" => zero(),
         "api_version" => attr.as_int() == Some(1),
         "dimension" => kind == OpKind::Body(BodyOp::Sort) && attr.as_int() == Some(-1),
-        "sym_visibility" | "arg_attrs" | "res_attrs" | "backend_config" | "called_computations"
-        | "output_operand_aliases" | "result_tilings" | "composite_attributes" | "infeed_config" | "outfeed_config"
-        | "layout" | "known_expanding_dimensions" | "known_nonexpanding_dimensions" => is_empty(attr),
+        "sym_visibility"
+        | "arg_attrs"
+        | "res_attrs"
+        | "backend_config"
+        | "called_computations"
+        | "output_operand_aliases"
+        | "result_tilings"
+        | "composite_attributes"
+        | "infeed_config"
+        | "outfeed_config"
+        | "layout"
+        | "known_expanding_dimensions"
+        | "known_nonexpanding_dimensions" => is_empty(attr),
         "source_target_pairs" => matches!(kind, OpKind::Token(_)) && is_empty(attr),
         "compare_type" => attr.as_enum() == Some("NOTYPE"),
         "precision_config" => {
