@@ -1,5 +1,6 @@
 //! Execute: arguments from handles, results to handles, and the run in between, now or in the queue.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -121,17 +122,23 @@ fn run(program: &Program, args: Vec<Vec<Arc<Contents>>>) -> Outcome<Vec<Shards>>
     for of in args {
         shards.push(of.into_iter().map(Contents::into_memory).collect::<Outcome<_>>()?);
     }
-    // Arguments that are not donated are known by their addresses afterwards.
-    let lent: Vec<Arc<Buffer>> = shards.iter().zip(&program.donated).filter(|(_, d)| !**d).flat_map(|(s, _)| s).cloned().collect();
+    // Arguments that are not donated are kept, to be known by their addresses afterwards.
+    let lent = shards.iter().zip(&program.donated).filter(|(_, is_donated)| !**is_donated).flat_map(|(s, _)| s);
+    let lent: HashMap<*const Buffer, Arc<Buffer>> = lent.map(|b| (Arc::as_ptr(b), b.clone())).collect();
     let mut results = program.executable.run_shards(shards)?;
     if results.len() != program.outputs.len() {
         let what = format!("the program has {} results, {} came", program.outputs.len(), results.len());
         return Err(RunError::Arguments(what).into());
     }
     // JAX hands arguments through by itself: a program that returns one is asked for a copy.
+    let mut copies: HashMap<*const Buffer, Arc<Buffer>> = HashMap::new();
     for result in results.iter_mut().flatten() {
-        if lent.iter().any(|arg| Arc::ptr_eq(arg, result)) {
+        let address = Arc::as_ptr(result);
+        if let Some(copy) = copies.get(&address) {
+            *result = copy.clone();
+        } else if lent.contains_key(&address) {
             *result = Arc::new(Buffer::from_bytes(result.as_slice())?);
+            copies.insert(address, result.clone());
         }
     }
     Ok(results)
