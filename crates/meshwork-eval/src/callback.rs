@@ -142,7 +142,12 @@ mod tests {
     #[test]
     fn devices_call_once_together_and_in_order() {
         static MADE: AtomicUsize = AtomicUsize::new(0);
-        let call = || Ok(vec![Literal::from_f64s([1], meshwork_ir::ElementType::F64, &[MADE.fetch_add(1, Ordering::Relaxed) as f64]).unwrap()]);
+        let call = || {
+            Ok(vec![
+                Literal::from_f64s([1], meshwork_ir::ElementType::F64, &[MADE.fetch_add(1, Ordering::Relaxed) as f64])
+                    .unwrap(),
+            ])
+        };
         let answer = |device| together(-7, 3, device, call).unwrap()[0].to_f64s()[0];
         // Device 0 is ahead by one call.
         assert_eq!([answer(0), answer(0), answer(1), answer(2), answer(2), answer(1)], [0.0, 1.0, 0.0, 0.0, 1.0, 1.0]);

@@ -8,8 +8,8 @@ use super::machine::Machine;
 use super::matrix::Triangle;
 use super::value::{Val, filled};
 use super::{
-    batch_norm, callback, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg, manual,
-    movement, parallel, ragged, reduce, rng, sort, window,
+    batch_norm, callback, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg,
+    manual, movement, parallel, ragged, reduce, rng, sort, window,
 };
 use meshwork_ir::op::{
     BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,

@@ -166,7 +166,9 @@ fn table() -> abi::Api {
         event_set: slot(event::event_set),
         device_get_attributes: slot(client::device_get_attributes),
         client_load: missing(),
-        loaded_executable_addressable_device_logical_ids: slot(executable::loaded_executable_addressable_device_logical_ids),
+        loaded_executable_addressable_device_logical_ids: slot(
+            executable::loaded_executable_addressable_device_logical_ids,
+        ),
         buffer_bitcast: missing(),
         error_for_each_payload: slot(failure::error_for_each_payload),
         topology_description_fingerprint: slot(topology::topology_fingerprint),

@@ -208,9 +208,7 @@ pub(crate) fn buffer_unsafe_pointer(args: &mut abi::BufferUnsafePointer) -> Outc
     Ok(())
 }
 
-pub(crate) fn buffer_opaque_device_memory_data_pointer(
-    args: &mut abi::BufferOpaqueDeviceMemoryDataPointer,
-) -> Outcome {
+pub(crate) fn buffer_opaque_device_memory_data_pointer(args: &mut abi::BufferOpaqueDeviceMemoryDataPointer) -> Outcome {
     args.device_memory_ptr = borrow::<BufferHandle>(args.buffer)?.contents()?.wait()?.as_ptr().cast();
     Ok(())
 }

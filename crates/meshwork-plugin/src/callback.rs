@@ -52,7 +52,8 @@ fn call(number: i64, operands: &[&Literal], results: &mut [Literal]) -> Result<(
     let dims: Vec<Vec<i64>> =
         operands.iter().map(|x| x.dims().to_vec()).chain(results.iter().map(|x| x.dims().to_vec())).collect();
     let starts = operands.iter().map(|x| x.bytes().as_ptr().cast_mut().cast());
-    let starts: Vec<*mut c_void> = starts.chain(results.iter_mut().map(|x| x.bytes_mut().as_mut_ptr().cast())).collect();
+    let starts: Vec<*mut c_void> =
+        starts.chain(results.iter_mut().map(|x| x.bytes_mut().as_mut_ptr().cast())).collect();
     let value = |i: usize| CallbackValue {
         data: starts[i],
         dims: dims[i].as_ptr(),

@@ -88,9 +88,11 @@ impl ClientHandle {
             (EngineKind::Cpu, Some(threads)) => Arc::new(CpuEngine::new(threads)),
             (EngineKind::Cpu, None) => CpuEngine::shared().clone(),
         };
-        let mut client = ClientHandle { devices: vec![], memories: vec![], engine, queue: Queue::new(), slow: settings.slow };
+        let mut client =
+            ClientHandle { devices: vec![], memories: vec![], engine, queue: Queue::new(), slow: settings.slow };
         for id in 0..settings.devices {
-            let device = Box::leak(Box::new(DeviceHandle { id, name: format!("Meshwork device {id}"), memories: vec![] }));
+            let device =
+                Box::leak(Box::new(DeviceHandle { id, name: format!("Meshwork device {id}"), memories: vec![] }));
             let handle = (&raw mut *device).cast::<abi::Device>();
             for (kind, name) in MEMORY_KINDS.iter().enumerate() {
                 let memory = MemoryHandle {
@@ -134,14 +136,17 @@ impl Settings {
             given.or_else(|| variable(&format!("MESHWORK_{}", name.to_uppercase()))).filter(|value| !value.is_empty())
         };
         let number = |name: &str, least: usize| {
-            let wrong = |value: &str| Failure::invalid(format!("option {name}: {value:?} is no number of at least {least}"));
+            let wrong =
+                |value: &str| Failure::invalid(format!("option {name}: {value:?} is no number of at least {least}"));
             let parse = |value: String| value.parse().ok().filter(|&n| n >= least).ok_or_else(|| wrong(&value));
             option(name).map(parse).transpose()
         };
         let engine = match option("engine").as_deref() {
             None | Some("cpu") => EngineKind::Cpu,
             Some("evaluator") => EngineKind::Evaluator,
-            Some(other) => return Err(Failure::invalid(format!("option engine: {other:?} is neither cpu nor evaluator"))),
+            Some(other) => {
+                return Err(Failure::invalid(format!("option engine: {other:?} is neither cpu nor evaluator")));
+            }
         };
         Ok(Settings {
             devices: number("devices", 1)?.unwrap_or(1),

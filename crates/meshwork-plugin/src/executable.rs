@@ -107,7 +107,8 @@ impl LoadedHandle {
     fn new(program: Program, client: *mut abi::Client) -> Outcome<LoadedHandle> {
         let owner = borrow::<ClientHandle>(client)?;
         let devices = program.options.devices.iter().map(|&id| owner.device(id)).collect::<Outcome<Vec<_>>>()?;
-        let memories = |&device: &*mut abi::Device| program.output_kinds.iter().map(|&k| memory_of(device, k)).collect();
+        let memories =
+            |&device: &*mut abi::Device| program.output_kinds.iter().map(|&k| memory_of(device, k)).collect();
         let ids = |partition| abi::LogicalDeviceIds { replica: 0, partition };
         Ok(LoadedHandle {
             memories: devices.iter().map(memories).collect::<Outcome<_>>()?,

@@ -61,7 +61,8 @@ pub(crate) fn loaded_executable_execute(args: &mut abi::LoadedExecutableExecute)
     let mut arguments = Vec::with_capacity(program.inputs.len());
     for i in 0..program.inputs.len() {
         let is_donated = program.donated[i] && !kept.contains(&(i as i64));
-        let mut of = handles(i).map(|b| if is_donated { b?.take() } else { b?.contents() }).collect::<Outcome<Vec<_>>>()?;
+        let mut of =
+            handles(i).map(|b| if is_donated { b?.take() } else { b?.contents() }).collect::<Outcome<Vec<_>>>()?;
         of.truncate(program.split);
         arguments.push(of);
     }

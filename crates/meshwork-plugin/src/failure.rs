@@ -63,7 +63,9 @@ impl From<CompileError> for Failure {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {
         match &error {
-            LoadError::Unsupported { .. } | LoadError::TooManyDevices { .. } => Failure::unimplemented(error.to_string()),
+            LoadError::Unsupported { .. } | LoadError::TooManyDevices { .. } => {
+                Failure::unimplemented(error.to_string())
+            }
             LoadError::Memory(memory) => (*memory).into(),
             _ => Failure::invalid(error.to_string()),
         }

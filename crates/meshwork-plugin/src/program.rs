@@ -59,7 +59,13 @@ impl Program {
         Ok(Program { input_kinds, output_kinds, ..loaded })
     }
 
-    fn load(compiled: Compiled, source: &[u8], bytes: &[u8], options: Options, engine: &dyn Engine) -> Outcome<Program> {
+    fn load(
+        compiled: Compiled,
+        source: &[u8],
+        bytes: &[u8],
+        options: Options,
+        engine: &dyn Engine,
+    ) -> Outcome<Program> {
         let (split, partitions) = (compiled.devices(), options.devices.len());
         if split > 1 && split != partitions {
             return Err(Failure::invalid(format!("a mesh of {split} devices for {partitions} partitions")));
@@ -77,7 +83,10 @@ impl Program {
         };
         let bytes_moved: usize = inputs.iter().chain(&outputs).map(|s| s.bytes()).sum::<usize>() * split;
         let calls_back = module.all_ops(Walk::PreOrder).into_iter().any(|op| is_callback(&module, op));
-        let is_short = !calls_back && plan.flops * (split as f64) < SHORT && (bytes_moved as f64) < SHORT && !plan.has_unknown_trip_counts();
+        let is_short = !calls_back
+            && plan.flops * (split as f64) < SHORT
+            && (bytes_moved as f64) < SHORT
+            && !plan.has_unknown_trip_counts();
         Ok(Program {
             name: module.name.as_deref().unwrap_or("main").to_string(),
             fingerprint: fingerprint(&[VERSION.as_bytes(), bytes, source]),
@@ -119,12 +128,14 @@ pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
     if bytecode::is_bytecode(source) {
         return bytecode::read(source).map_err(|e| Failure::invalid(e.to_string()));
     }
-    let source = std::str::from_utf8(source).map_err(|_| Failure::invalid("the program is neither bytecode nor text"))?;
+    let source =
+        std::str::from_utf8(source).map_err(|_| Failure::invalid("the program is neither bytecode nor text"))?;
     text::parse(source).map_err(|e| Failure::invalid(e.to_string()))
 }
 
 fn shape(ty: &Type) -> Outcome<Arc<Shape>> {
-    let tensor = ty.as_tensor().ok_or_else(|| Failure::unimplemented(format!("{ty} as argument or result of a program")))?;
+    let tensor =
+        ty.as_tensor().ok_or_else(|| Failure::unimplemented(format!("{ty} as argument or result of a program")))?;
     Ok(Arc::new(Shape { elem: tensor.elem, dims: tensor.dims.to_vec() }))
 }
 
@@ -134,7 +145,9 @@ fn kinds<'a>(count: usize, attr: impl Fn(usize) -> Option<&'a Attr>) -> Outcome<
         None => Ok(0),
         Some(kind) => {
             let known = MEMORY_KINDS.iter().position(|k| *k == kind);
-            known.ok_or_else(|| Failure::invalid(format!("there is no memory {kind:?}, but {}", MEMORY_KINDS.join(", "))))
+            known.ok_or_else(|| {
+                Failure::invalid(format!("there is no memory {kind:?}, but {}", MEMORY_KINDS.join(", ")))
+            })
         }
     };
     (0..count).map(kind).collect()

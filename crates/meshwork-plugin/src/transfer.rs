@@ -35,7 +35,8 @@ pub(crate) fn client_buffer_from_host_buffer(args: &mut abi::ClientBufferFromHos
         return Err(Failure::invalid(format!("no data for a buffer of {bytes} bytes")));
     }
     let is_dense = is_row_major(&shape.dims, &given, size);
-    let is_lasting = matches!(args.host_buffer_semantics, abi::semantics::ZERO_COPY | abi::semantics::MUTABLE_ZERO_COPY);
+    let is_lasting =
+        matches!(args.host_buffer_semantics, abi::semantics::ZERO_COPY | abi::semantics::MUTABLE_ZERO_COPY);
     let is_aligned = (args.data as usize).is_multiple_of(ALIGNMENT);
     let (buffer, done) = if is_dense && is_lasting && is_aligned && bytes >= WORTH_SHARING {
         let done = Arc::new(Signal::default());

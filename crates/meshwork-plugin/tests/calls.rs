@@ -123,7 +123,8 @@ fn is_deleted(buffer: *mut Buffer) -> bool {
     deleted.is_deleted
 }
 
-const ADD: &str = "func.func @main(%a: tensor<3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<3xf32>) -> tensor<3xf32> {
+const ADD: &str =
+    "func.func @main(%a: tensor<3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<3xf32>) -> tensor<3xf32> {
   %0 = stablehlo.add %a, %b : tensor<3xf32>
   return %0 : tensor<3xf32>
 }";

@@ -111,7 +111,9 @@ impl Executable for Evaluated {
         let mut args = self.literals(&args)?;
         let results = match self.devices {
             1 => run_observed(&self.module, None, &args.pop().unwrap_or_default())?.results,
-            partitions => run_devices_observed(&self.module, None, args, DeviceGrid { replicas: 1, partitions })?.results,
+            partitions => {
+                run_devices_observed(&self.module, None, args, DeviceGrid { replicas: 1, partitions })?.results
+            }
         };
         let count = results.first().map_or(0, Vec::len);
         let shard = |i: usize, of: &Vec<Literal>| Ok(Arc::new(Buffer::from_bytes(of[i].bytes())?));
