@@ -13,7 +13,7 @@ args! {
         data: *const c_void,
         offset: i64,
         transfer_size: i64,
-        is_last_transfer: bool,
+        is_last_transfer: u8,
         done_with_h2d_transfer: *mut Event,
     }
     TransferManagerRetrieveBuffer {
@@ -98,7 +98,7 @@ args! {
     }
     BufferIsDeleted {
         buffer: *mut Buffer,
-        is_deleted: bool,
+        is_deleted: u8,
     }
     BufferCopyRawToHost {
         buffer: *mut Buffer,
@@ -142,7 +142,7 @@ args! {
     }
     BufferIsOnCpu {
         buffer: *mut Buffer,
-        is_on_cpu: bool,
+        is_on_cpu: u8,
     }
     BufferDevice {
         buffer: *mut Buffer,

@@ -38,7 +38,7 @@ args! {
     }
     DeviceIsAddressable {
         device: *mut Device,
-        is_addressable: bool,
+        is_addressable: u8,
     }
     DeviceLocalHardwareId {
         device: *mut Device,
@@ -57,25 +57,25 @@ args! {
         device: *mut Device,
         bytes_in_use: i64,
         peak_bytes_in_use: i64,
-        peak_bytes_in_use_is_set: bool,
+        peak_bytes_in_use_is_set: u8,
         num_allocs: i64,
-        num_allocs_is_set: bool,
+        num_allocs_is_set: u8,
         largest_alloc_size: i64,
-        largest_alloc_size_is_set: bool,
+        largest_alloc_size_is_set: u8,
         bytes_limit: i64,
-        bytes_limit_is_set: bool,
+        bytes_limit_is_set: u8,
         bytes_reserved: i64,
-        bytes_reserved_is_set: bool,
+        bytes_reserved_is_set: u8,
         peak_bytes_reserved: i64,
-        peak_bytes_reserved_is_set: bool,
+        peak_bytes_reserved_is_set: u8,
         bytes_reservable_limit: i64,
-        bytes_reservable_limit_is_set: bool,
+        bytes_reservable_limit_is_set: u8,
         largest_free_block_bytes: i64,
-        largest_free_block_bytes_is_set: bool,
+        largest_free_block_bytes_is_set: u8,
         pool_bytes: i64,
-        pool_bytes_is_set: bool,
+        pool_bytes_is_set: u8,
         peak_pool_bytes: i64,
-        peak_pool_bytes_is_set: bool,
+        peak_pool_bytes_is_set: u8,
     }
     DeviceClearMemoryStats {
         device: *mut Device,
@@ -86,7 +86,7 @@ args! {
         error_code: c_int,
         error_message: *const c_char,
         error_message_size: usize,
-        poisoned: bool,
+        poisoned: u8,
         payload: *const NamedValue,
         num_payload: usize,
     }

@@ -26,7 +26,7 @@ args! {
     }
     EventIsReady {
         event: *mut Event,
-        is_ready: bool,
+        is_ready: u8,
     }
     EventError {
         event: *mut Event,

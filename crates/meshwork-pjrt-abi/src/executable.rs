@@ -59,7 +59,7 @@ args! {
     }
     LoadedExecutableIsDeleted {
         executable: *mut LoadedExecutable,
-        is_deleted: bool,
+        is_deleted: u8,
     }
     LoadedExecutableExecute {
         executable: *mut LoadedExecutable,

@@ -41,8 +41,8 @@ pub use executable::*;
 pub use extension::*;
 pub use types::*;
 
-/// Plain data that all zeros are a valid value of, and that starts with its own size: a caller of another version may
-/// know fewer or more of its fields.
+/// Plain data that starts with its own size: a caller of another version may know fewer or more of its fields. Any bits
+/// are a valid value, since callers leave what they want to be told unset: truth values are bytes here.
 pub trait Args: Copy {}
 
 /// The major version of the API.

@@ -72,7 +72,7 @@ args! {
         task_ids: *mut c_int,
         incarnation_ids: *mut i64,
         multi_slice_config: *mut c_void,
-        use_major_to_minor_data_layout_for_callbacks: bool,
+        use_major_to_minor_data_layout_for_callbacks: u8,
         hlo_output_callbacks: *mut c_void,
         num_hlo_output_callbacks: usize,
     }

@@ -184,13 +184,13 @@ pub(crate) fn buffer_delete(args: &mut abi::BufferDelete) -> Outcome {
 }
 
 pub(crate) fn buffer_is_deleted(args: &mut abi::BufferIsDeleted) -> Outcome {
-    args.is_deleted = borrow::<BufferHandle>(args.buffer)?.lock().is_none();
+    args.is_deleted = borrow::<BufferHandle>(args.buffer)?.lock().is_none().into();
     Ok(())
 }
 
 /// All memory is the host's, so readers may look at it directly.
 pub(crate) fn buffer_is_on_cpu(args: &mut abi::BufferIsOnCpu) -> Outcome {
-    args.is_on_cpu = true;
+    args.is_on_cpu = 1;
     Ok(())
 }
 

@@ -254,7 +254,7 @@ pub(crate) fn device_get_description(args: &mut abi::DeviceGetDescription) -> Ou
 }
 
 pub(crate) fn device_is_addressable(args: &mut abi::DeviceIsAddressable) -> Outcome {
-    args.is_addressable = true;
+    args.is_addressable = 1;
     Ok(())
 }
 
@@ -287,7 +287,7 @@ pub(crate) fn memory_of(device: *mut abi::Device, kind: usize) -> Outcome<*mut a
 /// All devices share the memory of the host: what is in use is that of the process.
 pub(crate) fn device_memory_stats(args: &mut abi::DeviceMemoryStats) -> Outcome {
     args.bytes_in_use = usage::live_bytes() as i64;
-    (args.peak_bytes_in_use, args.peak_bytes_in_use_is_set) = (usage::peak_bytes() as i64, true);
+    (args.peak_bytes_in_use, args.peak_bytes_in_use_is_set) = (usage::peak_bytes() as i64, 1);
     Ok(())
 }
 

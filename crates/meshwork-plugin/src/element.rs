@@ -46,9 +46,6 @@ const NUMBERS: [Option<ElementType>; 33] = {
     ]
 };
 
-/// The number of tokens.
-pub(crate) const TOKEN: c_int = 23;
-
 pub(crate) fn from_number(number: c_int) -> Outcome<ElementType> {
     let found = usize::try_from(number).ok().and_then(|n| NUMBERS.get(n.wrapping_sub(1)).copied().flatten());
     found.ok_or_else(|| Failure::unimplemented(format!("buffers of PJRT_Buffer_Type {number}")))
@@ -70,7 +67,7 @@ mod tests {
                 assert_eq!(to_number(elem), Ok(number));
             }
         }
-        assert!(from_number(0).is_err() && from_number(TOKEN).is_err() && from_number(99).is_err());
+        assert!(from_number(0).is_err() && from_number(23).is_err() && from_number(99).is_err());
         assert_eq!(to_number(ElementType::F32), Ok(11));
     }
 }

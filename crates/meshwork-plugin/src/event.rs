@@ -108,7 +108,7 @@ pub(crate) fn event_destroy(args: &mut EventDestroy) -> Outcome {
 }
 
 pub(crate) fn event_is_ready(args: &mut EventIsReady) -> Outcome {
-    args.is_ready = borrow::<Arc<Signal>>(args.event)?.outcome().is_some();
+    args.is_ready = borrow::<Arc<Signal>>(args.event)?.outcome().is_some().into();
     Ok(())
 }
 

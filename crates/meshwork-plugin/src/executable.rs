@@ -235,7 +235,7 @@ pub(crate) fn loaded_executable_delete(args: &mut abi::LoadedExecutableDelete) -
 }
 
 pub(crate) fn loaded_executable_is_deleted(args: &mut abi::LoadedExecutableIsDeleted) -> Outcome {
-    args.is_deleted = borrow::<LoadedHandle>(args.executable)?.is_deleted.load(Ordering::Relaxed);
+    args.is_deleted = borrow::<LoadedHandle>(args.executable)?.is_deleted.load(Ordering::Relaxed).into();
     Ok(())
 }
 

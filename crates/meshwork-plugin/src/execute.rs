@@ -90,7 +90,16 @@ impl Run {
     fn finish(self) {
         let Run { program, args, results, done, slow } = self;
         let start = slow.map(|_| Instant::now());
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(&program, args)));
+        let work = || {
+            let shards = run(&program, args)?;
+            for (contents, shards) in results.iter().zip(shards) {
+                for (d, contents) in contents.iter().enumerate() {
+                    contents.fill(shards[d.min(shards.len() - 1)].clone());
+                }
+            }
+            Ok(())
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(work));
         let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
         if let (Some(start), Some(limit)) = (start, slow) {
             let time = start.elapsed();
@@ -98,37 +107,27 @@ impl Run {
                 eprintln!("meshwork: {} took {:.1} ms", program.name, time.as_secs_f64() * 1e3);
             }
         }
-        match outcome {
-            Ok(shards) => {
-                for (contents, shards) in results.iter().zip(shards) {
-                    for (d, contents) in contents.iter().enumerate() {
-                        contents.fill(shards[d.min(shards.len() - 1)].clone());
-                    }
-                }
-                drop(results);
-                done.set(Ok(()));
-            }
-            Err(failure) => {
-                if program.calls_back {
-                    forget_calls();
-                }
-                done.set(Err(failure));
-            }
+        if outcome.is_err() && program.calls_back {
+            forget_calls();
         }
+        drop(results);
+        done.set(outcome);
     }
 }
 
 fn run(program: &Program, args: Vec<Vec<Arc<Contents>>>) -> Outcome<Vec<Shards>> {
     let mut shards: Vec<Shards> = Vec::with_capacity(args.len());
-    for of in args {
+    for (of, _) in args.into_iter().zip(&program.input_tokens).filter(|(_, is_token)| !**is_token) {
         shards.push(of.into_iter().map(Contents::into_memory).collect::<Outcome<_>>()?);
     }
     // Arguments that are not donated are kept, to be known by their addresses afterwards.
-    let lent = shards.iter().zip(&program.donated).filter(|(_, is_donated)| !**is_donated).flat_map(|(s, _)| s);
+    let donated = program.donated.iter().zip(&program.input_tokens).filter(|(_, is_token)| !**is_token).map(|(d, _)| d);
+    let lent = shards.iter().zip(donated).filter(|(_, is_donated)| !**is_donated).flat_map(|(s, _)| s);
     let lent: HashMap<*const Buffer, Arc<Buffer>> = lent.map(|b| (Arc::as_ptr(b), b.clone())).collect();
     let mut results = program.executable.run_shards(shards)?;
-    if results.len() != program.outputs.len() {
-        let what = format!("the program has {} results, {} came", program.outputs.len(), results.len());
+    let wanted = program.output_tokens.iter().filter(|is_token| !**is_token).count();
+    if results.len() != wanted {
+        let what = format!("the program has {wanted} results, {} came", results.len());
         return Err(RunError::Arguments(what).into());
     }
     // JAX hands arguments through by itself: a program that returns one is asked for a copy.
@@ -142,5 +141,8 @@ fn run(program: &Program, args: Vec<Vec<Arc<Contents>>>) -> Outcome<Vec<Shards>>
             copies.insert(address, result.clone());
         }
     }
-    Ok(results)
+    let mut results = results.into_iter();
+    let token = || Ok(vec![Buffer::absent()?]);
+    let of = |&is_token: &bool| if is_token { token() } else { Ok(results.next().unwrap_or_default()) };
+    program.output_tokens.iter().map(of).collect()
 }

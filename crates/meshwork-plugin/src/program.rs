@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use meshwork_eval::CALLBACK_TARGET;
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, Module, OpId, Type, Walk, bytecode, text};
-use meshwork_partition::{CompileOptions, Compiled, Plan, compile};
+use meshwork_ir::{Attr, ElementType, Module, OpId, Type, Walk, bytecode, text};
+use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 
 use crate::buffer::Shape;
@@ -35,6 +35,9 @@ pub(crate) struct Program {
     pub inputs: Vec<Arc<Shape>>,
     pub outputs: Vec<Arc<Shape>>,
     pub donated: Vec<bool>,
+    /// Which arguments and results are tokens: buffers without elements for the caller, nothing for the engine.
+    pub input_tokens: Vec<bool>,
+    pub output_tokens: Vec<bool>,
     /// Kinds of memory, as numbers.
     pub input_kinds: Vec<usize>,
     pub output_kinds: Vec<usize>,
@@ -78,8 +81,15 @@ impl Program {
         let outputs = ty.results.iter().map(shape).collect::<Outcome<Vec<_>>>()?;
         let mut donated = vec![false; inputs.len()];
         donation.iter().for_each(|d| donated[d.argument] = true);
-        let shardings = |borders: &[meshwork_partition::Border]| {
-            borders.iter().map(|b| op_sharding(&b.sharding, &plan.mesh)).collect::<Vec<_>>()
+        let is_token = |ty: &Type| *ty == Type::Token;
+        let input_tokens: Vec<bool> = ty.inputs.iter().map(is_token).collect();
+        let output_tokens: Vec<bool> = ty.results.iter().map(is_token).collect();
+        // Plans leave tokens out.
+        let shardings = |borders: &[Border], tokens: &[bool]| {
+            let mut borders = borders.iter().filter(|b| b.ty != Type::Token);
+            let mut of = |&is_token: &bool| if is_token { None } else { borders.next() };
+            let bytes = |b: Option<&Border>| b.map_or(vec![], |b| op_sharding(&b.sharding, &plan.mesh));
+            tokens.iter().map(|token| bytes(of(token))).collect::<Vec<_>>()
         };
         let bytes_moved: usize = inputs.iter().chain(&outputs).map(|s| s.bytes()).sum::<usize>() * split;
         let calls_back = module.all_ops(Walk::PreOrder).into_iter().any(|op| is_callback(&module, op));
@@ -94,8 +104,10 @@ impl Program {
             options_bytes: bytes.to_vec(),
             input_kinds: vec![],
             output_kinds: vec![],
-            input_shardings: shardings(&plan.arguments),
-            output_shardings: shardings(&plan.results),
+            input_shardings: shardings(&plan.arguments, &input_tokens),
+            output_shardings: shardings(&plan.results, &output_tokens),
+            input_tokens,
+            output_tokens,
             options,
             text: OnceLock::new(),
             executable,
@@ -134,9 +146,12 @@ pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
 }
 
 fn shape(ty: &Type) -> Outcome<Arc<Shape>> {
-    let tensor =
-        ty.as_tensor().ok_or_else(|| Failure::unimplemented(format!("{ty} as argument or result of a program")))?;
-    Ok(Arc::new(Shape { elem: tensor.elem, dims: tensor.dims.to_vec() }))
+    let unknown = || Failure::unimplemented(format!("{ty} as argument or result of a program"));
+    let (elem, dims) = match ty {
+        Type::Token => (ElementType::I1, vec![0]),
+        _ => ty.as_tensor().map(|t| (t.elem, t.dims.to_vec())).ok_or_else(unknown)?,
+    };
+    Ok(Arc::new(Shape { elem, dims }))
 }
 
 /// The kinds of memory that arguments or results are in, the default if nothing is said.

@@ -120,7 +120,7 @@ fn is_deleted(buffer: *mut Buffer) -> bool {
     let mut deleted = args::<BufferIsDeleted>();
     deleted.buffer = buffer;
     call(api().buffer_is_deleted, &mut deleted).unwrap();
-    deleted.is_deleted
+    deleted.is_deleted != 0
 }
 
 const ADD: &str =
