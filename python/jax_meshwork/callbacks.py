@@ -131,7 +131,7 @@ def _emit(original, platform):
         operands, results = list(operands), list(result_avals)
         if token:
             operands, results = [token, *operands], [core.abstract_token, *results]
-        types = mlir.flatten_ir_types([mlir.aval_to_ir_type(ctx.module_context, aval) for aval in results])
+        types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in results]
         call = mlir.custom_call(
             TARGET,
             result_types=types,
