@@ -66,13 +66,19 @@ struct Disk {
     nodes: Vec<Node>,
 }
 
+/// What a name stands for from then on, and the name that is gone.
+type Renamed = (Option<(String, usize)>, Option<String>);
+
+/// Of what is left after a crash: the names in a folder, or the bytes of a file.
+type Left = (BTreeMap<String, usize>, Option<Vec<u8>>);
+
 #[derive(Default)]
 struct Node {
     /// Of a folder: the names in it, as programs see them and as they are on the disk.
     names: BTreeMap<String, usize>,
     lasting: BTreeMap<String, usize>,
-    /// Changes of names since it was synced: what a name stands for from then on, and the name that is gone.
-    renamed: Vec<(Option<(String, usize)>, Option<String>)>,
+    /// Changes of names since it was synced.
+    renamed: Vec<Renamed>,
     /// Of a file: the bytes that are on the disk, and those written since it was synced.
     bytes: Option<Vec<u8>>,
     written: Vec<Vec<u8>>,
@@ -142,7 +148,7 @@ impl Disk {
 
     /// Writes what is left after a crash; `keeps` is asked about each change in turn.
     fn write_after_crash(&self, to: &Path, keeps: &mut dyn FnMut() -> bool) {
-        let mut left: Vec<(BTreeMap<String, usize>, Option<Vec<u8>>)> = vec![];
+        let mut left: Vec<Left> = vec![];
         for node in &self.nodes {
             let mut names = node.lasting.clone();
             for (link, gone) in node.renamed.iter().filter(|_| keeps()) {
@@ -170,7 +176,7 @@ impl Disk {
     }
 }
 
-fn write(left: &[(BTreeMap<String, usize>, Option<Vec<u8>>)], node: usize, to: &Path) {
+fn write(left: &[Left], node: usize, to: &Path) {
     match &left[node] {
         (_, Some(bytes)) => std::fs::write(to, bytes).unwrap(),
         (names, None) => {
