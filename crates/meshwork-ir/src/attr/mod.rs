@@ -19,6 +19,7 @@ pub(crate) use default::is_default;
 pub use dense::{Dense, DenseData};
 pub use dict::AttrDict;
 pub use hlo::{ChannelHandle, ConvDims, DotDims, GatherDims, ScatterDims};
+pub(crate) use hlo::{Field, Fields};
 pub use rule::{AllToAllParam, FactorKind, OpShardingRule};
 
 use crate::{ElementType, Type};
@@ -115,6 +116,11 @@ impl Attr {
     /// A StableHLO enum attribute such as `#stablehlo<precision HIGHEST>`.
     pub fn hlo_enum(kind: &str, value: &str) -> Attr {
         Attr::Enum(Arc::new(EnumAttr { dialect: "stablehlo".into(), kind: kind.into(), value: value.into() }))
+    }
+
+    /// An `sdy` enum attribute such as `#sdy<propagation_direction BOTH>`.
+    pub fn sdy_enum(kind: &str, value: &str) -> Attr {
+        Attr::Enum(Arc::new(EnumAttr { dialect: "sdy".into(), kind: kind.into(), value: value.into() }))
     }
 
     /// The integer, whatever its type.

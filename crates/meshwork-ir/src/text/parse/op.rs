@@ -5,8 +5,7 @@ use smallvec::SmallVec;
 use super::types::Types;
 use super::value::Named;
 use super::{Located, Parsed, Parser};
-use crate::op::form::sdy_cases;
-use crate::op::{ChloOp, ControlOp, SdyOp};
+use crate::op::form::name_sdy_cases;
 use crate::{Attr, BlockId, Diagnostic, OpId, OpKind, OpSpec, Type, ValueId};
 
 /// An operation while it is read.
@@ -26,16 +25,6 @@ struct ResultName<'a> {
     name: &'a str,
     at: usize,
     count: u32,
-}
-
-/// Whether names from outside are known in the regions of an operation.
-pub(super) fn is_isolated(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Control(ControlOp::Func | ControlOp::Module | ControlOp::AsyncStart)
-            | OpKind::Chlo(ChloOp::Scan)
-            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
-    )
 }
 
 impl Draft {
@@ -237,24 +226,10 @@ impl<'a> Parser<'a> {
         }
         if self.lex.eat(b'(') {
             let op = self.begin(draft);
-            let isolated = is_isolated(draft.spec.kind);
-            self.list_until(b')', |p| p.region(op, vec![], isolated))?;
+            self.list_until(b')', |p| p.region(op, vec![]))?;
         }
         self.attr_dict(draft)?;
-        self.normalize(draft);
+        name_sdy_cases(draft.spec.kind, &mut draft.spec.attrs);
         self.colon_functional(draft)
-    }
-
-    /// Gives attributes that the generic form spells as numbers the form that the pretty one gives them.
-    fn normalize(&mut self, draft: &mut Draft) {
-        let (name, kind) = match draft.spec.kind {
-            OpKind::Sdy(SdyOp::PropagationBarrier) => ("allowed_direction", "propagation_direction"),
-            OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => ("reduction_op", "reduction_op"),
-            _ => return,
-        };
-        let value = draft.spec.attrs.get(name).and_then(Attr::as_int);
-        if let Some(case) = value.and_then(|v| sdy_cases(kind).get(usize::try_from(v).ok()?)) {
-            draft.set(name, super::place::sdy_enum(kind, case));
-        }
     }
 }

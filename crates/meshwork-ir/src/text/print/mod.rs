@@ -48,7 +48,7 @@ pub fn print(module: &Module) -> String {
 
 /// The module as MLIR text.
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
-    let names = Names::of_module(module, options.generic);
+    let names = Names::of_module(module, *options);
     let mut printer = Printer::new(module, names, *options);
     // About the length of an operation with one operand.
     printer.out.reserve(96 * module.op_slots());
@@ -63,6 +63,23 @@ pub fn print_op(module: &Module, op: OpId) -> String {
     let mut printer = Printer { in_func, ..Printer::new(module, names, PrintOptions::default()) };
     printer.op(module.op(op));
     printer.out
+}
+
+/// `loc(...)`.
+pub(crate) fn loc_text(loc: &Loc) -> String {
+    let mut out = String::new();
+    push_loc(&mut out, loc);
+    out
+}
+
+/// A string of any bytes in quotes.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        write::push_escaped(&mut out, chunk.valid());
+        chunk.invalid().iter().for_each(|b| write::push_display(&mut out, format_args!("\\{b:02X}")));
+    }
+    out + "\""
 }
 
 /// One attribute as MLIR text.
