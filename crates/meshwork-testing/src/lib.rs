@@ -5,8 +5,6 @@
 #[cfg(feature = "arrays")]
 mod arrays;
 mod folder;
-#[cfg(unix)]
-pub mod hosts;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]
