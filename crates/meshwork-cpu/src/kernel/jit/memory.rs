@@ -6,19 +6,19 @@ use std::sync::{Mutex, PoisonError};
 
 /// Code that can be called as long as this lives.
 #[derive(Debug)]
-pub struct CodePages {
+pub struct MachineCode {
     start: usize,
     bytes: usize,
 }
 
-impl CodePages {
+impl MachineCode {
     /// The first instruction.
     pub fn start(&self) -> *const u8 {
         self.start as *const u8
     }
 }
 
-impl Drop for CodePages {
+impl Drop for MachineCode {
     fn drop(&mut self) {
         ARENA.lock().unwrap_or_else(PoisonError::into_inner).give(self.start, self.bytes);
     }
@@ -39,7 +39,7 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena { mapped: BTreeMap::new(), free: B
 
 /// Copies `code` to executable pages; `None` if the system refuses them. Each piece of code has its own pages, so
 /// that no page is ever both writable and executable.
-pub fn publish(code: &[u8]) -> Option<CodePages> {
+pub fn publish(code: &[u8]) -> Option<MachineCode> {
     let bytes = code.len().next_multiple_of(PAGE);
     let mut arena = ARENA.lock().unwrap_or_else(PoisonError::into_inner);
     let start = arena.take(bytes)?;
@@ -49,7 +49,7 @@ pub fn publish(code: &[u8]) -> Option<CodePages> {
         arena.give(start, bytes);
         return None;
     }
-    Some(CodePages { start, bytes })
+    Some(MachineCode { start, bytes })
 }
 
 /// Bytes of the pages that hold code.
@@ -60,7 +60,7 @@ pub fn in_use() -> usize {
 
 /// Whether the access to whole pages of a mapping could be changed.
 fn protect(start: usize, bytes: usize, access: i32) -> bool {
-    // SAFETY: the pages belong to a mapping of the arena. Code in them runs only while its `CodePages` lives, and they
+    // SAFETY: the pages belong to a mapping of the arena. Code in them runs only while its `MachineCode` lives, and they
     // become writable only after that.
     unsafe { libc::mprotect(start as *mut libc::c_void, bytes, access) == 0 }
 }

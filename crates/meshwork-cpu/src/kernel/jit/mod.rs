@@ -18,11 +18,11 @@ use super::Stores;
 use super::interp::loops;
 use super::ir::{Access, Body, Call, Ty};
 use crate::step::Scratch;
-use memory::CodePages;
+use memory::MachineCode;
 
 /// A compiled kernel.
 pub struct Compiled {
-    code: CodePages,
+    code: MachineCode,
     function: emit::Function,
     /// Sizes of elements of the temporaries.
     temps: Vec<usize>,
