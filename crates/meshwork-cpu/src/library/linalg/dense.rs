@@ -272,22 +272,7 @@ impl<T: Field> Routine for Schur<T> {
         // SAFETY: the operand and the results of the routine.
         let (a, t, z) = unsafe { (one.operand::<T>(0), one.result::<T>(0), one.result::<T>(1)) };
         t.copy_from_slice(a);
-        z.fill(T::zero());
-        (0..n).for_each(|i| z[i * n + i] = T::one());
-        let is_finite = a.iter().all(|&v| ComplexFloat::is_finite(v));
-        let is_done = n == 0 || (is_finite && {
-            let mut taus = vec![T::zero(); n - 1];
-            householder::hessenberg(t, n, &mut taus);
-            // The reflectors stand one row below those of a factorization of the rows after the first.
-            let m = n - 1;
-            let mut q: Vec<T> = (0..m * m).map(|at| t[(at / m + 1) * n + at % m]).collect();
-            householder::product(&mut q, [m, m], &taus, scratch);
-            (0..m * m).for_each(|at| z[(at / m + 1) * n + at % m + 1] = q[at]);
-            for i in 2..n {
-                t[i * n..i * n + i - 1].fill(T::zero());
-            }
-            T::schur(t, z, n)
-        });
+        let is_done = a.iter().all(|&v| ComplexFloat::is_finite(v)) && householder::schur(t, z, n, scratch);
         let mut values = T::eigenvalues(t, n);
         if !is_done {
             let nan = T::Real::nan();

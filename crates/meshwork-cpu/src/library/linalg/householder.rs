@@ -275,3 +275,56 @@ pub(super) fn tridiagonal<T: Field>(
         a[k * n + k] = T::real(diagonal[k]);
     }
 }
+
+/// `a = U B V*` in place for `m >= n`: `B` has a real `diagonal` and elements `beside` it to the right. The reflectors of
+/// `U` stand below the diagonal, those of `V` in rows from one column after the diagonal on.
+pub(super) fn bidiagonal<T: Field>(
+    a: &mut [T],
+    [m, n]: [usize; 2],
+    (diagonal, beside): (&mut [T::Real], &mut [T::Real]),
+    (left_taus, right_taus): (&mut [T], &mut [T]),
+) {
+    let mut sums = vec![T::zero(); n];
+    for k in 0..n {
+        left_taus[k] = reflector(a, k * n + k, (k + 1) * n + k, n, m - k - 1);
+        diagonal[k] = a[k * n + k].re();
+        let v = stored(a, m, n, k, 0);
+        wide(|| reflect(a, n, &v, left_taus[k].conj(), k, (k + 1, n), &mut sums));
+        if k + 1 == n {
+            break;
+        }
+        // The reflector that maps the adjoint of the row maps the row from the right.
+        let first = k * n + k + 1;
+        let end = (k + 1) * n;
+        a[first..end].iter_mut().for_each(|v| *v = v.conj());
+        right_taus[k] = reflector(a, first, first + 1, 1, n - k - 2);
+        beside[k] = a[first].re();
+        let u: Vec<T> = (first..end).map(|at| if at == first { T::one() } else { a[at] }).collect();
+        let tau = right_taus[k];
+        wide(|| {
+            for row in a[end..m * n].chunks_exact_mut(n) {
+                let row = &mut row[k + 1..];
+                let dot = row.iter().zip(&u).fold(T::zero(), |sum, (&x, &u)| sum + x * u) * tau;
+                row.iter_mut().zip(&u).for_each(|(x, u)| *x = *x - dot * u.conj());
+            }
+        });
+    }
+}
+
+/// The Schur form of `a` in place, and its vectors in `z`; whether it was found.
+pub(super) fn schur<T: Field>(a: &mut [T], z: &mut [T], n: usize, scratch: &mut Scratch) -> bool {
+    z.fill(T::zero());
+    (0..n).for_each(|i| z[i * n + i] = T::one());
+    if n < 2 {
+        return true;
+    }
+    let mut taus = vec![T::zero(); n - 1];
+    hessenberg(a, n, &mut taus);
+    let m = n - 1;
+    let below = super::eigen::below_first_row(a, n);
+    multiply(&below, [m, m], &taus, &mut z[n..], n, Adjoint::No, scratch);
+    for i in 2..n {
+        a[i * n..i * n + i - 1].fill(T::zero());
+    }
+    T::schur(a, z, n)
+}

@@ -5,20 +5,20 @@
 //! | `stack` | a routine on every matrix of a stack |
 //! | `field`, `product` | numbers; products of blocks |
 //! | `triangular`, `factor`, `householder`, `schur`, `tridiagonal` | the algorithms |
-//! | `dense` | the routines of them |
-//! | `eigen` | singular values and eigenvalues, by `faer` |
+//! | `spectrum` | eigenvalues of tridiagonal, singular values of bidiagonal matrices |
+//! | `dense`, `eigen` | the routines of them |
 //!
 //! A custom call is a LAPACK routine as JAX names it, `lapack_sgetrf_ffi`: operands and results are LAPACK's, stacked over
 //! leading dimensions. Reflectors, packed factors, row swaps and failure codes are stored as LAPACK stores them.
 
 mod dense;
-#[cfg(feature = "linalg")]
 mod eigen;
 mod factor;
 mod field;
 mod householder;
 mod product;
 mod schur;
+mod spectrum;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -33,12 +33,9 @@ use rustfft::num_complex::Complex;
 
 use super::copy;
 use crate::compile::lower::Lower;
-#[cfg(feature = "linalg")]
-use eigen::Known as Number;
 use dense::{Cholesky, Lu, Reflect, Reflection, Schur, Solve, Transpose, Tridiagonal};
+use eigen::{General, SelfAdjoint, Vectors};
 use field::Field;
-#[cfg(not(feature = "linalg"))]
-use field::Field as Number;
 use stack::{Part, Routine, Stack};
 use triangular::Diagonal;
 use tridiagonal::Singular;
@@ -181,7 +178,10 @@ fn fits<T: Field>(cx: &Lower<'_>, op: &Op, batch: usize, signature: &str) -> boo
 }
 
 /// The step of a LAPACK routine, named without the letter of its number type.
-fn routine_of<T: Number>(cx: &mut Lower<'_>, op: OpId, routine: &str) -> Result<bool, String> {
+fn routine_of<T: Field>(cx: &mut Lower<'_>, op: OpId, routine: &str) -> Result<bool, String>
+where
+    Complex<T::Real>: Field<Real = T::Real>,
+{
     let data = cx.module.op(op);
     let config = |name: &str| data.entry("mhlo.backend_config", name).unwrap_or(0);
     let is = |name: &str, letter: char| config(name) == i64::from(u32::from(letter));
@@ -236,23 +236,18 @@ fn routine_of<T: Number>(cx: &mut Lower<'_>, op: OpId, routine: &str) -> Result<
             let size = sides(&cx.shape(data.operands()[3]).1).unwrap_or_default();
             stack(cx, op, batch, Tridiagonal { size, singular: Singular::Perturb, of })
         }
-        #[cfg(feature = "linalg")]
-        "syevd" | "heevd" if fits("x2 x2 r1 i0") => {
-            stack(cx, op, batch, eigen::SelfAdjoint { n: size[1], triangle, of })
-        }
-        #[cfg(feature = "linalg")]
+        "syevd" | "heevd" if fits("x2 x2 r1 i0") => stack(cx, op, batch, SelfAdjoint { n: size[1], triangle, of }),
         "gesdd" | "gesvd" if fits("x2 x2 r1 x2 x2 i0") => {
             let vectors = match () {
-                _ if is("mode", 'N') => eigen::Vectors::None,
-                _ if is("mode", 'A') => eigen::Vectors::Full,
-                _ => eigen::Vectors::Thin,
+                _ if is("mode", 'N') => Vectors::None,
+                _ if is("mode", 'A') => Vectors::Full,
+                _ => Vectors::Thin,
             };
             stack(cx, op, batch, eigen::Singular { size, vectors, of })
         }
-        #[cfg(feature = "linalg")]
         "geev" if fits("x2 x1 c2 c2 i0") || fits("x2 x1 x1 c2 c2 i0") => {
             let (left, right) = (is("compute_left", 'V'), is("compute_right", 'V'));
-            stack(cx, op, batch, eigen::General { n: size[1], left, right, of })
+            stack(cx, op, batch, General { n: size[1], left, right, of })
         }
         _ => Ok(false),
     }

@@ -298,7 +298,6 @@ fn schur_forms() {
     }
 }
 
-#[cfg(feature = "linalg")]
 mod spectra {
     use super::*;
 
