@@ -3,7 +3,6 @@
 //! Reflectors, packed factors, row swaps and failure codes are as LAPACK has them. A problem with an element that is not
 //! finite counts as one that does not converge: its failure code is 1, its results are NaN.
 
-use super::attrs;
 use super::fault::Fault;
 use super::linalg::{Transpose, Triangular, factor, solution};
 use super::matrix::{self, Matrix, Triangle};
@@ -142,7 +141,7 @@ fn stacked(
     let mut out = vec![];
     for (&v, values) in op.results().iter().zip(results) {
         let ty = module.ty(v).as_tensor().ok_or_else(|| Fault::invalid("a result is not a tensor"))?;
-        if ty.num_elements() != Some(values.len()) {
+        if ty.num_elements() != Some(values.len() as i64) {
             return Err(Fault::invalid(format!("{} elements for a result {ty}", values.len())));
         }
         let scalar = |v: Cplx| match ty.elem {
@@ -176,10 +175,7 @@ fn apart(values: Values, is_complex: bool) -> Vec<Values> {
     if is_complex {
         return vec![values];
     }
-    vec![
-        values.iter().map(|v| Cplx::new(v.re, 0.0)).collect(),
-        values.iter().map(|v| Cplx::new(v.im, 0.0)).collect(),
-    ]
+    vec![values.iter().map(|v| Cplx::new(v.re, 0.0)).collect(), values.iter().map(|v| Cplx::new(v.im, 0.0)).collect()]
 }
 
 /// `sytrd`: packed reflectors, the diagonal, the one beside it, the reflectors' factors, and zero.
@@ -260,7 +256,13 @@ fn widened(m: &Matrix, columns: usize) -> Matrix {
 /// for success. Vectors that are not wanted are zero.
 fn eigen(a: &Matrix, is_complex: bool, wanted: [bool; 2]) -> Vec<Values> {
     let n = a.rows;
-    let form = if !is_finite(a) { None } else if is_complex { schur(a) } else { real_schur(a) };
+    let form = if !is_finite(a) {
+        None
+    } else if is_complex {
+        schur(a)
+    } else {
+        real_schur(a)
+    };
     let Some((t, _)) = form else {
         return apart(nans(n), is_complex).into_iter().chain([nans(n * n), nans(n * n), number(1)]).collect();
     };
@@ -276,7 +278,13 @@ fn eigen(a: &Matrix, is_complex: bool, wanted: [bool; 2]) -> Vec<Values> {
 /// `gees`: the Schur form and its vectors, the eigenvalues as in [`eigen`], zero, and 0 for success.
 fn schur_form(a: &Matrix, is_complex: bool) -> Vec<Values> {
     let n = a.rows;
-    let form = if !is_finite(a) { None } else if is_complex { schur(a) } else { real_schur(a) };
+    let form = if !is_finite(a) {
+        None
+    } else if is_complex {
+        schur(a)
+    } else {
+        real_schur(a)
+    };
     let (t, z, values, failed) = match form {
         Some((t, z)) => (t.values.clone(), z.values, eigenvalues(&t), 0),
         None => (nans(n * n), nans(n * n), nans(n), 1),

@@ -37,7 +37,8 @@ pub(crate) fn schur(a: &Matrix) -> Option<(Matrix, Matrix)> {
         for k in lo..hi {
             let (a, b) = (t[(k, k)], t[(k + 1, k)]);
             let length = (a.norm2() + b.norm2()).sqrt();
-            let (c, s) = if length == 0.0 { (Cplx::ONE, Cplx::ZERO) } else { (a.scale(1.0 / length), b.scale(1.0 / length)) };
+            let (c, s) =
+                if length == 0.0 { (Cplx::ONE, Cplx::ZERO) } else { (a.scale(1.0 / length), b.scale(1.0 / length)) };
             for j in k..n {
                 let (x, y) = (t[(k, j)], t[(k + 1, j)]);
                 t[(k, j)] = c.conj() * x + s.conj() * y;

@@ -223,8 +223,7 @@ pub(super) type Lines<P> = (P, isize, isize);
 ///
 /// # Safety
 /// All elements named are valid and the two sides do not overlap.
-pub(super) type Running =
-    unsafe fn(to: Lines<*mut u8>, x: Lines<*const u8>, init: *const u8, n: usize, lines: usize);
+pub(super) type Running = unsafe fn(to: Lines<*mut u8>, x: Lines<*const u8>, init: *const u8, n: usize, lines: usize);
 
 /// # Safety
 /// As [`Running`].

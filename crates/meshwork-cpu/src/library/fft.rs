@@ -160,7 +160,8 @@ impl<T: FftNum> Work for Lines<T> {
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
         let width = if self.kind == Kind::Complex { WIDTH.min(self.inner) } else { 1 };
-        let (len, spare) = (width * (self.n + 1), self.fft.get_inplace_scratch_len().max(self.fft.get_immutable_scratch_len()));
+        let (len, spare) =
+            (width * (self.n + 1), self.fft.get_inplace_scratch_len().max(self.fft.get_immutable_scratch_len()));
         let memory = scratch.get((len + spare) * size_of::<Complex<T>>()).cast::<Complex<T>>();
         let (from, to) = (frame.ptr(self.from), frame.ptr(self.to));
         // SAFETY: in the whole function: scratch of that size; groups of lines of the two arrays.

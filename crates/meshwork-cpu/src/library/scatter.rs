@@ -221,7 +221,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let split = (0..dims.len()).rev().find(fixed).unwrap_or(longest);
     // One index says which row; the rest of the tensor is the row, in the same order in the updates.
     let is_row = |d: usize| dims[d].window == dims[d].extent && (dims[d].to == dims[d].from || dims[d].extent == 1);
-    let by_rows = corners.is_single(0) && dims[0].window == 1 && (1..dims.len()).all(is_row) && (split == 0 || dims.len() == 2);
+    let by_rows =
+        corners.is_single(0) && dims[0].window == 1 && (1..dims.len()).all(is_row) && (split == 0 || dims.len() == 2);
     let row = by_rows.then(|| dims[1..].iter().map(|d| d.extent as usize).product());
     let elements = updates.len();
     let most = dims.get(split).map_or(1, |d| (d.extent as usize / 32).max(1));

@@ -78,9 +78,7 @@ impl Work for Sort {
                     let of = |i: u32| minor.iter().skip(i as usize).step_by(self.n);
                     order.clear();
                     order.extend(0..self.n as u32);
-                    order.sort_by(|&a, &b| {
-                        keys[a as usize].cmp(&keys[b as usize]).then_with(|| of(a).cmp(of(b)))
-                    });
+                    order.sort_by(|&a, &b| keys[a as usize].cmp(&keys[b as usize]).then_with(|| of(a).cmp(of(b))));
                 } else if self.first < self.n / 8 && narrow {
                     spare.clear();
                     spare.extend(keys.iter().zip(0u64..).map(|(&k, i)| k << 32 | i));

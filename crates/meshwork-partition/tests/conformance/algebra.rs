@@ -106,8 +106,7 @@ fn cholesky_and_triangular_solve() {
 fn lapack_calls() {
     let mut programs = vec![];
     for n in [0, 1, 3, 4] {
-        let (a, tau, pivots, info) =
-            (t(&[n, 3, 2], "f32"), t(&[n, 2], "f32"), t(&[n, 2], "i32"), t(&[n], "i32"));
+        let (a, tau, pivots, info) = (t(&[n, 3, 2], "f32"), t(&[n, 2], "f32"), t(&[n, 2], "i32"), t(&[n], "i32"));
         let rule = format!(
             ", sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, o]) {{i={n}, j=3, k=2, l=3, m=2, o=2}}, custom>"
         );

@@ -40,7 +40,10 @@ pub(super) fn custom_call(ctx: &Ctx) -> RuleResult {
         "mhlo.topk" => linalg::top_k(ctx),
         "ApproxTopK" | "PartialReduce" => approx_top_k(ctx),
         "X64Combine" => x64_combine(ctx),
-        "lapack_sgtsv_ffi" | "lapack_dgtsv_ffi" | "lapack_cgtsv_ffi" | "lapack_zgtsv_ffi"
+        "lapack_sgtsv_ffi"
+        | "lapack_dgtsv_ffi"
+        | "lapack_cgtsv_ffi"
+        | "lapack_zgtsv_ffi"
         | "tridiagonal_solve_perturbed_ffi" => stacked(ctx, 1),
         _ if target.starts_with("lapack_") => stacked(ctx, 2),
         _ => NoRule::UnknownCustomCall(target.to_string()).into(),

@@ -48,9 +48,8 @@ impl<T: Field> Routine for SelfAdjoint<T> {
     unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {
         let n = self.n;
         // SAFETY: the operand and the results of the routine.
-        let (a, vectors, values, info) = unsafe {
-            (one.operand::<T>(0), one.result::<T>(0), one.result::<T::Real>(1), one.result::<i32>(2))
-        };
+        let (a, vectors, values, info) =
+            unsafe { (one.operand::<T>(0), one.result::<T>(0), one.result::<T::Real>(1), one.result::<i32>(2)) };
         info[0] = 0;
         if n == 0 {
             return;
@@ -344,7 +343,11 @@ fn vectors<R: Float>(
         let length = norm((0..n).map(|i| out[i * n + j]));
         let largest = (0..n).fold(0, |b, i| if out[i * n + j].norm_sqr() > out[b * n + j].norm_sqr() { i } else { b });
         let largest = out[largest * n + j];
-        let turn = if largest.im.is_zero() { Complex::new(R::one(), R::zero()) } else { largest.conj().unscale(largest.norm()) };
+        let turn = if largest.im.is_zero() {
+            Complex::new(R::one(), R::zero())
+        } else {
+            largest.conj().unscale(largest.norm())
+        };
         (0..n).for_each(|i| out[i * n + j] = (out[i * n + j] * turn).unscale(length));
     }
 }

@@ -86,8 +86,7 @@ fn stack<R: Routine>(cx: &mut Lower<'_>, op: OpId, batch: usize, routine: R) -> 
         let bytes = each(cx, v);
         operands.push(Part { buf: copy::dense(cx, op, v)?, bytes });
     }
-    let results: Vec<Part> =
-        data.results().iter().map(|&v| Part { bytes: each(cx, v), buf: cx.result(v) }).collect();
+    let results: Vec<Part> = data.results().iter().map(|&v| Part { bytes: each(cx, v), buf: cx.result(v) }).collect();
     let name = data.call_target().unwrap_or(data.name());
     let name = format!("{name} of {} {}", count, cx.module.ty(data.operands()[0]));
     let (reads, writes) = (operands.iter().map(|p| p.buf).collect(), results.iter().map(|p| p.buf).collect());
@@ -157,10 +156,8 @@ pub(super) fn call(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
 /// Whether the operands and results of `op` are the `ranks` (beyond the leading dimensions) and types of a routine: `x`
 /// of the number type, `r` of its real parts, `c` of the complex type, `i` of 32-bit integers.
 fn fits<T: Field>(cx: &Lower<'_>, op: &Op, batch: usize, signature: &str) -> bool {
-    let parts: Vec<(char, usize)> = signature
-        .split_whitespace()
-        .filter_map(|s| Some((s.chars().next()?, s.get(1..)?.parse().ok()?)))
-        .collect();
+    let parts: Vec<(char, usize)> =
+        signature.split_whitespace().filter_map(|s| Some((s.chars().next()?, s.get(1..)?.parse().ok()?))).collect();
     let values: Vec<_> = op.operands().iter().chain(op.results()).collect();
     let lead = &cx.shape(op.operands()[0]).1[..batch];
     parts.len() == values.len()
@@ -222,9 +219,7 @@ where
         "gehrd" if fits("x2 x2 x1 i0") && config("low") == 1 && config("high") == size[1] as i64 => {
             stack(cx, op, batch, reflect(Reflect::Hessenberg))
         }
-        "sytrd" | "hetrd" if fits("x2 x2 r1 r1 x1 i0") => {
-            stack(cx, op, batch, reflect(Reflect::Tridiagonal(triangle)))
-        }
+        "sytrd" | "hetrd" if fits("x2 x2 r1 r1 x1 i0") => stack(cx, op, batch, reflect(Reflect::Tridiagonal(triangle))),
         "gees" if fits("x2 x2 x2 x1 i0 i0") || fits("x2 x2 x2 x1 x1 i0 i0") => {
             stack(cx, op, batch, Schur { n: size[1], of })
         }

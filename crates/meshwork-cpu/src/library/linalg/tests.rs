@@ -88,9 +88,16 @@ fn cholesky_of_stacks() {
 #[test]
 fn triangular_systems_of_all_kinds() {
     for (elem, _, tolerance) in TYPES {
-        for (left, rows, columns) in
-            [(true, 5, 3), (false, 3, 5), (true, 1, 1), (false, 4, 4), (true, 70, 130), (false, 67, 70), (true, 0, 3), (false, 3, 0)]
-        {
+        for (left, rows, columns) in [
+            (true, 5, 3),
+            (false, 3, 5),
+            (true, 1, 1),
+            (false, 4, 4),
+            (true, 70, 130),
+            (false, 67, 70),
+            (true, 0, 3),
+            (false, 3, 0),
+        ] {
             let n = if left { rows } else { columns };
             for (lower, unit) in [(true, true), (true, false), (false, true), (false, false)] {
                 for transpose in ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"] {
@@ -275,7 +282,8 @@ fn schur_forms() {
             }
             let name = format!("lapack_{letter}gees_ffi");
             let out = results(&call(&name, "mode = 86 : ui8, sort = 78 : ui8", &[a], &out), std::slice::from_ref(&x));
-            let (x, t, z, size, what) = (values(&x), values(&out[0]), values(&out[1]), n as usize, format!("{name} {n}"));
+            let (x, t, z, size, what) =
+                (values(&x), values(&out[0]), values(&out[1]), n as usize, format!("{name} {n}"));
             let zt = times(&z, &t, [size; 3]);
             assert_near(&times(&zt, &adjoint(&z, [size; 2]), [size; 3]), &x, tolerance, &what);
             let one = diagonal(&vec![(1.0, 0.0); size]);
@@ -292,7 +300,12 @@ fn schur_forms() {
             }
             let trace = |m: &[C]| (0..size).fold((0.0, 0.0), |s, i| (s.0 + m[i * size + i].0, s.1 + m[i * size + i].1));
             let sum = values(&out[2]).iter().fold((0.0, 0.0), |s, v| (s.0 + v.0, s.1 + v.1));
-            assert_near(&[sum], &[if elem.is_complex() { trace(&x) } else { (trace(&x).0, 0.0) }], 10.0 * tolerance, &what);
+            assert_near(
+                &[sum],
+                &[if elem.is_complex() { trace(&x) } else { (trace(&x).0, 0.0) }],
+                10.0 * tolerance,
+                &what,
+            );
             assert!(values(&out[out.len() - 1]).iter().all(|&v| v == (0.0, 0.0)), "{what}");
         }
     }
@@ -376,8 +389,7 @@ mod spectra {
         for (elem, letter, tolerance) in TYPES {
             for n in [1, 2, 5, 30] {
                 let (a, x) = (ty(elem, &[1, n, n]), noise(&[1, n, n], elem, 3));
-                let complex =
-                    if elem.real_part() == ElementType::F32 { ElementType::C64 } else { ElementType::C128 };
+                let complex = if elem.real_part() == ElementType::F32 { ElementType::C64 } else { ElementType::C128 };
                 let w = ty(elem, &[1, n]);
                 let mut out = vec![w.clone(), ty(complex, &[1, n, n]), ty(complex, &[1, n, n]), ty(INT, &[1])];
                 if !elem.is_complex() {
