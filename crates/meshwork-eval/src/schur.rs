@@ -130,7 +130,7 @@ fn standard(m: &Matrix) -> Matrix {
     let (a, b, c, d) = (m[(0, 0)].re, m[(0, 1)].re, m[(1, 0)].re, m[(1, 1)].re);
     let (half, product) = ((a - d) / 2.0, b * c);
     let angle = match half * half + product {
-        root if root < 0.0 => f64::atan2(a - d, b + c) / 2.0,
+        root if root < 0.0 => f64::atan2(d - a, b + c) / 2.0,
         // The direction of an eigenvector.
         root => {
             let value = (a + d) / 2.0 + root.sqrt().copysign(half);

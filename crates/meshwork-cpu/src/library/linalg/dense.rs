@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use rustfft::num_complex::{Complex, ComplexFloat};
+use rustfft::num_complex::Complex;
 use rustfft::num_traits::Float;
 
 use super::field::Field;
@@ -272,7 +272,7 @@ impl<T: Field> Routine for Schur<T> {
         // SAFETY: the operand and the results of the routine.
         let (a, t, z) = unsafe { (one.operand::<T>(0), one.result::<T>(0), one.result::<T>(1)) };
         t.copy_from_slice(a);
-        let is_done = a.iter().all(|&v| ComplexFloat::is_finite(v)) && householder::schur(t, z, n, scratch);
+        let is_done = a.iter().all(|v| v.is_finite()) && householder::schur(t, z, n, scratch);
         let mut values = T::eigenvalues(t, n);
         if !is_done {
             let nan = T::Real::nan();

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use rustfft::num_complex::{Complex, ComplexFloat};
+use rustfft::num_complex::Complex;
 use rustfft::num_traits::{Float, One as _, Zero};
 
 use super::Triangle;
@@ -22,7 +22,7 @@ fn nan<T: Field>() -> T {
 }
 
 fn is_finite<T: Field>(values: &[T]) -> bool {
-    values.iter().all(|&v| ComplexFloat::is_finite(v))
+    values.iter().all(|v| v.is_finite())
 }
 
 /// The positions of `values` from the smallest to the largest.

@@ -1,6 +1,5 @@
 //! Factorizations by halves: Cholesky, and LU with row swaps as LAPACK's `getrf` has it.
 
-use rustfft::num_complex::ComplexFloat;
 use rustfft::num_traits::{Float, Zero};
 
 use super::field::{Field, subtract, wide};

@@ -1,14 +1,16 @@
 //! The numbers of linear algebra, real and complex, and loops over rows of them.
 
 use meshwork_ir::ElementType;
-use rustfft::num_complex::{Complex, ComplexFloat};
+use rustfft::num_complex::{self, Complex};
 use rustfft::num_traits::{Float, Zero};
 
 use super::schur;
 use crate::library::dot::micro::Tile;
 
 /// A real or complex number.
-pub(super) trait Field: ComplexFloat<Real: Send + Sync + std::fmt::Debug + Default + 'static> + Tile {
+pub(super) trait Field:
+    num_complex::ComplexFloat<Real: Send + Sync + std::fmt::Debug + Default + 'static> + Tile
+{
     /// Its element type.
     const ELEM: ElementType;
 

@@ -4,7 +4,6 @@
 //! A reflector is `H = I - tau v v*` with `v[0] = 1`; the rest of `v` stands below the diagonal. `H*` maps the column
 //! it was made from to a real multiple of the first unit vector. All matrices are row-major without gaps.
 
-use rustfft::num_complex::ComplexFloat;
 use rustfft::num_traits::{Float, One, Zero};
 
 use super::field::{Field, norm, subtract, wide};

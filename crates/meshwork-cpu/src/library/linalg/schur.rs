@@ -4,7 +4,7 @@
 //! right by what it was turned with. Both functions say whether the steps converged.
 
 use rustfft::num_complex::Complex;
-use rustfft::num_traits::Float;
+use rustfft::num_traits::{Float, Zero};
 
 /// Steps for one eigenvalue before it is given up.
 const STEPS: usize = 300;
@@ -63,11 +63,11 @@ pub(super) fn real<R: Float>(t: &mut [R], z: &mut [R], n: usize) -> bool {
 }
 
 /// Where the block that ends at `last` starts: after the last negligible element below the diagonal, which becomes zero.
-fn block_start<T: Copy + Default, R: Float>(t: &mut [T], n: usize, last: usize, size: impl Fn(T) -> R) -> usize {
+fn block_start<T: Copy + Zero, R: Float>(t: &mut [T], n: usize, last: usize, size: impl Fn(T) -> R) -> usize {
     for k in (1..=last).rev() {
         let around = size(t[k * n + k]) + size(t[(k - 1) * n + k - 1]);
         if size(t[k * n + k - 1]) <= R::epsilon() * around {
-            t[k * n + k - 1] = T::default();
+            t[k * n + k - 1] = T::zero();
             return k;
         }
     }
@@ -111,7 +111,7 @@ fn standardize<R: Float>(t: &mut [R], z: &mut [R], n: usize, k: usize) {
     let root = half * half + b * c;
     let is_pair = root < R::zero();
     let angle = if is_pair {
-        (a - d).atan2(b + c) / two
+        (d - a).atan2(b + c) / two
     } else {
         // The direction of an eigenvector.
         let value = (a + d) / two + if half.is_sign_negative() { -root.sqrt() } else { root.sqrt() };
@@ -155,7 +155,7 @@ pub(super) fn eigenvalues<R: Float>(t: &[R], n: usize) -> Vec<Complex<R>> {
 }
 
 /// The Schur form of a complex matrix.
-pub(super) fn complex<R: Float + Default>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize) -> bool {
+pub(super) fn complex<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize) -> bool {
     let two = R::one() + R::one();
     let (mut end, mut steps) = (n, 0);
     let mut turns = vec![];

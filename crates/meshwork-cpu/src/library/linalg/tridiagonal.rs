@@ -1,6 +1,5 @@
 //! Tridiagonal systems by elimination with row swaps.
 
-use rustfft::num_complex::ComplexFloat;
 use rustfft::num_traits::{Float, One, Zero};
 
 use super::field::{Field, subtract};
