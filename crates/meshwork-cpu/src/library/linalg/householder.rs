@@ -202,7 +202,10 @@ pub(super) fn pivoted_qr<T: Field>(a: &mut [T], [m, n]: [usize; 2], order: &mut 
         let v = stored(a, m, n, k, 0);
         wide(|| reflect(a, n, &v, taus[k].conj(), k, (k + 1, n), &mut sums));
         // Lengths go down by what the new row has; they are computed again when too many digits have cancelled.
-        for j in (k + 1..n).filter(|&j| !lengths[j].is_zero()) {
+        for j in k + 1..n {
+            if lengths[j].is_zero() {
+                continue;
+            }
             let ratio = a[k * n + j].abs() / lengths[j];
             let left = (T::Real::one() - ratio * ratio).max(T::Real::zero());
             if left * (lengths[j] / exact[j]).powi(2) <= T::Real::epsilon().sqrt() {
