@@ -327,12 +327,14 @@ impl OpSpec {
     }
 
     /// With this attribute.
-    pub fn attr(mut self, name: &str, value: Attr) -> OpSpec {
-        self.attrs.set(name, value);
+    #[inline]
+    pub fn attr(mut self, name: &'static str, value: Attr) -> OpSpec {
+        self.attrs.set(SmolStr::new_static(name), value);
         self
     }
 
     /// At this location.
+    #[inline]
     pub fn loc(mut self, loc: Loc) -> OpSpec {
         self.loc = loc;
         self
