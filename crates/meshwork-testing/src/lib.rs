@@ -5,6 +5,8 @@
 #[cfg(feature = "arrays")]
 mod arrays;
 mod folder;
+#[cfg(unix)]
+pub mod hosts;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]

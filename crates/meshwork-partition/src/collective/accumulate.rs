@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use meshwork_ir::op::{BinaryOp, ControlOp, MixedOp, MovementOp, SourceOp, UnaryOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Def, Dense, ElementClass, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap, Walk,
+    Attr, BlockId, Combine, Def, Dense, ElementClass, ElementType, Module, OpId, OpKind, OpSpec, Type, ValueId,
+    ValueMap, Walk,
 };
 
 use crate::collective::{Collective, CollectiveKind, Peers};
@@ -72,8 +73,10 @@ fn moved(module: &Module, c: &mut Collective, emitted: OpId) {
 enum Term {
     /// A value that is added up as it is.
     Plain(ValueId),
-    /// The result of a reduction, perhaps in a wider element type: what it reduces is added up.
-    Reduced { collective: OpId, converted: Option<OpId> },
+    /// The result of a reduction: what it reduces is added up.
+    Reduced(OpId),
+    /// A term in a wider element type: it is computed in that.
+    Wider(OpId, Box<Term>),
     /// A linear operation on terms, given by the number of the operand. Its other operands are the same in every round.
     Of(OpId, Vec<(usize, Term)>),
 }
@@ -121,7 +124,7 @@ impl Accumulation {
         let ty = module.ty(old).clone();
         let mut after = After { module, op, index: Some((index, add, self.addend)), end: op, moved: vec![] };
         let readers: Vec<_> = after.module.value(old).uses().to_vec();
-        let total = after.rebuild(&self.term);
+        let total = after.rebuild(&self.term, None);
         let total = if is_nothing(after.module, start) {
             total
         } else {
@@ -150,7 +153,7 @@ impl Terms<'_> {
         let own = module.def_op(v).filter(|&op| module.op(op).parent() == Some(self.body));
         let Some(op) = own.filter(|_| module.value(v).uses().len() == 1) else { return Term::Plain(v) };
         if self.by_op.contains_key(&op) {
-            return Term::Reduced { collective: op, converted: None };
+            return Term::Reduced(op);
         }
         let is_float = module.ty(v).elem().is_some_and(|e| e.class() == ElementClass::Float);
         let operands = module.op(op).operands();
@@ -181,7 +184,8 @@ impl Terms<'_> {
             from.class() == ElementClass::Float && to.class() == ElementClass::Float && from.bits() < to.bits()
         });
         match self.term(from) {
-            Term::Reduced { collective, converted: None } if wider => Term::Reduced { collective, converted: Some(op) },
+            Term::Plain(_) => Term::Plain(v),
+            term if wider => Term::Wider(op, Box::new(term)),
             _ => Term::Plain(v),
         }
     }
@@ -237,39 +241,69 @@ impl After<'_> {
         op
     }
 
-    /// The sum of a term over all rounds.
-    fn rebuild(&mut self, term: &Term) -> ValueId {
+    /// The sum of a term over all rounds, in the element type `wide` if that is not its own.
+    fn rebuild(&mut self, term: &Term, wide: Option<ElementType>) -> ValueId {
         match term {
-            Term::Plain(v) => self.carried(*v),
-            Term::Reduced { collective, converted } => {
-                let mut x = self.module.op(*collective).operands()[0];
-                let wide = converted.map(|op| self.module.ty(self.module.result(op)).elem());
-                if let Some(Some(elem)) = wide {
-                    x = self.widened(x, elem, *collective);
-                }
+            Term::Plain(v) => {
+                let x = self.widened(*v, wide, None);
+                self.carried(x)
+            }
+            Term::Wider(op, term) => {
+                let own = self.module.ty(self.module.result(*op)).elem();
+                self.rebuild(term, wide.or(own))
+            }
+            Term::Reduced(collective) => {
+                let x = self.widened(self.module.op(*collective).operands()[0], wide, Some(*collective));
                 let sum = self.carried(x);
                 let copy = self.module.clone_op(*collective, &mut ValueMap::new());
                 self.module.set_operand(copy, 0, sum);
-                if let Some(Some(elem)) = wide {
-                    set_elem(self.module, copy, elem);
-                }
                 self.insert(copy);
+                self.widen(copy, wide);
                 self.moved.push((*collective, copy));
                 self.module.result(copy)
             }
             Term::Of(op, terms) => {
+                let operands = self.module.op(*op).operands().to_vec();
+                let elem = self.module.ty(self.module.result(*op)).elem();
                 let mut map = ValueMap::new();
-                for (i, term) in terms {
-                    let sum = self.rebuild(term);
-                    map.insert(self.module.op(*op).operands()[*i], sum);
-                }
-                let fixed = (0..self.module.op(*op).operands().len()).filter(|i| !terms.iter().any(|(t, _)| t == i));
-                for i in fixed.collect::<Vec<_>>() {
-                    self.outside(self.module.op(*op).operands()[i], &mut map);
+                for (i, &v) in operands.iter().enumerate() {
+                    match terms.iter().find(|(t, _)| *t == i) {
+                        Some((_, term)) => {
+                            let sum = self.rebuild(term, wide);
+                            map.insert(v, sum);
+                        }
+                        None => {
+                            self.outside(v, &mut map);
+                            let fixed = *map.get(&v).unwrap_or(&v);
+                            // Not the positions of a slice.
+                            if self.module.ty(fixed).elem() == elem {
+                                let fixed = self.widened(fixed, wide, None);
+                                map.insert(v, fixed);
+                            }
+                        }
+                    }
                 }
                 let copy = self.module.clone_op(*op, &mut map);
                 self.insert(copy);
+                self.widen(copy, wide);
                 self.module.result(copy)
+            }
+        }
+    }
+
+    /// Gives an operation and its bodies another element type.
+    fn widen(&mut self, op: OpId, wide: Option<ElementType>) {
+        let Some(elem) = wide else { return };
+        let mut values = self.module.op(op).results().to_vec();
+        for inner in self.module.ops_below(op, Walk::PreOrder) {
+            values.extend(self.module.op(inner).results());
+        }
+        for i in 0..self.module.op(op).regions().len() {
+            values.extend(self.module.body_of(op, i).map(|b| self.module.block(b).args().to_vec()).unwrap_or_default());
+        }
+        for v in values {
+            if let Some(ty) = self.module.ty(v).as_tensor().map(|t| Type::from(t.with_elem(elem))) {
+                self.module.set_ty(v, ty);
             }
         }
     }
@@ -287,19 +321,26 @@ impl After<'_> {
         self.insert(copy);
     }
 
-    /// `x` in a wider element type, before the reduction of it.
-    fn widened(&mut self, x: ValueId, elem: meshwork_ir::ElementType, collective: OpId) -> ValueId {
-        let Some(ty) = self.module.ty(x).as_tensor().map(|t| Type::from(t.with_elem(elem))) else { return x };
-        let loc = self.module.op(collective).loc.clone();
-        let spec = OpSpec::new(MixedOp::Convert).operands([x]).results([ty]).loc(loc);
-        let op = self.module.push_before(collective, spec);
+    /// `x` in another element type: before the reduction of it, at the end of the loop's body, or after the loop.
+    fn widened(&mut self, x: ValueId, wide: Option<ElementType>, before: Option<OpId>) -> ValueId {
+        let Some(ty) = wide.and_then(|elem| Some(Type::from(self.module.ty(x).as_tensor()?.with_elem(elem)))) else {
+            return x;
+        };
+        let loc = self.module.op(self.op).loc.clone();
+        let op = self.module.create(OpSpec::new(MixedOp::Convert).operands([x]).results([ty]).loc(loc));
+        let body = self.module.body_of(self.op, 1);
+        let is_inside = self.module.def_op(x).is_some_and(|def| self.module.op(def).parent() == body);
+        match before.or_else(|| body.filter(|_| is_inside).and_then(|body| self.module.terminator(body))) {
+            Some(anchor) => self.module.insert_before(anchor, op),
+            None => self.insert(op),
+        }
         self.module.result(op)
     }
 
     /// Makes the loop add up `x`, and returns the sum.
     fn carried(&mut self, x: ValueId) -> ValueId {
         let ty = self.module.ty(x).clone();
-        let (dims, elem) = (ty.dims().to_vec(), ty.elem().unwrap_or(meshwork_ir::ElementType::F32));
+        let (dims, elem) = (ty.dims().to_vec(), ty.elem().unwrap_or(ElementType::F32));
         let shared = self.module.tensor_type(&dims, elem);
         let zero = Attr::Dense(Arc::new(Dense::splat(shared, &nothing(elem))));
         let spec = OpSpec::new(SourceOp::Constant).attr("value", zero).results([ty.clone()]);
@@ -330,22 +371,6 @@ impl After<'_> {
     }
 }
 
-/// Gives a reduction another element type.
-fn set_elem(module: &mut Module, op: OpId, elem: meshwork_ir::ElementType) {
-    let mut values = module.op(op).results().to_vec();
-    for inner in module.ops_below(op, Walk::PreOrder) {
-        values.extend(module.op(inner).results());
-    }
-    for i in 0..module.op(op).regions().len() {
-        values.extend(module.body_of(op, i).map(|b| module.block(b).args().to_vec()).unwrap_or_default());
-    }
-    for v in values {
-        if let Some(ty) = module.ty(v).as_tensor().map(|t| Type::from(t.with_elem(elem))) {
-            module.set_ty(v, ty);
-        }
-    }
-}
-
 /// Whether adding `v` changes nothing but the sign of a zero.
 fn is_nothing(module: &Module, v: ValueId) -> bool {
     let constant = module.def_op(v).filter(|&op| module.op(op).kind() == OpKind::Source(SourceOp::Constant));
@@ -361,9 +386,10 @@ fn is_nothing(module: &Module, v: ValueId) -> bool {
 fn erase(module: &mut Module, term: &Term) {
     match term {
         Term::Plain(_) => {}
-        Term::Reduced { collective, converted } => {
-            converted.iter().for_each(|&op| module.erase(op));
-            module.erase(*collective);
+        Term::Reduced(collective) => module.erase(*collective),
+        Term::Wider(op, term) => {
+            module.erase(*op);
+            erase(module, term);
         }
         Term::Of(op, terms) => {
             module.erase(*op);

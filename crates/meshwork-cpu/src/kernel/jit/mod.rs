@@ -51,11 +51,6 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
 }
 
 impl Compiled {
-    /// The machine code.
-    pub fn bytes(&self) -> &[u8] {
-        &self.function.bytes
-    }
-
     /// Vectors in flight, per phase.
     pub fn interleave(&self) -> &[usize] {
         &self.function.interleave
