@@ -14,6 +14,7 @@ mod element;
 pub mod float;
 mod grid;
 pub mod groups;
+pub mod identity;
 pub mod infer;
 mod literal;
 mod loc;

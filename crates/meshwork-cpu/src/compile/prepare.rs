@@ -3,7 +3,7 @@
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{LoadError, simplify, stencil};
 
@@ -87,8 +87,8 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError
         return Err(LoadError::invalid(module, op, format!("attribute '{attr}' names no function")));
     };
     let call = match module.op(op).kind() {
-        OpKind::Control(ControlOp::Call) => op,
-        _ => as_call(module, op, callee),
+        OpKind::Control(ControlOp::Composite) => inline::composite_to_call(module, op).unwrap_or(op),
+        _ => op,
     };
     module.op_mut(call).attrs.remove("no_inline");
     let kept = module.op_mut(callee).attrs.remove("no_inline");
@@ -100,24 +100,6 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError
         true => Ok(()),
         false => Err(LoadError::unsupported(module, call, "a call of a function without a body of one block")),
     }
-}
-
-/// A plain call in place of a composite.
-fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
-    let data = module.op(op);
-    let name = module.symbol_name(callee).unwrap_or_default().into();
-    let spec = OpSpec::new(OpKind::Control(ControlOp::Call))
-        .operands(data.operands().iter().copied())
-        .results(data.results().iter().map(|&r| module.ty(r).clone()))
-        .attr("callee", Attr::Symbol(name))
-        .loc(data.loc.clone());
-    let results = data.results().to_vec();
-    let call = module.push_before(op, spec);
-    for (old, new) in results.into_iter().zip(module.op(call).results().to_vec()) {
-        module.replace_all_uses(old, new);
-    }
-    module.erase(op);
-    call
 }
 
 /// Puts the only body of `op`, which runs once, in its place. What `async_start` starts is done at once.

@@ -8,7 +8,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::symbol_dce;
 use crate::op::ControlOp;
-use crate::{BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
+use crate::{
+    Attr, BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueMap, Walk,
+};
 
 /// The pass.
 pub const PASS: Pass =
@@ -46,6 +48,37 @@ pub fn inline_calls(module: &mut Module) {
         }
     }
     symbol_dce::remove_unused(module, |op| inlined.contains(&op));
+}
+
+/// Replaces every composite by a call of its decomposition.
+pub fn composites_to_calls(module: &mut Module) {
+    for op in module.all_ops(Walk::PreOrder) {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Composite) {
+            composite_to_call(module, op);
+        }
+    }
+}
+
+/// A call of its decomposition in place of `composite`; `None` if it names none.
+pub fn composite_to_call(module: &mut Module, composite: OpId) -> Option<OpId> {
+    let data = module.op(composite);
+    let callee = data.attr("decomposition")?.as_symbol()?.into();
+    let mut spec = OpSpec::new(ControlOp::Call)
+        .operands(data.operands().iter().copied())
+        .results(data.results().iter().map(|&r| module.ty(r).clone()))
+        .attr("callee", Attr::Symbol(callee))
+        .loc(data.loc.clone());
+    spec.pos = data.pos;
+    if let Some(sharding) = data.attr("sdy.sharding") {
+        spec.attrs.set("sdy.sharding", sharding.clone());
+    }
+    let results = data.results().to_vec();
+    let call = module.push_before(composite, spec);
+    for (old, new) in results.into_iter().zip(module.op(call).results().to_vec()) {
+        module.replace_all_uses(old, new);
+    }
+    module.erase(composite);
+    Some(call)
 }
 
 /// A function and its calls still to look at, last one first.

@@ -14,6 +14,7 @@ pub mod entry;
 pub mod hoist;
 pub mod inline;
 pub mod symbol_dce;
+pub mod tokens;
 pub mod symbols;
 
 use crate::Pass;

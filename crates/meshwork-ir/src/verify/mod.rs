@@ -28,6 +28,8 @@ use crate::infer::{InferError, infer_op, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos};
 
+pub(crate) use func::VISIBILITIES;
+
 /// Everything that is wrong with `module`; nothing if it is legal.
 pub fn verify(module: &Module) -> Vec<Diagnostic> {
     let mut out = vec![];
@@ -124,6 +126,7 @@ impl<'m> Context<'m> {
         self.types(op)?;
         match self.module.op(op).kind() {
             OpKind::Control(ControlOp::Func) => func::func(self, op)?,
+            OpKind::Control(ControlOp::Module) => func::visibility(self, op)?,
             OpKind::Control(ControlOp::FuncReturn) => func::func_return(self, op)?,
             OpKind::Control(ControlOp::Call) => func::call(self, op)?,
             OpKind::Control(ControlOp::Composite) => call::composite(self, op)?,

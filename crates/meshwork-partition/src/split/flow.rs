@@ -61,7 +61,7 @@ impl Splitter<'_> {
     /// Splits a `while`: carried values keep the placement of the results.
     pub fn while_loop(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
-        let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         self.reason = "the loop carries it in this placement".into();
         let operands = self.src.op(op).operands().to_vec();
         let mut locals = vec![];
@@ -99,7 +99,7 @@ impl Splitter<'_> {
     /// Splits the branches of a `case` or `if`.
     pub fn branches(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
-        let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         let choice = self.src.op(op).operands()[0];
         let choice = self.get(choice, &Layout::replicated(&[]))?;
         let mut types = vec![];

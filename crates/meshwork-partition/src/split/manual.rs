@@ -88,7 +88,14 @@ impl Splitter<'_> {
             let free: AtomList = frame.atoms.iter().copied().filter(|a| !manual.contains(a)).collect();
             DimLayout::split(n, free, self.atoms)
         });
-        Layout { dims: dims.collect(), partial: None }
+        let inside = Layout { dims: dims.collect(), partial: None };
+        match &layout.partial {
+            // Parts over manual axes are what the body works on; over the others it sees one value.
+            Some((parts, combine)) => {
+                inside.with_partial(parts.iter().copied().filter(|a| !manual.contains(a)).collect(), *combine)
+            }
+            None => inside,
+        }
     }
 
     /// A collective that the program writes itself, inside a manual computation.
