@@ -209,11 +209,14 @@ impl Reader {
     }
 
     fn sharding(&self, text: &Text, rank: usize, open: &[i64]) -> Result<Placed, String> {
-        let whole = |manual| Placed { sharding: None, manual };
         let mesh = MeshRef::Inline(self.mesh.clone());
         Ok(match text {
             Text::Replicated => Placed { sharding: Some(opened(Sharding::replicated(mesh, rank), open)), manual: vec![] },
-            Text::Manual => whole(self.cuts.all()),
+            Text::Manual => Placed { sharding: None, manual: self.cuts.all() },
+            Text::Unreduced => {
+                let sharding = Sharding::replicated(mesh, rank).with_unreduced(Reduction::Sum, self.cuts.all());
+                Placed { sharding: Some(opened(sharding, open)), manual: vec![] }
+            }
             Text::Maximal(device) => {
                 let single = Mesh::maximal(*device).map_err(|error| error.to_string())?;
                 Placed { sharding: Some(Sharding::new(single, [])), manual: vec![] }
@@ -257,7 +260,7 @@ fn grids(text: &Text) -> Vec<&text::Grid> {
     match text {
         Text::Tiled(grid) => vec![grid],
         Text::Tuple(all) => all.iter().flat_map(grids).collect(),
-        Text::Replicated | Text::Manual | Text::Maximal(_) => vec![],
+        Text::Replicated | Text::Manual | Text::Unreduced | Text::Maximal(_) => vec![],
     }
 }
 

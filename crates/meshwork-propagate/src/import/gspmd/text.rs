@@ -1,7 +1,7 @@
 //! The text of a GSPMD sharding.
 //!
 //! ```text
-//! {replicated}  {manual}  {maximal device=3}
+//! {replicated}  {manual}  {unreduced}  {maximal device=3}
 //! {devices=[2,4]<=[8]}                                        tiles in device order
 //! {devices=[4,2]<=[2,4]T(1,0)}                                in the order of a transposed grid
 //! {devices=[2,2]0,2,1,3}                                      in an order that is listed
@@ -17,6 +17,8 @@ pub enum Text {
     Replicated,
     /// What each device holds is its own.
     Manual,
+    /// Parts on all devices that add up.
+    Unreduced,
     /// On one device.
     Maximal(i64),
     /// Tiles on a grid of devices.
@@ -120,6 +122,8 @@ impl Cursor<'_> {
             Text::Replicated
         } else if self.eat("manual") {
             Text::Manual
+        } else if self.eat("unreduced") {
+            Text::Unreduced
         } else if self.eat("maximal") {
             self.expect("device=")?;
             Text::Maximal(self.number()?)
@@ -233,6 +237,7 @@ mod tests {
         let iota = |n: &[i64], t: &[usize]| Order::Iota(n.to_vec(), t.to_vec());
         assert_eq!(parse("{replicated}"), Some(Text::Replicated));
         assert_eq!(parse(" {manual} "), Some(Text::Manual));
+        assert_eq!(parse("{unreduced}"), Some(Text::Unreduced));
         assert_eq!(parse("{maximal device=3}"), Some(Text::Maximal(3)));
         assert_eq!(parse("{devices=[2,4]<=[8]}"), grid(&[2, 4], iota(&[8], &[0]), &[]));
         assert_eq!(parse("{devices=[2,4]<=[4,2]T(1,0)}"), grid(&[2, 4], iota(&[4, 2], &[1, 0]), &[]));
