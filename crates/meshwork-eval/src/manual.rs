@@ -14,8 +14,8 @@ use super::fault::Fault;
 use super::machine::{Machine, StartedBy};
 use super::movement::{dynamic_update_slice, part};
 use super::parallel::{self, Job};
-use super::value::{Val, allocate};
 use super::scalar::{ScalarOp, apply};
+use super::value::{Val, allocate};
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Combine, DeviceGrid, ElementType, Literal, Module, Op, OpId, OpKind, identity};
 

@@ -33,7 +33,9 @@ fn program(body: &str) -> String {
 fn composites_anywhere_need_no_communication() {
     let t = "tensor<4x6xf32>";
     let call = |name: &str, v: &str| {
-        format!("stablehlo.composite \"my.{name}\" {v} {{composite_attributes = {{k = 1 : i64}}, decomposition = @{name}, version = 2 : i32}} : ({t}) -> {t}")
+        format!(
+            "stablehlo.composite \"my.{name}\" {v} {{composite_attributes = {{k = 1 : i64}}, decomposition = @{name}, version = 2 : i32}} : ({t}) -> {t}"
+        )
     };
     for name in ["twice", "deep"] {
         for body in [
@@ -104,7 +106,9 @@ fn tokens_at_the_border_and_in_control_flow() {
     let (module, program) = split(source);
     assert_eq!((program.inputs().len(), program.outputs().len()), (2, 1));
     assert_eq!(verify::verify(&program.module), [], "{}", text::print(&program.module));
-    let plain = source.replace("%t: !stablehlo.token {jax.token = true}, ", "").replace("!stablehlo.token {jax.token = true}, ", "");
+    let plain = source
+        .replace("%t: !stablehlo.token {jax.token = true}, ", "")
+        .replace("!stablehlo.token {jax.token = true}, ", "");
     let plain = plain.replace("%zero = ", "%t = stablehlo.create_token : !stablehlo.token\n%zero = ");
     let plain = plain.replace("return %c#0, %c#1 : !stablehlo.token, ", "return %c#1 : ");
     check(&plain);

@@ -69,7 +69,11 @@ fn every_form_on_arguments_results_operations_and_calls() {
 
 #[test]
 fn one_mesh_has_the_axes_of_all_strings() {
-    let text = read(&product("{devices=[2,4]<=[8]}", "{devices=[4,2]<=[4,2]}", "{devices=[1,2,4]<=[8] last_tile_dim_replicate}"));
+    let text = read(&product(
+        "{devices=[2,4]<=[8]}",
+        "{devices=[4,2]<=[4,2]}",
+        "{devices=[1,2,4]<=[8] last_tile_dim_replicate}",
+    ));
     assert!(text.contains(r#"["axis_0"=2, "axis_1"=2, "axis_2"=2]"#), "{text}");
     assert!(text.contains(r#"[{"axis_0"}, {"axis_1", "axis_2"}]"#), "{text}");
     assert!(text.contains(r#"[{"axis_0", "axis_1"}, {"axis_2"}]"#), "{text}");
@@ -170,7 +174,9 @@ fn some_axes_may_be_manual_and_computations_may_nest() {
 #[test]
 fn what_cannot_be_read_is_an_error_with_the_string() {
     let main = |text: &str| {
-        format!("func.func @main(%a: tensor<8xf32> {{mhlo.sharding = \"{text}\"}}) -> tensor<8xf32> {{\n return %a : tensor<8xf32>\n}}")
+        format!(
+            "func.func @main(%a: tensor<8xf32> {{mhlo.sharding = \"{text}\"}}) -> tensor<8xf32> {{\n return %a : tensor<8xf32>\n}}"
+        )
     };
     for (text, why) in [
         ("{unknown}", "not a sharding"),
@@ -186,9 +192,12 @@ fn what_cannot_be_read_is_an_error_with_the_string() {
         assert!(error.contains(text) && error.contains(why), "{text}: {error}");
     }
     let both = |a: &str, b: &str| {
-        format!("func.func @main(%a: tensor<6xf32> {{mhlo.sharding = \"{a}\"}}, %b: tensor<6xf32> {{mhlo.sharding = \"{b}\"}}) {{\n return\n}}")
+        format!(
+            "func.func @main(%a: tensor<6xf32> {{mhlo.sharding = \"{a}\"}}, %b: tensor<6xf32> {{mhlo.sharding = \"{b}\"}}) {{\n return\n}}"
+        )
     };
-    let error = refused(&both("{devices=[2,3]<=[6] last_tile_dim_replicate}", "{devices=[3,2]<=[6] last_tile_dim_replicate}"));
+    let error =
+        refused(&both("{devices=[2,3]<=[6] last_tile_dim_replicate}", "{devices=[3,2]<=[6] last_tile_dim_replicate}"));
     assert!(error.contains("fits no mesh"), "{error}");
     let error = refused(&both("{devices=[2]<=[2]}", "{devices=[3]<=[3]}"));
     assert!(error.contains("over 3 devices") && error.contains("for 2"), "{error}");

@@ -104,14 +104,48 @@ fn what_is_linear_works_on_parts() {
         matrix(format!("%k = stablehlo.constant dense<2.0> : {t}\n%r = stablehlo.add %a, %k {u} : {t}")),
         (t, whole, format!("%r = stablehlo.transpose %a, dims = [1, 0] {w} : ({t}) -> {t}")),
         (t, whole, format!("%r = stablehlo.reverse %a, dims = [0, 1] {w} : {t}")),
-        (t, whole, format!("%r = stablehlo.dynamic_update_slice %a, %b, %i, %i {w} : ({t}, {t}, tensor<i32>, tensor<i32>) -> {t}")),
+        (
+            t,
+            whole,
+            format!(
+                "%r = stablehlo.dynamic_update_slice %a, %b, %i, %i {w} : ({t}, {t}, tensor<i32>, tensor<i32>) -> {t}"
+            ),
+        ),
         ("tensor<36xf32>", row, format!("%r = stablehlo.reshape %a {r} : ({t}) -> tensor<36xf32>")),
         ("tensor<2x3xf32>", whole, format!("%r = stablehlo.slice %a [1:5:2, 0:3] {w} : ({t}) -> tensor<2x3xf32>")),
-        ("tensor<6x12xf32>", U, format!("%r = stablehlo.concatenate %a, %b, dim = 1 {u} : ({t}, {t}) -> tensor<6x12xf32>")),
-        ("tensor<6x8xf32>", U, format!("{one}\n%r = stablehlo.pad %a, %z, low = [0, 1], high = [0, 1], interior = [0, 0] {u} : ({t}, tensor<f32>) -> tensor<6x8xf32>")),
-        ("tensor<2x2xf32>", whole, format!("%r = stablehlo.dynamic_slice %a, %i, %i, sizes = [2, 2] {w} : ({t}, tensor<i32>, tensor<i32>) -> tensor<2x2xf32>")),
-        ("tensor<6xf32>", row, format!("{zero}\n%r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] {r} : ({t}, tensor<f32>) -> tensor<6xf32>")),
-        ("tensor<6xf32>", row, format!("{one}\n%r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] {r} : ({t}, tensor<f32>) -> tensor<6xf32>")),
+        (
+            "tensor<6x12xf32>",
+            U,
+            format!("%r = stablehlo.concatenate %a, %b, dim = 1 {u} : ({t}, {t}) -> tensor<6x12xf32>"),
+        ),
+        (
+            "tensor<6x8xf32>",
+            U,
+            format!(
+                "{one}\n%r = stablehlo.pad %a, %z, low = [0, 1], high = [0, 1], interior = [0, 0] {u} : ({t}, tensor<f32>) -> tensor<6x8xf32>"
+            ),
+        ),
+        (
+            "tensor<2x2xf32>",
+            whole,
+            format!(
+                "%r = stablehlo.dynamic_slice %a, %i, %i, sizes = [2, 2] {w} : ({t}, tensor<i32>, tensor<i32>) -> tensor<2x2xf32>"
+            ),
+        ),
+        (
+            "tensor<6xf32>",
+            row,
+            format!(
+                "{zero}\n%r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] {r} : ({t}, tensor<f32>) -> tensor<6xf32>"
+            ),
+        ),
+        (
+            "tensor<6xf32>",
+            row,
+            format!(
+                "{one}\n%r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] {r} : ({t}, tensor<f32>) -> tensor<6xf32>"
+            ),
+        ),
         ("tensor<6x6xf64>", U, format!("%r = stablehlo.convert %a {u} : ({t}) -> tensor<6x6xf64>")),
     ];
     for (result, placement, body) in cases {
@@ -122,7 +156,10 @@ fn what_is_linear_works_on_parts() {
     for body in [
         format!("%r = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0] {u} : ({t}, {t}) -> {t}"),
         format!("%r = stablehlo.dot_general %c, %b, contracting_dims = [1] x [0] {u} : ({t}, {t}) -> {t}"),
-        format!("{zero}\n%s = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0, 1] {} : ({t}, tensor<f32>) -> tensor<f32>\n%r = stablehlo.broadcast_in_dim %s, dims = [] {u} : (tensor<f32>) -> {t}", annotated("<@m, [], unreduced={\"x\"}>")),
+        format!(
+            "{zero}\n%s = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0, 1] {} : ({t}, tensor<f32>) -> tensor<f32>\n%r = stablehlo.broadcast_in_dim %s, dims = [] {u} : (tensor<f32>) -> {t}",
+            annotated("<@m, [], unreduced={\"x\"}>")
+        ),
     ] {
         check(&on_parts(t, U, &body));
     }
@@ -131,9 +168,9 @@ fn what_is_linear_works_on_parts() {
 #[test]
 fn what_is_not_linear_combines_its_parts_first() {
     let t = "tensor<6x6xf32>";
-    for op in [
-        "sine %a", "multiply %a, %b", "multiply %a, %a", "divide %c, %a", "maximum %a, %b", "abs %a", "power %a, %c",
-    ] {
+    for op in
+        ["sine %a", "multiply %a, %b", "multiply %a, %a", "divide %c, %a", "maximum %a, %b", "abs %a", "power %a, %c"]
+    {
         for placement in [U, "<@m, [{\"y\"}, {}]>", "<@m, [{}, {}], unreduced={\"x\", \"y\"}>"] {
             check(&on_parts(t, placement, &format!("%r = stablehlo.{op} {} : {t}", annotated(placement))));
         }
@@ -146,8 +183,18 @@ fn what_is_not_linear_combines_its_parts_first() {
 fn products_and_sums_stay_in_the_parts_they_come_in() {
     let (t, s) = ("tensor<6x6xf32>", "tensor<f32>");
     for (body, placement, result) in [
-        (format!("%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] %u : ({t}, {t}) -> {t}"), "<@m, [{}, {}], unreduced={\"x\"}>", t),
-        (format!("%z = stablehlo.constant dense<0.0> : {s}\n%r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0, 1] %u : ({t}, {s}) -> {s}"), "<@m, [], unreduced={\"x\"}>", s),
+        (
+            format!("%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] %u : ({t}, {t}) -> {t}"),
+            "<@m, [{}, {}], unreduced={\"x\"}>",
+            t,
+        ),
+        (
+            format!(
+                "%z = stablehlo.constant dense<0.0> : {s}\n%r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0, 1] %u : ({t}, {s}) -> {s}"
+            ),
+            "<@m, [], unreduced={\"x\"}>",
+            s,
+        ),
     ] {
         let body = body.replace("%u", &annotated(placement));
         let program = check(&format!(
@@ -274,7 +321,11 @@ fn manual_computations_take_and_return_parts() {
     assert_eq!(held(&source), [[-2.5, 1.0, 4.5, 8.0]; 4]);
     check(&source);
     for kind in KINDS {
-        check(&body(&format!("<@m, [{{}}], unreduced={kind}{{\"x\", \"y\"}}>"), &format!("<@m, [{{}}], unreduced={kind}{{\"x\", \"y\"}}>"), "tensor<4xf32>"));
+        check(&body(
+            &format!("<@m, [{{}}], unreduced={kind}{{\"x\", \"y\"}}>"),
+            &format!("<@m, [{{}}], unreduced={kind}{{\"x\", \"y\"}}>"),
+            "tensor<4xf32>",
+        ));
     }
 }
 

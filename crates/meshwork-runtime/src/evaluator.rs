@@ -88,8 +88,11 @@ impl Evaluated {
         let dims = devices.local_dims().to_vec();
         let shard = |shard: &Arc<dyn DeviceBuffer>| {
             let bytes = shard.to_bytes()?.into_owned();
-            Literal::from_bytes(dims.iter().copied(), x.dtype(), bytes)
-                .ok_or_else(|| ArrayError::ShardSize { device: 0, given: shard.size(), wanted: 0 })
+            Literal::from_bytes(dims.iter().copied(), x.dtype(), bytes).ok_or_else(|| ArrayError::ShardSize {
+                device: 0,
+                given: shard.size(),
+                wanted: 0,
+            })
         };
         devices.shards().iter().map(shard).collect()
     }

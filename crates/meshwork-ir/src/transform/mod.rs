@@ -14,8 +14,8 @@ pub mod entry;
 pub mod hoist;
 pub mod inline;
 pub mod symbol_dce;
-pub mod tokens;
 pub mod symbols;
+pub mod tokens;
 
 use crate::Pass;
 

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use meshwork_ir::identity::{identity, neutral, nothing};
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::identity::{identity, neutral, nothing};
 use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
 use meshwork_ir::{
     Attr, BlockId, Combine, Direction, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::identity::identity;
 use meshwork_ir::attr::GatherDims;
+use meshwork_ir::identity::identity;
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp};
 use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, Type, ValueId};
 

@@ -74,7 +74,8 @@ impl Region {
                 let users = (i + 1..ops.len()).filter(|&j| reads[j].contains(&i));
                 for j in users {
                     if module.op(ops[j]).kind().is_terminator() {
-                        let what = "a value of the shape of a shard leaves its block; @SPMDShardToFullShape must come before";
+                        let what =
+                            "a value of the shape of a shard leaves its block; @SPMDShardToFullShape must come before";
                         return Err(Diagnostic::error(module.op(ops[j]).pos, what));
                     }
                     todo.push(j);
@@ -153,9 +154,8 @@ impl Region {
         }
         for (&v, &arg) in captured.keys().zip(&args[entries.len()..]) {
             let inside: HashSet<OpId> = inside.iter().copied().collect();
-            module.replace_uses_if(v, arg, |module, u| {
-                inside.iter().any(|&op| u.op == op || module.is_inside(u.op, op))
-            });
+            module
+                .replace_uses_if(v, arg, |module, u| inside.iter().any(|&op| u.op == op || module.is_inside(u.op, op)));
         }
         for &op in &inside {
             module.detach(op);
@@ -220,10 +220,12 @@ impl Region {
     /// An error if something that the computation takes is made after `made`.
     fn check_order(&self, module: &Module, made: OpId) -> Result<(), Diagnostic> {
         let block = module.op(made).parent();
-        let before: HashSet<OpId> = block.map_or(vec![], |b| module.op_list(b)).into_iter().take_while(|&op| op != made).collect();
-        let late = module.op(made).operands().iter().find(|&&v| {
-            module.def_op(v).is_some_and(|def| module.op(def).parent() == block && !before.contains(&def))
-        });
+        let before: HashSet<OpId> =
+            block.map_or(vec![], |b| module.op_list(b)).into_iter().take_while(|&op| op != made).collect();
+        let late =
+            module.op(made).operands().iter().find(|&&v| {
+                module.def_op(v).is_some_and(|def| module.op(def).parent() == block && !before.contains(&def))
+            });
         match late {
             None => Ok(()),
             Some(_) => {

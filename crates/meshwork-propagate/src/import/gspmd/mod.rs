@@ -211,7 +211,9 @@ impl Reader {
     fn sharding(&self, text: &Text, rank: usize, open: &[i64]) -> Result<Placed, String> {
         let mesh = MeshRef::Inline(self.mesh.clone());
         Ok(match text {
-            Text::Replicated => Placed { sharding: Some(opened(Sharding::replicated(mesh, rank), open)), manual: vec![] },
+            Text::Replicated => {
+                Placed { sharding: Some(opened(Sharding::replicated(mesh, rank), open)), manual: vec![] }
+            }
             Text::Manual => Placed { sharding: None, manual: self.cuts.all() },
             Text::Unreduced => {
                 let sharding = Sharding::replicated(mesh, rank).with_unreduced(Reduction::Sum, self.cuts.all());

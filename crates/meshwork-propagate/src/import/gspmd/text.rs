@@ -141,7 +141,8 @@ impl Cursor<'_> {
         let dims = self.bracketed('[', ']')?;
         let order = if self.eat("<=") {
             let extents = self.bracketed('[', ']')?;
-            let transposed = if self.eat("T") { self.bracketed('(', ')')? } else { (0..extents.len() as i64).collect() };
+            let transposed =
+                if self.eat("T") { self.bracketed('(', ')')? } else { (0..extents.len() as i64).collect() };
             Order::Iota(extents, transposed.into_iter().map(|d| d as usize).collect())
         } else {
             Order::List(self.numbers()?)
