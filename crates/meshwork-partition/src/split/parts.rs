@@ -68,7 +68,9 @@ impl Splitter<'_> {
                     made.extend(s.produced(r).cloned());
                 }
             }
-            held.into_iter().filter(|(_, new)| *new).for_each(|(v, _)| drop(s.held.remove(&v)));
+            for (v, _) in held.into_iter().filter(|(_, new)| *new) {
+                s.held.remove(&v);
+            }
             done.map(|()| made)
         });
         // A value that is an operand twice was taken once.
