@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use meshwork_eval::{MAX_DEVICES, Outcome, run_devices_observed, run_observed};
-use meshwork_ir::{DeviceGrid, Literal, Module};
+use meshwork_ir::{DeviceGrid, Literal, Module, TensorType};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, Compiled};
 
 use crate::array::pieces::{cut, join};
-use crate::array::{Array, Placement, Sharded};
+use crate::array::{Array, Placement, Sharded, Split};
 use crate::device::DeviceBuffer;
 use crate::engine::{Engine, Executable, Fallback, placements};
 use crate::error::{ArrayError, LoadError, RunError};
@@ -105,7 +105,9 @@ impl Evaluated {
         let (mesh, sharding) = self.place(border);
         let buffer = |shard: &Literal| Ok(Arc::new(Buffer::from_bytes(shard.bytes())?) as Arc<dyn DeviceBuffer>);
         let buffers = shards.iter().map(buffer).collect::<Result<_, ArrayError>>()?;
-        Ok(Array::from_devices(Sharded::from_shards(shards[0].elem(), border.ty.dims(), &mesh, &sharding, buffers)?))
+        let ty = TensorType::new(border.ty.dims().iter().copied(), shards[0].elem());
+        let split = Split::new(ty.into(), &mesh, &sharding)?;
+        Ok(Array::from_devices(Sharded::from_shards(&split, buffers)?))
     }
 
     fn place(&self, border: &Border) -> (Arc<Mesh>, Arc<Sharding>) {
