@@ -51,6 +51,8 @@ impl Splitter<'_> {
         let outside = self.paths.manual.clone();
         self.paths.manual.extend(parts.iter().copied());
         let taken: Vec<_> = forms.iter().map(|(v, _)| std::mem::take(&mut self.forms[v.index()])).collect();
+        let wants: Vec<_> =
+            forms.iter().map(|(v, form)| self.wants[v.index()].replace(form.layout.clone())).collect();
         let made = self.scoped(|s| {
             let mut held = vec![];
             for (v, form) in &forms {
@@ -74,8 +76,8 @@ impl Splitter<'_> {
             done.map(|()| made)
         });
         // A value that is an operand twice was taken once.
-        for ((v, _), old) in forms.iter().zip(taken).rev() {
-            self.forms[v.index()] = old;
+        for ((v, _), (old, want)) in forms.iter().zip(taken.into_iter().zip(wants)).rev() {
+            (self.forms[v.index()], self.wants[v.index()]) = (old, want);
         }
         self.paths.manual = outside;
         for (r, Form { value, layout }) in results.into_iter().zip(made?) {

@@ -195,8 +195,9 @@ impl Reader {
             let rank = types.get(i).map_or(Some(0), |ty| ty.as_tensor().map(|t| t.dims.len()));
             let placed = self.sharding(text, rank.unwrap_or(0), &open);
             let placed = placed.map_err(|what| unreadable(module, *site, &what))?;
+            let own = *text == Text::Manual || !placed.manual.is_empty();
             match site {
-                Site::Argument(func, _) | Site::Result(func, _) if is_entry(*func) && !placed.manual.is_empty() => {
+                Site::Argument(func, _) | Site::Result(func, _) if is_entry(*func) && own => {
                     let what = "says that each device has its own value: the program is split already";
                     return Err(unreadable(module, *site, what));
                 }
