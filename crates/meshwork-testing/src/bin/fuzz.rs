@@ -1,7 +1,7 @@
-//! The differential fuzzer as a command: `fuzz [--seed N] [--runs N] [--print] [FILE.mlir ...]`.
+//! The differential fuzzer as a command: `fuzz [--seed N] [--runs N] [--evaluator] [--print] [FILE.mlir ...]`.
 //!
 //! Runs cases `seed`, `seed + 1`, … and prints a small program for each kind of difference; with `--print` it prints the
-//! programs instead. Files are used instead of random programs; those that do not run on one device are left out. A case
+//! programs instead. With `--evaluator` the CPU engine is left out. Files are used instead of random programs; those that do not run on one device are left out. A case
 //! that takes longer than a minute ends the run.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use meshwork_ir::{Module, text};
-use meshwork_testing::fuzz::{Verdict, case, check, record_panics, try_case};
+use meshwork_testing::fuzz::{Engines, Verdict, case, check, record_panics, try_case};
 
 fn main() -> ExitCode {
     let (mut seed, mut runs, mut print, mut files) = (1u64, 1000u64, false, vec![]);
+    let mut engines = Engines::All;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut number = || args.next().and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{arg} takes a number"));
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
             "--seed" => seed = number(),
             "--runs" => runs = number(),
             "--print" => print = true,
+            "--evaluator" => engines = Engines::Evaluator,
             _ => files.push(arg),
         }
     }
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for case in seed..seed + runs {
         now.store(case, Ordering::Relaxed);
-        let Some(finding) = try_case(case, &given) else { continue };
+        let Some(finding) = try_case(case, &given, engines) else { continue };
         let count = kinds.entry(finding.verdict.kind()).or_default();
         *count += 1;
         if *count == 1 {
@@ -84,5 +86,5 @@ fn watch() -> Arc<AtomicU64> {
 fn read(file: &str) -> Option<Module> {
     let source = std::fs::read_to_string(file).ok()?;
     let module = text::parse(&source).ok()?;
-    matches!(check(&module), Verdict::Same).then_some(module)
+    matches!(check(&module, Engines::Evaluator), Verdict::Same).then_some(module)
 }

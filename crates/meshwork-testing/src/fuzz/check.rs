@@ -34,9 +34,18 @@ impl Verdict {
     }
 }
 
+/// What a split program runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engines {
+    /// The evaluator: only splitting is checked.
+    Evaluator,
+    /// The evaluator and the CPU engine.
+    All,
+}
+
 /// Runs `placed` in every way. What panics is wrong.
-pub fn check(placed: &Module) -> Verdict {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(placed)));
+pub fn check(placed: &Module, engines: Engines) -> Verdict {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(placed, engines)));
     ran.unwrap_or_else(|_| {
         let where_ = LAST_PANIC.lock().map(|text| text.clone()).unwrap_or_default();
         Verdict::Wrong(format!("panics{where_}"))
@@ -55,7 +64,7 @@ pub fn record_panics() {
     }));
 }
 
-fn run(placed: &Module) -> Verdict {
+fn run(placed: &Module, engines: Engines) -> Verdict {
     if let Some(d) = verify::verify(placed).first() {
         return Verdict::Invalid(format!("the program does not verify: {d}"));
     }
@@ -76,8 +85,11 @@ fn run(placed: &Module) -> Verdict {
     if let Err(what) = again {
         return Verdict::Wrong(format!("the split program reads back differently: {what}"));
     }
-    let engines = [("evaluator on many devices", on_devices(&compiled, &inputs)), ("CPU engine", on_engine(&compiled, inputs))];
-    for (name, got) in engines {
+    let mut outcomes = vec![("evaluator on many devices", on_devices(&compiled, &inputs))];
+    if engines == Engines::All {
+        outcomes.push(("CPU engine", on_engine(&compiled, inputs)));
+    }
+    for (name, got) in outcomes {
         match got {
             Err(what) => return Verdict::Wrong(format!("{name}: {what}")),
             Ok(got) => {

@@ -12,7 +12,7 @@ mod shrink;
 use meshwork_ir::{Module, text};
 use meshwork_partition::mesh_of;
 
-pub use check::{Verdict, check, record_panics};
+pub use check::{Engines, Verdict, check, record_panics};
 
 use crate::Numbers;
 
@@ -54,16 +54,16 @@ pub fn case(seed: u64, given: &[Module]) -> Result<Module, String> {
 }
 
 /// Runs case `seed`; `None` if all is well.
-pub fn try_case(seed: u64, given: &[Module]) -> Option<Finding> {
+pub fn try_case(seed: u64, given: &[Module], engines: Engines) -> Option<Finding> {
     let module = match case(seed, given) {
         Ok(module) => module,
         Err(what) => return Some(Finding { seed, verdict: Verdict::Invalid(what), program: String::new() }),
     };
-    let verdict = check(&module);
+    let verdict = check(&module, engines);
     if verdict == Verdict::Same {
         return None;
     }
     let kind = verdict.kind();
-    let small = shrink::shrink(&module, SHRINK_BUDGET, |m| check(m).kind() == kind);
-    Some(Finding { seed, verdict: check(&small), program: text::print(&small) })
+    let small = shrink::shrink(&module, SHRINK_BUDGET, |m| check(m, engines).kind() == kind);
+    Some(Finding { seed, verdict: check(&small, engines), program: text::print(&small) })
 }
