@@ -5,8 +5,12 @@
 #[cfg(feature = "arrays")]
 mod arrays;
 mod folder;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+mod numbers;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]
 pub use arrays::{half_wave, wave, wave_f32};
 pub use folder::Folder;
+pub use numbers::Numbers;

@@ -78,6 +78,7 @@ pub struct Paths {
 }
 
 struct Known {
+    manual: AtomList,
     from: Layout,
     to: Layout,
     extents: SmallVec<[i64; 4]>,
@@ -90,13 +91,15 @@ impl Paths {
         if from == to {
             return Rc::new(Path { moves: vec![], cost: 0.0 });
         }
-        let hash = self.hasher.hash_one((from, to, extents));
+        let hash = self.hasher.hash_one((&self.manual, from, to, extents));
         let known = self.known.entry(hash).or_default();
-        if let Some(k) = known.iter().find(|k| k.from == *from && k.to == *to && k.extents[..] == *extents) {
+        let same = |k: &&Known| k.manual == self.manual && k.from == *from && k.to == *to && k.extents[..] == *extents;
+        if let Some(k) = known.iter().find(same) {
             return k.path.clone();
         }
-        let path = Rc::new(search(from, to, extents, atoms));
-        known.push(Known { from: from.clone(), to: to.clone(), extents: extents.into(), path: path.clone() });
+        let path = Rc::new(search(from, to, extents, &self.manual, atoms));
+        let (manual, from, to) = (self.manual.clone(), from.clone(), to.clone());
+        known.push(Known { manual, from, to, extents: extents.into(), path: path.clone() });
         path
     }
 
@@ -106,10 +109,10 @@ impl Paths {
     }
 }
 
-/// The cheapest way from `from` to `to`, with what it costs to change frames.
-fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
+/// The cheapest way from `from` to `to` that leaves the `manual` atoms alone, with what it costs to change frames.
+fn search(from: &Layout, to: &Layout, extents: &[i64], manual: &[u8], atoms: &Atoms) -> Path {
     let way = parts::way(from, to, extents, atoms);
-    let mut path = search::find(&way.from, &way.to, extents, atoms);
+    let mut path = search::find(&way.from, &way.to, extents, manual, atoms);
     path.moves = [way.before, joined(path.moves), way.after].concat();
     path.cost += frame_cost(&way.from, &way.to, extents, atoms);
     path

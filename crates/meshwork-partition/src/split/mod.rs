@@ -178,6 +178,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
         };
+        s.local_type(v, &layout)?;
         s.site = Site::Result(i);
         s.reason = "the function returns it in this placement".into();
         let value = s.get(v, &layout)?;
@@ -222,7 +223,10 @@ impl<'a> Splitter<'a> {
             Def::Result(op, _) => Some(op),
             Def::Arg(block, _) => self.src.block_parent_op(block),
         };
+        // No operation sends indices.
+        let movable = self.src.ty(v).elem() != Some(ElementType::Index);
         let layout = program::sharding_of(self.src, v)
+            .filter(|_| movable)
             .and_then(|s| self.layout_of_sharding(&s, &extents, at?).ok())
             .map_or_else(|| Layout::replicated(&extents), |layout| layout.reduced());
         self.wants[v.index()] = Some(layout.clone());
@@ -249,15 +253,17 @@ impl<'a> Splitter<'a> {
                 (Some((_, combine)), Some(elem)) if identity(*combine, elem).is_none() => {
                     self.unsupported(at, format!("values of {elem} have no parts to combine as {sharding} asks for"))
                 }
-                _ => Ok(()),
+                _ => Ok(layout),
             }
         };
         let placed = |v: ValueId, at: OpId| match program::sharding_of(self.src, v) {
-            Some(sharding) => check(&sharding, self.src.ty(v), at),
-            None => Ok(()),
+            Some(sharding) => check(&sharding, self.src.ty(v), at).map(Some),
+            None => Ok(None),
         };
         for &arg in self.src.block(block).args() {
-            placed(arg, func)?;
+            if let Some(layout) = placed(arg, func)? {
+                self.local_type(arg, &layout)?;
+            }
         }
         for op in self.src.ops_below_block(block, Walk::PreOrder) {
             for &r in self.src.op(op).results() {
@@ -297,7 +303,9 @@ impl<'a> Splitter<'a> {
     /// The local type of `v` in `layout`.
     pub fn local_type(&self, v: ValueId, layout: &Layout) -> Result<Type> {
         match self.src.ty(v) {
-            Type::Tensor(t) if t.is_static() => Ok(t.with_dims(layout.local_extents()).into()),
+            Type::Tensor(t) if t.is_static() && (t.elem != ElementType::Index || !layout.is_split()) => {
+                Ok(t.with_dims(layout.local_extents()).into())
+            }
             Type::Token => Ok(Type::Token),
             other => Err(PartitionError::Unsupported {
                 op: self.src.def_op(v).map_or("an argument".into(), |op| self.src.place(op)),
@@ -552,6 +560,7 @@ impl<'a> Splitter<'a> {
             OpKind::Sdy(sdy) => match sdy {
                 SdyOp::Constant => Ok(()), // made where it is used
                 SdyOp::ManualComputation => self.manual_computation(op),
+                SdyOp::NamedComputation => self.named_computation(op),
                 SdyOp::ShardingConstraint
                 | SdyOp::Reshard
                 | SdyOp::AllGather
@@ -565,7 +574,6 @@ impl<'a> Splitter<'a> {
                 SdyOp::DataFlowEdge
                 | SdyOp::FuncDataFlowEdge
                 | SdyOp::Mesh
-                | SdyOp::NamedComputation
                 | SdyOp::PropagationBarrier
                 | SdyOp::Return
                 | SdyOp::ShardingGroup => self.generic(op),

@@ -51,8 +51,7 @@ impl Splitter<'_> {
         let outside = self.paths.manual.clone();
         self.paths.manual.extend(parts.iter().copied());
         let taken: Vec<_> = forms.iter().map(|(v, _)| std::mem::take(&mut self.forms[v.index()])).collect();
-        let wants: Vec<_> =
-            forms.iter().map(|(v, form)| self.wants[v.index()].replace(form.layout.clone())).collect();
+        let wants: Vec<_> = forms.iter().map(|(v, form)| self.wants[v.index()].replace(form.layout.clone())).collect();
         let made = self.scoped(|s| {
             let mut held = vec![];
             for (v, form) in &forms {
