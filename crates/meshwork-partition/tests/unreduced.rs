@@ -7,7 +7,7 @@ mod common;
 use common::{check, collectives, inputs, split};
 use meshwork_eval as eval;
 use meshwork_ir::{DeviceGrid, Literal};
-use meshwork_partition::PlannedCollective;
+use meshwork_partition::plan::PlannedCollective;
 
 const MESH: &str = "sdy.mesh @m = <[\"x\"=2, \"y\"=3]>\n";
 const KINDS: [&str; 3] = ["", "max", "min"];

@@ -124,7 +124,7 @@ impl Splitter<'_> {
         self.reason = "the named computation takes it in this placement".into();
         let mut forms = vec![];
         for (v, arg) in operands.into_iter().zip(args) {
-            let layout = self.want(arg);
+            let layout = self.placed(arg);
             forms.push((arg, Form { value: self.get(v, &layout)?, layout }));
         }
         let results = self.src.op(op).results().to_vec();
@@ -133,7 +133,7 @@ impl Splitter<'_> {
             s.block(body)?;
             let mut made = vec![];
             for (r, v) in results.into_iter().zip(s.src.returned(body).to_vec()) {
-                let layout = s.want(r);
+                let layout = s.placed(r);
                 s.site = Site::Op(op);
                 s.reason = "the named computation returns it in this placement".into();
                 made.push((r, Form { value: s.get(v, &layout)?, layout }));
