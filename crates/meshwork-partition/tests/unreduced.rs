@@ -197,16 +197,17 @@ fn products_and_sums_stay_in_the_parts_they_come_in() {
             s,
         ),
     ] {
-        let body = body.replace("%u", &annotated(placement));
-        let program = check(&format!(
-            "{MESH}func.func @main(%a: {t} {{sdy.sharding = #sdy.sharding<@m, [{{}}, {{\"x\"}}]>}},
+        for body in [body.replace("%u", &annotated(placement)), body.replace("%u", "")] {
+            let program = check(&format!(
+                "{MESH}func.func @main(%a: {t} {{sdy.sharding = #sdy.sharding<@m, [{{}}, {{\"x\"}}]>}},
                  %b: {t} {{sdy.sharding = #sdy.sharding<@m, [{{\"x\"}}, {{}}]>}})
                  -> ({result} {{sdy.sharding = #sdy.sharding{placement}}}) {{
                {body}
                return %r : {result}
              }}"
-        ));
-        assert_eq!(collectives(&program), [], "{body}");
+            ));
+            assert_eq!(collectives(&program), [], "{body}");
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use meshwork_ir::transform::inline::{composites_to_calls, inline_calls};
 use meshwork_ir::{Diagnostic, Failed, Module, ValueId, Walk};
-use meshwork_mesh::{AxisRef, Reduction};
+use meshwork_mesh::{AxisRef, Reduction, Sharding};
 
 use crate::import::*;
-use crate::program::{set_sharding, sharding_of};
+use crate::program::{func_result_sharding, set_sharding, sharding_of};
 use crate::settle::*;
 use crate::why::Trace;
 use crate::{Options, Record, propagate};
@@ -54,6 +54,7 @@ fn prepare(module: &mut Module, diagnostics: &mut Vec<Diagnostic>) -> Result<(),
     let free = arguments_without_placement(module);
     apply_sharding_constraints(module);
     keep_whole(module, &free);
+    make_in_parts(module);
     import_sharding_groups(module, diagnostics)
 }
 
@@ -74,6 +75,21 @@ fn keep_whole(module: &mut Module, arguments: &[ValueId]) {
 }
 
 const NO_AXES: [AxisRef; 0] = [];
+
+/// Unreduced axes do not spread: what is only returned, in parts, is made in these parts.
+fn make_in_parts(module: &mut Module) {
+    for func in module.funcs().collect::<Vec<_>>() {
+        let returned = module.body_of(func, 0).map_or(vec![], |body| module.returned(body).to_vec());
+        for (i, v) in returned.into_iter().enumerate() {
+            let wanted = func_result_sharding(module, func, i).filter(|s| !s.unreduced.is_empty()).cloned();
+            let free = module.def_op(v).is_some() && module.value(v).uses().len() == 1;
+            if let Some(wanted) = wanted.filter(|_| free && sharding_of(module, v).is_none()) {
+                let open = Sharding::fully_open(&wanted.mesh, wanted.rank());
+                set_sharding(module, v, open.with_unreduced(wanted.reduction, &wanted.unreduced));
+            }
+        }
+    }
+}
 
 /// The second part of [`place`].
 pub fn place_imported(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
