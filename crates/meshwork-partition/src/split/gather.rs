@@ -132,7 +132,7 @@ impl Splitter<'_> {
     /// Indices in the index type with an explicit dimension for the components.
     fn with_vector_dim(&mut self, indices: ValueId, vector_dim: usize) -> (Vec<i64>, ValueId) {
         let mut dims = self.local.dims(indices);
-        let mut at = self.local.to_index(indices);
+        let mut at = self.local.in_index_type(indices);
         if vector_dim == dims.len() {
             dims.push(1);
             at = self.local.reshape(at, &dims);
