@@ -41,6 +41,7 @@ impl Splitter<'_> {
         let [operand, indices, update] = data.operands()[..] else { return None };
         let rank = self.src.ty(operand).rank()?;
         let whole_window = dims.update_window_dims.iter().copied().eq(0..rank as i64)
+            && self.src.ty(update).rank() == Some(rank)
             && dims.inserted_window_dims.is_empty()
             && dims.input_batching_dims.is_empty();
         let body = self.src.body_of(op, 0)?;

@@ -62,7 +62,7 @@ impl<'a> LocalBuilder<'a> {
     }
 
     /// Integers as numbers of the index type; what does not fit becomes its least or greatest.
-    pub fn to_index(&mut self, v: ValueId) -> ValueId {
+    pub fn in_index_type(&mut self, v: ValueId) -> ValueId {
         let (elem, index) = (self.elem(v), self.index);
         if elem == index {
             return v;

@@ -268,12 +268,28 @@ impl<'a> Splitter<'a> {
         for op in self.src.ops_below_block(block, Walk::PreOrder) {
             for &r in self.src.op(op).results() {
                 placed(r, op)?;
+                self.check_free(op, r)?;
             }
         }
         for (i, ty) in self.src.func_type(func).results.iter().enumerate() {
             if let Some(sharding) = program::func_result_sharding(self.src, func, i) {
                 check(sharding, ty, func)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The placement of `v`, a result of `op`, must not name an axis that a manual computation around it holds.
+    fn check_free(&self, op: OpId, v: ValueId) -> Result<()> {
+        let Some(sharding) = program::sharding_of(self.src, v) else { return Ok(()) };
+        let mut around = self.src.parent_op(op);
+        while let Some(parent) = around {
+            let manual = program::manual_axes(self.src, parent);
+            if let Some(axis) = sharding.dim_axes().find(|a| manual.iter().any(|m| m.name == a.name)) {
+                let what = format!("its sharding {sharding} uses axis {axis}, which is manual here");
+                return Err(PartitionError::Invalid { op: self.src.place(op), what });
+            }
+            around = self.src.parent_op(parent);
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Splitter<'_> {
             if let Some(mask) = self.local.element_mask(frame, extents[d]) {
                 if self.local.elem(at).bits() < self.local.index.bits() {
                     // A narrow type may have no index that is out of bounds.
-                    at = self.local.to_index(at);
+                    at = self.local.in_index_type(at);
                 }
                 let elem = self.local.elem(at);
                 // The largest index of the type is out of bounds of anything that fits in memory.
@@ -113,7 +113,7 @@ impl Splitter<'_> {
     fn shifted_indices(&mut self, at: ValueId, dims: &ScatterDims, split: &[usize], layout: &Layout) -> ValueId {
         let vector_dim = dims.index_vector_dim as usize;
         let shape = self.local.dims(at);
-        let mut value = self.local.to_index(at);
+        let mut value = self.local.in_index_type(at);
         let mut wide = shape.clone();
         if vector_dim == wide.len() {
             wide.push(1);

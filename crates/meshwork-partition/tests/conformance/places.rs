@@ -111,3 +111,24 @@ fn all_dimension_numbers() {
     }
     failures.report();
 }
+
+/// A dimension of one element in a frame of more positions: the slices of a gather leave it out.
+#[test]
+fn a_dropped_dimension_in_a_frame() {
+    let mut failures = Failures::default();
+    for n in [4, 6, 7] {
+        for s in ["[{}, {\"x\"}]", "[{\"x\"}, {}]", "[{}, {\"y\", \"x\"}]"] {
+            let (a, column) = (t(&[4, n], "i32"), t(&[4, 1], "i32"));
+            failures.check(&format!(
+                "sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>
+func.func @main(%a: {a} {{sdy.sharding = #sdy.sharding<@mesh, {s}>}}, %i: tensor<1x5xi32>) -> tensor<1x5xi32> {{
+%c = stablehlo.slice %a [0:4, {}:{n}] : ({a}) -> {column}
+%g = \"stablehlo.gather\"(%c, %i) <{{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], operand_batching_dims = [1], start_indices_batching_dims = [0], start_index_map = [0], index_vector_dim = 2>, slice_sizes = array<i64: 1, 1>}}> : ({column}, tensor<1x5xi32>) -> tensor<1x5xi32>
+return %g : tensor<1x5xi32>
+}}",
+                n - 1
+            ));
+        }
+    }
+    failures.report();
+}

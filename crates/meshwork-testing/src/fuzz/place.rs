@@ -95,7 +95,11 @@ fn placeable(module: &Module) -> Vec<(OpId, ValueId)> {
             )
         })
     };
-    let ops = module.all_ops(Walk::PreOrder).into_iter();
+    // What a manual computation calls must not use its axes: then only the entry is placed.
+    let ops = module.all_ops(Walk::PreOrder);
+    let has_manual = ops.iter().any(|&op| module.op(op).kind() == SdyOp::ManualComputation);
+    let in_entry = |op: OpId| module.entry().is_some_and(|entry| module.is_inside(op, entry));
+    let ops = ops.into_iter().filter(|&op| !has_manual || in_entry(op));
     let ops = ops.filter(|&op| module.op(op).parent().is_some_and(in_flow) && !module.op(op).kind().is_terminator());
     ops.flat_map(|op| module.op(op).results().iter().map(move |&r| (op, r)))
         .filter(|&(_, r)| module.ty(r).as_tensor().is_some())

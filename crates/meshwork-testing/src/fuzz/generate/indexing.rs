@@ -111,6 +111,11 @@ impl Writer<'_> {
             _ => &["add", "add", "maximum", "minimum", ""],
         };
         let kind = *self.numbers.pick(kinds);
+        // In which order equal places are overwritten is open, but for slices that stand behind all batch dimensions
+        // it is theirs under every order in use.
+        if kind.is_empty() && p.window.iter().any(|&w| w < p.batch.len()) {
+            return;
+        }
         let count = p.batch.iter().product::<i64>().max(1) as f64;
         let bound = if x.is_float() { x.bound + count * updates.bound } else { bound_of(x.elem) };
         if x.is_float() && bound > MOST {
