@@ -3,6 +3,8 @@
 use crate::op::TokenOp;
 use crate::{Attr, Module, OpId, OpSpec, Type};
 
+const ALIAS: &str = "tf.aliasing_output";
+
 /// Whether `func` takes or returns a token.
 pub fn has_border_tokens(module: &Module, func: OpId) -> bool {
     let ty = module.func_type(func);
@@ -36,6 +38,13 @@ pub fn drop_border_tokens(module: &mut Module, func: OpId) {
         ty.inputs.retain(|ty| *ty != Type::Token);
         ty.results.retain(|ty| *ty != Type::Token);
     });
+    // An argument names the result that takes its memory by number.
+    for i in 0..inputs.len() {
+        if let Some(&Attr::Int(old, ty)) = module.arg_attr(func, i, ALIAS) {
+            let new = results.iter().position(|&r| r as i64 == old).map(|new| Attr::Int(new as i64, ty));
+            module.set_arg_attr(func, i, ALIAS, new);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -46,10 +55,10 @@ mod tests {
 
     #[test]
     fn attributes_stay_with_their_values() {
-        let source = "func.func @main(%t: !stablehlo.token {a}, %x: tensor<f32> {b}, %u: !stablehlo.token)\n\
-            -> (tensor<f32> {c}, !stablehlo.token {d}) {\n\
+        let source = "func.func @main(%t: !stablehlo.token {a}, %x: tensor<f32> {b, tf.aliasing_output = 1 : i32}, %u: !stablehlo.token)\n\
+            -> (!stablehlo.token {d}, tensor<f32> {c}) {\n\
             %0 = stablehlo.after_all %t, %u : !stablehlo.token\n\
-            return %x, %0 : tensor<f32>, !stablehlo.token\n}\n";
+            return %0, %x : !stablehlo.token, tensor<f32>\n}\n";
         let mut module = text::parse(source).unwrap();
         let main = module.func("main").unwrap();
         assert!(has_border_tokens(&module, main));
@@ -57,7 +66,10 @@ mod tests {
         assert!(!has_border_tokens(&module, main));
         assert_eq!(verify(&module), []);
         let printed = text::print(&module);
-        assert!(printed.contains("@main(%arg0: tensor<f32> {b}) -> (tensor<f32> {c})"), "{printed}");
+        assert!(
+            printed.contains("@main(%arg0: tensor<f32> {b, tf.aliasing_output = 0 : i32}) -> (tensor<f32> {c})"),
+            "{printed}"
+        );
         assert!(printed.matches("create_token").count() == 2, "{printed}");
     }
 }
