@@ -4,8 +4,8 @@
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
-use meshwork_ir::transform::inline;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, PassOptions, ValueId, Walk};
+use meshwork_ir::transform::inline::inline_calls;
+use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 /// The name of an `sdy.named_computation` whose values are recomputed in the backward pass instead of stored.
 pub const CHECKPOINT: &str = "meshwork.checkpoint";
@@ -36,8 +36,8 @@ pub(crate) fn flatten(module: &mut Module) {
         }
         module.erase(op);
     }
-    // Inlining reports nothing: the rule for calls names a call that was not inlined.
-    let _ = (inline::PASS.run)(module, &PassOptions::default(), &mut vec![]);
+    // The rule for calls names a call that was not inlined.
+    inline_calls(module);
     inline_computations(module, |name| name != CHECKPOINT);
 }
 

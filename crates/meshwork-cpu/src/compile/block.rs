@@ -47,7 +47,7 @@ impl Compiler<'_> {
     /// Compiles all of `block`: new buffers for its arguments, dense ones for what it returns.
     fn block(&mut self, block: BlockId) -> Result<Block, LoadError> {
         let module = self.cx.module;
-        let outer = std::mem::take(&mut self.cx.nodes);
+        let outer = self.cx.enter();
         let args = module.block(block).args().iter().map(|&a| self.argument(a)).collect();
         self.enter(block);
         for op in module.ops_in(block) {
@@ -55,8 +55,7 @@ impl Compiler<'_> {
         }
         let returned = self.returned(block)?;
         let results = returned.into_iter().map(|v| self.dense(v)).collect::<Result<_, _>>()?;
-        let nodes = std::mem::replace(&mut self.cx.nodes, outer);
-        Ok(Block { args, nodes, results })
+        Ok(Block { args, nodes: self.cx.leave(outer), results })
     }
 
     /// A buffer for a block argument; a token takes no memory.
@@ -299,7 +298,14 @@ impl Compiler<'_> {
             self.view(v)?;
         }
         let wrong = |message: String| LoadError::Invalid { op: module.describe(op), message };
+        let before = self.cx.nodes.len();
         if library::lower(&mut self.cx, op).map_err(wrong)? {
+            // Without a number in its results there is nothing to do.
+            let results = module.op(op).results();
+            let empty = |v: &ValueId| module.ty(*v).as_tensor().is_some_and(|t| t.num_elements() == Some(0));
+            if !results.is_empty() && results.iter().all(empty) {
+                self.cx.nodes.truncate(before);
+            }
             return Ok(());
         }
         exec::fallback::lower(&mut self.cx, op).map_err(|e| match e {

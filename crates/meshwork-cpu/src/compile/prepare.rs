@@ -2,7 +2,7 @@
 
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::transform::hoist::hoist;
-use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
+use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
 
 use super::{LoadError, simplify, stencil};
@@ -50,38 +50,38 @@ fn refuse_dynamic(module: &Module, func: OpId) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Calls that stand for their callees, deepest first in as many rounds as calls nest.
+/// Replaces calls by what they call, down to operations.
 fn inline_all(module: &mut Module, func: OpId) -> Result<(), LoadError> {
-    for _ in 0..MAX_NESTED_CALLS {
-        let mut found = false;
-        for op in module.ops_below(func, Walk::PreOrder) {
-            let kind = module.op(op).kind();
-            match kind {
-                OpKind::Control(ControlOp::Call | ControlOp::Composite) => {
-                    found = true;
-                    inline_one(
-                        module,
-                        op,
-                        if kind == OpKind::Control(ControlOp::Call) { "callee" } else { "decomposition" },
-                    )?;
-                }
-                OpKind::Sdy(SdyOp::NamedComputation) | OpKind::Control(ControlOp::AsyncStart) => {
-                    found = true;
-                    open_body(module, op)?;
-                }
-                _ => {}
+    calls::simplify(module);
+    let size = calls::size(module, func).map_err(|call| LoadError::unsupported(module, call, "a recursive call"))?;
+    if size > MOST_OPS {
+        return Err(LoadError::unsupported(module, func, format!("calls that stand for {size} operations")));
+    }
+    let mut work = module.ops_below(func, Walk::PreOrder);
+    while let Some(op) = work.pop() {
+        let kind = module.op(op).kind();
+        let callee = match kind {
+            OpKind::Control(ControlOp::Call) => "callee",
+            OpKind::Control(ControlOp::Composite) => "decomposition",
+            OpKind::Sdy(SdyOp::NamedComputation) | OpKind::Control(ControlOp::AsyncStart) => {
+                // What is in it has been visited, or will be.
+                open_body(module, op)?;
+                continue;
             }
-        }
-        if !found {
-            return Ok(());
+            _ => continue,
+        };
+        for inlined in inline_one(module, op, callee)? {
+            work.extend(module.ops_below(inlined, Walk::PreOrder));
         }
     }
-    Err(LoadError::unsupported(module, func, format!("calls nested more than {MAX_NESTED_CALLS} deep")))
+    Ok(())
 }
 
-const MAX_NESTED_CALLS: usize = 64;
+/// A program of more operations is not compiled.
+const MOST_OPS: u64 = 1 << 22;
 
-fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError> {
+/// Replaces the call `op` by a copy of its callee, and gives the operations of the copy.
+fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<Vec<OpId>, LoadError> {
     let callee = module.op(op).attr(attr).and_then(Attr::as_symbol).and_then(|name| module.func(name));
     let Some(callee) = callee else {
         return Err(LoadError::invalid(module, op, format!("attribute '{attr}' names no function")));
@@ -96,10 +96,7 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError
     if let Some(flag) = kept {
         module.op_mut(callee).attrs.set("no_inline", flag);
     }
-    match done {
-        true => Ok(()),
-        false => Err(LoadError::unsupported(module, call, "a call of a function without a body of one block")),
-    }
+    done.ok_or_else(|| LoadError::unsupported(module, call, "a call of a function without a body of one block"))
 }
 
 /// A plain call in place of a composite.
