@@ -299,3 +299,58 @@ fn is_constant(module: &Module, op: OpId, depth: usize) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use meshwork_ir::text::parse;
+
+    use crate::compile::testing::ONE;
+    use crate::compile::{Span, compile};
+
+    /// Functions that each call the next one twice.
+    fn tree(depth: usize, leaf: &str) -> String {
+        let ty = "(tensor<f32>) -> tensor<f32>";
+        let level = |i: usize| {
+            let name = if i == 0 { "main".into() } else { format!("f{i}") };
+            format!(
+                "func.func @{name}(%a: tensor<f32>) -> tensor<f32> {{
+                   %0 = func.call @f{next}(%a) : {ty}
+                   %1 = func.call @f{next}(%0) : {ty}
+                   return %1 : tensor<f32> }}\n",
+                next = i + 1
+            )
+        };
+        let levels: String = (0..depth).map(level).collect();
+        format!("{levels}func.func @f{depth}(%a: tensor<f32>) -> tensor<f32> {{ {leaf} }}")
+    }
+
+    #[test]
+    fn trees_of_calls() {
+        let nothing = parse(&tree(60, "return %a : tensor<f32>")).unwrap();
+        let program = compile(&nothing, None, ONE, Span::OneProcess).unwrap();
+        assert!(program.main.nodes.is_empty(), "{program}");
+        let sine = "%s = stablehlo.sine %a : tensor<f32> return %s : tensor<f32>";
+        let few = compile(&parse(&tree(3, sine)).unwrap(), None, ONE, Span::OneProcess).unwrap();
+        assert_eq!(few.main.nodes.len(), 1, "{few}");
+        let error = compile(&parse(&tree(60, sine)).unwrap(), None, ONE, Span::OneProcess).unwrap_err();
+        assert!(error.to_string().contains("operations"), "{error}");
+    }
+
+    /// A chain deeper than any stack.
+    #[test]
+    fn chains_of_calls() {
+        let mut text = String::new();
+        for i in 0..500 {
+            let name = if i == 0 { "main".into() } else { format!("f{i}") };
+            text += &format!(
+                "func.func @{name}(%a: tensor<f32>) -> tensor<f32> {{
+                   %0 = func.call @f{}(%a) : (tensor<f32>) -> tensor<f32>
+                   %1 = stablehlo.add %0, %a : tensor<f32>
+                   return %1 : tensor<f32> }}\n",
+                i + 1
+            );
+        }
+        text += "func.func @f500(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }";
+        compile(&parse(&text).unwrap(), None, ONE, Span::OneProcess).unwrap();
+    }
+}
