@@ -298,14 +298,7 @@ impl Compiler<'_> {
             self.view(v)?;
         }
         let wrong = |message: String| LoadError::Invalid { op: module.describe(op), message };
-        let before = self.cx.nodes.len();
         if library::lower(&mut self.cx, op).map_err(wrong)? {
-            // Without a number in its results there is nothing to do.
-            let results = module.op(op).results();
-            let empty = |v: &ValueId| module.ty(*v).as_tensor().is_some_and(|t| t.num_elements() == Some(0));
-            if !results.is_empty() && results.iter().all(empty) {
-                self.cx.nodes.truncate(before);
-            }
             return Ok(());
         }
         exec::fallback::lower(&mut self.cx, op).map_err(|e| match e {

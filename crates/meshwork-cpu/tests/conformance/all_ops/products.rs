@@ -54,6 +54,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                     &[2, 5, 9, 4],
                 ),
                 case("lhs_dilation = array<i64: 2, 1>, rhs_dilation = array<i64: 1, 2>,", &[2, 15, 6, 4]),
+                case("rhs_dilation = array<i64: 1, 8>,", &[2, 7, 0, 4]),
             ]
         }
         OpKind::Dynamic(DynamicOp::Conv) => {
