@@ -7,6 +7,7 @@
 
 pub mod attr;
 pub mod build;
+pub mod bytecode;
 mod combine;
 mod diag;
 mod direction;

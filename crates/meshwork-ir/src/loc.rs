@@ -15,7 +15,7 @@ pub struct TextPos {
 /// A location attribute.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum LocKind {
-    /// `loc("file":line:col)`.
+    /// `loc("file":line:col)`, or a range, `loc("file":line:col to line:col)`.
     File {
         /// File name.
         file: Arc<str>,
@@ -23,6 +23,8 @@ pub enum LocKind {
         line: u32,
         /// Column.
         col: u32,
+        /// Line and column of the end of a range.
+        to: Option<(u32, u32)>,
     },
     /// `loc("name"(child))`.
     Name {
@@ -40,7 +42,7 @@ pub enum LocKind {
     },
     /// `loc(fused[a, b])`, with an optional metadata attribute kept as text.
     Fused(Vec<Loc>, Option<Arc<str>>),
-    /// A location kept as its exact text (file ranges and dialect locations).
+    /// A location kept as its exact text (locations of other dialects).
     Opaque(Arc<str>),
 }
 
@@ -59,7 +61,7 @@ pub enum Loc {
 impl Loc {
     /// `loc("file":line:col)`.
     pub fn file(file: &str, line: u32, col: u32) -> Loc {
-        LocKind::File { file: file.into(), line, col }.into()
+        LocKind::File { file: file.into(), line, col, to: None }.into()
     }
 
     /// Not known.
@@ -80,7 +82,7 @@ impl Loc {
             Loc::Of(kind) => &**kind,
         };
         match kind {
-            LocKind::File { file, line, col } => Some((file, *line, *col)),
+            LocKind::File { file, line, col, .. } => Some((file, *line, *col)),
             LocKind::Name { child, .. } => child.as_ref()?.source(),
             LocKind::CallSite { callee, caller } => callee.source().or_else(|| caller.source()),
             LocKind::Fused(parts, _) => parts.iter().find_map(Loc::source),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use crate::{ElementType, Literal, TensorType};
+use crate::{ElementClass, ElementType, Literal, TensorType};
 
 /// A dense constant and its type.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,6 +27,50 @@ pub enum DenseData {
     Resource(SmolStr),
 }
 
+impl DenseData {
+    /// These elements, in storage format; a splat if they are all equal by bits.
+    pub fn of_elements(bytes: &[u8], elem: ElementType) -> DenseData {
+        let size = elem.storage_bytes();
+        match bytes.get(..size) {
+            Some(first) if bytes.chunks_exact(size).all(|c| c == first) => DenseData::Splat(first.into()),
+            _ => DenseData::Full(bytes.into()),
+        }
+    }
+
+    /// The elements of a constant of type `ty` from the bytes that MLIR stores: all of them, or one for all.
+    /// `None` if their number does not fit the type.
+    pub(crate) fn from_raw(bytes: &[u8], ty: &TensorType) -> Option<DenseData> {
+        let size = ty.elem.storage_bytes();
+        let count = ty.num_elements().and_then(|n| usize::try_from(n).ok());
+        let whole = |bytes: &[u8]| -> Vec<u8> { bytes.iter().map(|&b| one_byte(b, ty.elem)).collect() };
+        if count.and_then(|n| n.checked_mul(size)) == Some(bytes.len()) {
+            return Some(if ty.elem.bits() >= 8 {
+                DenseData::of_elements(bytes, ty.elem)
+            } else {
+                DenseData::of_elements(&whole(bytes), ty.elem)
+            });
+        }
+        if bytes.len() == size {
+            return Some(DenseData::Splat(whole(bytes).into()));
+        }
+        let count = count.filter(|n| ty.elem == ElementType::I1 && n.div_ceil(8) == bytes.len())?;
+        // Older producers write eight booleans to a byte.
+        let unpacked: Vec<u8> = (0..count).map(|i| bytes[i / 8] >> (i % 8) & 1).collect();
+        Some(DenseData::of_elements(&unpacked, ty.elem))
+    }
+}
+
+/// A byte as MLIR stores it in the storage format of literals: booleans are 0 or 1, narrow integers fill their byte.
+fn one_byte(byte: u8, elem: ElementType) -> u8 {
+    let bits = elem.bits();
+    match elem.class() {
+        ElementClass::Bool => u8::from(byte != 0),
+        _ if bits >= 8 => byte,
+        ElementClass::Signed => ((byte << (8 - bits)) as i8 >> (8 - bits)) as u8,
+        _ => byte & ((1 << bits) - 1),
+    }
+}
+
 impl Dense {
     /// Every element equal to `bytes`, one element in storage format.
     pub fn splat(ty: Arc<TensorType>, bytes: &[u8]) -> Dense {
@@ -35,11 +79,8 @@ impl Dense {
 
     /// The constant with the elements of `literal`; a splat if they are all equal by bits.
     pub fn from_literal(literal: &Literal) -> Dense {
-        let size = literal.elem().storage_bytes();
-        let bytes = literal.bytes();
         let ty = Arc::new(TensorType::new(literal.dims().iter().copied(), literal.elem()));
-        let splat = bytes.len() >= size && bytes.chunks_exact(size).all(|c| c == &bytes[..size]);
-        let data = if splat { DenseData::Splat(bytes[..size].into()) } else { DenseData::Full(bytes.into()) };
+        let data = DenseData::of_elements(literal.bytes(), literal.elem());
         Dense { ty, data }
     }
 

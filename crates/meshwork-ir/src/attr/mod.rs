@@ -117,6 +117,11 @@ impl Attr {
         Attr::Enum(Arc::new(EnumAttr { dialect: "stablehlo".into(), kind: kind.into(), value: value.into() }))
     }
 
+    /// An `sdy` enum attribute such as `#sdy<propagation_direction BOTH>`.
+    pub fn sdy_enum(kind: &str, value: &str) -> Attr {
+        Attr::Enum(Arc::new(EnumAttr { dialect: "sdy".into(), kind: kind.into(), value: value.into() }))
+    }
+
     /// The integer, whatever its type.
     pub fn as_int(&self) -> Option<i64> {
         match self {

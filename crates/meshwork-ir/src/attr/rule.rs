@@ -53,6 +53,20 @@ impl OpShardingRule {
         }
     }
 
+    /// Whether every factor has a size; the message says which has none.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let count = self.factor_sizes.len();
+        let dims = self.operands.iter().chain(&self.results).flatten().flatten();
+        let sets = [&self.reduction, &self.need_replication, &self.permutation, &self.blocked];
+        match dims.chain(sets.into_iter().flatten()).find(|&&f| f >= count) {
+            None => Ok(()),
+            Some(&factor) => {
+                let name = OpShardingRule::factor_name(factor);
+                Err(format!("factor '{name}' is used, but sizes are given for {count} factors"))
+            }
+        }
+    }
+
     /// The letter (or `z_1`, `z_2`, ...) that denotes factor `factor` in text.
     pub fn factor_name(factor: usize) -> String {
         match factor {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use smallvec::SmallVec;
 
 use super::*;
+use crate::op::ControlOp;
 
 impl Module {
     /// Creates a detached operation; insert it with [`append`](Module::append) or
@@ -236,6 +237,28 @@ impl Module {
             self.blocks[b.index()].parent = Some(to);
         }
         self.regions[to.index()].blocks.extend(blocks);
+    }
+
+    /// Makes a `builtin.module` that is alone at the top the module itself, and returns the operation it was.
+    pub(crate) fn unwrap_single(&mut self) -> Option<OpId> {
+        let body = self.body();
+        let op = self.block(body).first?;
+        if self.block(body).last != Some(op) || self.op(op).kind != ControlOp::Module {
+            return None;
+        }
+        let mut attrs = std::mem::take(&mut self.op_mut(op).attrs);
+        self.name = match attrs.remove("sym_name") {
+            Some(Attr::Str(name)) => Some(name.as_ref().into()),
+            _ => None,
+        };
+        self.attrs = attrs;
+        self.loc = std::mem::take(&mut self.op_mut(op).loc);
+        self.detach(op);
+        if let Some(inner) = self.body_of(op, 0) {
+            self.splice_block(inner, body);
+        }
+        self.erase(op);
+        Some(op)
     }
 
     /// Erases `op` and everything in its regions. Its results must have no uses left outside it.

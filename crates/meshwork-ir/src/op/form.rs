@@ -3,7 +3,8 @@
 //! Most forms are operands, then `key = value` pairs, then other attributes, then types. An operation with a syntax of
 //! its own names it by a [`Syntax`], for which parser and printer have a function each.
 
-use crate::ElementType;
+use super::{OpKind, SdyOp};
+use crate::{Attr, AttrDict, ElementType};
 
 /// The form of an operation. `{attrs}` is the dictionary of attributes that are not spelled otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +137,34 @@ pub fn sdy_cases(kind: &str) -> &'static [&'static str] {
         "propagation_direction" => &["NONE", "FORWARD", "BACKWARD", "BOTH"],
         "reduction_op" => &["sum", "max", "min"],
         _ => &[],
+    }
+}
+
+/// The cases of StableHLO enum `kind`; none if there is no such enum.
+pub fn hlo_cases(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "precision" => &["DEFAULT", "HIGH", "HIGHEST"],
+        "result_accuracy_mode" => &["DEFAULT", "HIGHEST", "TOLERANCE"],
+        "fft_type" => &["FFT", "IFFT", "RFFT", "IRFFT"],
+        "comparison_direction" => &["EQ", "NE", "GE", "GT", "LE", "LT"],
+        "comparison_type" => &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"],
+        "transpose" => &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"],
+        "rng_distribution" => &["UNIFORM", "NORMAL"],
+        "rng_algorithm" => &["DEFAULT", "THREE_FRY", "PHILOX"],
+        _ => &[],
+    }
+}
+
+/// Gives the enums of `sdy` that the generic form spells as numbers the form that the pretty one gives them.
+pub(crate) fn name_sdy_cases(kind: OpKind, attrs: &mut AttrDict) {
+    let (name, kind) = match kind {
+        OpKind::Sdy(SdyOp::PropagationBarrier) => ("allowed_direction", "propagation_direction"),
+        OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => ("reduction_op", "reduction_op"),
+        _ => return,
+    };
+    let value = attrs.get(name).and_then(Attr::as_int);
+    if let Some(case) = value.and_then(|v| sdy_cases(kind).get(usize::try_from(v).ok()?)) {
+        attrs.set(name, Attr::sdy_enum(kind, case));
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::super::lex::{Lexer, Number};
+use super::super::lex::Number;
 use super::{Parsed, Parser};
-use crate::{Attr, Dense, DenseData, Diagnostic, ElementClass, ElementType, TensorType, Type};
+use crate::{Attr, Dense, DenseData, ElementClass, ElementType, TensorType, Type};
 
 impl<'a> Parser<'a> {
     /// Reads `dense<...> : type` and returns it with the type.
@@ -83,10 +83,7 @@ impl<'a> Parser<'a> {
             b'[' => {
                 let mut out = vec![];
                 self.element_lists(ty, &mut out)?;
-                match splat_of(&out, ty.elem) {
-                    Some(one) => DenseData::Splat(one.into()),
-                    None => DenseData::Full(out.into()),
-                }
+                DenseData::of_elements(&out, ty.elem)
             }
             _ => {
                 let mut out = vec![];
@@ -194,58 +191,15 @@ impl<'a> Parser<'a> {
 
     /// Elements given as bytes: all of them, or one for all.
     fn blob(&mut self, bytes: &[u8], ty: &TensorType, at: usize) -> Parsed<DenseData> {
-        let size = ty.elem.storage_bytes();
-        let wanted = ty.num_elements().and_then(|n| usize::try_from(n).ok()?.checked_mul(size));
-        let packed = ty.num_elements().map(|n| n as u64 / 8 + u64::from(n % 8 != 0));
-        let out = if wanted == Some(bytes.len()) {
-            bytes.iter().map(|&b| one_byte(b, ty.elem)).collect()
-        } else if bytes.len() == size {
-            return Ok(DenseData::Splat(bytes.iter().map(|&b| one_byte(b, ty.elem)).collect()));
-        } else if let (ElementType::I1, Some(n)) = (ty.elem, ty.num_elements())
-            && packed == Some(bytes.len() as u64)
-        {
-            // Older producers write eight booleans to a byte.
-            (0..n as usize).map(|i| bytes[i / 8] >> (i % 8) & 1).collect::<Vec<u8>>()
-        } else {
-            return Err(blob_size(self.lex_mut(), bytes.len(), ty, at));
-        };
-        Ok(match splat_of(&out, ty.elem) {
-            Some(one) => DenseData::Splat(one.into()),
-            None => DenseData::Full(out.into()),
-        })
+        let message = || format!("{} bytes of elements do not make a {ty}", bytes.len());
+        DenseData::from_raw(bytes, ty).ok_or_else(|| self.error(at, message()))
     }
-
-    fn lex_mut(&mut self) -> &mut Lexer<'a> {
-        &mut self.lex
-    }
-}
-
-fn blob_size(lex: &mut Lexer<'_>, have: usize, ty: &TensorType, at: usize) -> Diagnostic {
-    lex.error(at, format!("{have} bytes of elements do not make a {ty}"))
 }
 
 fn count(open: &mut [i64]) {
     if let Some(last) = open.last_mut() {
         *last += 1;
     }
-}
-
-/// A byte of a blob in the storage format of literals: booleans are 0 or 1, narrow integers fill their byte.
-fn one_byte(byte: u8, elem: ElementType) -> u8 {
-    let bits = elem.bits();
-    match elem.class() {
-        ElementClass::Bool => u8::from(byte != 0),
-        _ if bits >= 8 => byte,
-        ElementClass::Signed => ((byte << (8 - bits)) as i8 >> (8 - bits)) as u8,
-        _ => byte & ((1 << bits) - 1),
-    }
-}
-
-/// The first element if all others equal it.
-fn splat_of(bytes: &[u8], elem: ElementType) -> Option<&[u8]> {
-    let size = elem.storage_bytes();
-    let first = bytes.get(..size)?;
-    bytes.chunks_exact(size).all(|c| c == first).then_some(first)
 }
 
 /// Bytes from pairs of hexadecimal digits.

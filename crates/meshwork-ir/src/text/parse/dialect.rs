@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Parsed, Parser};
 use crate::Attr;
 use crate::attr::{ChannelHandle, ConvDims, DotDims, EnumAttr, GatherDims, ScatterDims};
+use crate::op::form::hlo_cases;
 
 /// StableHLO attributes that no stage computes with: kept as text.
 const HLO_TEXT: &[&str] = &[
@@ -19,21 +20,6 @@ const HLO_TEXT: &[&str] = &[
     "sub_axis_info",
     "type_extensions",
 ];
-
-/// The cases of StableHLO enum `kind`; none if there is no such enum.
-pub(super) fn hlo_cases(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "precision" => &["DEFAULT", "HIGH", "HIGHEST"],
-        "result_accuracy_mode" => &["DEFAULT", "HIGHEST", "TOLERANCE"],
-        "fft_type" => &["FFT", "IFFT", "RFFT", "IRFFT"],
-        "comparison_direction" => &["EQ", "NE", "GE", "GT", "LE", "LT"],
-        "comparison_type" => &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"],
-        "transpose" => &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"],
-        "rng_distribution" => &["UNIFORM", "NORMAL"],
-        "rng_algorithm" => &["DEFAULT", "THREE_FRY", "PHILOX"],
-        _ => &[],
-    }
-}
 
 /// A named field of a `<name = value, ...>` attribute.
 enum Field<'f> {

@@ -62,7 +62,7 @@ fn foreign(name: &str) -> Option<Foreign> {
 
 /// Whether an operation of this name, which is not in the op table, may be read in generic form: the table has
 /// all operations of its own dialects, but for the broadcasting ones of CHLO.
-pub(super) fn may_be_unknown(name: &str) -> bool {
+pub(crate) fn may_be_unknown(name: &str) -> bool {
     match name.split_once('.') {
         Some(("stablehlo" | "sdy" | "check" | "interpreter", _)) => false,
         Some(("chlo", rest)) => {

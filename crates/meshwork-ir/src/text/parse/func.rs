@@ -60,29 +60,12 @@ impl<'a> Parser<'a> {
 
     /// Makes a generic `"builtin.module"` that is alone at the top the module itself.
     pub(super) fn unwrap_module(&mut self) {
-        let body = self.module.body();
-        let Some(op) = self.module.block(body).first() else { return };
-        if self.module.block(body).last() != Some(op) || self.module.op(op).kind() != OpKind::Control(ControlOp::Module)
-        {
-            return;
-        }
-        let mut attrs = std::mem::take(&mut self.module.op_mut(op).attrs);
-        self.module.name = match attrs.remove("sym_name") {
-            Some(Attr::Str(name)) => Some(name.as_ref().into()),
-            _ => None,
-        };
-        self.module.attrs = attrs;
-        self.module.loc = std::mem::take(&mut self.module.op_mut(op).loc);
+        let Some(op) = self.module.unwrap_single() else { return };
         for (target, ..) in &mut self.later_locs {
             if matches!(target, Located::Op(o) if *o == op) {
                 *target = Located::Module;
             }
         }
-        self.module.detach(op);
-        if let Some(inner) = self.module.body_of(op, 0) {
-            self.module.splice_block(inner, body);
-        }
-        self.module.erase(op);
     }
 
     /// A module nested in another.

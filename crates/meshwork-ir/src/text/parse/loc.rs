@@ -134,18 +134,18 @@ impl<'a> Parser<'a> {
         let line = self.lex.int()?;
         self.lex.expect(b':')?;
         let col = self.lex.int()?;
-        if self.lex.eat_word("to") {
-            if self.lex.peek() != b':' {
-                self.lex.int()?;
-            }
-            self.lex.expect(b':')?;
-            self.lex.int()?;
-            return Ok(LocKind::Opaque(self.lex.text_from(at).into()));
-        }
-        let fit = |n: i64| u32::try_from(n).ok();
-        let (Some(line), Some(col)) = (fit(line), fit(col)) else {
-            return Err(self.error(at, format!("line {line}, column {col} is not a place in a file")));
+        let fit = |p: &mut Self, line: i64, col: i64| match (u32::try_from(line), u32::try_from(col)) {
+            (Ok(line), Ok(col)) => Ok((line, col)),
+            _ => Err(p.error(at, format!("line {line}, column {col} is not a place in a file"))),
         };
+        let mut to = None;
+        if self.lex.eat_word("to") {
+            let end_line = if self.lex.peek() == b':' { line } else { self.lex.int()? };
+            self.lex.expect(b':')?;
+            let end_col = self.lex.int()?;
+            to = Some(fit(self, end_line, end_col)?);
+        }
+        let (line, col) = fit(self, line, col)?;
         let file = match self.files.get(raw) {
             Some(file) => file.clone(),
             None => {
@@ -157,6 +157,6 @@ impl<'a> Parser<'a> {
                 file
             }
         };
-        Ok(LocKind::File { file, line, col })
+        Ok(LocKind::File { file, line, col, to })
     }
 }

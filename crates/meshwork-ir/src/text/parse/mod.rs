@@ -33,6 +33,8 @@ mod value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+pub(crate) use foreign::may_be_unknown;
+
 use super::lex::Lexer;
 use crate::{Attr, BlockId, Diagnostic, Loc, Module, OpId, Type};
 

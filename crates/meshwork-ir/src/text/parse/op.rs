@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::types::Types;
 use super::value::Named;
 use super::{Located, Parsed, Parser};
-use crate::op::form::sdy_cases;
+use crate::op::form::name_sdy_cases;
 use crate::op::{ChloOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, OpId, OpKind, OpSpec, Type, ValueId};
 
@@ -241,20 +241,7 @@ impl<'a> Parser<'a> {
             self.list_until(b')', |p| p.region(op, vec![], isolated))?;
         }
         self.attr_dict(draft)?;
-        self.normalize(draft);
+        name_sdy_cases(draft.spec.kind, &mut draft.spec.attrs);
         self.colon_functional(draft)
-    }
-
-    /// Gives attributes that the generic form spells as numbers the form that the pretty one gives them.
-    fn normalize(&mut self, draft: &mut Draft) {
-        let (name, kind) = match draft.spec.kind {
-            OpKind::Sdy(SdyOp::PropagationBarrier) => ("allowed_direction", "propagation_direction"),
-            OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => ("reduction_op", "reduction_op"),
-            _ => return,
-        };
-        let value = draft.spec.attrs.get(name).and_then(Attr::as_int);
-        if let Some(case) = value.and_then(|v| sdy_cases(kind).get(usize::try_from(v).ok()?)) {
-            draft.set(name, super::place::sdy_enum(kind, case));
-        }
     }
 }

@@ -6,15 +6,9 @@ use meshwork_mesh::Cursor;
 
 use super::op::{Draft, is_isolated};
 use super::{Parsed, Parser};
-use crate::attr::EnumAttr;
 use crate::op::SdyOp;
 use crate::op::form::{Key, sdy_cases};
 use crate::{Attr, OpKind};
-
-/// An `sdy` enum attribute. MLIR spells these as numbers in generic form and as words in pretty form.
-pub(super) fn sdy_enum(kind: &str, value: &str) -> Attr {
-    Attr::Enum(Arc::new(EnumAttr { dialect: "sdy".into(), kind: kind.into(), value: value.into() }))
-}
 
 impl<'a> Parser<'a> {
     /// `@name = <["x"=2]>`.
@@ -60,7 +54,7 @@ impl<'a> Parser<'a> {
                 return Err(self.lex.expected(&format!("one of {}", cases.join(", "))));
             }
             self.lex.eat_any_word();
-            draft.set("reduction_op", sdy_enum("reduction_op", word));
+            draft.set("reduction_op", Attr::sdy_enum("reduction_op", word));
         }
         Ok(())
     }

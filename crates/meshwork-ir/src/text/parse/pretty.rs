@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
             (_, KeyValue::Format) => return self.exponent_mantissa(draft),
             (_, KeyValue::Sharding) => self.sharding()?,
             (_, KeyValue::SdyEnum(kind)) => match self.lex.eat_any_word() {
-                Some(word) if sdy_cases(kind).contains(&word) => super::place::sdy_enum(kind, word),
+                Some(word) if sdy_cases(kind).contains(&word) => Attr::sdy_enum(kind, word),
                 _ => {
                     self.lex.set_pos(at);
                     return Err(self.lex.expected(&format!("one of {}", sdy_cases(kind).join(", "))));
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         if self.lex.peek() == b'#' {
             return self.attr();
         }
-        let cases = super::dialect::hlo_cases(kind);
+        let cases = crate::op::form::hlo_cases(kind);
         match self.lex.peek_word() {
             Some(word) if cases.contains(&word) => {
                 self.lex.eat_any_word();

@@ -112,13 +112,7 @@ impl<'a> Parser<'a> {
             rule.custom = true;
         }
         self.lex.expect(b'>')?;
-        let count = rule.factor_sizes.len();
-        let dims = rule.operands.iter().chain(&rule.results).flatten().flatten();
-        let sets = [&rule.reduction, &rule.need_replication, &rule.permutation, &rule.blocked];
-        if let Some(&factor) = dims.chain(sets.into_iter().flatten()).find(|&&f| f >= count) {
-            let name = OpShardingRule::factor_name(factor);
-            return Err(self.error(at, format!("factor '{name}' is used, but sizes are given for {count} factors")));
-        }
+        rule.check().map_err(|message| self.error(at, message))?;
         Ok(rule)
     }
 

@@ -18,7 +18,14 @@ fn push_inner(out: &mut String, loc: &Loc) {
         Loc::Of(kind) => &**kind,
     };
     match kind {
-        LocKind::File { file, line, col } => push_file(out, file, *line, *col),
+        LocKind::File { file, line, col, to } => {
+            push_file(out, file, *line, *col);
+            match to {
+                None => {}
+                Some((end, col)) if end == line => push_display(out, format_args!(" to :{col}")),
+                Some((end, col)) => push_display(out, format_args!(" to {end}:{col}")),
+            }
+        }
         LocKind::Name { name, child } => {
             push_quoted(out, name);
             if let Some(child) = child.as_ref().filter(|c| c.is_known()) {

@@ -65,6 +65,23 @@ pub fn print_op(module: &Module, op: OpId) -> String {
     printer.out
 }
 
+/// `loc(...)`.
+pub(crate) fn loc_text(loc: &Loc) -> String {
+    let mut out = String::new();
+    push_loc(&mut out, loc);
+    out
+}
+
+/// A string of any bytes in quotes.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        write::push_escaped(&mut out, chunk.valid());
+        chunk.invalid().iter().for_each(|b| write::push_display(&mut out, format_args!("\\{b:02X}")));
+    }
+    out + "\""
+}
+
 /// One attribute as MLIR text.
 pub(super) fn attr_text(attr: &Attr) -> String {
     let mut out = String::new();

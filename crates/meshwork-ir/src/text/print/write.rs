@@ -45,6 +45,12 @@ pub(super) fn push_dims(out: &mut String, dims: &[i64]) {
 /// Appends `text` in double quotes; what is not printable ASCII as `\` and two hexadecimal digits.
 pub(super) fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
+    push_escaped(out, text);
+    out.push('"');
+}
+
+/// Appends what stands between the quotes of a string.
+pub(super) fn push_escaped(out: &mut String, text: &str) {
     let plain = |b: u8| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
     let mut rest = text;
     while let Some(stop) = rest.bytes().position(|b| !plain(b)) {
@@ -60,7 +66,6 @@ pub(super) fn push_quoted(out: &mut String, text: &str) {
         rest = &rest[stop + odd.len_utf8()..];
     }
     out.push_str(rest);
-    out.push('"');
 }
 
 /// Appends a name, in quotes unless it is an identifier.
