@@ -36,6 +36,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 case(&[0, 3], &[3, 2], "", ("1", "0"), &[0, 2]),
                 case(&[3, 0], &[0, 2], "", ("1", "0"), &[3, 2]),
                 case(&[2, 3], &[3, 2], "", ("0, 1", "1, 0"), &[]),
+                case(&[2, 0], &[2, 0, 2], "", ("0, 1", "2, 1"), &[2]),
             ]
         }
         OpKind::Contract(ContractOp::Einsum) => {
