@@ -14,7 +14,7 @@ pub(super) type Token = u32;
 enum Space {
     Arena,
     Own(usize),
-    Common(usize),
+    Shared(usize),
 }
 
 /// The fixed facts: where slots are, and which trade places.
@@ -38,7 +38,7 @@ impl<'p> Memory<'p> {
         for (i, slot) in plan.slots.iter().enumerate() {
             let (space, start, room) = match slot.home {
                 Home::Arena(at) => (Space::Arena, at, plan.arena_bytes),
-                Home::Common(c, at) => (Space::Common(c), at, plan.commons[c].bytes),
+                Home::Shared(c, at) => (Space::Shared(c), at, plan.shared_arenas[c].bytes),
                 Home::Own(o) => (Space::Own(o), 0, plan.owns[o].bytes),
                 Home::Nowhere | Home::Arg(_) | Home::Constant(_) | Home::Peer(_) => continue,
             };

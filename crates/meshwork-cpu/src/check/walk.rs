@@ -54,7 +54,7 @@ impl<'p> Walk<'p> {
         finished(rest)?;
         for &result in &self.program.main.results {
             self.read(result, "the caller")?;
-            let inside = matches!(self.memory.home(result), Home::Arena(_) | Home::Common(..));
+            let inside = matches!(self.memory.home(result), Home::Arena(_) | Home::Shared(..));
             if inside && !self.is_empty(result) {
                 return Err(format!("result {result:?} is in memory that the caller does not get"));
             }
@@ -104,7 +104,7 @@ impl<'p> Walk<'p> {
             _ if self.borrowed.contains(&slot) => {
                 return Err(format!("{who} writes {buf:?}, whose memory is borrowed"));
             }
-            Home::Arena(_) | Home::Own(_) | Home::Common(..) | Home::Peer(_) => {}
+            Home::Arena(_) | Home::Own(_) | Home::Shared(..) | Home::Peer(_) => {}
         }
         self.state.write(&self.memory, slot, token);
         Ok(())
@@ -163,13 +163,13 @@ impl<'p> Walk<'p> {
                 }
             }
             let shared = match self.memory.home(w) {
-                Home::Common(c, _) => Some(c),
-                Home::Own(o) => self.plan.owns[o].commons,
+                Home::Shared(c, _) => Some(c),
+                Home::Own(o) => self.plan.owns[o].shared,
                 Home::Peer(_) => return Err(format!("{} writes {w:?}, which is a peer's", step.name)),
                 Home::Nowhere | Home::Arena(_) | Home::Arg(_) | Home::Constant(_) => None,
             };
             let leaders = shared.map(|c| {
-                let leader = &self.plan.commons[c].leader;
+                let leader = &self.plan.shared_arenas[c].leader;
                 (0..leader.len()).filter(|&d| leader[d] == d).collect::<Vec<_>>()
             });
             if leaders != on_tape.once {

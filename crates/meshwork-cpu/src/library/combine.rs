@@ -203,10 +203,11 @@ unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, st
         }
         lanes[0]
     }
-    let sum = match stride == size_of::<E::Raw>() as isize {
+    let sum = if stride == size_of::<E::Raw>() as isize {
         // SAFETY: the caller's; the same with a stride that the compiler knows.
-        true => range::<T, O>(&|i| E::load(unsafe { x.cast::<E::Raw>().add(i).read_unaligned() }), 0, n),
-        false => range::<T, O>(&read, 0, n),
+        range::<T, O>(&|i| E::load(unsafe { x.cast::<E::Raw>().add(i).read_unaligned() }), 0, n)
+    } else {
+        range::<T, O>(&read, 0, n)
     };
     // SAFETY: the caller's.
     unsafe {

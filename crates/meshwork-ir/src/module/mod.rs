@@ -312,8 +312,8 @@ impl OpSpec {
     }
 
     /// With this attribute.
-    pub fn attr(mut self, name: &str, value: Attr) -> OpSpec {
-        self.attrs.set(name, value);
+    pub fn attr(mut self, name: &'static str, value: Attr) -> OpSpec {
+        self.attrs.set(SmolStr::new_static(name), value);
         self
     }
 
