@@ -92,10 +92,10 @@ impl Tensor {
         })
     }
 
-    /// The larger of `x` and 0. Its slope at 0 is 0, while that of `x.maximum(0)` is one half, shared between equals.
+    /// The larger of `x` and 0.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        select(self.gt(0), self, self.maximum(0).stop_gradient())
+        self.maximum(0)
     }
 
     /// `x * sigmoid(x)`.
