@@ -436,7 +436,7 @@ fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
 fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
     let empty = Arc::new(Buffer::new(0)?);
     match Arc::try_unwrap(std::mem::replace(shard, empty)) {
-        Ok(buffer) if buffer.len() >= bytes => Ok(buffer),
+        Ok(buffer) if buffer.len() >= bytes && !buffer.is_lent() => Ok(buffer),
         Ok(buffer) => copied(&buffer, bytes),
         Err(shared) => copied(&shared, bytes),
     }

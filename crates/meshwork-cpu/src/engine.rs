@@ -198,6 +198,10 @@ impl Executable for CpuExecutable {
         self.join(self.program.run(self.cut(args)?)?)
     }
 
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.program.run(args)
+    }
+
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
         let (results, profile) = self.program.run_profiled(self.cut(args)?)?;
         Ok((self.join(results)?, Profile { fallbacks: self.fallbacks(), ..profile }))

@@ -5,6 +5,7 @@
 mod attrs;
 mod batch_norm;
 mod body;
+mod callback;
 mod check;
 mod collective;
 mod contract;
@@ -37,6 +38,7 @@ mod stats;
 mod value;
 mod window;
 
+pub use callback::{CALLBACK_TARGET, Callback, forget_calls, set_callback};
 pub use error::EvalError;
 pub use single::{SingleOp, captures, run_op};
 pub use stats::{CollectiveStats, Stats};

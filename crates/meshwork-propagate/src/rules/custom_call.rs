@@ -11,6 +11,7 @@ pub(super) fn custom_call(ctx: &Ctx) -> RuleResult {
     match target {
         "sdy_testonly"
         | "tpu_custom_call"
+        | "meshwork_python_callback"
         | "xla_python_cpu_callback"
         | "xla_python_gpu_callback"
         | "xla_ffi_python_cpu_callback"
