@@ -312,12 +312,14 @@ impl OpSpec {
     }
 
     /// With this attribute.
+    #[inline]
     pub fn attr(mut self, name: &'static str, value: Attr) -> OpSpec {
         self.attrs.set(SmolStr::new_static(name), value);
         self
     }
 
     /// At this location.
+    #[inline]
     pub fn loc(mut self, loc: Loc) -> OpSpec {
         self.loc = loc;
         self
