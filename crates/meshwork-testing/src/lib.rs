@@ -4,13 +4,15 @@
 
 #[cfg(feature = "arrays")]
 mod arrays;
-mod dice;
 mod folder;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 #[cfg(feature = "generate")]
 pub mod generate;
+mod numbers;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]
 pub use arrays::{half_wave, wave, wave_f32};
-pub use dice::Dice;
 pub use folder::Folder;
+pub use numbers::Numbers;

@@ -57,7 +57,13 @@ fn grid(devices: usize) -> DeviceGrid {
 /// The steps of the entry block.
 fn steps(program: &Program) -> Vec<&crate::step::Step> {
     let step = |n: &'_ Node| matches!(n, Node::Step(_));
-    program.main.nodes.iter().filter(|n| step(n)).map(|n| if let Node::Step(s) = n { s } else { unreachable!() }).collect()
+    program
+        .main
+        .nodes
+        .iter()
+        .filter(|n| step(n))
+        .map(|n| if let Node::Step(s) = n { s } else { unreachable!() })
+        .collect()
 }
 
 const CHAIN: &str = "func.func @main(%a: tensor<8xf32>, %m: tensor<8x8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {

@@ -43,8 +43,7 @@ impl<'p> Walk<'p> {
     /// Walks all of it.
     pub(super) fn all(mut self) -> Result<(), String> {
         let constants = (0..self.program.bufs.len()).filter(|&b| self.program.bufs[b].constant.is_some());
-        let given: Vec<Buf> =
-            constants.map(|b| Buf(b as u32)).chain(self.program.main.args.iter().copied()).collect();
+        let given: Vec<Buf> = constants.map(|b| Buf(b as u32)).chain(self.program.main.args.iter().copied()).collect();
         for buf in given {
             let token = self.token();
             self.state.mean(buf, token);

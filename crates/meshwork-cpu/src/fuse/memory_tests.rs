@@ -75,7 +75,8 @@ fn doubling_concatenations_take_linear_time() {
     };
     SURVEYS.set(0);
     let whole = 8u64 << 45;
-    let slice = format!("%r = stablehlo.slice %45 [{}:{}] : (tensor<{whole}xf32>) -> tensor<3xf32>", whole - 5, whole - 2);
+    let slice =
+        format!("%r = stablehlo.slice %45 [{}:{}] : (tensor<{whole}xf32>) -> tensor<3xf32>", whole - 5, whole - 2);
     let program = compiled(&chain(45, &slice, "tensor<3xf32>"));
     assert!(program.bufs.iter().map(|b| b.bytes).sum::<usize>() < 1000, "{program}");
     let x = Literal::from_f64s([8], ElementType::F32, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();

@@ -70,6 +70,11 @@ impl Layout {
         Layout { dims, partial: None }
     }
 
+    /// Whether some dimension is split.
+    pub fn is_split(&self) -> bool {
+        self.dims.iter().any(DimLayout::is_split)
+    }
+
     /// Local extents.
     pub fn local_extents(&self) -> SmallVec<[i64; 4]> {
         self.dims.iter().map(|d| d.block).collect()

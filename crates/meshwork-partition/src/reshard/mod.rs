@@ -64,12 +64,15 @@ const PER_COLLECTIVE: f64 = 1e-3;
 /// Remembers paths between layouts.
 #[derive(Default)]
 pub struct Paths {
+    /// Atoms along which values differ though no layout says so: those that the region being split holds as manual.
+    pub manual: AtomList,
     // By hash of the key, so that looking one up copies nothing.
     known: HashMap<u64, SmallVec<[Known; 1]>, RandomState>,
     hasher: RandomState,
 }
 
 struct Known {
+    manual: AtomList,
     from: Layout,
     to: Layout,
     extents: SmallVec<[i64; 4]>,
@@ -82,13 +85,17 @@ impl Paths {
         if from == to {
             return Rc::new(Path { moves: vec![], cost: 0.0 });
         }
-        let hash = self.hasher.hash_one((from, to, extents));
+        let hash = self.hasher.hash_one((&self.manual, from, to, extents));
         let known = self.known.entry(hash).or_default();
-        if let Some(k) = known.iter().find(|k| k.from == *from && k.to == *to && k.extents[..] == *extents) {
+        let same = |k: &&Known| {
+            k.manual == self.manual && k.from == *from && k.to == *to && k.extents[..] == *extents
+        };
+        if let Some(k) = known.iter().find(same) {
             return k.path.clone();
         }
-        let path = Rc::new(search(from, to, extents, atoms));
-        known.push(Known { from: from.clone(), to: to.clone(), extents: extents.into(), path: path.clone() });
+        let path = Rc::new(search(from, to, extents, &self.manual, atoms));
+        let (manual, from, to) = (self.manual.clone(), from.clone(), to.clone());
+        known.push(Known { manual, from, to, extents: extents.into(), path: path.clone() });
         path
     }
 
@@ -98,9 +105,9 @@ impl Paths {
     }
 }
 
-/// The cheapest way from `from` to `to`, with what it costs to change frames.
-fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
-    let mut path = search::find(from, to, extents, atoms);
+/// The cheapest way from `from` to `to` that leaves the `manual` atoms alone, with what it costs to change frames.
+fn search(from: &Layout, to: &Layout, extents: &[i64], manual: &[u8], atoms: &Atoms) -> Path {
+    let mut path = search::find(from, to, extents, manual, atoms);
     path.moves = joined(path.moves);
     path.cost += frame_cost(from, to, extents, atoms);
     path

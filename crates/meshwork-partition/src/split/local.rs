@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Direction, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos,
+    Attr, BlockId, Combine, Direction, ElementClass, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos,
     Type, ValueId,
 };
 
@@ -59,6 +59,26 @@ impl<'a> LocalBuilder<'a> {
             shard_indices: HashMap::new(),
             masks: HashMap::new(),
         }
+    }
+
+    /// Integers as numbers of the index type; what does not fit becomes its least or greatest.
+    pub fn in_index_type(&mut self, v: ValueId) -> ValueId {
+        let (elem, index) = (self.elem(v), self.index);
+        if elem == index {
+            return v;
+        }
+        let (signed, bits) = (elem.class() == ElementClass::Signed, elem.bits());
+        let mut value = v;
+        if bits > index.bits() || (bits == index.bits() && !signed) {
+            let high = i64::MAX >> (64 - index.bits());
+            let low = if signed { -high - 1 } else { 0 };
+            let mut scalar = |n: i64| self.splat(&[], elem, &n.to_le_bytes()[..elem.storage_bytes()]);
+            let (low, high) = (scalar(low), scalar(high));
+            let ty = self.type_of(v);
+            value = self.op(OpKind::Mixed(MixedOp::Clamp), &[low, v, high], ty, &[]);
+        }
+        let ty = Type::tensor(self.dims(v), index);
+        self.op(OpKind::Mixed(MixedOp::Convert), &[value], ty, &[])
     }
 
     /// The tensor type of a local value.

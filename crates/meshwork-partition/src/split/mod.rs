@@ -173,6 +173,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
         };
+        s.local_type(v, &layout)?;
         s.site = Site::Result(i);
         s.reason = "the function returns it in this placement".into();
         let value = s.get(v, &layout)?;
@@ -217,7 +218,10 @@ impl<'a> Splitter<'a> {
             Def::Result(op, _) => Some(op),
             Def::Arg(block, _) => self.src.block_parent_op(block),
         };
+        // No operation sends indices.
+        let movable = self.src.ty(v).elem() != Some(ElementType::Index);
         let layout = program::sharding_of(self.src, v)
+            .filter(|_| movable)
             .and_then(|s| self.layout_of_sharding(&s, &extents, at?).ok())
             .unwrap_or_else(|| Layout::replicated(&extents));
         self.wants[v.index()] = Some(layout.clone());
@@ -242,15 +246,18 @@ impl<'a> Splitter<'a> {
     /// Every placement in the function must make sense on this mesh.
     fn check_placements(&self, func: OpId, block: BlockId) -> Result<()> {
         let placed = |v: ValueId, at: OpId| match program::sharding_of(self.src, v) {
-            Some(sharding) => self.layout_of_sharding(&sharding, self.src.ty(v).dims(), at).map(drop),
-            None => Ok(()),
+            Some(sharding) => self.layout_of_sharding(&sharding, self.src.ty(v).dims(), at).map(Some),
+            None => Ok(None),
         };
         for &arg in self.src.block(block).args() {
-            placed(arg, func)?;
+            if let Some(layout) = placed(arg, func)? {
+                self.local_type(arg, &layout)?;
+            }
         }
         for op in self.src.ops_below_block(block, Walk::PreOrder) {
             for &r in self.src.op(op).results() {
                 placed(r, op)?;
+                self.check_free(op, r)?;
             }
         }
         for i in 0..self.src.func_type(func).results.len() {
@@ -258,6 +265,21 @@ impl<'a> Splitter<'a> {
             if let Some(sharding) = sharding.filter(|s| !s.unreduced.is_empty()) {
                 return self.unsupported(func, format!("result {i} is to be returned unreduced: {sharding}"));
             }
+        }
+        Ok(())
+    }
+
+    /// The placement of `v`, a result of `op`, must not name an axis that a manual computation around it holds.
+    fn check_free(&self, op: OpId, v: ValueId) -> Result<()> {
+        let Some(sharding) = program::sharding_of(self.src, v) else { return Ok(()) };
+        let mut around = self.src.parent_op(op);
+        while let Some(parent) = around {
+            let manual = program::manual_axes(self.src, parent);
+            if let Some(axis) = sharding.dim_axes().find(|a| manual.iter().any(|m| m.name == a.name)) {
+                let what = format!("its sharding {sharding} uses axis {axis}, which is manual here");
+                return Err(PartitionError::Invalid { op: self.src.place(op), what });
+            }
+            around = self.src.parent_op(parent);
         }
         Ok(())
     }
@@ -284,7 +306,9 @@ impl<'a> Splitter<'a> {
     /// The local type of `v` in `layout`.
     pub fn local_type(&self, v: ValueId, layout: &Layout) -> Result<Type> {
         match self.src.ty(v) {
-            Type::Tensor(t) if t.is_static() => Ok(t.with_dims(layout.local_extents()).into()),
+            Type::Tensor(t) if t.is_static() && (t.elem != ElementType::Index || !layout.is_split()) => {
+                Ok(t.with_dims(layout.local_extents()).into())
+            }
             other => Err(PartitionError::Unsupported {
                 op: self.src.def_op(v).map_or("an argument".into(), |op| self.src.place(op)),
                 what: format!("values of type {other} cannot be split"),
@@ -522,6 +546,7 @@ impl<'a> Splitter<'a> {
             OpKind::Sdy(sdy) => match sdy {
                 SdyOp::Constant => Ok(()), // made where it is used
                 SdyOp::ManualComputation => self.manual_computation(op),
+                SdyOp::NamedComputation => self.named_computation(op),
                 SdyOp::ShardingConstraint
                 | SdyOp::Reshard
                 | SdyOp::AllGather
@@ -533,7 +558,6 @@ impl<'a> Splitter<'a> {
                 SdyOp::DataFlowEdge
                 | SdyOp::FuncDataFlowEdge
                 | SdyOp::Mesh
-                | SdyOp::NamedComputation
                 | SdyOp::PropagationBarrier
                 | SdyOp::ReplicatedToUnreduced
                 | SdyOp::Return

@@ -17,7 +17,7 @@ impl Maker {
             ElementClass::Float => &[Add, Add, Maximum, Minimum, Multiply],
             ElementClass::Signed | ElementClass::Unsigned => &[Add, Multiply, Maximum, Minimum, And, Or, Xor],
         };
-        all[self.dice.roll(all.len())]
+        all[self.numbers.below(all.len())]
     }
 
     /// The result `id` of combining `n` elements of `x` and `init` by `op`.
@@ -32,9 +32,7 @@ impl Maker {
         let n = n.max(0) as f64;
         let whole = x.whole && init.whole;
         match op {
-            BinaryOp::Add => {
-                Value::computed(b, id, n * x.bound + init.bound, n * x.error + init.error, whole, n + 1.0)
-            }
+            BinaryOp::Add => Value::computed(b, id, n * x.bound + init.bound, n * x.error + init.error, whole, n + 1.0),
             BinaryOp::Maximum | BinaryOp::Minimum => {
                 Value::moved(b, id, x.bound.max(init.bound), x.error.max(init.error), whole)
             }
@@ -54,7 +52,7 @@ impl Maker {
             BinaryOp::Multiply => 1.0,
             _ => return self.like(b, scope, x.elem, &[]),
         };
-        if self.dice.roll(3) == 0 {
+        if self.numbers.below(3) == 0 {
             return self.like(b, scope, x.elem, &[]);
         }
         let id = b.scalar(x.elem, number).ok()?;
@@ -62,7 +60,8 @@ impl Maker {
     }
 
     fn window(&mut self, rank: usize) -> Window {
-        let mut list = |items: &[i64]| -> Vec<i64> { (0..rank).map(|_| items[self.dice.roll(items.len())]).collect() };
+        let mut list =
+            |items: &[i64]| -> Vec<i64> { (0..rank).map(|_| items[self.numbers.below(items.len())]).collect() };
         let sizes = list(&[1, 1, 2, 3]);
         let strides = list(&[1, 1, 2]);
         let (low, high) = (list(&[0, 0, 1, 2]), list(&[0, 0, 1]));
@@ -80,14 +79,14 @@ impl Maker {
                 let id = b.map(&[x.id, y.id], |b, args| Ok([b.apply(OpKind::Binary(f), args)?])).ok()?;
                 Some(vec![self.combined(b, id, f, (&x, &y), 1)?])
             }
-            BodyOp::Reduce if self.dice.roll(4) == 0 => self.argmax(b, scope),
+            BodyOp::Reduce if self.numbers.below(4) == 0 => self.argmax(b, scope),
             BodyOp::Reduce => {
                 let x = self.pick(scope, |v| v.rank() > 0)?;
                 let f = self.combiner(&x);
                 let init = self.init(b, scope, &x, f)?;
-                let mut over: Vec<i64> = (0..x.rank() as i64).filter(|_| self.dice.roll(2) == 0).collect();
+                let mut over: Vec<i64> = (0..x.rank() as i64).filter(|_| self.numbers.below(2) == 0).collect();
                 if over.is_empty() {
-                    over.push(self.dice.roll(x.rank()) as i64);
+                    over.push(self.numbers.below(x.rank()) as i64);
                 }
                 let n = over.iter().map(|&d| x.dims[d as usize]).product();
                 let id = b.reduce_by(OpKind::Binary(f), x.id, init.id, &over).ok()?;
@@ -115,7 +114,7 @@ impl Maker {
                 let source = self.like(b, scope, x.elem, &[(x.dims[0] - 2) / 2 + 1, x.dims[1]])?;
                 let init = self.like(b, scope, x.elem, &[])?;
                 let window = Window { sizes, strides, ..Window::default() };
-                let direction = [Direction::Ge, Direction::Gt, Direction::Le][self.dice.roll(3)];
+                let direction = [Direction::Ge, Direction::Gt, Direction::Le][self.numbers.below(3)];
                 let id = b
                     .select_and_scatter(
                         x.id,
@@ -131,9 +130,9 @@ impl Maker {
             BodyOp::Sort => {
                 let x = self.pick(scope, |v| v.is_exact() && v.rank() > 0 && v.class() != ElementClass::Complex)?;
                 let with = self.pick(scope, |v| v.dims == x.dims)?;
-                let d = self.dice.roll(x.rank()) as i64;
-                let direction = [Direction::Lt, Direction::Gt][self.dice.roll(2)];
-                let both = self.dice.roll(2) == 0;
+                let d = self.numbers.below(x.rank()) as i64;
+                let direction = [Direction::Lt, Direction::Gt][self.numbers.below(2)];
+                let both = self.numbers.below(2) == 0;
                 let inputs = if both { vec![x.id, with.id] } else { vec![x.id] };
                 let out = b
                     .sort(&inputs, d, Stability::Stable, |b, args| Ok([b.compare(direction, args[0], args[1])?]))
@@ -151,7 +150,7 @@ impl Maker {
     /// The largest element along a dimension, and the first place where it is.
     fn argmax(&mut self, b: &mut Builder<'_>, scope: &[Value]) -> Option<Vec<Value>> {
         let x = self.pick(scope, |v| v.is_exact() && v.rank() > 0 && (v.is_int() || v.is_float()))?;
-        let d = self.dice.roll(x.rank()) as i64;
+        let d = self.numbers.below(x.rank()) as i64;
         let at = b.iota(Type::tensor(x.dims.iter().copied(), ElementType::I32), d).ok()?;
         let least = self.like(b, scope, x.elem, &[])?;
         let zero = b.scalar(ElementType::I32, 0.0).ok()?;
@@ -177,13 +176,13 @@ impl Maker {
         let x = self.pick(scope, |v| v.rank() > 0 && v.dims[0] > 0)?;
         let rows = self.extent();
         let update = self.like(b, scope, x.elem, &[&[rows], &x.dims[1..]].concat())?;
-        let replaces = self.dice.roll(3) == 0;
+        let replaces = self.numbers.below(3) == 0;
         let n = x.dims[0];
         // Of two that replace one row, which comes last is not said.
         let items: Vec<i64> = match replaces {
             true if rows > n + 2 => return None,
             true => self.shuffled((n + 2).max(rows) as usize)[..rows as usize].to_vec(),
-            false => (0..rows).map(|_| self.dice.roll(n as usize + 1) as i64).collect(),
+            false => (0..rows).map(|_| self.numbers.below(n as usize + 1) as i64).collect(),
         };
         let indices = b.constant(&Literal::from_i64s([rows, 1], ElementType::I32, &items)?).ok()?;
         let dims = ScatterDims {

@@ -14,7 +14,7 @@ impl Maker {
     fn groups(&mut self) -> Groups {
         self.channels += 1;
         let order = self.shuffled(self.devices);
-        let parts = if self.devices.is_multiple_of(2) && self.dice.roll(2) == 0 { 2 } else { 1 };
+        let parts = if self.devices.is_multiple_of(2) && self.numbers.below(2) == 0 { 2 } else { 1 };
         Groups::devices(order.chunks(self.devices / parts).map(<[i64]>::to_vec).collect(), self.channels)
     }
 
@@ -23,7 +23,7 @@ impl Maker {
             return None;
         }
         let x = self.pick(scope, |v| v.rank() > 0)?;
-        let d = self.dice.roll(x.rank());
+        let d = self.numbers.below(x.rank());
         let groups = self.groups();
         let n = groups.ids[0].len() as i64;
         let moved = |b: &Builder<'_>, id: ValueId| Some(vec![Value::moved(b, id, x.bound, x.error, x.whole)?]);
@@ -51,15 +51,14 @@ impl Maker {
                 if x.dims[d] % n != 0 {
                     return None;
                 }
-                let concat = self.dice.roll(x.rank()) as i64;
+                let concat = self.numbers.below(x.rank()) as i64;
                 let id = b.all_to_all(x.id, d as i64, concat, &Groups { global_ids: false, ..groups }).ok()?;
                 moved(b, id)
             }
             CollectiveOp::CollectivePermute => {
                 let targets = self.shuffled(self.devices);
-                let silent = self.dice.roll(3) == 0;
-                let pairs: Vec<(i64, i64)> =
-                    (0..self.devices as i64).zip(targets).skip(usize::from(silent)).collect();
+                let silent = self.numbers.below(3) == 0;
+                let pairs: Vec<(i64, i64)> = (0..self.devices as i64).zip(targets).skip(usize::from(silent)).collect();
                 let id = b.collective_permute(x.id, &pairs, groups.channel).ok()?;
                 moved(b, id)
             }

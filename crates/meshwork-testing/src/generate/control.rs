@@ -34,14 +34,14 @@ impl Maker {
         }
         let (x, y) = (self.any(scope)?, self.any(scope)?);
         let tuple = b.tuple(&[x.id, y.id]).ok()?;
-        let at = self.dice.roll(2);
+        let at = self.numbers.below(2);
         let id = b.get_tuple_element(tuple, at as i64).ok()?;
         Some(vec![Value { id, ..[x, y][at].clone() }])
     }
 
     /// Some operations of an inner block.
     fn inside(&mut self, b: &mut Builder<'_>, scope: &mut Vec<Value>, depth: usize) {
-        for _ in 0..1 + self.dice.roll(5) {
+        for _ in 0..1 + self.numbers.below(5) {
             self.step(b, scope, depth);
         }
     }
@@ -55,13 +55,13 @@ impl Maker {
         let elem = if op == ControlOp::If { ElementType::I1 } else { ElementType::I32 };
         let index = match index {
             Some(v) => v.id,
-            None => b.scalar(elem, self.dice.roll(3) as f64).ok()?,
+            None => b.scalar(elem, self.numbers.below(3) as f64).ok()?,
         };
         // Devices that take different branches may not communicate in them.
         let devices = std::mem::replace(&mut self.devices, 1);
         let kinds = self.kinds.clone();
         self.kinds.pop();
-        let like: Vec<Value> = (0..1 + self.dice.roll(3)).filter_map(|_| self.any(scope)).collect();
+        let like: Vec<Value> = (0..1 + self.numbers.below(3)).filter_map(|_| self.any(scope)).collect();
         let mut made: Vec<Value> = vec![];
         let mut one = |m: &mut Maker, b: &mut Builder<'_>| -> Result<Vec<ValueId>, BuildError> {
             let mut inner = scope.to_vec();
@@ -95,7 +95,7 @@ impl Maker {
                 out.ok()?
             }
             _ => {
-                let count = 1 + self.dice.roll(3);
+                let count = 1 + self.numbers.below(3);
                 let out = b.case(index, count, |b, _| one(self, b));
                 (self.devices, self.kinds) = (devices, kinds);
                 out.ok()?
@@ -107,10 +107,10 @@ impl Maker {
     /// A loop of a few turns. A carry may grow from turn to turn, so it is exact, or held to its first size: integers wrap
     /// around, and floats are clamped.
     fn while_loop(&mut self, b: &mut Builder<'_>, scope: &[Value], depth: usize) -> Option<Vec<Value>> {
-        let mut carries: Vec<Value> = (0..1 + self.dice.roll(3)).filter_map(|_| self.any(scope)).collect();
+        let mut carries: Vec<Value> = (0..1 + self.numbers.below(3)).filter_map(|_| self.any(scope)).collect();
         carries.retain(|v| v.elem != ElementType::C64 && v.elem != ElementType::C128 && v.is_exact());
         let zero = b.scalar(ElementType::I32, 0.0).ok()?;
-        let turns = self.dice.roll(4);
+        let turns = self.numbers.below(4);
         let limit = b.scalar(ElementType::I32, turns as f64).ok()?;
         let inits: Vec<ValueId> = [zero].into_iter().chain(carries.iter().map(|v| v.id)).collect();
         // What is known of a carry in any turn.
@@ -133,9 +133,8 @@ impl Maker {
                     let one = b.scalar(ElementType::I32, 1.0)?;
                     let mut next = vec![b.add(args[0], one)?];
                     for (i, v) in known.iter().enumerate() {
-                        let fits = |w: &Value| {
-                            w.elem == v.elem && w.dims == v.dims && w.is_exact() && (w.whole || !v.whole)
-                        };
+                        let fits =
+                            |w: &Value| w.elem == v.elem && w.dims == v.dims && w.is_exact() && (w.whole || !v.whole);
                         let found = self.pick(&inner, fits);
                         let found = found.unwrap_or(Value { id: args[1 + i], ..v.clone() });
                         next.push(match found.bound > v.bound {
@@ -155,22 +154,20 @@ impl Maker {
 
     /// A function of its own, called once or twice.
     fn call(&mut self, b: &mut Builder<'_>, scope: &[Value], depth: usize) -> Option<Vec<Value>> {
-        let args: Vec<Value> = (0..1 + self.dice.roll(3)).filter_map(|_| self.any(scope)).collect();
+        let args: Vec<Value> = (0..1 + self.numbers.below(3)).filter_map(|_| self.any(scope)).collect();
         let name = format!("f{}", self.functions);
         self.functions += 1;
         let types: Vec<Type> = args.iter().map(|v| b.ty(v.id).clone()).collect();
         let mut f = FuncBuilder::new(b.module_mut(), &name, types);
-        let mut inner: Vec<Value> =
-            args.iter().enumerate().map(|(i, v)| Value { id: f.arg(i), ..v.clone() }).collect();
+        let mut inner: Vec<Value> = args.iter().enumerate().map(|(i, v)| Value { id: f.arg(i), ..v.clone() }).collect();
         self.inside(&mut f, &mut inner, depth);
         let results: Vec<Value> = inner.iter().rev().take(2).cloned().collect();
         let types: Vec<Type> = results.iter().map(|v| f.ty(v.id).clone()).collect();
         f.finish(results.iter().map(|v| v.id)).ok()?;
         let ids: Vec<ValueId> = args.iter().map(|v| v.id).collect();
         let out = b.call(&name, &ids, types.clone()).ok()?;
-        let mut made: Vec<Value> =
-            results.iter().zip(&out).map(|(v, &id)| Value { id, ..v.clone() }).collect();
-        if self.dice.roll(2) == 0 {
+        let mut made: Vec<Value> = results.iter().zip(&out).map(|(v, &id)| Value { id, ..v.clone() }).collect();
+        if self.numbers.below(2) == 0 {
             let again = b.call(&name, &ids, types).ok()?;
             made.extend(results.into_iter().zip(again).map(|(v, id)| Value { id, ..v }));
         }

@@ -255,7 +255,7 @@ impl Maker {
         let made = match op {
             MixedOp::Clamp => {
                 let x = self.pick(scope, |v| v.class() != ElementClass::Complex)?;
-                let dims = if self.dice.roll(2) == 0 { vec![] } else { x.dims.clone() };
+                let dims = if self.numbers.below(2) == 0 { vec![] } else { x.dims.clone() };
                 let (low, high) = (self.like(b, scope, x.elem, &dims)?, self.like(b, scope, x.elem, &dims)?);
                 let id = b.clamp(low.id, x.id, high.id).ok()?;
                 let largest = |f: fn(&Value) -> f64| f(&x).max(f(&low)).max(f(&high));
@@ -265,7 +265,7 @@ impl Maker {
                 let x = self.pick(scope, Value::is_exact)?;
                 let y = self.pick(scope, |v| v.is_exact() && v.elem == x.elem && v.dims == x.dims)?;
                 use Direction::*;
-                let id = b.compare([Eq, Ne, Lt, Le, Gt, Ge][self.dice.roll(6)], x.id, y.id).ok()?;
+                let id = b.compare([Eq, Ne, Lt, Le, Gt, Ge][self.numbers.below(6)], x.id, y.id).ok()?;
                 Value::moved(b, id, 1.0, 0.0, true)?
             }
             MixedOp::Convert => {
@@ -274,7 +274,7 @@ impl Maker {
             }
             MixedOp::ReducePrecision => {
                 let x = self.pick(scope, Value::is_float)?;
-                let (exponent, mantissa) = [(8, 7), (5, 10), (5, 4)][self.dice.roll(3)];
+                let (exponent, mantissa) = [(8, 7), (5, 10), (5, 4)][self.numbers.below(3)];
                 let id = b.reduce_precision(x.id, exponent, mantissa).ok()?;
                 if x.bound > 1000.0 {
                     return None;

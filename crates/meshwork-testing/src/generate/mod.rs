@@ -27,7 +27,7 @@ use meshwork_ir::{ElementClass, ElementType, Literal, Module, OpKind, Scalar, Ty
 
 pub use value::Value;
 
-use crate::Dice;
+use crate::Numbers;
 
 /// What programs are made of.
 #[derive(Clone, Debug)]
@@ -52,8 +52,36 @@ impl Default for Options {
 const ELEMS: &[ElementType] = {
     use ElementType::*;
     &[
-        F32, F32, F32, F32, F64, F64, BF16, BF16, F16, I32, I32, I64, I1, I8, UI8, I16, UI16, UI32, UI64, C64, C128, I4,
-        UI4, F8E4M3FN, F8E5M2, F8E3M4, F8E4M3, F8E4M3FNUZ, F8E5M2FNUZ, F8E4M3B11FNUZ,
+        F32,
+        F32,
+        F32,
+        F32,
+        F64,
+        F64,
+        BF16,
+        BF16,
+        F16,
+        I32,
+        I32,
+        I64,
+        I1,
+        I8,
+        UI8,
+        I16,
+        UI16,
+        UI32,
+        UI64,
+        C64,
+        C128,
+        I4,
+        UI4,
+        F8E4M3FN,
+        F8E5M2,
+        F8E3M4,
+        F8E4M3,
+        F8E4M3FNUZ,
+        F8E5M2FNUZ,
+        F8E4M3B11FNUZ,
     ]
 };
 
@@ -72,9 +100,9 @@ pub struct Generated {
 /// The program number `seed`.
 pub fn program(seed: u64, options: &Options) -> Generated {
     let mut maker = Maker::new(seed, options);
-    let count = 2 + maker.dice.roll(3);
+    let count = 2 + maker.numbers.below(3);
     let types: Vec<(ElementType, Vec<i64>, bool)> =
-        (0..count).map(|_| (maker.elem(), maker.dims(), maker.dice.roll(2) == 0)).collect();
+        (0..count).map(|_| (maker.elem(), maker.dims(), maker.numbers.below(2) == 0)).collect();
     let mut module = Module::new();
     let tensors: Vec<Type> = types.iter().map(|(elem, dims, _)| Type::tensor(dims.iter().copied(), *elem)).collect();
     let mut f = FuncBuilder::new(&mut module, "main", tensors);
@@ -87,9 +115,9 @@ pub fn program(seed: u64, options: &Options) -> Generated {
         maker.step(&mut f, &mut scope, options.depth);
     }
     // The last values, an earlier one, and sometimes an argument or the same twice.
-    let mut results: Vec<Value> = scope[given..].iter().rev().take(1 + maker.dice.roll(4)).cloned().collect();
-    for _ in 0..maker.dice.roll(3) {
-        results.push(scope[maker.dice.roll(scope.len())].clone());
+    let mut results: Vec<Value> = scope[given..].iter().rev().take(1 + maker.numbers.below(4)).cloned().collect();
+    for _ in 0..maker.numbers.below(3) {
+        results.push(scope[maker.numbers.below(scope.len())].clone());
     }
     if results.is_empty() {
         results.push(scope[0].clone());
@@ -103,7 +131,7 @@ pub fn program(seed: u64, options: &Options) -> Generated {
 
 /// A program in the making.
 struct Maker {
-    dice: Dice,
+    numbers: Numbers,
     devices: usize,
     /// The types and extents of this program.
     elems: Vec<ElementType>,
@@ -116,11 +144,11 @@ struct Maker {
 
 impl Maker {
     fn new(seed: u64, options: &Options) -> Maker {
-        let mut dice = Dice::new(seed);
-        let elems = (0..3).map(|_| options.elems[dice.roll(options.elems.len())]).collect();
+        let mut numbers = Numbers(seed);
+        let elems = (0..3).map(|_| options.elems[numbers.below(options.elems.len())]).collect();
         let sizes = [1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 12, 17];
-        let mut extents: Vec<i64> = (0..3).map(|_| sizes[dice.roll(sizes.len())]).collect();
-        if dice.roll(24) == 0 {
+        let mut extents: Vec<i64> = (0..3).map(|_| sizes[numbers.below(sizes.len())]).collect();
+        if numbers.below(24) == 0 {
             extents.push(0);
         }
         let class = |weight: usize, wanted: fn(&OpKind) -> bool| {
@@ -140,20 +168,20 @@ impl Maker {
             class(4, |k| matches!(k, OpKind::Control(_) | OpKind::Token(_))),
             class(if options.devices > 1 { 5 } else { 0 }, |k| matches!(k, OpKind::Collective(_))),
         ];
-        Maker { dice, devices: options.devices, elems, extents, functions: 0, channels: 0, kinds }
+        Maker { numbers, devices: options.devices, elems, extents, functions: 0, channels: 0, kinds }
     }
 
     /// Adds an operation to `scope`, unless the one it tries is not possible.
     fn step(&mut self, b: &mut Builder<'_>, scope: &mut Vec<Value>, depth: usize) {
         let total: usize = self.kinds.iter().map(|k| k.0).sum();
-        let mut at = self.dice.roll(total);
+        let mut at = self.numbers.below(total);
         let class = self.kinds.iter().position(|&(weight, _)| {
             let found = at < weight;
             at = at.wrapping_sub(weight);
             found
         });
         let kinds = &self.kinds[class.unwrap_or(0)].1;
-        let kind = kinds[self.dice.roll(kinds.len())];
+        let kind = kinds[self.numbers.below(kinds.len())];
         let made = match kind {
             OpKind::Unary(op) => self.unary(b, scope, op),
             OpKind::Binary(op) => self.binary(b, scope, op),
@@ -175,23 +203,23 @@ impl Maker {
     }
 
     fn elem(&mut self) -> ElementType {
-        self.elems[self.dice.roll(self.elems.len())]
+        self.elems[self.numbers.below(self.elems.len())]
     }
 
     fn extent(&mut self) -> i64 {
-        self.extents[self.dice.roll(self.extents.len())]
+        self.extents[self.numbers.below(self.extents.len())]
     }
 
     fn dims(&mut self) -> Vec<i64> {
-        (0..[0, 1, 1, 2, 2, 2, 3][self.dice.roll(7)]).map(|_| self.extent()).collect()
+        (0..[0, 1, 1, 2, 2, 2, 3][self.numbers.below(7)]).map(|_| self.extent()).collect()
     }
 
     /// A value of `scope` for which `fits` holds, a recent one more often.
     fn pick(&mut self, scope: &[Value], fits: impl Fn(&Value) -> bool) -> Option<Value> {
         let fitting: Vec<&Value> = scope.iter().filter(|v| fits(v)).collect();
         let n = fitting.len();
-        let back = if self.dice.roll(2) == 0 { n.min(4) } else { n };
-        (n > 0).then(|| fitting[n - 1 - self.dice.roll(back)].clone())
+        let back = if self.numbers.below(2) == 0 { n.min(4) } else { n };
+        (n > 0).then(|| fitting[n - 1 - self.numbers.below(back)].clone())
     }
 
     fn any(&mut self, scope: &[Value]) -> Option<Value> {
@@ -201,14 +229,14 @@ impl Maker {
     /// A value of this element type and shape: one of `scope`, or a constant.
     fn like(&mut self, b: &mut Builder<'_>, scope: &[Value], elem: ElementType, dims: &[i64]) -> Option<Value> {
         match self.pick(scope, |v| v.elem == elem && v.dims == dims) {
-            Some(found) if self.dice.roll(8) > 0 => Some(found),
+            Some(found) if self.numbers.below(8) > 0 => Some(found),
             _ => self.constant(b, elem, dims),
         }
     }
 
     /// A constant with elements of its own, or one number for all.
     fn constant(&mut self, b: &mut Builder<'_>, elem: ElementType, dims: &[i64]) -> Option<Value> {
-        let splat = self.dice.roll(2) == 0;
+        let splat = self.numbers.below(2) == 0;
         let literal = self.literal(elem, if splat { &[] } else { dims }, true);
         let id = match splat {
             true => b.splat_bytes(dims, elem, literal.bytes()).ok()?,
@@ -222,8 +250,8 @@ impl Maker {
         let mut x = Literal::zeros(dims.iter().copied(), elem);
         for i in 0..x.len() {
             let mut number = || match whole {
-                true => self.dice.roll(2 * value::LARGEST + 1) as f64 - value::LARGEST as f64,
-                false => (self.dice.roll(1 << 20) as f64 / f64::from(1 << 19) - 1.0) * value::LARGEST as f64,
+                true => self.numbers.below(2 * value::LARGEST + 1) as f64 - value::LARGEST as f64,
+                false => (self.numbers.below(1 << 20) as f64 / f64::from(1 << 19) - 1.0) * value::LARGEST as f64,
             };
             let (re, im) = (number(), number());
             let value = match elem.class() {

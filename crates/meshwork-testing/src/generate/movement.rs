@@ -21,22 +21,22 @@ fn of_both(b: &Builder<'_>, id: ValueId, x: &Value, y: &Value) -> Option<Vec<Val
 impl Maker {
     /// Up to `n`, 0 included.
     fn upto(&mut self, n: i64) -> i64 {
-        self.dice.roll(n.max(0) as usize + 1) as i64
+        self.numbers.below(n.max(0) as usize + 1) as i64
     }
 
     /// A constant list of indices.
     fn list(&mut self, b: &mut Builder<'_>, dims: &[i64], items: &[i64]) -> Option<ValueId> {
-        let elem = [ElementType::I32, ElementType::I64][self.dice.roll(2)];
+        let elem = [ElementType::I32, ElementType::I64][self.numbers.below(2)];
         b.constant(&Literal::from_i64s(dims.iter().copied(), elem, items)?).ok()
     }
 
     /// Indices of a dimension of extent `n`: sometimes ones that are out of it, or that are computed.
     fn indices(&mut self, b: &mut Builder<'_>, scope: &[Value], dims: &[i64], n: i64) -> Option<ValueId> {
         let known = self.pick(scope, |v| v.elem == ElementType::I32 && v.dims == dims);
-        if let Some(v) = known.filter(|_| self.dice.roll(2) == 0) {
+        if let Some(v) = known.filter(|_| self.numbers.below(2) == 0) {
             return Some(v.id);
         }
-        let out = self.dice.roll(6) == 0;
+        let out = self.numbers.below(6) == 0;
         let count = dims.iter().product::<i64>();
         let items: Vec<i64> =
             (0..count).map(|_| if out { self.upto(2 * n + 2) - 2 } else { self.upto(n - 1) }).collect();
@@ -45,12 +45,12 @@ impl Maker {
 
     /// Where a slice starts: a scalar for each dimension of `x`.
     fn starts(&mut self, b: &mut Builder<'_>, scope: &[Value], x: &Value) -> Option<Vec<ValueId>> {
-        let elem = [ElementType::I32, ElementType::I64][self.dice.roll(2)];
-        let one = |m: &mut Maker, b: &mut Builder<'_>, &n: &i64| {
-            match m.pick(scope, |v| v.elem == elem && v.dims.is_empty()) {
-                Some(v) if m.dice.roll(2) == 0 => Some(v.id),
-                _ => b.scalar(elem, (m.upto(n + 2) - 1) as f64).ok(),
-            }
+        let elem = [ElementType::I32, ElementType::I64][self.numbers.below(2)];
+        let one = |m: &mut Maker, b: &mut Builder<'_>, &n: &i64| match m
+            .pick(scope, |v| v.elem == elem && v.dims.is_empty())
+        {
+            Some(v) if m.numbers.below(2) == 0 => Some(v.id),
+            _ => b.scalar(elem, (m.upto(n + 2) - 1) as f64).ok(),
         };
         x.dims.iter().map(|n| one(self, b, n)).collect()
     }
@@ -58,7 +58,7 @@ impl Maker {
     /// A permutation of `n` dimensions.
     pub(super) fn shuffled(&mut self, n: usize) -> Vec<i64> {
         let mut all: Vec<i64> = (0..n as i64).collect();
-        (1..n).for_each(|i| all.swap(i, self.dice.roll(i + 1)));
+        (1..n).for_each(|i| all.swap(i, self.numbers.below(i + 1)));
         all
     }
 
@@ -67,11 +67,11 @@ impl Maker {
         let (mut rest, mut dims) = (count, vec![]);
         while rest > 1 && dims.len() < 3 {
             let divisors: Vec<i64> = (1..=rest).filter(|d| rest % d == 0).collect();
-            let d = divisors[self.dice.roll(divisors.len())];
+            let d = divisors[self.numbers.below(divisors.len())];
             dims.push(d);
             rest /= d;
         }
-        if rest != 1 || self.dice.roll(4) == 0 {
+        if rest != 1 || self.numbers.below(4) == 0 {
             dims.push(rest);
         }
         dims
@@ -79,7 +79,7 @@ impl Maker {
 
     pub(super) fn movement(&mut self, b: &mut Builder<'_>, scope: &[Value], op: MovementOp) -> Option<Vec<Value>> {
         let x = self.any(scope)?;
-        let (rank, d) = (x.rank(), if x.rank() == 0 { 0 } else { self.dice.roll(x.rank()) });
+        let (rank, d) = (x.rank(), if x.rank() == 0 { 0 } else { self.numbers.below(x.rank()) });
         let needs_rank = !matches!(
             op,
             MovementOp::BitcastConvert | MovementOp::Broadcast | MovementOp::BroadcastInDim | MovementOp::Reshape
@@ -105,11 +105,11 @@ impl Maker {
             }
             MovementOp::BroadcastInDim => {
                 let mut dims: Vec<Option<usize>> = (0..rank).map(Some).collect();
-                for _ in 0..1 + self.dice.roll(2) {
-                    let at = self.dice.roll(dims.len() + 1);
+                for _ in 0..1 + self.numbers.below(2) {
+                    let at = self.numbers.below(dims.len() + 1);
                     dims.insert(at, None);
                 }
-                if rank > 1 && self.dice.roll(4) == 0 {
+                if rank > 1 && self.numbers.below(4) == 0 {
                     dims.reverse();
                 }
                 let mut map = vec![0; rank];
@@ -118,7 +118,7 @@ impl Maker {
                     to.push(match *from {
                         Some(k) => {
                             map[k] = i as i64;
-                            if x.dims[k] == 1 && self.dice.roll(2) == 0 { self.extent() } else { x.dims[k] }
+                            if x.dims[k] == 1 && self.numbers.below(2) == 0 { self.extent() } else { x.dims[k] }
                         }
                         None => self.extent(),
                     });
@@ -127,12 +127,10 @@ impl Maker {
                 of(b, id, &x)
             }
             MovementOp::Concatenate => {
-                let others: Vec<Value> = (0..1 + self.dice.roll(3))
+                let others: Vec<Value> = (0..1 + self.numbers.below(3))
                     .filter_map(|_| {
                         let fits = |v: &Value| {
-                            v.elem == x.elem
-                                && v.rank() == rank
-                                && (0..rank).all(|i| i == d || v.dims[i] == x.dims[i])
+                            v.elem == x.elem && v.rank() == rank && (0..rank).all(|i| i == d || v.dims[i] == x.dims[i])
                         };
                         self.pick(scope, fits)
                     })
@@ -154,9 +152,8 @@ impl Maker {
                 of(b, id, &x)
             }
             MovementOp::DynamicUpdateSlice => {
-                let inside = |v: &Value| {
-                    v.elem == x.elem && v.rank() == rank && v.dims.iter().zip(&x.dims).all(|(a, b)| a <= b)
-                };
+                let inside =
+                    |v: &Value| v.elem == x.elem && v.rank() == rank && v.dims.iter().zip(&x.dims).all(|(a, b)| a <= b);
                 let update = self.pick(scope, inside)?;
                 let starts = self.starts(b, scope, &x)?;
                 let id = b.dynamic_update_slice(x.id, update.id, &starts).ok()?;
@@ -170,7 +167,7 @@ impl Maker {
             }
             MovementOp::Pad => {
                 let with = self.like(b, scope, x.elem, &[])?;
-                let inner: Vec<i64> = (0..rank).map(|_| [0, 0, 0, 1, 2][self.dice.roll(5)]).collect();
+                let inner: Vec<i64> = (0..rank).map(|_| [0, 0, 0, 1, 2][self.numbers.below(5)]).collect();
                 let edge = |m: &mut Maker| (0..rank).map(|_| m.upto(4) - 1).collect::<Vec<_>>();
                 let (low, high) = (edge(self), edge(self));
                 let id = b.pad(x.id, with.id, &low, &high, &inner).ok()?;
@@ -185,14 +182,14 @@ impl Maker {
                 of(b, id, &x)
             }
             MovementOp::Reverse => {
-                let dims: Vec<i64> = (0..rank as i64).filter(|_| self.dice.roll(2) == 0).collect();
+                let dims: Vec<i64> = (0..rank as i64).filter(|_| self.numbers.below(2) == 0).collect();
                 let id = b.reverse(x.id, &dims).ok()?;
                 of(b, id, &x)
             }
             MovementOp::Slice => {
                 let start: Vec<i64> = x.dims.iter().map(|&n| self.upto(n) / 2).collect();
                 let limit: Vec<i64> = x.dims.iter().zip(&start).map(|(&n, &s)| n - self.upto(n - s) / 2).collect();
-                let stride: Vec<i64> = (0..rank).map(|_| [1, 1, 1, 2, 3][self.dice.roll(5)]).collect();
+                let stride: Vec<i64> = (0..rank).map(|_| [1, 1, 1, 2, 3][self.numbers.below(5)]).collect();
                 let id = b.slice(x.id, &start, &limit, &stride).ok()?;
                 of(b, id, &x)
             }
@@ -223,15 +220,15 @@ impl Maker {
     /// sometimes with a dimension that both have.
     fn gather(&mut self, b: &mut Builder<'_>, scope: &[Value], x: &Value, d: usize) -> Option<Vec<Value>> {
         let rank = x.rank();
-        let batch = (rank > 1 && self.dice.roll(3) == 0).then(|| if d == 0 { 1 } else { 0 });
+        let batch = (rank > 1 && self.numbers.below(3) == 0).then(|| if d == 0 { 1 } else { 0 });
         let mut sizes: Vec<i64> = x.dims.clone();
-        sizes[d] = if self.dice.roll(2) == 0 { 1 } else { self.upto(x.dims[d]).max(1) };
+        sizes[d] = if self.numbers.below(2) == 0 { 1 } else { self.upto(x.dims[d]).max(1) };
         (0..rank).filter(|&i| i != d).for_each(|i| {
-            if self.dice.roll(4) == 0 {
+            if self.numbers.below(4) == 0 {
                 sizes[i] = self.upto(x.dims[i]).max(1);
             }
         });
-        let collapsed = sizes[d] == 1 && self.dice.roll(3) > 0;
+        let collapsed = sizes[d] == 1 && self.numbers.below(3) > 0;
         let mut of_indices = vec![];
         if let Some(batch) = batch {
             sizes[batch] = 1;
@@ -239,14 +236,14 @@ impl Maker {
         }
         let rows = self.extent();
         of_indices.push(rows);
-        let vector = self.dice.roll(2) == 0;
+        let vector = self.numbers.below(2) == 0;
         if vector {
             of_indices.push(1);
         }
         let indices = self.indices(b, scope, &of_indices, x.dims[d])?;
         let outer = of_indices.len() - usize::from(vector);
         let kept: Vec<usize> = (0..rank).filter(|&i| !(i == d && collapsed) && Some(i) != batch).collect();
-        let first = if self.dice.roll(2) == 0 { 0 } else { outer };
+        let first = if self.numbers.below(2) == 0 { 0 } else { outer };
         let dims = GatherDims {
             offset_dims: (0..kept.len()).map(|i| (first + i) as i64).collect(),
             collapsed_slice_dims: if collapsed { vec![d as i64] } else { vec![] },
@@ -264,7 +261,7 @@ impl Maker {
         match op {
             SourceOp::Constant => Some(vec![self.constant(b, elem, &dims)?]),
             SourceOp::Iota => {
-                let d = (!dims.is_empty()).then(|| self.dice.roll(dims.len()))?;
+                let d = (!dims.is_empty()).then(|| self.numbers.below(dims.len()))?;
                 let bound = dims[d] as f64;
                 let id = b.iota(Type::tensor(dims.iter().copied(), elem), d as i64).ok()?;
                 Some(vec![Value::computed(b, id, bound, 0.0, true, 1.0)?])
@@ -284,8 +281,8 @@ impl Maker {
                     Some(v) => v.id,
                     None => b.constant(&Literal::from_i64s([2], ElementType::UI64, &[7, 9])?).ok()?,
                 };
-                let algorithm = ["THREE_FRY", "PHILOX"][self.dice.roll(2)];
-                let elem = [ElementType::UI32, ElementType::UI64, ElementType::UI8][self.dice.roll(3)];
+                let algorithm = ["THREE_FRY", "PHILOX"][self.numbers.below(2)];
+                let elem = [ElementType::UI32, ElementType::UI64, ElementType::UI8][self.numbers.below(3)];
                 let (next, bits) =
                     b.rng_bit_generator(algorithm, state, Type::tensor(dims.iter().copied(), elem)).ok()?;
                 let made = |id| Value::computed(b, id, f64::INFINITY, 0.0, true, 0.0);
@@ -349,10 +346,7 @@ impl Maker {
                 let x = self.pick(scope, |v| v.is_exact() && v.rank() > 0 && (v.is_int() || v.is_float()))?;
                 let k = self.upto(*x.dims.last()?);
                 let (values, at) = b.top_k(x.id, k).ok()?;
-                Some(vec![
-                    Value::moved(b, values, x.bound, 0.0, x.whole)?,
-                    Value::moved(b, at, 1e4, 0.0, true)?,
-                ])
+                Some(vec![Value::moved(b, values, x.bound, 0.0, x.whole)?, Value::moved(b, at, 1e4, 0.0, true)?])
             }
             ChloOp::ConstantLike => {
                 let x = self.pick(scope, |v| v.is_float() || v.elem == ElementType::I32)?;

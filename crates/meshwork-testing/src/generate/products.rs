@@ -24,7 +24,7 @@ impl Maker {
             ContractOp::Dot => {
                 let x = self.number(scope, |v| (1..=2).contains(&v.rank()))?;
                 let n = *x.dims.last()?;
-                let dims = if self.dice.roll(2) == 0 { vec![n] } else { vec![n, self.extent()] };
+                let dims = if self.numbers.below(2) == 0 { vec![n] } else { vec![n, self.extent()] };
                 let y = self.like(b, scope, x.elem, &dims)?;
                 let id = b.dot(x.id, y.id).ok()?;
                 summed(b, id, &x, &y, n)
@@ -33,13 +33,13 @@ impl Maker {
                 let x = self.number(scope, |v| v.rank() > 0)?;
                 // Dimensions of the left, shuffled: some of batches, some to sum over, the rest free.
                 let order = self.shuffled(x.rank());
-                let batches = self.dice.roll(x.rank().min(2));
-                let sums = self.dice.roll(x.rank() - batches + 1);
+                let batches = self.numbers.below(x.rank().min(2));
+                let sums = self.numbers.below(x.rank() - batches + 1);
                 let of = |range: std::ops::Range<usize>| order[range].to_vec();
                 let (batch, sum) = (of(0..batches), of(batches..batches + sums));
                 let mut right: Vec<i64> = batch.iter().chain(&sum).map(|&d| x.dims[d as usize]).collect();
                 let shared = right.len();
-                if self.dice.roll(3) > 0 {
+                if self.numbers.below(3) > 0 {
                     right.push(self.extent());
                 }
                 let at = self.shuffled(right.len());
@@ -48,8 +48,7 @@ impl Maker {
                 let place = |i: usize| at.iter().position(|&a| a as usize == i).unwrap_or(0) as i64;
                 let there: Vec<i64> = (0..shared).map(place).collect();
                 let n = sum.iter().map(|&d| x.dims[d as usize]).product();
-                let id =
-                    b.dot_over(x.id, y.id, [&batch, &there[..batches]], [&sum, &there[batches..shared]]).ok()?;
+                let id = b.dot_over(x.id, y.id, [&batch, &there[..batches]], [&sum, &there[batches..shared]]).ok()?;
                 summed(b, id, &x, &y, n)
             }
             ContractOp::Einsum => {
@@ -74,13 +73,13 @@ impl Maker {
     fn convolution(&mut self, b: &mut Builder<'_>, scope: &[Value]) -> Option<Vec<Value>> {
         let x = self.number(scope, |v| (3..=4).contains(&v.rank()) && v.count() > 0)?;
         let spatial = x.rank() as i64 - 2;
-        let last = self.dice.roll(2) == 0;
+        let last = self.numbers.below(2) == 0;
         let (feature, first) = if last { (spatial + 1, 1) } else { (1, 2) };
         let run = |first: i64| (first..first + spatial).collect::<Vec<i64>>();
         let features = x.dims[feature as usize];
-        let groups = if self.dice.roll(3) == 0 { features } else { 1 };
-        let window: Vec<i64> = (0..spatial).map(|_| 1 + self.dice.roll(3) as i64).collect();
-        let outputs = groups * (1 + self.dice.roll(2) as i64);
+        let groups = if self.numbers.below(3) == 0 { features } else { 1 };
+        let window: Vec<i64> = (0..spatial).map(|_| 1 + self.numbers.below(3) as i64).collect();
+        let outputs = groups * (1 + self.numbers.below(2) as i64);
         let kernel = [&window[..], &[features / groups, outputs]].concat();
         let y = self.like(b, scope, x.elem, &kernel)?;
         let dims = ConvDims {
@@ -94,7 +93,7 @@ impl Maker {
             output_feature: feature,
             output_spatial: run(first),
         };
-        let mut list = |items: &[i64]| (0..spatial).map(|_| items[self.dice.roll(items.len())]).collect::<Vec<_>>();
+        let mut list = |items: &[i64]| (0..spatial).map(|_| items[self.numbers.below(items.len())]).collect::<Vec<_>>();
         let conv = Convolution {
             strides: list(&[1, 1, 2]),
             lhs_dilation: list(&[1, 1, 1, 2]),
@@ -118,7 +117,7 @@ impl Maker {
                     return None;
                 }
                 let id = match x.class() {
-                    ElementClass::Complex => b.fft(x.id, ["FFT", "IFFT"][self.dice.roll(2)], &[n]).ok()?,
+                    ElementClass::Complex => b.fft(x.id, ["FFT", "IFFT"][self.numbers.below(2)], &[n]).ok()?,
                     _ => b.fft(x.id, "RFFT", &[n]).ok()?,
                 };
                 let sum = n as f64 * x.bound;
@@ -133,7 +132,7 @@ impl Maker {
                 let square = b.dot_over(small, small, [&[], &[]], [&[1], &[1]]).ok()?;
                 let one = self.identity(b, n, x.elem)?;
                 let a = b.add(square, one).ok()?;
-                let (half, direction) = match self.dice.roll(2) {
+                let (half, direction) = match self.numbers.below(2) {
                     0 => (Half::Lower, meshwork_ir::build::Direction::Ge),
                     _ => (Half::Upper, meshwork_ir::build::Direction::Le),
                 };
@@ -150,8 +149,8 @@ impl Maker {
                 let a = self.like(b, scope, y.elem, &[n, n])?;
                 let small = b.splat([n, n], y.elem, 0.25 / (n as f64 * a.bound.max(1.0))).ok()?;
                 let small = b.multiply(a.id, small).ok()?;
-                let shape = Triangle { left: true, lower: self.dice.roll(2) == 0, unit_diagonal: true };
-                let transpose = ["NO_TRANSPOSE", "TRANSPOSE"][self.dice.roll(2)];
+                let shape = Triangle { left: true, lower: self.numbers.below(2) == 0, unit_diagonal: true };
+                let transpose = ["NO_TRANSPOSE", "TRANSPOSE"][self.numbers.below(2)];
                 let id = b.triangular_solve(small, y.id, shape, transpose).ok()?;
                 let (bound, error) = (2.0 * y.bound, 2.0 * (y.error + y.bound * a.error));
                 Some(vec![Value::computed(b, id, bound, error, false, 64.0)?])
@@ -168,7 +167,7 @@ impl Maker {
         if x.bound > 100.0 {
             return None;
         }
-        let d = self.dice.roll(x.rank());
+        let d = self.numbers.below(x.rank());
         let mut feature = || self.like(b, scope, x.elem, &[x.dims[d]]);
         let (scale, offset, mean, variance) = (feature()?, feature()?, feature()?, feature()?);
         let variance_id = b.multiply(variance.id, variance.id).ok()?;
