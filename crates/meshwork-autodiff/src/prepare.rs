@@ -4,23 +4,23 @@
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::{MovementOp, SdyOp};
-use meshwork_ir::transform::inline;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, PassOptions, ValueId, Walk};
+use meshwork_ir::transform::inline::{composites_to_calls, inline_calls};
+use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 /// The name of an `sdy.named_computation` whose values are recomputed in the backward pass instead of stored.
 pub const CHECKPOINT: &str = "meshwork.checkpoint";
 
 /// Inlines every call that can be inlined. Values stay the same.
 pub(crate) fn flatten(module: &mut Module) {
-    inline::composites_to_calls(module);
+    composites_to_calls(module);
     for op in module.all_ops(Walk::PreOrder) {
         module.op_mut(op).attrs.remove("no_inline");
         if module.op(op).kind() == MovementOp::TorchIndexSelect {
             select_by_gather(module, op);
         }
     }
-    // Inlining reports nothing: the rule for calls names a call that was not inlined.
-    let _ = (inline::PASS.run)(module, &PassOptions::default(), &mut vec![]);
+    // The rule for calls names a call that was not inlined.
+    inline_calls(module);
     inline_computations(module, |name| name != CHECKPOINT);
 }
 

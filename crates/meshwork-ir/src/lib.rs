@@ -47,4 +47,4 @@ pub use module::{
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};
 pub use scalar::Scalar;
-pub use types::{DYNAMIC, Dims, FunctionType, TensorType, Type};
+pub use types::{DYNAMIC, Dims, FunctionType, MOST_BYTES, TensorType, Type};

@@ -7,6 +7,8 @@ mod arrays;
 mod folder;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+#[cfg(feature = "generate")]
+pub mod generate;
 mod numbers;
 pub mod ranks;
 

@@ -17,12 +17,17 @@ pub const PASS: Pass =
     Pass { name: "inline", summary: "Replace calls by the bodies of the functions they call", options: &[], run };
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    inline_calls(module);
+    inline_as_they_are(module);
     Ok(())
 }
 
-/// Inlines every call of `module` that can be.
+/// Inlines every call of `module` that can be, and that [has to be made](super::calls).
 pub fn inline_calls(module: &mut Module) {
+    super::calls::simplify(module);
+    inline_as_they_are(module);
+}
+
+fn inline_as_they_are(module: &mut Module) {
     let mut inlined = HashSet::new();
     // Functions on the path of the walk are `false`, finished ones `true`.
     let mut finished: HashMap<OpId, bool> = HashMap::new();
@@ -40,7 +45,7 @@ pub fn inline_calls(module: &mut Module) {
                     calls.push((call, callee));
                     enter(module, callee, &mut path, &mut finished);
                 }
-                Some(true) if inline_call(module, call, callee) => {
+                Some(true) if inline_call(module, call, callee).is_some() => {
                     inlined.insert(callee);
                 }
                 Some(_) => {}
@@ -95,9 +100,10 @@ fn enter(module: &Module, func: OpId, path: &mut Vec<Frame>, finished: &mut Hash
     path.push((func, calls.collect()));
 }
 
-/// Replaces `call` by a copy of the body of `callee`, if that can be done.
-pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
-    let Some(body) = inlinable_body(module, call, callee) else { return false };
+/// Replaces `call` by a copy of the body of `callee`, if that can be done, and gives the operations of the copy.
+pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> Option<Vec<OpId>> {
+    let body = inlinable_body(module, call, callee)?;
+    let mut copies = vec![];
     let arguments = module.block(body).args().iter().copied();
     let mut map: ValueMap = arguments.zip(module.op(call).operands().iter().copied()).collect();
     let terminator = module.terminator(body);
@@ -106,6 +112,7 @@ pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
         if Some(op) != terminator {
             let copy = module.clone_op(op, &mut map);
             module.insert_before(call, copy);
+            copies.push(copy);
             if call_loc.is_known() {
                 set_call_site(module, copy, &call_loc);
             }
@@ -117,7 +124,7 @@ pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
         module.replace_all_uses(result, *map.get(&value).unwrap_or(&value));
     }
     module.erase(call);
-    true
+    Some(copies)
 }
 
 fn inlinable_body(module: &Module, call: OpId, callee: OpId) -> Option<BlockId> {

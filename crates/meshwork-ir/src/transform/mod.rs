@@ -7,6 +7,7 @@
 //! | `-inline` | `inline` |
 //! | `-symbol-dce` | `symbol_dce` |
 
+pub mod calls;
 pub mod canonicalize;
 pub mod cse;
 pub mod dead;

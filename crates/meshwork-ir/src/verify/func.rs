@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Check, Context};
-use crate::infer::{bounds, type_list};
+use crate::infer::{bounds, too_many_bytes, type_list};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, DYNAMIC, Diagnostic, FunctionType, Module, OpId, OpKind, Type, ValueId};
 
@@ -68,6 +68,7 @@ pub(super) fn func(cx: &Context, op: OpId) -> Check {
 /// Rules of a type itself: bounds where extents are dynamic, futures of tensors.
 fn legal_type(ty: &Type) -> Result<(), String> {
     match ty {
+        Type::Tensor(t) if !t.fits() => Err(too_many_bytes(ty)),
         Type::Tensor(t) => {
             let Some(bounds) = bounds(t) else { return Ok(()) };
             if bounds.len() != t.rank() {
