@@ -451,7 +451,7 @@ fn bytecode_is_read_as_text_is() {
     let file = dir.join("program.mlirbc").to_str().unwrap().to_string();
     let (text, bytes) = COLLECTIVES;
     std::fs::write(&file, bytes).unwrap();
-    for command in ["fmt", "verify", "opt", "partition", "explain"] {
+    for command in ["fmt", "verify", "opt", "partition"] {
         let (status, expected, err) = said(&[command, "-"], text);
         assert_eq!((status, err.as_str()), (0, ""), "{command}");
         assert_eq!(said(&[command, &file], ""), (0, expected.clone(), String::new()), "{command} of a file");
@@ -467,7 +467,7 @@ fn lines_of_bytecode_are_those_of_the_source() {
     let bytes = include_bytes!("../../meshwork-ir/tests/bytecode/locations.mlirbc");
     let (status, out, err) = said(&["why", "-", "12"], bytes);
     assert_eq!((status, err.as_str()), (0, ""), "{out}");
-    assert!(out.contains("tensor<f32>") || out.contains("f32"), "{out}");
+    assert!(out.starts_with("add at train.py:12, f32[]"), "{out}");
     let (status, _, err) = said(&["why", "-", "99"], bytes);
     assert_eq!((status, err.as_str()), (2, "error: no operation with a tensor result starts on line 99\n"));
 }
