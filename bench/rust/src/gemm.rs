@@ -220,9 +220,10 @@ fn time(name: &str, source: &str, flops: f64, other: &mut dyn FnMut(&[*mut u8], 
         }
     }
     let rate = flops / best / 1e9;
-    match theirs < f64::MAX {
-        true => println!("{name:24} {:10.1} {rate:10.1} {:10.1} {:10.2}", best * 1e6, theirs * 1e6, theirs / best),
-        false => println!("{name:24} {:10.1} {rate:10.1}", best * 1e6),
+    if theirs < f64::MAX {
+        println!("{name:24} {:10.1} {rate:10.1} {:10.1} {:10.2}", best * 1e6, theirs * 1e6, theirs / best)
+    } else {
+        println!("{name:24} {:10.1} {rate:10.1}", best * 1e6)
     }
 }
 

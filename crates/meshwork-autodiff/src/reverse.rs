@@ -234,7 +234,7 @@ impl<'m> Reverse<'m> {
     }
 
     /// Copies attribute `name` of an operation to `spec`, if it has one.
-    pub fn with_attr(spec: OpSpec, op: &Op, name: &str) -> OpSpec {
+    pub fn with_attr(spec: OpSpec, op: &Op, name: &'static str) -> OpSpec {
         match op.attr(name) {
             Some(attr) => spec.attr(name, attr.clone()),
             None => spec,

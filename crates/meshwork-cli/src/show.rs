@@ -61,10 +61,11 @@ fn layout(
         return;
     };
     let innermost = dim + 1 == a.dims().len();
-    let separator = match innermost {
-        true => ", ".to_string(),
+    let separator = if innermost {
+        ", ".to_string()
+    } else {
         // One blank line more between blocks of each higher dimension.
-        false => format!(",{}{}", "\n".repeat(a.dims().len() - dim - 1), " ".repeat(dim + 1)),
+        format!(",{}{}", "\n".repeat(a.dims().len() - dim - 1), " ".repeat(dim + 1))
     };
     out.push('[');
     for (k, i) in shown(extent, shorten).into_iter().enumerate() {

@@ -16,7 +16,7 @@ use crate::exec::run::{Run, Stop};
 #[cfg(test)]
 use crate::exec::tape::Item;
 use crate::exec::tape::{Tape, tape};
-use crate::memory::handed::Handed;
+use crate::memory::peer_args::PeerArg;
 use crate::memory::plan::{Home, Own, Plan, plan};
 use crate::memory::share::Leaders;
 use crate::program::{BufInfo, Program};
@@ -104,7 +104,7 @@ impl DeviceProgram {
         }
         let mut moving = vec![];
         for (slot, info) in plan.slots.iter().enumerate() {
-            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_) | Home::Common(..) | Home::Peer(_)) {
+            if traded[slot] || matches!(info.home, Home::Arg(_) | Home::Own(_) | Home::Shared(..) | Home::Peer(_)) {
                 moving.extend(info.members.iter().map(|&b| (b, info.home)));
             }
         }
@@ -242,11 +242,11 @@ impl DeviceProgram {
         }
         let arenas: Vec<Buffer> =
             local().map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
-        let mut commons: Vec<Vec<Option<Buffer>>> = vec![];
-        for c in &self.plan.commons {
+        let mut shared_arenas: Vec<Vec<Option<Buffer>>> = vec![];
+        for shared in &self.plan.shared_arenas {
             let is_leader = |&(device, &leader): &(usize, &usize)| device == leader;
-            let buffer = |x: (usize, &usize)| is_leader(&x).then(|| Buffer::new(c.bytes)).transpose();
-            commons.push(c.leader.iter().enumerate().map(buffer).collect::<Result<_, OutOfMemory>>()?);
+            let buffer = |x: (usize, &usize)| is_leader(&x).then(|| Buffer::new(shared.bytes)).transpose();
+            shared_arenas.push(shared.leader.iter().enumerate().map(buffer).collect::<Result<_, OutOfMemory>>()?);
         }
         let start = |buffer: &Option<Buffer>| buffer.as_ref().map_or(NOWHERE, Buffer::as_ptr);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -258,10 +258,13 @@ impl DeviceProgram {
                 // SAFETY: the offset is inside the arena.
                 Home::Arena(offset) => unsafe { arenas[d].as_ptr().add(offset) },
                 Home::Arg(i) => args[i][number].as_ptr(),
-                Home::Peer(i) => args[self.plan.handed[i].arg][self.plan.handed[i].from[number]].as_ptr(),
+                Home::Peer(i) => args[self.plan.peer_args[i].arg][self.plan.peer_args[i].from[number]].as_ptr(),
                 Home::Own(i) => start(&owns[self.keeper(&self.plan.owns[i], d)][i]),
-                // SAFETY: as above.
-                Home::Common(i, offset) => unsafe { start(&commons[i][self.plan.commons[i].leader[d]]).add(offset) },
+                Home::Shared(i, offset) => {
+                    let leader = self.plan.shared_arenas[i].leader[d];
+                    // SAFETY: as above.
+                    unsafe { start(&shared_arenas[i][leader]).add(offset) }
+                }
                 Home::Constant(buf) => self.constants[buf.0 as usize].as_ref().map_or(NOWHERE, |c| c.as_ptr()),
             };
             // SAFETY: nothing runs these devices now.
@@ -297,7 +300,7 @@ impl DeviceProgram {
 
     /// The device whose buffer `own` of `device` is: another one if a group has it together.
     fn keeper(&self, own: &Own, device: usize) -> usize {
-        own.commons.map_or(device, |c| self.plan.commons[c].leader[device])
+        own.shared.map_or(device, |c| self.plan.shared_arenas[c].leader[device])
     }
 
     fn state(&self) -> State {
@@ -326,7 +329,7 @@ impl DeviceProgram {
             let shards = match (home, earlier) {
                 (Home::Arg(i), _) => shared(&args[i], bytes)?,
                 (Home::Peer(i), _) => {
-                    let Handed { arg, from } = &self.plan.handed[i];
+                    let PeerArg { arg, from } = &self.plan.peer_args[i];
                     shared(&from.iter().map(|&d| args[*arg][d].clone()).collect(), bytes)?
                 }
                 (Home::Constant(c), _) => {
@@ -334,7 +337,7 @@ impl DeviceProgram {
                     shared(&all.collect::<Shards>(), bytes)?
                 }
                 (_, Some(i)) => shared(&results[i], bytes)?,
-                (Home::Own(own), _) if self.plan.owns[own].commons.is_some() => {
+                (Home::Own(own), _) if self.plan.owns[own].shared.is_some() => {
                     let mut whole: Vec<Option<Arc<Buffer>>> =
                         owns.iter_mut().map(|o| o[own].take().map(Arc::new)).collect();
                     whole.iter_mut().flatten().filter_map(Arc::get_mut).for_each(|b| b.truncate(bytes));
@@ -413,9 +416,12 @@ fn result_types(module: &Module) -> Vec<TensorType> {
 
 /// These pieces, or copies of their first `bytes` bytes if they are longer.
 fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
-    let piece = |shard: &Arc<Buffer>| match shard.len() == bytes || shard.is_empty() {
-        true => Ok(shard.clone()),
-        false => Ok(Arc::new(Buffer::from_bytes(&shard.as_slice()[..bytes.min(shard.len())])?)),
+    let piece = |shard: &Arc<Buffer>| {
+        if shard.len() == bytes || shard.is_empty() {
+            Ok(shard.clone())
+        } else {
+            Ok(Arc::new(Buffer::from_bytes(&shard.as_slice()[..bytes.min(shard.len())])?))
+        }
     };
     shards.iter().map(piece).collect()
 }
@@ -424,7 +430,7 @@ fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
 fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
     let empty = Arc::new(Buffer::new(0)?);
     match Arc::try_unwrap(std::mem::replace(shard, empty)) {
-        Ok(buffer) if buffer.len() >= bytes => Ok(buffer),
+        Ok(buffer) if buffer.len() >= bytes && !buffer.is_lent() => Ok(buffer),
         Ok(buffer) => copied(&buffer, bytes),
         Err(shared) => copied(&shared, bytes),
     }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
-use meshwork_ir::{DeviceGrid, ElementType, Module, TensorType};
+use meshwork_ir::{DeviceGrid, Module, TensorType};
 use meshwork_mesh::{Mesh, Sharding, slice_of};
 use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::array::{Sharded, local_devices};
+use meshwork_runtime::array::{Sharded, Split, local_devices};
 use meshwork_runtime::engine::placements;
 use meshwork_runtime::transport::world;
 use meshwork_runtime::{
@@ -113,11 +113,7 @@ struct CpuExecutable {
 
 /// A result of the program.
 struct Output {
-    elem: ElementType,
-    /// Global extents.
-    dims: Vec<i64>,
-    /// How it is split, on a mesh of several devices.
-    split: Option<(Arc<Mesh>, Arc<Sharding>)>,
+    split: Arc<Split>,
     /// Its placement, if the program has a mesh.
     placement: Option<Arc<Placement>>,
 }
@@ -137,14 +133,18 @@ impl CpuExecutable {
         let outputs = placed(program.outputs());
         let output = |(i, local): (usize, TensorType)| {
             let placement = outputs.get(i).cloned();
-            let split = placement.as_ref().filter(|_| partitions > 1).map(split);
-            let dims = match &split {
-                Some(_) => program.outputs()[i].ty.dims().to_vec(),
-                None => local.dims.to_vec(),
+            let whole = match program.outputs()[i].ty.as_tensor() {
+                Some(ty) if partitions > 1 => ty.clone(),
+                _ => local,
             };
-            Output { elem: local.elem, dims, split, placement }
+            let split = match placement.as_ref().filter(|_| partitions > 1) {
+                Some(p) => Split::new(whole.into(), &p.mesh, &Arc::new(p.sharding.clone())),
+                None => Split::single(whole.into()),
+            };
+            let wrong = |e: ArrayError| LoadError::Invalid { op: "results".into(), message: e.to_string() };
+            Ok(Output { split: split.map_err(wrong)?, placement })
         };
-        let results = compiled.outputs().into_iter().enumerate().map(output).collect();
+        let results = compiled.outputs().into_iter().enumerate().map(output).collect::<Result<_, LoadError>>()?;
         Ok(CpuExecutable { program: compiled, inputs, results })
     }
 
@@ -164,12 +164,8 @@ impl CpuExecutable {
     /// The arrays that the shards of the results make up.
     fn join(&self, results: Vec<Shards>) -> Result<Vec<Array>, RunError> {
         let join = |(shards, output): (Shards, &Output)| {
-            let mut shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect::<Vec<_>>();
-            let sharded = match &output.split {
-                Some((mesh, split)) => Sharded::from_shards(output.elem, &output.dims, mesh, split, shards),
-                None => Sharded::from_single(output.elem, &output.dims, shards.swap_remove(0)),
-            };
-            let array = Array::from_devices(sharded?);
+            let shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect();
+            let array = Array::from_devices(Sharded::from_shards(&output.split, shards)?);
             Ok(match &output.placement {
                 Some(placement) => array.placed(placement.clone()),
                 None => array,
@@ -200,6 +196,10 @@ fn replicas(border: &Border, mesh: &Mesh, local: &Range<usize>) -> Option<Leader
 impl Executable for CpuExecutable {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
         self.join(self.program.run(self.cut(args)?)?)
+    }
+
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.program.run(args)
     }
 
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {

@@ -131,7 +131,7 @@ pub trait Work: Send + Sync + fmt::Debug {
     }
 
     /// Whether it does the same on every device that reads the same.
-    fn is_alike(&self) -> bool {
+    fn is_uniform(&self) -> bool {
         true
     }
 

@@ -170,7 +170,7 @@ const MOVES: &str = "func.func @main(%x: tensor<500xf32>, %y: tensor<500xf32> DO
 }";
 
 #[test]
-fn what_a_peer_was_given_is_handed_on_without_a_copy() {
+fn a_peers_argument_is_passed_on_without_a_copy() {
     let grid = DeviceGrid { replicas: 1, partitions: 4 };
     for donated in [false, true] {
         let source = MOVES

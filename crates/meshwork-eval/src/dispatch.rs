@@ -8,8 +8,8 @@ use super::machine::Machine;
 use super::matrix::Triangle;
 use super::value::{Val, filled};
 use super::{
-    batch_norm, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg, manual,
-    movement, parallel, ragged, reduce, rng, sort, window,
+    batch_norm, callback, check, collective, contract, control, conv, custom_call, elementwise, fft, gather, linalg,
+    manual, movement, parallel, ragged, reduce, rng, sort, window,
 };
 use meshwork_ir::op::{
     BodyOp, CheckOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp, SdyOp, SourceOp, TokenOp,
@@ -131,6 +131,7 @@ fn control_op(m: &mut Machine<'_>, id: OpId, kind: ControlOp, args: Vec<Val>) ->
             Some(Val::Tuple(parts)) => Ok(parts),
             _ => Err(Fault::invalid("its operand is not an operation that was started")),
         },
+        ControlOp::CustomCall if callback::is_callback(m.module.op(id)) => callback::execute(m, id, args),
         ControlOp::CustomCall => {
             let results = custom_call::execute(m, id, args)?;
             Ok(results.into_iter().map(|x| m.hold(x)).collect())

@@ -27,23 +27,24 @@ pub fn channel(op: &Op) -> i64 {
 
 /// What the ids of the collective `op` name.
 fn strategy(op: &Op) -> Result<Strategy, String> {
-    match (op.kind(), channel(op) > 0, op.flag("use_global_device_ids")) {
-        (OpKind::Collective(CollectiveOp::CrossReplicaSum), ..) => Ok(Strategy::CrossReplica),
-        // Those that move data have no global ids.
-        (
-            OpKind::Collective(
-                CollectiveOp::AllToAll
-                | CollectiveOp::CollectiveBroadcast
-                | CollectiveOp::CollectivePermute
-                | CollectiveOp::CollectiveReduce,
-            ),
-            channel,
-            _,
-        ) => Ok(if channel { Strategy::CrossPartition } else { Strategy::CrossReplica }),
-        (_, false, false) => Ok(Strategy::CrossReplica),
-        (_, true, false) => Ok(Strategy::CrossReplicaAndPartition),
-        (_, true, true) => Ok(Strategy::FlattenedIds),
-        (_, false, true) => Err("use_global_device_ids needs a channel handle above 0".into()),
+    let OpKind::Collective(kind) = op.kind() else { return Err(format!("{} is not a collective", op.name())) };
+    let has_channel = channel(op) > 0;
+    match kind {
+        CollectiveOp::CrossReplicaSum => Ok(Strategy::CrossReplica),
+        CollectiveOp::AllToAll
+        | CollectiveOp::CollectiveBroadcast
+        | CollectiveOp::CollectivePermute
+        | CollectiveOp::CollectiveReduce => {
+            Ok(if has_channel { Strategy::CrossPartition } else { Strategy::CrossReplica })
+        }
+        CollectiveOp::AllGather | CollectiveOp::AllReduce | CollectiveOp::ReduceScatter => {
+            match (has_channel, op.flag("use_global_device_ids")) {
+                (false, false) => Ok(Strategy::CrossReplica),
+                (true, false) => Ok(Strategy::CrossReplicaAndPartition),
+                (true, true) => Ok(Strategy::FlattenedIds),
+                (false, true) => Err("use_global_device_ids needs a channel handle above 0".into()),
+            }
+        }
     }
 }
 

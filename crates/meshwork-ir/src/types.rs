@@ -117,11 +117,6 @@ impl Type {
         }
     }
 
-    /// Whether both are one tensor type in memory.
-    pub(crate) fn is(&self, other: &Type) -> bool {
-        matches!((self, other), (Type::Tensor(a), Type::Tensor(b)) if Arc::ptr_eq(a, b))
-    }
-
     /// Rank of a tensor, `None` for any other type.
     pub fn rank(&self) -> Option<usize> {
         self.as_tensor().map(TensorType::rank)

@@ -16,7 +16,8 @@ const STACK_BYTES: usize = 1 << 30;
 /// Compiles `module`, which has a mesh.
 pub(crate) fn compile_on_mesh(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let (imported, warnings) = imported(module)?;
-    let mut compiled = match led_by_data(module) {
+    // Import dropped the axes of one device, over which there is nothing to choose.
+    let mut compiled = match led_by_data(&imported) {
         None => compile_imported(module, imported, options)?,
         Some(deferred) => compile_either(module, &imported, &deferred, options)?,
     };

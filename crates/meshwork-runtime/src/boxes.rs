@@ -30,9 +30,10 @@ impl BoxCopy {
             copy.to += to.start[d].max(0) as usize * step_to;
             let length = lengths[d].max(0) as usize;
             // As long as both sides go on without a gap it is one run.
-            match copy.dims.is_empty() && step_from == copy.run && step_to == copy.run {
-                true => copy.run *= length,
-                false => copy.dims.push((length, step_from, step_to)),
+            if copy.dims.is_empty() && step_from == copy.run && step_to == copy.run {
+                copy.run *= length
+            } else {
+                copy.dims.push((length, step_from, step_to))
             }
             step_from *= from.dims[d].max(0) as usize;
             step_to *= to.dims[d].max(0) as usize;

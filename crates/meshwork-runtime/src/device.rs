@@ -20,18 +20,10 @@ pub trait DeviceBuffer: fmt::Debug + Send + Sync {
 
     /// The buffer as what it is.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-}
 
-impl dyn DeviceBuffer {
-    /// The buffer in host memory: itself, or a copy.
-    pub fn into_host(self: Arc<Self>) -> Result<Arc<Buffer>, ArrayError> {
-        match self.clone().into_any().downcast::<Buffer>() {
-            Ok(buffer) => {
-                drop(self);
-                Ok(buffer)
-            }
-            Err(_) => Ok(Arc::new(Buffer::from_bytes(&self.to_bytes()?)?)),
-        }
+    /// The buffer in host memory: a copy, unless it is there.
+    fn into_host(self: Arc<Self>) -> Result<Arc<Buffer>, ArrayError> {
+        Ok(Arc::new(Buffer::from_bytes(&self.to_bytes()?)?))
     }
 }
 
@@ -46,5 +38,9 @@ impl DeviceBuffer for Buffer {
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
+    }
+
+    fn into_host(self: Arc<Self>) -> Result<Arc<Buffer>, ArrayError> {
+        Ok(self)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, Compiled};
 
-use crate::array::{Array, Placement};
+use crate::array::{Array, Placement, Shards};
 use crate::error::{LoadError, RunError};
 use crate::profile::Profile;
 
@@ -28,6 +28,10 @@ pub trait Executable: Send + Sync {
     /// Runs it on global arrays. Results have the placement that the program gives them. Arguments that the program
     /// marks as donated may be overwritten if the caller has given up the only reference to them.
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError>;
+
+    /// Runs it on shards in host memory, one per device for each argument, and returns those of its results: for callers
+    /// that keep arrays in pieces of their own. All shards of a value have the extents of the program on a device.
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError>;
 
     /// Runs it and notes what runs when.
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError>;

@@ -9,9 +9,10 @@ use meshwork_mesh::Mesh;
 use meshwork_partition::{Border, Compiled};
 
 use crate::array::pieces::{cut, join};
-use crate::array::{Array, Placement};
+use crate::array::{Array, Placement, Shards};
 use crate::engine::{Engine, Executable, Fallback, placements};
 use crate::error::{ArrayError, LoadError, RunError};
+use crate::memory::Buffer;
 use crate::profile::Profile;
 
 /// The reference evaluator. The devices of a mesh run in lock step, all of them in every process.
@@ -77,6 +78,22 @@ impl Evaluated {
         Ok((self.placed(whole.collect::<Result<_, ArrayError>>()?), outcome))
     }
 
+    /// The shards of the arguments as literals, by device.
+    fn literals(&self, args: &[Shards]) -> Result<Vec<Vec<Literal>>, RunError> {
+        let wrong = |message: String| RunError::Arguments(message);
+        let types = self.module.entry().map_or(vec![], |entry| self.module.func_type(entry).inputs);
+        if args.len() != types.len() {
+            return Err(wrong(format!("the program takes {} arguments, {} given", types.len(), args.len())));
+        }
+        let literal = |device: usize, i: usize| {
+            let ty = types[i].as_tensor().ok_or_else(|| wrong(format!("argument {i} is not a tensor")))?;
+            let shard = args[i].get(device).ok_or_else(|| wrong(format!("argument {i} is not on device {device}")))?;
+            let literal = Literal::from_bytes(ty.dims.iter().copied(), ty.elem, shard.as_slice().to_vec());
+            literal.ok_or_else(|| wrong(format!("argument {i} has {} bytes, {ty} needs others", shard.len())))
+        };
+        (0..self.devices).map(|device| (0..args.len()).map(|i| literal(device, i)).collect()).collect()
+    }
+
     fn placed(&self, results: Vec<Array>) -> Vec<Array> {
         if results.len() != self.placements.len() {
             return results;
@@ -88,6 +105,19 @@ impl Evaluated {
 impl Executable for Evaluated {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
         Ok(self.observe(&args)?.0)
+    }
+
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        let mut args = self.literals(&args)?;
+        let results = match self.devices {
+            1 => run_observed(&self.module, None, &args.pop().unwrap_or_default())?.results,
+            partitions => {
+                run_devices_observed(&self.module, None, args, DeviceGrid { replicas: 1, partitions })?.results
+            }
+        };
+        let count = results.first().map_or(0, Vec::len);
+        let shard = |i: usize, of: &Vec<Literal>| Ok(Arc::new(Buffer::from_bytes(of[i].bytes())?));
+        (0..count).map(|i| results.iter().map(|of| shard(i, of)).collect()).collect()
     }
 
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
@@ -122,6 +152,10 @@ struct StandIn {
 impl Executable for StandIn {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
         self.evaluated.run(args)
+    }
+
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.evaluated.run_shards(args)
     }
 
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {

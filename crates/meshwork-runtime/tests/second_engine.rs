@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meshwork_ir::text;
 use meshwork_partition::{CompileOptions, Compiled, compile};
-use meshwork_runtime::{Array, Engine, Evaluator, Executable, Fallback, LoadError, Profile, RunError};
+use meshwork_runtime::{Array, Buffer, Engine, Evaluator, Executable, Fallback, LoadError, Profile, RunError, Shards};
 
 #[derive(Default)]
 struct Counts {
@@ -38,6 +38,11 @@ impl Executable for Counted {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
         self.counts.runs.fetch_add(1, Ordering::Relaxed);
         self.inner.run(args)
+    }
+
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.counts.runs.fetch_add(1, Ordering::Relaxed);
+        self.inner.run_shards(args)
     }
 
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
@@ -74,8 +79,13 @@ fn an_engine_from_outside_counts_and_delegates() {
     for _ in 0..3 {
         assert_eq!(loaded.run(vec![x.clone()]).unwrap()[0].item::<f32>().unwrap(), 28.0);
     }
+    // On shards of the caller: rows 2d and 2d + 1 on device d.
+    let shard = |d: i64| [2 * d, 2 * d + 1].iter().flat_map(|&i| (i as f32).to_le_bytes()).collect::<Vec<_>>();
+    let shards = (0..4).map(|d| Arc::new(Buffer::from_bytes(&shard(d)).unwrap())).collect();
+    let sums = loaded.run_shards(vec![shards]).unwrap();
+    assert!(sums[0].len() == 4 && sums[0].iter().all(|s| s.as_slice() == 28f32.to_le_bytes()));
     let (results, profile) = loaded.run_profiled(vec![x]).unwrap();
     assert_eq!(results[0].item::<f32>().unwrap(), 28.0);
     assert!(profile.fallbacks.is_empty() && loaded.fallbacks().is_empty());
-    assert_eq!((counts.loads.load(Ordering::Relaxed), counts.runs.load(Ordering::Relaxed)), (1, 4));
+    assert_eq!((counts.loads.load(Ordering::Relaxed), counts.runs.load(Ordering::Relaxed)), (1, 5));
 }

@@ -52,18 +52,14 @@
 extern crate self as meshwork;
 
 mod annotate;
-
-mod checkpoint;
 mod control;
 mod donate;
 mod element;
 mod engine;
 mod error;
 mod function;
-mod grad;
 mod import;
 mod jit;
-mod linear;
 mod lower;
 mod manual;
 mod nn;
@@ -74,20 +70,17 @@ mod spec;
 mod store;
 mod tensor;
 mod trace;
+mod transform;
 mod tree;
-mod vmap;
 
 pub use annotate::annotate;
-pub use checkpoint::checkpoint;
 pub use control::{cond, for_loop, scan, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::Cpu;
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 pub use function::Function;
-pub use grad::{grad, value_and_grad, value_and_grad_aux};
 pub use import::Imported;
 pub use jit::{Jit, LoweredFor, jit};
-pub use linear::{jvp, vjp};
 pub use lower::Lowered;
 pub use manual::{axis_index, axis_size, shard_map};
 pub use meshwork_derive::Tree;
@@ -116,8 +109,8 @@ pub use store::files::{load_npz, save_npz};
 #[cfg(feature = "checkpoints")]
 pub use store::save;
 pub use tensor::Tensor;
+pub use transform::{MapAxes, Vmap, checkpoint, grad, jvp, value_and_grad, value_and_grad_aux, vjp, vmap};
 pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
-pub use vmap::{MapAxes, Vmap, vmap};
 
 /// What most programs need: `use meshwork::prelude::*;`.
 pub mod prelude {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use meshwork::prelude::*;
 use meshwork::{Compiled, Cpu, Engine, Executable, Fallback, LoadError, Profile, Reference, RunError};
+use meshwork_runtime::Shards;
 
 /// Counts loads and runs, and leaves the work to another engine.
 #[derive(Clone)]
@@ -45,6 +46,11 @@ impl Executable for Counted {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         self.executable.run(args)
+    }
+
+    fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.executable.run_shards(args)
     }
 
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {

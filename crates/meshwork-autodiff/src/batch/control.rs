@@ -179,10 +179,9 @@ pub(super) fn computation(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErr
 
 /// Replaces the arguments of block `old` by those of `new`.
 fn bind(b: &mut Batch<'_>, old: meshwork_ir::BlockId, new: meshwork_ir::BlockId, on: &[bool]) {
-    let news = b.module().block(new).args().to_vec();
-    for ((old, new), &on) in b.module().block(old).args().to_vec().into_iter().zip(news).zip(on) {
-        b.set(old, new, on);
-    }
+    let args = |block| b.module().block(block).args().to_vec();
+    let (old, new) = (args(old), args(new));
+    b.replace_each(&old, &new, on);
 }
 
 fn end(b: &mut Batch<'_>, kind: OpKind, values: &[ValueId]) {
@@ -192,9 +191,7 @@ fn end(b: &mut Batch<'_>, kind: OpKind, values: &[ValueId]) {
 
 fn give(b: &mut Batch<'_>, site: &Site, op: meshwork_ir::OpId, on: &[bool]) {
     let results = b.module().op(op).results().to_vec();
-    for ((&old, new), &on) in site.op.results().iter().zip(results).zip(on) {
-        b.set(old, new, on);
-    }
+    b.replace_each(site.op.results(), &results, on);
 }
 
 /// Adds a dimension to the shardings of batched values in the list that attribute `name` holds.

@@ -133,11 +133,13 @@ pub fn vmap(module: &Module, func: &str, options: &BatchOptions) -> Result<Modul
     facts.old.extend(args.iter().enumerate().filter(|&(i, _)| axis_of(i).is_some()).map(|(_, &arg)| arg));
     spread::spread(&module, body, &mut facts.old);
     for (i, (&arg, given)) in args.iter().zip(module.block(to).args().to_vec()).enumerate() {
-        let value = match axis_of(i) {
-            Some(axis) => moved(&mut Builder::at_end(&mut module, to), given, axis, 0)?,
-            None => given,
-        };
-        facts.set(arg, value, axis_of(i).is_some());
+        match axis_of(i) {
+            Some(axis) => {
+                let value = moved(&mut Builder::at_end(&mut module, to), given, axis, 0)?;
+                facts.replace_batched(arg, value);
+            }
+            None => facts.replace(arg, given),
+        }
     }
 
     let ops = module.op_list(body);
@@ -175,7 +177,7 @@ pub(crate) fn widen_block(
     let options = BatchOptions { size: count, ..BatchOptions::default() };
     let mut facts = Facts::default();
     for (&old, &new) in module.block(body).args().iter().zip(args) {
-        facts.set(old, new, true);
+        facts.replace_batched(old, new);
         facts.old.insert(old);
     }
     spread::spread(module, body, &mut facts.old);

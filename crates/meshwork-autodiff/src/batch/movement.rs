@@ -85,16 +85,14 @@ pub(super) fn dimension_size(b: &mut Batch<'_>, site: &Site) -> Result<(), Batch
     let dim = site.op.int("dimension").unwrap_or(0) as usize;
     let extent = b.dims(site.op.operands()[0]).get(dim).copied().unwrap_or(0);
     let out = b.scalar(ElementType::I32, extent as f64)?;
-    b.set(site.op.results()[0], out, false);
+    b.replace(site.op.results()[0], out);
     Ok(())
 }
 
 /// Holds values together: each stays as it is.
 pub(super) fn barrier(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
     let held: Vec<ValueId> = b.optimization_barrier(&site.xs)?.to_vec();
-    for ((&old, new), &x) in site.op.results().iter().zip(held).zip(&site.xs) {
-        let on = b.is_on(x);
-        b.set(old, new, on);
-    }
+    let on: Vec<bool> = site.xs.iter().map(|&x| b.is_on(x)).collect();
+    b.replace_each(site.op.results(), &held, &on);
     Ok(())
 }

@@ -22,12 +22,15 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// `new` replaces `old`; `on` if it is batched.
-    pub fn set(&mut self, old: ValueId, new: ValueId, on: bool) {
+    /// `new` replaces `old`, and is the same for all examples.
+    pub fn replace(&mut self, old: ValueId, new: ValueId) {
         self.map.insert(old, new);
-        if on {
-            self.on.insert(new);
-        }
+    }
+
+    /// `new` replaces `old`, and is batched.
+    pub fn replace_batched(&mut self, old: ValueId, new: ValueId) {
+        self.map.insert(old, new);
+        self.on.insert(new);
     }
 }
 
@@ -120,15 +123,26 @@ impl<'m> Batch<'m> {
         self.facts.old.contains(&old)
     }
 
-    /// `new` replaces `old`; `on` if it is batched.
-    pub fn set(&mut self, old: ValueId, new: ValueId, on: bool) {
-        self.facts.set(old, new, on);
+    /// `new` replaces `old`, and is the same for all examples.
+    pub fn replace(&mut self, old: ValueId, new: ValueId) {
+        self.facts.replace(old, new);
+    }
+
+    /// Each of `new` replaces the one of `old`, and is batched if its entry of `on` is set.
+    pub fn replace_each(&mut self, old: &[ValueId], new: &[ValueId], on: &[bool]) {
+        for ((&old, &new), &on) in old.iter().zip(new).zip(on) {
+            if on {
+                self.facts.replace_batched(old, new);
+            } else {
+                self.facts.replace(old, new);
+            }
+        }
     }
 
     /// `new` are the batched results of the operation.
     pub fn give(&mut self, site: &Site, new: &[ValueId]) {
         for (&old, &new) in site.op.results().iter().zip(new) {
-            self.set(old, new, true);
+            self.facts.replace_batched(old, new);
         }
     }
 

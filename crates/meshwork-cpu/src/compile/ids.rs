@@ -32,7 +32,7 @@ impl Work for DeviceId {
         1
     }
 
-    fn is_alike(&self) -> bool {
+    fn is_uniform(&self) -> bool {
         false
     }
 

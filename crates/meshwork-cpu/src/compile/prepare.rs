@@ -96,9 +96,10 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError
     if let Some(flag) = kept {
         module.op_mut(callee).attrs.set("no_inline", flag);
     }
-    match done {
-        true => Ok(()),
-        false => Err(LoadError::unsupported(module, call, "a call of a function without a body of one block")),
+    if done {
+        Ok(())
+    } else {
+        Err(LoadError::unsupported(module, call, "a call of a function without a body of one block"))
     }
 }
 

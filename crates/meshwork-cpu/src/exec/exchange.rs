@@ -156,11 +156,11 @@ impl Exchange {
         for (i, Ends { operand, start, result, elem, from: from_dims, to: to_dims }) in
             c.ends(program, module).enumerate()
         {
-            if plan.is_handed(result) {
+            if plan.is_peer_arg(result) {
                 continue;
             }
             let (from, to) = (&program.bufs[operand.0 as usize], &program.bufs[result.0 as usize]);
-            let first = plan.is_common(result) || matches!(c.kind, CollectiveKind::Reduce(_));
+            let first = plan.is_shared(result) || matches!(c.kind, CollectiveKind::Reduce(_));
             let size = elem.storage_bytes();
             let shape = Shape { operand, start, result, from: &from_dims, to: &to_dims, size, first };
             exchange.elems.push(elem);

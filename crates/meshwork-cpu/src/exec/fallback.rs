@@ -65,7 +65,7 @@ impl Work for Fallback {
         self.cost
     }
 
-    fn is_alike(&self) -> bool {
+    fn is_uniform(&self) -> bool {
         // It may ask for the number of the device.
         false
     }

@@ -83,9 +83,10 @@ impl Run<'_> {
             let items = &line.items[section.range.clone()];
             // SAFETY: as for `all`.
             unsafe {
-                match section.local {
-                    true => self.section(section, items, active, scratch)?,
-                    false => self.together(&items[0], active, scratch)?,
+                if section.local {
+                    self.section(section, items, active, scratch)?
+                } else {
+                    self.together(&items[0], active, scratch)?
                 }
             }
         }
@@ -374,12 +375,11 @@ unsafe fn chosen(c: &Choice, device: &Device) -> usize {
     // SAFETY: the index is an `i1` or an `i32`, written by an earlier step.
     unsafe {
         let index: Buf = c.index;
-        match c.flag {
-            true => usize::from(device.ptr(index).read() == 0).min(last),
-            false => {
-                let index = device.ptr(index).cast::<i32>().read();
-                usize::try_from(index).map_or(last, |i| i.min(last))
-            }
+        if c.flag {
+            usize::from(device.ptr(index).read() == 0).min(last)
+        } else {
+            let index = device.ptr(index).cast::<i32>().read();
+            usize::try_from(index).map_or(last, |i| i.min(last))
         }
     }
 }

@@ -168,10 +168,10 @@ impl Builder<'_> {
                 Node::Step(step) => {
                     let before = items.len();
                     self.step(step, &mut items, &mut weights);
-                    let commons = self.plan.once.get(&at).filter(|_| is_entry && items.len() > before);
+                    let arena = self.plan.once.get(&at).filter(|_| is_entry && items.len() > before);
                     let last = (weights.last_mut(), self.tape.steps.last_mut());
-                    if let (Some(&commons), (Some(weight), Some(step))) = (commons, last) {
-                        let leader = &self.plan.commons[commons].leader;
+                    if let (Some(&arena), (Some(weight), Some(step))) = (arena, last) {
+                        let leader = &self.plan.shared_arenas[arena].leader;
                         step.once = Some((0..leader.len()).filter(|&d| leader[d] == d).collect());
                         weight.shared = true;
                     }

@@ -84,11 +84,11 @@ impl Compiler<'_> {
                     if enters && kept && survey.maps.get(&v).is_some_and(|m| *m == [identity(m[0].len())]) {
                         rows.push(v);
                     }
-                    cost += match numbers::is_arithmetic(module, op) {
-                        true => numbers::cost(module.op(op).kind()),
-                        false if self.is_reduction(v) => REDUCE,
-                        false => 0,
-                    };
+                    if numbers::is_arithmetic(module, op) {
+                        cost += numbers::cost(module.op(op).kind());
+                    } else if self.is_reduction(v) {
+                        cost += REDUCE;
+                    }
                     work.extend(module.op(op).operands().iter().map(|&o| (o, outside_rows && !(enters && kept))));
                 }
             }

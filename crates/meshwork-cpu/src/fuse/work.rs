@@ -62,10 +62,12 @@ impl Fused {
             }
             let pieces = (cost_of(l) / target).max(1) as i64;
             let turned = l.divisible && l.arrays.iter().any(|a| a.across) && l.n >= pieces * PANEL_COLUMNS / 2;
-            let (row_step, col_step) = match (rows >= pieces && !turned) || !l.divisible {
-                true => (up(rows, pieces.min(rows)), l.n.max(1)),
-                false if turned => (rows, up(up(l.n, pieces), PANEL_COLUMNS) * PANEL_COLUMNS),
-                false => (1, up(up(l.n, up(pieces, rows)), GRAIN) * GRAIN),
+            let (row_step, col_step) = if (rows >= pieces && !turned) || !l.divisible {
+                (up(rows, pieces.min(rows)), l.n.max(1))
+            } else if turned {
+                (rows, up(up(l.n, pieces), PANEL_COLUMNS) * PANEL_COLUMNS)
+            } else {
+                (1, up(up(l.n, up(pieces, rows)), GRAIN) * GRAIN)
             };
             let piece_cost = cost_of(l) / pieces as u64;
             let mut r = 0;
@@ -148,7 +150,7 @@ impl Work for PerDevice {
         self.works.iter().map(Fused::cost).max().unwrap_or(1)
     }
 
-    fn is_alike(&self) -> bool {
+    fn is_uniform(&self) -> bool {
         false
     }
 

@@ -108,15 +108,6 @@ impl Kernel {
         Backend::Interpreter
     }
 
-    /// The machine code, if it was compiled.
-    pub fn machine_code(&self) -> Option<&[u8]> {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(compiled) = &self.compiled {
-            return Some(compiled.bytes());
-        }
-        None
-    }
-
     /// Vectors in flight in each phase of the machine code.
     pub fn interleave(&self) -> Option<&[usize]> {
         #[cfg(target_arch = "x86_64")]

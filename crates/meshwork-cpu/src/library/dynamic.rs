@@ -192,10 +192,11 @@ impl Work for Keep {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        match frame.ptr(self.from) == frame.ptr(self.to) {
-            true => Ok(()),
+        if frame.ptr(self.from) == frame.ptr(self.to) {
+            Ok(())
+        } else {
             // SAFETY: the trait's contract.
-            false => unsafe { self.copies.run(frame, scratch, part) },
+            unsafe { self.copies.run(frame, scratch, part) }
         }
     }
 }

@@ -22,9 +22,10 @@ pub fn place(items: &[Item]) -> (Vec<usize>, usize) {
     let mut order: Vec<usize> = (0..items.len()).filter(|&i| items[i].bytes > 0).collect();
     let thorough = order.len() <= THOROUGH;
     // Large ones first leave the fewest holes; in order of time holes are found faster.
-    match thorough {
-        true => order.sort_by_key(|&i| (std::cmp::Reverse(items[i].bytes), span(&items[i]).0, i)),
-        false => order.sort_by_key(|&i| (span(&items[i]).0, std::cmp::Reverse(items[i].bytes), i)),
+    if thorough {
+        order.sort_by_key(|&i| (std::cmp::Reverse(items[i].bytes), span(&items[i]).0, i))
+    } else {
+        order.sort_by_key(|&i| (span(&items[i]).0, std::cmp::Reverse(items[i].bytes), i))
     }
     let mut offsets = vec![0; items.len()];
     let mut total = 0;
@@ -42,10 +43,13 @@ pub fn place(items: &[Item]) -> (Vec<usize>, usize) {
             .collect();
         taken.sort_unstable();
         let shift = if item.bytes >= PAGE { count * STAGGER % PAGE } else { 0 };
-        let start = |at: usize| match item.bytes >= PAGE {
-            // The first offset from `at` on with the wanted place in its page.
-            true => at + (shift + PAGE - at % PAGE) % PAGE,
-            false => at.next_multiple_of(ALIGN),
+        let start = |at: usize| {
+            if item.bytes >= PAGE {
+                // The first offset from `at` on with the wanted place in its page.
+                at + (shift + PAGE - at % PAGE) % PAGE
+            } else {
+                at.next_multiple_of(ALIGN)
+            }
         };
         let mut at = start(0);
         for (from, to) in taken {

@@ -6,15 +6,15 @@
 //!    the two slots are exchanged. Slots that trade belong to a *ring*; all of a ring are alive together.
 //! 3. What goes to the caller is in buffers of its own, and so is every ring with such a slot. All else gets an
 //!    offset in one arena per device.
-//! 4. What another device was given as an argument is read there: see [`handed`](super::handed).
-//! 5. Equal results of communication are in memory that a group of devices has together: see [`share`](super::share).
+//! 4. A value that is an argument of another device is read there: see [`peer_args`](super::peer_args).
+//! 5. Replicated results of communication are in an arena that a group of devices shares: see [`share`](super::share).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::handed::{Handed, handed};
 use super::live::{Live, MoveKind, Origin, Segment, Touching, compatible, live};
+use super::peer_args::{PeerArg, peer_args};
 use super::place::{Item, place};
-use super::share::{Commons, Leaders, Sharing, sharing};
+use super::share::{Leaders, SharedArena, Sharing, sharing};
 use crate::device_program::Replication;
 use crate::program::{Block, Node, Program, While};
 use crate::step::Buf;
@@ -32,9 +32,9 @@ pub enum Home {
     Constant(Buf),
     /// In the device's own buffer of this number.
     Own(usize),
-    /// In the commons of this number, at this offset.
-    Common(usize, usize),
-    /// In a peer's argument: number of what is handed on.
+    /// In the shared arena of this index, at this offset.
+    Shared(usize, usize),
+    /// In a peer's argument: an index into [`Plan::peer_args`].
     Peer(usize),
 }
 
@@ -56,8 +56,8 @@ pub struct Own {
     pub bytes: usize,
     /// The donated argument it is, if any.
     pub arg: Option<usize>,
-    /// The commons whose groups have one together.
-    pub commons: Option<usize>,
+    /// The shared arena whose groups share this buffer, too.
+    pub shared: Option<usize>,
 }
 
 /// What happens to the memory of a loop's carries after a turn.
@@ -80,11 +80,11 @@ pub struct Plan {
     pub owns: Vec<Own>,
     /// Size of the arena of a device.
     pub arena_bytes: usize,
-    /// What is a peer's argument.
-    pub handed: Vec<Handed>,
-    /// Memory that groups of devices have together.
-    pub commons: Vec<Commons>,
-    /// By position in the entry block: the commons whose leaders do the step for all.
+    /// Slots that are a peer's argument.
+    pub peer_args: Vec<PeerArg>,
+    /// Memory that groups of devices share.
+    pub shared_arenas: Vec<SharedArena>,
+    /// By position in the entry block: the shared arena whose leaders run the step for their groups.
     pub once: HashMap<usize, usize>,
     /// Per result: the devices on which it is equal, wherever it is stored; empty if nothing is known.
     pub equal_results: Vec<Option<Leaders>>,
@@ -93,33 +93,33 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Bytes a device holds at once besides its arguments and the constants; what it has together with others counts
+    /// Bytes a device holds at once besides its arguments and the constants; what it shares with others counts
     /// for each of them.
     pub fn peak_bytes(&self) -> usize {
         let own: usize = self.owns.iter().filter(|o| o.arg.is_none()).map(|o| o.bytes).sum();
-        self.arena_bytes + own + self.commons.iter().map(|c| c.bytes).sum::<usize>()
+        self.arena_bytes + own + self.shared_arenas.iter().map(|c| c.bytes).sum::<usize>()
     }
 
     /// Bytes that `devices` devices hold at once.
     pub fn total_bytes(&self, devices: usize) -> usize {
-        let groups = |c: usize| (0..devices).filter(|&d| self.commons[c].leader[d] == d).count();
+        let groups = |c: usize| (0..devices).filter(|&d| self.shared_arenas[c].leader[d] == d).count();
         let mut total = self.arena_bytes * devices;
         for own in self.owns.iter().filter(|o| o.arg.is_none()) {
-            total += own.bytes * own.commons.map_or(devices, groups);
+            total += own.bytes * own.shared.map_or(devices, groups);
         }
-        total + self.commons.iter().enumerate().map(|(i, c)| c.bytes * groups(i)).sum::<usize>()
+        total + self.shared_arenas.iter().enumerate().map(|(i, c)| c.bytes * groups(i)).sum::<usize>()
     }
 
-    /// Whether `buf` is a peer's argument as it stands.
-    pub(crate) fn is_handed(&self, buf: Buf) -> bool {
+    /// Whether `buf` is a peer's argument, unchanged.
+    pub(crate) fn is_peer_arg(&self, buf: Buf) -> bool {
         matches!(self.slots[self.slot_of[buf.0 as usize]].home, Home::Peer(_))
     }
 
-    /// Whether the members of a group have `buf` together.
-    pub(crate) fn is_common(&self, buf: Buf) -> bool {
+    /// Whether the members of a group share `buf`.
+    pub(crate) fn is_shared(&self, buf: Buf) -> bool {
         match self.slots[self.slot_of[buf.0 as usize]].home {
-            Home::Common(..) => true,
-            Home::Own(i) => self.owns[i].commons.is_some(),
+            Home::Shared(..) => true,
+            Home::Own(i) => self.owns[i].shared.is_some(),
             Home::Nowhere | Home::Arena(_) | Home::Arg(_) | Home::Constant(_) | Home::Peer(_) => false,
         }
     }
@@ -145,9 +145,10 @@ impl Sets {
 
     fn join(&mut self, a: u32, b: u32) {
         // The smaller set moves.
-        let (to, from) = match self.members[a as usize].len() >= self.members[b as usize].len() {
-            true => (a as usize, b as usize),
-            false => (b as usize, a as usize),
+        let (to, from) = if self.members[a as usize].len() >= self.members[b as usize].len() {
+            (a as usize, b as usize)
+        } else {
+            (b as usize, a as usize)
         };
         self.leader[from] = to as u32;
         let segments = std::mem::take(&mut self.segments[from]);
@@ -163,11 +164,11 @@ impl Sets {
 /// `replication` says.
 pub fn plan(program: &Program, together: usize, replication: &Replication) -> Plan {
     let live = live(program);
-    let peers = handed(program, &live, together);
-    let Sharing { of: mut common, once, mut commons, results: equal_results } =
+    let peers = peer_args(program, &live, together);
+    let Sharing { of: mut shared, once, arenas: mut shared_arenas, results: equal_results } =
         sharing(program, &live, together, replication);
-    common.retain(|b, _| !peers.contains_key(b));
-    let sets = coalesce(program, &live, |b| common.contains_key(&b) || peers.contains_key(&b));
+    shared.retain(|b, _| !peers.contains_key(b));
+    let sets = coalesce(program, &live, |b| shared.contains_key(&b) || peers.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
     let mut of_leader: HashMap<u32, usize> = HashMap::new();
     let slot_of: Vec<usize> = (0..program.bufs.len())
@@ -221,24 +222,24 @@ pub fn plan(program: &Program, together: usize, replication: &Replication) -> Pl
         *span = (span.0.min(all.0), span.1.max(all.1));
     }
 
-    let (mut owns, mut handed) = (vec![], vec![]);
+    let (mut owns, mut peer_args) = (vec![], vec![]);
     let mut arena: Vec<usize> = vec![];
-    let mut common_slots: Vec<Vec<usize>> = vec![vec![]; commons.len()];
+    let mut shared_slots: Vec<Vec<usize>> = vec![vec![]; shared_arenas.len()];
     for i in 0..slots.len() {
         let first = slots[i].members[0].0 as usize;
-        let together = common.get(&(first as u32)).copied();
+        let arena_index = shared.get(&(first as u32)).copied();
         slots[i].home = match live.origins[live.same[first] as usize] {
             _ if own_rings.contains(&rings.find(i)) => {
-                owns.push(Own { bytes: slots[i].bytes, arg: donated[i], commons: together });
+                owns.push(Own { bytes: slots[i].bytes, arg: donated[i], shared: arena_index });
                 Home::Own(owns.len() - 1)
             }
-            _ if let Some(number) = together => {
-                common_slots[number].push(i);
-                Home::Common(number, 0)
+            _ if let Some(number) = arena_index => {
+                shared_slots[number].push(i);
+                Home::Shared(number, 0)
             }
             _ if let Some(peer) = peers.get(&live.same[first]) => {
-                handed.push(peer.clone());
-                Home::Peer(handed.len() - 1)
+                peer_args.push(peer.clone());
+                Home::Peer(peer_args.len() - 1)
             }
             Origin::Constant => Home::Constant(Buf(live.same[first])),
             Origin::Arg(a) => Home::Arg(a as usize),
@@ -261,14 +262,14 @@ pub fn plan(program: &Program, together: usize, replication: &Replication) -> Pl
     for (&slot, offset) in arena.iter().zip(offsets) {
         slots[slot].home = Home::Arena(offset);
     }
-    for (number, which) in common_slots.iter().enumerate() {
+    for (number, which) in shared_slots.iter().enumerate() {
         let (offsets, bytes) = placed(which, &slots);
-        commons[number].bytes = bytes;
+        shared_arenas[number].bytes = bytes;
         for (&slot, offset) in which.iter().zip(offsets) {
-            slots[slot].home = Home::Common(number, offset);
+            slots[slot].home = Home::Shared(number, offset);
         }
     }
-    Plan { slot_of, slots, owns, arena_bytes, handed, commons, once, equal_results, turns }
+    Plan { slot_of, slots, owns, arena_bytes, peer_args, shared_arenas, once, equal_results, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.

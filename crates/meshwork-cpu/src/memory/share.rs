@@ -1,13 +1,13 @@
-//! What several devices of a process have in common: results of communication, and what is computed from those.
+//! Values that several devices of a process share: replicated results of communication, and what is computed from them.
 //!
-//! All members of a group get the same from an all-reduce, an all-gather or a broadcast, and the caller may give the same
-//! memory to several devices. What is computed from such values by steps that are the same on every device is *alike*,
-//! too. A large result of communication is in memory of the group, and every member points there. An expensive step whose
-//! operands are alike is done *once* for the group, by its first member, and its results are there as well.
+//! All members of a group get the same value from an all-reduce, an all-gather or a broadcast, and the caller may pass the
+//! same memory to several devices. What uniform steps compute from replicated values is *replicated*, too. A large
+//! replicated result of communication is in an arena that the group shares, and every member points there. An expensive
+//! step with replicated operands runs *once* per group, on its leader, and its results are in that arena as well.
 //!
-//! Memory of a group is written only when all members have done what comes before: by communication of exactly these
+//! A shared arena is written only when all members have done what comes before: by communication of exactly these
 //! groups, or by a step of the entry block for which the coordinator waits for all devices. So what is dead on each of
-//! them may be overwritten, and the usual liveness of one device decides. Groups that differ do not share memory.
+//! them may be overwritten, and the usual liveness of one device decides. Different groups share no arena.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use crate::device_program::Replication;
 use crate::program::{Block, Collective, CollectiveKind, Node, Program};
 use crate::step::{Buf, Step};
 
-/// Smaller results of communication are written by every member for itself.
+/// Smaller results of communication are written by each member into its own memory.
 const LEAST_BYTES: usize = 16 << 10;
-/// Steps that take fewer nanoseconds are done by every device for itself: waiting for all costs some.
+/// Steps that take fewer nanoseconds run on every device: waiting for all of them costs more.
 const LEAST_NS: u64 = 20_000;
 
-/// The first device of each device's group, who stands for it: devices with the same one have the same.
+/// The first device of each device's group. Devices with the same leader hold the same value.
 pub type Leaders = Arc<[usize]>;
 
-/// Groups of devices that have memory together.
+/// Memory that each of some groups of devices shares.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Commons {
-    /// Who stands for each device.
+pub struct SharedArena {
+    /// The leader of each device.
     pub leader: Leaders,
-    /// Size of the memory of a group.
+    /// Size of one group's arena.
     pub bytes: usize,
 }
 
 /// What is shared.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
-    /// By buffer: the number of the commons it is in.
+    /// By buffer: the index of the shared arena it is in.
     pub of: HashMap<u32, usize>,
-    /// By position in the entry block: the commons whose leaders do the step for all.
+    /// By position in the entry block: the shared arena whose leaders run the step for their groups.
     pub once: HashMap<usize, usize>,
-    /// All commons; their sizes are not known yet.
-    pub commons: Vec<Commons>,
-    /// Per result of the program: on which devices it is alike, wherever it lies.
+    /// All shared arenas; their sizes are not known yet.
+    pub arenas: Vec<SharedArena>,
+    /// Per result of the program: on which devices it is replicated, wherever it is stored.
     pub results: Vec<Option<Leaders>>,
 }
 
@@ -68,10 +68,10 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Rep
             }
         }
     }
-    // Loops and choices hand memory on.
-    let handed: HashSet<u32> =
+    // Loops and choices exchange their buffers.
+    let exchanged: HashSet<u32> =
         live.moves.iter().filter(|m| m.kind != MoveKind::InPlace).flat_map(|m| [m.from, m.to]).collect();
-    // Whoever donates must have the only reference.
+    // A donated buffer must have no other reference.
     let donates = program.donated.contains(&true);
     // A result that is shared and then donated would have to be copied. Those that are replicated are never overwritten.
     let may_share = |b: Buf, leader: &Leaders| {
@@ -82,27 +82,26 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Rep
         !donates || program.main.results.iter().enumerate().filter(|&(_, r)| *r == b).all(is_replicated)
     };
     let fits =
-        |b: Buf, leader: &Leaders| live.same[b.0 as usize] == b.0 && !handed.contains(&b.0) && may_share(b, leader);
+        |b: Buf, leader: &Leaders| live.same[b.0 as usize] == b.0 && !exchanged.contains(&b.0) && may_share(b, leader);
     for (&b, writers) in &writers {
         if let [Writer::Exchange(c)] = writers[..]
             && program.bufs[b.0 as usize].bytes >= LEAST_BYTES
-            && let Some(leader) = alike_after(c, devices)
+            && let Some(leader) = replicated_after(c, devices)
             && fits(b, &leader)
         {
-            let number = sharing.number(&leader);
-            sharing.of.insert(b.0, number);
+            let arena = sharing.arena(&leader);
+            sharing.of.insert(b.0, arena);
         }
     }
-    let (alike, values) = alike_steps(program, devices, &replication.args);
+    let (steps, values) = replicated_steps(program, devices, &replication.args);
     let result = |b: &Buf| values.get(b).filter(|l| may_share(*b, l) && live.same[b.0 as usize] == b.0).cloned();
     sharing.results = program.main.results.iter().map(result).collect();
-    for &start in alike.keys() {
+    for (&start, leader) in &steps {
         let Node::Step(step) = &program.main.nodes[start] else { continue };
         if step.work.cost() < LEAST_NS || sharing.once.contains_key(&start) {
             continue;
         }
         // All that write the same buffers go with it.
-        let leader = &alike[&start];
         let mut together = vec![start];
         let mut at = 0;
         let mut right = true;
@@ -113,7 +112,7 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Rep
                 right &= fits(*b, leader) && program.bufs[b.0 as usize].bytes > 0;
                 for writer in &writers[b] {
                     match *writer {
-                        Writer::Step(i) if alike.get(&i) == Some(leader) => {
+                        Writer::Step(i) if steps.get(&i) == Some(leader) => {
                             if !together.contains(&i) {
                                 together.push(i);
                             }
@@ -124,12 +123,12 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Rep
             }
         }
         if right {
-            let number = sharing.number(leader);
+            let arena = sharing.arena(leader);
             for i in together {
                 let Node::Step(step) = &program.main.nodes[i] else { continue };
-                sharing.once.insert(i, number);
+                sharing.once.insert(i, arena);
                 step.writes.iter().for_each(|b| {
-                    sharing.of.insert(b.0, number);
+                    sharing.of.insert(b.0, arena);
                 });
             }
         }
@@ -148,43 +147,43 @@ enum Writer<'p> {
 }
 
 impl Sharing {
-    /// The number of the commons of these groups.
-    fn number(&mut self, leader: &Leaders) -> usize {
-        let known = self.commons.iter().position(|known| known.leader == *leader);
+    /// The index of the arena of these groups.
+    fn arena(&mut self, leader: &Leaders) -> usize {
+        let known = self.arenas.iter().position(|known| known.leader == *leader);
         known.unwrap_or_else(|| {
-            self.commons.push(Commons { leader: leader.clone(), bytes: 0 });
-            self.commons.len() - 1
+            self.arenas.push(SharedArena { leader: leader.clone(), bytes: 0 });
+            self.arenas.len() - 1
         })
     }
 }
 
-/// Steps of the entry block by position, and buffers, with the devices on which they are alike.
-type AlikeSteps = (BTreeMap<usize, Leaders>, HashMap<Buf, Leaders>);
+/// Steps of the entry block by position, and buffers, with the devices on which they are replicated.
+type ReplicatedSteps = (BTreeMap<usize, Leaders>, HashMap<Buf, Leaders>);
 
-/// The steps of the entry block that do the same on several devices, and what is alike in the end.
-fn alike_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> AlikeSteps {
+/// The steps of the entry block that do the same on several devices, and the buffers that are replicated in the end.
+fn replicated_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> ReplicatedSteps {
     let all: Leaders = vec![0; devices].into();
-    let mut alike: HashMap<Buf, Leaders> = HashMap::new();
+    let mut replicated: HashMap<Buf, Leaders> = HashMap::new();
     for (b, info) in program.bufs.iter().enumerate() {
         if info.constant.is_some() {
-            alike.insert(Buf(b as u32), all.clone());
+            replicated.insert(Buf(b as u32), all.clone());
         }
     }
     for (i, &b) in program.main.args.iter().enumerate() {
         let donated = program.donated.get(i).is_some_and(|&d| d);
         if let Some(leader) = args.get(i).and_then(Option::as_ref).filter(|l| l.len() == devices && !donated) {
-            alike.insert(b, leader.clone());
+            replicated.insert(b, leader.clone());
         }
     }
     let mut steps = BTreeMap::new();
     for (i, node) in program.main.nodes.iter().enumerate() {
         match node {
             Node::Step(step) => {
-                let found = result_of(step, &alike, &all);
+                let found = result_of(step, &replicated, &all);
                 for &b in &step.writes {
                     match &found {
-                        Some(leader) => alike.insert(b, leader.clone()),
-                        None => alike.remove(&b),
+                        Some(leader) => replicated.insert(b, leader.clone()),
+                        None => replicated.remove(&b),
                     };
                 }
                 found.into_iter().for_each(|leader| {
@@ -193,27 +192,27 @@ fn alike_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> A
             }
             Node::Collective(c) => {
                 for &b in &c.results {
-                    match alike_after(c, devices) {
-                        Some(leader) => alike.insert(b, leader),
-                        None => alike.remove(&b),
+                    match replicated_after(c, devices) {
+                        Some(leader) => replicated.insert(b, leader),
+                        None => replicated.remove(&b),
                     };
                 }
             }
-            // What they give is not followed.
+            // Their results are not tracked.
             Node::Await(_) | Node::While(_) | Node::Case(_) => {}
         }
     }
-    (steps, alike)
+    (steps, replicated)
 }
 
-/// On which devices the results of `step` are alike, if on any two.
-fn result_of(step: &Step, alike: &HashMap<Buf, Leaders>, all: &Leaders) -> Option<Leaders> {
-    if !step.work.is_alike() {
+/// On which devices the results of `step` are replicated, if on any two.
+fn result_of(step: &Step, replicated: &HashMap<Buf, Leaders>, all: &Leaders) -> Option<Leaders> {
+    if !step.work.is_uniform() {
         return None;
     }
     let mut leader = all.clone();
     for b in &step.reads {
-        let other = alike.get(b)?;
+        let other = replicated.get(b)?;
         if *other != leader {
             leader = finer(&leader, other);
         }
@@ -221,14 +220,14 @@ fn result_of(step: &Step, alike: &HashMap<Buf, Leaders>, all: &Leaders) -> Optio
     leader.iter().enumerate().any(|(d, &l)| d != l).then_some(leader)
 }
 
-/// Groups of devices that are together in both.
+/// The groups of devices that are in one group of both.
 fn finer(a: &Leaders, b: &Leaders) -> Leaders {
     let same = |d: usize, e: usize| a[d] == a[e] && b[d] == b[e];
     (0..a.len()).map(|d| (0..d).find(|&e| same(d, e)).unwrap_or(d)).collect()
 }
 
-/// Which devices have the same after `c`, if every device is in exactly one group and all of a group get the same.
-fn alike_after(c: &Collective, devices: usize) -> Option<Leaders> {
+/// Which devices hold the same value after `c`, if every device is in exactly one group and all of a group get the same.
+fn replicated_after(c: &Collective, devices: usize) -> Option<Leaders> {
     match c.kind {
         CollectiveKind::AllReduce(_) | CollectiveKind::AllGather { .. } | CollectiveKind::Broadcast => {}
         CollectiveKind::ReduceScatter { .. }

@@ -137,12 +137,11 @@ fn random_phase(
                     }
                     Op::StoreTemp(t, v)
                 } else {
-                    let list: &[Combine] = match ty.is_float() {
-                        true => &[Combine::Add, Combine::Mul, Combine::Max, Combine::Min],
-                        false => {
-                            use Combine::*;
-                            &[Add, Mul, Max, Min, And, Or, Xor]
-                        }
+                    let list: &[Combine] = if ty.is_float() {
+                        &[Combine::Add, Combine::Mul, Combine::Max, Combine::Min]
+                    } else {
+                        use Combine::*;
+                        &[Add, Mul, Max, Min, And, Or, Xor]
                     };
                     let s = body.scalars;
                     body.scalars += 1;

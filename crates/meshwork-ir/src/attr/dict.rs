@@ -1,41 +1,33 @@
 //! A small dictionary of named attributes, kept sorted by name as MLIR prints it.
 
 use std::fmt;
-use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use super::Attr;
 
-/// Named attributes, sorted by name, each name once. Copies share their entries until one of them changes.
-#[derive(Clone, Default)]
+/// Named attributes, sorted by name, each name once.
+#[derive(Clone, Default, PartialEq)]
 pub struct AttrDict {
-    /// `None` if there are none. Most operations have one attribute or none.
-    entries: Option<Arc<Entries>>,
+    /// Most operations have one attribute or none.
+    entries: SmallVec<[(SmolStr, Attr); 1]>,
 }
-
-type Entries = SmallVec<[(SmolStr, Attr); 1]>;
 
 impl AttrDict {
     /// An empty dictionary.
     pub const fn new() -> Self {
-        AttrDict { entries: None }
-    }
-
-    fn entries(&self) -> &[(SmolStr, Attr)] {
-        self.entries.as_deref().map_or(&[], |e| e)
+        AttrDict { entries: SmallVec::new_const() }
     }
 
     /// The attribute called `name`.
     pub fn get(&self, name: &str) -> Option<&Attr> {
-        self.entries().iter().find(|(n, _)| n == name).map(|(_, a)| a)
+        self.entries.iter().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
     /// The attribute called `name`, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Attr> {
-        let entries = Arc::make_mut(self.entries.as_mut()?);
-        entries.iter_mut().find(|(n, _)| n == name).map(|(_, a)| a)
+        self.entries.iter_mut().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
     /// Whether there is an attribute called `name`.
@@ -46,15 +38,10 @@ impl AttrDict {
     /// Sets `name`, returning what it was before.
     pub fn set(&mut self, name: impl Into<SmolStr>, value: Attr) -> Option<Attr> {
         let name = name.into();
-        let Some(entries) = &mut self.entries else {
-            self.entries = Some(Arc::new(smallvec![(name, value)]));
-            return None;
-        };
-        let entries = Arc::make_mut(entries);
-        match entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
-            Ok(i) => Some(std::mem::replace(&mut entries[i].1, value)),
+        match self.entries.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
+            Ok(i) => Some(std::mem::replace(&mut self.entries[i].1, value)),
             Err(i) => {
-                entries.insert(i, (name, value));
+                self.entries.insert(i, (name, value));
                 None
             }
         }
@@ -62,36 +49,28 @@ impl AttrDict {
 
     /// Removes `name`, returning what it was.
     pub fn remove(&mut self, name: &str) -> Option<Attr> {
-        let i = self.entries().iter().position(|(n, _)| n == name)?;
-        Some(Arc::make_mut(self.entries.as_mut()?).remove(i).1)
+        let i = self.entries.iter().position(|(n, _)| n == name)?;
+        Some(self.entries.remove(i).1)
     }
 
     /// All entries in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&SmolStr, &Attr)> {
-        self.entries().iter().map(|(n, a)| (n, a))
+        self.entries.iter().map(|(n, a)| (n, a))
     }
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.entries().len()
+        self.entries.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries().is_empty()
+        self.entries.is_empty()
     }
 
     /// Keeps the entries for which `keep` holds.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Attr) -> bool) {
-        if let Some(entries) = &mut self.entries {
-            Arc::make_mut(entries).retain(|(n, a)| keep(n, a));
-        }
-    }
-}
-
-impl PartialEq for AttrDict {
-    fn eq(&self, other: &AttrDict) -> bool {
-        self.entries() == other.entries()
+        self.entries.retain(|(n, a)| keep(n, a));
     }
 }
 
@@ -100,6 +79,7 @@ impl fmt::Debug for AttrDict {
         f.debug_map().entries(self.iter()).finish()
     }
 }
+
 impl<N: Into<SmolStr>> FromIterator<(N, Attr)> for AttrDict {
     fn from_iter<I: IntoIterator<Item = (N, Attr)>>(iter: I) -> Self {
         let mut dict = AttrDict::new();

@@ -78,3 +78,76 @@ pub struct ChannelHandle {
     /// StableHLO's channel type: 0 or 1 device to device, 2 device to host, 3 host to device.
     pub channel_type: i64,
 }
+
+/// A field of a structured attribute.
+pub(crate) enum Field<'d> {
+    /// A number, 0 if it is left out.
+    Int(&'d mut i64),
+    /// A list, empty if it is left out.
+    Ints(&'d mut Vec<i64>),
+}
+
+/// A structured attribute as `<name = value, ...>`, which the parser reads and the printer writes.
+pub(crate) trait Fields: Clone + Default {
+    /// The fields under their names in MLIR, in the order in which they are printed.
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)>;
+}
+
+impl Fields for DotDims {
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("lhs_batching_dimensions", Field::Ints(&mut self.lhs_batch)),
+            ("rhs_batching_dimensions", Field::Ints(&mut self.rhs_batch)),
+            ("lhs_contracting_dimensions", Field::Ints(&mut self.lhs_contract)),
+            ("rhs_contracting_dimensions", Field::Ints(&mut self.rhs_contract)),
+        ]
+    }
+}
+
+impl Fields for ConvDims {
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("input_batch_dimension", Field::Int(&mut self.input_batch)),
+            ("input_feature_dimension", Field::Int(&mut self.input_feature)),
+            ("input_spatial_dimensions", Field::Ints(&mut self.input_spatial)),
+            ("kernel_input_feature_dimension", Field::Int(&mut self.kernel_input_feature)),
+            ("kernel_output_feature_dimension", Field::Int(&mut self.kernel_output_feature)),
+            ("kernel_spatial_dimensions", Field::Ints(&mut self.kernel_spatial)),
+            ("output_batch_dimension", Field::Int(&mut self.output_batch)),
+            ("output_feature_dimension", Field::Int(&mut self.output_feature)),
+            ("output_spatial_dimensions", Field::Ints(&mut self.output_spatial)),
+        ]
+    }
+}
+
+impl Fields for GatherDims {
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("offset_dims", Field::Ints(&mut self.offset_dims)),
+            ("collapsed_slice_dims", Field::Ints(&mut self.collapsed_slice_dims)),
+            ("operand_batching_dims", Field::Ints(&mut self.operand_batching_dims)),
+            ("start_indices_batching_dims", Field::Ints(&mut self.start_indices_batching_dims)),
+            ("start_index_map", Field::Ints(&mut self.start_index_map)),
+            ("index_vector_dim", Field::Int(&mut self.index_vector_dim)),
+        ]
+    }
+}
+
+impl Fields for ScatterDims {
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![
+            ("update_window_dims", Field::Ints(&mut self.update_window_dims)),
+            ("inserted_window_dims", Field::Ints(&mut self.inserted_window_dims)),
+            ("input_batching_dims", Field::Ints(&mut self.input_batching_dims)),
+            ("scatter_indices_batching_dims", Field::Ints(&mut self.scatter_indices_batching_dims)),
+            ("scatter_dims_to_operand_dims", Field::Ints(&mut self.scatter_dims_to_operand_dims)),
+            ("index_vector_dim", Field::Int(&mut self.index_vector_dim)),
+        ]
+    }
+}
+
+impl Fields for ChannelHandle {
+    fn fields(&mut self) -> Vec<(&'static str, Field<'_>)> {
+        vec![("handle", Field::Int(&mut self.handle)), ("type", Field::Int(&mut self.channel_type))]
+    }
+}

@@ -19,6 +19,7 @@ pub(crate) use default::is_default;
 pub use dense::{Dense, DenseData};
 pub use dict::AttrDict;
 pub use hlo::{ChannelHandle, ConvDims, DotDims, GatherDims, ScatterDims};
+pub(crate) use hlo::{Field, Fields};
 pub use rule::{AllToAllParam, FactorKind, OpShardingRule};
 
 use crate::{ElementType, Type};

@@ -43,7 +43,7 @@ impl Builder<'_> {
         };
         if self.module.op(op).results.is_empty() {
             for mut ty in types {
-                self.module.context.intern(&mut ty);
+                self.module.context.intern_new(&mut ty);
                 self.module.add_result(op, ty);
             }
         }

@@ -128,7 +128,7 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::Linalg(LinalgOp::Fft))
             .operands([x])
             .attr("fft_type", Attr::hlo_enum("fft_type", kind))
-            .attr("fft_length", Attr::i64s(lengths.iter().copied()));
+            .attr("fft_length", Attr::I64Array(lengths.into()));
         self.value(spec)
     }
 

@@ -14,7 +14,7 @@ impl Builder<'_> {
     pub fn dynamic_slice(&mut self, x: ValueId, starts: &[ValueId], sizes: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::DynamicSlice))
             .operands(std::iter::once(x).chain(starts.iter().copied()));
-        self.value(spec.attr("slice_sizes", Attr::i64s(sizes.iter().copied())))
+        self.value(spec.attr("slice_sizes", Attr::I64Array(sizes.into())))
     }
 
     /// `x` with `update` written at `starts`, one scalar per dimension.
@@ -39,7 +39,7 @@ impl Builder<'_> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Gather))
             .operands([x, indices])
             .attr("dimension_numbers", Attr::Gather(Arc::new(dims)))
-            .attr("slice_sizes", Attr::i64s(sizes.iter().copied()))
+            .attr("slice_sizes", Attr::I64Array(sizes.into()))
             .attr("indices_are_sorted", Attr::Bool(false));
         self.value(spec)
     }

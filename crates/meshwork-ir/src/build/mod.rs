@@ -169,12 +169,7 @@ impl<'m> Builder<'m> {
             })
         };
         let mut types = types.map_err(|e| self.error(e))?;
-        for ty in &mut types {
-            // Most results have the type of an operand, which is interned already.
-            if !spec.operands.iter().any(|&v| self.module.ty(v).is(ty)) {
-                self.module.context.intern(ty);
-            }
-        }
+        types.iter_mut().for_each(|ty| self.module.context.intern_new(ty));
         Ok(types)
     }
 

@@ -41,7 +41,7 @@ impl Builder<'_> {
     /// `x` stretched to type `ty`: dimension `i` of `x` becomes dimension `map[i]`.
     pub fn broadcast_as(&mut self, x: ValueId, ty: Type, map: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::BroadcastInDim)).operands([x]).results([ty]);
-        self.value(spec.attr("broadcast_dimensions", Attr::i64s(map.iter().copied())))
+        self.value(spec.attr("broadcast_dimensions", Attr::I64Array(map.into())))
     }
 
     /// `parts` one after the other along `dim`.
@@ -54,9 +54,9 @@ impl Builder<'_> {
     pub fn slice(&mut self, x: ValueId, start: &[i64], limit: &[i64], stride: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
             .operands([x])
-            .attr("start_indices", Attr::i64s(start.iter().copied()))
-            .attr("limit_indices", Attr::i64s(limit.iter().copied()))
-            .attr("strides", Attr::i64s(stride.iter().copied()));
+            .attr("start_indices", Attr::I64Array(start.into()))
+            .attr("limit_indices", Attr::I64Array(limit.into()))
+            .attr("strides", Attr::I64Array(stride.into()));
         self.value(spec)
     }
 
@@ -71,21 +71,21 @@ impl Builder<'_> {
     ) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Pad))
             .operands([x, value])
-            .attr("edge_padding_low", Attr::i64s(low.iter().copied()))
-            .attr("edge_padding_high", Attr::i64s(high.iter().copied()))
-            .attr("interior_padding", Attr::i64s(interior.iter().copied()));
+            .attr("edge_padding_low", Attr::I64Array(low.into()))
+            .attr("edge_padding_high", Attr::I64Array(high.into()))
+            .attr("interior_padding", Attr::I64Array(interior.into()));
         self.value(spec)
     }
 
     /// `x` backwards along `dims`.
     pub fn reverse(&mut self, x: ValueId, dims: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Reverse)).operands([x]);
-        self.value(spec.attr("dimensions", Attr::i64s(dims.iter().copied())))
+        self.value(spec.attr("dimensions", Attr::I64Array(dims.into())))
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
     pub fn transpose(&mut self, x: ValueId, permutation: &[i64]) -> Result<ValueId, BuildError> {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([x]);
-        self.value(spec.attr("permutation", Attr::i64s(permutation.iter().copied())))
+        self.value(spec.attr("permutation", Attr::I64Array(permutation.into())))
     }
 }

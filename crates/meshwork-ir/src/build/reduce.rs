@@ -38,7 +38,7 @@ impl Window {
         ];
         spec = spec.attr("window_dimensions", Attr::i64s(self.sizes.iter().copied()));
         for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-            spec = spec.attr(name, Attr::i64s(list.iter().copied()));
+            spec = spec.attr(name, Attr::I64Array(list.as_slice().into()));
         }
         if self.padding.is_empty() { spec } else { spec.attr("padding", pairs(&self.padding)) }
     }
@@ -55,7 +55,7 @@ impl Builder<'_> {
     ) -> Result<Values, BuildError> {
         let spec = OpSpec::new(OpKind::Body(BodyOp::Reduce))
             .operands(inputs.iter().chain(inits).copied())
-            .attr("dimensions", Attr::i64s(dims.iter().copied()));
+            .attr("dimensions", Attr::I64Array(dims.into()));
         let args = self.scalars_of(inits.iter().chain(inputs));
         self.op_with_bodies(spec, |bodies| bodies.add(args, combine))
     }

@@ -62,7 +62,7 @@ fn is_optional(kind: OpKind, name: &str) -> bool {
     }
 }
 
-pub(super) const DOT: &[&str] =
+const DOT: &[&str] =
     &["lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions", "rhs_contracting_dimensions"];
 
 pub(super) const ALGORITHM: &[&str] = &[
@@ -75,7 +75,7 @@ pub(super) const ALGORITHM: &[&str] = &[
     "allow_imprecise_accumulation",
 ];
 
-pub(super) const CONVOLUTION: &[&str] = &[
+const CONVOLUTION: &[&str] = &[
     "input_batch_dimension",
     "input_feature_dimension",
     "input_spatial_dimensions",
@@ -88,13 +88,13 @@ pub(super) const CONVOLUTION: &[&str] = &[
 ];
 
 /// Those of version 1, then those that version 2 adds.
-pub(super) const GATHER: [&[&str]; 2] = [
+const GATHER: [&[&str]; 2] = [
     &["offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim"],
     &["operand_batching_dims", "start_indices_batching_dims"],
 ];
 
 /// Those of version 1, then those that version 2 adds.
-pub(super) const SCATTER: [&[&str]; 2] = [
+const SCATTER: [&[&str]; 2] = [
     &["update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "index_vector_dim"],
     &["input_batching_dims", "scatter_indices_batching_dims"],
 ];

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::names::{ALGORITHM, CONVOLUTION, DOT, GATHER, SCATTER};
-use crate::attr::{ChannelHandle, ConvDims, DotDims, GatherDims, ScatterDims};
+use super::names::ALGORITHM;
+use crate::attr::{ChannelHandle, Field, Fields};
 use crate::op::{BodyOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MovementOp};
 use crate::{Attr, AttrDict, Dense, ElementType, OpKind, Type};
 
@@ -18,16 +18,25 @@ pub(super) fn attrs(kind: OpKind, mut attrs: AttrDict) -> Result<AttrDict, Strin
     });
     match kind {
         OpKind::Contract(ContractOp::DotGeneral) => {
-            dot_dims(&mut attrs)?;
+            let dims = Attr::Dot(Arc::new(structured(&mut attrs)?));
+            attrs.set("dot_dimension_numbers", dims);
             dot_algorithm(&mut attrs)?;
         }
-        OpKind::Contract(ContractOp::Convolution) => conv_dims(&mut attrs)?,
-        OpKind::Dynamic(DynamicOp::Conv) => {
-            conv_dims(&mut attrs)?;
-            attrs.remove("padding");
+        OpKind::Contract(ContractOp::Convolution) | OpKind::Dynamic(DynamicOp::Conv) => {
+            let dims = Attr::Conv(Arc::new(structured(&mut attrs)?));
+            attrs.set("dimension_numbers", dims);
+            if kind == OpKind::Dynamic(DynamicOp::Conv) {
+                attrs.remove("padding");
+            }
         }
-        OpKind::Movement(MovementOp::Gather) | OpKind::Dynamic(DynamicOp::Gather) => gather_dims(&mut attrs)?,
-        OpKind::Body(BodyOp::Scatter) => scatter_dims(&mut attrs)?,
+        OpKind::Movement(MovementOp::Gather) | OpKind::Dynamic(DynamicOp::Gather) => {
+            let dims = Attr::Gather(Arc::new(structured(&mut attrs)?));
+            attrs.set("dimension_numbers", dims);
+        }
+        OpKind::Body(BodyOp::Scatter) => {
+            let dims = Attr::Scatter(Arc::new(structured(&mut attrs)?));
+            attrs.set("scatter_dimension_numbers", dims);
+        }
         OpKind::Collective(_) | OpKind::Token(_) => collective(&mut attrs)?,
         OpKind::Control(ControlOp::Call) => symbol(&mut attrs, "callee")?,
         OpKind::Control(ControlOp::Composite) => symbol(&mut attrs, "decomposition")?,
@@ -146,16 +155,16 @@ fn int(attrs: &mut AttrDict, name: &str) -> Result<i64, String> {
     attr.as_ref().and_then(Attr::as_int).ok_or_else(|| format!("'{name}' is not an integer"))
 }
 
-fn dot_dims(attrs: &mut AttrDict) -> Result<(), String> {
-    let [lhs_batch, rhs_batch, lhs_contract, rhs_contract] = [0, 1, 2, 3].map(|i| ints(attrs, DOT[i]));
-    let dims = DotDims {
-        lhs_batch: lhs_batch?,
-        rhs_batch: rhs_batch?,
-        lhs_contract: lhs_contract?,
-        rhs_contract: rhs_contract?,
-    };
-    attrs.set("dot_dimension_numbers", Attr::Dot(Arc::new(dims)));
-    Ok(())
+/// Takes the fields of a structured attribute, which VHLO has one by one, out of the dictionary.
+fn structured<T: Fields>(attrs: &mut AttrDict) -> Result<T, String> {
+    let mut value = T::default();
+    for (name, field) in value.fields() {
+        match field {
+            Field::Int(out) => *out = int(attrs, name)?,
+            Field::Ints(out) => *out = ints(attrs, name)?,
+        }
+    }
+    Ok(value)
 }
 
 /// All parts of an algorithm are given, or all are `none`.
@@ -175,48 +184,6 @@ fn dot_algorithm(attrs: &mut AttrDict) -> Result<(), String> {
     };
     let fields: Vec<String> = ALGORITHM.iter().zip(parts).map(field).collect();
     attrs.set("algorithm", Attr::Opaque(format!("#stablehlo.dot_algorithm<{}>", fields.join(", ")).into()));
-    Ok(())
-}
-
-fn conv_dims(attrs: &mut AttrDict) -> Result<(), String> {
-    let dims = ConvDims {
-        input_batch: int(attrs, CONVOLUTION[0])?,
-        input_feature: int(attrs, CONVOLUTION[1])?,
-        input_spatial: ints(attrs, CONVOLUTION[2])?,
-        kernel_input_feature: int(attrs, CONVOLUTION[3])?,
-        kernel_output_feature: int(attrs, CONVOLUTION[4])?,
-        kernel_spatial: ints(attrs, CONVOLUTION[5])?,
-        output_batch: int(attrs, CONVOLUTION[6])?,
-        output_feature: int(attrs, CONVOLUTION[7])?,
-        output_spatial: ints(attrs, CONVOLUTION[8])?,
-    };
-    attrs.set("dimension_numbers", Attr::Conv(Arc::new(dims)));
-    Ok(())
-}
-
-fn gather_dims(attrs: &mut AttrDict) -> Result<(), String> {
-    let dims = GatherDims {
-        offset_dims: ints(attrs, GATHER[0][0])?,
-        collapsed_slice_dims: ints(attrs, GATHER[0][1])?,
-        operand_batching_dims: ints(attrs, GATHER[1][0])?,
-        start_indices_batching_dims: ints(attrs, GATHER[1][1])?,
-        start_index_map: ints(attrs, GATHER[0][2])?,
-        index_vector_dim: int(attrs, GATHER[0][3])?,
-    };
-    attrs.set("dimension_numbers", Attr::Gather(Arc::new(dims)));
-    Ok(())
-}
-
-fn scatter_dims(attrs: &mut AttrDict) -> Result<(), String> {
-    let dims = ScatterDims {
-        update_window_dims: ints(attrs, SCATTER[0][0])?,
-        inserted_window_dims: ints(attrs, SCATTER[0][1])?,
-        input_batching_dims: ints(attrs, SCATTER[1][0])?,
-        scatter_indices_batching_dims: ints(attrs, SCATTER[1][1])?,
-        scatter_dims_to_operand_dims: ints(attrs, SCATTER[0][2])?,
-        index_vector_dim: int(attrs, SCATTER[0][3])?,
-    };
-    attrs.set("scatter_dimension_numbers", Attr::Scatter(Arc::new(dims)));
     Ok(())
 }
 

@@ -39,6 +39,13 @@ impl Context {
             None => drop(self.types.insert(ty.clone())),
         }
     }
+
+    /// Interns a tensor type that nothing else holds: others come from an operand, or were interned when made.
+    pub(crate) fn intern_new(&mut self, ty: &mut Type) {
+        if matches!(ty, Type::Tensor(tensor) if Arc::strong_count(tensor) == 1) {
+            self.intern(ty);
+        }
+    }
 }
 
 impl Module {

@@ -216,12 +216,6 @@ impl Module {
         self.insert_before(anchor, op);
     }
 
-    /// Moves `op` to just after `anchor`.
-    pub fn move_after(&mut self, op: OpId, anchor: OpId) {
-        self.detach(op);
-        self.insert_after(anchor, op);
-    }
-
     /// Moves all operations of `from` to the end of `to`; the arguments of `from` stay where they are.
     pub fn splice_block(&mut self, from: BlockId, to: BlockId) {
         while let Some(op) = self.block(from).first {

@@ -3,8 +3,8 @@
 op_class! {
     /// Functions, calls, branches and loops.
     Control ControlOp
-    Module "builtin.module" [Symbol] {"sym_name" "sym_visibility"}: Own(Module);
-    Func "func.func" [Symbol] {"sym_name" "function_type" "sym_visibility" "arg_attrs" "res_attrs" "no_inline"}:
+    Module "builtin.module" [Symbol Isolated] {"sym_name" "sym_visibility"}: Own(Module);
+    Func "func.func" [Symbol Isolated] {"sym_name" "function_type" "sym_visibility" "arg_attrs" "res_attrs" "no_inline"}:
         Own(Func);
     Call "func.call" [] {"callee" "arg_attrs" "res_attrs" "no_inline"}: Own(Call);
     FuncReturn "func.return" [Terminator] {}: Own(Return);
@@ -13,7 +13,7 @@ op_class! {
     While "stablehlo.while" [] {}: Own(While);
     HloReturn "stablehlo.return" [Terminator] {}: Own(HloReturn);
     AsyncDone "stablehlo.async_done" [] {}: Generic;
-    AsyncStart "stablehlo.async_start" [] {}: Generic;
+    AsyncStart "stablehlo.async_start" [Isolated] {}: Generic;
     Composite "stablehlo.composite" [] {"name" "composite_attributes" "decomposition" "version"}: Own(Composite);
     CustomCall "stablehlo.custom_call" []
         {"call_target_name" "has_side_effect" "backend_config" "api_version" "called_computations" "operand_layouts"

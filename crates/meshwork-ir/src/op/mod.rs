@@ -46,6 +46,8 @@ pub enum Trait {
     Commutative,
     /// Defines a symbol by its `sym_name`.
     Symbol,
+    /// Its bodies see no values from outside.
+    Isolated,
 }
 
 op_kinds! {

@@ -11,10 +11,10 @@ op_class! {
     Constant "sdy.constant" [Pure] {"value"}: Own(Constant);
     DataFlowEdge "sdy.data_flow_edge" [] {"sharding"}: Placed(&[optional("sharding", "sharding", Sharding)]);
     FuncDataFlowEdge "sdy.func_data_flow_edge" [] {}: Placed(&[]);
-    ManualComputation "sdy.manual_computation" [] {"in_shardings" "out_shardings" "manual_axes"}:
+    ManualComputation "sdy.manual_computation" [Isolated] {"in_shardings" "out_shardings" "manual_axes"}:
         Own(ManualComputation);
     Mesh "sdy.mesh" [Symbol] {"sym_name" "mesh"}: Own(Mesh);
-    NamedComputation "sdy.named_computation" [] {"name" "in_shardings" "out_shardings"}: Own(NamedComputation);
+    NamedComputation "sdy.named_computation" [Isolated] {"name" "in_shardings" "out_shardings"}: Own(NamedComputation);
     PropagationBarrier "sdy.propagation_barrier" [Pure] {"allowed_direction"}:
         Placed(&[key("allowed_direction", "allowed_direction", SdyEnum("propagation_direction"))]);
     ReduceScatter "sdy.reduce_scatter" [] {"reduce_scatter_axes" "reduction_op" "out_sharding"}:

@@ -36,10 +36,10 @@ pub(crate) enum Number {
 impl IntLit {
     /// The value, if it fits.
     pub fn to_i64(self) -> Option<i64> {
-        match self.negative {
-            false => i64::try_from(self.magnitude).ok(),
-            true if self.magnitude <= 1 << 63 => Some((self.magnitude as i64).wrapping_neg()),
-            true => None,
+        if self.negative {
+            (self.magnitude <= 1 << 63).then_some((self.magnitude as i64).wrapping_neg())
+        } else {
+            i64::try_from(self.magnitude).ok()
         }
     }
 }

@@ -10,8 +10,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use foldhash::fast::FixedState;
 
 use super::dead;
-use crate::op::{ControlOp, SdyOp};
-use crate::{BlockId, Diagnostic, Failed, Module, OpId, OpKind, Pass, PassOptions, RegionId, Trait, ValueId, ValueMap};
+use crate::{BlockId, Diagnostic, Failed, Module, OpId, Pass, PassOptions, RegionId, Trait, ValueId, ValueMap};
 
 /// The pass.
 pub const PASS: Pass = Pass { name: "cse", summary: "Compute equal things once", options: &[], run };
@@ -58,7 +57,7 @@ fn visit_block(module: &mut Module, block: BlockId, known: &mut Known) -> bool {
     let mut changed = false;
     for op in module.op_list(block) {
         let regions = module.op(op).regions().to_vec();
-        let isolated = is_isolated(module.op(op).kind());
+        let isolated = module.op(op).kind().has(Trait::Isolated);
         for region in regions {
             for inner in module.region(region).blocks().to_vec() {
                 changed |= if isolated {
@@ -86,15 +85,6 @@ fn visit_block(module: &mut Module, block: BlockId, known: &mut Known) -> bool {
     }
     known.leave(mark);
     changed
-}
-
-/// Whether bodies of the operation may not name values from outside.
-fn is_isolated(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Control(ControlOp::Module | ControlOp::Func)
-            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
-    )
 }
 
 /// Operands in an order that does not depend on how a commutative operation was written.
@@ -164,5 +154,31 @@ fn same_block(module: &Module, a: BlockId, b: BlockId, map: &mut ValueMap) -> bo
             }
             _ => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::parse;
+
+    #[test]
+    fn bodies_that_see_nothing_outside_keep_what_they_compute() {
+        let mut module = parse(
+            "func.func @main(%x: tensor<3xf32>, %init: tensor<f32>) -> (tensor<3xf32>, tensor<f32>, tensor<f32>) {
+              %c = stablehlo.constant dense<2.0> : tensor<f32>
+              %y, %last = chlo.scan(%x) inits(%init) dimension=0 {
+              ^bb0(%a: tensor<f32>, %carry: tensor<f32>):
+                %two = stablehlo.constant dense<2.0> : tensor<f32>
+                %next = stablehlo.multiply %carry, %two : tensor<f32>
+                stablehlo.return %a, %next : tensor<f32>, tensor<f32>
+              } : (tensor<3xf32>, tensor<f32>) -> (tensor<3xf32>, tensor<f32>)
+              return %y, %last, %c : tensor<3xf32>, tensor<f32>, tensor<f32>
+            }",
+        )
+        .unwrap();
+        assert!(crate::verify::verify(&module).is_empty());
+        eliminate(&mut module);
+        assert_eq!(crate::verify::verify(&module), []);
     }
 }

@@ -157,19 +157,23 @@ pub(super) fn async_start(cx: &Context, op: OpId) -> Check {
     let [inner, _] = ops[..] else {
         return Err(cx.error(op, "must have one operation and a return in its body"));
     };
-    let allowed = [
-        OpKind::Collective(CollectiveOp::AllGather),
-        OpKind::Collective(CollectiveOp::AllReduce),
-        OpKind::Collective(CollectiveOp::AllToAll),
-        OpKind::Collective(CollectiveOp::CollectiveBroadcast),
-        OpKind::Collective(CollectiveOp::CollectivePermute),
-        OpKind::Collective(CollectiveOp::CollectiveReduce),
-        OpKind::Movement(MovementOp::DynamicSlice),
-        OpKind::Movement(MovementOp::DynamicUpdateSlice),
-        OpKind::Collective(CollectiveOp::ReduceScatter),
-        OpKind::Movement(MovementOp::Slice),
-    ];
-    if !allowed.contains(&module.op(inner).kind()) {
+    let allowed = match module.op(inner).kind() {
+        OpKind::Collective(op) => match op {
+            CollectiveOp::AllGather
+            | CollectiveOp::AllReduce
+            | CollectiveOp::AllToAll
+            | CollectiveOp::CollectiveBroadcast
+            | CollectiveOp::CollectivePermute
+            | CollectiveOp::CollectiveReduce
+            | CollectiveOp::ReduceScatter => true,
+            CollectiveOp::CrossReplicaSum => false,
+        },
+        OpKind::Movement(op) => {
+            matches!(op, MovementOp::DynamicSlice | MovementOp::DynamicUpdateSlice | MovementOp::Slice)
+        }
+        _ => false,
+    };
+    if !allowed {
         let name = module.op(inner).name();
         return Err(cx.error(op, format_args!("can run a collective or slice, but its body has {name}")));
     }

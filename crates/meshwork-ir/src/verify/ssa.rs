@@ -1,8 +1,7 @@
 //! Values are defined before they are used, in the same block or around it.
 
 use super::Check;
-use crate::op::{ChloOp, ControlOp, SdyOp};
-use crate::{Diagnostic, Module, OpId, OpKind};
+use crate::{Diagnostic, Module, OpId, Trait};
 
 /// Which values can be named at the current place.
 ///
@@ -14,17 +13,6 @@ pub(super) struct Visible<'m> {
     scopes: u32,
     /// The isolated operations around the current place, outermost first.
     isolated: Vec<OpId>,
-}
-
-/// Operations whose bodies see no values from outside.
-fn is_isolated(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Control(ControlOp::Func | ControlOp::Module)
-            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
-            | OpKind::Control(ControlOp::AsyncStart)
-            | OpKind::Chlo(ChloOp::Scan)
-    )
 }
 
 impl<'m> Visible<'m> {
@@ -53,7 +41,7 @@ impl<'m> Visible<'m> {
     fn check_bodies(&mut self, op: OpId) -> Check {
         let module = self.module;
         let outer = self.scope;
-        let isolated = is_isolated(module.op(op).kind());
+        let isolated = module.op(op).kind().has(Trait::Isolated);
         if isolated {
             self.scopes += 1;
             self.scope = self.scopes;

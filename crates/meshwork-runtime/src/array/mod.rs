@@ -27,7 +27,7 @@ use std::sync::Arc;
 use data::Data;
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
-pub use sharded::{Sharded, Shards, local_devices};
+pub use sharded::{Sharded, Shards, Split, local_devices};
 use slices::{copy, lengths, starts};
 pub use stored::Stored;
 use stored::put;
@@ -324,7 +324,7 @@ impl Array {
 
     /// The array on devices in these shards.
     pub fn from_devices(sharded: Sharded) -> Array {
-        let ty = TensorType::new(sharded.dims().iter().copied(), sharded.elem()).into();
+        let ty = sharded.ty().clone();
         Array { ty, data: Some(Data::from_devices(sharded).into()), placement: None }
     }
 

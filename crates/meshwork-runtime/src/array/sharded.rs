@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use meshwork_ir::{ElementType, Literal};
+use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, Sharding, slice_of};
 
 use super::slices::{Slice, copy, lengths, starts};
@@ -23,6 +23,35 @@ use crate::transport::world::{World, world};
 /// may share one; those of other processes are [absent](Buffer::absent).
 pub type Shards = Vec<Arc<Buffer>>;
 
+/// What all arrays of one type have in common that are split in the same way over the same mesh.
+#[derive(Debug)]
+pub struct Split {
+    ty: Arc<TensorType>,
+    local: Vec<i64>,
+    mesh: Arc<Mesh>,
+    sharding: Arc<Sharding>,
+}
+
+impl Split {
+    /// Arrays of type `ty`, split so over `mesh`.
+    pub fn new(ty: Arc<TensorType>, mesh: &Arc<Mesh>, sharding: &Arc<Sharding>) -> Result<Arc<Split>, ArrayError> {
+        let local = sharding.local_shape(mesh, &ty.dims).map_err(placing(&ty.dims))?;
+        Ok(Arc::new(Split { ty, local, mesh: mesh.clone(), sharding: sharding.clone() }))
+    }
+
+    /// Arrays of type `ty` on one device.
+    pub fn single(ty: Arc<TensorType>) -> Result<Arc<Split>, ArrayError> {
+        let mesh = Mesh::empty();
+        let sharding = Sharding::replicated(MeshRef::from(mesh.clone()), ty.dims.len());
+        Split::new(ty, &Arc::new(mesh), &Arc::new(sharding))
+    }
+
+    /// Size of every shard.
+    fn bytes(&self) -> usize {
+        self.local.iter().product::<i64>() as usize * self.ty.elem.storage_bytes()
+    }
+}
+
 /// An array in shards on the devices of a mesh. Cloning shares the buffers.
 ///
 /// ```
@@ -36,11 +65,7 @@ pub type Shards = Vec<Arc<Buffer>>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sharded {
-    elem: ElementType,
-    dims: Vec<i64>,
-    local: Vec<i64>,
-    mesh: Arc<Mesh>,
-    sharding: Arc<Sharding>,
+    split: Arc<Split>,
     shards: Vec<Arc<dyn DeviceBuffer>>,
 }
 
@@ -52,9 +77,8 @@ impl Sharded {
 
     /// The array on one device that has these bytes.
     pub fn from_single(elem: ElementType, dims: &[i64], shard: Arc<dyn DeviceBuffer>) -> Result<Sharded, ArrayError> {
-        let mesh = Mesh::empty();
-        let sharding = Sharding::replicated(MeshRef::from(mesh.clone()), dims.len());
-        Sharded::from_shards(elem, dims, &Arc::new(mesh), &Arc::new(sharding), vec![shard])
+        let ty = TensorType::new(dims.iter().copied(), elem);
+        Sharded::from_shards(&Split::single(ty.into())?, vec![shard])
     }
 
     /// An array of the host, cut into shards.
@@ -78,8 +102,8 @@ impl Sharded {
         mut fill: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
     ) -> Result<Sharded, E> {
         let memory = |e| E::from(ArrayError::Memory(e));
-        let local = sharding.local_shape(mesh, dims).map_err(placing(dims))?;
-        let bytes = local.iter().product::<i64>() as usize * elem.storage_bytes();
+        let split = Split::new(TensorType::new(dims.iter().copied(), elem).into(), mesh, sharding)?;
+        let (local, bytes) = (&split.local, split.bytes());
         let absent = Buffer::absent().map_err(memory)?;
         let mut shards: Vec<Arc<dyn DeviceBuffer>> = vec![absent; mesh.device_count() as usize];
         let mut made: HashMap<Slice, Arc<dyn DeviceBuffer>> = HashMap::new();
@@ -89,64 +113,60 @@ impl Sharded {
                 Some(shard) => shard.clone(),
                 None => {
                     let mut buffer = Buffer::new(bytes).map_err(memory)?;
-                    if slice.iter().zip(&local).any(|(r, &n)| r.end - r.start < n) {
+                    if slice.iter().zip(local).any(|(r, &n)| r.end - r.start < n) {
                         buffer.as_mut_slice().fill(0);
                     }
-                    fill(device as i64, &slice, &local, buffer.as_mut_slice())?;
+                    fill(device as i64, &slice, local, buffer.as_mut_slice())?;
                     Arc::new(buffer)
                 }
             };
             made.insert(slice, shard.clone());
             shards[device] = shard;
         }
-        let (mesh, sharding) = (mesh.clone(), sharding.clone());
-        Ok(Sharded { elem, dims: dims.to_vec(), local, mesh, sharding, shards })
+        Ok(Sharded { split, shards })
     }
 
     /// The array that these shards make up, one per device, each of the extents that all shards have. Those of devices
     /// of other processes are not looked at.
-    pub fn from_shards(
-        elem: ElementType,
-        dims: &[i64],
-        mesh: &Arc<Mesh>,
-        sharding: &Arc<Sharding>,
-        shards: Vec<Arc<dyn DeviceBuffer>>,
-    ) -> Result<Sharded, ArrayError> {
-        let local = sharding.local_shape(mesh, dims).map_err(placing(dims))?;
-        let bytes = local.iter().product::<i64>() as usize * elem.storage_bytes();
-        if shards.len() as i64 != mesh.device_count() {
-            return Err(ArrayError::Pieces { given: shards.len(), wanted: mesh.device_count() });
+    pub fn from_shards(split: &Arc<Split>, shards: Vec<Arc<dyn DeviceBuffer>>) -> Result<Sharded, ArrayError> {
+        let (bytes, devices) = (split.bytes(), split.mesh.device_count());
+        if shards.len() as i64 != devices {
+            return Err(ArrayError::Pieces { given: shards.len(), wanted: devices });
         }
         if let Some(device) = local_devices(shards.len()).find(|&d| shards[d].size() != bytes) {
             return Err(ArrayError::ShardSize { device, given: shards[device].size(), wanted: bytes });
         }
-        let (mesh, sharding) = (mesh.clone(), sharding.clone());
-        Ok(Sharded { elem, dims: dims.to_vec(), local, mesh, sharding, shards })
+        Ok(Sharded { split: split.clone(), shards })
+    }
+
+    /// Type of the whole array.
+    pub fn ty(&self) -> &Arc<TensorType> {
+        &self.split.ty
     }
 
     /// Element type.
     pub fn elem(&self) -> ElementType {
-        self.elem
+        self.split.ty.elem
     }
 
     /// Global extents.
     pub fn dims(&self) -> &[i64] {
-        &self.dims
+        &self.split.ty.dims
     }
 
     /// Extents of every shard.
     pub fn local_dims(&self) -> &[i64] {
-        &self.local
+        &self.split.local
     }
 
     /// The mesh.
     pub fn mesh(&self) -> &Arc<Mesh> {
-        &self.mesh
+        &self.split.mesh
     }
 
     /// How it is split.
     pub fn sharding(&self) -> &Arc<Sharding> {
-        &self.sharding
+        &self.split.sharding
     }
 
     /// The shards, one per device.
@@ -167,7 +187,7 @@ impl Sharded {
 
     /// All elements, as an array of the host. If they are spread over processes, all must call it, and all get them.
     pub fn to_host(&self) -> Result<Literal, ArrayError> {
-        let mut out = Literal::zeros(self.dims.iter().copied(), self.elem);
+        let mut out = Literal::zeros(self.dims().iter().copied(), self.elem());
         if let Some(world) = world().filter(|_| self.shards.len() > 1) {
             self.gather(world, &mut out)?;
             return Ok(out);
@@ -181,7 +201,7 @@ impl Sharded {
     /// Every process gets every shard: its own from its devices, the others from the lowest device that has them.
     fn gather(&self, world: &World, out: &mut Literal) -> Result<(), ArrayError> {
         let count = self.shards.len();
-        let bytes = self.local.iter().product::<i64>() as usize * self.elem.storage_bytes();
+        let bytes = self.split.bytes();
         let holders = self.holders()?;
         let ranks = |devices: &[usize]| devices.iter().map(|&d| world.rank_of(d, count)).collect::<Vec<_>>();
         let missing = |devices: &[usize]| {
@@ -219,7 +239,7 @@ impl Sharded {
 
     /// Each different, non-empty slice and the devices that hold it.
     fn holders(&self) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
-        let mut holders = holders(&self.dims, &self.mesh, &self.sharding)?;
+        let mut holders = holders(self.dims(), self.mesh(), self.sharding())?;
         holders.retain(|(slice, _)| slice.iter().all(|r| r.start < r.end));
         Ok(holders)
     }
@@ -227,8 +247,8 @@ impl Sharded {
     /// Copies the contents of the shard for `slice` to its place in `out`.
     fn copy_out(&self, shard: &[u8], slice: &Slice, out: &mut Literal) {
         let (dims, start, zero) = (out.dims().to_vec(), starts(slice), vec![0; slice.len()]);
-        let (from, to) = (Region { dims: &self.local, start: &zero }, Region { dims: &dims, start: &start });
-        copy(shard, &from, out.bytes_mut(), &to, &lengths(slice), self.elem.storage_bytes());
+        let (from, to) = (Region { dims: self.local_dims(), start: &zero }, Region { dims: &dims, start: &start });
+        copy(shard, &from, out.bytes_mut(), &to, &lengths(slice), self.elem().storage_bytes());
     }
 }
 

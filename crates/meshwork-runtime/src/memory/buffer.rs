@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use super::pages::{self, Piece};
@@ -11,6 +12,8 @@ use super::usage;
 pub struct Buffer {
     piece: ManuallyDrop<Piece>,
     bytes: usize,
+    /// For memory of someone else: called when the buffer is dropped.
+    lent: Option<Box<dyn FnOnce() + Send>>,
 }
 
 // SAFETY: a buffer owns its bytes; shared references only read them, except through `as_ptr`, whose users vouch for
@@ -30,7 +33,7 @@ impl Buffer {
     pub fn new(bytes: usize) -> Result<Buffer, OutOfMemory> {
         let piece = pages::take(bytes).ok_or(OutOfMemory { bytes })?;
         usage::add(bytes);
-        Ok(Buffer { piece: ManuallyDrop::new(piece), bytes })
+        Ok(Buffer { piece: ManuallyDrop::new(piece), bytes, lent: None })
     }
 
     /// A buffer with these contents.
@@ -38,6 +41,22 @@ impl Buffer {
         let mut buffer = Buffer::new(bytes.len())?;
         buffer.as_mut_slice().copy_from_slice(bytes);
         Ok(buffer)
+    }
+
+    /// A buffer over memory of someone else, who is told by `release` when it is dropped; `None` for a null address.
+    ///
+    /// # Safety
+    ///
+    /// Until then the memory stays where it is and nobody writes to it, neither its owner nor whoever holds the buffer.
+    pub unsafe fn lent(start: *mut u8, bytes: usize, release: Box<dyn FnOnce() + Send>) -> Option<Buffer> {
+        let piece = Piece { ptr: NonNull::new(start)?, size: bytes };
+        usage::add(bytes);
+        Some(Buffer { piece: ManuallyDrop::new(piece), bytes, lent: Some(release) })
+    }
+
+    /// Whether the memory is someone else's, and may not be written.
+    pub fn is_lent(&self) -> bool {
+        self.lent.is_some()
     }
 
     /// Stands for a piece that another process has: no bytes.
@@ -65,7 +84,7 @@ impl Buffer {
         self.bytes = self.bytes.min(bytes);
     }
 
-    /// Its address, 64-byte aligned. Writing through it needs exclusive use of the buffer.
+    /// Its address, 64-byte aligned unless the memory is lent. Writing through it needs exclusive use of the buffer.
     pub fn as_ptr(&self) -> *mut u8 {
         self.piece.ptr.as_ptr()
     }
@@ -86,8 +105,11 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         usage::subtract(self.bytes);
-        // SAFETY: it is not used again.
-        pages::give(unsafe { ManuallyDrop::take(&mut self.piece) });
+        match self.lent.take() {
+            Some(release) => release(),
+            // SAFETY: it is not used again.
+            None => pages::give(unsafe { ManuallyDrop::take(&mut self.piece) }),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::note::Note;
+use super::control::ControlMessage;
 use super::world::{World, world};
 
 /// How long the others have to report before they are killed.
@@ -71,7 +71,7 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
         }
     };
     if status == 0 && inner.news.broken.is_none() {
-        world.announce(&Note::Left);
+        world.announce(&ControlMessage::Left);
         let mut looked = Instant::now();
         while let Some(late) = world.others().find(|&r| !inner.news.left[r]) {
             world.read_notes(&mut inner);
@@ -90,9 +90,9 @@ extern "C" fn leave(status: c_int, _: *mut c_void) {
     if inner.news.broken.is_none() {
         let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
         let text = panic.unwrap_or_else(|| format!("rank {} ended with status {status}", world.rank));
-        world.announce(&Note::Broken(text));
+        world.announce(&ControlMessage::Broken(text));
     }
-    world.announce(&Note::Left);
+    world.announce(&ControlMessage::Left);
     let start = Instant::now();
     while start.elapsed() < GRACE && !terminated() && world.others().any(|r| !inner.news.left[r]) {
         // Lets control messages go out, and the others read them.

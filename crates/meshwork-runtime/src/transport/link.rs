@@ -3,7 +3,7 @@
 #[cfg(feature = "mpi")]
 pub(crate) use super::mpi::{Link, Requests};
 #[cfg(not(feature = "mpi"))]
-pub(crate) use super::none::{Link, Requests};
+pub(crate) use super::no_mpi::{Link, Requests};
 
 /// Messages in flight.
 #[derive(Default)]

@@ -5,21 +5,21 @@
 //! | `launcher` | who started this process |
 //! | `runtime` | the handle that programs have |
 //! | `world` | the processes as one of them sees them |
-//! | `link`, `mpi`, `none` | what carries bytes: MPI, or nothing |
+//! | `link`, `mpi`, `no_mpi` | what carries bytes: MPI, or nothing |
 //! | `swap`, `stamp` | one exchange of messages, and their headers |
-//! | `note`, `record`, `exit` | control messages, the record of recent operations, shutdown |
+//! | `control`, `flight_recorder`, `exit` | control messages, the last operations before a failure, shutdown |
 //! | `calls` | barrier, broadcast, gather, scatter on bytes |
 
 pub mod calls;
+mod control;
 mod exit;
+mod flight_recorder;
 pub mod launcher;
 pub mod link;
 #[cfg(feature = "mpi")]
 mod mpi;
 #[cfg(not(feature = "mpi"))]
-mod none;
-mod note;
-mod record;
+mod no_mpi;
 pub mod runtime;
 pub mod stamp;
 pub mod swap;

@@ -7,9 +7,9 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use super::calls::is_one_run;
+use super::control::ControlMessage;
 use super::exit;
 use super::link::{Address, Completed, Flight, Lane};
-use super::note::Note;
 use super::stamp::{STAMP, Stamp};
 use super::world::{Inner, ProcessError, World};
 
@@ -358,7 +358,7 @@ impl<'w> Swap<'w> {
         let text = self.mail.stamp.describe();
         for asker in 0..self.world.size {
             if std::mem::take(&mut self.inner.news.asked[asker]) {
-                self.world.link.note(asker, Note::Waits { for_rank, text: text.clone() }.write());
+                self.world.link.note(asker, ControlMessage::Waits { for_rank, text: text.clone() }.write());
             }
         }
     }
@@ -377,7 +377,7 @@ impl<'w> Swap<'w> {
             }
             seen.push(at);
             self.inner.news.waits[at] = None;
-            self.world.link.note(at, Note::Ask.write());
+            self.world.link.note(at, ControlMessage::Ask.write());
             let asked = Instant::now();
             while self.inner.news.waits[at].is_none() && asked.elapsed() < ANSWER && self.inner.news.broken.is_none() {
                 self.world.read_notes(&mut self.inner);

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::control::ControlMessage;
+use super::flight_recorder::FlightRecorder;
 use super::launcher;
 use super::link::Link;
-use super::note::Note;
-use super::record::Record;
 use super::stamp::Stamp;
 use super::{calls, exit};
 
@@ -37,7 +37,7 @@ pub(super) struct Inner {
     pub news: News,
     /// Memory for stamps and short messages, kept for the next.
     pub spare: Vec<Vec<u8>>,
-    pub record: Record,
+    pub record: FlightRecorder,
     pub epoch: u32,
 }
 
@@ -136,7 +136,7 @@ impl World {
             size,
             deadline: AtomicU64::new(deadline.as_millis() as u64),
             devices_per_rank: AtomicUsize::new(devices),
-            inner: Mutex::new(Inner { news, spare: vec![], record: Record::default(), epoch: 0 }),
+            inner: Mutex::new(Inner { news, spare: vec![], record: FlightRecorder::default(), epoch: 0 }),
             runs: AtomicU64::new(0),
             turns: Mutex::default(),
             peers: OnceLock::new(),
@@ -196,7 +196,7 @@ impl World {
     }
 
     /// Sends a control message to all others.
-    pub(super) fn announce(&self, note: &Note) {
+    pub(super) fn announce(&self, note: &ControlMessage) {
         self.others().for_each(|peer| self.link.note(peer, note.write()));
     }
 
@@ -220,9 +220,9 @@ impl World {
             return Err(ProcessError::Broken(text.clone()));
         }
         if here {
-            self.announce(&Note::Failed { run, text: why.to_string() });
+            self.announce(&ControlMessage::Failed { run, text: why.to_string() });
         }
-        self.announce(&Note::Over { run });
+        self.announce(&ControlMessage::Over { run });
         let start = Instant::now();
         while let Some(late) = self.others().find(|&r| inner.news.over[r] <= run) {
             self.read_notes(&mut inner);
@@ -250,23 +250,23 @@ impl World {
     pub(super) fn read_notes(&self, inner: &mut Inner) {
         while let Some((from, bytes)) = self.link.read_note() {
             let news = &mut inner.news;
-            match Note::read(&bytes) {
-                Some(Note::Ask) => news.asked[from] = true,
-                Some(Note::Waits { for_rank, text }) => news.waits[from] = Some((for_rank, text)),
-                Some(Note::Failed { run, text }) => {
+            match ControlMessage::read(&bytes) {
+                Some(ControlMessage::Ask) => news.asked[from] = true,
+                Some(ControlMessage::Waits { for_rank, text }) => news.waits[from] = Some((for_rank, text)),
+                Some(ControlMessage::Failed { run, text }) => {
                     // The lowest process counts, so that all report the same.
                     let earlier = news.failed.as_ref();
                     if earlier.is_none_or(|f| f.0 < run || (f.0 == run && from < f.1)) {
                         news.failed = Some((run, from, text));
                     }
                 }
-                Some(Note::Over { run }) => news.over[from] = news.over[from].max(run + 1),
-                Some(Note::Broken(text)) if news.broken.is_none() => {
+                Some(ControlMessage::Over { run }) => news.over[from] = news.over[from].max(run + 1),
+                Some(ControlMessage::Broken(text)) if news.broken.is_none() => {
                     news.broken = Some(text.clone());
                     inner.record.publish(self.rank, &text);
                 }
-                Some(Note::Broken(_)) => {}
-                Some(Note::Left) => news.left[from] = true,
+                Some(ControlMessage::Broken(_)) => {}
+                Some(ControlMessage::Left) => news.left[from] = true,
                 None => {}
             }
         }
@@ -275,7 +275,7 @@ impl World {
     /// Marks the job as broken: announces it, writes the record, and returns the error.
     pub(super) fn broke(&self, inner: &mut Inner, text: String) -> ProcessError {
         let text = inner.news.broken.clone().unwrap_or_else(|| {
-            self.announce(&Note::Broken(text.clone()));
+            self.announce(&ControlMessage::Broken(text.clone()));
             inner.news.broken = Some(text.clone());
             inner.record.publish(self.rank, &text);
             text

@@ -49,7 +49,7 @@ impl Cursor {
         module: &mut Module,
         kind: OpKind,
         value: ValueId,
-        attrs: [(&str, Attr); N],
+        attrs: [(&'static str, Attr); N],
     ) -> ValueId {
         let loc = value_loc(module, value);
         let mut spec = OpSpec::new(kind).operands([value]).results([module.ty(value).clone()]).loc(loc);

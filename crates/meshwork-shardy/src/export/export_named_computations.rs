@@ -49,7 +49,7 @@ fn outline(module: &mut Module, symbols: &mut Symbols, computation: OpId) -> OpI
     spec.pos = data.pos;
     for (name, value) in data.split_attrs().1 {
         if name != EXECUTION_THREAD {
-            spec = spec.attr(name, value.clone());
+            spec.attrs.set(name.clone(), value.clone());
         }
     }
     spec = spec.attr("callee", Attr::Symbol(name.into()));

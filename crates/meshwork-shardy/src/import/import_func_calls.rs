@@ -85,7 +85,7 @@ fn create_computation(module: &mut Module, meshes: &Meshes, call: OpId, func: Op
     let (_, extra) = module.op(call).split_attrs();
     for (name, value) in extra {
         let name = if name == SHARDING { "out_shardings" } else { name };
-        spec = spec.attr(name, value.clone());
+        spec.attrs.set(name, value.clone());
     }
     if let Some(shardings) = func_arg_shardings(module, func, meshes) {
         spec = spec.attr("in_shardings", Attr::ShardingPerValue(shardings.into()));

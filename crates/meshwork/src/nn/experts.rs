@@ -9,8 +9,8 @@ use crate::error::fail;
 use crate::ops::einsum;
 use crate::spec::P;
 use crate::trace::{Placing, placing};
+use crate::transform::vmap;
 use crate::tree::leaves;
-use crate::vmap::vmap;
 use crate::{Tensor, Tree};
 
 /// How tokens are given to experts.

@@ -27,8 +27,8 @@ use crate::error::fail;
 use crate::ops::{concatenate, zeros};
 use crate::spec::P;
 use crate::trace::{Placing, placing};
+use crate::transform::vmap;
 use crate::tree::{Tree, leaves};
-use crate::vmap::vmap;
 
 /// The fraction of its time that a stage is idle: `(stages - 1) / (micro_batches + stages - 1)`.
 pub fn bubble_share(stages: i64, micro_batches: i64) -> f64 {

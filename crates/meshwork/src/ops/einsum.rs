@@ -1,5 +1,7 @@
 //! Einstein sums: a formula and types become a plan, and a plan becomes operations.
 
+use std::borrow::Cow;
+
 use meshwork_ir::{Dims, ValueId};
 use smallvec::SmallVec;
 
@@ -52,7 +54,11 @@ struct Pair {
 
 impl Plan {
     fn new(formula: &str, factors: &[&Tensor]) -> Result<Plan, String> {
-        let text: SmallVec<[u8; 32]> = formula.bytes().filter(|c| !c.is_ascii_whitespace()).collect();
+        let text = if formula.contains(|c: char| c.is_ascii_whitespace()) {
+            Cow::Owned(formula.bytes().filter(|c| !c.is_ascii_whitespace()).collect())
+        } else {
+            Cow::Borrowed(formula.as_bytes())
+        };
         let (left, right) = match text.windows(2).position(|pair| pair == b"->") {
             Some(at) => (&text[..at], Some(&text[at + 2..])),
             None => (&text[..], None),

@@ -158,13 +158,12 @@ impl Pending {
     ) -> Result<(), Fault> {
         while let Some(mail) = self.mail.take() {
             let mut swap = Swap::resume(world, mail);
-            match swap.wait_a_little(LOOKS).map_err(lost)? {
+            if swap.wait_a_little(LOOKS).map_err(lost)? {
                 // SAFETY: the caller's promise.
-                true => unsafe { self.advance(swap, plan, devices, Some(pool), scratch)? },
-                false => {
-                    self.mail = Some(swap.leave());
-                    meanwhile();
-                }
+                unsafe { self.advance(swap, plan, devices, Some(pool), scratch)? }
+            } else {
+                self.mail = Some(swap.leave());
+                meanwhile();
             }
         }
         self.fault.take().map_or(Ok(()), Err)

@@ -201,8 +201,8 @@ impl<'a> Memory<'a> {
                 _ if self.temps.contains(&slot) => (1 + self.plan.owns.len() + slot, 0),
                 Home::Nowhere => continue,
                 Home::Arg(_) | Home::Constant(_) | Home::Peer(_) if !touch.written => continue,
-                Home::Arg(_) | Home::Constant(_) | Home::Peer(_) | Home::Common(..) => return None,
-                Home::Own(i) if self.plan.owns[i].commons.is_some() => return None,
+                Home::Arg(_) | Home::Constant(_) | Home::Peer(_) | Home::Shared(..) => return None,
+                Home::Own(i) if self.plan.owns[i].shared.is_some() => return None,
                 Home::Arena(offset) => (0, offset),
                 Home::Own(i) => (1 + i, 0),
             };

@@ -1,17 +1,17 @@
-//! DeviceProgram memory: code is written to fresh pages, which then become executable and are never written again.
+//! Executable memory: code is written to fresh pages, which then become executable and are never written again.
 
 use std::sync::{Mutex, PoisonError};
 
 /// Code that can be called for the rest of the process.
 #[derive(Clone, Copy, Debug)]
-pub struct DeviceProgram(*const u8);
+pub struct MachineCode(*const u8);
 
 // SAFETY: the pages are never written after they are made executable, and never unmapped.
-unsafe impl Send for DeviceProgram {}
+unsafe impl Send for MachineCode {}
 // SAFETY: as above.
-unsafe impl Sync for DeviceProgram {}
+unsafe impl Sync for MachineCode {}
 
-impl DeviceProgram {
+impl MachineCode {
     /// The first instruction.
     pub fn start(self) -> *const u8 {
         self.0
@@ -38,7 +38,7 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena { base: std::ptr::null_mut(), size
 
 /// Copies `code` to executable pages; `None` if the system refuses them. Each piece of code has its own pages, so
 /// that no page is ever both writable and executable.
-pub fn publish(code: &[u8]) -> Option<DeviceProgram> {
+pub fn publish(code: &[u8]) -> Option<MachineCode> {
     let bytes = code.len().next_multiple_of(PAGE);
     let mut arena = ARENA.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: an anonymous mapping of our own; the range that is written and then protected is inside it and was
@@ -59,6 +59,6 @@ pub fn publish(code: &[u8]) -> Option<DeviceProgram> {
             return None;
         }
         arena.used += bytes;
-        Some(DeviceProgram(start))
+        Some(MachineCode(start))
     }
 }

@@ -18,11 +18,11 @@ use super::Stores;
 use super::interp::loops;
 use super::ir::{Access, Body, Call, Ty};
 use crate::step::Scratch;
-use memory::DeviceProgram;
+use memory::MachineCode;
 
 /// A compiled kernel.
 pub struct Compiled {
-    code: DeviceProgram,
+    code: MachineCode,
     function: emit::Function,
     /// Sizes of elements of the temporaries.
     temps: Vec<usize>,
@@ -51,11 +51,6 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
 }
 
 impl Compiled {
-    /// The machine code.
-    pub fn bytes(&self) -> &[u8] {
-        &self.function.bytes
-    }
-
     /// Vectors in flight, per phase.
     pub fn interleave(&self) -> &[usize] {
         &self.function.interleave

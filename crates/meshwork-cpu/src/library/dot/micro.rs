@@ -207,11 +207,12 @@ macro_rules! float_tiles {
             #[cfg(target_arch = "x86_64")]
             #[inline]
             unsafe fn dot(a: *const $t, x: *const $t, n: usize) -> $t {
-                match super::has_fma() {
+                if super::has_fma() {
                     // SAFETY: AVX2 and FMA are there; the rest is the caller's.
-                    true => unsafe { super::avx2::$dot(a, x, n) },
+                    unsafe { super::avx2::$dot(a, x, n) }
+                } else {
                     // SAFETY: the caller's.
-                    false => (0..n).fold(0.0, |sum, k| unsafe { sum + *a.add(k) * *x.add(k) }),
+                    (0..n).fold(0.0, |sum, k| unsafe { sum + *a.add(k) * *x.add(k) })
                 }
             }
 
@@ -237,10 +238,11 @@ macro_rules! float_tiles {
                 out: *mut $t,
                 n: usize,
             ) -> usize {
-                match super::has_fma() {
+                if super::has_fma() {
                     // SAFETY: AVX2 and FMA are there; the rest is the caller's.
-                    true => unsafe { super::avx2::$taps(taps, xw, one_weight, out, n) },
-                    false => 0,
+                    unsafe { super::avx2::$taps(taps, xw, one_weight, out, n) }
+                } else {
+                    0
                 }
             }
         }

@@ -174,10 +174,11 @@ impl<T: Tile> Product<T> {
 
     /// How much of the depth of `A` is packed at a time.
     fn depth_stretch(&self) -> usize {
-        match self.out_same {
-            true => self.stretches().map(|b| b.iter().map(|&(_, n)| n).sum()).max().unwrap_or(0),
+        if self.out_same {
+            self.stretches().map(|b| b.iter().map(|&(_, n)| n).sum()).max().unwrap_or(0)
+        } else {
             // The sums of the whole depth are needed before they are rounded.
-            false => self.depth,
+            self.depth
         }
     }
 

@@ -19,10 +19,13 @@ fn of_shape(kind: OpKind, elem: ElementType, dims: &[i64]) -> Vec<Case> {
         OpKind::Mixed(MixedOp::Convert) => {
             let to = ElementType::ALL.iter();
             // Of a positive number: what a negative one becomes in an unsigned type differs between machines.
-            let case = |&to: &ElementType| match elem.is_float() {
-                true => Case::of(kind, "%a", &[t], &[t], "", "", &[&ty(dims, to)])
-                    .after(&format!("%a = stablehlo.abs %x0 : {t}")),
-                false => Case::new(kind, &[t], "", &[&ty(dims, to)]),
+            let case = |&to: &ElementType| {
+                if elem.is_float() {
+                    Case::of(kind, "%a", &[t], &[t], "", "", &[&ty(dims, to)])
+                        .after(&format!("%a = stablehlo.abs %x0 : {t}"))
+                } else {
+                    Case::new(kind, &[t], "", &[&ty(dims, to)])
+                }
             };
             to.map(case).collect()
         }

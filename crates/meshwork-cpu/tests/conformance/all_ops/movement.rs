@@ -8,10 +8,7 @@ use super::{Case, ty};
 /// `array<i64: 1, 2>`.
 pub fn array(items: &[i64]) -> String {
     let items: Vec<String> = items.iter().map(i64::to_string).collect();
-    match items.is_empty() {
-        true => "array<i64>".into(),
-        false => format!("array<i64: {}>", items.join(", ")),
-    }
+    if items.is_empty() { "array<i64>".into() } else { format!("array<i64: {}>", items.join(", ")) }
 }
 
 /// Constants `%c0`, `%c1`, … that hold shapes and indices.

@@ -80,9 +80,10 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
         OpKind::Linalg(LinalgOp::Cholesky) => {
             // x xᵀ + 8 is positive definite.
             let (x, kind_of) = (t(&[4, 4]), if elem.is_complex() { "(8.0, 0.0)" } else { "8.0" });
-            let conj = match elem.is_complex() {
-                true => format!("%j = \"chlo.conj\"(%x0) : ({x}) -> {x}"),
-                false => format!("%j = stablehlo.reshape %x0 : ({x}) -> {x}"),
+            let conj = if elem.is_complex() {
+                format!("%j = \"chlo.conj\"(%x0) : ({x}) -> {x}")
+            } else {
+                format!("%j = stablehlo.reshape %x0 : ({x}) -> {x}")
             };
             let before = format!(
                 "{conj}

@@ -1,10 +1,9 @@
 //! Pretty forms of CHLO and `check` operations with a syntax of their own.
 
-use super::op::{Draft, is_isolated};
+use super::op::Draft;
 use super::{Parsed, Parser};
-use crate::op::ChloOp;
+use crate::Attr;
 use crate::op::form::{Key, TOP_K, ULPS};
-use crate::{Attr, OpKind};
 
 impl<'a> Parser<'a> {
     /// `(%x, k = 8, is_stable = true) : type -> (type, type)`.
@@ -37,7 +36,7 @@ impl<'a> Parser<'a> {
         self.attr_dict_with_keyword(draft)?;
         draft.set("dimension", Attr::i64(dimension));
         let op = self.begin(draft);
-        self.region(op, vec![], is_isolated(OpKind::Chlo(ChloOp::Scan)))?;
+        self.region(op, vec![])?;
         self.colon_functional(draft)?;
         let Some(outputs) = draft.spec.result_types.len().checked_sub(inits) else {
             return Err(self.error(draft.at, format!("expected a result for each of the {inits} inits")));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Parsed, Parser};
 use crate::Attr;
-use crate::attr::{ChannelHandle, ConvDims, DotDims, EnumAttr, GatherDims, ScatterDims};
+use crate::attr::{ConvDims, EnumAttr, Field, Fields};
 use crate::op::form::hlo_cases;
 
 /// StableHLO attributes that no stage computes with: kept as text.
@@ -20,12 +20,6 @@ const HLO_TEXT: &[&str] = &[
     "sub_axis_info",
     "type_extensions",
 ];
-
-/// A named field of a `<name = value, ...>` attribute.
-enum Field<'f> {
-    Int(&'f mut i64),
-    Ints(&'f mut Vec<i64>),
-}
 
 impl<'a> Parser<'a> {
     /// Reads `#alias`, `#dialect.name<...>` or `#dialect<...>`.
@@ -88,27 +82,25 @@ impl<'a> Parser<'a> {
 
     fn hlo_attr(&mut self, kind: &str, at: usize) -> Parsed<Attr> {
         match kind {
-            "dot" => self.dot_attr().map(|d| Attr::Dot(Arc::new(d))),
+            "dot" => self.fields().map(|d| Attr::Dot(Arc::new(d))),
             "conv" => self.conv_attr().map(|d| Attr::Conv(Arc::new(d))),
-            "gather" => self.gather_attr().map(|d| Attr::Gather(Arc::new(d))),
-            "scatter" => self.scatter_attr().map(|d| Attr::Scatter(Arc::new(d))),
-            "channel_handle" => {
-                let mut c = ChannelHandle::default();
-                self.fields(&mut [("handle", Field::Int(&mut c.handle)), ("type", Field::Int(&mut c.channel_type))])?;
-                Ok(Attr::Channel(c))
-            }
+            "gather" => self.fields().map(|d| Attr::Gather(Arc::new(d))),
+            "scatter" => self.fields().map(|d| Attr::Scatter(Arc::new(d))),
+            "channel_handle" => self.fields().map(Attr::Channel),
             _ if HLO_TEXT.contains(&kind) => self.opaque_attr(at),
             _ => Err(self.error(at, format!("StableHLO has no attribute '{kind}'"))),
         }
     }
 
     /// Reads `<name = value, ...>`, the fields in any order, each at most once.
-    fn fields(&mut self, fields: &mut [(&str, Field<'_>)]) -> Parsed<()> {
+    fn fields<T: Fields>(&mut self) -> Parsed<T> {
         self.lex.expect(b'<')?;
-        self.fields_until_close(fields)
+        self.fields_until_close()
     }
 
-    fn fields_until_close(&mut self, fields: &mut [(&str, Field<'_>)]) -> Parsed<()> {
+    fn fields_until_close<T: Fields>(&mut self) -> Parsed<T> {
+        let mut value = T::default();
+        let mut fields = value.fields();
         let mut seen = 0u32;
         while !self.lex.eat(b'>') {
             let word = self.lex.peek_word();
@@ -128,47 +120,11 @@ impl<'a> Parser<'a> {
                 Field::Ints(out) => **out = self.int_list()?,
             }
             if !self.lex.eat(b',') {
-                return self.lex.expect(b'>');
+                self.lex.expect(b'>')?;
+                break;
             }
         }
-        Ok(())
-    }
-
-    fn dot_attr(&mut self) -> Parsed<DotDims> {
-        let mut d = DotDims::default();
-        self.fields(&mut [
-            ("lhs_batching_dimensions", Field::Ints(&mut d.lhs_batch)),
-            ("rhs_batching_dimensions", Field::Ints(&mut d.rhs_batch)),
-            ("lhs_contracting_dimensions", Field::Ints(&mut d.lhs_contract)),
-            ("rhs_contracting_dimensions", Field::Ints(&mut d.rhs_contract)),
-        ])?;
-        Ok(d)
-    }
-
-    fn gather_attr(&mut self) -> Parsed<GatherDims> {
-        let mut d = GatherDims::default();
-        self.fields(&mut [
-            ("offset_dims", Field::Ints(&mut d.offset_dims)),
-            ("collapsed_slice_dims", Field::Ints(&mut d.collapsed_slice_dims)),
-            ("operand_batching_dims", Field::Ints(&mut d.operand_batching_dims)),
-            ("start_indices_batching_dims", Field::Ints(&mut d.start_indices_batching_dims)),
-            ("start_index_map", Field::Ints(&mut d.start_index_map)),
-            ("index_vector_dim", Field::Int(&mut d.index_vector_dim)),
-        ])?;
-        Ok(d)
-    }
-
-    fn scatter_attr(&mut self) -> Parsed<ScatterDims> {
-        let mut d = ScatterDims::default();
-        self.fields(&mut [
-            ("update_window_dims", Field::Ints(&mut d.update_window_dims)),
-            ("inserted_window_dims", Field::Ints(&mut d.inserted_window_dims)),
-            ("input_batching_dims", Field::Ints(&mut d.input_batching_dims)),
-            ("scatter_indices_batching_dims", Field::Ints(&mut d.scatter_indices_batching_dims)),
-            ("scatter_dims_to_operand_dims", Field::Ints(&mut d.scatter_dims_to_operand_dims)),
-            ("index_vector_dim", Field::Int(&mut d.index_vector_dim)),
-        ])?;
-        Ok(d)
+        Ok(value)
     }
 
     fn conv_attr(&mut self) -> Parsed<ConvDims> {
@@ -178,19 +134,7 @@ impl<'a> Parser<'a> {
             self.lex.expect(b'>')?;
             return Ok(dims);
         }
-        let mut d = ConvDims::default();
-        self.fields_until_close(&mut [
-            ("input_batch_dimension", Field::Int(&mut d.input_batch)),
-            ("input_feature_dimension", Field::Int(&mut d.input_feature)),
-            ("input_spatial_dimensions", Field::Ints(&mut d.input_spatial)),
-            ("kernel_input_feature_dimension", Field::Int(&mut d.kernel_input_feature)),
-            ("kernel_output_feature_dimension", Field::Int(&mut d.kernel_output_feature)),
-            ("kernel_spatial_dimensions", Field::Ints(&mut d.kernel_spatial)),
-            ("output_batch_dimension", Field::Int(&mut d.output_batch)),
-            ("output_feature_dimension", Field::Int(&mut d.output_feature)),
-            ("output_spatial_dimensions", Field::Ints(&mut d.output_spatial)),
-        ])?;
-        Ok(d)
+        self.fields_until_close()
     }
 
     /// Reads `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.

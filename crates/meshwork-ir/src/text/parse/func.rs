@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         }
         self.attr_dict_with_keyword(draft)?;
         let op = self.begin(draft);
-        self.region(op, vec![], true)?;
+        self.region(op, vec![])?;
         if self.module.body_of(op, 0).is_none() {
             let region = self.module.op(op).regions()[0];
             self.module.add_block(region, []);
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let open = self.lex.pos();
-        self.region(op, args, true)?;
+        self.region(op, args)?;
         match self.module.body_of(op, 0) {
             Some(_) => Ok(()),
             None => Err(self.error(open, "expected a function body with at least a return")),

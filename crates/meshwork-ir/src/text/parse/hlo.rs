@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
                     self.lex.expect(b')')?;
                 }
                 args.append(&mut accs);
-                self.region(op, args, false)
+                self.region(op, args)
             }
         }
     }
@@ -362,7 +362,7 @@ impl<'a> Parser<'a> {
         for word in ["cond", "do"] {
             self.lex.expect_word(word)?;
             let args = names.iter().zip(&types).map(|(&(name, at), ty)| Arg { name, at, ty: ty.clone(), loc: None });
-            self.region(op, args.collect(), false)?;
+            self.region(op, args.collect())?;
         }
         draft.spec.result_types = types.into_iter().collect();
         Ok(())
@@ -375,7 +375,7 @@ impl<'a> Parser<'a> {
         self.operands_and_keys(draft, &[])?;
         if self.lex.eat(b'(') {
             let op = self.begin(draft);
-            self.list_until(b')', |p| p.region(op, vec![], false))?;
+            self.list_until(b')', |p| p.region(op, vec![]))?;
         }
         self.attr_dict(draft)?;
         self.colon_functional(draft)

@@ -6,7 +6,6 @@ use super::types::Types;
 use super::value::Named;
 use super::{Located, Parsed, Parser};
 use crate::op::form::name_sdy_cases;
-use crate::op::{ChloOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, OpId, OpKind, OpSpec, Type, ValueId};
 
 /// An operation while it is read.
@@ -26,16 +25,6 @@ struct ResultName<'a> {
     name: &'a str,
     at: usize,
     count: u32,
-}
-
-/// Whether names from outside are known in the regions of an operation.
-pub(super) fn is_isolated(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Control(ControlOp::Func | ControlOp::Module | ControlOp::AsyncStart)
-            | OpKind::Chlo(ChloOp::Scan)
-            | OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation)
-    )
 }
 
 impl Draft {
@@ -237,8 +226,7 @@ impl<'a> Parser<'a> {
         }
         if self.lex.eat(b'(') {
             let op = self.begin(draft);
-            let isolated = is_isolated(draft.spec.kind);
-            self.list_until(b')', |p| p.region(op, vec![], isolated))?;
+            self.list_until(b')', |p| p.region(op, vec![]))?;
         }
         self.attr_dict(draft)?;
         name_sdy_cases(draft.spec.kind, &mut draft.spec.attrs);

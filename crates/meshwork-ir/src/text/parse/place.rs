@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_mesh::Cursor;
 
-use super::op::{Draft, is_isolated};
+use super::op::Draft;
 use super::{Parsed, Parser};
 use crate::op::SdyOp;
 use crate::op::form::{Key, sdy_cases};
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
         self.lex.expect(b'(')?;
         let args = self.list_of(b')', Self::typed_arg)?;
         let op = self.begin(draft);
-        self.region(op, args, is_isolated(draft.spec.kind))?;
+        self.region(op, args)?;
         self.attr_dict(draft)?;
         self.colon_functional(draft)
     }

@@ -3,7 +3,7 @@
 use super::loc::ReadLoc;
 use super::value::Named;
 use super::{Located, Parsed, Parser};
-use crate::{BlockId, Loc, OpId, Type};
+use crate::{BlockId, Loc, OpId, Trait, Type};
 
 /// A block argument as it is read.
 pub(super) struct Arg<'a> {
@@ -15,11 +15,12 @@ pub(super) struct Arg<'a> {
 
 impl<'a> Parser<'a> {
     /// Reads `{ ... }` as the next region of `op`. Its first block has `args`, where the form names them outside.
-    pub(super) fn region(&mut self, op: OpId, args: Vec<Arg<'a>>, isolated: bool) -> Parsed<()> {
+    pub(super) fn region(&mut self, op: OpId, args: Vec<Arg<'a>>) -> Parsed<()> {
         self.lex.skip();
         let open = self.lex.pos();
         self.lex.expect(b'{')?;
-        let mark = self.values.enter(isolated);
+        let isolated = self.module.op(op).kind().has(Trait::Isolated);
+        let mark = if isolated { self.values.enter_isolated() } else { self.values.enter() };
         self.nested(|p| p.region_body(op, args, open))?;
         self.values.leave(mark);
         Ok(())

@@ -33,13 +33,14 @@ pub(super) struct Mark<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Enters a region; `isolated` ones know no name from outside.
-    pub fn enter(&mut self, isolated: bool) -> Mark<'a> {
-        if isolated {
-            Mark { order: 0, outside: Some(std::mem::take(self)) }
-        } else {
-            Mark { order: self.order.len(), outside: None }
-        }
+    /// Enters a region.
+    pub fn enter(&mut self) -> Mark<'a> {
+        Mark { order: self.order.len(), outside: None }
+    }
+
+    /// Enters a region that knows no name from outside.
+    pub fn enter_isolated(&mut self) -> Mark<'a> {
+        Mark { order: 0, outside: Some(std::mem::take(self)) }
     }
 
     /// Leaves a region.

@@ -48,7 +48,7 @@ pub fn print(module: &Module) -> String {
 
 /// The module as MLIR text.
 pub fn print_with(module: &Module, options: &PrintOptions) -> String {
-    let names = Names::of_module(module, options.generic);
+    let names = Names::of_module(module, *options);
     let mut printer = Printer::new(module, names, *options);
     // About the length of an operation with one operand.
     printer.out.reserve(96 * module.op_slots());

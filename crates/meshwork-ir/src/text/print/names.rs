@@ -6,6 +6,7 @@
 
 use smallvec::SmallVec;
 
+use super::PrintOptions;
 use super::write::{push_int, push_list};
 use crate::op::{ChloOp, ControlOp, LinalgOp, SourceOp};
 use crate::{BlockId, ElementType, Module, Op, OpId, OpKind, RegionId, ValueId};
@@ -45,8 +46,8 @@ pub(super) struct Names {
 
 impl Names {
     /// Names for all values of a module.
-    pub(super) fn of_module(module: &Module, generic: bool) -> Names {
-        let mut names = Names::empty(module, generic);
+    pub(super) fn of_module(module: &Module, options: PrintOptions) -> Names {
+        let mut names = Names::empty(module, options);
         names.count_args(module, module.body());
         names.block(module, module.body());
         names.below(module, regions_in(module, module.body()));
@@ -59,14 +60,14 @@ impl Names {
         while let Some(parent) = module.parent_op(top) {
             top = parent;
         }
-        let mut names = Names::empty(module, false);
+        let mut names = Names::empty(module, PrintOptions::default());
         names.op(module, module.op(top));
         names.below(module, module.op(top).regions().iter().copied());
         names
     }
 
-    fn empty(module: &Module, generic: bool) -> Names {
-        Names { names: vec![Name::Unknown; module.value_slots()], generic, scope: Scope::default() }
+    fn empty(module: &Module, options: PrintOptions) -> Names {
+        Names { names: vec![Name::Unknown; module.value_slots()], generic: options.generic, scope: Scope::default() }
     }
 
     /// Names the values of regions and of all that are nested in them.

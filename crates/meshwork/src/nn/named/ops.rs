@@ -7,7 +7,7 @@ use super::tensor::sizes;
 use super::{Axis, NamedTensor};
 use crate::error::fail;
 use crate::ops::einsum;
-use crate::vmap::vmap;
+use crate::transform::vmap;
 use crate::{Operand, Tensor};
 
 /// Multiplies tensors and sums over the named axes. The result has all other axes, each once, in the order in which

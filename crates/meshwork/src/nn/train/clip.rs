@@ -9,7 +9,7 @@ use crate::tree::{Tree, leaves};
 #[track_caller]
 pub fn global_norm<A: Tree>(tree: &A) -> Tensor {
     let mut sum = full([], F32, 0.0);
-    for x in leaves(tree).iter().filter(|x| crate::grad::differentiable(x)) {
+    for x in leaves(tree).iter().filter(|x| crate::transform::differentiable(x)) {
         sum += x.to(F32).square().sum_all();
     }
     sum.sqrt()
@@ -30,6 +30,7 @@ pub fn global_norm<A: Tree>(tree: &A) -> Tensor {
 pub fn clip_by_global_norm<A: Tree>(tree: &A, most: f64) -> (A, Tensor) {
     let norm = global_norm(tree);
     let scale = select(norm.gt(most), full([], F32, most) / &norm, norm.ones_like());
-    let clipped = tree.map(&mut |x| if crate::grad::differentiable(x) { x * scale.to(x.dtype()) } else { x.clone() });
+    let clipped =
+        tree.map(&mut |x| if crate::transform::differentiable(x) { x * scale.to(x.dtype()) } else { x.clone() });
     (clipped, norm)
 }

@@ -6,10 +6,10 @@ use meshwork_mesh::Mesh;
 
 use super::{SyncPattern, Usage, gradient_sync_pattern};
 use crate::error::{Error, Result};
-use crate::grad::value_and_grad;
 use crate::jit::{Jit, jit};
 use crate::rule::Rule;
 use crate::spec::{MESH, P};
+use crate::transform::value_and_grad;
 use crate::{Array, ElementType, Plan, Tensor};
 
 /// What an input is for.

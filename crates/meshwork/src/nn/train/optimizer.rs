@@ -3,8 +3,8 @@
 use super::{OptimizerState, Schedule, clip_by_global_norm};
 use crate::ElementType::{F32, I32};
 use crate::Tensor;
-use crate::grad::differentiable;
 use crate::ops::{full, zeros};
+use crate::transform::differentiable;
 use crate::tree::{Tree, leaves, replace};
 
 /// How gradients become steps.

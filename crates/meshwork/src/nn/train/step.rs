@@ -8,11 +8,11 @@ use super::{Optimizer, OptimizerState};
 use crate::ElementType::{self, F32};
 use crate::control::scan;
 use crate::error::{Result, fail};
-use crate::grad::{differentiable, value_and_grad};
 use crate::jit::{Jit, jit};
 use crate::ops::full;
 use crate::rules::{FsdpRule, Rule, constrain};
 use crate::spec::P;
+use crate::transform::{differentiable, value_and_grad};
 use crate::tree::{Tree, leaves, replace};
 use crate::{Array, Lowered, Plan, Tensor};
 

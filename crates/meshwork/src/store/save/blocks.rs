@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
 
+use super::disk::NewFile;
 use super::error::{CheckpointError, Result, io};
 
 /// Bytes of a block.
@@ -20,7 +21,7 @@ pub(super) fn blocks(bytes: u64) -> u64 {
 
 /// Writes data and counts up the checksums of its blocks.
 pub(super) struct BlockWriter {
-    out: BufWriter<File>,
+    out: BufWriter<NewFile>,
     file: PathBuf,
     crc: Hasher,
     filled: u64,
@@ -30,7 +31,7 @@ pub(super) struct BlockWriter {
 impl BlockWriter {
     /// A new file that starts with `header`, which no block covers.
     pub(super) fn create(file: &Path, header: &[u8]) -> Result<BlockWriter> {
-        let mut out = BufWriter::with_capacity(1 << 18, File::create(file).map_err(io(file))?);
+        let mut out = BufWriter::with_capacity(1 << 18, NewFile::create(file).map_err(io(file))?);
         out.write_all(header).map_err(io(file))?;
         Ok(BlockWriter { out, file: file.to_path_buf(), crc: Hasher::new(), filled: 0, table: vec![] })
     }
@@ -64,7 +65,7 @@ impl BlockWriter {
         let fails = io(&self.file);
         self.out.write_all(&self.table).map_err(&fails)?;
         let file = self.out.into_inner().map_err(|e| fails(e.into_error()))?;
-        file.sync_all().map_err(&fails)?;
+        file.sync().map_err(&fails)?;
         Ok(crc32fast::hash(&self.table))
     }
 }

@@ -1,41 +1,49 @@
 //! The folder of a run: names of checkpoints in it, and what is cleaned up.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use super::disk;
 use super::error::{Result, io};
+use super::read::Checkpoint;
 
-/// The name of a checkpoint: its step, and how often that was saved before.
+/// The name of a checkpoint. Names in order are saves in order: `turn` grows whenever a save is not of a later step
+/// than the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Name {
+    pub turn: u64,
     pub step: u64,
-    pub again: u64,
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step-{:08}", self.step)?;
-        match self.again {
+        match self.turn {
             0 => Ok(()),
-            again => write!(f, ".{again}"),
+            turn => write!(f, ".{turn}"),
         }
     }
 }
 
 impl Name {
     fn parse(text: &str) -> Option<Name> {
-        let (step, again) = match text.strip_prefix("step-")?.split_once('.') {
-            Some((step, again)) => (step, again.parse().ok()?),
-            None => (text.strip_prefix("step-")?, 0),
+        let name = text.strip_prefix("step-")?;
+        let (step, turn) = match name.split_once('.') {
+            Some((step, turn)) => (step, turn.parse().ok()?),
+            None => (name, 0),
         };
-        Some(Name { step: step.parse().ok()?, again })
+        Some(Name { turn, step: step.parse().ok()? })
     }
 
-    /// A name for a new checkpoint of `step`.
+    /// A name for a new checkpoint of `step`, after all that are there.
     pub(super) fn next(folder: &Path, step: u64) -> Result<Name> {
-        let taken = list(folder)?.into_iter().filter(|n| n.step == step).map(|n| n.again).max();
-        Ok(Name { step, again: taken.map_or(0, |n| n + 1) })
+        Ok(match list(folder)?.first() {
+            None => Name { turn: 0, step },
+            Some(newest) if step > newest.step => Name { turn: newest.turn, step },
+            Some(newest) => Name { turn: newest.turn + 1, step },
+        })
     }
 }
 
@@ -44,7 +52,7 @@ pub(super) fn saving(token: &str, number: u64, step: u64) -> String {
     format!(".saving-{token}-{number}-{step:08}")
 }
 
-/// All checkpoints of a folder, newest first; none if there is no folder.
+/// All checkpoints of a folder, the one saved last first; none if there is no folder.
 pub(super) fn list(folder: &Path) -> Result<Vec<Name>> {
     let mut names: Vec<Name> = entries(folder)?.iter().filter_map(|name| Name::parse(name)).collect();
     names.sort_unstable_by(|a, b| b.cmp(a));
@@ -67,36 +75,42 @@ pub(super) fn remove_leftovers(folder: &Path, token: &str) -> Result<()> {
     let own = format!(".saving-{token}-");
     for name in entries(folder)? {
         if (name.starts_with(".saving-") && !name.starts_with(&own)) || name.starts_with(".gone-") {
-            let path = folder.join(name);
-            fs::remove_dir_all(&path).map_err(io(&path))?;
+            disk::remove_folder(&folder.join(name))?;
         }
     }
     Ok(())
 }
 
-/// Deletes all but the `keep` newest steps, and older saves of the same step. First a checkpoint loses its name, so that
-/// a half-deleted one is never found.
+/// Deletes what was saved before the last `keep` whole checkpoints, and earlier saves of the step of a whole one. First
+/// a checkpoint loses its name, so that a half-deleted one is never found.
 pub(super) fn prune(folder: &Path, keep: Option<usize>, token: &str) -> Result<()> {
-    let mut steps = 0;
-    let mut last = None;
-    for name in list(folder)? {
-        let is_again = last == Some(name.step);
-        steps += usize::from(!is_again);
-        last = Some(name.step);
-        if !is_again && keep.is_none_or(|keep| steps <= keep) {
-            continue;
-        }
-        let (old, gone) = (folder.join(name.to_string()), folder.join(format!(".gone-{token}-{name}")));
-        fs::rename(&old, &gone).map_err(io(&old))?;
-        fs::remove_dir_all(&gone).map_err(io(&gone))?;
+    let old = superfluous(folder, keep)?;
+    if old.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let gone = |name: &Name| folder.join(format!(".gone-{token}-{name}"));
+    for name in &old {
+        disk::rename(&folder.join(name.to_string()), &gone(name))?;
+    }
+    disk::sync_folder(folder)?;
+    old.iter().try_for_each(|name| disk::remove_folder(&gone(name)))
 }
 
-/// Flushes the directory to disk.
-pub(super) fn sync(folder: &Path) -> Result<()> {
-    #[cfg(unix)]
-    fs::File::open(folder).and_then(|f| f.sync_all()).map_err(io(folder))?;
-    let _ = folder;
-    Ok(())
+/// What [`prune`] deletes. A checkpoint that cannot be read takes no place of one that can, and replaces none.
+fn superfluous(folder: &Path, keep: Option<usize>) -> Result<Vec<Name>> {
+    let mut names = list(folder)?;
+    if keep.is_none() {
+        let mut saves: BTreeMap<u64, usize> = BTreeMap::new();
+        names.iter().for_each(|name| *saves.entry(name.step).or_default() += 1);
+        names.retain(|name| saves[&name.step] > 1);
+    }
+    let mut whole = BTreeSet::new();
+    let is_old = |name: &Name| {
+        let is_old = keep.is_some_and(|keep| whole.len() >= keep) || whole.contains(&name.step);
+        if !is_old && Checkpoint::open(folder.join(name.to_string())).is_ok() {
+            whole.insert(name.step);
+        }
+        is_old
+    };
+    Ok(names.into_iter().filter(is_old).collect())
 }

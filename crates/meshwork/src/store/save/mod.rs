@@ -27,6 +27,7 @@
 //! The design is in `README.md` beside this file.
 
 mod blocks;
+mod disk;
 mod error;
 mod folder;
 mod index;
@@ -36,8 +37,11 @@ mod read;
 mod write;
 
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -71,7 +75,8 @@ impl Checkpoints {
         Checkpoints { folder: folder.to_path_buf(), ranks, keep: None, saves: 0, running: None }
     }
 
-    /// Keeps the newest `count`, at least one. An old one is deleted when a newer one is complete.
+    /// Keeps the `count` that were saved last, at least one, whatever their steps are: a run that goes back to an earlier
+    /// step keeps what it saves. An old one is deleted when a newer one is complete. Damaged ones do not count.
     pub fn keep(mut self, count: usize) -> Checkpoints {
         self.keep = Some(count.max(1));
         self
@@ -122,15 +127,14 @@ impl Checkpoints {
         self.running.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
     }
 
-    /// The steps that have been saved, newest first, whether they are damaged or not.
+    /// The steps that have been saved, the last first, whether they are damaged or not.
     pub fn steps(&self) -> Result<Vec<u64>, Error> {
-        let mut steps: Vec<u64> = folder::list(&self.folder)?.iter().map(|name| name.step).collect();
-        steps.dedup();
-        Ok(steps)
+        let mut met = BTreeSet::new();
+        Ok(folder::list(&self.folder)?.iter().map(|name| name.step).filter(|&step| met.insert(step)).collect())
     }
 
-    /// The newest checkpoint that is whole: its index, and the lengths and headers of its files. Newer ones that are
-    /// not are [named](Checkpoint::skipped). None if nothing was ever saved; an error if nothing of it can be used.
+    /// The checkpoint that was saved last and is whole: its index, and the lengths and headers of its files. Newer ones
+    /// that are not are [named](Checkpoint::skipped). None if nothing was ever saved; an error if nothing of it can be used.
     pub fn latest(&mut self) -> Result<Option<Checkpoint>, Error> {
         self.wait()?;
         Ok(self.newest(|_| Ok(()))?.map(|(found, ())| found))
@@ -169,7 +173,7 @@ impl Checkpoints {
         self.wait()?;
         let names = folder::list(&self.folder)?;
         let name = names.iter().find(|name| name.step == step).copied();
-        let name = name.unwrap_or(folder::Name { step, again: 0 });
+        let name = name.unwrap_or(folder::Name { turn: 0, step });
         Ok(Checkpoint::open(self.folder.join(name.to_string()))?)
     }
 }

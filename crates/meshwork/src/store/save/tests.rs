@@ -260,6 +260,62 @@ fn the_newest_stay_and_a_step_saved_again_takes_the_place_of_the_old() {
     assert_eq!(names.len(), 2, "{names:?}");
 }
 
+fn save_scalars(saves: &mut Checkpoints, steps: &[u64]) {
+    for &step in steps {
+        saves.save::<Tensor>(step, &Array::scalar(step as f32), &[]).unwrap();
+        saves.wait().unwrap();
+        let found = saves.latest().unwrap().unwrap();
+        assert_eq!(found.restore::<Tensor>(&Array::scalar(0f32)).unwrap().item::<f32>().unwrap(), step as f32);
+    }
+}
+
+/// What was saved last is newest, whatever its step is.
+#[test]
+fn a_run_that_goes_back_and_a_fresh_run_keep_what_they_save() {
+    let folder = Folder::new("back");
+    let mut saves = Checkpoints::open(&folder.0).unwrap().keep(2);
+    save_scalars(&mut saves, &[100, 200, 300]);
+    save_scalars(&mut saves, &[150]);
+    assert_eq!(saves.steps().unwrap(), [150, 300]);
+    save_scalars(&mut saves, &[250, 350]);
+    assert_eq!(saves.steps().unwrap(), [350, 250]);
+    drop(saves);
+    let mut fresh = Checkpoints::open(&folder.0).unwrap().keep(3);
+    save_scalars(&mut fresh, &[1]);
+    assert_eq!(fresh.steps().unwrap(), [1, 350, 250]);
+    save_scalars(&mut fresh, &[2, 3, 2]);
+    assert_eq!(fresh.steps().unwrap(), [2, 3, 1]);
+    // Without a limit all stay, in this order, and of one step the last.
+    let mut all = Checkpoints::open(&folder.0).unwrap();
+    save_scalars(&mut all, &[1, 9, 3]);
+    assert_eq!(all.steps().unwrap(), [3, 9, 1, 2]);
+    assert_eq!(all.at(3).unwrap().folder(), folder.0.join("step-00000003.5"));
+}
+
+#[test]
+fn damaged_checkpoints_take_no_place_of_whole_ones() {
+    let folder = Folder::new("slots");
+    let mut saves = Checkpoints::open(&folder.0).unwrap().keep(2);
+    save_scalars(&mut saves, &[1, 2, 3]);
+    let index = |step: u64| folder.0.join(format!("step-{step:08}")).join("index.json");
+    std::fs::write(index(3), "{").unwrap();
+    save_scalars(&mut saves, &[4]);
+    assert_eq!(saves.steps().unwrap(), [4, 3, 2]);
+    std::fs::remove_file(folder.0.join("step-00000004/rank-00000.safetensors")).unwrap();
+    assert_eq!(saves.latest().unwrap().unwrap().step(), 2);
+    save_scalars(&mut saves, &[5]);
+    assert_eq!(saves.steps().unwrap(), [5, 4, 3, 2]);
+    save_scalars(&mut saves, &[6]);
+    assert_eq!(saves.steps().unwrap(), [6, 5]);
+    // Nor does a damaged one replace a whole one of its step.
+    let mut saves = Checkpoints::open(&folder.0).unwrap();
+    let copy = folder.0.join("step-00000006.1");
+    std::fs::create_dir(&copy).unwrap();
+    save_scalars(&mut saves, &[7]);
+    assert_eq!(saves.steps().unwrap(), [7, 6, 5]);
+    assert_eq!(Checkpoint::open(folder.0.join("step-00000006")).unwrap().step(), 6);
+}
+
 #[test]
 fn leftovers_of_a_crash_are_not_read_and_are_cleaned_up() {
     let folder = Folder::new("leftovers");

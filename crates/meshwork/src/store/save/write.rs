@@ -3,15 +3,15 @@
 //! The order of events and what a crash leaves at each moment are in the README beside this file.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::blocks::{BlockWriter, Extents};
-use super::error::{CheckpointError, Result, io};
+use super::disk::{self, write_synced};
+use super::error::{CheckpointError, Result};
 use super::folder::{self, Name};
 use super::index::{INDEX, Index};
 use super::layout::{Layout, file_name, header};
@@ -48,16 +48,17 @@ impl Save {
     }
 
     fn run_in(&self, aside: &Path) -> Result<()> {
-        fs::create_dir_all(&self.folder).map_err(io(&self.folder))?;
+        disk::make_folders(&self.folder)?;
         if self.ranks.rank() == 0 && self.number == 0 {
             folder::remove_leftovers(&self.folder, self.ranks.token())?;
         }
-        fs::create_dir_all(aside).map_err(io(aside))?;
+        let before = folder::list(&self.folder)?.first().copied();
+        disk::make_folder(aside)?;
         let part = self.write_part(aside)?;
         write_aside(&aside.join(part_name(self.ranks.rank())), part.to_string().as_bytes())?;
         match self.ranks.rank() {
             0 => self.commit(aside),
-            _ => self.wait_for_commit(aside),
+            _ => self.wait_for_commit(aside, before),
         }
     }
 
@@ -129,22 +130,21 @@ impl Save {
         let index = Index { step: self.step, notes: self.notes.clone(), files, leaves: self.layout.leaves.clone() };
         write_synced(&aside.join(INDEX), index.text().as_bytes())?;
         for rank in 0..self.ranks.size() {
-            let note = aside.join(part_name(rank));
-            fs::remove_file(&note).map_err(io(&note))?;
+            disk::remove_file(&aside.join(part_name(rank)))?;
         }
-        folder::sync(aside)?;
+        disk::sync_folder(aside)?;
         let name = Name::next(&self.folder, self.step)?;
         let place = self.folder.join(name.to_string());
-        fs::rename(aside, &place).map_err(io(&place))?;
-        folder::sync(&self.folder)?;
+        disk::rename(aside, &place)?;
+        disk::sync_folder(&self.folder)?;
         folder::prune(&self.folder, self.keep, self.ranks.token())
     }
 
-    /// Waits until rank 0 has renamed the folder.
-    fn wait_for_commit(&self, aside: &Path) -> Result<()> {
+    /// Waits until rank 0 has given the folder its name, after `before`, and makes that last.
+    fn wait_for_commit(&self, aside: &Path, before: Option<Name>) -> Result<()> {
         // A little longer than rank 0 waits for the others: it knows which of them is late.
         let mut patience = Patience::new(self.ranks.deadline + self.ranks.deadline / 4 + Duration::from_millis(200));
-        while aside.exists() {
+        while !self.is_committed(before)? {
             self.check_failed(aside)?;
             let what = match (self.ranks.is_dead(0), patience.sleep()) {
                 (true, _) => "rank 0 has died before it had completed the checkpoint".to_string(),
@@ -155,11 +155,17 @@ impl Save {
                 (false, true) => continue,
             };
             self.check_failed(aside)?;
-            if aside.exists() {
+            if !self.is_committed(before)? {
                 return Err(CheckpointError::Peer { step: self.step, what });
             }
         }
-        Ok(())
+        disk::sync_folder(&self.folder)
+    }
+
+    /// Whether the save has become a checkpoint, the first after `before`. That its own folder is gone would not be
+    /// enough: another job may have removed it.
+    fn is_committed(&self, before: Option<Name>) -> Result<bool> {
+        Ok(folder::list(&self.folder)?.first().is_some_and(|name| Some(*name) > before && name.step == self.step))
     }
 
     /// The error that another rank has left.
@@ -182,12 +188,7 @@ fn part_name(rank: usize) -> String {
 fn write_aside(file: &Path, bytes: &[u8]) -> Result<()> {
     let aside = file.with_extension("tmp");
     write_synced(&aside, bytes)?;
-    fs::rename(&aside, file).map_err(io(file))
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = File::create(path).map_err(io(path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io(path))
+    disk::rename(&aside, file)
 }
 
 /// Waiting that begins short and grows, up to a deadline.

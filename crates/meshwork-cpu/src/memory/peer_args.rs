@@ -1,8 +1,8 @@
-//! Results of communication that are a peer's argument, unchanged: no bytes are moved.
+//! Results of communication that are a peer's argument, unchanged, so that no bytes move.
 //!
 //! Arguments that are not donated are only read, and all devices of a process see the memory of all. So a permute or a
-//! broadcast of such an argument gives each device a pointer to what another one was given, and a result of the
-//! program that is made so is that piece of the argument itself, with one more reference.
+//! broadcast of such an argument gives each device a pointer to another's argument, and a result of the program
+//! made this way is that shard of the argument itself, with one more reference.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::live::{Live, Origin};
 use super::share::visit;
 use crate::program::{Collective, CollectiveKind, Node, Program};
 
-/// A piece of an argument, of another device for each.
+/// Other devices' shards of an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Handed {
+pub struct PeerArg {
     /// The argument.
     pub arg: usize,
-    /// By device: whose piece it has.
+    /// By device: whose shard it reads.
     pub from: Arc<[usize]>,
 }
 
-/// The buffers of `program` on `devices` devices in one process that need no memory, and what they are.
-pub fn handed(program: &Program, live: &Live, devices: usize) -> HashMap<u32, Handed> {
-    let mut found: HashMap<u32, Handed> = HashMap::new();
+/// The buffers of `program` on `devices` devices in one process that are a peer's argument and need no memory.
+pub fn peer_args(program: &Program, live: &Live, devices: usize) -> HashMap<u32, PeerArg> {
+    let mut found: HashMap<u32, PeerArg> = HashMap::new();
     if devices < 2 {
         return found;
     }
@@ -45,7 +45,7 @@ pub fn handed(program: &Program, live: &Live, devices: usize) -> HashMap<u32, Ha
         for (operand, result) in c.operands.iter().zip(&c.results) {
             let bytes = |b: u32| program.bufs[b as usize].bytes;
             let (a, b) = (live.same[operand.0 as usize], live.same[result.0 as usize]);
-            // Whoever donates what he was given wants the only reference.
+            // A result that is donated later must have no other reference.
             let kept = !unique && donates && program.main.results.contains(result);
             if b != result.0 || again.contains(result) || bytes(a) != bytes(b) || kept {
                 continue;
@@ -53,19 +53,19 @@ pub fn handed(program: &Program, live: &Live, devices: usize) -> HashMap<u32, Ha
             let here: Arc<[usize]> = (0..devices).collect();
             let before = match live.origins[a as usize] {
                 Origin::Arg(arg) if !program.donated.get(arg as usize).is_some_and(|&d| d) => {
-                    Some(Handed { arg: arg as usize, from: here })
+                    Some(PeerArg { arg: arg as usize, from: here })
                 }
                 _ => found.get(&a).cloned(),
             };
-            if let Some(Handed { arg, from }) = before {
-                found.insert(b, Handed { arg, from: sources.iter().map(|&d| from[d]).collect() });
+            if let Some(PeerArg { arg, from }) = before {
+                found.insert(b, PeerArg { arg, from: sources.iter().map(|&d| from[d]).collect() });
             }
         }
     }
     found
 }
 
-/// By device: whose operand it gets as it is, if that is so for all of them; and whether no two get the same.
+/// By device: whose operand it gets unchanged, if all of them do; and whether no two get the same one.
 fn sources(c: &Collective, devices: usize) -> Option<(Vec<usize>, bool)> {
     let mut from = vec![None; devices];
     match &c.kind {

@@ -12,7 +12,7 @@ const LENGTH: usize = 64;
 
 /// The last operations between processes.
 #[derive(Default)]
-pub(crate) struct Record {
+pub(crate) struct FlightRecorder {
     entries: VecDeque<Entry>,
     /// The number of operations before the first of them.
     forgotten: u64,
@@ -24,7 +24,7 @@ struct Entry {
     took: Option<Duration>,
 }
 
-impl Record {
+impl FlightRecorder {
     /// Records the start of an operation; returns its number.
     pub(crate) fn begin(&mut self, stamp: Stamp) -> u64 {
         if self.entries.len() == LENGTH {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_last_operations_are_kept_and_the_open_one_is_shown() {
-        let mut record = Record::default();
+        let mut record = FlightRecorder::default();
         for run in 0..100 {
             let number = record.begin(Stamp { plan: 1, run, op: 0, bytes: 8, refusal: false });
             if run < 99 {

@@ -6,9 +6,9 @@ use std::panic::Location;
 use meshwork_autodiff::GradOptions;
 use meshwork_ir::{Module, OpId, ValueId, ValueMap};
 
+use super::grad::differentiable;
 use crate::Tensor;
 use crate::error::{fail, fail_at};
-use crate::grad::differentiable;
 use crate::trace::inline::{body_ops, inline};
 use crate::trace::{self, pinned, with_top};
 use crate::tree::{Tree, leaves, replace};

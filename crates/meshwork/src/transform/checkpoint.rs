@@ -4,8 +4,8 @@ use meshwork_autodiff::CHECKPOINT;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, OpKind, OpSpec, Type, ValueId};
 
+use super::linear::traced;
 use crate::Tensor;
-use crate::linear::traced;
 use crate::trace::with_top;
 use crate::tree::{Tree, leaves, replace};
 

@@ -2,9 +2,9 @@
 
 use meshwork_autodiff::GradOptions;
 
+use super::linear::traced;
 use crate::Tensor;
 use crate::error::fail;
-use crate::linear::traced;
 use crate::trace::inline::inline;
 use crate::tree::{Tree, leaves, replace};
 

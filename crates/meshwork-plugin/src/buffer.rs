@@ -1,0 +1,248 @@
+//! Buffers: a shard of an array on one device, pending, ready, failed, or deleted.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use meshwork_ir::ElementType;
+use meshwork_pjrt_abi as abi;
+use meshwork_runtime::memory::Buffer;
+
+use crate::border::{Handle, borrow, destroy};
+use crate::client::{MemoryHandle, default_memory};
+use crate::copy::minor_to_major;
+use crate::element;
+use crate::event::Signal;
+use crate::failure::{Failure, Outcome};
+
+/// The elements of a buffer, which a run or a transfer may still have to write.
+pub(crate) struct Contents {
+    /// Done when the memory is there.
+    pub signal: Arc<Signal>,
+    memory: OnceLock<Arc<Buffer>>,
+}
+
+impl Contents {
+    /// To be filled before `signal` is done.
+    pub fn pending(signal: Arc<Signal>) -> Arc<Contents> {
+        Arc::new(Contents { signal, memory: OnceLock::new() })
+    }
+
+    pub fn ready(memory: Arc<Buffer>) -> Arc<Contents> {
+        Arc::new(Contents { signal: Signal::done(), memory: OnceLock::from(memory) })
+    }
+
+    pub fn fill(&self, memory: Arc<Buffer>) {
+        // Whoever fills it is the only one.
+        let _ = self.memory.set(memory);
+    }
+
+    /// Waits for the memory.
+    pub fn wait(&self) -> Outcome<&Arc<Buffer>> {
+        if self.memory.get().is_none() {
+            self.signal.wait()?;
+        }
+        self.memory.get().ok_or_else(|| Failure::internal("a buffer is ready without memory"))
+    }
+
+    /// The memory, taken out if nobody else has the contents.
+    pub fn into_memory(self: Arc<Self>) -> Outcome<Arc<Buffer>> {
+        self.wait()?;
+        match Arc::try_unwrap(self) {
+            Ok(contents) => contents.memory.into_inner(),
+            Err(shared) => shared.memory.get().cloned(),
+        }
+        .ok_or_else(|| Failure::internal("a buffer is ready without memory"))
+    }
+}
+
+/// What a buffer is: its element type and extents.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Shape {
+    pub elem: ElementType,
+    pub dims: Vec<i64>,
+}
+
+impl Shape {
+    pub fn bytes(&self) -> usize {
+        self.dims.iter().product::<i64>() as usize * self.elem.storage_bytes()
+    }
+}
+
+/// A buffer as callers have it.
+pub(crate) struct BufferHandle {
+    pub shape: Arc<Shape>,
+    pub memory: *mut abi::Memory,
+    contents: Mutex<Option<Arc<Contents>>>,
+    /// References of those who read the memory behind our back.
+    external: Mutex<Vec<Arc<Buffer>>>,
+    order: OnceLock<Vec<i64>>,
+}
+
+// SAFETY: memories are never freed.
+unsafe impl Send for BufferHandle {}
+// SAFETY: as above.
+unsafe impl Sync for BufferHandle {}
+
+impl Handle for BufferHandle {
+    type C = abi::Buffer;
+}
+
+impl BufferHandle {
+    pub fn new(shape: Arc<Shape>, memory: *mut abi::Memory, contents: Arc<Contents>) -> BufferHandle {
+        let (contents, external) = (Mutex::new(Some(contents)), Mutex::default());
+        BufferHandle { shape, memory, contents, external, order: OnceLock::new() }
+    }
+
+    /// The elements; an error if the buffer is deleted.
+    pub fn contents(&self) -> Outcome<Arc<Contents>> {
+        self.lock().clone().ok_or_else(deleted)
+    }
+
+    /// The elements, which the buffer gives up.
+    pub fn take(&self) -> Outcome<Arc<Contents>> {
+        self.lock().take().ok_or_else(deleted)
+    }
+
+    /// Dimensions from minor to major.
+    pub fn order(&self) -> &[i64] {
+        self.order.get_or_init(|| minor_to_major(self.shape.dims.len()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Contents>>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn externals(&self) -> MutexGuard<'_, Vec<Arc<Buffer>>> {
+        self.external.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn deleted() -> Failure {
+    Failure::invalid("the buffer has been deleted or donated")
+}
+
+pub(crate) fn buffer_destroy(args: &mut abi::BufferDestroy) -> Outcome {
+    destroy::<BufferHandle>(args.buffer);
+    Ok(())
+}
+
+pub(crate) fn buffer_element_type(args: &mut abi::BufferElementType) -> Outcome {
+    args.element_type = element::to_number(borrow::<BufferHandle>(args.buffer)?.shape.elem)?;
+    Ok(())
+}
+
+pub(crate) fn buffer_dimensions(args: &mut abi::BufferDimensions) -> Outcome {
+    let dims = &borrow::<BufferHandle>(args.buffer)?.shape.dims;
+    (args.dims, args.num_dims) = (dims.as_ptr(), dims.len());
+    Ok(())
+}
+
+pub(crate) fn buffer_unpadded_dimensions(args: &mut abi::BufferUnpaddedDimensions) -> Outcome {
+    let dims = &borrow::<BufferHandle>(args.buffer)?.shape.dims;
+    (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
+    Ok(())
+}
+
+pub(crate) fn buffer_dynamic_dimension_indices(args: &mut abi::BufferDynamicDimensionIndices) -> Outcome {
+    (args.dynamic_dim_indices, args.num_dynamic_dims) = (std::ptr::NonNull::dangling().as_ptr(), 0);
+    Ok(())
+}
+
+pub(crate) fn buffer_get_memory_layout(args: &mut abi::BufferGetMemoryLayout) -> Outcome {
+    let order = borrow::<BufferHandle>(args.buffer)?.order();
+    let tiled = abi::MemoryLayoutTiled {
+        struct_size: size_of::<abi::MemoryLayoutTiled>(),
+        extension_start: std::ptr::null_mut(),
+        minor_to_major: order.as_ptr(),
+        minor_to_major_size: order.len(),
+        tile_dims: std::ptr::null(),
+        tile_dim_sizes: std::ptr::null(),
+        num_tiles: 0,
+    };
+    args.layout.kind = abi::LAYOUT_TILED;
+    args.layout.layout.tiled = tiled;
+    Ok(())
+}
+
+pub(crate) fn buffer_on_device_size_in_bytes(args: &mut abi::BufferOnDeviceSizeInBytes) -> Outcome {
+    args.on_device_size_in_bytes = borrow::<BufferHandle>(args.buffer)?.shape.bytes();
+    Ok(())
+}
+
+pub(crate) fn buffer_device(args: &mut abi::BufferDevice) -> Outcome {
+    args.device = borrow::<MemoryHandle>(borrow::<BufferHandle>(args.buffer)?.memory)?.device();
+    Ok(())
+}
+
+pub(crate) fn buffer_memory(args: &mut abi::BufferMemory) -> Outcome {
+    args.memory = borrow::<BufferHandle>(args.buffer)?.memory;
+    Ok(())
+}
+
+pub(crate) fn buffer_delete(args: &mut abi::BufferDelete) -> Outcome {
+    borrow::<BufferHandle>(args.buffer)?.lock().take();
+    Ok(())
+}
+
+pub(crate) fn buffer_is_deleted(args: &mut abi::BufferIsDeleted) -> Outcome {
+    args.is_deleted = borrow::<BufferHandle>(args.buffer)?.lock().is_none().into();
+    Ok(())
+}
+
+/// All memory is the host's, so readers may look at it directly.
+pub(crate) fn buffer_is_on_cpu(args: &mut abi::BufferIsOnCpu) -> Outcome {
+    args.is_on_cpu = 1;
+    Ok(())
+}
+
+pub(crate) fn buffer_ready_event(args: &mut abi::BufferReadyEvent) -> Outcome {
+    let signal = match borrow::<BufferHandle>(args.buffer)?.contents() {
+        Ok(contents) => contents.signal.clone(),
+        Err(failure) => Signal::with(Err(failure)),
+    };
+    args.event = signal.give();
+    Ok(())
+}
+
+pub(crate) fn buffer_unsafe_pointer(args: &mut abi::BufferUnsafePointer) -> Outcome {
+    args.buffer_pointer = borrow::<BufferHandle>(args.buffer)?.contents()?.wait()?.as_ptr() as usize;
+    Ok(())
+}
+
+pub(crate) fn buffer_opaque_device_memory_data_pointer(args: &mut abi::BufferOpaqueDeviceMemoryDataPointer) -> Outcome {
+    args.device_memory_ptr = borrow::<BufferHandle>(args.buffer)?.contents()?.wait()?.as_ptr().cast();
+    Ok(())
+}
+
+/// Whoever reads the memory directly keeps it, also after the buffer is deleted or donated.
+pub(crate) fn buffer_increase_external_reference_count(
+    args: &mut abi::BufferIncreaseExternalReferenceCount,
+) -> Outcome {
+    let buffer = borrow::<BufferHandle>(args.buffer)?;
+    let memory = buffer.contents()?.wait()?.clone();
+    buffer.externals().push(memory);
+    Ok(())
+}
+
+pub(crate) fn buffer_decrease_external_reference_count(
+    args: &mut abi::BufferDecreaseExternalReferenceCount,
+) -> Outcome {
+    let last = borrow::<BufferHandle>(args.buffer)?.externals().pop();
+    last.map(drop).ok_or_else(|| Failure::invalid("the buffer has no external references"))
+}
+
+pub(crate) fn buffer_copy_to_device(args: &mut abi::BufferCopyToDevice) -> Outcome {
+    args.dst_buffer = share(args.buffer, default_memory(args.dst_device)?)?;
+    Ok(())
+}
+
+pub(crate) fn buffer_copy_to_memory(args: &mut abi::BufferCopyToMemory) -> Outcome {
+    args.dst_buffer = share(args.buffer, args.dst_memory)?;
+    Ok(())
+}
+
+/// The same elements as a buffer in another memory. Nobody writes to elements that are shared, so nothing is copied.
+fn share(buffer: *mut abi::Buffer, memory: *mut abi::Memory) -> Outcome<*mut abi::Buffer> {
+    borrow::<MemoryHandle>(memory)?;
+    let buffer = borrow::<BufferHandle>(buffer)?;
+    Ok(BufferHandle::new(buffer.shape.clone(), memory, buffer.contents()?).give())
+}

@@ -1,0 +1,215 @@
+//! What the Python package calls besides PJRT: plans and texts of programs, for functions of any backend.
+//!
+//! One function takes the name of a tool, a program (text or bytecode) and options as JSON, and gives text back.
+
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use meshwork_ir::{Module, ValueId, text};
+use meshwork_mesh::Picture;
+use meshwork_partition::plan::{Detail, Explainer, human_bytes, json, short_type, table};
+use meshwork_partition::{Border, Causes, CompileOptions, Compiled, Contract, Lock, Plan, compile};
+use serde_json::Value;
+
+use crate::border::{bytes, leak};
+use crate::failure::{Failure, Outcome};
+use crate::program::read;
+
+/// The answer of a tool: text, or what is wrong.
+#[repr(C)]
+pub struct Answer {
+    /// 0 for an answer, 1 for a broken contract or lock file, 2 for an error.
+    pub status: i32,
+    /// UTF-8, to be freed with [`meshwork_free`].
+    pub text: *const c_char,
+    /// How many bytes.
+    pub size: usize,
+    owner: *mut std::ffi::c_void,
+}
+
+/// Runs the tool `name` on a program.
+///
+/// # Safety
+///
+/// Each pointer is to as many bytes as the size beside it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn meshwork_tool(
+    name: *const c_char,
+    name_size: usize,
+    program: *const c_char,
+    program_size: usize,
+    options: *const c_char,
+    options_size: usize,
+) -> Answer {
+    let answer = catch_unwind(AssertUnwindSafe(|| {
+        let name = String::from_utf8_lossy(bytes(name, name_size));
+        let options: Value = serde_json::from_slice(bytes(options, options_size))
+            .map_err(|e| Failure::invalid(format!("options of {name}: {e}")))?;
+        tool(&name, bytes(program, program_size), &options)
+    }));
+    let (status, text) = match answer.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic))) {
+        Ok(Answered::Text(text)) => (0, text),
+        Ok(Answered::Broken(text)) => (1, text),
+        Err(failure) => (2, failure.message),
+    };
+    let (text, size, owner) = leak(text.into_bytes());
+    Answer { status, text, size, owner }
+}
+
+/// Frees an answer.
+///
+/// # Safety
+///
+/// It is one of [`meshwork_tool`], and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn meshwork_free(answer: Answer) {
+    // SAFETY: `leak` made it.
+    unsafe { crate::border::free_bytes(answer.owner) };
+}
+
+enum Answered {
+    Text(String),
+    Broken(String),
+}
+
+fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
+    let written = read(program)?;
+    let causes = if name == "partition" { Causes::Operations } else { Causes::Annotations };
+    let compiled = compile(&written, &CompileOptions { causes, ..CompileOptions::default() })?;
+    let links = &CompileOptions::default().machine.links;
+    let plan = &compiled.plan;
+    let answer = match name {
+        "explain" => {
+            let detail = if options["all"].as_bool().unwrap_or(false) { Detail::Full } else { Detail::Short };
+            table(plan, links, detail)
+        }
+        "plan" => json(plan, links),
+        "partition" => text::print(&compiled.module),
+        "why" => why(&written, &compiled, options["value"].as_str().unwrap_or("result0"), &options["dim"])?,
+        "lock" => Lock::of(plan).to_string(),
+        "check" => return check(plan, options),
+        "html" => html(plan, &table(plan, links, Detail::Short)),
+        _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
+    };
+    Ok(Answered::Text(answer))
+}
+
+fn why(written: &Module, compiled: &Compiled, name: &str, dim: &Value) -> Outcome<String> {
+    let provenance = compiled.provenance.as_ref().ok_or_else(|| Failure::internal("the plan has no history"))?;
+    let module = &provenance.module;
+    let value = find(module, name)?;
+    let dim = dim.as_u64().map(|d| d as usize);
+    let explainer = Explainer { written, provenance };
+    if let Some(d) = dim.filter(|&d| d >= module.ty(value).dims().len()) {
+        let (name, ty) = (explainer.name(value), short_type(module.ty(value)));
+        return Err(Failure::invalid(format!("{name} is {ty}: it has no dimension {d}")));
+    }
+    Ok(explainer.explain(value, dim))
+}
+
+/// The value called `argN` or `resultN`.
+fn find(module: &Module, name: &str) -> Outcome<ValueId> {
+    let body = module.entry().and_then(|func| module.body_of(func, 0));
+    let body = body.ok_or_else(|| Failure::invalid("the program has no entry function"))?;
+    let (list, digits) = if let Some(digits) = name.trim_start_matches('%').strip_prefix("arg") {
+        (module.block(body).args(), digits)
+    } else if let Some(digits) = name.strip_prefix("result") {
+        (module.returned(body), digits)
+    } else {
+        return Err(Failure::invalid(format!("{name:?} is neither argN nor resultN")));
+    };
+    let found = digits.parse::<usize>().ok().and_then(|n| list.get(n).copied());
+    found.ok_or_else(|| Failure::invalid(format!("there is no {name}; the last is {}", list.len() as i64 - 1)))
+}
+
+/// Holds the plan to limits, and to a lock file's text.
+fn check(plan: &Plan, options: &Value) -> Outcome<Answered> {
+    let list = |v: &Value| v.as_array().map(|all| all.iter().filter_map(|k| k.as_str().map(String::from)).collect());
+    let contract = Contract {
+        region: options["region"].as_str().map(String::from),
+        allowed: list(&options["allow"]),
+        max_bytes: options["max_bytes"].as_f64(),
+        max_collective: options["max_collective"].as_i64(),
+        nothing_implicit: options["nothing_implicit"].as_bool().unwrap_or(false),
+    };
+    if let Err(violation) = plan.check(&contract) {
+        return Ok(Answered::Broken(violation.to_string()));
+    }
+    if let Some(lock) = options["lock"].as_str() {
+        let recorded = Lock::parse(lock).map_err(|e| Failure::invalid(e.to_string()))?;
+        let changes = recorded.changes(&Lock::of(plan));
+        if !changes.is_empty() {
+            let list: String = changes.iter().map(|change| format!("  {change}\n")).collect();
+            return Ok(Answered::Broken(format!("the plan is not what the lock file records\n{list}")));
+        }
+    }
+    Ok(Answered::Text(String::new()))
+}
+
+/// Arrays that a page shows a picture of, at most.
+const PICTURES: usize = 12;
+
+/// The plan as a part of a page: the table, and a picture of how each split argument and result is placed.
+fn html(plan: &Plan, table: &str) -> String {
+    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let is_split = |b: &&Border| !b.sharding.has_no_axes();
+    let borders = plan.arguments.iter().chain(&plan.results).filter(is_split);
+    let pictures: String = borders
+        .take(PICTURES)
+        .filter_map(|b| {
+            let picture = Picture::new(&b.sharding, &plan.mesh, b.ty.dims()).ok()?;
+            let title = format!("{} {}", b.name, short_type(&b.ty));
+            Some(format!("<div style=\"display:inline-block\">{}</div>", picture.with_title(title.trim()).svg()))
+        })
+        .collect();
+    let sent = human_bytes(plan.wire_bytes());
+    format!("<div><p>A device sends {sent} in a run.</p><pre>{}</pre>{pictures}</div>", escape(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const PROGRAM: &str = r#"
+        sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%a: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                        %b: tensor<6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<4x8xf32> {
+          %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+          return %0 : tensor<4x8xf32>
+        }"#;
+
+    fn ask(name: &str, options: Value) -> Outcome<(i32, String)> {
+        tool(name, PROGRAM.as_bytes(), &options).map(|answered| match answered {
+            Answered::Text(text) => (0, text),
+            Answered::Broken(text) => (1, text),
+        })
+    }
+
+    #[test]
+    fn every_tool_answers() {
+        assert!(ask("explain", json!({})).unwrap().1.contains("all-reduce"));
+        assert!(ask("partition", json!({})).unwrap().1.contains("tensor<4x3xf32>"));
+        assert!(ask("why", json!({"value": "arg0", "dim": 1})).unwrap().1.contains("x"));
+        assert!(ask("html", json!({})).unwrap().1.contains("<svg"));
+        let plan: Value = serde_json::from_str(&ask("plan", json!({})).unwrap().1).unwrap();
+        assert_eq!(plan["totals"]["all-reduce"]["count"], 1);
+    }
+
+    #[test]
+    fn contracts_and_lock_files_are_held() {
+        assert_eq!(ask("check", json!({"allow": ["all-reduce"]})), Ok((0, String::new())));
+        let (status, text) = ask("check", json!({"allow": ["all-gather"]})).unwrap();
+        assert!(status == 1 && text.contains("all-reduce"), "{text}");
+        let lock = ask("lock", json!({})).unwrap().1;
+        assert_eq!(ask("check", json!({"lock": lock})), Ok((0, String::new())));
+        let other = lock.replace("all-reduce", "all-gather");
+        assert_eq!(ask("check", json!({"lock": other})).unwrap().0, 1);
+    }
+
+    #[test]
+    fn unknown_values_and_tools_are_errors() {
+        assert!(ask("why", json!({"value": "arg7"})).unwrap_err().message.contains("there is no arg7"));
+        assert!(ask("draw", json!({})).unwrap_err().message.contains("no tool"));
+    }
+}

@@ -1,0 +1,131 @@
+"""Meshwork for JAX: a backend that places, splits and runs programs, and a look at what it does.
+
+With this package installed, `JAX_PLATFORMS=meshwork` runs a program on Meshwork. The functions here work for functions of
+any backend: they take what `jax.jit(f).lower(...)` returns, an `Exported`, MLIR text or bytecode, or a function with its
+arguments.
+
+    lowered = jax.jit(step).lower(state, batch)
+    print(jax_meshwork.explain(lowered))
+    jax_meshwork.check(lowered, allow=["all-reduce"], max_bytes=1_000_000)
+"""
+
+import json
+import os
+import pathlib
+
+from jax_meshwork.library import ContractError, Error, tool
+
+__all__ = ["ContractError", "Error", "Plan", "Text", "check", "explain", "lock", "partition", "plan", "why"]
+__version__ = "0.1.0"
+
+
+class Text(str):
+    """Text that prints as it is, and shows as a page in notebooks."""
+
+    def __new__(cls, text, html=None):
+        made = super().__new__(cls, text)
+        made._html = html
+        return made
+
+    def __repr__(self):
+        return str(self)
+
+    def _repr_html_(self):
+        return self._html() if self._html else None
+
+
+class Plan(dict):
+    """A plan as data: mesh, arguments, results, collectives, totals, flops, peak."""
+
+    def __init__(self, data, html):
+        super().__init__(data)
+        self._html = html
+
+    def _repr_html_(self):
+        return self._html()
+
+
+def _program(program, args, kwargs):
+    """The bytes of a program, with the places in the user's files."""
+    if isinstance(program, str):
+        return program.encode()
+    if isinstance(program, (bytes, bytearray)):
+        return bytes(program)
+    if hasattr(program, "mlir_module_serialized"):
+        return program.mlir_module_serialized
+    if hasattr(program, "compiler_ir"):
+        return program.as_text(debug_info=True).encode()
+    if hasattr(program, "lower"):
+        return _program(program.lower(*args, **kwargs), (), {})
+    if callable(program):
+        import jax
+
+        return _program(jax.jit(program).lower(*args, **kwargs), (), {})
+    raise TypeError(f"{type(program).__name__} is no lowered function, exported function, MLIR text or bytecode")
+
+
+def explain(program, *args, all=False, **kwargs):
+    """What splitting the program costs, and why: every collective, the operation that needs it, its bytes."""
+    source = _program(program, args, kwargs)
+    return Text(tool("explain", source, all=all), lambda: tool("html", source))
+
+
+def why(program, *args, value="result0", dim=None, **kwargs):
+    """How an argument (`arg0`) or result (`result0`) came to be placed as it is."""
+    return Text(tool("why", _program(program, args, kwargs), value=value, dim=dim))
+
+
+def plan(program, *args, **kwargs):
+    """The plan as data."""
+    source = _program(program, args, kwargs)
+    return Plan(json.loads(tool("plan", source)), lambda: tool("html", source))
+
+
+def partition(program, *args, **kwargs):
+    """The program that each device runs, as MLIR text."""
+    return Text(tool("partition", _program(program, args, kwargs)))
+
+
+def lock(program, *args, path=None, **kwargs):
+    """What a lock file keeps of the plan. Written to `path`, if there is one."""
+    text = tool("lock", _program(program, args, kwargs))
+    if path is not None:
+        pathlib.Path(path).write_text(text)
+    return Text(text)
+
+
+def check(
+    program,
+    *args,
+    allow=None,
+    max_bytes=None,
+    max_collective=None,
+    nothing_implicit=False,
+    region=None,
+    lock=None,
+    **kwargs,
+):
+    """Raises `ContractError` if the program communicates more than it may.
+
+    allow             kinds of collectives it may use, as `["all-reduce"]`
+    max_bytes         the most bytes a device may send in a run
+    max_collective    the most bytes of operand a single collective may have
+    nothing_implicit  only collectives, constraints and result placements that the program writes may communicate
+    region            the limits hold for operations whose place (`model.py:12`) or traced name starts with it
+    lock              a lock file, as `lock` writes it: nothing in it may have changed. With MESHWORK_UPDATE_LOCKS=1 it
+                      is written instead, and so it is if it does not exist
+    """
+    source = _program(program, args, kwargs)
+    limits = dict(
+        allow=None if allow is None else list(allow),
+        max_bytes=max_bytes,
+        max_collective=max_collective,
+        nothing_implicit=nothing_implicit,
+        region=region,
+    )
+    if lock is not None:
+        file = pathlib.Path(lock)
+        if os.environ.get("MESHWORK_UPDATE_LOCKS") == "1" or not file.exists():
+            file.write_text(tool("lock", source))
+        limits["lock"] = file.read_text()
+    tool("check", source, **limits)
