@@ -26,6 +26,7 @@ pub mod npz;
 pub mod op;
 mod pass;
 pub mod placement;
+mod read;
 pub mod scalar;
 pub mod text;
 pub mod transform;
@@ -46,5 +47,6 @@ pub use module::{
 };
 pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};
+pub use read::read;
 pub use scalar::Scalar;
 pub use types::{DYNAMIC, Dims, FunctionType, MOST_BYTES, TensorType, Type};

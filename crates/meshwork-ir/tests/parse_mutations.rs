@@ -1,7 +1,10 @@
 //! No text makes the parser panic: programs with bytes and pieces changed at random, from a fixed seed.
 
+mod rng;
+
 use meshwork_ir::same;
 use meshwork_ir::text::{PrintOptions, parse, print, print_with};
+use rng::Rng;
 
 const PROGRAMS: &[&str] = &[
     include_str!("programs/control.mlir"),
@@ -61,18 +64,6 @@ const PIECES: &[&str] = &[
     "unit",
     "attributes",
 ];
-
-/// A small generator of equally likely numbers (xorshift).
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-}
 
 /// A character boundary at or before `at`.
 fn boundary(text: &str, at: usize) -> usize {

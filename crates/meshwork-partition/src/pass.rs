@@ -50,7 +50,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
             }
         };
         if let Err(message) = replace(module, func, local, devices) {
-            out.push(Diagnostic::error(module.op(func).pos, message));
+            out.push(Diagnostic::at(module.op(func), message));
             return Err(Failed);
         }
     }

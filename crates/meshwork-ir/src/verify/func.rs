@@ -152,7 +152,7 @@ pub(super) fn unique_symbols(module: &Module, block: BlockId) -> Check {
     for op in module.ops_in(block) {
         let Some(name) = module.symbol_name(op) else { continue };
         if let Some(first) = seen.insert(name, op) {
-            let mut e = Diagnostic::error(module.op(op).pos, format!("redefinition of symbol @{name}"));
+            let mut e = Diagnostic::at(module.op(op), format!("redefinition of symbol @{name}"));
             e.notes.push((module.op(first).pos, "first defined here".into()));
             return Err(e);
         }

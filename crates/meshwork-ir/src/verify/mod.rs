@@ -96,7 +96,8 @@ impl<'m> Context<'m> {
 
     /// An error about `op`, which the message names first.
     fn error(&self, op: OpId, detail: impl std::fmt::Display) -> Diagnostic {
-        Diagnostic::error(self.pos(op), format!("'{}' op {detail}", self.module.op(op).name()))
+        let op = self.module.op(op);
+        Diagnostic::at(op, format!("'{}' op {detail}", op.name()))
     }
 
     /// `op` and everything in it. Recursion is as deep as regions nest, which the parser bounds.
@@ -143,7 +144,7 @@ impl<'m> Context<'m> {
     /// Operands, attributes and declared results against the type rule.
     fn types(&self, op: OpId) -> Check {
         let data = self.module.op(op);
-        let fail = |e: InferError| Err(Diagnostic::error(data.pos, e.to_string()));
+        let fail = |e: InferError| Err(Diagnostic::at(data, e.to_string()));
         let types = match infer_op(self.module, op) {
             Ok(types) => types,
             Err(e) => return fail(e),
