@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::TextPos;
+use crate::{Op, TextPos};
 
 /// How bad a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -38,6 +38,17 @@ impl Diagnostic {
     /// An error at `pos`.
     pub fn error(pos: TextPos, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Error, pos, message: message.into(), notes: vec![] }
+    }
+
+    /// An error about `op`: at its place in the text or, if it did not come from text, naming its source.
+    pub fn at(op: &Op, message: impl Into<String>) -> Diagnostic {
+        let message = message.into();
+        match op.loc.source() {
+            Some((file, line, col)) if op.pos.line == 0 => {
+                Diagnostic::error(op.pos, format!("{message} ({file}:{line}:{col})"))
+            }
+            _ => Diagnostic::error(op.pos, message),
+        }
     }
 
     /// A warning at `pos`.

@@ -41,6 +41,24 @@ pub enum ArrayError {
         /// The one asked for.
         asked: meshwork_ir::ElementType,
     },
+    /// Parts of these elements cannot be combined in this way.
+    #[error("elements of type {elem} cannot be in parts as {sharding} says")]
+    NoParts {
+        /// The element type.
+        elem: meshwork_ir::ElementType,
+        /// The placement.
+        sharding: String,
+    },
+    /// The array is in parts, and whole slices were asked for.
+    #[error(
+        "the array of shape {shape:?} is in parts over the unreduced axes of {sharding}; combine them in the program first"
+    )]
+    InParts {
+        /// The shape.
+        shape: Vec<i64>,
+        /// The placement.
+        sharding: String,
+    },
     /// A scalar was asked of an array of several elements.
     #[error("an array of shape {shape:?} is not a single element")]
     NotScalar {

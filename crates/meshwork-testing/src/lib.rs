@@ -7,8 +7,14 @@ mod arrays;
 mod folder;
 #[cfg(unix)]
 pub mod hosts;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
+#[cfg(feature = "generate")]
+pub mod generate;
+mod numbers;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]
 pub use arrays::{half_wave, wave, wave_f32};
 pub use folder::Folder;
+pub use numbers::Numbers;

@@ -87,7 +87,7 @@ pub use manual::{axis_index, axis_size, shard_map};
 pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
-pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
+pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{
