@@ -5,12 +5,12 @@
 #[cfg(feature = "arrays")]
 mod arrays;
 mod folder;
-#[cfg(unix)]
-pub mod hosts;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 #[cfg(feature = "generate")]
 pub mod generate;
+#[cfg(unix)]
+pub mod hosts;
 mod numbers;
 pub mod ranks;
 
