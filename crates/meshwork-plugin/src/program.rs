@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use meshwork_eval::CALLBACK_TARGET;
-use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, ElementType, Module, OpId, Type, Walk, bytecode, text};
+use meshwork_ir::{Attr, ElementType, Module, Type, bytecode, text};
 use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 
 use crate::buffer::Shape;
+use crate::callback::Functions;
 use crate::client::{MEMORY_KINDS, VERSION};
 use crate::failure::{Failure, Outcome};
 use crate::op_sharding::op_sharding;
@@ -45,8 +44,8 @@ pub(crate) struct Program {
     pub output_shardings: Vec<Vec<u8>>,
     /// Whether it runs no longer than it takes to hand it to another thread.
     pub is_short: bool,
-    /// Whether it calls functions of this process.
-    pub calls_back: bool,
+    /// The functions of this process that it calls.
+    pub functions: Functions,
 }
 
 impl Program {
@@ -72,8 +71,8 @@ impl Program {
         let mut is_donated = vec![false; local.inputs.len()];
         donation.iter().for_each(|d| is_donated[d.argument] = true);
         let bytes_moved: usize = inputs.iter().chain(&outputs).map(|s| s.bytes()).sum::<usize>() * split;
-        let calls_back = module.all_ops(Walk::PreOrder).into_iter().any(|op| is_callback(&module, op));
-        let is_short = !calls_back
+        let functions = Functions::of(&module);
+        let is_short = functions.is_empty()
             && plan.flops * (split as f64) < SHORT
             && (bytes_moved as f64) < SHORT
             && !plan.has_unknown_trip_counts();
@@ -98,7 +97,7 @@ impl Program {
             inputs,
             outputs,
             is_short,
-            calls_back,
+            functions,
             module,
             plan,
         })
@@ -111,11 +110,6 @@ impl Program {
 }
 
 const MEMORY_KIND: &str = "mhlo.memory_kind";
-
-fn is_callback(module: &Module, op: OpId) -> bool {
-    let op = module.op(op);
-    op.kind() == ControlOp::CustomCall && op.attr("call_target_name").and_then(Attr::as_str) == Some(CALLBACK_TARGET)
-}
 
 /// The module that JAX's bytes or text say.
 pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
