@@ -105,13 +105,3 @@ pub(crate) fn convolution(op: &Op, padding: Vec<(i64, i64)>) -> Result<Conv, Fau
 pub(crate) fn missing(name: &str, kind: &str) -> Fault {
     Fault::invalid(format!("attribute '{name}' is not {kind}"))
 }
-
-/// The entry `name` of a dictionary attribute that holds a character, a number or a boolean.
-pub(crate) fn entry(op: &Op, dict: &str, name: &str) -> Option<i64> {
-    let Some(Attr::Dict(entries)) = op.attr(dict) else { return None };
-    match entries.get(name)? {
-        Attr::Int(v, _) => Some(*v),
-        Attr::Bool(b) => Some(i64::from(*b)),
-        _ => None,
-    }
-}

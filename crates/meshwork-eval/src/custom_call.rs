@@ -3,12 +3,10 @@
 use super::attrs;
 use super::fault::Fault;
 use super::index::index_at;
-use super::linalg::{self, Transpose, Triangular, Vectors};
 use super::machine::Machine;
-use super::matrix::Triangle;
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
-use super::{check, dispatch::tensors, sort};
+use super::{check, dispatch::tensors, lapack, sort};
 use meshwork_ir::Direction;
 use meshwork_ir::op::UnaryOp;
 use meshwork_ir::{Attr, Literal, Op, OpId, OpKind};
@@ -16,8 +14,7 @@ use meshwork_ir::{Attr, Literal, Op, OpId, OpKind};
 /// Runs the custom call `id`.
 pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
     let op = m.module.op(id);
-    let target = op.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()));
-    let target = target.ok_or_else(|| attrs::missing("call_target_name", "a string"))?;
+    let target = op.call_target().ok_or_else(|| attrs::missing("call_target_name", "a string"))?;
     let operands = tensors(&args)?;
     let x = |i: usize| -> Result<&Literal, Fault> {
         operands.get(i).copied().ok_or_else(|| Fault::invalid(format!("@{target} needs operand {i}")))
@@ -25,9 +22,8 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
     if check::is_check(op) {
         return Ok(check::evaluate(m.module, id, &operands)?.into_iter().collect());
     }
-    if let Some(routine) = target.strip_prefix("lapack_") {
-        let routine = routine.strip_suffix("_ffi").unwrap_or(routine);
-        return lapack(op, target, routine, &operands);
+    if let Some(results) = lapack::call(m.module, op, target, &operands) {
+        return results;
     }
     if let Some(kind) = elementwise(target) {
         return Ok(vec![unary(kind, x(0)?)?]);
@@ -84,12 +80,12 @@ fn unary(kind: OpKind, x: &Literal) -> Result<Literal, Fault> {
 
 fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> {
     let op = m.module.op(id);
-    let nested = |dict: &str| attrs::entry(op, dict, "k");
+    let nested = |dict: &str| op.entry(dict, "k");
     let declared = op.results().first().and_then(|&v| m.module.ty(v).dims().last().copied());
     let k = nested("mhlo.attributes").or(nested("mhlo.backend_config")).or(declared);
     let k =
         k.and_then(|k| usize::try_from(k).ok()).ok_or_else(|| Fault::invalid("it does not say how many elements"))?;
-    let direction = match attrs::entry(op, "mhlo.attributes", "largest") {
+    let direction = match op.entry("mhlo.attributes", "largest") {
         Some(0) => Direction::Lt,
         _ => Direction::Gt,
     };
@@ -100,7 +96,7 @@ fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> 
 
 /// The exact largest (or smallest) elements are a legal answer to an approximate question.
 fn approx_top_k(op: &Op, x: &Literal, places: &Literal) -> Result<Vec<Literal>, Fault> {
-    let entry = |name| attrs::entry(op, "mhlo.backend_config", name);
+    let entry = |name| op.entry("mhlo.backend_config", name);
     let (Some(k), Some(dim)) = (entry("top_k"), entry("reduction_dim")) else {
         return Err(Fault::invalid("its backend_config lacks top_k or reduction_dim"));
     };
@@ -125,45 +121,4 @@ fn approx_top_k(op: &Op, x: &Literal, places: &Literal) -> Result<Vec<Literal>, 
         chosen.set_element(i, places.element(line * n + order.get_i64(i) as usize));
     }
     Ok(vec![values, chosen])
-}
-
-/// The LAPACK routine `routine`, `spotrf` or `zgesdd`.
-fn lapack(op: &Op, target: &str, routine: &str, args: &[&Literal]) -> Result<Vec<Literal>, Fault> {
-    let unsupported = || Fault::unsupported(format!("custom call @{target}"));
-    let config = |name: &str| {
-        let code = attrs::entry(op, "mhlo.backend_config", name).and_then(|v| u8::try_from(v).ok());
-        code.map(char::from).ok_or_else(|| Fault::invalid(format!("@{target}: backend_config lacks '{name}'")))
-    };
-    let triangle = || config("uplo").map(|code| Triangle::lower_if(code == 'L'));
-    let (Some(kind), Some(&a)) = (routine.get(1..), args.first()) else { return Err(unsupported()) };
-    match kind {
-        "potrf" => linalg::potrf(a, triangle()?),
-        "geqrf" => linalg::geqrf(a),
-        "orgqr" | "ungqr" if args.len() == 2 => Ok(vec![linalg::orgqr(a, args[1])?]),
-        "getrf" => linalg::getrf(a),
-        "syevd" | "heevd" => linalg::syevd(a, triangle()?),
-        "gesdd" => {
-            let vectors = match config("mode")? {
-                'A' => Vectors::Full,
-                'N' => Vectors::None,
-                _ => Vectors::Thin,
-            };
-            linalg::gesdd(a, vectors)
-        }
-        "trsm" if args.len() == 2 => {
-            let transpose = match config("trans_x")? {
-                'T' => Transpose::Yes,
-                'C' => Transpose::Adjoint,
-                _ => Transpose::No,
-            };
-            let how = Triangular {
-                left: config("side")? == 'L',
-                triangle: triangle()?,
-                unit_diagonal: config("diag")? == 'U',
-                transpose,
-            };
-            Ok(vec![linalg::triangular_solve(a, args[1], how)?])
-        }
-        _ => Err(unsupported()),
-    }
 }

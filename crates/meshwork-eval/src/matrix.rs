@@ -2,7 +2,7 @@
 //!
 //! Real matrices are complex ones without imaginary parts; every routine keeps them so.
 
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 use super::special::Cplx;
 
@@ -80,19 +80,30 @@ impl Matrix {
         })
     }
 
+    /// The matrix product.
+    pub(crate) fn times(&self, other: &Matrix) -> Matrix {
+        let sum = |i, j| (0..self.columns).fold(Cplx::ZERO, |sum, k| sum + self[(i, k)] * other[(k, j)]);
+        Matrix::new(self.rows, other.columns, sum)
+    }
+
+    /// Rows `rows` and columns `columns`.
+    pub(crate) fn block(&self, rows: Range<usize>, columns: Range<usize>) -> Matrix {
+        Matrix::new(rows.len(), columns.len(), |i, j| self[(rows.start + i, columns.start + j)])
+    }
+
     /// The columns in this order.
-    fn reordered(&self, order: &[usize]) -> Matrix {
+    pub(crate) fn reordered(&self, order: &[usize]) -> Matrix {
         Matrix::new(self.rows, order.len(), |i, j| self[(i, order[j])])
     }
 
     /// The squared length of column `j`.
-    fn length2(&self, j: usize) -> f64 {
+    pub(crate) fn length2(&self, j: usize) -> f64 {
         (0..self.rows).map(|i| self[(i, j)].norm2()).sum()
     }
 }
 
 /// `a / b`; a real divisor keeps infinities and signed zeros of the quotient.
-fn divide(a: Cplx, b: Cplx) -> Cplx {
+pub(crate) fn divide(a: Cplx, b: Cplx) -> Cplx {
     if b.im == 0.0 { Cplx::new(a.re / b.re, a.im / b.re) } else { (a * b.conj()).scale(1.0 / b.norm2()) }
 }
 
@@ -159,52 +170,6 @@ pub(crate) fn lu(a: &mut Matrix) -> (Vec<usize>, usize) {
         }
     }
     (pivots, singular)
-}
-
-/// `a = Q R` in place, as LAPACK's `geqrf`: `R` in the upper triangle, the reflectors below it; their factors.
-pub(crate) fn qr(a: &mut Matrix) -> Vec<Cplx> {
-    let mut taus = vec![];
-    for k in 0..a.rows.min(a.columns) {
-        let tail: f64 = (k + 1..a.rows).map(|i| a[(i, k)].norm2()).sum();
-        let alpha = a[(k, k)];
-        if tail == 0.0 && alpha.im == 0.0 {
-            taus.push(Cplx::ZERO);
-            continue;
-        }
-        let beta = -(alpha.norm2() + tail).sqrt().copysign(alpha.re);
-        let tau = Cplx::new((beta - alpha.re) / beta, -alpha.im / beta);
-        for i in k + 1..a.rows {
-            a[(i, k)] = divide(a[(i, k)], alpha - Cplx::new(beta, 0.0));
-        }
-        a[(k, k)] = Cplx::new(beta, 0.0);
-        reflect(&reflector(a, k), tau.conj(), a, k, k + 1);
-        taus.push(tau);
-    }
-    taus
-}
-
-/// The reflector in column `k` of [`qr`]'s result, from row `k` on.
-fn reflector(a: &Matrix, k: usize) -> Vec<Cplx> {
-    (k..a.rows).map(|i| if i == k { Cplx::ONE } else { a[(i, k)] }).collect()
-}
-
-/// `(I - tau v v*)` on columns `from..` of `target`, with `v` starting at row `k`.
-fn reflect(v: &[Cplx], tau: Cplx, target: &mut Matrix, k: usize, from: usize) {
-    for j in from..target.columns {
-        let dot = (0..v.len()).fold(Cplx::ZERO, |sum, i| sum + v[i].conj() * target[(k + i, j)]);
-        for (i, &vi) in v.iter().enumerate() {
-            target[(k + i, j)] = target[(k + i, j)] - tau * dot * vi;
-        }
-    }
-}
-
-/// The first `columns` columns of `Q` from [`qr`]'s reflectors.
-pub(crate) fn q_of(reflectors: &Matrix, taus: &[Cplx], columns: usize) -> Matrix {
-    let mut q = Matrix::identity(reflectors.rows, columns);
-    for k in (0..taus.len()).rev() {
-        reflect(&reflector(reflectors, k), taus[k], &mut q, k, 0);
-    }
-    q
 }
 
 /// Sweeps of Jacobi's methods; they converge quadratically, a dozen is plenty.
@@ -277,6 +242,15 @@ impl Rotation {
             m[(i, q)] = (x.scale(self.sin) + y.scale(self.cos)) * self.phase;
         }
     }
+
+    /// Its adjoint from the left: rows `p` and `q` instead of columns.
+    fn apply_adjoint(&self, m: &mut Matrix, p: usize, q: usize) {
+        for j in 0..m.columns {
+            let (x, y) = (m[(p, j)], m[(q, j)] * self.phase);
+            m[(p, j)] = x.scale(self.cos) - y.scale(self.sin);
+            m[(q, j)] = (x.scale(self.sin) + y.scale(self.cos)) * self.phase.conj();
+        }
+    }
 }
 
 /// Replaces zero columns by unit vectors orthogonal to all others.
@@ -311,9 +285,7 @@ pub(crate) fn eigh(a: &Matrix) -> (Vec<f64>, Matrix) {
         }
         let rotation = Rotation::new(pp, qq, pq);
         rotation.apply(&mut a, p, q);
-        let mut rows = a.adjoint();
-        rotation.apply(&mut rows, p, q);
-        a = rows.adjoint();
+        rotation.apply_adjoint(&mut a, p, q);
         (a[(p, q)], a[(q, p)]) = (Cplx::ZERO, Cplx::ZERO);
         rotation.apply(&mut v, p, q);
         true
@@ -324,10 +296,10 @@ pub(crate) fn eigh(a: &Matrix) -> (Vec<f64>, Matrix) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn sample(rows: usize, columns: usize, complex: bool) -> Matrix {
+    pub(crate) fn sample(rows: usize, columns: usize, complex: bool) -> Matrix {
         let mut seed = 12345u64;
         let mut next = || {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -337,12 +309,7 @@ mod tests {
         Matrix { rows, columns, values }
     }
 
-    fn product(a: &Matrix, b: &Matrix) -> Matrix {
-        let sum = |i, j| (0..a.columns).fold(Cplx::ZERO, |sum, k| sum + a[(i, k)] * b[(k, j)]);
-        Matrix::new(a.rows, b.columns, sum)
-    }
-
-    fn near(a: &Matrix, b: &Matrix) -> bool {
+    pub(crate) fn near(a: &Matrix, b: &Matrix) -> bool {
         a.values.iter().zip(&b.values).all(|(&x, &y)| (x - y).abs() < 1e-10)
     }
 
@@ -351,32 +318,15 @@ mod tests {
         for complex in [false, true] {
             for n in [0, 1, 2, 5] {
                 let a = sample(n, n, complex);
-                let mut positive = product(&a, &a.adjoint());
+                let mut positive = a.times(&a.adjoint());
                 for i in 0..n {
                     positive[(i, i)] = positive[(i, i)] + Cplx::ONE;
                 }
                 let l = cholesky(&positive).unwrap();
-                assert!(near(&product(&l, &l.adjoint()), &positive));
+                assert!(near(&l.times(&l.adjoint()), &positive));
             }
         }
         assert_eq!(cholesky(&Matrix { rows: 1, columns: 1, values: vec![Cplx::new(-1.0, 0.0)] }), Err(1));
-    }
-
-    #[test]
-    fn qr_gives_back_the_matrix_with_orthonormal_q() {
-        for (rows, columns) in [(1, 1), (3, 3), (5, 2), (2, 5)] {
-            let a = sample(rows, columns, true);
-            let mut r = a.clone();
-            let taus = qr(&mut r);
-            let q = q_of(&r, &taus, rows);
-            for i in 0..rows {
-                for j in 0..columns.min(i) {
-                    r[(i, j)] = Cplx::ZERO;
-                }
-            }
-            assert!(near(&product(&q, &r), &a));
-            assert!(near(&product(&q.adjoint(), &q), &Matrix::identity(rows, rows)));
-        }
     }
 
     #[test]
@@ -399,7 +349,7 @@ mod tests {
                     permuted.values.swap(i * columns + j, p * columns + j);
                 }
             }
-            assert!(near(&product(&l, &u), &permuted));
+            assert!(near(&l.times(&u), &permuted));
         }
         assert_eq!(lu(&mut Matrix::zeros(2, 2)).1, 1);
     }
@@ -416,10 +366,10 @@ mod tests {
                         us[(i, j)] = u[(i, j)].scale(size);
                     }
                 }
-                assert!(near(&product(&us, &v.adjoint()), &a));
-                assert!(near(&product(&u.adjoint(), &u), &Matrix::identity(columns, columns)));
+                assert!(near(&us.times(&v.adjoint()), &a));
+                assert!(near(&u.adjoint().times(&u), &Matrix::identity(columns, columns)));
                 assert!(s.windows(2).all(|w| w[0] >= w[1]));
-                let h = product(&a.adjoint(), &a);
+                let h = a.adjoint().times(&a);
                 let (values, w) = eigh(&h);
                 let mut wd = w.clone();
                 for i in 0..columns {
@@ -427,7 +377,7 @@ mod tests {
                         wd[(i, j)] = w[(i, j)].scale(value);
                     }
                 }
-                assert!(near(&product(&wd, &w.adjoint()), &h));
+                assert!(near(&wd.times(&w.adjoint()), &h));
             }
         }
     }
@@ -436,6 +386,6 @@ mod tests {
     fn svd_of_a_singular_matrix_still_has_orthonormal_vectors() {
         let (u, s, _) = svd(&Matrix::zeros(3, 2));
         assert_eq!(s, [0.0, 0.0]);
-        assert!(near(&product(&u.adjoint(), &u), &Matrix::identity(2, 2)));
+        assert!(near(&u.adjoint().times(&u), &Matrix::identity(2, 2)));
     }
 }

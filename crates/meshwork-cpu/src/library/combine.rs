@@ -216,6 +216,79 @@ unsafe fn line<T: Copy, E: Lane<T>, O: Binary<T>>(acc: *mut u8, x: *const u8, st
     }
 }
 
+/// Lines of elements in memory: the first element, bytes from one element of a line to the next, bytes from one line to the
+/// next.
+pub(super) type Lines<P> = (P, isize, isize);
+
+/// `to[k] = init ∘ x[0] ∘ ... ∘ x[k]` for the `n` elements of each of `lines` lines.
+///
+/// # Safety
+/// All elements named are valid and the two sides do not overlap.
+pub(super) type Running = unsafe fn(to: Lines<*mut u8>, x: Lines<*const u8>, init: *const u8, n: usize, lines: usize);
+
+/// # Safety
+/// As [`Running`].
+unsafe fn running<T: Copy, O: Binary<T>>(
+    to: Lines<*mut u8>,
+    x: Lines<*const u8>,
+    init: *const u8,
+    n: usize,
+    lines: usize,
+) {
+    /// `WIDTH` lines side by side, since each waits for its last sum.
+    ///
+    /// # Safety
+    /// As [`Running`].
+    #[inline(always)]
+    unsafe fn some<T: Copy, O: Binary<T>, const WIDTH: usize>(
+        to: Lines<*mut u8>,
+        x: Lines<*const u8>,
+        init: T,
+        n: usize,
+    ) {
+        let mut sums = [init; WIDTH];
+        for k in 0..n as isize {
+            for (line, sum) in sums.iter_mut().enumerate() {
+                let line = line as isize;
+                // SAFETY: the caller's.
+                unsafe {
+                    *sum = O::apply(*sum, x.0.offset(k * x.1 + line * x.2).cast::<T>().read_unaligned());
+                    to.0.offset(k * to.1 + line * to.2).cast::<T>().write_unaligned(*sum);
+                }
+            }
+        }
+    }
+    let unit = size_of::<T>() as isize;
+    let mut line = 0;
+    while line < lines {
+        // SAFETY: the caller's.
+        unsafe {
+            let at = line as isize;
+            let (to, x) = ((to.0.offset(at * to.2), to.1, to.2), (x.0.offset(at * x.2), x.1, x.2));
+            let init = init.cast::<T>().read_unaligned();
+            line += match lines - line {
+                16.. if to.2 == unit && x.2 == unit => {
+                    some::<T, O, 16>((to.0, to.1, unit), (x.0, x.1, unit), init, n);
+                    16
+                }
+                // Few enough that lines of a power of two stay in the cache together.
+                4.. if to.1 == unit && x.1 == unit => {
+                    some::<T, O, 4>((to.0, unit, to.2), (x.0, unit, x.2), init, n);
+                    4
+                }
+                4.. => {
+                    some::<T, O, 4>(to, x, init, n);
+                    4
+                }
+                _ => {
+                    some::<T, O, 1>(to, x, init, n);
+                    1
+                }
+            };
+        }
+    }
+}
+
 /// Elements that fold as numbers of type `T`.
 trait Lane<T> {
     type Raw: Copy;
@@ -259,6 +332,13 @@ wider!(Bf16 F16);
 macro_rules! fold_one {
     ($t:ty, $wide:ty, $e:ty, $op:ty) => {
         fold::<$t, $op>
+    };
+}
+
+/// One loop of [`Running`].
+macro_rules! running_one {
+    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
+        running::<$t, $op>
     };
 }
 
@@ -346,6 +426,11 @@ macro_rules! with_type {
 /// The loop that combines elements of type `elem`, if there is one.
 pub(super) fn fold_of(elem: ElementType, combine: Combine) -> Option<Fold> {
     with_type!(elem, combine, fold_one)
+}
+
+/// The loop that computes running folds of elements of type `elem`, if there is one.
+pub(super) fn running_of(elem: ElementType, combine: Combine) -> Option<Running> {
+    with_type!(elem, combine, running_one)
 }
 
 /// The loop that folds lines of elements of type `elem`, if there is one.

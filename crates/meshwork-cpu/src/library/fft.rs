@@ -1,217 +1,21 @@
-//! Fourier transforms of any length along the last dimensions, in the precision of the elements.
+//! Fourier transforms: `fft` along one dimension after another, lines by `rustfft`.
 //!
-//! Lengths whose prime factors are small are split by them, one pass per factor (Stockham's order, so that no
-//! permutation is needed); others become a convolution of a power of two (Bluestein). Tables of roots are made in
-//! `f64` when the program is compiled.
+//! A real line of even length is transformed as a complex one of half the length: its even elements are the real
+//! parts, its odd ones the imaginary parts, and one pass separates the two spectra.
 
 use std::f64::consts::PI;
+use std::fmt;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, OpId};
+use rustfft::num_complex::Complex;
+use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 
 use super::attrs;
-use super::copy::view_of;
-use super::nest::{offsets, parts_of, piece};
-use super::num::Complex;
+use super::copy::dense;
+use super::nest::{parts_of, piece};
 use crate::compile::lower::Lower;
-use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
-
-/// A real number type of transforms.
-trait Real: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
-    fn from_f64(v: f64) -> Self;
-    fn plus(self, o: Self) -> Self;
-    fn minus(self, o: Self) -> Self;
-    fn times(self, o: Self) -> Self;
-    fn is_negative(self) -> bool;
-}
-
-macro_rules! reals {
-    ($($t:ty)*) => {$(
-        impl Real for $t {
-            #[inline(always)]
-            fn from_f64(v: f64) -> Self {
-                v as $t
-            }
-            #[inline(always)]
-            fn plus(self, o: Self) -> Self {
-                self + o
-            }
-            #[inline(always)]
-            fn minus(self, o: Self) -> Self {
-                self - o
-            }
-            #[inline(always)]
-            fn times(self, o: Self) -> Self {
-                self * o
-            }
-            #[inline(always)]
-            fn is_negative(self) -> bool {
-                self < 0.0
-            }
-        }
-    )*};
-}
-reals!(f32 f64);
-
-type C<T> = Complex<T>;
-
-#[inline(always)]
-fn add<T: Real>(a: C<T>, b: C<T>) -> C<T> {
-    Complex { re: a.re.plus(b.re), im: a.im.plus(b.im) }
-}
-
-#[inline(always)]
-fn sub<T: Real>(a: C<T>, b: C<T>) -> C<T> {
-    Complex { re: a.re.minus(b.re), im: a.im.minus(b.im) }
-}
-
-#[inline(always)]
-fn mul<T: Real>(a: C<T>, b: C<T>) -> C<T> {
-    Complex { re: a.re.times(b.re).minus(a.im.times(b.im)), im: a.re.times(b.im).plus(a.im.times(b.re)) }
-}
-
-/// `e^(sign 2 pi i numerator / n)`.
-fn root<T: Real>(sign: f64, numerator: usize, n: usize) -> C<T> {
-    let angle = 2.0 * PI * (numerator % n) as f64 / n as f64;
-    Complex { re: T::from_f64(angle.cos()), im: T::from_f64(sign * angle.sin()) }
-}
-
-/// The plan of one transform.
-#[derive(Debug)]
-enum Plan<T> {
-    /// Passes by these factors; the roots of unity of the whole length.
-    Factors { n: usize, factors: Vec<usize>, roots: Vec<C<T>> },
-    /// A convolution of length `inner`: the chirp, and its transform.
-    Chirp { n: usize, inner: Box<Plan<T>>, inverse: Box<Plan<T>>, chirp: Vec<C<T>>, kernel: Vec<C<T>> },
-}
-
-/// Larger prime factors are left to a convolution.
-const LARGEST: usize = 31;
-
-impl<T: Real> Plan<T> {
-    fn new(n: usize, sign: f64) -> Plan<T> {
-        let (mut rest, mut factors) = (n.max(1), vec![]);
-        for f in [4, 2, 3, 5].into_iter().chain(7..=LARGEST) {
-            while rest % f == 0 {
-                factors.push(f);
-                rest /= f;
-            }
-        }
-        if rest == 1 {
-            return Plan::Factors { n, factors, roots: (0..n.max(1)).map(|k| root(sign, k, n.max(1))).collect() };
-        }
-        let m = (2 * n - 1).next_power_of_two();
-        let (inner, inverse) = (Plan::new(m, -1.0), Plan::new(m, 1.0));
-        // k² / 2 modulo n, without overflow.
-        let chirp: Vec<C<T>> =
-            (0..n).map(|k| root(sign, (k as u128 * k as u128 % (2 * n as u128)) as usize, 2 * n)).collect();
-        let mut kernel = vec![C::<T>::default(); m];
-        let scale = T::from_f64(1.0 / m as f64);
-        for (k, c) in chirp.iter().enumerate() {
-            let conj = Complex { re: c.re.times(scale), im: T::default().minus(c.im).times(scale) };
-            kernel[k] = conj;
-            kernel[(m - k) % m] = conj;
-        }
-        let mut spare = vec![C::<T>::default(); inner.scratch()];
-        inner.run(&mut kernel, &mut spare);
-        Plan::Chirp { n, inner: Box::new(inner), inverse: Box::new(inverse), chirp, kernel }
-    }
-
-    /// Complex numbers of scratch that [`Plan::run`] needs.
-    fn scratch(&self) -> usize {
-        match self {
-            Plan::Factors { n, .. } => *n,
-            Plan::Chirp { kernel, inner, .. } => kernel.len() + inner.scratch(),
-        }
-    }
-
-    /// Transforms `line` in place.
-    fn run(&self, line: &mut [C<T>], spare: &mut [C<T>]) {
-        match self {
-            Plan::Factors { n, factors, roots } => {
-                let (mut from, mut to) = (line, &mut spare[..*n]);
-                // `length` is what is left of the transform, `stride` how many are interleaved.
-                let (mut length, mut stride) = (*n, 1);
-                for &p in factors {
-                    pass(from, to, roots, p, length, stride);
-                    std::mem::swap(&mut from, &mut to);
-                    length /= p;
-                    stride *= p;
-                }
-                if factors.len() % 2 == 1 {
-                    to.copy_from_slice(from);
-                }
-            }
-            Plan::Chirp { n, inner, inverse, chirp, kernel } => {
-                let (work, rest) = spare.split_at_mut(kernel.len());
-                for (w, (x, c)) in work.iter_mut().zip(line.iter().zip(chirp)) {
-                    *w = mul(*x, *c);
-                }
-                work[*n..].fill(C::default());
-                inner.run(work, rest);
-                for (w, k) in work.iter_mut().zip(kernel) {
-                    *w = mul(*w, *k);
-                }
-                inverse.run(work, rest);
-                for (x, (w, c)) in line.iter_mut().zip(work.iter().zip(chirp)) {
-                    *x = mul(*w, *c);
-                }
-            }
-        }
-    }
-}
-
-/// One pass of Stockham's algorithm: `stride` interleaved transforms of `length`, split by `p`.
-fn pass<T: Real>(from: &[C<T>], to: &mut [C<T>], roots: &[C<T>], p: usize, length: usize, stride: usize) {
-    let m = length / p;
-    let n = roots.len();
-    for q in 0..m {
-        let twiddle = |r: usize| roots[q * r * stride % n];
-        let at = |r: usize, s: usize| from[s + stride * (q + m * r)];
-        match p {
-            2 => {
-                let w = twiddle(1);
-                for s in 0..stride {
-                    let (a, b) = (at(0, s), at(1, s));
-                    to[s + stride * 2 * q] = add(a, b);
-                    to[s + stride * (2 * q + 1)] = mul(sub(a, b), w);
-                }
-            }
-            4 => {
-                let (w1, w2, w3) = (twiddle(1), twiddle(2), twiddle(3));
-
-                let forward = roots[n / 4].im.is_negative();
-                for s in 0..stride {
-                    let (a, b, c, d) = (at(0, s), at(1, s), at(2, s), at(3, s));
-                    let (ac, bd) = (add(a, c), add(b, d));
-                    let (a_c, b_d) = (sub(a, c), sub(b, d));
-                    let j = if forward {
-                        Complex { re: b_d.im, im: T::default().minus(b_d.re) }
-                    } else {
-                        Complex { re: T::default().minus(b_d.im), im: b_d.re }
-                    };
-                    let base = s + stride * 4 * q;
-                    to[base] = add(ac, bd);
-                    to[base + stride] = mul(add(a_c, j), w1);
-                    to[base + 2 * stride] = mul(sub(ac, bd), w2);
-                    to[base + 3 * stride] = mul(sub(a_c, j), w3);
-                }
-            }
-            _ => {
-                let step = n / p;
-                for s in 0..stride {
-                    for k in 0..p {
-                        let mut sum = at(0, s);
-                        for r in 1..p {
-                            sum = add(sum, mul(at(r, s), roots[r * k % p * step]));
-                        }
-                        to[s + stride * (p * q + k)] = mul(sum, twiddle(k));
-                    }
-                }
-            }
-        }
-    }
-}
+use crate::step::{Buf, Fault, Frame, Scratch, Work};
 
 /// Which transform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,76 +27,178 @@ enum Kind {
     Backward,
 }
 
-/// Transforms all lines along one dimension.
-#[derive(Debug)]
+/// Lines that are transformed together if they are not contiguous: they are read and written side by side.
+const WIDTH: usize = 16;
+
+/// Transforms all lines along one dimension of a dense array `[outer, have, inner]` to `[outer, want, inner]`.
 struct Lines<T> {
-    plan: Plan<T>,
+    /// Of `n` complex numbers, or of half as many if the lines are real and `n` is even.
+    fft: Arc<dyn Fft<T>>,
     n: usize,
     kind: Kind,
-    /// Inverse transforms are scaled.
-    scale: f64,
+    /// `e^(±2πi k/n)` for `k` up to `n/2`, to join the halves of real lines.
+    roots: Vec<Complex<T>>,
+    /// Of the results; inverse transforms are scaled.
+    scale: T,
     from: Buf,
-    starts: Vec<isize>,
-    step: isize,
-    /// Elements of a line of the input.
-    have: usize,
     to: Buf,
-    targets: Vec<isize>,
-    to_step: isize,
-    /// Elements of a line of the result.
+    outer: usize,
+    inner: usize,
+    have: usize,
     want: usize,
     parts: usize,
 }
 
-impl<T: Real> Work for Lines<T> {
+impl<T: FftNum> fmt::Debug for Lines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lines({:?}, {} lines of {})", self.kind, self.outer * self.inner, self.n)
+    }
+}
+
+impl<T: FftNum> Lines<T> {
+    /// Contiguous lines that one call transforms.
+    fn rows(&self) -> usize {
+        ((1 << 12) / self.n.max(1)).clamp(1, WIDTH)
+    }
+
+    /// Groups of lines that are transformed together.
+    fn groups(&self) -> usize {
+        if self.inner == 1 { self.outer.div_ceil(self.rows()) } else { self.outer * self.inner.div_ceil(WIDTH) }
+    }
+
+    /// Whether real lines are done as complex ones of half the length.
+    fn is_halved(&self) -> bool {
+        self.kind != Kind::Complex && self.n.is_multiple_of(2)
+    }
+
+    /// Complex lines side by side.
+    ///
+    /// # Safety
+    /// `from` and `to` are the first elements of `width` neighboring lines.
+    unsafe fn side_by_side(
+        &self,
+        from: *const Complex<T>,
+        to: *mut Complex<T>,
+        width: usize,
+        lines: &mut [Complex<T>],
+        spare: &mut [Complex<T>],
+    ) {
+        let (n, inner) = (self.n, self.inner);
+        let lines = &mut lines[..width * n];
+        for k in 0..n {
+            for w in 0..width {
+                // SAFETY: element `k` of line `w`.
+                lines[w * n + k] = unsafe { *from.add(k * inner + w) };
+            }
+        }
+        self.fft.process_with_scratch(lines, spare);
+        for k in 0..n {
+            for w in 0..width {
+                // SAFETY: element `k` of line `w`.
+                unsafe { *to.add(k * inner + w) = lines[w * n + k] * self.scale };
+            }
+        }
+    }
+
+    /// One real line to half a spectrum.
+    fn forward(&self, from: &[T], to: &mut [Complex<T>], line: &mut [Complex<T>], spare: &mut [Complex<T>]) {
+        if !self.is_halved() {
+            line.iter_mut().zip(from).for_each(|(c, &re)| *c = Complex::new(re, T::zero()));
+            self.fft.process_with_scratch(line, spare);
+            return to.copy_from_slice(&line[..to.len()]);
+        }
+        let half = self.n / 2;
+        for (c, pair) in line.iter_mut().zip(from.chunks_exact(2)) {
+            *c = Complex::new(pair[0], pair[1]);
+        }
+        self.fft.process_with_scratch(&mut line[..half], spare);
+        line[half] = line[0];
+        let scale = T::from_f64(0.5).unwrap_or_else(T::one);
+        for (k, ((x, root), z)) in to.iter_mut().zip(&self.roots).zip(&*line).enumerate() {
+            let other = line[half - k].conj();
+            let (even, odd) = (z + other, z - other);
+            *x = (even + root * Complex::new(odd.im, -odd.re)) * scale;
+        }
+    }
+
+    /// Half a spectrum to one real line. The imaginary parts of the first and (of an even length) last element
+    /// count as zero.
+    fn backward(&self, from: &[Complex<T>], to: &mut [T], line: &mut [Complex<T>], spare: &mut [Complex<T>]) {
+        let half = self.n / 2;
+        let at = |k: usize| match from.get(k) {
+            Some(x) if k == 0 || 2 * k == self.n => Complex::new(x.re, T::zero()),
+            Some(&x) => x,
+            None => Complex::new(T::zero(), T::zero()),
+        };
+        if !self.is_halved() {
+            for k in 0..self.n {
+                line[k] = if k <= half { at(k) } else { at(self.n - k).conj() };
+            }
+            self.fft.process_with_scratch(line, spare);
+            return to.iter_mut().zip(line).for_each(|(x, c)| *x = c.re * self.scale);
+        }
+        for k in 0..half {
+            let (x, other) = (at(k), at(half - k).conj());
+            let (even, odd) = (x + other, self.roots[k] * (x - other));
+            line[k] = even + Complex::new(-odd.im, odd.re);
+        }
+        self.fft.process_with_scratch(&mut line[..half], spare);
+        for (pair, c) in to.chunks_exact_mut(2).zip(line) {
+            (pair[0], pair[1]) = (c.re * self.scale, c.im * self.scale);
+        }
+    }
+}
+
+impl<T: FftNum> Work for Lines<T> {
     fn parts(&self) -> usize {
         self.parts
     }
 
     fn cost(&self) -> u64 {
-        (self.starts.len() * self.n * (4 + 2 * self.n.max(1).ilog2() as usize)) as u64
+        (self.outer * self.inner * self.n * (2 + self.n.max(1).ilog2() as usize) / 4) as u64
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
-        let spare = self.plan.scratch();
-        let memory = scratch.get((self.n + spare) * size_of::<C<T>>()).cast::<C<T>>();
-        let scale = T::from_f64(self.scale);
-        // SAFETY: in the whole function: scratch of that size; elements of the lines.
+        let width = if self.kind == Kind::Complex { WIDTH.min(self.inner) } else { 1 };
+        let (len, spare) =
+            (width * (self.n + 1), self.fft.get_inplace_scratch_len().max(self.fft.get_immutable_scratch_len()));
+        let memory = scratch.get((len + spare) * size_of::<Complex<T>>()).cast::<Complex<T>>();
+        let (from, to) = (frame.ptr(self.from), frame.ptr(self.to));
+        // SAFETY: in the whole function: scratch of that size; groups of lines of the two arrays.
         unsafe {
-            std::ptr::write_bytes(memory, 0, self.n + spare);
-            let line = std::slice::from_raw_parts_mut(memory, self.n);
-            let spare = std::slice::from_raw_parts_mut(memory.add(self.n), spare);
-            for i in piece(self.starts.len(), self.parts, part, 1) {
-                let from = frame.ptr(self.from).offset(self.starts[i]).cast_const();
-                let to = frame.ptr(self.to).offset(self.targets[i]);
-                let read = |k: usize| from.offset(k as isize * self.step).cast::<C<T>>().read_unaligned();
+            std::ptr::write_bytes(memory, 0, len + spare);
+            let lines = std::slice::from_raw_parts_mut(memory, len);
+            let spare = std::slice::from_raw_parts_mut(memory.add(len), spare);
+            for group in piece(self.groups(), self.parts, part, 1) {
+                if self.inner > 1 {
+                    let columns = self.inner.div_ceil(WIDTH);
+                    let (o, i) = (group / columns, group % columns * WIDTH);
+                    let at = o * self.n * self.inner + i;
+                    let (from, to) = (from.cast::<Complex<T>>().add(at), to.cast::<Complex<T>>().add(at));
+                    self.side_by_side(from, to, WIDTH.min(self.inner - i), lines, spare);
+                    continue;
+                }
+                let first = group * self.rows();
+                let rows = self.rows().min(self.outer - first);
                 match self.kind {
-                    Kind::Complex => (0..self.n).for_each(|k| line[k] = read(k)),
+                    Kind::Complex => {
+                        let (from, to) = (part_of(from, first, rows, self.n), part_of_mut(to, first, rows, self.n));
+                        self.fft.process_immutable_with_scratch(from, to, spare);
+                        if self.scale != T::one() {
+                            to.iter_mut().for_each(|c: &mut Complex<T>| *c = *c * self.scale);
+                        }
+                    }
                     Kind::Forward => {
-                        for (k, v) in line.iter_mut().enumerate() {
-                            let re = from.offset(k as isize * self.step).cast::<T>().read_unaligned();
-                            *v = Complex { re, im: T::default() };
+                        for o in first..first + rows {
+                            let (from, to) = (part_of(from, o, 1, self.have), part_of_mut(to, o, 1, self.want));
+                            self.forward(from, to, &mut lines[..self.n.max(self.n / 2 + 1)], spare);
                         }
                     }
                     Kind::Backward => {
-                        let half = |k: usize| if k < self.have { read(k) } else { C::default() };
-                        for k in 0..self.n {
-                            line[k] = match k {
-                                // These two are real in the spectrum of a real signal.
-                                k if k == 0 || 2 * k == self.n => Complex { re: half(k).re, im: T::default() },
-                                k if k <= self.n / 2 => half(k),
-                                k => Complex { re: half(self.n - k).re, im: T::default().minus(half(self.n - k).im) },
-                            };
+                        for o in first..first + rows {
+                            let (from, to) = (part_of(from, o, 1, self.have), part_of_mut(to, o, 1, self.want));
+                            self.backward(from, to, &mut lines[..self.n], spare);
                         }
-                    }
-                }
-                self.plan.run(line, spare);
-                for k in 0..self.want {
-                    let v = Complex { re: line[k].re.times(scale), im: line[k].im.times(scale) };
-                    let to = to.offset(k as isize * self.to_step);
-                    match self.kind {
-                        Kind::Backward => to.cast::<T>().write_unaligned(v.re),
-                        _ => to.cast::<C<T>>().write_unaligned(v),
                     }
                 }
             }
@@ -301,96 +207,114 @@ impl<T: Real> Work for Lines<T> {
     }
 }
 
-/// Byte offsets of the lines of `x` along `dim`.
-fn lines(x: &View, dim: usize) -> Vec<isize> {
-    let others: Vec<usize> = (0..x.dims.len()).filter(|&d| d != dim).collect();
-    let pick = |list: &[i64]| -> Vec<i64> { others.iter().map(|&d| list[d]).collect() };
-    offsets(&pick(&x.dims), &pick(&x.strides)).into_iter().map(|o| o + x.offset as isize).collect()
+/// `rows` rows of `n` elements each, from row `first` on.
+///
+/// # Safety
+/// They are valid, and nothing writes them meanwhile.
+unsafe fn part_of<'a, E>(base: *const u8, first: usize, rows: usize, n: usize) -> &'a [E] {
+    // SAFETY: the caller's.
+    unsafe { std::slice::from_raw_parts(base.cast::<E>().add(first * n), rows * n) }
+}
+
+/// The same, to be written.
+///
+/// # Safety
+/// They are valid, and nothing else uses them meanwhile.
+unsafe fn part_of_mut<'a, E>(base: *mut u8, first: usize, rows: usize, n: usize) -> &'a mut [E] {
+    // SAFETY: the caller's.
+    unsafe { std::slice::from_raw_parts_mut(base.cast::<E>().add(first * n), rows * n) }
 }
 
 /// `stablehlo.fft`.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
     let lengths = attrs::ints(data, "fft_length")?;
-    let x = view_of(cx, data.operands()[0])?;
-    let Some(kind) = data.enum_value("fft_type") else { return Ok(false) };
-    if lengths.is_empty() || lengths.len() > x.dims.len() {
+    let (elem, mut dims) = cx.shape(data.operands()[0]);
+    let rank = dims.len();
+    let (Some(name), Some(&last)) = (data.enum_value("fft_type"), lengths.last()) else { return Ok(false) };
+    let complex = match elem {
+        ElementType::F32 | ElementType::C64 => ElementType::C64,
+        ElementType::F64 | ElementType::C128 => ElementType::C128,
+        _ => return Ok(false),
+    };
+    if lengths.len() > rank {
         return Ok(false);
     }
-    let wide = match x.elem {
-        ElementType::F32 | ElementType::C64 => false,
-        ElementType::F64 | ElementType::C128 => true,
-        _ => return Ok(false),
-    };
-    let rank = x.dims.len();
-    let first = rank - lengths.len();
     // The dimensions in the order in which they are transformed.
-    let inverse = kind.starts_with('I');
-    let mut passes: Vec<(usize, Kind)> = match kind {
-        "FFT" | "IFFT" => (first..rank).rev().map(|d| (d, Kind::Complex)).collect(),
-        "RFFT" => (first..rank - 1).rev().map(|d| (d, Kind::Complex)).collect(),
-        "IRFFT" => (first..rank - 1).map(|d| (d, Kind::Complex)).collect(),
+    let others = rank - lengths.len()..rank - 1;
+    let others = others.rev().map(|d| (d, Kind::Complex));
+    let (passes, direction): (Vec<(usize, Kind)>, _) = match name {
+        "FFT" => ([(rank - 1, Kind::Complex)].into_iter().chain(others).collect(), FftDirection::Forward),
+        "IFFT" => ([(rank - 1, Kind::Complex)].into_iter().chain(others).collect(), FftDirection::Inverse),
+        "RFFT" => ([(rank - 1, Kind::Forward)].into_iter().chain(others).collect(), FftDirection::Forward),
+        "IRFFT" => (others.chain([(rank - 1, Kind::Backward)]).collect(), FftDirection::Inverse),
         _ => return Ok(false),
     };
-    match kind {
-        "RFFT" => passes.insert(0, (rank - 1, Kind::Forward)),
-        "IRFFT" => passes.push((rank - 1, Kind::Backward)),
-        _ => {}
-    }
+    let mut from = dense(cx, op, data.operands()[0])?;
     let result = data.results()[0];
-    let (elem, shape) = cx.shape(result);
-    let complex = if wide { ElementType::C128 } else { ElementType::C64 };
-    let mut view = x;
     for (i, &(dim, kind)) in passes.iter().enumerate() {
-        let mut dims = view.dims.clone();
-        let last = lengths[lengths.len() - 1];
-        let n = match kind {
-            Kind::Complex => dims[dim],
-            Kind::Forward | Kind::Backward => last,
-        } as usize;
-        dims[dim] = match kind {
-            Kind::Complex => dims[dim],
-            Kind::Forward => {
-                if last == 0 {
-                    0
-                } else {
-                    last / 2 + 1
-                }
-            }
-            Kind::Backward => last,
+        let (n, want) = match kind {
+            Kind::Complex => (dims[dim], dims[dim]),
+            Kind::Forward if last == 0 => (0, 0),
+            Kind::Forward => (last, last / 2 + 1),
+            Kind::Backward => (last, last),
         };
-        let buf = if i + 1 == passes.len() { cx.result(result) } else { cx.buffer(complex, &dims) };
-        let to_elem = if i + 1 == passes.len() { elem } else { complex };
-        let to = View::dense(buf, to_elem, if i + 1 == passes.len() { &shape } else { &dims });
-        if wide {
-            along::<f64>(cx, op, &view, &to, dim, n, kind, inverse)
+        let pass = Pass { dim, kind, n: n as usize, have: dims[dim] as usize, want: want as usize, direction };
+        dims[dim] = want;
+        let to = if i + 1 == passes.len() { cx.result(result) } else { cx.buffer(complex, &dims) };
+        if complex == ElementType::C64 {
+            along::<f32>(cx, op, from, to, &dims, pass)
         } else {
-            along::<f32>(cx, op, &view, &to, dim, n, kind, inverse)
+            along::<f64>(cx, op, from, to, &dims, pass)
         }
-        view = to;
+        from = to;
     }
     Ok(true)
 }
 
-#[allow(clippy::too_many_arguments)]
-fn along<T: Real>(cx: &mut Lower<'_>, op: OpId, x: &View, to: &View, dim: usize, n: usize, kind: Kind, inverse: bool) {
-    let (starts, targets) = if to.is_empty() || n == 0 { (vec![], vec![]) } else { (lines(x, dim), lines(to, dim)) };
-    let work = Lines::<T> {
-        plan: Plan::new(n.max(1), if inverse { 1.0 } else { -1.0 }),
+/// The transform of one dimension.
+struct Pass {
+    dim: usize,
+    kind: Kind,
+    n: usize,
+    have: usize,
+    want: usize,
+    direction: FftDirection,
+}
+
+/// Adds the step from `from` to `to`, which has the extents `dims`.
+fn along<T: FftNum>(cx: &mut Lower<'_>, op: OpId, from: Buf, to: Buf, dims: &[i64], pass: Pass) {
+    let Pass { dim, kind, n, have, want, direction } = pass;
+    let product = |dims: &[i64]| dims.iter().product::<i64>() as usize;
+    let is_empty = n == 0 || product(dims) == 0;
+    let (outer, inner) = if is_empty { (0, 1) } else { (product(&dims[..dim]), product(&dims[dim + 1..])) };
+    let (sign, scale) = match direction {
+        FftDirection::Forward => (-1.0, 1.0),
+        FftDirection::Inverse => (1.0, 1.0 / n.max(1) as f64),
+    };
+    let number = |x: f64| T::from_f64(x).unwrap_or_else(T::zero);
+    let root = |k: usize| {
+        let angle = 2.0 * PI * k as f64 / n as f64;
+        Complex::new(number(angle.cos()), number(sign * angle.sin()))
+    };
+    let is_halved = kind != Kind::Complex && n.is_multiple_of(2);
+    let length = if is_halved { n / 2 } else { n };
+    let mut work = Lines::<T> {
+        fft: FftPlanner::new().plan_fft(length.max(1), direction),
         n,
         kind,
-        scale: if inverse { 1.0 / n.max(1) as f64 } else { 1.0 },
-        from: x.buf,
-        parts: parts_of(to.len() * 8, 1 << 15, starts.len().max(1)),
-        starts,
-        step: x.strides[dim] as isize,
-        have: x.dims[dim] as usize,
-        to: to.buf,
-        targets,
-        to_step: to.strides[dim] as isize,
-        want: to.dims[dim] as usize,
+        roots: if is_halved { (0..=n / 2).map(root).collect() } else { vec![] },
+        scale: number(scale),
+        from,
+        to,
+        outer,
+        inner,
+        have,
+        want,
+        parts: 1,
     };
-    cx.step(op, format!("transform {} {:?} along {dim}", x.elem, x.dims), Arc::new(work), vec![x.buf], vec![to.buf]);
+    work.parts = parts_of(outer * inner * n * 8, 1 << 15, work.groups());
+    cx.step(op, format!("transform {dims:?} along {dim}"), Arc::new(work), vec![from], vec![to]);
 }
 
 #[cfg(test)]
@@ -427,5 +351,9 @@ mod tests {
         check(&source("RFFT", "3x4x6xf64", "3x4x4xcomplex<f64>", &[3, 4, 6]), 1e-12);
         check(&source("IRFFT", "3x4x4xcomplex<f64>", "3x4x6xf64", &[4, 6]), 1e-12);
         check(&source("FFT", "0x4xcomplex<f32>", "0x4xcomplex<f32>", &[4]), 1e-6);
+        // More columns than go side by side, and more rows than one call takes.
+        check(&source("FFT", "2x5x37xcomplex<f64>", "2x5x37xcomplex<f64>", &[5, 37]), 1e-12);
+        check(&source("RFFT", "37x8xf32", "37x5xcomplex<f32>", &[8]), 1e-6);
+        check(&source("IRFFT", "37x5xcomplex<f32>", "37x8xf32", &[8]), 1e-6);
     }
 }

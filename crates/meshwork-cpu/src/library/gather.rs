@@ -58,6 +58,11 @@ impl Corners {
         }
     }
 
+    /// Whether each vector is one index, along dimension `dim` of the operand.
+    pub(super) fn is_single(&self, dim: usize) -> bool {
+        self.map == [dim] && self.batching.is_empty()
+    }
+
     /// The corner that vector `i` means; dimensions without a component are zero.
     ///
     /// # Safety

@@ -13,7 +13,8 @@
 //! | `combine`, `key` | bodies of reductions and scatters; elements as keys |
 //! | `reduce`, `extreme`, `window` | reductions, argmax, sliding windows |
 //! | `sort` | sorting by one key, `top_k` |
-//! | `fft`, `linalg` | Fourier transforms; factorization and solution |
+//! | `fft` | Fourier transforms |
+//! | `linalg` | factorizations, systems of equations, eigenvalues |
 //! | `random` | random bits |
 //! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
 
@@ -41,7 +42,7 @@ pub(crate) mod testing;
 pub(crate) mod transpose;
 mod window;
 
-use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, LinalgOp, MovementOp, SourceOp};
+use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SourceOp};
 use meshwork_ir::{OpId, OpKind};
 
 use crate::compile::lower::Lower;
@@ -95,6 +96,7 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
             ChloOp::TopK => sort::top_k(cx, op),
             ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => Ok(false),
         },
+        OpKind::Control(ControlOp::CustomCall) => linalg::call(cx, op),
         OpKind::Unary(_)
         | OpKind::Binary(_)
         | OpKind::Mixed(_)

@@ -1,6 +1,7 @@
 //! Numbers that kernels compute with, and how elements of each type are read as one and written from one.
 
 use meshwork_ir::{ElementType, float};
+pub(crate) use rustfft::num_complex::Complex;
 
 /// A type that kernels compute in.
 pub(crate) trait Num: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
@@ -41,14 +42,6 @@ macro_rules! ints {
     )*};
 }
 ints!(i32 i64);
-
-/// A complex number.
-#[derive(Clone, Copy, Default, PartialEq, Debug)]
-#[repr(C)]
-pub(crate) struct Complex<T> {
-    pub re: T,
-    pub im: T,
-}
 
 macro_rules! complex {
     ($($t:ty)*) => {$(

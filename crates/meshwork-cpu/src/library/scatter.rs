@@ -10,7 +10,7 @@ use meshwork_ir::{Attr, OpId};
 use super::attrs;
 use super::combine::{Body, Fold, fold_of, recognise};
 use super::copy::view_of;
-use super::dynamic::{is_index, keep};
+use super::dynamic::{is_index, keep, read_index};
 use super::gather::Corners;
 use super::nest::{offsets, piece, walk};
 use crate::compile::lower::Lower;
@@ -27,6 +27,8 @@ struct Scatter {
     /// Per dimension of the tensor: its extent, the window's, and byte strides in the tensor and the updates.
     dims: Vec<Dim>,
     fold: How,
+    /// Elements of a row, if updates are whole rows of the tensor, contiguous on both sides.
+    row: Option<usize>,
     /// The dimension that parts divide.
     split: usize,
     parts: usize,
@@ -66,6 +68,11 @@ impl Work for Scatter {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
+        if let Some(row) = &self.row {
+            // SAFETY: the caller's.
+            unsafe { self.rows(frame, row, part) };
+            return Ok(());
+        }
         let mine =
             piece(self.dims.get(self.split).map_or(1, |d| d.extent as usize), self.parts, part, 16.min(self.grain()));
         let mine = mine.start as i64..mine.end as i64;
@@ -125,6 +132,37 @@ impl Work for Scatter {
 }
 
 impl Scatter {
+    /// Updates that are rows of `n` elements. Each part has a range of the rows, or of their elements.
+    ///
+    /// # Safety
+    /// As [`Work::run`].
+    unsafe fn rows(&self, frame: &Frame<'_>, &n: &usize, part: usize) {
+        let extent = self.dims[0].extent as usize;
+        let (mine, elements) = match self.split {
+            0 => (piece(extent, self.parts, part, 1), 0..n),
+            _ => (0..extent, piece(n, self.parts, part, 16.min((n / self.parts).max(1)))),
+        };
+        let (mine, count) = (mine.start as i64..mine.end as i64, elements.len());
+        let (size, unit) = (self.dims[0].to, self.size as isize);
+        let skipped = elements.start * self.size;
+        // SAFETY: in the whole function: indices, rows of the tensor that exist, updates.
+        unsafe {
+            let indices = frame.ptr(self.corners.buf).cast_const();
+            let (to, from) = (frame.ptr(self.to).add(skipped), frame.ptr(self.from).add(skipped).cast_const());
+            for (&at, &update) in self.corners.vectors.iter().zip(&self.updates) {
+                let row = read_index(indices.offset(at), self.corners.elem);
+                if !mine.contains(&row) {
+                    continue;
+                }
+                let (to, from) = (to.offset(row as isize * size), from.offset(update));
+                match self.fold {
+                    How::Fold(fold) => fold(to, unit, from, unit, count),
+                    How::Set => std::ptr::copy_nonoverlapping(from, to, count * self.size),
+                }
+            }
+        }
+    }
+
     fn grain(&self) -> usize {
         self.dims.get(self.split).map_or(1, |d| (d.extent as usize / self.parts).max(1))
     }
@@ -181,14 +219,20 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let fixed = |d: &usize| dims[*d].window == dims[*d].extent && dims[*d].window >= 64;
     let longest = (0..dims.len()).max_by_key(|&d| dims[d].extent).unwrap_or(0);
     let split = (0..dims.len()).rev().find(fixed).unwrap_or(longest);
+    // One index says which row; the rest of the tensor is the row, in the same order in the updates.
+    let is_row = |d: usize| dims[d].window == dims[d].extent && (dims[d].to == dims[d].from || dims[d].extent == 1);
+    let by_rows =
+        corners.is_single(0) && dims[0].window == 1 && (1..dims.len()).all(is_row) && (split == 0 || dims.len() == 2);
+    let row = by_rows.then(|| dims[1..].iter().map(|d| d.extent as usize).product());
     let elements = updates.len();
     let most = dims.get(split).map_or(1, |d| (d.extent as usize / 32).max(1));
-    let parts = super::nest::parts_of(elements, 1 << 15, most.min(8));
+    // Parts that divide the rows all read all indices.
+    let parts = super::nest::parts_of(elements, 1 << 15, most.min(if row.is_some() && split == 0 { 4 } else { 8 }));
     let buf = keep(cx, op, operand, data.results()[0])?;
     let name = format!("scatter {} {:?} into {:?}", x.elem, updates.dims, x.dims);
     let reads = vec![updates.buf, indices.buf, buf];
     let size = x.elem.storage_bytes();
-    let work = Scatter { corners, to: buf, from: updates.buf, updates: starts, size, dims, fold, split, parts };
+    let work = Scatter { corners, to: buf, from: updates.buf, updates: starts, size, dims, fold, row, split, parts };
     cx.step(op, name, Arc::new(work), reads, vec![buf]);
     Ok(true)
 }

@@ -1,10 +1,10 @@
-//! Sorting along one dimension by one key, and the first elements of that order.
+//! Sorting along one dimension by one key or several, and the first elements of that order.
 //!
 //! Keys become unsigned integers of the same order; positions are sorted with them, and the operands permuted.
 
 use std::sync::Arc;
 
-use meshwork_ir::op::{MixedOp, SourceOp};
+use meshwork_ir::op::{BinaryOp, MixedOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::attrs;
@@ -27,14 +27,20 @@ struct Column {
     size: usize,
 }
 
+/// An operand that is sorted by.
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    by: usize,
+    elem: ElementType,
+    order: Order,
+}
+
 /// Sorts lines.
 #[derive(Debug)]
 struct Sort {
     columns: Vec<Column>,
-    /// Which operand is the key.
-    by: usize,
-    elem: ElementType,
-    order: Order,
+    /// The keys, the most significant first.
+    keys: Vec<Key>,
     n: usize,
     /// How many of each line are wanted.
     first: usize,
@@ -53,16 +59,27 @@ impl Work for Sort {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
-        let narrow = self.elem.storage_bytes() <= 4 && self.n <= u32::MAX as usize;
+        let narrow = self.keys[0].elem.storage_bytes() <= 4 && self.n <= u32::MAX as usize;
         let (mut keys, mut order, mut spare) = (vec![], vec![], vec![]);
+        let mut minor: Vec<u64> = vec![];
         for line in piece(self.columns[0].starts.len(), self.parts, part, 1) {
             // SAFETY: in the whole loop: elements of the lines of operands and results.
             unsafe {
-                let by = &self.columns[self.by];
-                let from = frame.ptr(by.from).offset(by.starts[line]);
+                let read = |k: &Key, keys: &mut Vec<u64>| {
+                    let by = &self.columns[k.by];
+                    let from = frame.ptr(by.from).offset(by.starts[line]);
+                    keys.extend((0..self.n).map(|i| key(from.offset(i as isize * by.step), k.elem, k.order)));
+                };
                 keys.clear();
-                keys.extend((0..self.n).map(|i| key(from.offset(i as isize * by.step), self.elem, self.order)));
-                if self.first < self.n / 8 && narrow {
+                read(&self.keys[0], &mut keys);
+                if self.keys.len() > 1 {
+                    minor.clear();
+                    self.keys[1..].iter().for_each(|k| read(k, &mut minor));
+                    let of = |i: u32| minor.iter().skip(i as usize).step_by(self.n);
+                    order.clear();
+                    order.extend(0..self.n as u32);
+                    order.sort_by(|&a, &b| keys[a as usize].cmp(&keys[b as usize]).then_with(|| of(a).cmp(of(b))));
+                } else if self.first < self.n / 8 && narrow {
                     spare.clear();
                     spare.extend(keys.iter().zip(0u64..).map(|(&k, i)| k << 32 | i));
                     if self.first > 0 {
@@ -109,18 +126,58 @@ fn lines(x: &View, dim: usize) -> Vec<isize> {
     offsets(&pick(&x.dims), &pick(&x.strides)).into_iter().map(|o| o + x.offset as isize).collect()
 }
 
-/// The operand and order that a comparator sorts by, if it compares one pair of its arguments.
-fn recognise_order(module: &Module, block: BlockId) -> Option<(usize, Order)> {
+/// The keys that a comparator sorts by, if it compares pairs of its arguments one after the other.
+fn recognise_keys(module: &Module, block: BlockId) -> Option<Vec<Key>> {
     let &[out] = module.returned(block) else { return None };
-    let op = module.op(module.def_op(out)?);
+    let (mut keys, mut rest) = (vec![], Some(out));
+    while let Some(value) = rest {
+        let (first, next) = match binary(module, block, value, BinaryOp::Or) {
+            // first < second or (first = second and the next key decides)
+            Some([first, both]) => {
+                let [equal, next] = binary(module, block, both, BinaryOp::And)?;
+                let (less, same) = (compared(module, block, first)?, compared(module, block, equal)?);
+                let pair = |c: &Compared| (c.arguments[0].min(c.arguments[1]), c.arguments[0].max(c.arguments[1]));
+                if same.direction != "EQ" || pair(&less) != pair(&same) || less.canonical != same.canonical {
+                    return None;
+                }
+                (first, Some(next))
+            }
+            None => (value, None),
+        };
+        let c = compared(module, block, first)?;
+        let descending = match c.direction {
+            "LT" => false,
+            "GT" => true,
+            _ => return None,
+        };
+        // `second < first` is `first > second`.
+        let order = Order { descending: descending != (c.arguments[0] > c.arguments[1]), canonical: c.canonical };
+        keys.push(Key { by: c.arguments[0] / 2, elem: c.elem, order });
+        rest = next;
+    }
+    Some(keys)
+}
+
+/// The operands of the operation that makes `value`, if it is of this kind and in the block.
+fn binary(module: &Module, block: BlockId, value: ValueId, kind: BinaryOp) -> Option<[ValueId; 2]> {
+    let op = module.op(module.def_op(value)?);
+    let is_it = op.kind() == OpKind::Binary(kind) && op.parent() == Some(block);
+    is_it.then(|| op.operands().try_into().ok())?
+}
+
+/// A comparison of the two arguments of one operand.
+struct Compared<'m> {
+    arguments: [usize; 2],
+    direction: &'m str,
+    elem: ElementType,
+    canonical: bool,
+}
+
+fn compared(module: &Module, block: BlockId, value: ValueId) -> Option<Compared<'_>> {
+    let op = module.op(module.def_op(value)?);
     if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.parent() != Some(block) {
         return None;
     }
-    let descending = match op.enum_value("comparison_direction")? {
-        "LT" => false,
-        "GT" => true,
-        _ => return None,
-    };
     let args = module.block(block).args();
     let &[a, b] = op.operands() else { return None };
     let ((x, x_canonical), (y, y_canonical)) = (canonical(module, block, a), canonical(module, block, b));
@@ -130,12 +187,14 @@ fn recognise_order(module: &Module, block: BlockId) -> Option<(usize, Order)> {
         return None;
     }
     let elem = module.ty(x).elem()?;
-    let total = op.enum_value("compare_type") == Some("TOTALORDER");
-    if !has_key(elem) || (elem.is_float() && !total) {
+    if !has_key(elem) {
         return None;
     }
-    // `second < first` is `first > second`.
-    Some((i / 2, Order { descending: descending != (i > j), canonical: x_canonical }))
+    let direction = op.enum_value("comparison_direction")?;
+    // By the natural order of floats zeros are equal; where NaN go is not specified then, and they go last.
+    let is_total = op.enum_value("compare_type") == Some("TOTALORDER");
+    let canonical = x_canonical || (elem.is_float() && !is_total);
+    Some(Compared { arguments: [i, j], direction, elem, canonical })
 }
 
 /// Looks through JAX's `select(x != x, nan, select(x == 0, 0, x))`: the number inside, and whether it was there.
@@ -147,11 +206,14 @@ fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool)
         };
         // Constants may stand outside, where others share them.
         let constant = |v: ValueId| match module.op(module.def_op(v)?) {
-            op if op.kind() != OpKind::Source(SourceOp::Constant) => None,
-            op => match op.attr("value")? {
-                Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
-                _ => None,
-            },
+            // Splitting leaves constants in Shardy's form.
+            op if matches!(op.kind(), OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant)) => {
+                match op.attr("value")? {
+                    Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
+                    _ => None,
+                }
+            }
+            _ => None,
         };
         let compares = |v: ValueId, direction: &str| {
             let op = def(v, OpKind::Mixed(MixedOp::Compare))?;
@@ -173,10 +235,10 @@ fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool)
     }
 }
 
-/// `stablehlo.sort` by one key.
+/// `stablehlo.sort` by keys.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
-    let Some((by, order)) = cx.module.body_of(op, 0).and_then(|b| recognise_order(cx.module, b)) else {
+    let Some(keys) = cx.module.body_of(op, 0).and_then(|b| recognise_keys(cx.module, b)) else {
         return Ok(false);
     };
     let views = data.operands().iter().map(|&v| view_of(cx, v)).collect::<Result<Vec<_>, _>>()?;
@@ -202,10 +264,10 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         });
     }
     let n = views[0].dims[dim] as usize;
-    let elem = views[by].elem;
+    let elem = keys[0].elem;
     let parts = parts_of(views[0].len() * 8, 1 << 14, columns[0].starts.len());
     let reads = views.iter().map(|v| v.buf).collect();
-    let work = Sort { columns, by, elem, order, n, first: n, places: None, parts };
+    let work = Sort { columns, keys, n, first: n, places: None, parts };
     cx.step(op, format!("sort {elem} {:?}", views[0].dims), Arc::new(work), reads, writes);
     Ok(true)
 }
@@ -238,7 +300,8 @@ pub(super) fn top_k(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let order = Order { descending: true, canonical: false };
     let places = Some((place_buf, place));
     let (columns, n) = (vec![column], n as usize);
-    let work = Sort { columns, by: 0, elem, order, n, first: k, places, parts };
+    let keys = vec![Key { by: 0, elem, order }];
+    let work = Sort { columns, keys, n, first: k, places, parts };
     cx.step(op, format!("top {k} of {elem} {:?}", x.dims), Arc::new(work), vec![x.buf], vec![to.buf, place_buf]);
     Ok(true)
 }
@@ -313,14 +376,43 @@ mod tests {
         let x = Literal::from_f64s([11], ElementType::F32, &values).unwrap();
         let args = [x, noise(&[11], ElementType::I32, 3)];
         check_on(&source("f32", compare, "11", 0), &args, 0.0);
+        // As splitting leaves them.
+        check_on(&source("f32", &compare.replace("stablehlo.constant", "sdy.constant"), "11", 0), &args, 0.0);
         let (constants, rest) = compare.split_at(compare.find("%1").expect("a first comparison"));
         let outside = source("f32", rest, "11", 0).replace("%r:2 =", &format!("{constants}\n%r:2 ="));
         check_on(&outside, &args, 0.0);
     }
 
     #[test]
+    fn several_keys() {
+        let compare = |first: &str, second: &str| {
+            format!(
+                "%1 = stablehlo.compare {first}, %x, %y, SIGNED : (tensor<i8>, tensor<i8>) -> tensor<i1>
+                %2 = stablehlo.compare EQ, %x, %y, SIGNED : (tensor<i8>, tensor<i8>) -> tensor<i1>
+                %3 = stablehlo.compare {second}, %p, %q, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                %4 = stablehlo.and %2, %3 : tensor<i1>
+                %c = stablehlo.or %1, %4 : tensor<i1>"
+            )
+        };
+        for (first, second) in [("LT", "LT"), ("GT", "LT"), ("LT", "GT"), ("GT", "GT")] {
+            for (dims, dim) in [("3x50", 1), ("50x3", 0), ("0", 0), ("1", 0)] {
+                check(&source("i8", &compare(first, second), dims, dim), 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn natural_order_of_floats() {
+        let values = [0.0, -0.0, 1.0, f64::INFINITY, -1.0, 0.0, f64::NEG_INFINITY, -0.0];
+        let x = Literal::from_f64s([8], ElementType::F32, &values).unwrap();
+        let args = [x, noise(&[8], ElementType::I32, 3)];
+        for direction in ["LT", "GT"] {
+            check_on(&source("f32", &plain("f32", direction, "FLOAT"), "8", 0), &args, 0.0);
+        }
+    }
+
+    #[test]
     fn other_comparators_are_left_to_the_evaluator() {
-        assert!(!covers(&source("f32", &plain("f32", "LT", "FLOAT"), "5", 0)));
         assert!(!covers(&source("i32", &plain("i32", "LE", "SIGNED"), "5", 0)));
     }
 

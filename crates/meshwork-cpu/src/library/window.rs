@@ -6,7 +6,7 @@ use meshwork_ir::op::MixedOp;
 use meshwork_ir::{BlockId, Literal, Module, Op, OpId, OpKind};
 
 use super::attrs;
-use super::combine::{Body, Fold, fold_of, recognise};
+use super::combine::{Body, Fold, Running, fold_of, recognise, running_of};
 use super::copy::view_of;
 use super::key::{Read, reader};
 use super::nest::{parts_of, piece, walk};
@@ -169,12 +169,12 @@ struct Scan {
     init: (Buf, isize),
     out: Buf,
     size: usize,
-    /// The dimensions but the one that is scanned; the last may be done as rows.
+    /// The dimensions but the one that is scanned.
     dims: Vec<Dim>,
     along: Dim,
     /// From the last element on.
     reverse: bool,
-    fold: Fold,
+    running: Running,
     parts: usize,
 }
 
@@ -190,7 +190,7 @@ impl Work for Scan {
     }
 
     fn cost(&self) -> u64 {
-        2 * self.along.n as u64 * self.dims.iter().map(|d| d.n as u64).product::<u64>()
+        self.along.n as u64 * self.dims.iter().map(|d| d.n as u64).product::<u64>()
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
@@ -206,33 +206,23 @@ impl Work for Scan {
             return Ok(());
         }
         let strides: Vec<[isize; 2]> = self.dims.iter().map(|d| [d.to, d.x]).collect();
-        // The dimension with neighbors in the result is done as rows.
-        let row = strides.iter().position(|s| s[0] == self.size as isize);
-        let (n, [ts, xs]) = row.map_or((1, [self.size as isize; 2]), |r| (dims[r], strides[r]));
-        let keep = |i: &usize| Some(*i) != row;
+        // Lines that are neighbors in the result are done together, else those of the innermost dimension.
+        let unit = strides.iter().position(|s| s[0] == self.size as isize);
+        let beside = unit.or(dims.len().checked_sub(1));
+        let (lines, [to_line, x_line]) = beside.map_or((1, [0, 0]), |d| (dims[d], strides[d]));
+        let keep = |i: &usize| Some(*i) != beside;
         let outer: Vec<usize> = (0..dims.len()).filter(keep).map(|i| dims[i]).collect();
         let outer_strides: Vec<[isize; 2]> = (0..dims.len()).filter(keep).map(|i| strides[i]).collect();
-        let (count, size) = (self.along.n as isize, self.size);
-        let order = |i: isize| if self.reverse { count - 1 - i } else { i };
+        let Dim { to, x, n, .. } = self.along;
+        let (first, sign) = if self.reverse { (n as isize - 1, -1) } else { (0, 1) };
         // SAFETY: in the whole function: elements of both tensors.
         unsafe {
-            let (x, out) = (frame.ptr(self.x.0).cast_const(), frame.ptr(self.out));
+            let input = frame.ptr(self.x.0).offset(first * x).cast_const();
+            let out = frame.ptr(self.out).offset(first * to);
             let init = frame.ptr(self.init.0).offset(self.init.1).cast_const();
             walk(&outer, &outer_strides, at, &mut |[o, i]| {
-                for step in 0..count {
-                    let to = out.offset(o + order(step) * self.along.to);
-                    for j in 0..n as isize {
-                        let from = match step {
-                            0 => init,
-                            _ => out.offset(o + order(step - 1) * self.along.to + j * ts).cast_const(),
-                        };
-                        match size {
-                            4 => to.offset(j * ts).cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
-                            _ => std::ptr::copy_nonoverlapping(from, to.offset(j * ts), size),
-                        }
-                    }
-                    (self.fold)(to, ts, x.offset(i + order(step) * self.along.x), xs, n);
-                }
+                let (to, x) = ((out.offset(o), sign * to, to_line), (input.offset(i), sign * x, x_line));
+                (self.running)(to, x, init, n as usize, lines);
             });
         }
         Ok(())
@@ -292,13 +282,13 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     if let &[d] = &scanned[..] {
         let w = dims[d];
         let whole = w.size == w.n && w.out == w.n && w.stride == 1 && w.base == 1 && w.dilation == 1;
-        if whole && (w.low == w.n - 1 || w.low == 0) {
+        if let (true, Some(running)) = (whole && (w.low == w.n - 1 || w.low == 0), running_of(elem, combine)) {
             dims.remove(d);
             let longest = dims.iter().map(|d| d.n as usize).max().unwrap_or(1);
             let parts = parts_of(x.len(), 1 << 14, longest.max(1));
             let name = format!("running {combine:?} {elem} {shape:?}");
             let reverse = w.low == 0;
-            let work = Scan { x: x_at, init: init_at, out: buf, size, dims, along: w, reverse, fold, parts };
+            let work = Scan { x: x_at, init: init_at, out: buf, size, dims, along: w, reverse, running, parts };
             cx.step(op, name, Arc::new(work), reads, vec![buf]);
             return Ok(true);
         }

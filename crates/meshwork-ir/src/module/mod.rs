@@ -159,6 +159,21 @@ impl Op {
         self.attr(name)?.as_enum()
     }
 
+    /// The entry `name` of the dictionary called `dict`, if it is a number, a character or a boolean.
+    pub fn entry(&self, dict: &str, name: &str) -> Option<i64> {
+        let Some(Attr::Dict(entries)) = self.attr(dict) else { return None };
+        match entries.get(name)? {
+            Attr::Int(v, _) => Some(*v),
+            Attr::Bool(b) => Some(i64::from(*b)),
+            _ => None,
+        }
+    }
+
+    /// The target of a custom call.
+    pub fn call_target(&self) -> Option<&str> {
+        self.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()))
+    }
+
     /// Splits the attributes into the op's own (first) and discardable ones.
     pub fn split_attrs(&self) -> (NamedAttrs<'_>, NamedAttrs<'_>) {
         let own = self.kind.own_attrs();

@@ -98,8 +98,11 @@ impl Splitter<'_> {
         }
         if kind != MovementOp::BroadcastInDim {
             // Only a broadcast makes something of nothing: elsewhere a factor without operand is made whole.
-            let from_operand = |f: usize| problem.rule.operands.iter().flatten().any(|factors| factors.contains(&f));
-            problem.whole = (0..problem.rule.factor_sizes.len()).filter(|&f| !from_operand(f)).collect();
+            let is_in = |tensors: &[Vec<Vec<usize>>], f: usize| tensors.iter().flatten().any(|dim| dim.contains(&f));
+            // Nor can a custom call be computed in pieces that do not show in its results.
+            let is_shown = |f: usize| kind != ControlOp::CustomCall || is_in(&problem.rule.results, f);
+            let is_split = |f: usize| is_in(&problem.rule.operands, f) && is_shown(f);
+            problem.whole = (0..problem.rule.factor_sizes.len()).filter(|&f| !is_split(f)).collect();
         }
         let Choice { assignment, weighed } = self.choose(&problem);
         let frames = self.factor_frames(&problem, &assignment);

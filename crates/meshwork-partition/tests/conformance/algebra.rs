@@ -101,6 +101,27 @@ fn cholesky_and_triangular_solve() {
     conform(programs, 6);
 }
 
+/// LAPACK calls as JAX writes them: with a rule that names only the batch dimension of both sides, or with none.
+#[test]
+fn lapack_calls() {
+    let mut programs = vec![];
+    for n in [0, 1, 3, 4] {
+        let (a, tau, pivots, info) = (t(&[n, 3, 2], "f32"), t(&[n, 2], "f32"), t(&[n, 2], "i32"), t(&[n], "i32"));
+        let rule = format!(
+            ", sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, o]) {{i={n}, j=3, k=2, l=3, m=2, o=2}}, custom>"
+        );
+        for rule in [rule.as_str(), ""] {
+            let call = "stablehlo.custom_call @lapack_sgeqrf_ffi(%a0) {api_version = 4 : i32, mhlo.backend_config = {}";
+            let body = format!("%r0, %r1 = {call}{rule}}} : ({a}) -> ({a}, {tau})");
+            programs.push(program(&[&a], &[&a, &tau], body));
+        }
+        let call = "stablehlo.custom_call @lapack_sgetrf_ffi(%a0) {api_version = 4 : i32, mhlo.backend_config = {}}";
+        let body = format!("%r0, %r1, %r2 = {call} : ({a}) -> ({a}, {pivots}, {info})");
+        programs.push(program(&[&a], &[&a, &pivots, &info], body));
+    }
+    conform(programs, 6);
+}
+
 #[test]
 fn random_bits() {
     let mut programs = vec![];

@@ -41,6 +41,12 @@ pub(super) fn custom_call(ctx: &Ctx) -> RuleResult {
         "mhlo.topk" => linalg::top_k(ctx),
         "ApproxTopK" | "PartialReduce" => approx_top_k(ctx),
         "X64Combine" => x64_combine(ctx),
+        "lapack_sgtsv_ffi"
+        | "lapack_dgtsv_ffi"
+        | "lapack_cgtsv_ffi"
+        | "lapack_zgtsv_ffi"
+        | "tridiagonal_solve_perturbed_ffi" => stacked(ctx, 1),
+        _ if target.starts_with("lapack_") => stacked(ctx, 2),
         _ => NoRule::UnknownCustomCall(target.to_string()).into(),
     }
 }
@@ -81,6 +87,30 @@ fn householder(ctx: &Ctx) -> RuleResult {
     rule.factor(&[Some(rows), None], &[Some(rows)], shape[rows], REPLICATE);
     rule.factor(&[Some(cols), None], &[Some(cols)], shape[cols], REPLICATE);
     rule.factor(&[None, Some(rows)], &[None], extent(ctx.operand(1), rows), REPLICATE);
+    rule.into()
+}
+
+/// A routine on each matrix of a stack, of which the first operand has rank `rank`: only the leading dimensions, which
+/// all operands and results have, can be split.
+fn stacked(ctx: &Ctx, rank: usize) -> RuleResult {
+    let shape = ctx.operand(0);
+    let batch = &shape[..shape.len().saturating_sub(rank)];
+    let (operands, results) = (ctx.op().operands().len(), ctx.op().results().len());
+    let mut rule = ctx.builder();
+    rule.pointwise(batch);
+    let alone = |tensors: usize, i: usize, dim: usize| -> Vec<Option<usize>> {
+        (0..tensors).map(|t| (t == i).then_some(dim)).collect()
+    };
+    for i in 0..operands {
+        for (dim, &size) in ctx.operand(i).iter().enumerate().skip(batch.len()) {
+            rule.factor(&alone(operands, i, dim), &vec![None; results], size, REPLICATE_BLOCKED);
+        }
+    }
+    for i in 0..results {
+        for (dim, &size) in ctx.result(i).iter().enumerate().skip(batch.len()) {
+            rule.factor(&vec![None; operands], &alone(results, i, dim), size, REPLICATE_BLOCKED);
+        }
+    }
     rule.into()
 }
 

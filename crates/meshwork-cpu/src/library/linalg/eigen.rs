@@ -1,0 +1,353 @@
+//! Singular values and eigenvalues of one matrix, in LAPACK's forms. A matrix with an element that is not finite gives NaN.
+
+use std::marker::PhantomData;
+
+use rustfft::num_complex::Complex;
+use rustfft::num_traits::{Float, One as _, Zero};
+
+use super::Triangle;
+use super::dense::adjoint;
+use super::field::{Field, norm};
+use super::householder::{self, Adjoint};
+use super::product::{Operand, Sign, accumulate};
+use super::spectrum::{self, Rows};
+use super::stack::{One, Routine};
+use crate::step::Scratch;
+
+/// What LAPACK says of a problem that it could not solve.
+const FAILED: i32 = 1;
+
+fn nan<T: Field>() -> T {
+    T::new(T::Real::nan(), T::Real::nan())
+}
+
+fn is_finite<T: Field>(values: &[T]) -> bool {
+    values.iter().all(|v| v.is_finite())
+}
+
+/// The positions of `values` from the smallest to the largest.
+fn ascending<R: Float>(values: &[R]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
+    order
+}
+
+/// `heevd`: eigenvectors as columns, eigenvalues in rising order, and 0 if all went well.
+#[derive(Debug)]
+pub(super) struct SelfAdjoint<T> {
+    pub n: usize,
+    pub triangle: Triangle,
+    pub of: PhantomData<T>,
+}
+
+impl<T: Field> Routine for SelfAdjoint<T> {
+    fn cost(&self) -> usize {
+        self.n.pow(2) * (self.n + 20) * 2
+    }
+
+    unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {
+        let n = self.n;
+        // SAFETY: the operand and the results of the routine.
+        let (a, vectors, values, info) =
+            unsafe { (one.operand::<T>(0), one.result::<T>(0), one.result::<T::Real>(1), one.result::<i32>(2)) };
+        info[0] = 0;
+        if n == 0 {
+            return;
+        }
+        let element = |i: usize, j: usize| match self.triangle {
+            _ if j > i => T::zero(),
+            Triangle::Lower => a[i * n + j],
+            Triangle::Upper => a[j * n + i].conj(),
+        };
+        let mut lower: Vec<T> = (0..n * n).map(|at| element(at / n, at % n)).collect();
+        let mut beside = vec![T::Real::zero(); n - 1];
+        let mut taus = vec![T::zero(); n - 1];
+        let mut rows = Rows::identity(n);
+        let is_done = is_finite(&lower) && {
+            householder::tridiagonal(&mut lower, n, values, &mut beside, &mut taus);
+            spectrum::symmetric(values, &beside, &mut rows)
+        };
+        if !is_done {
+            info[0] = FAILED;
+            values.fill(T::Real::nan());
+            vectors.fill(nan());
+            return;
+        }
+        let order = ascending(values);
+        let rows = rows.reordered(&order);
+        let sorted: Vec<T::Real> = order.iter().map(|&i| values[i]).collect();
+        values.copy_from_slice(&sorted);
+        (0..n * n).for_each(|at| vectors[at] = T::real(rows.values[at % n * n + at / n]));
+        let below = below_first_row(&lower, n);
+        householder::multiply(&below, [n - 1; 2], &taus, &mut vectors[n..], n, Adjoint::No, scratch);
+    }
+}
+
+/// The reflectors of a reduction to Hessenberg or tridiagonal form as those of a factorization of the rows after the first.
+pub(super) fn below_first_row<T: Field>(packed: &[T], n: usize) -> Vec<T> {
+    let m = n - 1;
+    (0..m * m).map(|at| packed[(at / m + 1) * n + at % m]).collect()
+}
+
+/// Which singular vectors are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Vectors {
+    /// None: those results are zero.
+    None,
+    /// As many as the shorter side.
+    Thin,
+    /// A full basis on both sides.
+    Full,
+}
+
+/// `gesdd`: the operand, singular values, `U`, `V*`, and 0 if all went well.
+#[derive(Debug)]
+pub(super) struct Singular<T> {
+    pub size: [usize; 2],
+    pub vectors: Vectors,
+    pub of: PhantomData<T>,
+}
+
+/// `A = U S V*` of an `m × n` matrix with `m >= n`, with `width` columns of `U`.
+struct Decomposition<T: Field> {
+    values: Vec<T::Real>,
+    u: Vec<T>,
+    v: Vec<T>,
+}
+
+fn decompose<T: Field>(a: &[T], [m, n]: [usize; 2], width: usize, scratch: &mut Scratch) -> Option<Decomposition<T>> {
+    let most = a.iter().fold(T::Real::zero(), |most, v| most.max(v.size()));
+    if !is_finite(a) {
+        return None;
+    }
+    // Squares must not overflow.
+    let scale = if most.is_zero() { T::Real::one() } else { most };
+    let mut a: Vec<T> = a.iter().map(|v| v.scale(scale.recip())).collect();
+    // A tall matrix is first made square.
+    let is_tall = m > n + n / 2;
+    let mut outer = vec![];
+    if is_tall {
+        let mut taus = vec![T::zero(); n];
+        householder::qr(&mut a, [m, n], &mut taus, scratch);
+        outer = taus;
+    }
+    let rows = if is_tall { n } else { m };
+    let mut square: Vec<T> = a[..rows * n].to_vec();
+    if is_tall {
+        (0..n).for_each(|i| square[i * n..i * n + i].fill(T::zero()));
+    }
+    let mut d = vec![T::Real::zero(); n];
+    let mut e = vec![T::Real::zero(); n.saturating_sub(1)];
+    let (mut left_taus, mut right_taus) = (vec![T::zero(); n], vec![T::zero(); n.saturating_sub(1)]);
+    householder::bidiagonal(&mut square, [rows, n], (&mut d, &mut e), (&mut left_taus, &mut right_taus));
+    let (mut x, mut y) = (Rows::identity(n), Rows::identity(n));
+    if !spectrum::bidiagonal(&mut d, &mut e, &mut x, &mut y) {
+        return None;
+    }
+    let mut order = ascending(&d);
+    order.reverse();
+    let (x, y) = (x.reordered(&order), y.reordered(&order));
+    let values = order.iter().map(|&i| d[i] * scale).collect();
+    // The columns of U: those of X under the reflectors, then what completes the basis.
+    let mut u = vec![T::zero(); m * width];
+    for i in 0..m {
+        for j in 0..width {
+            u[i * width + j] = match (i < n, j < n) {
+                (true, true) => T::real(x.values[j * n + i]),
+                (false, false) if i == j => T::one(),
+                _ => T::zero(),
+            };
+        }
+    }
+    householder::multiply(&square, [rows, n], &left_taus, &mut u[..rows * width], width, Adjoint::No, scratch);
+    if is_tall {
+        householder::multiply(&a, [m, n], &outer, &mut u, width, Adjoint::No, scratch);
+    }
+    let mut v: Vec<T> = (0..n * n).map(|at| T::real(y.values[at % n * n + at / n])).collect();
+    if n > 1 {
+        // Reflectors of the right side stand in rows, from one column after the diagonal on.
+        let k = n - 1;
+        let columns: Vec<T> = (0..k * k).map(|at| square[at % k * n + at / k + 1]).collect();
+        householder::multiply(&columns, [k, k], &right_taus, &mut v[n..], n, Adjoint::No, scratch);
+    }
+    Some(Decomposition { values, u, v })
+}
+
+impl<T: Field> Routine for Singular<T> {
+    fn cost(&self) -> usize {
+        let [m, n] = self.size;
+        m * n * (m.min(n) + 20) * 3
+    }
+
+    unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {
+        let [m, n] = self.size;
+        // SAFETY: the operand and the results of the routine.
+        let (a, copy, values, left, right, info) = unsafe {
+            let numbers = (one.result::<T>(0), one.result::<T::Real>(1), one.result::<T>(2), one.result::<T>(3));
+            (one.operand::<T>(0), numbers.0, numbers.1, numbers.2, numbers.3, one.result::<i32>(4))
+        };
+        copy.copy_from_slice(a);
+        info[0] = 0;
+        left.fill(T::zero());
+        right.fill(T::zero());
+        // A wide matrix is decomposed as its adjoint.
+        let is_wide = n > m;
+        let (tall, long, short) = if is_wide { (adjoint(a, [m, n]), n, m) } else { (a.to_vec(), m, n) };
+        let width = if self.vectors == Vectors::Full { long } else { short };
+        let Some(parts) = decompose(&tall, [long, short], width, scratch) else {
+            info[0] = FAILED;
+            values.fill(T::Real::nan());
+            left.fill(nan());
+            right.fill(nan());
+            return;
+        };
+        values.copy_from_slice(&parts.values);
+        if self.vectors == Vectors::None {
+            return;
+        }
+        if is_wide {
+            left.copy_from_slice(&parts.v);
+            right.copy_from_slice(&adjoint(&parts.u, [long, width]));
+        } else {
+            left.copy_from_slice(&parts.u);
+            right.copy_from_slice(&adjoint(&parts.v, [short, short]));
+        }
+    }
+}
+
+/// `geev`: eigenvalues (of a real matrix their real and imaginary parts), left and right eigenvectors as complex columns,
+/// and 0 if all went well. Vectors that are not wanted are zero.
+#[derive(Debug)]
+pub(super) struct General<T> {
+    pub n: usize,
+    pub left: bool,
+    pub right: bool,
+    pub of: PhantomData<T>,
+}
+
+impl<T: Field> Routine for General<T>
+where
+    Complex<T::Real>: Field<Real = T::Real>,
+{
+    fn cost(&self) -> usize {
+        self.n.pow(2) * (self.n + 20) * 10
+    }
+
+    unsafe fn run(&self, one: &One<'_>, _: usize, scratch: &mut Scratch) {
+        let n = self.n;
+        // SAFETY: the operand of the routine.
+        let a = unsafe { one.operand::<T>(0) };
+        let mut t = a.to_vec();
+        let mut z = vec![T::zero(); n * n];
+        let is_done = is_finite(a) && householder::schur(&mut t, &mut z, n, scratch);
+        let mut values = if is_done { T::eigenvalues(&t, n) } else { vec![nan(); n] };
+        let complex = |m: &[T]| -> Vec<Complex<T::Real>> { m.iter().map(|v| Complex::new(v.re(), v.im())).collect() };
+        let (mut t, mut z) = (complex(&t), complex(&z));
+        if is_done {
+            triangular(&mut t, &mut z, n, &values);
+        }
+        let first = one.results() - 3;
+        for (i, is_wanted, is_left) in [(first, self.left, true), (first + 1, self.right, false)] {
+            // SAFETY: a result of the routine.
+            let out = unsafe { one.result::<Complex<T::Real>>(i) };
+            match (is_done, is_wanted) {
+                (false, _) => out.fill(nan()),
+                (true, false) => out.fill(Complex::zero()),
+                (true, true) => vectors(&t, &z, n, is_left, &values, out, scratch),
+            }
+        }
+        // SAFETY: the other results of the routine.
+        unsafe {
+            one.result::<i32>(first + 2)[0] = if is_done { 0 } else { FAILED };
+            if first == 1 {
+                one.result::<Complex<T::Real>>(0).copy_from_slice(&values);
+            } else {
+                let (re, im) = (one.result::<T::Real>(0), one.result::<T::Real>(1));
+                re.iter_mut().zip(im).zip(values.drain(..)).for_each(|((re, im), v)| (*re, *im) = (v.re, v.im));
+            }
+        }
+    }
+}
+
+/// Makes a real Schur form triangular: blocks of order 2 are turned by a unitary matrix.
+fn triangular<R: Float>(t: &mut [Complex<R>], z: &mut [Complex<R>], n: usize, values: &[Complex<R>]) {
+    for k in 0..n.saturating_sub(1) {
+        let below = t[(k + 1) * n + k];
+        if below.norm_sqr().is_zero() {
+            continue;
+        }
+        // (value - d, c) is an eigenvector of the block for the first value.
+        let x = values[k] - t[(k + 1) * n + k + 1];
+        let length = x.norm().hypot(below.norm());
+        let (c, s) = (x.unscale(length), below.unscale(length));
+        for j in k..n {
+            let (x, y) = (t[k * n + j], t[(k + 1) * n + j]);
+            (t[k * n + j], t[(k + 1) * n + j]) = (c.conj() * x + s.conj() * y, c * y - s * x);
+        }
+        for (m, rows) in [(&mut *t, k + 2), (&mut *z, n)] {
+            for row in m.chunks_exact_mut(n).take(rows) {
+                (row[k], row[k + 1]) = (row[k] * c + row[k + 1] * s, row[k + 1] * c.conj() - row[k] * s.conj());
+            }
+        }
+        t[(k + 1) * n + k] = Complex::new(R::zero(), R::zero());
+        (t[k * n + k], t[(k + 1) * n + k + 1]) = (values[k], values[k + 1]);
+    }
+}
+
+/// The eigenvectors of `Z T Z*` for a triangular `T`, as columns of length 1 whose largest element is real.
+fn vectors<R: Float>(
+    t: &[Complex<R>],
+    z: &[Complex<R>],
+    n: usize,
+    is_left: bool,
+    values: &[Complex<R>],
+    out: &mut [Complex<R>],
+    scratch: &mut Scratch,
+) where
+    Complex<R>: Field<Real = R>,
+{
+    let zero = || vec![Complex::new(R::zero(), R::zero()); n * n];
+    let size = t.iter().fold(R::zero(), |most, v| most.max(v.norm()));
+    let least = (R::epsilon() * size).max(R::min_positive_value());
+    // Left eigenvectors are those of the adjoint, which is triangular from the other end.
+    let turned = if is_left { adjoint(t, [n, n]) } else { vec![] };
+    let t = if is_left { &turned } else { t };
+    // Row `k` has the vector of eigenvalue `k` in terms of the Schur vectors.
+    let mut rows = zero();
+    for k in 0..n {
+        let x = &mut rows[k * n..(k + 1) * n];
+        x[k] = Complex::new(R::one(), R::zero());
+        let order: Vec<usize> = if is_left { (k + 1..n).collect() } else { (0..k).rev().collect() };
+        for r in order {
+            let known = if is_left { k..r } else { r + 1..k + 1 };
+            let products = t[r * n + known.start..r * n + known.end].iter().zip(&x[known]);
+            let sum = products.fold(Complex::new(R::zero(), R::zero()), |sum, (a, b)| sum + a * b);
+            let gap = t[k * n + k] - t[r * n + r];
+            x[r] = sum / if gap.norm() < least { Complex::new(least, R::zero()) } else { gap };
+        }
+    }
+    // The columns of Z Xᵀ.
+    out.fill(Complex::new(R::zero(), R::zero()));
+    // SAFETY: matrices of order `n`.
+    unsafe {
+        let (z, x) = (Operand::rows(z.as_ptr(), n), Operand::rows(rows.as_ptr(), n).transposed());
+        accumulate((out.as_mut_ptr(), n as isize), Sign::Plus, z, x, [n; 3], scratch);
+    }
+    for j in 0..n {
+        let is_second = j > 0 && !values[j].im.is_zero() && values[j] == values[j - 1].conj();
+        if is_second {
+            // Of a real matrix: conjugate eigenvalues have conjugate vectors.
+            (0..n).for_each(|i| out[i * n + j] = out[i * n + j - 1].conj());
+            continue;
+        }
+        let length = norm((0..n).map(|i| out[i * n + j]));
+        let largest = (0..n).fold(0, |b, i| if out[i * n + j].norm_sqr() > out[b * n + j].norm_sqr() { i } else { b });
+        let largest = out[largest * n + j];
+        let turn = if largest.im.is_zero() {
+            Complex::new(R::one(), R::zero())
+        } else {
+            largest.conj().unscale(largest.norm())
+        };
+        (0..n).for_each(|i| out[i * n + j] = (out[i * n + j] * turn).unscale(length));
+    }
+}

@@ -1,0 +1,130 @@
+//! Products inside a factorization: a block of a matrix minus (or plus) the product of two others, one thread.
+
+use super::field::Field;
+use crate::library::dot::micro::Micro;
+use crate::step::Scratch;
+
+/// A matrix in memory: element `(i, j)` is at `i * row + j * column` from `at`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand<T> {
+    pub at: *const T,
+    pub row: isize,
+    pub column: isize,
+    /// Whether its elements are conjugated when they are read.
+    pub conj: bool,
+}
+
+impl<T: Field> Operand<T> {
+    /// Rows of `row` elements each.
+    pub(super) fn rows(at: *const T, row: usize) -> Operand<T> {
+        Operand { at, row: row as isize, column: 1, conj: false }
+    }
+
+    /// The transposed matrix.
+    pub(super) fn transposed(self) -> Operand<T> {
+        Operand { row: self.column, column: self.row, ..self }
+    }
+
+    /// The conjugate transpose.
+    pub(super) fn adjoint(self) -> Operand<T> {
+        Operand { conj: !self.conj, ..self.transposed() }
+    }
+
+    /// The matrix from row `i` and column `j` on.
+    pub(super) fn from(self, i: usize, j: usize) -> Operand<T> {
+        Operand { at: self.at.wrapping_offset(i as isize * self.row + j as isize * self.column), ..self }
+    }
+
+    /// Element `(i, j)`.
+    ///
+    /// # Safety
+    /// It is valid.
+    #[inline(always)]
+    pub(super) unsafe fn get(self, i: usize, j: usize) -> T {
+        // SAFETY: the caller's.
+        let value = unsafe { *self.at.offset(i as isize * self.row + j as isize * self.column) };
+        if self.conj { value.conj() } else { value }
+    }
+}
+
+/// Whether a product is added or subtracted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sign {
+    Plus,
+    Minus,
+}
+
+/// Depth and columns that are packed at a time.
+const DEPTH: usize = 256;
+const COLUMNS: usize = 512;
+
+/// `C ± A B` in place, for `C` of `m × n` with rows `c_row` apart and a depth of `k`.
+///
+/// # Safety
+/// All elements are valid; `C` overlaps neither `A` nor `B`.
+pub(super) unsafe fn accumulate<T: Field>(
+    (c, c_row): (*mut T, isize),
+    sign: Sign,
+    a: Operand<T>,
+    b: Operand<T>,
+    [m, n, k]: [usize; 3],
+    scratch: &mut Scratch,
+) {
+    if m == 0 || n == 0 || k == 0 {
+        return;
+    }
+    let tile = T::shape(m, n);
+    let (height, width) = (tile.rows, tile.columns);
+    let depth = k.min(DEPTH);
+    let columns = n.min(COLUMNS).next_multiple_of(width);
+    let memory = scratch.panels((m.next_multiple_of(height) + columns) * depth * size_of::<T>()).cast::<T>();
+    // SAFETY: in the whole function: elements of the three matrices and of the scratch memory.
+    unsafe {
+        let (packed_a, packed_b) = (memory, memory.add(m.next_multiple_of(height) * depth));
+        for k0 in (0..k).step_by(DEPTH) {
+            let depth = DEPTH.min(k - k0);
+            for i0 in (0..m).step_by(height) {
+                let rows = height.min(m - i0);
+                let to = packed_a.add(i0 * depth);
+                for i in 0..rows {
+                    for p in 0..depth {
+                        let value = a.get(i0 + i, k0 + p);
+                        *to.add(p * rows + i) = if sign == Sign::Minus { -value } else { value };
+                    }
+                }
+            }
+            for j0 in (0..n).step_by(COLUMNS) {
+                let wide = COLUMNS.min(n - j0);
+                for j in (0..wide).step_by(width) {
+                    let have = width.min(wide - j);
+                    let to = packed_b.add(j * depth);
+                    for p in 0..depth {
+                        for w in 0..width {
+                            *to.add(p * width + w) = if w < have { b.get(k0 + p, j0 + j + w) } else { T::zero() };
+                        }
+                    }
+                }
+                for j in (0..wide).step_by(width) {
+                    for i0 in (0..m).step_by(height) {
+                        let rows = height.min(m - i0);
+                        T::micro(&Micro {
+                            depth,
+                            a: packed_a.add(i0 * depth),
+                            a_row: 1,
+                            a_step: rows as isize,
+                            b: packed_b.add(j * depth),
+                            b_step: width as isize,
+                            c: c.offset(i0 as isize * c_row).add(j0 + j),
+                            c_row,
+                            height: rows,
+                            width,
+                            rows,
+                            columns: width.min(wide - j),
+                            add: true,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
