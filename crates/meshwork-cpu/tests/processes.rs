@@ -15,6 +15,7 @@ use harness::Check;
 use meshwork_cpu::CpuEngine;
 use meshwork_ir::ElementType;
 use meshwork_runtime::{ProcessError, Reduction, Runtime};
+use meshwork_testing::hosts;
 use meshwork_testing::ranks::across;
 
 /// Some bytes that only `rank` has, as many as `length`.
@@ -63,23 +64,31 @@ fn a_wrong_scatter_is_the_same_error_on_all_and_others_follow() {
 /// The suite that every engine passes, with devices spread over processes: evenly, unevenly, and some without any.
 #[test]
 fn the_conformance_suite() {
-    across(&[2, 3, 4, 8], "the_conformance_suite", || {
-        Runtime::init().unwrap();
-        let check = || Check::new(CpuEngine::new(1));
-        control::loops(&check());
-        control::branches(&check());
-        control::scans(&check());
-        control::nested(&check());
-        control::errors(&check());
-        collectives::reduce(&check());
-        collectives::gather(&check());
-        collectives::scatter(&check());
-        collectives::exchange(&check());
-        collectives::permute(&check());
-        collectives::identity(&check());
-        collectives::parts_of_buffers(&check());
-        collectives::loops_with_communication(&check());
-    });
+    across(&[2, 3, 4, 8], "the_conformance_suite", conformance);
+}
+
+fn conformance() {
+    Runtime::init().unwrap();
+    let check = || Check::new(CpuEngine::new(1));
+    control::loops(&check());
+    control::branches(&check());
+    control::scans(&check());
+    control::nested(&check());
+    control::errors(&check());
+    collectives::reduce(&check());
+    collectives::gather(&check());
+    collectives::scatter(&check());
+    collectives::exchange(&check());
+    collectives::permute(&check());
+    collectives::identity(&check());
+    collectives::parts_of_buffers(&check());
+    collectives::loops_with_communication(&check());
+}
+
+/// The same between hosts, which share no memory and reach each other by TCP.
+#[test]
+fn the_conformance_suite_across_hosts() {
+    hosts::across(&[2, 4], "the_conformance_suite_across_hosts", conformance);
 }
 
 /// A process may learn that another has failed before it has begun the run itself.

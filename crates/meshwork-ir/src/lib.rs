@@ -41,6 +41,7 @@ pub use element::{ElementClass, ElementType};
 pub use grid::DeviceGrid;
 pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
+pub use meshwork_mesh::debug_as_display;
 pub use module::{
     Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, Use, Value, ValueId,
     ValueMap, Values, Walk, same,

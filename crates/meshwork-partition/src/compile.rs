@@ -24,7 +24,7 @@ use crate::split::{Placed, split_function};
 use crate::{PartitionError, Plan, choose, collective, prepare};
 
 /// Why a program could not be placed and split.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum CompileError {
     /// Propagation refused the program.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
@@ -33,6 +33,8 @@ pub enum CompileError {
     #[error(transparent)]
     Partition(#[from] PartitionError),
 }
+
+meshwork_mesh::debug_as_display!(CompileError);
 
 impl CompileError {
     /// What is wrong, at its place in the program's text.

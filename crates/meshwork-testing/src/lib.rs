@@ -10,6 +10,8 @@ pub mod fuzz;
 #[cfg(feature = "generate")]
 pub mod generate;
 mod numbers;
+#[cfg(unix)]
+pub mod hosts;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]

@@ -66,6 +66,7 @@ mod nn;
 mod ops;
 pub mod processes;
 mod rule;
+mod scope;
 mod spec;
 mod store;
 mod tensor;
