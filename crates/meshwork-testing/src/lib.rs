@@ -9,9 +9,9 @@ mod folder;
 pub mod fuzz;
 #[cfg(feature = "generate")]
 pub mod generate;
-mod numbers;
 #[cfg(unix)]
 pub mod hosts;
+mod numbers;
 pub mod ranks;
 
 #[cfg(feature = "arrays")]
