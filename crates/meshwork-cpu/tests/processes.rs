@@ -14,7 +14,7 @@ mod harness;
 use harness::Check;
 use meshwork_cpu::CpuEngine;
 use meshwork_ir::ElementType;
-use meshwork_runtime::{ProcessError, Reduction, Runtime};
+use meshwork_runtime::{ProcessError, ReduceOp, Runtime};
 use meshwork_testing::hosts;
 use meshwork_testing::ranks::across;
 
@@ -171,15 +171,15 @@ fn host_arrays_are_reduced_in_order_of_rank_and_mismatches_refused() {
         let (rank, size) = (runtime.rank(), runtime.size());
         let bytes =
             |r: usize| (0..1001).flat_map(|i| (0.1f32 * i as f32 + r as f32).to_le_bytes()).collect::<Vec<u8>>();
-        let got = runtime.all_reduce(ElementType::F32, Reduction::Sum, &bytes(rank)).unwrap();
+        let got = runtime.all_reduce(ElementType::F32, ReduceOp::Sum, &bytes(rank)).unwrap();
         for (i, got) in got.chunks_exact(4).enumerate() {
             let sum = (0..size).map(|r| 0.1f32 * i as f32 + r as f32).reduce(|a, b| a + b).unwrap();
             assert_eq!(got, sum.to_le_bytes());
         }
         let uneven = vec![0; 4 * (1 + usize::from(rank == 1))];
-        let error = runtime.all_reduce(ElementType::F32, Reduction::Max, &uneven).unwrap_err();
+        let error = runtime.all_reduce(ElementType::F32, ReduceOp::Max, &uneven).unwrap_err();
         let message = "all_reduce: rank 0 has Max of f32 in 4 bytes, rank 1 has Max of f32 in 8 bytes";
         assert_eq!(error, ProcessError::Failed(message.into()));
-        assert_eq!(runtime.all_reduce(ElementType::I8, Reduction::Max, &[rank as u8]).unwrap(), [size as u8 - 1]);
+        assert_eq!(runtime.all_reduce(ElementType::I8, ReduceOp::Max, &[rank as u8]).unwrap(), [size as u8 - 1]);
     });
 }

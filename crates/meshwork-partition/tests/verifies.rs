@@ -1,6 +1,5 @@
 //! Split programs verify, or the program is refused with a reason.
 
-#[allow(dead_code)]
 mod common;
 
 use common::check;

@@ -80,7 +80,9 @@ impl Hosts {
         command.args(["hostname $0; exec \"$@\"", &host]);
         let ranks = ranks::mpirun(each * self.count);
         command.arg(ranks.get_program()).args(ranks.get_args());
-        ranks.get_envs().for_each(|(name, value)| drop(value.map(|value| command.env(name, value))));
+        for (name, value) in ranks.get_envs() {
+            value.map(|value| command.env(name, value));
+        }
         let places: Vec<String> = (0..self.count).map(|i| format!("{}:{each}", self.address(i))).collect();
         command.args(["--host", &places.join(","), "--mca", "plm_rsh_agent"]).arg(self.folder.path().join("agent"));
         for network in ["oob_tcp_if_include", "btl_tcp_if_include"] {

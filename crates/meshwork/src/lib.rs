@@ -91,8 +91,8 @@ pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{
-    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile,
-    Reduction, RunError, Runtime, Shard,
+    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile, ReduceOp,
+    RunError, Runtime, Shard,
 };
 pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{

@@ -352,7 +352,7 @@ fn child_that_uses_a_tensor_outside() {
     match std::env::var(CHILD).as_deref() {
         Ok("operator") => drop(&kept + &kept),
         Ok("creation") => drop(zeros([2], F32)),
-        Ok("check") => drop(kept.matmul(&kept.reshape([1, 2]))),
+        Ok("check") => drop(kept.matmul(kept.reshape([1, 2]))),
         Ok("gradient") => drop(grad(|x: Tensor| x.sum_all(), kept)),
         // It fails before there could be a result.
         Ok("misuse") => drop(grad(|x: Tensor| x.reshape([3]).sum_all(), kept)),

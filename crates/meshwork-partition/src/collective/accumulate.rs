@@ -19,9 +19,9 @@ use meshwork_ir::{
 };
 
 use crate::collective::{Collective, CollectiveKind, Peers};
-use crate::layout::identity::nothing;
 use crate::plan::memory::type_bytes;
 use crate::split::flow::trip_count;
+use meshwork_ir::identity::nothing;
 
 /// Moves reductions of accumulated values out of the loops of `module`.
 pub fn reduce_after_loops(module: &mut Module, collectives: &mut [Collective]) {

@@ -220,7 +220,7 @@ impl Maker {
     /// sometimes with a dimension that both have.
     fn gather(&mut self, b: &mut Builder<'_>, scope: &[Value], x: &Value, d: usize) -> Option<Vec<Value>> {
         let rank = x.rank();
-        let batch = (rank > 1 && self.numbers.below(3) == 0).then(|| if d == 0 { 1 } else { 0 });
+        let batch = (rank > 1 && self.numbers.below(3) == 0).then_some(if d == 0 { 1 } else { 0 });
         let mut sizes: Vec<i64> = x.dims.clone();
         sizes[d] = if self.numbers.below(2) == 0 { 1 } else { self.upto(x.dims[d]).max(1) };
         (0..rank).filter(|&i| i != d).for_each(|i| {
