@@ -238,6 +238,11 @@ fn order() {
     assert_eq!(vector(&x, |x| x.argsort(0)), [1., 3., 2., 0.]);
     assert_eq!(vector(&x, |x| x.top_k(2).0), [3., 2.]);
     assert_eq!(vector(&x, |x| x.top_k(3).1), [0., 2., 1.]);
+    // NaN is the largest, and zeros of both signs are equal.
+    let x = [f32::NAN, 1., 0., -0., f32::NEG_INFINITY];
+    assert_eq!(vector(&x, |x| x.argsort(0)), [4., 2., 3., 1., 0.]);
+    assert_eq!(vector(&x, |x| x.top_k(3).1), [0., 1., 2.]);
+    assert!(vector(&x, |x| x.sort(0))[4].is_nan());
 }
 
 #[test]
@@ -250,6 +255,11 @@ fn the_softmax_family() {
     close(&vector(&[-1., 0., 1.], |x| x.gelu()), &[-0.158_655, 0.0, 0.841_345]);
     close(&vector(&[0.], |x| x.softplus()), &[2f64.ln()]);
     assert_eq!(vector(&[-1., 2.], |x| x.relu()), [0., 2.]);
+    // At 0 it is flat, and a maximum is shared.
+    let at = [-1., -0., 0., 2.];
+    assert_eq!(vector(&at, |x| grad(|x: Tensor| x.relu().sum_all(), x)), [0., 0., 0., 1.]);
+    assert_eq!(vector(&at, |x| grad(|x: Tensor| x.maximum(0).sum_all(), x)), [0., 0.5, 0.5, 1.]);
+    assert!(vector(&[f32::NAN], |x| x.relu())[0].is_nan());
 }
 
 #[test]

@@ -92,10 +92,10 @@ impl Tensor {
         })
     }
 
-    /// The larger of `x` and 0.
+    /// The larger of `x` and 0. Its slope at 0 is 0, while that of `x.maximum(0)` is one half, shared between equals.
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        self.maximum(0)
+        select(self.gt(0), self, self.maximum(0).stop_gradient())
     }
 
     /// `x * sigmoid(x)`.

@@ -1,7 +1,8 @@
 //! Sorting, and the positions that sort.
 
-use meshwork_ir::ElementType;
-use meshwork_ir::build::{Direction, Stability};
+use meshwork_ir::build::{BuildError, Builder, Direction, Stability};
+use meshwork_ir::op::MixedOp;
+use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, ValueId};
 
 use crate::Tensor;
 use crate::error::fail;
@@ -9,7 +10,7 @@ use crate::ops::create::iota;
 use crate::trace::compose::emit_all;
 
 impl Tensor {
-    /// The elements in ascending order along `axis`.
+    /// The elements in ascending order along `axis`; NaNs come last, and zeros of both signs are equal.
     #[track_caller]
     pub fn sort(&self, axis: i64) -> Tensor {
         self.sorted("sort", axis, Direction::Lt).0
@@ -41,7 +42,7 @@ impl Tensor {
         }
         let positions = iota(self.shape(), ElementType::I32, axis);
         let mut out = emit_all(op, &[self, &positions], |b, v| {
-            b.sort(v, axis, Stability::Stable, |b, a| Ok([b.compare(order, a[0], a[1])?]))
+            b.sort(v, axis, Stability::Stable, |b, a| Ok([in_order(b, order, a[0], a[1])?]))
         })
         .into_iter();
         match (out.next(), out.next()) {
@@ -49,4 +50,23 @@ impl Tensor {
             _ => fail(op, "a sort of two tensors has two results"),
         }
     }
+}
+
+/// Whether `x` comes before `y`. Comparisons with NaN are all false, which is no order, so floats are compared in the total
+/// order, with one zero and one NaN.
+fn in_order(b: &mut Builder<'_>, order: Direction, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
+    let Some(elem) = b.ty(x).elem().filter(|e| e.is_float()) else { return b.compare(order, x, y) };
+    let (zero, nan) = (b.scalar(elem, 0.0)?, b.scalar(elem, f64::NAN)?);
+    let key = |b: &mut Builder<'_>, v: ValueId| {
+        let is_zero = b.compare(Direction::Eq, v, zero)?;
+        let one_zero = b.select(is_zero, zero, v)?;
+        let is_nan = b.compare(Direction::Ne, v, v)?;
+        b.select(is_nan, nan, one_zero)
+    };
+    let (x, y) = (key(b, x)?, key(b, y)?);
+    let spec = OpSpec::new(OpKind::Mixed(MixedOp::Compare))
+        .operands([x, y])
+        .attr("comparison_direction", Attr::hlo_enum("comparison_direction", order.text()))
+        .attr("compare_type", Attr::hlo_enum("comparison_type", "TOTALORDER"));
+    b.value(spec)
 }
