@@ -295,3 +295,10 @@ fn x_owner(module: &Module, x: crate::ValueId) -> OpId {
         crate::Def::Result(op, _) => op,
     }
 }
+
+#[test]
+fn symbols_stand_in_modules() {
+    let source = "func.func @main() {\n  func.func private @inner(tensor<4xf32>)\n  return\n}";
+    let module = crate::text::parse(source).expect("it parses");
+    assert_eq!(messages(&module), ["'func.func' op defines a symbol, so it must stand directly in a module"]);
+}
