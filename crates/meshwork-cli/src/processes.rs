@@ -25,12 +25,10 @@ pub fn read_source(runtime: &Runtime, file: &str) -> Result<Source, Failure> {
     let lost = |e: meshwork_runtime::ProcessError| Failure::error(e.to_string());
     if runtime.rank() == 0 {
         let source = Source::read(file)?;
-        runtime.broadcast(0, source.text.as_bytes()).map_err(lost)?;
+        runtime.broadcast(0, source.bytes()).map_err(lost)?;
         return Ok(source);
     }
-    let text = runtime.broadcast(0, &[]).map_err(lost)?;
-    let text = String::from_utf8(text).map_err(|e| Failure::error(format!("standard input: {e}")))?;
-    Ok(Source { name: "<stdin>".into(), text })
+    Source::new("<stdin>", runtime.broadcast(0, &[]).map_err(lost)?)
 }
 
 /// A file of this process's own: the first one has `path`, the others append their rank.

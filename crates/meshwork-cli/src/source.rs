@@ -1,21 +1,23 @@
-//! Program text from a file or standard input, and text to a file or standard output.
+//! A program from a file or standard input, and text to a file or standard output.
 
 use std::io::{Read, Write};
 
 use meshwork_ir::transform::entry::make_entry;
 use meshwork_ir::verify::verify;
-use meshwork_ir::{Module, OpId, text};
+use meshwork_ir::{Module, OpId, bytecode};
 use meshwork_partition::{CompileOptions, Compiled};
 
 use crate::fail::{Failure, render_all};
 use crate::processes;
 
-/// A text and the name it goes by in messages.
+/// A program as it is stored, and the name it goes by in messages.
 pub struct Source {
     /// File name, or `<stdin>`.
     pub name: String,
-    /// The text.
+    /// The text, for the lines that messages are about; empty for bytecode.
     pub text: String,
+    /// Bytecode.
+    pub bytes: Vec<u8>,
 }
 
 impl Source {
@@ -29,14 +31,28 @@ impl Source {
             (path, std::fs::read(path))
         };
         let bytes = bytes.map_err(|e| Failure::error(format!("cannot read {name}: {e}")))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let at = e.utf8_error().valid_up_to();
-            Failure::error(format!("{name} is not a text file: byte {at} is not UTF-8"))
-        })?;
-        Ok(Source { name: name.to_string(), text })
+        Source::new(name, bytes)
     }
 
-    /// Parses the text and verifies the module.
+    /// The program in these bytes: MLIR text, bytecode or a file of `jax.export`.
+    pub fn new(name: &str, bytes: Vec<u8>) -> Result<Source, Failure> {
+        let name = name.to_string();
+        if bytecode::find(&bytes).is_some() {
+            return Ok(Source { name, text: String::new(), bytes });
+        }
+        let text = String::from_utf8(bytes).map_err(|e| {
+            let at = e.utf8_error().valid_up_to();
+            Failure::error(format!("{name} is neither a text file nor MLIR bytecode: byte {at} is not UTF-8"))
+        })?;
+        Ok(Source { name, text, bytes: vec![] })
+    }
+
+    /// The stored program: its text, or bytecode.
+    pub fn bytes(&self) -> &[u8] {
+        if self.bytes.is_empty() { self.text.as_bytes() } else { &self.bytes }
+    }
+
+    /// Reads the program and verifies the module.
     pub fn module(&self) -> Result<Module, Failure> {
         let module = self.parse()?;
         match Failure::from_diagnostics(&verify(&module), &self.name, &self.text) {
@@ -45,7 +61,7 @@ impl Source {
         }
     }
 
-    /// Parses and verifies as [`module`](Source::module) does, and makes function `entry`, if given, the entry function.
+    /// Reads and verifies as [`module`](Source::module) does, and makes function `entry`, if given, the entry function.
     pub fn program(&self, entry: Option<&str>) -> Result<Module, Failure> {
         let mut module = self.module()?;
         let func = entry_function(&module, entry)?;
@@ -55,7 +71,7 @@ impl Source {
         Ok(module)
     }
 
-    /// Places every value of `module`, which this text is, and splits it over its mesh. Warnings are printed.
+    /// Places every value of `module`, which this program is, and splits it over its mesh. Warnings are printed.
     pub fn compile(&self, module: &Module, options: &CompileOptions) -> Result<Compiled, Failure> {
         let compiled = meshwork_partition::compile(module, options).map_err(|error| {
             Failure::from_diagnostics(&error.diagnostics(), &self.name, &self.text)
@@ -67,9 +83,9 @@ impl Source {
         Ok(compiled)
     }
 
-    /// Parses the text only.
+    /// Reads the program only.
     pub fn parse(&self) -> Result<Module, Failure> {
-        text::parse(&self.text).map_err(|d| {
+        meshwork_ir::read(self.bytes()).map_err(|d| {
             Failure::from_diagnostics(std::slice::from_ref(&d), &self.name, &self.text)
                 .unwrap_or_else(|| Failure::error(d.to_string()))
         })

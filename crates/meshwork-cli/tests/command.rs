@@ -13,7 +13,7 @@ fn folder(test: &str) -> PathBuf {
     dir
 }
 
-fn meshwork(args: &[&str], stdin: &str) -> Output {
+fn meshwork(args: &[&str], stdin: impl AsRef<[u8]>) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_meshwork"))
         .args(args)
         .stdin(Stdio::piped())
@@ -22,12 +22,12 @@ fn meshwork(args: &[&str], stdin: &str) -> Output {
         .spawn()
         .unwrap();
     // A command that fails early does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_ref());
     child.wait_with_output().unwrap()
 }
 
 /// Exit status, standard output, standard error.
-fn said(args: &[&str], stdin: &str) -> (i32, String, String) {
+fn said(args: &[&str], stdin: impl AsRef<[u8]>) -> (i32, String, String) {
     let out = meshwork(args, stdin);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (out.status.code().unwrap(), text(&out.stdout), text(&out.stderr))
@@ -154,7 +154,10 @@ fn files_that_are_no_text() {
     let path = dir.join("x.mlir").to_str().unwrap().to_string();
     std::fs::write(&path, [b'a', 0xff]).unwrap();
     let (status, _, err) = said(&["verify", &path], "");
-    assert_eq!((status, err), (2, format!("error: {path} is not a text file: byte 1 is not UTF-8\n")));
+    assert_eq!(
+        (status, err),
+        (2, format!("error: {path} is neither a text file nor MLIR bytecode: byte 1 is not UTF-8\n"))
+    );
 }
 
 #[test]
@@ -281,12 +284,12 @@ fn meshes_too_large_to_run_are_refused() {
     let input = folder("meshes_too_large").join("ones.npy");
     std::fs::write(&input, npy::write(&f32s(&[8], &[1.0; 8]))).unwrap();
     let input = input.to_str().unwrap();
-    let (status, out, err) = said(&["run", "-", input], &sum_over("4"));
+    let (status, out, err) = said(&["run", "-", input], sum_over("4"));
     assert_eq!((status, out.as_str()), (0, "result 0: tensor<f32>\n8.0\n"), "{err}");
-    let (status, _, err) = said(&["run", "-", input], &sum_over("65536"));
+    let (status, _, err) = said(&["run", "-", input], sum_over("65536"));
     assert_eq!(status, 77, "{err}");
     assert!(err.contains("the mesh has 65536 devices; the evaluator runs at most 4096"), "{err}");
-    let (status, _, err) = said(&["partition", "-"], &sum_over("4294967295"));
+    let (status, _, err) = said(&["partition", "-"], sum_over("4294967295"));
     assert_eq!(status, 77, "{err}");
     assert!(err.contains("mesh @m has 4294967295 devices"), "{err}");
 }
@@ -310,7 +313,7 @@ func.func @other() -> tensor<4xf32> {
 
 #[test]
 fn messages_stay_short() {
-    let (status, _, err) = said(&["verify", "-"], &"x".repeat(1_000_000));
+    let (status, _, err) = said(&["verify", "-"], "x".repeat(1_000_000));
     assert_eq!(status, 2);
     assert!(err.len() < 10_000 && err.starts_with("<stdin>:1:1: error: 'xxx"), "{} bytes", err.len());
 }
@@ -437,4 +440,37 @@ func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
     let (status, out, err) = said(&["partition", "-"], source);
     assert_eq!(status, 0, "{err}");
     assert!(out.contains("tf.aliasing_output = 0") && out.contains("jax.buffer_donor"), "{out}");
+}
+
+/// A program and its bytecode, which the tests of `meshwork-ir` check against each other.
+const COLLECTIVES: (&str, &[u8]) = (
+    include_str!("../../meshwork-ir/tests/bytecode/collectives.mlir"),
+    include_bytes!("../../meshwork-ir/tests/bytecode/collectives.mlirbc"),
+);
+
+#[test]
+fn bytecode_is_read_as_text_is() {
+    let dir = folder("bytecode_is_read_as_text_is");
+    let file = dir.join("program.mlirbc").to_str().unwrap().to_string();
+    let (text, bytes) = COLLECTIVES;
+    std::fs::write(&file, bytes).unwrap();
+    for command in ["fmt", "verify", "opt", "partition"] {
+        let (status, expected, err) = said(&[command, "-"], text);
+        assert_eq!((status, err.as_str()), (0, ""), "{command}");
+        assert_eq!(said(&[command, &file], ""), (0, expected.clone(), String::new()), "{command} of a file");
+        assert_eq!(said(&[command, "-"], bytes), (0, expected, String::new()), "{command} of standard input");
+    }
+    let (status, _, err) = said(&["fmt", "-"], &bytes[..40]);
+    assert_eq!(status, 2);
+    assert!(err.starts_with("<stdin>: error: MLIR bytecode, byte "), "{err}");
+}
+
+#[test]
+fn lines_of_bytecode_are_those_of_the_source() {
+    let bytes = include_bytes!("../../meshwork-ir/tests/bytecode/locations.mlirbc");
+    let (status, out, err) = said(&["why", "-", "12"], bytes);
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert!(out.starts_with("add at train.py:12, f32[]"), "{out}");
+    let (status, _, err) = said(&["why", "-", "99"], bytes);
+    assert_eq!((status, err.as_str()), (2, "error: no operation with a tensor result starts on line 99\n"));
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::TextPos;
+use crate::{Op, TextPos};
 
 /// How bad a diagnostic is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub enum Severity {
 }
 
 /// One message about one place of a program.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
@@ -32,10 +32,23 @@ pub struct Diagnostic {
     pub notes: Vec<(TextPos, String)>,
 }
 
+meshwork_mesh::debug_as_display!(Diagnostic);
+
 impl Diagnostic {
     /// An error at `pos`.
     pub fn error(pos: TextPos, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Error, pos, message: message.into(), notes: vec![] }
+    }
+
+    /// An error about `op`: at its place in the text or, if it did not come from text, naming its source.
+    pub fn at(op: &Op, message: impl Into<String>) -> Diagnostic {
+        let message = message.into();
+        match op.loc.source() {
+            Some((file, line, col)) if op.pos.line == 0 => {
+                Diagnostic::error(op.pos, format!("{message} ({file}:{line}:{col})"))
+            }
+            _ => Diagnostic::error(op.pos, message),
+        }
     }
 
     /// A warning at `pos`.

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type, Walk};
+use meshwork_ir::transform::tokens::{drop_border_tokens, has_border_tokens};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Type, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
+use meshwork_propagate::import::{has_gspmd, import_gspmd};
 use meshwork_propagate::why::Trace;
 use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
 use thiserror::Error;
@@ -22,7 +24,7 @@ use crate::split::{Placed, split_function};
 use crate::{PartitionError, Plan, choose, collective, prepare};
 
 /// Why a program could not be placed and split.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum CompileError {
     /// Propagation refused the program.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
@@ -31,6 +33,8 @@ pub enum CompileError {
     #[error(transparent)]
     Partition(#[from] PartitionError),
 }
+
+meshwork_mesh::debug_as_display!(CompileError);
 
 impl CompileError {
     /// What is wrong, at its place in the program's text.
@@ -88,12 +92,12 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The global arguments: names, types, and how each is cut into the local ones.
+    /// The global arguments: names, types, and how each is cut into the local ones. Tokens are not among them.
     pub fn inputs(&self) -> &[Border] {
         &self.plan.arguments
     }
 
-    /// The global results: names, types, and how the local ones make up each of them.
+    /// The global results: names, types, and how the local ones make up each of them. Tokens are not among them.
     pub fn outputs(&self) -> &[Border] {
         &self.plan.results
     }
@@ -108,6 +112,18 @@ impl Compiled {
 /// takes the least time by the model of `plan::cost`.
 pub fn compile(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let entry = entry_of(module)?;
+    if has_border_tokens(module, entry) {
+        let mut plain = module.clone();
+        drop_border_tokens(&mut plain, entry);
+        return compile(&plain, options);
+    }
+    if has_gspmd(module) {
+        let (mut read, mut diagnostics) = (module.clone(), vec![]);
+        return match import_gspmd(&mut read, &mut diagnostics) {
+            Ok(()) => compile(&read, options),
+            Err(Failed) => Err(CompileError::Placement(diagnostics)),
+        };
+    }
     if !has_mesh(module) {
         return Ok(for_one_device(module, entry, None, options));
     }

@@ -7,11 +7,11 @@ use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 
 use crate::collective::write_device_lists;
+use crate::compile::cuts;
 use crate::layout::atoms::Atoms;
 use crate::plan::cost::Machine;
 use crate::prepare::prepare;
 use crate::split::split_function;
-use crate::compile::cuts;
 use crate::{PartitionError, donation};
 
 /// The pass.
@@ -50,7 +50,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
             }
         };
         if let Err(message) = replace(module, func, local, devices) {
-            out.push(Diagnostic::error(module.op(func).pos, message));
+            out.push(Diagnostic::at(module.op(func), message));
             return Err(Failed);
         }
     }

@@ -7,6 +7,10 @@ mod arrays;
 mod folder;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+#[cfg(feature = "generate")]
+pub mod generate;
+#[cfg(unix)]
+pub mod hosts;
 mod numbers;
 pub mod ranks;
 

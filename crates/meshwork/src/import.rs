@@ -1,11 +1,11 @@
-//! Imported programs: StableHLO text, as `jax.export` writes it, as a function.
+//! Imported programs: StableHLO text or bytecode, as JAX writes them, as a function.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::transform::inline as calls;
-use meshwork_ir::{Attr, Module, OpKind, PassOptions, Type, Walk, text, verify};
+use meshwork_ir::transform::inline::inline_calls;
+use meshwork_ir::{Attr, Module, OpKind, Type, Walk, verify};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 use meshwork_partition::{CompileOptions, compile};
 use meshwork_runtime::{Engine, Executable};
@@ -17,8 +17,8 @@ use crate::trace::inline::inline;
 use crate::trace::{Placing, placing};
 use crate::{Array, Tensor};
 
-/// A function read from StableHLO text: `jax.export`'s, JAX's `lower().as_text()`, or this crate's own
-/// [`Lowered::text`](crate::Lowered::text).
+/// A function read from StableHLO text or bytecode: a file of `jax.export`, JAX's `lower().as_text()`, or this crate's
+/// own [`Lowered::text`](crate::Lowered::text).
 ///
 /// It is called with arrays, or with tensors inside a traced function. There it is inlined, and is
 /// placed, differentiated, batched and split with the rest.
@@ -61,7 +61,20 @@ impl fmt::Debug for Imported {
 impl Imported {
     /// The entry function of a module: `main`, or the only one.
     pub fn from_mlir(source: &str) -> Result<Imported> {
-        let mut module = text::parse(source).map_err(|e| ImportError::Parse(e.into()))?;
+        Imported::from_bytes(source.as_bytes())
+    }
+
+    /// The same for a program in any format: text, MLIR bytecode (`stablehlo.serialize_portable_artifact`), or
+    /// what `jax.export(...).serialize()` returns.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let error = Imported::from_bytes(b"ML\xefR").unwrap_err();
+    /// assert!(error.to_string().contains("MLIR bytecode, byte 4"), "{error}");
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<Imported> {
+        let mut module = meshwork_ir::read(bytes).map_err(|e| ImportError::Parse(e.into()))?;
         let wrong = verify::verify(&module);
         if let Some(first) = wrong.first() {
             return Err(ImportError::Invalid { first: first.clone().into(), count: wrong.len() }.into());
@@ -80,9 +93,8 @@ impl Imported {
         for op in module.all_ops(Walk::PreOrder) {
             module.op_mut(op).attrs.remove("no_inline");
         }
-        let mut diagnostics = vec![];
         // What cannot be inlined stays a call, which the check below names.
-        let _ = (calls::PASS.run)(&mut module, &PassOptions::default(), &mut diagnostics);
+        inline_calls(&mut module);
         if let Some(&op) = module
             .ops_below(func, Walk::PreOrder)
             .iter()

@@ -14,7 +14,7 @@ mod help;
 mod pipeline;
 mod split;
 
-use meshwork_ir::text::{self, print_with};
+use meshwork_ir::text::print_with;
 use meshwork_ir::verify::verify;
 use meshwork_ir::{Diagnostic, Module, OpKind, Pass, Severity, Walk};
 
@@ -30,11 +30,13 @@ pub fn main(words: &[String]) -> Result<(), Failure> {
         return write_stdout(&help::text(&passes));
     }
     let source = Source::read(args.input.as_deref().unwrap_or("-"))?;
-    let chunks = if args.split_input_file { split::chunks(&source.text) } else { vec![source.text.clone()] };
+    let is_text = source.bytes.is_empty();
+    let chunks = if args.split_input_file && is_text { split::chunks(&source.text) } else { vec![source.text.clone()] };
     let mut failure = None;
     let mut outputs = vec![];
     for chunk in &chunks {
-        let (output, diagnostics) = process(chunk, &args);
+        let module = meshwork_ir::read(if is_text { chunk.as_bytes() } else { &source.bytes });
+        let (output, diagnostics) = process(module, &args);
         if args.verify_diagnostics {
             let complaints = expect::check(chunk, &diagnostics);
             if !complaints.is_empty() {
@@ -53,10 +55,10 @@ pub fn main(words: &[String]) -> Result<(), Failure> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Parses, runs the passes and prints one program; no text after an error.
-fn process(text: &str, args: &OptArgs) -> (Option<String>, Vec<Diagnostic>) {
+/// Runs the passes over one program and prints it; no text after an error.
+fn process(program: Result<Module, Diagnostic>, args: &OptArgs) -> (Option<String>, Vec<Diagnostic>) {
     let mut diagnostics = vec![];
-    let mut module = match text::parse(text) {
+    let mut module = match program {
         Ok(module) => module,
         Err(d) => return (None, vec![d]),
     };
@@ -100,7 +102,7 @@ fn unregistered(module: &Module) -> Vec<Diagnostic> {
     ops.filter(|op| op.kind() == OpKind::Unregistered)
         .map(|op| {
             let message = format!("unknown operation '{}' (-allow-unregistered-dialect accepts it)", op.name());
-            Diagnostic::error(op.pos, message)
+            Diagnostic::at(op, message)
         })
         .collect()
 }

@@ -4,6 +4,7 @@ mod builtin;
 mod container;
 mod cursor;
 mod dense;
+mod export;
 mod ir;
 mod names;
 mod resource;
@@ -17,6 +18,11 @@ use crate::{Diagnostic, Module};
 /// Whether `bytes` start as MLIR bytecode does.
 pub fn is_bytecode(bytes: &[u8]) -> bool {
     bytes.starts_with(&container::MAGIC)
+}
+
+/// The bytecode that a file is, or that a file of `jax.export` holds; `None` for any other file.
+pub fn find(file: &[u8]) -> Option<&[u8]> {
+    if is_bytecode(file) { Some(file) } else { export::program(file) }
 }
 
 /// Reads the program of a bytecode file.

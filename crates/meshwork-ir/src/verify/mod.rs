@@ -28,6 +28,8 @@ use crate::infer::{InferError, infer_op, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
 
+pub(crate) use func::VISIBILITIES;
+
 /// Everything that is wrong with `module`; nothing if it is legal.
 pub fn verify(module: &Module) -> Vec<Diagnostic> {
     let mut out = vec![];
@@ -94,7 +96,8 @@ impl<'m> Context<'m> {
 
     /// An error about `op`, which the message names first.
     fn error(&self, op: OpId, detail: impl std::fmt::Display) -> Diagnostic {
-        Diagnostic::error(self.pos(op), format!("'{}' op {detail}", self.module.op(op).name()))
+        let op = self.module.op(op);
+        Diagnostic::at(op, format!("'{}' op {detail}", op.name()))
     }
 
     /// `op` and everything in it. Recursion is as deep as regions nest, which the parser bounds.
@@ -127,6 +130,7 @@ impl<'m> Context<'m> {
         self.types(op)?;
         match self.module.op(op).kind() {
             OpKind::Control(ControlOp::Func) => func::func(self, op)?,
+            OpKind::Control(ControlOp::Module) => func::visibility(self, op)?,
             OpKind::Control(ControlOp::FuncReturn) => func::func_return(self, op)?,
             OpKind::Control(ControlOp::Call) => func::call(self, op)?,
             OpKind::Control(ControlOp::Composite) => call::composite(self, op)?,
@@ -143,7 +147,7 @@ impl<'m> Context<'m> {
     /// Operands, attributes and declared results against the type rule.
     fn types(&self, op: OpId) -> Check {
         let data = self.module.op(op);
-        let fail = |e: InferError| Err(Diagnostic::error(data.pos, e.to_string()));
+        let fail = |e: InferError| Err(Diagnostic::at(data, e.to_string()));
         let types = match infer_op(self.module, op) {
             Ok(types) => types,
             Err(e) => return fail(e),

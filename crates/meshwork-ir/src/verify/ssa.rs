@@ -89,7 +89,7 @@ impl<'m> Visible<'m> {
             }
             None => format!("'{name}' op operand {operand} is {from}, which is not defined here"),
         };
-        let mut e = Diagnostic::error(module.op(op).pos, message);
+        let mut e = Diagnostic::at(module.op(op), message);
         if let Some(&owner) = around {
             e.notes.push((module.op(owner).pos, "its body sees only its own values".into()));
         } else if let Some(def) = def {

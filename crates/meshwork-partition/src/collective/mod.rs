@@ -1,5 +1,6 @@
 //! Collectives as data: which devices exchange data, kept as atoms until the program is written out.
 
+mod accumulate;
 mod combine;
 pub(crate) mod optimize;
 

@@ -201,7 +201,8 @@ pub fn strides(mesh: &Mesh, axis: &AxisRef) -> Option<(i64, i64)> {
     let index = mesh.axis_index(&axis.name)?;
     let minor: i64 = mesh.axes()[index + 1..].iter().map(|a| a.size).product();
     let whole = minor * mesh.axes()[index].size;
-    let (low, high) = axis.sub.map_or((minor, whole), |s| (whole / s.next_pre_size().max(1), whole / s.pre_size.max(1)));
+    let (low, high) =
+        axis.sub.map_or((minor, whole), |s| (whole / s.next_pre_size().max(1), whole / s.pre_size.max(1)));
     (low > 0 && high > 0).then_some((low, high))
 }
 

@@ -132,7 +132,8 @@ fn other(mesh: &Mesh, cuts: impl IntoIterator<Item = i64>, atoms: &Atoms) -> Oth
     }
     // Meshes of as many devices have as many atoms of each size.
     let places: AtomList = places.into_iter().flatten().collect();
-    let positions: Vec<i64> = (0..mesh.device_count()).map(|p| own.with_index(&own.all(), 0, atoms.index_at(&places, p))).collect();
+    let positions: Vec<i64> =
+        (0..mesh.device_count()).map(|p| own.with_index(&own.all(), 0, atoms.index_at(&places, p))).collect();
     let order: Vec<i64> = positions.iter().map(|&p| own.device(p)).collect();
     if order.iter().zip(0..).all(|(&device, p)| device == atoms.device(p)) {
         return Other { atoms: own, places, reordered: None, to_program: Arc::new([]) };

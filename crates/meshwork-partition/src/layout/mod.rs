@@ -1,7 +1,6 @@
 //! Layouts: how the elements of a global value are on the devices.
 
 pub(crate) mod atoms;
-pub(crate) mod identity;
 pub(crate) mod meshes;
 
 use meshwork_ir::Combine;

@@ -115,7 +115,7 @@ impl Splitter<'_> {
     }
 
     /// An unsplit dimension has no frame: cuts off what is not an element.
-    fn trim(&mut self, form: Form, extents: &[i64], dim: usize) -> Form {
+    pub(super) fn trim(&mut self, form: Form, extents: &[i64], dim: usize) -> Form {
         let Form { mut value, mut layout } = form;
         let frame = &layout.dims[dim];
         if !frame.is_split() {

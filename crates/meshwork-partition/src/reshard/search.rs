@@ -257,6 +257,8 @@ impl<'a> Search<'a> {
             Move::Reorder(d, list) => Move::Reorder(*d, self.expand(list)),
             Move::AllReduce(list) => Move::AllReduce(self.expand(list)),
             Move::ReduceScatter(d, list) => Move::ReduceScatter(*d, self.expand(list)),
+            // These stand before and after a search.
+            Move::Mask(..) | Move::Spread(..) => step.clone(),
         }
     }
 

@@ -61,7 +61,7 @@ impl Splitter<'_> {
     /// Splits a `while`: carried values keep the placement of the results.
     pub fn while_loop(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
-        let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         self.reason = "the loop carries it in this placement".into();
         let operands = self.src.op(op).operands().to_vec();
         let mut locals = vec![];
@@ -99,7 +99,7 @@ impl Splitter<'_> {
     /// Splits the branches of a `case` or `if`.
     pub fn branches(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
-        let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         let choice = self.src.op(op).operands()[0];
         let choice = self.get(choice, &Layout::replicated(&[]))?;
         let mut types = vec![];
@@ -124,7 +124,7 @@ impl Splitter<'_> {
         self.reason = "the named computation takes it in this placement".into();
         let mut forms = vec![];
         for (v, arg) in operands.into_iter().zip(args) {
-            let layout = self.want(arg);
+            let layout = self.placed(arg);
             forms.push((arg, Form { value: self.get(v, &layout)?, layout }));
         }
         let results = self.src.op(op).results().to_vec();
@@ -133,7 +133,7 @@ impl Splitter<'_> {
             s.block(body)?;
             let mut made = vec![];
             for (r, v) in results.into_iter().zip(s.src.returned(body).to_vec()) {
-                let layout = s.want(r);
+                let layout = s.placed(r);
                 s.site = Site::Op(op);
                 s.reason = "the named computation returns it in this placement".into();
                 made.push((r, Form { value: s.get(v, &layout)?, layout }));

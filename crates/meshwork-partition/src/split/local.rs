@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::identity::{identity, neutral, nothing};
 use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Direction, ElementClass, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos,
-    Type, ValueId,
+    Attr, BlockId, Combine, Direction, ElementClass, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec,
+    TensorType, TextPos, Type, ValueId,
 };
 
 use crate::layout::DimLayout;
 use crate::layout::atoms::{AtomList, Atoms};
-use crate::layout::identity::{identity, nothing};
 
 /// Appends operations to one block of the per-device program.
 pub struct LocalBuilder<'a> {
@@ -184,6 +184,12 @@ impl<'a> LocalBuilder<'a> {
     /// A scalar identity of a reduction; `None` where there is none.
     pub fn identity(&mut self, combine: Combine, elem: ElementType) -> Option<ValueId> {
         let bytes = identity(combine, elem)?;
+        Some(self.splat(&[], elem, &bytes))
+    }
+
+    /// A scalar that combined with any `x` gives `x`; `None` where there is none.
+    pub fn neutral(&mut self, combine: Combine, elem: ElementType) -> Option<ValueId> {
+        let bytes = neutral(combine, elem)?;
         Some(self.splat(&[], elem, &bytes))
     }
 

@@ -84,16 +84,22 @@ impl Splitter<'_> {
     /// count its elements differently.
     fn border(&self, sharding: &Sharding, manual: &[u8], extents: &[i64], op: OpId) -> Result<Layout> {
         let layout = self.layout_of_sharding(sharding, extents, op)?;
-        let lists: Vec<AtomList> = layout.dims.iter().zip(extents).map(|(frame, &n)| {
-            let (mut held, mut free): (AtomList, AtomList) = frame.atoms.iter().copied().partition(|a| manual.contains(a));
-            let shard = n / self.atoms.product(&held);
-            while !held.is_empty() && shard % self.atoms.product(&free) != 0 {
-                free.pop();
-            }
-            held.extend(free);
-            held
-        }).collect();
-        Ok(Layout::ordinary(extents, &lists, self.atoms))
+        let lists: Vec<AtomList> = layout
+            .dims
+            .iter()
+            .zip(extents)
+            .map(|(frame, &n)| {
+                let (mut held, mut free): (AtomList, AtomList) =
+                    frame.atoms.iter().copied().partition(|a| manual.contains(a));
+                let shard = n / self.atoms.product(&held);
+                while !held.is_empty() && shard % self.atoms.product(&free) != 0 {
+                    free.pop();
+                }
+                held.extend(free);
+                held
+            })
+            .collect();
+        Ok(Layout { partial: layout.partial, ..Layout::ordinary(extents, &lists, self.atoms) })
     }
 
     /// The placements of operands or results. Of one that needs its devices in another order the manual axes are kept:
@@ -115,7 +121,14 @@ impl Splitter<'_> {
             let free: AtomList = frame.atoms.iter().copied().filter(|a| !manual.contains(a)).collect();
             DimLayout::split(n, free, self.atoms)
         });
-        Layout { dims: dims.collect(), partial: None }
+        let inside = Layout { dims: dims.collect(), partial: None };
+        match &layout.partial {
+            // Parts over manual axes are what the body works on; over the others it sees one value.
+            Some((parts, combine)) => {
+                inside.with_partial(parts.iter().copied().filter(|a| !manual.contains(a)).collect(), *combine)
+            }
+            None => inside,
+        }
     }
 
     /// A collective that the program writes itself, inside a manual computation.

@@ -34,7 +34,7 @@ impl Splitter<'_> {
         for &v in &operands[..inputs] {
             let value = self.get(v, &layout)?;
             locals.push(match combine {
-                Some(combine) if !partial.is_empty() => self.only_on_first(value, &partial, combine)?,
+                Some(combine) if !partial.is_empty() => self.only_on_first(value, &partial, combine),
                 _ => value,
             });
         }
@@ -74,15 +74,15 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// `value` on the first device along `list`, the identity of `combine` on the others.
-    pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
+    /// `value` on the first device along `list`, what changes nothing under `combine` on the others.
+    pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> ValueId {
         let me = self.local.shard_index(list);
         let zero = self.local.index_constant(0);
         let first = self.local.compare(Direction::Eq, me, zero);
         let (dims, elem) = (self.local.dims(value), self.local.elem(value));
-        let Some(identity) = self.local.identity(combine, elem) else { return Ok(value) };
-        let others = self.local.broadcast(identity, &dims, &[]);
-        Ok(self.local.select(first, value, others))
+        let Some(neutral) = self.local.neutral(combine, elem) else { return value };
+        let others = self.local.broadcast(neutral, &dims, &[]);
+        self.local.select(first, value, others)
     }
 
     /// Indices of updates that are padding point nowhere.

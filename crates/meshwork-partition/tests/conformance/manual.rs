@@ -8,10 +8,14 @@ fn bodies(n: i64, m: i64) -> Vec<(Vec<i64>, String)> {
     let l = t(&[n, m], "i32");
     let row = t(&[n], "i32");
     let reduce = |from: &str, to: &str, kind: &str, init: &str| {
-        format!("{to} = stablehlo.reduce({from} init: {init}) applies stablehlo.{kind} across dimensions = [1] : ({l}, tensor<i32>) -> {row}\n")
+        format!(
+            "{to} = stablehlo.reduce({from} init: {init}) applies stablehlo.{kind} across dimensions = [1] : ({l}, tensor<i32>) -> {row}\n"
+        )
     };
-    let spread = |from: &str, to: &str| format!("{to} = stablehlo.broadcast_in_dim {from}, dims = [0] : ({row}) -> {l}\n");
-    let constraint = |from: &str, to: &str, s: &str| format!("{to} = sdy.sharding_constraint {from} <@mesh, {s}> : {l}\n");
+    let spread =
+        |from: &str, to: &str| format!("{to} = stablehlo.broadcast_in_dim {from}, dims = [0] : ({row}) -> {l}\n");
+    let constraint =
+        |from: &str, to: &str, s: &str| format!("{to} = sdy.sharding_constraint {from} <@mesh, {s}> : {l}\n");
     let (by_rows, by_columns) = ("[{\"y\"}, {}]", "[{}, {\"y\"}]");
     let square = t(&[n, n], "i32");
     vec![

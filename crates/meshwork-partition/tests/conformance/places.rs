@@ -78,7 +78,11 @@ fn gather(d: &Numbers) -> Program {
     let (a, i, r) = (t(&d.operand, "i32"), t(&d.indices, "i32"), t(&d.result, "i32"));
     let body = format!(
         "%r0 = \"stablehlo.gather\"(%a0, %a1) <{{dimension_numbers = #stablehlo.gather<offset_dims = [{}], collapsed_slice_dims = [{}], start_index_map = [{}], index_vector_dim = {}>, slice_sizes = array<i64: {}>}}> : ({a}, {i}) -> {r}",
-        list(&d.window), list(&d.dropped), list(&d.map), d.vector_dim, list(&d.sizes)
+        list(&d.window),
+        list(&d.dropped),
+        list(&d.map),
+        d.vector_dim,
+        list(&d.sizes)
     );
     program(&[&a, &i], &[&r], body)
 }

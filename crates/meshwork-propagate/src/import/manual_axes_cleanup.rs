@@ -35,12 +35,12 @@ fn clean_up(module: &mut Module, meshes: &Meshes, op: OpId, diags: &mut Vec<Diag
             "manual computation over axes {names:?} has a body but neither operands nor results, so that its mesh \
              is not known; give it an operand or a result"
         );
-        diags.push(Diagnostic::error(module.op(op).pos, message));
+        diags.push(Diagnostic::at(module.op(op), message));
         return Err(Failed);
     }
     let Some((mesh_ref, mesh)) = meshes.common(ins.iter().chain(outs)) else {
         let message = "the in_shardings and out_shardings of a manual computation are on different meshes";
-        diags.push(Diagnostic::error(module.op(op).pos, message));
+        diags.push(Diagnostic::at(module.op(op), message));
         return Err(Failed);
     };
     manual.sort_by(|a, b| a.cmp_in(b, mesh));

@@ -43,7 +43,7 @@ fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Resul
         } else {
             continue;
         };
-        let mut error = Diagnostic::error(module.op(op).pos, problem);
+        let mut error = Diagnostic::at(module.op(op), problem);
         error.notes.push((module.op(first).pos, format!("first member of group {id}")));
         diags.push(error);
         return Err(Failed);

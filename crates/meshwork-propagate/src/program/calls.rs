@@ -151,7 +151,7 @@ pub fn funcs_callees_first(module: &Module, diags: &mut Vec<Diagnostic>) -> Resu
         };
         let name = module.symbol_name(func).unwrap_or_default();
         let message = format!("@{name} {what}; such calls cannot be placed");
-        diags.push(Diagnostic::error(module.op(func).pos, message));
+        diags.push(Diagnostic::at(module.op(func), message));
         Failed
     })
 }
@@ -161,7 +161,7 @@ pub fn callee(module: &Module, symbols: &Symbols, call: OpId, diags: &mut Vec<Di
     let name = callee_name(module, call).unwrap_or_default();
     let func = symbols.lookup(name).filter(|&op| module.op(op).kind() == ControlOp::Func);
     func.ok_or_else(|| {
-        diags.push(Diagnostic::error(module.op(call).pos, format!("call of @{name}, which is not defined")));
+        diags.push(Diagnostic::at(module.op(call), format!("call of @{name}, which is not defined")));
         Failed
     })
 }

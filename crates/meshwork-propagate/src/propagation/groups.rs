@@ -35,7 +35,7 @@ impl Groups {
                      sdy-sharding-group-import first, which merges such groups",
                     id_of[&value]
                 );
-                return Err(Diagnostic::error(data.pos, message));
+                return Err(Diagnostic::at(data, message));
             }
             by_id.entry(id).or_default().push(value);
         }

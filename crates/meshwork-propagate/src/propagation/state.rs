@@ -45,7 +45,7 @@ impl State {
         };
         for op in module.all_ops(Walk::PreOrder) {
             let data = module.op(op);
-            let at = |message: String| Diagnostic::error(data.pos, format!("'{}' op {message}", data.name()));
+            let at = |message: String| Diagnostic::at(data, format!("'{}' op {message}", data.name()));
             for &value in data.results() {
                 state.slots[value.index()] = shardable_value(module, value);
             }
@@ -75,8 +75,7 @@ impl State {
             for i in 0..module.func_type(func).results.len() {
                 let sharding = module.res_attr(func, i, SHARDING).and_then(Attr::as_sharding);
                 let id = sharding.map(|s| state.placements.import(s)).transpose();
-                let id =
-                    id.map_err(|m| Diagnostic::error(module.op(func).pos, format!("'func.func' op result {i}: {m}")))?;
+                let id = id.map_err(|m| Diagnostic::at(module.op(func), format!("'func.func' op result {i}: {m}")))?;
                 state.results.push(id);
             }
         }

@@ -95,7 +95,11 @@ fn run(placed: &Module, engines: Engines) -> Verdict {
             Ok(got) => {
                 for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
                     if !close(a, b) {
-                        return Verdict::Wrong(format!("{name}: result {i} differs\nexpected {}\ngot      {}", show(a), show(b)));
+                        return Verdict::Wrong(format!(
+                            "{name}: result {i} differs\nexpected {}\ngot      {}",
+                            show(a),
+                            show(b)
+                        ));
                     }
                 }
             }
@@ -146,7 +150,9 @@ fn on_devices(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, St
                 real.bytes()[j] == 1 && part.bytes()[at.clone()] != again[device].bytes()[at]
             };
             if let Some(j) = (0..part.len()).find(differs).filter(|_| !close(part, &again[device])) {
-                return Err(format!("result {i}: devices that hold the same part disagree: device {device}, element {j}"));
+                return Err(format!(
+                    "result {i}: devices that hold the same part disagree: device {device}, element {j}"
+                ));
             }
         }
         joined.push(whole);

@@ -36,7 +36,14 @@ fn nth_change(module: &Module, n: usize) -> Option<Option<Module>> {
     let ty = module.func_type(entry);
     let (results, arguments) = (ty.results.len(), ty.inputs.len());
     let mut n = n;
-    let mut within = |count: usize| if n < count { Some(n) } else { n -= count; None };
+    let mut within = |count: usize| {
+        if n < count {
+            Some(n)
+        } else {
+            n -= count;
+            None
+        }
+    };
     if let Some(i) = within(results) {
         return Some((results > 1).then(|| without_result(module, entry, i)));
     }
@@ -93,10 +100,11 @@ fn without_argument(mut module: Module, entry: OpId, index: usize) -> Option<Mod
 /// Replaces the results of `op`: by values of the same types before it, by operands, or by constants.
 fn without_op(mut module: Module, op: OpId, way: usize) -> Option<Module> {
     let data = module.op(op).clone();
-    let is_kept = matches!(data.kind(), OpKind::Control(ControlOp::Func | ControlOp::Module) | OpKind::Sdy(SdyOp::Mesh))
-        || data.kind().is_terminator()
-        || data.results().is_empty()
-        || (data.operands().is_empty() && data.regions().is_empty());
+    let is_kept =
+        matches!(data.kind(), OpKind::Control(ControlOp::Func | ControlOp::Module) | OpKind::Sdy(SdyOp::Mesh))
+            || data.kind().is_terminator()
+            || data.results().is_empty()
+            || (data.operands().is_empty() && data.regions().is_empty());
     // A loop without its counter may never end.
     let in_loop = module.parent_op(op).is_some_and(|p| module.op(p).kind() == ControlOp::While);
     let counts = in_loop && data.results().iter().any(|&r| module.ty(r).rank() == Some(0));
@@ -114,7 +122,8 @@ fn without_op(mut module: Module, op: OpId, way: usize) -> Option<Module> {
                 while at.is_some_and(|b| b != entry) {
                     at = module.block_parent_op(at?).and_then(|p| module.op(p).parent());
                 }
-                let inside_manual = module.parent_op(op).is_some_and(|p| module.op(p).kind() == SdyOp::ManualComputation);
+                let inside_manual =
+                    module.parent_op(op).is_some_and(|p| module.op(p).kind() == SdyOp::ManualComputation);
                 at.filter(|_| !inside_manual)?;
                 module.block(entry).args().iter().copied().find(same)?
             }

@@ -7,7 +7,12 @@ const MOST_DEPTH: usize = 2;
 
 impl Writer<'_> {
     /// Writes a region: `inside` adds to an empty text that is returned; values of the region are forgotten.
-    pub(super) fn region<T>(&mut self, scope: Scope, values: Vec<Val>, inside: impl FnOnce(&mut Self) -> T) -> (String, T) {
+    pub(super) fn region<T>(
+        &mut self,
+        scope: Scope,
+        values: Vec<Val>,
+        inside: impl FnOnce(&mut Self) -> T,
+    ) -> (String, T) {
         let around = (std::mem::take(&mut self.body), std::mem::replace(&mut self.scope, scope));
         let known = std::mem::replace(&mut self.values, values);
         let out = inside(self);
@@ -49,7 +54,8 @@ impl Writer<'_> {
         });
         let types: Vec<String> = carried.iter().map(Val::ty).collect();
         let types = [vec!["tensor<i32>".to_string()], types].concat().join(", ");
-        let starts: Vec<String> = inner.iter().zip(&carried).map(|(a, b)| format!(", {} = {}", a.name, b.name)).collect();
+        let starts: Vec<String> =
+            inner.iter().zip(&carried).map(|(a, b)| format!(", {} = {}", a.name, b.name)).collect();
         let back: Vec<String> = returned.iter().map(|v| format!(", {}", v.name)).collect();
         let name = self.fresh_name();
         self.body += &format!(
@@ -105,7 +111,8 @@ cond {{
         for _ in 0..1 + self.numbers.below(2) {
             given.extend(self.pick(|_| true));
         }
-        let params: Vec<Val> = given.iter().enumerate().map(|(i, v)| Val { name: format!("%p{i}"), ..v.clone() }).collect();
+        let params: Vec<Val> =
+            given.iter().enumerate().map(|(i, v)| Val { name: format!("%p{i}"), ..v.clone() }).collect();
         let scope = Scope { sees_arguments: false, ..self.deeper() };
         let count = 1 + self.numbers.below(4);
         let (text, result) = self.region(scope, params.clone(), |w| {

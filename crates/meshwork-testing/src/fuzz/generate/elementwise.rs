@@ -41,7 +41,10 @@ impl Writer<'_> {
             let (low, high) = (self.constant(x.elem, low), self.constant(x.elem, high));
             let (ty, elem) = (x.ty(), x.elem);
             self.push(x.dims, elem, x.bound.max(9.0), |r, _| {
-                format!("{r} = stablehlo.clamp {low}, {}, {high} : (tensor<{elem}>, {ty}, tensor<{elem}>) -> {ty}", x.name)
+                format!(
+                    "{r} = stablehlo.clamp {low}, {}, {high} : (tensor<{elem}>, {ty}, tensor<{elem}>) -> {ty}",
+                    x.name
+                )
             });
             return;
         }

@@ -123,7 +123,9 @@ impl Writer<'_> {
         }
         let (ty, elem) = (x.ty(), x.elem);
         let body = match kind {
-            "" => format!("({{\n^bb0(%p: tensor<{elem}>, %q: tensor<{elem}>):\n  stablehlo.return %q : tensor<{elem}>\n}})"),
+            "" => format!(
+                "({{\n^bb0(%p: tensor<{elem}>, %q: tensor<{elem}>):\n  stablehlo.return %q : tensor<{elem}>\n}})"
+            ),
             kind => combine_body(kind, elem),
         };
         let mut numbers = vec![format!("update_window_dims = [{}]", list(&p.window))];
@@ -151,7 +153,8 @@ impl Writer<'_> {
 
     pub(super) fn dynamic_slice(&mut self) {
         let Some(x) = self.pick(|v| v.rank() > 0) else { return };
-        let sizes: Vec<i64> = x.dims.iter().map(|&n| if self.numbers.one_in(2) { n } else { self.numbers.between(0, n) }).collect();
+        let sizes: Vec<i64> =
+            x.dims.iter().map(|&n| if self.numbers.one_in(2) { n } else { self.numbers.between(0, n) }).collect();
         let (starts, types) = self.starts(x.rank());
         let (ty, text) = (x.ty(), list(&sizes));
         self.push(sizes, x.elem, x.bound, |r, to| {
@@ -161,7 +164,8 @@ impl Writer<'_> {
 
     pub(super) fn dynamic_update_slice(&mut self) {
         let Some(x) = self.pick(|v| v.rank() > 0) else { return };
-        let sizes: Vec<i64> = x.dims.iter().map(|&n| if self.numbers.one_in(2) { n } else { self.numbers.between(0, n) }).collect();
+        let sizes: Vec<i64> =
+            x.dims.iter().map(|&n| if self.numbers.one_in(2) { n } else { self.numbers.between(0, n) }).collect();
         let update = self.some(&sizes, x.elem);
         let (starts, types) = self.starts(x.rank());
         let types = format!("({}, {}, {types})", x.ty(), update.ty());

@@ -21,7 +21,8 @@ impl Writer<'_> {
         if self.scope.depth >= 2 || open.is_empty() || self.scope.diverges {
             return;
         }
-        let held: Vec<usize> = self.numbers.order(open.len())[..1 + self.numbers.below(open.len())].iter().map(|&i| open[i]).collect();
+        let held: Vec<usize> =
+            self.numbers.order(open.len())[..1 + self.numbers.below(open.len())].iter().map(|&i| open[i]).collect();
         let free: Vec<usize> = open.iter().copied().filter(|a| !held.contains(a)).collect();
         let (mut operands, mut params, mut ins) = (vec![], vec![], vec![]);
         for _ in 0..1 + self.numbers.below(2) {
@@ -56,7 +57,10 @@ impl Writer<'_> {
         let params: Vec<String> = params.iter().map(|v| format!("{}: {}", v.name, v.ty())).collect();
         let header = format!(
             "({}) in_shardings=[{}] out_shardings=[{out}] manual_axes={{{}}} ({})",
-            names.join(", "), ins.join(", "), held.join(", "), params.join(", ")
+            names.join(", "),
+            ins.join(", "),
+            held.join(", "),
+            params.join(", ")
         );
         let back = format!("sdy.return {} : {}", local.name, local.ty());
         self.push(dims, local.elem, local.bound, |r, to| {
@@ -80,8 +84,10 @@ impl Writer<'_> {
 
     /// A sharding by `axes`, behind which some dimensions are open or split by axes that are not manual.
     fn sharding(&mut self, axes: &[Vec<usize>], free: &[usize]) -> String {
-        let mut dims: Vec<Vec<String>> =
-            axes.iter().map(|list| list.iter().map(|&a| format!("\"{}\"", self.mesh.axes()[a].name)).collect()).collect();
+        let mut dims: Vec<Vec<String>> = axes
+            .iter()
+            .map(|list| list.iter().map(|&a| format!("\"{}\"", self.mesh.axes()[a].name)).collect())
+            .collect();
         for &a in free {
             if !dims.is_empty() && self.numbers.one_in(2) {
                 let d = self.numbers.below(dims.len());
@@ -132,7 +138,12 @@ impl Writer<'_> {
         let groups = self.groups(axes);
         let rows: Vec<String> = groups.iter().map(|g| format!("[{}]", list(g))).collect();
         let channel = self.channel();
-        format!("{channel}, replica_groups = dense<[{}]> : tensor<{}x{}xi64>", rows.join(", "), groups.len(), groups[0].len())
+        format!(
+            "{channel}, replica_groups = dense<[{}]> : tensor<{}x{}xi64>",
+            rows.join(", "),
+            groups.len(),
+            groups[0].len()
+        )
     }
 
     fn all_reduce(&mut self, x: &Val, axes: &[usize]) -> bool {
@@ -144,7 +155,10 @@ impl Writer<'_> {
         let kind = if x.elem == "i1" { "or" } else { "add" };
         let (groups, body, ty) = (self.replica_groups(axes), combine_body(kind, x.elem), x.ty());
         self.push(x.dims.clone(), x.elem, bound, |r, to| {
-            format!("{r} = \"stablehlo.all_reduce\"({}) <{{{groups}, use_global_device_ids}}> {body} : ({ty}) -> {to}", x.name)
+            format!(
+                "{r} = \"stablehlo.all_reduce\"({}) <{{{groups}, use_global_device_ids}}> {body} : ({ty}) -> {to}",
+                x.name
+            )
         });
         true
     }
@@ -169,7 +183,8 @@ impl Writer<'_> {
             }
             1 => {
                 let groups = self.groups(&axes);
-                let pairs = groups.iter().flat_map(|g| (0..g.len()).map(|i| format!("[{}, {}]", g[i], g[(i + 1) % g.len()])));
+                let pairs =
+                    groups.iter().flat_map(|g| (0..g.len()).map(|i| format!("[{}, {}]", g[i], g[(i + 1) % g.len()])));
                 let pairs: Vec<String> = pairs.collect();
                 let (count, pairs, channel) = (pairs.len(), pairs.join(", "), self.channel());
                 self.push(out, x.elem, x.bound, |r, to| {

@@ -219,7 +219,7 @@ impl Writer<'_> {
     }
 
     fn elem(&mut self) -> &'static str {
-        *self.numbers.pick(&["i32", "i32", "i32", "i32", "f32", "f32", "f64", "i1", "i8", "ui8", "i64", "ui32"])
+        self.numbers.pick::<&str>(&["i32", "i32", "i32", "i32", "f32", "f32", "f64", "i1", "i8", "ui8", "i64", "ui32"])
     }
 
     /// A constant scalar of type `elem`.

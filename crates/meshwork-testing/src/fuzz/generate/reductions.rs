@@ -16,7 +16,9 @@ impl Writer<'_> {
             "i1" => &[("and", "true"), ("or", "false")],
             "ui8" | "ui32" => &[("add", "0"), ("maximum", "0"), ("multiply", "1")],
             _ if x.is_float() => &[("add", "0.0"), ("add", "2.0"), ("maximum", "-1000.0"), ("minimum", "1000.0")],
-            _ => &[("add", "0"), ("add", "3"), ("maximum", "-100"), ("minimum", "100"), ("multiply", "1"), ("xor", "0")],
+            _ => {
+                &[("add", "0"), ("add", "3"), ("maximum", "-100"), ("minimum", "100"), ("multiply", "1"), ("xor", "0")]
+            }
         };
         let &(kind, init) = self.numbers.pick(kinds);
         let bound = match kind {
@@ -151,7 +153,10 @@ impl Writer<'_> {
         let padding = list(&padding.iter().map(|(l, h)| format!("[{l}, {h}]")).collect::<Vec<_>>());
         let attrs = format!(
             "window_dimensions = array<i64: {}>, window_strides = array<i64: {}>, base_dilations = array<i64: {}>, window_dilations = array<i64: {}>, padding = dense<[{padding}]> : tensor<{rank}x2xi64>",
-            list(&window), list(&stride), list(&base), list(&dilation)
+            list(&window),
+            list(&stride),
+            list(&base),
+            list(&dilation)
         );
         let body = combine_body(kind, elem);
         self.push(out, elem, bound, |r, to| {
