@@ -155,8 +155,25 @@ pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
         }
         _ => None,
     });
-    // Of meshes over the same devices the one in plain order is the easiest to work with.
-    found.max_by_key(|(_, mesh)| (mesh.device_count(), mesh.device_ids().is_none()))
+    let found: Vec<(String, Mesh)> = found.collect();
+    let manual = if found.len() > 1 { manual_meshes(module) } else { vec![] };
+    // Of meshes over the same devices, manual computations with free axes must be on this one; else the one in plain
+    // order is the easiest to work with.
+    let key = |(name, mesh): &(String, Mesh)| {
+        (mesh.device_count(), manual.contains(&name.as_str()), mesh.device_ids().is_none())
+    };
+    found.into_iter().max_by_key(key)
+}
+
+/// The meshes of the manual computations of `module`.
+fn manual_meshes(module: &Module) -> Vec<&str> {
+    let ops = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| module.op(op).kind() == SdyOp::ManualComputation);
+    let lists = ops.flat_map(|op| ["in_shardings", "out_shardings"].map(|name| module.op(op).attr(name)));
+    let first = lists.filter_map(|attr| match attr {
+        Some(Attr::ShardingPerValue(list)) => list.first()?.mesh.symbol(),
+        _ => None,
+    });
+    first.map(|name| &**name).collect()
 }
 
 fn is_for_one_device(module: &Module) -> bool {

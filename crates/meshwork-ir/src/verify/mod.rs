@@ -26,7 +26,7 @@ use meshwork_mesh::Mesh;
 
 use crate::infer::{InferError, infer_op, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
-use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos};
+use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
 
 pub(crate) use func::VISIBILITIES;
 
@@ -111,6 +111,9 @@ impl<'m> Context<'m> {
         for &region in module.op(op).regions() {
             for &block in module.region(region).blocks() {
                 for inner in module.ops_in(block) {
+                    if module.op(inner).kind().has(Trait::Symbol) {
+                        return Err(self.error(inner, "defines a symbol, so it must stand directly in a module"));
+                    }
                     self.tree(inner)?;
                 }
             }

@@ -296,6 +296,13 @@ fn x_owner(module: &Module, x: crate::ValueId) -> OpId {
     }
 }
 
+#[test]
+fn symbols_stand_in_modules() {
+    let source = "func.func @main() {\n  func.func private @inner(tensor<4xf32>)\n  return\n}";
+    let module = crate::text::parse(source).expect("it parses");
+    assert_eq!(messages(&module), ["'func.func' op defines a symbol, so it must stand directly in a module"]);
+}
+
 /// Before anything computes with extents that overflow: as arguments, as results, and as what operands of legal size give.
 #[test]
 fn tensors_of_too_many_bytes() {
