@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use meshwork_eval::CALLBACK_TARGET;
 use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, ElementType, Module, OpId, Type, Walk, bytecode, text};
+use meshwork_ir::{Attr, ElementType, Module, OpId, Type, Walk, text};
 use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 
@@ -137,12 +137,7 @@ fn is_callback(module: &Module, op: OpId) -> bool {
 
 /// The module that JAX's bytes or text say.
 pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
-    if bytecode::is_bytecode(source) {
-        return bytecode::read(source).map_err(|e| Failure::invalid(e.to_string()));
-    }
-    let source =
-        std::str::from_utf8(source).map_err(|_| Failure::invalid("the program is neither bytecode nor text"))?;
-    text::parse(source).map_err(|e| Failure::invalid(e.to_string()))
+    meshwork_ir::read(source).map_err(|e| Failure::invalid(e.to_string()))
 }
 
 fn shape(ty: &Type) -> Outcome<Arc<Shape>> {
