@@ -21,11 +21,7 @@ def register():
     if PLATFORM not in donating:
         donating.append(PLATFORM)
 
-    from jax_meshwork import callbacks
+    from jax_meshwork import callbacks, linalg
 
     callbacks.register(PLATFORM)
-    try:
-        from jax_meshwork import linalg
-    except ImportError:
-        return
     linalg.register(PLATFORM)

@@ -19,6 +19,16 @@ TARGET = "meshwork_python_callback"
 
 _numbers = itertools.count(1)
 _functions = {}
+# Numbers of functions whose lowering is gone; a program that runs or waits may still call them.
+_leaving = set()
+
+
+def _leave(number):
+    _leaving.add(number)
+    users = library.load().meshwork_callback_users
+    for number in [n for n in list(_leaving) if users(n) == 0]:
+        _leaving.discard(number)
+        _functions.pop(number, None)
 
 
 class _Value(ctypes.Structure):
@@ -125,7 +135,7 @@ def _emit(original, platform):
         together = 1 if isinstance(context, SPMDAxisContext) else getattr(context, "num_devices", 1)
         number, kept = next(_numbers), _Kept()
         _functions[number] = checked
-        weakref.finalize(kept, _functions.pop, number, None)
+        weakref.finalize(kept, _leave, number).atexit = False
         ctx.module_context.add_keepalive(kept)
 
         operands, results = list(operands), list(result_avals)

@@ -34,6 +34,8 @@ def load():
     text = [ctypes.c_char_p, ctypes.c_size_t]
     found.meshwork_tool.argtypes = text * 3
     found.meshwork_tool.restype = _Answer
+    found.meshwork_callback_users.argtypes = [ctypes.c_int64]
+    found.meshwork_callback_users.restype = ctypes.c_size_t
     found.meshwork_free.argtypes = [_Answer]
     found.meshwork_free.restype = None
     return found

@@ -5,7 +5,7 @@ use meshwork_ir::{Module, OpId, Type};
 use thiserror::Error;
 
 /// Why a program could not be differentiated.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum GradError {
     /// The module has no such function.
@@ -66,6 +66,8 @@ pub enum GradError {
     #[error("the derivative does not fit its operation: {0}")]
     Build(#[from] BuildError),
 }
+
+meshwork_ir::debug_as_display!(GradError);
 
 impl GradError {
     pub(crate) fn no_rule(module: &Module, op: OpId, why: impl Into<String>) -> GradError {

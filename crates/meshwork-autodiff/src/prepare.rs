@@ -3,41 +3,24 @@
 
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::build::Builder;
-use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
-use meshwork_ir::transform::inline;
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, PassOptions, ValueId, Walk};
+use meshwork_ir::op::{MovementOp, SdyOp};
+use meshwork_ir::transform::inline::{composites_to_calls, inline_calls};
+use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 /// The name of an `sdy.named_computation` whose values are recomputed in the backward pass instead of stored.
 pub const CHECKPOINT: &str = "meshwork.checkpoint";
 
 /// Inlines every call that can be inlined. Values stay the same.
 pub(crate) fn flatten(module: &mut Module) {
+    composites_to_calls(module);
     for op in module.all_ops(Walk::PreOrder) {
         module.op_mut(op).attrs.remove("no_inline");
-        match module.op(op).kind() {
-            OpKind::Control(ControlOp::Composite) => {}
-            OpKind::Movement(MovementOp::TorchIndexSelect) => {
-                select_by_gather(module, op);
-                continue;
-            }
-            _ => continue,
+        if module.op(op).kind() == MovementOp::TorchIndexSelect {
+            select_by_gather(module, op);
         }
-        let data = module.op(op).clone();
-        let Some(callee) = data.attr("decomposition").and_then(Attr::as_symbol) else { continue };
-        let types: Vec<_> = data.results().iter().map(|&r| module.ty(r).clone()).collect();
-        let spec = OpSpec::new(OpKind::Control(ControlOp::Call))
-            .operands(data.operands().iter().copied())
-            .results(types)
-            .attr("callee", Attr::Symbol(callee.into()))
-            .loc(data.loc.clone());
-        let call = module.push_before(op, spec);
-        for (&old, new) in data.results().iter().zip(module.op(call).results().to_vec()) {
-            module.replace_all_uses(old, new);
-        }
-        module.erase(op);
     }
-    // Inlining reports nothing: the rule for calls names a call that was not inlined.
-    let _ = (inline::PASS.run)(module, &PassOptions::default(), &mut vec![]);
+    // The rule for calls names a call that was not inlined.
+    inline_calls(module);
     inline_computations(module, |name| name != CHECKPOINT);
 }
 

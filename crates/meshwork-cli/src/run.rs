@@ -215,7 +215,8 @@ fn read_inputs(paths: &[PathBuf]) -> Result<Vec<Given>, Failure> {
 /// The arrays as the arguments of `entry`, or what does not fit.
 fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<Literal>, Failure> {
     let name = module.symbol_name(entry).unwrap_or_default();
-    let types = module.func_type(entry).inputs;
+    // Nothing has to be given for a token.
+    let types: Vec<Type> = module.func_type(entry).inputs.into_iter().filter(|ty| *ty != Type::Token).collect();
     for (i, ty) in types.iter().enumerate() {
         if !ty.as_tensor().is_some_and(TensorType::is_static) {
             let message = format!("input {i} of @{name} has type {ty}; only tensors of known shape can be given");

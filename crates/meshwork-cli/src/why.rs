@@ -75,8 +75,7 @@ fn find(module: &Module, name: &str) -> Result<Vec<ValueId>, Failure> {
         let data = module.op(*op);
         // A program that did not come from text has the lines of the user's source.
         let at = if data.pos.line > 0 { Some(data.pos.line) } else { data.loc.source().map(|(_, line, _)| line) };
-        at == Some(line)
-            && !matches!(data.kind(), OpKind::Control(ControlOp::Func) | OpKind::Sdy(SdyOp::DataFlowEdge))
+        at == Some(line) && !matches!(data.kind(), OpKind::Control(ControlOp::Func) | OpKind::Sdy(SdyOp::DataFlowEdge))
     };
     let ops = module.all_ops(Walk::PreOrder).into_iter().filter(on_line);
     let mut values: Vec<ValueId> = ops.flat_map(|op| module.op(op).results().to_vec()).collect();

@@ -154,7 +154,10 @@ fn files_that_are_no_text() {
     let path = dir.join("x.mlir").to_str().unwrap().to_string();
     std::fs::write(&path, [b'a', 0xff]).unwrap();
     let (status, _, err) = said(&["verify", &path], "");
-    assert_eq!((status, err), (2, format!("error: {path} is neither a text file nor MLIR bytecode: byte 1 is not UTF-8\n")));
+    assert_eq!(
+        (status, err),
+        (2, format!("error: {path} is neither a text file nor MLIR bytecode: byte 1 is not UTF-8\n"))
+    );
 }
 
 #[test]
@@ -281,12 +284,12 @@ fn meshes_too_large_to_run_are_refused() {
     let input = folder("meshes_too_large").join("ones.npy");
     std::fs::write(&input, npy::write(&f32s(&[8], &[1.0; 8]))).unwrap();
     let input = input.to_str().unwrap();
-    let (status, out, err) = said(&["run", "-", input], &sum_over("4"));
+    let (status, out, err) = said(&["run", "-", input], sum_over("4"));
     assert_eq!((status, out.as_str()), (0, "result 0: tensor<f32>\n8.0\n"), "{err}");
-    let (status, _, err) = said(&["run", "-", input], &sum_over("65536"));
+    let (status, _, err) = said(&["run", "-", input], sum_over("65536"));
     assert_eq!(status, 77, "{err}");
     assert!(err.contains("the mesh has 65536 devices; the evaluator runs at most 4096"), "{err}");
-    let (status, _, err) = said(&["partition", "-"], &sum_over("4294967295"));
+    let (status, _, err) = said(&["partition", "-"], sum_over("4294967295"));
     assert_eq!(status, 77, "{err}");
     assert!(err.contains("mesh @m has 4294967295 devices"), "{err}");
 }
@@ -310,7 +313,7 @@ func.func @other() -> tensor<4xf32> {
 
 #[test]
 fn messages_stay_short() {
-    let (status, _, err) = said(&["verify", "-"], &"x".repeat(1_000_000));
+    let (status, _, err) = said(&["verify", "-"], "x".repeat(1_000_000));
     assert_eq!(status, 2);
     assert!(err.len() < 10_000 && err.starts_with("<stdin>:1:1: error: 'xxx"), "{} bytes", err.len());
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use meshwork_ir::DeviceGrid;
 use meshwork_ir::{Module, OpId, TensorType, Type};
 
+use crate::check::check;
 use crate::exec::crossing::build::Spread;
 use crate::exec::crossing::overlap::overlap;
 use crate::exec::device::{Device, NOWHERE};
@@ -90,6 +91,11 @@ impl DeviceProgram {
         }
         let plan = plan(&program, if world.is_some() { 1 } else { grid.len() }, &replication);
         let tape = tape(&program, &module, &plan, grid, spread.as_ref()).map_err(wrong)?;
+        if cfg!(debug_assertions)
+            && let Err(what) = check(&program, &plan, &tape)
+        {
+            panic!("the compiled program is wrong: {what}\n{program}");
+        }
         let local = world.map_or(0..grid.len(), |w| w.local_devices(grid.len()));
         let processes = world.map(|w| Arc::new(Processes::new(w, &program, &tape, grid)));
         let memory = |e: OutOfMemory| LoadError::Invalid { op: "constants".into(), message: e.to_string() };

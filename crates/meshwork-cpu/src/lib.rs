@@ -5,6 +5,7 @@
 
 #![deny(missing_docs)]
 
+mod check;
 pub mod compile;
 pub mod device_program;
 pub mod engine;

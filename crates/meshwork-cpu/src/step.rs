@@ -106,9 +106,11 @@ fn grown(memory: &mut Vec<Line>, bytes: usize) -> *mut u8 {
 }
 
 /// What went wrong while a step ran; the executor adds the op and where it stands.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct Fault(pub String);
+
+meshwork_mesh::debug_as_display!(Fault);
 
 /// Something that can be done on a device's buffers, in parts.
 ///

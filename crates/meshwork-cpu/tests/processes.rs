@@ -14,7 +14,8 @@ mod harness;
 use harness::Check;
 use meshwork_cpu::CpuEngine;
 use meshwork_ir::ElementType;
-use meshwork_runtime::{ProcessError, Reduction, Runtime};
+use meshwork_runtime::{ProcessError, ReduceOp, Runtime};
+use meshwork_testing::hosts;
 use meshwork_testing::ranks::across;
 
 /// Some bytes that only `rank` has, as many as `length`.
@@ -63,23 +64,31 @@ fn a_wrong_scatter_is_the_same_error_on_all_and_others_follow() {
 /// The suite that every engine passes, with devices spread over processes: evenly, unevenly, and some without any.
 #[test]
 fn the_conformance_suite() {
-    across(&[2, 3, 4, 8], "the_conformance_suite", || {
-        Runtime::init().unwrap();
-        let check = || Check::new(CpuEngine::new(1));
-        control::loops(&check());
-        control::branches(&check());
-        control::scans(&check());
-        control::nested(&check());
-        control::errors(&check());
-        collectives::reduce(&check());
-        collectives::gather(&check());
-        collectives::scatter(&check());
-        collectives::exchange(&check());
-        collectives::permute(&check());
-        collectives::identity(&check());
-        collectives::parts_of_buffers(&check());
-        collectives::loops_with_communication(&check());
-    });
+    across(&[2, 3, 4, 8], "the_conformance_suite", conformance);
+}
+
+fn conformance() {
+    Runtime::init().unwrap();
+    let check = || Check::new(CpuEngine::new(1));
+    control::loops(&check());
+    control::branches(&check());
+    control::scans(&check());
+    control::nested(&check());
+    control::errors(&check());
+    collectives::reduce(&check());
+    collectives::gather(&check());
+    collectives::scatter(&check());
+    collectives::exchange(&check());
+    collectives::permute(&check());
+    collectives::identity(&check());
+    collectives::parts_of_buffers(&check());
+    collectives::loops_with_communication(&check());
+}
+
+/// The same between hosts, which share no memory and reach each other by TCP.
+#[test]
+fn the_conformance_suite_across_hosts() {
+    hosts::across(&[2, 4], "the_conformance_suite_across_hosts", conformance);
 }
 
 /// A process may learn that another has failed before it has begun the run itself.
@@ -162,15 +171,15 @@ fn host_arrays_are_reduced_in_order_of_rank_and_mismatches_refused() {
         let (rank, size) = (runtime.rank(), runtime.size());
         let bytes =
             |r: usize| (0..1001).flat_map(|i| (0.1f32 * i as f32 + r as f32).to_le_bytes()).collect::<Vec<u8>>();
-        let got = runtime.all_reduce(ElementType::F32, Reduction::Sum, &bytes(rank)).unwrap();
+        let got = runtime.all_reduce(ElementType::F32, ReduceOp::Sum, &bytes(rank)).unwrap();
         for (i, got) in got.chunks_exact(4).enumerate() {
             let sum = (0..size).map(|r| 0.1f32 * i as f32 + r as f32).reduce(|a, b| a + b).unwrap();
             assert_eq!(got, sum.to_le_bytes());
         }
         let uneven = vec![0; 4 * (1 + usize::from(rank == 1))];
-        let error = runtime.all_reduce(ElementType::F32, Reduction::Max, &uneven).unwrap_err();
+        let error = runtime.all_reduce(ElementType::F32, ReduceOp::Max, &uneven).unwrap_err();
         let message = "all_reduce: rank 0 has Max of f32 in 4 bytes, rank 1 has Max of f32 in 8 bytes";
         assert_eq!(error, ProcessError::Failed(message.into()));
-        assert_eq!(runtime.all_reduce(ElementType::I8, Reduction::Max, &[rank as u8]).unwrap(), [size as u8 - 1]);
+        assert_eq!(runtime.all_reduce(ElementType::I8, ReduceOp::Max, &[rank as u8]).unwrap(), [size as u8 - 1]);
     });
 }

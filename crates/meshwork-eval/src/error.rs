@@ -3,7 +3,7 @@
 use meshwork_ir::{Diagnostic, Module, OpId, OpPlace, Severity};
 
 /// Why an evaluation stopped.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum EvalError {
     /// A legal program that the evaluator does not support.
     #[error("{op}: not supported: {what}")]
@@ -36,6 +36,8 @@ pub enum EvalError {
         message: String,
     },
 }
+
+meshwork_mesh::debug_as_display!(EvalError);
 
 impl EvalError {
     /// The evaluator does not support `what` of operation `op`.

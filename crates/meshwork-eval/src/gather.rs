@@ -85,7 +85,7 @@ pub(crate) fn gather(x: &Literal, indices: &Literal, dims: &GatherDims, sizes: &
 }
 
 /// Where each update of a scatter goes: calls `visit(position in the input, position in the updates)` for every
-/// update element that is inside the input, in row-major order of the updates.
+/// update element that is inside the input, window after window.
 pub(crate) fn scatter_positions(
     input_dims: &[i64],
     indices: &Literal,
@@ -101,8 +101,16 @@ pub(crate) fn scatter_positions(
         indices_batching: &dims.scatter_indices_batching_dims,
     };
     let kept = others(input_dims.len(), &dims.inserted_window_dims, &dims.input_batching_dims);
-    each_index(update_dims, |at, index| {
-        let mut to = corners.at(&outside(index, &dims.update_window_dims), input_dims.len());
+    // Window after window, as the engine and XLA do it: the last one stays where several replace an element.
+    let window = |d: &usize| dims.update_window_dims.contains(&(*d as i64));
+    let (inner, mut order): (Vec<usize>, Vec<usize>) = (0..update_dims.len()).partition(window);
+    order.extend(inner);
+    let extents: Vec<i64> = order.iter().map(|&d| update_dims[d]).collect();
+    let mut index = vec![0; order.len()];
+    each_index(&extents, |_, walked| {
+        order.iter().zip(walked).for_each(|(&d, &i)| index[d] = i);
+        let at = position(update_dims, &index);
+        let mut to = corners.at(&outside(&index, &dims.update_window_dims), input_dims.len());
         for (&d, &w) in kept.iter().zip(&dims.update_window_dims) {
             to[d] = to[d].saturating_add(index[w as usize]);
         }

@@ -4,6 +4,7 @@
 //! A manual computation inside another one runs on the devices that already run: each takes its part, and
 //! those that differ only along the inner manual axes meet to join the results.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use meshwork_mesh::{AxisRef, Mesh, Sharding, axis_list, shard_index};
@@ -13,10 +14,10 @@ use super::fault::Fault;
 use super::machine::{Machine, StartedBy};
 use super::movement::{dynamic_update_slice, part};
 use super::parallel::{self, Job};
+use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
-use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{Attr, Literal, Module, Op, OpId, OpKind};
+use meshwork_ir::{Attr, Combine, DeviceGrid, ElementType, Literal, Module, Op, OpId, OpKind, identity};
 
 /// Runs the manual computation `id`.
 pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Val>, Fault> {
@@ -108,9 +109,6 @@ impl Split {
         if let Some(axis) = manual.iter().find(|a| mesh.axis_index(&a.name).is_none()) {
             return Err(Fault::invalid(format!("the mesh has no axis \"{}\"", axis.name)));
         }
-        if inputs.iter().chain(&outputs).any(|s| !s.unreduced.is_empty()) {
-            return Err(Fault::unsupported("a manual computation with unreduced operands or results"));
-        }
         Ok(Some(Split { mesh: Arc::new(mesh.clone()), manual, inputs, outputs }))
     }
 
@@ -137,7 +135,40 @@ impl Split {
             }
             *n /= shards;
         }
+        if self.part_index(sharding, device) > 0 {
+            return self.neutral(sharding, &local, x.elem());
+        }
         part(x, &self.start(sharding, &local, device)?, &local)
+    }
+
+    /// Which part of a value that is unreduced over manual axes `device` holds. Over other axes there is one part.
+    fn part_index(&self, sharding: &Sharding, device: usize) -> i64 {
+        let axes = sharding.unreduced.iter().filter(|a| self.manual.iter().any(|m| m.contains(a)));
+        let axes: Vec<AxisRef> = axes.cloned().collect();
+        self.mesh.coordinates(device as i64).map_or(0, |at| shard_index(&axes, &at, &self.mesh))
+    }
+
+    /// What changes nothing under the reduction of `sharding`: all parts of a whole value but the first.
+    fn neutral(&self, sharding: &Sharding, dims: &[i64], elem: ElementType) -> Result<Literal, Fault> {
+        let combine = Combine::from(sharding.reduction);
+        let element = identity::neutral(combine, elem);
+        let element = element.ok_or_else(|| Fault::unsupported(format!("parts of {elem} by {combine:?}")))?;
+        let mut out = allocate(dims, elem)?;
+        (0..out.len()).for_each(|i| out.set_element(i, &element));
+        Ok(out)
+    }
+
+    /// Combines `part` with what `whole` has at `start`.
+    fn combine(&self, sharding: &Sharding, whole: &Literal, at: &[i64], own: &Literal) -> Result<Literal, Fault> {
+        let (elem, combine) = (own.elem(), Combine::from(sharding.reduction));
+        let op = ScalarOp::new(combine.op(), elem, elem);
+        let op = op.ok_or_else(|| Fault::unsupported(format!("parts of {elem} by {combine:?}")))?;
+        let mut sum = part(whole, at, own.dims())?;
+        for i in 0..sum.len() {
+            let combined = apply(&op, &[sum.get(i), own.get(i)]);
+            sum.set(i, combined);
+        }
+        Ok(sum)
     }
 
     /// The whole results from the parts of `devices`. Devices that hold copies agree; the first one counts.
@@ -147,11 +178,20 @@ impl Split {
             let sharding = &self.outputs[i];
             let ty = module.ty(value).as_tensor().ok_or_else(|| Fault::invalid("a result is not a tensor"))?;
             let mut whole = allocate(&ty.dims, ty.elem)?;
-            // From the last to the first, so that the first device's copy is what stays.
-            for (device, outputs) in devices.iter().zip(parts).rev() {
-                let part = outputs.get(i).ok_or_else(|| Fault::invalid(format!("the body has no result {i}")))?;
-                let part = part.tensor()?;
-                dynamic_update_slice(&mut whole, part, &self.start(sharding, part.dims(), *device)?)?;
+            // First parts first; among equal ones from the last to the first, so that the first device's stays.
+            let mut order: Vec<_> = devices.iter().zip(parts).rev().collect();
+            order.sort_by_key(|(device, _)| self.part_index(sharding, **device));
+            let mut taken = HashSet::new();
+            for (&device, outputs) in order {
+                let own = outputs.get(i).ok_or_else(|| Fault::invalid(format!("the body has no result {i}")))?;
+                let (own, part) = (own.tensor()?, self.part_index(sharding, device));
+                let at = self.start(sharding, own.dims(), device)?;
+                if part == 0 {
+                    dynamic_update_slice(&mut whole, own, &at)?;
+                } else if taken.insert((part, at.clone())) {
+                    let sum = self.combine(sharding, &whole, &at, own)?;
+                    dynamic_update_slice(&mut whole, &sum, &at)?;
+                }
             }
             results.push(whole);
         }

@@ -5,6 +5,7 @@ use std::ops::{Add, Mul, Sub};
 use super::fault::Fault;
 use super::special::Cplx;
 use super::value::allocate;
+use meshwork_ir::scalar::round_product;
 use meshwork_ir::{ElementType, Literal, Scalar};
 
 /// All elements as complex numbers.
@@ -39,7 +40,7 @@ pub(crate) trait SumOfProducts {
     fn sums<T: Copy>(&self, lhs: &[T], rhs: &[T], zero: T, add: impl Fn(T, T, T) -> T) -> Vec<T>;
 
     /// The result as a tensor of type `elem`. Integers wrap around; every product and every sum of floats is rounded
-    /// to `f32`, or to `f64` if an operand or the result is that wide.
+    /// to `f32`, or to `f64` if an operand or the result is that wide, and the result as [`round_product`] says.
     fn evaluate(&self, lhs: &Literal, rhs: &Literal, dims: &[i64], elem: ElementType) -> Result<Literal, Fault> {
         // Finds out that the result is too large before anything is computed.
         drop(allocate(dims, elem)?);
@@ -65,7 +66,8 @@ pub(crate) trait SumOfProducts {
                 let sums = self.sums(&narrow(lhs), &narrow(rhs), 0.0, |sum: f32, a, b| sum + a * b);
                 sums.into_iter().map(f64::from).collect()
             };
-            from_f64(dims, elem, &sums)
+            let rounded: Vec<f64> = sums.iter().map(|&v| round_product(elem, v)).collect();
+            from_f64(dims, elem, &rounded)
         } else {
             let add = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
             let sums = self.sums(&lhs.to_i64s(), &rhs.to_i64s(), 0, add);

@@ -1,5 +1,7 @@
 //! How two values become one in a reduction, where that is a single operation.
 
+use meshwork_mesh::Reduction;
+
 use crate::op::{BinaryOp, SdyOp};
 use crate::{BlockId, Module, OpKind};
 
@@ -68,6 +70,16 @@ impl From<Combine> for BinaryOp {
             Combine::And => BinaryOp::And,
             Combine::Or => BinaryOp::Or,
             Combine::Xor => BinaryOp::Xor,
+        }
+    }
+}
+
+impl From<Reduction> for Combine {
+    fn from(reduction: Reduction) -> Combine {
+        match reduction {
+            Reduction::Sum => Combine::Add,
+            Reduction::Max => Combine::Max,
+            Reduction::Min => Combine::Min,
         }
     }
 }

@@ -20,7 +20,7 @@ pub enum Severity {
 }
 
 /// One message about one place of a program.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
@@ -31,6 +31,8 @@ pub struct Diagnostic {
     /// Notes on it, each at its own place.
     pub notes: Vec<(TextPos, String)>,
 }
+
+meshwork_mesh::debug_as_display!(Diagnostic);
 
 impl Diagnostic {
     /// An error at `pos`.

@@ -15,6 +15,7 @@ mod element;
 pub mod float;
 mod grid;
 pub mod groups;
+pub mod identity;
 pub mod infer;
 mod literal;
 mod loc;
@@ -40,6 +41,7 @@ pub use element::{ElementClass, ElementType};
 pub use grid::DeviceGrid;
 pub use literal::Literal;
 pub use loc::{Loc, LocKind, TextPos};
+pub use meshwork_mesh::debug_as_display;
 pub use module::{
     Block, BlockId, Def, FuncSig, Module, NamedAttrs, Op, OpId, OpPlace, OpSpec, Region, RegionId, Use, Value, ValueId,
     ValueMap, Values, Walk, same,
@@ -48,4 +50,4 @@ pub use op::{OpKind, Trait};
 pub use pass::{Failed, Pass, PassOptions};
 pub use read::read;
 pub use scalar::Scalar;
-pub use types::{DYNAMIC, Dims, FunctionType, TensorType, Type};
+pub use types::{DYNAMIC, Dims, FunctionType, MOST_BYTES, TensorType, Type};

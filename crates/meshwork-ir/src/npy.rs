@@ -22,7 +22,7 @@ use thiserror::Error;
 use crate::{ElementType, Literal};
 
 /// Why a `.npy` file could not be read.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum NpyError {
     /// The first bytes are not NumPy's.
     #[error("not a .npy file: it does not start with \\x93NUMPY")]
@@ -49,6 +49,8 @@ pub enum NpyError {
         have: usize,
     },
 }
+
+meshwork_mesh::debug_as_display!(NpyError);
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 

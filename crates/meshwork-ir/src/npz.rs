@@ -1,7 +1,8 @@
 //! NumPy's `.npz` files: zip archives of `.npy` entries, stored or deflated.
 //!
 //! Only what NumPy writes is read: no encryption, no split archives. Sizes come from the central directory, so an
-//! entry is never inflated beyond what it declares.
+//! entry is never inflated beyond what it declares, and an archive that declares far more than it has is refused before
+//! anything is inflated.
 
 /// One entry of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,14 +13,32 @@ pub struct Entry {
     pub bytes: Vec<u8>,
 }
 
+/// An archive may declare this many bytes whatever its own size is.
+const PLAUSIBLE: u64 = 256 << 20;
+/// One that declares more holds at least one byte for so many: few arrays compress that well, and a file made to fill the
+/// memory does.
+const RATIO: u64 = 100;
+
 /// The entries of the archive in the order of its directory.
 pub fn read(file: &[u8]) -> Result<Vec<Entry>, String> {
     let (count, start) = find_directory(file).ok_or("not a zip archive: no end-of-directory record")?;
     let mut at = start;
-    let mut entries = vec![];
+    let mut listed = vec![];
     for _ in 0..count {
         let (entry, next) = directory_entry(file, at).ok_or("malformed zip directory")?;
         at = next;
+        listed.push(entry);
+    }
+    let declared = listed.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.size));
+    if declared > PLAUSIBLE.max(RATIO.saturating_mul(file.len() as u64)) {
+        return Err(format!(
+            "its {count} entries declare {declared} bytes, more than {RATIO} times the {} bytes of the archive; unpack it \
+             and read the .npy files if that is right",
+            file.len()
+        ));
+    }
+    let mut entries = vec![];
+    for entry in listed {
         let bytes = entry_bytes(file, &entry).map_err(|e| format!("entry '{}': {e}", entry.name))?;
         entries.push(Entry { name: entry.name.trim_end_matches(".npy").to_string(), bytes });
     }
@@ -218,6 +237,28 @@ mod tests {
         for cut in 0..whole.len() {
             let _no_panic = read(&whole[cut..]);
         }
+    }
+
+    /// The directory says how large the entry is before a byte of it is inflated.
+    #[test]
+    fn an_archive_that_declares_far_more_than_it_has_is_refused() {
+        for method in [0, 8] {
+            let error = read(&archive(method, b"aaaa", u32::MAX - 1)).unwrap_err();
+            assert!(error.starts_with("its 1 entries declare 4294967294 bytes, more than 100 times"), "{error}");
+        }
+        // Many entries of the same bytes.
+        let one = archive(0, &[7; 100_000], 100_000);
+        let directory = one.len() - 22 - 51;
+        let mut many = one[..directory].to_vec();
+        (0..10_000).for_each(|_| many.extend_from_slice(&one[directory..one.len() - 22]));
+        let mut end = one[one.len() - 22..].to_vec();
+        end[8..12].copy_from_slice(&[0x10, 0x27, 0x10, 0x27]);
+        many.extend(end);
+        let error = read(&many).unwrap_err();
+        assert!(error.starts_with("its 10000 entries declare 1000000000 bytes"), "{error}");
+        // What compresses well and is not large is read.
+        let zeros = miniz_oxide::deflate::compress_to_vec(&vec![0; 1 << 20], 6);
+        assert_eq!(read(&archive(8, &zeros, 1 << 20)).unwrap()[0].bytes.len(), 1 << 20);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! arguments and results of a manual computation.
 
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, device_groups};
-pub use meshwork_mesh::{DimSharding, Sharding};
+pub use meshwork_mesh::{DimSharding, Reduction, Sharding};
 
 use crate::{Attr, AttrDict, Module, Op, OpId};
 
@@ -77,9 +77,9 @@ impl ManualCopies {
         device_groups(&self.mesh, &axes).map(Some).map_err(|e| e.to_string())
     }
 
-    /// The manual axes that split no dimension of a value.
+    /// The manual axes along which devices hold copies of a value: those that split no dimension and make no parts.
     fn replicated(&self, sharding: &Sharding) -> Vec<AxisRef> {
-        let used = |axis: &AxisRef| sharding.dims.iter().any(|d| d.axes.iter().any(|a| a.overlaps(axis)));
+        let used = |axis: &AxisRef| sharding.dim_axes().chain(&sharding.unreduced).any(|a| a.overlaps(axis));
         self.axes.iter().filter(|axis| !used(axis)).cloned().collect()
     }
 }

@@ -34,6 +34,9 @@ impl Hash for TensorType {
     }
 }
 
+/// The bytes of a tensor, at most. Sums and products of a few extents then stay far from the end of 64 bits.
+pub const MOST_BYTES: i64 = 1 << 56;
+
 impl TensorType {
     /// A tensor type without encoding.
     pub fn new(dims: impl IntoIterator<Item = i64>, elem: ElementType) -> Self {
@@ -57,6 +60,13 @@ impl TensorType {
             return Some(0);
         }
         self.dims.iter().try_fold(1i64, |n, &d| n.checked_mul(d))
+    }
+
+    /// Whether its known extents and its bytes are numbers to compute with: at most [`MOST_BYTES`].
+    pub fn fits(&self) -> bool {
+        let mut extents = self.dims.iter().filter(|&&d| d > 0);
+        let bytes = extents.try_fold(self.elem.storage_bytes() as i64, |n, &d| n.checked_mul(d));
+        bytes.is_some_and(|n| n <= MOST_BYTES)
     }
 
     /// Whether every extent is known.

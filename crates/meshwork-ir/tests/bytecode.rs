@@ -54,7 +54,10 @@ fn locations_are_kept() {
     let adds = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| module.op(op).name() == "stablehlo.add");
     let sources: Vec<_> = adds.map(|op| module.op(op).loc.source().map(|(file, line, _)| (file, line))).collect();
     let [train, model] = ["train.py", "model.py"];
-    assert_eq!(sources, [(train, 12), (train, 12), (train, 12), (model, 3), (model, 3), (model, 1), (model, 1)].map(Some));
+    assert_eq!(
+        sources,
+        [(train, 12), (train, 12), (train, 12), (model, 3), (model, 3), (model, 1), (model, 1)].map(Some)
+    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 mod rng;
 
-use meshwork_ir::text::{parse, print};
+use meshwork_ir::same;
+use meshwork_ir::text::{PrintOptions, parse, print, print_with};
 use rng::Rng;
 
 const PROGRAMS: &[&str] = &[
@@ -112,4 +113,40 @@ fn mutated_programs_give_a_module_or_an_error() {
         }
     }
     assert!(accepted > 100, "only {accepted} texts were accepted: the mutations are too wild to test printing");
+}
+
+/// Where each string between quotes stands in `text`.
+fn strings(text: &str) -> Vec<std::ops::Range<usize>> {
+    let (mut out, mut open, mut escaped) = (vec![], None, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match (open, byte) {
+            (Some(_), b'\\') => escaped = !escaped,
+            (Some(start), b'"') if !escaped => {
+                out.push(start..at);
+                open = None;
+            }
+            (None, b'"') => open = Some(at + 1),
+            _ => escaped = false,
+        }
+    }
+    out
+}
+
+#[test]
+fn odd_strings_in_attributes_are_read_back() {
+    let mut rng = Rng(0x2545_F491_4F6C_DD1D);
+    let mut accepted = 0;
+    for round in 0..2000 {
+        let module = parse(PROGRAMS[round % PROGRAMS.len()]).unwrap();
+        let mut text = print_with(&module, &PrintOptions { generic: true, locations: false });
+        let all = strings(&text);
+        let odd = ["", " x.a private", "a b", "public", "é\\22", "@f", "0"][rng.below(7)];
+        text.replace_range(all[rng.below(all.len())].clone(), odd);
+        let Ok(module) = parse(&text) else { continue };
+        accepted += 1;
+        let printed = print(&module);
+        let again = parse(&printed).unwrap_or_else(|e| panic!("{}\nof\n{text}", e.render("printed", &printed)));
+        assert_eq!(same(&module, &again), Ok(()), "{printed}\nof\n{text}");
+    }
+    assert!(accepted > 200, "only {accepted} texts were accepted");
 }

@@ -11,7 +11,7 @@ use crate::axis::AxisRef;
 use crate::text::SymbolName;
 
 /// Why a mesh is not valid.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum MeshError {
     /// An axis has no name.
     #[error("axis {index} of the mesh has an empty name; shardings refer to axes by name")]
@@ -131,8 +131,10 @@ pub enum MeshError {
     },
 }
 
+crate::debug_as_display!(MeshError);
+
 /// Why a sharding does not fit its mesh or its tensor.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum ShardingError {
     /// The mesh itself is not valid.
     #[error(transparent)]
@@ -306,6 +308,8 @@ pub enum ShardingError {
         mesh: String,
     },
 }
+
+crate::debug_as_display!(ShardingError);
 
 fn dim_hint(rank: &usize) -> String {
     match rank {

@@ -38,6 +38,19 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+/// Makes `Debug` of an error type read like its `Display`, so that `fn main() -> Result<..>` and `unwrap` print the
+/// message that was written for people.
+#[macro_export]
+macro_rules! debug_as_display {
+    ($error:ty) => {
+        impl ::std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
 mod axis;
 pub mod axis_list;
 mod coordinates;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{AxisRef, DimSharding, Mesh, MeshRef, Sharding, ShardingError, verify_sharding};
+use crate::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding, ShardingError, axis_list, verify_sharding};
 
 /// Which mesh axes split which dimension. Made by [`P!`](macro@crate::P); dimensions that are not named are not split.
 ///
@@ -14,6 +14,8 @@ pub struct P {
     /// Where `..` stands among them.
     rest: Option<usize>,
     replicated: Vec<AxisRef>,
+    unreduced: Vec<AxisRef>,
+    reduction: Reduction,
 }
 
 /// The entry of one dimension in [`P!`](macro@crate::P): axis names, major to minor.
@@ -135,7 +137,7 @@ impl P {
     /// These entries, where `None` stands for any number of dimensions that are not split. Of several, the first does.
     pub fn of_entries(entries: Vec<Option<DimSharding>>) -> P {
         let rest = entries.iter().position(Option::is_none);
-        P { dims: Arc::new(entries.into_iter().flatten().collect()), rest, replicated: vec![] }
+        P { dims: Arc::new(entries.into_iter().flatten().collect()), rest, ..P::default() }
     }
 
     /// The placement for arrays of this rank: `..` written out. One that names more dimensions stays as it is.
@@ -143,7 +145,7 @@ impl P {
         let Some(at) = self.rest.filter(|_| self.dims.len() <= rank) else { return self.clone() };
         let (head, tail) = self.dims.split_at(at);
         let whole = vec![DimSharding::closed(Vec::<AxisRef>::new()); rank - self.dims.len()];
-        P { dims: Arc::new([head, &whole, tail].concat()), rest: None, replicated: self.replicated.clone() }
+        P { dims: Arc::new([head, &whole, tail].concat()), rest: None, ..self.clone() }
     }
 
     /// A copy on every device.
@@ -205,6 +207,24 @@ impl P {
         self
     }
 
+    /// Axes over which devices hold parts that add up to the array.
+    ///
+    /// ```
+    /// use meshwork_mesh::P;
+    ///
+    /// assert_eq!(P!["x"].unreduced(&["y"]).to_string(), r#"P!["x"].unreduced(&["y"])"#);
+    /// ```
+    pub fn unreduced(self, axes: &[&str]) -> P {
+        self.parts(Reduction::Sum, axes)
+    }
+
+    /// Axes over which devices hold parts of the array, to be combined by `reduction`.
+    pub fn parts(mut self, reduction: Reduction, axes: &[&str]) -> P {
+        self.unreduced = axes.iter().map(|&a| a.into()).collect();
+        self.reduction = reduction;
+        self
+    }
+
     /// The entries of the dimensions that are named.
     pub fn dims(&self) -> &[DimSharding] {
         &self.dims
@@ -233,6 +253,10 @@ impl P {
             own.priority = own.priority.or(more.priority);
         }
         out.replicated.extend(other.replicated.iter().cloned());
+        if !other.unreduced.is_empty() {
+            out.unreduced.extend(other.unreduced.iter().cloned());
+            out.reduction = other.reduction;
+        }
         out
     }
 
@@ -247,8 +271,11 @@ impl P {
         let mut dims = Vec::with_capacity(rank);
         dims.extend_from_slice(&self.dims);
         dims.resize(rank, DimSharding { is_closed: true, ..DimSharding::default() });
-        let mut sharding = Sharding::new(name, dims);
+        let mut sharding = Sharding::new(name, dims).with_unreduced(self.reduction, self.unreduced.iter().cloned());
         sharding.replicated = self.replicated.clone();
+        if axis_list::mesh_parts(sharding.axes(), mesh).is_some() {
+            axis_list::sort_and_merge(&mut sharding.unreduced, mesh);
+        }
         verify_sharding(&sharding, mesh, Some(rank))?;
         Ok(sharding)
     }
@@ -270,6 +297,13 @@ impl fmt::Display for P {
         if !self.replicated.is_empty() {
             let axes: Vec<String> = self.replicated.iter().map(ToString::to_string).collect();
             write!(f, ".copies_over(&[{}])", axes.join(", "))?;
+        }
+        if !self.unreduced.is_empty() {
+            let axes = self.unreduced.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            match self.reduction {
+                Reduction::Sum => write!(f, ".unreduced(&[{axes}])")?,
+                other => write!(f, ".parts(Reduction::{other:?}, &[{axes}])")?,
+            }
         }
         Ok(())
     }

@@ -5,15 +5,17 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, Diagnostic, Module, OpId, Type, Walk};
-use meshwork_mesh::{Mesh, Sharding};
+use meshwork_ir::transform::tokens::{drop_border_tokens, has_border_tokens};
+use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Type, Walk};
+use meshwork_mesh::{Mesh, MeshRef, Sharding};
+use meshwork_propagate::import::{has_gspmd, import_gspmd};
 use meshwork_propagate::why::Trace;
 use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
 use thiserror::Error;
 
 use crate::collective::DEFAULT_COMBINE_BYTES;
 use crate::donation::{self, Donation};
-use crate::layout::atoms::Atoms;
+use crate::layout::atoms::{Atoms, strides};
 use crate::plan::cause::{Namer, Sources};
 use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
@@ -22,7 +24,7 @@ use crate::split::{Placed, split_function};
 use crate::{PartitionError, Plan, choose, collective, prepare};
 
 /// Why a program could not be placed and split.
-#[derive(Debug, Error)]
+#[derive(Error)]
 pub enum CompileError {
     /// Propagation refused the program.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
@@ -31,6 +33,8 @@ pub enum CompileError {
     #[error(transparent)]
     Partition(#[from] PartitionError),
 }
+
+meshwork_mesh::debug_as_display!(CompileError);
 
 impl CompileError {
     /// What is wrong, at its place in the program's text.
@@ -88,12 +92,12 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The global arguments: names, types, and how each is cut into the local ones.
+    /// The global arguments: names, types, and how each is cut into the local ones. Tokens are not among them.
     pub fn inputs(&self) -> &[Border] {
         &self.plan.arguments
     }
 
-    /// The global results: names, types, and how the local ones make up each of them.
+    /// The global results: names, types, and how the local ones make up each of them. Tokens are not among them.
     pub fn outputs(&self) -> &[Border] {
         &self.plan.results
     }
@@ -108,6 +112,18 @@ impl Compiled {
 /// takes the least time by the model of `plan::cost`.
 pub fn compile(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let entry = entry_of(module)?;
+    if has_border_tokens(module, entry) {
+        let mut plain = module.clone();
+        drop_border_tokens(&mut plain, entry);
+        return compile(&plain, options);
+    }
+    if has_gspmd(module) {
+        let (mut read, mut diagnostics) = (module.clone(), vec![]);
+        return match import_gspmd(&mut read, &mut diagnostics) {
+            Ok(()) => compile(&read, options),
+            Err(Failed) => Err(CompileError::Placement(diagnostics)),
+        };
+    }
     if !has_mesh(module) {
         return Ok(for_one_device(module, entry, None, options));
     }
@@ -139,8 +155,25 @@ pub fn mesh_of(module: &Module) -> Option<(String, Mesh)> {
         }
         _ => None,
     });
-    // Of meshes over the same devices the one in plain order is the easiest to work with.
-    found.max_by_key(|(_, mesh)| (mesh.device_count(), mesh.device_ids().is_none()))
+    let found: Vec<(String, Mesh)> = found.collect();
+    let manual = if found.len() > 1 { manual_meshes(module) } else { vec![] };
+    // Of meshes over the same devices, manual computations with free axes must be on this one; else the one in plain
+    // order is the easiest to work with.
+    let key = |(name, mesh): &(String, Mesh)| {
+        (mesh.device_count(), manual.contains(&name.as_str()), mesh.device_ids().is_none())
+    };
+    found.into_iter().max_by_key(key)
+}
+
+/// The meshes of the manual computations of `module`.
+fn manual_meshes(module: &Module) -> Vec<&str> {
+    let ops = module.all_ops(Walk::PreOrder).into_iter().filter(|&op| module.op(op).kind() == SdyOp::ManualComputation);
+    let lists = ops.flat_map(|op| ["in_shardings", "out_shardings"].map(|name| module.op(op).attr(name)));
+    let first = lists.filter_map(|attr| match attr {
+        Some(Attr::ShardingPerValue(list)) => list.first()?.mesh.symbol(),
+        _ => None,
+    });
+    first.map(|name| &**name).collect()
 }
 
 fn is_for_one_device(module: &Module) -> bool {
@@ -149,25 +182,41 @@ fn is_for_one_device(module: &Module) -> bool {
 
 /// Whether `module` declares a mesh with axes, or a sharding in it brings its own.
 fn has_mesh(module: &Module) -> bool {
-    let inline = |s: &Sharding| s.mesh.inline().is_some_and(|mesh| !mesh.axes().is_empty());
-    let is_inline = |attr: &Attr| match attr {
-        Attr::Sharding(s) => inline(s),
-        Attr::ShardingPerValue(list) => list.iter().any(inline),
-        _ => false,
+    let is_inline = |s: &Sharding| s.mesh.inline().is_some_and(|mesh| !mesh.axes().is_empty());
+    mesh_of(module).is_some() || shardings(module).into_iter().any(is_inline)
+}
+
+/// Every sharding in `module`, those of arguments and results of a function before those inside it.
+fn shardings(module: &Module) -> Vec<&Sharding> {
+    let mut attrs: Vec<&Attr> = vec![];
+    for op in module.all_ops(Walk::PreOrder) {
+        if module.op(op).kind() == ControlOp::Func {
+            let ty = module.func_type(op);
+            attrs.extend((0..ty.inputs.len()).filter_map(|i| module.arg_attr(op, i, "sdy.sharding")));
+            attrs.extend((0..ty.results.len()).filter_map(|i| module.res_attr(op, i, "sdy.sharding")));
+        }
+        attrs.extend(module.op(op).attrs.iter().map(|(_, attr)| attr));
+    }
+    let all = attrs.into_iter().flat_map(|attr| match attr {
+        Attr::Sharding(s) => std::slice::from_ref(&**s),
+        Attr::ShardingPerValue(list) => list,
+        _ => &[],
+    });
+    all.collect()
+}
+
+/// The strides at which the shardings of `module` cut `mesh`.
+pub(crate) fn cuts(module: &Module, mesh: &Mesh) -> Vec<i64> {
+    let own = |s: &Sharding| match &s.mesh {
+        MeshRef::Inline(mesh) => Some(mesh.clone()),
+        MeshRef::Symbol(name) => match module.op(module.symbol(name)?).attr("mesh")? {
+            Attr::Mesh(mesh) => Some(mesh.clone()),
+            _ => None,
+        },
     };
-    mesh_of(module).is_some()
-        || module.all_ops(Walk::PreOrder).into_iter().any(|op| {
-            let data = module.op(op);
-            data.attrs.iter().any(|(_, attr)| is_inline(attr)) || {
-                data.kind() == ControlOp::Func && {
-                    let ty = module.func_type(op);
-                    let arg = |i| module.arg_attr(op, i, "sdy.sharding");
-                    let res = |i| module.res_attr(op, i, "sdy.sharding");
-                    (0..ty.inputs.len()).filter_map(arg).any(is_inline)
-                        || (0..ty.results.len()).filter_map(res).any(is_inline)
-                }
-            }
-        })
+    let on_mesh = |s: &&Sharding| own(s).is_some_and(|own| own.same_axes(mesh));
+    let axes = shardings(module).into_iter().filter(on_mesh).flat_map(Sharding::axes).filter(|axis| !axis.is_full());
+    axes.filter_map(|axis| strides(mesh, axis)).flat_map(|(low, high)| [low, high]).collect()
 }
 
 /// The program as it is, for the one device of `mesh` or of no mesh.
@@ -249,7 +298,7 @@ fn split_placed(
 ) -> Result<(Module, Plan), PartitionError> {
     let func = entry_of(placed)?;
     let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
-    let atoms = Atoms::linked(&mesh, &options.machine.links);
+    let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
     let split = split_function(placed, func, &atoms, &options.machine)?;
     let (mut local, mut collectives) = (split.module, split.collectives);
     collective::optimize::optimize(&mut local, &mut collectives, options.combine_bytes);

@@ -4,7 +4,7 @@ use meshwork_ir::{Diagnostic, OpPlace, Severity};
 use thiserror::Error;
 
 /// Why a program could not be partitioned.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum PartitionError {
     /// The program uses something that is not split yet.
     #[error("{op}: {what}")]
@@ -23,6 +23,8 @@ pub enum PartitionError {
         what: String,
     },
 }
+
+meshwork_mesh::debug_as_display!(PartitionError);
 
 impl PartitionError {
     /// The error at its place in the program's text.

@@ -7,6 +7,7 @@ use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 
 use crate::collective::write_device_lists;
+use crate::compile::cuts;
 use crate::layout::atoms::Atoms;
 use crate::plan::cost::Machine;
 use crate::prepare::prepare;
@@ -57,7 +58,7 @@ fn run(module: &mut Module, options: &PassOptions, out: &mut Vec<Diagnostic>) ->
 }
 
 fn split_one(module: &Module, func: OpId, mesh: &Mesh) -> Result<Module, PartitionError> {
-    let atoms = Atoms::of(mesh);
+    let atoms = Atoms::cut(mesh, &Machine::default().links, cuts(module, mesh));
     let split = split_function(module, func, &atoms, &Machine::default())?;
     let (mut local, collectives) = (split.module, split.collectives);
     write_device_lists(&mut local, &collectives, &atoms);

@@ -146,7 +146,7 @@ const MAGIC: &[u8] = b"MESHWORK PROGRAM 1\n";
 
 pub(crate) fn executable_serialize(args: &mut abi::ExecutableSerialize) -> Outcome {
     let program = &borrow::<ExecutableHandle>(args.executable.cast_mut())?.program;
-    if program.calls_back {
+    if !program.functions.is_empty() {
         return Err(Failure::unimplemented("a program that calls Python functions is bound to its process"));
     }
     let mut all = MAGIC.to_vec();

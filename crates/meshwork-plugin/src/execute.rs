@@ -107,7 +107,7 @@ impl Run {
                 eprintln!("meshwork: {} took {:.1} ms", program.name, time.as_secs_f64() * 1e3);
             }
         }
-        if outcome.is_err() && program.calls_back {
+        if outcome.is_err() && !program.functions.is_empty() {
             forget_calls();
         }
         drop(results);

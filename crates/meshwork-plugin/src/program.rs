@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use meshwork_eval::CALLBACK_TARGET;
-use meshwork_ir::op::ControlOp;
-use meshwork_ir::{Attr, ElementType, Module, OpId, Type, Walk, text};
+use meshwork_ir::{Attr, ElementType, Module, Type, text};
 use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 
 use crate::buffer::Shape;
+use crate::callback::Functions;
 use crate::client::{MEMORY_KINDS, VERSION};
 use crate::failure::{Failure, Outcome};
 use crate::op_sharding::op_sharding;
@@ -45,67 +44,50 @@ pub(crate) struct Program {
     pub output_shardings: Vec<Vec<u8>>,
     /// Whether it runs no longer than it takes to hand it to another thread.
     pub is_short: bool,
-    /// Whether it calls functions of this process.
-    pub calls_back: bool,
+    /// The functions of this process that it calls.
+    pub functions: Functions,
 }
 
 impl Program {
-    pub fn compile(source: &[u8], options: &[u8], engine: &dyn Engine) -> Outcome<Program> {
-        let module = read(source)?;
-        let parsed = Options::read(options)?;
-        let compiled = compile(&module, &CompileOptions::default())?;
-        let entry = module.entry().ok_or_else(|| Failure::invalid("the program has no entry function"))?;
-        let ty = module.func_type(entry);
-        let input_kinds = kinds(ty.inputs.len(), |i| module.arg_attr(entry, i, MEMORY_KIND))?;
-        let output_kinds = kinds(ty.results.len(), |i| module.res_attr(entry, i, MEMORY_KIND))?;
-        let loaded = Program::load(compiled, source, options, parsed, engine)?;
-        Ok(Program { input_kinds, output_kinds, ..loaded })
-    }
-
-    fn load(
-        compiled: Compiled,
-        source: &[u8],
-        bytes: &[u8],
-        options: Options,
-        engine: &dyn Engine,
-    ) -> Outcome<Program> {
+    pub fn compile(source: &[u8], bytes: &[u8], engine: &dyn Engine) -> Outcome<Program> {
+        let written = read(source)?;
+        let options = Options::read(bytes)?;
+        let compiled = compile(&written, &CompileOptions::default())?;
         let (split, partitions) = (compiled.devices(), options.devices.len());
         if split > 1 && split != partitions {
             return Err(Failure::invalid(format!("a mesh of {split} devices for {partitions} partitions")));
         }
         let executable = engine.load(&compiled)?;
         let Compiled { module, plan, donation, .. } = compiled;
-        let entry = module.entry().ok_or_else(|| Failure::invalid("the program has no entry function"))?;
-        let ty = module.func_type(entry);
-        let inputs = ty.inputs.iter().map(shape).collect::<Outcome<Vec<_>>>()?;
-        let outputs = ty.results.iter().map(shape).collect::<Outcome<Vec<_>>>()?;
-        let mut donated = vec![false; inputs.len()];
-        donation.iter().for_each(|d| donated[d.argument] = true);
+        let no_entry = || Failure::invalid("the program has no entry function");
+        let (from, to) = (written.entry().ok_or_else(no_entry)?, module.entry().ok_or_else(no_entry)?);
+        let (ty, local) = (written.func_type(from), module.func_type(to));
+        // Where the arguments of the split program stand among those of the caller.
         let is_token = |ty: &Type| *ty == Type::Token;
         let input_tokens: Vec<bool> = ty.inputs.iter().map(is_token).collect();
         let output_tokens: Vec<bool> = ty.results.iter().map(is_token).collect();
-        // Plans leave tokens out.
-        let shardings = |borders: &[Border], tokens: &[bool]| {
-            let mut borders = borders.iter().filter(|b| b.ty != Type::Token);
-            let mut of = |&is_token: &bool| if is_token { None } else { borders.next() };
-            let bytes = |b: Option<&Border>| b.map_or(vec![], |b| op_sharding(&b.sharding, &plan.mesh));
-            tokens.iter().map(|token| bytes(of(token))).collect::<Vec<_>>()
-        };
+        let inputs = shapes(&local.inputs, &input_tokens)?;
+        let outputs = shapes(&local.results, &output_tokens)?;
+        let mut is_donated = vec![false; local.inputs.len()];
+        donation.iter().for_each(|d| is_donated[d.argument] = true);
         let bytes_moved: usize = inputs.iter().chain(&outputs).map(|s| s.bytes()).sum::<usize>() * split;
-        let calls_back = module.all_ops(Walk::PreOrder).into_iter().any(|op| is_callback(&module, op));
-        let is_short = !calls_back
+        let functions = Functions::of(&module);
+        let is_short = functions.is_empty()
             && plan.flops * (split as f64) < SHORT
             && (bytes_moved as f64) < SHORT
             && !plan.has_unknown_trip_counts();
+        let sharding = |b: Option<&Border>| b.map_or(vec![], |b| op_sharding(&b.sharding, &plan.mesh));
+        let shardings = |borders: &[Border], tokens: &[bool]| weave(borders.iter(), tokens).map(sharding).collect();
         Ok(Program {
-            name: module.name.as_deref().unwrap_or("main").to_string(),
+            name: written.name.as_deref().unwrap_or("main").to_string(),
             fingerprint: fingerprint(&[VERSION.as_bytes(), bytes, source]),
             source: source.to_vec(),
             options_bytes: bytes.to_vec(),
-            input_kinds: vec![],
-            output_kinds: vec![],
+            input_kinds: kinds(inputs.len(), |i| written.arg_attr(from, i, MEMORY_KIND))?,
+            output_kinds: kinds(outputs.len(), |i| written.res_attr(from, i, MEMORY_KIND))?,
             input_shardings: shardings(&plan.arguments, &input_tokens),
             output_shardings: shardings(&plan.results, &output_tokens),
+            donated: weave(is_donated.into_iter(), &input_tokens).map(|d| d.unwrap_or(false)).collect(),
             input_tokens,
             output_tokens,
             options,
@@ -114,9 +96,8 @@ impl Program {
             split,
             inputs,
             outputs,
-            donated,
             is_short,
-            calls_back,
+            functions,
             module,
             plan,
         })
@@ -130,23 +111,25 @@ impl Program {
 
 const MEMORY_KIND: &str = "mhlo.memory_kind";
 
-fn is_callback(module: &Module, op: OpId) -> bool {
-    let op = module.op(op);
-    op.kind() == ControlOp::CustomCall && op.attr("call_target_name").and_then(Attr::as_str) == Some(CALLBACK_TARGET)
-}
-
 /// The module that JAX's bytes or text say.
 pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
     meshwork_ir::read(source).map_err(|e| Failure::invalid(e.to_string()))
 }
 
-fn shape(ty: &Type) -> Outcome<Arc<Shape>> {
-    let unknown = || Failure::unimplemented(format!("{ty} as argument or result of a program"));
-    let (elem, dims) = match ty {
-        Type::Token => (ElementType::I1, vec![0]),
-        _ => ty.as_tensor().map(|t| (t.elem, t.dims.to_vec())).ok_or_else(unknown)?,
+/// The values of a list that leaves tokens out, with `None` for the tokens.
+fn weave<T>(mut values: impl Iterator<Item = T>, tokens: &[bool]) -> impl Iterator<Item = Option<T>> {
+    tokens.iter().map(move |&is_token| if is_token { None } else { values.next() })
+}
+
+/// What buffers of arguments or results are; tokens have no elements.
+fn shapes(types: &[Type], tokens: &[bool]) -> Outcome<Vec<Arc<Shape>>> {
+    let shape = |ty: Option<&Type>| {
+        let Some(ty) = ty else { return Ok(Arc::new(Shape { elem: ElementType::I1, dims: vec![0] })) };
+        let unknown = || Failure::unimplemented(format!("{ty} as argument or result of a program"));
+        let tensor = ty.as_tensor().ok_or_else(unknown)?;
+        Ok(Arc::new(Shape { elem: tensor.elem, dims: tensor.dims.to_vec() }))
     };
-    Ok(Arc::new(Shape { elem, dims }))
+    weave(types.iter(), tokens).map(shape).collect()
 }
 
 /// The kinds of memory that arguments or results are in, the default if nothing is said.

@@ -152,15 +152,17 @@ impl BoxCopy {
 
 unsafe fn walk(dims: &[(usize, usize, usize)], run: usize, from: *const u8, to: *mut u8) {
     match dims {
-        // SAFETY (all three): by the contract of `BoxCopy::run`.
+        // SAFETY: by the contract of `BoxCopy::run`.
         [] => unsafe { std::ptr::copy_nonoverlapping(from, to, run) },
         &[(length, step_from, step_to)] => {
             for i in 0..length {
+                // SAFETY: as above.
                 unsafe { std::ptr::copy_nonoverlapping(from.add(i * step_from), to.add(i * step_to), run) };
             }
         }
         [(length, step_from, step_to), rest @ ..] => {
             for i in 0..*length {
+                // SAFETY: as above.
                 unsafe { walk(rest, run, from.add(i * step_from), to.add(i * step_to)) };
             }
         }

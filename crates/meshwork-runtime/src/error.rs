@@ -21,7 +21,7 @@ impl fmt::Display for SourceLine {
 }
 
 /// Why an array could not be made, placed or read.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum ArrayError {
     /// As many elements as the shape says are needed.
     #[error("{given} elements do not fill the shape {shape:?}, which has {wanted}")]
@@ -40,6 +40,24 @@ pub enum ArrayError {
         has: meshwork_ir::ElementType,
         /// The one asked for.
         asked: meshwork_ir::ElementType,
+    },
+    /// Parts of these elements cannot be combined in this way.
+    #[error("elements of type {elem} cannot be in parts as {sharding} says")]
+    NoParts {
+        /// The element type.
+        elem: meshwork_ir::ElementType,
+        /// The placement.
+        sharding: String,
+    },
+    /// The array is in parts, and whole slices were asked for.
+    #[error(
+        "the array of shape {shape:?} is in parts over the unreduced axes of {sharding}; combine them in the program first"
+    )]
+    InParts {
+        /// The shape.
+        shape: Vec<i64>,
+        /// The placement.
+        sharding: String,
     },
     /// A scalar was asked of an array of several elements.
     #[error("an array of shape {shape:?} is not a single element")]
@@ -132,6 +150,8 @@ pub enum ArrayError {
     },
 }
 
+meshwork_mesh::debug_as_display!(ArrayError);
+
 impl ArrayError {
     /// The error with the line that asked for what failed, if that line can do something about it.
     pub(crate) fn at(self, at: &'static Location<'static>) -> ArrayError {
@@ -153,7 +173,7 @@ pub(crate) fn placing(shape: &[i64]) -> impl Fn(ShardingError) -> ArrayError + u
 }
 
 /// Why an engine does not load a program.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum LoadError {
     /// Legal, but not for this engine.
     #[error("{op}: the engine does not do {what}")]
@@ -187,6 +207,8 @@ pub enum LoadError {
     Processes(#[from] ProcessError),
 }
 
+meshwork_mesh::debug_as_display!(LoadError);
+
 impl LoadError {
     /// Operation `op` of `module` is legal, but not for this engine.
     pub fn unsupported(module: &Module, op: OpId, what: impl Into<String>) -> LoadError {
@@ -200,7 +222,7 @@ impl LoadError {
 }
 
 /// Why a run failed. The executable can be run again.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum RunError {
     /// The arguments do not fit the program.
     #[error("{0}")]
@@ -236,6 +258,8 @@ pub enum RunError {
     #[error(transparent)]
     Processes(#[from] ProcessError),
 }
+
+meshwork_mesh::debug_as_display!(RunError);
 
 fn on(device: &Option<usize>) -> String {
     device.map_or(String::new(), |d| format!(" on device {d}"))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use meshwork_eval::{MAX_DEVICES, Outcome, run_devices_observed, run_observed};
-use meshwork_ir::{DeviceGrid, Literal, Module};
-use meshwork_mesh::Mesh;
+use meshwork_ir::{DeviceGrid, Literal, Module, TensorType};
+use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, Compiled};
 
 use crate::array::pieces::{cut, join};
-use crate::array::{Array, Placement, Shards};
+use crate::array::{Array, Placement, Sharded, Shards, Split};
+use crate::device::DeviceBuffer;
 use crate::engine::{Engine, Executable, Fallback, placements};
 use crate::error::{ArrayError, LoadError, RunError};
 use crate::memory::Buffer;
@@ -56,16 +57,15 @@ impl Evaluated {
     }
 
     fn observe(&self, args: &[Array]) -> Result<(Vec<Array>, Outcome), RunError> {
-        let args = args.iter().map(|a| a.literal()).collect::<Result<Vec<_>, ArrayError>>()?;
         if self.devices == 1 {
-            let args: Vec<Literal> = args.into_iter().cloned().collect();
+            let args = args.iter().map(|a| a.literal().cloned()).collect::<Result<Vec<_>, ArrayError>>()?;
             let mut outcome = run_observed(&self.module, None, &args)?;
             let results = outcome.results.pop().unwrap_or_default();
             return Ok((self.placed(results.into_iter().map(Array::from_literal).collect()), outcome));
         }
         let mut per_device = vec![vec![]; self.devices];
         for (x, border) in args.iter().zip(&self.inputs) {
-            let shards = cut(x, &border.sharding, &self.mesh)?;
+            let shards = self.shards(x, border)?;
             per_device.iter_mut().zip(shards).for_each(|(args, shard)| args.push(shard));
         }
         let grid = DeviceGrid { replicas: 1, partitions: self.devices };
@@ -73,9 +73,47 @@ impl Evaluated {
         let results = std::mem::take(&mut outcome.results);
         let whole = self.outputs.iter().enumerate().map(|(i, border)| {
             let shards: Vec<Literal> = results.iter().map(|results| results[i].clone()).collect();
-            Ok(Array::from_literal(join(&shards, border.ty.dims(), &border.sharding, &self.mesh)?))
+            self.joined(&shards, border)
         });
         Ok((self.placed(whole.collect::<Result<_, ArrayError>>()?), outcome))
+    }
+
+    /// The shards of an argument. Parts are those that the devices hold.
+    fn shards(&self, x: &Array, border: &Border) -> Result<Vec<Literal>, ArrayError> {
+        if border.sharding.unreduced.is_empty() {
+            return cut(x.literal()?, &border.sharding, &self.mesh);
+        }
+        let (mesh, sharding) = self.place(border);
+        let devices = x.clone().into_devices(Some((&mesh, &sharding)))?;
+        let dims = devices.local_dims().to_vec();
+        let shard = |shard: &Arc<dyn DeviceBuffer>| {
+            let bytes = shard.to_bytes()?.into_owned();
+            Literal::from_bytes(dims.iter().copied(), x.dtype(), bytes).ok_or_else(|| ArrayError::ShardSize {
+                device: 0,
+                given: shard.size(),
+                wanted: 0,
+            })
+        };
+        devices.shards().iter().map(shard).collect()
+    }
+
+    /// The array that the shards of a result make up. Parts stay on their devices.
+    fn joined(&self, shards: &[Literal], border: &Border) -> Result<Array, ArrayError> {
+        if border.sharding.unreduced.is_empty() {
+            return Ok(Array::from_literal(join(shards, border.ty.dims(), &border.sharding, &self.mesh)?));
+        }
+        let (mesh, sharding) = self.place(border);
+        let buffer = |shard: &Literal| Ok(Arc::new(Buffer::from_bytes(shard.bytes())?) as Arc<dyn DeviceBuffer>);
+        let buffers = shards.iter().map(buffer).collect::<Result<_, ArrayError>>()?;
+        let ty = TensorType::new(border.ty.dims().iter().copied(), shards[0].elem());
+        let split = Split::new(ty.into(), &mesh, &sharding)?;
+        Ok(Array::from_devices(Sharded::from_shards(&split, buffers)?))
+    }
+
+    fn place(&self, border: &Border) -> (Arc<Mesh>, Arc<Sharding>) {
+        let mesh = border.sharding.mesh.inline().unwrap_or(&self.mesh).clone();
+        let sharding = Sharding { mesh: mesh.clone().into(), ..(*border.sharding).clone() };
+        (mesh, Arc::new(sharding))
     }
 
     /// The shards of the arguments as literals, by device.

@@ -39,4 +39,4 @@ pub use error::{ArrayError, LoadError, RunError, SourceLine};
 pub use evaluator::Evaluator;
 pub use memory::Buffer;
 pub use profile::Profile;
-pub use transport::runtime::{ProcessError, Reduction, Runtime};
+pub use transport::runtime::{ProcessError, ReduceOp, Runtime};

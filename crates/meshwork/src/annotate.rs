@@ -9,7 +9,7 @@ use crate::Tensor;
 use crate::error::{JitError, Result, fail};
 use crate::rule::{Leaf, Rule};
 use crate::spec::MESH;
-use crate::trace::{Placing, with_top};
+use crate::trace::{Placing, Trace, with_top};
 use crate::tree::{Path, Tree, replace};
 
 /// The placements of named values, and which names the program has.
@@ -47,8 +47,8 @@ impl Annotations {
 
 /// `x`, a tensor or a tree of them, under a name: [`Jit::annotations`](crate::Jit::annotations) says how it is placed.
 ///
-/// So a model can be written without knowing any mesh. On a mesh every name needs a placement, which may be
-/// [`Rule::Free`]; without one, names are ignored. [`Lowered::why`](crate::Lowered::why) knows the name too.
+/// So a model can be written without knowing any mesh. A value without a placement is only named:
+/// [`Lowered::why`](crate::Lowered::why) knows the name.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -63,13 +63,18 @@ impl Annotations {
 ///
 /// let wrong = jit(model).on(&mesh).annotations([("hiden", P!["x"])]);
 /// let error = wrong.call(&x).unwrap_err().to_string();
-/// assert!(error.starts_with(r#"annotate: "hidden" has no placement; annotations has "hiden""#));
+/// assert!(error.starts_with(r#"jit: annotations has "hiden", but the program annotates "hidden""#));
 /// # Ok::<(), meshwork::Error>(())
 /// ```
 #[track_caller]
 pub fn annotate<T: Tree>(name: &str, x: T) -> T {
     let mut tensors: Vec<(String, Tensor)> = vec![];
     x.tensors(&mut Path::default(), &mut |p, t| tensors.push((p.to_string(), t.clone())));
+    let paths: Vec<&str> = tensors.iter().map(|(path, _)| path.as_str()).collect();
+    let unused = |trace: &mut Trace| trace.annotations.rules.get(name)?.check_names(&paths).err();
+    if let Some(e) = with_top("annotate", unused) {
+        fail("annotate", e.to_string());
+    }
     let mut placed = vec![];
     for (path, tensor) in tensors {
         let full = if path.is_empty() { name.to_string() } else { format!("{name}/{path}") };
@@ -84,14 +89,18 @@ fn hold(name: &str, full: &str, path: &str, x: &Tensor) -> Tensor {
         let annotations = trace.annotations.clone();
         annotations.met.borrow_mut().insert(name.to_string());
         let Placing::On(mesh) = trace.placing.clone() else { return x.clone() };
-        let Some(rule) = annotations.rules.get(name) else {
-            let known: Vec<String> = annotations.rules.keys().map(|n| format!("{n:?}")).collect();
-            let known = if known.is_empty() { "is not given".into() } else { format!("has {}", known.join(", ")) };
-            trace.fail("annotate", format!("{name:?} has no placement; annotations {known}"))
-        };
+        let rule = annotations.rules.get(name).unwrap_or(&Rule::Free);
         let spec = match rule.spec(&Leaf::new(path, &x.ty), &mesh) {
             Ok(Some(spec)) => spec,
-            Ok(None) => return x.clone(),
+            Ok(None) => {
+                let value = trace.resolve("annotate", x);
+                // An argument has its path for a name.
+                if let Some(op) = trace.module.def_op(value) {
+                    let op = trace.module.op_mut(op);
+                    op.loc = LocKind::Name { name: full.into(), child: Some(op.loc.clone()) }.into();
+                }
+                return x.clone();
+            }
             Err(e) => trace.fail("annotate", e.to_string()),
         };
         let sharding = match spec.sharding(MESH.into(), &mesh, x.rank()) {

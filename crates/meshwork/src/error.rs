@@ -1,6 +1,7 @@
 //! Errors in the user's terms: the operation, the numbers, and the line that asked for it.
 
-use std::panic::Location;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use meshwork_ir::{Diagnostic, Type};
@@ -13,7 +14,7 @@ use thiserror::Error;
 pub use meshwork_runtime::{ArrayError, SourceLine as At};
 
 /// An operation that does not fit its operands. Found while tracing.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("{op}: {message}\n  at {at}")]
 pub struct TraceError {
     /// The operation, as the user called it.
@@ -24,8 +25,10 @@ pub struct TraceError {
     pub at: At,
 }
 
+meshwork_mesh::debug_as_display!(TraceError);
+
 /// Why a [`Jit`](crate::Jit) cannot trace, plan or run its function.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum JitError {
     /// An argument is on another mesh than the program.
@@ -122,6 +125,8 @@ pub enum JitError {
     },
 }
 
+meshwork_mesh::debug_as_display!(JitError);
+
 /// Names in quotes, or that there are none.
 fn list(names: &[String]) -> String {
     match names {
@@ -131,7 +136,7 @@ fn list(names: &[String]) -> String {
 }
 
 /// Why a program could not be [imported](crate::Imported) or called.
-#[derive(Clone, PartialEq, Debug, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ImportError {
     /// The text is not a program.
@@ -175,8 +180,10 @@ pub enum ImportError {
     },
 }
 
+meshwork_mesh::debug_as_display!(ImportError);
+
 /// Any error of this crate.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An operation cannot do what was asked; found while tracing.
@@ -253,13 +260,19 @@ pub enum Error {
     Contract(Box<ContractViolation>),
 }
 
+meshwork_mesh::debug_as_display!(Error);
+
 impl Error {
     /// The error with the line that asked for what failed, if it does not say where it stands already.
     pub(crate) fn at(self, at: &'static Location<'static>) -> Error {
         match self {
-            Error::Mesh(_) | Error::Sharding { .. } | Error::Jit(_) | Error::Invalid { .. } | Error::Array(_) => {
-                Error::Located { error: Box::new(self), at: At(at) }
-            }
+            Error::Mesh(_)
+            | Error::Sharding { .. }
+            | Error::Jit(_)
+            | Error::Invalid { .. }
+            | Error::Array(_)
+            | Error::Rule(_)
+            | Error::Mapping(_) => Error::Located { error: Box::new(self), at: At(at) },
             other => other,
         }
     }
@@ -311,17 +324,33 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Stops tracing at the caller's line: [`jit`](crate::jit) returns the error.
 ///
 /// Operators cannot return a `Result`, so a misuse unwinds to the `jit` that runs the trace. It does not go through
-/// the panic hook: nothing is printed.
+/// the panic hook: nothing is printed. Where no `jit` would return it, it is an ordinary panic.
 #[track_caller]
 pub(crate) fn fail(op: &str, message: impl Into<String>) -> ! {
-    fail_at(op, message, Location::caller())
+    fail_at(op, message, crate::trace::pin().unwrap_or(Location::caller()))
 }
 
 /// [`fail`], at another line.
 pub(crate) fn fail_at(op: &str, message: impl Into<String>, at: &'static Location<'static>) -> ! {
     let error = TraceError { op: op.into(), message: message.into(), at: At(at) };
-    if cfg!(panic = "abort") {
+    if cfg!(panic = "abort") || CATCHING.get() == 0 {
         panic!("{error}");
     }
-    std::panic::resume_unwind(Box::new(error))
+    resume_unwind(Box::new(error))
+}
+
+thread_local! {
+    /// How many [`catch`] are around.
+    static CATCHING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs code that may [`fail`]. Other panics pass through.
+pub(crate) fn catch<R>(work: impl FnOnce() -> R) -> Result<R, TraceError> {
+    CATCHING.set(CATCHING.get() + 1);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    CATCHING.set(CATCHING.get() - 1);
+    done.or_else(|payload| match payload.downcast::<TraceError>() {
+        Ok(error) => Err(*error),
+        Err(other) => resume_unwind(other),
+    })
 }

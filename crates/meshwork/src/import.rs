@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::transform::inline as calls;
-use meshwork_ir::{Attr, Module, OpKind, PassOptions, Type, Walk, verify};
+use meshwork_ir::transform::inline::inline_calls;
+use meshwork_ir::{Attr, Module, OpKind, Type, Walk, verify};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 use meshwork_partition::{CompileOptions, compile};
 use meshwork_runtime::{Engine, Executable};
@@ -93,9 +93,8 @@ impl Imported {
         for op in module.all_ops(Walk::PreOrder) {
             module.op_mut(op).attrs.remove("no_inline");
         }
-        let mut diagnostics = vec![];
         // What cannot be inlined stays a call, which the check below names.
-        let _ = (calls::PASS.run)(&mut module, &PassOptions::default(), &mut diagnostics);
+        inline_calls(&mut module);
         if let Some(&op) = module
             .ops_below(func, Walk::PreOrder)
             .iter()

@@ -66,6 +66,7 @@ mod nn;
 mod ops;
 pub mod processes;
 mod rule;
+mod scope;
 mod spec;
 mod store;
 mod tensor;
@@ -86,12 +87,12 @@ pub use manual::{axis_index, axis_size, shard_map};
 pub use meshwork_derive::Tree;
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
-pub use meshwork_mesh::{Mesh, Picture, Sharding, Split, Topology};
+pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{
-    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile,
-    Reduction, RunError, Runtime, Shard,
+    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile, ReduceOp,
+    RunError, Runtime, Shard,
 };
 pub use nn::{experts, named, pipeline, rules, sequence, train};
 pub use ops::{

@@ -18,7 +18,7 @@
 //! The number of elements need not divide, and what is wrong with the arrays of one process is the same error on all.
 
 use meshwork_ir::{ElementType, Literal};
-use meshwork_runtime::{ProcessError, Reduction, Runtime};
+use meshwork_runtime::{ProcessError, ReduceOp, Runtime};
 
 use crate::error::{Error, Result};
 use meshwork_runtime::Array;
@@ -45,7 +45,7 @@ pub trait HostArrays {
     fn receive_array(&self, from: usize) -> Result<Array>;
 
     /// All get the combination, element by element, of the arrays of all, which have one shape and type.
-    fn all_reduce_array(&self, how: Reduction, array: &Array) -> Result<Array>;
+    fn all_reduce_array(&self, how: ReduceOp, array: &Array) -> Result<Array>;
 }
 
 impl HostArrays for Runtime {
@@ -87,7 +87,7 @@ impl HostArrays for Runtime {
         read(&self.receive(from)?)
     }
 
-    fn all_reduce_array(&self, how: Reduction, array: &Array) -> Result<Array> {
+    fn all_reduce_array(&self, how: ReduceOp, array: &Array) -> Result<Array> {
         let (literal, shape) = (array.literal()?, array.shape());
         let sum = self.all_reduce(array.dtype(), how, literal.bytes())?;
         let sum = Literal::from_bytes(shape.iter().copied(), array.dtype(), sum);
@@ -201,7 +201,7 @@ mod tests {
         same(&runtime.gather_array(0, &x).unwrap().unwrap());
         same(&runtime.all_gather_array(&x).unwrap());
         same(&runtime.broadcast_array(0, Some(&x)).unwrap());
-        same(&runtime.all_reduce_array(Reduction::Sum, &x).unwrap());
+        same(&runtime.all_reduce_array(ReduceOp::Sum, &x).unwrap());
         let error = runtime.scatter_array(0, None).unwrap_err().to_string();
         assert_eq!(error, "scatter_array: rank 0 is the root and gives no array");
     }

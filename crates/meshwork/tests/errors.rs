@@ -334,3 +334,58 @@ fn other_panics_pass_through() {
     // The trace that was abandoned leaves nothing behind.
     assert!(f.call(&Array::zeros([2, 2], F32)).is_ok());
 }
+
+/// Not a test: a program that uses a tensor where nothing is traced, for the next one.
+#[test]
+fn child_that_uses_a_tensor_outside() {
+    if std::env::var_os(CHILD).is_none() {
+        return;
+    }
+    let kept = RefCell::new(None);
+    jit(|x: Tensor| {
+        *kept.borrow_mut() = Some(x.clone());
+        x
+    })
+    .call(&Array::zeros([2], F32))
+    .unwrap();
+    let kept = kept.take().unwrap();
+    match std::env::var(CHILD).as_deref() {
+        Ok("operator") => drop(&kept + &kept),
+        Ok("creation") => drop(zeros([2], F32)),
+        Ok("check") => drop(kept.matmul(kept.reshape([1, 2]))),
+        Ok("gradient") => drop(grad(|x: Tensor| x.sum_all(), kept)),
+        // It fails before there could be a result.
+        Ok("misuse") => drop(grad(|x: Tensor| x.reshape([3]).sum_all(), kept)),
+        Ok("annotation") => drop(annotate("a", kept)),
+        other => panic!("{other:?}"),
+    }
+}
+
+const CHILD: &str = "MESHWORK_TEST_OUTSIDE";
+
+#[test]
+fn a_tensor_outside_of_a_trace_panics_with_a_message() {
+    for how in ["operator", "creation", "check", "gradient", "misuse", "annotation"] {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child_that_uses_a_tensor_outside", "--nocapture"]).env(CHILD, how);
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{how}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_named = said.contains("there is no trace: tensors exist only inside a function that jit traces");
+        assert!(is_named || (how == "misuse" && said.contains("reshape: ")), "{how}: {said}");
+        assert!(said.contains("tests/errors.rs:"), "{how}: {said}");
+    }
+}
+
+/// What `fn main() -> Result<(), Error>` and `unwrap` print.
+#[test]
+fn debug_of_errors_reads_like_display() {
+    let error = jit(|x: Tensor| x.matmul(&x)).call(&Array::zeros([2, 3], F32)).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let error = Mesh::linear("x", 0).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let error = Array::zeros([4], F32).to_vec::<i32>().unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let error = Imported::from_mlir("func.func @main(").err().unwrap();
+    assert_eq!(format!("{error:?}"), error.to_string());
+}

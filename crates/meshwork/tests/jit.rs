@@ -77,11 +77,12 @@ fn annotations_place_named_values() {
     let unused = jit(model).on(&mesh).annotations([("pair", P![]), ("out", P![]), ("more", P![])]);
     let error = unused.call(&x).unwrap_err().to_string();
     assert!(error.starts_with(r#"jit: annotations has "more", but the program annotates "out", "pair""#), "{error}");
-    let missing = jit(model).on(&mesh).annotations([("pair", P![])]).call(&x).unwrap_err().to_string();
-    assert!(missing.starts_with(r#"annotate: "out" has no placement; annotations has "pair""#), "{missing}");
-    assert!(missing.contains("tests/jit.rs:"), "{missing}");
-    let bare = jit(model).on(&mesh).call(&x).unwrap_err().to_string();
-    assert!(bare.starts_with(r#"annotate: "pair" has no placement; annotations is not given"#), "{bare}");
+    // What has no placement has a name, which changes nothing else.
+    let bare = jit(model).on(&mesh);
+    assert_eq!(bare.plan(&x).unwrap().collectives.len(), 0);
+    assert!(bare.why(&x, "pair/1").unwrap().contains("cosine"));
+    let some = jit(model).on(&mesh).annotations([("pair", P!["d"])]);
+    assert!(some.why(&x, "out").unwrap().contains("split by \"d\""), "{}", some.why(&x, "out").unwrap());
     let rank = jit(model).on(&mesh).annotations([("pair", P![]), ("out", P![_, _, "d"])]).call(&x).unwrap_err();
     assert!(rank.to_string().starts_with(r#"annotate: P![_, _, "d"] for "out", an f64 tensor"#), "{rank}");
 }
@@ -187,4 +188,49 @@ fn a_number_is_one_constant_of_each_block() {
     assert_eq!(first.matches("dense<2.000000e+00> : tensor<4xf32>").count(), 3, "{first}");
     // What the thread remembers of a program does not show in the next one.
     assert_eq!(first, text());
+}
+
+/// Options change programs: those traced before do not count.
+#[test]
+fn options_given_after_a_call_hold() {
+    let mesh = Mesh::linear("x", 2).unwrap();
+    let x = wave(&[4]);
+    let f = jit(|x: Tensor| x.sin());
+    assert!(f.call(&x).unwrap().placement().is_none());
+    let f = f.on(&mesh);
+    assert_eq!(f.call(&x).unwrap().shards()[1].slice, [0..4]);
+    let f = f.out_shardings([P!["x"]]);
+    assert_eq!(f.call(&x).unwrap().shards()[1].slice, [2..4]);
+    let f = f.in_shardings([P!["x"]]);
+    assert!(
+        f.lower(&x).unwrap().text().contains(r#"%arg0: tensor<4xf64> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}"#)
+    );
+    let none = Contract { allowed: Some(vec![]), ..Contract::default() };
+    let f = f.contract(none.clone()).out_shardings([P![]]);
+    assert!(f.call(&x).unwrap_err().to_string().contains("all-gather"));
+    let f = f.out_shardings([P!["x"]]).donate([0]);
+    let given = x.copy().unwrap();
+    f.call(&given).unwrap();
+    assert!(f.call(&given).unwrap_err().to_string().contains("was donated"));
+    let f = f.single_device().donate([]);
+    assert!(f.call(&x).unwrap().placement().is_none());
+}
+
+#[test]
+fn the_least_recently_used_program_is_traced_again() {
+    let count = std::cell::Cell::new(0);
+    let f = jit(|x: Tensor| {
+        count.set(count.get() + 1);
+        x * 2.0
+    })
+    .cache_limit(3);
+    let mut call = |n: i64| {
+        f.call(&wave(&[n])).unwrap();
+        count.get()
+    };
+    assert_eq!([1, 2, 3, 1, 2, 3].map(&mut call), [1, 2, 3, 3, 3, 3]);
+    // 1 is the one that was not used for longest.
+    assert_eq!([2, 4, 2, 3, 1], [2, 4, 2, 3, 1].map(|n| (call(n), n).1));
+    assert_eq!(count.get(), 5);
+    assert_eq!(f.cached(), 3);
 }

@@ -225,3 +225,41 @@ fn another_shape_is_another_program() {
         assert_eq!(f.call(&(x, Array::zeros([n], F32))).unwrap().array().shape(), [n]);
     }
 }
+
+/// One function under two mappings is two programs, also for a `jit` that knows nothing of mappings.
+#[test]
+fn a_jit_is_traced_again_under_another_mapping() {
+    let (batch, embed, _) = axes();
+    let x = wave(&[&batch, &embed]);
+    let f = jit(|x: NamedTensor| (&x * 2.0).auto_sharded()).on(&mesh());
+    let slice = |mapping: Mapping| axis_mapping(mapping, || f.call(&x)).unwrap().array().shards()[3].slice.clone();
+    assert_eq!(slice(Mapping::new([("batch", "data")])), [4..8, 0..4]);
+    assert_eq!(slice(Mapping::new([("embed", "model")])), [0..8, 2..4]);
+    assert_eq!(f.call(&x).unwrap().array().shards()[3].slice, [0..8, 0..4]);
+    // Merged, and the innermost counts.
+    let both = || merged_axis_mapping(Mapping::new([("embed", "model")]), || f.call(&x)).unwrap();
+    let merged = axis_mapping(Mapping::new([("batch", "data")]), both);
+    assert_eq!(merged.array().shards()[3].slice, [4..8, 2..4]);
+    assert_eq!(f.cached(), 4);
+}
+
+#[test]
+fn named_jit_takes_the_mapping_in_scope() {
+    let (batch, embed, out) = axes();
+    let arguments = (wave(&[&batch, &embed]), wave(&[&embed, &out]));
+    let f = named_jit(&mesh(), |(x, w): (NamedTensor, NamedTensor)| dot(&[&x, &w], &["embed"]));
+    let placed = |mapping: Mapping| {
+        let (y, lowered) = axis_mapping(mapping, || (f.call(&arguments).unwrap(), f.lower(&arguments).unwrap().text()));
+        (y.array().shards()[3].slice.clone(), lowered)
+    };
+    let (slice, text) = placed(Mapping::new([("batch", "data"), ("out", "model")]));
+    assert_eq!(slice, [4..8, 3..6]);
+    assert!(text.contains(r#"%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}"#), "{text}");
+    assert_eq!(placed(Mapping::new([("batch", "model")])).0, [4..8, 0..6]);
+    // Without one, and with one of its own, the scope does not count.
+    assert_eq!(f.call(&arguments).unwrap().array().shards()[3].slice, [0..8, 0..6]);
+    let own = named_jit(&mesh(), |(x, w): (NamedTensor, NamedTensor)| dot(&[&x, &w], &["embed"]));
+    let own = own.mapping(Mapping::new([("out", "data")]));
+    let y = axis_mapping(Mapping::new([("batch", "model")]), || own.call(&arguments)).unwrap();
+    assert_eq!(y.array().shards()[3].slice, [0..8, 3..6]);
+}

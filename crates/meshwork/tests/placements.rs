@@ -1,6 +1,7 @@
 //! Specs: open dimensions, priorities, any rank, presets; arrays born in blocks; pictures.
 
 use meshwork::prelude::*;
+use meshwork::{Reduction, Reference};
 
 fn shown(p: P, rank: usize) -> String {
     let mesh = Mesh::new([("x", 2), ("y", 2), ("z", 2)]).unwrap();
@@ -92,4 +93,41 @@ fn pictures_of_arrays() {
     assert_eq!(x.picture(), want);
     assert!(x.picture_svg().contains("f32[2, 3, 4] on"));
     assert!(Array::zeros([2], F32).picture_svg().contains("one device"));
+}
+
+/// Parts are given, taken and returned as the devices hold them; read as one array they are combined.
+#[test]
+fn arrays_in_parts() {
+    let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
+    let (sum, least) = (P![].unreduced(&["x"]), P!["y"].parts(Reduction::Min, &["x"]));
+    assert_eq!(shown(P!["x"].unreduced(&["z", "y"]), 1), r#"<@mesh, [{"x"}], unreduced={"y", "z"}>"#);
+    assert_eq!(least.to_string(), r#"P!["y"].parts(Reduction::Min, &["x"])"#);
+    let values = [1.0f32, -2.0, 3.0, -4.0];
+    let whole = Array::from(values);
+    let x = whole.clone().shard(&mesh, &sum).unwrap();
+    assert_eq!(x.shard_data(1).unwrap().to_vec::<f32>().unwrap(), values);
+    assert_eq!(x.shard_data(2).unwrap().to_vec::<f32>().unwrap(), [0.0; 4]);
+    // Devices 0 and 1 have one part, 2 and 3 the other.
+    let piece = |first: f32| Array::from_fn([4], |i| first + i[0] as f32);
+    let given = Array::from_shards([4], &mesh, &sum, &[piece(1.0), piece(1.0), piece(10.0), piece(10.0)]).unwrap();
+    let want: Vec<f32> = (0..4).map(|i| 11.0 + 2.0 * i as f32).collect();
+    assert_eq!(given.to_vec::<f32>().unwrap(), want);
+    for engine in ["cpu", "evaluator"] {
+        let double = |x: Tensor| &x + &x;
+        let f = jit(double).on(&mesh).in_shardings([sum.clone()]).out_shardings([sum.clone()]);
+        let f = if engine == "cpu" { f } else { f.engine(Reference) };
+        let out = f.call(&given).unwrap();
+        assert_eq!(out.to_vec::<f32>().unwrap(), want.iter().map(|v| 2.0 * v).collect::<Vec<_>>());
+        let plan = f.plan(&given).unwrap();
+        assert_eq!(plan.arguments[0].sharding.unreduced.len(), 1);
+        assert_eq!(plan.results[0].sharding.unreduced.len(), 1);
+        let f = jit(|x: Tensor| x.sin()).on(&mesh).in_shardings([sum.clone()]).out_shardings([least.clone()]);
+        let f = if engine == "cpu" { f } else { f.engine(Reference) };
+        let out = f.call(&x).unwrap();
+        assert!(out.all_close(&Array::from(values.map(f32::sin)), 1e-6));
+        assert_eq!(out.shard_data(2).unwrap().to_vec::<f32>().unwrap(), [f32::INFINITY; 2]);
+        let back = jit(|x: Tensor| x.exp()).on(&mesh).in_shardings([least.clone()]).call(&out).unwrap();
+        assert!(back.all_close(&Array::from(values.map(|v| v.sin().exp())), 1e-6));
+    }
+    assert!(x.holders().unwrap_err().to_string().contains("in parts"));
 }

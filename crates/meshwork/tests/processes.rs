@@ -2,7 +2,7 @@
 #![cfg(feature = "mpi")]
 
 use meshwork::prelude::*;
-use meshwork::{ProcessError, Reduction};
+use meshwork::{ProcessError, ReduceOp};
 use meshwork_testing::ranks::{self, across};
 
 #[test]
@@ -17,7 +17,7 @@ fn host_arrays_go_from_process_to_process() {
         assert_eq!(gathered.is_some(), rank == 0);
         assert!(gathered.is_none_or(|g| g.literal().unwrap() == all.literal().unwrap()));
         assert_eq!(runtime.all_gather_array(&mine).unwrap().literal().unwrap(), all.literal().unwrap());
-        let sum = runtime.all_reduce_array(Reduction::Sum, &Array::full([3], rank)).unwrap();
+        let sum = runtime.all_reduce_array(ReduceOp::Sum, &Array::full([3], rank)).unwrap();
         assert_eq!(sum.to_vec::<i64>().unwrap(), [size * (size - 1) / 2; 3]);
         let received = runtime.broadcast_array(1, (rank == 1).then_some(&all)).unwrap();
         assert_eq!(received.literal().unwrap(), all.literal().unwrap());

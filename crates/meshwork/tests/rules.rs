@@ -247,8 +247,8 @@ fn an_unknown_axis_is_an_error_everywhere() {
     let fsdp = FsdpRule::new("fsdp").least(1);
     let error = |f: &dyn Fn() -> Result<Array, Error>| f().unwrap_err().to_string();
     let message = r#"the mesh has no axis "fsdp"; it has ["x"]"#;
-    assert_eq!(error(&|| helper.sjit(|x: Tensor| x).in_shardings([fsdp.clone()]).call(&x)), message);
-    assert_eq!(error(&|| helper.sjit(|x: Tensor| x).out_shardings([fsdp.clone()]).call(&x)), message);
+    assert!(error(&|| helper.sjit(|x: Tensor| x).in_shardings([fsdp.clone()]).call(&x)).starts_with(message));
+    assert!(error(&|| helper.sjit(|x: Tensor| x).out_shardings([fsdp.clone()]).call(&x)).starts_with(message));
     let inside = |x: Tensor| constrain(&x, FsdpRule::new("fsdp").least(1));
     assert!(error(&|| helper.sjit(inside).call(&x)).contains(message));
     assert!(error(&|| helper.sjit(|x: Tensor| x).constrain([P!["y"]]).call(&x)).contains("\"y\""));

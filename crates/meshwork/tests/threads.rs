@@ -134,12 +134,12 @@ fn a_trainer_is_built_on_one_thread_and_steps_on_another() {
     let step = Arc::new(thread::spawn(move || trainer.build()).join().unwrap());
     let w = Array::from([1.0f32, 2.0]);
     let x = Array::from([1.0f32, 1.0]);
-    let state = step.init(&w).unwrap();
-    let here = step.step(&state, &x).unwrap();
-    let there = {
-        let (step, state, x) = (step.clone(), state.clone(), x.clone());
-        thread::spawn(move || step.step(&state, &x).unwrap()).join().unwrap()
-    };
+    let here = step.step(&step.init(&w).unwrap(), &x).unwrap();
+    let there = thread::spawn({
+        let (step, x) = (step.clone(), x.clone());
+        move || step.step(&step.init(&w).unwrap(), &x).unwrap()
+    });
+    let there = there.join().unwrap();
     assert_eq!(here.0.item::<f32>().unwrap(), there.0.item::<f32>().unwrap());
     assert_eq!(here.1.0.to_vec::<f32>().unwrap(), there.1.0.to_vec::<f32>().unwrap());
 }

@@ -172,13 +172,89 @@ fn gradient_accumulation() {
     same(&losses(&parts(4).build(), 4), &alone, 1e-5);
     same(&losses(&parts(2).zero(Zero::Two, "data").build(), 4), &alone, 1e-5);
     let step = parts(3).build();
+    let line = line!() + 1;
     let error = step.step(&step.init(&net()).unwrap(), &batch()).unwrap_err().to_string();
     assert!(error.contains("16 rows of the batch in 3 parts"), "{error}");
+    assert!(error.contains(&format!("tests/train.rs:{line}:")), "{error}");
     // The rows of each part are on the devices that hold them: only gradients move.
     let step = parts(4).build();
     let rows = (Array::shape_only([4096, 8], F32), Array::shape_only([4096, 4], F32));
     let plan = step.plan(&step.init(&net()).unwrap(), &rows).unwrap();
     assert_eq!(plan.totals().keys().copied().collect::<Vec<_>>(), ["all-reduce"]);
+}
+
+/// What a step sends: bytes over all collectives and rounds, by kind.
+fn sent(trainer: Trainer<Net, Batch>) -> Vec<(&'static str, i64)> {
+    let step = trainer.build();
+    let rows = (Array::shape_only([4096, 8], F32), Array::shape_only([4096, 4], F32));
+    let plan = step.plan(&step.init(&net()).unwrap(), &rows).unwrap();
+    let often = plan.collectives.iter().find(|c| c.collective.times > 1);
+    assert!(often.is_none(), "{often:?}");
+    plan.totals().iter().map(|(kind, total)| (*kind, total.wire_bytes as i64)).collect()
+}
+
+/// Gradients are added up where they are computed, and reduced once, however many parts the batch has.
+#[test]
+fn gradients_of_many_parts_are_synchronised_once() {
+    for zero in [Zero::None, Zero::One, Zero::Two, Zero::Three] {
+        let parts = |n: i64| trainer(zero).accumulate(n);
+        let two = sent(parts(2));
+        assert_eq!(sent(parts(4)), two, "{zero:?}");
+        assert_eq!(sent(parts(32)), two, "{zero:?}");
+        // As much as without parts, but for a few scalars.
+        let bytes = |sent: &[(&str, i64)]| sent.iter().map(|(_, bytes)| bytes).sum::<i64>();
+        let one = sent(trainer(zero));
+        assert!(bytes(&two) <= bytes(&one) * 21 / 20, "{zero:?}: {two:?} in parts, {one:?} without");
+        same(&losses(&parts(4).build(), 4), &losses(&trainer(zero).build(), 4), 1e-5);
+        // In mixed precision they are added up, and reduced, in f32.
+        let mixed = |n: i64| sent(trainer(zero).compute_in(BF16).accumulate(n));
+        assert_eq!(mixed(2), mixed(4), "{zero:?}");
+        same(&losses(&parts(4).compute_in(BF16).build(), 4), &losses(&trainer(zero).build(), 4), 0.02);
+    }
+}
+
+/// A step works in the memory of the state before, which is gone afterwards.
+#[test]
+fn the_state_is_donated() {
+    for trainer in [trainer(Zero::Two), Trainer::new(loss, Optimizer::adam(0.01))] {
+        let step = trainer.build();
+        let (params, state) = (net(), step.init(&net()).unwrap());
+        let text = step.lower(&state, &batch()).unwrap().text();
+        assert_eq!(text.matches("tf.aliasing_output").count(), 10, "{text}");
+        let kept = state.0.w1.copy().unwrap();
+        step.step(&state, &batch()).unwrap();
+        let line = line!() + 1;
+        let error = step.step(&state, &batch()).unwrap_err().to_string();
+        assert!(
+            error.contains("was donated to the call at") && error.contains(&format!("train.rs:{line}:")),
+            "{error}"
+        );
+        assert!(kept.all_close(&params.w1, 0.0) && step.init(&params).is_ok());
+    }
+}
+
+/// A mistake in a rule or in the loss is reported where the program stands.
+#[test]
+fn errors_of_a_step_name_the_line_of_the_program() {
+    let mesh = Mesh::linear("data", 2).unwrap();
+    let misspelt = || Rule::by_name([("w1", P!["data"]), ("w3", P!["data"])]);
+    let step = Trainer::new(loss, Optimizer::sgd(0.1)).on(&mesh).params(misspelt()).build();
+    let line = line!() + 1;
+    let error = step.init(&net()).unwrap_err().to_string();
+    let wanted = r#"by_name places "w3", but no array has this name; there are "w1", "b1", "w2""#;
+    assert!(error.starts_with(wanted) && error.contains(&format!("tests/train.rs:{line}:")), "{error}");
+    let vector = |p: &Net, (x, _): &Batch| x.matmul(&p.w1);
+    let step = Trainer::new(vector, Optimizer::sgd(0.1)).build();
+    let state = step.init(&net()).unwrap();
+    let line = line!() + 1;
+    let error = step.step(&state, &batch()).unwrap_err().to_string();
+    assert!(error.contains("it must be a float scalar"), "{error}");
+    assert!(error.contains(&format!("tests/train.rs:{line}:")), "{error}");
+    let wrong = |p: &Net, (x, _): &Batch| x.matmul(&p.w2).mean_all();
+    let line = line!() - 1;
+    let step = Trainer::new(wrong, Optimizer::sgd(0.1)).build();
+    let error = step.step(&step.init(&net()).unwrap(), &batch()).unwrap_err().to_string();
+    assert!(error.starts_with("matmul: [16, 8] x [16, 4]") && error.contains(&format!("train.rs:{line}:")), "{error}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub struct BatchOptions {
 }
 
 /// Why a program could not be batched.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BatchError {
     /// The module has no such function, or it has no body of one block.
@@ -89,6 +89,8 @@ pub enum BatchError {
     #[error("a batched operation does not fit: {0}")]
     Build(#[from] BuildError),
 }
+
+meshwork_ir::debug_as_display!(BatchError);
 
 impl BatchError {
     fn no_rule(module: &Module, op: OpId, why: impl Into<String>) -> BatchError {

@@ -2,11 +2,12 @@
 //!
 //! Inside, a cotangent belongs to one device's copy of a value. A result that is replicated over an axis counts once, so
 //! each copy gets an equal share of the cotangent; a replicated argument gets the sum of the cotangents of its copies.
+//! The cotangent of each of several parts that add up is that of their sum: every device gets all of it.
 //! With that, the rule of each collective is its transpose as a linear map between devices.
 
 use meshwork_ir::build::Groups;
 use meshwork_ir::op::{BinaryOp, CollectiveOp, ControlOp, SdyOp};
-use meshwork_ir::placement::ManualCopies;
+use meshwork_ir::placement::{ManualCopies, Reduction, Sharding};
 use meshwork_ir::{Attr, Op, OpKind, OpSpec, ValueId, ValueMap};
 
 use super::combiner::{Combiner, recognise};
@@ -30,8 +31,11 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
     if let (Some(Attr::ShardingPerValue(ins)), Some(Attr::ShardingPerValue(outs))) =
         (site.op.attr("in_shardings"), site.op.attr("out_shardings"))
     {
-        let in_shardings = ins.iter().chain(given.iter().map(|&i| &outs[i])).cloned();
-        let out_shardings = wanted.iter().map(|&i| ins[i].clone());
+        if ins.iter().chain(outs.iter()).any(|s| !s.unreduced.is_empty() && s.reduction != Reduction::Sum) {
+            return Err(GradError::no_rule(r.module(), site.id, "it has parts that are not added up"));
+        }
+        let in_shardings = ins.iter().cloned().chain(given.iter().map(|&i| whole(&outs[i])));
+        let out_shardings = wanted.iter().map(|&i| whole(&ins[i]));
         spec = spec
             .attr("in_shardings", Attr::ShardingPerValue(in_shardings.collect()))
             .attr("out_shardings", Attr::ShardingPerValue(out_shardings.collect()));
@@ -69,6 +73,11 @@ pub(super) fn computation(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradEr
         r.give(site.x(i), ct)?;
     }
     Ok(())
+}
+
+/// `sharding` with a copy where it has parts.
+fn whole(sharding: &Sharding) -> Sharding {
+    Sharding { unreduced: vec![], ..sharding.clone() }
 }
 
 /// A sum over devices gives to each the sum of the cotangents.

@@ -135,3 +135,25 @@ fn a_broadcast_that_leaves_out_devices_has_no_gradient() {
     let error = vjp(&module, "main", &GradOptions { wrt: vec![0], keep_value: false }).expect_err("no rule");
     assert!(error.to_string().contains("leave out devices"), "{error}");
 }
+
+/// Parts in, parts out, and parts that are summed inside.
+#[test]
+fn parts_that_add_up() {
+    let parts = "<@mesh, [{}], unreduced={\"x\"}>";
+    let scaled = "%e = $multiply %b, %v : tensor<3xf64>";
+    let back = format!("{scaled}\nsdy.return %e : tensor<3xf64>");
+    let summed = format!(
+        "{scaled}
+         %t = \"$all_reduce\"(%e) <{{{GROUPS}}}> {SUM} : (tensor<3xf64>) -> tensor<3xf64>
+         %u = $sine %t : tensor<3xf64>
+         sdy.return %u : tensor<3xf64>"
+    );
+    for (ins, body, out) in [
+        (format!("{parts}, <@mesh, [{{}}]>"), &back, parts),
+        (format!("{parts}, <@mesh, [{{}}]>"), &summed, "<@mesh, [{}]>"),
+        ("<@mesh, [{}]>, <@mesh, [{}]>".to_string(), &back, parts),
+    ] {
+        let types = "tensor<3xf64>, tensor<3xf64>";
+        check(&manual("%a, %w", types, &ins, "%b: tensor<3xf64>, %v: tensor<3xf64>", body, out, "tensor<3xf64>"));
+    }
+}

@@ -47,7 +47,7 @@ impl Compiler<'_> {
     /// Compiles all of `block`: new buffers for its arguments, dense ones for what it returns.
     fn block(&mut self, block: BlockId) -> Result<Block, LoadError> {
         let module = self.cx.module;
-        let outer = std::mem::take(&mut self.cx.nodes);
+        let outer = self.cx.enter();
         let args = module.block(block).args().iter().map(|&a| self.argument(a)).collect();
         self.enter(block);
         for op in module.ops_in(block) {
@@ -55,8 +55,7 @@ impl Compiler<'_> {
         }
         let returned = self.returned(block)?;
         let results = returned.into_iter().map(|v| self.dense(v)).collect::<Result<_, _>>()?;
-        let nodes = std::mem::replace(&mut self.cx.nodes, outer);
-        Ok(Block { args, nodes, results })
+        Ok(Block { args, nodes: self.cx.leave(outer), results })
     }
 
     /// A buffer for a block argument; a token takes no memory.

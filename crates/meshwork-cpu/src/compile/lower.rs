@@ -18,13 +18,21 @@ pub struct Lower<'m> {
     /// Operations left to the evaluator.
     pub fallbacks: Vec<OpId>,
     views: Vec<Option<View>>,
+    /// What the views set in the blocks being lowered were before.
+    shadowed: Vec<(ValueId, Option<View>)>,
+}
+
+/// The state of a lowering before it began a block.
+pub(crate) struct Outer {
+    nodes: Vec<Node>,
+    views: usize,
 }
 
 impl<'m> Lower<'m> {
     /// Nothing lowered yet.
     pub fn new(module: &'m Module) -> Lower<'m> {
         let views = vec![None; module.value_slots()];
-        Lower { module, bufs: vec![], nodes: vec![], fallbacks: vec![], views }
+        Lower { module, bufs: vec![], nodes: vec![], fallbacks: vec![], views, shadowed: vec![] }
     }
 
     /// A new buffer for a value of this type.
@@ -53,7 +61,22 @@ impl<'m> Lower<'m> {
 
     /// Sets the layout of `value` in memory.
     pub fn set_view(&mut self, value: ValueId, view: View) {
-        self.views[value.index()] = Some(view);
+        let before = self.views[value.index()].replace(view);
+        self.shadowed.push((value, before));
+    }
+
+    /// Begins a block and returns the nodes of the outer one, for [`leave`](Lower::leave).
+    pub(crate) fn enter(&mut self) -> Outer {
+        Outer { nodes: std::mem::take(&mut self.nodes), views: self.shadowed.len() }
+    }
+
+    /// Ends the block and returns its nodes. They may not run, so what they put into memory is unknown outside: a value of
+    /// an outer block is again where it was.
+    pub(crate) fn leave(&mut self, outer: Outer) -> Vec<Node> {
+        for (value, before) in self.shadowed.drain(outer.views..).rev() {
+            self.views[value.index()] = before;
+        }
+        std::mem::replace(&mut self.nodes, outer.nodes)
     }
 
     /// A new dense buffer for `value`, which the caller's step will write.

@@ -2,8 +2,8 @@
 
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::transform::hoist::hoist;
-use meshwork_ir::transform::{canonicalize, cse, dead, inline, symbol_dce};
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
+use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce};
+use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{LoadError, simplify, stencil};
 
@@ -50,45 +50,45 @@ fn refuse_dynamic(module: &Module, func: OpId) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Calls that stand for their callees, deepest first in as many rounds as calls nest.
+/// Replaces calls by what they call, down to operations.
 fn inline_all(module: &mut Module, func: OpId) -> Result<(), LoadError> {
-    for _ in 0..MAX_NESTED_CALLS {
-        let mut found = false;
-        for op in module.ops_below(func, Walk::PreOrder) {
-            let kind = module.op(op).kind();
-            match kind {
-                OpKind::Control(ControlOp::Call | ControlOp::Composite) => {
-                    found = true;
-                    inline_one(
-                        module,
-                        op,
-                        if kind == OpKind::Control(ControlOp::Call) { "callee" } else { "decomposition" },
-                    )?;
-                }
-                OpKind::Sdy(SdyOp::NamedComputation) | OpKind::Control(ControlOp::AsyncStart) => {
-                    found = true;
-                    open_body(module, op)?;
-                }
-                _ => {}
+    calls::simplify(module);
+    let size = calls::size(module, func).map_err(|call| LoadError::unsupported(module, call, "a recursive call"))?;
+    if size > MOST_OPS {
+        return Err(LoadError::unsupported(module, func, format!("calls that stand for {size} operations")));
+    }
+    let mut work = module.ops_below(func, Walk::PreOrder);
+    while let Some(op) = work.pop() {
+        let kind = module.op(op).kind();
+        let callee = match kind {
+            OpKind::Control(ControlOp::Call) => "callee",
+            OpKind::Control(ControlOp::Composite) => "decomposition",
+            OpKind::Sdy(SdyOp::NamedComputation) | OpKind::Control(ControlOp::AsyncStart) => {
+                // What is in it has been visited, or will be.
+                open_body(module, op)?;
+                continue;
             }
-        }
-        if !found {
-            return Ok(());
+            _ => continue,
+        };
+        for inlined in inline_one(module, op, callee)? {
+            work.extend(module.ops_below(inlined, Walk::PreOrder));
         }
     }
-    Err(LoadError::unsupported(module, func, format!("calls nested more than {MAX_NESTED_CALLS} deep")))
+    Ok(())
 }
 
-const MAX_NESTED_CALLS: usize = 64;
+/// A program of more operations is not compiled.
+const MOST_OPS: u64 = 1 << 22;
 
-fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError> {
+/// Replaces the call `op` by a copy of its callee, and gives the operations of the copy.
+fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<Vec<OpId>, LoadError> {
     let callee = module.op(op).attr(attr).and_then(Attr::as_symbol).and_then(|name| module.func(name));
     let Some(callee) = callee else {
         return Err(LoadError::invalid(module, op, format!("attribute '{attr}' names no function")));
     };
     let call = match module.op(op).kind() {
-        OpKind::Control(ControlOp::Call) => op,
-        _ => as_call(module, op, callee),
+        OpKind::Control(ControlOp::Composite) => inline::composite_to_call(module, op).unwrap_or(op),
+        _ => op,
     };
     module.op_mut(call).attrs.remove("no_inline");
     let kept = module.op_mut(callee).attrs.remove("no_inline");
@@ -96,29 +96,7 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<(), LoadError
     if let Some(flag) = kept {
         module.op_mut(callee).attrs.set("no_inline", flag);
     }
-    if done {
-        Ok(())
-    } else {
-        Err(LoadError::unsupported(module, call, "a call of a function without a body of one block"))
-    }
-}
-
-/// A plain call in place of a composite.
-fn as_call(module: &mut Module, op: OpId, callee: OpId) -> OpId {
-    let data = module.op(op);
-    let name = module.symbol_name(callee).unwrap_or_default().into();
-    let spec = OpSpec::new(OpKind::Control(ControlOp::Call))
-        .operands(data.operands().iter().copied())
-        .results(data.results().iter().map(|&r| module.ty(r).clone()))
-        .attr("callee", Attr::Symbol(name))
-        .loc(data.loc.clone());
-    let results = data.results().to_vec();
-    let call = module.push_before(op, spec);
-    for (old, new) in results.into_iter().zip(module.op(call).results().to_vec()) {
-        module.replace_all_uses(old, new);
-    }
-    module.erase(op);
-    call
+    done.ok_or_else(|| LoadError::unsupported(module, call, "a call of a function without a body of one block"))
 }
 
 /// Puts the only body of `op`, which runs once, in its place. What `async_start` starts is done at once.
@@ -301,5 +279,60 @@ fn is_constant(module: &Module, op: OpId, depth: usize) -> bool {
             of_constants()
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use meshwork_ir::text::parse;
+
+    use crate::compile::testing::ONE;
+    use crate::compile::{Span, compile};
+
+    /// Functions that each call the next one twice.
+    fn tree(depth: usize, leaf: &str) -> String {
+        let ty = "(tensor<f32>) -> tensor<f32>";
+        let level = |i: usize| {
+            let name = if i == 0 { "main".into() } else { format!("f{i}") };
+            format!(
+                "func.func @{name}(%a: tensor<f32>) -> tensor<f32> {{
+                   %0 = func.call @f{next}(%a) : {ty}
+                   %1 = func.call @f{next}(%0) : {ty}
+                   return %1 : tensor<f32> }}\n",
+                next = i + 1
+            )
+        };
+        let levels: String = (0..depth).map(level).collect();
+        format!("{levels}func.func @f{depth}(%a: tensor<f32>) -> tensor<f32> {{ {leaf} }}")
+    }
+
+    #[test]
+    fn trees_of_calls() {
+        let nothing = parse(&tree(60, "return %a : tensor<f32>")).unwrap();
+        let program = compile(&nothing, None, ONE, Span::OneProcess).unwrap();
+        assert!(program.main.nodes.is_empty(), "{program}");
+        let sine = "%s = stablehlo.sine %a : tensor<f32> return %s : tensor<f32>";
+        let few = compile(&parse(&tree(3, sine)).unwrap(), None, ONE, Span::OneProcess).unwrap();
+        assert_eq!(few.main.nodes.len(), 1, "{few}");
+        let error = compile(&parse(&tree(60, sine)).unwrap(), None, ONE, Span::OneProcess).unwrap_err();
+        assert!(error.to_string().contains("operations"), "{error}");
+    }
+
+    /// A chain deeper than any stack.
+    #[test]
+    fn chains_of_calls() {
+        let mut text = String::new();
+        for i in 0..500 {
+            let name = if i == 0 { "main".into() } else { format!("f{i}") };
+            text += &format!(
+                "func.func @{name}(%a: tensor<f32>) -> tensor<f32> {{
+                   %0 = func.call @f{}(%a) : (tensor<f32>) -> tensor<f32>
+                   %1 = stablehlo.add %0, %a : tensor<f32>
+                   return %1 : tensor<f32> }}\n",
+                i + 1
+            );
+        }
+        text += "func.func @f500(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }";
+        compile(&parse(&text).unwrap(), None, ONE, Span::OneProcess).unwrap();
     }
 }

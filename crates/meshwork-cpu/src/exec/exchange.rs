@@ -94,11 +94,12 @@ impl Move {
     /// The buffers are as the exchange expects them, and nothing else writes these bytes, or reads those that are written.
     pub(crate) unsafe fn run(&self, ptr: impl Fn(usize, Buf) -> *mut u8) {
         let to = ptr(self.to.device, self.to.buf);
-        // SAFETY: the caller's promise.
         match &self.from {
+            // SAFETY: the caller's promise.
             Some(from) => unsafe { self.what.run(ptr(from.device, from.buf), to) },
             None => {
                 let range = &self.to.bytes;
+                // SAFETY: the caller's promise.
                 unsafe { to.add(range.start as usize).write_bytes(0, (range.end - range.start) as usize) }
             }
         }
@@ -331,8 +332,9 @@ impl Exchange {
         // SAFETY: nothing changes pointers during an exchange.
         let ptr = |place: &Place| unsafe { devices[place.device].ptr(place.buf) };
         match task {
-            // SAFETY (both): operands and results are different buffers as large as their shapes.
+            // SAFETY: operands and results are different buffers as large as their shapes.
             Task::Copy { from, to, what } if self.stream => unsafe { what.stream(ptr(from), ptr(to)) },
+            // SAFETY: as above.
             Task::Copy { from, to, what } => unsafe { what.run(ptr(from), ptr(to)) },
             // SAFETY: the range is inside the result.
             Task::Zero { to, range } => unsafe { ptr(to).add(range.start).write_bytes(0, range.len()) },

@@ -96,6 +96,7 @@ mod loom_tests {
 
     // SAFETY: the cells are what the gate is said to protect; loom reports any access that it does not order.
     unsafe impl Sync for Shared {}
+    // SAFETY: as above.
     unsafe impl Send for Shared {}
 
     fn work(shared: &Shared) {
@@ -106,6 +107,7 @@ mod loom_tests {
             if task >= 2 {
                 return;
             }
+            // SAFETY: as above.
             shared.done[task].with_mut(|p| unsafe { *p += value });
         }
     }
@@ -146,6 +148,7 @@ mod loom_tests {
                 shared.gate.shut();
                 sum += job;
                 for done in &shared.done {
+                    // SAFETY: the gate is shut, so nobody works.
                     assert_eq!(done.with(|p| unsafe { *p }), sum);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use meshwork_ir::DeviceGrid;
@@ -25,6 +25,8 @@ pub(crate) struct Processes {
     world: &'static World,
     /// Digest of the program and the number of devices.
     plan: u64,
+    /// The names of its operations, which other processes may be told.
+    _names: Arc<Vec<String>>,
     /// Whether it is known to be the same everywhere.
     compared: AtomicBool,
     /// Whether a run can fail in one process alone: then all say at the end that it went well.
@@ -56,9 +58,9 @@ impl Processes {
         let plan = hasher.finish();
         let module = &program.module;
         let describe = |e: &Exchange| format!("{} ({})", e.name, module.place(e.op));
-        stamp::name(plan, || tape.exchanges.iter().map(describe).collect());
+        let names = stamp::name(plan, || tape.exchanges.iter().map(describe).collect());
         let can_fail = !program.fallbacks.is_empty() || program.can_part() || has_own_reducer(&program.main.nodes);
-        Processes { world, plan, compared: AtomicBool::new(false), can_fail }
+        Processes { world, plan, _names: names, compared: AtomicBool::new(false), can_fail }
     }
 
     /// Runs the program: `here` does this process's part.

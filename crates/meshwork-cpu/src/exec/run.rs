@@ -153,6 +153,7 @@ impl Run<'_> {
                 }
                 return self.parts(*number, active, cost);
             }
+            // SAFETY: as for `section`.
             Item::Exchange(_) | Item::Await(_) => return unsafe { self.together(item, active, scratch) },
             Item::Loop(l) => l.cond.weight.max(l.body.weight),
             Item::Choice(c) => c.branches.iter().fold(Weight::default(), |w, b| w.max(b.weight)),
@@ -318,9 +319,10 @@ impl Run<'_> {
     /// All items on one device, by this thread.
     unsafe fn items(&self, items: &[Item], device: &Device, scratch: &mut Scratch) -> Result<(), Fault> {
         for item in items {
-            // SAFETY (all): this thread has the device alone.
             match item {
+                // SAFETY: this thread has the device alone.
                 Item::Step(number) => unsafe { self.step(*number, device, scratch)? },
+                // SAFETY: as above.
                 Item::Loop(l) => unsafe {
                     let mut loans = device.borrow(&l.borrows);
                     loop {
@@ -339,6 +341,7 @@ impl Run<'_> {
                         l.borrows.iter().try_for_each(|b| self.step(b.copy, device, scratch))?;
                     }
                 },
+                // SAFETY: as above.
                 Item::Choice(c) => unsafe {
                     self.items(&c.branches[chosen(c, device)].items, device, scratch)?;
                 },

@@ -32,6 +32,8 @@ pub(crate) struct TapeStep {
     pub name: String,
     /// The devices that do it for all, who then have what it writes in common.
     pub once: Option<Vec<usize>>,
+    /// From where to where it copies, if the plan put it in.
+    pub copy: Option<(Buf, Buf)>,
 }
 
 /// A straight line of items.
@@ -216,7 +218,15 @@ impl Builder<'_> {
         weights.push(Weight { cost, widest, steps: 1, shared: false });
         items.push(Item::Step(self.tape.steps.len() as u32));
         let (work, name) = (step.work.clone(), step.name.clone());
-        self.tape.steps.push(TapeStep { work, parts, cost, op: step.op, name, once: None });
+        self.tape.steps.push(TapeStep { work, parts, cost, op: step.op, name, once: None, copy: None });
+    }
+
+    /// Adds a step of [`copy`](Builder::copy).
+    fn copied(&mut self, step: &Step, items: &mut Vec<Item>, weights: &mut Vec<Weight>) {
+        self.step(step, items, weights);
+        if let Some(last) = self.tape.steps.last_mut() {
+            last.copy = Some((step.reads[0], step.writes[0]));
+        }
     }
 
     /// A copy of `from` to `to`, unless they are one piece of memory.
@@ -241,10 +251,10 @@ impl Builder<'_> {
             let Some(step) = self.copy(init, carry, w.op) else { continue };
             match self.borrow(w, &turn, init, carry) {
                 Some((carry, next)) => {
-                    self.step(&step, &mut vec![], &mut vec![]);
+                    self.copied(&step, &mut vec![], &mut vec![]);
                     borrows.push(Borrow { init, carry, next, copy: self.tape.steps.len() as u32 - 1 });
                 }
-                None => self.step(&step, items, weights),
+                None => self.copied(&step, items, weights),
             }
         }
         let (cond, cond_weights) = self.block(&w.cond)?;
@@ -252,7 +262,7 @@ impl Builder<'_> {
         let (mut copies, mut copy_weights) = (vec![], vec![]);
         for &(from, to) in &turn.copies {
             if let Some(step) = self.copy(from, to, w.op) {
-                self.step(&step, &mut copies, &mut copy_weights);
+                self.copied(&step, &mut copies, &mut copy_weights);
             }
         }
         let number = |item: Item| if let Item::Step(i) = item { Some(i) } else { None };
@@ -310,7 +320,7 @@ impl Builder<'_> {
             let (mut inner, mut inner_weights) = self.block(branch)?;
             for (&from, &to) in branch.results.iter().zip(&case.results) {
                 if let Some(step) = self.copy(from, to, case.op) {
-                    self.step(&step, &mut inner, &mut inner_weights);
+                    self.copied(&step, &mut inner, &mut inner_weights);
                 }
             }
             branches.push(line(inner, inner_weights));

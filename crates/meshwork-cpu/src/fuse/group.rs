@@ -131,16 +131,18 @@ impl Compiler<'_> {
         self.fuse.sources.insert(result, sources);
     }
 
-    /// Values to be stored that might be computed together with those of `survey`, in program order.
+    /// Values of the same block to be stored that might be computed together with those of `survey`, in program order.
+    /// The step of a branch or a loop may not run, so it computes nothing for the blocks around it.
     fn companions(&self, survey: &Survey, value: ValueId) -> Vec<ValueId> {
         let module = self.cx.module;
+        let block = |v: ValueId| module.def_op(v).and_then(|op| module.op(op).parent());
+        let here = block(value);
         let mut out: Vec<ValueId> = if survey.domain.is_empty() {
-            let block = module.def_op(value).and_then(|op| module.op(op).parent());
-            block.and_then(|b| self.fuse.numbers.get(&b)).cloned().unwrap_or_default()
+            here.and_then(|b| self.fuse.numbers.get(&b)).cloned().unwrap_or_default()
         } else {
             survey.maps.keys().filter_map(|v| self.fuse.readers.get(v)).flatten().copied().collect()
         };
-        out.retain(|&v| self.cx.view(v).is_none());
+        out.retain(|&v| self.cx.view(v).is_none() && block(v) == here);
         out.sort_unstable();
         out.dedup();
         out

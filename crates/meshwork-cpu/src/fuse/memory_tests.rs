@@ -1,9 +1,10 @@
 //! Memory access of fused programs: transposed operands, results larger than the caches.
 
-use meshwork_ir::DeviceGrid;
+use meshwork_ir::{DeviceGrid, ElementType, Literal};
 
+use super::survey::SURVEYS;
 use super::tests::steps;
-use crate::compile::testing::check;
+use crate::compile::testing::{check, compiled, run};
 use crate::compile::{Span, compile};
 
 /// A program on `x`, whose dimensions are turned before the arithmetic.
@@ -59,4 +60,27 @@ fn more_than_the_caches_hold_is_written_past_them() {
     };
     assert!(past(8_000_000));
     assert!(!past(1_000_000));
+}
+
+/// Each concatenation doubles the positions at which its operand is wanted; of one that no position meets nothing is asked.
+#[test]
+fn doubling_concatenations_take_linear_time() {
+    let chain = |n: usize, last: &str, out: &str| {
+        let mut text = String::new();
+        for i in 0..n {
+            let (from, to) = (format!("tensor<{}xf32>", 8u64 << i), format!("tensor<{}xf32>", 8u64 << (i + 1)));
+            text += &format!("%{} = stablehlo.concatenate %{i}, %{i}, dim = 0 : ({from}, {from}) -> {to}\n", i + 1);
+        }
+        format!("func.func @main(%0: tensor<8xf32>) -> {out} {{\n{text}{last}\nreturn %r : {out} }}")
+    };
+    SURVEYS.set(0);
+    let whole = 8u64 << 45;
+    let slice =
+        format!("%r = stablehlo.slice %45 [{}:{}] : (tensor<{whole}xf32>) -> tensor<3xf32>", whole - 5, whole - 2);
+    let program = compiled(&chain(45, &slice, "tensor<3xf32>"));
+    assert!(program.bufs.iter().map(|b| b.bytes).sum::<usize>() < 1000, "{program}");
+    let x = Literal::from_f64s([8], ElementType::F32, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
+    assert_eq!(run(&program, &[x])[0].to_f64s(), [3.0, 4.0, 5.0]);
+    check(&chain(12, "%r = stablehlo.negate %12 : tensor<32768xf32>", "tensor<32768xf32>"), 0.0);
+    assert!(SURVEYS.get() < 200, "{} surveys", SURVEYS.get());
 }

@@ -57,7 +57,7 @@ pub(crate) fn reduced_dims(module: &Module, op: OpId) -> Vec<usize> {
     dims
 }
 
-/// If `op` reduces its innermost dimensions, from which one on.
+/// If `op` reduces its innermost dimensions, from which one on. A row without elements has a result, but no loop.
 pub(crate) fn row_reduce(module: &Module, op: OpId) -> Option<usize> {
     reduce_kind(module, op)?;
     let dims = reduced_dims(module, op);
@@ -65,7 +65,7 @@ pub(crate) fn row_reduce(module: &Module, op: OpId) -> Option<usize> {
     let split = shape.len() - dims.len();
     let trailing = dims.iter().enumerate().all(|(i, &d)| d == split + i);
     let (rows, n) = (shape[..split].iter().product::<i64>(), shape[split..].iter().product::<i64>());
-    (trailing && (n <= LONG_ROW || rows >= MANY_ROWS)).then_some(split)
+    (trailing && n > 0 && (n <= LONG_ROW || rows >= MANY_ROWS)).then_some(split)
 }
 
 /// A longer row is reduced in pieces, unless there are many.

@@ -55,6 +55,9 @@ const MAX_OWN_LOOPS: usize = 16;
 /// Values in one loop.
 pub(crate) const MAX_INSIDE: usize = 400;
 
+/// Positions of one value: concatenations of concatenations double them.
+const MAX_MAPS: usize = 64;
+
 #[cfg(test)]
 thread_local! {
     /// Surveys made by this thread.
@@ -100,11 +103,12 @@ impl Scope<'_, '_> {
             }
             let first = seen.is_empty();
             seen.push(map.clone());
+            let often = seen.len() > MAX_MAPS;
             if let Some(view) = self.cx.view(value) {
                 s.leaves.insert(view.buf);
                 continue;
             }
-            let Some(op) = module.def_op(value) else { return Err(value) };
+            let Some(op) = module.def_op(value).filter(|_| !often) else { return Err(value) };
             if first {
                 s.inside.push(value);
                 if s.inside.len() > MAX_INSIDE {
@@ -142,7 +146,7 @@ impl Scope<'_, '_> {
                 work.push((input, identity(s.domain.len())));
                 continue;
             }
-            work.extend(self.reads(op, &map)?);
+            work.extend(self.reads(op, &map, &s.domain)?);
         }
         Ok(())
     }
@@ -247,9 +251,9 @@ impl Scope<'_, '_> {
         cost
     }
 
-    /// What `op` reads for its result at `map`: all alternatives of a padding or concatenation. `Err` names an operand
-    /// that has to be in memory because its elements are renamed in a way that strides of a box cannot say.
-    fn reads(&self, op: OpId, map: &Map) -> Result<Vec<(ValueId, Map)>, ValueId> {
+    /// What `op` reads for its result at `map`: all alternatives of a padding or concatenation that the domain meets. `Err`
+    /// names an operand that has to be in memory because its elements are renamed in a way that strides of a box cannot say.
+    fn reads(&self, op: OpId, map: &Map, domain: &[i64]) -> Result<Vec<(ValueId, Map)>, ValueId> {
         let module = self.cx.module;
         let data = module.op(op);
         let at = |v: ValueId, map: &Map| if module.ty(v).dims().is_empty() { (v, vec![]) } else { (v, map.clone()) };
@@ -273,11 +277,12 @@ impl Scope<'_, '_> {
             }
             OpKind::Movement(MovementOp::Concatenate) => {
                 let dim = data.int("dimension").unwrap_or(0) as usize;
+                let (low, high) = map[dim].range(&vec![0; domain.len()], domain);
                 let mut start = 0;
                 let mut out = vec![];
                 for &part in data.operands() {
                     let extent = module.ty(part).dims()[dim];
-                    if extent > 0 {
+                    if extent > 0 && low < start + extent && high >= start {
                         let mut inner = map.clone();
                         inner[dim] = inner[dim].scaled(1, -start);
                         out.push((part, inner));

@@ -117,6 +117,7 @@ impl Work for Fused {
         {
             // SAFETY: the loop's arrays are inside their buffers, and it is of one element.
             let start = |a: &Array| unsafe { frame.ptr(a.buf).offset(a.offset as isize) };
+            // SAFETY: as above.
             unsafe { single.run(l.arrays.iter().map(start), scratch) };
             return Ok(());
         }
@@ -175,8 +176,9 @@ impl Work for PerDevice {
 pub(crate) unsafe fn run_rows(l: &Loop, frame: &Frame<'_>, scratch: &mut Scratch, rows: (i64, i64), cols: (i64, i64)) {
     // Most loops have few arrays, and clearing room for many takes longer than a short loop.
     match l.arrays.len().max(l.counters.len()) {
-        // SAFETY (both): the same contract.
+        // SAFETY: the same contract.
         ..=FEW_ARRAYS => unsafe { run_with::<FEW_ARRAYS>(l, frame, scratch, rows, cols) },
+        // SAFETY: as above.
         _ => unsafe { run_with::<MAX_ARRAYS>(l, frame, scratch, rows, cols) },
     }
 }

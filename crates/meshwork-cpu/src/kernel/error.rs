@@ -3,7 +3,7 @@
 use super::ir::{Op, Ty};
 
 /// Why a body is not a kernel.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 pub enum KernelError {
     /// An operation breaks a rule.
     #[error("phase {phase}, op {at} ({op:?}): {reason}")]
@@ -42,3 +42,5 @@ pub enum KernelError {
         ty: Ty,
     },
 }
+
+meshwork_mesh::debug_as_display!(KernelError);

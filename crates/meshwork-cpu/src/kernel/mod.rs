@@ -15,7 +15,7 @@ mod ty;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 pub use error::KernelError;
 use ir::{Body, Call};
@@ -41,6 +41,14 @@ pub enum Stores {
     /// Past them: for more than they hold, lines that are fetched only to be overwritten are a third of the traffic. The
     /// rows of all outputs must then be aligned to 32 bytes.
     PastCaches,
+}
+
+/// Bytes of the pages that hold the machine code of kernels.
+pub fn code_bytes() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    return jit::memory::in_use();
+    #[cfg(not(target_arch = "x86_64"))]
+    0
 }
 
 /// A kernel that can run.
@@ -80,17 +88,23 @@ impl Kernel {
         })
     }
 
-    /// The kernel for `body` whose stores go there, made only once per process.
+    /// The kernel for `body` whose stores go there: the same for all programs that have it at a time.
     pub fn cached(body: Body, stores: Stores) -> Result<Arc<Kernel>, KernelError> {
-        type Made = HashMap<(Body, Stores), Arc<Kernel>>;
+        type Made = HashMap<(Body, Stores), Weak<Kernel>>;
         static CACHE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
         let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (body, stores);
-        if let Some(kernel) = cache.get(&key) {
-            return Ok(kernel.clone());
+        if let Some(kernel) = cache.get(&key).and_then(Weak::upgrade) {
+            return Ok(kernel);
         }
         let kernel = Arc::new(Kernel::with(key.0.clone(), true, stores)?);
-        cache.insert(key, kernel.clone());
+        if cache.len() == cache.capacity() {
+            // Before it grows: at least half of what is kept is in use.
+            cache.retain(|_, kernel| kernel.strong_count() > 0);
+            let in_use = cache.len();
+            cache.shrink_to(2 * in_use);
+        }
+        cache.insert(key, Arc::downgrade(&kernel));
         Ok(kernel)
     }
 

@@ -1,6 +1,6 @@
 //! Numbers that kernels compute with, and how elements of each type are read as one and written from one.
 
-use meshwork_ir::{ElementType, float};
+use meshwork_ir::{ElementType, float, scalar};
 pub(crate) use rustfft::num_complex::Complex;
 
 /// A type that kernels compute in.
@@ -151,6 +151,8 @@ impl Element<f32> for F16 {
 pub(crate) struct Narrow {
     elem: ElementType,
     table: &'static [f32; 256],
+    /// Whether they are results of products, which are rounded to `f16` first: see `round_product`.
+    through_half: bool,
 }
 
 impl Narrow {
@@ -163,7 +165,12 @@ impl Narrow {
         let make = || -> &'static [f32; 256] {
             Box::leak(Box::new(std::array::from_fn(|bits| float::decode(elem, bits as u64) as f32)))
         };
-        Narrow { elem, table: tables.entry(elem).or_insert_with(make) }
+        Narrow { elem, table: tables.entry(elem).or_insert_with(make), through_half: false }
+    }
+
+    /// Elements of type `elem` that are results of products.
+    pub(crate) fn of_products(elem: ElementType) -> Narrow {
+        Narrow { through_half: scalar::is_through_half(elem), ..Narrow::new(elem) }
     }
 }
 
@@ -174,6 +181,7 @@ impl Element<f32> for Narrow {
         self.table[raw as usize]
     }
     fn store(self, value: f32) -> u8 {
+        let value = if self.through_half { F16.load(F16.store(value)) } else { value };
         float::encode(self.elem, f64::from(value)) as u8
     }
 }

@@ -239,10 +239,12 @@ impl Walk<'_> {
         let Some(&(since, uses)) = results.first().and_then(|r| self.started.get(r)) else { return };
         for (&from, &to) in operands.iter().zip(results) {
             let b = self.rep(from);
-            // A chunk of all operands is read before the same chunk of any result is written, but something else may
-            // want to read an operand meanwhile. A part of a larger buffer stays where it is.
+            // A chunk of all members is read before the same chunk of any result is written, but operands come one after
+            // the other, so one in the same buffer would read the result, and so would a step meanwhile. A part of a larger
+            // buffer stays where it is.
             let bytes = |b: Buf| self.program.bufs[b.0 as usize].bytes;
-            if bytes(from) == bytes(to) && self.uses[uses..].iter().all(|u| u.0 != b) {
+            let once = operands.iter().filter(|&&o| self.rep(o) == b).count() == 1;
+            if once && bytes(from) == bytes(to) && self.uses[uses..].iter().all(|u| u.0 != b) {
                 self.moved_since(from, to, (since, at), MoveKind::InPlace);
             }
         }

@@ -52,6 +52,38 @@ pub fn reduce(c: &Check) {
     one(c, "all_reduce", own, attrs, "tensor<3xf32>", "tensor<3xf32>");
 }
 
+/// One exchange of a value and itself, or parts of it: whatever result is written first, the others still read the value.
+pub fn equal_operands(c: &Check) {
+    let attrs = "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids";
+    let body = body("add", "f32");
+    for (rows, cols) in [(4, 3), (160, 128)] {
+        let (t, half) = (tensor(&[rows, cols], "f32"), tensor(&[rows / 2, cols], "f32"));
+        let lower = format!("%h = stablehlo.slice %v [0:{}, 0:{cols}] : ({t}) -> {half}", rows / 2);
+        for (operands, types) in [
+            ("%v, %v", format!("{t}, {t}")),
+            ("%v, %w, %v", format!("{t}, {t}, {t}")),
+            ("%v, %h", format!("{t}, {half}")),
+            ("%h, %v", format!("{half}, {t}")),
+            ("%h, %h, %v, %w", format!("{half}, {half}, {t}, {t}")),
+        ] {
+            let n = operands.split(',').count();
+            let results: Vec<String> = (0..n).map(|i| format!("%r#{i}")).collect();
+            let results = results.join(", ");
+            c.devices(
+                &format!(
+                    "func.func @main(%x: {t}, %y: {t}) -> ({types}) {{
+                       %v = stablehlo.dot_general %x, %y, batching_dims = [0, 1] x [0, 1], contracting_dims = [] x [] : ({t}, {t}) -> {t}
+                       %w = stablehlo.reverse %v, dims = [0] : {t}
+                       {lower}
+                       %r:{n} = \"stablehlo.all_reduce\"({operands}) {body} {{{attrs}, {CHANNEL}}} : ({types}) -> ({types})
+                       return {results} : {types} }}"
+                ),
+                4,
+            );
+        }
+    }
+}
+
 pub fn gather(c: &Check) {
     for elem in ["f32", "i8", "complex<f64>"] {
         for (groups, shape, n) in GROUPS {

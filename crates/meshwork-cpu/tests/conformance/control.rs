@@ -32,6 +32,76 @@ pub fn loops(c: &Check) {
     );
 }
 
+/// Branches and loops read a value that the block around them needs afterwards, too: in other shapes, and in what is
+/// computed from it. What an inner block does for itself is not done outside.
+pub fn captured(c: &Check) {
+    let t = "tensor<4x4xf32>";
+    let afterwards = [
+        "%d = stablehlo.subtract %x, %b : tensor<4x4xf32>",
+        "%d = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>",
+        "%d = stablehlo.add %v, %b : tensor<4x4xf32>",
+        "%u = stablehlo.reshape %v : (tensor<4x4xf32>) -> tensor<16xf32>
+         %d = stablehlo.reshape %u : (tensor<16xf32>) -> tensor<4x4xf32>",
+    ];
+    let inside = [
+        "%1 = stablehlo.negate %x : tensor<4x4xf32>",
+        "%1 = stablehlo.multiply %x, %v : tensor<4x4xf32>",
+        "%w = stablehlo.reshape %v : (tensor<4x4xf32>) -> tensor<2x8xf32>
+         %n = stablehlo.negate %w : tensor<2x8xf32>
+         %1 = stablehlo.reshape %n : (tensor<2x8xf32>) -> tensor<4x4xf32>",
+        "%1 = stablehlo.dot_general %v, %x, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>",
+    ];
+    for (first, second) in inside.iter().flat_map(|a| inside.iter().map(move |b| (a, b))) {
+        for after in afterwards {
+            for index in 0..2 {
+                c.single(&format!(
+                    "func.func @main(%a: {t}) -> ({t}, {t}, {t}) {{
+                       %z = stablehlo.constant dense<0.0> : tensor<f32>
+                       %i = stablehlo.constant dense<{index}> : tensor<i32>
+                       %x = stablehlo.sine %a : {t}
+                       %v = stablehlo.transpose %x, dims = [1, 0] : ({t}) -> {t}
+                       %m = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : ({t}, tensor<f32>) -> tensor<4xf32>
+                       %b = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<4xf32>) -> {t}
+                       {after}
+                       %c:2 = \"stablehlo.case\"(%i) ({{
+                         {first}
+                         stablehlo.return %1, %v : {t}, {t}
+                       }}, {{
+                         {second}
+                         stablehlo.return %1, %b : {t}, {t}
+                       }}) : (tensor<i32>) -> ({t}, {t})
+                       return %c#0, %c#1, %d : {t}, {t}, {t} }}"
+                ));
+            }
+        }
+    }
+    // A loop of no turn, and of two.
+    for turns in [0, 2] {
+        for (step, after) in inside.iter().flat_map(|a| afterwards.iter().map(move |b| (a, b))) {
+            c.single(&format!(
+                "func.func @main(%a: {t}) -> ({t}, {t}) {{
+                   %z = stablehlo.constant dense<0.0> : tensor<f32>
+                   %k = stablehlo.constant dense<{turns}> : tensor<i32>
+                   %o = stablehlo.constant dense<0> : tensor<i32>
+                   %x = stablehlo.sine %a : {t}
+                   %v = stablehlo.transpose %x, dims = [1, 0] : ({t}) -> {t}
+                   %m = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : ({t}, tensor<f32>) -> tensor<4xf32>
+                   %b = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<4xf32>) -> {t}
+                   {after}
+                   %r:2 = stablehlo.while(%i = %o, %y = %b) : tensor<i32>, {t}
+                   cond {{ %p = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                           stablehlo.return %p : tensor<i1> }}
+                   do {{ {step}
+                         %e = stablehlo.constant dense<1> : tensor<i32>
+                         %j = stablehlo.add %i, %e : tensor<i32>
+                         %q = stablehlo.add %y, %1 : {t}
+                         stablehlo.return %j, %q : tensor<i32>, {t} }}
+                   return %r#1, %d : {t}, {t} }}"
+            ));
+        }
+    }
+}
+
 pub fn branches(c: &Check) {
     for index in -1..4 {
         c.single(&format!(

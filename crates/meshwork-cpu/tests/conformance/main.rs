@@ -16,9 +16,9 @@ macro_rules! conformance {
 
             conformance!(@ $engine; ops: chains, softmax, products, results);
             conformance!(@ $engine; all_ops: elementwise, all_others);
-            conformance!(@ $engine; control: loops, branches, scans, nested, errors);
+            conformance!(@ $engine; control: loops, branches, captured, scans, nested, errors);
             conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, permute, loops_with_communication,
-                torn_groups, identity, shared_results, slices_by_device, parts_of_buffers, past_the_caches);
+                torn_groups, identity, shared_results, slices_by_device, parts_of_buffers, equal_operands, past_the_caches);
         }
     };
     (@ $engine:expr; $file:ident: $($case:ident),*) => {

@@ -53,7 +53,7 @@ use crate::infer::{InferError, OpTypes, Types, infer};
 use crate::{BlockId, Loc, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Values};
 
 /// An operation could not be built.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 #[error("{error}{}", at(.loc))]
 pub struct BuildError {
     /// What is wrong.
@@ -62,6 +62,8 @@ pub struct BuildError {
     /// The builder's location.
     pub loc: Loc,
 }
+
+meshwork_mesh::debug_as_display!(BuildError);
 
 fn at(loc: &Loc) -> String {
     loc.source().map_or_else(String::new, |(file, line, col)| format!(" (at {file}:{line}:{col})"))

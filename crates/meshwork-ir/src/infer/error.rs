@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::Type;
 
 /// What is wrong with the operands, attributes, bodies or declared results of an operation.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, PartialEq, Error)]
 pub enum InferError {
     /// The number of operands is wrong.
     #[error("'{op}' op takes {expected}, but has {got}")]
@@ -101,3 +101,5 @@ pub enum InferError {
         detail: String,
     },
 }
+
+meshwork_mesh::debug_as_display!(InferError);

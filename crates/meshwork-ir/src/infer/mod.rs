@@ -136,6 +136,22 @@ pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
 
 /// The result types of an operation, or what is wrong with its operands, attributes or bodies.
 pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
+    let too_large = |ty: &Type| matches!(ty, Type::Tensor(t) if !t.fits());
+    let refuse = |ty: &Type| InferError::Mismatch { op: t.kind.name(), detail: too_many_bytes(ty) };
+    if let Some(ty) = t.operands.iter().chain(t.wanted).find(|ty| too_large(ty)) {
+        return Err(refuse(ty));
+    }
+    let types = rule(t)?;
+    types.iter().find(|ty| too_large(ty)).map_or(Ok(()), |ty| Err(refuse(ty)))?;
+    Ok(types)
+}
+
+/// What is wrong with a type that does not [fit](TensorType::fits).
+pub(crate) fn too_many_bytes(ty: &Type) -> String {
+    format!("has a value of type {ty}: more than {} bytes", crate::MOST_BYTES)
+}
+
+fn rule(t: &OpTypes) -> Result<Types, InferError> {
     match t.kind {
         OpKind::Unary(op) => elementwise::unary(t, op),
         OpKind::Binary(op) => elementwise::binary(t, op),

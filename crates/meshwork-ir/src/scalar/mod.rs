@@ -95,6 +95,17 @@ impl Scalar {
     }
 }
 
+/// The sum of products `value`, rounded to `elem`. As in XLA, a product of matrices or a convolution with a result of eight
+/// bits is rounded to `f16` on the way.
+pub fn round_product(elem: ElementType, value: f64) -> f64 {
+    round(elem, if is_through_half(elem) { round(ElementType::F16, value) } else { value })
+}
+
+/// Whether [`round_product`] rounds twice.
+pub fn is_through_half(elem: ElementType) -> bool {
+    elem.is_float() && elem.bits() == 8 && elem != ElementType::F8E8M0FNU
+}
+
 /// `value` rounded to the floating-point type `elem`.
 #[inline]
 pub fn round(elem: ElementType, value: f64) -> f64 {

@@ -8,19 +8,26 @@ use std::collections::{HashMap, HashSet};
 
 use super::symbol_dce;
 use crate::op::ControlOp;
-use crate::{BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, Pass, PassOptions, ValueMap, Walk};
+use crate::{
+    Attr, BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueMap, Walk,
+};
 
 /// The pass.
 pub const PASS: Pass =
     Pass { name: "inline", summary: "Replace calls by the bodies of the functions they call", options: &[], run };
 
 fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    inline_calls(module);
+    inline_as_they_are(module);
     Ok(())
 }
 
-/// Inlines every call of `module` that can be.
+/// Inlines every call of `module` that can be, and that [has to be made](super::calls).
 pub fn inline_calls(module: &mut Module) {
+    super::calls::simplify(module);
+    inline_as_they_are(module);
+}
+
+fn inline_as_they_are(module: &mut Module) {
     let mut inlined = HashSet::new();
     // Functions on the path of the walk are `false`, finished ones `true`.
     let mut finished: HashMap<OpId, bool> = HashMap::new();
@@ -38,7 +45,7 @@ pub fn inline_calls(module: &mut Module) {
                     calls.push((call, callee));
                     enter(module, callee, &mut path, &mut finished);
                 }
-                Some(true) if inline_call(module, call, callee) => {
+                Some(true) if inline_call(module, call, callee).is_some() => {
                     inlined.insert(callee);
                 }
                 Some(_) => {}
@@ -46,6 +53,37 @@ pub fn inline_calls(module: &mut Module) {
         }
     }
     symbol_dce::remove_unused(module, |op| inlined.contains(&op));
+}
+
+/// Replaces every composite by a call of its decomposition.
+pub fn composites_to_calls(module: &mut Module) {
+    for op in module.all_ops(Walk::PreOrder) {
+        if module.op(op).kind() == OpKind::Control(ControlOp::Composite) {
+            composite_to_call(module, op);
+        }
+    }
+}
+
+/// A call of its decomposition in place of `composite`; `None` if it names none.
+pub fn composite_to_call(module: &mut Module, composite: OpId) -> Option<OpId> {
+    let data = module.op(composite);
+    let callee = data.attr("decomposition")?.as_symbol()?.into();
+    let mut spec = OpSpec::new(ControlOp::Call)
+        .operands(data.operands().iter().copied())
+        .results(data.results().iter().map(|&r| module.ty(r).clone()))
+        .attr("callee", Attr::Symbol(callee))
+        .loc(data.loc.clone());
+    spec.pos = data.pos;
+    if let Some(sharding) = data.attr("sdy.sharding") {
+        spec.attrs.set("sdy.sharding", sharding.clone());
+    }
+    let results = data.results().to_vec();
+    let call = module.push_before(composite, spec);
+    for (old, new) in results.into_iter().zip(module.op(call).results().to_vec()) {
+        module.replace_all_uses(old, new);
+    }
+    module.erase(composite);
+    Some(call)
 }
 
 /// A function and its calls still to look at, last one first.
@@ -62,9 +100,10 @@ fn enter(module: &Module, func: OpId, path: &mut Vec<Frame>, finished: &mut Hash
     path.push((func, calls.collect()));
 }
 
-/// Replaces `call` by a copy of the body of `callee`, if that can be done.
-pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
-    let Some(body) = inlinable_body(module, call, callee) else { return false };
+/// Replaces `call` by a copy of the body of `callee`, if that can be done, and gives the operations of the copy.
+pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> Option<Vec<OpId>> {
+    let body = inlinable_body(module, call, callee)?;
+    let mut copies = vec![];
     let arguments = module.block(body).args().iter().copied();
     let mut map: ValueMap = arguments.zip(module.op(call).operands().iter().copied()).collect();
     let terminator = module.terminator(body);
@@ -73,6 +112,7 @@ pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
         if Some(op) != terminator {
             let copy = module.clone_op(op, &mut map);
             module.insert_before(call, copy);
+            copies.push(copy);
             if call_loc.is_known() {
                 set_call_site(module, copy, &call_loc);
             }
@@ -84,7 +124,7 @@ pub fn inline_call(module: &mut Module, call: OpId, callee: OpId) -> bool {
         module.replace_all_uses(result, *map.get(&value).unwrap_or(&value));
     }
     module.erase(call);
-    true
+    Some(copies)
 }
 
 fn inlinable_body(module: &Module, call: OpId, callee: OpId) -> Option<BlockId> {

@@ -7,6 +7,7 @@
 //! | `-inline` | `inline` |
 //! | `-symbol-dce` | `symbol_dce` |
 
+pub mod calls;
 pub mod canonicalize;
 pub mod cse;
 pub mod dead;
@@ -15,6 +16,7 @@ pub mod hoist;
 pub mod inline;
 pub mod symbol_dce;
 pub mod symbols;
+pub mod tokens;
 
 use crate::Pass;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Check, Context};
-use crate::infer::{bounds, type_list};
+use crate::infer::{bounds, too_many_bytes, type_list};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, DYNAMIC, Diagnostic, FunctionType, Module, OpId, OpKind, Type, ValueId};
 
@@ -18,10 +18,24 @@ fn types_of<'m>(module: &'m Module, values: &'m [ValueId]) -> impl Iterator<Item
     values.iter().map(|&v| module.ty(v))
 }
 
+/// What may see a symbol.
+pub(crate) const VISIBILITIES: [&str; 3] = ["public", "private", "nested"];
+
+/// A symbol is visible to one of three circles.
+pub(super) fn visibility(cx: &Context, op: OpId) -> Check {
+    match cx.module.op(op).attr("sym_visibility") {
+        Some(attr) if !attr.as_str().is_some_and(|v| VISIBILITIES.contains(&v)) => {
+            Err(cx.error(op, format_args!("has visibility {attr}, not one of {}", VISIBILITIES.join(", "))))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A function: a name, a type, and a body that fits the type.
 pub(super) fn func(cx: &Context, op: OpId) -> Check {
     let module = cx.module;
     let Some(name) = module.symbol_name(op) else { return Err(cx.error(op, "needs a name")) };
+    visibility(cx, op)?;
     let Some(ty) = func_type(cx, op) else {
         return Err(cx.error(op, format_args!("@{name} needs a function type")));
     };
@@ -54,6 +68,7 @@ pub(super) fn func(cx: &Context, op: OpId) -> Check {
 /// Rules of a type itself: bounds where extents are dynamic, futures of tensors.
 fn legal_type(ty: &Type) -> Result<(), String> {
     match ty {
+        Type::Tensor(t) if !t.fits() => Err(too_many_bytes(ty)),
         Type::Tensor(t) => {
             let Some(bounds) = bounds(t) else { return Ok(()) };
             if bounds.len() != t.rank() {

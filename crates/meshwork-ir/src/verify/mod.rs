@@ -26,7 +26,9 @@ use meshwork_mesh::Mesh;
 
 use crate::infer::{InferError, infer_op, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
-use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos};
+use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
+
+pub(crate) use func::VISIBILITIES;
 
 /// Everything that is wrong with `module`; nothing if it is legal.
 pub fn verify(module: &Module) -> Vec<Diagnostic> {
@@ -109,6 +111,9 @@ impl<'m> Context<'m> {
         for &region in module.op(op).regions() {
             for &block in module.region(region).blocks() {
                 for inner in module.ops_in(block) {
+                    if module.op(inner).kind().has(Trait::Symbol) {
+                        return Err(self.error(inner, "defines a symbol, so it must stand directly in a module"));
+                    }
                     self.tree(inner)?;
                 }
             }
@@ -125,6 +130,7 @@ impl<'m> Context<'m> {
         self.types(op)?;
         match self.module.op(op).kind() {
             OpKind::Control(ControlOp::Func) => func::func(self, op)?,
+            OpKind::Control(ControlOp::Module) => func::visibility(self, op)?,
             OpKind::Control(ControlOp::FuncReturn) => func::func_return(self, op)?,
             OpKind::Control(ControlOp::Call) => func::call(self, op)?,
             OpKind::Control(ControlOp::Composite) => call::composite(self, op)?,

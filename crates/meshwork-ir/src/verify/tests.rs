@@ -295,3 +295,37 @@ fn x_owner(module: &Module, x: crate::ValueId) -> OpId {
         crate::Def::Result(op, _) => op,
     }
 }
+
+#[test]
+fn symbols_stand_in_modules() {
+    let source = "func.func @main() {\n  func.func private @inner(tensor<4xf32>)\n  return\n}";
+    let module = crate::text::parse(source).expect("it parses");
+    assert_eq!(messages(&module), ["'func.func' op defines a symbol, so it must stand directly in a module"]);
+}
+
+/// Before anything computes with extents that overflow: as arguments, as results, and as what operands of legal size give.
+#[test]
+fn tensors_of_too_many_bytes() {
+    let large = [
+        "func.func @main(%a: tensor<9223372036854775807x64xf32>) { return }",
+        "func.func @main(%a: tensor<0x9223372036854775807xi8>) { return }",
+        "func.func @main(%a: tensor<4294967296xf32>) {
+           %0 = stablehlo.broadcast_in_dim %a, dims = [1] : (tensor<4294967296xf32>) -> tensor<4294967296x4294967296xf32>
+           return }",
+        "func.func @main(%a: tensor<1073741824xf32>) {
+           %0 = stablehlo.dot_general %a, %a, contracting_dims = [] x [] :
+             (tensor<1073741824xf32>, tensor<1073741824xf32>) -> tensor<1073741824x1073741824xf32>
+           return }",
+        "func.func @main(%a: tensor<8xf32>, %z: tensor<f32>) {
+           %0 = stablehlo.pad %a, %z, low = [9223372036854775000], high = [0], interior = [0] :
+             (tensor<8xf32>, tensor<f32>) -> tensor<9223372036854775008xf32>
+           return }",
+    ];
+    for source in large {
+        let module = crate::text::parse(source).unwrap();
+        let found = messages(&module);
+        assert!(found.len() == 1 && found[0].contains("72057594037927936 bytes"), "{found:?}");
+    }
+    let legal = "func.func @main(%a: tensor<9007199254740992xi8>, %b: tensor<?x4096xf32>) { return }";
+    assert_eq!(messages(&crate::text::parse(legal).unwrap()), [""; 0]);
+}

@@ -7,7 +7,7 @@
 use thiserror::Error;
 
 /// Where and why a text could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("at byte {offset}: {message}")]
 pub struct ParseError {
     /// Byte offset in the text of the cursor.
@@ -15,6 +15,8 @@ pub struct ParseError {
     /// What was expected, and what was found.
     pub message: String,
 }
+
+crate::debug_as_display!(ParseError);
 
 impl ParseError {
     /// Line and column of the error in the text that was read, both from 1, columns in characters.

@@ -1,5 +1,6 @@
 //! Collectives as data: which devices exchange data, kept as atoms until the program is written out.
 
+mod accumulate;
 mod combine;
 pub(crate) mod optimize;
 
@@ -155,8 +156,7 @@ impl Peers {
 
 /// The positions with index 0 along `list`, in mesh order: where each group or line starts.
 fn first_of_lines(list: &[u8], atoms: &Atoms) -> Vec<i64> {
-    let others: AtomList = atoms.all().into_iter().filter(|a| !list.contains(a)).collect();
-    atoms.line(&others)
+    atoms.line(&atoms.without(list))
 }
 
 fn i64_matrix(ids: &[i64], columns: i64) -> Option<Literal> {

@@ -1,4 +1,5 @@
-//! Fewer collectives for the same result: equal ones are shared, unused ones removed, small ones combined (`combine.rs`).
+//! Fewer collectives for the same result: equal ones are shared, unused ones removed, sums that loops add up are reduced
+//! after them (`accumulate.rs`), small ones combined (`combine.rs`).
 //!
 //! Works on the per-device program before device lists are written, so that it does not depend on the number of
 //! devices. All devices run the same program, so any change that keeps what each value depends on keeps the result.
@@ -8,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
+use crate::collective::accumulate::reduce_after_loops;
 use crate::collective::combine::combine;
 use crate::collective::{Collective, Peers};
 
@@ -19,7 +21,10 @@ pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_
         share(module, block, collectives, &by_op);
     }
     remove_unused(module, collectives);
-    for &block in &blocks {
+    collectives.retain(|c| !module.is_erased(c.emitted));
+    reduce_after_loops(module, collectives);
+    let by_op: HashMap<OpId, usize> = collectives.iter().enumerate().map(|(i, c)| (c.emitted, i)).collect();
+    for block in blocks_with(module, &by_op) {
         combine(module, block, collectives, &by_op, combine_bytes);
     }
     collectives.retain(|c| !module.is_erased(c.emitted));

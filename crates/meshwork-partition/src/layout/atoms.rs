@@ -36,21 +36,34 @@ pub struct Atoms {
 impl Atoms {
     /// Cuts the axes of `mesh` into primes; all links are equally fast.
     pub fn of(mesh: &Mesh) -> Atoms {
-        Atoms::linked(mesh, &Links::default())
+        Atoms::cut(mesh, &Links::default(), [])
     }
 
-    /// Cuts the axes of `mesh` into primes.
-    pub fn linked(mesh: &Mesh, links: &Links) -> Atoms {
+    /// Cuts the axes of `mesh` into primes so that no atom lies across a stride of `cuts`: 6 is 2 times 3, or 3 times 2
+    /// if it is cut at stride 2. Of strides that exclude each other the first counts.
+    pub fn cut(mesh: &Mesh, links: &Links, cuts: impl IntoIterator<Item = i64>) -> Atoms {
         let fastest = links.fastest(mesh);
+        let mut chain = vec![mesh.device_count()];
+        for a in mesh.axes() {
+            chain.push(chain[chain.len() - 1] / a.size.max(1));
+        }
+        for stride in cuts {
+            if stride > 0 && chain.iter().all(|c| c % stride == 0 || stride % c == 0) {
+                chain.push(stride);
+            }
+        }
+        chain.sort_unstable_by_key(|&stride| std::cmp::Reverse(stride));
         let mut atoms = vec![];
         let mut stride = mesh.device_count();
         for (axis, a) in mesh.axes().iter().enumerate() {
-            let mut pre_size = 1;
+            let (from, end) = (stride, stride / a.size.max(1));
             let slowness = fastest / links.of(&AxisRef::full(a.name.clone())).gigabytes_per_second;
-            for size in prime_factors(a.size) {
-                stride /= size;
-                atoms.push(AtomInfo { axis, pre_size, size, stride, slowness });
-                pre_size *= size;
+            for &next in chain.iter().filter(|&&c| c < from && c >= end) {
+                for size in prime_factors(stride / next) {
+                    let pre_size = from / stride;
+                    stride /= size;
+                    atoms.push(AtomInfo { axis, pre_size, size, stride, slowness });
+                }
             }
         }
         Atoms { mesh: mesh.clone(), atoms }
@@ -76,6 +89,11 @@ impl Atoms {
         (0..self.atoms.len() as Atom).collect()
     }
 
+    /// All atoms but those of `list`, in mesh order.
+    pub fn without(&self, list: &[Atom]) -> AtomList {
+        self.all().into_iter().filter(|a| !list.contains(a)).collect()
+    }
+
     /// Facts about `atom`.
     pub fn info(&self, atom: Atom) -> AtomInfo {
         self.atoms[atom as usize]
@@ -98,20 +116,14 @@ impl Atoms {
 
     /// The atoms of `axis`; `None` if the mesh has no such axis or a sub-axis cuts an atom.
     pub fn of_axis(&self, axis: &AxisRef) -> Option<AtomList> {
-        let index = self.mesh.axis_index(&axis.name)?;
-        let (from, to) = match axis.sub {
-            None => (1, self.mesh.axes()[index].size),
-            Some(s) => (s.pre_size, s.next_pre_size()),
-        };
-        let mut out = AtomList::new();
-        let mut size = 1;
-        for (i, a) in self.atoms.iter().enumerate() {
-            if a.axis == index && a.pre_size >= from && a.pre_size * a.size <= to {
-                out.push(i as Atom);
-                size *= a.size;
-            }
-        }
-        (size == to / from).then_some(out)
+        self.within(strides(&self.mesh, axis)?)
+    }
+
+    /// The atoms whose strides are in `low..high`; `None` if an atom lies across a bound.
+    pub fn within(&self, (low, high): (i64, i64)) -> Option<AtomList> {
+        let inside = |a: &AtomInfo| a.stride >= low && a.stride * a.size <= high;
+        let out: AtomList = (0..).zip(&self.atoms).filter(|(_, a)| inside(a)).map(|(i, _)| i).collect();
+        (self.product(&out) == high / low).then_some(out)
     }
 
     /// The atoms of a list of axes; `None` as for [`of_axis`](Atoms::of_axis).
@@ -184,9 +196,35 @@ impl Atoms {
     }
 }
 
+/// How far apart in row-major mesh order devices are that differ by one in `axis`, and by one in what is major to it.
+pub fn strides(mesh: &Mesh, axis: &AxisRef) -> Option<(i64, i64)> {
+    let index = mesh.axis_index(&axis.name)?;
+    let minor: i64 = mesh.axes()[index + 1..].iter().map(|a| a.size).product();
+    let whole = minor * mesh.axes()[index].size;
+    let (low, high) =
+        axis.sub.map_or((minor, whole), |s| (whole / s.next_pre_size().max(1), whole / s.pre_size.max(1)));
+    (low > 0 && high > 0).then_some((low, high))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_is_cut_where_it_is_asked_to_be() {
+        let mesh = Mesh::new([("x", 12), ("y", 2)]).unwrap();
+        let sizes = |cuts: &[i64]| {
+            let atoms = Atoms::cut(&mesh, &Links::default(), cuts.iter().copied());
+            atoms.all().into_iter().map(|a| atoms.size(a)).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[]), [2, 2, 3, 2]);
+        let (low, high) = strides(&mesh, &AxisRef::sub("x", 2, 3)).unwrap();
+        assert_eq!((low, high), (4, 12));
+        assert_eq!(sizes(&[low, high]), [2, 3, 2, 2]);
+        // A cut at 8 comes too late, as 12 and 8 exclude each other.
+        assert_eq!(sizes(&[12, 8]), [2, 2, 3, 2]);
+        assert_eq!(sizes(&[8]), [3, 2, 2, 2]);
+    }
 
     #[test]
     fn axes_and_atoms_convert_both_ways() {

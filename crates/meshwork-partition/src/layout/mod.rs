@@ -1,7 +1,6 @@
 //! Layouts: how the elements of a global value are on the devices.
 
 pub(crate) mod atoms;
-pub(crate) mod identity;
 pub(crate) mod meshes;
 
 use meshwork_ir::Combine;
@@ -68,6 +67,11 @@ impl Layout {
     pub fn ordinary(extents: &[i64], lists: &[AtomList], atoms: &Atoms) -> Layout {
         let dims = extents.iter().zip(lists).map(|(&n, l)| DimLayout::split(n, l.clone(), atoms)).collect();
         Layout { dims, partial: None }
+    }
+
+    /// Whether some dimension is split.
+    pub fn is_split(&self) -> bool {
+        self.dims.iter().any(DimLayout::is_split)
     }
 
     /// Local extents.

@@ -53,7 +53,7 @@ pub enum Limit {
 }
 
 /// A collective that breaks a contract: the most expensive one, if there are several.
-#[derive(Clone, PartialEq, Debug, Error)]
+#[derive(Clone, PartialEq, Error)]
 pub struct ContractViolation {
     /// What it breaks.
     pub limit: Limit,
@@ -62,6 +62,8 @@ pub struct ContractViolation {
     /// How many more break the same limit.
     pub others: usize,
 }
+
+meshwork_mesh::debug_as_display!(ContractViolation);
 
 impl Plan {
     /// Holds the plan to `contract`.

@@ -31,7 +31,7 @@ pub struct Lock {
 }
 
 /// A lock file that cannot be read.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum LockError {
     /// The first line is not what a lock file starts with.
     #[error("line 1 is '{0}'; a lock file starts with '{HEADER}'")]
@@ -45,6 +45,8 @@ pub enum LockError {
         text: String,
     },
 }
+
+meshwork_mesh::debug_as_display!(LockError);
 
 impl Lock {
     /// What a lock file keeps of `plan`.

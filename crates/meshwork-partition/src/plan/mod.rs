@@ -13,8 +13,8 @@ mod why;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meshwork_ir::Type;
-use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Sharding};
+use meshwork_ir::{Combine, Type};
+use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding};
 
 use crate::collective::{Collective, Peers};
 use crate::layout::atoms::Atoms;
@@ -175,6 +175,14 @@ impl Plan {
 pub(crate) fn sharding_of_placed(placed: &Placed, mesh: &str, atoms: &Atoms) -> Sharding {
     let mut sharding =
         Sharding::new(mesh, placed.layout.dims.iter().map(|d| DimSharding::closed(atoms.to_axes(&d.atoms))));
+    if let Some((parts, combine)) = &placed.layout.partial {
+        let reduction = match combine {
+            Combine::Max => Reduction::Max,
+            Combine::Min => Reduction::Min,
+            _ => Reduction::Sum,
+        };
+        sharding = sharding.with_unreduced(reduction, atoms.to_axes(parts));
+    }
     if let Some(reordered) = &placed.reordered {
         sharding.mesh = MeshRef::Inline(reordered.clone());
     }

@@ -1,10 +1,11 @@
 //! From one layout to another at least cost, with a bound on memory.
 //!
 //! `search.rs` finds the path, `steps.rs` lists the moves from a state; here paths are cached and carried out by the
-//! moves of `moves.rs` and `fetch.rs`.
+//! moves of `moves.rs`, `fetch.rs` and `parts.rs`.
 
 pub(crate) mod fetch;
 pub(crate) mod moves;
+mod parts;
 mod search;
 mod steps;
 
@@ -13,6 +14,7 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
+use meshwork_ir::Combine;
 use smallvec::SmallVec;
 
 use crate::layout::atoms::{AtomList, Atoms};
@@ -38,6 +40,10 @@ pub enum Move {
     AllReduce(AtomList),
     /// Combine over these partial atoms and split a dimension by them.
     ReduceScatter(usize, AtomList),
+    /// Become partial over these atoms: only the first device of each group keeps the value.
+    Mask(AtomList, Combine),
+    /// Become partial over the last atoms of a dimension: each device's block stands in its place.
+    Spread(usize, usize, Combine),
 }
 
 /// A way from one layout to another.
@@ -64,12 +70,15 @@ const PER_COLLECTIVE: f64 = 1e-3;
 /// Remembers paths between layouts.
 #[derive(Default)]
 pub struct Paths {
+    /// Atoms along which values differ though no layout says so: those that the region being split holds as manual.
+    pub manual: AtomList,
     // By hash of the key, so that looking one up copies nothing.
     known: HashMap<u64, SmallVec<[Known; 1]>, RandomState>,
     hasher: RandomState,
 }
 
 struct Known {
+    manual: AtomList,
     from: Layout,
     to: Layout,
     extents: SmallVec<[i64; 4]>,
@@ -82,13 +91,15 @@ impl Paths {
         if from == to {
             return Rc::new(Path { moves: vec![], cost: 0.0 });
         }
-        let hash = self.hasher.hash_one((from, to, extents));
+        let hash = self.hasher.hash_one((&self.manual, from, to, extents));
         let known = self.known.entry(hash).or_default();
-        if let Some(k) = known.iter().find(|k| k.from == *from && k.to == *to && k.extents[..] == *extents) {
+        let same = |k: &&Known| k.manual == self.manual && k.from == *from && k.to == *to && k.extents[..] == *extents;
+        if let Some(k) = known.iter().find(same) {
             return k.path.clone();
         }
-        let path = Rc::new(search(from, to, extents, atoms));
-        known.push(Known { from: from.clone(), to: to.clone(), extents: extents.into(), path: path.clone() });
+        let path = Rc::new(search(from, to, extents, &self.manual, atoms));
+        let (manual, from, to) = (self.manual.clone(), from.clone(), to.clone());
+        known.push(Known { manual, from, to, extents: extents.into(), path: path.clone() });
         path
     }
 
@@ -98,11 +109,12 @@ impl Paths {
     }
 }
 
-/// The cheapest way from `from` to `to`, with what it costs to change frames.
-fn search(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
-    let mut path = search::find(from, to, extents, atoms);
-    path.moves = joined(path.moves);
-    path.cost += frame_cost(from, to, extents, atoms);
+/// The cheapest way from `from` to `to` that leaves the `manual` atoms alone, with what it costs to change frames.
+fn search(from: &Layout, to: &Layout, extents: &[i64], manual: &[u8], atoms: &Atoms) -> Path {
+    let way = parts::way(from, to, extents, atoms);
+    let mut path = search::find(&way.from, &way.to, extents, manual, atoms);
+    path.moves = [way.before, joined(path.moves), way.after].concat();
+    path.cost += frame_cost(&way.from, &way.to, extents, atoms);
     path
 }
 
@@ -153,6 +165,8 @@ impl Splitter<'_> {
                 Move::Reorder(d, list) => self.reorder(form, *d, list),
                 Move::AllReduce(list) => self.all_reduce(form, list),
                 Move::ReduceScatter(d, list) => self.reduce_scatter(form, extents, *d, list),
+                Move::Mask(list, combine) => self.mask_parts(form, list, *combine),
+                Move::Spread(d, count, combine) => self.spread(form, extents, *d, *count, *combine),
             };
         }
         for (d, target) in to.dims.iter().enumerate() {

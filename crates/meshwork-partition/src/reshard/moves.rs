@@ -115,7 +115,7 @@ impl Splitter<'_> {
     }
 
     /// An unsplit dimension has no frame: cuts off what is not an element.
-    fn trim(&mut self, form: Form, extents: &[i64], dim: usize) -> Form {
+    pub(super) fn trim(&mut self, form: Form, extents: &[i64], dim: usize) -> Form {
         let Form { mut value, mut layout } = form;
         let frame = &layout.dims[dim];
         if !frame.is_split() {
@@ -210,7 +210,7 @@ impl Splitter<'_> {
     /// Lets atoms trade places: `lists` splits each dimension in as many shards as now, by other atoms.
     pub fn relabel(&mut self, form: Form, lists: &[AtomList]) -> Form {
         let Form { value, mut layout } = form;
-        let pairs = relabel_pairs(&layout, lists, self.atoms);
+        let pairs = relabel_pairs(&layout, lists, &self.paths.manual, self.atoms);
         for (frame, list) in layout.dims.iter_mut().zip(lists) {
             frame.atoms = list.clone();
         }
@@ -317,13 +317,15 @@ pub fn reorder_peers(from: &[u8], to: &[u8], atoms: &Atoms) -> Peers {
 }
 
 /// Which coordinate becomes which when the dimensions of `layout` are split by `lists` instead, so that every device
-/// gets a shard that some device holds. Atoms that split neither before nor after keep their coordinate.
-pub fn relabel_pairs(layout: &Layout, lists: &[AtomList], atoms: &Atoms) -> Vec<(u8, u8)> {
+/// gets a shard that some device holds. Atoms that split neither before nor after keep their coordinate, and so do the
+/// `manual` ones.
+pub fn relabel_pairs(layout: &Layout, lists: &[AtomList], manual: &[u8], atoms: &Atoms) -> Vec<(u8, u8)> {
     let mut pairs: Vec<(u8, u8)> =
         layout.dims.iter().zip(lists).flat_map(|(d, l)| d.atoms.iter().copied().zip(l.iter().copied())).collect();
     // Atoms set free and atoms newly used pair up by size: what was a replica index becomes another.
-    let freed: Vec<u8> = atoms.all().into_iter().filter(|a| !pairs.iter().any(|(f, _)| f == a)).collect();
-    let mut taken: Vec<u8> = atoms.all().into_iter().filter(|a| !pairs.iter().any(|(_, t)| t == a)).collect();
+    let movable = atoms.without(manual);
+    let freed: Vec<u8> = movable.iter().copied().filter(|a| !pairs.iter().any(|(f, _)| f == a)).collect();
+    let mut taken: Vec<u8> = movable.iter().copied().filter(|a| !pairs.iter().any(|(_, t)| t == a)).collect();
     for a in freed {
         let keep = taken.iter().position(|&t| t == a);
         let at = keep.or_else(|| taken.iter().position(|&t| atoms.size(t) == atoms.size(a)));

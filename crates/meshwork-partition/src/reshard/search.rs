@@ -34,23 +34,25 @@ pub(super) struct State {
 /// The least cost of each state reached so far, and how it was reached.
 type Best = HashMap<State, (f64, Option<(State, Move)>), RandomState>;
 
-/// The cheapest way from `from` to `to` in ordinary frames.
-pub(super) fn find(from: &Layout, to: &Layout, extents: &[i64], atoms: &Atoms) -> Path {
+/// The cheapest way from `from` to `to` in ordinary frames, by moves that leave the `manual` atoms alone.
+pub(super) fn find(from: &Layout, to: &Layout, extents: &[i64], manual: &[u8], atoms: &Atoms) -> Path {
+    let movable = atoms.without(manual);
     let start = State { lists: from.lists(), partial: from.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
     let goal = State { lists: to.lists(), partial: to.partial.as_ref().map(|p| p.0.clone()).unwrap_or_default() };
-    if atoms.len() <= TRY_ALL_ATOMS {
-        let units = atoms.all().into_iter().map(|a| AtomList::from_iter([a])).collect();
-        let all = Search::new(&start, &goal, units, extents, atoms);
+    let context = Context { extents, manual, atoms };
+    if movable.len() <= TRY_ALL_ATOMS {
+        let units = movable.into_iter().map(|a| AtomList::from_iter([a])).collect();
+        let all = Search::new(&start, &goal, units, context);
         let path = all.run(Bound::Memory, f64::INFINITY).or_else(|| all.run(Bound::None, f64::INFINITY));
         return path.unwrap_or_else(|| all.through_replication());
     }
     let moving = Moving::of(&start, &goal);
     // Whole runs of atoms first: that is quick on any mesh, and most often meets the lower bound.
-    let coarse = Search::new(&start, &goal, units(&start, &goal, &moving, Grain::Coarse, atoms), extents, atoms);
+    let coarse = Search::new(&start, &goal, units(&start, &goal, &moving, Grain::Coarse, &movable), context);
     let mut best = coarse.run(Bound::Memory, f64::INFINITY);
     let proven = best.as_ref().is_some_and(|path| path.is_least(coarse.least(&coarse.start)));
     if !proven && moving.count <= 2 * MOST_SINGLE_ATOMS {
-        let fine = Search::new(&start, &goal, units(&start, &goal, &moving, Grain::Fine, atoms), extents, atoms);
+        let fine = Search::new(&start, &goal, units(&start, &goal, &moving, Grain::Fine, &movable), context);
         let most = best.as_ref().map_or(f64::INFINITY, |path| path.cost);
         best = fine.run(Bound::Memory, most).or(best);
     }
@@ -91,7 +93,7 @@ impl Moving {
 
 /// Groups atoms that need not be distinguished into units: those at the start of a dimension on both sides and, with a
 /// coarse grain, those that are neighbors on both sides (or on one and absent from the other).
-fn units(start: &State, goal: &State, moving: &Moving, grain: Grain, atoms: &Atoms) -> Vec<AtomList> {
+fn units(start: &State, goal: &State, moving: &Moving, grain: Grain, movable: &[u8]) -> Vec<AtomList> {
     let fixed = &moving.fixed;
     let follows = |s: &State, a: u8, b: u8| -> Option<bool> {
         let list = s.lists.iter().find(|l| l.contains(&a) || l.contains(&b));
@@ -120,7 +122,7 @@ fn units(start: &State, goal: &State, moving: &Moving, grain: Grain, atoms: &Ato
             }
         }
     }
-    out.extend(atoms.all().into_iter().filter(|a| !seen.contains(a)).map(|a| AtomList::from_iter([a])));
+    out.extend(movable.iter().filter(|a| !seen.contains(a)).map(|&a| AtomList::from_iter([a])));
     out
 }
 
@@ -130,6 +132,14 @@ fn in_units(list: &[u8], units: &[AtomList]) -> AtomList {
     list.iter().filter_map(first).map(|i| i as u8).collect()
 }
 
+// What a search is about besides the two states.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    extents: &'a [i64],
+    manual: &'a [u8],
+    atoms: &'a Atoms,
+}
+
 // All lists inside the search are lists of unit numbers.
 pub(super) struct Search<'a> {
     pub(super) start: State,
@@ -137,6 +147,7 @@ pub(super) struct Search<'a> {
     pub(super) units: Vec<AtomList>,
     pub(super) sizes: Vec<i64>,
     pub(super) extents: &'a [i64],
+    pub(super) manual: &'a [u8],
     pub(super) atoms: &'a Atoms,
 }
 
@@ -171,13 +182,14 @@ impl Ord for Open {
 
 impl<'a> Search<'a> {
     /// A search from `start` to `goal`, given in atoms, by moves of whole `units`.
-    fn new(start: &State, goal: &State, units: Vec<AtomList>, extents: &'a [i64], atoms: &'a Atoms) -> Search<'a> {
+    fn new(start: &State, goal: &State, units: Vec<AtomList>, context: Context<'a>) -> Search<'a> {
+        let Context { extents, manual, atoms } = context;
         let name = |s: &State| State {
             lists: s.lists.iter().map(|l| in_units(l, &units)).collect(),
             partial: in_units(&s.partial, &units),
         };
         let sizes = units.iter().map(|u| atoms.product(u)).collect();
-        Search { start: name(start), goal: name(goal), units, sizes, extents, atoms }
+        Search { start: name(start), goal: name(goal), units, sizes, extents, manual, atoms }
     }
 
     /// A lower bound on what it takes from `state` to the goal: elements that a device lacks, on average.
@@ -245,6 +257,8 @@ impl<'a> Search<'a> {
             Move::Reorder(d, list) => Move::Reorder(*d, self.expand(list)),
             Move::AllReduce(list) => Move::AllReduce(self.expand(list)),
             Move::ReduceScatter(d, list) => Move::ReduceScatter(*d, self.expand(list)),
+            // These stand before and after a search.
+            Move::Mask(..) | Move::Spread(..) => step.clone(),
         }
     }
 

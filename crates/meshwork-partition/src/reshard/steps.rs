@@ -46,7 +46,7 @@ impl Search<'_> {
         if state.partial.is_empty() {
             for lists in self.relabels(state) {
                 let expanded: Lists = lists.iter().map(|l| self.expand(l)).collect();
-                let pairs = relabel_pairs(&self.layout_of(&state.lists), &expanded, self.atoms);
+                let pairs = relabel_pairs(&self.layout_of(&state.lists), &expanded, self.manual, self.atoms);
                 let slow = self.atoms.slowness(&pairs.iter().map(|p| p.0).collect::<AtomList>());
                 let share = Peers::Relabel(pairs).sending_share(self.atoms);
                 let next = State { lists: lists.clone(), partial: AtomList::new() };

@@ -69,7 +69,7 @@ fn step_cost(from: &Lists, to: &Lists, extents: &[i64], atoms: &Atoms) -> Option
     }
     let sizes = |l: &AtomList| l.iter().map(|&a| atoms.size(a)).collect::<Vec<_>>();
     if from.iter().zip(to).all(|(a, b)| sizes(a) == sizes(b)) {
-        let pairs = relabel_pairs(&Layout::ordinary(extents, from, atoms), to, atoms);
+        let pairs = relabel_pairs(&Layout::ordinary(extents, from, atoms), to, &[], atoms);
         offer(Peers::Relabel(pairs).sending_share(atoms) * size + PER_COLLECTIVE);
     }
     best

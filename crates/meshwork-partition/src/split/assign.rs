@@ -2,7 +2,7 @@
 //! libraries emit for `x.at[1:-1].set(..)`.
 
 use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SdyOp, SourceOp};
-use meshwork_ir::{Attr, BlockId, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, BlockId, Literal, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
 use meshwork_ir::Combine;
@@ -41,6 +41,7 @@ impl Splitter<'_> {
         let [operand, indices, update] = data.operands()[..] else { return None };
         let rank = self.src.ty(operand).rank()?;
         let whole_window = dims.update_window_dims.iter().copied().eq(0..rank as i64)
+            && self.src.ty(update).rank() == Some(rank)
             && dims.inserted_window_dims.is_empty()
             && dims.input_batching_dims.is_empty();
         let body = self.src.body_of(op, 0)?;
@@ -76,10 +77,13 @@ impl Splitter<'_> {
                 Attr::Dense(d) => d.to_i64s(),
                 _ => None,
             },
-            OpKind::Movement(MovementOp::Reshape) | OpKind::Mixed(MixedOp::Convert) => {
-                self.constant_i64s(op.operands()[0], depth + 1)
+            OpKind::Movement(MovementOp::Reshape) => self.constant_i64s(op.operands()[0], depth + 1),
+            OpKind::Mixed(MixedOp::Convert) => {
+                let of = self.constant_i64s(op.operands()[0], depth + 1)?;
+                let kept = Literal::from_i64s([of.len() as i64], self.src.ty(v).elem()?, &of)?;
+                of.iter().enumerate().all(|(i, &n)| kept.get_i64(i) == n).then_some(of)
             }
-            OpKind::Movement(MovementOp::BroadcastInDim) => {
+            OpKind::Movement(MovementOp::BroadcastInDim) if self.src.ty(op.operands()[0]).rank()? <= 1 => {
                 let of = self.constant_i64s(op.operands()[0], depth + 1)?;
                 (of.len() == 1 || of.len() == count).then(|| of.into_iter().cycle().take(count).collect())
             }

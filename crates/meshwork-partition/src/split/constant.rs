@@ -10,7 +10,7 @@ use crate::reshard::moves::Form;
 impl Splitter<'_> {
     /// Whether `v` is made where it is used, in whatever layout is asked for.
     pub fn is_free(&self, v: ValueId) -> bool {
-        self.src.def_op(v).is_some_and(|op| self.is_free_op(op))
+        !self.held.contains(&v) && self.src.def_op(v).is_some_and(|op| self.is_free_op(op))
     }
 
     /// Whether the results of `op` are made where they are used.
@@ -25,7 +25,7 @@ impl Splitter<'_> {
 
     /// Makes a form of a free value; `None` if the value is not free.
     pub fn free_form(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
-        let Some(op) = self.src.def_op(v).filter(|&op| self.is_free_op(op)) else { return Ok(None) };
+        let Some(op) = self.src.def_op(v).filter(|_| self.is_free(v)) else { return Ok(None) };
         let local = layout.local_extents();
         let elem = match self.src.ty(v) {
             Type::Tensor(t) => t.elem,

@@ -3,10 +3,20 @@
 use std::collections::HashMap;
 
 use meshwork_ir::op::SdyOp;
-use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, BlockId, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
+
+/// Whether `attr` says something about placement, under whatever name: the mesh it refers to is not there any more.
+fn is_placement(attr: &Attr) -> bool {
+    match attr {
+        Attr::Sharding(_) | Attr::ShardingPerValue(_) | Attr::Mesh(_) => true,
+        Attr::Array(items) => items.iter().any(is_placement),
+        Attr::Dict(entries) => entries.iter().any(|(_, attr)| is_placement(attr)),
+        _ => false,
+    }
+}
 
 impl Splitter<'_> {
     /// Copies `op` with these local operands and result types. Bodies are copied as they are: they work on scalars.
@@ -24,7 +34,7 @@ impl Splitter<'_> {
         spec.pos = op.pos;
         spec.name = op.name().into();
         spec.attrs = op.attrs.clone();
-        spec.attrs.retain(|name, _| !name.starts_with("sdy.") && name != "mhlo.sharding");
+        spec.attrs.retain(|name, attr| !name.starts_with("sdy.") && name != "mhlo.sharding" && !is_placement(attr));
         spec
     }
 

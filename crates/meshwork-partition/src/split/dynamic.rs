@@ -17,11 +17,7 @@ impl Splitter<'_> {
     fn clamped_start(&mut self, v: ValueId, max: i64) -> Result<ValueId> {
         let start = self.get(v, &Layout::replicated(&[]))?;
         let index = self.local.index;
-        let start = if self.local.elem(start) == index {
-            start
-        } else {
-            self.local.op(OpKind::Mixed(MixedOp::Convert), &[start], Type::tensor([], index), &[])
-        };
+        let start = self.local.in_index_type(start);
         let (low, high) = (self.local.index_constant(0), self.local.index_constant(max.max(0)));
         Ok(self.local.op(OpKind::Mixed(MixedOp::Clamp), &[low, start, high], Type::tensor([], index), &[]))
     }

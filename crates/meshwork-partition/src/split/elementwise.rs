@@ -37,7 +37,7 @@ impl Splitter<'_> {
             operands.iter().copied().filter(|&v| self.extents(v) == extents && !self.is_free(v)).collect();
         let mut candidates: Vec<Layout> = vec![];
         for &v in &movable {
-            let layout = self.current(v).reduced();
+            let layout = self.current(v);
             if !candidates.contains(&layout) {
                 candidates.push(layout);
             }

@@ -92,7 +92,7 @@ impl Splitter<'_> {
         let last = self.extents(operand).last().copied().zip(self.extents(result).last().copied());
         let (Some(last), true) = (last, !lengths.is_empty() && lengths.len() <= rank) else { return self.generic(op) };
         let mut plan = Plan { operand, result, kind, last, best: None };
-        let start = self.current(operand).reduced();
+        let start = self.current(operand);
         for order in orders(&(rank - lengths.len()..rank).collect::<Vec<_>>(), kind) {
             self.plan_steps(&mut plan, &order, &start, 0.0, &mut vec![]);
         }

@@ -61,7 +61,7 @@ impl Splitter<'_> {
     /// Splits a `while`: carried values keep the placement of the results.
     pub fn while_loop(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
-        let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         self.reason = "the loop carries it in this placement".into();
         let operands = self.src.op(op).operands().to_vec();
         let mut locals = vec![];
@@ -99,7 +99,7 @@ impl Splitter<'_> {
     /// Splits the branches of a `case` or `if`.
     pub fn branches(&mut self, op: OpId) -> Result<()> {
         let results = self.src.op(op).results().to_vec();
-        let layouts: Vec<Layout> = results.iter().map(|&r| self.want(r)).collect();
+        let layouts: Vec<Layout> = results.iter().map(|&r| self.placed(r)).collect();
         let choice = self.src.op(op).operands()[0];
         let choice = self.get(choice, &Layout::replicated(&[]))?;
         let mut types = vec![];
@@ -114,6 +114,33 @@ impl Splitter<'_> {
             }
         }
         self.register(op, copy, layouts);
+        Ok(())
+    }
+
+    /// Splits the body of a named computation in its place; operands and results have the placements it says.
+    pub fn named_computation(&mut self, op: OpId) -> Result<()> {
+        let Some(body) = self.src.body_of(op, 0) else { return self.unsupported(op, "it has no body") };
+        let (operands, args) = (self.src.op(op).operands().to_vec(), self.src.block(body).args().to_vec());
+        self.reason = "the named computation takes it in this placement".into();
+        let mut forms = vec![];
+        for (v, arg) in operands.into_iter().zip(args) {
+            let layout = self.placed(arg);
+            forms.push((arg, Form { value: self.get(v, &layout)?, layout }));
+        }
+        let results = self.src.op(op).results().to_vec();
+        let made = self.scoped(|s| {
+            forms.into_iter().for_each(|(arg, form)| s.set(arg, form));
+            s.block(body)?;
+            let mut made = vec![];
+            for (r, v) in results.into_iter().zip(s.src.returned(body).to_vec()) {
+                let layout = s.placed(r);
+                s.site = Site::Op(op);
+                s.reason = "the named computation returns it in this placement".into();
+                made.push((r, Form { value: s.get(v, &layout)?, layout }));
+            }
+            Ok(made)
+        })?;
+        made.into_iter().for_each(|(r, form)| self.set(r, form));
         Ok(())
     }
 

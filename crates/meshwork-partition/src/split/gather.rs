@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::{GatherDims, OpShardingRule};
 use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
@@ -33,7 +33,7 @@ impl Splitter<'_> {
             .start_index_map
             .iter()
             .enumerate()
-            .filter(|(_, d)| layout.dims[**d as usize].is_split())
+            .filter(|(_, d)| layout.dims[**d as usize].is_split() && sizes[**d as usize] < n[**d as usize])
             .map(|(c, _)| c)
             .collect();
         let mut here = None;
@@ -49,8 +49,13 @@ impl Splitter<'_> {
             at = local;
             here = Some(mask);
         }
+        let is_dropped = |d: usize| {
+            let d = d as i64;
+            dims.collapsed_slice_dims.contains(&d) || dims.operand_batching_dims.contains(&d)
+        };
+        let taken_whole = |d: usize| sizes[d] == n[d] && !is_dropped(d);
         let local_sizes: Vec<i64> =
-            (0..n.len()).map(|d| if sizes[d] == n[d] { layout.dims[d].block } else { sizes[d] }).collect();
+            (0..n.len()).map(|d| if taken_whole(d) { layout.dims[d].block } else { sizes[d] }).collect();
         let ty = self.local_type(result, &result_layout)?;
         let spec = self.spec_of(op).operands([table, at]).results([ty]).attr("slice_sizes", Attr::i64s(local_sizes));
         let copy = self.local.push(spec);
@@ -132,12 +137,7 @@ impl Splitter<'_> {
     /// Indices in the index type with an explicit dimension for the components.
     fn with_vector_dim(&mut self, indices: ValueId, vector_dim: usize) -> (Vec<i64>, ValueId) {
         let mut dims = self.local.dims(indices);
-        let index = self.local.index;
-        let mut at = indices;
-        if self.local.elem(at) != index {
-            let ty = Type::tensor(dims.iter().copied(), index);
-            at = self.local.op(OpKind::Mixed(MixedOp::Convert), &[at], ty, &[]);
-        }
+        let mut at = self.local.in_index_type(indices);
         if vector_dim == dims.len() {
             dims.push(1);
             at = self.local.reshape(at, &dims);

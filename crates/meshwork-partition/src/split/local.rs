@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::identity::{identity, neutral, nothing};
 use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Direction, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec, TensorType, TextPos,
-    Type, ValueId,
+    Attr, BlockId, Combine, Direction, ElementClass, ElementType, Literal, Loc, Module, OpId, OpKind, OpSpec,
+    TensorType, TextPos, Type, ValueId,
 };
 
 use crate::layout::DimLayout;
 use crate::layout::atoms::{AtomList, Atoms};
-use crate::layout::identity::{identity, nothing};
 
 /// Appends operations to one block of the per-device program.
 pub struct LocalBuilder<'a> {
@@ -59,6 +59,26 @@ impl<'a> LocalBuilder<'a> {
             shard_indices: HashMap::new(),
             masks: HashMap::new(),
         }
+    }
+
+    /// Integers as numbers of the index type; what does not fit becomes its least or greatest.
+    pub fn in_index_type(&mut self, v: ValueId) -> ValueId {
+        let (elem, index) = (self.elem(v), self.index);
+        if elem == index {
+            return v;
+        }
+        let (signed, bits) = (elem.class() == ElementClass::Signed, elem.bits());
+        let mut value = v;
+        if bits > index.bits() || (bits == index.bits() && !signed) {
+            let high = i64::MAX >> (64 - index.bits());
+            let low = if signed { -high - 1 } else { 0 };
+            let mut scalar = |n: i64| self.splat(&[], elem, &n.to_le_bytes()[..elem.storage_bytes()]);
+            let (low, high) = (scalar(low), scalar(high));
+            let ty = self.type_of(v);
+            value = self.op(OpKind::Mixed(MixedOp::Clamp), &[low, v, high], ty, &[]);
+        }
+        let ty = Type::tensor(self.dims(v), index);
+        self.op(OpKind::Mixed(MixedOp::Convert), &[value], ty, &[])
     }
 
     /// The tensor type of a local value.
@@ -164,6 +184,12 @@ impl<'a> LocalBuilder<'a> {
     /// A scalar identity of a reduction; `None` where there is none.
     pub fn identity(&mut self, combine: Combine, elem: ElementType) -> Option<ValueId> {
         let bytes = identity(combine, elem)?;
+        Some(self.splat(&[], elem, &bytes))
+    }
+
+    /// A scalar that combined with any `x` gives `x`; `None` where there is none.
+    pub fn neutral(&mut self, combine: Combine, elem: ElementType) -> Option<ValueId> {
+        let bytes = neutral(combine, elem)?;
         Some(self.splat(&[], elem, &bytes))
     }
 

@@ -3,6 +3,7 @@
 use meshwork_ir::op::CollectiveOp;
 use meshwork_ir::{Attr, Combine, OpId, OpKind, ValueId};
 use meshwork_mesh::Sharding;
+use meshwork_propagate::program;
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::{Result, Splitter};
@@ -43,14 +44,16 @@ impl Splitter<'_> {
         self.reason = "the manual computation takes it in this placement".into();
         let mut forms = vec![];
         for ((&v, &arg), sharding) in operands.iter().zip(&args).zip(&ins) {
-            let layout = self.layout_of_sharding(sharding, &self.extents(v), op)?;
+            let layout = self.border(sharding, &manual, &self.extents(v), op)?;
             let value = self.get(v, &layout)?;
             let (value, _) = self.leave(value, Some(sharding));
             forms.push((arg, Form { value, layout: self.inside(&layout, &manual, arg) }));
         }
         let results = self.src.op(op).results().to_vec();
         let mut made = vec![];
-        self.scoped(|s| {
+        let outside = self.paths.manual.clone();
+        self.paths.manual.extend(manual.iter().copied());
+        let split = self.scoped(|s| {
             let here = s.local.block;
             for (arg, form) in forms {
                 s.set(arg, form);
@@ -58,7 +61,7 @@ impl Splitter<'_> {
             s.block(body)?;
             s.local.block = here;
             for ((&r, v), sharding) in results.iter().zip(s.src.returned(body).to_vec()).zip(&outs) {
-                let layout = s.layout_of_sharding(sharding, &s.extents(r), op)?;
+                let layout = s.border(sharding, &manual, &s.extents(r), op)?;
                 let local = s.inside(&layout, &manual, v);
                 s.site = Site::Op(op);
                 s.reason = "the manual computation returns it in this placement".into();
@@ -67,18 +70,48 @@ impl Splitter<'_> {
                 made.push((r, Form { value, layout }));
             }
             Ok(())
-        })?;
+        });
+        self.paths.manual = outside;
+        split?;
         for (r, form) in made {
             self.set(r, form);
         }
         Ok(())
     }
 
+    /// The layout in which a value of `extents` crosses the border of a manual computation: as `sharding` says, but
+    /// atoms that are not manual split a dimension only if they divide the manual shards. Otherwise the two sides would
+    /// count its elements differently.
+    fn border(&self, sharding: &Sharding, manual: &[u8], extents: &[i64], op: OpId) -> Result<Layout> {
+        let layout = self.layout_of_sharding(sharding, extents, op)?;
+        let lists: Vec<AtomList> = layout
+            .dims
+            .iter()
+            .zip(extents)
+            .map(|(frame, &n)| {
+                let (mut held, mut free): (AtomList, AtomList) =
+                    frame.atoms.iter().copied().partition(|a| manual.contains(a));
+                let shard = n / self.atoms.product(&held);
+                while !held.is_empty() && shard % self.atoms.product(&free) != 0 {
+                    free.pop();
+                }
+                held.extend(free);
+                held
+            })
+            .collect();
+        Ok(Layout { partial: layout.partial, ..Layout::ordinary(extents, &lists, self.atoms) })
+    }
+
+    /// The placements of operands or results. Of one that needs its devices in another order the manual axes are kept:
+    /// the others may be placed in any way.
     fn shardings(&self, op: OpId, name: &str) -> Vec<Sharding> {
-        match self.src.op(op).attr(name) {
-            Some(Attr::ShardingPerValue(list)) => list.to_vec(),
-            _ => vec![],
-        }
+        let Some(Attr::ShardingPerValue(list)) = self.src.op(op).attr(name) else { return vec![] };
+        let fits = |s: &Sharding| match &*self.meshes.relation(s, self.atoms) {
+            Relation::Other(other) => other.reordered.is_none(),
+            Relation::Same | Relation::Single(_) | Relation::Foreign => true,
+        };
+        let manual = program::manual_axes(self.src, op);
+        list.iter().map(|s| if fits(s) { s.clone() } else { program::only_manual_axes(s, manual) }).collect()
     }
 
     /// `layout` as the body of a manual computation sees it: without the manual atoms. `v` is the value inside.
@@ -88,7 +121,14 @@ impl Splitter<'_> {
             let free: AtomList = frame.atoms.iter().copied().filter(|a| !manual.contains(a)).collect();
             DimLayout::split(n, free, self.atoms)
         });
-        Layout { dims: dims.collect(), partial: None }
+        let inside = Layout { dims: dims.collect(), partial: None };
+        match &layout.partial {
+            // Parts over manual axes are what the body works on; over the others it sees one value.
+            Some((parts, combine)) => {
+                inside.with_partial(parts.iter().copied().filter(|a| !manual.contains(a)).collect(), *combine)
+            }
+            None => inside,
+        }
     }
 
     /// A collective that the program writes itself, inside a manual computation.

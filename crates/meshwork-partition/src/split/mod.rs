@@ -13,6 +13,7 @@ mod generic;
 pub(crate) mod local;
 mod manual;
 mod movement;
+mod parts;
 mod pool;
 mod reduce;
 mod scatter;
@@ -25,11 +26,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::identity::identity;
 use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{
-    Attr, BlockId, Combine, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk,
+    BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk,
 };
-use meshwork_mesh::{Mesh, Reduction};
+use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::program;
 use smallvec::SmallVec;
 
@@ -77,6 +79,8 @@ pub struct Splitter<'a> {
     // Length of the trail when each open region was entered.
     marks: Vec<usize>,
     wants: Vec<Option<Layout>>,
+    // Operands that stand for their parts: they have the forms they have, and no others can be made.
+    held: HashSet<ValueId>,
     loops: Vec<Loop>,
     meshes: Meshes,
     // Values that differ from device to device beside how they are split; known if a device computes alone.
@@ -148,6 +152,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
         trail: vec![],
         marks: vec![],
         wants: vec![None; src.value_slots()],
+        held: HashSet::new(),
         loops: vec![],
         meshes: Meshes::of(src, atoms),
         device_dependent: HashSet::new(),
@@ -156,7 +161,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
     s.find_device_dependent(block);
     let mut inputs = vec![];
     for &arg in src.block(block).args() {
-        let layout = s.argument_layout(arg);
+        let layout = s.placed(arg);
         let ty = s.local_type(arg, &layout)?;
         let value = s.local.module.add_block_arg(entry, ty);
         let sharding = program::sharding_of(src, arg);
@@ -173,6 +178,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
             Some(sharding) => s.layout_of_sharding(sharding, &s.extents(v), src.terminator(block).unwrap_or(func))?,
             None => s.want(v),
         };
+        s.local_type(v, &layout)?;
         s.site = Site::Result(i);
         s.reason = "the function returns it in this placement".into();
         let value = s.get(v, &layout)?;
@@ -207,7 +213,7 @@ impl<'a> Splitter<'a> {
         self.src.ty(v).elem().map_or(1.0, |e| e.storage_bytes() as f64)
     }
 
-    /// The layout that propagation chose for `v`; replicated if it chose none.
+    /// The layout that propagation chose for `v`, its parts combined; replicated if it chose none.
     pub fn want(&mut self, v: ValueId) -> Layout {
         if let Some(layout) = &self.wants[v.index()] {
             return layout.clone();
@@ -217,59 +223,88 @@ impl<'a> Splitter<'a> {
             Def::Result(op, _) => Some(op),
             Def::Arg(block, _) => self.src.block_parent_op(block),
         };
+        // No operation sends indices.
+        let movable = self.src.ty(v).elem() != Some(ElementType::Index);
         let layout = program::sharding_of(self.src, v)
+            .filter(|_| movable)
             .and_then(|s| self.layout_of_sharding(&s, &extents, at?).ok())
-            .unwrap_or_else(|| Layout::replicated(&extents));
+            .map_or_else(|| Layout::replicated(&extents), |layout| layout.reduced());
         self.wants[v.index()] = Some(layout.clone());
         layout
     }
 
-    /// The layout in which function argument `arg` comes in: as wanted, and perhaps in parts that are still to be
-    /// combined.
-    fn argument_layout(&mut self, arg: ValueId) -> Layout {
-        let layout = self.want(arg);
-        let Some(sharding) = program::sharding_of(self.src, arg) else { return layout };
-        let relation = self.meshes.relation(&sharding, self.atoms);
-        let parts = relation.atoms_of(&sharding.unreduced, self.atoms).unwrap_or_default();
-        let combine = match sharding.reduction {
-            Reduction::Sum => Combine::Add,
-            Reduction::Max => Combine::Max,
-            Reduction::Min => Combine::Min,
+    /// The layout that `v` is placed in: as [`want`](Splitter::want), and in parts where its placement says so.
+    pub fn placed(&mut self, v: ValueId) -> Layout {
+        let layout = self.want(v);
+        let Some(sharding) = program::sharding_of(self.src, v).filter(|s| !s.unreduced.is_empty()) else {
+            return layout;
         };
-        layout.with_partial(parts, combine)
+        let relation = self.meshes.relation(&sharding, self.atoms);
+        // What does not fit the mesh was refused at the start.
+        let parts = relation.atoms_of(&sharding.unreduced, self.atoms).unwrap_or_default();
+        layout.with_partial(parts, sharding.reduction.into())
     }
 
     /// Every placement in the function must make sense on this mesh.
     fn check_placements(&self, func: OpId, block: BlockId) -> Result<()> {
+        let check = |sharding: &Sharding, ty: &Type, at: OpId| {
+            let layout = self.layout_of_sharding(sharding, ty.dims(), at)?;
+            match (&layout.partial, ty.elem()) {
+                (Some((_, combine)), Some(elem)) if identity(*combine, elem).is_none() => {
+                    self.unsupported(at, format!("values of {elem} have no parts to combine as {sharding} asks for"))
+                }
+                _ => Ok(layout),
+            }
+        };
         let placed = |v: ValueId, at: OpId| match program::sharding_of(self.src, v) {
-            Some(sharding) => self.layout_of_sharding(&sharding, self.src.ty(v).dims(), at).map(drop),
-            None => Ok(()),
+            Some(sharding) => check(&sharding, self.src.ty(v), at).map(Some),
+            None => Ok(None),
         };
         for &arg in self.src.block(block).args() {
-            placed(arg, func)?;
+            if let Some(layout) = placed(arg, func)? {
+                self.local_type(arg, &layout)?;
+            }
         }
         for op in self.src.ops_below_block(block, Walk::PreOrder) {
             for &r in self.src.op(op).results() {
                 placed(r, op)?;
+                self.check_free(op, r)?;
             }
         }
-        for i in 0..self.src.func_type(func).results.len() {
-            let sharding = program::func_result_sharding(self.src, func, i);
-            if let Some(sharding) = sharding.filter(|s| !s.unreduced.is_empty()) {
-                return self.unsupported(func, format!("result {i} is to be returned unreduced: {sharding}"));
+        for (i, ty) in self.src.func_type(func).results.iter().enumerate() {
+            if let Some(sharding) = program::func_result_sharding(self.src, func, i) {
+                check(sharding, ty, func)?;
             }
         }
         Ok(())
     }
 
-    /// The ordinary layout that `sharding` asks for.
-    pub fn layout_of_sharding(&self, sharding: &meshwork_mesh::Sharding, extents: &[i64], at: OpId) -> Result<Layout> {
+    /// The placement of `v`, a result of `op`, must not name an axis that a manual computation around it holds.
+    fn check_free(&self, op: OpId, v: ValueId) -> Result<()> {
+        let Some(sharding) = program::sharding_of(self.src, v) else { return Ok(()) };
+        let mut around = self.src.parent_op(op);
+        while let Some(parent) = around {
+            let manual = program::manual_axes(self.src, parent);
+            if let Some(axis) = sharding.dim_axes().find(|a| manual.iter().any(|m| m.name == a.name)) {
+                let what = format!("its sharding {sharding} uses axis {axis}, which is manual here");
+                return Err(PartitionError::Invalid { op: self.src.place(op), what });
+            }
+            around = self.src.parent_op(parent);
+        }
+        Ok(())
+    }
+
+    /// The ordinary layout that `sharding` asks for, in parts if it does.
+    pub fn layout_of_sharding(&self, sharding: &Sharding, extents: &[i64], at: OpId) -> Result<Layout> {
         let atoms = self.atoms;
         let relation = self.meshes.relation(sharding, atoms);
         let lists: Option<SmallVec<[_; 4]>> = sharding.dims.iter().map(|d| relation.atoms_of(&d.axes, atoms)).collect();
-        match lists {
+        let parts = relation.atoms_of(&sharding.unreduced, atoms);
+        match lists.zip(parts) {
             _ if matches!(*relation, Relation::Single(_)) => Ok(Layout::replicated(extents)),
-            Some(lists) if lists.len() == extents.len() => Ok(Layout::ordinary(extents, &lists, atoms)),
+            Some((lists, parts)) if lists.len() == extents.len() => {
+                Ok(Layout::ordinary(extents, &lists, atoms).with_partial(parts, sharding.reduction.into()))
+            }
             _ => Err(PartitionError::Invalid {
                 op: self.src.place(at),
                 what: format!(
@@ -284,7 +319,10 @@ impl<'a> Splitter<'a> {
     /// The local type of `v` in `layout`.
     pub fn local_type(&self, v: ValueId, layout: &Layout) -> Result<Type> {
         match self.src.ty(v) {
-            Type::Tensor(t) if t.is_static() => Ok(t.with_dims(layout.local_extents()).into()),
+            Type::Tensor(t) if t.is_static() && (t.elem != ElementType::Index || !layout.is_split()) => {
+                Ok(t.with_dims(layout.local_extents()).into())
+            }
+            Type::Token => Ok(Type::Token),
             other => Err(PartitionError::Unsupported {
                 op: self.src.def_op(v).map_or("an argument".into(), |op| self.src.place(op)),
                 what: format!("values of type {other} cannot be split"),
@@ -298,10 +336,11 @@ impl<'a> Splitter<'a> {
         self.forms[v.index()].push(form);
     }
 
-    /// The layout in which `v` was produced; for constants, which get forms on demand, the wanted one.
+    /// The layout in which `v` was produced, its parts combined; for constants, which get forms on demand, the wanted
+    /// one.
     pub fn current(&mut self, v: ValueId) -> Layout {
         match self.forms[v.index()].first() {
-            Some(form) => form.layout.clone(),
+            Some(form) => form.layout.reduced(),
             None => self.want(v),
         }
     }
@@ -328,8 +367,11 @@ impl<'a> Splitter<'a> {
         if let Some(form) = self.forms[v.index()].iter().find(|f| f.layout == *layout) {
             return Ok(form.value);
         }
-        if let Some(value) = self.free_form(v, layout)? {
-            self.set(v, Form { value, layout: layout.clone() });
+        if let Some(value) = self.free_form(v, &layout.reduced())? {
+            let whole = Form { value, layout: layout.reduced() };
+            let form = self.reshard(whole, layout, &self.extents(v));
+            let value = form.value;
+            self.set(v, form);
             return Ok(value);
         }
         if let Some(value) = self.outside_form(v, layout)? {
@@ -359,6 +401,9 @@ impl<'a> Splitter<'a> {
 
     /// If `v` is the same in every round of a loop: its value in `layout`, made once outside the loop.
     fn outside_form(&mut self, v: ValueId, layout: &Layout) -> Result<Option<ValueId>> {
+        if self.held.contains(&v) {
+            return Ok(None);
+        }
         let changed = |l: &Loop| match self.src.value(v).def() {
             Def::Result(op, _) => self.src.is_inside(op, l.src),
             Def::Arg(block, _) => self.src.block_parent_op(block).is_some_and(|p| self.src.is_inside(p, l.src)),
@@ -433,14 +478,19 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Brings a fresh result to the layout its users expect if it is partial, and registers it.
+    /// Registers a fresh result. If it is partial it is brought to the layout its users expect; parts stay as they are
+    /// where its placement asks for them.
     pub fn finish(&mut self, v: ValueId, form: Form) {
-        let form = if form.layout.partial.is_some() {
-            self.tensor = Some(v);
-            let (want, extents) = (self.want(v), self.extents(v));
-            self.reshard(form, &want, &extents)
-        } else {
-            form
+        let form = match &form.layout.partial {
+            Some((made, combine)) => {
+                self.tensor = Some(v);
+                let (placed, extents) = (self.placed(v), self.extents(v));
+                let kept = placed.partial.as_ref().filter(|p| p.1 == *combine);
+                let kept = made.iter().copied().filter(|a| kept.is_some_and(|p| p.0.contains(a))).collect();
+                let wanted = placed.reduced().with_partial(kept, *combine);
+                self.reshard(form, &wanted, &extents)
+            }
+            None => form,
         };
         self.set(v, form);
     }
@@ -450,11 +500,15 @@ impl<'a> Splitter<'a> {
         self.local.pos = self.src.op(op).pos;
         (self.site, self.tensor) = (Site::Op(op), None);
         self.reason = "its operands are not placed as it needs them".into();
-        let kind = self.src.op(op).kind();
         if let Some(device) = self.alone_on(op) {
             return self.on_one_device(op, device);
         }
-        match kind {
+        if self.on_parts(op)? { Ok(()) } else { self.dispatch(op) }
+    }
+
+    /// Splits `op` in the way of its kind.
+    fn dispatch(&mut self, op: OpId) -> Result<()> {
+        match self.src.op(op).kind() {
             OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.elementwise(op),
             OpKind::Source(source) => match source {
                 SourceOp::Constant | SourceOp::Iota => Ok(()), // made where they are used
@@ -522,6 +576,7 @@ impl<'a> Splitter<'a> {
             OpKind::Sdy(sdy) => match sdy {
                 SdyOp::Constant => Ok(()), // made where it is used
                 SdyOp::ManualComputation => self.manual_computation(op),
+                SdyOp::NamedComputation => self.named_computation(op),
                 SdyOp::ShardingConstraint
                 | SdyOp::Reshard
                 | SdyOp::AllGather
@@ -529,15 +584,14 @@ impl<'a> Splitter<'a> {
                 | SdyOp::AllToAll
                 | SdyOp::AllReduce
                 | SdyOp::ReduceScatter
+                | SdyOp::ReplicatedToUnreduced
+                | SdyOp::ShardedToUnreduced
                 | SdyOp::CollectivePermute => self.pass_on(op),
                 SdyOp::DataFlowEdge
                 | SdyOp::FuncDataFlowEdge
                 | SdyOp::Mesh
-                | SdyOp::NamedComputation
                 | SdyOp::PropagationBarrier
-                | SdyOp::ReplicatedToUnreduced
                 | SdyOp::Return
-                | SdyOp::ShardedToUnreduced
                 | SdyOp::ShardingGroup => self.generic(op),
             },
             OpKind::Dynamic(_) | OpKind::Token(_) | OpKind::Check(_) | OpKind::Unregistered => self.generic(op),
@@ -548,41 +602,12 @@ impl<'a> Splitter<'a> {
     fn pass_on(&mut self, op: OpId) -> Result<()> {
         let (operands, results) = (self.src.op(op).operands().to_vec(), self.src.op(op).results().to_vec());
         for (v, r) in operands.into_iter().zip(results) {
-            let layout = self.want(r);
+            let layout = self.placed(r);
             self.reason = "the program asks for this placement".into();
-            if let Some(parts) = self.unreduced_argument(op, v) {
-                let extents = self.extents(v);
-                self.tensor = Some(v);
-                let form = self.reshard(parts, &layout, &extents);
-                self.set(r, form);
-                continue;
-            }
             let value = self.get(v, &layout)?;
             self.set(r, Form { value, layout });
         }
         Ok(())
-    }
-
-    /// If `op` reduces `v`, an argument: its parts on the devices. What the program computes itself is whole already.
-    fn unreduced_argument(&self, op: OpId, v: ValueId) -> Option<Form> {
-        let sharding = program::sharding_of(self.src, *self.src.op(op).results().first()?)?;
-        let relation = self.meshes.relation(&sharding, self.atoms);
-        let axes = match (self.src.op(op).attr("reduction_axes"), self.src.op(op).attr("reduce_scatter_axes")) {
-            (Some(Attr::Axes(axes)), _) => axes.to_vec(),
-            (_, Some(Attr::AxesPerDim(lists))) => lists.concat(),
-            _ => return None,
-        };
-        let list = relation.atoms_of(&axes, self.atoms)?;
-        // The argument itself, or what earlier reductions made of it.
-        let mut root = v;
-        while let Some(def) = self.src.def_op(root) {
-            match self.src.op(def).kind() {
-                OpKind::Sdy(SdyOp::AllReduce | SdyOp::ReduceScatter) => root = self.src.op(def).operands()[0],
-                _ => return None,
-            }
-        }
-        let form = self.produced(v)?;
-        Some(Form { value: form.value, layout: form.layout.clone().with_partial(list, Combine::Add) })
     }
 
     /// An error that names `op`.

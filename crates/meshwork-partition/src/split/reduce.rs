@@ -1,12 +1,12 @@
 //! Reductions: each device reduces what it holds, then the parts are combined.
 
+use meshwork_ir::identity::identity;
 use meshwork_ir::op::{MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleMode, RuleResult, sharding_rule};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
-use crate::layout::identity::identity;
 use crate::split::strategy::Choice;
 
 impl Splitter<'_> {
@@ -30,7 +30,7 @@ impl Splitter<'_> {
             if i < inputs {
                 // One input may stay in the frame it has; several must agree.
                 let current = self.current(v);
-                if inputs == 1 && current.partial.is_none() && current.lists() == layout.lists() {
+                if inputs == 1 && current.lists() == layout.lists() {
                     layout = current;
                 }
                 let init = problem.operands[inputs + i];
@@ -49,7 +49,7 @@ impl Splitter<'_> {
                 // A start that changes something must count once.
                 locals.push(match combine {
                     Some(combine) if !partial.is_empty() && !self.is_identity(v, combine) => {
-                        self.only_on_first(init, &partial, combine)?
+                        self.only_on_first(init, &partial, combine)
                     }
                     _ => init,
                 });

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::{OpShardingRule, ScatterDims};
-use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, Type, ValueId};
+use meshwork_ir::op::BinaryOp;
+use meshwork_ir::{Attr, Combine, Direction, OpId, OpKind, ValueId};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
@@ -34,7 +34,7 @@ impl Splitter<'_> {
         for &v in &operands[..inputs] {
             let value = self.get(v, &layout)?;
             locals.push(match combine {
-                Some(combine) if !partial.is_empty() => self.only_on_first(value, &partial, combine)?,
+                Some(combine) if !partial.is_empty() => self.only_on_first(value, &partial, combine),
                 _ => value,
             });
         }
@@ -52,7 +52,13 @@ impl Splitter<'_> {
         }
         locals.push(at);
         for &v in &operands[inputs + 1..] {
-            locals.push(self.get(v, &update_layout)?);
+            let mut value = self.get(v, &update_layout)?;
+            if let Some(combine) = combine.filter(|_| dims.scatter_dims_to_operand_dims.is_empty()) {
+                // No index says where updates go: those that are padding must change nothing.
+                let is_window = |d: usize| dims.update_window_dims.contains(&(d as i64));
+                value = self.mask_dims(value, v, &update_layout, |d| !is_window(d), combine);
+            }
+            locals.push(value);
         }
         let mut types = vec![];
         for &r in &problem.results {
@@ -68,15 +74,15 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// `value` on the first device along `list`, the identity of `combine` on the others.
-    pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> Result<ValueId> {
+    /// `value` on the first device along `list`, what changes nothing under `combine` on the others.
+    pub fn only_on_first(&mut self, value: ValueId, list: &[u8], combine: Combine) -> ValueId {
         let me = self.local.shard_index(list);
         let zero = self.local.index_constant(0);
         let first = self.local.compare(Direction::Eq, me, zero);
         let (dims, elem) = (self.local.dims(value), self.local.elem(value));
-        let Some(identity) = self.local.identity(combine, elem) else { return Ok(value) };
-        let others = self.local.broadcast(identity, &dims, &[]);
-        Ok(self.local.select(first, value, others))
+        let Some(neutral) = self.local.neutral(combine, elem) else { return value };
+        let others = self.local.broadcast(neutral, &dims, &[]);
+        self.local.select(first, value, others)
     }
 
     /// Indices of updates that are padding point nowhere.
@@ -88,6 +94,10 @@ impl Splitter<'_> {
                 continue;
             }
             if let Some(mask) = self.local.element_mask(frame, extents[d]) {
+                if self.local.elem(at).bits() < self.local.index.bits() {
+                    // A narrow type may have no index that is out of bounds.
+                    at = self.local.in_index_type(at);
+                }
                 let elem = self.local.elem(at);
                 // The largest index of the type is out of bounds of anything that fits in memory.
                 let bits =
@@ -103,12 +113,7 @@ impl Splitter<'_> {
     fn shifted_indices(&mut self, at: ValueId, dims: &ScatterDims, split: &[usize], layout: &Layout) -> ValueId {
         let vector_dim = dims.index_vector_dim as usize;
         let shape = self.local.dims(at);
-        let index = self.local.index;
-        let mut value = at;
-        if self.local.elem(value) != index {
-            let ty = Type::tensor(shape.iter().copied(), index);
-            value = self.local.op(OpKind::Mixed(MixedOp::Convert), &[value], ty, &[]);
-        }
+        let mut value = self.local.in_index_type(at);
         let mut wide = shape.clone();
         if vector_dim == wide.len() {
             wide.push(1);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::GatherDims;
+use meshwork_ir::identity::identity;
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp};
 use meshwork_ir::{Attr, Combine, ElementType, OpId, OpKind, OpSpec, Type, ValueId};
 
 use super::window::shared_dims_rule;
 use super::{Result, Splitter};
 use crate::layout::DimLayout;
-use crate::layout::identity::identity;
 use crate::reshard::moves::Form;
 
 impl Splitter<'_> {

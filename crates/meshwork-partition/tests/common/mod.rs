@@ -5,6 +5,7 @@ mod shards;
 
 use meshwork_eval as eval;
 use meshwork_ir::{ElementType, Literal, Module, Type, text, verify};
+use meshwork_mesh::{Mesh, Sharding};
 use meshwork_partition::{Border, CompileOptions, Compiled, DEFAULT_COMBINE_BYTES, compile};
 
 /// Inputs for the entry function of `module`: small distinct numbers, exact in every type.
@@ -79,7 +80,8 @@ pub fn run(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, Strin
     for (input, Border { sharding, .. }) in inputs.iter().zip(program.inputs()) {
         let ones = Literal::from_bytes(input.dims().iter().copied(), ElementType::I8, vec![1; input.len()]);
         let real = shards::cut(&ones.expect("one byte an element"), sharding, mesh).map_err(err)?;
-        let cut = shards::cut(input, sharding, mesh).map_err(err)?;
+        let mut cut = shards::cut(input, sharding, mesh).map_err(err)?;
+        shards::into_parts(&mut cut, sharding, mesh).map_err(err)?;
         for (device, (mut shard, real)) in cut.into_iter().zip(real).enumerate() {
             let poison = poison(shard.elem());
             for i in (0..shard.len()).filter(|&i| real.bytes()[i] == 0) {
@@ -96,6 +98,11 @@ pub fn run(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, Strin
         joined.push(shards::join(&parts, ty.dims(), sharding, mesh).map_err(err)?);
     }
     Ok(joined)
+}
+
+/// The shards of `x`, one per device, whole along the axes over which it is to be in parts.
+pub fn cut_whole(x: &Literal, sharding: &Sharding, mesh: &Mesh) -> Vec<Literal> {
+    shards::cut(x, sharding, mesh).expect("it fits")
 }
 
 fn err(e: impl ToString) -> String {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use meshwork_ir::Literal;
-use meshwork_mesh::{Mesh, Sharding, ShardingError, slice_of};
+use meshwork_mesh::{Mesh, Reduction, Sharding, ShardingError, device_groups, slice_of};
 
 /// The shards of `global`, one per device id. Every shard has the same extents; what is past the end is zero.
 pub fn cut(global: &Literal, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Literal>, ShardingError> {
@@ -19,9 +19,68 @@ pub fn cut(global: &Literal, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Lit
         .collect()
 }
 
+/// Makes parts of `shards`, which are whole: numbers of which each device of a group has a few, and that combine to
+/// what was there.
+pub fn into_parts(shards: &mut [Literal], sharding: &Sharding, mesh: &Mesh) -> Result<(), ShardingError> {
+    let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
+    if sharding.unreduced.is_empty() {
+        return Ok(());
+    }
+    for group in device_groups(mesh, &sharding.unreduced)? {
+        let (whole, count) = (shards[group[0] as usize].clone(), group.len());
+        for (k, &device) in group.iter().enumerate() {
+            let extra = |i: usize, k: usize| ((i + k) % 3) as f64;
+            let values = whole.to_f64s().into_iter().enumerate().map(|(i, v)| match sharding.reduction {
+                Reduction::Sum if k == 0 => v - (1..count).map(|k| extra(i, k)).sum::<f64>(),
+                Reduction::Sum => extra(i, k),
+                _ if i % count == k => v,
+                Reduction::Max => v - 1.0 - k as f64,
+                Reduction::Min => v + 1.0 + k as f64,
+            });
+            shards[device as usize] = literal(&whole, values.collect());
+        }
+    }
+    Ok(())
+}
+
+/// Numbers in the shape and type of `like`.
+fn literal(like: &Literal, values: Vec<f64>) -> Literal {
+    let dims = like.dims().iter().copied();
+    if like.elem().is_integer() {
+        let values: Vec<i64> = values.into_iter().map(|v| v as i64).collect();
+        return Literal::from_i64s(dims, like.elem(), &values).expect("fits");
+    }
+    Literal::from_f64s(dims, like.elem(), &values).expect("fits")
+}
+
+/// The shards with all parts of a group combined on each of its devices.
+fn combined(shards: &[Literal], sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Literal>, ShardingError> {
+    let mut out = shards.to_vec();
+    for group in device_groups(mesh, &sharding.unreduced)? {
+        let mut sum = shards[group[0] as usize].to_f64s();
+        for &device in &group[1..] {
+            for (s, v) in sum.iter_mut().zip(shards[device as usize].to_f64s()) {
+                *s = match sharding.reduction {
+                    Reduction::Sum => *s + v,
+                    Reduction::Max => s.max(v),
+                    Reduction::Min => s.min(v),
+                };
+            }
+        }
+        for &device in &group {
+            out[device as usize] = literal(&shards[device as usize], sum.clone());
+        }
+    }
+    Ok(out)
+}
+
 /// The global array of extents `dims` that `shards`, one per device id, make up.
 pub fn join(shards: &[Literal], dims: &[i64], sharding: &Sharding, mesh: &Mesh) -> Result<Literal, ShardingError> {
     let mesh = sharding.mesh.inline().map_or(mesh, |own| own);
+    if !sharding.unreduced.is_empty() {
+        let whole = sharding.clone().with_unreduced(Reduction::Sum, [""; 0]);
+        return join(&combined(shards, sharding, mesh)?, dims, &whole, mesh);
+    }
     let mut global = Literal::zeros(dims.iter().copied(), shards[0].elem());
     for (device, shard) in shards.iter().enumerate() {
         let slice = slice_of(sharding, mesh, dims, device as i64)?;

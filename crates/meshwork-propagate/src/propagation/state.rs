@@ -75,8 +75,7 @@ impl State {
             for i in 0..module.func_type(func).results.len() {
                 let sharding = module.res_attr(func, i, SHARDING).and_then(Attr::as_sharding);
                 let id = sharding.map(|s| state.placements.import(s)).transpose();
-                let id =
-                    id.map_err(|m| Diagnostic::at(module.op(func), format!("'func.func' op result {i}: {m}")))?;
+                let id = id.map_err(|m| Diagnostic::at(module.op(func), format!("'func.func' op result {i}: {m}")))?;
                 state.results.push(id);
             }
         }

@@ -115,7 +115,9 @@ pub(super) type Place<'p> = Option<(&'p Arc<Mesh>, &'p Arc<Sharding>)>;
 fn is_placed(array: &Sharded, place: Place<'_>) -> bool {
     let Some((mesh, sharding)) = place else { return array.shards().len() == 1 };
     let same = |a: &Sharding, b: &Sharding| {
-        a.dims.len() == b.dims.len() && a.dims.iter().zip(&b.dims).all(|(a, b)| a.axes == b.axes)
+        let dims = a.dims.len() == b.dims.len() && a.dims.iter().zip(&b.dims).all(|(a, b)| a.axes == b.axes);
+        let parts = a.unreduced == b.unreduced && (a.unreduced.is_empty() || a.reduction == b.reduction);
+        dims && parts
     };
     let is_mesh = Arc::ptr_eq(array.mesh(), mesh) || array.mesh() == mesh;
     is_mesh && (Arc::ptr_eq(array.sharding(), sharding) || same(array.sharding(), sharding))

@@ -6,6 +6,7 @@
 //! | `sharded` | the device side: one shard per device; cutting and joining |
 //! | `stored` | arrays made and read shard by shard, never whole on the host |
 //! | `pieces` | cutting and joining on the host, for the evaluator |
+//! | `parts` | arrays over whose unreduced axes devices hold parts to be combined |
 //! | `slices` | slices of arrays, and copies between them |
 //! | `npy`, `ndarrays`, `picture` | NumPy's files, the crate `ndarray`, pictures of placements |
 
@@ -13,6 +14,7 @@ mod data;
 #[cfg(feature = "ndarray")]
 mod ndarrays;
 mod npy;
+mod parts;
 mod picture;
 pub mod pieces;
 mod sharded;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use data::Data;
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
+use parts::{Parts, fill};
 pub use sharded::{Sharded, Shards, Split, local_devices};
 use slices::{copy, lengths, starts};
 pub use stored::Stored;
@@ -206,7 +209,12 @@ impl Array {
         let mut ready = Some(make(&slice));
         let elem = ready.as_ref().map_or(ElementType::F32, Array::dtype);
         let placement = Placement { mesh: Arc::new(mesh.clone()), sharding };
+        let parts = Parts::of(&placement.sharding, mesh, elem)?;
         Array::on_mesh(shape, elem, &placement, |device, slice, local, buffer| {
+            if let Some(neutral) = parts.neutral(device) {
+                fill(buffer, neutral);
+                return Ok(());
+            }
             let block = ready.take().unwrap_or_else(|| make(slice));
             let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
             if block.shape() != wanted {
@@ -383,11 +391,20 @@ impl Array {
     pub fn shard_data(&self, device: i64) -> Result<Array, ArrayError> {
         let Some(p) = &self.placement else { return Ok(self.clone()) };
         let slice = slice_of(&p.sharding, &p.mesh, self.shape(), device).map_err(placing(self.shape()))?;
-        let (whole, extents) = (self.literal()?, lengths(&slice));
+        let extents = lengths(&slice);
         let mut part = Literal::zeros(extents.iter().copied(), self.dtype());
-        let (start, zero) = (starts(&slice), vec![0; extents.len()]);
-        let (from, to) = (Region { dims: self.shape(), start: &start }, Region { dims: &extents, start: &zero });
-        copy(whole.bytes(), &from, part.bytes_mut(), &to, &extents, self.dtype().storage_bytes());
+        let zero = vec![0; extents.len()];
+        let to = Region { dims: &extents, start: &zero };
+        let size = self.dtype().storage_bytes();
+        if p.sharding.unreduced.is_empty() {
+            let from = Region { dims: self.shape(), start: &starts(&slice) };
+            copy(self.literal()?.bytes(), &from, part.bytes_mut(), &to, &extents, size);
+        } else {
+            let devices = self.clone().into_devices(Some((&p.mesh, &Arc::new(p.sharding.clone()))))?;
+            let from = Region { dims: devices.local_dims(), start: &zero };
+            let shard = devices.shards()[device as usize].to_bytes()?;
+            copy(&shard, &from, part.bytes_mut(), &to, &extents, size);
+        }
         Ok(Array::from_literal(part))
     }
 

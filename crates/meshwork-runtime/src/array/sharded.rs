@@ -1,16 +1,18 @@
 //! The device side of an array: one shard per device.
 //!
 //! All shards have the extents of the largest; what is past the end of the array is unspecified. Devices that hold the
-//! same slice share its buffer. If several processes run the program, each has the shards of its own devices, and the
+//! same slice share its buffer, unless they hold parts of it to be combined. If several processes run the program, each has the shards of its own devices, and the
 //! others are absent; an array on one device is whole in every process that has it.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, Sharding, slice_of};
 
+use super::parts::{Parts, fill};
 use super::slices::{Slice, copy, lengths, starts};
 use crate::boxes::Region;
 use crate::device::DeviceBuffer;
@@ -84,7 +86,12 @@ impl Sharded {
     /// An array of the host, cut into shards.
     pub fn from_host(host: &Literal, mesh: &Arc<Mesh>, sharding: &Arc<Sharding>) -> Result<Sharded, ArrayError> {
         let (dims, size) = (host.dims(), host.elem().storage_bytes());
-        Sharded::build(host.elem(), dims, mesh, sharding, |_, slice, local, buffer| {
+        let parts = Parts::of(sharding, mesh, host.elem())?;
+        Sharded::build(host.elem(), dims, mesh, sharding, |device, slice, local, buffer| {
+            if let Some(neutral) = parts.neutral(device) {
+                fill(buffer, neutral);
+                return Ok(());
+            }
             let (start, zero) = (starts(slice), vec![0; local.len()]);
             let (from, to) = (Region { dims, start: &start }, Region { dims: local, start: &zero });
             copy(host.bytes(), &from, buffer, &to, &lengths(slice), size);
@@ -92,35 +99,38 @@ impl Sharded {
         })
     }
 
-    /// An array whose shards are filled by `fill`, each different one once. It gets the device, its slice, the extents
+    /// An array whose shards are filled by `make`, each different one once. It gets the device, its slice, the extents
     /// of the buffer, and the buffer, which is zero if it is larger than the slice.
     pub fn build<E: From<ArrayError>>(
         elem: ElementType,
         dims: &[i64],
         mesh: &Arc<Mesh>,
         sharding: &Arc<Sharding>,
-        mut fill: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
+        mut make: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
     ) -> Result<Sharded, E> {
         let memory = |e| E::from(ArrayError::Memory(e));
         let split = Split::new(TensorType::new(dims.iter().copied(), elem).into(), mesh, sharding)?;
         let (local, bytes) = (&split.local, split.bytes());
         let absent = Buffer::absent().map_err(memory)?;
         let mut shards: Vec<Arc<dyn DeviceBuffer>> = vec![absent; mesh.device_count() as usize];
-        let mut made: HashMap<Slice, Arc<dyn DeviceBuffer>> = HashMap::new();
+        let parts = Parts::of(sharding, mesh, elem)?;
+        let mut made: HashMap<(Slice, usize), Arc<dyn DeviceBuffer>> = HashMap::new();
         for device in local_devices(shards.len()) {
             let slice = slice_of(sharding, mesh, dims, device as i64).map_err(placing(dims))?;
-            let shard = match made.get(&slice) {
+            let key = (slice, parts.index(device as i64));
+            let slice = &key.0;
+            let shard = match made.get(&key) {
                 Some(shard) => shard.clone(),
                 None => {
                     let mut buffer = Buffer::new(bytes).map_err(memory)?;
                     if slice.iter().zip(local).any(|(r, &n)| r.end - r.start < n) {
                         buffer.as_mut_slice().fill(0);
                     }
-                    fill(device as i64, &slice, local, buffer.as_mut_slice())?;
+                    make(device as i64, slice, local, buffer.as_mut_slice())?;
                     Arc::new(buffer)
                 }
             };
-            made.insert(slice, shard.clone());
+            made.insert(key, shard.clone());
             shards[device] = shard;
         }
         Ok(Sharded { split, shards })
@@ -192,8 +202,9 @@ impl Sharded {
             self.gather(world, &mut out)?;
             return Ok(out);
         }
-        for (slice, devices) in self.holders()? {
-            self.copy_out(&self.shards[devices[0]].to_bytes()?, &slice, &mut out);
+        let parts = self.parts()?;
+        for (slice, devices) in self.holders(&parts)? {
+            self.copy_out(&self.shards[devices[0]].to_bytes()?, &slice, devices[0], &parts, &mut out);
         }
         Ok(out)
     }
@@ -202,7 +213,8 @@ impl Sharded {
     fn gather(&self, world: &World, out: &mut Literal) -> Result<(), ArrayError> {
         let count = self.shards.len();
         let bytes = self.split.bytes();
-        let holders = self.holders()?;
+        let parts = self.parts()?;
+        let holders = self.holders(&parts)?;
         let ranks = |devices: &[usize]| devices.iter().map(|&d| world.rank_of(d, count)).collect::<Vec<_>>();
         let missing = |devices: &[usize]| {
             let have = ranks(devices);
@@ -220,11 +232,11 @@ impl Sharded {
                 if owner == world.rank && !to.is_empty() {
                     calls::give(world, run, &to, &contents)?;
                 }
-                self.copy_out(&contents, slice, out);
+                self.copy_out(&contents, slice, own, &parts, out);
             } else {
                 stage.resize(bytes, 0);
                 calls::take(world, run, owner, &mut stage)?;
-                self.copy_out(&stage, slice, out);
+                self.copy_out(&stage, slice, devices[0], &parts, out);
             }
         }
         Ok(())
@@ -233,22 +245,41 @@ impl Sharded {
     /// Whether all elements can be read without other processes.
     pub fn is_whole_here(&self) -> bool {
         let here = local_devices(self.shards.len());
+        let holders = || self.parts().and_then(|parts| self.holders(&parts));
         here.len() == self.shards.len()
-            || self.holders().is_ok_and(|all| all.iter().all(|(_, devices)| devices.iter().any(|d| here.contains(d))))
+            || holders().is_ok_and(|all| all.iter().all(|(_, devices)| devices.iter().any(|d| here.contains(d))))
     }
 
-    /// Each different, non-empty slice and the devices that hold it.
-    fn holders(&self) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
-        let mut holders = holders(self.dims(), self.mesh(), self.sharding())?;
-        holders.retain(|(slice, _)| slice.iter().all(|r| r.start < r.end));
-        Ok(holders)
+    /// Which devices hold parts.
+    fn parts(&self) -> Result<Parts, ArrayError> {
+        Parts::of(self.sharding(), self.mesh(), self.elem())
     }
 
-    /// Copies the contents of the shard for `slice` to its place in `out`.
-    fn copy_out(&self, shard: &[u8], slice: &Slice, out: &mut Literal) {
+    /// Each different, non-empty slice, or part of one, and the devices that hold it; first parts first.
+    fn holders(&self, parts: &Parts) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
+        let mut pieces = vec![];
+        for (slice, devices) in holders(self.dims(), self.mesh(), self.sharding())? {
+            if slice.iter().all(|r| r.start < r.end) {
+                let mut by_part: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+                devices.into_iter().for_each(|d| by_part.entry(parts.index(d as i64)).or_default().push(d));
+                pieces.extend(by_part.into_values().map(|devices| (slice.clone(), devices)));
+            }
+        }
+        pieces.sort_by_key(|(_, devices)| parts.index(devices[0] as i64));
+        Ok(pieces)
+    }
+
+    /// Copies what `device` holds of `slice` to its place in `out`, combined with the parts that came before.
+    fn copy_out(&self, shard: &[u8], slice: &Slice, device: usize, parts: &Parts, out: &mut Literal) {
         let (dims, start, zero) = (out.dims().to_vec(), starts(slice), vec![0; slice.len()]);
-        let (from, to) = (Region { dims: self.local_dims(), start: &zero }, Region { dims: &dims, start: &start });
-        copy(shard, &from, out.bytes_mut(), &to, &lengths(slice), self.elem().storage_bytes());
+        let (local, whole) = (Region { dims: self.local_dims(), start: &zero }, Region { dims: &dims, start: &start });
+        let (lengths, size) = (lengths(slice), self.elem().storage_bytes());
+        let mut sum = Cow::Borrowed(shard);
+        if parts.index(device as i64) > 0 {
+            copy(out.bytes(), &whole, sum.to_mut(), &local, &lengths, size);
+            parts.combine(sum.to_mut(), shard);
+        }
+        copy(&sum, &local, out.bytes_mut(), &whole, &lengths, size);
     }
 }
 

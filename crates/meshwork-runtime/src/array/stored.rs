@@ -60,6 +60,9 @@ impl Array {
     /// that all processes have it.
     pub fn holders(&self) -> Result<Vec<(Slice, Vec<usize>)>, ArrayError> {
         match self.split() {
+            Some((_, sharding)) if !sharding.unreduced.is_empty() => {
+                Err(ArrayError::InParts { shape: self.shape().to_vec(), sharding: sharding.to_string() })
+            }
             Some((mesh, sharding)) => holders(self.shape(), &mesh, &sharding),
             None => Ok(vec![(self.shape().iter().map(|&n| 0..n).collect(), vec![])]),
         }

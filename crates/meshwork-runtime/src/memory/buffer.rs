@@ -21,12 +21,14 @@ pub struct Buffer {
 unsafe impl Sync for Buffer {}
 
 /// There is no memory left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory for {bytes} bytes")]
 pub struct OutOfMemory {
     /// How many were asked for.
     pub bytes: usize,
 }
+
+meshwork_mesh::debug_as_display!(OutOfMemory);
 
 impl Buffer {
     /// A buffer of `bytes` bytes; it has an address even if that is 0.

@@ -2,6 +2,8 @@
 //!
 //! If the arguments of one process are invalid, all processes return the same error: it is sent in place of the data.
 
+use std::sync::{Arc, OnceLock};
+
 use super::link::Lane;
 use super::stamp::{self, Stamp};
 use super::swap::{INLINE, Swap};
@@ -52,7 +54,8 @@ const PLAN: u64 = 0x6d65_7368_776f_726b;
 pub type Offer<'a> = Result<&'a [u8], &'a str>;
 
 fn call_stamp(call: Call, run: u64) -> Stamp {
-    stamp::name(PLAN, || NAMES.map(str::to_string).to_vec());
+    static HELD: OnceLock<Arc<Vec<String>>> = OnceLock::new();
+    HELD.get_or_init(|| stamp::name(PLAN, || NAMES.map(str::to_string).to_vec()));
     super::world::stamp(PLAN, run, call as u64, 0)
 }
 

@@ -170,7 +170,7 @@ impl Runtime {
 
     /// All processes get the combination, element by element and in order of rank, of the arrays that each has. They
     /// must have the same type and length; otherwise all processes get that error.
-    pub fn all_reduce(&self, elem: ElementType, how: Reduction, bytes: &[u8]) -> Result<Vec<u8>, ProcessError> {
+    pub fn all_reduce(&self, elem: ElementType, how: ReduceOp, bytes: &[u8]) -> Result<Vec<u8>, ProcessError> {
         let Some(world) = self.world else { return Ok(bytes.to_vec()) };
         let head = format!("{how:?} of {elem}");
         calls::all_reduce(world, &head, bytes, elem.storage_bytes(), |shares| combine_all(elem, how, shares))
@@ -187,7 +187,7 @@ impl Runtime {
 
 /// How [`all_reduce`](Runtime::all_reduce) combines two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reduction {
+pub enum ReduceOp {
     /// `a + b`.
     Sum,
     /// `a * b`.
@@ -199,12 +199,12 @@ pub enum Reduction {
 }
 
 /// Combines arrays of equal length in their order.
-fn combine_all(elem: ElementType, how: Reduction, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+fn combine_all(elem: ElementType, how: ReduceOp, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let kind = match how {
-        Reduction::Sum => OpKind::Binary(BinaryOp::Add),
-        Reduction::Product => OpKind::Binary(BinaryOp::Multiply),
-        Reduction::Max => OpKind::Binary(BinaryOp::Maximum),
-        Reduction::Min => OpKind::Binary(BinaryOp::Minimum),
+        ReduceOp::Sum => OpKind::Binary(BinaryOp::Add),
+        ReduceOp::Product => OpKind::Binary(BinaryOp::Multiply),
+        ReduceOp::Max => OpKind::Binary(BinaryOp::Maximum),
+        ReduceOp::Min => OpKind::Binary(BinaryOp::Minimum),
     };
     let op = ScalarOp::new(kind, elem, elem).ok_or_else(|| format!("no {how:?} of {elem}"))?;
     let read = |bytes: &Vec<u8>| {

@@ -2,7 +2,7 @@
 //! do different things, and which.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Which message it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ impl Stamp {
     /// The operation of the sender, as text.
     pub fn describe(&self) -> String {
         let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        match names.as_ref().and_then(|n| n.get(&self.plan)) {
+        match names.as_ref().and_then(|n| n.get(&self.plan)?.upgrade()) {
             Some(ops) => {
                 let op = ops.get(self.op as usize).map_or("an unknown operation", String::as_str);
                 match self.bytes {
@@ -56,12 +56,21 @@ impl Stamp {
 }
 
 /// The operations of known programs, by digest.
-static NAMES: Mutex<Option<HashMap<u64, Arc<Vec<String>>>>> = Mutex::new(None);
+static NAMES: Mutex<Option<HashMap<u64, Weak<Vec<String>>>>> = Mutex::new(None);
 
-/// Registers the names of the operations of a program.
-pub fn name(plan: u64, ops: impl FnOnce() -> Vec<String>) {
+/// Registers the names of the operations of a program. They are known as long as the result lives.
+pub fn name(plan: u64, ops: impl FnOnce() -> Vec<String>) -> Arc<Vec<String>> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    names.get_or_insert_with(HashMap::new).entry(plan).or_insert_with(|| Arc::new(ops()));
+    let names = names.get_or_insert_with(HashMap::new);
+    if let Some(known) = names.get(&plan).and_then(Weak::upgrade) {
+        return known;
+    }
+    let ops = Arc::new(ops());
+    if names.len() == names.capacity() {
+        names.retain(|_, ops| ops.strong_count() > 0);
+    }
+    names.insert(plan, Arc::downgrade(&ops));
+    ops
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(super) struct Peer {
 }
 
 /// Why a collective operation of processes failed.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessError {
     /// This run or call failed, on all of them; others can follow.
     #[error("{0}")]
@@ -73,6 +73,8 @@ pub enum ProcessError {
     #[error("{0}")]
     Broken(String),
 }
+
+meshwork_mesh::debug_as_display!(ProcessError);
 
 /// The default deadline.
 const DEADLINE: Duration = Duration::from_secs(60);

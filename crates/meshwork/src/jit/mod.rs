@@ -1,11 +1,12 @@
 //! `jit`: traces a function of trees of tensors, places it, splits it and runs it on arrays.
 
+mod cache;
 mod place;
 mod program;
 
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use meshwork_mesh::Mesh;
 use meshwork_partition::plan::Machine;
@@ -13,7 +14,7 @@ use meshwork_partition::{Contract, Plan};
 use meshwork_runtime::Engine;
 use smol_str::SmolStr;
 
-use self::program::Key;
+use self::cache::{Cache, Program};
 use crate::Array;
 use crate::donate;
 use crate::engine::Cpu;
@@ -42,19 +43,14 @@ where
     cache: Cache<F::Output>,
 }
 
-/// Programs by what they were traced for, each with the structure of its result. They are few.
-type Cache<O> = RwLock<Vec<Entry<O>>>;
-
-/// A traced program, and what it was traced for.
-type Entry<O> = (Key, Arc<(Lowered, O)>);
-
 /// An array of the arguments and its path.
 pub(crate) type NamedArray = (SmolStr, Array);
 
 /// Makes a function of tensors into one of arrays.
 ///
 /// The function is traced once for each combination of structure, shapes, element types, static values and
-/// placements of its arguments. It runs on one device, or, with a mesh, split over its devices. The mesh comes from
+/// placements of its arguments, and of the [mapping of named axes](crate::named::axis_mapping) in scope. The programs
+/// used last are kept, 256 unless [`cache_limit`](Jit::cache_limit) says otherwise. It runs on one device, or, with a mesh, split over its devices. The mesh comes from
 /// [`on`](Jit::on) or from the arguments.
 ///
 /// Misusing a tensor inside the function, such as multiplying matrices of the wrong shapes, ends the trace, and
@@ -91,50 +87,51 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         contract: None,
         machine: Machine::default(),
         engine: Arc::new(Cpu),
-        cache: RwLock::default(),
+        cache: Cache::default(),
     }
 }
 
 impl<A, F: Function<A>> Jit<F, A> {
-    /// Splits the program over `mesh`.
-    pub fn on(mut self, mesh: &Mesh) -> Self {
-        self.mesh = Some(Arc::new(mesh.clone()));
-        self.single = false;
+    /// With another option, which the programs traced so far do not have.
+    fn with(mut self, set: impl FnOnce(&mut Self)) -> Self {
+        set(&mut self);
+        self.cache = self.cache.cleared();
         self
     }
 
+    /// Splits the program over `mesh`.
+    pub fn on(self, mesh: &Mesh) -> Self {
+        self.with(|jit| (jit.mesh, jit.single) = (Some(Arc::new(mesh.clone())), false))
+    }
+
     /// Runs on one device, whatever placements the program and its arguments have.
-    pub fn single_device(mut self) -> Self {
-        self.single = true;
-        self
+    pub fn single_device(self) -> Self {
+        self.with(|jit| jit.single = true)
     }
 
     /// How each argument is placed, in place of the placements that arrays bring: a [`P`](struct@crate::P)
     /// for all of its arrays, or a [`Rule`].
-    pub fn in_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
-        self.ins = Some(rules.into_iter().map(Into::into).collect());
-        self
+    pub fn in_shardings<R: Into<Rule>>(self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.with(|jit| jit.ins = Some(rules.into_iter().map(Into::into).collect()))
     }
 
     /// How each result is placed: one rule for a result that is not a tuple, else one per member.
-    pub fn out_shardings<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
-        self.outs = Some(rules.into_iter().map(Into::into).collect());
-        self
+    pub fn out_shardings<R: Into<Rule>>(self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.with(|jit| jit.outs = Some(rules.into_iter().map(Into::into).collect()))
     }
 
     /// How each argument is placed inside the program, wherever it comes from: a constraint on its first use. With
     /// [`in_shardings`](Jit::in_shardings) an array that is placed differently is moved before the program starts,
     /// with this as its first step.
-    pub fn constrain<R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
-        self.constraints = Some(rules.into_iter().map(Into::into).collect());
-        self
+    pub fn constrain<R: Into<Rule>>(self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.with(|jit| jit.constraints = Some(rules.into_iter().map(Into::into).collect()))
     }
 
     /// How the values that the program names by [`annotate`](crate::annotate) are placed. A name that the program does
-    /// not have is an error, as is one that it has and that is not given here.
-    pub fn annotations<'n, R: Into<Rule>>(mut self, rules: impl IntoIterator<Item = (&'n str, R)>) -> Self {
-        self.annotations = rules.into_iter().map(|(name, rule)| (name.to_string(), rule.into())).collect();
-        self
+    /// not have is an error; one that is not given here is only a name.
+    pub fn annotations<'n, R: Into<Rule>>(self, rules: impl IntoIterator<Item = (&'n str, R)>) -> Self {
+        let rules = rules.into_iter().map(|(name, rule)| (name.to_string(), rule.into())).collect();
+        self.with(|jit| jit.annotations = rules)
     }
 
     /// Gives the memory of these arguments, by number, to the results: an update happens in place. The call
@@ -156,9 +153,8 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// assert!(error.starts_with("jit: argument 0: the array of shape [2] was donated to the call at "));
     /// # Ok::<(), meshwork::Error>(())
     /// ```
-    pub fn donate(mut self, arguments: impl IntoIterator<Item = usize>) -> Self {
-        self.donated = arguments.into_iter().collect();
-        self
+    pub fn donate(self, arguments: impl IntoIterator<Item = usize>) -> Self {
+        self.with(|jit| jit.donated = arguments.into_iter().collect())
     }
 
     /// Holds every plan to `contract`: a program that would communicate otherwise is an error, not a slow run.
@@ -173,9 +169,8 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// assert!(f.call(&x).unwrap_err().to_string().contains("all-reduce"));
     /// # Ok::<(), meshwork::Error>(())
     /// ```
-    pub fn contract(mut self, contract: Contract) -> Self {
-        self.contract = Some(contract);
-        self
+    pub fn contract(self, contract: Contract) -> Self {
+        self.with(|jit| jit.contract = Some(contract))
     }
 
     /// The speed of devices and of the links between them. Of several ways to split a program, the fastest by these
@@ -195,16 +190,37 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// assert!(plan("* 1 1000\ndevice=0.001,1000")?.totals().contains_key("all-reduce"));
     /// # Ok::<(), meshwork::Error>(())
     /// ```
-    pub fn machine(mut self, machine: Machine) -> Self {
-        self.machine = machine;
-        self
+    pub fn machine(self, machine: Machine) -> Self {
+        self.with(|jit| jit.machine = machine)
     }
 
     /// Runs on another engine than the [`Cpu`]: the evaluator ([`Reference`](crate::Reference)), or any other
     /// [`Engine`].
-    pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
-        self.engine = Arc::new(engine);
+    pub fn engine(self, engine: impl Engine + 'static) -> Self {
+        self.with(|jit| jit.engine = Arc::new(engine))
+    }
+
+    /// Keeps at most `programs` programs, at least one. When another is traced, the one whose last call is longest ago
+    /// is dropped, and traced again if it is called again.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let double = jit(|x: Tensor| x * 2.0).cache_limit(8);
+    /// for n in 1..100 {
+    ///     double.call(&Array::zeros([n], F32))?;
+    /// }
+    /// assert_eq!(double.cached(), 8);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn cache_limit(mut self, programs: usize) -> Self {
+        self.cache = Cache::of(programs);
         self
+    }
+
+    /// How many programs it holds.
+    pub fn cached(&self) -> usize {
+        self.cache.len()
     }
 
     /// Runs the function.
@@ -216,7 +232,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 
     fn run(&self, args: F::Args<'_>, at: At) -> Result<<F::Output as Tree>::Host> {
         let arguments = self.arguments(args);
-        let entry = self.entry(args, &arguments)?;
+        let entry = self.entry(args, &arguments, at)?;
         let (lowered, out) = &*entry;
         for (path, array) in &arguments.leaves {
             array
@@ -238,7 +254,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     #[track_caller]
     pub fn lower(&self, args: F::Args<'_>) -> Result<LoweredFor<F::Output>> {
         let at = Location::caller();
-        let entry = self.entry(args, &self.arguments(args));
+        let entry = self.entry(args, &self.arguments(args), At(at));
         entry.map(LoweredFor).map_err(|e| e.at(at))
     }
 
@@ -262,7 +278,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 }
 
 /// A program for certain arguments; see [`Lowered`].
-pub struct LoweredFor<O>(Arc<(Lowered, O)>);
+pub struct LoweredFor<O>(Program<O>);
 
 impl<O> std::ops::Deref for LoweredFor<O> {
     type Target = Lowered;

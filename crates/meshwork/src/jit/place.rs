@@ -20,6 +20,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         let Some(mesh) = mesh else {
             return Err(JitError::NoMesh { options: "constrain needs" }.into());
         };
+        check_names(rules, leaves)?;
         let mut constraints = vec![];
         for (i, (path, array)) in leaves.iter().enumerate() {
             let (rule, inside) = rule_for(rules, path);
@@ -71,6 +72,7 @@ impl<A, F: Function<A>> Jit<F, A> {
     ) -> Result<()> {
         if let Some(rules) = &self.ins {
             self.check_count("in_shardings", rules.len())?;
+            check_names(rules, leaves)?;
         }
         let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(leaves.len());
@@ -111,6 +113,14 @@ impl<A, F: Function<A>> Jit<F, A> {
             }
             .into());
         }
+        for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.has_names()) {
+            let inside = |path: &'_ str| match rules.len() {
+                1 => Some(path.to_string()),
+                _ => inside_of(number, path),
+            };
+            let paths: Vec<String> = results.iter().filter_map(|(path, _)| inside(path)).collect();
+            rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+        }
         let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(results.len());
         let mut any = false;
@@ -129,6 +139,21 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
         Ok(())
     }
+}
+
+/// Every name that a rule has is that of an array of its argument.
+fn check_names(rules: &[Rule], leaves: &[NamedArray]) -> Result<()> {
+    for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.has_names()) {
+        let paths: Vec<String> = leaves.iter().filter_map(|(path, _)| inside_of(number, path)).collect();
+        rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// The path inside member `number`, if `path` leads there.
+fn inside_of(number: usize, path: &str) -> Option<String> {
+    let (own, inside) = path.split_once('/').unwrap_or((path, ""));
+    (own.parse() == Ok(number)).then(|| inside.to_string())
 }
 
 /// The rule for the array at `path`, which starts with the number of its argument, and the path inside that.

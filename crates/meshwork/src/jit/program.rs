@@ -1,22 +1,23 @@
 //! From a function and its arguments to a program, each traced once.
 
 use std::fmt::{Debug, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use meshwork_autodiff::{CHECKPOINT, inline_computations};
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind};
 use meshwork_mesh::Mesh;
 
-use super::{Entry, Jit, NamedArray};
+use super::cache::Program;
+use super::{Jit, NamedArray};
 use crate::annotate::Annotations;
 use crate::donate;
-use crate::error::{JitError, Result, TraceError};
+use crate::error::{At, JitError, Result, catch};
 use crate::function::Function;
 use crate::lower::{Lowered, Names};
 use crate::ops::STOP_GRADIENT;
+use crate::scope;
 use crate::trace::{self, Placing};
 use crate::tree::{Path, Tree, Visit};
 use crate::{Array, Tensor};
@@ -50,7 +51,7 @@ impl Key {
 #[derive(Default)]
 pub(super) struct Arguments {
     pub(super) leaves: Vec<NamedArray>,
-    /// Static values, lengths and names, as text.
+    /// Static values, lengths and names, and what is in scope, as text.
     facts: String,
 }
 
@@ -69,30 +70,23 @@ impl<A, F: Function<A>> Jit<F, A> {
     pub(super) fn arguments(&self, args: F::Args<'_>) -> Arguments {
         let mut arguments = Arguments::default();
         F::visit(args, &mut Path::default(), &mut arguments);
+        scope::describe(&mut arguments.facts);
         arguments
     }
 
     /// The program for these arguments, traced if it is not known yet. No lock is held while the function is traced:
     /// it may call this `Jit` again.
-    pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments) -> Result<Arc<(Lowered, F::Output)>> {
+    pub(super) fn entry(&self, args: F::Args<'_>, arguments: &Arguments, at: At) -> Result<Program<F::Output>> {
         let mesh = self.mesh_for(&arguments.leaves)?;
-        let known = |entries: &[Entry<F::Output>]| {
-            entries.iter().find(|(key, _)| key.fits(&mesh, arguments)).map(|(_, entry)| entry.clone())
-        };
-        // A list of entries is whole whatever happened to a thread that held the lock.
-        if let Some(entry) = known(&self.cache.read().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(entry);
+        let fits = |key: &Key| key.fits(&mesh, arguments);
+        if let Some(program) = self.cache.get(fits) {
+            return Ok(program);
         }
-        let entry = Arc::new(self.trace(args, &arguments.leaves, mesh.clone())?);
-        if let (Some(contract), Some(_)) = (&self.contract, entry.0.mesh()) {
-            entry.0.check(contract)?;
+        let program = Arc::new(self.trace(args, &arguments.leaves, mesh.clone(), at)?);
+        if let (Some(contract), Some(_)) = (&self.contract, program.0.mesh()) {
+            program.0.check(contract)?;
         }
-        let mut entries = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = known(&entries) {
-            return Ok(first);
-        }
-        entries.push((Key::new(mesh.clone(), arguments), entry.clone()));
-        Ok(entry)
+        Ok(self.cache.insert(Key::new(mesh.clone(), arguments), program, fits))
     }
 
     pub(super) fn mesh_for(&self, leaves: &[NamedArray]) -> Result<Option<Arc<Mesh>>> {
@@ -124,6 +118,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         args: F::Args<'_>,
         leaves: &[NamedArray],
         mesh: Option<Arc<Mesh>>,
+        at: At,
     ) -> Result<(Lowered, F::Output)> {
         #[cfg(feature = "tracing")]
         let _span = tracing::info_span!("trace").entered();
@@ -135,11 +130,12 @@ impl<A, F: Function<A>> Jit<F, A> {
         let types = leaves.iter().map(|(_, a)| a.ty());
         let annotations = Rc::new(Annotations::new(&self.annotations));
         let constraints = self.constraints_of(leaves, mesh.as_deref())?;
-        let traced = catch_unwind(AssertUnwindSafe(|| {
+        let (finished, out, results) = catch(|| {
             let (guard, mut tensors) = trace::start(types, placing);
             trace::with_top("jit", |trace| {
                 trace.annotations = annotations.clone();
                 trace.manual = vec![];
+                trace.called_at = at.0;
             });
             for (i, spec) in &constraints {
                 tensors[*i] = tensors[*i].shard(spec);
@@ -151,14 +147,7 @@ impl<A, F: Function<A>> Jit<F, A> {
             out.tensors(&mut Path::default(), &mut |p, t| results.push((p.to_string(), t.clone())));
             let tensors: Vec<Tensor> = results.iter().map(|(_, t)| t.clone()).collect();
             (trace::finish(guard, "jit", &tensors), out, results)
-        }));
-        let (finished, out, results) = match traced {
-            Ok(done) => done,
-            Err(payload) => match payload.downcast::<TraceError>() {
-                Ok(error) => return Err((*error).into()),
-                Err(other) => resume_unwind(other),
-            },
-        };
+        })?;
         if let Some(captured) = finished.captures.first() {
             return Err(JitError::Captured { tensor: captured.describe() }.into());
         }

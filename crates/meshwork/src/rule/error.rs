@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// Why a rule has no placement for an array.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum RuleError {
     /// A pattern is not a regular expression.
     #[error("the pattern {pattern:?} of rule {index} is not a regular expression: {why}")]
@@ -27,6 +27,14 @@ pub enum RuleError {
         shape: Vec<i64>,
         /// The patterns.
         patterns: Vec<String>,
+    },
+    /// A name that no array has.
+    #[error("by_name places {name:?}, but no array has this name; there are {}", some(.paths))]
+    UnusedName {
+        /// The name.
+        name: String,
+        /// The paths of the arrays.
+        paths: Vec<String>,
     },
     /// No rule for a field.
     #[error("there are rules for the fields {fields:?}, but none for {path:?}")]
@@ -56,4 +64,12 @@ pub enum RuleError {
         /// The size of the axis.
         size: i64,
     },
+}
+
+meshwork_mesh::debug_as_display!(RuleError);
+
+/// A few of many paths, in quotes.
+fn some(paths: &[String]) -> String {
+    let shown = paths.iter().take(8).map(|p| format!("{p:?}")).collect::<Vec<_>>().join(", ");
+    if paths.len() > 8 { format!("{shown} and {} more", paths.len() - 8) } else { shown }
 }

@@ -4,6 +4,7 @@ mod error;
 mod fsdp;
 mod path;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -50,6 +51,14 @@ impl ByName {
     fn of(&self, path: &str) -> &P {
         let last = path.rsplit('/').next().unwrap_or(path);
         self.names.iter().find(|(name, _)| name == last).map_or(&self.others, |(_, spec)| spec)
+    }
+
+    /// The names, with their numbers, that none of these paths ends with.
+    pub(crate) fn unused<'a>(&'a self, paths: &[&str]) -> impl Iterator<Item = (usize, &'a str)> {
+        let ends = |path: &&str| path.rsplit('/').next().unwrap_or(path).to_string();
+        let last: BTreeSet<String> = paths.iter().map(ends).collect();
+        let names = self.names.iter().map(|(name, _)| name.as_str()).enumerate();
+        names.filter(move |(_, name)| !last.contains(*name))
     }
 }
 
@@ -107,6 +116,41 @@ impl Rule {
         }
     }
 
+    /// Checks that every name of a [`by_name`](Rule::by_name) is that of an array, where `paths` are the paths of all
+    /// arrays that the rule places: one that is misspelt would place nothing.
+    pub fn check_names(&self, paths: &[&str]) -> Result<(), RuleError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Fsdp(_) => Ok(()),
+            Rule::Names(rule) => match rule.unused(paths).next() {
+                None => Ok(()),
+                Some((_, name)) => Err(RuleError::UnusedName {
+                    name: name.to_string(),
+                    paths: paths.iter().map(ToString::to_string).collect(),
+                }),
+            },
+            Rule::Paths(rule) => rule.check_names(paths),
+            Rule::And(first, second) => first.check_names(paths).and_then(|()| second.check_names(paths)),
+            Rule::Fields(fields) => fields.iter().try_for_each(|(field, rule)| {
+                let steps = paths.iter().map(|path| path.split_once('/').unwrap_or((*path, "")));
+                let inside = steps.filter(|(step, _)| step == field).map(|(_, inside)| inside);
+                rule.check_names(&inside.collect::<Vec<_>>())
+            }),
+        }
+    }
+
+    /// Whether [`check_names`](Rule::check_names) has anything to check.
+    pub(crate) fn has_names(&self) -> bool {
+        match self {
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Fsdp(_) => false,
+            Rule::Names(_) | Rule::Paths(_) => true,
+            Rule::And(first, second) => first.has_names() || second.has_names(),
+            Rule::Fields(fields) => fields.iter().any(|(_, rule)| rule.has_names()),
+        }
+    }
+
     /// What this rule makes of an array that is already placed like `base`.
     fn refine(&self, base: P, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<P, RuleError> {
         match self {
@@ -142,7 +186,20 @@ impl Rule {
         Rule::Policy(Arc::new(f))
     }
 
-    /// By the last step of the path: the first pair with that name. Others are replicated.
+    /// By the last step of the path: the first pair with that name. Others are replicated. A name that no array of the
+    /// tree has is an error.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 2)?;
+    /// let rule = Rule::by_name([("wieght", P!["x"])]);
+    /// let params = [("weight".to_string(), Array::zeros([4], F32))].into_iter().collect();
+    /// let f = jit(|p: std::collections::BTreeMap<String, Tensor>| p["weight"].sum_all());
+    /// let error = f.on(&mesh).in_shardings([rule]).call(&params).unwrap_err().to_string();
+    /// assert!(error.starts_with(r#"by_name places "wieght", but no array has this name; there are "weight""#));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
     pub fn by_name<const N: usize>(names: [(&str, P); N]) -> Rule {
         let names = names.into_iter().map(|(name, spec)| (name.to_string(), spec)).collect();
         Rule::Names(Arc::new(ByName { names, others: P::replicated() }))

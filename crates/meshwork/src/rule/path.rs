@@ -87,6 +87,15 @@ impl TreePathRule {
         leaf.shape.is_empty() || leaf.size() == 1
     }
 
+    /// See [`Rule::check_names`].
+    pub(super) fn check_names(&self, paths: &[&str]) -> Result<(), RuleError> {
+        let decides = |path: &str| self.rules.iter().position(|(regex, _)| regex.is_match(path));
+        self.rules.iter().enumerate().try_for_each(|(i, (_, rule))| {
+            let own: Vec<&str> = paths.iter().copied().filter(|path| decides(path) == Some(i)).collect();
+            rule.check_names(&own)
+        })
+    }
+
     pub(super) fn spec(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
         if TreePathRule::is_scalar(leaf) {
             return Ok(Some(P::replicated()));

@@ -23,7 +23,7 @@ use meshwork_mesh::{AxisRef, Mesh, Sharding};
 use self::constants::Constants;
 use crate::Tensor;
 use crate::annotate::Annotations;
-use crate::error::fail_at;
+use crate::error::{At, fail_at};
 use crate::manual::ManualAxis;
 use crate::spec::MESH;
 
@@ -43,7 +43,8 @@ pub(crate) struct Trace {
     id: u64,
     /// The traces below it in the stack.
     outer: Vec<u64>,
-    /// The line of the user's program that is being traced.
+    /// The line of the user's program that called for the trace, and the one that is being traced.
+    pub(crate) called_at: &'static Location<'static>,
     at: &'static Location<'static>,
     /// If set, the line that all operations are attributed to: library code that runs on behalf of the user.
     pin: Option<&'static Location<'static>>,
@@ -120,11 +121,13 @@ pub(crate) fn start<'t>(
     STACK.with_borrow_mut(|stack| {
         stack.iter_mut().for_each(|t| t.was_below = true);
         let outer = stack.iter().map(|t| t.id).collect();
+        let called_at = stack.last().map_or(at, |t| t.called_at);
         let annotations = stack.last().map(|t| t.annotations.clone()).unwrap_or_default();
         let manual = stack.last().map(|t| t.manual.clone()).unwrap_or_default();
         stack.push(Trace {
             id,
             outer,
+            called_at,
             at,
             pin: None,
             module,
@@ -173,11 +176,26 @@ pub(crate) fn with_top<R>(op: &str, work: impl FnOnce(&mut Trace) -> R) -> R {
     let at = Location::caller();
     STACK.with_borrow_mut(|stack| {
         let Some(trace) = stack.last_mut() else {
-            fail_at(op, "there is no trace: tensors exist only inside a function that jit traces", at)
+            // No `jit` would return an error.
+            panic!("{op}: there is no trace: tensors exist only inside a function that jit traces\n  at {}", At(at))
         };
         trace.at = trace.pin.unwrap_or(at);
         work(trace)
     })
+}
+
+/// The line that operations are attributed to, if it is not that of their callers.
+pub(crate) fn pin() -> Option<&'static Location<'static>> {
+    STACK.with(|stack| stack.try_borrow().ok()?.last()?.pin)
+}
+
+/// Runs library code that calls operations, with all of them attributed to the line that called the traced function.
+/// Traces on top of the current one, as of a function whose gradient is taken, have their own lines.
+pub(crate) fn on_behalf_of_caller<R>(work: impl FnOnce() -> R) -> R {
+    match STACK.with_borrow(|stack| stack.last().map(|trace| trace.called_at)) {
+        Some(at) => pinned(at, work),
+        None => work(),
+    }
 }
 
 /// Runs library code that calls operations from closures, with all of them attributed to `at`.

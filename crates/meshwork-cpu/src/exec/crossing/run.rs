@@ -257,12 +257,13 @@ impl Cross<'_> {
     /// Begins a round, and does what is done meanwhile.
     unsafe fn post(&self, round: &Round, swap: &mut Swap<'_>, scratch: &mut Scratch) -> Result<(), Fault> {
         let live = |group: usize| self.is_live(group);
-        // SAFETY (all): by the contract of `Crossing::run`. What is received goes to the stage or to a result, which
+        // By the contract of `Crossing::run`: what is received goes to the stage or to a result, which
         // nothing reads until the round is over; what is sent is in the stage or in a buffer that is not written.
         for parcel in &round.receives {
             let Some((inline, total)) = self.weight(parcel) else { continue };
             swap.expect(parcel.peer, inline, Some(total)).map_err(lost)?;
             for item in parcel.long.iter().filter(|i| live(i.group)) {
+                // SAFETY: see above.
                 unsafe { swap.receive(parcel.peer, self.landing(&item.what), item.bytes).map_err(lost)? };
             }
         }
@@ -272,8 +273,10 @@ impl Cross<'_> {
             let fill = |cover: &mut [u8]| {
                 let mut at = 0;
                 for item in parcel.short.iter().filter(|i| live(i.group)) {
+                    // SAFETY: see above.
                     let ready = unsafe { self.ready(&item.what, item.bytes, scratch) };
                     match ready {
+                        // SAFETY: the cover has room for all short items.
                         Ok(from) => unsafe { from.copy_to_nonoverlapping(cover[at..].as_mut_ptr(), item.bytes) },
                         Err(e) => filled = Err(e),
                     }
@@ -283,12 +286,14 @@ impl Cross<'_> {
             swap.cover(parcel.peer, inline, total, fill).map_err(lost)?;
             filled?;
             for item in parcel.long.iter().filter(|i| live(i.group)) {
+                // SAFETY: see above.
                 unsafe {
                     let from = self.ready(&item.what, item.bytes, scratch)?;
                     swap.send(parcel.peer, from, item.bytes).map_err(lost)?;
                 }
             }
         }
+        // SAFETY: see above.
         unsafe {
             self.locals(&round.locals);
             for &(device, buf, bytes) in round.zeros.iter().filter(|z| self.active.binary_search(&z.0).is_ok()) {
@@ -301,7 +306,6 @@ impl Cross<'_> {
     /// Puts what has come in a round where it is wanted.
     unsafe fn take(&self, round: &Round, swap: &Swap<'_>) {
         let live = |group: usize| self.is_live(group);
-        // SAFETY (all): by the contract of `Crossing::run`.
         for parcel in &round.receives {
             let mut at = 0;
             let inline = swap.inline(parcel.peer);
@@ -309,12 +313,15 @@ impl Cross<'_> {
                 let from = inline[at..at + item.bytes].as_ptr();
                 at += item.bytes;
                 if item.what.to.is_empty() {
+                    // SAFETY: by the contract of `Crossing::run`.
                     unsafe { self.stage.add(item.what.stage).copy_from_nonoverlapping(from, item.bytes) }
                 } else {
+                    // SAFETY: as above.
                     unsafe { self.deliver(&item.what, from) }
                 }
             }
             for item in parcel.long.iter().filter(|i| live(i.group) && !i.what.to.is_empty()) {
+                // SAFETY: as above.
                 unsafe { self.deliver(&item.what, self.landing(&item.what)) };
             }
         }

@@ -12,7 +12,7 @@ mod convert;
 mod emit;
 mod inst;
 mod lower;
-mod memory;
+pub(crate) mod memory;
 
 use super::Stores;
 use super::interp::loops;

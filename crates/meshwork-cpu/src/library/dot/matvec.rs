@@ -85,11 +85,12 @@ impl<T: Tile> Work for Matvec<T> {
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
         let batch = self.product.a.batch.len();
         let rows = if self.left { self.product.rows } else { self.product.columns };
-        // SAFETY: in both: the trait's contract; parts are disjoint ranges of the result.
         match batch {
+            // SAFETY: the trait's contract; parts are disjoint ranges of the result.
             1 => unsafe { self.rows(frame, scratch, 0, piece(rows, self.parts, part, 16)) },
             _ => {
                 for b in piece(batch, self.parts, part, 1) {
+                    // SAFETY: as above.
                     unsafe { self.rows(frame, scratch, b, 0..rows) };
                 }
             }

@@ -101,6 +101,9 @@ type Find<'a, T> = &'a dyn Fn(ElementType) -> Option<Arc<dyn Packer<T>>>;
 
 /// Elements of a type that compute in `f32`.
 pub(crate) fn single(elem: ElementType) -> Option<Arc<dyn Packer<f32>>> {
+    if elem.is_float() && elem.bits() <= 8 {
+        return Some(Arc::new(Of(super::num::Narrow::of_products(elem))));
+    }
     with_f32_element!(elem, e => Some(Arc::new(Of(e))), else None)
 }
 

@@ -26,7 +26,8 @@ impl Index {
     /// The offsets of the row-major positions of dimensions with these extents and byte strides.
     pub(crate) fn new(dims: &[i64], strides: &[i64]) -> Index {
         let kept: Vec<usize> = (0..dims.len()).filter(|&d| dims[d] != 1).collect();
-        let Some(&last) = kept.last() else { return Index::Stride(0) };
+        // Without a dimension there is one position, and with an empty one there is none.
+        let Some(&last) = kept.last().filter(|_| !dims.contains(&0)) else { return Index::Stride(0) };
         let mut run = dims[last] as usize;
         for pair in kept.windows(2).rev() {
             if strides[pair[0]] != strides[pair[1]] * dims[pair[1]] {

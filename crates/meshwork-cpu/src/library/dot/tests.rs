@@ -1,7 +1,7 @@
 //! Products against the evaluator: layouts, sizes and element types.
 
 use super::micro::{Micro, Shape, Tile};
-use crate::library::testing::{check, covers};
+use crate::library::testing::{check, check_on, covers};
 
 /// A product with batch `b` (0 for none) of `[m, k]` and `[k, n]`; `ta` and `tb` say which is stored transposed.
 fn product(elem: &str, out: &str, [b, m, n, k]: [usize; 4], ta: bool, tb: bool) -> String {
@@ -213,4 +213,23 @@ fn micro_kernels_compute_tiles_of_all_heights_and_widths() {
     tiles_are_exact::<f32>();
     tiles_are_exact::<f64>();
     tiles_are_exact::<i32>();
+}
+
+/// As XLA has it: a sum slightly above 9, half way between 8 and 10, is rounded to 9 in `f16` before `f8E5M2` takes the even
+/// one; with another result type it is rounded once.
+#[test]
+fn products_of_eight_bits_are_rounded_through_f16() {
+    use meshwork_ir::{ElementType, Literal};
+    let literal = |values: &[f64]| Literal::from_f64s([3], ElementType::F8E5M2, values).unwrap();
+    let args = [literal(&[8.0, 1.0, 0.5f64.powi(10)]), literal(&[1.0, 1.0, 1.0])];
+    for (out, want) in [("f8E5M2", 8.0), ("f16", 9.0), ("f32", 9.0 + 0.5f64.powi(10))] {
+        let source = format!(
+            "func.func @main(%a: tensor<3xf8E5M2>, %b: tensor<3xf8E5M2>) -> tensor<{out}> {{
+               %r = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<3xf8E5M2>, tensor<3xf8E5M2>) -> tensor<{out}>
+               return %r : tensor<{out}> }}"
+        );
+        check_on(&source, &args, 0.0);
+        let module = meshwork_ir::text::parse(&source).unwrap();
+        assert_eq!(meshwork_eval::run(&module, None, &args).unwrap()[0].to_f64s(), [want]);
+    }
 }

@@ -43,6 +43,8 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                     (&[5, 33], "1", &[5]),
                     (&[5, 33], "0", &[33]),
                     (&[4, 0, 3], "1", &[4, 3]),
+                    (&[5, 0], "1", &[5]),
+                    (&[0], "0", &[]),
                     (&[3, 4, 5], "0, 2", &[4]),
                 ] {
                     let attrs = format!("dimensions = array<i64: {over}>");

@@ -36,6 +36,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 case(&[0, 3], &[3, 2], "", ("1", "0"), &[0, 2]),
                 case(&[3, 0], &[0, 2], "", ("1", "0"), &[3, 2]),
                 case(&[2, 3], &[3, 2], "", ("0, 1", "1, 0"), &[]),
+                case(&[2, 0], &[2, 0, 2], "", ("0, 1", "2, 1"), &[2]),
             ]
         }
         OpKind::Contract(ContractOp::Einsum) => {
@@ -54,6 +55,7 @@ pub fn cases(kind: OpKind, elem: ElementType) -> Vec<Case> {
                     &[2, 5, 9, 4],
                 ),
                 case("lhs_dilation = array<i64: 2, 1>, rhs_dilation = array<i64: 1, 2>,", &[2, 15, 6, 4]),
+                case("rhs_dilation = array<i64: 1, 8>,", &[2, 7, 0, 4]),
             ]
         }
         OpKind::Dynamic(DynamicOp::Conv) => {

@@ -3,6 +3,7 @@
 use super::attr::push_dict;
 use super::write::push_symbol;
 use super::{BlockLabel, Printer};
+use crate::verify::VISIBILITIES;
 use crate::{Attr, AttrDict, FunctionType, Op, Type, ValueId};
 
 impl<'m> Printer<'m> {
@@ -22,7 +23,7 @@ impl<'m> Printer<'m> {
         }
         self.out.push_str("func.func ");
         if let Some(visibility) = op.attr("sym_visibility") {
-            self.out.push_str(visibility.as_str()?);
+            self.out.push_str(visibility.as_str().filter(|v| VISIBILITIES.contains(v))?);
             self.out.push(' ');
         }
         push_symbol(&mut self.out, name);

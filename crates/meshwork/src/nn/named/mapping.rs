@@ -29,7 +29,7 @@ pub struct Mapping {
 }
 
 /// Why a mapping does not fit a tensor and a mesh.
-#[derive(Clone, PartialEq, Eq, Debug, ThisError)]
+#[derive(Clone, PartialEq, Eq, ThisError)]
 pub enum MappingError {
     /// The mesh lacks an axis.
     #[error("{name:?} is mapped to the mesh axis {axis:?}, which the mesh {mesh} does not have")]
@@ -61,6 +61,8 @@ pub enum MappingError {
         name: String,
     },
 }
+
+meshwork_mesh::debug_as_display!(MappingError);
 
 impl Mapping {
     /// Names with the mesh axis that splits them, in order.

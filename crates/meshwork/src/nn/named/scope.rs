@@ -15,27 +15,15 @@ use crate::{Array, Tensor};
 type Place = (Mapping, Arc<Mesh>, Option<Error>);
 
 thread_local! {
-    static CONTEXT: RefCell<Vec<Mapping>> = const { RefCell::new(vec![]) };
     /// What named tensors of the program are held to while a tree of them is copied.
     static HOLD: RefCell<Option<Mapping>> = const { RefCell::new(None) };
     /// Where named arrays of the host are placed while a tree of them is copied, and the first error.
     static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
-/// Ends the scope of a mapping, also by unwinding.
-struct Leave;
-
-impl Drop for Leave {
-    fn drop(&mut self) {
-        CONTEXT.with_borrow_mut(Vec::pop);
-    }
-}
-
 /// Runs `work` with `mapping` in scope, in place of that of an outer scope. Scopes belong to a thread.
 pub fn axis_mapping<R>(mapping: Mapping, work: impl FnOnce() -> R) -> R {
-    CONTEXT.with_borrow_mut(|c| c.push(mapping));
-    let _leave = Leave;
-    work()
+    crate::scope::with(mapping, work)
 }
 
 /// Runs `work` with `mapping` in scope, merged with that of the outer scope: where both map a name, `mapping` wins.
@@ -43,9 +31,9 @@ pub fn merged_axis_mapping<R>(mapping: Mapping, work: impl FnOnce() -> R) -> R {
     axis_mapping(current_mapping().unwrap_or_default().merged(&mapping), work)
 }
 
-/// The mapping in scope.
+/// The mapping in scope. Programs that were traced with different ones are different, also in one `jit`.
 pub fn current_mapping() -> Option<Mapping> {
-    CONTEXT.with_borrow(|c| c.last().cloned())
+    crate::scope::current()
 }
 
 /// A tensor with these axes, held to the placement that `mapping` gives it.

@@ -42,7 +42,15 @@ impl fmt::Display for Matched {
 
 /// The placement of each array of a tree by `rule`, which may be [only shapes](Array::shape_only).
 pub fn match_sharding_rule<T: Tree>(rule: &Rule, tree: &T::Host, mesh: &Mesh) -> Result<Vec<Matched>> {
-    named_arrays::<T>(tree).iter().map(|(path, array)| matched(rule, path, array, mesh)).collect()
+    let arrays = named_arrays::<T>(tree);
+    check_names(rule, &arrays)?;
+    arrays.iter().map(|(path, array)| matched(rule, path, array, mesh)).collect()
+}
+
+/// Every name that a rule has is that of an array.
+pub(super) fn check_names(rule: &Rule, arrays: &[(String, Array)]) -> Result<()> {
+    let paths: Vec<&str> = arrays.iter().map(|(path, _)| path.as_str()).collect();
+    Ok(rule.check_names(&paths)?)
 }
 
 pub(super) fn matched(rule: &Rule, path: &str, array: &Array, mesh: &Mesh) -> Result<Matched> {
@@ -59,6 +67,7 @@ pub(super) fn matched(rule: &Rule, path: &str, array: &Array, mesh: &Mesh) -> Re
 
 /// The tree placed by `rule` on `mesh`; arrays that the rule leaves free are replicated.
 pub fn shard_tree<T: Tree>(tree: &T::Host, rule: &Rule, mesh: &Mesh) -> Result<T::Host> {
+    check_names(rule, &named_arrays::<T>(tree))?;
     map_arrays::<T, Error>(tree, |path, array| {
         let spec = matched(rule, path, array, mesh)?.spec.unwrap_or_default();
         Ok(array.clone().shard(mesh, spec)?)
@@ -78,7 +87,10 @@ pub fn constrain<T: Tree>(tree: &T, rule: impl Into<Rule>) -> T {
     let rule = rule.into();
     let mut paths: Vec<String> = vec![];
     tree.tensors(&mut Path::default(), &mut |path, _| paths.push(path.to_string()));
-    let at = Location::caller();
+    let at = trace::pin().unwrap_or(Location::caller());
+    if let Err(e) = rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>()) {
+        fail_at("constrain", e.to_string(), at);
+    }
     let mut paths = paths.into_iter();
     let mut next = |t: &Tensor| constrain_leaf(&rule, &paths.next().unwrap_or_default(), t, at);
     tree.map(&mut next)

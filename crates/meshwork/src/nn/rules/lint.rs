@@ -4,7 +4,7 @@ use std::fmt;
 
 use meshwork_mesh::{Mesh, ceil_div};
 
-use super::apply::matched;
+use super::apply::{check_names, matched};
 use super::{Leaf, Matched, Rule, RuleError, TreePathRule};
 use crate::Array;
 use crate::error::{Error, Result};
@@ -65,6 +65,11 @@ pub enum Finding {
         /// The number of parts.
         parts: i64,
     },
+    /// A name of a [`Rule::by_name`] that no array has.
+    UnusedName {
+        /// Which, and the paths of the arrays.
+        why: String,
+    },
     /// The placement is invalid: an axis that the mesh lacks, one used twice, too many dimensions.
     Invalid {
         /// The array.
@@ -100,6 +105,7 @@ impl fmt::Display for Finding {
                 let last = (extent - (parts - 1) * ceil_div(*extent, *parts)).max(0);
                 write!(f, "uneven: dimension {dim} of {path}, {extent}, over {parts} parts leaves {last} for the last")
             }
+            Finding::UnusedName { why } => write!(f, "dead: {why}"),
             Finding::Invalid { path, why } => write!(f, "invalid: {path}: {why}"),
         }
     }
@@ -174,6 +180,9 @@ pub fn lint<T: Tree>(rule: &Rule, tree: &T::Host, mesh: &Mesh) -> Result<Report>
     }
     for rule in patterns {
         look_at_patterns(rule, &arrays, &mut report.findings);
+    }
+    if let Err(Error::Rule(e @ RuleError::UnusedName { .. })) = check_names(rule, &arrays) {
+        report.findings.push(Finding::UnusedName { why: e.to_string() });
     }
     Ok(report)
 }

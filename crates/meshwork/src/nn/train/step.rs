@@ -12,6 +12,7 @@ use crate::jit::{Jit, jit};
 use crate::ops::full;
 use crate::rules::{FsdpRule, Rule, constrain};
 use crate::spec::P;
+use crate::trace::on_behalf_of_caller;
 use crate::transform::{differentiable, value_and_grad};
 use crate::tree::{Tree, leaves, replace};
 use crate::{Array, Lowered, Plan, Tensor};
@@ -135,7 +136,7 @@ where
         let on_mesh = self.mesh.is_some();
         let (optimizer, params, batch) = (self.optimizer.clone(), self.params.clone(), self.batch.clone());
         let (loss, parts, compute) = (self.loss.clone(), self.accumulate, self.compute);
-        let step: StepFunction<A, B> = Box::new(move |(old, memory), data| {
+        let step = move |(old, memory): TrainState<A>, data: B| {
             let used = cast(&old, compute);
             let used = if on_mesh { constrain(&used, &params) } else { used };
             let slope = |data: B| {
@@ -150,19 +151,21 @@ where
             };
             let (new, memory) = optimizer.update(&old, &slope, &memory);
             (value, (new, memory))
-        });
+        };
+        let step: StepFunction<A, B> = Box::new(move |state, data| on_behalf_of_caller(|| step(state, data)));
         let optimizer = self.optimizer;
         let init: InitFunction<A> = Box::new(move |params| {
-            let memory = optimizer.init(&params);
+            let memory = on_behalf_of_caller(|| optimizer.init(&params));
             (params, memory)
         });
         let (step, init) = match &self.mesh {
-            None => (jit(step).single_device(), jit(init).single_device()),
+            None => (jit(step).single_device().donate([0]), jit(init).single_device()),
             Some(mesh) => (
                 jit(step)
                     .on(mesh)
                     .in_shardings([state.clone(), batch])
-                    .out_shardings([P::replicated().into(), state.clone()]),
+                    .out_shardings([P::replicated().into(), state.clone()])
+                    .donate([0]),
                 jit(init).on(mesh).in_shardings([stored]).out_shardings(state_members(&state)),
             ),
         };
@@ -199,21 +202,26 @@ where
     B::Host: 'static,
 {
     /// The state before the first step, placed.
+    #[track_caller]
     pub fn init(&self, params: &A::Host) -> Result<HostState<A>> {
         self.init.call(params)
     }
 
-    /// The loss before the step, and the state after it.
+    /// The loss before the step, and the state after it. The state before is [donated](Jit::donate): its memory becomes
+    /// that of the state after, and using it again is an error. [`Array::copy`] keeps what is needed longer.
+    #[track_caller]
     pub fn step(&self, state: &HostState<A>, batch: &B::Host) -> Result<(Array, HostState<A>)> {
         self.step.call((state, batch))
     }
 
     /// What the step communicates.
+    #[track_caller]
     pub fn plan(&self, state: &HostState<A>, batch: &B::Host) -> Result<Plan> {
         self.step.plan((state, batch))
     }
 
     /// The program of the step.
+    #[track_caller]
     pub fn lower(&self, state: &HostState<A>, batch: &B::Host) -> Result<impl std::ops::Deref<Target = Lowered>> {
         self.step.lower((state, batch))
     }

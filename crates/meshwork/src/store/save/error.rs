@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a checkpoint could not be written or read.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The system refused.
@@ -77,6 +77,8 @@ pub enum CheckpointError {
         skipped: Vec<String>,
     },
 }
+
+meshwork_mesh::debug_as_display!(CheckpointError);
 
 impl CheckpointError {
     /// Whether files are not as they were written: an older checkpoint may be better.

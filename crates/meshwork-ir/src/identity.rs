@@ -1,8 +1,6 @@
-//! The element that changes nothing under a reduction: what padding is set to before it is mixed in.
+//! The element that changes nothing under a reduction: what padding and absent parts are before they are mixed in.
 
-use meshwork_ir::{ElementClass, ElementType, float};
-
-use meshwork_ir::Combine;
+use crate::{Combine, ElementClass, ElementType, float};
 
 /// The identity of `combine` for `elem` in storage format; `None` where there is none (complex maximum).
 pub fn identity(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {
@@ -41,6 +39,11 @@ pub fn identity(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {
             Combine::Min => int(max_unsigned(elem)),
         },
     })
+}
+
+/// What combined with any `x` gives `x`, to the bit where there is such an element; `None` where there is no identity.
+pub fn neutral(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {
+    if combine == Combine::Add { Some(nothing(elem)) } else { identity(combine, elem) }
 }
 
 /// What added to any `x` gives `x` to the bit, in storage format: negative zero for floats.

@@ -1,0 +1,216 @@
+//! Running a program in every way and comparing: the evaluator on one device, on many, and the CPU engine.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+use meshwork_cpu::CpuEngine;
+use meshwork_eval as eval;
+use meshwork_ir::{DeviceGrid, ElementType, Literal, Module, Type, same, text, verify};
+use meshwork_partition::{Border, CompileOptions, Compiled, compile};
+use meshwork_runtime::array::pieces::{cut, join};
+use meshwork_runtime::{Array, Engine};
+
+/// What came of running a program.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// Every way gives the same.
+    Same,
+    /// The program does not run on one device, so there is nothing to compare with.
+    Invalid(String),
+    /// It runs on one device, and is refused on many.
+    Refused(String),
+    /// Something is wrong: results differ, the split program does not verify, or something panics.
+    Wrong(String),
+}
+
+impl Verdict {
+    /// What kind of finding it is: its first line without numbers.
+    pub fn kind(&self) -> String {
+        let what = match self {
+            Verdict::Same => "same",
+            Verdict::Invalid(what) | Verdict::Refused(what) | Verdict::Wrong(what) => what,
+        };
+        what.lines().next().unwrap_or_default().chars().filter(|c| !c.is_ascii_digit()).take(90).collect()
+    }
+}
+
+/// What a split program runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engines {
+    /// The evaluator: only splitting is checked.
+    Evaluator,
+    /// The evaluator and the CPU engine.
+    All,
+}
+
+/// Runs `placed` in every way. What panics is wrong.
+pub fn check(placed: &Module, engines: Engines) -> Verdict {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(placed, engines)));
+    ran.unwrap_or_else(|_| {
+        let where_ = LAST_PANIC.lock().map(|text| text.clone()).unwrap_or_default();
+        Verdict::Wrong(format!("panics{where_}"))
+    })
+}
+
+/// Text and place of the last panic, if [`record_panics`] was called.
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Notes panics for the verdict instead of printing them.
+pub fn record_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        if let Ok(mut last) = LAST_PANIC.lock() {
+            *last = format!(": {info}").replace('\n', " ");
+        }
+    }));
+}
+
+fn run(placed: &Module, engines: Engines) -> Verdict {
+    if let Some(d) = verify::verify(placed).first() {
+        return Verdict::Invalid(format!("the program does not verify: {d}"));
+    }
+    let inputs = inputs(placed);
+    let expected = match eval::run(placed, None, &inputs) {
+        Ok(results) => results,
+        Err(e) => return Verdict::Invalid(format!("on one device: {e}")),
+    };
+    let compiled = match compile(placed, &CompileOptions::default()) {
+        Ok(compiled) => compiled,
+        Err(e) => return Verdict::Refused(e.to_string()),
+    };
+    if let Some(d) = verify::verify(&compiled.module).first() {
+        return Verdict::Wrong(format!("the split program does not verify: {d}"));
+    }
+    let printed = text::print(&compiled.module);
+    let again = text::parse(&printed).map_err(|d| d.to_string()).and_then(|again| same(&compiled.module, &again));
+    if let Err(what) = again {
+        return Verdict::Wrong(format!("the split program reads back differently: {what}"));
+    }
+    let mut outcomes = vec![("evaluator on many devices", on_devices(&compiled, &inputs))];
+    if engines == Engines::All {
+        outcomes.push(("CPU engine", on_engine(&compiled, inputs)));
+    }
+    for (name, got) in outcomes {
+        match got {
+            Err(what) => return Verdict::Wrong(format!("{name}: {what}")),
+            Ok(got) => {
+                for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
+                    if !close(a, b) {
+                        return Verdict::Wrong(format!(
+                            "{name}: result {i} differs\nexpected {}\ngot      {}",
+                            show(a),
+                            show(b)
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    Verdict::Same
+}
+
+fn on_engine(program: &Compiled, inputs: Vec<Literal>) -> Result<Vec<Literal>, String> {
+    let loaded = CpuEngine::shared().load(program).map_err(|e| e.to_string())?;
+    let results = loaded.run(inputs.into_iter().map(Array::from_literal).collect()).map_err(|e| e.to_string())?;
+    results.iter().map(|r| r.literal().cloned().map_err(|e| e.to_string())).collect()
+}
+
+/// Runs the per-device program on the evaluator, with garbage at all positions of the input shards that hold no
+/// element. Devices that hold the same part of a result must agree about it.
+fn on_devices(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
+    let (devices, mesh) = (program.devices(), &program.plan.mesh);
+    let is_element = |dims: &[i64], border: &Border| {
+        let ones = vec![1; dims.iter().product::<i64>() as usize];
+        let ones = Literal::from_bytes(dims.iter().copied(), ElementType::I8, ones).ok_or("sizes differ")?;
+        cut(&ones, &border.sharding, mesh).map_err(|e| e.to_string())
+    };
+    let mut per_device = vec![vec![]; devices];
+    for (input, border) in inputs.iter().zip(program.inputs()) {
+        let real = is_element(input.dims(), border)?;
+        let shards = cut(input, &border.sharding, mesh).map_err(|e| e.to_string())?;
+        for (device, (mut shard, real)) in shards.into_iter().zip(real).enumerate() {
+            let garbage = garbage(shard.elem());
+            for i in (0..shard.len()).filter(|&i| real.bytes()[i] == 0) {
+                shard.set_element(i, &garbage);
+            }
+            per_device[device].push(shard);
+        }
+    }
+    let grid = DeviceGrid { replicas: 1, partitions: devices };
+    let outputs = eval::run_devices(&program.module, None, per_device, grid).map_err(|e| e.to_string())?;
+    let mut joined = vec![];
+    for (i, border) in program.outputs().iter().enumerate() {
+        let parts: Vec<Literal> = outputs.iter().map(|o| o[i].clone()).collect();
+        let whole = join(&parts, border.ty.dims(), &border.sharding, mesh).map_err(|e| e.to_string())?;
+        let real = is_element(whole.dims(), border)?;
+        let again = cut(&whole, &border.sharding, mesh).map_err(|e| e.to_string())?;
+        for (device, (part, real)) in parts.iter().zip(real).enumerate() {
+            let size = part.elem().storage_bytes();
+            let differs = |&j: &usize| {
+                let at = j * size..(j + 1) * size;
+                real.bytes()[j] == 1 && part.bytes()[at.clone()] != again[device].bytes()[at]
+            };
+            if let Some(j) = (0..part.len()).find(differs).filter(|_| !close(part, &again[device])) {
+                return Err(format!(
+                    "result {i}: devices that hold the same part disagree: device {device}, element {j}"
+                ));
+            }
+        }
+        joined.push(whole);
+    }
+    Ok(joined)
+}
+
+/// Inputs for the entry function: small whole numbers.
+pub fn inputs(module: &Module) -> Vec<Literal> {
+    let types = module.entry().map(|func| module.func_type(func).inputs).unwrap_or_default();
+    types.iter().enumerate().filter_map(|(k, ty)| input(ty, k as i64)).collect()
+}
+
+fn input(ty: &Type, seed: i64) -> Option<Literal> {
+    let t = ty.as_tensor()?;
+    let n = t.num_elements()?;
+    let value = |i: i64| (i * 7 + seed * 3) % 23 - 5;
+    let dims = t.dims.iter().copied();
+    match t.elem {
+        ElementType::I1 => Literal::from_bytes(dims, t.elem, (0..n).map(|i| u8::from(value(i) % 3 == 0)).collect()),
+        elem if elem.is_integer() => {
+            let signed = elem.class() == meshwork_ir::ElementClass::Signed;
+            let values: Vec<i64> = (0..n).map(|i| if signed { value(i) } else { value(i).abs() }).collect();
+            Literal::from_i64s(dims, elem, &values)
+        }
+        elem => Literal::from_f64s(dims, elem, &(0..n).map(|i| value(i) as f64).collect::<Vec<_>>()),
+    }
+}
+
+/// Not a number for floats; an odd number with many bits for integers; true for booleans.
+fn garbage(elem: ElementType) -> Vec<u8> {
+    let one = match elem {
+        ElementType::I1 => return vec![1],
+        e if e.is_integer() => Literal::from_i64s([1], e, &[0x55]).or_else(|| Literal::from_i64s([1], e, &[1])),
+        e => Literal::from_f64s([1], e, &[f64::NAN]),
+    };
+    one.map_or_else(|| vec![0x55; elem.storage_bytes()], |l| l.bytes().to_vec())
+}
+
+/// Equal for anything but fractions, which may differ by the rounding of another order of summation.
+fn close(a: &Literal, b: &Literal) -> bool {
+    if a.dims() != b.dims() || a.elem() != b.elem() {
+        return false;
+    }
+    if !a.elem().is_float() && !a.elem().is_complex() {
+        return a == b;
+    }
+    let (x, y) = (a.to_f64s(), b.to_f64s());
+    let scale = x.iter().filter(|v| v.is_finite()).fold(1.0f64, |m, v| m.max(v.abs()));
+    let whole = x.iter().all(|v| v.fract() == 0.0 || !v.is_finite());
+    let tolerance = if whole { 0.0 } else { 1e-3 * scale };
+    x.iter().zip(&y).all(|(p, q)| p == q || (p.is_nan() && q.is_nan()) || (p - q).abs() <= tolerance)
+}
+
+fn show(l: &Literal) -> String {
+    if l.elem().is_integer() {
+        format!("{:?}", (0..l.len()).map(|i| l.get_i64(i)).collect::<Vec<_>>())
+    } else {
+        format!("{:?}", l.to_f64s())
+    }
+}
