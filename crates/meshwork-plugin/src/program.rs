@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use meshwork_ir::{Attr, ElementType, Module, Type, bytecode, text};
+use meshwork_ir::{Attr, ElementType, Module, Type, text};
 use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 
@@ -113,12 +113,7 @@ const MEMORY_KIND: &str = "mhlo.memory_kind";
 
 /// The module that JAX's bytes or text say.
 pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
-    if bytecode::is_bytecode(source) {
-        return bytecode::read(source).map_err(|e| Failure::invalid(e.to_string()));
-    }
-    let source =
-        std::str::from_utf8(source).map_err(|_| Failure::invalid("the program is neither bytecode nor text"))?;
-    text::parse(source).map_err(|e| Failure::invalid(e.to_string()))
+    meshwork_ir::read(source).map_err(|e| Failure::invalid(e.to_string()))
 }
 
 /// The values of a list that leaves tokens out, with `None` for the tokens.

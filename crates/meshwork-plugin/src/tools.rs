@@ -5,6 +5,7 @@
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use meshwork_ir::text::PrintOptions;
 use meshwork_ir::{Module, ValueId, text};
 use meshwork_mesh::Picture;
 use meshwork_partition::plan::{Detail, Explainer, human_bytes, json, short_type, table};
@@ -74,6 +75,13 @@ enum Answered {
 
 fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
     let written = read(program)?;
+    if name == "text" {
+        let options = PrintOptions {
+            locations: options["locations"].as_bool().unwrap_or(false),
+            ..PrintOptions::default()
+        };
+        return Ok(Answered::Text(text::print_with(&written, &options)));
+    }
     let causes = if name == "partition" { Causes::Operations } else { Causes::Annotations };
     let compiled = compile(&written, &CompileOptions { causes, ..CompileOptions::default() })?;
     let links = &CompileOptions::default().machine.links;

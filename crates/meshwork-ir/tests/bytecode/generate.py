@@ -13,6 +13,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 HERE = pathlib.Path(__file__).parent
+# File names without the folder that this happens to lie in.
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
 
 
 def serialize(program, version):
