@@ -76,10 +76,8 @@ enum Answered {
 fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
     let written = read(program)?;
     if name == "text" {
-        let options = PrintOptions {
-            locations: options["locations"].as_bool().unwrap_or(false),
-            ..PrintOptions::default()
-        };
+        let options =
+            PrintOptions { locations: options["locations"].as_bool().unwrap_or(false), ..PrintOptions::default() };
         return Ok(Answered::Text(text::print_with(&written, &options)));
     }
     let causes = if name == "partition" { Causes::Operations } else { Causes::Annotations };
