@@ -181,6 +181,8 @@ impl<'a> Table<'a> {
         let ty = match (entry.custom, entry.dialect) {
             (true, "builtin") => self.builtin_type(&mut c)?,
             (true, "vhlo") => self.vhlo_type(&mut c)?,
+            // Values of operations that VHLO does not have keep StableHLO's own type of tokens.
+            (true, "stablehlo") if c.varint()? == 0 => Type::Token,
             (true, dialect) => return Err(c.error(format_args!("a type of dialect '{dialect}'"))),
             (false, _) => {
                 let text = text_entry(&mut c)?;
