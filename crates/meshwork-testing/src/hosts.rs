@@ -84,6 +84,8 @@ impl Hosts {
             value.map(|value| command.env(name, value));
         }
         let places: Vec<String> = (0..self.count).map(|i| format!("{}:{each}", self.address(i))).collect();
+        // The launcher does not know that all hosts share the cores of this machine.
+        command.args(["--mca", "mpi_yield_when_idle", "1"]);
         command.args(["--host", &places.join(","), "--mca", "plm_rsh_agent"]).arg(self.folder.path().join("agent"));
         for network in ["oob_tcp_if_include", "btl_tcp_if_include"] {
             command.args(["--mca", network, "10.77.0.0/24"]);
@@ -152,16 +154,16 @@ impl Drop for Hosts {
     }
 }
 
-/// In the test `name`: runs `body` on each number of hosts, with two ranks each, and checks that every rank reached its
-/// end.
+/// In the test `name`: runs `body` on each number of hosts, with four ranks in all, and checks that every rank reached
+/// its end.
 pub fn across(hosts: &[usize], name: &str, body: impl FnOnce()) {
     if ranks::is_rank() {
         return ranks::as_rank(body);
     }
     for &count in hosts {
         let Some(hosts) = Hosts::new(&format!("c{count}"), count) else { return };
-        let done = Folder::new(&format!("{name}_{count}"));
-        ranks::check_all_end(&mut hosts.command(2, name), 2 * count, &done);
+        let (done, each) = (Folder::new(&format!("{name}_{count}")), 4 / count);
+        ranks::check_all_end(&mut hosts.command(each, name), each * count, &done);
     }
 }
 

@@ -53,17 +53,19 @@ impl Tensor {
 }
 
 /// Whether `x` comes before `y`. Comparisons with NaN are all false, which is no order, so floats are compared in the total
-/// order, with one zero and one NaN.
+/// order: ascending with one zero and one NaN, and descending as they are, like JAX's `sort` and `top_k`.
 fn in_order(b: &mut Builder<'_>, order: Direction, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
     let Some(elem) = b.ty(x).elem().filter(|e| e.is_float()) else { return b.compare(order, x, y) };
-    let (zero, nan) = (b.scalar(elem, 0.0)?, b.scalar(elem, f64::NAN)?);
-    let key = |b: &mut Builder<'_>, v: ValueId| {
-        let is_zero = b.compare(Direction::Eq, v, zero)?;
-        let one_zero = b.select(is_zero, zero, v)?;
-        let is_nan = b.compare(Direction::Ne, v, v)?;
-        b.select(is_nan, nan, one_zero)
-    };
-    let (x, y) = (key(b, x)?, key(b, y)?);
+    let (mut x, mut y) = (x, y);
+    if order == Direction::Lt {
+        let (zero, nan) = (b.scalar(elem, 0.0)?, b.scalar(elem, f64::NAN)?);
+        for v in [&mut x, &mut y] {
+            let is_zero = b.compare(Direction::Eq, *v, zero)?;
+            let one_zero = b.select(is_zero, zero, *v)?;
+            let is_nan = b.compare(Direction::Ne, *v, *v)?;
+            *v = b.select(is_nan, nan, one_zero)?;
+        }
+    }
     let spec = OpSpec::new(OpKind::Mixed(MixedOp::Compare))
         .operands([x, y])
         .attr("comparison_direction", Attr::hlo_enum("comparison_direction", order.text()))
