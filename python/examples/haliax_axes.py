@@ -17,7 +17,7 @@ Batch = hax.Axis("batch", 32)
 SeqLen = hax.Axis("seqlen", 512)
 Embed = hax.Axis("embed", 16)
 
-with mesh, hax.axis_mapping({"batch": "data", "embed": "model"}):
+with jax.set_mesh(mesh), hax.axis_mapping({"batch": "data", "embed": "model"}):
     batch = hax.shard(hax.ones((Batch, SeqLen), dtype=jnp.float32))
     weights = hax.shard(hax.ones((SeqLen, Embed), dtype=jnp.float32))
     out = hax.named_jit(lambda x, w: hax.shard(hax.dot(x, w, axis=SeqLen)))(batch, weights)
