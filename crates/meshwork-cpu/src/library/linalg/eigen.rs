@@ -108,7 +108,7 @@ pub(super) struct Singular<T> {
     pub of: PhantomData<T>,
 }
 
-/// `A = U S V*` of an `m × n` matrix with `m >= n`, with `width` columns of `U`.
+/// `A = U S V*` of an `m × n` matrix with `m >= n`, with `width` columns of `U`; without vectors if that is 0.
 struct Decomposition<T: Field> {
     values: Vec<T::Real>,
     u: Vec<T>,
@@ -140,14 +140,18 @@ fn decompose<T: Field>(a: &[T], [m, n]: [usize; 2], width: usize, scratch: &mut 
     let mut e = vec![T::Real::zero(); n.saturating_sub(1)];
     let (mut left_taus, mut right_taus) = (vec![T::zero(); n], vec![T::zero(); n.saturating_sub(1)]);
     householder::bidiagonal(&mut square, [rows, n], (&mut d, &mut e), (&mut left_taus, &mut right_taus));
-    let (mut x, mut y) = (Rows::identity(n), Rows::identity(n));
+    let rows_of = || if width == 0 { Rows::none() } else { Rows::identity(n) };
+    let (mut x, mut y) = (rows_of(), rows_of());
     if !spectrum::bidiagonal(&mut d, &mut e, &mut x, &mut y) {
         return None;
     }
     let mut order = ascending(&d);
     order.reverse();
-    let (x, y) = (x.reordered(&order), y.reordered(&order));
     let values = order.iter().map(|&i| d[i] * scale).collect();
+    if width == 0 {
+        return Some(Decomposition { values, u: vec![], v: vec![] });
+    }
+    let (x, y) = (x.reordered(&order), y.reordered(&order));
     // The columns of U: those of X under the reflectors, then what completes the basis.
     let mut u = vec![T::zero(); m * width];
     for i in 0..m {
@@ -193,7 +197,11 @@ impl<T: Field> Routine for Singular<T> {
         // A wide matrix is decomposed as its adjoint.
         let is_wide = n > m;
         let (tall, long, short) = if is_wide { (adjoint(a, [m, n]), n, m) } else { (a.to_vec(), m, n) };
-        let width = if self.vectors == Vectors::Full { long } else { short };
+        let width = match self.vectors {
+            Vectors::None => 0,
+            Vectors::Thin => short,
+            Vectors::Full => long,
+        };
         let Some(parts) = decompose(&tall, [long, short], width, scratch) else {
             info[0] = FAILED;
             values.fill(T::Real::nan());

@@ -22,6 +22,11 @@ impl<R: Float> Rows<R> {
         Rows { n, values: (0..n * n).map(one).collect() }
     }
 
+    /// No vectors: turning them costs nothing.
+    pub(super) fn none() -> Rows<R> {
+        Rows { n: 0, values: vec![] }
+    }
+
     /// Rows `i` and `j` become `cos i + sin j` and `cos j - sin i`.
     fn turn(&mut self, i: usize, j: usize, cos: R, sin: R) {
         let n = self.n;
@@ -46,7 +51,7 @@ impl<R: Float> Rows<R> {
 
 /// The eigenvalues of the matrix with this diagonal and these elements beside it, into `diagonal`.
 pub(super) fn symmetric<R: Float>(diagonal: &mut [R], beside: &[R], vectors: &mut Rows<R>) -> bool {
-    let (d, n) = (diagonal, vectors.n);
+    let (n, d) = (diagonal.len(), diagonal);
     // One more, so that every row has an element beside it.
     let mut e: Vec<R> = beside.iter().copied().chain([R::zero()]).collect();
     let two = R::one() + R::one();
@@ -102,7 +107,7 @@ pub(super) fn bidiagonal<R: Float>(
     left: &mut Rows<R>,
     right: &mut Rows<R>,
 ) -> bool {
-    let (d, e, n) = (diagonal, beside, left.n);
+    let (n, d, e) = (diagonal.len(), diagonal, beside);
     let most = d.iter().chain(e.iter()).fold(R::zero(), |most, v| most.max(v.abs()));
     let tiny = R::epsilon() * most;
     let (mut end, mut steps) = (n, 0);
@@ -132,7 +137,7 @@ pub(super) fn bidiagonal<R: Float>(
     for k in 0..n {
         if d[k].is_sign_negative() {
             d[k] = -d[k];
-            right.values[k * n..(k + 1) * n].iter_mut().for_each(|v| *v = -*v);
+            right.values[k * right.n..(k + 1) * right.n].iter_mut().for_each(|v| *v = -*v);
         }
     }
     true
