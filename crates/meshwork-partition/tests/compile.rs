@@ -41,10 +41,10 @@ fn a_program_without_a_mesh_stays_as_it_is() {
           %0 = stablehlo.add %a, %a : tensor<?xf32>
           return %0 : tensor<?xf32>
         }
-        func.func @main(%a: tensor<?xf32> {tf.aliasing_output = 0 : i32} loc("a"), %t: !stablehlo.token)
-            -> (tensor<?xf32> {jax.result_info = "out"}, !stablehlo.token) {
+        func.func @main(%a: tensor<?xf32> {tf.aliasing_output = 0 : i32} loc("a"))
+            -> (tensor<?xf32> {jax.result_info = "out"}) {
           %0 = call @twice(%a) : (tensor<?xf32>) -> tensor<?xf32>
-          return %0, %t : tensor<?xf32>, !stablehlo.token
+          return %0 : tensor<?xf32>
         }"#;
     let program = compiled(source);
     assert_eq!(text::print(&program.module), text::print(&parse(source)));

@@ -108,7 +108,7 @@ fn lapack_calls() {
     for n in [0, 1, 3, 4] {
         let (a, tau, pivots, info) = (t(&[n, 3, 2], "f32"), t(&[n, 2], "f32"), t(&[n, 2], "i32"), t(&[n], "i32"));
         let rule = format!(
-            ", sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, o]) {{i={n}, j=3, k=2, l=3, m=2, o=2}}, custom>"
+            ", sdy.sharding_rule = #sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, n]) {{i={n}, j=3, k=2, l=3, m=2, n=2}}, custom>"
         );
         for rule in [rule.as_str(), ""] {
             let call = "stablehlo.custom_call @lapack_sgeqrf_ffi(%a0) {api_version = 4 : i32, mhlo.backend_config = {}";
