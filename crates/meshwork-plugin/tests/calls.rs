@@ -187,10 +187,10 @@ fn a_failed_run_fails_what_depends_on_it() {
     }";
     let (client, devices) = client();
     let failing = compile(client, text, &[]).unwrap();
-    let doubling = compile(client, &ADD.replace("3xf32", "2xf32"), &[]).unwrap();
+    let adding = compile(client, &ADD.replace("3xf32", "2xf32"), &[]).unwrap();
     let x = put(client, devices[0], &[1.0, 2.0]);
     let bad = run(failing, &[vec![x]]).unwrap()[0];
-    let worse = run(doubling, &[vec![bad, x]]).unwrap()[0];
+    let worse = run(adding, &[vec![x, bad]]).unwrap()[0];
     for buffer in [bad, worse] {
         let (message, code) = get(buffer).unwrap_err();
         assert!(message.contains("nobody answers") && code == Code::Internal as i32, "{message}");
