@@ -142,3 +142,11 @@ def test_compiled_functions_are_cached_on_disk(tmp_path):
     compiled = jax.jit(lambda x: x * 2).lower(jnp.ones(4)).compile()
     again = se.deserialize_and_load(*se.serialize(compiled), execution_devices=jax.devices()[:1])
     np.testing.assert_array_equal(again(jnp.ones(4)), [2] * 4)
+
+
+def test_results_that_would_be_split_unevenly_stay_whole():
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+    x = jax.device_put(np.arange(16, dtype=np.float32), NamedSharding(mesh, P("x")))
+    y = jax.jit(lambda x: x[:10] * 2)(x)
+    np.testing.assert_array_equal(np.asarray(y), np.arange(10) * 2)
+    assert y.sharding.is_fully_replicated

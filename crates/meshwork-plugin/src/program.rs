@@ -52,7 +52,7 @@ impl Program {
     pub fn compile(source: &[u8], bytes: &[u8], engine: &dyn Engine) -> Outcome<Program> {
         let written = read(source)?;
         let options = Options::read(bytes)?;
-        let compiled = compile(&written, &CompileOptions::default())?;
+        let compiled = compile_even(&written)?;
         let (split, partitions) = (compiled.devices(), options.devices.len());
         if split > 1 && split != partitions {
             return Err(Failure::invalid(format!("a mesh of {split} devices for {partitions} partitions")));
@@ -106,6 +106,35 @@ impl Program {
     /// What one device runs, as text.
     pub fn text(&self) -> &str {
         self.text.get_or_init(|| text::print(&self.module))
+    }
+}
+
+/// Compiles `written`. JAX has no arrays whose parts differ in size, so a result that would be split unevenly stays
+/// whole along that dimension.
+fn compile_even(written: &Module) -> Outcome<Compiled> {
+    let compiled = compile(written, &CompileOptions::default())?;
+    let Some(entry) = written.entry() else { return Ok(compiled) };
+    let (mesh, types) = (&compiled.plan.mesh, written.func_type(entry).results);
+    let results = (0..types.len()).filter(|&i| types[i] != Type::Token);
+    let mut even = None;
+    for (i, border) in results.zip(compiled.outputs()) {
+        let (dims, mut sharding) = (border.ty.dims(), (*border.sharding).clone());
+        if sharding.is_even(mesh, dims) {
+            continue;
+        }
+        let parts = sharding.num_shards(mesh);
+        for (d, dim) in sharding.dims.iter_mut().enumerate() {
+            dim.is_closed = true;
+            if dims[d] % parts[d] != 0 {
+                dim.axes.clear();
+            }
+        }
+        let module = even.get_or_insert_with(|| written.clone());
+        module.set_res_attr(entry, i, "sdy.sharding", Some(Attr::Sharding(sharding.into())));
+    }
+    match even {
+        Some(module) => Ok(compile(&module, &CompileOptions::default())?),
+        None => Ok(compiled),
     }
 }
 
