@@ -5,23 +5,14 @@ use std::sync::Arc;
 use super::cursor::{Cursor, Read, unsupported};
 use super::dense;
 use super::table::{Piece, Table};
-use crate::{Attr, AttrDict, Dense, DenseData, ElementType, FunctionType, Loc, LocKind, TensorType, Type};
+use crate::{Attr, Dense, DenseData, ElementType, FunctionType, Loc, LocKind, TensorType, Type};
 
 impl<'a> Table<'a> {
     pub(super) fn builtin_attr(&mut self, c: &mut Cursor<'a>) -> Read<Piece> {
         let at = c.at();
         let attr = match c.varint()? {
             0 => Attr::Array(c.list(|c| self.next_attr(c))?.into()),
-            1 => {
-                let mut dict = AttrDict::new();
-                for _ in 0..c.count()? {
-                    let name = self.next_string_attr(c)?;
-                    if dict.set(&*name, self.next_attr(c)?).is_some() {
-                        return Err(c.error(format_args!("attribute '{name}' is given twice")));
-                    }
-                }
-                Attr::Dict(Arc::new(dict))
-            }
+            1 => self.next_dict(c)?,
             2 => self.next_string(c)?,
             3 => {
                 let text = self.next_string(c)?;

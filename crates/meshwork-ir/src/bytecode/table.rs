@@ -8,7 +8,7 @@ use super::container::{Container, Entry, bytes_of, text_of};
 use super::cursor::{Cursor, Read, error};
 use super::resource::Resource;
 use crate::attr::AllToAllParam;
-use crate::{Attr, Loc, Type, text};
+use crate::{Attr, AttrDict, Loc, Type, text};
 
 /// How deep attributes, types and locations may nest.
 pub(super) const MAX_DEPTH: u32 = 128;
@@ -49,12 +49,15 @@ enum Slot<T> {
     Read(T, Weight),
 }
 
+/// Entries by number, each with what was read of it.
+type Slots<'a, T> = Vec<(Entry<'a>, Slot<T>)>;
+
 /// The attributes and types of a file.
 pub(super) struct Table<'a> {
     strings: Vec<&'a [u8]>,
     resources: Vec<Resource<'a>>,
-    attrs: Vec<(Entry<'a>, Slot<Piece>)>,
-    types: Vec<(Entry<'a>, Slot<Type>)>,
+    attrs: Slots<'a, Piece>,
+    types: Slots<'a, Type>,
     /// Of the entry being read, so far; outside entries, of everything that was used.
     weight: Weight,
     /// How many entries are being read.
@@ -81,50 +84,40 @@ impl<'a> Table<'a> {
 
     /// The attribute, location or part of number `index`, named at byte `at`.
     pub fn piece(&mut self, index: usize, at: usize) -> Read<Piece> {
-        let count = self.attrs.len();
-        let Some((entry, slot)) = self.attrs.get_mut(index) else {
-            return Err(error(at, format_args!("attribute {index} of {count}")));
-        };
-        let entry = *entry;
-        let piece = match slot {
-            Slot::Read(piece, weight) => {
-                let (piece, weight) = (piece.clone(), *weight);
-                self.charge(weight, at)?;
-                return Ok(piece);
-            }
-            Slot::Open => return Err(error(at, format_args!("attribute {index} contains itself"))),
-            Slot::Unread => {
-                *slot = Slot::Open;
-                self.entry(entry, at, Self::read_piece)?
-            }
-        };
-        self.attrs[index].1 = Slot::Read(piece.0.clone(), piece.1);
-        self.charge(piece.1, at)?;
-        Ok(piece.0)
+        self.numbered("attribute", |table| &mut table.attrs, Self::read_piece, index, at)
     }
 
     /// The type of number `index`, named at byte `at`.
     pub fn ty(&mut self, index: usize, at: usize) -> Read<Type> {
-        let count = self.types.len();
-        let Some((entry, slot)) = self.types.get_mut(index) else {
-            return Err(error(at, format_args!("type {index} of {count}")));
+        self.numbered("type", |table| &mut table.types, Self::read_type, index, at)
+    }
+
+    /// Number `index` of a list of entries, read if it is asked for the first time.
+    fn numbered<T: Clone>(
+        &mut self,
+        what: &str,
+        list: fn(&mut Self) -> &mut Slots<'a, T>,
+        read: fn(&mut Self, Entry<'a>) -> Read<T>,
+        index: usize,
+        at: usize,
+    ) -> Read<T> {
+        let count = list(self).len();
+        let Some((entry, slot)) = list(self).get_mut(index) else {
+            return Err(error(at, format_args!("{what} {index} of {count}")));
         };
         let entry = *entry;
-        let ty = match slot {
-            Slot::Read(ty, weight) => {
-                let (ty, weight) = (ty.clone(), *weight);
-                self.charge(weight, at)?;
-                return Ok(ty);
-            }
-            Slot::Open => return Err(error(at, format_args!("type {index} contains itself"))),
+        let (value, weight) = match slot {
+            Slot::Read(value, weight) => (value.clone(), *weight),
+            Slot::Open => return Err(error(at, format_args!("{what} {index} contains itself"))),
             Slot::Unread => {
                 *slot = Slot::Open;
-                self.entry(entry, at, Self::read_type)?
+                let (value, weight) = self.entry(entry, at, read)?;
+                list(self)[index].1 = Slot::Read(value.clone(), weight);
+                (value, weight)
             }
         };
-        self.types[index].1 = Slot::Read(ty.0.clone(), ty.1);
-        self.charge(ty.1, at)?;
-        Ok(ty.0)
+        self.charge(weight, at)?;
+        Ok(value)
     }
 
     /// Reads an entry and weighs it.
@@ -191,6 +184,18 @@ impl<'a> Table<'a> {
         };
         c.end("a type")?;
         Ok(ty)
+    }
+
+    /// The dictionary that stands next: pairs of a name and an attribute.
+    pub fn next_dict(&mut self, c: &mut Cursor<'a>) -> Read<Attr> {
+        let mut dict = AttrDict::new();
+        for _ in 0..c.count()? {
+            let name = self.next_string_attr(c)?;
+            if dict.set(&*name, self.next_attr(c)?).is_some() {
+                return Err(c.error(format_args!("attribute '{name}' is given twice")));
+            }
+        }
+        Ok(Attr::Dict(Arc::new(dict)))
     }
 
     /// The attribute that the cursor names next, whatever it is.

@@ -9,7 +9,7 @@ use super::cursor::{Cursor, Read, error, unsupported};
 use super::dense;
 use super::table::Table;
 use crate::op::form::hlo_cases;
-use crate::{Attr, AttrDict, DYNAMIC, ElementType, FunctionType, Type};
+use crate::{Attr, DYNAMIC, ElementType, FunctionType, Type};
 
 impl<'a> Table<'a> {
     pub(super) fn vhlo_attr(&mut self, c: &mut Cursor<'a>) -> Read<Attr> {
@@ -20,16 +20,7 @@ impl<'a> Table<'a> {
             3 => enumeration(c, "comparison_direction", 0)?,
             4 => enumeration(c, "comparison_type", 0)?,
             5 => Attr::i32(c.varint()? as i64),
-            6 => {
-                let mut dict = AttrDict::new();
-                for _ in 0..c.count()? {
-                    let name = self.next_string_attr(c)?;
-                    if dict.set(&*name, self.next_attr(c)?).is_some() {
-                        return Err(c.error(format_args!("attribute '{name}' is given twice")));
-                    }
-                }
-                Attr::Dict(Arc::new(dict))
-            }
+            6 => self.next_dict(c)?,
             7 => enumeration(c, "fft_type", 0)?,
             8 | 9 => match self.next_type(c)? {
                 Type::Scalar(elem) => dense::number(c, elem)?,
