@@ -252,18 +252,17 @@ fn widened(m: &Matrix, columns: usize) -> Matrix {
     out
 }
 
+/// The Schur form of `a` and its vectors, if all elements are finite and it converges.
+fn finite_schur(a: &Matrix, is_complex: bool) -> Option<(Matrix, Matrix)> {
+    let form = if is_complex { schur } else { real_schur };
+    is_finite(a).then(|| form(a)).flatten()
+}
+
 /// `geev`: eigenvalues (of a real matrix their real parts, then their imaginary parts), left and right eigenvectors, and 0
 /// for success. Vectors that are not wanted are zero.
 fn eigen(a: &Matrix, is_complex: bool, wanted: [bool; 2]) -> Vec<Values> {
     let n = a.rows;
-    let form = if !is_finite(a) {
-        None
-    } else if is_complex {
-        schur(a)
-    } else {
-        real_schur(a)
-    };
-    let Some((t, _)) = form else {
+    let Some((t, _)) = finite_schur(a, is_complex) else {
         return apart(nans(n), is_complex).into_iter().chain([nans(n * n), nans(n * n), number(1)]).collect();
     };
     let values = eigenvalues(&t);
@@ -278,14 +277,7 @@ fn eigen(a: &Matrix, is_complex: bool, wanted: [bool; 2]) -> Vec<Values> {
 /// `gees`: the Schur form and its vectors, the eigenvalues as in [`eigen`], zero, and 0 for success.
 fn schur_form(a: &Matrix, is_complex: bool) -> Vec<Values> {
     let n = a.rows;
-    let form = if !is_finite(a) {
-        None
-    } else if is_complex {
-        schur(a)
-    } else {
-        real_schur(a)
-    };
-    let (t, z, values, failed) = match form {
+    let (t, z, values, failed) = match finite_schur(a, is_complex) {
         Some((t, z)) => (t.values.clone(), z.values, eigenvalues(&t), 0),
         None => (nans(n * n), nans(n * n), nans(n), 1),
     };
