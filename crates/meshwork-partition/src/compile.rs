@@ -214,8 +214,11 @@ pub(crate) fn cuts(module: &Module, mesh: &Mesh) -> Vec<i64> {
             _ => None,
         },
     };
-    let on_mesh = |s: &&Sharding| own(s).is_some_and(|own| own.same_axes(mesh));
-    let axes = shardings(module).into_iter().filter(on_mesh).flat_map(Sharding::axes).filter(|axis| !axis.is_full());
+    let on_mesh = |s: &Sharding| own(s).is_some_and(|own| own.same_axes(mesh));
+    // Few shardings have sub-axes: only for these the mesh is looked up.
+    let has_sub_axes = |s: &Sharding| s.axes().any(|axis| !axis.is_full());
+    let cutting = shardings(module).into_iter().filter(|s| has_sub_axes(s) && on_mesh(s));
+    let axes = cutting.flat_map(Sharding::axes).filter(|axis| !axis.is_full());
     axes.filter_map(|axis| strides(mesh, axis)).flat_map(|(low, high)| [low, high]).collect()
 }
 
