@@ -4,8 +4,7 @@ use meshwork_cpu::kernel::ir::*;
 use meshwork_cpu::kernel::{Backend, Kernel, jit_is_available};
 use meshwork_cpu::step::Scratch;
 use meshwork_ir::ElementType;
-
-use crate::harness::Numbers;
+use meshwork_testing::Numbers;
 
 const ELEMS: [ElementType; 13] = {
     use ElementType::*;
@@ -15,15 +14,15 @@ const ELEMS: [ElementType; 13] = {
 /// A random body that the check accepts.
 fn random_body(numbers: &mut Numbers) -> Body {
     // A few types at a time, so that values meet.
-    let palette: Vec<ElementType> = (0..1 + numbers.below(3)).map(|_| numbers.pick(&ELEMS)).collect();
+    let palette: Vec<ElementType> = (0..1 + numbers.below(3)).map(|_| *numbers.pick(&ELEMS)).collect();
     let access = [Access::Unit, Access::Unit, Access::Unit, Access::Zero, Access::Strided];
     let inputs = 1 + numbers.below(4);
     let mut args: Vec<Arg> = (0..inputs)
-        .map(|_| Arg { elem: numbers.pick(&palette), access: numbers.pick(&access), output: false })
+        .map(|_| Arg { elem: *numbers.pick(&palette), access: *numbers.pick(&access), output: false })
         .collect();
     for _ in 0..1 + numbers.below(3) {
-        let access = numbers.pick(&[Access::Unit, Access::Unit, Access::Strided]);
-        args.push(Arg { elem: numbers.pick(&palette), access, output: true });
+        let access = *numbers.pick(&[Access::Unit, Access::Unit, Access::Strided]);
+        args.push(Arg { elem: *numbers.pick(&palette), access, output: true });
     }
     let mut body = Body { args, temps: vec![], scalars: 0, phases: vec![] };
     let mut scalars: Vec<(u16, Ty)> = vec![];
@@ -50,10 +49,10 @@ fn random_phase(
     let most = if numbers.below(4) == 0 { 60 } else { 14 };
     let count = 3 + numbers.below(most);
     while ops.len() < count {
-        let any = if made.is_empty() { None } else { Some(numbers.pick(&made)) };
+        let any = if made.is_empty() { None } else { Some(*numbers.pick(&made)) };
         let like = |numbers: &mut Numbers, ty: Ty| {
             let same: Vec<Val> = made.iter().filter(|m| m.1 == ty).map(|m| m.0).collect();
-            numbers.pick(&same)
+            *numbers.pick(&same)
         };
         let op = match (numbers.below(20), any) {
             (0..=3, _) | (_, None) => {
@@ -61,18 +60,18 @@ fn random_phase(
                 if row || body.args[arg].access == Access::Zero {
                     Op::Load(arg as u16)
                 } else {
-                    let (s, ty) = numbers.pick(scalars);
+                    let (s, ty) = *numbers.pick(scalars);
                     Op::Scalar(s, ty)
                 }
             }
             (4, Some((_, ty))) => Op::Const(ty, constant(numbers, ty)),
             (5, _) if !scalars.is_empty() => {
-                let (s, ty) = numbers.pick(scalars);
+                let (s, ty) = *numbers.pick(scalars);
                 Op::Scalar(s, ty)
             }
-            (5, _) => Op::Index(numbers.below(2) as u8, numbers.pick(&Ty::ALL[1..])),
+            (5, _) => Op::Index(numbers.below(2) as u8, *numbers.pick(&Ty::ALL[1..])),
             (6, _) if row && !temps.is_empty() => {
-                let t = numbers.pick(temps);
+                let t = *numbers.pick(temps);
                 Op::LoadTemp(t, body.temps[usize::from(t)])
             }
             (7 | 8, Some((v, ty))) => {
@@ -84,7 +83,7 @@ fn random_phase(
                     }
                     _ => &[UnaryOp::Negate, UnaryOp::Abs, UnaryOp::Sign, UnaryOp::Not],
                 };
-                Op::Unary(numbers.pick(list), v)
+                Op::Unary(*numbers.pick(list), v)
             }
             (9..=12, Some((v, ty))) => {
                 use BinaryOp::*;
@@ -106,23 +105,23 @@ fn random_phase(
                     ],
                     _ => &[Add, Subtract, Multiply, Maximum, Minimum, And, Or, Xor],
                 };
-                Op::Binary(numbers.pick(list), v, like(numbers, ty))
+                Op::Binary(*numbers.pick(list), v, like(numbers, ty))
             }
             (13, Some((v, ty))) => {
                 let list = [Cmp::Eq, Cmp::Ne, Cmp::Lt, Cmp::Le, Cmp::Gt, Cmp::Ge];
-                Op::Compare(numbers.pick(&list), v, like(numbers, ty))
+                Op::Compare(*numbers.pick(&list), v, like(numbers, ty))
             }
             (14 | 15, Some((v, ty))) if made.iter().any(|m| m.1 == Ty::Pred) => {
                 let p = like(numbers, Ty::Pred);
                 Op::Select(p, v, like(numbers, ty))
             }
             (16, Some((v, ty))) if ty != Ty::Pred => Op::MulAdd(v, like(numbers, ty), like(numbers, ty)),
-            (17, Some((v, _))) => Op::Convert(numbers.pick(&Ty::ALL), v),
+            (17, Some((v, _))) => Op::Convert(*numbers.pick(&Ty::ALL), v),
             (18, Some((v, Ty::F32))) => {
                 if numbers.below(2) == 0 {
-                    Op::Bitcast(numbers.pick(&[Ty::I32, Ty::U32]), v)
+                    Op::Bitcast(*numbers.pick(&[Ty::I32, Ty::U32]), v)
                 } else {
-                    Op::Round(numbers.pick(&[ElementType::BF16, ElementType::F16]), v)
+                    Op::Round(*numbers.pick(&[ElementType::BF16, ElementType::F16]), v)
                 }
             }
             (19, Some((v, ty))) if row => {
@@ -146,7 +145,7 @@ fn random_phase(
                     let s = body.scalars;
                     body.scalars += 1;
                     set.push((s, ty));
-                    Op::Reduce(numbers.pick(list), s, v)
+                    Op::Reduce(*numbers.pick(list), s, v)
                 }
             }
             (_, Some((v, ty))) if !row => {
@@ -162,7 +161,7 @@ fn random_phase(
                 if outputs.is_empty() || ops.len() < 3 {
                     continue;
                 }
-                let k = numbers.pick(&outputs) as u16;
+                let k = *numbers.pick(&outputs) as u16;
                 written.push(k);
                 Op::Store(k, v)
             }
@@ -201,7 +200,7 @@ fn constant(numbers: &mut Numbers, ty: Ty) -> u64 {
 /// Bytes of elements that are mostly ordinary numbers.
 fn fill(numbers: &mut Numbers, elem: ElementType, bytes: &mut [u8]) {
     for chunk in bytes.chunks_exact_mut(elem.storage_bytes()) {
-        let bits = numbers.next();
+        let bits = numbers.bits();
         let bits = match (elem, bits >> 60) {
             (ElementType::I1, _) => bits & 1,
             (_, 0) if elem.is_float() => bits,

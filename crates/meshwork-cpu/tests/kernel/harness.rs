@@ -26,27 +26,3 @@ pub fn run_map(kernel: &Kernel, inputs: &[&Literal], output: ElementType) -> Lit
     unsafe { kernel.run(&call, &mut Scratch::default()) };
     out
 }
-
-/// Numbers that look random and are always the same.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    /// One of `list`.
-    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len())]
-    }
-}

@@ -6,8 +6,9 @@ use meshwork_eval::scalar::{CompareType, Comparison, ScalarOp, apply};
 use meshwork_ir::op::{BinaryOp, MixedOp, UnaryOp};
 use meshwork_ir::{Direction, Scalar};
 use meshwork_ir::{ElementType, Literal, OpKind};
+use meshwork_testing::Numbers;
 
-use crate::harness::{Numbers, map_body, run_map};
+use crate::harness::{map_body, run_map};
 
 /// Element types that kernels load and store.
 const ELEMS: [ElementType; 13] = {
@@ -23,7 +24,7 @@ pub fn values(elem: ElementType, seed: u64, n: usize) -> Literal {
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2147483647.0, 2147483648.0, 4294967296.0, 1.8e19, 9.3e18];
     let ints = [0i64, 1, -1, 2, 3, 7, 8, 9, 15, 16, 31, 32, 63, 64, i64::MIN, i64::MAX, i32::MIN as i64, 127, 128, 255];
     let scalars = (0..n).map(|i| {
-        let bits = numbers.next();
+        let bits = numbers.bits();
         match (elem.is_float(), i) {
             (true, i) if i < floats.len() => Scalar::Float(floats[i]),
             (true, i) if i < 24 => Scalar::Float(special[i - 16]),

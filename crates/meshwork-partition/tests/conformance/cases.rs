@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use meshwork_testing::Numbers;
+
 use crate::common::try_check;
 
 /// The meshes of the suite.
@@ -97,20 +99,6 @@ pub fn source(program: &Program, mesh: &[(&str, i64)], args: &[&str], results: &
         names.join(", "),
         program.results.join(", ")
     )
-}
-
-/// A small generator of numbers: the same on every run.
-pub struct Numbers(pub u64);
-
-impl Numbers {
-    /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
 }
 
 /// Failures of a suite; reported together, the shortest first.
