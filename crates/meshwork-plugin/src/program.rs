@@ -52,7 +52,7 @@ impl Program {
     pub fn compile(source: &[u8], bytes: &[u8], engine: &dyn Engine) -> Outcome<Program> {
         let written = read(source)?;
         let options = Options::read(bytes)?;
-        let compiled = compile_even(&written)?;
+        let compiled = compile_even(&written, &CompileOptions::default())?;
         let (split, partitions) = (compiled.devices(), options.devices.len());
         if split > 1 && split != partitions {
             return Err(Failure::invalid(format!("a mesh of {split} devices for {partitions} partitions")));
@@ -111,8 +111,8 @@ impl Program {
 
 /// Compiles `written`. JAX has no arrays whose parts differ in size, so a result that would be split unevenly stays
 /// whole along that dimension.
-fn compile_even(written: &Module) -> Outcome<Compiled> {
-    let compiled = compile(written, &CompileOptions::default())?;
+pub(crate) fn compile_even(written: &Module, options: &CompileOptions) -> Outcome<Compiled> {
+    let compiled = compile(written, options)?;
     let Some(entry) = written.entry() else { return Ok(compiled) };
     let (mesh, types) = (&compiled.plan.mesh, written.func_type(entry).results);
     let results = (0..types.len()).filter(|&i| types[i] != Type::Token);
@@ -133,7 +133,7 @@ fn compile_even(written: &Module) -> Outcome<Compiled> {
         module.set_res_attr(entry, i, "sdy.sharding", Some(Attr::Sharding(sharding.into())));
     }
     match even {
-        Some(module) => Ok(compile(&module, &CompileOptions::default())?),
+        Some(module) => Ok(compile(&module, options)?),
         None => Ok(compiled),
     }
 }

@@ -9,12 +9,12 @@ use meshwork_ir::text::PrintOptions;
 use meshwork_ir::{Module, ValueId, text};
 use meshwork_mesh::Picture;
 use meshwork_partition::plan::{Detail, Explainer, human_bytes, json, short_type, table};
-use meshwork_partition::{Border, Causes, CompileOptions, Compiled, Contract, Lock, Plan, compile};
+use meshwork_partition::{Border, Causes, CompileOptions, Compiled, Contract, Lock, Plan};
 use serde_json::Value;
 
 use crate::border::{bytes, leak};
 use crate::failure::{Failure, Outcome};
-use crate::program::read;
+use crate::program::{compile_even, read};
 
 /// The answer of a tool: text, or what is wrong.
 #[repr(C)]
@@ -81,7 +81,7 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
         return Ok(Answered::Text(text::print_with(&written, &options)));
     }
     let causes = if name == "partition" { Causes::Operations } else { Causes::Annotations };
-    let compiled = compile(&written, &CompileOptions { causes, ..CompileOptions::default() })?;
+    let compiled = compile_even(&written, &CompileOptions { causes, ..CompileOptions::default() })?;
     let links = &CompileOptions::default().machine.links;
     let plan = &compiled.plan;
     let answer = match name {
