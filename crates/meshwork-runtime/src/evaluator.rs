@@ -85,16 +85,13 @@ impl Evaluated {
         }
         let (mesh, sharding) = self.place(border);
         let devices = x.clone().into_devices(Some((&mesh, &sharding)))?;
-        let dims = devices.local_dims().to_vec();
-        let shard = |shard: &Arc<dyn DeviceBuffer>| {
-            let bytes = shard.to_bytes()?.into_owned();
-            Literal::from_bytes(dims.iter().copied(), x.dtype(), bytes).ok_or_else(|| ArrayError::ShardSize {
-                device: 0,
-                given: shard.size(),
-                wanted: 0,
-            })
+        let dims = devices.local_dims();
+        let wanted = dims.iter().product::<i64>() as usize * x.dtype().storage_bytes();
+        let shard = |(device, shard): (usize, &Arc<dyn DeviceBuffer>)| {
+            let literal = Literal::from_bytes(dims.iter().copied(), x.dtype(), shard.to_bytes()?.into_owned());
+            literal.ok_or_else(|| ArrayError::ShardSize { device, given: shard.size(), wanted })
         };
-        devices.shards().iter().map(shard).collect()
+        devices.shards().iter().enumerate().map(shard).collect()
     }
 
     /// The array that the shards of a result make up. Parts stay on their devices.
