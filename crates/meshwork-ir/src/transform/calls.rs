@@ -3,7 +3,7 @@
 //! Functions are looked at callees first. A call of a function that only hands on its arguments is replaced by them. A call
 //! of a function without effects is removed if nothing uses its results, and merged with an equal one before it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::dead;
 use crate::op::ControlOp;
@@ -95,17 +95,16 @@ fn calls(module: &Module, func: OpId) -> Vec<(OpId, OpId)> {
 
 fn callees_first(module: &Module) -> Vec<OpId> {
     let mut order = vec![];
-    // `false` while its callees are looked at.
-    let mut seen: HashMap<OpId, bool> = HashMap::new();
+    let (mut entered, mut left) = (HashSet::new(), HashSet::new());
     for root in module.funcs() {
         let mut path = vec![root];
         while let Some(&at) = path.last() {
-            if seen.insert(at, false).is_none() {
-                path.extend(calls(module, at).into_iter().map(|c| c.1).filter(|c| !seen.contains_key(c)));
+            if entered.insert(at) {
+                path.extend(calls(module, at).into_iter().map(|c| c.1).filter(|c| !entered.contains(c)));
                 continue;
             }
             path.pop();
-            if !order.contains(&at) {
+            if left.insert(at) {
                 order.push(at);
             }
         }

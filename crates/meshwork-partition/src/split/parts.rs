@@ -25,11 +25,12 @@ impl Splitter<'_> {
     /// Splits `op` on the parts of its operands, if its results are placed in such parts and it distributes over their
     /// reduction.
     pub(super) fn on_parts(&mut self, op: OpId) -> Result<bool> {
-        let (operands, results) = (self.src.op(op).operands().to_vec(), self.src.op(op).results().to_vec());
+        let src = self.src;
+        let (operands, results) = (src.op(op).operands(), src.op(op).results());
         let Some((parts, combine)) = operands.iter().find_map(|&v| self.produced(v)?.layout.partial.clone()) else {
             return Ok(false);
         };
-        for &r in &results {
+        for &r in results {
             let kept = |(list, how): (AtomList, Combine)| how == combine && parts.iter().all(|a| list.contains(a));
             if !self.placed(r).partial.is_some_and(kept) {
                 return Ok(false);
@@ -61,7 +62,7 @@ impl Splitter<'_> {
             let done = s.dispatch(op);
             let mut made: Vec<Form> = vec![];
             if done.is_ok() {
-                for &r in &results {
+                for &r in results {
                     if s.produced(r).is_none() {
                         let layout = s.want(r);
                         s.get(r, &layout)?;
@@ -79,10 +80,10 @@ impl Splitter<'_> {
             (self.forms[v.index()], self.wants[v.index()]) = (old, want);
         }
         self.paths.manual = outside;
-        for (r, Form { value, layout }) in results.into_iter().zip(made?) {
+        for (r, Form { value, layout }) in results.iter().zip(made?) {
             let mut list = layout.partial.as_ref().map_or(AtomList::new(), |p| p.0.clone());
             list.extend(parts.iter().copied());
-            self.set(r, Form { value, layout: layout.with_partial(list, combine) });
+            self.set(*r, Form { value, layout: layout.with_partial(list, combine) });
         }
         Ok(true)
     }
