@@ -4,10 +4,12 @@
 //! of a group in their order, so its result is the same on every run and on every device of the group. What a group
 //! has together is written once, for its first member.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use meshwork_ir::{ElementType, Module, OpId};
+use meshwork_ir::{Module, OpId};
 
 use super::combine::Combiner;
 use super::crossing::Crossing;
@@ -37,12 +39,20 @@ pub(crate) struct Exchange {
     tasks: Vec<Task>,
     /// Devices that must all take part, or none of them.
     together: Vec<Vec<usize>>,
-    combiners: Vec<Combiner>,
-    elems: Vec<ElementType>,
+    reductions: Vec<Reduction>,
     /// Whether it writes past the caches.
     stream: bool,
     /// What this process does for it, if the devices are spread over several.
     pub crossing: Option<Crossing>,
+}
+
+/// How the arrays of a group are combined.
+struct Reduction {
+    combiner: Combiner,
+    /// How many arrays.
+    members: usize,
+    /// Bytes of an element.
+    size: usize,
 }
 
 enum Task {
@@ -57,7 +67,8 @@ enum Task {
     },
     /// The box of all members of a group goes, combined, to the targets.
     Reduce {
-        operand: usize,
+        /// Its number among the reductions.
+        how: usize,
         from: Vec<Place>,
         to: Vec<Place>,
         what: BoxCopy,
@@ -148,8 +159,7 @@ impl Exchange {
             cost: 0,
             tasks: vec![],
             together: c.groups.iter().map(|g| g.iter().map(|&d| d as usize).collect()).collect(),
-            combiners: vec![],
-            elems: vec![],
+            reductions: vec![],
             stream: false,
             crossing: None,
         };
@@ -164,7 +174,6 @@ impl Exchange {
             let first = plan.is_shared(result) || matches!(c.kind, CollectiveKind::Reduce(_));
             let size = elem.storage_bytes();
             let shape = Shape { operand, start, result, from: &from_dims, to: &to_dims, size, first };
-            exchange.elems.push(elem);
             let copies = if first { c.groups.len() } else { devices };
             let read: usize = from_dims.iter().product::<i64>().max(0) as usize * size * devices;
             touched += read + to.bytes * copies;
@@ -178,12 +187,19 @@ impl Exchange {
                         CollectiveKind::ReduceScatter { dim, .. } => Some(dim),
                         _ => None,
                     };
-                    let members = groups.iter().map(Vec::len).max().unwrap_or(1);
-                    exchange.combiners.push(Combiner::new(reducer, elem, members, module)?);
+                    // Groups may differ in size.
+                    let mut of_size = HashMap::new();
+                    for members in groups.iter().map(Vec::len) {
+                        if let Entry::Vacant(place) = of_size.entry(members) {
+                            place.insert(exchange.reductions.len());
+                            let combiner = Combiner::new(reducer, elem, members, module)?;
+                            exchange.reductions.push(Reduction { combiner, members, size });
+                        }
+                    }
                     if !matches!(reducer, Reducer::Combine(_)) {
                         traffic *= 100;
                     }
-                    groups.iter().for_each(|g| exchange.reduce(i, g, &shape, dim));
+                    groups.iter().for_each(|g| exchange.reduce(of_size[&g.len()], g, &shape, dim));
                     if matches!(c.kind, CollectiveKind::Reduce(_)) {
                         let others = (0..devices).filter(|&d| groups.iter().all(|g| g[0] != d));
                         others.for_each(|d| exchange.zero(d, result, to.bytes));
@@ -217,8 +233,7 @@ impl Exchange {
         }
         exchange.stream = touched > STREAM_BYTES;
         if exchange.stream {
-            let members = exchange.together.iter().map(Vec::len).max().unwrap_or(1);
-            exchange.combiners.iter_mut().for_each(|c| c.prepare_stream(members));
+            exchange.reductions.iter_mut().for_each(|r| r.combiner.prepare_stream(r.members));
         }
         exchange.cost = 30 + traffic as u64 / 10;
         Ok(exchange)
@@ -286,7 +301,7 @@ impl Exchange {
     }
 
     /// All members get the combination of all, or of their share along `dim`.
-    fn reduce(&mut self, operand: usize, group: &[usize], shape: &Shape<'_>, dim: Option<usize>) {
+    fn reduce(&mut self, how: usize, group: &[usize], shape: &Shape<'_>, dim: Option<usize>) {
         let from: Vec<Place> = group.iter().map(|&device| Place { device, buf: shape.operand }).collect();
         let target = |device: usize| Place { device, buf: shape.result };
         let zero = vec![0; shape.from.len()];
@@ -294,7 +309,7 @@ impl Exchange {
             let mut pieces = vec![];
             what.later(shape.start).pieces(TASK_BYTES, &mut pieces);
             let pieces = pieces.into_iter().filter(|p| p.bytes() > 0);
-            let task = |what| Task::Reduce { operand, from: from.clone(), to: to.clone(), what };
+            let task = |what| Task::Reduce { how, from: from.clone(), to: to.clone(), what };
             self.tasks.extend(pieces.map(task));
         };
         let Some(dim) = dim else {
@@ -338,9 +353,9 @@ impl Exchange {
             Task::Copy { from, to, what } => unsafe { what.run(ptr(from), ptr(to)) },
             // SAFETY: the range is inside the result.
             Task::Zero { to, range } => unsafe { ptr(to).add(range.start).write_bytes(0, range.len()) },
-            Task::Reduce { operand, from, to, what } => {
-                let size = self.elems[*operand].storage_bytes();
-                let combiner = &self.combiners[*operand];
+            Task::Reduce { how, from, to, what } => {
+                let Reduction { combiner, size, .. } = &self.reductions[*how];
+                let size = *size;
                 let sources: Vec<*mut u8> = from.iter().map(ptr).collect();
                 let targets: Vec<*mut u8> = to.iter().map(ptr).collect();
                 let [first, others @ ..] = &targets[..] else { return Ok(()) };

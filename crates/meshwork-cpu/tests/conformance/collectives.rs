@@ -43,6 +43,11 @@ pub fn reduce(c: &Check) {
             }
         }
     }
+    // Groups of different sizes, on arrays that one or many tasks combine.
+    for dims in [&[5][..], &[300, 333]] {
+        let attrs = "replica_groups = dense<[[0, 2, 3], [1, -1, -1]]> : tensor<2x3xi64>, use_global_device_ids";
+        one(c, "all_reduce", &body("add", "f32"), attrs, &tensor(dims, "f32"), &tensor(dims, "f32"));
+    }
     // A body of several operations.
     let own = "({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
         %s = stablehlo.add %a, %b : tensor<f32>
