@@ -1,5 +1,6 @@
 //! A compiled program: planned once, run any number of times.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,6 +39,8 @@ pub struct DeviceProgram {
     constants: Vec<Option<Arc<Buffer>>>,
     /// Per result, its size.
     result_bytes: Vec<usize>,
+    /// Per result, the first result that is the same buffer, if it is not the first itself.
+    repeats: Vec<Option<usize>>,
     /// Buffers whose pointers must be set before every run.
     moving: Vec<(Buf, Home)>,
     grid: DeviceGrid,
@@ -116,9 +119,13 @@ impl DeviceProgram {
         }
         let bytes = |t: &TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
         let result_bytes = result_types(&module).iter().map(bytes).collect();
+        let mut first = HashMap::new();
+        let repeat = |(i, &buf): (usize, &Buf)| Some(*first.entry(buf.0).or_insert(i)).filter(|&j| j != i);
+        let repeats = program.main.results.iter().enumerate().map(repeat).collect();
         Ok(DeviceProgram {
             module,
             result_bytes,
+            repeats,
             program,
             plan,
             tape,
@@ -324,15 +331,12 @@ impl DeviceProgram {
         mut owns: Vec<Vec<Option<Buffer>>>,
         devices: &[Device],
     ) -> Result<Vec<Shards>, OutOfMemory> {
-        let mut made: Vec<(Buf, usize)> = vec![];
-        let mut results: Vec<Shards> = vec![];
+        let mut results: Vec<Shards> = Vec::with_capacity(self.repeats.len());
         for (i, &buf) in self.program.main.results.iter().enumerate() {
             let home = self.plan.slots[self.plan.slot_of[buf.0 as usize]].home;
             // A result may be the beginning of a larger buffer.
             let bytes = self.result_bytes.get(i).copied().unwrap_or(self.program.bufs[buf.0 as usize].bytes);
-            let earlier = made.iter().find(|(b, _)| *b == buf).map(|&(_, i)| i);
-            made.push((buf, results.len()));
-            let shards = match (home, earlier) {
+            let shards = match (home, self.repeats[i]) {
                 (Home::Arg(i), _) => shared(&args[i], bytes)?,
                 (Home::Peer(i), _) => {
                     let PeerArg { arg, from } = &self.plan.peer_args[i];
@@ -355,8 +359,13 @@ impl DeviceProgram {
                     for (device, owns) in devices[self.local.clone()].iter().zip(&mut owns) {
                         // SAFETY: the run is over.
                         let ptr = unsafe { device.ptr(buf) };
-                        let own = owns.iter_mut().find(|o| o.as_ref().is_some_and(|b| b.as_ptr() == ptr));
-                        if let Some(mut buffer) = own.and_then(Option::take) {
+                        let is_it = |own: &Option<Buffer>| own.as_ref().is_some_and(|b| b.as_ptr() == ptr);
+                        // Loops may have traded it for another.
+                        let own = match home {
+                            Home::Own(own) if is_it(&owns[own]) => Some(own),
+                            _ => owns.iter().position(is_it),
+                        };
+                        if let Some(mut buffer) = own.and_then(|own| owns[own].take()) {
                             buffer.truncate(bytes);
                             shards[device.number] = Arc::new(buffer);
                         }
