@@ -97,6 +97,8 @@ impl Splitter<'_> {
         let parts = relation.atoms_of(&sharding.unreduced, atoms);
         match lists.zip(parts) {
             _ if matches!(*relation, Relation::Single(_)) => Ok(Layout::replicated(extents)),
+            // Whole on a mesh is whole on any: what was exported for one device may run on many.
+            None if sharding.has_no_axes() && sharding.dims.len() == extents.len() => Ok(Layout::replicated(extents)),
             Some((lists, parts)) if lists.len() == extents.len() => {
                 Ok(Layout::ordinary(extents, &lists, atoms).with_partial(parts, sharding.reduction.into()))
             }
