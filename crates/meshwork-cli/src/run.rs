@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use meshwork_cpu::CpuEngine;
-use meshwork_eval::Stats;
+use meshwork_eval::{Stats, is_symbolic, refine};
 use meshwork_ir::transform::entry::make_entry;
-use meshwork_ir::{Literal, Module, OpId, TensorType, Type, npy, npz};
+use meshwork_ir::{DYNAMIC, Literal, Module, OpId, Type, npy, npz};
 use meshwork_partition::{CompileOptions, Plan};
 use meshwork_runtime::{Array, Engine, Evaluator, Fallback, Profile};
 use serde_json::{Map, Value, json};
@@ -77,6 +77,10 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let mut module = source.module()?;
     let entry = entry_function(&module, args.entry.as_deref())?;
     let inputs = check_inputs(&module, entry, read_inputs(&args.inputs)?)?;
+    if is_symbolic(&module, entry) {
+        let types: Vec<Type> = inputs.iter().map(Literal::ty).collect();
+        module = refine(&module, entry, &types).map_err(|e| Failure::from_eval(&e, &source.name, &source.text))?;
+    }
     if module.entry() != Some(entry) {
         make_entry(&mut module, entry);
     }
@@ -218,8 +222,8 @@ fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<L
     // Nothing has to be given for a token.
     let types: Vec<Type> = module.func_type(entry).inputs.into_iter().filter(|ty| *ty != Type::Token).collect();
     for (i, ty) in types.iter().enumerate() {
-        if !ty.as_tensor().is_some_and(TensorType::is_static) {
-            let message = format!("input {i} of @{name} has type {ty}; only tensors of known shape can be given");
+        if ty.as_tensor().is_none() {
+            let message = format!("input {i} of @{name} has type {ty}; only tensors can be given");
             return Err(Failure::unsupported(message));
         }
     }
@@ -241,7 +245,8 @@ fn check_inputs(module: &Module, entry: OpId, given: Vec<Given>) -> Result<Vec<L
             ))
         };
         let Some(tensor) = ty.as_tensor() else { return Err(wrong(&array)) };
-        if tensor.dims.as_slice() != array.dims() {
+        let agree = |(&wanted, &given): (&i64, &i64)| wanted == DYNAMIC || wanted == given;
+        if tensor.rank() != array.dims().len() || !tensor.dims.iter().zip(array.dims()).all(agree) {
             return Err(wrong(&array));
         }
         npy::reinterpret(array, tensor.elem).map_err(|array| wrong(&array))

@@ -2,14 +2,34 @@
 
 use super::attrs;
 use super::fault::Fault;
+use super::foreign::{self, ForeignCall};
 use super::index::index_at;
 use super::machine::Machine;
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
 use super::{check, dispatch::tensors, lapack, sort};
 use meshwork_ir::Direction;
-use meshwork_ir::op::UnaryOp;
+use meshwork_ir::op::{ControlOp, UnaryOp};
 use meshwork_ir::{Attr, Literal, Op, OpId, OpKind};
+
+/// Calls that only say where a value is.
+const PLACEMENTS: [&str; 9] = [
+    "Sharding",
+    "annotate_device_placement",
+    "LayoutConstraint",
+    "MoveToHost",
+    "MoveToDevice",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.ShardingGroup",
+    "xla.sdy.PropagationBarrier",
+    "InspectSharding",
+];
+
+/// Whether `op` is a call whose results have the types of its operands.
+pub(crate) fn keeps_type(op: &Op) -> bool {
+    let target = op.call_target().filter(|_| op.kind() == ControlOp::CustomCall);
+    target.is_some_and(|target| PLACEMENTS.contains(&target) || elementwise(target).is_some())
+}
 
 /// Runs the custom call `id`.
 pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<Vec<Literal>, Fault> {
@@ -28,16 +48,10 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
     if let Some(kind) = elementwise(target) {
         return Ok(vec![unary(kind, x(0)?)?]);
     }
+    if PLACEMENTS.contains(&target) {
+        return Ok(operands.into_iter().take(op.results().len()).cloned().collect());
+    }
     match target {
-        // Placement only.
-        "Sharding"
-        | "annotate_device_placement"
-        | "LayoutConstraint"
-        | "MoveToHost"
-        | "MoveToDevice"
-        | "xla.sdy.FuncResultSharding"
-        | "xla.sdy.ShardingGroup"
-        | "xla.sdy.PropagationBarrier" => Ok(operands.into_iter().take(op.results().len()).cloned().collect()),
         // On one device the shard is the whole.
         "SPMDFullToShardShape" | "SPMDShardToFullShape" if m.site.grid.len() == 1 => Ok(vec![x(0)?.clone()]),
         "shape_assertion" => match index_at(x(0)?, 0) {
@@ -46,7 +60,13 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
         },
         "mhlo.topk" | "TopK" => top_k(m, id, x(0)?),
         "ApproxTopK" => approx_top_k(op, x(0)?, x(1)?),
-        _ => Err(Fault::unsupported(format!("custom call @{target}"))),
+        _ => {
+            let call = ForeignCall { target, attrs: &op.attrs, device: m.site.device, operands: &operands };
+            let types = op.results().iter().filter_map(|&v| m.module.ty(v).as_tensor());
+            let results = types.map(|t| allocate(&t.dims, t.elem)).collect::<Result<_, _>>()?;
+            let unknown = || Fault::unsupported(format!("custom call @{target}"));
+            foreign::call(&call, results).ok_or_else(unknown)?.map_err(Fault::invalid)
+        }
     }
 }
 

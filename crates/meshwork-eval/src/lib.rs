@@ -17,6 +17,7 @@ mod elementwise;
 mod error;
 mod fault;
 mod fft;
+mod foreign;
 mod gather;
 mod hub;
 mod index;
@@ -30,6 +31,7 @@ mod nums;
 mod parallel;
 mod ragged;
 mod reduce;
+mod refine;
 mod reflectors;
 mod rng;
 pub mod scalar;
@@ -43,6 +45,8 @@ mod window;
 
 pub use callback::{CALLBACK_TARGET, Callback, forget_calls, set_callback};
 pub use error::EvalError;
+pub use foreign::{Foreign, ForeignCall, set_foreign};
+pub use refine::{is_symbolic, refine};
 pub use single::{SingleOp, captures, run_op};
 pub use stats::{CollectiveStats, Stats};
 
