@@ -64,31 +64,43 @@ def _program(program, args, kwargs):
     raise TypeError(f"{type(program).__name__} is no lowered function, exported function, MLIR text or bytecode")
 
 
+def _asker(program, args, kwargs):
+    """A function that asks the tools about a program."""
+    source, shapes = _program(program, args, kwargs), None
+    if hasattr(program, "mlir_module_serialized") and (args or kwargs):
+        # An exported function may leave extents open: those of the arguments fill them in.
+        import jax
+
+        leaves = jax.tree.leaves((args, kwargs))
+        shapes = [jax.numpy.shape(leaves[i]) for i in program.module_kept_var_idx]
+    return lambda name, **options: tool(name, source, shapes=shapes, **options)
+
+
 def explain(program, *args, all=False, **kwargs):
     """What splitting the program costs, and why: every collective, the operation that needs it, its bytes."""
-    source = _program(program, args, kwargs)
-    return Text(tool("explain", source, all=all), lambda: tool("html", source))
+    ask = _asker(program, args, kwargs)
+    return Text(ask("explain", all=all), lambda: ask("html"))
 
 
 def why(program, *args, value="result0", dim=None, **kwargs):
     """How an argument (`arg0`) or result (`result0`) came to be placed as it is."""
-    return Text(tool("why", _program(program, args, kwargs), value=value, dim=dim))
+    return Text(_asker(program, args, kwargs)("why", value=value, dim=dim))
 
 
 def plan(program, *args, **kwargs):
     """The plan as data."""
-    source = _program(program, args, kwargs)
-    return Plan(json.loads(tool("plan", source)), lambda: tool("html", source))
+    ask = _asker(program, args, kwargs)
+    return Plan(json.loads(ask("plan")), lambda: ask("html"))
 
 
 def partition(program, *args, **kwargs):
     """The program that each device runs, as MLIR text."""
-    return Text(tool("partition", _program(program, args, kwargs)))
+    return Text(_asker(program, args, kwargs)("partition"))
 
 
 def lock(program, *args, path=None, **kwargs):
     """What a lock file keeps of the plan. Written to `path`, if there is one."""
-    text = tool("lock", _program(program, args, kwargs))
+    text = _asker(program, args, kwargs)("lock")
     if path is not None:
         pathlib.Path(path).write_text(text)
     return Text(text)
@@ -115,7 +127,7 @@ def check(
     lock              a lock file, as `lock` writes it: nothing in it may have changed. With MESHWORK_UPDATE_LOCKS=1 it
                       is written instead, and so it is if it does not exist
     """
-    source = _program(program, args, kwargs)
+    ask = _asker(program, args, kwargs)
     limits = dict(
         allow=None if allow is None else list(allow),
         max_bytes=max_bytes,
@@ -126,6 +138,6 @@ def check(
     if lock is not None:
         file = pathlib.Path(lock)
         if os.environ.get("MESHWORK_UPDATE_LOCKS") == "1" or not file.exists():
-            file.write_text(tool("lock", source))
+            file.write_text(ask("lock"))
         limits["lock"] = file.read_text()
-    tool("check", source, **limits)
+    ask("check", **limits)

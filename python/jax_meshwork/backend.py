@@ -21,7 +21,8 @@ def register():
     if PLATFORM not in donating:
         donating.append(PLATFORM)
 
-    from jax_meshwork import callbacks, linalg
+    from jax_meshwork import callbacks, foreign, linalg
 
     callbacks.register(PLATFORM)
+    foreign.register(PLATFORM)
     linalg.register(PLATFORM)

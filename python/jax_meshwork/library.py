@@ -36,6 +36,8 @@ def load():
     found.meshwork_tool.restype = _Answer
     found.meshwork_callback_users.argtypes = [ctypes.c_int64]
     found.meshwork_callback_users.restype = ctypes.c_size_t
+    found.meshwork_register_handler.argtypes = [*text, ctypes.c_void_p]
+    found.meshwork_register_handler.restype = None
     found.meshwork_free.argtypes = [_Answer]
     found.meshwork_free.restype = None
     return found

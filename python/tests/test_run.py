@@ -150,3 +150,69 @@ def test_results_that_would_be_split_unevenly_stay_whole():
     y = jax.jit(lambda x: x[:10] * 2)(x)
     np.testing.assert_array_equal(np.asarray(y), np.arange(10) * 2)
     assert y.sharding.is_fully_replicated
+
+
+def test_shardings_of_gspmd():
+    jax.config.update("jax_use_shardy_partitioner", False)
+    try:
+        x = np.arange(64, dtype=np.float32).reshape(8, 8)
+        placed = jax.device_put(x, NamedSharding(mesh(), P("data", "model")))
+
+        @jax.jit
+        def f(x):
+            y = jax.lax.with_sharding_constraint(x @ x, NamedSharding(mesh(), P("model")))
+            return y + 1, y.sum()
+
+        y, total = f(placed)
+        np.testing.assert_allclose(y, x @ x + 1)
+        assert y.sharding.shard_shape(y.shape) == (4, 8) and float(total) == (x @ x).sum()
+
+        @functools.partial(jax.shard_map, mesh=mesh(), in_specs=P("data"), out_specs=P("data"))
+        def shift(x):
+            return jax.lax.ppermute(x, "data", [(i, (i + 1) % 4) for i in range(4)])
+
+        np.testing.assert_array_equal(jax.jit(shift)(jnp.arange(8)), [6, 7, 0, 1, 2, 3, 4, 5])
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", True)
+
+
+def test_functions_exported_with_symbolic_shapes():
+    n, m = jax.export.symbolic_shape("n, m", constraints=["n >= 2"])
+
+    def f(x, w):
+        y = jnp.concatenate([x @ w, jnp.ones((x.shape[0], 1))], axis=1)
+        return jax.lax.fori_loop(0, 3, lambda i, y: y * 2, y).reshape(-1), jnp.cumsum(y, axis=0), y.shape[1]
+
+    shapes = jax.ShapeDtypeStruct((n, 3), "float32"), jax.ShapeDtypeStruct((3, m), "float32")
+    exported = jax.export.export(jax.jit(f))(*shapes)
+    x, w = np.arange(12, dtype=np.float32).reshape(4, 3), np.ones((3, 5), np.float32)
+    for ours, theirs in zip(exported.call(x, w), f(x, w)):
+        np.testing.assert_allclose(ours, theirs)
+    with pytest.raises(ValueError, match="n >= 2"):
+        exported.call(x[:1], w)
+
+
+def test_arrays_may_lie_in_memory_in_any_order():
+    from jax.experimental.layout import Format, Layout
+
+    columns = Format(Layout(major_to_minor=(1, 0)), jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    y = jax.device_put(x, columns)
+    assert y.format.layout.major_to_minor == (1, 0)
+    z = jax.jit(lambda y: y * 2, in_shardings=columns, out_shardings=columns)(y)
+    assert z.format.layout.major_to_minor == (1, 0)
+    np.testing.assert_array_equal(np.asarray(z), x * 2)
+    np.testing.assert_array_equal(np.asarray(jnp.negative(z)), x * -2)
+
+
+def test_results_that_are_equal_have_memory_of_their_own():
+    x = jnp.arange(1024.0)
+    y, z = jax.jit(lambda x: (x, x))(x)
+    assert len({a.unsafe_buffer_pointer() for a in (x, y, z)}) == 3
+
+
+def test_sums_over_groups_of_different_sizes():
+    line = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,))
+    sums = lambda x: jax.lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3, 4, 5, 6, 7]])  # noqa: E731
+    f = jax.jit(jax.shard_map(sums, mesh=line, in_specs=P("i"), out_specs=P("i"), check_vma=False))
+    np.testing.assert_array_equal(f(np.arange(8.0, dtype="f")), [1, 1] + [27] * 6)

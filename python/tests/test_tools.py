@@ -89,3 +89,10 @@ def test_the_fixture_fails_a_test_that_breaks_its_contract(pytester):
     result = pytester.runpytest("-p", "jax_meshwork.testing")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*all-reduce*"])
+
+
+def test_exported_functions_with_symbolic_shapes_are_asked_about_for_some_arguments():
+    (n,) = jax.export.symbolic_shape("n")
+    shape = jax.ShapeDtypeStruct((n, 3), "float32")
+    exported = jax.export.export(jax.jit(lambda x: x.reshape(-1) * 2), platforms=["cpu"])(shape)
+    assert jax_meshwork.plan(exported, np.ones((4, 3), "f"))["results"][0]["type"] == "f32[12]"

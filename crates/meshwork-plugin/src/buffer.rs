@@ -1,5 +1,6 @@
 //! Buffers: a shard of an array on one device, pending, ready, failed, or deleted.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use meshwork_ir::ElementType;
@@ -8,7 +9,7 @@ use meshwork_runtime::memory::Buffer;
 
 use crate::border::{Handle, borrow, destroy};
 use crate::client::{MemoryHandle, default_memory};
-use crate::copy::minor_to_major;
+use crate::copy::{minor_to_major, strides};
 use crate::element;
 use crate::event::Signal;
 use crate::failure::{Failure, Outcome};
@@ -54,16 +55,61 @@ impl Contents {
     }
 }
 
-/// What a buffer is: its element type and extents.
+/// What a buffer is: its element type and extents, or a token.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Shape {
-    pub elem: ElementType,
+    /// `None` for a token, which has no elements.
+    pub elem: Option<ElementType>,
     pub dims: Vec<i64>,
+    /// Dimensions from minor to major in memory; elements are dense.
+    pub order: Vec<i64>,
 }
 
 impl Shape {
+    /// Row-major.
+    pub fn new(elem: ElementType, dims: Vec<i64>) -> Shape {
+        Shape { elem: Some(elem), order: minor_to_major(dims.len()), dims }
+    }
+
+    pub fn token() -> Shape {
+        Shape { elem: None, dims: vec![], order: vec![] }
+    }
+
+    /// With the dimensions in this order in memory.
+    pub fn ordered(self, order: Vec<i64>) -> Outcome<Shape> {
+        let is_order = order.len() == self.dims.len() && (0..order.len() as i64).all(|d| order.contains(&d));
+        match is_order {
+            true => Ok(Shape { order, ..self }),
+            false => Err(Failure::invalid(format!("{order:?} is no order of {} dimensions", self.dims.len()))),
+        }
+    }
+
+    /// Bytes from one index of each dimension to the next.
+    pub fn strides(&self) -> Vec<i64> {
+        strides(&self.dims, &self.order, self.element_bytes())
+    }
+
+    pub fn is_row_major(&self) -> bool {
+        self.order.iter().rev().copied().eq(0..self.order.len() as i64)
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> usize {
+        self.elem.map_or(0, ElementType::storage_bytes)
+    }
+
     pub fn bytes(&self) -> usize {
-        self.dims.iter().product::<i64>() as usize * self.elem.storage_bytes()
+        self.dims.iter().product::<i64>() as usize * self.element_bytes()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.elem {
+            Some(elem) if self.is_row_major() => write!(f, "{elem}{:?}", self.dims),
+            Some(elem) => write!(f, "{elem}{:?} with dimensions in the order {:?}", self.dims, self.order),
+            None => f.write_str("a token"),
+        }
     }
 }
 
@@ -74,7 +120,6 @@ pub(crate) struct BufferHandle {
     contents: Mutex<Option<Arc<Contents>>>,
     /// References of those who read the memory behind our back.
     external: Mutex<Vec<Arc<Buffer>>>,
-    order: OnceLock<Vec<i64>>,
 }
 
 // SAFETY: memories are never freed.
@@ -89,7 +134,7 @@ impl Handle for BufferHandle {
 impl BufferHandle {
     pub fn new(shape: Arc<Shape>, memory: *mut abi::Memory, contents: Arc<Contents>) -> BufferHandle {
         let (contents, external) = (Mutex::new(Some(contents)), Mutex::default());
-        BufferHandle { shape, memory, contents, external, order: OnceLock::new() }
+        BufferHandle { shape, memory, contents, external }
     }
 
     /// The elements; an error if the buffer is deleted.
@@ -100,11 +145,6 @@ impl BufferHandle {
     /// The elements, which the buffer gives up.
     pub fn take(&self) -> Outcome<Arc<Contents>> {
         self.lock().take().ok_or_else(deleted)
-    }
-
-    /// Dimensions from minor to major.
-    pub fn order(&self) -> &[i64] {
-        self.order.get_or_init(|| minor_to_major(self.shape.dims.len()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Contents>>> {
@@ -148,7 +188,7 @@ pub(crate) fn buffer_dynamic_dimension_indices(args: &mut abi::BufferDynamicDime
 }
 
 pub(crate) fn buffer_get_memory_layout(args: &mut abi::BufferGetMemoryLayout) -> Outcome {
-    let order = borrow::<BufferHandle>(args.buffer)?.order();
+    let order = &borrow::<BufferHandle>(args.buffer)?.shape.order;
     let tiled = abi::MemoryLayoutTiled {
         struct_size: size_of::<abi::MemoryLayoutTiled>(),
         extension_start: std::ptr::null_mut(),

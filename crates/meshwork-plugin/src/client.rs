@@ -286,6 +286,16 @@ pub(crate) fn memory_of(device: *mut abi::Device, kind: usize) -> Outcome<*mut a
 
 /// All devices share the memory of the host: what is in use is that of the process.
 pub(crate) fn device_memory_stats(args: &mut abi::DeviceMemoryStats) -> Outcome {
+    // The caller's struct is not cleared.
+    args.num_allocs_is_set = 0;
+    args.largest_alloc_size_is_set = 0;
+    args.bytes_limit_is_set = 0;
+    args.bytes_reserved_is_set = 0;
+    args.peak_bytes_reserved_is_set = 0;
+    args.bytes_reservable_limit_is_set = 0;
+    args.largest_free_block_bytes_is_set = 0;
+    args.pool_bytes_is_set = 0;
+    args.peak_pool_bytes_is_set = 0;
     args.bytes_in_use = usage::live_bytes() as i64;
     (args.peak_bytes_in_use, args.peak_bytes_in_use_is_set) = (usage::peak_bytes() as i64, 1);
     Ok(())

@@ -16,10 +16,9 @@ pub(crate) fn strides(dims: &[i64], minor_to_major: &[i64], size: usize) -> Vec<
     strides
 }
 
-/// Whether an array with these strides is dense and row-major.
-pub(crate) fn is_row_major(dims: &[i64], given: &[i64], size: usize) -> bool {
-    let dense = strides(dims, &minor_to_major(dims.len()), size);
-    dims.iter().zip(given).zip(&dense).all(|((&n, given), dense)| n <= 1 || given == dense) || dims.contains(&0)
+/// Whether arrays of these extents with either strides have their elements at the same places.
+pub(crate) fn is_same_order(dims: &[i64], a: &[i64], b: &[i64]) -> bool {
+    dims.iter().zip(a).zip(b).all(|((&n, a), b)| n <= 1 || a == b) || dims.contains(&0)
 }
 
 /// Copies all elements of `size` bytes from one array to another of the same extents.
@@ -75,10 +74,10 @@ mod tests {
     }
 
     #[test]
-    fn dense_arrays_are_told_from_views() {
-        assert!(is_row_major(&[2, 3], &[12, 4], 4));
-        assert!(is_row_major(&[1, 3], &[99, 4], 4));
-        assert!(is_row_major(&[0, 3], &[0, 0], 4));
-        assert!(!is_row_major(&[2, 3], &[4, 8], 4));
+    fn orders_are_compared_by_where_elements_are() {
+        assert!(is_same_order(&[2, 3], &[12, 4], &[12, 4]));
+        assert!(is_same_order(&[1, 3], &[99, 4], &[12, 4]));
+        assert!(is_same_order(&[0, 3], &[0, 0], &[12, 4]));
+        assert!(!is_same_order(&[2, 3], &[4, 8], &[12, 4]));
     }
 }

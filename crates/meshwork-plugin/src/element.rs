@@ -46,12 +46,17 @@ const NUMBERS: [Option<ElementType>; 33] = {
     ]
 };
 
+/// The number of tokens.
+const TOKEN: c_int = 23;
+
 pub(crate) fn from_number(number: c_int) -> Outcome<ElementType> {
     let found = usize::try_from(number).ok().and_then(|n| NUMBERS.get(n.wrapping_sub(1)).copied().flatten());
     found.ok_or_else(|| Failure::unimplemented(format!("buffers of PJRT_Buffer_Type {number}")))
 }
 
-pub(crate) fn to_number(elem: ElementType) -> Outcome<c_int> {
+/// The number of an element type, or of tokens.
+pub(crate) fn to_number(elem: Option<ElementType>) -> Outcome<c_int> {
+    let Some(elem) = elem else { return Ok(TOKEN) };
     let found = NUMBERS.iter().position(|&e| e == Some(elem)).map(|i| i as c_int + 1);
     found.ok_or_else(|| Failure::unimplemented(format!("buffers of {elem}")))
 }
@@ -64,10 +69,11 @@ mod tests {
     fn numbers_and_types_are_inverse() {
         for number in 1..=33 {
             if let Ok(elem) = from_number(number) {
-                assert_eq!(to_number(elem), Ok(number));
+                assert_eq!(to_number(Some(elem)), Ok(number));
             }
         }
         assert!(from_number(0).is_err() && from_number(23).is_err() && from_number(99).is_err());
-        assert_eq!(to_number(ElementType::F32), Ok(11));
+        assert_eq!(to_number(Some(ElementType::F32)), Ok(11));
+        assert_eq!(to_number(None), Ok(23));
     }
 }

@@ -39,10 +39,16 @@ impl Signal {
 
     /// Ends it; a second end counts for nothing.
     pub fn set(&self, outcome: Outcome) {
+        self.set_with(|| outcome);
+    }
+
+    /// Ends it with what `outcome` gives, if it is not over.
+    pub fn set_with(&self, outcome: impl FnOnce() -> Outcome) {
         let mut state = self.lock();
         if state.outcome.is_some() {
             return;
         }
+        let outcome = outcome();
         state.outcome = Some(outcome.clone());
         let callbacks = std::mem::take(&mut state.callbacks);
         drop(state);

@@ -11,22 +11,14 @@ use meshwork_runtime::memory::Buffer;
 use meshwork_runtime::{RunError, Shards};
 
 use crate::border::{Handle, borrow, known, slice, slice_mut};
-use crate::buffer::{BufferHandle, Contents};
+use crate::buffer::{BufferHandle, Contents, Shape};
 use crate::client::ClientHandle;
+use crate::copy::{copy_strided, minor_to_major, strides};
 use crate::event::Signal;
 use crate::executable::LoadedHandle;
 use crate::failure::{Failure, Outcome};
 use crate::program::Program;
 use crate::queue::{Queue, inside};
-
-/// A run: what it reads, by argument and device, and what it writes, by result and device.
-struct Run {
-    program: Arc<Program>,
-    args: Vec<Vec<Arc<Contents>>>,
-    results: Vec<Vec<Arc<Contents>>>,
-    done: Arc<Signal>,
-    slow: Option<Duration>,
-}
 
 pub(crate) fn loaded_executable_execute(args: &mut abi::LoadedExecutableExecute) -> Outcome {
     let loaded = borrow::<LoadedHandle>(args.executable)?;
@@ -43,63 +35,105 @@ pub(crate) fn loaded_executable_execute(args: &mut abi::LoadedExecutableExecute)
     let lists = slice(args.argument_lists, devices);
     let kept = known(args.options)
         .map_or(&[][..], |o| slice(o.non_donatable_input_indices, o.num_non_donatable_input_indices));
-    let count = args.num_args;
-    let handles = |i: usize| lists.iter().map(move |&list| borrow::<BufferHandle>(slice(list, count)[i]));
-    for (i, shape) in program.inputs.iter().enumerate() {
-        for (d, buffer) in handles(i).enumerate() {
-            let given = &buffer?.shape;
-            if !Arc::ptr_eq(given, shape) && given != shape {
-                let (g, w) = (given, shape);
-                return Err(Failure::invalid(format!(
-                    "argument {i} of {} on device {d} is {}{:?}; the program takes {}{:?}",
-                    program.name, g.elem, g.dims, w.elem, w.dims
-                )));
-            }
-        }
-    }
-    // Of a program that is not split, one device's arguments serve for all.
-    let mut arguments = Vec::with_capacity(program.inputs.len());
-    for i in 0..program.inputs.len() {
-        let is_donated = program.donated[i] && !kept.contains(&(i as i64));
-        let mut of =
-            handles(i).map(|b| if is_donated { b?.take() } else { b?.contents() }).collect::<Outcome<Vec<_>>>()?;
-        of.truncate(program.split);
-        arguments.push(of);
-    }
-    let done = Arc::new(Signal::default());
-    let pending = || (0..devices).map(|_| Contents::pending(done.clone())).collect();
-    let results: Vec<Vec<Arc<Contents>>> = program.outputs.iter().map(|_| pending()).collect();
-    for (d, &list) in slice(args.output_lists, devices).iter().enumerate() {
-        for (i, out) in slice_mut(list, program.outputs.len()).iter_mut().enumerate() {
-            let (shape, memory) = (program.outputs[i].clone(), loaded.memories[d][i]);
-            *out = BufferHandle::new(shape, memory, results[i][d].clone()).give();
-        }
-    }
-    slice_mut(args.device_complete_events, devices).iter_mut().for_each(|event| *event = done.clone().give());
-    let run = Run { program: program.clone(), args: arguments, results, done, slow: client.slow };
+    let run = Run { args: arguments(program, lists, kept)?, program: program.clone(), slow: client.slow };
+    let outputs = slice(args.output_lists, devices);
+    let events = slice_mut(args.device_complete_events, devices);
     if Queue::is_inside() || (program.is_short && client.queue.is_idle()) {
-        inside(|| run.finish());
+        let outcome = inside(|| run.shards());
+        let failed = outcome.as_ref().err().map(|failure| Signal::with(Err(failure.clone())));
+        give(loaded, outputs, |i, d| match (&outcome, &failed) {
+            (Ok(shards), _) => Contents::ready(of_device(&shards[i], d).clone()),
+            (Err(_), signal) => Contents::pending(signal.clone().unwrap_or_else(Signal::done)),
+        });
+        events.iter_mut().for_each(|event| *event = failed.clone().unwrap_or_else(Signal::done).give());
     } else {
-        client.queue.push(Box::new(move || run.finish()));
+        let done = Arc::new(Signal::default());
+        let pending = |_| Contents::pending(done.clone());
+        let results: Vec<Arc<Contents>> = (0..program.outputs.len() * devices).map(pending).collect();
+        give(loaded, outputs, |i, d| results[i * devices + d].clone());
+        events.iter_mut().for_each(|event| *event = done.clone().give());
+        let promise = Promise(done);
+        client.queue.push(Box::new(move || run.fill(&results, devices, &promise)));
     }
     Ok(())
 }
 
+/// The contents of the arguments, argument by argument. Of a program that is not split, one device's serve for all.
+fn arguments(program: &Program, lists: &[*const *mut abi::Buffer], kept: &[i64]) -> Outcome<Vec<Arc<Contents>>> {
+    let count = program.inputs.len();
+    let handle = |i: usize, d: usize| borrow::<BufferHandle>(slice(lists[d], count)[i]);
+    for (i, shape) in program.inputs.iter().enumerate() {
+        for d in 0..lists.len() {
+            let given = &handle(i, d)?.shape;
+            // JAX has buffers of its own for tokens.
+            if shape.elem.is_some() && !Arc::ptr_eq(given, shape) && given != shape {
+                return Err(Failure::invalid(format!(
+                    "argument {i} of {} on device {d} is {given}; the program takes {shape}",
+                    program.name
+                )));
+            }
+        }
+    }
+    let mut all = Vec::with_capacity(count * program.split);
+    for i in 0..count {
+        let is_donated = program.donated[i] && !kept.contains(&(i as i64));
+        for d in 0..lists.len() {
+            let contents = if is_donated { handle(i, d)?.take()? } else { handle(i, d)?.contents()? };
+            if d < program.split {
+                all.push(contents);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Makes a handle for each result on each device.
+fn give(loaded: &LoadedHandle, lists: &[*mut *mut abi::Buffer], contents: impl Fn(usize, usize) -> Arc<Contents>) {
+    let outputs = &loaded.program.outputs;
+    for (d, &list) in lists.iter().enumerate() {
+        for (i, out) in slice_mut(list, outputs.len()).iter_mut().enumerate() {
+            *out = BufferHandle::new(outputs[i].clone(), loaded.memories[d][i], contents(i, d)).give();
+        }
+    }
+}
+
+/// The shard that device `d` has: the only one, of a program that is not split.
+fn of_device(shards: &Shards, d: usize) -> &Arc<Buffer> {
+    &shards[d.min(shards.len() - 1)]
+}
+
+/// A signal that fails if it is dropped before it is set: nobody waits for ever.
+struct Promise(Arc<Signal>);
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.set_with(|| Err(Failure::internal("the run ended without results")));
+    }
+}
+
+/// A run, and what it reads.
+struct Run {
+    program: Arc<Program>,
+    args: Vec<Arc<Contents>>,
+    slow: Option<Duration>,
+}
+
 impl Run {
     /// Runs, fills the results, and tells those who wait.
-    fn finish(self) {
-        let Run { program, args, results, done, slow } = self;
-        let start = slow.map(|_| Instant::now());
-        let work = || {
-            let shards = run(&program, args)?;
-            for (contents, shards) in results.iter().zip(shards) {
-                for (d, contents) in contents.iter().enumerate() {
-                    contents.fill(shards[d.min(shards.len() - 1)].clone());
-                }
+    fn fill(self, results: &[Arc<Contents>], devices: usize, done: &Promise) {
+        let outcome = self.shards().map(|all| {
+            for (contents, shards) in results.chunks(devices.max(1)).zip(&all) {
+                contents.iter().enumerate().for_each(|(d, c)| c.fill(of_device(shards, d).clone()));
             }
-            Ok(())
-        };
-        let outcome = catch_unwind(AssertUnwindSafe(work));
+        });
+        done.0.set(outcome);
+    }
+
+    /// The shards of all results, tokens among them.
+    fn shards(self) -> Outcome<Vec<Shards>> {
+        let Run { program, args, slow } = self;
+        let start = slow.map(|_| Instant::now());
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(&program, args)));
         let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
         if let (Some(start), Some(limit)) = (start, slow) {
             let time = start.elapsed();
@@ -110,39 +144,94 @@ impl Run {
         if outcome.is_err() && !program.functions.is_empty() {
             forget_calls();
         }
-        drop(results);
-        done.set(outcome);
+        outcome
     }
 }
 
-fn run(program: &Program, args: Vec<Vec<Arc<Contents>>>) -> Outcome<Vec<Shards>> {
-    let mut shards: Vec<Shards> = Vec::with_capacity(args.len());
-    for (of, _) in args.into_iter().zip(&program.input_tokens).filter(|(_, is_token)| !**is_token) {
-        shards.push(of.into_iter().map(Contents::into_memory).collect::<Outcome<_>>()?);
+fn run(program: &Program, args: Vec<Arc<Contents>>) -> Outcome<Vec<Shards>> {
+    let mut args = args.into_iter();
+    let mut shards: Vec<Shards> = Vec::with_capacity(program.inputs.len());
+    // Arguments that are not donated, to be known by their addresses afterwards.
+    let mut lent: Vec<*const Buffer> = vec![];
+    for (i, &is_token) in program.input_tokens.iter().enumerate() {
+        let of = args.by_ref().take(program.split);
+        if is_token {
+            of.for_each(drop);
+            continue;
+        }
+        let mut of = of.map(Contents::into_memory).collect::<Outcome<Shards>>()?;
+        if !program.donated[i] {
+            lent.extend(of.iter().map(Arc::as_ptr));
+        }
+        if !program.inputs[i].is_row_major() {
+            of.iter_mut().try_for_each(|shard| reorder(shard, &program.inputs[i], Direction::ToRowMajor))?;
+        }
+        shards.push(of);
     }
-    // Arguments that are not donated are kept, to be known by their addresses afterwards.
-    let donated = program.donated.iter().zip(&program.input_tokens).filter(|(_, is_token)| !**is_token).map(|(d, _)| d);
-    let lent = shards.iter().zip(donated).filter(|(_, is_donated)| !**is_donated).flat_map(|(s, _)| s);
-    let lent: HashMap<*const Buffer, Arc<Buffer>> = lent.map(|b| (Arc::as_ptr(b), b.clone())).collect();
     let mut results = program.executable.run_shards(shards)?;
     let wanted = program.output_tokens.iter().filter(|is_token| !**is_token).count();
     if results.len() != wanted {
         let what = format!("the program has {wanted} results, {} came", results.len());
         return Err(RunError::Arguments(what).into());
     }
-    // JAX hands arguments through by itself: a program that returns one is asked for a copy.
-    let mut copies: HashMap<*const Buffer, Arc<Buffer>> = HashMap::new();
-    for result in results.iter_mut().flatten() {
-        let address = Arc::as_ptr(result);
-        if let Some(copy) = copies.get(&address) {
-            *result = copy.clone();
-        } else if lent.contains_key(&address) {
-            *result = Arc::new(Buffer::from_bytes(result.as_slice())?);
-            copies.insert(address, result.clone());
-        }
+    own(&mut results, lent)?;
+    let outputs = program.outputs.iter().filter(|shape| shape.elem.is_some());
+    for (of, shape) in results.iter_mut().zip(outputs).filter(|(_, shape)| !shape.is_row_major()) {
+        of.iter_mut().try_for_each(|shard| reorder(shard, shape, Direction::FromRowMajor))?;
+    }
+    if wanted == program.output_tokens.len() {
+        return Ok(results);
     }
     let mut results = results.into_iter();
     let token = || Ok(vec![Buffer::absent()?]);
     let of = |&is_token: &bool| if is_token { token() } else { Ok(results.next().unwrap_or_default()) };
     program.output_tokens.iter().map(of).collect()
+}
+
+/// JAX hands arguments through by itself: a program that returns one is asked for a copy. So is one that returns a value
+/// twice. Devices may share a result.
+fn own(results: &mut [Shards], mut lent: Vec<*const Buffer>) -> Outcome {
+    let mut is_sorted = false;
+    let mut first: HashMap<*const Buffer, usize> = HashMap::new();
+    let mut copies: HashMap<(*const Buffer, usize), Arc<Buffer>> = HashMap::new();
+    for (i, shards) in results.iter_mut().enumerate() {
+        // What has one owner is neither an argument nor another result.
+        for shard in shards.iter_mut().filter(|shard| Arc::strong_count(shard) > 1) {
+            if !is_sorted {
+                lent.sort_unstable();
+                is_sorted = true;
+            }
+            let address = Arc::as_ptr(shard);
+            if *first.entry(address).or_insert(i) == i && lent.binary_search(&address).is_err() {
+                continue;
+            }
+            if let Some(copy) = copies.get(&(address, i)) {
+                *shard = copy.clone();
+            } else {
+                *shard = Arc::new(Buffer::from_bytes(shard.as_slice())?);
+                copies.insert((address, i), shard.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+enum Direction {
+    ToRowMajor,
+    FromRowMajor,
+}
+
+/// Puts the elements of a shard in another order: the engine's arrays are row-major.
+fn reorder(shard: &mut Arc<Buffer>, shape: &Shape, direction: Direction) -> Outcome {
+    let size = shape.element_bytes();
+    let rows = strides(&shape.dims, &minor_to_major(shape.dims.len()), size);
+    let (from, to) = match direction {
+        Direction::ToRowMajor => (shape.strides(), rows),
+        Direction::FromRowMajor => (rows, shape.strides()),
+    };
+    let copy = Buffer::new(shape.bytes())?;
+    // SAFETY: both have room for all elements of the shape.
+    unsafe { copy_strided(&shape.dims, (shard.as_ptr(), &from), (copy.as_ptr(), &to), size) };
+    *shard = Arc::new(copy);
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The extension for layouts: all arrays are dense and row-major.
+//! The extension for layouts: orders of dimensions in memory, as `{1,0}` from minor to major. Row-major is the default.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::border::{Handle, borrow, destroy, slot};
 use crate::buffer::{BufferHandle, Shape};
 use crate::copy::minor_to_major;
 use crate::executable::ExecutableHandle;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
-/// The order of dimensions as text, `{1,0}` from minor to major.
+/// A layout as text.
 struct LayoutHandle {
     text: String,
 }
@@ -21,10 +21,23 @@ impl Handle for LayoutHandle {
 }
 
 impl LayoutHandle {
-    fn row_major(rank: usize) -> LayoutHandle {
-        let order: Vec<String> = minor_to_major(rank).iter().map(i64::to_string).collect();
+    fn of(order: &[i64]) -> LayoutHandle {
+        let order: Vec<String> = order.iter().map(i64::to_string).collect();
         LayoutHandle { text: format!("{{{}}}", order.join(",")) }
     }
+}
+
+/// The order that a `mhlo.layout_mode` asks for; `None` if it leaves the choice.
+pub(crate) fn asked_order(mode: &str) -> Outcome<Option<Vec<i64>>> {
+    if matches!(mode, "default" | "auto") {
+        return Ok(None);
+    }
+    let inner = mode.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let unknown =
+        || Failure::unimplemented(format!("the layout {mode:?}: there are only orders of dimensions, as {{0,1}}"));
+    let inner = inner.ok_or_else(unknown)?;
+    let numbers = inner.split(',').filter(|n| !n.is_empty()).map(|n| n.trim().parse());
+    numbers.collect::<Result<_, _>>().map(Some).map_err(|_| unknown())
 }
 
 /// Layouts of arguments or results, which callers only borrow.
@@ -34,7 +47,7 @@ pub(crate) struct Layouts {
 
 impl Layouts {
     pub fn new(shapes: &[Arc<Shape>]) -> Layouts {
-        Layouts { pointers: shapes.iter().map(|s| LayoutHandle::row_major(s.dims.len()).give()).collect() }
+        Layouts { pointers: shapes.iter().map(|s| LayoutHandle::of(&s.order).give()).collect() }
     }
 }
 
@@ -59,17 +72,17 @@ fn layout_serialize(args: &mut abi::LayoutSerialize) -> Outcome {
 }
 
 fn of_client(args: &mut abi::LayoutOfClient) -> Outcome {
-    args.layout = LayoutHandle::row_major(args.num_dims).give();
+    args.layout = LayoutHandle::of(&minor_to_major(args.num_dims)).give();
     Ok(())
 }
 
 fn of_topology(args: &mut abi::LayoutOfTopology) -> Outcome {
-    args.layout = LayoutHandle::row_major(args.num_dims).give();
+    args.layout = LayoutHandle::of(&minor_to_major(args.num_dims)).give();
     Ok(())
 }
 
 fn of_buffer(args: &mut abi::LayoutOfBuffer) -> Outcome {
-    args.layout = LayoutHandle::row_major(borrow::<BufferHandle>(args.buffer)?.shape.dims.len()).give();
+    args.layout = LayoutHandle::of(&borrow::<BufferHandle>(args.buffer)?.shape.order).give();
     Ok(())
 }
 
@@ -96,5 +109,17 @@ pub(crate) fn extension(next: *mut abi::ExtensionBase) -> abi::LayoutsExtension 
         topology_default: slot(of_topology),
         executable_outputs: slot(of_outputs),
         executable_parameters: slot(of_parameters),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_orders_of_dimensions() {
+        assert_eq!(asked_order("{0,2,1}"), Ok(Some(vec![0, 2, 1])));
+        assert_eq!((asked_order("{}"), asked_order("auto")), (Ok(Some(vec![])), Ok(None)));
+        assert!(asked_order("{1,0:T(8,128)}").unwrap_err().message.contains("only orders of dimensions"));
     }
 }

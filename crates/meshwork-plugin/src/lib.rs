@@ -16,6 +16,7 @@ mod event;
 mod executable;
 mod execute;
 mod failure;
+pub mod ffi;
 mod layouts;
 mod named;
 mod op_sharding;

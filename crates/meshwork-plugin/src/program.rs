@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use meshwork_ir::{Attr, ElementType, Module, Type, text};
+use meshwork_ir::{Attr, Module, Type, text};
 use meshwork_partition::{Border, CompileOptions, Compiled, Plan, compile};
 use meshwork_runtime::{Engine, Executable};
 
@@ -10,6 +10,7 @@ use crate::buffer::Shape;
 use crate::callback::Functions;
 use crate::client::{MEMORY_KINDS, VERSION};
 use crate::failure::{Failure, Outcome};
+use crate::layouts::asked_order;
 use crate::op_sharding::op_sharding;
 use crate::options::Options;
 
@@ -66,8 +67,8 @@ impl Program {
         let is_token = |ty: &Type| *ty == Type::Token;
         let input_tokens: Vec<bool> = ty.inputs.iter().map(is_token).collect();
         let output_tokens: Vec<bool> = ty.results.iter().map(is_token).collect();
-        let inputs = shapes(&local.inputs, &input_tokens)?;
-        let outputs = shapes(&local.results, &output_tokens)?;
+        let inputs = shapes(&local.inputs, &input_tokens, |i| written.arg_attr(from, i, LAYOUT_MODE))?;
+        let outputs = shapes(&local.results, &output_tokens, |i| written.res_attr(from, i, LAYOUT_MODE))?;
         let mut is_donated = vec![false; local.inputs.len()];
         donation.iter().for_each(|d| is_donated[d.argument] = true);
         let bytes_moved: usize = inputs.iter().chain(&outputs).map(|s| s.bytes()).sum::<usize>() * split;
@@ -139,6 +140,7 @@ pub(crate) fn compile_even(written: &Module, options: &CompileOptions) -> Outcom
 }
 
 const MEMORY_KIND: &str = "mhlo.memory_kind";
+const LAYOUT_MODE: &str = "mhlo.layout_mode";
 
 /// The module that JAX's bytes or text say.
 pub(crate) fn read(source: &[u8]) -> Outcome<Module> {
@@ -150,15 +152,20 @@ fn weave<T>(mut values: impl Iterator<Item = T>, tokens: &[bool]) -> impl Iterat
     tokens.iter().map(move |&is_token| if is_token { None } else { values.next() })
 }
 
-/// What buffers of arguments or results are; tokens have no elements.
-fn shapes(types: &[Type], tokens: &[bool]) -> Outcome<Vec<Arc<Shape>>> {
-    let shape = |ty: Option<&Type>| {
-        let Some(ty) = ty else { return Ok(Arc::new(Shape { elem: ElementType::I1, dims: vec![0] })) };
+/// What buffers of arguments or results are, with the layouts that are asked for.
+fn shapes<'a>(types: &[Type], tokens: &[bool], layout: impl Fn(usize) -> Option<&'a Attr>) -> Outcome<Vec<Arc<Shape>>> {
+    let shape = |(i, ty): (usize, Option<&Type>)| {
+        let Some(ty) = ty else { return Ok(Arc::new(Shape::token())) };
         let unknown = || Failure::unimplemented(format!("{ty} as argument or result of a program"));
         let tensor = ty.as_tensor().ok_or_else(unknown)?;
-        Ok(Arc::new(Shape { elem: tensor.elem, dims: tensor.dims.to_vec() }))
+        let shape = Shape::new(tensor.elem, tensor.dims.to_vec());
+        let order = layout(i).and_then(Attr::as_str).map(asked_order).transpose()?.flatten();
+        Ok(Arc::new(match order {
+            Some(order) => shape.ordered(order)?,
+            None => shape,
+        }))
     };
-    weave(types.iter(), tokens).map(shape).collect()
+    weave(types.iter(), tokens).enumerate().map(shape).collect()
 }
 
 /// The kinds of memory that arguments or results are in, the default if nothing is said.

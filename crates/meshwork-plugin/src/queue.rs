@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Something to do.
@@ -81,10 +82,14 @@ impl Queue {
 
 /// Does `job` on this thread, as one of the queue.
 pub(crate) fn inside<T>(job: impl FnOnce() -> T) -> T {
-    let before = INSIDE.replace(true);
-    let result = job();
-    INSIDE.set(before);
-    result
+    struct Reset(bool);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            INSIDE.set(self.0);
+        }
+    }
+    let _reset = Reset(INSIDE.replace(true));
+    job()
 }
 
 impl Shared {
@@ -103,7 +108,8 @@ impl Shared {
     fn empty(&self) {
         loop {
             let Some(job) = self.lock().waiting.pop_front() else { return };
-            inside(job);
+            // What a job leaves undone says so itself; the queue goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| inside(job)));
             self.lock().open -= 1;
             self.changed.notify_all();
         }
@@ -111,5 +117,26 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn the_queue_outlives_a_job_that_panics() {
+        let (queue, done) = (Queue::new(), Arc::new(AtomicUsize::new(0)));
+        for i in 0..6 {
+            let done = done.clone();
+            queue.push(Box::new(move || {
+                assert!(i % 2 == 0, "a job that fails");
+                done.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        queue.drain();
+        assert_eq!(done.load(Ordering::Relaxed), 3);
+        assert!(!Queue::is_inside() && queue.is_idle());
     }
 }

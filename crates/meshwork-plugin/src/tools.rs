@@ -5,8 +5,9 @@
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use meshwork_eval::{is_symbolic, refine};
 use meshwork_ir::text::PrintOptions;
-use meshwork_ir::{Module, ValueId, text};
+use meshwork_ir::{Module, Type, ValueId, text};
 use meshwork_mesh::Picture;
 use meshwork_partition::plan::{Detail, Explainer, human_bytes, json, short_type, table};
 use meshwork_partition::{Border, Causes, CompileOptions, Compiled, Contract, Lock, Plan};
@@ -74,7 +75,7 @@ enum Answered {
 }
 
 fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
-    let written = read(program)?;
+    let written = given_shapes(read(program)?, &options["shapes"])?;
     if name == "text" {
         let options =
             PrintOptions { locations: options["locations"].as_bool().unwrap_or(false), ..PrintOptions::default() };
@@ -98,6 +99,18 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
         _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
     };
     Ok(Answered::Text(answer))
+}
+
+/// The program for arguments of these extents, if it leaves any open.
+fn given_shapes(module: Module, shapes: &Value) -> Outcome<Module> {
+    let (Some(entry), Some(shapes)) = (module.entry(), shapes.as_array()) else { return Ok(module) };
+    if !is_symbolic(&module, entry) {
+        return Ok(module);
+    }
+    let inputs = module.func_type(entry).inputs.into_iter().filter_map(|ty| ty.elem());
+    let dims = |shape: &Value| shape.as_array().into_iter().flatten().filter_map(Value::as_i64).collect::<Vec<_>>();
+    let types: Vec<Type> = inputs.zip(shapes).map(|(elem, shape)| Type::tensor(dims(shape), elem)).collect();
+    refine(&module, entry, &types).map_err(|e| Failure::invalid(e.to_string()))
 }
 
 fn why(written: &Module, compiled: &Compiled, name: &str, dim: &Value) -> Outcome<String> {
@@ -211,6 +224,16 @@ mod tests {
         assert_eq!(ask("check", json!({"lock": lock})), Ok((0, String::new())));
         let other = lock.replace("all-reduce", "all-gather");
         assert_eq!(ask("check", json!({"lock": other})).unwrap().0, 1);
+    }
+
+    #[test]
+    fn symbolic_programs_are_asked_about_for_some_shapes() {
+        let program = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+          %0 = stablehlo.add %x, %x : tensor<?xf32>
+          return %0 : tensor<?xf32>
+        }";
+        let Ok(Answered::Text(plan)) = tool("plan", program.as_bytes(), &json!({"shapes": [[5]]})) else { panic!() };
+        assert_eq!(serde_json::from_str::<Value>(&plan).unwrap()["results"][0]["type"], "f32[5]");
     }
 
     #[test]

@@ -8,22 +8,25 @@ use meshwork_runtime::memory::Buffer;
 use crate::border::{Handle, borrow, known, slice};
 use crate::buffer::{BufferHandle, Contents, Shape};
 use crate::client::{MemoryHandle, default_memory};
-use crate::copy::{copy_strided, is_row_major, minor_to_major, strides};
+use crate::copy::{copy_strided, is_same_order, minor_to_major, strides};
 use crate::element;
 use crate::event::Signal;
 use crate::failure::{Failure, Outcome};
 
 /// From this size on a host array is shared instead of copied.
 const WORTH_SHARING: usize = 1 << 16;
-/// The engine's alignment.
-const ALIGNMENT: usize = 64;
+/// What elements of any type need. The engine aligns its own arrays better, but reads lent ones as they are.
+const ALIGNMENT: usize = 16;
 
 pub(crate) fn client_buffer_from_host_buffer(args: &mut abi::ClientBufferFromHostBuffer) -> Outcome {
     let memory = if args.memory.is_null() { default_memory(args.device)? } else { args.memory };
     borrow::<MemoryHandle>(memory)?;
     let dims = slice(args.dims, args.num_dims).to_vec();
-    let shape = Shape { elem: element::from_number(args.element_type)?, dims };
-    let (size, bytes) = (shape.elem.storage_bytes(), shape.bytes());
+    let mut shape = Shape::new(element::from_number(args.element_type)?, dims);
+    if let Some(order) = asked_order(args.device_layout)? {
+        shape = shape.ordered(order)?;
+    }
+    let (size, bytes) = (shape.element_bytes(), shape.bytes());
     let given = match args.num_byte_strides {
         0 => strides(&shape.dims, &minor_to_major(shape.dims.len()), size),
         n => slice(args.byte_strides, n).to_vec(),
@@ -34,7 +37,8 @@ pub(crate) fn client_buffer_from_host_buffer(args: &mut abi::ClientBufferFromHos
     if args.data.is_null() && bytes > 0 {
         return Err(Failure::invalid(format!("no data for a buffer of {bytes} bytes")));
     }
-    let is_dense = is_row_major(&shape.dims, &given, size);
+    let dense = shape.strides();
+    let is_dense = is_same_order(&shape.dims, &given, &dense);
     let is_lasting =
         matches!(args.host_buffer_semantics, abi::semantics::ZERO_COPY | abi::semantics::MUTABLE_ZERO_COPY);
     let is_aligned = (args.data as usize).is_multiple_of(ALIGNMENT);
@@ -46,7 +50,6 @@ pub(crate) fn client_buffer_from_host_buffer(args: &mut abi::ClientBufferFromHos
         (shared.ok_or_else(|| Failure::invalid("no data for a buffer"))?, done)
     } else {
         let buffer = Buffer::new(bytes)?;
-        let dense = strides(&shape.dims, &minor_to_major(shape.dims.len()), size);
         let (from, to) = (args.data.cast::<u8>(), buffer.as_ptr());
         // SAFETY: the caller's array has these extents and strides, and the buffer is as large.
         unsafe {
@@ -86,17 +89,18 @@ pub(crate) fn buffer_to_host_buffer(args: &mut abi::BufferToHostBuffer) -> Outco
         return Err(Failure::invalid(format!("{} bytes given for a buffer of {bytes}", args.dst_size)));
     }
     let (shape, to) = (buffer.shape.clone(), Destination(args.dst.cast()));
-    let (dims, size) = (&shape.dims, shape.elem.storage_bytes());
-    let wanted = host_strides(args.host_layout, dims, size)?.filter(|wanted| !is_row_major(dims, wanted, size));
+    let (dims, size) = (&shape.dims, shape.element_bytes());
+    let rows = || strides(dims, &minor_to_major(dims.len()), size);
+    let wanted = host_strides(args.host_layout, &shape)?.unwrap_or_else(rows);
+    let wanted = Some(wanted).filter(|wanted| !is_same_order(dims, wanted, &shape.strides()));
     args.event = when_ready(buffer.contents()?, move |memory| {
         // SAFETY: the caller's memory has room for all elements; the buffer's is as large as they are.
         unsafe {
             match &wanted {
                 None => std::ptr::copy_nonoverlapping(memory.as_ptr(), to.ptr(), shape.bytes()),
                 Some(wanted) => {
-                    let (dims, size) = (&shape.dims, shape.elem.storage_bytes());
-                    let own = strides(dims, &minor_to_major(dims.len()), size);
-                    copy_strided(dims, (memory.as_ptr(), &own), (to.ptr(), wanted), size);
+                    let (from, size) = (shape.strides(), shape.element_bytes());
+                    copy_strided(&shape.dims, (memory.as_ptr(), &from), (to.ptr(), wanted), size);
                 }
             }
         }
@@ -129,36 +133,34 @@ fn when_ready(contents: Arc<Contents>, copy: impl FnOnce(&Buffer) -> Outcome + S
 }
 
 /// The strides that a layout of the host asks for.
-fn host_strides(layout: *mut abi::BufferMemoryLayout, dims: &[i64], size: usize) -> Outcome<Option<Vec<i64>>> {
-    let Some(layout) = known(layout) else { return Ok(None) };
-    // SAFETY: the kind says which layout it is.
-    unsafe {
-        if layout.kind == abi::LAYOUT_STRIDES {
-            let given = layout.layout.strides;
-            return Ok(Some(slice(given.byte_strides, given.num_byte_strides).to_vec()));
-        }
-        let tiled = layout.layout.tiled;
-        if tiled.num_tiles > 0 {
-            return Err(Failure::unimplemented("host layouts with tiles"));
-        }
-        let order = slice(tiled.minor_to_major, tiled.minor_to_major_size);
-        // A layout without an order leaves it to us.
-        if order.is_empty() {
-            return Ok(None);
-        }
-        let is_order = order.len() == dims.len() && (0..dims.len() as i64).all(|d| order.contains(&d));
-        if !is_order {
-            return Err(Failure::invalid(format!("{order:?} is no order of {} dimensions", dims.len())));
-        }
-        Ok(Some(strides(dims, order, size)))
+fn host_strides(layout: *mut abi::BufferMemoryLayout, shape: &Shape) -> Outcome<Option<Vec<i64>>> {
+    let Some(given) = known(layout) else { return Ok(None) };
+    if given.kind == abi::LAYOUT_STRIDES {
+        // SAFETY: the kind says which layout it is.
+        let given = unsafe { given.layout.strides };
+        return Ok(Some(slice(given.byte_strides, given.num_byte_strides).to_vec()));
     }
+    let order = asked_order(layout)?;
+    order.map(|order| shape.clone().ordered(order).map(|shape| shape.strides())).transpose()
+}
+
+/// The order of dimensions that a layout asks for, from minor to major; `None` if it leaves it to us.
+fn asked_order(layout: *mut abi::BufferMemoryLayout) -> Outcome<Option<Vec<i64>>> {
+    let Some(layout) = known(layout).filter(|layout| layout.kind == abi::LAYOUT_TILED) else { return Ok(None) };
+    // SAFETY: the kind says which layout it is.
+    let tiled = unsafe { layout.layout.tiled };
+    if tiled.num_tiles > 0 {
+        return Err(Failure::unimplemented("layouts with tiles"));
+    }
+    let order = slice(tiled.minor_to_major, tiled.minor_to_major_size);
+    Ok((!order.is_empty()).then(|| order.to_vec()))
 }
 
 /// Memory with unspecified contents.
 pub(crate) fn client_create_uninitialized_buffer(args: &mut abi::ClientCreateUninitializedBuffer) -> Outcome {
     let memory = if args.memory.is_null() { default_memory(args.device)? } else { args.memory };
     let dims = slice(args.shape_dims, args.shape_num_dims).to_vec();
-    let shape = Shape { elem: element::from_number(args.shape_element_type)?, dims };
+    let shape = Shape::new(element::from_number(args.shape_element_type)?, dims);
     let buffer = Buffer::new(shape.bytes())?;
     args.buffer = BufferHandle::new(Arc::new(shape), memory, Contents::ready(Arc::new(buffer))).give();
     Ok(())
@@ -167,7 +169,7 @@ pub(crate) fn client_create_uninitialized_buffer(args: &mut abi::ClientCreateUni
 /// A buffer that has failed.
 pub(crate) fn client_create_error_buffer(args: &mut abi::ClientCreateErrorBuffer) -> Outcome {
     let dims = slice(args.shape_dims, args.shape_num_dims).to_vec();
-    let shape = Shape { elem: element::from_number(args.shape_element_type)?, dims };
+    let shape = Shape::new(element::from_number(args.shape_element_type)?, dims);
     let message = crate::border::text(args.error_message, args.error_message_size).into_owned();
     let failure = Failure::new(abi::Code::from_number(args.error_code), message);
     let contents = Contents::pending(Signal::with(Err(failure)));
