@@ -7,14 +7,15 @@
   forget                         gives back its memory
   run COUNT                      runs it COUNT times: seconds per run; the sum of the result, and of its magnitudes
 
-The words are separated by tabs; MESH is written 2x4. The number of devices is argument 1.
+The words are separated by tabs; MESH is written 2x4. Arguments: the number of devices, and the platform, cpu by default.
 """
 import os
 import pathlib
 import sys
 import time
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"] = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+os.environ["MESHWORK_DEVICES"] = sys.argv[1]
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={sys.argv[1]}"
 
 import jax  # noqa: E402

@@ -86,9 +86,44 @@ def heat1d_step(variant):
     return {"at": at, "concatenate": concatenate, "pad": pad, "roll": roll, "convolution": convolution}[variant]
 
 
+def by_hand(step, steps):
+    """A loop in which each device holds a block of rows of a ring and trades its outer ones with its neighbors."""
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import PartitionSpec as P
+
+    def local(x):
+        count = jax.lax.axis_size("x")
+        right = [(i, (i + 1) % count) for i in range(count)]
+
+        def body(_, x):
+            before = jax.lax.ppermute(x[-1:], "x", right)
+            after = jax.lax.ppermute(x[:1], "x", [(j, i) for i, j in right])
+            return step(jnp.concatenate([before, x, after]))
+
+        return jax.lax.fori_loop(0, steps, body, x)
+
+    def function(x):
+        mesh = jax.sharding.get_abstract_mesh()
+        return jax.shard_map(local, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)(x)
+
+    return function
+
+
+def ring1d(x):
+    return x[1:-1] + 0.25 * (x[2:] - 2 * x[1:-1] + x[:-2])
+
+
+def ring2d(x):
+    import jax.numpy as jnp
+    inner = x[1:-1]
+    return inner + 0.2 * (x[:-2] + x[2:] + jnp.roll(inner, 1, 1) + jnp.roll(inner, -1, 1) - 4 * inner)
+
+
 def heat1d(dtype, variant, mesh, steps=HEAT1D["steps"]):
     x = (rng().random(HEAT1D["n"]) * np.linspace(0, 1, HEAT1D["n"])).astype(dtype)
-    return Built(loop(heat1d_step(variant), steps), [x], [("x",)], [("x",)], ("x",))
+    function = by_hand(ring1d, steps) if variant == "by hand" else loop(heat1d_step(variant), steps)
+    return Built(function, [x], [("x",)], [("x",)], ("x",))
 
 
 def heat2d_step(variant):
@@ -127,7 +162,8 @@ def heat2d(variant, mesh, steps=HEAT2D["steps"]):
     x = rng().random((HEAT2D["n"],) * 2, dtype=np.float32)
     axes = ("x",) if len(mesh) == 1 else ("x", "y")
     spec = ("x", None) if len(mesh) == 1 else ("x", "y")
-    return Built(loop(heat2d_step(variant), steps), [x], [spec], [spec], axes)
+    function = by_hand(ring2d, steps) if variant == "by hand" else loop(heat2d_step(variant), steps)
+    return Built(function, [x], [spec], [spec], axes)
 
 
 def life_step(variant):
@@ -385,6 +421,8 @@ PROBLEMS = [
             ["heat1d.c", FLOAT, [H1["n"], H1["steps"]]], bytes=8 * H1["n"] * H1["steps"], passes=H1["steps"]),
     Problem("heat1d f64", functools.partial(heat1d, np.float64), SPELLINGS, LINE,
             ["heat1d.c", DOUBLE, [H1["n"], H1["steps"]]], bytes=16 * H1["n"] * H1["steps"], passes=H1["steps"]),
+    Problem("heat1d ring", functools.partial(heat1d, np.float32), ["by hand"], LINE),
+    Problem("heat2d ring", heat2d, ["by hand"], LINE),
     Problem("heat1d short", functools.partial(heat1d, np.float32, steps=SHORT), ["at"], LINE,
             ["heat1d.c", FLOAT, [H1["n"], SHORT]], bytes=8 * H1["n"] * SHORT, passes=SHORT),
     Problem("heat2d short", functools.partial(heat2d, steps=SHORT), ["at"], LINE + GRID,

@@ -120,11 +120,11 @@ def measure(peers, rounds, budget, count):
     return times, sums, errors
 
 
-def jax_peer(name, devices, env, kept):
+def jax_peer(name, devices, env, kept, platform="cpu"):
     """JAX on `devices` devices: started once, kept for other problems, and restarted if it ended."""
     peer = kept.get((name, devices))
     if peer is None or peer.process.poll() is not None:
-        peer = kept[name, devices] = Peer(name, [sys.executable, "peer_jax.py", devices], env)
+        peer = kept[name, devices] = Peer(name, [sys.executable, "peer_jax.py", devices, platform], env)
     return peer
 
 
@@ -167,6 +167,10 @@ def case(problem, variant, mesh, options, kept):
         huge = jax_peer("jax huge", devices, HUGE, kept)
         huge.ask("lower", *what)
         add("jax huge", huge, "prepare")
+    if "plugin" in wanted:
+        plugin = jax_peer("plugin", devices, options.plugin, kept, "meshwork")
+        plugin.ask("lower", *what)
+        add("plugin", plugin, "prepare")
     if "c" in wanted and problem.c:
         source, flags, extra = problem.c
         files = [directory / f"{i}.npy" for i in range(inputs)]
