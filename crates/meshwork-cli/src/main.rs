@@ -4,6 +4,7 @@
 //! Meshwork does not do, 2 anything else that went wrong (with a message on standard error).
 #![forbid(unsafe_code)]
 
+mod engines;
 mod explain;
 mod fail;
 mod fmt;
@@ -42,6 +43,7 @@ enum Command {
     Explain(explain::Args),
     Why(why::Args),
     Launch(launch::Args),
+    Devices(engines::Args),
     /// Run passes over a program, as MLIR's opt tools do
     ///
     /// See `meshwork opt --help` for its options and passes.
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::main(&args),
+        Command::Devices(args) => engines::main(&args),
         Command::Fmt(args) => fmt::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Partition(args) => partition::main(&args),

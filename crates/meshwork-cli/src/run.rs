@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use meshwork_cpu::CpuEngine;
 use meshwork_eval::{Stats, is_symbolic, refine};
 use meshwork_ir::transform::entry::make_entry;
 use meshwork_ir::{DYNAMIC, Literal, Module, OpId, Type, npy, npz};
 use meshwork_partition::{CompileOptions, Plan};
-use meshwork_runtime::{Array, Engine, Evaluator, Fallback, Profile};
+use meshwork_runtime::{Array, Fallback, Profile};
 use serde_json::{Map, Value, json};
 
+use crate::engines::EngineName;
 use crate::fail::Failure;
 use crate::source::{Source, entry_function, write_stdout};
 use crate::{parallel, processes, show};
@@ -44,30 +44,14 @@ pub struct Args {
     /// Write what the run cost (collectives and their bytes) to FILE as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// What runs the program
-    #[arg(long, value_enum, default_value_t = EngineName::Cpu)]
+    /// What runs the program: cpu, evaluator (slow and obvious), or pjrt:PLUGIN for the devices of a PJRT plugin, which
+    /// is a name (see `meshwork devices`) or the path of its library, followed by options as in
+    /// pjrt:cpu,cpu_device_count=8
+    #[arg(long, default_value = "cpu")]
     engine: EngineName,
     /// Write what ran when to FILE, for chrome://tracing or Perfetto, and print the ten longest steps
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-}
-
-/// The engines that programs run on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum EngineName {
-    /// The engine: fused kernels, planned memory, all cores
-    Cpu,
-    /// The reference evaluator: slow and obvious
-    Evaluator,
-}
-
-impl EngineName {
-    fn get(self) -> &'static dyn Engine {
-        match self {
-            EngineName::Cpu => &**CpuEngine::shared(),
-            EngineName::Evaluator => &Evaluator,
-        }
-    }
 }
 
 /// Runs the command.
@@ -112,7 +96,7 @@ struct Outcome {
 /// Compiles the program, loads it on the engine and runs it.
 fn execute(args: &Args, source: &Source, module: &Module, inputs: Vec<Literal>) -> Result<Outcome, Failure> {
     let program = source.compile(module, &CompileOptions::default())?;
-    let executable = args.engine.get().load(&program).map_err(Failure::from_load)?;
+    let executable = args.engine.open()?.load(&program).map_err(Failure::from_load)?;
     let arrays: Vec<Array> = inputs.into_iter().map(Array::from_literal).collect();
     let input_bytes: usize = arrays.iter().map(|a| a.size() as usize * a.dtype().storage_bytes()).sum();
     // Checks are for the evaluator on every engine.

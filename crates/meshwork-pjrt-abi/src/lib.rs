@@ -26,9 +26,11 @@ macro_rules! args {
 mod buffer;
 mod client;
 mod device;
+pub mod element;
 mod error;
 mod executable;
 mod extension;
+pub mod proto;
 mod types;
 
 use std::ffi::c_int;

@@ -1,5 +1,6 @@
 //! Buffers: a shard of an array on one device, pending, ready, failed, or deleted.
 
+use std::ffi::c_int;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -10,7 +11,6 @@ use meshwork_runtime::memory::Buffer;
 use crate::border::{Handle, borrow, destroy};
 use crate::client::{MemoryHandle, default_memory};
 use crate::copy::{minor_to_major, strides};
-use crate::element;
 use crate::event::Signal;
 use crate::failure::{Failure, Outcome};
 
@@ -165,8 +165,20 @@ pub(crate) fn buffer_destroy(args: &mut abi::BufferDestroy) -> Outcome {
     Ok(())
 }
 
+/// The number of an element type in the C API, or of tokens.
+pub(crate) fn number_of(elem: Option<ElementType>) -> Outcome<c_int> {
+    let Some(elem) = elem else { return Ok(abi::element::TOKEN) };
+    abi::element::to_number(elem).ok_or_else(|| Failure::unimplemented(format!("buffers of {elem}")))
+}
+
+/// The element type with this number in the C API.
+pub(crate) fn elem_of(number: c_int) -> Outcome<ElementType> {
+    let unknown = || Failure::unimplemented(format!("buffers of PJRT_Buffer_Type {number}"));
+    abi::element::from_number(number).ok_or_else(unknown)
+}
+
 pub(crate) fn buffer_element_type(args: &mut abi::BufferElementType) -> Outcome {
-    args.element_type = element::to_number(borrow::<BufferHandle>(args.buffer)?.shape.elem)?;
+    args.element_type = number_of(borrow::<BufferHandle>(args.buffer)?.shape.elem)?;
     Ok(())
 }
 

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use meshwork_pjrt_abi as abi;
+use meshwork_pjrt_abi::proto::{push_bytes, push_number, push_numbers};
 
 use crate::border::{Handle, borrow, bytes, destroy, free_bytes, known, leak, text};
-use crate::buffer::Shape;
+use crate::buffer::{Shape, number_of};
 use crate::client::{ClientHandle, MEMORY_KINDS, memory_of};
-use crate::element;
 use crate::failure::{Failure, Outcome};
 use crate::layouts::Layouts;
 use crate::named::{Attributes, Value};
 use crate::program::Program;
-use crate::proto::{push_bytes, push_number, push_numbers};
 
 /// A program, and lists that live as long as the handle.
 pub(crate) struct ExecutableHandle {
@@ -64,7 +63,7 @@ impl ExecutableHandle {
             false => shardings(&program.output_shardings),
         };
         Ok(ExecutableHandle {
-            output_types: outputs.iter().map(|s| element::to_number(s.elem)).collect::<Outcome<_>>()?,
+            output_types: outputs.iter().map(|s| number_of(s.elem)).collect::<Outcome<_>>()?,
             output_dims: outputs.iter().flat_map(|s| s.dims.iter().copied()).collect(),
             output_ranks: outputs.iter().map(|s| s.dims.len()).collect(),
             input_kinds: kinds(&program.input_kinds),

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use meshwork_partition::CompileError;
+use meshwork_pjrt_abi::proto::Malformed;
 use meshwork_pjrt_abi::{Code, Error, ErrorDestroy, ErrorForEachPayload, ErrorGetCode, ErrorMessage};
 use meshwork_runtime::memory::buffer::OutOfMemory;
 use meshwork_runtime::{LoadError, RunError};
@@ -41,6 +42,12 @@ impl Failure {
         let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "unknown".into());
         Failure::internal(format!("Meshwork has a bug and panicked: {text}"))
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(error: Malformed) -> Failure {
+        Failure::invalid(error.0)
     }
 }
 

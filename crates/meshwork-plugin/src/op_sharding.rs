@@ -2,7 +2,7 @@
 
 use meshwork_mesh::{AxisRef, Mesh, Sharding};
 
-use crate::proto::{push_number, push_numbers};
+use meshwork_pjrt_abi::proto::{push_number, push_numbers};
 
 const OTHER: u64 = 3;
 const REPLICATED: i64 = 0;
@@ -59,7 +59,7 @@ fn devices(sharding: &Sharding, mesh: &Mesh) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{Field, fields, numbers};
+    use meshwork_pjrt_abi::proto::{Field, fields, numbers};
     use meshwork_mesh::{DimSharding, Reduction};
 
     /// Numbers of a field of the sharding.

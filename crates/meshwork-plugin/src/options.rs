@@ -1,7 +1,7 @@
 //! The options that a program is compiled with: `xla.CompileOptionsProto`, of which few matter here.
 
 use crate::failure::{Failure, Outcome};
-use crate::proto::{Field, fields, numbers};
+use meshwork_pjrt_abi::proto::{Field, fields, numbers};
 
 /// Which devices a program is for.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,7 +85,7 @@ fn check_name(name: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{push_bytes, push_number, push_numbers};
+    use meshwork_pjrt_abi::proto::{push_bytes, push_number, push_numbers};
 
     fn proto(replicas: u64, partitions: u64, devices: &[i64]) -> Vec<u8> {
         let mut assignment = vec![];

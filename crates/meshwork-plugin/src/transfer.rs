@@ -6,10 +6,9 @@ use meshwork_pjrt_abi as abi;
 use meshwork_runtime::memory::Buffer;
 
 use crate::border::{Handle, borrow, known, slice};
-use crate::buffer::{BufferHandle, Contents, Shape};
+use crate::buffer::{BufferHandle, Contents, Shape, elem_of};
 use crate::client::{MemoryHandle, default_memory};
 use crate::copy::{copy_strided, is_same_order, minor_to_major, strides};
-use crate::element;
 use crate::event::Signal;
 use crate::failure::{Failure, Outcome};
 
@@ -22,7 +21,7 @@ pub(crate) fn client_buffer_from_host_buffer(args: &mut abi::ClientBufferFromHos
     let memory = if args.memory.is_null() { default_memory(args.device)? } else { args.memory };
     borrow::<MemoryHandle>(memory)?;
     let dims = slice(args.dims, args.num_dims).to_vec();
-    let mut shape = Shape::new(element::from_number(args.element_type)?, dims);
+    let mut shape = Shape::new(elem_of(args.element_type)?, dims);
     if let Some(order) = asked_order(args.device_layout)? {
         shape = shape.ordered(order)?;
     }
@@ -160,7 +159,7 @@ fn asked_order(layout: *mut abi::BufferMemoryLayout) -> Outcome<Option<Vec<i64>>
 pub(crate) fn client_create_uninitialized_buffer(args: &mut abi::ClientCreateUninitializedBuffer) -> Outcome {
     let memory = if args.memory.is_null() { default_memory(args.device)? } else { args.memory };
     let dims = slice(args.shape_dims, args.shape_num_dims).to_vec();
-    let shape = Shape::new(element::from_number(args.shape_element_type)?, dims);
+    let shape = Shape::new(elem_of(args.shape_element_type)?, dims);
     let buffer = Buffer::new(shape.bytes())?;
     args.buffer = BufferHandle::new(Arc::new(shape), memory, Contents::ready(Arc::new(buffer))).give();
     Ok(())
@@ -169,7 +168,7 @@ pub(crate) fn client_create_uninitialized_buffer(args: &mut abi::ClientCreateUni
 /// A buffer that has failed.
 pub(crate) fn client_create_error_buffer(args: &mut abi::ClientCreateErrorBuffer) -> Outcome {
     let dims = slice(args.shape_dims, args.shape_num_dims).to_vec();
-    let shape = Shape::new(element::from_number(args.shape_element_type)?, dims);
+    let shape = Shape::new(elem_of(args.shape_element_type)?, dims);
     let message = crate::border::text(args.error_message, args.error_message_size).into_owned();
     let failure = Failure::new(abi::Code::from_number(args.error_code), message);
     let contents = Contents::pending(Signal::with(Err(failure)));

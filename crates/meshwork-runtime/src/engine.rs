@@ -23,6 +23,16 @@ pub trait Engine: Send + Sync {
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError>;
 }
 
+impl<E: Engine + ?Sized> Engine for Arc<E> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
+        (**self).load(program)
+    }
+}
+
 /// A loaded program. Any number of threads may run it at the same time.
 pub trait Executable: Send + Sync {
     /// Runs it on global arrays. Results have the placement that the program gives them. Arguments that the program

@@ -191,9 +191,11 @@ pub enum LoadError {
         /// What is wrong.
         message: String,
     },
-    /// The mesh is larger than the engine can simulate.
-    #[error("the mesh has {devices} devices; the evaluator runs at most {most}")]
+    /// The mesh is larger than the engine.
+    #[error("the mesh has {devices} devices; {engine} runs at most {most}")]
     TooManyDevices {
+        /// The engine.
+        engine: String,
         /// How many devices the mesh has.
         devices: usize,
         /// How many the engine runs.

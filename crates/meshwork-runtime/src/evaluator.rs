@@ -44,7 +44,7 @@ impl Evaluated {
     fn new(program: &Compiled) -> Result<Evaluated, LoadError> {
         let devices = program.devices();
         if devices > MAX_DEVICES {
-            return Err(LoadError::TooManyDevices { devices, most: MAX_DEVICES });
+            return Err(LoadError::TooManyDevices { engine: "the evaluator".into(), devices, most: MAX_DEVICES });
         }
         Ok(Evaluated {
             module: program.module.clone(),

@@ -41,6 +41,14 @@ pub enum JitError {
         /// The mesh of the program.
         program: Arc<Mesh>,
     },
+    /// There is no such engine.
+    #[error("engine {name:?}: {message}")]
+    Engine {
+        /// Its name.
+        name: String,
+        /// Why not.
+        message: String,
+    },
     /// An option needs a mesh, and there is none.
     #[error("{options} a mesh: give jit one with .on(&mesh)")]
     NoMesh {

@@ -10,7 +10,7 @@ use meshwork_mesh::{Mesh, MeshRef, Sharding};
 use meshwork_partition::{CompileOptions, compile};
 use meshwork_runtime::{Engine, Executable};
 
-use crate::engine::Cpu;
+use crate::engine::FromEnvironment;
 use crate::error::{ImportError, Result, fail};
 use crate::spec::MESH;
 use crate::trace::inline::inline;
@@ -103,10 +103,10 @@ impl Imported {
             return Err(ImportError::NotInlined { op: module.describe(op) }.into());
         }
         let mesh = meshwork_partition::mesh_of(&module).map(|(_, mesh)| mesh);
-        Ok(Imported { module: Arc::new(module), mesh, engine: Arc::new(Cpu), loaded: Arc::default() })
+        Ok(Imported { module: Arc::new(module), mesh, engine: Arc::new(FromEnvironment), loaded: Arc::default() })
     }
 
-    /// Calls run on another engine than the [`Cpu`].
+    /// Calls run on another engine than the [`Cpu`](crate::Cpu), or the one that the variable `MESHWORK_ENGINE` names.
     pub fn engine(mut self, engine: impl Engine + 'static) -> Imported {
         (self.engine, self.loaded) = (Arc::new(engine), Arc::default());
         self

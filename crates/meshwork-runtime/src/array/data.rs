@@ -59,6 +59,11 @@ impl Data {
         Ok(made)
     }
 
+    /// Keeps these shards, which have the same elements.
+    pub(super) fn keep(&self, devices: &Sharded) {
+        *self.on_devices() = Some(devices.clone());
+    }
+
     /// As above, for uniquely owned elements: the shards are handed over.
     pub(super) fn into_devices(self, place: Place<'_>) -> Result<Option<Sharded>, ArrayError> {
         let own = self.on_devices().take_if(|d| is_placed(d, place));

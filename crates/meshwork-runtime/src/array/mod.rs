@@ -352,6 +352,27 @@ impl Array {
         shards.ok_or_else(|| self.is_abstract())
     }
 
+    /// As [`into_devices`](Array::into_devices), for an engine whose devices have memory of their own: `adopt` moves
+    /// shards there. If others hold this array, they have it there from now on, so that it moves once.
+    pub fn into_devices_by(
+        mut self,
+        place: Option<(&Arc<Mesh>, &Arc<Sharding>)>,
+        adopt: impl FnOnce(Sharded) -> Result<Sharded, ArrayError>,
+    ) -> Result<Sharded, ArrayError> {
+        self.check_present()?;
+        let data = self.data.take();
+        let none = || self.is_abstract();
+        match data.map(Arc::try_unwrap) {
+            Some(Ok(data)) => adopt(data.into_devices(place)?.ok_or_else(none)?),
+            Some(Err(data)) => {
+                let adopted = adopt(data.devices(place)?.ok_or_else(none)?)?;
+                data.keep(&adopted);
+                Ok(adopted)
+            }
+            None => Err(none()),
+        }
+    }
+
     /// The elements in row-major order; an error if they are of another type.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ArrayError> {

@@ -149,6 +149,11 @@ impl Sharded {
         Ok(Sharded { split: split.clone(), shards })
     }
 
+    /// What it has in common with all arrays of its type that are split in the same way.
+    pub fn split(&self) -> &Arc<Split> {
+        &self.split
+    }
+
     /// Type of the whole array.
     pub fn ty(&self) -> &Arc<TensorType> {
         &self.split.ty

@@ -17,7 +17,7 @@ use smol_str::SmolStr;
 use self::cache::{Cache, Program};
 use crate::Array;
 use crate::donate;
-use crate::engine::Cpu;
+use crate::engine::{FromEnvironment, Place};
 use crate::error::{At, JitError, Result};
 use crate::function::Function;
 use crate::lower::Lowered;
@@ -86,7 +86,7 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         donated: vec![],
         contract: None,
         machine: Machine::default(),
-        engine: Arc::new(Cpu),
+        engine: Arc::new(FromEnvironment),
         cache: Cache::default(),
     }
 }
@@ -99,9 +99,15 @@ impl<A, F: Function<A>> Jit<F, A> {
         self
     }
 
-    /// Splits the program over `mesh`.
-    pub fn on(self, mesh: &Mesh) -> Self {
-        self.with(|jit| (jit.mesh, jit.single) = (Some(Arc::new(mesh.clone())), false))
+    /// Splits the program over `mesh`: a [`Mesh`], or one of the [devices of an engine](crate::Devices), on which it then
+    /// runs.
+    pub fn on(self, mesh: &impl Place) -> Self {
+        self.with(|jit| {
+            (jit.mesh, jit.single) = (Some(Arc::new(mesh.mesh().clone())), false);
+            if let Some(engine) = mesh.engine() {
+                jit.engine = engine;
+            }
+        })
     }
 
     /// Runs on one device, whatever placements the program and its arguments have.
@@ -194,7 +200,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         self.with(|jit| jit.machine = machine)
     }
 
-    /// Runs on another engine than the [`Cpu`]: the evaluator ([`Reference`](crate::Reference)), or any other
+    /// Runs on another engine than the [`Cpu`](crate::Cpu), or the one that the variable `MESHWORK_ENGINE` names: the evaluator ([`Reference`](crate::Reference)), or any other
     /// [`Engine`].
     pub fn engine(self, engine: impl Engine + 'static) -> Self {
         self.with(|jit| jit.engine = Arc::new(engine))

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use meshwork_mesh::Mesh;
+use meshwork_runtime::Engine;
 
 use super::{Optimizer, OptimizerState};
 use crate::ElementType::{self, F32};
 use crate::control::scan;
+use crate::engine::Place;
 use crate::error::{Result, fail};
 use crate::jit::{Jit, jit};
 use crate::ops::full;
@@ -44,6 +46,7 @@ pub struct Trainer<A, B> {
     loss: LossFunction<A, B>,
     optimizer: Optimizer,
     mesh: Option<Mesh>,
+    engine: Option<Arc<dyn Engine>>,
     params: Rule,
     batch: Rule,
     zero: Option<(Zero, FsdpRule)>,
@@ -63,6 +66,7 @@ where
             loss: Arc::new(loss),
             optimizer,
             mesh: None,
+            engine: None,
             params: P::replicated().into(),
             batch: Rule::Free,
             zero: None,
@@ -71,9 +75,16 @@ where
         }
     }
 
-    /// Over this mesh; on one device otherwise.
-    pub fn on(mut self, mesh: &Mesh) -> Self {
-        self.mesh = Some(mesh.clone());
+    /// Over this mesh; on one device otherwise. On one of the [devices of an engine](crate::Devices) it runs there.
+    pub fn on(mut self, mesh: &impl Place) -> Self {
+        self.mesh = Some(mesh.mesh().clone());
+        self.engine = mesh.engine().or(self.engine);
+        self
+    }
+
+    /// On another engine than [`jit`] takes by default.
+    pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
+        self.engine = Some(Arc::new(engine));
         self
     }
 
@@ -169,7 +180,10 @@ where
                 jit(init).on(mesh).in_shardings([stored]).out_shardings(state_members(&state)),
             ),
         };
-        Step { step, init }
+        match self.engine {
+            Some(engine) => Step { step: step.engine(engine.clone()), init: init.engine(engine) },
+            None => Step { step, init },
+        }
     }
 }
 

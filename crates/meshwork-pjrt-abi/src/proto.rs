@@ -1,16 +1,20 @@
-//! The wire format of protocol buffers: enough to read options and to write shardings.
-
-use crate::failure::{Failure, Outcome};
+//! The wire format of protocol buffers: enough for compile options and shardings.
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Field<'a> {
+pub enum Field<'a> {
+    /// A number or truth value.
     Number(u64),
+    /// Text, bytes, or a message.
     Bytes(&'a [u8]),
 }
 
+/// What is wrong with the bytes of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed(pub String);
+
 /// Fields of a message in order, with their numbers. Fixed-width fields are left out: no message here has them.
-pub(crate) fn fields(mut bytes: &[u8]) -> Outcome<Vec<(u64, Field<'_>)>> {
+pub fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Field<'_>)>, Malformed> {
     let mut all = vec![];
     while !bytes.is_empty() {
         let key = varint(&mut bytes)?;
@@ -23,14 +27,14 @@ pub(crate) fn fields(mut bytes: &[u8]) -> Outcome<Vec<(u64, Field<'_>)>> {
                 all.push((number, Field::Bytes(take(&mut bytes, size)?)));
             }
             5 => drop(take(&mut bytes, 4)?),
-            other => return Err(Failure::invalid(format!("a protocol buffer has wire type {other}"))),
+            other => return Err(Malformed(format!("a protocol buffer has wire type {other}"))),
         }
     }
     Ok(all)
 }
 
 /// The numbers of a repeated field, packed or one by one.
-pub(crate) fn numbers(field: Field<'_>) -> Outcome<Vec<u64>> {
+pub fn numbers(field: Field<'_>) -> Result<Vec<u64>, Malformed> {
     let mut bytes = match field {
         Field::Number(n) => return Ok(vec![n]),
         Field::Bytes(bytes) => bytes,
@@ -42,14 +46,14 @@ pub(crate) fn numbers(field: Field<'_>) -> Outcome<Vec<u64>> {
     Ok(all)
 }
 
-fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Outcome<&'a [u8]> {
-    let end = || Failure::invalid("a protocol buffer ends too early");
+fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], Malformed> {
+    let end = || Malformed("a protocol buffer ends too early".into());
     let (first, rest) = bytes.split_at_checked(count).ok_or_else(end)?;
     *bytes = rest;
     Ok(first)
 }
 
-fn varint(bytes: &mut &[u8]) -> Outcome<u64> {
+fn varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let byte = take(bytes, 1)?[0];
@@ -58,7 +62,7 @@ fn varint(bytes: &mut &[u8]) -> Outcome<u64> {
             return Ok(value);
         }
     }
-    Err(Failure::invalid("a number of a protocol buffer is too long"))
+    Err(Malformed("a number of a protocol buffer is too long".into()))
 }
 
 fn push_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -70,20 +74,20 @@ fn push_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends a number.
-pub(crate) fn push_number(out: &mut Vec<u8>, field: u64, value: u64) {
+pub fn push_number(out: &mut Vec<u8>, field: u64, value: u64) {
     push_varint(out, field << 3);
     push_varint(out, value);
 }
 
 /// Appends bytes, or a message.
-pub(crate) fn push_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+pub fn push_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     push_varint(out, field << 3 | 2);
     push_varint(out, bytes.len() as u64);
     out.extend(bytes);
 }
 
 /// Appends repeated numbers.
-pub(crate) fn push_numbers(out: &mut Vec<u8>, field: u64, values: impl IntoIterator<Item = i64>) {
+pub fn push_numbers(out: &mut Vec<u8>, field: u64, values: impl IntoIterator<Item = i64>) {
     let mut packed = vec![];
     values.into_iter().for_each(|v| push_varint(&mut packed, v as u64));
     push_bytes(out, field, &packed);

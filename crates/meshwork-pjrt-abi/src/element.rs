@@ -4,8 +4,6 @@ use std::ffi::c_int;
 
 use meshwork_ir::ElementType;
 
-use crate::failure::{Failure, Outcome};
-
 /// `PJRT_Buffer_Type`, from 1.
 const NUMBERS: [Option<ElementType>; 33] = {
     use ElementType::*;
@@ -47,18 +45,16 @@ const NUMBERS: [Option<ElementType>; 33] = {
 };
 
 /// The number of tokens.
-const TOKEN: c_int = 23;
+pub const TOKEN: c_int = 23;
 
-pub(crate) fn from_number(number: c_int) -> Outcome<ElementType> {
-    let found = usize::try_from(number).ok().and_then(|n| NUMBERS.get(n.wrapping_sub(1)).copied().flatten());
-    found.ok_or_else(|| Failure::unimplemented(format!("buffers of PJRT_Buffer_Type {number}")))
+/// The type with this number, if Meshwork has it.
+pub fn from_number(number: c_int) -> Option<ElementType> {
+    usize::try_from(number).ok().and_then(|n| NUMBERS.get(n.wrapping_sub(1)).copied().flatten())
 }
 
-/// The number of an element type, or of tokens.
-pub(crate) fn to_number(elem: Option<ElementType>) -> Outcome<c_int> {
-    let Some(elem) = elem else { return Ok(TOKEN) };
-    let found = NUMBERS.iter().position(|&e| e == Some(elem)).map(|i| i as c_int + 1);
-    found.ok_or_else(|| Failure::unimplemented(format!("buffers of {elem}")))
+/// The number of a type, if the API has it.
+pub fn to_number(elem: ElementType) -> Option<c_int> {
+    NUMBERS.iter().position(|&e| e == Some(elem)).map(|i| i as c_int + 1)
 }
 
 #[cfg(test)]
@@ -68,12 +64,11 @@ mod tests {
     #[test]
     fn numbers_and_types_are_inverse() {
         for number in 1..=33 {
-            if let Ok(elem) = from_number(number) {
-                assert_eq!(to_number(Some(elem)), Ok(number));
+            if let Some(elem) = from_number(number) {
+                assert_eq!(to_number(elem), Some(number));
             }
         }
-        assert!(from_number(0).is_err() && from_number(23).is_err() && from_number(99).is_err());
-        assert_eq!(to_number(Some(ElementType::F32)), Ok(11));
-        assert_eq!(to_number(None), Ok(23));
+        assert!(from_number(0).is_none() && from_number(23).is_none() && from_number(99).is_none());
+        assert_eq!(to_number(ElementType::F32), Some(11));
     }
 }

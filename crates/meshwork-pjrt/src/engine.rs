@@ -1,0 +1,263 @@
+//! The engine: programs compiled by a plugin, for its devices.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use meshwork_ir::text;
+use meshwork_partition::Compiled;
+use meshwork_pjrt_abi::{self as abi};
+use meshwork_runtime::{Engine, Executable, LoadError, evaluator};
+
+use crate::cache::Cache;
+use crate::client::{Client, OptionValue};
+use crate::executable::{Loaded, PjrtExecutable, is_out_of_memory};
+use crate::plugin::{PjrtError, Plugin, blank, call};
+use crate::{compile_options, discover, lower};
+
+/// Who splits programs over the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Partitioner {
+    /// Meshwork: the plugin gets the program of one device, with its collectives.
+    #[default]
+    Meshwork,
+    /// XLA: the plugin gets the placed global program. To compare.
+    Xla,
+}
+
+/// Runs programs on the devices of a PJRT plugin: GPUs, TPUs, or XLA's own CPU devices.
+///
+/// Arrays stay in the memory of the devices between calls. Calls return as soon as the program is started; reading a
+/// result waits for it. A program that the plugin does not take runs on the evaluator as a whole;
+/// [`fallbacks`](Executable::fallbacks) says so, and why.
+///
+/// ```no_run
+/// use meshwork_pjrt::PjrtEngine;
+///
+/// let engine = PjrtEngine::open("cuda")?;
+/// for device in engine.client().devices() {
+///     println!("{} {}", device.id, device.kind);
+/// }
+/// # Ok::<(), meshwork_pjrt::PjrtError>(())
+/// ```
+#[derive(Clone)]
+pub struct PjrtEngine {
+    client: Arc<Client>,
+    name: String,
+    flags: Vec<(String, String)>,
+    partitioner: Partitioner,
+    cache: Option<Arc<Cache>>,
+}
+
+/// A plugin and how to start it. Made by [`PjrtEngine::plugin`].
+#[derive(Clone, Debug)]
+pub struct Opening {
+    plugin: String,
+    options: Vec<(String, OptionValue)>,
+    flags: Vec<(String, String)>,
+    partitioner: Partitioner,
+    cache: Option<PathBuf>,
+}
+
+/// The devices that XLA's CPU plugin is asked for.
+const CPU_DEVICES: i64 = 8;
+
+impl PjrtEngine {
+    /// The engine of a plugin: its path or name, and options of its client, `cuda` or `cpu,cpu_device_count=4` for
+    /// instance. Options that start with `xla_` are flags of XLA's compiler. An empty name stands for what the
+    /// variable `MESHWORK_PJRT_PLUGIN` says.
+    pub fn open(spec: &str) -> Result<PjrtEngine, PjrtError> {
+        let given = std::env::var("MESHWORK_PJRT_PLUGIN").unwrap_or_default();
+        let spec = if spec.is_empty() { &given } else { spec };
+        let mut parts = spec.split(',');
+        let mut opening = PjrtEngine::plugin(parts.next().unwrap_or_default());
+        for part in parts {
+            let wrong = || PjrtError::Spec(format!("{part:?} in {spec:?} is not an option: write NAME=VALUE"));
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            opening = match name {
+                "partitioner" => opening.partitioner(match value {
+                    "meshwork" => Partitioner::Meshwork,
+                    "xla" => Partitioner::Xla,
+                    _ => return Err(PjrtError::Spec(format!("partitioner={value} is neither meshwork nor xla"))),
+                }),
+                "cache" => opening.cache(value),
+                _ if name.starts_with("xla_") => opening.flag(name, value),
+                _ => opening.option(name, OptionValue::parse(value)),
+            };
+        }
+        opening.open()
+    }
+
+    /// A plugin by path or name, to be opened with options.
+    pub fn plugin(plugin: &str) -> Opening {
+        Opening {
+            plugin: plugin.into(),
+            options: vec![],
+            flags: vec![],
+            partitioner: Partitioner::default(),
+            cache: std::env::var_os("MESHWORK_PJRT_CACHE").map(PathBuf::from),
+        }
+    }
+
+    /// XLA's CPU devices, for tests: by the path in `MESHWORK_XLA_CPU`, which then must work, or the installed plugin.
+    /// Without one it says on standard error that a test is skipped.
+    #[doc(hidden)]
+    pub fn xla_cpu_for_tests() -> Option<PjrtEngine> {
+        let path = std::env::var("MESHWORK_XLA_CPU");
+        let engine = PjrtEngine::open(path.as_deref().unwrap_or("cpu"));
+        match engine {
+            Ok(engine) => Some(engine),
+            Err(error) if path.is_ok() => panic!("MESHWORK_XLA_CPU: {error}"),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    /// The devices.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// The text of `program` that the plugin compiles, and its options.
+    fn lowered(&self, program: &Compiled) -> Result<(String, Vec<u8>), String> {
+        let devices = program.devices();
+        match self.partitioner {
+            Partitioner::Meshwork => {
+                let module = lower::for_replicas(&program.module, devices)?;
+                Ok((text::print(&module), compile_options::for_replicas(devices, &self.flags)))
+            }
+            Partitioner::Xla => Ok((text::print(&program.placed), compile_options::for_xla(devices, &self.flags))),
+        }
+    }
+
+    fn compile(&self, source: &str, options: &[u8]) -> Result<Loaded, PjrtError> {
+        let client = &self.client;
+        let key = || format!("{}\n{}\n{options:?}\n{source}", client.platform(), client.platform_version());
+        let cached = self.cache.as_ref().map(|cache| (cache, key()));
+        if let Some(bytes) = cached.as_ref().and_then(|(cache, key)| cache.get(key)) {
+            let args = abi::ExecutableDeserializeAndLoad {
+                client: client.client,
+                serialized_executable: bytes.as_ptr().cast(),
+                serialized_executable_size: bytes.len(),
+                ..blank()
+            };
+            // What cannot be loaded is compiled again.
+            if let Ok(done) = call!(client.plugin, executable_deserialize_and_load, args) {
+                return Ok(Loaded { client: client.clone(), executable: done.loaded_executable });
+            }
+        }
+        let mut code = source.as_bytes().to_vec();
+        let format = "mlir";
+        let program = abi::Program {
+            struct_size: size_of::<abi::Program>(),
+            code: code.as_mut_ptr().cast(),
+            code_size: code.len(),
+            format: format.as_ptr().cast(),
+            format_size: format.len(),
+            ..blank()
+        };
+        let args = abi::ClientCompile {
+            client: client.client,
+            program: &program,
+            compile_options: options.as_ptr().cast(),
+            compile_options_size: options.len(),
+            ..blank()
+        };
+        let executable = call!(client.plugin, client_compile, args)?.executable;
+        let loaded = Loaded { client: client.clone(), executable };
+        if let Some((cache, key)) = &cached
+            && let Ok(bytes) = loaded.serialize()
+        {
+            cache.put(key, &bytes);
+        }
+        Ok(loaded)
+    }
+}
+
+impl Opening {
+    /// An option of the plugin's client.
+    pub fn option(mut self, name: &str, value: OptionValue) -> Opening {
+        self.options.push((name.into(), value));
+        self
+    }
+
+    /// A flag of XLA's compiler.
+    pub fn flag(mut self, name: &str, value: &str) -> Opening {
+        self.flags.push((name.into(), value.into()));
+        self
+    }
+
+    /// Who splits programs.
+    pub fn partitioner(mut self, partitioner: Partitioner) -> Opening {
+        self.partitioner = partitioner;
+        self
+    }
+
+    /// Keeps compiled programs in this folder, for other processes and later runs. `MESHWORK_PJRT_CACHE` does the same.
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Opening {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// Loads the plugin and starts its client.
+    pub fn open(self) -> Result<PjrtEngine, PjrtError> {
+        if self.plugin.is_empty() {
+            let message = "name a PJRT plugin, or set MESHWORK_PJRT_PLUGIN to the name or path of one";
+            return Err(PjrtError::Spec(message.into()));
+        }
+        let path = discover::find(&self.plugin)?;
+        let mut options = self.options;
+        // XLA's CPU client has four devices unless told otherwise; others know how many they have.
+        if path.to_string_lossy().contains("cpu_pjrt") {
+            if !options.iter().any(|(name, _)| name == "cpu_device_count") {
+                options.push(("cpu_device_count".into(), OptionValue::Int(CPU_DEVICES)));
+            }
+            enough_threads(&options);
+        }
+        let client = Client::new(&Plugin::open(&path)?, &options)?;
+        let name = format!("pjrt:{}", client.platform());
+        let cache = self.cache.map(|folder| Arc::new(Cache::new(folder)));
+        Ok(PjrtEngine { client, name, flags: self.flags, partitioner: self.partitioner, cache })
+    }
+}
+
+/// Collectives of XLA's CPU devices block threads of its pools until all have come, and a pool with fewer threads than
+/// are waited for never ends. Its size is read from `NPROC` when the library starts.
+fn enough_threads(options: &[(String, OptionValue)]) {
+    let devices = options.iter().find_map(|(name, value)| match value {
+        OptionValue::Int(n) if name == "cpu_device_count" => Some(*n),
+        _ => None,
+    });
+    let wanted = (4 * devices.unwrap_or(CPU_DEVICES)).max(16);
+    let has = std::env::var("NPROC").ok().and_then(|n| n.parse::<i64>().ok());
+    if has.is_none_or(|n| n < wanted) {
+        // SAFETY: the variable is XLA's; a thread that reads the environment in C at this moment is the user's to
+        // avoid, as the README says.
+        unsafe { std::env::set_var("NPROC", wanted.to_string()) };
+    }
+}
+
+impl Engine for PjrtEngine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
+        let (devices, most) = (program.devices(), self.client.devices().len());
+        if devices > most {
+            return Err(LoadError::TooManyDevices { engine: self.name.clone(), devices, most });
+        }
+        let (source, options) = match self.lowered(program) {
+            Ok(lowered) => lowered,
+            Err(reason) => return evaluator::stand_in(program, reason),
+        };
+        match self.compile(&source, &options) {
+            Ok(loaded) => Ok(Arc::new(PjrtExecutable::new(program, loaded)?)),
+            Err(error) if is_out_of_memory(&error) => {
+                Err(LoadError::Invalid { op: self.name.clone(), message: error.to_string() })
+            }
+            Err(error) => evaluator::stand_in(program, format!("{}: {error}", self.name)),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Runs Meshwork programs on the devices of PJRT plugins: GPUs, TPUs, XLA's CPU devices.
+//!
+//! [`PjrtEngine`] is an [`Engine`](meshwork_runtime::Engine) like the others. The README beside this crate tells what
+//! happens to a program on its way to a device.
+
+#![deny(missing_docs)]
+
+mod buffer;
+mod cache;
+mod client;
+mod compile_options;
+mod discover;
+mod engine;
+mod event;
+mod executable;
+mod lower;
+mod plugin;
+
+pub use client::{Client, Device, MemoryUse, OptionValue};
+pub use discover::{Installed, installed};
+pub use engine::{Opening, Partitioner, PjrtEngine};
+pub use plugin::{PjrtError, Plugin};
