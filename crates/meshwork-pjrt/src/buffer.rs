@@ -18,6 +18,7 @@ pub(crate) struct PjrtBuffer {
     pub client: Arc<Client>,
     pub buffer: *mut abi::Buffer,
     dims: Vec<i64>,
+    elem: ElementType,
     bytes: usize,
 }
 
@@ -30,7 +31,7 @@ impl PjrtBuffer {
     /// Takes over a buffer of `client`.
     pub fn new(client: &Arc<Client>, buffer: *mut abi::Buffer, dims: &[i64], elem: ElementType) -> PjrtBuffer {
         let bytes = dims.iter().product::<i64>() as usize * elem.storage_bytes();
-        PjrtBuffer { client: client.clone(), buffer, dims: dims.to_vec(), bytes }
+        PjrtBuffer { client: client.clone(), buffer, dims: dims.to_vec(), elem, bytes }
     }
 
     /// Sends a shard to a device of `client`. The plugin may read it until the buffer is gone.
@@ -62,10 +63,8 @@ impl PjrtBuffer {
     /// Reads it in row-major order.
     fn read(&self, into: &mut [u8]) -> Result<(), PjrtError> {
         let order: Vec<i64> = (0..self.dims.len() as i64).rev().collect();
-        let tiled =
-            MemoryLayoutTiled { minor_to_major: order.as_ptr(), minor_to_major_size: order.len(), ..sized() };
-        let mut layout =
-            BufferMemoryLayout { layout: MemoryLayoutData { tiled }, kind: LAYOUT_TILED, ..sized() };
+        let tiled = MemoryLayoutTiled { minor_to_major: order.as_ptr(), minor_to_major_size: order.len(), ..sized() };
+        let mut layout = BufferMemoryLayout { layout: MemoryLayoutData { tiled }, kind: LAYOUT_TILED, ..sized() };
         let args = abi::BufferToHostBuffer {
             src: self.buffer,
             host_layout: &mut layout,
@@ -74,7 +73,19 @@ impl PjrtBuffer {
             ..blank()
         };
         let done = call!(self.client.plugin, buffer_to_host_buffer, args)?;
-        Event::new(&self.client.plugin, done.event).map_or(Ok(()), |event| event.wait())
+        Event::new(&self.client.plugin, done.event).map_or(Ok(()), |event| event.wait())?;
+        // Integers of a few bits take a byte each; plugins leave the other bits as they happen to be.
+        let spare = match self.elem {
+            ElementType::I4 | ElementType::UI4 => 4,
+            ElementType::I2 | ElementType::UI2 => 6,
+            _ => return Ok(()),
+        };
+        let is_signed = matches!(self.elem, ElementType::I4 | ElementType::I2);
+        for byte in into {
+            let high = *byte << spare;
+            *byte = if is_signed { (high as i8 >> spare) as u8 } else { high >> spare };
+        }
+        Ok(())
     }
 }
 

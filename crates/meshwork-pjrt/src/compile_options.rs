@@ -25,8 +25,8 @@ fn with_flags(build: Vec<u8>, flags: &[(String, String)]) -> Vec<u8> {
     push_bytes(&mut options, 3, &build);
     for (name, value) in flags {
         let mut typed = vec![];
-        match value.parse() {
-            Ok(yes) => push_number(&mut typed, 2, u64::from::<bool>(yes)),
+        match value.parse::<bool>() {
+            Ok(yes) => push_number(&mut typed, 2, u64::from(yes)),
             Err(_) => match value.parse::<i64>() {
                 Ok(number) => push_number(&mut typed, 3, number as u64),
                 Err(_) => push_bytes(&mut typed, 1, value.as_bytes()),

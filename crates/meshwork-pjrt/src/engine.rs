@@ -103,8 +103,8 @@ impl PjrtEngine {
     #[doc(hidden)]
     pub fn xla_cpu_for_tests() -> Option<PjrtEngine> {
         let path = std::env::var("MESHWORK_XLA_CPU");
-        let engine = PjrtEngine::open(path.as_deref().unwrap_or("cpu"));
-        match engine {
+        let plugin = path.as_deref().unwrap_or("cpu");
+        match PjrtEngine::open(&format!("{plugin},cpu_device_count=20")) {
             Ok(engine) => Some(engine),
             Err(error) if path.is_ok() => panic!("MESHWORK_XLA_CPU: {error}"),
             Err(error) => {

@@ -10,9 +10,7 @@ use meshwork_partition::{Border, Compiled};
 use meshwork_pjrt_abi::{self as abi, Code};
 use meshwork_runtime::array::{Placement, Sharded, Split};
 use meshwork_runtime::engine::placements;
-use meshwork_runtime::{
-    Array, ArrayError, DeviceBuffer, Executable, Fallback, LoadError, Profile, RunError, Shards,
-};
+use meshwork_runtime::{Array, ArrayError, DeviceBuffer, Executable, Fallback, LoadError, Profile, RunError, Shards};
 
 use crate::buffer::PjrtBuffer;
 use crate::client::Client;

@@ -12,15 +12,9 @@ use meshwork_runtime::{Array, Engine, Evaluator, Executable};
 
 /// The engine; `None`, with a line on standard error, where the plugin is not installed.
 fn engine(options: &str) -> Option<PjrtEngine> {
-    let plugin = std::env::var("MESHWORK_XLA_CPU").unwrap_or_else(|_| "cpu".into());
-    match PjrtEngine::open(&format!("{plugin}{options}")) {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            assert!(std::env::var("MESHWORK_XLA_CPU").is_err(), "{error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
+    let found = PjrtEngine::xla_cpu_for_tests()?;
+    let path = found.client().plugin().path().display().to_string();
+    Some(PjrtEngine::open(&format!("{path}{options}")).expect("it opens"))
 }
 
 fn program(source: &str) -> Compiled {

@@ -59,8 +59,8 @@ fn devices(sharding: &Sharding, mesh: &Mesh) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meshwork_pjrt_abi::proto::{Field, fields, numbers};
     use meshwork_mesh::{DimSharding, Reduction};
+    use meshwork_pjrt_abi::proto::{Field, fields, numbers};
 
     /// Numbers of a field of the sharding.
     fn field(bytes: &[u8], number: u64) -> Vec<u64> {

@@ -1,0 +1,167 @@
+//! Collectives among replicas, and those that plugins lack as others that they have.
+
+use std::collections::HashMap;
+
+use meshwork_ir::attr::Dense;
+use meshwork_ir::build::{BuildError, Builder, Direction, Groups};
+use meshwork_ir::groups::{device_groups, device_pairs};
+use meshwork_ir::op::{CollectiveOp, MixedOp, SdyOp, SourceOp};
+use meshwork_ir::{
+    Attr, BlockId, Combine, DeviceGrid, ElementType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId,
+};
+
+use super::replace;
+
+/// Makes the groups of a collective name replicas, or replaces it by others that plugins have.
+pub(super) fn name_replicas(module: &mut Module, op: OpId, kind: CollectiveOp, grid: DeviceGrid) -> Result<(), String> {
+    if kind == CollectiveOp::CollectivePermute {
+        let pairs = device_pairs(module.op(op), grid)?;
+        let ids = pairs.iter().flat_map(|&(from, to)| [from as i64, to as i64]).collect::<Vec<_>>();
+        set_matrix(module, op, "source_target_pairs", &ids, 2);
+    } else {
+        let groups = device_groups(module.op(op), grid)?;
+        let width = groups.first().map_or(0, Vec::len);
+        if kind == CollectiveOp::CollectiveBroadcast {
+            return broadcast(module, op, &groups, grid.partitions).map_err(|e| e.to_string());
+        }
+        if groups.iter().any(|g| g.len() != width) || groups.len() * width != grid.partitions {
+            return Err(format!("{} does not take every device into a group of one size", module.describe(op)));
+        }
+        let ids: Vec<i64> = groups.iter().flatten().map(|&d| d as i64).collect();
+        set_matrix(module, op, "replica_groups", &ids, width);
+        let reduces = matches!(kind, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
+        if reduces && !plugins_reduce(module, op) {
+            return reduce(module, op, &groups).map_err(|e| e.to_string());
+        }
+    }
+    let attrs = &mut module.op_mut(op).attrs;
+    attrs.remove("channel_handle");
+    attrs.remove("use_global_device_ids");
+    Ok(())
+}
+
+fn set_matrix(module: &mut Module, op: OpId, name: &str, ids: &[i64], columns: usize) {
+    let rows = ids.len() / columns.max(1);
+    let bytes = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+    if let Some(matrix) = Literal::from_bytes([rows as i64, columns as i64], ElementType::I64, bytes) {
+        module.op_mut(op).attrs.set(name, Attr::Dense(Dense::from_literal(&matrix).into()));
+    }
+}
+
+/// Whether plugins have a reduction with this body: XLA's CPU and GPU devices know few.
+fn plugins_reduce(module: &Module, op: OpId) -> bool {
+    let combine = module.body_of(op, 0).and_then(|body| Combine::of_body(module, body));
+    let is_bool = module.op(op).operands().iter().all(|&x| elem_of(module, x) == ElementType::I1);
+    match combine {
+        Some(Combine::Add | Combine::Mul | Combine::Max | Combine::Min) => !is_bool,
+        Some(Combine::And | Combine::Or) => is_bool,
+        Some(Combine::Xor) | None => false,
+    }
+}
+
+fn elem_of(module: &Module, value: ValueId) -> ElementType {
+    module.ty(value).as_tensor().map_or(ElementType::F32, |ty| ty.elem)
+}
+
+/// Every device gets the operands of its group and combines them itself; of a reduce-scatter it keeps its own block.
+fn reduce(module: &mut Module, op: OpId, groups: &[Vec<usize>]) -> Result<(), BuildError> {
+    let (operands, results) = (module.op(op).operands().to_vec(), module.op(op).results().to_vec());
+    let body = module.body_of(op, 0);
+    let scatter = module.op(op).int("scatter_dimension");
+    let devices = groups.iter().map(Vec::len).sum::<usize>();
+    for (x, result) in operands.into_iter().zip(results) {
+        let dims = module.ty(x).dims().to_vec();
+        let whole: Vec<i64> = [&[1], &dims[..]].concat();
+        let mut b = Builder::before(module, op);
+        let row = b.reshape(x, whole.iter().copied())?;
+        let replicas = groups.iter().map(|g| g.iter().map(|&d| d as i64).collect()).collect();
+        let all = b.all_gather(row, 0, &Groups::replicas(replicas))?;
+        let mut sum = None;
+        for i in 0..groups[0].len() as i64 {
+            let (mut start, mut limit) = (vec![0; whole.len()], whole.clone());
+            (start[0], limit[0]) = (i, i + 1);
+            let part = b.slice(all, &start, &limit, &vec![1; whole.len()])?;
+            let part = b.reshape(part, dims.iter().copied())?;
+            sum = Some(match (sum, body) {
+                (Some(sum), Some(body)) => apply(&mut b, body, sum, part)?,
+                _ => part,
+            });
+        }
+        let mut value = sum.unwrap_or(x);
+        if let Some(dim) = scatter {
+            let place = |d: usize| groups.iter().find_map(|g| g.iter().position(|&other| other == d)).unwrap_or(0);
+            let size = module.ty(result).dims()[dim as usize];
+            let starts: Vec<i32> = (0..devices).map(|d| place(d) as i32 * size as i32).collect();
+            let mut b = Builder::before(module, op);
+            let start = by_device(&mut b, &starts)?;
+            let zero = b.scalar(ElementType::I32, 0.0)?;
+            let starts: Vec<ValueId> = (0..dims.len() as i64).map(|d| if d == dim { start } else { zero }).collect();
+            let mut sizes = dims.clone();
+            sizes[dim as usize] = size;
+            value = b.dynamic_slice(value, &starts, &sizes)?;
+        }
+        module.replace_all_uses(result, value);
+    }
+    module.erase(op);
+    Ok(())
+}
+
+/// The body of a reduction, a function of two scalars, on all elements of `x` and `y`.
+fn apply(b: &mut Builder<'_>, body: BlockId, x: ValueId, y: ValueId) -> Result<ValueId, BuildError> {
+    let dims = b.ty(x).dims().to_vec();
+    let args = b.module().block(body).args().to_vec();
+    let mut map: HashMap<ValueId, ValueId> = args.into_iter().zip([x, y]).collect();
+    for op in b.module().ops_in(body).collect::<Vec<_>>() {
+        let data = b.module().op(op).clone();
+        if let (OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant), Some(Attr::Dense(value))) =
+            (data.kind(), data.attr("value"))
+        {
+            let (elem, result) = (value.ty.elem, data.results()[0]);
+            let bytes = value.splat_bytes().map(<[u8]>::to_vec).unwrap_or_default();
+            map.insert(result, b.splat_bytes(&dims, elem, &bytes)?);
+        } else if let Some(&result) = data.results().first() {
+            let mut spec = OpSpec::new(data.kind());
+            spec = spec.operands(data.operands().iter().map(|v| map.get(v).copied().unwrap_or(*v)));
+            spec.attrs = data.attrs.clone();
+            if data.kind() == OpKind::Mixed(MixedOp::Convert) {
+                let elem = elem_of(b.module(), result);
+                spec = spec.results([Type::tensor(dims.iter().copied(), elem)]);
+            }
+            map.insert(result, b.value(spec)?);
+        }
+    }
+    let returned = b.module().returned(body)[0];
+    Ok(map.get(&returned).copied().unwrap_or(returned))
+}
+
+/// The entry of `table` for this device.
+fn by_device(b: &mut Builder<'_>, table: &[i32]) -> Result<ValueId, BuildError> {
+    let bytes = table.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let table = Literal::from_bytes([table.len() as i64], ElementType::I32, bytes);
+    let table = b.constant(&table.expect("four bytes for each device"))?;
+    let here = b.replica_id()?;
+    let own = b.dynamic_slice(table, &[here], &[1])?;
+    b.reshape(own, [])
+}
+
+/// Every device gets the operands of all, and takes that of the first device of its group; zeros if it is in none.
+fn broadcast(module: &mut Module, op: OpId, groups: &[Vec<usize>], devices: usize) -> Result<(), BuildError> {
+    let x = module.op(op).operands()[0];
+    let (dims, elem) = (module.ty(x).dims().to_vec(), elem_of(module, x));
+    let root = |d: usize| groups.iter().find(|g| g.contains(&d)).map_or(-1, |g| g[0] as i32);
+    let roots: Vec<i32> = (0..devices).map(root).collect();
+    let mut b = Builder::before(module, op);
+    let row = b.reshape(x, [&[1], &dims[..]].concat())?;
+    let all = b.all_gather(row, 0, &Groups::replicas(vec![(0..devices as i64).collect()]))?;
+    let own = by_device(&mut b, &roots)?;
+    let none = b.scalar(ElementType::I32, 0.0)?;
+    let mut starts = vec![own];
+    starts.extend(dims.iter().map(|_| none));
+    let found = b.dynamic_slice(all, &starts, &[&[1], &dims[..]].concat())?;
+    let found = b.reshape(found, dims.iter().copied())?;
+    let is_there = b.compare(Direction::Ge, own, none)?;
+    let nothing = b.splat(dims.iter().copied(), elem, 0.0)?;
+    let value = b.select(is_there, found, nothing)?;
+    replace(module, op, value);
+    Ok(())
+}
