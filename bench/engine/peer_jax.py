@@ -25,15 +25,18 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
 jax.config.update("jax_enable_x64", False)
 
 from peer import checksums, serve  # noqa: E402
+from families import families  # noqa: E402
 from problems import PROBLEMS  # noqa: E402
+
+PROBLEMS = {p.name: p for p in PROBLEMS + families()}
 
 
 class Peer:
     def lower(self, problem, variant, mesh):
         self.compiled = self.inputs = None  # the memory of the problem before
-        problem = next(p for p in PROBLEMS if p.name == problem)
+        problem = PROBLEMS[problem]
         shape = tuple(map(int, mesh.split("x")))
-        jax.config.update("jax_enable_x64", "f64" in problem.name)
+        jax.config.update("jax_enable_x64", "f64" in problem.name + variant)
         self.built = built = problem.build(variant, shape)
         shape = shape[: len(built.axes)] + (1,) * (len(built.axes) - len(shape))
         self.mesh = jax.make_mesh(shape, built.axes, axis_types=(AxisType.Auto,) * len(shape))

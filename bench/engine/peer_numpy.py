@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The stencils and the addition in numpy; commands as in peer_jax.py: prepare PROBLEM VARIANT DIRECTORY, run COUNT."""
+"""The stencils, the addition and many rows of the families in numpy and scipy; commands as in peer_jax.py: prepare PROBLEM VARIANT DIRECTORY, run COUNT."""
 import pathlib
 import time
 
 import numpy as np
 
 from peer import checksums, serve
+from families.others import numpy_functions
 from problems import HEAT1D, HEAT2D, LIFE
 
 
@@ -36,7 +37,7 @@ FUNCTIONS = {"heat1d": heat1d, "heat2d": heat2d, "life": life, "add": np.add}
 
 class Peer:
     def prepare(self, problem, variant, directory):
-        self.function = FUNCTIONS[problem.split()[0]]
+        self.function = FUNCTIONS.get(problem.split()[0]) or numpy_functions()[problem, variant]
         paths = sorted(pathlib.Path(directory).glob("*.npy"), key=lambda p: int(p.stem))
         self.inputs = [np.load(p) for p in paths]
         return {}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The training steps in PyTorch, eagerly; commands as in peer_jax.py: prepare PROBLEM VARIANT DIRECTORY, run COUNT.
+"""The training steps and some rows of the families in PyTorch, eagerly; commands as in peer_jax.py: prepare PROBLEM VARIANT DIRECTORY, run COUNT.
 
-The checksum is the loss before the first step that is timed.
+The checksum of a training step is the loss before the first step that is timed.
 """
 import os
 import pathlib
@@ -14,7 +14,8 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import gpt  # noqa: E402
-from peer import serve  # noqa: E402
+from families.others import torch_functions  # noqa: E402
+from peer import checksums, serve  # noqa: E402
 
 torch.set_num_threads(os.cpu_count())
 SIZES = gpt.Sizes(dim=256, heads=8, vocab=4096, length=256, batch=8)
@@ -41,6 +42,10 @@ class Peer:
         paths = sorted(pathlib.Path(directory).glob("*.npy"), key=lambda p: int(p.stem))
         self.arrays = [torch.from_numpy(np.load(p)) for p in paths]
         self.problem = problem
+        self.function = None
+        if not problem.endswith(" step"):
+            self.function = torch_functions()[problem, variant]
+            return {}
         self.reset()
         self.run(2)
         self.reset()
@@ -69,6 +74,8 @@ class Peer:
         self.loss, self.first = loss, None
 
     def run(self, count):
+        if self.function:
+            return self.forward(int(count))
         start = time.perf_counter()
         for _ in range(int(count)):
             self.optimizer.zero_grad()
@@ -77,6 +84,14 @@ class Peer:
             self.optimizer.step()
             self.first = self.first if self.first is not None else value.item()
         return {"seconds": (time.perf_counter() - start) / int(count), "checksum": self.first}
+
+    @torch.no_grad()
+    def forward(self, count):
+        start = time.perf_counter()
+        for _ in range(count):
+            result = self.function(*self.arrays)
+        seconds = (time.perf_counter() - start) / count
+        return {"seconds": seconds, **checksums(result.float().numpy())}
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Problem:
     bytes: typing.Any = 0  # least memory traffic of a run, or (variant, mesh shape) -> that
     passes: int = 1  # how often a run goes over its data
     flops: float = 0
-    loop: int = 1  # calls per timed run, for short ones
+    loop: int = 1  # calls per timed run, for short ones; 0: as many as fit into a tenth of a second
 
 
 def rng(seed=0):
@@ -304,72 +304,6 @@ def gpt_step(layers, variant, mesh):
     return Built(function, [np.asarray(x) for x in leaves], specs, specs[:-2] + [()], ("data", "model"), check=-1)
 
 
-# Transforms, linear algebra, data-dependent work ---------------------------------------------------------------------
-
-def transforms(variant, mesh):
-    import jax.numpy as jnp
-    shape, function = {
-        "rfft rows": ((4096, 1000), jnp.fft.rfft),
-        "irfft rows": ((4096, 501), lambda x: jnp.fft.irfft(x + 1j * x, 1000)),
-        "fft rows": ((4096, 1024), lambda x: jnp.fft.fft(x + 0j)),
-        "fft rows of 1009": ((4096, 1009), lambda x: jnp.fft.fft(x + 0j)),
-        "fft2": ((2048, 2048), lambda x: jnp.fft.fft2(x + 0j)),
-        "fft of 128 cubed": ((128, 128, 128), lambda x: jnp.fft.fftn(x + 0j)),
-    }[variant]
-    x = rng().random(shape, dtype=np.float32)
-    return Built(function, [x], [("x",) + (None,) * (len(shape) - 1)], None, ("x",))
-
-
-TRANSFORMS = ["rfft rows", "irfft rows", "fft rows", "fft rows of 1009", "fft2", "fft of 128 cubed"]
-
-
-def algebra(variant, mesh):
-    import jax
-    import jax.numpy as jnp
-    solve = functools.partial(jax.scipy.linalg.solve_triangular, lower=True)
-    functions = {
-        "cholesky 1024": jnp.linalg.cholesky,
-        "triangular solve 1024": lambda a: solve(a, a[:, :256]),
-        "lu solve 1024": lambda a: jnp.linalg.solve(a, a[:, :64]),
-        "qr 1024x512": lambda a: jnp.linalg.qr(a[:, :512])[0],
-        "svd 512": lambda a: jnp.linalg.svd(a[:512, :512])[1],
-        "eigh 512": lambda a: jnp.linalg.eigh(a[:512, :512])[0],
-        "cholesky 64 x 128x128": lambda a: jnp.linalg.cholesky(stacked(a)),
-        "solve 64 x 128x128": lambda a: jnp.linalg.solve(stacked(a), stacked(a)[..., :8]),
-    }
-    # Diagonal blocks of a positive definite matrix are positive definite.
-    stacked = lambda a: jnp.broadcast_to(a[:128, :128], (64, 128, 128)) * (1 + jnp.arange(64.0))[:, None, None]
-    a = rng().random((1024, 1024), dtype=np.float32)
-    a = a @ a.T / 1024 + np.eye(1024, dtype=np.float32)
-    return Built(functions[variant], [a], [("x", None)], None, ("x",))
-
-
-ALGEBRA = ["cholesky 1024", "triangular solve 1024", "lu solve 1024", "qr 1024x512", "svd 512", "eigh 512",
-           "cholesky 64 x 128x128", "solve 64 x 128x128"]
-
-
-def by_index(variant, mesh):
-    import jax
-    import jax.numpy as jnp
-    r = rng()
-    x = r.random((1 << 20, 16), dtype=np.float32) if "segment" in variant else r.random((2048, 2048), dtype=np.float32)
-    i = r.integers(0, 1000, x.shape[0], dtype=np.int32)
-    functions = {
-        "segment_sum": lambda x, i: jax.ops.segment_sum(x, i, 1000),
-        "segment_max": lambda x, i: jax.ops.segment_max(x, i, 1000),
-        "cumsum of rows": lambda x, i: jnp.cumsum(x, 1),
-        "cumsum of columns": lambda x, i: jnp.cumsum(x, 0),
-        "cummax of rows": lambda x, i: jax.lax.cummax(x, 1),
-        "argsort of rows": lambda x, i: jnp.argsort(x, 1),
-        "lexsort of rows": lambda x, i: jnp.lexsort((x, jnp.round(8 * x)), 1),
-    }
-    return Built(functions[variant], [x, i], [("x", None), ("x",)], None, ("x",))
-
-
-BY_INDEX = ["segment_sum", "segment_max", "cumsum of rows", "cumsum of columns", "cummax of rows", "argsort of rows",
-            "lexsort of rows"]
-
-
 # Collectives --------------------------------------------------------------------------------------------------------
 
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "permute", "all_to_all"]
@@ -437,9 +371,6 @@ PROBLEMS = [
     Problem("matmul f32", matmul, list(MATMULS), [(1,)], loop=10),
     Problem("mlp step", mlp, ["step"], TRAIN, loop=3),
     Problem("gpt step", functools.partial(gpt_step, 4), ["step"], TRAIN),
-    Problem("transforms f32", transforms, TRANSFORMS, [(1,), (8,)], loop=3),
-    Problem("algebra f32", algebra, ALGEBRA, [(1,), (8,)], loop=3),
-    Problem("by index f32", by_index, BY_INDEX, [(1,), (8,)], loop=3),
     Problem("gpt compile", lambda layers, mesh: gpt_step(int(layers), "step", mesh), ["1", "2", "4", "8", "16", "32"],
             [(1, 1), (2, 4)]),
 ] + [

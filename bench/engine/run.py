@@ -2,7 +2,11 @@
 """Meshwork compared with JAX, PyTorch, numpy, mpi4py and hand-written C on the same problems, in turns.
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
-         [--key] [--minutes 25] [--before OTHER/meshwork-bench] [--only meshwork] [--out target/bench/engine.json]
+         [--families | --key] [--minutes 25] [--meshwork BINARY] [--before OTHER/meshwork-bench] [--only meshwork]
+         [--out target/bench/engine.json]
+
+--families runs the programs of families/ on 1 and 8 devices, as often per turn as fit into a tenth of a second, and ends
+with a summary: all ratios, their geometric means, and everything below 1.
 
 JAX writes each program as StableHLO text and its inputs as .npy; Meshwork runs that text. Every peer is a process that
 keeps its inputs and answers one command at a time, so peers take turns and never run at once. JAX runs twice, as
@@ -16,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import statistics
 import subprocess
 import sys
@@ -24,11 +29,13 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-from picture import picture  # noqa: E402
+from picture import distribution, picture  # noqa: E402
 from problems import PROBLEMS  # noqa: E402
 
 WORK = ROOT / "target" / "bench" / "engine"
 MOST_KEPT = 500_000_000  # bytes of inputs that stay on the disk after a row
+TURN = 0.1  # seconds of a turn, where a problem does not say how often to run it
+PATIENCE = 100  # seconds until a peer that does not answer is ended
 HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 BOTH = "meshwork,jax,jax huge"
@@ -64,6 +71,9 @@ class Peer:
         self.answer()
 
     def answer(self):
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            self.process.kill()
+            return {"error": f"{self.name} gave no answer for {PATIENCE} seconds"}
         line = self.process.stdout.readline()
         if not line:
             return {"error": f"{self.name} ended; see {WORK}/{self.name.replace(' ', '_')}.err"}
@@ -101,12 +111,14 @@ def c_program(source, flags):
 
 
 def measure(peers, rounds, budget, count):
-    """Seconds and checksums of each peer, in turns."""
+    """Seconds and checksums of each peer, in turns of `count` runs; 0: of as many as fit into a turn."""
     times = {p.name: [] for p in peers}
     sums, errors = {}, {}  # sums: the checksum and how large the numbers are that it is made of
+    counts = {p.name: count or fitting(p) for p in peers}
     for turn in range(rounds):
         # Who comes first finds the caches as the last one left them: everyone does in turn.
         for peer in peers[:: 1 if turn % 2 == 0 else -1]:
+            count = counts[peer.name]
             spent = sum(times[peer.name]) * count
             if peer.name in errors or (turn and spent + spent / turn > budget):
                 continue
@@ -118,6 +130,12 @@ def measure(peers, rounds, budget, count):
                 total = answer["checksum"]
                 sums.setdefault(peer.name, (total, answer.get("magnitude", abs(total))))
     return times, sums, errors
+
+
+def fitting(peer):
+    """How many runs fit into a turn. The first run after compiling is often slower than the others."""
+    seconds = min(peer.ask("run", 1).get("seconds", TURN) for _ in range(2))
+    return max(1, min(2000, int(TURN / max(seconds, 1e-7))))
 
 
 def jax_peer(name, devices, env, kept, platform="cpu"):
@@ -148,7 +166,9 @@ def case(problem, variant, mesh, options, kept):
     def add(name, peer, *prepare):
         answer = peer.ask(*prepare) if prepare else {}
         if "error" in answer:
-            row["errors"][name] = answer["error"]
+            # Not every row of the families is written for every peer.
+            if not (options.families and answer["error"].startswith("KeyError")):
+                row["errors"][name] = answer["error"]
             if peer not in kept.values():
                 peer.close()
         else:
@@ -242,7 +262,7 @@ def line(row):
 
 def chosen_cases(options):
     """Problem, variant and mesh of each row that the options ask for."""
-    for problem in PROBLEMS:
+    for problem in options.from_problems:
         if not re.search(options.problems, problem.name):
             continue
         for variant in problem.variants:
@@ -250,6 +270,32 @@ def chosen_cases(options):
                 shape = "x".join(map(str, mesh))
                 if (not options.meshes or shape in options.meshes.split(",")) and re.search(options.variants, variant):
                     yield problem, variant, mesh
+
+
+def best_jax(row):
+    """JAX's time over Meshwork's, with JAX in its better configuration; 0 if Meshwork failed, None without JAX."""
+    ratios = [v for n, v in row.get("ratio", {}).items() if n.startswith("jax")]
+    jax = any(n.startswith("jax") for n in row.get("seconds", {}))
+    return min(ratios) if ratios else 0.0 if jax else None
+
+
+def summary(rows):
+    """Text: each ratio to JAX, their geometric means, and what is below 1."""
+    rows = [(best_jax(r), r) for r in rows if best_jax(r) is not None]
+    name = lambda r: f"{r['problem']}: {r['variant']}, {r['mesh']} device{'s' if r['mesh'] != '1' else ''}"
+    said = lambda ratio, r: f"{ratio:8.2f}  {name(r)}" + ("" if r["agree"] else "  (checksums differ)")
+    lines = ["JAX's better time / Meshwork's, ascending"]
+    lines += [said(ratio, r) for ratio, r in sorted(rows, key=lambda x: x[0])]
+    for mesh in sorted({r["mesh"] for _, r in rows}) + [None]:
+        ratios = [ratio for ratio, r in rows if ratio and mesh in (r["mesh"], None)]
+        if ratios:
+            below = sum(ratio < 1 for ratio in ratios), sum(ratio < 0.9 for ratio in ratios)
+            where = "all" if mesh is None else f"on {mesh}"
+            lines.append(f"{where}: geometric mean {statistics.geometric_mean(ratios):.2f} of {len(ratios)} rows, "
+                         f"{below[0]} below 1, {below[1]} below 0.9")
+    lines += [f"failed: {name(r)} {r['errors'].get('meshwork', '')}" for ratio, r in rows if not ratio]
+    lines += ["below 1:"] + [said(ratio, r) for ratio, r in sorted(rows, key=lambda x: x[0]) if ratio < 1]
+    return "\n".join(lines)
 
 
 def main():
@@ -261,6 +307,7 @@ def main():
     args.add_argument("--budget", type=float, default=60, help="seconds a peer may take per row")
     args.add_argument("--peers", default="meshwork,jax,jax huge,c")
     args.add_argument("--key", action="store_true", help="the rows that the README shows, in some twenty minutes")
+    args.add_argument("--families", action="store_true", help="the programs of families/, and a summary")
     args.add_argument("--minutes", type=float, default=0, help="start no row after this many minutes; 0: no limit")
     args.add_argument("--numpy", default=sys.executable, help="a Python with numpy, and mpi4py if that is asked for")
     args.add_argument("--torch", default=sys.executable, help="a Python with PyTorch")
@@ -272,6 +319,11 @@ def main():
     WORK.mkdir(parents=True, exist_ok=True)
     options.meshwork = pathlib.Path(options.meshwork).resolve()
     options.before = options.before and options.before.resolve()
+    options.from_problems = PROBLEMS
+    if options.families:
+        from families import families
+        options.from_problems = families()
+        options.peers = "meshwork,jax,jax huge" if options.peers == args.get_default("peers") else options.peers
     rows, kept = [], {}
     start, left_out = time.monotonic(), 0
     for changes in KEY if options.key else [{}]:
@@ -285,11 +337,14 @@ def main():
             rows.append(case(problem, variant, mesh, chosen, kept))
             print(line(rows[-1]), flush=True)
             pathlib.Path(options.out).write_text(json.dumps(rows, indent=1))
-            pathlib.Path(options.out).with_suffix(".svg").write_text(picture(rows))
+            shown = distribution([(best_jax(r), r) for r in rows]) if options.families else picture(rows)
+            pathlib.Path(options.out).with_suffix(".svg").write_text(shown)
     for peer in kept.values():
         peer.close()
     if left_out:
         print(f"{left_out} rows were left out: the {options.minutes:g} minutes were over")
+    if options.families:
+        print(summary(rows))
     print(f"written: {options.out} and the picture next to it; {time.strftime('%Y-%m-%d')}")
 
 
