@@ -11,7 +11,7 @@ repeat = lambda n, f, x: jax.lax.fori_loop(0, n, lambda _, x: f(x), x)
 
 def lorenz_step(x):
     a, b, c = x
-    return x + 0.01 * jnp.stack([10 * (b - a), a * (28 - c) - b, a * b - 8 / 3 * c])
+    return x + 0.0005 * jnp.stack([10 * (b - a), a * (28 - c) - b, a * b - 8 / 3 * c])
 
 
 problem(F, "lorenz 1024 lanes", (3, 1024), split=(1,))(lambda x: repeat(2000, lorenz_step, x))
@@ -22,7 +22,7 @@ problem(F, "power iteration", (256, 256), (256,), split=(None,))(
 problem(F, "heat 64x64", uniform(64, 64))(lambda x: repeat(
     2000, lambda x: x + 0.1 * (jnp.roll(x, 1, 0) + jnp.roll(x, -1, 0) + jnp.roll(x, 1, 1) + jnp.roll(x, -1, 1) - 4 * x), x))
 problem(F, "small products", (16, 16), (16, 16), split=(None,))(
-    lambda a, x: repeat(5000, lambda x: jnp.tanh(a @ x), x))
+    lambda a, x: repeat(5000, lambda x: jnp.tanh(a @ x / 5), x))
 
 
 @problem(F, "pendulum rk4", (64, 2))
