@@ -114,3 +114,26 @@ fn shapes_among_the_operands_become_attributes() {
     let results: Vec<Vec<f64>> = run(&module, None, &[x]).unwrap().iter().map(Literal::to_f64s).collect();
     assert_eq!(results, [vec![0.0, 1.0, 2.0, 3.0, 0.0], vec![1.0, 2.0], vec![6.0], vec![3.0]]);
 }
+
+#[test]
+fn slices_of_known_extents_may_move() {
+    let source = r#"
+      func.func @main(%x: tensor<?x?xf32>, %f: tensor<f32>) -> tensor<1x?xf32> {
+        %m = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>
+        %one = stablehlo.constant dense<1> : tensor<1xi32>
+        %zero = stablehlo.constant dense<0> : tensor<1xi32>
+        %mv = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+        %sizes = stablehlo.concatenate %one, %mv, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+        %i = stablehlo.convert %f : (tensor<f32>) -> tensor<i32>
+        %iv = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+        %starts = stablehlo.concatenate %iv, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+        %limits = stablehlo.add %starts, %sizes : tensor<2xi32>
+        %strides = stablehlo.constant dense<1> : tensor<2xi32>
+        %row = stablehlo.real_dynamic_slice %x, %starts, %limits, %strides : (tensor<?x?xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<1x?xf32>
+        return %row : tensor<1x?xf32>
+      }"#;
+    let module = refined(source, &[&[3, 2], &[]]).unwrap();
+    let x = Literal::from_f64s([3, 2], ElementType::F32, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    let i = Literal::from_f64s([], ElementType::F32, &[2.0]).unwrap();
+    assert_eq!(run(&module, None, &[x, i]).unwrap()[0].to_f64s(), [4.0, 5.0]);
+}

@@ -1,6 +1,6 @@
 //! Operations with a shape as operand, made those that have it as attribute.
 
-use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, DynamicOp, MovementOp, SourceOp};
+use meshwork_ir::op::{BinaryOp, BodyOp, ChloOp, ContractOp, ControlOp, DynamicOp, MovementOp, SourceOp};
 use meshwork_ir::{
     Attr, BlockId, Dense, ElementType, Literal, Module, Op, OpId, OpKind, OpSpec, Type, ValueId, ValueMap,
 };
@@ -12,6 +12,7 @@ impl Refiner {
     pub(super) fn make_static(&mut self, op: OpId) -> Result<Option<OpId>, EvalError> {
         let data = self.module.op(op);
         let spec = match data.kind() {
+            OpKind::Dynamic(DynamicOp::Slice) if self.operand(data, 1).is_none() => return Ok(self.moving_slice(op)),
             OpKind::Dynamic(kind) => self.dynamic(data, kind),
             OpKind::Control(ControlOp::CustomCall) => match data.call_target() {
                 Some("stablehlo.dynamic_reduce_window") => return Ok(self.reduce_window(op)),
@@ -83,6 +84,39 @@ impl Refiner {
                 Some(self.like(op, ContractOp::Convolution, 2).attr("padding", padding))
             }
         }
+    }
+
+    /// A slice of known extents at a place that is not known: it ends at its start plus the extents.
+    fn moving_slice(&mut self, op: OpId) -> Option<OpId> {
+        let data = self.module.op(op);
+        let &[x, starts, limits, _] = data.operands() else { return None };
+        let end = self.module.op(self.module.def_op(limits)?);
+        let sizes = match end.operands() {
+            &[a, b] if end.kind() == BinaryOp::Add && a == starts => self.ints(b)?,
+            &[a, b] if end.kind() == BinaryOp::Add && b == starts => self.ints(a)?,
+            _ => return None,
+        };
+        if self.operand(data, 3)?.iter().any(|&stride| stride != 1) {
+            return None;
+        }
+        let elem = self.module.ty(x).elem()?;
+        let index = self.module.ty(starts).elem()?;
+        let mut operands = vec![x];
+        for d in 0..sizes.len() as i64 {
+            let one = OpSpec::new(MovementOp::Slice)
+                .operands([starts])
+                .results([Type::tensor([1], index)])
+                .attr("start_indices", Attr::i64s([d]))
+                .attr("limit_indices", Attr::i64s([d + 1]))
+                .attr("strides", Attr::i64s([1]));
+            let one = self.module.push_before(op, one);
+            let scalar = OpSpec::new(MovementOp::Reshape).operands([self.module.result(one)]);
+            let scalar = self.module.push_before(op, scalar.results([Type::tensor([], index)]));
+            operands.push(self.module.result(scalar));
+        }
+        let spec =
+            OpSpec::new(MovementOp::DynamicSlice).operands(operands).attr("slice_sizes", Attr::i64s(sizes.clone()));
+        Some(self.replace(op, spec.results([Type::tensor(sizes, elem)])))
     }
 
     fn top_k(&self, op: &Op) -> Option<OpSpec> {
