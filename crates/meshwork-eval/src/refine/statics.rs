@@ -91,9 +91,9 @@ impl Refiner {
         let data = self.module.op(op);
         let &[x, starts, limits, _] = data.operands() else { return None };
         let end = self.module.op(self.module.def_op(limits)?);
-        let sizes = match end.operands() {
-            &[a, b] if end.kind() == BinaryOp::Add && a == starts => self.ints(b)?,
-            &[a, b] if end.kind() == BinaryOp::Add && b == starts => self.ints(a)?,
+        let sizes = match *end.operands() {
+            [a, b] if end.kind() == BinaryOp::Add && a == starts => self.ints(b)?,
+            [a, b] if end.kind() == BinaryOp::Add && b == starts => self.ints(a)?,
             _ => return None,
         };
         if self.operand(data, 3)?.iter().any(|&stride| stride != 1) {
