@@ -106,7 +106,7 @@ def _emit(original, platform):
     def emit(ctx, callback, token, operands, operand_avals, result_avals, *, has_side_effect, **rest):
         from jax._src import core, dtypes
         from jax._src.interpreters import mlir
-        from jax._src.sharding_impls import SPMDAxisContext
+        from jax._src.sharding_impls import SdyArray, SdyArrayList, SPMDAxisContext
 
         if tuple(ctx.module_context.platforms) != (platform,):
             return original(
@@ -150,6 +150,11 @@ def _emit(original, platform):
             has_side_effect=has_side_effect or bool(token),
         )
         sharding = rest.get("sharding")
+        if token and result_avals and isinstance(sharding, SdyArrayList):
+            # The token is where the first result is.
+            devices = sharding.shardings[0].logical_device_ids
+            place = SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=devices)
+            sharding = SdyArrayList((place, *sharding.shardings))
         if sharding is not None:
             mlir.set_sharding(ctx.module_context, call, sharding)
         values = list(call.results)

@@ -28,6 +28,22 @@ def test_ordered_effects_are_in_order():
     assert seen == [(0, 1.0), (1, 2.0), (2, 3.0), (3, 4.0)]
 
 
+def test_ordered_effects_may_return_values():
+    seen = []
+
+    def count(v):
+        seen.append(float(v))
+        return np.float32(len(seen))
+
+    @jax.jit
+    def f(x):
+        first = io_callback(count, jax.ShapeDtypeStruct((), "float32"), x, ordered=True)
+        second = io_callback(count, jax.ShapeDtypeStruct((), "float32"), x + 1, ordered=True)
+        return first, second
+
+    assert [float(v) for v in f(1.0)] == [1, 2] and seen == [1, 2]
+
+
 def test_effects_in_loops():
     seen = []
 
