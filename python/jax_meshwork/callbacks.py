@@ -150,12 +150,13 @@ def _emit(original, platform):
             has_side_effect=has_side_effect or bool(token),
         )
         sharding = rest.get("sharding")
-        if token and result_avals and isinstance(sharding, SdyArrayList):
-            # The token is where the first result is.
-            devices = sharding.shardings[0].logical_device_ids
-            place = SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=devices)
-            sharding = SdyArrayList((place, *sharding.shardings))
-        if sharding is not None:
+        # Of an ordered call that all devices make together, each has the token: it is not on one of them.
+        if sharding is not None and not (token and together > 1):
+            if token and result_avals and isinstance(sharding, SdyArrayList):
+                # The token is where the first result is.
+                devices = sharding.shardings[0].logical_device_ids
+                place = SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=devices)
+                sharding = SdyArrayList((place, *sharding.shardings))
             mlir.set_sharding(ctx.module_context, call, sharding)
         values = list(call.results)
         if token:
