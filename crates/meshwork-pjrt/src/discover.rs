@@ -1,5 +1,6 @@
 //! Finding plugins: by path, or by name among those that pip has installed.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::plugin::PjrtError;
@@ -13,8 +14,8 @@ pub struct Installed {
     pub path: PathBuf,
 }
 
-/// The plugins in the Python environments of this machine: that of `VIRTUAL_ENV` first, then the user's, then the
-/// system's.
+/// The plugins in the Python environments of this machine: that of `VIRTUAL_ENV` or Conda first, then that of the `python3`
+/// that the shell would run, the user's, and the system's.
 pub fn installed() -> Vec<Installed> {
     let mut found: Vec<Installed> = vec![];
     for folder in site_packages() {
@@ -66,6 +67,9 @@ fn site_packages() -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = vec![];
     prefixes.extend(variable("VIRTUAL_ENV"));
     prefixes.extend(variable("CONDA_PREFIX"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let python = std::env::split_paths(&path).find(|folder| folder.join("python3").exists());
+    prefixes.extend(python.and_then(|folder| Some(folder.parent()?.to_path_buf())));
     prefixes.extend(variable("HOME").map(|home| home.join(".local")));
     prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
     let mut folders = vec![];
@@ -77,6 +81,8 @@ fn site_packages() -> Vec<PathBuf> {
             }
         }
     }
+    let mut seen = HashSet::new();
+    folders.retain(|folder| seen.insert(folder.clone()));
     folders
 }
 
