@@ -29,7 +29,7 @@ fn main() -> Result<(), Error> {
 
     let split = heat.call(&on_mesh)?;
     let whole = jit(simulate).single_device().call(&rod)?;
-    assert_eq!(split.to_vec::<f32>()?, whole.to_vec::<f32>()?);
+    assert!(split.all_close(&whole, 1e-6));
     println!("after {STEPS} steps, point 20 has {:.4}: the same on 4 devices and on one", whole.to_vec::<f32>()?[20]);
     Ok(())
 }

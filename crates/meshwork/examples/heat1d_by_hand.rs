@@ -58,7 +58,7 @@ fn main() -> Result<(), Error> {
     let sharded = jit(|u: Tensor| for_loop(0..STEPS as i64, u, |_, u| step(u)));
     let sharded = sharded.call(&rod.clone().shard(&mesh, P!["x"])?)?.to_vec::<f32>()?;
     let manual = by_hand(&rod.to_vec::<f32>()?);
-    assert_eq!(sharded, manual);
+    assert!(sharded.iter().zip(&manual).all(|(a, b)| (a - b).abs() <= 1e-6));
     println!("point 20 has {:.4} by hand and {:.4} sharded", manual[20], sharded[20]);
     Ok(())
 }
