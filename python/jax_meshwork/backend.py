@@ -21,8 +21,9 @@ def register():
     if PLATFORM not in donating:
         donating.append(PLATFORM)
 
-    from jax_meshwork import callbacks, foreign, linalg
+    from jax_meshwork import callbacks, foreign, linalg, partitioning
 
     callbacks.register(PLATFORM)
     foreign.register(PLATFORM)
     linalg.register(PLATFORM)
+    partitioning.register(PLATFORM)

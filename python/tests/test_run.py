@@ -216,3 +216,21 @@ def test_sums_over_groups_of_different_sizes():
     sums = lambda x: jax.lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3, 4, 5, 6, 7]])  # noqa: E731
     f = jax.jit(jax.shard_map(sums, mesh=line, in_specs=P("i"), out_specs=P("i"), check_vma=False))
     np.testing.assert_array_equal(f(np.arange(8.0, dtype="f")), [1, 1] + [27] * 6)
+
+
+def test_functions_with_a_partitioning_of_their_own():
+    from jax.experimental.custom_partitioning import custom_partitioning
+
+    @custom_partitioning
+    def f(x):
+        return jnp.sin(x) * 2
+
+    f.def_partition(
+        infer_sharding_from_operands=lambda mesh, args, result: args[0].sharding,
+        partition=lambda mesh, args, result: (mesh, jnp.sin, result.sharding, (args[0].sharding,)),
+        sharding_rule="i -> i",
+    )
+    x = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh(), P("data")))
+    y = jax.jit(f)(x)
+    np.testing.assert_allclose(y, np.sin(np.arange(8.0)) * 2, rtol=1e-6)
+    assert y.sharding.spec == P("data")
