@@ -21,9 +21,10 @@ def register():
     if PLATFORM not in donating:
         donating.append(PLATFORM)
 
-    from jax_meshwork import callbacks, foreign, linalg, partitioning
+    from jax_meshwork import callbacks, foreign, linalg, partitioning, ragged
 
     callbacks.register(PLATFORM)
     foreign.register(PLATFORM)
     linalg.register(PLATFORM)
     partitioning.register(PLATFORM)
+    ragged.register(PLATFORM)

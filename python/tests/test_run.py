@@ -234,3 +234,15 @@ def test_functions_with_a_partitioning_of_their_own():
     y = jax.jit(f)(x)
     np.testing.assert_allclose(y, np.sin(np.arange(8.0)) * 2, rtol=1e-6)
     assert y.sharding.spec == P("data")
+
+
+def test_ragged_exchanges():
+    line = jax.make_mesh((2,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:2])
+    # Device 0 sends one row to itself and two to device 1; device 1 sends two to device 0 and one to itself.
+    operand = jnp.array([1, 2, 2, 3, 4, 0])
+    starts, sizes = jnp.array([0, 1, 0, 2]), jnp.array([1, 2, 2, 1])
+    places, received = jnp.array([0, 0, 1, 2]), jnp.array([1, 2, 2, 1])
+    exchange = lambda *args: jax.lax.ragged_all_to_all(*args, axis_name="x")  # noqa: E731
+    f = jax.shard_map(exchange, mesh=line, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    result = jax.jit(f)(operand, jnp.full(8, -1), starts, sizes, places, received)
+    np.testing.assert_array_equal(result, [1, 3, 4, -1, 2, 2, 0, -1])
