@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::{DeviceGrid, Module, TensorType};
@@ -31,9 +31,23 @@ pub struct CpuEngine {
 /// No machine has more memory for one device. The evaluator says which operation is too large.
 const MOST_BYTES: usize = 1 << 40;
 
+/// Says once per process that the engine was built without optimization, and how to change that.
+fn say_if_slow() {
+    static SAID: Once = Once::new();
+    if env!("MESHWORK_OPT_LEVEL") == "0" {
+        SAID.call_once(|| {
+            eprintln!(
+                "note: the CPU engine is built without optimization and runs about 50 times slower. In Cargo.toml:\n\
+                 [profile.dev.package.\"*\"]\nopt-level = 3"
+            );
+        });
+    }
+}
+
 impl CpuEngine {
     /// An engine with its own `threads` threads.
     pub fn new(threads: usize) -> CpuEngine {
+        say_if_slow();
         CpuEngine { pool: Arc::new(Pool::new(threads)) }
     }
 

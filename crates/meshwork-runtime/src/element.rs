@@ -12,6 +12,42 @@ pub trait Element: Copy + 'static {
     fn from_bytes(bytes: &[u8]) -> Self;
     /// Appends its little-endian bytes.
     fn write(self, out: &mut Vec<u8>);
+
+    /// Appends the little-endian bytes of all `elements`.
+    fn write_all(elements: &[Self], out: &mut Vec<u8>) {
+        out.reserve(elements.len() * Self::TYPE.storage_bytes());
+        elements.iter().for_each(|e| e.write(out));
+    }
+
+    /// The numbers from their little-endian bytes.
+    fn read_all(bytes: &[u8]) -> Vec<Self> {
+        bytes.chunks_exact(Self::TYPE.storage_bytes()).map(Self::from_bytes).collect()
+    }
+}
+
+/// As [`Element::write_all`] and [`Element::read_all`], for numbers that are in memory as they are written.
+macro_rules! in_bulk {
+    () => {
+        #[cfg(target_endian = "little")]
+        fn write_all(elements: &[Self], out: &mut Vec<u8>) {
+            // SAFETY: a number has no padding, so all its bytes may be read.
+            let bytes = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) };
+            out.extend_from_slice(bytes);
+        }
+
+        #[cfg(target_endian = "little")]
+        fn read_all(bytes: &[u8]) -> Vec<Self> {
+            let n = bytes.len() / size_of::<Self>();
+            let mut out = Vec::with_capacity(n);
+            // SAFETY: there is room for `n` numbers, and any bytes are a number.
+            unsafe {
+                let to = out.as_mut_ptr() as *mut u8;
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n * size_of::<Self>());
+                out.set_len(n);
+            }
+            out
+        }
+    };
 }
 
 macro_rules! elements {
@@ -33,6 +69,8 @@ macro_rules! elements {
                 fn write(self, out: &mut Vec<u8>) {
                     out.extend(self.to_le_bytes());
                 }
+
+                in_bulk!();
             }
         )*
     };
@@ -61,6 +99,8 @@ macro_rules! halves {
                 fn write(self, out: &mut Vec<u8>) {
                     out.extend(self.to_le_bytes());
                 }
+
+                in_bulk!();
             }
         )*
     };

@@ -87,8 +87,8 @@ impl Array {
     #[track_caller]
     pub fn from_slice<T: Element>(shape: impl AsRef<[i64]>, elements: &[T]) -> Result<Array, ArrayError> {
         let (shape, at) = (shape.as_ref(), Location::caller());
-        let mut bytes = Vec::with_capacity(elements.len() * T::TYPE.storage_bytes());
-        elements.iter().for_each(|e| e.write(&mut bytes));
+        let mut bytes = vec![];
+        T::write_all(elements, &mut bytes);
         let literal = Literal::from_bytes(shape.iter().copied(), T::TYPE, bytes);
         literal.map(Array::from_literal).ok_or_else(|| {
             let wanted = shape.iter().product();
@@ -379,7 +379,7 @@ impl Array {
         if self.dtype() != T::TYPE {
             return Err(ArrayError::ElementType { has: self.dtype(), asked: T::TYPE }.at(Location::caller()));
         }
-        Ok(self.literal()?.bytes().chunks_exact(T::TYPE.storage_bytes()).map(T::from_bytes).collect())
+        Ok(T::read_all(self.literal()?.bytes()))
     }
 
     /// The elements in row-major order, converted; of complex numbers the real parts.
