@@ -99,9 +99,7 @@ fn execute(args: &Args, source: &Source, module: &Module, inputs: Vec<Literal>) 
     let executable = args.engine.open()?.load(&program).map_err(Failure::from_load)?;
     let arrays: Vec<Array> = inputs.into_iter().map(Array::from_literal).collect();
     let input_bytes: usize = arrays.iter().map(|a| a.size() as usize * a.dtype().storage_bytes()).sum();
-    // Checks are for the evaluator on every engine.
-    let is_check = |fallback: &Fallback| matches!(fallback, Fallback::Op { op } if op.starts_with("'check."));
-    let fallbacks: Vec<Fallback> = executable.fallbacks().into_iter().filter(|f| !is_check(f)).collect();
+    let fallbacks = executable.fallbacks();
     // What the evaluator prints and counts is in the profile.
     let whole = |fallback: &Fallback| matches!(fallback, Fallback::Program { .. });
     let evaluated = args.engine == EngineName::Evaluator || fallbacks.iter().any(whole);
@@ -167,8 +165,9 @@ fn stats_json(stats: &Stats) -> Value {
     json!({ "collectives": kinds.collect::<Map<_, _>>(), "peak_bytes_per_device": stats.peak_bytes })
 }
 
-/// Adds what ran on the evaluator instead of the engine, if anything did.
+/// Adds how many steps ran on the evaluator instead of the engine, and which, if any did.
 fn with_fallbacks(mut stats: Value, fallbacks: &[Fallback]) -> Value {
+    stats["evaluator_steps"] = fallbacks.len().into();
     if !fallbacks.is_empty() {
         stats["fallbacks"] = fallbacks.iter().map(Fallback::to_string).collect();
     }

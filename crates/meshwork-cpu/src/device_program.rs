@@ -12,6 +12,7 @@ use crate::exec::crossing::build::Spread;
 use crate::exec::crossing::overlap::overlap;
 use crate::exec::device::{Device, NOWHERE};
 use crate::exec::exchange::{InProcess, Transport};
+use crate::exec::fallback::is_for_host;
 use crate::exec::pool::Pool;
 use crate::exec::processes::{Processes, Turn};
 use crate::exec::run::{Run, Stop};
@@ -175,7 +176,8 @@ impl DeviceProgram {
 
     /// Names of operations that run on the evaluator, and where they stand.
     pub fn fallbacks(&self) -> Vec<String> {
-        self.program.fallbacks.iter().map(|&op| self.module.describe(op)).collect()
+        let evaluated = self.program.fallbacks.iter().filter(|&&op| !is_for_host(&self.module, op));
+        evaluated.map(|&op| self.module.describe(op)).collect()
     }
 
     /// Element type and extents of each argument on a device.

@@ -30,7 +30,7 @@ pub struct Program {
     pub main: Block,
     /// Per argument, whether its memory may be reused.
     pub donated: Vec<bool>,
-    /// Operations that run on the reference evaluator, for the plan to report.
+    /// Operations that run on the reference evaluator, and those that are for the host.
     pub fallbacks: Vec<OpId>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_eval::EvalError;
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp};
+use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp, UnaryOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
 use super::lower::Lower;
@@ -153,6 +153,7 @@ impl Compiler<'_> {
         }
         let outside = || Err(LoadError::unsupported(module, op, "this operation"));
         match kind {
+            OpKind::Unary(UnaryOp::Real | UnaryOp::Imag) => self.rename(op),
             // Of an element type that kernels do not have, or with an attribute they do not know.
             OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => self.opaque(op),
             OpKind::Source(source) => match source {
@@ -296,6 +297,13 @@ impl Compiler<'_> {
         operands.extend(captured(module, op));
         for v in operands.into_iter().filter(|&v| module.ty(v).as_tensor().is_some()) {
             self.view(v)?;
+        }
+        if is_renaming(module.op(op).kind()) {
+            let from = self.view(module.op(op).operands()[0])?;
+            if let Some(to) = view_of(module, op, &from) {
+                self.cx.set_view(module.op(op).results()[0], to);
+                return Ok(());
+            }
         }
         let wrong = |message: String| LoadError::Invalid { op: module.describe(op), message };
         if library::lower(&mut self.cx, op).map_err(wrong)? {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `prepare` | a copy of the module with calls inlined, equal things merged, constants near their uses |
 //! | `simplify`, `stencil` | rewrites of single ops into cheaper ones |
+//! | `expand` | ops that stand for others |
 //! | `block` | blocks of the module to blocks of nodes: one arm per kind of op, loops, branches |
 //! | `views` | slices, broadcasts, transposes, reshapes as strides |
 //! | `collective` | who meets whom |
@@ -15,6 +16,7 @@
 mod block;
 mod collective;
 mod display;
+mod expand;
 mod ids;
 pub mod lower;
 mod prepare;

@@ -5,7 +5,7 @@ use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
-use super::{LoadError, simplify, stencil};
+use super::{LoadError, expand, simplify, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
 pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
@@ -26,7 +26,8 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),
         (OpKind::Contract(ContractOp::Convolution), stencil::convolution),
     ];
-    let patterns: Vec<(OpKind, canonicalize::Pattern)> = canonicalize::PATTERNS.iter().copied().chain(own).collect();
+    let all = canonicalize::PATTERNS.iter().chain(expand::PATTERNS).copied().chain(own);
+    let patterns: Vec<(OpKind, canonicalize::Pattern)> = all.collect();
     canonicalize::apply(&mut module, &patterns);
     cse::eliminate(&mut module);
     hoist(&mut module, is_worth_hoisting);

@@ -1,6 +1,6 @@
 //! Ops that only rename elements, as strides over the memory of their operand.
 
-use meshwork_ir::op::MovementOp;
+use meshwork_ir::op::{MovementOp, UnaryOp};
 use meshwork_ir::{ElementType, Module, OpId, OpKind};
 
 use crate::step::View;
@@ -40,6 +40,13 @@ pub(crate) fn view_of(module: &Module, op: OpId, from: &View) -> Option<View> {
         OpKind::Movement(MovementOp::Broadcast) => {
             let new = data.i64s("broadcast_sizes")?.len();
             to.strides = [&vec![0; new][..], &from.strides].concat();
+        }
+        // Parts of complex numbers stand side by side.
+        OpKind::Unary(UnaryOp::Real | UnaryOp::Imag) if from.elem.is_complex() => {
+            to.strides = from.strides.clone();
+            if data.kind() == OpKind::Unary(UnaryOp::Imag) {
+                to.offset += ty.elem.storage_bytes() as i64;
+            }
         }
         OpKind::Movement(MovementOp::Reshape) => to.strides = reshaped(from, &to.dims)?,
         OpKind::Movement(MovementOp::BitcastConvert) => {

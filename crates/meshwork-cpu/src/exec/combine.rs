@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use meshwork_eval::scalar::{ScalarOp, apply};
-use meshwork_eval::{EvalError, SingleOp};
 use meshwork_ir::{ElementType, Literal, Module, OpId};
 
 use crate::kernel::ir::{Access, Arg, BinaryOp, Body, Call, Combine, Extent, Op, Phase, Ty};
 use crate::kernel::{Kernel, Stores};
+use crate::library::general::machine::Machine;
 use crate::program::Reducer;
 use crate::step::{Fault, Scratch};
 
@@ -23,7 +23,7 @@ pub(crate) enum Combiner {
     /// The evaluator's arithmetic.
     Scalar(ScalarOp, ElementType),
     /// The body of an operation.
-    Body(Box<SingleOp>, ElementType),
+    Body(Box<Machine>, ElementType),
 }
 
 impl Combiner {
@@ -36,7 +36,7 @@ impl Combiner {
     ) -> Result<Combiner, String> {
         let combine = match reducer {
             Reducer::Combine(combine) => *combine,
-            Reducer::Body(op) => return body(module, *op, elem).map_err(|e| e.to_string()),
+            Reducer::Body(op) => return body(module, *op, elem),
         };
         if let Some(fast) = fast(combine, elem, members) {
             return Ok(fast);
@@ -111,7 +111,7 @@ impl Combiner {
         let mut x = literal(first)?;
         for &p in rest {
             let y = literal(p)?;
-            self.slowly(&mut x, &y)?;
+            self.slowly(&mut x, &y);
         }
         // SAFETY: the target has `n` elements.
         unsafe { std::ptr::copy_nonoverlapping(x.bytes().as_ptr(), to, x.bytes().len()) };
@@ -119,21 +119,23 @@ impl Combiner {
     }
 
     /// `x = x ∘ y`, one element after the other.
-    fn slowly(&self, x: &mut Literal, y: &Literal) -> Result<(), Fault> {
-        let pick = |from: &Literal, i: usize| Literal::from_bytes([], from.elem(), from.element(i).to_vec());
+    fn slowly(&self, x: &mut Literal, y: &Literal) {
+        let mut registers = match self {
+            Combiner::Body(machine, _) => machine.fresh(),
+            _ => vec![],
+        };
         for i in 0..x.len() {
             match self {
                 Combiner::Fast(..) => {}
                 Combiner::Scalar(op, _) => x.set(i, apply(op, &[x.get(i), y.get(i)])),
-                Combiner::Body(op, elem) => {
-                    let wrong = || Fault(format!("the body does not give one {elem}"));
-                    let args = vec![pick(x, i).ok_or_else(wrong)?, pick(y, i).ok_or_else(wrong)?];
-                    let result = op.run(args, 0, 0).map_err(|e| Fault(e.to_string()))?;
-                    x.set_element(i, result.first().ok_or_else(wrong)?.element(0));
+                Combiner::Body(machine, _) => {
+                    registers[0] = x.get(i);
+                    registers[1] = y.get(i);
+                    machine.call(&mut registers);
+                    x.set(i, machine.result(0, &registers));
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -189,8 +191,11 @@ fn batches(members: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     })
 }
 
-fn body(module: &Module, op: OpId, elem: ElementType) -> Result<Combiner, EvalError> {
-    Ok(Combiner::Body(Box::new(SingleOp::body(module, op, 0)?), elem))
+fn body(module: &Module, op: OpId, elem: ElementType) -> Result<Combiner, String> {
+    let machine = module.body_of(op, 0).and_then(|block| Machine::new(module, block, &|_| None));
+    let machine = machine.filter(|m| m.is_closed());
+    let no = || format!("{}: its body is more than arithmetic on scalars of its own", module.describe(op));
+    Ok(Combiner::Body(Box::new(machine.ok_or_else(no)?), elem))
 }
 
 /// Kernels for `members` arrays, if there are such for the type.

@@ -1,9 +1,9 @@
-//! Operations without a kernel: the reference evaluator on a device's buffers.
+//! Operations without a kernel, and what a program asks of its host: the reference evaluator on a device's buffers.
 
 use std::sync::Arc;
 
-use meshwork_eval::{EvalError, SingleOp};
-use meshwork_ir::{Literal, OpId, Type, ValueId};
+use meshwork_eval::{CALLBACK_TARGET, EvalError, SingleOp};
+use meshwork_ir::{Literal, Module, OpId, OpKind, Type, ValueId};
 
 use crate::compile::lower::Lower;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
@@ -45,11 +45,21 @@ pub fn lower(l: &mut Lower<'_>, op: OpId) -> Result<(), EvalError> {
     let elements: usize = args.iter().map(View::len).sum::<usize>() + results.iter().map(|r| r.1).sum::<usize>();
     let reads = args.iter().map(|v| v.buf).collect();
     let writes = results.iter().map(|r| r.0).collect();
-    let name = format!("evaluator {}", module.op(op).name());
+    let by = if is_for_host(module, op) { "host" } else { "evaluator" };
+    let name = format!("{by} {}", module.op(op).name());
     let work = Fallback { op: single, args, results, cost: 2000 + 20 * elements as u64 };
     l.fallbacks.push(op);
     l.step(op, name, Arc::new(work), reads, writes);
     Ok(())
+}
+
+/// Whether `op` is for the host by its nature: a check of a test program, or a function of the host's language.
+pub fn is_for_host(module: &Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let target = data.call_target().unwrap_or_default();
+    matches!(data.kind(), OpKind::Check(_))
+        || target.starts_with("check.")
+        || matches!(target, CALLBACK_TARGET | "shape_assertion")
 }
 
 fn is_tensor(ty: &Type) -> bool {

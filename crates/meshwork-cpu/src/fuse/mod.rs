@@ -31,6 +31,11 @@ use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
 
+/// Whether fused loops have elements of this type.
+pub(crate) fn has_lanes(elem: meshwork_ir::ElementType) -> bool {
+    lane(elem).is_some()
+}
+
 /// How `op`, a `reduce`, combines, if a kernel can do it.
 pub(crate) fn reduce_kind(module: &Module, op: OpId) -> Option<Combine> {
     let data = module.op(op);

@@ -134,6 +134,20 @@ pub(crate) fn cost(kind: OpKind) -> u32 {
         OpKind::Unary(UnaryOp::Tanh | UnaryOp::Logistic | UnaryOp::Sine | UnaryOp::Cosine | UnaryOp::Erf) => 12,
         OpKind::Unary(UnaryOp::Tan | UnaryOp::ChloTan | UnaryOp::Erfc | UnaryOp::ErfInv)
         | OpKind::Binary(BinaryOp::Power | BinaryOp::Atan2) => 25,
+        OpKind::Unary(
+            UnaryOp::Acos
+            | UnaryOp::Acosh
+            | UnaryOp::Asin
+            | UnaryOp::Asinh
+            | UnaryOp::Atan
+            | UnaryOp::Atanh
+            | UnaryOp::BesselI1e
+            | UnaryOp::Cosh
+            | UnaryOp::Digamma
+            | UnaryOp::Lgamma
+            | UnaryOp::Sinh,
+        )
+        | OpKind::Binary(BinaryOp::Polygamma | BinaryOp::Zeta) => 100,
         _ => 1,
     }
 }

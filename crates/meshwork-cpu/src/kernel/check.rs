@@ -232,30 +232,28 @@ pub fn unary(f: UnaryOp, ty: Ty) -> Option<Ty> {
         | UnaryOp::Ceil
         | UnaryOp::RoundNearestEven
         | UnaryOp::RoundNearestAfz
-        | UnaryOp::IsFinite => ty.is_float(),
-        // The fusion writes this as a product.
-        UnaryOp::Square => false,
-        // Of complex numbers, or rare: the evaluator computes these.
-        UnaryOp::Acos
+        | UnaryOp::IsFinite
+        | UnaryOp::IsInf
+        | UnaryOp::IsNegInf
+        | UnaryOp::IsPosInf
+        | UnaryOp::Acos
         | UnaryOp::Acosh
         | UnaryOp::Asin
-        | UnaryOp::AsinAcosKernel
         | UnaryOp::Asinh
         | UnaryOp::Atan
         | UnaryOp::Atanh
         | UnaryOp::BesselI1e
-        | UnaryOp::Conj
         | UnaryOp::Cosh
         | UnaryOp::Digamma
-        | UnaryOp::Imag
-        | UnaryOp::IsInf
-        | UnaryOp::IsNegInf
-        | UnaryOp::IsPosInf
         | UnaryOp::Lgamma
-        | UnaryOp::Real
-        | UnaryOp::Sinh => false,
+        | UnaryOp::Sinh => ty.is_float(),
+        // The fusion writes this as a product.
+        UnaryOp::Square => false,
+        // Of complex numbers, which are no lanes.
+        UnaryOp::AsinAcosKernel | UnaryOp::Conj | UnaryOp::Imag | UnaryOp::Real => false,
     };
-    let result = if f == UnaryOp::IsFinite { Ty::Pred } else { ty };
+    let is_question = matches!(f, UnaryOp::IsFinite | UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf);
+    let result = if is_question { Ty::Pred } else { ty };
     defined.then_some(result)
 }
 
@@ -264,11 +262,11 @@ pub fn binary(f: BinaryOp, ty: Ty) -> bool {
     match f {
         BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum => true,
         BinaryOp::Subtract | BinaryOp::Divide | BinaryOp::Remainder | BinaryOp::Power => ty != Ty::Pred,
-        BinaryOp::Atan2 => ty.is_float(),
+        BinaryOp::Atan2 | BinaryOp::Polygamma | BinaryOp::Zeta => ty.is_float(),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !ty.is_float(),
         BinaryOp::ShiftLeft | BinaryOp::ShiftRightArithmetic | BinaryOp::ShiftRightLogical => ty.is_integer(),
-        // Of complex numbers, or rare: the evaluator computes these.
-        BinaryOp::Complex | BinaryOp::Mulhi | BinaryOp::NextAfter | BinaryOp::Polygamma | BinaryOp::Zeta => false,
+        // Of complex numbers, or rare: the library computes these element after element.
+        BinaryOp::Complex | BinaryOp::Mulhi | BinaryOp::NextAfter => false,
     }
 }
 

@@ -3,6 +3,7 @@
 use meshwork_ir::{BlockId, ElementType, Module};
 
 use super::num::{Bf16, Complex, Element, F16};
+use super::picks::NOWHERE;
 use crate::kernel::ir::Combine;
 
 /// What a body of two arguments does.
@@ -289,6 +290,45 @@ unsafe fn running<T: Copy, O: Binary<T>>(
     }
 }
 
+/// For each of `offsets`: `to[offset + k] = to[offset + k] ∘ x[k]` for the `n` elements of a run. Runs of `x` are `step` bytes
+/// apart; those for [`NOWHERE`] are left out.
+///
+/// # Safety
+/// All elements named are valid and the two sides do not overlap.
+pub(super) type Scattered = unsafe fn(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize);
+
+/// # Safety
+/// As [`Scattered`].
+unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
+    /// # Safety
+    /// As [`Scattered`].
+    #[inline(always)]
+    unsafe fn some<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
+        for (i, &offset) in offsets.iter().enumerate() {
+            if offset == NOWHERE {
+                continue;
+            }
+            // SAFETY: the caller's.
+            unsafe {
+                let (to, x) = (to.offset(offset).cast::<T>(), x.offset(i as isize * step).cast::<T>());
+                for k in 0..n {
+                    to.add(k).write_unaligned(O::apply(to.add(k).read_unaligned(), x.add(k).read_unaligned()));
+                }
+            }
+        }
+    }
+    let unit = size_of::<T>() as isize;
+    // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
+    unsafe {
+        match n {
+            1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
+            1 => some::<T, O>(to, offsets, x, step, 1),
+            16 => some::<T, O>(to, offsets, x, step, 16),
+            n => some::<T, O>(to, offsets, x, step, n),
+        }
+    }
+}
+
 /// Elements that fold as numbers of type `T`.
 trait Lane<T> {
     type Raw: Copy;
@@ -339,6 +379,13 @@ macro_rules! fold_one {
 macro_rules! running_one {
     ($t:ty, $wide:ty, $e:ty, $op:ty) => {
         running::<$t, $op>
+    };
+}
+
+/// One loop of [`Scattered`].
+macro_rules! scattered_one {
+    ($t:ty, $wide:ty, $e:ty, $op:ty) => {
+        scattered::<$t, $op>
     };
 }
 
@@ -436,4 +483,9 @@ pub(super) fn running_of(elem: ElementType, combine: Combine) -> Option<Running>
 /// The loop that folds lines of elements of type `elem`, if there is one.
 pub(super) fn line_of(elem: ElementType, combine: Combine) -> Option<Line> {
     with_type!(elem, combine, line_one)
+}
+
+/// The loop that folds runs into places, if there is one.
+pub(super) fn scattered_of(elem: ElementType, combine: Combine) -> Option<Scattered> {
+    with_type!(elem, combine, scattered_one)
 }

@@ -19,9 +19,10 @@ use super::depthwise;
 use super::dot::micro::Tile;
 use super::dot::pack::{Index, Packer};
 use super::dot::product::{Product, Side};
-use super::dot::{double, emit, is_same, single};
+use super::dot::{complex, double, emit, int, is_same, long_int, single};
 use super::movement::padded;
 use super::nest::offsets;
+use super::num::Complex;
 use crate::compile::lower::Lower;
 use crate::step::{Buf, View};
 
@@ -52,7 +53,7 @@ fn flags(op: &Op, name: &str, n: usize) -> Result<Vec<bool>, String> {
     }
 }
 
-/// `stablehlo.convolution` of floats.
+/// `stablehlo.convolution`.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
     let Some(Attr::Conv(dims)) = data.attr("dimension_numbers") else {
@@ -62,9 +63,11 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let elem = cx.shape(data.results()[0]).0;
     let types = [lhs.elem, rhs.elem, elem];
     let wide = types.contains(&ElementType::F64);
-    let covered =
+    let floats =
         if wide { types.iter().all(|&t| double(t).is_some()) } else { types.iter().all(|&t| single(t).is_some()) };
-    if !covered {
+    let integers = types.iter().all(|&t| long_int(t).is_some());
+    let complexes = types.iter().all(|&t| t.is_complex() && t == elem);
+    if !(floats || integers || complexes) {
         return Ok(false);
     }
     let n = dims.input_spatial.len();
@@ -92,10 +95,18 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         },
         rhs,
     };
-    if depthwise::lower(cx, op, &conv)? {
+    if floats && depthwise::lower(cx, op, &conv)? {
         return Ok(true);
     }
-    if wide {
+    if integers && types.iter().any(|t| t.bits() == 64) {
+        typed::<i64>(cx, op, &conv, &long_int)
+    } else if integers {
+        typed::<i32>(cx, op, &conv, &int)
+    } else if complexes && elem == ElementType::C128 {
+        typed::<Complex<f64>>(cx, op, &conv, &complex(elem))
+    } else if complexes {
+        typed::<Complex<f32>>(cx, op, &conv, &complex(elem))
+    } else if wide {
         typed::<f64>(cx, op, &conv, &double)
     } else {
         typed::<f32>(cx, op, &conv, &single)
@@ -231,7 +242,7 @@ fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(Eleme
 
 #[cfg(test)]
 mod tests {
-    use crate::library::testing::{check, covers};
+    use crate::library::testing::check;
 
     /// A convolution in two spatial dimensions: dimension numbers, extents of input, kernel and result, the rest.
     struct Case {
@@ -417,7 +428,11 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_left_to_the_evaluator() {
-        assert!(!covers(&source(&CASES[0], "i32", "i32")));
+    fn integers_and_complex_numbers() {
+        for case in CASES {
+            check(&source(case, "i32", "i32"), 0.0);
+            check(&source(case, "i64", "i64"), 0.0);
+            check(&source(case, "complex<f32>", "complex<f32>"), 1e-4);
+        }
     }
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::{BinaryOp, MixedOp};
-use meshwork_ir::{BlockId, ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::copy::view_of;
-use super::dynamic::read_index;
-use super::key::{Read, reader};
 use super::nest::{Nest, parts_of, piece, walk};
+use super::num::{Bf16, Element, F16};
 use crate::compile::lower::Lower;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 
@@ -26,8 +25,8 @@ struct Extreme {
     inits: [(Buf, isize); 2],
     out: [Buf; 2],
     value_size: usize,
-    place: ElementType,
-    read: Read,
+    place_size: usize,
+    loops: Loops,
     which: Which,
     /// Operands: result number, values, positions.
     kept: Nest<3>,
@@ -47,14 +46,14 @@ impl Work for Extreme {
     }
 
     fn cost(&self) -> u64 {
-        2 * (self.kept.len() * (self.reduced.len() + 5)) as u64
+        (self.kept.len() * (self.reduced.len() + 5)) as u64 / 2
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
         let mut dims = self.kept.dims.clone();
         let mut at = [0, self.values.1, self.places.1];
         if let Some(d) = (0..dims.len()).max_by_key(|&d| dims[d]) {
-            let range = piece(dims[d], self.parts, part, 1);
+            let range = piece(dims[d], self.parts, part, if d + 1 == dims.len() { COLUMNS } else { 1 });
             for i in 0..3 {
                 at[i] += range.start as isize * self.kept.strides[d][i];
             }
@@ -63,37 +62,250 @@ impl Work for Extreme {
         if dims.contains(&0) {
             return Ok(());
         }
-        let size = self.place.storage_bytes();
+        // Neighbors in the result are done together.
+        let (n, outer) = dims.split_last().map_or((1, &[][..]), |(&n, outer)| (n, outer));
+        let [_, by, by_place] = self.kept.strides.last().copied().unwrap_or_default();
         // SAFETY: in the whole function: the nests name elements of the buffers only.
         unsafe {
             let (values, places) = (frame.ptr(self.values.0).cast_const(), frame.ptr(self.places.0).cast_const());
             let init = self.inits.map(|(buf, at)| frame.ptr(buf).offset(at).cast_const());
-            walk(&dims, &self.kept.strides, at, &mut |[o, v, p]| {
-                let mut best = (init[0], init[1]);
-                let mut value = (self.read)(best.0);
-                let mut place = read_index(best.1, self.place);
-                walk(&self.reduced.dims, &self.reduced.strides, [v, p], &mut |[v, p]| {
-                    let (at, at_place) = (values.offset(v), places.offset(p));
-                    let (x, i) = ((self.read)(at), read_index(at_place, self.place));
-                    let wins = value.is_nan()
-                        || match self.which {
-                            Which::Largest => value > x,
-                            Which::Smallest => value < x,
-                        };
-                    if !(wins || (value == x && place < i)) {
-                        (best.1, place) = (at_place, i);
-                    }
-                    if !wins {
-                        (best.0, value) = (at, x);
-                    }
-                });
-                let n = o as usize;
-                let to = |i: usize, size: usize| frame.ptr(self.out[i]).add(n * size);
-                std::ptr::copy_nonoverlapping(best.0, to(0, self.value_size), self.value_size);
-                std::ptr::copy_nonoverlapping(best.1, to(1, size), size);
+            walk(outer, &self.kept.strides[..outer.len()], at, &mut |[o, v, p]| {
+                for first in (0..n).step_by(COLUMNS) {
+                    let count = COLUMNS.min(n - first);
+                    let skipped = first as isize;
+                    let to = [0, 1].map(|i| {
+                        let size = if i == 0 { self.value_size } else { self.place_size };
+                        frame.ptr(self.out[i]).add((o as usize + first) * size)
+                    });
+                    let columns = Columns {
+                        values: (values.offset(v + skipped * by), by),
+                        places: (places.offset(p + skipped * by_place), by_place),
+                        init,
+                        to,
+                        count,
+                    };
+                    (self.loops)(&columns, &self.reduced, self.which);
+                }
             });
         }
         Ok(())
+    }
+}
+
+/// Results that are computed together.
+const COLUMNS: usize = 256;
+
+/// The winners of `count` columns of pairs.
+struct Columns {
+    /// The first element, and the bytes from one column to the next.
+    values: (*const u8, isize),
+    places: (*const u8, isize),
+    init: [*const u8; 2],
+    to: [*mut u8; 2],
+    count: usize,
+}
+
+/// Finds the winners of columns along a nest.
+///
+/// # Safety
+/// All elements named are valid.
+type Loops = unsafe fn(&Columns, &Nest<2>, Which);
+
+/// A type of values.
+trait Value: Copy {
+    type Raw: Copy;
+    /// It is compared as this.
+    type Wide: Copy + PartialOrd + Default;
+    fn wide(raw: Self::Raw) -> Self::Wide;
+}
+
+macro_rules! values {
+    ($($t:ty)*) => {$(
+        impl Value for $t {
+            type Raw = $t;
+            type Wide = $t;
+            #[inline(always)]
+            fn wide(raw: $t) -> $t {
+                raw
+            }
+        }
+    )*};
+}
+values!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
+
+macro_rules! halves {
+    ($($e:ident)*) => {$(
+        impl Value for $e {
+            type Raw = u16;
+            type Wide = f32;
+            #[inline(always)]
+            fn wide(raw: u16) -> f32 {
+                Element::<f32>::load($e, raw)
+            }
+        }
+    )*};
+}
+halves!(Bf16 F16);
+
+/// # Safety
+/// As [`Loops`].
+unsafe fn winners<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(c: &Columns, reduced: &Nest<2>) {
+    let unit = size_of::<V::Raw>() as isize;
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        let init = (c.init[0].cast::<V::Raw>().read_unaligned(), c.init[1].cast::<P>().read_unaligned());
+        let one_line = reduced.dims.len() == 1 && reduced.strides[0][0] == unit;
+        if c.values.1 == unit && !(one_line && c.count == 1) {
+            // Columns are neighbors: each row of the nest is compared with the best so far.
+            let mut best = [init.0; COLUMNS];
+            let mut places = [init.1; COLUMNS];
+            walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
+                let (x, i) = (c.values.0.offset(v).cast::<V::Raw>(), c.places.0.offset(p));
+                let step = c.places.1;
+                let mut each = |j: usize, place: P| {
+                    let raw = x.add(j).read_unaligned();
+                    (best[j], places[j]) = winner::<V, P, LARGEST>((best[j], places[j]), (raw, place));
+                };
+                if step == 0 {
+                    let place = i.cast::<P>().read_unaligned();
+                    (0..c.count).for_each(|j| each(j, place));
+                } else {
+                    (0..c.count).for_each(|j| each(j, i.offset(j as isize * step).cast::<P>().read_unaligned()));
+                }
+            });
+            for j in 0..c.count {
+                c.to[0].cast::<V::Raw>().add(j).write_unaligned(best[j]);
+                c.to[1].cast::<P>().add(j).write_unaligned(places[j]);
+            }
+            return;
+        }
+        for j in 0..c.count {
+            let (x, i) = (c.values.0.offset(j as isize * c.values.1), c.places.0.offset(j as isize * c.places.1));
+            let fast = if one_line {
+                line::<V, P, LARGEST>(x.cast(), (i, reduced.strides[0][1]), reduced.dims[0], init)
+            } else {
+                None
+            };
+            let best = fast.unwrap_or_else(|| {
+                let mut best = init;
+                walk(&reduced.dims, &reduced.strides, [0, 0], &mut |[v, p]| {
+                    let pair =
+                        (x.offset(v).cast::<V::Raw>().read_unaligned(), i.offset(p).cast::<P>().read_unaligned());
+                    best = winner::<V, P, LARGEST>(best, pair);
+                });
+                best
+            });
+            c.to[0].cast::<V::Raw>().add(j).write_unaligned(best.0);
+            c.to[1].cast::<P>().add(j).write_unaligned(best.1);
+        }
+    }
+}
+
+/// Which of two pairs is kept; `a` comes first.
+#[inline(always)]
+fn winner<V: Value, P: Copy + PartialOrd, const LARGEST: bool>(a: (V::Raw, P), b: (V::Raw, P)) -> (V::Raw, P) {
+    let (x, y) = (V::wide(a.0), V::wide(b.0));
+    #[allow(clippy::eq_op)]
+    let wins = (if LARGEST { x > y } else { x < y }) || x != x;
+    let earlier = wins || (x == y && a.1 < b.1);
+    (if wins { a.0 } else { b.0 }, if earlier { a.1 } else { b.1 })
+}
+
+/// The winner of a contiguous line: first the extreme value in several lanes, then the lowest position that has it. `None` if
+/// there is a NaN, or if the extreme is a zero, whose sign is that of the last one.
+///
+/// # Safety
+/// As [`Loops`].
+unsafe fn line<V: Value, P: Copy + PartialOrd + Default, const LARGEST: bool>(
+    x: *const V::Raw,
+    (places, step): (*const u8, isize),
+    n: usize,
+    init: (V::Raw, P),
+) -> Option<(V::Raw, P)> {
+    const LANES: usize = 32;
+    // SAFETY: in the whole function: the caller's.
+    unsafe {
+        let read = |i: usize| x.add(i).read_unaligned();
+        let better = |a: V::Wide, b: V::Wide| if LARGEST { b > a } else { b < a };
+        let first = V::wide(init.0);
+        let mut lanes = [first; LANES];
+        let mut nan = [false; LANES];
+        let full = n / LANES * LANES;
+        for i in (0..full).step_by(LANES) {
+            for l in 0..LANES {
+                let y = V::wide(read(i + l));
+                lanes[l] = if better(lanes[l], y) { y } else { lanes[l] };
+                #[allow(clippy::eq_op)]
+                {
+                    nan[l] |= y != y;
+                }
+            }
+        }
+        let rest = (full..n).map(|i| V::wide(read(i)));
+        let best = lanes.into_iter().chain(rest.clone()).fold(first, |a, b| if better(a, b) { b } else { a });
+        #[allow(clippy::eq_op)]
+        let strange = nan.contains(&true) || rest.into_iter().any(|y| y != y) || first != first;
+        if strange || best == V::Wide::default() {
+            return None;
+        }
+        let place = |i: usize| places.offset(i as isize * step).cast::<P>().read_unaligned();
+        let mut found: Option<(V::Raw, P)> = (first == best).then_some(init);
+        for start in (0..n).step_by(LANES) {
+            let end = n.min(start + LANES);
+            // Most stretches have none.
+            if (start..end).fold(false, |any, i| any | (V::wide(read(i)) == best)) {
+                for i in (start..end).filter(|&i| V::wide(read(i)) == best) {
+                    if found.is_none_or(|(_, p)| place(i) < p) {
+                        found = Some((read(i), place(i)));
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The loops for these types, if there are such.
+fn loops_of(elem: ElementType, place: ElementType) -> Option<Loops> {
+    macro_rules! of {
+        ($v:ty, $p:ty) => {{
+            /// # Safety
+            /// As [`Loops`].
+            unsafe fn both(columns: &Columns, reduced: &Nest<2>, which: Which) {
+                // SAFETY: the caller's.
+                unsafe {
+                    match which {
+                        Which::Largest => winners::<$v, $p, true>(columns, reduced),
+                        Which::Smallest => winners::<$v, $p, false>(columns, reduced),
+                    }
+                }
+            }
+            Some(both as Loops)
+        }};
+    }
+    macro_rules! with_place {
+        ($v:ty) => {
+            match place {
+                ElementType::I32 => of!($v, i32),
+                ElementType::I64 => of!($v, i64),
+                _ => None,
+            }
+        };
+    }
+    match elem {
+        ElementType::F32 => with_place!(f32),
+        ElementType::F64 => with_place!(f64),
+        ElementType::BF16 => with_place!(Bf16),
+        ElementType::F16 => with_place!(F16),
+        ElementType::I8 => with_place!(i8),
+        ElementType::I16 => with_place!(i16),
+        ElementType::I32 => with_place!(i32),
+        ElementType::I64 => with_place!(i64),
+        ElementType::UI8 => with_place!(u8),
+        ElementType::UI16 => with_place!(u16),
+        ElementType::UI32 => with_place!(u32),
+        ElementType::UI64 => with_place!(u64),
+        _ => None,
     }
 }
 
@@ -123,6 +335,10 @@ fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
     let float = module.ty(a).elem()?.is_float();
     let which = match (def(wins, OpKind::Binary(BinaryOp::Or)), float) {
         (Some(or), true) if compares(or.operands()[1], "NE", a, a) => order(or.operands()[0])?,
+        // No integer differs from itself.
+        (Some(or), false) if compares(or.operands()[1], "NE", a, a) || is_false(module, or.operands()[1]) => {
+            order(or.operands()[0])?
+        }
         (None, false) => order(wins)?,
         _ => return None,
     };
@@ -136,6 +352,16 @@ fn recognise_extreme(module: &Module, block: BlockId) -> Option<Which> {
     fits.then_some(which)
 }
 
+/// Whether `block` is such a body.
+pub(super) fn is_known(module: &Module, block: BlockId) -> bool {
+    recognise_extreme(module, block).is_some()
+}
+
+fn is_false(module: &Module, value: ValueId) -> bool {
+    let attr = module.def_op(value).and_then(|op| module.op(op).attr("value"));
+    matches!(attr, Some(Attr::Dense(d)) if d.to_literal().is_some_and(|l| l.len() == 1 && l.get_i64(0) == 0))
+}
+
 /// A reduction of values and their positions with JAX's body.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: BlockId) -> Result<bool, String> {
     let data = cx.module.op(op);
@@ -143,7 +369,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: Blo
     let Some(which) = recognise_extreme(cx.module, block) else { return Ok(false) };
     let (v, p) = (view_of(cx, values)?, view_of(cx, places)?);
     let inits = [view_of(cx, init)?, view_of(cx, init_place)?];
-    let Some(read) = reader(v.elem).filter(|_| p.elem.is_integer() && p.elem.bits() >= 8) else { return Ok(false) };
+    let Some(loops) = loops_of(v.elem, p.elem) else { return Ok(false) };
     let is_reduced = |d: usize| dimensions.contains(&(d as i64));
     let pick = |list: &[i64], reduced: bool| -> Vec<i64> {
         (0..v.dims.len()).filter(|&d| is_reduced(d) == reduced).map(|d| list[d]).collect()
@@ -167,8 +393,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId, dimensions: &[i64], block: Blo
         inits: inits.map(|i| (i.buf, i.offset as isize)),
         out,
         value_size: v.elem.storage_bytes(),
-        place: p.elem,
-        read,
+        place_size: p.elem.storage_bytes(),
+        loops,
         which,
         kept,
         reduced,
@@ -215,10 +441,18 @@ mod tests {
 
     #[test]
     fn largest_and_smallest_of_all_types() {
-        for elem in ["f32", "f64", "bf16", "f16", "i8", "ui8", "i32", "ui32"] {
+        for elem in ["f32", "f64", "bf16", "f16", "i8", "ui8", "i32", "ui32", "i64", "ui64"] {
             for direction in ["GT", "LT"] {
-                for (dims, out, over) in [("5x7", "5x", 1), ("5x7", "7x", 0), ("1", "", 0), ("3x0", "3x", 1)] {
-                    check(&source(elem, direction, dims, out, over), 0.0);
+                for (dims, out, over) in [
+                    ("5x7", "5x", 1),
+                    ("5x7", "7x", 0),
+                    ("1", "", 0),
+                    ("3x0", "3x", 1),
+                    ("3x700", "3x", 1),
+                    ("9x600", "600x", 0),
+                ] {
+                    let steps = check(&source(elem, direction, dims, out, over), 0.0);
+                    assert!(steps.iter().any(|s| s.starts_with("arg")), "{steps:?}");
                 }
             }
         }

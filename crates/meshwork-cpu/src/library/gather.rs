@@ -8,10 +8,11 @@ use super::attrs;
 use super::copy::view_of;
 use super::dynamic::{is_index, read_index};
 use super::nest::{Nest, offsets, parts_of, piece, walk};
+use super::picks::{Naming, Outside, Picks};
 use crate::compile::lower::Lower;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 
-/// The windows that index vectors mean: shared by gather, which reads them, and scatter, which writes them.
+/// The windows that index vectors mean.
 #[derive(Debug)]
 pub(super) struct Corners {
     pub buf: Buf,
@@ -58,11 +59,6 @@ impl Corners {
         }
     }
 
-    /// Whether each vector is one index, along dimension `dim` of the operand.
-    pub(super) fn is_single(&self, dim: usize) -> bool {
-        self.map == [dim] && self.batching.is_empty()
-    }
-
     /// The corner that vector `i` means; dimensions without a component are zero.
     ///
     /// # Safety
@@ -86,19 +82,23 @@ impl Corners {
 /// Copies the window of each index vector.
 #[derive(Debug)]
 struct Gather {
-    corners: Corners,
+    picks: Picks,
     from: Buf,
     from_offset: isize,
     to: Buf,
-    /// Largest start and byte stride of each operand dimension.
-    limits: Vec<(i64, isize)>,
-    /// Where each vector's window goes.
-    targets: Vec<isize>,
-    /// The window: operand 0 is the result, operand 1 the operand.
+    /// The window but its runs: operand 0 is the result, operand 1 the operand.
     window: Nest<2>,
     /// Bytes of the innermost run that is contiguous on both sides.
     run: usize,
+    split: Split,
     parts: usize,
+}
+
+/// Which loop parts divide.
+#[derive(Clone, Copy, Debug)]
+enum Split {
+    Vectors(usize),
+    Window(usize),
 }
 
 impl Work for Gather {
@@ -107,42 +107,80 @@ impl Work for Gather {
     }
 
     fn cost(&self) -> u64 {
-        let pieces = self.targets.len() * self.window.len();
-        (pieces * (2 + self.run / 10)) as u64 + 10 * self.targets.len() as u64
+        let runs = self.picks.nest.len() * self.window.len();
+        (runs * (1 + self.run / 10)) as u64 + self.picks.nest.len() as u64
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
-        let mut corner = vec![0; self.limits.len()];
+        let (mut vectors, mut window) = (self.picks.nest.dims.clone(), self.window.dims.clone());
+        let (mut at, mut inside) = ([0; 3], [0; 2]);
+        match self.split {
+            Split::Vectors(d) => {
+                if let Some(n) = vectors.get_mut(d) {
+                    let range = piece(*n, self.parts, part, 1);
+                    at = self.picks.nest.strides[d].map(|s| s * range.start as isize);
+                    *n = range.len();
+                }
+            }
+            Split::Window(d) => {
+                let range = piece(window[d], self.parts, part, 1);
+                inside = self.window.strides[d].map(|s| s * range.start as isize);
+                window[d] = range.len();
+            }
+        }
+        if window.contains(&0) {
+            return Ok(());
+        }
         // SAFETY: the trait's contract; clamped corners keep the windows inside.
         unsafe {
-            let from = frame.ptr(self.from).offset(self.from_offset);
+            let from = frame.ptr(self.from).offset(self.from_offset).cast_const();
             let to = frame.ptr(self.to);
-            for i in piece(self.targets.len(), self.parts, part, 1) {
-                self.corners.corner(frame, i, &mut corner);
-                let shift: isize =
-                    corner.iter().zip(&self.limits).map(|(&c, &(most, s))| c.clamp(0, most) as isize * s).sum();
-                let (from, to) = (from.offset(shift), to.offset(self.targets[i]));
-                walk(&self.window.dims, &self.window.strides, [0, 0], &mut |[t, f]| {
-                    copy_run(from.offset(f), to.offset(t), self.run);
+            self.picks.blocks(frame, &vectors, at, &mut |first, step, offsets| {
+                walk(&window, &self.window.strides, inside, &mut |[t, f]| {
+                    copy_runs(to.offset(first + t), step, from.offset(f), offsets, self.run);
                 });
-            }
+            });
         }
         Ok(())
     }
 }
 
-/// Copies `n` bytes; a few small sizes without a call.
+/// Copies `run` bytes from each of `offsets` to places `step` bytes apart.
 ///
 /// # Safety
 /// Both sides are valid and do not overlap.
-#[inline(always)]
-unsafe fn copy_run(from: *const u8, to: *mut u8, n: usize) {
+unsafe fn copy_runs(to: *mut u8, step: isize, from: *const u8, offsets: &[isize], run: usize) {
+    /// # Safety
+    /// As [`copy_runs`], for `N` bytes.
+    #[inline(always)]
+    unsafe fn fixed<const N: usize>(to: *mut u8, step: isize, from: *const u8, offsets: &[isize]) {
+        for (i, &offset) in offsets.iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe {
+                let to = to.offset(i as isize * step).cast::<[u8; N]>();
+                to.write(from.offset(offset).cast::<[u8; N]>().read());
+            }
+        }
+    }
     // SAFETY: the caller's.
     unsafe {
-        match n {
-            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
-            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
-            n => std::ptr::copy_nonoverlapping(from, to, n),
+        match run {
+            1 => fixed::<1>(to, step, from, offsets),
+            2 => fixed::<2>(to, step, from, offsets),
+            4 if step == 4 => fixed::<4>(to, 4, from, offsets),
+            4 => fixed::<4>(to, step, from, offsets),
+            8 => fixed::<8>(to, step, from, offsets),
+            12 => fixed::<12>(to, step, from, offsets),
+            16 => fixed::<16>(to, step, from, offsets),
+            32 => fixed::<32>(to, step, from, offsets),
+            64 => fixed::<64>(to, step, from, offsets),
+            128 => fixed::<128>(to, step, from, offsets),
+            256 => fixed::<256>(to, step, from, offsets),
+            n => {
+                for (i, &offset) in offsets.iter().enumerate() {
+                    std::ptr::copy_nonoverlapping(from.offset(offset), to.offset(i as isize * step), n);
+                }
+            }
         }
     }
 }
@@ -161,33 +199,43 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let result = data.results()[0];
     let (elem, shape) = cx.shape(result);
     let out = View::dense(Buf(0), elem, &shape);
-    let corners = Corners::new(
-        &indices,
-        dims.index_vector_dim,
-        &dims.start_index_map,
-        &dims.operand_batching_dims,
-        &dims.start_indices_batching_dims,
-    );
     let dropped = |d: i64| dims.collapsed_slice_dims.contains(&d) || dims.operand_batching_dims.contains(&d);
     let kept: Vec<usize> = (0..x.dims.len()).filter(|&d| !dropped(d as i64)).collect();
     let batch: Vec<usize> = (0..shape.len()).filter(|&d| !dims.offset_dims.contains(&(d as i64))).collect();
     let pick = |list: &[i64], of: &[usize]| -> Vec<i64> { of.iter().map(|&d| list[d]).collect() };
-    let targets = offsets(&pick(&shape, &batch), &pick(&out.strides, &batch));
+    let naming = Naming {
+        vector_dim: dims.index_vector_dim,
+        map: &dims.start_index_map,
+        operand_batching: &dims.operand_batching_dims,
+        indices_batching: &dims.start_indices_batching_dims,
+    };
+    let most: Vec<i64> = x.dims.iter().zip(&sizes).map(|(n, size)| n - size).collect();
+    let picks = Picks::new(&indices, &naming, &x.strides, &most, &pick(&out.strides, &batch), Outside::Clamped);
     let offset_dims: Vec<usize> = dims.offset_dims.iter().map(|&d| d as usize).collect();
     let window = Nest::new(&pick(&sizes, &kept), [&pick(&out.strides, &offset_dims), &pick(&x.strides, &kept)]);
     let (window, run) = with_run(window, elem.storage_bytes());
-    let limits = (0..x.dims.len()).map(|d| (x.dims[d] - sizes[d], x.strides[d] as isize)).collect();
+    // Parts are pieces of the result that are far apart, if there are enough.
+    let loops = picks.nest.dims.iter().zip(&picks.nest.strides).enumerate();
+    let vectors = loops.map(|(d, (&n, s))| (n >= MANY, s[0].abs(), n, Split::Vectors(d)));
+    let loops = window.dims.iter().zip(&window.strides).enumerate();
+    let windows = loops.map(|(d, (&n, s))| (n >= MANY, s[0].abs(), n, Split::Window(d)));
+    let best =
+        vectors.chain(windows).max_by_key(|&(many, stride, n, _)| (many, if many { stride as usize } else { n }));
+    let (most_parts, split) = best.map_or((1, Split::Vectors(0)), |(.., n, split)| (n.max(1), split));
     let buf = cx.result(result);
-    let parts = parts_of(out.len() * elem.storage_bytes() + targets.len() * 16, 64 << 10, targets.len());
+    let parts = parts_of(out.len() * elem.storage_bytes() + picks.nest.len() * 8, 128 << 10, most_parts);
     let reads = vec![x.buf, indices.buf];
     let from_offset = x.offset as isize;
-    let work = Gather { corners, from: x.buf, from_offset, to: buf, limits, targets, window, run, parts };
+    let work = Gather { picks, from: x.buf, from_offset, to: buf, window, run, split, parts };
     cx.step(op, format!("gather {elem} {shape:?}"), Arc::new(work), reads, vec![buf]);
     Ok(true)
 }
 
+/// Iterations of a loop that are worth dividing.
+const MANY: usize = 16;
+
 /// Takes an innermost dimension that is contiguous for both operands out of a nest; bytes of the run.
-fn with_run(mut nest: Nest<2>, size: usize) -> (Nest<2>, usize) {
+pub(super) fn with_run(mut nest: Nest<2>, size: usize) -> (Nest<2>, usize) {
     match (nest.dims.last(), nest.strides.last()) {
         (Some(&n), Some(&s)) if n > 0 && s == [size as isize; 2] => {
             nest.dims.pop();

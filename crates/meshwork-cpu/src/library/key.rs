@@ -59,11 +59,12 @@ pub(super) struct Order {
     pub canonical: bool,
 }
 
-/// An unsigned integer whose order is `order` of the elements of type `elem`; `None` for types without one.
+/// An unsigned integer whose order is `order` of the elements of type `elem`.
 ///
 /// # Safety
 /// `at` is valid for an element.
-pub(super) unsafe fn key(at: *const u8, elem: ElementType, order: Order) -> u64 {
+#[inline(always)]
+unsafe fn key(at: *const u8, elem: ElementType, order: Order) -> u64 {
     use ElementType::*;
     // SAFETY: the caller's.
     let bits = unsafe {
@@ -99,8 +100,88 @@ pub(super) unsafe fn key(at: *const u8, elem: ElementType, order: Order) -> u64 
     if order.descending { !up & all } else { up }
 }
 
+/// Calls `visit` with the [`key`] of each of `n` elements, `step` bytes apart.
+///
+/// # Safety
+/// There are so many.
+pub(super) unsafe fn each_key(
+    from: *const u8,
+    step: isize,
+    n: usize,
+    elem: ElementType,
+    order: Order,
+    mut visit: impl FnMut(u64),
+) {
+    // With the type and the step known, the compiler makes one tight loop of it.
+    macro_rules! of {
+        ($elem:expr) => {{
+            let size = $elem.storage_bytes() as isize;
+            if step == size {
+                for i in 0..n as isize {
+                    // SAFETY: the caller's.
+                    visit(unsafe { key(from.offset(i * size), $elem, order) });
+                }
+            } else {
+                for i in 0..n as isize {
+                    // SAFETY: the caller's.
+                    visit(unsafe { key(from.offset(i * step), $elem, order) });
+                }
+            }
+        }};
+    }
+    match elem {
+        ElementType::F32 => of!(ElementType::F32),
+        ElementType::F64 => of!(ElementType::F64),
+        ElementType::I32 => of!(ElementType::I32),
+        ElementType::UI32 => of!(ElementType::UI32),
+        ElementType::I64 => of!(ElementType::I64),
+        ElementType::BF16 => of!(ElementType::BF16),
+        elem => of!(elem),
+    }
+}
+
+/// The `count` smallest keys with their positions, in order; equal ones as they are.
+///
+/// # Safety
+/// As [`each_key`].
+pub(super) unsafe fn first_keys(
+    (from, step, n): (*const u8, isize, usize),
+    elem: ElementType,
+    order: Order,
+    count: usize,
+    out: &mut Vec<(u64, u32)>,
+) {
+    out.clear();
+    if count == 0 {
+        return;
+    }
+    // What is not below the largest of `count` others is not among the first.
+    let (mut bound, mut at, room) = (u64::MAX, 0u32, 2 * count + 512);
+    let cut = |out: &mut Vec<(u64, u32)>| {
+        if out.len() > count {
+            out.select_nth_unstable(count - 1);
+            out.truncate(count);
+        }
+        out.iter().map(|k| k.0).max().unwrap_or(u64::MAX)
+    };
+    // SAFETY: the caller's.
+    unsafe {
+        each_key(from, step, n, elem, order, |key| {
+            if key < bound || (out.len() < count) {
+                out.push((key, at));
+                if out.len() == room {
+                    bound = cut(out);
+                }
+            }
+            at += 1;
+        });
+    }
+    cut(out);
+    out.sort_unstable();
+}
+
 /// Whether [`key`] orders this type.
-pub(super) fn has_key(elem: ElementType) -> bool {
+pub(crate) fn has_key(elem: ElementType) -> bool {
     use ElementType::*;
     matches!(elem, F32 | F64 | BF16 | F16 | I1) || (elem.is_integer() && elem.bits() >= 8)
 }

@@ -9,13 +9,14 @@
 //! | `dot` | matrix products |
 //! | `conv`, `depthwise` | convolution |
 //! | `dynamic` | slices at positions that are data |
-//! | `gather`, `scatter` | windows at positions that are data |
+//! | `picks`, `gather`, `scatter` | positions that are data, windows there |
 //! | `combine`, `key` | bodies of reductions and scatters; elements as keys |
 //! | `reduce`, `extreme`, `window` | reductions, argmax, sliding windows |
 //! | `sort` | sorting by one key, `top_k` |
 //! | `fft` | Fourier transforms |
 //! | `linalg` | factorizations, systems of equations, eigenvalues |
 //! | `random` | random bits |
+//! | `general` | everything else: any body and any element type, on a machine of scalars |
 //! | `nest`, `copy`, `transpose`, `movement` | strided boxes and copies between them |
 
 mod attrs;
@@ -28,11 +29,13 @@ mod dynamic;
 mod extreme;
 mod fft;
 mod gather;
+pub(crate) mod general;
 mod key;
 mod linalg;
 mod movement;
 mod nest;
 mod num;
+mod picks;
 mod random;
 mod reduce;
 mod scatter;
@@ -43,9 +46,10 @@ pub(crate) mod transpose;
 mod window;
 
 use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SourceOp};
-use meshwork_ir::{OpId, OpKind};
+use meshwork_ir::{Module, OpId, OpKind};
 
 use crate::compile::lower::Lower;
+pub(crate) use key::has_key;
 
 /// Adds the steps that compute the results of `op`; false if there is no kernel for it or its element types, or if it is
 /// compiled elsewhere: to a loop of the fusion, a view, control flow or an exchange.
@@ -58,8 +62,8 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
             MovementOp::Gather => gather::lower(cx, op),
             MovementOp::Pad => movement::pad(cx, op),
             MovementOp::Reverse => movement::reverse(cx, op),
-            MovementOp::BitcastConvert
-            | MovementOp::Broadcast
+            MovementOp::BitcastConvert => general::bits::lower(cx, op),
+            MovementOp::Broadcast
             | MovementOp::BroadcastInDim
             | MovementOp::GetDimensionSize
             | MovementOp::Reshape
@@ -80,12 +84,14 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
             LinalgOp::BatchNormGrad | LinalgOp::BatchNormInference | LinalgOp::BatchNormTraining => Ok(false),
         },
         OpKind::Body(body) => match body {
-            BodyOp::Reduce => reduce::lower(cx, op),
-            BodyOp::ReduceWindow => window::lower(cx, op),
-            BodyOp::Scatter => scatter::lower(cx, op),
-            BodyOp::SelectAndScatter => window::select_and_scatter(cx, op),
+            BodyOp::Reduce => Ok(reduce::lower(cx, op)? || general::reduce::lower(cx, op)?),
+            BodyOp::ReduceWindow => Ok(window::lower(cx, op)? || general::window::lower(cx, op)?),
+            BodyOp::Scatter => Ok(scatter::lower(cx, op)? || general::scatter::lower(cx, op)?),
+            BodyOp::SelectAndScatter => {
+                Ok(window::select_and_scatter(cx, op)? || general::window::select_and_scatter(cx, op)?)
+            }
             BodyOp::Sort => sort::lower(cx, op),
-            BodyOp::Map => Ok(false),
+            BodyOp::Map => general::elements::map(cx, op),
         },
         OpKind::Source(source) => match source {
             SourceOp::Iota => movement::iota(cx, op),
@@ -97,10 +103,8 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
             ChloOp::Constant | ChloOp::ConstantLike | ChloOp::RaggedDot | ChloOp::Scan => Ok(false),
         },
         OpKind::Control(ControlOp::CustomCall) => linalg::call(cx, op),
-        OpKind::Unary(_)
-        | OpKind::Binary(_)
-        | OpKind::Mixed(_)
-        | OpKind::Dynamic(_)
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => general::elements::lower(cx, op),
+        OpKind::Dynamic(_)
         | OpKind::Control(_)
         | OpKind::Token(_)
         | OpKind::Collective(_)
@@ -108,4 +112,15 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         | OpKind::Check(_)
         | OpKind::Unregistered => Ok(false),
     }
+}
+
+/// Whether there is a kernel for the body of `op`, a `reduce`.
+pub(crate) fn has_reduction(module: &Module, op: OpId) -> bool {
+    let Some(block) = module.body_of(op, 0) else { return false };
+    combine::recognise(module, block).is_some() || extreme::is_known(module, block)
+}
+
+/// Whether there is a kernel for the body of `op`, a `reduce_window`.
+pub(crate) fn has_windows(module: &Module, op: OpId) -> bool {
+    module.body_of(op, 0).is_some_and(|block| combine::recognise(module, block).is_some())
 }

@@ -9,7 +9,7 @@ use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
 
 use super::attrs;
 use super::copy::view_of;
-use super::key::{Order, has_key, key, sort_positions};
+use super::key::{Order, each_key, first_keys, has_key, sort_positions};
 use super::nest::{offsets, parts_of, piece};
 use crate::compile::lower::Lower;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
@@ -60,18 +60,25 @@ impl Work for Sort {
 
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
         let narrow = self.keys[0].elem.storage_bytes() <= 4 && self.n <= u32::MAX as usize;
-        let (mut keys, mut order, mut spare) = (vec![], vec![], vec![]);
+        let (mut keys, mut order, mut spare, mut firsts) = (vec![], vec![], vec![], vec![]);
         let mut minor: Vec<u64> = vec![];
         for line in piece(self.columns[0].starts.len(), self.parts, part, 1) {
             // SAFETY: in the whole loop: elements of the lines of operands and results.
             unsafe {
-                let read = |k: &Key, keys: &mut Vec<u64>| {
+                let start = |k: &Key| {
                     let by = &self.columns[k.by];
-                    let from = frame.ptr(by.from).offset(by.starts[line]);
-                    keys.extend((0..self.n).map(|i| key(from.offset(i as isize * by.step), k.elem, k.order)));
+                    (frame.ptr(by.from).offset(by.starts[line]).cast_const(), by.step)
+                };
+                let read = |k: &Key, keys: &mut Vec<u64>| {
+                    let (from, step) = start(k);
+                    keys.reserve(self.n);
+                    each_key(from, step, self.n, k.elem, k.order, |key| keys.push(key));
                 };
                 keys.clear();
-                read(&self.keys[0], &mut keys);
+                let few = self.first < self.n / 8 && self.keys.len() == 1 && self.n <= u32::MAX as usize;
+                if !few {
+                    read(&self.keys[0], &mut keys);
+                }
                 if self.keys.len() > 1 {
                     minor.clear();
                     self.keys[1..].iter().for_each(|k| read(k, &mut minor));
@@ -79,16 +86,11 @@ impl Work for Sort {
                     order.clear();
                     order.extend(0..self.n as u32);
                     order.sort_by(|&a, &b| keys[a as usize].cmp(&keys[b as usize]).then_with(|| of(a).cmp(of(b))));
-                } else if self.first < self.n / 8 && narrow {
-                    spare.clear();
-                    spare.extend(keys.iter().zip(0u64..).map(|(&k, i)| k << 32 | i));
-                    if self.first > 0 {
-                        spare.select_nth_unstable(self.first - 1);
-                    }
-                    spare.truncate(self.first);
-                    spare.sort_unstable();
+                } else if few {
+                    let (from, step) = start(&self.keys[0]);
+                    first_keys((from, step, self.n), self.keys[0].elem, self.keys[0].order, self.first, &mut firsts);
                     order.clear();
-                    order.extend(spare.iter().map(|&v: &u64| v as u32));
+                    order.extend(firsts.iter().map(|f| f.1));
                 } else {
                     sort_positions(&keys, narrow, &mut order, &mut spare);
                 }
@@ -120,7 +122,7 @@ impl Work for Sort {
 }
 
 /// Byte offsets of the lines of `x` along `dim`.
-fn lines(x: &View, dim: usize) -> Vec<isize> {
+pub(super) fn lines(x: &View, dim: usize) -> Vec<isize> {
     let others: Vec<usize> = (0..x.dims.len()).filter(|&d| d != dim).collect();
     let pick = |list: &[i64]| -> Vec<i64> { others.iter().map(|&d| list[d]).collect() };
     offsets(&pick(&x.dims), &pick(&x.strides)).into_iter().map(|o| o + x.offset as isize).collect()
@@ -235,12 +237,10 @@ fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool)
     }
 }
 
-/// `stablehlo.sort` by keys.
+/// `stablehlo.sort` by keys, or by any comparator.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
-    let Some(keys) = cx.module.body_of(op, 0).and_then(|b| recognise_keys(cx.module, b)) else {
-        return Ok(false);
-    };
+    let keys = cx.module.body_of(op, 0).and_then(|b| recognise_keys(cx.module, b));
     let views = data.operands().iter().map(|&v| view_of(cx, v)).collect::<Result<Vec<_>, _>>()?;
     let rank = views[0].dims.len() as i64;
     let dim = data.int("dimension").unwrap_or(-1);
@@ -249,6 +249,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         return Err(format!("{} along dimension {dim} of rank {rank}", data.name()));
     }
     let dim = dim as usize;
+    let Some(keys) = keys else { return super::general::sort::lower(cx, op, dim) };
     let (mut columns, mut writes) = (vec![], vec![]);
     for (view, &result) in views.iter().zip(data.results()) {
         let to = View::dense(cx.result(result), view.elem, &view.dims);
@@ -308,7 +309,7 @@ pub(super) fn top_k(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::library::testing::{check, check_on, covers, noise};
+    use crate::library::testing::{check, check_on, noise};
     use meshwork_ir::{ElementType, Literal};
 
     fn source(elem: &str, compare: &str, dims: &str, dim: i64) -> String {
@@ -412,13 +413,36 @@ mod tests {
     }
 
     #[test]
-    fn other_comparators_are_left_to_the_evaluator() {
-        assert!(!covers(&source("i32", &plain("i32", "LE", "SIGNED"), "5", 0)));
+    fn other_comparators() {
+        // By the absolute value, and among equal ones by the other operand, downwards.
+        let compare = "%1 = stablehlo.abs %x : tensor<i32>
+            %2 = stablehlo.abs %y : tensor<i32>
+            %3 = stablehlo.compare LT, %1, %2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            %4 = stablehlo.compare EQ, %1, %2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            %5 = stablehlo.compare GT, %p, %q, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            %6 = \"stablehlo.if\"(%4) ({ stablehlo.return %5 : tensor<i1> }, { stablehlo.return %3 : tensor<i1> })
+                : (tensor<i1>) -> tensor<i1>
+            %c = stablehlo.reshape %6 : (tensor<i1>) -> tensor<i1>";
+        for (dims, dim) in [("3x50", 1), ("50x3", 0), ("0", 0), ("1", 0), ("3000", 0)] {
+            let steps = check(&source("i32", compare, dims, dim), 0.0);
+            assert!(steps.iter().any(|s| s.starts_with("general comparator")), "{steps:?}");
+        }
+        check(&source("i32", &plain("i32", "LE", "SIGNED"), "5", 0), 0.0);
+        check(&source("f8E4M3FN", &plain("f8E4M3FN", "LT", "FLOAT"), "40", 0), 0.0);
     }
 
     #[test]
     fn top_k_of_lines() {
-        for (elem, n, k) in [("f32", 100, 3), ("i8", 9, 9), ("f64", 40, 2), ("bf16", 50, 0), ("f32", 2, 1)] {
+        for (elem, n, k) in [
+            ("f32", 100, 3),
+            ("i8", 9, 9),
+            ("f64", 40, 2),
+            ("bf16", 50, 0),
+            ("f32", 2, 1),
+            ("f32", 20_000, 600),
+            ("i64", 9000, 5),
+            ("i8", 9000, 300),
+        ] {
             check(
                 &format!(
                     "func.func @main(%a: tensor<3x{n}x{elem}>) -> (tensor<3x{k}x{elem}>, tensor<3x{k}xi32>) {{

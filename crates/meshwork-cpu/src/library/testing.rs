@@ -191,12 +191,6 @@ pub(crate) fn check(source: &str, tolerance: f64) -> Vec<String> {
     check_on(source, &noise_args(&module), tolerance)
 }
 
-/// Whether the library covers the module.
-pub(crate) fn covers(source: &str) -> bool {
-    let module = text::parse(source).unwrap_or_else(|d| panic!("{d:?} in {source}"));
-    run(&module, &noise_args(&module), false, false).results.is_some()
-}
-
 fn assert_close(got: &Literal, want: &Literal, tolerance: f64, source: &str) {
     assert_eq!((got.dims(), got.elem()), (want.dims(), want.elem()), "{source}");
     let parts = |x: &Literal| -> Vec<f64> {

@@ -49,7 +49,10 @@ impl Check {
             1 => vec![eval::run(&module, None, &args[0])?],
             _ => eval::run_devices(&module, None, args, grid)?,
         };
-        let got = run(self.engine.as_ref(), source, devices).unwrap_or_else(|e| panic!("engine: {e}\n{source}"));
+        let got = run_listed(self.engine.as_ref(), source, devices);
+        let (got, fallbacks) = got.unwrap_or_else(|e| panic!("engine: {e}\n{source}"));
+        // Nothing in a compiled program runs on the evaluator.
+        assert!(fallbacks.is_empty(), "{fallbacks:?}\n{source}");
         for (d, (got, want)) in got.iter().zip(&want).enumerate() {
             assert_eq!(got.len(), want.len(), "{source}");
             for (i, (g, w)) in got.iter().zip(want).enumerate() {
@@ -81,6 +84,12 @@ pub fn parse(source: &str) -> Module {
 
 /// Runs `source` on the engine; results per device.
 pub fn run(engine: &dyn Engine, source: &str, devices: usize) -> Result<Vec<Vec<Literal>>, String> {
+    run_listed(engine, source, devices).map(|(results, _)| results)
+}
+
+/// [`run`], and what ran on the evaluator.
+#[allow(clippy::type_complexity)]
+fn run_listed(engine: &dyn Engine, source: &str, devices: usize) -> Result<(Vec<Vec<Literal>>, Vec<Fallback>), String> {
     let module = parse(source);
     let args = arguments(&module, devices);
     let program = program(&module, devices)?;
@@ -93,7 +102,8 @@ pub fn run(engine: &dyn Engine, source: &str, devices: usize) -> Result<Vec<Vec<
     let results = loaded.run(arrays).map_err(|e| e.to_string())?;
     let wholes =
         results.iter().map(|r| r.literal().cloned()).collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
-    Ok((0..devices).map(|d| wholes.iter().map(|whole| part(whole, d, devices)).collect()).collect())
+    let parts = (0..devices).map(|d| wholes.iter().map(|whole| part(whole, d, devices)).collect()).collect();
+    Ok((parts, loaded.fallbacks()))
 }
 
 /// The per-device program `module` on `devices` devices. Of several, each takes and gives its arrays as one row of

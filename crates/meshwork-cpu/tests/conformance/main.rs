@@ -15,6 +15,7 @@ macro_rules! conformance {
             use crate::{all_ops, collectives, control, ops};
 
             conformance!(@ programs $engine);
+            conformance!(@ $engine; ops: bodies);
             conformance!(@ $engine; all_ops: elementwise, all_others);
             conformance!(@ $engine; control: errors);
             conformance!(@ $engine; collectives: torn_groups);

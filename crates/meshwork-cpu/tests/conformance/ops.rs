@@ -71,3 +71,104 @@ pub fn results(c: &Check) {
            return %x, %c, %s, %f : tensor<4x3xf32>, tensor<2xi32>, tensor<2x3xf32>, tensor<12xf32> }",
     );
 }
+
+/// Bodies that are more than one operation, on few elements and on many.
+pub fn bodies(c: &Check) {
+    let z = tensor(&[], "f32");
+    // A sum of exponentials whose logarithm is carried, along rows and columns.
+    let log_add = format!(
+        "({{ ^bb0(%a: {z}, %b: {z}):
+           %m = stablehlo.maximum %a, %b : {z}
+           %d = stablehlo.subtract %a, %b : {z}
+           %n = stablehlo.compare NE, %d, %d : ({z}, {z}) -> tensor<i1>
+           %s = stablehlo.add %a, %b : {z}
+           %p = stablehlo.abs %d : {z}
+           %q = stablehlo.negate %p : {z}
+           %e = stablehlo.exponential %q : {z}
+           %l = stablehlo.log_plus_one %e : {z}
+           %t = stablehlo.add %m, %l : {z}
+           %o = stablehlo.select %n, %s, %t : tensor<i1>, {z}
+           stablehlo.return %o : {z} }})"
+    );
+    let low = format!("%low = stablehlo.constant dense<0xFF800000> : {z}");
+    for (dims, sizes, padding) in [
+        ([5, 7], "1, 7", "[[0, 0], [6, 0]]"),
+        ([40, 130], "1, 130", "[[0, 0], [129, 0]]"),
+        ([40, 130], "1, 130", "[[0, 0], [0, 129]]"),
+        ([130, 40], "130, 1", "[[129, 0], [0, 0]]"),
+        ([40, 130], "1, 3", "[[0, 0], [1, 1]]"),
+    ] {
+        let x = tensor(&dims, "f32");
+        let body = format!(
+            "{low}\n%r = \"stablehlo.reduce_window\"(%x, %low) <{{window_dimensions = array<i64: {sizes}>,
+                padding = dense<{padding}> : tensor<2x2xi64>}}> {log_add} : ({x}, {z}) -> {x}"
+        );
+        one(c, &[("x", &x)], &body, &x);
+    }
+    // The mean and the number of what it is the mean of.
+    for (dims, over) in [([5, 7], 1), ([70, 90], 1), ([90, 70], 0), ([3, 5003], 1), ([9001, 1], 0)] {
+        let (x, r) = (tensor(&dims, "f32"), tensor(&[dims[1 - over]], "f32"));
+        let body = format!(
+            "%zero = stablehlo.constant dense<0.0> : {z}
+             %ones = stablehlo.constant dense<1.0> : {x}
+             %both:2 = stablehlo.reduce(%x init: %zero), (%ones init: %zero) across dimensions = [{over}]
+                 : ({x}, {x}, {z}, {z}) -> ({r}, {r})
+             reducer(%a: {z}, %b: {z}) (%m: {z}, %n: {z}) {{
+                 %one = stablehlo.constant dense<1.0> : {z}
+                 %am = stablehlo.multiply %a, %m : {z}
+                 %bn = stablehlo.multiply %b, %n : {z}
+                 %s = stablehlo.add %am, %bn : {z}
+                 %k = stablehlo.add %m, %n : {z}
+                 %d = stablehlo.maximum %k, %one : {z}
+                 %q = stablehlo.divide %s, %d : {z}
+                 stablehlo.return %q, %k : {z}, {z}
+             }}
+             %r = stablehlo.multiply %both#0, %both#1 : {r}"
+        );
+        one(c, &[("x", &x)], &body, &r);
+    }
+    // Loops, branches and small arrays inside a body.
+    let x = tensor(&[4, 9], "i32");
+    let (r, i) = (tensor(&[4], "i32"), "tensor<i32>");
+    let body = format!(
+        "%zero = stablehlo.constant dense<0> : {i}
+         %r = stablehlo.reduce(%x init: %zero) across dimensions = [1] : ({x}, {i}) -> {r}
+         reducer(%a: {i}, %b: {i}) {{
+             %three = stablehlo.constant dense<3> : {i}
+             %one = stablehlo.constant dense<1> : {i}
+             %w:2 = stablehlo.while(%n = %zero, %v = %a) : {i}, {i}
+             cond {{
+                 %go = stablehlo.compare LT, %n, %three : ({i}, {i}) -> tensor<i1>
+                 stablehlo.return %go : tensor<i1>
+             }} do {{
+                 %m = stablehlo.add %n, %one : {i}
+                 %u = stablehlo.add %v, %b : {i}
+                 stablehlo.return %m, %u : {i}, {i}
+             }}
+             %a1 = stablehlo.reshape %w#1 : ({i}) -> tensor<1xi32>
+             %b1 = stablehlo.broadcast_in_dim %b, dims = [] : ({i}) -> tensor<2xi32>
+             %all = stablehlo.concatenate %a1, %b1, dim = 0 : (tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>
+             %sum = stablehlo.reduce(%all init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<3xi32>, {i}) -> {i}
+             %p = stablehlo.compare GT, %sum, %three : ({i}, {i}) -> tensor<i1>
+             %o = \"stablehlo.if\"(%p) ({{ stablehlo.return %sum : {i} }}, {{ stablehlo.return %b : {i} }}) : (tensor<i1>) -> {i}
+             stablehlo.return %o : {i}
+         }}"
+    );
+    one(c, &[("x", &x)], &body, &r);
+    // Integers whose product is a float, and complex arithmetic.
+    let (a, b, f) = (tensor(&[5, 6], "i32"), tensor(&[6, 4], "i32"), tensor(&[5, 4], "f32"));
+    let body = format!("%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({a}, {b}) -> {f}");
+    one(c, &[("a", &a), ("b", &b)], &body, &f);
+    let (y, w) = (tensor(&[300, 7], "complex<f32>"), tensor(&[300, 7], "f32"));
+    let body = format!(
+        "%0 = stablehlo.multiply %y, %y : {y}
+         %1 = stablehlo.divide %0, %y : {y}
+         %2 = stablehlo.exponential %1 : {y}
+         %3 = stablehlo.imag %2 : ({y}) -> {w}
+         %4 = stablehlo.real %1 : ({y}) -> {w}
+         %5 = stablehlo.complex %3, %4 : {y}
+         %6 = stablehlo.abs %5 : ({y}) -> {w}
+         %r = stablehlo.add %6, %4 : {w}"
+    );
+    one(c, &[("y", &y)], &body, &w);
+}

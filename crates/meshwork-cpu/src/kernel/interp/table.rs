@@ -75,6 +75,20 @@ pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
                 UnaryOp::Erf => Some(loop1!($t => $t, |x| special::erf(x.into()) as $t)),
                 UnaryOp::Erfc => Some(loop1!($t => $t, |x| special::erfc(x.into()) as $t)),
                 UnaryOp::ErfInv => Some(loop1!($t => $t, |x| special::erf_inv(x.into()) as $t)),
+                UnaryOp::IsInf => Some(loop1!($t => u8, |x| u8::from(x.abs() == <$t>::INFINITY))),
+                UnaryOp::IsNegInf => Some(loop1!($t => u8, |x| u8::from(x == <$t>::NEG_INFINITY))),
+                UnaryOp::IsPosInf => Some(loop1!($t => u8, |x| u8::from(x == <$t>::INFINITY))),
+                UnaryOp::Acos => Some(loop1!($t => $t, |x| f64::from(x).acos() as $t)),
+                UnaryOp::Acosh => Some(loop1!($t => $t, |x| special::acosh(x.into()) as $t)),
+                UnaryOp::Asin => Some(loop1!($t => $t, |x| f64::from(x).asin() as $t)),
+                UnaryOp::Asinh => Some(loop1!($t => $t, |x| special::asinh(x.into()) as $t)),
+                UnaryOp::Atan => Some(loop1!($t => $t, |x| f64::from(x).atan() as $t)),
+                UnaryOp::Atanh => Some(loop1!($t => $t, |x| special::atanh(x.into()) as $t)),
+                UnaryOp::BesselI1e => Some(loop1!($t => $t, |x| special::bessel_i1e(x.into()) as $t)),
+                UnaryOp::Cosh => Some(loop1!($t => $t, |x| f64::from(x).cosh() as $t)),
+                UnaryOp::Digamma => Some(loop1!($t => $t, |x| special::digamma(x.into()) as $t)),
+                UnaryOp::Lgamma => Some(loop1!($t => $t, |x| special::lgamma(x.into()) as $t)),
+                UnaryOp::Sinh => Some(loop1!($t => $t, |x| f64::from(x).sinh() as $t)),
                 _ => None,
             }
         };
@@ -148,6 +162,8 @@ pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
                 BinaryOp::Minimum => loop2!($t, $t => $t, |x, y| x.smaller(y)),
                 BinaryOp::Power => loop2!($t, $t => $t, |x, y| f64::from(x).powf(y.into()) as $t),
                 BinaryOp::Atan2 => loop2!($t, $t => $t, |x, y| f64::from(x).atan2(y.into()) as $t),
+                BinaryOp::Polygamma => loop2!($t, $t => $t, |x, y| special::polygamma(x.into(), y.into()) as $t),
+                BinaryOp::Zeta => loop2!($t, $t => $t, |x, y| special::zeta(x.into(), y.into()) as $t),
                 _ => return None,
             })
         };

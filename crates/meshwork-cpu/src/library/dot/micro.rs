@@ -168,7 +168,70 @@ macro_rules! plain_tiles {
         }
     )*};
 }
-plain_tiles! { i32, 4 x 16; i64, 4 x 8; Complex<f32>, 4 x 4; Complex<f64>, 2 x 4; }
+plain_tiles! { i32, 4 x 16; i64, 4 x 8; }
+
+/// The micro-kernel of complex numbers: the rows of `B`, real and imaginary parts in turn, times the real parts of `A` and
+/// times its imaginary parts, put together at the end.
+macro_rules! complex_tiles {
+    ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
+        impl Tile for Complex<$t> {
+            const FAST: bool = false;
+
+            fn shape(_: usize, _: usize) -> Shape {
+                Shape { rows: $mr, columns: $nr }
+            }
+
+            unsafe fn micro(call: &Micro<Complex<$t>>) {
+                /// # Safety
+                /// As `Tile::micro`.
+                #[inline(always)]
+                unsafe fn parts<const FUSED: bool>(call: &Micro<Complex<$t>>) {
+                    let mut by_real = [[<$t>::default(); 2 * $nr]; $mr];
+                    let mut by_imaginary = [[<$t>::default(); 2 * $nr]; $mr];
+                    for k in 0..call.depth as isize {
+                        // SAFETY: the caller's.
+                        unsafe {
+                            let b = call.b.offset(k * call.b_step).cast::<[$t; 2 * $nr]>().read_unaligned();
+                            for i in 0..$mr {
+                                // Rows beyond the last are the last again, and thrown away.
+                                let row = i.min(call.height - 1) as isize;
+                                let a = *call.a.offset(row * call.a_row + k * call.a_step);
+                                for j in 0..2 * $nr {
+                                    by_real[i][j] = by_real[i][j].add_product::<FUSED>(a.re, b[j]);
+                                    by_imaginary[i][j] = by_imaginary[i][j].add_product::<FUSED>(a.im, b[j]);
+                                }
+                            }
+                        }
+                    }
+                    let sum = |i: usize, j: usize| Complex {
+                        re: by_real[i][2 * j] - by_imaginary[i][2 * j + 1],
+                        im: by_real[i][2 * j + 1] + by_imaginary[i][2 * j],
+                    };
+                    let tile: [[Complex<$t>; $nr]; $mr] = std::array::from_fn(|i| std::array::from_fn(|j| sum(i, j)));
+                    // SAFETY: the caller's.
+                    unsafe { call.finish(&tile) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                {
+                    /// # Safety
+                    /// As `Tile::micro`, and AVX2 and FMA are there.
+                    #[target_feature(enable = "avx2,fma")]
+                    unsafe fn wide(call: &Micro<Complex<$t>>) {
+                        // SAFETY: the caller's.
+                        unsafe { parts::<true>(call) }
+                    }
+                    if super::has_fma() {
+                        // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                        return unsafe { wide(call) };
+                    }
+                }
+                // SAFETY: the caller's.
+                unsafe { parts::<false>(call) }
+            }
+        }
+    )*};
+}
+complex_tiles! { f32, 3 x 8; f64, 3 x 4; }
 
 macro_rules! float_tiles {
     ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $columns:ident $taps:ident;)*) => {$(

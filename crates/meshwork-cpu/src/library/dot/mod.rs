@@ -117,15 +117,18 @@ pub(crate) fn double(elem: ElementType) -> Option<Arc<dyn Packer<f64>>> {
     }
 }
 
-fn int(elem: ElementType) -> Option<Arc<dyn Packer<i32>>> {
+/// Elements of a type that compute in `i32`.
+pub(crate) fn int(elem: ElementType) -> Option<Arc<dyn Packer<i32>>> {
     with_int_element!(elem, i32, e => Some(Arc::new(Of(e))), else None)
 }
 
-fn long_int(elem: ElementType) -> Option<Arc<dyn Packer<i64>>> {
+/// Elements of a type that compute in `i64`.
+pub(crate) fn long_int(elem: ElementType) -> Option<Arc<dyn Packer<i64>>> {
     with_int_element!(elem, i64, e => Some(Arc::new(Of(e))), else None)
 }
 
-fn complex<T: Tile>(of: ElementType) -> impl Fn(ElementType) -> Option<Arc<dyn Packer<T>>> {
+/// Complex numbers of one type.
+pub(crate) fn complex<T: Tile>(of: ElementType) -> impl Fn(ElementType) -> Option<Arc<dyn Packer<T>>> {
     move |elem| (elem == of).then(|| Arc::new(Of(super::num::Same)) as Arc<dyn Packer<T>>)
 }
 

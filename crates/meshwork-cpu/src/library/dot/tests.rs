@@ -1,7 +1,7 @@
 //! Products against the evaluator: layouts, sizes and element types.
 
 use super::micro::{Micro, Shape, Tile};
-use crate::library::testing::{check, check_on, covers};
+use crate::library::testing::{check, check_on};
 
 /// A product with batch `b` (0 for none) of `[m, k]` and `[k, n]`; `ta` and `tb` say which is stored transposed.
 fn product(elem: &str, out: &str, [b, m, n, k]: [usize; 4], ta: bool, tb: bool) -> String {
@@ -140,11 +140,6 @@ fn several_contracted_and_free_dimensions_by_strides() {
         return %r, %s : tensor<5xf32>, tensor<f32> }",
         1e-6,
     );
-}
-
-#[test]
-fn mixed_kinds_are_left_to_the_evaluator() {
-    assert!(!covers(&product("i32", "f32", [0, 2, 2, 2], false, false)));
 }
 
 /// One tile of small integers, whose sums are exact, of `shape`.

@@ -86,11 +86,15 @@ pub(super) unsafe fn accumulate<T: Field>(
             for i0 in (0..m).step_by(height) {
                 let rows = height.min(m - i0);
                 let to = packed_a.add(i0 * depth);
-                for i in 0..rows {
-                    for p in 0..depth {
-                        let value = a.get(i0 + i, k0 + p);
-                        *to.add(p * rows + i) = if sign == Sign::Minus { -value } else { value };
-                    }
+                let put = |i: usize, p: usize| {
+                    let value = a.get(i0 + i, k0 + p);
+                    *to.add(p * rows + i) = if sign == Sign::Minus { -value } else { value };
+                };
+                // Along memory, whichever way the matrix lies.
+                if a.row == 1 {
+                    (0..depth).for_each(|p| (0..rows).for_each(|i| put(i, p)));
+                } else {
+                    (0..rows).for_each(|i| (0..depth).for_each(|p| put(i, p)));
                 }
             }
             for j0 in (0..n).step_by(COLUMNS) {
@@ -98,9 +102,20 @@ pub(super) unsafe fn accumulate<T: Field>(
                 for j in (0..wide).step_by(width) {
                     let have = width.min(wide - j);
                     let to = packed_b.add(j * depth);
-                    for p in 0..depth {
-                        for w in 0..width {
-                            *to.add(p * width + w) = if w < have { b.get(k0 + p, j0 + j + w) } else { T::zero() };
+                    let put = |p: usize, w: usize| *to.add(p * width + w) = b.get(k0 + p, j0 + j + w);
+                    if b.column == 1 && !b.conj {
+                        for p in 0..depth {
+                            let from = b.from(k0 + p, j0 + j).at;
+                            std::ptr::copy_nonoverlapping(from, to.add(p * width), have);
+                        }
+                    } else if b.column == 1 {
+                        (0..depth).for_each(|p| (0..have).for_each(|w| put(p, w)));
+                    } else {
+                        (0..have).for_each(|w| (0..depth).for_each(|p| put(p, w)));
+                    }
+                    if have < width {
+                        for p in 0..depth {
+                            (have..width).for_each(|w| *to.add(p * width + w) = T::zero());
                         }
                     }
                 }
