@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshwork_eval::{CALLBACK_TARGET, EvalError, SingleOp};
+use meshwork_eval::{EvalError, SingleOp};
 use meshwork_ir::{Literal, Module, OpId, OpKind, Type, ValueId};
 
 use crate::compile::lower::Lower;
@@ -53,13 +53,14 @@ pub fn lower(l: &mut Lower<'_>, op: OpId) -> Result<(), EvalError> {
     Ok(())
 }
 
-/// Whether `op` is for the host by its nature: a check of a test program, or a function of the host's language.
+/// Custom calls that compute.
+const ROUTINES: &[&str] = &["ApproxTopK", "ProductOfElementaryHouseholderReflectors", "Qr", "TopK", "mhlo.topk"];
+
+/// Whether `op` is for the host by its nature: a check of a test program, or a function of the surrounding process.
 pub fn is_for_host(module: &Module, op: OpId) -> bool {
     let data = module.op(op);
-    let target = data.call_target().unwrap_or_default();
-    matches!(data.kind(), OpKind::Check(_))
-        || target.starts_with("check.")
-        || matches!(target, CALLBACK_TARGET | "shape_assertion")
+    let routine = |target: &str| target.starts_with("lapack_") || ROUTINES.contains(&target);
+    matches!(data.kind(), OpKind::Check(_)) || data.call_target().is_some_and(|target| !routine(target))
 }
 
 fn is_tensor(ty: &Type) -> bool {

@@ -14,6 +14,9 @@ use crate::step::{Frame, View};
 
 type Register = usize;
 
+/// Where each index of a result comes from.
+type Source<'a> = Box<dyn Fn(&[i64]) -> Vec<i64> + 'a>;
+
 /// A body with as many registers is left alone.
 const MOST_REGISTERS: usize = 1 << 14;
 
@@ -269,7 +272,7 @@ impl Builder<'_> {
         let from = self.module.ty(*data.operands().first()?).dims();
         let to = self.module.ty(data.results()[0]).dims();
         // The position in the operand of each index of the result.
-        let source: Box<dyn Fn(&[i64]) -> Vec<i64>> = match movement {
+        let source: Source<'_> = match movement {
             MovementOp::Reshape => return Some(operands[0].clone()),
             MovementOp::Broadcast => Box::new(|i| i[to.len() - from.len()..].to_vec()),
             MovementOp::BroadcastInDim => {
