@@ -8,7 +8,7 @@ use crate::kernel::ir::{BinaryOp, Cmp, Ty, UnaryOp};
 const UNORDERED: u8 = 3;
 const NOT_EQUAL_ORDERED: u8 = 0x0C;
 
-fn float_index(ty: Ty) -> usize {
+pub(super) fn float_index(ty: Ty) -> usize {
     usize::from(ty == Ty::F64)
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use meshwork_ir::ElementType;
 
+use super::arith::float_index;
 use super::code::{Code, Unit, log2};
 use super::inst::{Count, Form, Home, Inst, NONE, V, op};
 use crate::kernel::ir::{Access, BinaryOp, Body, Combine, Extent, Op, Phase, Ty, UnaryOp, Val};
@@ -569,7 +570,10 @@ pub fn combine(code: &mut Code<'_>, r: &Reduction, a: V, b: V) -> Option<V> {
         return Some(code.both(enc, r.size, a, b));
     }
     if r.ty.is_float() && matches!(r.how, Combine::Max | Combine::Min) {
-        return Some(code.bare_extreme(r.how == Combine::Max, r.ty, a, b));
+        // The instruction gives its second operand if both are zeros: asked both ways, the signs of both are known.
+        let (larger, k) = (r.how == Combine::Max, float_index(r.ty));
+        let (one, other) = (code.bare_extreme(larger, r.ty, a, b), code.bare_extreme(larger, r.ty, b, a));
+        return Some(code.both(if larger { op::AND[k] } else { op::OR[k] }, r.size, one, other));
     }
     code.binary(r.how.into(), r.ty, a, b)
 }
