@@ -129,3 +129,19 @@ fn training_resumes_with_the_same_losses_on_the_same_and_on_other_meshes() {
         assert!(close, "{devices} devices");
     }
 }
+
+#[test]
+fn arrays_in_parts_are_refused_when_saved_and_whole_when_restored() {
+    let temporary = Folder::unused("checkpoints_parts");
+    let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
+    let whole = || Array::from([1.0f32, 2.0, 3.0, 4.0]);
+    let in_parts = || whole().shard(&mesh, P!["x"].unreduced(&["y"])).unwrap();
+    let mut saves = Checkpoints::open(temporary.path()).unwrap();
+    let error = saves.save::<Tensor>(1, &in_parts(), &[]).unwrap_err().to_string();
+    assert!(error.contains("in parts over the unreduced axes"), "{error}");
+    assert!(error.contains("combine them in the program first"), "{error}");
+    saves.save::<Tensor>(2, &whole(), &[]).unwrap();
+    let found = saves.latest().unwrap().expect("a checkpoint");
+    let restored = found.restore::<Tensor>(&in_parts()).unwrap();
+    assert_eq!(restored.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+}

@@ -29,7 +29,6 @@ use std::sync::Arc;
 use data::Data;
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
-use parts::{Parts, fill};
 pub use sharded::{Sharded, Shards, Split, local_devices};
 use slices::{copy, lengths, starts};
 pub use stored::Stored;
@@ -172,7 +171,7 @@ impl Array {
         }
         let elem = pieces.first().map_or(ElementType::F32, Array::dtype);
         let placement = Placement { mesh: Arc::new(mesh.clone()), sharding };
-        Array::on_mesh(shape, elem, &placement, |device, _, local, buffer| {
+        Array::from_parts(shape, elem, &placement, |device, _, local, buffer| {
             put(pieces[(device - first) as usize].literal()?, local, buffer);
             Ok(())
         })
@@ -209,12 +208,7 @@ impl Array {
         let mut ready = Some(make(&slice));
         let elem = ready.as_ref().map_or(ElementType::F32, Array::dtype);
         let placement = Placement { mesh: Arc::new(mesh.clone()), sharding };
-        let parts = Parts::of(&placement.sharding, mesh, elem)?;
         Array::on_mesh(shape, elem, &placement, |device, slice, local, buffer| {
-            if let Some(neutral) = parts.neutral(device) {
-                fill(buffer, neutral);
-                return Ok(());
-            }
             let block = ready.take().unwrap_or_else(|| make(slice));
             let wanted: Vec<i64> = slice.iter().map(|r| r.end - r.start).collect();
             if block.shape() != wanted {

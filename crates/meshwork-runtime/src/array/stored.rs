@@ -8,6 +8,7 @@ use std::sync::Arc;
 use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{Mesh, Sharding};
 
+use super::parts::{Parts, fill};
 use super::sharded::{Sharded, holders};
 use super::slices::{Slice, copy};
 use super::{Array, Placement};
@@ -84,18 +85,36 @@ impl Array {
         Ok(Stored { memory: Memory::Host(host.bytes()), dims: host.dims().to_vec(), start })
     }
 
-    /// An array whose shards are made one by one: `fill` gets a device, its slice, the extents of the buffer, which may
-    /// be larger, and the buffer, which is zero. Devices that hold the same slice share it.
+    /// An array whose shards are made one by one: `make` gets a device, its slice, the extents of the buffer, which may
+    /// be larger, and the buffer, which is zero. Devices that hold the same slice share it; of one in parts, the first
+    /// part has all and the others change nothing.
     pub fn on_mesh<E: From<ArrayError>>(
         dims: &[i64],
         elem: ElementType,
         placement: &Placement,
-        mut fill: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
+        mut make: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
+    ) -> Result<Array, E> {
+        let parts = Parts::of(&placement.sharding, &placement.mesh, elem)?;
+        Array::from_parts(dims, elem, placement, |device, slice, local, buffer| match parts.neutral(device) {
+            Some(neutral) => {
+                fill(buffer, neutral);
+                Ok(())
+            }
+            None => make(device, slice, local, buffer),
+        })
+    }
+
+    /// As [`on_mesh`](Array::on_mesh), but `make` is asked for every part of a slice.
+    pub(super) fn from_parts<E: From<ArrayError>>(
+        dims: &[i64],
+        elem: ElementType,
+        placement: &Placement,
+        mut make: impl FnMut(i64, &[Range<i64>], &[i64], &mut [u8]) -> Result<(), E>,
     ) -> Result<Array, E> {
         let (mesh, sharding) = (&placement.mesh, Arc::new(placement.sharding.clone()));
         let sharded = Sharded::build(elem, dims, mesh, &sharding, |device, slice, local, buffer| {
             buffer.fill(0);
-            fill(device, slice, local, buffer)
+            make(device, slice, local, buffer)
         })?;
         Ok(Array::from_devices(sharded).with_placement(Some(placement.clone())))
     }
