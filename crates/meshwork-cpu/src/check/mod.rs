@@ -6,6 +6,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod waves;
 
 use crate::exec::tape::Tape;
 use crate::memory::plan::Plan;

@@ -10,8 +10,9 @@ use crate::step::Buf;
 pub(super) type Token = u32;
 
 /// A kind of memory; bytes of different ones never overlap.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Space {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(super) enum Place {
+    #[default]
     Arena,
     Own(usize),
     Shared(usize),
@@ -23,7 +24,7 @@ pub(super) struct Memory<'p> {
     /// The number of the set of slots that trade memory with this one.
     ring: Vec<usize>,
     /// The bytes of all slots of a set.
-    bytes: BTreeMap<usize, Vec<(Space, Range<usize>)>>,
+    bytes: BTreeMap<usize, Vec<(Place, Range<usize>)>>,
 }
 
 impl<'p> Memory<'p> {
@@ -34,12 +35,12 @@ impl<'p> Memory<'p> {
             let (from, to) = (ring[a].max(ring[b]), ring[a].min(ring[b]));
             ring.iter_mut().filter(|r| **r == from).for_each(|r| *r = to);
         }
-        let mut bytes: BTreeMap<usize, Vec<(Space, Range<usize>)>> = BTreeMap::new();
+        let mut bytes: BTreeMap<usize, Vec<(Place, Range<usize>)>> = BTreeMap::new();
         for (i, slot) in plan.slots.iter().enumerate() {
-            let (space, start, room) = match slot.home {
-                Home::Arena(at) => (Space::Arena, at, plan.arena_bytes),
-                Home::Shared(c, at) => (Space::Shared(c), at, plan.shared_arenas[c].bytes),
-                Home::Own(o) => (Space::Own(o), 0, plan.owns[o].bytes),
+            let (place, start, room) = match slot.home {
+                Home::Arena(at) => (Place::Arena, at, plan.arena_bytes),
+                Home::Shared(c, at) => (Place::Shared(c), at, plan.shared_arenas[c].bytes),
+                Home::Own(o) => (Place::Own(o), 0, plan.owns[o].bytes),
                 Home::Nowhere | Home::Arg(_) | Home::Constant(_) | Home::Peer(_) => continue,
             };
             let range = start..start + slot.bytes;
@@ -47,11 +48,11 @@ impl<'p> Memory<'p> {
                 return Err(format!("slot {i} at bytes {range:?} of memory of {room} bytes"));
             }
             let taken = bytes.entry(ring[i]).or_default();
-            if !range.is_empty() && taken.iter().any(|(s, r)| *s == space && r.start < range.end && range.start < r.end)
+            if !range.is_empty() && taken.iter().any(|(s, r)| *s == place && r.start < range.end && range.start < r.end)
             {
                 return Err(format!("slot {i} overlaps one that it trades places with"));
             }
-            taken.push((space, range));
+            taken.push((place, range));
         }
         Ok(Memory { plan, ring, bytes })
     }
@@ -64,11 +65,27 @@ impl<'p> Memory<'p> {
         self.plan.slots[self.slot(buf)].home
     }
 
+    /// Where a buffer may start, in one turn of a loop or another; nowhere if it is not written by the program.
+    pub(super) fn places(&self, buf: Buf) -> Vec<(Place, usize)> {
+        let ring = self.bytes.get(&self.ring[self.slot(buf)]);
+        ring.into_iter().flatten().map(|(place, range)| (*place, range.start)).collect()
+    }
+
+    /// Whether these slots trade places.
+    pub(super) fn trade_places(&self, a: usize, b: usize) -> bool {
+        self.ring[a] == self.ring[b]
+    }
+
+    /// Whether some byte may belong to both, maybe at different times.
+    pub(super) fn ever_meet(&self, a: Buf, b: Buf) -> bool {
+        self.trade_places(self.slot(a), self.slot(b)) || self.overlap(a, b)
+    }
+
     /// Whether some byte may belong to both: of slots that trade places, any place of theirs.
     pub(super) fn overlap(&self, a: Buf, b: Buf) -> bool {
         let (a, b) = (self.slot(a), self.slot(b));
         let bytes = |slot: usize| self.bytes.get(&self.ring[slot]).map_or(&[][..], Vec::as_slice);
-        let meet = |(s, x): &(Space, Range<usize>), (t, y): &(Space, Range<usize>)| {
+        let meet = |(s, x): &(Place, Range<usize>), (t, y): &(Place, Range<usize>)| {
             s == t && x.start < y.end && y.start < x.end
         };
         a == b || (self.ring[a] != self.ring[b] && bytes(a).iter().any(|x| bytes(b).iter().any(|y| meet(x, y))))
@@ -82,7 +99,7 @@ pub(super) struct State {
     /// By slot.
     holds: BTreeMap<usize, Token>,
     /// Bytes by where they start, and whose they are: of no two sets the same.
-    claims: BTreeMap<(Space, usize), (usize, usize)>,
+    claims: BTreeMap<(Place, usize), (usize, usize)>,
 }
 
 impl State {
@@ -110,21 +127,21 @@ impl State {
     /// `slot` is written: whatever else has bytes of its memory has lost them.
     pub(super) fn write(&mut self, memory: &Memory<'_>, slot: usize, token: Token) {
         let ring = memory.ring[slot];
-        for (space, range) in memory.bytes.get(&ring).into_iter().flatten().filter(|(_, r)| !r.is_empty()) {
-            if self.claims.get(&(*space, range.start)) == Some(&(range.end, ring)) {
+        for (place, range) in memory.bytes.get(&ring).into_iter().flatten().filter(|(_, r)| !r.is_empty()) {
+            if self.claims.get(&(*place, range.start)) == Some(&(range.end, ring)) {
                 continue;
             }
-            let meets = |(&(s, start), &(end, _)): (&(Space, usize), &(usize, usize))| {
-                s == *space && start < range.end && range.start < end
+            let meets = |(&(s, start), &(end, _)): (&(Place, usize), &(usize, usize))| {
+                s == *place && start < range.end && range.start < end
             };
-            let before = self.claims.range(..(*space, range.end)).rev().take_while(|(k, _)| k.0 == *space);
+            let before = self.claims.range(..(*place, range.end)).rev().take_while(|(k, _)| k.0 == *place);
             // Claims do not overlap, so those that meet the range come one after the other.
             let lost: Vec<usize> = before.take_while(|&c| meets(c)).map(|(_, &(_, r))| r).collect();
             for other in lost {
                 self.claims.retain(|_, (_, r)| *r != other);
                 self.holds.retain(|&s, _| memory.ring[s] != other);
             }
-            self.claims.insert((*space, range.start), (range.end, ring));
+            self.claims.insert((*place, range.start), (range.end, ring));
         }
         self.holds.insert(slot, token);
     }

@@ -7,6 +7,7 @@ use super::check;
 use crate::compile::{Span, compile};
 use crate::device_program::Replication;
 use crate::exec::tape::{Item, Tape, tape};
+use crate::exec::wave::Wave;
 use crate::memory::plan::{Home, Plan, plan};
 use crate::program::{Node, Program};
 use crate::step::Buf;
@@ -263,4 +264,42 @@ fn a_loop_that_overwrites_what_its_next_turn_reads() {
     let slot = c.plan.slot_of[last.expect("a product").0 as usize];
     c.plan.slots[slot].home = c.plan.slots[c.plan.slot_of[outside.0 as usize]].home;
     c.check(1).expect_err("it is broken");
+}
+
+/// A loop over an array larger than the caches, each element with its neighbors.
+const STENCIL: &str = "func.func @main(%a: tensor<700001xf32>, %n: tensor<i32>) -> tensor<700001xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %f = stablehlo.constant dense<0.0> : tensor<f32>
+  %r:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, tensor<700001xf32>
+  cond {
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %l = stablehlo.slice %x [0:699999] : (tensor<700001xf32>) -> tensor<699999xf32>
+    %m = stablehlo.slice %x [2:700001] : (tensor<700001xf32>) -> tensor<699999xf32>
+    %s = stablehlo.add %l, %m : tensor<699999xf32>
+    %y = stablehlo.pad %s, %f, low = [1], high = [1], interior = [0] : (tensor<699999xf32>, tensor<f32>) -> tensor<700001xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %y : tensor<i32>, tensor<700001xf32>
+  }
+  return %r#1 : tensor<700001xf32> }";
+
+#[test]
+fn waves_that_do_not_wait_or_do_not_do_all() {
+    let c = Compiled::new(STENCIL, 1);
+    let broken = |change: fn(&mut Wave)| {
+        let mut tape = c.tape(1);
+        let waves = tape.main.items.iter_mut().find_map(|i| if let Item::Loop(l) = i { l.wave.as_mut() } else { None });
+        change(waves.expect("a loop in waves"));
+        check(&c.program, &c.plan, &tape).expect_err("it is broken")
+    };
+    let fault = broken(|w| w.cells[1].after.clear());
+    assert!(fault.contains("does not wait for"), "{fault}");
+    let fault = broken(|w| drop(w.cells.pop()));
+    assert!(fault.contains("its cells do the parts"), "{fault}");
+    let fault = broken(|w| w.cells[3].touches.retain(|t| !t.1.written));
+    assert!(fault.contains("its cells write"), "{fault}");
+    let fault = broken(|w| w.little.clear());
+    assert!(fault.contains("its cells do the parts"), "{fault}");
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::state::{Memory, State, Token};
+use super::waves;
 use crate::exec::tape::{Choice, Item, Line, Loop, Tape};
 use crate::memory::plan::{Home, Plan};
 use crate::program::{Await, Block, Case, Collective, Node, Program, While};
@@ -309,7 +310,10 @@ impl<'p> Walk<'p> {
         };
         self.borrowed.truncate(borrowed);
         self.state = after;
-        Ok(())
+        match &l.wave {
+            Some(wave) => waves::check((self.program, self.tape, &self.memory), w, l, wave),
+            None => Ok(()),
+        }
     }
 
     fn copies_of(&mut self, step: u32, what: &str) -> Result<(), String> {

@@ -55,8 +55,6 @@ enum Part<'a> {
 /// A cell in the making.
 struct Draft {
     cell: Cell,
-    /// Which item of the body it is of.
-    item: usize,
     touches: Vec<Stretch>,
     /// Its place in a sweep: device, how far along memory, item.
     place: (usize, usize, usize),
@@ -154,7 +152,7 @@ fn conflicts(drafts: &[Draft]) -> Vec<Vec<After>> {
         }
     }
     let after = |cell: usize| {
-        let one = |&other: &usize| After { cell: other as u32, same: drafts[other].item < drafts[cell].item };
+        let one = |&other: &usize| After { cell: other as u32, same: drafts[other].cell.item < drafts[cell].cell.item };
         out[cell].iter().map(one).collect()
     };
     (0..drafts.len()).map(after).collect()
@@ -246,11 +244,11 @@ impl<'a> Memory<'a> {
         grid: Grid,
         out: &mut Vec<Draft>,
     ) -> Option<()> {
-        let mut add = |what: What, touched: &[(usize, Touch)], along: usize| {
+        let mut add = |what: What, touched: Vec<(usize, Touch)>, along: usize| {
             let mut touches = vec![];
             touched.iter().try_for_each(|(device, t)| self.add(*device, t, &mut touches))?;
-            let cell = Cell { device, what, after: vec![] };
-            out.push(Draft { cell, item, touches, place: (device, along, item) });
+            let cell = Cell { device, item, what, touches: touched, after: vec![] };
+            out.push(Draft { cell, touches, place: (device, along, item) });
             Some(())
         };
         match part {
@@ -259,7 +257,7 @@ impl<'a> Memory<'a> {
                     let to = Touch { buf: m.to.buf, bytes: m.to.bytes.clone(), written: true };
                     let from = |f: &Piece| (f.device, Touch { buf: f.buf, bytes: f.bytes.clone(), written: false });
                     let touched: Vec<_> = m.from.iter().map(from).chain([(device, to)]).collect();
-                    add(What::Move { exchange: number, bytes: m.clone() }, &touched, 0)?;
+                    add(What::Move { exchange: number, bytes: m.clone() }, touched, 0)?;
                 }
             }
             Part::Step(s) => match s.work.bands(device % grid.partitions, CELL_BYTES) {
@@ -268,7 +266,7 @@ impl<'a> Memory<'a> {
                         let touched: Vec<_> = touched.into_iter().map(|t| (device, t)).collect();
                         add(
                             What::Work { step: number, work: bands.work.clone(), parts: part..part + 1 },
-                            &touched,
+                            touched,
                             part,
                         )?;
                     }
@@ -280,7 +278,7 @@ impl<'a> Memory<'a> {
                     };
                     let mut touched: Vec<_> = s.reads.iter().map(|b| whole(b, false)).collect();
                     touched.extend(s.writes.iter().map(|b| whole(b, true)));
-                    add(What::Work { step: number, work: s.work.clone(), parts: 0..s.work.parts() }, &touched, 0)?;
+                    add(What::Work { step: number, work: s.work.clone(), parts: 0..s.work.parts() }, touched, 0)?;
                 }
             },
         }
