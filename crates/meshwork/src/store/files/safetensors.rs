@@ -94,7 +94,10 @@ impl<R: Read + Seek> SafeTensors<R> {
         let Some(elem) = element(info.dtype) else {
             return Err(self.fail(format!("array {name:?} has elements of type {:?}", info.dtype)));
         };
-        Ok((info.shape.iter().map(|&n| n as i64).collect(), elem))
+        let shape: Option<Vec<i64>> = info.shape.iter().map(|&n| i64::try_from(n).ok()).collect();
+        let bytes = |dims: &Vec<i64>| dims.iter().try_fold(elem.storage_bytes() as i64, |n, &d| n.checked_mul(d));
+        let shape = shape.filter(|dims| bytes(dims).is_some());
+        Ok((shape.ok_or_else(|| self.fail(format!("array {name:?} has shape {:?}", info.shape)))?, elem))
     }
 
     /// Reads a whole array.

@@ -144,7 +144,7 @@ fn parse_leaf(v: &Value, files: &[(String, Extents)]) -> Result<Leaf, String> {
         if !is_there {
             return Err(fail(format!("piece {slice:?} at {offset} of file {rank} is not a piece of it")));
         }
-        covered += lengths(&slice).iter().product::<i64>() as u64;
+        covered = covered.saturating_add(lengths(&slice).iter().product::<i64>() as u64);
         leaf.pieces.push(Piece { slice, rank: rank as usize, offset, device: 0 });
     }
     let size = leaf.dims.iter().product::<i64>() as u64;
