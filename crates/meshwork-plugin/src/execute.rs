@@ -49,11 +49,15 @@ pub(crate) fn loaded_executable_execute(args: &mut abi::LoadedExecutableExecute)
     } else {
         let done = Arc::new(Signal::default());
         let pending = |_| Contents::pending(done.clone());
-        let results: Vec<Arc<Contents>> = (0..program.outputs.len() * devices).map(pending).collect();
+        let results: Arc<[Arc<Contents>]> = (0..program.outputs.len() * devices).map(pending).collect();
+        let (promise, filled) = (Promise(done.clone()), results.clone());
+        client.queue.push(Box::new(move || run.fill(&filled, devices, &promise)));
+        // What a function of Python says is raised where the program is called, as it is with XLA.
+        if !program.functions.is_empty() {
+            done.wait()?;
+        }
         give(loaded, outputs, |i, d| results[i * devices + d].clone());
         events.iter_mut().for_each(|event| *event = done.clone().give());
-        let promise = Promise(done);
-        client.queue.push(Box::new(move || run.fill(&results, devices, &promise)));
     }
     Ok(())
 }
