@@ -7,8 +7,9 @@ For each program, in turns, so that a busy machine affects all equally, medians 
   shardy    the pass sdy-propagation-pipeline of the Shardy inside jaxlib, on the parsed module
   xla       XLA's passes shardy-xla and spmd-partitioning in a CPU compilation for 8 devices, by XLA's own pass timer;
             all other passes are switched off, and the compilation is left to fail after them
-  meshwork  stages of `meshwork-bench compile`: `pipeline` is the pass of the same name as Shardy's; `place` and `split`
-            are what `meshwork run` does; `compile` tries a second placement where state and data compete
+  meshwork  stages of `meshwork-bench compile`: `pipeline` is the pass of the same name as Shardy's; `compile` places and
+            splits the program, as `meshwork run` does, and tries a second placement where state and data compete; `place`
+            is its first part
 Parsing is never counted. Then Meshwork alone: growth to 100,000 operations, and a mesh of 65,536 devices against one of
 8 on a program whose extents divide both. All times are wall-clock milliseconds.
 """
@@ -27,6 +28,7 @@ import gpt  # noqa: E402
 
 TOOL = gpt.ROOT / "target" / "release" / "meshwork-bench"
 PROGRAMS = gpt.ROOT / "target" / "bench" / "programs"
+STAGES = ("pipeline", "place", "compile")
 PASS_TIME = re.compile(r"HLO pass: (shardy-xla|spmd-partitioning) time: .*?\((\d+) us\)")
 
 
@@ -108,9 +110,8 @@ def compare_with_xla(args):
                 one.update(xla_round(path, 8))
                 one["xla"] = one["shardy-xla"] + one["spmd-partitioning"]
             ours = meshwork(path, args.repeat)
-            for stage in ("parse", "verify", "pipeline", "place", "split", "compile"):
+            for stage in ("parse", "verify", "pipeline", "place", "compile"):
                 one[stage] = ours[stage]["wall"]["median"]
-            one["place+split"] = one["place"] + one["split"]
             rounds.append(one)
         row = {"layers": layers, "ops": ours["ops"], "collectives": ours["collectives"]}
         row.update({name: summary([r[name] for r in rounds]) for name in rounds[0]})
@@ -126,8 +127,7 @@ def show(row, xla):
     line = f"{row['layers']:3} {row['ops']:6} | {cell('shardy')} {cell('pipeline')} {ratio('shardy', 'pipeline')}"
     line += f" {cell('place')} {ratio('shardy', 'place')}"
     if xla:
-        line += f" | {cell('shardy-xla')} {cell('spmd-partitioning')} {cell('place+split')} {ratio('xla', 'place+split')}"
-        line += f" {cell('compile')} {ratio('xla', 'compile')}"
+        line += f" | {cell('shardy-xla')} {cell('spmd-partitioning')} {cell('compile')} {ratio('xla', 'compile')}"
     print(line, flush=True)
 
 
@@ -158,9 +158,9 @@ def growth(args):
         path = PROGRAMS / f"chain_{ops}.mlir"
         path.write_text(chain_text(ops // 8))
         found = meshwork(path, args.repeat)
-        row = {"ops": found["ops"], **{s: found[s]["wall"] for s in ("pipeline", "place", "split")}}
+        row = {"ops": found["ops"], **{s: found[s]["wall"] for s in STAGES}}
         rows.append(row)
-        each = {s: row[s]["median"] * 1e3 / row["ops"] for s in ("pipeline", "place", "split")}
+        each = {s: row[s]["median"] * 1e3 / row["ops"] for s in STAGES}
         print(f"{row['ops']:7} ops: " + ", ".join(f"{s} {row[s]['median']:.1f} ms ({each[s]:.2f} us each)" for s in each),
               flush=True)
     return rows
@@ -173,14 +173,13 @@ def large_mesh(args):
         meshes = ("data=2,model=4", "data=256,model=256")
         rounds = [[meshwork(path, args.repeat, mesh) for mesh in meshes] for _ in range(args.rounds)]
         row = {"layers": layers}
-        for stage in ("pipeline", "place", "split", "compile"):
+        for stage in STAGES:
             small, large = ([r[i][stage]["wall"]["min"] for r in rounds] for i in range(2))
             row[stage] = {"8": min(small), "65536": min(large)}
-        both = [sum(row[s][n] for s in ("place", "split")) for n in ("8", "65536")]
         rows.append(row)
         print(f"{layers:3} layers: " + ", ".join(
             f"{s} {row[s]['8']:.1f} -> {row[s]['65536']:.1f} ms ({(row[s]['65536'] / row[s]['8'] - 1) * 100:+.0f}%)"
-            for s in ("pipeline", "place", "split")) + f", place+split {(both[1] / both[0] - 1) * 100:+.0f}%", flush=True)
+            for s in STAGES), flush=True)
     return rows
 
 
@@ -203,7 +202,7 @@ def main():
     PROGRAMS.mkdir(parents=True, exist_ok=True)
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; min/median ms, ratios of medians")
     if args.only in (None, "xla"):
-        print("layers ops | shardy, pipeline, ratio, place, ratio | xla: shardy, spmd; place+split, ratio, compile, ratio")
+        print("layers ops | shardy, pipeline, ratio, place, ratio | xla: shardy, spmd; compile, ratio")
         out["xla"] = compare_with_xla(args)
     if args.only in (None, "growth"):
         out["growth"] = growth(args)
