@@ -180,6 +180,11 @@ impl DeviceProgram {
         evaluated.map(|&op| self.module.describe(op)).collect()
     }
 
+    /// How many arguments it takes.
+    pub fn input_count(&self) -> usize {
+        self.program.main.args.len()
+    }
+
     /// Element type and extents of each argument on a device.
     pub fn inputs(&self) -> Vec<TensorType> {
         self.program.main.args.iter().map(|&b| self.ty(b)).collect()
@@ -445,8 +450,7 @@ fn shared(shards: &Shards, bytes: usize) -> Result<Shards, OutOfMemory> {
 
 /// The memory of a donated argument, or a copy if the caller still holds it.
 fn take_over(shard: &mut Arc<Buffer>, bytes: usize) -> Result<Buffer, OutOfMemory> {
-    let empty = Arc::new(Buffer::new(0)?);
-    match Arc::try_unwrap(std::mem::replace(shard, empty)) {
+    match Arc::try_unwrap(std::mem::replace(shard, Buffer::absent()?)) {
         Ok(buffer) if buffer.len() >= bytes && !buffer.is_lent() => Ok(buffer),
         Ok(buffer) => copied(&buffer, bytes),
         Err(shared) => copied(&shared, bytes),

@@ -1,10 +1,10 @@
 //! The CPU engine: all devices of this process, on a pool of threads.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Once, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{DeviceGrid, Module, TensorType};
 use meshwork_mesh::{Mesh, Sharding, slice_of};
 use meshwork_partition::{Border, Compiled};
@@ -164,7 +164,7 @@ impl CpuExecutable {
 
     /// The shards of the arguments, as the program wants them.
     fn cut(&self, args: Vec<Array>) -> Result<Vec<Shards>, RunError> {
-        let wanted = self.program.inputs().len();
+        let wanted = self.program.input_count();
         if args.len() != wanted {
             return Err(RunError::Arguments(format!("the program takes {wanted} arguments, {} given", args.len())));
         }
@@ -199,7 +199,7 @@ fn replicas(border: &Border, mesh: &Mesh, local: &Range<usize>) -> Option<Leader
         return None;
     }
     let mut leader: Vec<usize> = (0..mesh.device_count() as usize).collect();
-    let mut first = HashMap::new();
+    let mut first = HashMap::default();
     for device in local.clone() {
         let slice = slice_of(sharding, mesh, border.ty.dims(), device as i64).ok()?;
         leader[device] = *first.entry(slice).or_insert(device);

@@ -54,8 +54,17 @@ fn rounded(bytes: usize) -> usize {
     bytes.next_multiple_of(step)
 }
 
+/// Where pieces of no bytes are.
+#[repr(align(64))]
+struct Nowhere([u8; 64]);
+
+static NOWHERE: Nowhere = Nowhere([0; 64]);
+
 /// Memory of at least `bytes` bytes; `None` if there is none.
 pub(crate) fn take(bytes: usize) -> Option<Piece> {
+    if bytes == 0 {
+        return Some(Piece { ptr: NonNull::from(&NOWHERE.0).cast(), size: 0 });
+    }
     let size = rounded(bytes);
     let mut guard = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = guard.get_or_insert_with(Cache::default);
@@ -88,6 +97,9 @@ pub(crate) fn take(bytes: usize) -> Option<Piece> {
 
 /// Takes back what [`take`] gave.
 pub(crate) fn give(piece: Piece) {
+    if piece.size == 0 {
+        return;
+    }
     let mut guard = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = guard.get_or_insert_with(Cache::default);
     if piece.size > SMALL {
