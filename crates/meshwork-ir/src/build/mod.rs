@@ -160,15 +160,23 @@ impl<'m> Builder<'m> {
     }
 
     fn infer(&mut self, spec: &OpSpec) -> Result<Types, BuildError> {
-        let types = {
-            let (mut operands, mut declared) = (SmallVec::<[&Type; 4]>::new(), SmallVec::<[&Type; 2]>::new());
-            spec.operands.iter().for_each(|&v| operands.push(self.module.ty(v)));
-            spec.result_types.iter().for_each(|ty| declared.push(ty));
+        let (module, ty) = (&*self.module, |v: ValueId| self.module.ty(v));
+        let given = |operands: &[&Type], wanted: &[&Type]| {
             infer(&OpTypes {
-                wanted: &declared,
-                values: Some((&*self.module, &spec.operands)),
-                ..OpTypes::new(spec.kind, &operands, &spec.attrs)
+                wanted,
+                values: Some((module, &spec.operands)),
+                ..OpTypes::new(spec.kind, operands, &spec.attrs)
             })
+        };
+        // Most operations have few operands, and results that follow from them.
+        let types = match (&spec.operands[..], &spec.result_types[..]) {
+            (&[x], []) => given(&[ty(x)], &[]),
+            (&[x], [wanted]) => given(&[ty(x)], &[wanted]),
+            (&[x, y], []) => given(&[ty(x), ty(y)], &[]),
+            (operands, wanted) => {
+                let operands: SmallVec<[&Type; 4]> = operands.iter().map(|&v| ty(v)).collect();
+                given(&operands, &wanted.iter().collect::<SmallVec<[&Type; 2]>>())
+            }
         };
         let mut types = types.map_err(|e| self.error(e))?;
         types.iter_mut().for_each(|ty| self.module.context.intern_new(ty));

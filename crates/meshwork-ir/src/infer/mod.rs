@@ -136,9 +136,17 @@ pub fn infer_op(module: &Module, op: OpId) -> Result<Types, InferError> {
 
 /// The result types of an operation, or what is wrong with its operands, attributes or bodies.
 pub fn infer(t: &OpTypes) -> Result<Types, InferError> {
-    let too_large = |ty: &Type| matches!(ty, Type::Tensor(t) if !t.fits());
+    // Types are interned: those of results and further operands are often the first one.
+    let first = match t.operands.first() {
+        Some(Type::Tensor(ty)) => Arc::as_ptr(ty),
+        _ => std::ptr::null(),
+    };
+    let too_large = |ty: &Type| matches!(ty, Type::Tensor(ty) if Arc::as_ptr(ty) != first && !ty.fits());
     let refuse = |ty: &Type| InferError::Mismatch { op: t.kind.name(), detail: too_many_bytes(ty) };
-    if let Some(ty) = t.operands.iter().chain(t.wanted).find(|ty| too_large(ty)) {
+    if let Some(ty) = t.operands.first().filter(|ty| matches!(ty, Type::Tensor(ty) if !ty.fits())) {
+        return Err(refuse(ty));
+    }
+    if let Some(ty) = t.operands.iter().skip(1).chain(t.wanted).find(|ty| too_large(ty)) {
         return Err(refuse(ty));
     }
     let types = rule(t)?;

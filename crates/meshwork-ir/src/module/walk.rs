@@ -67,7 +67,11 @@ impl Module {
     // Recursion is as deep as regions nest, which the parser bounds.
     fn collect(&self, block: BlockId, order: Walk, out: &mut Vec<OpId>) {
         for op in self.ops_in(block) {
-            self.visit(op, order, out);
+            if self.op(op).regions.is_empty() {
+                out.push(op);
+            } else {
+                self.visit(op, order, out);
+            }
         }
     }
 

@@ -37,8 +37,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         if self.donated.is_empty() {
             return Ok(vec![]);
         }
-        let argument = |path: &str| path.split('/').next().and_then(|n| n.parse::<usize>().ok());
-        let given = |(_, (path, _)): &(usize, &NamedArray)| argument(path).is_some_and(|n| self.donated.contains(&n));
+        let given = |(_, (path, _)): &(usize, &NamedArray)| member(path).0.is_some_and(|n| self.donated.contains(&n));
         Ok(leaves.iter().enumerate().filter(given).map(|(i, _)| i).collect())
     }
 
@@ -102,7 +101,7 @@ impl<A, F: Function<A>> Jit<F, A> {
         placements: &mut Slots<'_>,
     ) -> Result<()> {
         let Some(rules) = &self.outs else { return Ok(()) };
-        let members = results.iter().filter_map(|(p, _)| p.split('/').next()?.parse::<usize>().ok()).max();
+        let members = results.iter().filter_map(|(path, _)| member(path).0).max();
         let count = members.map_or(1, |m| m + 1);
         if rules.len() != 1 && rules.len() != count {
             return Err(JitError::RuleCount {
@@ -114,22 +113,14 @@ impl<A, F: Function<A>> Jit<F, A> {
             .into());
         }
         for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.has_names()) {
-            let inside = |path: &'_ str| match rules.len() {
-                1 => Some(path.to_string()),
-                _ => inside_of(number, path),
-            };
-            let paths: Vec<String> = results.iter().filter_map(|(path, _)| inside(path)).collect();
-            rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+            let inside = |path| if rules.len() == 1 { Some(path) } else { inside_of(number, path) };
+            rule.check_names(&results.iter().filter_map(|(path, _)| inside(path)).collect::<Vec<_>>())?;
         }
         let none = Attr::Dict(Arc::default());
         let mut slots = Vec::with_capacity(results.len());
         let mut any = false;
         for (path, tensor) in results {
-            let (rule, inside) = match path.split_once('/').unwrap_or((path, "")) {
-                (number, inside) if rules.len() > 1 => (number.parse().ok().and_then(|n: usize| rules.get(n)), inside),
-                _ => (rules.first(), path.as_str()),
-            };
-            let rule = rule.unwrap_or(&Rule::Free);
+            let (rule, inside) = if rules.len() > 1 { rule_for(rules, path) } else { (&rules[0], path.as_str()) };
             let placed = placements.by_rule("result", path, rule, &Leaf::new(inside, &tensor.ty))?;
             any |= placed.is_some();
             slots.push(placed.unwrap_or_else(|| none.clone()));
@@ -144,28 +135,33 @@ impl<A, F: Function<A>> Jit<F, A> {
 /// Every name that a rule has is that of an array of its argument.
 fn check_names(rules: &[Rule], leaves: &[NamedArray]) -> Result<()> {
     for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.has_names()) {
-        let paths: Vec<String> = leaves.iter().filter_map(|(path, _)| inside_of(number, path)).collect();
-        rule.check_names(&paths.iter().map(String::as_str).collect::<Vec<_>>())?;
+        rule.check_names(&leaves.iter().filter_map(|(path, _)| inside_of(number, path)).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
 /// The path inside member `number`, if `path` leads there.
-fn inside_of(number: usize, path: &str) -> Option<String> {
-    let (own, inside) = path.split_once('/').unwrap_or((path, ""));
-    (own.parse() == Ok(number)).then(|| inside.to_string())
+fn inside_of(number: usize, path: &str) -> Option<&str> {
+    let (own, inside) = member(path);
+    (own == Some(number)).then_some(inside)
+}
+
+/// The number that `path` starts with, and the path inside that member.
+fn member(path: &str) -> (Option<usize>, &str) {
+    match path.as_bytes() {
+        // Most functions have few arguments.
+        &[digit @ b'0'..=b'9', b'/', ..] => (Some(usize::from(digit - b'0')), &path[2..]),
+        _ => {
+            let (number, inside) = path.split_once('/').unwrap_or((path, ""));
+            (number.parse().ok(), inside)
+        }
+    }
 }
 
 /// The rule for the array at `path`, which starts with the number of its argument, and the path inside that.
 fn rule_for<'a>(rules: &'a [Rule], path: &'a str) -> (&'a Rule, &'a str) {
-    let (number, inside) = match path.as_bytes() {
-        // Most functions have few arguments.
-        &[digit @ b'0'..=b'9', b'/', ..] => {
-            return (rules.get(usize::from(digit - b'0')).unwrap_or(&Rule::Free), &path[2..]);
-        }
-        _ => path.split_once('/').unwrap_or((path, "")),
-    };
-    (number.parse().ok().and_then(|n: usize| rules.get(n)).unwrap_or(&Rule::Free), inside)
+    let (number, inside) = member(path);
+    (number.and_then(|n| rules.get(n)).unwrap_or(&Rule::Free), inside)
 }
 
 /// The attributes of an argument or result that is placed so.

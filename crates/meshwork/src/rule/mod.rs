@@ -4,7 +4,6 @@ mod error;
 mod fsdp;
 mod path;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,11 +53,13 @@ impl ByName {
     }
 
     /// The names, with their numbers, that none of these paths ends with.
-    pub(crate) fn unused<'a>(&'a self, paths: &[&str]) -> impl Iterator<Item = (usize, &'a str)> {
-        let ends = |path: &&str| path.rsplit('/').next().unwrap_or(path).to_string();
-        let last: BTreeSet<String> = paths.iter().map(ends).collect();
+    pub(crate) fn unused<'a>(&'a self, paths: &'a [&str]) -> impl Iterator<Item = (usize, &'a str)> {
+        // Most names are those of one of the first arrays.
+        let ends_with = |path: &str, name: &str| {
+            path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
         let names = self.names.iter().map(|(name, _)| name.as_str()).enumerate();
-        names.filter(move |(_, name)| !last.contains(*name))
+        names.filter(move |(_, name)| !paths.iter().any(|path| ends_with(path, name)))
     }
 }
 

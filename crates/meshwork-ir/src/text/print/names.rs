@@ -173,7 +173,10 @@ impl Names {
     pub(super) fn push(&self, out: &mut String, value: ValueId) {
         match self.names[value.index()] {
             Name::Unknown => out.push_str("%<<UNKNOWN SSA VALUE>>"),
-            Name::Number(n) => push_numbered(out, "%", n),
+            Name::Number(n) => {
+                out.push('%');
+                push_int(out, n);
+            }
             Name::Grouped(n, result) => {
                 push_numbered(out, "%", n);
                 push_numbered(out, "#", result);
