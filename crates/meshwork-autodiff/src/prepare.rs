@@ -4,7 +4,7 @@
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::build::Builder;
 use meshwork_ir::op::{MovementOp, SdyOp};
-use meshwork_ir::transform::inline::{composites_to_calls, inline_calls};
+use meshwork_ir::transform::inline::{composites_to_calls, inline_calls, move_out_body};
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 /// The name of an `sdy.named_computation` whose values are recomputed in the backward pass instead of stored.
@@ -70,19 +70,11 @@ pub fn inline_computations(module: &mut Module, choose: impl Fn(&str) -> bool) {
 }
 
 fn inline_computation(module: &mut Module, op: OpId) {
-    let Some(body) = module.body_of(op, 0) else { return };
-    let data = module.op(op).clone();
-    let operands = placed(module, op, data.operands(), "in_shardings");
-    for (arg, value) in module.block(body).args().to_vec().into_iter().zip(operands) {
-        module.replace_all_uses(arg, value);
-    }
-    let returned = module.returned(body).to_vec();
-    let end = module.terminator(body);
-    for inner in module.op_list(body).into_iter().filter(|&inner| Some(inner) != end) {
-        module.move_before(inner, op);
-    }
+    let operands = placed(module, op, &module.op(op).operands().to_vec(), "in_shardings");
+    module.set_operands(op, operands);
+    let Some(returned) = move_out_body(module, op) else { return };
     let results = placed(module, op, &returned, "out_shardings");
-    for (&old, value) in data.results().iter().zip(results) {
+    for (old, value) in module.op(op).results().to_vec().into_iter().zip(results) {
         module.replace_all_uses(old, value);
     }
     module.erase(op);

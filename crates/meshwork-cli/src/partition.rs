@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::text;
-use meshwork_partition::{CompileOptions, mark_partitioned};
+use meshwork_partition::{Causes, CompileOptions, mark_partitioned};
 
 use crate::fail::Failure;
 use crate::machine::MachineArgs;
@@ -41,7 +41,9 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.program(args.entry.as_deref())?;
     let machine = args.machine.machine()?;
-    let options = CompileOptions { combine_bytes: args.combine, machine, ..CompileOptions::default() };
+    // Without causes, nothing is placed for one device.
+    let causes = if args.placed { Causes::Annotations } else { Causes::Operations };
+    let options = CompileOptions { causes, combine_bytes: args.combine, machine };
     let compiled = source.compile(&module, &options)?;
     let result = if args.placed {
         compiled.placed

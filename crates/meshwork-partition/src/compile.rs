@@ -1,6 +1,7 @@
 //! `compile`: the only way from a program to something that runs.
 //!
 //! A program with a mesh is placed and split over it. A program without one is for a single device and stays as it is.
+//! On a mesh of one device placements say nothing: unless causes are asked for, they are dropped.
 
 use std::sync::Arc;
 
@@ -9,13 +10,13 @@ use meshwork_ir::transform::tokens::{drop_border_tokens, has_border_tokens};
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Type, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 use meshwork_propagate::import::{has_gspmd, import_gspmd};
-use meshwork_propagate::why::Trace;
 use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
 use thiserror::Error;
 
 use crate::collective::DEFAULT_COMBINE_BYTES;
 use crate::donation::{self, Donation};
 use crate::layout::atoms::{Atoms, strides};
+use crate::one_device::{for_one_device, without_placements};
 use crate::plan::cause::{Namer, Sources};
 use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
@@ -85,7 +86,7 @@ pub struct Compiled {
     pub donation: Vec<Donation>,
     /// Where placements came from, if that was asked for.
     pub provenance: Option<Provenance>,
-    /// The global program with a placement on every value.
+    /// The global program with a placement on every value; for one device, without causes, it has none.
     pub placed: Module,
     /// Warnings of propagation.
     pub warnings: Vec<Diagnostic>,
@@ -125,18 +126,22 @@ pub fn compile(module: &Module, options: &CompileOptions) -> Result<Compiled, Co
         };
     }
     if !has_mesh(module) {
-        return Ok(for_one_device(module, entry, None, options));
+        return for_one_device(module.clone(), None, options);
+    }
+    let one_device = is_for_one_device(module);
+    if one_device && options.causes == Causes::Operations {
+        return for_one_device(without_placements(module), mesh_of(module), options);
     }
     match choose::compile_on_mesh(module, options) {
         // One device needs no splitting.
-        Err(CompileError::Partition(PartitionError::Unsupported { .. })) if is_for_one_device(module) => {
-            Ok(for_one_device(module, entry, mesh_of(module), options))
+        Err(CompileError::Partition(PartitionError::Unsupported { .. })) if one_device => {
+            for_one_device(module.clone(), mesh_of(module), options)
         }
         other => other,
     }
 }
 
-fn entry_of(module: &Module) -> Result<OpId, PartitionError> {
+pub(crate) fn entry_of(module: &Module) -> Result<OpId, PartitionError> {
     module.entry().ok_or_else(|| PartitionError::Invalid {
         op: "module".into(),
         what: match module.funcs().count() {
@@ -176,8 +181,10 @@ fn manual_meshes(module: &Module) -> Vec<&str> {
     first.map(|name| &**name).collect()
 }
 
+/// Whether every mesh of `module` has one device.
 fn is_for_one_device(module: &Module) -> bool {
-    mesh_of(module).is_some_and(|(_, mesh)| mesh.device_count() == 1)
+    let is_one = |s: &Sharding| s.mesh.inline().is_none_or(|mesh| mesh.device_count() == 1);
+    mesh_of(module).is_some_and(|(_, mesh)| mesh.device_count() == 1) && shardings(module).into_iter().all(is_one)
 }
 
 /// Whether `module` declares a mesh with axes, or a sharding in it brings its own.
@@ -220,36 +227,6 @@ pub(crate) fn cuts(module: &Module, mesh: &Mesh) -> Vec<i64> {
     let cutting = shardings(module).into_iter().filter(|s| has_sub_axes(s) && on_mesh(s));
     let axes = cutting.flat_map(Sharding::axes).filter(|axis| !axis.is_full());
     axes.filter_map(|axis| strides(mesh, axis)).flat_map(|(low, high)| [low, high]).collect()
-}
-
-/// The program as it is, for the one device of `mesh` or of no mesh.
-fn for_one_device(module: &Module, entry: OpId, mesh: Option<(String, Mesh)>, options: &CompileOptions) -> Compiled {
-    let (name, mesh) = mesh.map_or((None, None), |(name, mesh)| (Some(name), Some(mesh)));
-    let name = name.as_deref().unwrap_or("mesh");
-    let whole = |ty: &Type| Arc::new(Sharding::replicated(name, ty.dims().len()));
-    let ty = module.func_type(entry);
-    let shardings = |types: &[Type]| types.iter().map(whole).collect::<Vec<_>>();
-    let plan = Plan {
-        mesh: mesh.clone().unwrap_or_else(Mesh::empty),
-        arguments: borders(&ty.inputs, shardings(&ty.inputs), |i| argument_label(module, entry, i)),
-        results: borders(&ty.results, shardings(&ty.results), |i| result_label(module, entry, i)),
-        collectives: vec![],
-        peak: memory::peak(module, entry),
-        flops: flops::flops(module, entry),
-    };
-    let provenance = match options.causes {
-        Causes::Operations => None,
-        Causes::Annotations => Some(Provenance { module: module.clone(), trace: Trace::default() }),
-    };
-    Compiled {
-        donation: donation::of(module, entry),
-        module: Arc::new(module.clone()),
-        plan,
-        mesh: mesh.map(Arc::new),
-        provenance,
-        placed: module.clone(),
-        warnings: vec![],
-    }
 }
 
 /// Places and splits `placed`, which was imported from the program as `written`.
@@ -331,17 +308,21 @@ fn split_placed(
     Ok((local, plan))
 }
 
-fn borders(types: &[Type], shardings: Vec<Arc<Sharding>>, name: impl Fn(usize) -> Option<String>) -> Vec<Border> {
+pub(crate) fn borders(
+    types: &[Type],
+    shardings: Vec<Arc<Sharding>>,
+    name: impl Fn(usize) -> Option<String>,
+) -> Vec<Border> {
     let all = types.iter().zip(shardings).enumerate();
     all.map(|(i, (ty, sharding))| Border { name: name(i).unwrap_or_default(), ty: ty.clone(), sharding }).collect()
 }
 
-fn argument_label(module: &Module, func: OpId, index: usize) -> Option<String> {
+pub(crate) fn argument_label(module: &Module, func: OpId, index: usize) -> Option<String> {
     let body = module.body_of(func, 0)?;
     module.block(body).arg_locs.get(index).and_then(cause::loc_name).map(str::to_string)
 }
 
 /// JAX notes the path of each result in the tree it returns.
-fn result_label(module: &Module, func: OpId, index: usize) -> Option<String> {
+pub(crate) fn result_label(module: &Module, func: OpId, index: usize) -> Option<String> {
     module.res_attr(func, index, "jax.result_info").and_then(Attr::as_str).map(str::to_string)
 }

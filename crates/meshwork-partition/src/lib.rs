@@ -10,6 +10,7 @@ mod compile;
 mod donation;
 mod error;
 mod layout;
+mod one_device;
 mod pass;
 pub mod plan;
 mod prepare;

@@ -1,7 +1,7 @@
 //! `compile`: programs with and without a mesh, donated arguments, names, errors.
 
-use meshwork_ir::{Attr, Diagnostic, Module, TextPos, text};
-use meshwork_partition::{CompileError, CompileOptions, Compiled, Donation, compile};
+use meshwork_ir::{Attr, Diagnostic, ElementType, Literal, Module, TextPos, text};
+use meshwork_partition::{Causes, CompileError, CompileOptions, Compiled, Donation, compile};
 
 fn parse(source: &str) -> Module {
     text::parse(source).unwrap_or_else(|d| panic!("{}", d.render("test", source)))
@@ -75,6 +75,45 @@ fn on_a_mesh_of_one_device_what_cannot_be_split_stays_whole() {
         }"#,
     );
     assert_eq!((program.mesh.as_ref().map(|m| m.device_count()), program.devices()), (Some(1), 1));
+}
+
+#[test]
+fn on_a_mesh_of_one_device_placements_go() {
+    let source = r#"sdy.mesh @mesh = <["x"=1, "y"=1]>
+        func.func private @twice(%a: tensor<4xf32>) -> tensor<4xf32> attributes {no_inline} {
+          %0 = stablehlo.add %a, %a : tensor<4xf32>
+          return %0 : tensor<4xf32>
+        }
+        func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>, tf.aliasing_output = 0 : i32})
+            -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) {
+          %0 = sdy.sharding_constraint %a <@mesh, [{"y"}]> : tensor<4xf32>
+          sdy.sharding_group %0 group_id=0 : tensor<4xf32>
+          %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>]
+              manual_axes={"x"} (%b: tensor<4xf32>) {
+            %5 = "stablehlo.all_reduce"(%b) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+              %6 = stablehlo.add %p, %q : tensor<f32>
+              stablehlo.return %6 : tensor<f32>
+            }) : (tensor<4xf32>) -> tensor<4xf32>
+            sdy.return %5 : tensor<4xf32>
+          } : (tensor<4xf32>) -> tensor<4xf32>
+          %2 = call @twice(%1) : (tensor<4xf32>) -> tensor<4xf32>
+          %3 = sdy.reshard %2 <@mesh, [{}]> : tensor<4xf32>
+          return %3 : tensor<4xf32>
+        }"#;
+    let (program, module) = (compiled(source), parse(source));
+    let printed = text::print(&program.module);
+    assert!(!printed.contains("sdy.") && !printed.contains("call"), "{printed}");
+    assert_eq!((program.devices(), &program.donation[..]), (1, &[Donation { argument: 0, result: Some(0) }][..]));
+    let options = CompileOptions { causes: Causes::Annotations, ..CompileOptions::default() };
+    let explained = compile(&module, &options).unwrap();
+    assert!(explained.provenance.is_some());
+    assert_eq!((program.plan.flops, &program.plan.arguments), (explained.plan.flops, &explained.plan.arguments));
+    let x = Literal::from_bytes([4], ElementType::F32, [1f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()).unwrap();
+    for module in [&program.module, &explained.module] {
+        let out = meshwork_eval::run(module, None, std::slice::from_ref(&x)).unwrap();
+        assert_eq!(out[0].bytes(), [2f32, 4.0, 6.0, 8.0].map(f32::to_le_bytes).concat());
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! From annotations to a placement for every value: the steps around propagation, in order.
 
-use meshwork_ir::transform::inline::{composites_to_calls, inline_calls};
-use meshwork_ir::{Diagnostic, Failed, Module, ValueId, Walk};
+use meshwork_ir::transform::inline::inline_all;
+use meshwork_ir::{Diagnostic, Failed, Module, ValueId};
 use meshwork_mesh::{AxisRef, Reduction, Sharding};
 
 use crate::import::*;
@@ -41,11 +41,7 @@ pub fn import(module: &mut Module) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
 
 fn prepare(module: &mut Module, diagnostics: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     // Calls are inlined first, so that each one may be placed on its own.
-    composites_to_calls(module);
-    for op in module.all_ops(Walk::PreOrder) {
-        module.op_mut(op).attrs.remove("no_inline");
-    }
-    inline_calls(module);
+    inline_all(module);
     lift_inlined_meshes(module);
     remove_size_one_axes(module);
     split_constants(module, diagnostics)?;

@@ -221,7 +221,7 @@ impl Lowered {
 
     /// The program with the placement of every value, as text.
     pub fn placed_text(&self) -> Result<String> {
-        Ok(meshwork_ir::text::print(&self.compiled()?.placed))
+        Ok(meshwork_ir::text::print(&self.explained()?.placed))
     }
 
     /// The program that each device runs, as text.

@@ -102,42 +102,31 @@ fn inline_one(module: &mut Module, op: OpId, attr: &str) -> Result<Vec<OpId>, Lo
 
 /// Puts the only body of `op`, which runs once, in its place. What `async_start` starts is done at once.
 fn open_body(module: &mut Module, op: OpId) -> Result<(), LoadError> {
-    let Some(body) = module.body_of(op, 0) else {
+    let Some(returned) = inline::move_out_body(module, op) else {
         return Err(LoadError::invalid(module, op, "its body is missing"));
     };
-    let arguments = module.block(body).args().to_vec();
-    for (arg, value) in arguments.into_iter().zip(module.op(op).operands().to_vec()) {
-        module.replace_all_uses(arg, value);
-    }
-    let returned = module.returned(body).to_vec();
-    let terminator = module.terminator(body);
-    for inner in module.op_list(body) {
-        if Some(inner) != terminator {
-            module.move_before(inner, op);
-        }
-    }
-    match module.op(op).kind() {
-        OpKind::Control(ControlOp::AsyncStart) => {
-            let users: Vec<OpId> =
-                module.op(op).results().iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
-            for user in users {
-                if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
-                    return Err(LoadError::unsupported(module, user, "a started operation other than to wait for it"));
-                }
-                for (old, &new) in module.op(user).results().to_vec().into_iter().zip(&returned) {
-                    module.replace_all_uses(old, new);
-                }
-                module.erase(user);
+    let results = module.op(op).results().to_vec();
+    if module.op(op).kind() == OpKind::Control(ControlOp::AsyncStart) {
+        let users: Vec<OpId> = results.iter().flat_map(|&r| module.value(r).uses().iter().map(|u| u.op)).collect();
+        for user in users {
+            if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
+                return Err(LoadError::unsupported(module, user, "a started operation other than to wait for it"));
             }
+            forward(module, user, &returned);
         }
-        _ => {
-            for (old, new) in module.op(op).results().to_vec().into_iter().zip(returned) {
-                module.replace_all_uses(old, new);
-            }
-        }
+        module.erase(op);
+    } else {
+        forward(module, op, &returned);
+    }
+    Ok(())
+}
+
+/// Makes the users of `op` use `values`, one for each of its results, and erases it.
+fn forward(module: &mut Module, op: OpId, values: &[ValueId]) {
+    for (old, &new) in module.op(op).results().to_vec().into_iter().zip(values) {
+        module.replace_all_uses(old, new);
     }
     module.erase(op);
-    Ok(())
 }
 
 /// Custom calls that only say where a value should live.
@@ -183,10 +172,7 @@ fn forward_all(module: &mut Module, func: OpId) {
         let typed =
             results.len() <= same.len() && results.iter().zip(&same).all(|(&r, &v)| module.ty(r) == module.ty(v));
         if typed {
-            for (old, new) in results.into_iter().zip(same) {
-                module.replace_all_uses(old, new);
-            }
-            module.erase(op);
+            forward(module, op, &same);
         }
     }
 }
@@ -223,7 +209,7 @@ fn sink_constants(module: &mut Module, func: OpId) {
 }
 
 fn sink_into(module: &mut Module, block: BlockId) {
-    let mut copies = ValueMap::new();
+    let mut copies = ValueMap::default();
     for user in module.ops_below_block(block, Walk::PreOrder) {
         for i in 0..module.op(user).operands().len() {
             let value = module.op(user).operands()[i];

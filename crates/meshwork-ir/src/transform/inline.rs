@@ -4,12 +4,12 @@
 //! body or with several blocks, and calls or functions marked `no_inline`. A private function that was inlined and has
 //! no use left is removed.
 
-use std::collections::{HashMap, HashSet};
-
 use super::symbol_dce;
+use crate::hash::{HashMap, HashSet};
 use crate::op::ControlOp;
 use crate::{
-    Attr, BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueMap, Walk,
+    Attr, BlockId, Diagnostic, Failed, Loc, LocKind, Module, OpId, OpKind, OpSpec, Pass, PassOptions, ValueId,
+    ValueMap, Walk,
 };
 
 /// The pass.
@@ -28,9 +28,9 @@ pub fn inline_calls(module: &mut Module) {
 }
 
 fn inline_as_they_are(module: &mut Module) {
-    let mut inlined = HashSet::new();
+    let mut inlined = HashSet::default();
     // Functions on the path of the walk are `false`, finished ones `true`.
-    let mut finished: HashMap<OpId, bool> = HashMap::new();
+    let mut finished: HashMap<OpId, bool> = HashMap::default();
     for root in module.funcs().collect::<Vec<_>>() {
         let mut path = vec![];
         enter(module, root, &mut path, &mut finished);
@@ -53,6 +53,41 @@ fn inline_as_they_are(module: &mut Module) {
         }
     }
     symbol_dce::remove_unused(module, |op| inlined.contains(&op));
+}
+
+/// Inlines every call and composite of `module` that can be, whether or not it is marked to be kept.
+pub fn inline_all(module: &mut Module) {
+    composites_to_calls(module);
+    for op in module.all_ops(Walk::PreOrder) {
+        module.op_mut(op).attrs.remove("no_inline");
+    }
+    inline_calls(module);
+}
+
+/// Moves the operations in the body of `op`, which runs once, to just before it. Gives the values that the body returns;
+/// `None` if it has no body.
+pub fn move_out_body(module: &mut Module, op: OpId) -> Option<Vec<ValueId>> {
+    let body = module.body_of(op, 0)?;
+    let arguments = module.block(body).args().to_vec();
+    for (arg, value) in arguments.into_iter().zip(module.op(op).operands().to_vec()) {
+        module.replace_all_uses(arg, value);
+    }
+    let terminator = module.terminator(body);
+    for inner in module.op_list(body) {
+        if Some(inner) != terminator {
+            module.move_before(inner, op);
+        }
+    }
+    Some(module.returned(body).to_vec())
+}
+
+/// Replaces `op` by its body, which runs once. Nothing happens if it has none.
+pub fn open_body(module: &mut Module, op: OpId) {
+    let Some(returned) = move_out_body(module, op) else { return };
+    for (old, new) in module.op(op).results().to_vec().into_iter().zip(returned) {
+        module.replace_all_uses(old, new);
+    }
+    module.erase(op);
 }
 
 /// Replaces every composite by a call of its decomposition.
