@@ -1,10 +1,10 @@
 //! A compiled program: planned once, run any number of times.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Module, OpId, TensorType, Type};
 
 use crate::check::check;
@@ -120,7 +120,7 @@ impl DeviceProgram {
         }
         let bytes = |t: &TensorType| t.dims.iter().product::<i64>() as usize * t.elem.storage_bytes();
         let result_bytes = result_types(&module).iter().map(bytes).collect();
-        let mut first = HashMap::new();
+        let mut first = HashMap::default();
         let repeat = |(i, &buf): (usize, &Buf)| Some(*first.entry(buf.0).or_insert(i)).filter(|&j| j != i);
         let repeats = program.main.results.iter().enumerate().map(repeat).collect();
         Ok(DeviceProgram {

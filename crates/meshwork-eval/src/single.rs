@@ -89,7 +89,7 @@ impl SingleOp {
         own.push(block, OpSpec::new(OpKind::Control(ControlOp::FuncReturn)).operands(results));
         let body = own.body();
         for func in needed {
-            own.import_op(module, func, body, &mut ValueMap::new()).map_err(wrong)?;
+            own.import_op(module, func, body, &mut ValueMap::default()).map_err(wrong)?;
         }
         let deep = below.iter().any(|&inner| inner != op && nests(module, inner));
         Ok(SingleOp { module: own, func, block, inputs, deep })

@@ -15,6 +15,7 @@ mod element;
 pub mod float;
 mod grid;
 pub mod groups;
+pub mod hash;
 pub mod identity;
 pub mod infer;
 mod literal;

@@ -3,8 +3,9 @@
 //! Propagation resolves conflicts by an order. When state (parameters, optimizer moments) and data are both split over
 //! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::{Attr, Module, Type};
 use meshwork_mesh::Sharding;
 

@@ -86,7 +86,7 @@ fn replace(module: &mut Module, func: OpId, mut local: Module, devices: DeviceId
     }
     let Some(from) = local.entry() else { return Err("splitting gave no function".into()) };
     let body = module.body();
-    let copy = module.import_op(&local, from, body, &mut ValueMap::new())?;
+    let copy = module.import_op(&local, from, body, &mut ValueMap::default())?;
     let visibility = module.op(func).attr("sym_visibility").cloned();
     match visibility {
         Some(v) => drop(module.op_mut(copy).attrs.set("sym_visibility", v)),

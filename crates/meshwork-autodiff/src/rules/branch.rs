@@ -17,7 +17,7 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         let returned = r.module().returned(branch).to_vec();
         let block = r.module_mut().add_body(back, []);
         let mut inner = r.nested(block);
-        let mut map = ValueMap::new();
+        let mut map = ValueMap::default();
         let ops = inner.copy_body(branch, &mut map);
         for (value, ct) in returned.iter().zip(&site.cts) {
             if let Some(ct) = *ct {

@@ -4,11 +4,11 @@
 //! of a group in their order, so its result is the same on every run and on every device of the group. What a group
 //! has together is written once, for its first member.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Module, OpId};
 
 use super::combine::Combiner;
@@ -188,7 +188,7 @@ impl Exchange {
                         _ => None,
                     };
                     // Groups may differ in size.
-                    let mut of_size = HashMap::new();
+                    let mut of_size = HashMap::default();
                     for members in groups.iter().map(Vec::len) {
                         if let Entry::Vacant(place) = of_size.entry(members) {
                             place.insert(exchange.reductions.len());

@@ -1,9 +1,9 @@
 //! A program ready to be run: steps by number, loops and choices with what happens to memory around them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{ElementType, Module, OpId};
 
 use super::crossing::Crossing;
@@ -152,7 +152,7 @@ pub(crate) fn tape(
     let main = Line { items: vec![], sections: vec![], weight: Weight::default() };
     let tape = Tape { steps: vec![], exchanges: vec![], has_awaits: false, main };
     let mut builder =
-        Builder { program, module, plan, grid, spread, tape, started: HashMap::new(), turns: plan.turns.iter() };
+        Builder { program, module, plan, grid, spread, tape, started: HashMap::default(), turns: plan.turns.iter() };
     let (items, weights) = builder.block(&program.main)?;
     builder.tape.main = line(items, weights);
     Ok(builder.tape)

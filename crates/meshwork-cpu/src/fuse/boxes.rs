@@ -1,7 +1,6 @@
 //! The boxes of a group: parts of its domain in which every read is affine, and the loop of each.
 
-use std::collections::HashSet;
-
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{OpKind, ValueId};
 
@@ -121,7 +120,7 @@ impl Compiler<'_> {
                 }
             }
             let mut graph = builder.graph;
-            let mut straight: HashSet<u32> = HashSet::new();
+            let mut straight: HashSet<u32> = HashSet::default();
             let planned = loop {
                 let found = plan(&graph, &nodes, job.survey.split);
                 let bad = match &found {
@@ -192,7 +191,7 @@ fn repeat(c: &mut Compiler<'_>, l: &Loop, (i, a): (usize, &Array), by: i64, copi
 /// Pairs of buffers of which the loop reads each element of the first only where it writes the second.
 fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> HashSet<(Buf, Buf)> {
     let last = outputs.iter().map(|(id, _)| graph.nodes[*id as usize].level).max().unwrap_or(0);
-    let mut out = HashSet::new();
+    let mut out = HashSet::default();
     for (id, to) in outputs {
         // In a row program what is stored before the last phase may still be read in a later one.
         if rows && (graph.nodes[*id as usize].level < last || outputs.len() > 1) {

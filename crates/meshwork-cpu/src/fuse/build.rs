@@ -1,7 +1,6 @@
 //! From values of the module to the graph of one box.
 
-use std::collections::HashMap;
-
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp, UnaryOp};
 use meshwork_ir::{OpId, OpKind, ValueId};
 
@@ -48,7 +47,7 @@ impl<'a, 'm> Builder<'a, 'm> {
     ) -> Self {
         let row_mask = split.map_or(0, |k| (k..domain.len()).fold(0, |m, d| m | 1 << d));
         let graph = Graph::new(lo, hi, row_mask);
-        Builder { cx, devices, graph, domain, cut_masks: true, memo: HashMap::new() }
+        Builder { cx, devices, graph, domain, cut_masks: true, memo: HashMap::default() }
     }
 
     /// The node for `value` at `map`.

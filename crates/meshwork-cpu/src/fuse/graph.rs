@@ -1,8 +1,7 @@
 //! The arithmetic of one box as a graph without repetitions, folded where the bounds of the box decide.
 
-use std::collections::HashMap;
-
 use meshwork_ir::ElementType;
+use meshwork_ir::hash::HashMap;
 
 use super::numbers::{bits, is_float, lane, limits};
 use super::range;

@@ -1,8 +1,8 @@
 //! Forming groups and adding their steps: what is computed together with a value that must now be in memory.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{BlockId, OpId, OpKind, ValueId, Walk};
 
@@ -199,7 +199,7 @@ impl Compiler<'_> {
         let module = self.cx.module;
         let dims = module.ty(value).dims();
         let mut work = vec![value];
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::default();
         while let Some(v) = work.pop() {
             if self.cx.view(v).is_some() || module.ty(v).dims() != dims || !seen.insert(v) {
                 continue;

@@ -1,7 +1,6 @@
 //! What a loop stores beside what it was asked for: values that others need and should not compute again.
 
-use std::collections::HashSet;
-
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::BodyOp;
 use meshwork_ir::{OpId, OpKind, ValueId};
 
@@ -66,7 +65,7 @@ impl Compiler<'_> {
             let dims = module.ty(v).dims();
             survey.split == Some(dims.len()) && *dims == survey.domain[..dims.len()] && dims.len() < survey.domain.len()
         };
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::default();
         let mut rows = vec![];
         let mut cost = 0u32;
         let mut work = vec![(value, true)];

@@ -4,9 +4,10 @@
 //! the elements. An element of a lower level that a later phase needs is computed again if that is cheap, and kept in
 //! a temporary row otherwise.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use meshwork_ir::OpKind;
+use meshwork_ir::hash::HashMap;
 
 use super::graph::{Graph, Id, Node};
 use super::nest::operands;
@@ -171,7 +172,7 @@ impl Plan<'_> {
     }
 
     fn phase(&self, extent: Extent, level: u16) -> Phase {
-        let mut w = Writer { plan: self, extent, level, ops: vec![], known: HashMap::new() };
+        let mut w = Writer { plan: self, extent, level, ops: vec![], known: HashMap::default() };
         // Everything is loaded before anything is stored: an output may be where an input lay.
         let mut last = vec![];
         match extent {

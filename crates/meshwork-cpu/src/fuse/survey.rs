@@ -1,8 +1,7 @@
 //! What a fused loop would take in: values computed on the way, at which positions, from which arrays in memory.
 
-use std::collections::{HashMap, HashSet};
-
 use meshwork_ir::DeviceGrid;
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{ElementType, OpId, OpKind, ValueId};
 
@@ -72,9 +71,9 @@ impl Scope<'_, '_> {
         let mut s = Survey {
             domain: domain.to_vec(),
             split,
-            maps: HashMap::new(),
+            maps: HashMap::default(),
             inside: vec![],
-            leaves: HashSet::new(),
+            leaves: HashSet::default(),
             joined: vec![],
         };
         let mut rows: Vec<(ValueId, usize)> = vec![];
@@ -165,7 +164,7 @@ impl Scope<'_, '_> {
 
     /// A value that is wanted at several positions and more expensive to compute at each than to store and load.
     fn too_often(&self, s: &Survey) -> Option<ValueId> {
-        let mut costs = HashMap::new();
+        let mut costs = HashMap::default();
         let mut expensive: Vec<(u32, ValueId)> = vec![];
         let whole: i64 = s.domain.iter().product();
         for &value in &s.inside {
@@ -192,7 +191,7 @@ impl Scope<'_, '_> {
     fn is_positional(&self, value: ValueId) -> bool {
         let module = self.cx.module;
         let mut work = vec![value];
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::default();
         while let Some(v) = work.pop() {
             if !seen.insert(v) {
                 continue;

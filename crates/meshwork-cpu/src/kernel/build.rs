@@ -1,6 +1,6 @@
 //! Writes the code of a phase: each value once, constants and repeated operations shared.
 
-use std::collections::HashMap;
+use meshwork_ir::hash::HashMap;
 
 use super::ir::{BinaryOp, Body, Cmp, Op, Ty, UnaryOp, Val};
 
@@ -16,7 +16,7 @@ pub struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// No code yet.
     pub fn new(body: &'a Body) -> Builder<'a> {
-        Builder { body, ops: vec![], types: vec![], known: HashMap::new() }
+        Builder { body, ops: vec![], types: vec![], known: HashMap::default() }
     }
 
     /// Type of a value; `Pred` for ops without value.

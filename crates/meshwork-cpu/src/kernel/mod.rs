@@ -13,12 +13,13 @@ mod prepare;
 mod print;
 mod ty;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 pub use error::KernelError;
 use ir::{Body, Call};
+
+use meshwork_ir::hash::HashMap;
 
 use crate::step::Scratch;
 

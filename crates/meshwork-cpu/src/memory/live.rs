@@ -11,7 +11,7 @@
 //! A collective that is only started has a second point where it ends. Its operands and results are alive from the one to
 //! the other.
 
-use std::collections::HashMap;
+use meshwork_ir::hash::HashMap;
 
 use crate::program::{Block, Case, CollectiveKind, Node, Program, While};
 use crate::step::Buf;
@@ -136,7 +136,7 @@ pub fn live(program: &Program) -> Live {
         depth: vec![0; n],
         loops: vec![],
         backs: vec![],
-        started: HashMap::new(),
+        started: HashMap::default(),
         at: 1,
     };
     for (i, arg) in program.main.args.iter().enumerate() {

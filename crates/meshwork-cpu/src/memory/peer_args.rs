@@ -4,8 +4,9 @@
 //! broadcast of such an argument gives each device a pointer to another's argument, and a result of the program
 //! made this way is that shard of the argument itself, with one more reference.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use meshwork_ir::hash::{HashMap, HashSet};
 
 use super::live::{Live, Origin};
 use super::share::visit;
@@ -22,11 +23,11 @@ pub struct PeerArg {
 
 /// The buffers of `program` on `devices` devices in one process that are a peer's argument and need no memory.
 pub fn peer_args(program: &Program, live: &Live, devices: usize) -> HashMap<u32, PeerArg> {
-    let mut found: HashMap<u32, PeerArg> = HashMap::new();
+    let mut found: HashMap<u32, PeerArg> = HashMap::default();
     if devices < 2 {
         return found;
     }
-    let (mut written, mut again) = (HashSet::new(), HashSet::new());
+    let (mut written, mut again) = (HashSet::default(), HashSet::default());
     visit(&program.main, &mut |node| {
         let writes = match node {
             Node::Step(step) => &step.writes,

@@ -9,7 +9,9 @@
 //! 4. A value that is an argument of another device is read there: see [`peer_args`](super::peer_args).
 //! 5. Replicated results of communication are in an arena that a group of devices shares: see [`share`](super::share).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use meshwork_ir::hash::{HashMap, HashSet};
 
 use super::live::{Live, MoveKind, Origin, Segment, Touching, compatible, live};
 use super::peer_args::{PeerArg, peer_args};
@@ -170,7 +172,7 @@ pub fn plan(program: &Program, together: usize, replication: &Replication) -> Pl
     shared.retain(|b, _| !peers.contains_key(b));
     let sets = coalesce(program, &live, |b| shared.contains_key(&b) || peers.contains_key(&b));
     let mut slots: Vec<Slot> = vec![];
-    let mut of_leader: HashMap<u32, usize> = HashMap::new();
+    let mut of_leader: HashMap<u32, usize> = HashMap::default();
     let slot_of: Vec<usize> = (0..program.bufs.len())
         .map(|b| {
             let leader = sets.find(live.same[b]);
@@ -199,7 +201,7 @@ pub fn plan(program: &Program, together: usize, replication: &Replication) -> Pl
     }
 
     // What the caller keeps.
-    let mut own_rings: HashSet<usize> = HashSet::new();
+    let mut own_rings: HashSet<usize> = HashSet::default();
     for &result in &program.main.results {
         let rep = live.same[result.0 as usize] as usize;
         if !is_fixed(&live, program, rep) && !peers.contains_key(&(rep as u32)) {
@@ -340,7 +342,7 @@ fn turn(w: &While, depth: u32, live: &Live, slot_of: &[usize]) -> Turn {
         w.body.args.iter().zip(&w.body.results).map(slots).filter(|(to, from)| to == from).map(|(to, _)| to).collect();
     // Which slot gets the memory of which; each slot gives its memory away at most once.
     let mut gets: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut given: HashMap<usize, Buf> = HashMap::new();
+    let mut given: HashMap<usize, Buf> = HashMap::default();
     let mut copies = vec![];
     for (&arg, &result) in w.body.args.iter().zip(&w.body.results) {
         let (to, from) = (slot_of[arg.0 as usize], slot_of[result.0 as usize]);

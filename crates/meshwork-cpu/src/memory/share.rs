@@ -9,8 +9,10 @@
 //! groups, or by a step of the entry block for which the coordinator waits for all devices. So what is dead on each of
 //! them may be overwritten, and the usual liveness of one device decides. Different groups share no arena.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use meshwork_ir::hash::{HashMap, HashSet};
 
 use super::live::{Live, MoveKind};
 use crate::device_program::Replication;
@@ -163,7 +165,7 @@ type ReplicatedSteps = (BTreeMap<usize, Leaders>, HashMap<Buf, Leaders>);
 /// The steps of the entry block that do the same on several devices, and the buffers that are replicated in the end.
 fn replicated_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> ReplicatedSteps {
     let all: Leaders = vec![0; devices].into();
-    let mut replicated: HashMap<Buf, Leaders> = HashMap::new();
+    let mut replicated: HashMap<Buf, Leaders> = HashMap::default();
     for (b, info) in program.bufs.iter().enumerate() {
         if info.constant.is_some() {
             replicated.insert(Buf(b as u32), all.clone());

@@ -1,11 +1,9 @@
 //! Deep copies of operations within one module.
 
-use std::collections::HashMap;
-
 use super::*;
 
 /// The value of the copy for each value of the original.
-pub type ValueMap = HashMap<ValueId, ValueId>;
+pub type ValueMap = std::collections::HashMap<ValueId, ValueId>;
 
 impl Module {
     /// Copies `op` with all its regions, detached. Operands are looked up in `map` (values not in it are kept),

@@ -2,16 +2,16 @@
 //!
 //! Interning saves memory, and equal types compare by address first. Nothing depends on it for correctness.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Module;
+use crate::hash::HashSet;
 use crate::{Dims, ElementType, TensorType, Type};
 
 /// The types of a module, each once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
-    types: HashSet<Arc<TensorType>, foldhash::fast::RandomState>,
+    types: HashSet<Arc<TensorType>>,
 }
 
 impl Context {

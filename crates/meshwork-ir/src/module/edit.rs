@@ -1,10 +1,9 @@
 //! Building and changing a module: create, insert, move, erase, redirect uses.
 
-use std::collections::HashSet;
-
 use smallvec::SmallVec;
 
 use super::*;
+use crate::hash::HashSet;
 use crate::op::ControlOp;
 
 impl Module {

@@ -20,8 +20,9 @@ mod movement;
 mod sdy;
 mod source;
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use crate::hash::HashMap;
 
 pub use body::BodyOp;
 pub use check::CheckOp;

@@ -3,9 +3,8 @@
 //! Functions are looked at callees first. A call of a function that only hands on its arguments is replaced by them. A call
 //! of a function without effects is removed if nothing uses its results, and merged with an equal one before it.
 
-use std::collections::{HashMap, HashSet};
-
 use super::dead;
+use crate::hash::{HashMap, HashSet};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Module, OpId, OpKind, ValueId, Walk};
 
@@ -19,9 +18,9 @@ struct Known {
 
 /// Removes calls that need not be made. Functions and calls with attributes of their arguments or results stay.
 pub fn simplify(module: &mut Module) {
-    let mut known: HashMap<OpId, Known> = HashMap::new();
+    let mut known: HashMap<OpId, Known> = HashMap::default();
     for func in callees_first(module) {
-        let mut equal: HashMap<(BlockId, OpId, Vec<ValueId>), OpId> = HashMap::new();
+        let mut equal: HashMap<(BlockId, OpId, Vec<ValueId>), OpId> = HashMap::default();
         for (call, callee) in calls(module, func) {
             let Some(of) = known.get(&callee).filter(|_| is_plain(module, call) && is_plain(module, callee)) else {
                 continue;
@@ -58,7 +57,7 @@ pub fn simplify(module: &mut Module) {
 /// How many operations `func` has when all calls are replaced by what they call, or a call that closes a cycle.
 pub fn size(module: &Module, func: OpId) -> Result<u64, OpId> {
     // `None` while its callees are counted.
-    let mut sizes: HashMap<OpId, Option<u64>> = HashMap::from([(func, None)]);
+    let mut sizes: HashMap<OpId, Option<u64>> = [(func, None)].into_iter().collect();
     let mut path = vec![func];
     while let Some(&at) = path.last() {
         let mut total = module.ops_below(at, Walk::PreOrder).len() as u64;
@@ -95,7 +94,7 @@ fn calls(module: &Module, func: OpId) -> Vec<(OpId, OpId)> {
 
 fn callees_first(module: &Module) -> Vec<OpId> {
     let mut order = vec![];
-    let (mut entered, mut left) = (HashSet::new(), HashSet::new());
+    let (mut entered, mut left) = (HashSet::default(), HashSet::default());
     for root in module.funcs() {
         let mut path = vec![root];
         while let Some(&at) = path.last() {

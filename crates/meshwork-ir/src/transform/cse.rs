@@ -4,12 +4,12 @@
 //! result types and bodies, whatever their locations, and have no effect but their results. The later one is replaced
 //! by the earlier one where that is visible: in its block, or in a block around it within the same function.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
 use super::dead;
+use crate::hash::HashMap;
 use crate::{BlockId, Diagnostic, Failed, Module, OpId, Pass, PassOptions, RegionId, Trait, ValueId, ValueMap};
 
 /// The pass.
@@ -31,7 +31,7 @@ pub fn eliminate(module: &mut Module) -> bool {
 /// Operations seen so far that are visible here, by hash.
 #[derive(Default)]
 struct Known {
-    by_hash: HashMap<u64, Vec<OpId>, FixedState>,
+    by_hash: HashMap<u64, Vec<OpId>>,
     /// Hashes in the order of insertion, to leave a scope.
     log: Vec<u64>,
 }
@@ -110,7 +110,7 @@ fn hash_of(module: &Module, op: OpId) -> u64 {
 fn is_equal(module: &Module, a: OpId, b: OpId) -> bool {
     operand_key(module, a) == operand_key(module, b)
         && same_shell(module, a, b)
-        && same_bodies(module, a, b, &mut ValueMap::new())
+        && same_bodies(module, a, b, &mut ValueMap::default())
 }
 
 /// Everything but operands and bodies.

@@ -27,7 +27,7 @@ pub fn hoist(module: &mut Module, is_worth: impl Fn(&Module, OpId) -> bool) {
                 if let Some(outer) = outside(v) {
                     module.set_operand(inner, i, outer);
                 } else if let Some(def) = module.def_op(v).filter(|&def| module.is_inside(def, op)) {
-                    let copy = module.clone_op(def, &mut ValueMap::new());
+                    let copy = module.clone_op(def, &mut ValueMap::default());
                     module.insert_before(op, copy);
                     let constant = module.result(copy);
                     module.set_operand(inner, i, constant);

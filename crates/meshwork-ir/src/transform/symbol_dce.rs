@@ -1,10 +1,9 @@
 //! `-symbol-dce`: removes private functions and meshes that nothing live names.
 
-use std::collections::{HashMap, HashSet};
-
 use smol_str::SmolStr;
 
 use super::symbols;
+use crate::hash::{HashMap, HashSet};
 use crate::{Diagnostic, Failed, Module, OpId, Pass, PassOptions};
 
 /// The pass.
@@ -25,7 +24,7 @@ pub fn remove_unused(module: &mut Module, candidates: impl Fn(OpId) -> bool) {
         let data = module.op(op);
         data.attr("sym_visibility").and_then(|v| v.as_str()) == Some("private") && candidates(op)
     };
-    let mut live: HashSet<OpId> = HashSet::new();
+    let mut live: HashSet<OpId> = HashSet::default();
     let mut work: Vec<OpId> = top.iter().copied().filter(|&op| !removable(op)).collect();
     for (_, attr) in module.attrs.iter() {
         symbols::in_attr(attr, &mut |name| work.extend(by_name.get(name)));

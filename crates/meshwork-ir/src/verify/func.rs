@@ -1,8 +1,7 @@
 //! Functions, calls and symbols.
 
-use std::collections::HashMap;
-
 use super::{Check, Context};
+use crate::hash::HashMap;
 use crate::infer::{bounds, too_many_bytes, type_list};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, DYNAMIC, Diagnostic, FunctionType, Module, OpId, OpKind, Type, ValueId};
@@ -148,7 +147,7 @@ pub(super) fn match_signature(cx: &Context, op: OpId, callee: &str) -> Check {
 
 /// No two operations of `block` define one symbol.
 pub(super) fn unique_symbols(module: &Module, block: BlockId) -> Check {
-    let mut seen: HashMap<&str, OpId> = HashMap::new();
+    let mut seen: HashMap<&str, OpId> = HashMap::default();
     for op in module.ops_in(block) {
         let Some(name) = module.symbol_name(op) else { continue };
         if let Some(first) = seen.insert(name, op) {

@@ -20,10 +20,9 @@ mod ssa;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 use meshwork_mesh::Mesh;
 
+use crate::hash::HashMap;
 use crate::infer::{InferError, infer_op, types_agree};
 use crate::op::{CheckOp, ControlOp, SdyOp};
 use crate::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, TextPos, Trait};
@@ -76,8 +75,8 @@ struct Context<'m> {
 
 impl<'m> Context<'m> {
     fn new(module: &'m Module, block: BlockId) -> Context<'m> {
-        let mut symbols = HashMap::new();
-        let mut meshes = HashMap::new();
+        let mut symbols = HashMap::default();
+        let mut meshes = HashMap::default();
         for op in module.ops_in(block) {
             let Some(name) = module.symbol_name(op) else { continue };
             symbols.entry(name).or_insert(op);

@@ -9,9 +9,9 @@
 //! accumulation sends as much for many parts of a batch as for one. A reduce-scatter leaves the loop too; until then each
 //! device holds all of its own sum.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{BinaryOp, ControlOp, MixedOp, MovementOp, SourceOp, UnaryOp};
 use meshwork_ir::{
     Attr, BlockId, Combine, Def, Dense, ElementClass, ElementType, Module, OpId, OpKind, OpSpec, Type, ValueId,
@@ -193,7 +193,7 @@ impl Terms<'_> {
     /// Whether `v` is the same in every round, and can be computed outside.
     fn is_same(&self, v: ValueId) -> bool {
         let mut work = vec![v];
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::default();
         while let Some(v) = work.pop() {
             match self.module.value(v).def() {
                 Def::Result(def, _) if !self.module.is_inside(def, self.op) => {}
@@ -255,7 +255,7 @@ impl After<'_> {
             Term::Reduced(collective) => {
                 let x = self.widened(self.module.op(*collective).operands()[0], wide, Some(*collective));
                 let sum = self.carried(x);
-                let copy = self.module.clone_op(*collective, &mut ValueMap::new());
+                let copy = self.module.clone_op(*collective, &mut ValueMap::default());
                 self.module.set_operand(copy, 0, sum);
                 self.insert(copy);
                 self.widen(copy, wide);
@@ -265,7 +265,7 @@ impl After<'_> {
             Term::Of(op, terms) => {
                 let operands = self.module.op(*op).operands().to_vec();
                 let elem = self.module.ty(self.module.result(*op)).elem();
-                let mut map = ValueMap::new();
+                let mut map = ValueMap::default();
                 for (i, &v) in operands.iter().enumerate() {
                     match terms.iter().find(|(t, _)| *t == i) {
                         Some((_, term)) => {

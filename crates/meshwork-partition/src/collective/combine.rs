@@ -3,8 +3,7 @@
 //! An all-reduce takes several operands as they are. The others move their operands flattened and behind each other, which
 //! copies them: that pays for small ones only. What each element meets on its way is the same, so results are the same.
 
-use std::collections::{HashMap, HashSet};
-
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::transform::dead::is_effect_free;
 use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpSpec, Type, ValueId, Walk};
@@ -79,9 +78,9 @@ fn chunks(
     by_op: &HashMap<OpId, usize>,
     limit: i64,
 ) -> Vec<Vec<usize>> {
-    let mut depth: HashMap<ValueId, usize> = HashMap::new();
+    let mut depth: HashMap<ValueId, usize> = HashMap::default();
     let mut sets: Vec<Set> = vec![];
-    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut open: HashMap<Key, Vec<usize>> = HashMap::default();
     for &op in ops {
         let before = inputs(module, op).filter_map(|v| depth.get(&v)).max().copied().unwrap_or(0);
         let candidate = by_op.get(&op).and_then(|&i| Some((i, key(module, &collectives[i], before)?)));

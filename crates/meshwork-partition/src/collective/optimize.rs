@@ -4,8 +4,7 @@
 //! Works on the per-device program before device lists are written, so that it does not depend on the number of
 //! devices. All devices run the same program, so any change that keeps what each value depends on keeps the result.
 
-use std::collections::{HashMap, HashSet};
-
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
 
@@ -32,7 +31,7 @@ pub fn optimize(module: &mut Module, collectives: &mut Vec<Collective>, combine_
 
 /// Blocks that hold at least two collectives.
 fn blocks_with(module: &Module, by_op: &HashMap<OpId, usize>) -> Vec<BlockId> {
-    let mut count: HashMap<BlockId, usize> = HashMap::new();
+    let mut count: HashMap<BlockId, usize> = HashMap::default();
     for &op in by_op.keys() {
         if let Some(block) = module.op(op).parent() {
             *count.entry(block).or_default() += 1;
@@ -45,8 +44,8 @@ fn blocks_with(module: &Module, by_op: &HashMap<OpId, usize>) -> Vec<BlockId> {
 
 /// Replaces equal collectives of a block by one. Operands are equal if they are computed in the same way.
 fn share(module: &mut Module, block: BlockId, collectives: &[Collective], by_op: &HashMap<OpId, usize>) {
-    let mut same: HashMap<ValueId, ValueId> = HashMap::new();
-    let mut seen: HashMap<(OpKind, Vec<ValueId>, Vec<Type>), Vec<OpId>> = HashMap::new();
+    let mut same: HashMap<ValueId, ValueId> = HashMap::default();
+    let mut seen: HashMap<(OpKind, Vec<ValueId>, Vec<Type>), Vec<OpId>> = HashMap::default();
     for op in module.op_list(block) {
         let data = module.op(op);
         let known = by_op.get(&op).map(|&i| &collectives[i]);

@@ -3,10 +3,12 @@
 //! Values live from their operation to their last use; arguments, and what a loop or branch uses from outside, live
 //! throughout. A loop's carried values are the buffers of its results.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId};
+use smallvec::SmallVec;
 
 use crate::plan::cause::{argument_name, place_of, short_name, short_type};
 
@@ -141,8 +143,8 @@ fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
 }
 
 /// For each of `ops`, the results of these operations whose last use it is, directly or inside a region.
-fn ends_after(module: &Module, ops: &[OpId]) -> Vec<Vec<ValueId>> {
-    let mut last: HashMap<ValueId, usize> = HashMap::new();
+fn ends_after(module: &Module, ops: &[OpId]) -> Vec<SmallVec<[ValueId; 2]>> {
+    let mut last: HashMap<ValueId, usize> = HashMap::with_capacity_and_hasher(ops.len(), Default::default());
     for (i, &op) in ops.iter().enumerate() {
         last.extend(module.op(op).results().iter().map(|&v| (v, i)));
         let mut note = |v: &ValueId| {
@@ -157,7 +159,7 @@ fn ends_after(module: &Module, ops: &[OpId]) -> Vec<Vec<ValueId>> {
             }
         }
     }
-    let mut ends = vec![vec![]; ops.len()];
+    let mut ends = vec![SmallVec::new(); ops.len()];
     for (v, i) in last {
         ends[i].push(v);
     }

@@ -5,8 +5,7 @@
 //! the part of its block that some shard wants is sent, and only shards that want something take part. Slices, pads,
 //! shifts, concatenations, strides and windows are all one call of [`Splitter::fetch`].
 
-use std::collections::HashSet;
-
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{Direction, ElementType, Literal, ValueId};
 

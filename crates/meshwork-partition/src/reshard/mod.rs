@@ -9,12 +9,11 @@ mod parts;
 mod search;
 mod steps;
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::rc::Rc;
 
-use foldhash::fast::RandomState;
 use meshwork_ir::Combine;
+use meshwork_ir::hash::{HashMap, RandomState};
 use smallvec::SmallVec;
 
 use crate::layout::atoms::{AtomList, Atoms};
@@ -73,7 +72,7 @@ pub struct Paths {
     /// Atoms along which values differ though no layout says so: those that the region being split holds as manual.
     pub manual: AtomList,
     // By hash of the key, so that looking one up copies nothing.
-    known: HashMap<u64, SmallVec<[Known; 1]>, RandomState>,
+    known: HashMap<u64, SmallVec<[Known; 1]>>,
     hasher: RandomState,
 }
 

@@ -5,10 +5,11 @@
 //! difference between the two layouts, not as the mesh.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
-use foldhash::fast::RandomState;
 use smallvec::SmallVec;
+
+use meshwork_ir::hash::HashMap;
 
 use super::{Move, PER_COLLECTIVE, Path};
 use crate::layout::Layout;
@@ -32,7 +33,7 @@ pub(super) struct State {
 }
 
 /// The least cost of each state reached so far, and how it was reached.
-type Best = HashMap<State, (f64, Option<(State, Move)>), RandomState>;
+type Best = HashMap<State, (f64, Option<(State, Move)>)>;
 
 /// The cheapest way from `from` to `to` in ordinary frames, by moves that leave the `manual` atoms alone.
 pub(super) fn find(from: &Layout, to: &Layout, extents: &[i64], manual: &[u8], atoms: &Atoms) -> Path {

@@ -1,7 +1,6 @@
 //! Copying operations of the global program into the per-device one.
 
-use std::collections::HashMap;
-
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, BlockId, OpId, OpKind, OpSpec, Type, ValueId};
 
@@ -40,7 +39,7 @@ impl Splitter<'_> {
 
     /// Copies the regions of `from`, an op of the global program, into `to`.
     pub fn copy_regions(&mut self, from: OpId, to: OpId) -> Result<()> {
-        let mut map = HashMap::new();
+        let mut map = HashMap::default();
         // What the regions use from outside has to stand before the operation.
         let before = self.local.before.replace(to);
         let done = self.copy_regions_with(from, to, &mut map);

@@ -3,9 +3,8 @@
 //! A thin layer over the module's own [`Builder`], which infers result types. It adds a place that moves between blocks,
 //! shortcuts for operations along one dimension, and values that depend on the device.
 
-use std::collections::HashMap;
-
 use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::identity::{identity, neutral, nothing};
 use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
 use meshwork_ir::{
@@ -56,8 +55,8 @@ impl<'a> LocalBuilder<'a> {
             entry,
             last_prologue: None,
             device: None,
-            shard_indices: HashMap::new(),
-            masks: HashMap::new(),
+            shard_indices: HashMap::default(),
+            masks: HashMap::default(),
         }
     }
 

@@ -24,9 +24,9 @@ mod top_k;
 mod window;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{BlockId, Def, ElementType, FuncSig, FunctionType, Module, OpId, OpKind, OpSpec, Type, ValueId};
 use meshwork_mesh::Mesh;
@@ -150,10 +150,10 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
         trail: vec![],
         marks: vec![],
         wants: vec![None; src.value_slots()],
-        held: HashSet::new(),
+        held: HashSet::default(),
         loops: vec![],
         meshes: Meshes::of(src, atoms),
-        device_dependent: HashSet::new(),
+        device_dependent: HashSet::default(),
     };
     s.check_placements(func, block)?;
     s.find_device_dependent(block);

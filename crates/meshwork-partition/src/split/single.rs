@@ -1,8 +1,8 @@
 //! Other meshes at the borders: values in another device order, and operations that one device computes alone.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::{ControlOp, SourceOp};
 use meshwork_ir::transform::dead::is_effect_free;
 use meshwork_ir::{BlockId, OpId, OpKind, OpSpec, Type, ValueId, Walk};
@@ -57,7 +57,7 @@ impl Splitter<'_> {
         if !self.meshes.has_single() || !ops.iter().any(|&op| self.single_device(op).is_some()) {
             return;
         }
-        let mut found: HashSet<ValueId> = HashSet::new();
+        let mut found: HashSet<ValueId> = HashSet::default();
         // Values of a loop depend on what it carries: walk until nothing is added.
         loop {
             let before = found.len();

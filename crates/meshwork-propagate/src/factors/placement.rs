@@ -1,10 +1,10 @@
 //! Placements as interned numbers: equal placements have equal ids, and hold small axes instead of names.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::Module;
+use meshwork_ir::hash::HashMap;
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding};
 use smallvec::SmallVec;
 

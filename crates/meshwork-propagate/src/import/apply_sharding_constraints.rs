@@ -7,9 +7,9 @@
 //! - If an unplaced value goes through a chain of two or more constraints, each used once but the last, later
 //!   uses of the value in the same block use the end of the chain.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 use meshwork_mesh::Sharding;

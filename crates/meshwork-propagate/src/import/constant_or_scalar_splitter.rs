@@ -8,8 +8,7 @@
 //!   of the whole expression. Scalars are not copied: there is nothing to place.
 //! - Sharding groups on a copied value are copied with it.
 
-use std::collections::{HashMap, HashSet};
-
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{ControlOp, MovementOp, SdyOp, SourceOp};
 use meshwork_ir::{Def, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, RegionId, Use, ValueId, ValueMap, Walk};
 
@@ -25,9 +24,9 @@ pub fn split_constants(module: &mut Module, diags: &mut Vec<Diagnostic>) -> Resu
     }
     let mut splitter = Splitter {
         symbols: Symbols::of(module),
-        changing: HashSet::new(),
-        changing_funcs: HashSet::new(),
-        groups: HashMap::new(),
+        changing: HashSet::default(),
+        changing_funcs: HashSet::default(),
+        groups: HashMap::default(),
     };
     for func in funcs {
         for op in module.ops_below(func, Walk::PostOrder) {
@@ -146,7 +145,7 @@ impl Splitter {
 
     /// Copies the expression that computes `value`, each op of it once, before its original.
     fn clone_expression(&mut self, module: &mut Module, value: ValueId) -> ValueId {
-        let mut map = ValueMap::new();
+        let mut map = ValueMap::default();
         // Values to copy, each twice: to look at its operands, and to copy it after them.
         let mut stack = vec![(value, false)];
         while let Some((value, operands_done)) = stack.pop() {

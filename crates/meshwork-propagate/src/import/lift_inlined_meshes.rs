@@ -1,8 +1,8 @@
 //! Replaces meshes written inside shardings by symbols, and equal symbols by one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, AttrDict, Dense, DenseData, ElementType, Module, OpId, OpSpec, TensorType, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
@@ -38,7 +38,7 @@ struct Lift {
 impl Lift {
     /// Erases duplicate meshes.
     fn new(module: &mut Module) -> Lift {
-        let mut new_names: HashMap<MeshRef, Arc<str>> = HashMap::new();
+        let mut new_names: HashMap<MeshRef, Arc<str>> = HashMap::default();
         let mut last = None;
         for op in mesh_ops(module) {
             let (Some(mesh), Some(name)) = (mesh_of_op(module, op), module.symbol_name(op)) else { continue };

@@ -1,7 +1,6 @@
 //! Checks sharding groups, unites groups that share a value, and numbers them from zero.
 
-use std::collections::{HashMap, HashSet};
-
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, ValueId, Walk};
 
@@ -11,7 +10,7 @@ pub fn import_sharding_groups(module: &mut Module, diags: &mut Vec<Diagnostic>) 
     groups.retain(|&op| module.op(op).kind() == SdyOp::ShardingGroup);
     check(module, &groups, diags)?;
     let new_ids = unite(module, &groups);
-    let mut seen: HashSet<(ValueId, i64)> = HashSet::new();
+    let mut seen: HashSet<(ValueId, i64)> = HashSet::default();
     for op in groups {
         let (value, id) = (module.op(op).operands()[0], group_id(module, op));
         let new = new_ids[&id];
@@ -30,7 +29,7 @@ fn group_id(module: &Module, group: OpId) -> i64 {
 
 /// All members of a group are in the same manual computation, or in none, and have one shape.
 fn check(module: &Module, groups: &[OpId], diags: &mut Vec<Diagnostic>) -> Result<(), Failed> {
-    let mut first_of: HashMap<i64, OpId> = HashMap::new();
+    let mut first_of: HashMap<i64, OpId> = HashMap::default();
     for &op in groups {
         let id = group_id(module, op);
         let first = *first_of.entry(id).or_insert(op);
@@ -66,7 +65,7 @@ fn manual_parent(module: &Module, op: OpId) -> Option<OpId> {
 /// numbered in the order in which their ids first appear, value by value.
 fn unite(module: &Module, groups: &[OpId]) -> HashMap<i64, i64> {
     let mut values: Vec<ValueId> = vec![];
-    let mut ids_of: HashMap<ValueId, Vec<i64>> = HashMap::new();
+    let mut ids_of: HashMap<ValueId, Vec<i64>> = HashMap::default();
     for &op in groups {
         let value = module.op(op).operands()[0];
         let ids = ids_of.entry(value).or_default();
@@ -75,7 +74,7 @@ fn unite(module: &Module, groups: &[OpId]) -> HashMap<i64, i64> {
         }
         ids.push(group_id(module, op));
     }
-    let (mut order, mut leader): (Vec<i64>, HashMap<i64, i64>) = (vec![], HashMap::new());
+    let (mut order, mut leader): (Vec<i64>, HashMap<i64, i64>) = (vec![], HashMap::default());
     for value in values {
         let ids = &ids_of[&value];
         for &id in ids {

@@ -3,8 +3,7 @@
 //! Functions are visited in the order of a depth-first walk over the calls, which starts at each function in
 //! turn. Callees come before callers; reversed, callers come before callees.
 
-use std::collections::{HashMap, HashSet};
-
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, ValueMap, Walk};
 
@@ -83,7 +82,7 @@ impl CallGraph {
         let by_name: HashMap<&str, OpId> = funcs.iter().filter_map(|&f| Some((module.symbol_name(f)?, f))).collect();
         let callees = |&func: &OpId| {
             // Calls in program order, each callee once.
-            let mut seen = HashSet::new();
+            let mut seen = HashSet::default();
             let calls = module.ops_below(func, Walk::PreOrder).into_iter();
             let calls = calls.filter(|&op| module.op(op).kind() == ControlOp::Call);
             let callees = calls.filter_map(|call| by_name.get(callee_name(module, call)?).copied());
@@ -94,10 +93,10 @@ impl CallGraph {
 
     /// The functions, callees first; or a function that calls itself in the end, or calls too deeply.
     fn post_order(&self) -> Result<Vec<OpId>, BadCalls> {
-        let (mut order, mut entered) = (vec![], HashSet::new());
+        let (mut order, mut entered) = (vec![], HashSet::default());
         // The functions being visited, each with the number of callees seen.
         let mut path: Vec<(OpId, usize)> = vec![];
-        let mut on_path = HashSet::new();
+        let mut on_path = HashSet::default();
         for &root in &self.funcs {
             if entered.insert(root) {
                 path.push((root, 0));
@@ -177,7 +176,7 @@ pub fn original_name(module: &Module, func: OpId) -> &str {
 ///
 /// There must be no recursion; see [`funcs_callees_first`].
 pub fn clone_func(module: &mut Module, symbols: &mut Symbols, func: OpId) -> OpId {
-    let copy = module.clone_op(func, &mut ValueMap::new());
+    let copy = module.clone_op(func, &mut ValueMap::default());
     let original = Attr::str(original_name(module, func));
     module.op_mut(copy).attrs.set(ORIGINAL_NAME, original);
     for call in calls_below(module, copy) {

@@ -1,8 +1,8 @@
 //! The meshes that a module defines, by name, and the one that several placements share.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Module, OpId};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};

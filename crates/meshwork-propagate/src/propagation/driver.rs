@@ -10,8 +10,7 @@
 //! for a return, the users of the call's result. The op at hand is not pushed by its own change. Ops without uses and
 //! effects are removed when they come out.
 
-use std::collections::HashMap;
-
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Def, Diagnostic, Module, OpId, OpKind, ValueId, Values, Walk};
 
@@ -91,7 +90,7 @@ impl<'m> Driver<'m> {
             groups,
             mode,
             visitor: Visitor::default(),
-            converted: HashMap::new(),
+            converted: HashMap::default(),
             trace: None,
             diagnostics: vec![],
         }

@@ -1,7 +1,6 @@
 //! Which ops a changed placement affects, also across calls.
 
-use std::collections::HashMap;
-
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Def, Module, OpId, Use, ValueId, Values, Walk};
 
@@ -44,7 +43,7 @@ impl Calls {
     /// The calls of `module`.
     pub fn of(module: &Module) -> Calls {
         let funcs: HashMap<&str, OpId> = module.funcs().filter_map(|f| Some((module.symbol_name(f)?, f))).collect();
-        let mut calls = Calls { callee: HashMap::new(), callers: HashMap::new() };
+        let mut calls = Calls { callee: HashMap::default(), callers: HashMap::default() };
         for op in module.all_ops(Walk::PreOrder) {
             if module.op(op).kind() != ControlOp::Call {
                 continue;

@@ -1,8 +1,9 @@
 //! Sharding groups: values that have the same placement at every moment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::{Attr, Def, Diagnostic, Module, OpSpec, Use, ValueId, Walk};
 use meshwork_mesh::Sharding;
@@ -22,7 +23,7 @@ impl Groups {
     /// If they disagree, an open constraint is put after each member and takes its place in the group.
     pub fn sync(module: &mut Module, diagnostics: &mut Vec<Diagnostic>) -> Result<Groups, Diagnostic> {
         let mut by_id: BTreeMap<i64, Vec<ValueId>> = BTreeMap::new();
-        let mut id_of: HashMap<ValueId, i64> = HashMap::new();
+        let mut id_of: HashMap<ValueId, i64> = HashMap::default();
         for op in module.all_ops(Walk::PreOrder) {
             let data = module.op(op);
             if data.kind() != SdyOp::ShardingGroup {

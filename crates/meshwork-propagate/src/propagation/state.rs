@@ -3,9 +3,9 @@
 //! Invariants: only [`shardable values`](crate::program::shardable_value) have an entry in `current`; what the module
 //! says is `stored`, and [`State::store`] writes back exactly what differs.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, AttrDict, Def, Diagnostic, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Sharding;
@@ -130,7 +130,8 @@ impl State {
 
     /// Writes the placements that changed back to the module.
     pub fn store(&mut self, module: &mut Module) {
-        let mut writer = Writer { placements: &self.placements, single: HashMap::new(), per_value: HashMap::new() };
+        let mut writer =
+            Writer { placements: &self.placements, single: HashMap::default(), per_value: HashMap::default() };
         for op in module.all_ops(Walk::PreOrder) {
             writer.store_results(module, op, &self.current, &self.stored);
             for region in module.op(op).regions().to_vec() {

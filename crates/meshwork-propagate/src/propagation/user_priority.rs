@@ -4,8 +4,9 @@
 //! by being replicated. Each round gives the dimensions of one priority back what they had, and runs the op-priority
 //! strategy on top of what was found so far.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Module, ValueId, Walk};
 use meshwork_mesh::{AxisRef, DimSharding, Sharding};
 

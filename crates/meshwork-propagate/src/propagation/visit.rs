@@ -2,12 +2,12 @@
 //!
 //! Visits are remembered: what a visit does depends only on what [`Visit`] holds, and programs repeat themselves.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Dims, Type};
 use smallvec::SmallVec;
 

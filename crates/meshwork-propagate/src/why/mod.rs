@@ -7,10 +7,10 @@
 
 mod rejected;
 
-use std::collections::HashMap;
 use std::fmt;
 
 use meshwork_ir::attr::OpShardingRule;
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{Def, Module, OpId, ValueId};
 use meshwork_mesh::AxisRef;
 

@@ -67,7 +67,8 @@ fn reuse_other_reshard(module: &mut Module, op: OpId) -> bool {
         value = insert(module, value, spec);
     }
     for def in path.into_iter().rev() {
-        let copy = module.clone_op(def, &mut ValueMap::from([(module.op(def).operands()[0], value)]));
+        let mut map: ValueMap = [(module.op(def).operands()[0], value)].into_iter().collect();
+        let copy = module.clone_op(def, &mut map);
         insert_after_value(module, value, copy);
         value = module.result(copy);
     }

@@ -113,7 +113,7 @@ pub fn move_body(module: &mut Module, from: OpId, to: OpId, terminator: OpKind) 
 
 fn clone_region(module: &mut Module, from: OpId, to: OpId) {
     // The copy of the whole op is only made for its region.
-    let copy = module.clone_op(from, &mut ValueMap::new());
+    let copy = module.clone_op(from, &mut ValueMap::default());
     let (source, target) = (module.op(copy).regions()[0], module.add_region(to));
     module.move_blocks(source, target);
     module.erase(copy);

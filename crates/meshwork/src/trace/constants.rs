@@ -1,14 +1,13 @@
 //! Numbers as constants: each appears once per block.
 
-use std::collections::HashMap;
-
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{BlockId, Dims, ElementType, ValueId};
 
 use super::Trace;
 use crate::element::Number;
 
 /// The constants that blocks have already.
-pub(super) type Constants = HashMap<(BlockId, Bits, Dims, ElementType), ValueId, foldhash::fast::RandomState>;
+pub(super) type Constants = HashMap<(BlockId, Bits, Dims, ElementType), ValueId>;
 
 /// A number by its bits: zero differs from its negative, and a NaN equals itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,6 @@
 //! Finding what this process does for a collective.
 
-use std::collections::HashMap;
-
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::{ElementType, Module};
 
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
@@ -64,7 +63,7 @@ impl Crossing {
             stage_bytes: 0,
             devices: spread.ranks.iter().filter(|&&r| r == spread.rank).count(),
         };
-        let mut builder = Builder { spread, module, out, group: 0, reducer: None, combiners: HashMap::new() };
+        let mut builder = Builder { spread, module, out, group: 0, reducer: None, combiners: HashMap::default() };
         for ends in c.ends(program, module) {
             builder.collective(c, &ends, program.bufs[ends.result.0 as usize].bytes)?;
         }

@@ -10,9 +10,10 @@
 //! data decides who communicates stays as it is: there a collective that some of a group do not reach is found by its
 //! place in the order.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use meshwork_ir::OpId;
+use meshwork_ir::hash::{HashMap, HashSet};
 
 use super::build::Spread;
 use crate::program::{Await, Block, BufInfo, Collective, CollectiveKind, Node, Program};
@@ -100,7 +101,7 @@ impl Planner<'_> {
             (0..block.nodes.len()).map(Act::Do).collect()
         };
         let mut old: Vec<Option<Node>> = std::mem::take(&mut block.nodes).into_iter().map(Some).collect();
-        let mut ends: HashMap<usize, (Await, u8)> = HashMap::new();
+        let mut ends: HashMap<usize, (Await, u8)> = HashMap::default();
         let mut taken = taken.clone();
         for act in acts {
             match act {
@@ -236,8 +237,8 @@ impl Planner<'_> {
 
     fn graph(&self, nodes: &[Node]) -> Graph {
         let mut graph = Graph { open: vec![0; nodes.len()], after: vec![vec![]; nodes.len()] };
-        let mut writer: HashMap<Buf, usize> = HashMap::new();
-        let mut readers: HashMap<Buf, Vec<usize>> = HashMap::new();
+        let mut writer: HashMap<Buf, usize> = HashMap::default();
+        let mut readers: HashMap<Buf, Vec<usize>> = HashMap::default();
         let mut last_fallback = None;
         for (i, node) in nodes.iter().enumerate() {
             let (reads, writes) = uses(node);

@@ -1,7 +1,9 @@
 //! Which loops can be run in waves, and what their cells are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use meshwork_ir::hash::HashMap;
 
 use super::{After, Cell, Wave, What};
 use crate::exec::exchange::{Move, Piece};
@@ -160,7 +162,7 @@ fn conflicts(drafts: &[Draft]) -> Vec<Vec<After>> {
 
 impl<'a> Memory<'a> {
     fn new(plan: &'a Plan, turn: &Turn) -> Memory<'a> {
-        let mut rings: HashMap<usize, BTreeSet<usize>> = HashMap::new();
+        let mut rings: HashMap<usize, BTreeSet<usize>> = HashMap::default();
         for &(to, from) in &turn.trades {
             let mut all = BTreeSet::from([to, from]);
             for slot in [to, from] {

@@ -1,6 +1,6 @@
 //! From a checked body to a program for the interpreter: places for values, loops for operations.
 
-use std::collections::HashMap;
+use meshwork_ir::hash::HashMap;
 
 use super::reduce::{self, MOST};
 use super::{Code, Instr, Place, Program, Reduction, TILE, table};
@@ -28,7 +28,7 @@ pub fn build(body: &Body, types: &[Vec<Option<Ty>>]) -> Result<Program, KernelEr
     for (phase, types) in body.phases.iter().zip(types) {
         let layout = Layout { bytes: first };
         let mut builder =
-            Builder { body, phase, types, layout, constants: &constants, free: HashMap::new(), stays: false };
+            Builder { body, phase, types, layout, constants: &constants, free: HashMap::default(), stays: false };
         phases.push(builder.phase()?);
         most = most.max(builder.layout.bytes);
     }
@@ -131,7 +131,7 @@ impl Builder<'_> {
         let mut code = Code { extent: phase.extent, uniform: vec![], tile: vec![], reductions: vec![] };
         let mut places: Vec<Place> = vec![];
         // Tiles whose value is last used by an op.
-        let mut dying: HashMap<usize, Vec<(usize, usize)>> = HashMap::new();
+        let mut dying: HashMap<usize, Vec<(usize, usize)>> = HashMap::default();
         for (at, &op) in phase.ops.iter().enumerate() {
             let mut out = vec![];
             self.stays = uniform[at];

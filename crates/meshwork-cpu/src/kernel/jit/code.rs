@@ -1,6 +1,6 @@
 //! A list of vector instructions under construction, with the constants and values they use.
 
-use std::collections::HashMap;
+use meshwork_ir::hash::HashMap;
 
 use super::alloc::Frame;
 use super::asm::Enc;

@@ -10,7 +10,7 @@
 //!            next row of every pointer and index
 //! ```
 
-use std::collections::HashMap;
+use meshwork_ir::hash::HashMap;
 
 use super::alloc::{ELEMENT, Emitter, FRAME, Frame, POINTERS, REST, pressure};
 use super::asm::{Asm, Cond, Gpr, Label, Rm, at, gpr};
@@ -64,7 +64,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     let frame = Frame { ptrs: TABLES, strides, index, buffer, bytes: buffer + 64 };
     let mut unit = Unit { values: vec![], masks: vec![], pool: Pool::default(), frame };
     let scalars: Vec<i32> = (0..body.scalars).map(|_| unit.frame.slot()).collect();
-    let mut steps = HashMap::new();
+    let mut steps = HashMap::default();
     let mut asm = Asm::default();
     let saved = [gpr::RBX, gpr::RBP, gpr::R12, gpr::R13, gpr::R14, gpr::R15];
     saved.iter().for_each(|&r| asm.push(r));
@@ -311,7 +311,7 @@ impl PhaseEmitter<'_, '_> {
 
     /// The constants and invariants that the loop uses most, and registers for them that it leaves free.
     fn hoist(&self, group: &[Inst], taken: usize) -> Vec<(V, u8)> {
-        let mut uses: HashMap<V, usize> = HashMap::new();
+        let mut uses: HashMap<V, usize> = HashMap::default();
         for inst in group {
             for v in inst.sources() {
                 let value = &self.unit.values[v as usize];

@@ -1,8 +1,7 @@
 //! From the operations of a phase to vector instructions: loads, stores, reductions, and what is between.
 
-use std::collections::HashMap;
-
 use meshwork_ir::ElementType;
+use meshwork_ir::hash::HashMap;
 
 use super::arith::float_index;
 use super::code::{Code, Unit, log2};

@@ -30,12 +30,12 @@ mod sdy;
 mod types;
 mod value;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use foreign::may_be_unknown;
 
 use super::lex::Lexer;
+use crate::hash::HashMap;
 use crate::{Attr, BlockId, Diagnostic, Loc, Module, OpId, Type};
 
 /// How deep regions, types, attributes and locations may nest.
@@ -45,9 +45,6 @@ const MAX_DEPTH: u32 = 128;
 const MAX_ALIAS_BYTES: usize = 64 << 20;
 
 type Parsed<T> = Result<T, Diagnostic>;
-
-/// A table by name.
-type Table<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Reads a module.
 ///
@@ -104,15 +101,15 @@ struct Parser<'a> {
     module: Module,
     values: value::Scopes<'a>,
     /// Tensor types by their text.
-    tensor_types: Table<&'a str, Type>,
-    attr_aliases: Table<&'a str, Alias<Attr>>,
-    type_aliases: Table<&'a str, Alias<Type>>,
-    loc_aliases: Table<&'a str, Alias<Loc>>,
+    tensor_types: HashMap<&'a str, Type>,
+    attr_aliases: HashMap<&'a str, Alias<Attr>>,
+    type_aliases: HashMap<&'a str, Alias<Type>>,
+    loc_aliases: HashMap<&'a str, Alias<Loc>>,
     /// Locations to fill in at the end of the file.
     later_locs: Vec<(Located, &'a str, usize)>,
-    resources: Option<Table<String, resource::Blob<'a>>>,
+    resources: Option<HashMap<String, resource::Blob<'a>>>,
     /// File names of locations, shared.
-    files: Table<&'a str, Arc<str>>,
+    files: HashMap<&'a str, Arc<str>>,
     depth: u32,
     alias_bytes: usize,
     /// The value or operation being read, for messages about its type.
@@ -128,13 +125,13 @@ impl<'a> Parser<'a> {
             lex: Lexer::new(source),
             module,
             values: value::Scopes::default(),
-            tensor_types: Table::default(),
-            attr_aliases: Table::default(),
-            type_aliases: Table::default(),
-            loc_aliases: Table::default(),
+            tensor_types: HashMap::default(),
+            attr_aliases: HashMap::default(),
+            type_aliases: HashMap::default(),
+            loc_aliases: HashMap::default(),
             later_locs: vec![],
             resources: None,
-            files: Table::default(),
+            files: HashMap::default(),
             depth: 0,
             alias_bytes: 0,
             subject: "",

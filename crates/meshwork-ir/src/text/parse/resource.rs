@@ -1,7 +1,8 @@
 //! The `{-# ... #-}` section at the end of a file, which holds large constants.
 
 use super::dense::hex_bytes;
-use super::{Parsed, Parser, Table};
+use super::{Parsed, Parser};
+use crate::hash::HashMap;
 
 /// A resource as it is written: hexadecimal digits, the first four bytes an alignment.
 #[derive(Clone, Copy)]
@@ -33,7 +34,7 @@ impl<'a> Parser<'a> {
     /// Reads `{-# dialect_resources: { dialect: { name: "0x..." } }, external_resources: {...} #-}`.
     pub(super) fn file_metadata(&mut self) -> Parsed<()> {
         self.lex.expect_str("{-#")?;
-        let mut found = Table::default();
+        let mut found = HashMap::default();
         while !self.lex.eat_str("#-}") {
             let Some(section) = self.lex.eat_any_word() else {
                 return Err(self.lex.expected("a section name or '#-}'"));

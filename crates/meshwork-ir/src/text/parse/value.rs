@@ -3,7 +3,8 @@
 //! A name is known from its definition to the end of the region it is in, also in regions nested there, except
 //! in functions and modules, which know no name from outside.
 
-use super::{Parsed, Parser, Table};
+use super::{Parsed, Parser};
+use crate::hash::HashMap;
 use crate::{OpId, Type, ValueId};
 
 /// What a name stands for.
@@ -21,7 +22,7 @@ pub(super) enum Named {
 /// The names known at a point of the text.
 #[derive(Default)]
 pub(super) struct Scopes<'a> {
-    known: Table<&'a str, (Named, usize)>,
+    known: HashMap<&'a str, (Named, usize)>,
     /// Names in the order of their definition, to forget them at the end of their scope.
     order: Vec<&'a str>,
 }

@@ -1,8 +1,9 @@
 //! From values of full shape to those of shards and back: what stands between becomes a manual computation.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::op::{SdyOp, SourceOp};
 use meshwork_ir::{Attr, BlockId, Diagnostic, Module, OpId, OpKind, OpSpec, ValueId, ValueMap, Walk};
 use meshwork_mesh::{AxisRef, Mesh, MeshRef, Sharding};
@@ -144,7 +145,7 @@ impl Region {
         let args = module.block(body).args().to_vec();
         for v in constants {
             let Some(def) = module.def_op(v) else { continue };
-            let copy = module.clone_op(def, &mut ValueMap::new());
+            let copy = module.clone_op(def, &mut ValueMap::default());
             module.append(body, copy);
             let copied = module.result(copy);
             let inside: HashSet<OpId> = inside.iter().copied().collect();

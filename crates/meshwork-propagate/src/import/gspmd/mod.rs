@@ -11,9 +11,9 @@ mod digits;
 mod manual;
 mod text;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use meshwork_ir::hash::HashMap;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, OpKind, OpSpec, TextPos, Type, ValueId, Walk};
 use meshwork_mesh::{AxisRef, DimSharding, Mesh, MeshRef, Reduction, Sharding};
@@ -43,7 +43,7 @@ pub fn has_gspmd(module: &Module) -> bool {
 pub fn import_gspmd(module: &mut Module, diagnostics: &mut Vec<Diagnostic>) -> Result<(), Failed> {
     let sites = sites(module);
     let reader = Reader::new(module, &sites).map_err(|error| fail(diagnostics, error))?;
-    let mut read = HashMap::new();
+    let mut read = HashMap::default();
     for site in &sites {
         let placed = reader.place(module, site).map_err(|error| fail(diagnostics, error))?;
         match *site {
