@@ -70,7 +70,8 @@ pub fn inline_computations(module: &mut Module, choose: impl Fn(&str) -> bool) {
 }
 
 fn inline_computation(module: &mut Module, op: OpId) {
-    let operands = placed(module, op, &module.op(op).operands().to_vec(), "in_shardings");
+    let operands = module.op(op).operands().to_vec();
+    let operands = placed(module, op, &operands, "in_shardings");
     module.set_operands(op, operands);
     let Some(returned) = move_out_body(module, op) else { return };
     let results = placed(module, op, &returned, "out_shardings");
