@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::GatherDims;
 use meshwork_ir::op::{ContractOp, MovementOp};
-use meshwork_ir::{Attr, Dense, Literal, Module, OpId, OpKind, OpSpec, Scalar};
+use meshwork_ir::{Attr, Dense, ElementType, Literal, Module, OpId, OpKind, OpSpec, Scalar, Type};
 
 use super::{integers, replace};
 
@@ -36,6 +36,11 @@ pub(super) fn iota(module: &mut Module, op: OpId) -> bool {
     let result = module.op(op).results()[0];
     replace(module, op, |b| {
         let ty = b.ty(result).clone();
+        // There is no static one of truth values.
+        if ty.elem() == Some(ElementType::I1) {
+            let wide = b.iota(Type::tensor(ty.dims().to_vec(), ElementType::I32), dim)?;
+            return Ok(Some(vec![b.convert(wide, ElementType::I1)?]));
+        }
         Ok(Some(vec![b.iota(ty, dim)?]))
     })
 }
@@ -97,8 +102,7 @@ pub(super) fn gather(module: &mut Module, op: OpId) -> bool {
 
 pub(super) fn convolution(module: &mut Module, op: OpId) -> bool {
     let Some(padding) = module.op(op).operands().get(2).and_then(|&v| integers(module, v)) else { return false };
-    let Some(literal) = Literal::from_i64s([padding.len() as i64 / 2, 2], meshwork_ir::ElementType::I64, &padding)
-    else {
+    let Some(literal) = Literal::from_i64s([padding.len() as i64 / 2, 2], ElementType::I64, &padding) else {
         return false;
     };
     let attrs = vec![("padding", Attr::Dense(Arc::new(Dense::from_literal(&literal))))];
@@ -111,7 +115,7 @@ pub(super) fn dimension_size(module: &mut Module, op: OpId) -> bool {
     let size = data.int("dimension").and_then(|d| module.ty(operand).dims().get(d as usize).copied());
     let Some(size) = size else { return false };
     replace(module, op, |b| {
-        let elem = b.ty(result).elem().unwrap_or(meshwork_ir::ElementType::I32);
+        let elem = b.ty(result).elem().unwrap_or(ElementType::I32);
         Ok(Some(vec![b.constant(&Literal::scalar(elem, Scalar::Int(size)))?]))
     })
 }
