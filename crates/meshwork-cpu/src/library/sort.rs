@@ -31,6 +31,8 @@ struct Column {
 #[derive(Clone, Copy, Debug)]
 struct Key {
     by: usize,
+    /// Bytes from the start of an element: complex numbers have two keys.
+    at: isize,
     elem: ElementType,
     order: Order,
 }
@@ -67,7 +69,7 @@ impl Work for Sort {
             unsafe {
                 let start = |k: &Key| {
                     let by = &self.columns[k.by];
-                    (frame.ptr(by.from).offset(by.starts[line]).cast_const(), by.step)
+                    (frame.ptr(by.from).offset(by.starts[line] + k.at).cast_const(), by.step)
                 };
                 let read = |k: &Key, keys: &mut Vec<u64>| {
                     let (from, step) = start(k);
@@ -154,7 +156,7 @@ fn recognise_keys(module: &Module, block: BlockId) -> Option<Vec<Key>> {
         };
         // `second < first` is `first > second`.
         let order = Order { descending: descending != (c.arguments[0] > c.arguments[1]), canonical: c.canonical };
-        keys.push(Key { by: c.arguments[0] / 2, elem: c.elem, order });
+        keys.push(Key { by: c.arguments[0] / 2, at: 0, elem: c.elem, order });
         rest = next;
     }
     Some(keys)
@@ -281,7 +283,8 @@ pub(super) fn top_k(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let &[values, places] = data.results() else { return Ok(false) };
     let place = cx.shape(places).0;
     let Some(&n) = x.dims.last().filter(|&&n| k as i64 <= n) else { return Ok(false) };
-    if !has_key(x.elem) || !place.is_integer() || place.bits() < 8 {
+    let real = x.elem.real_part();
+    if !has_key(real) || !place.is_integer() || place.bits() < 8 {
         return Ok(false);
     }
     let dim = x.dims.len() - 1;
@@ -301,7 +304,10 @@ pub(super) fn top_k(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let order = Order { descending: true, canonical: false };
     let places = Some((place_buf, place));
     let (columns, n) = (vec![column], n as usize);
-    let keys = vec![Key { by: 0, elem, order }];
+    // Complex numbers by their real parts, then by their imaginary parts.
+    let parts_of_one = if elem.is_complex() { 2 } else { 1 };
+    let key = |part: usize| Key { by: 0, at: (part * real.storage_bytes()) as isize, elem: real, order };
+    let keys = (0..parts_of_one).map(key).collect();
     let work = Sort { columns, keys, n, first: k, places, parts };
     cx.step(op, format!("top {k} of {elem} {:?}", x.dims), Arc::new(work), vec![x.buf], vec![to.buf, place_buf]);
     Ok(true)
