@@ -199,3 +199,61 @@ fn a_peers_argument_is_passed_on_without_a_copy() {
         }
     }
 }
+
+/// A loop over what devices have in common, with another in it, and then something of each device.
+const LOOP: &str =
+    "func.func @main(%x: tensor<96xf32>, %w: tensor<96xf32>) -> (tensor<96xf32>, tensor<96xf32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %five = stablehlo.constant dense<5> : tensor<i32>
+  %r:3 = stablehlo.while(%j = %zero, %a = %w, %b = %w) : tensor<i32>, tensor<96xf32>, tensor<96xf32>
+  cond {
+    %q = stablehlo.compare LT, %j, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %q : tensor<i1>
+  } do {
+    %i:2 = stablehlo.while(%k = %zero, %c = %b) : tensor<i32>, tensor<96xf32>
+    cond {
+      %q = stablehlo.compare LE, %k, %j : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %q : tensor<i1>
+    } do {
+      %d = stablehlo.reverse %c, dims = [0] : tensor<96xf32>
+      %e = stablehlo.add %d, %a : tensor<96xf32>
+      %f = stablehlo.tanh %e : tensor<96xf32>
+      %n = stablehlo.add %k, %one : tensor<i32>
+      stablehlo.return %n, %f : tensor<i32>, tensor<96xf32>
+    }
+    %n = stablehlo.add %j, %one : tensor<i32>
+    stablehlo.return %n, %i#1, %a : tensor<i32>, tensor<96xf32>, tensor<96xf32>
+  }
+  %y = stablehlo.multiply %r#1, %x : tensor<96xf32>
+  return %y, %r#2, %r#0 : tensor<96xf32>, tensor<96xf32>, tensor<i32>
+}";
+
+#[test]
+fn a_loop_over_what_devices_share_runs_once() {
+    let module = text::parse(LOOP).unwrap_or_else(|e| panic!("{}", e.render("test", LOOP)));
+    let grid = DeviceGrid { replicas: 1, partitions: 4 };
+    for leader in [vec![0; 4], vec![0, 1, 0, 1]] {
+        let args: Vec<Vec<Literal>> = (0..4).map(|d| vec![numbers(&[96], d), numbers(&[96], 10 + leader[d])]).collect();
+        let want = eval::run_devices(&module, None, args.clone(), grid).unwrap();
+        let shards = |i: usize| -> Shards { args.iter().map(|a| buffer(&a[i])).collect() };
+        for threads in [1, 2] {
+            let engine = CpuEngine::new(threads);
+            let replication = Replication { args: vec![None, Some(leader.clone().into())], results: vec![] };
+            let executable = engine.compile_replicated(&module, None, grid, replication).unwrap();
+            let got = run(&executable, &[shards(0), shards(1)]);
+            for (r, shards) in got.iter().enumerate() {
+                for (d, bytes) in shards.iter().enumerate() {
+                    near(bytes, &want[d][r], &format!("result {r} on device {d}, leaders {leader:?}"));
+                }
+            }
+            assert_eq!(run(&engine.compile(&module, None, grid).unwrap(), &[shards(0), shards(1)]), got);
+            assert_eq!(run(&executable, &[shards(0), shards(1)]), got);
+            // Only those who lead take the turns.
+            let (_, profile) = executable.run_profiled(vec![shards(0), shards(1)]).unwrap();
+            let leaders = leader.iter().enumerate().filter(|&(d, &l)| d == l).count();
+            let turns = profile.events.iter().filter(|e| e.name.contains("tanh")).count();
+            assert_eq!(turns, 15 * leaders, "leaders {leader:?}");
+        }
+    }
+}

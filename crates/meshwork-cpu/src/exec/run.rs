@@ -19,7 +19,7 @@ use meshwork_ir::OpId;
 use super::device::{Device, Loans};
 use super::exchange::Transport;
 use super::pool::Pool;
-use super::tape::{Choice, Item, Line, Loop, Section, Tape, Weight};
+use super::tape::{Choice, Item, Line, Loop, Once, Section, Tape, Weight};
 use super::wave::{Frames, Wave};
 use crate::step::{Buf, Fault, Scratch};
 use meshwork_runtime::profile::Recorder;
@@ -227,9 +227,43 @@ impl Run<'_> {
                     }
                     flat(done).map_err(|fault| Stop { op: exchange.op, device: None, fault })
                 }
-                Item::Loop(l) => self.loop_together(l, active, scratch),
+                Item::Loop(l) => match l.once.as_ref().filter(|once| once.active != active) {
+                    // Such loops stand where all devices are.
+                    Some(once) => {
+                        self.by_part(item, &once.active, scratch)?;
+                        self.hand_out(once);
+                        Ok(())
+                    }
+                    None => self.loop_together(l, active, scratch),
+                },
                 Item::Choice(c) => self.choice_together(c, active, scratch),
             }
+        }
+    }
+
+    /// Copies what leaders have computed to the other devices.
+    ///
+    /// # Safety
+    /// No device runs anything.
+    unsafe fn hand_out(&self, once: &Once) {
+        let others: Vec<usize> = self.local.clone().filter(|&d| once.leader[d] != d).collect();
+        let give = |d: usize| {
+            for &(buf, bytes) in &once.results {
+                // SAFETY: both are buffers of this size, of different devices.
+                unsafe {
+                    let (from, to) = (self.devices[once.leader[d]].ptr(buf), self.devices[d].ptr(buf));
+                    if from != to {
+                        std::ptr::copy_nonoverlapping(from, to, bytes);
+                    }
+                }
+            }
+        };
+        let bytes: usize = once.results.iter().map(|r| r.1).sum();
+        let cost = (bytes / 10 * others.len()) as u64;
+        if cost < ALONE_NS {
+            others.into_iter().for_each(give);
+        } else {
+            self.pool.run(others.len(), cost, &|i, _| give(others[i]));
         }
     }
 
@@ -325,11 +359,15 @@ impl Run<'_> {
                 // SAFETY: as above.
                 Item::Loop(l) => unsafe {
                     let mut loans = device.borrow(&l.borrows);
+                    let mut turns = 0;
                     loop {
-                        self.items(&l.cond.items, device, scratch)?;
-                        if device.ptr(l.go_on).read() == 0 {
+                        if l.trips.is_none() {
+                            self.items(&l.cond.items, device, scratch)?;
+                        }
+                        if l.trips.map_or_else(|| device.ptr(l.go_on).read() == 0, |trips| turns == trips) {
                             break;
                         }
+                        turns += 1;
                         self.items(&l.body.items, device, scratch)?;
                         device.trade(&l.trades);
                         device.settle(&l.borrows, &mut loans);

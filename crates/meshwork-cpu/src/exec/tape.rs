@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use meshwork_ir::DeviceGrid;
-use meshwork_ir::hash::HashMap;
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::{ElementType, Module, OpId};
 
 use super::crossing::Crossing;
@@ -11,6 +11,7 @@ use super::crossing::build::Spread;
 use super::exchange::Exchange;
 use super::wave::{self, Wave};
 use crate::memory::plan::{Home, Plan, Turn};
+use crate::memory::share::Leaders;
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, Fault, Frame, Scratch, Step, Work};
 
@@ -98,6 +99,20 @@ pub(crate) struct Loop {
     pub borrows: Vec<Borrow>,
     /// How to take several turns at once.
     pub wave: Option<Wave>,
+    /// How often it turns, if that is known.
+    pub trips: Option<u64>,
+    /// If all devices would do the same: who does it, and what the others get.
+    pub once: Option<Once>,
+}
+
+/// Something that the leaders of groups of devices do for all.
+pub(crate) struct Once {
+    /// The leaders, in ascending order.
+    pub active: Vec<usize>,
+    /// The leader of each device.
+    pub leader: Leaders,
+    /// What the others are given, with its size.
+    pub results: Vec<(Buf, usize)>,
 }
 
 /// A carry whose first value is never overwritten, and which the body does not write in place: the first turn reads that
@@ -200,7 +215,11 @@ impl Builder<'_> {
                     items.push(Item::Await(number));
                     self.tape.has_awaits = true;
                 }
-                Node::While(w) => self.while_loop(w, &mut items, &mut weights)?,
+                Node::While(w) => {
+                    let once = self.plan.once_loops.get(&at).filter(|_| is_entry);
+                    let once = once.map(|leader| self.once(w, leader, &block.nodes[at + 1..]));
+                    self.while_loop(w, once, &mut items, &mut weights)?
+                }
                 Node::Case(case) => self.case(case, &mut items, &mut weights)?,
             }
         }
@@ -239,9 +258,21 @@ impl Builder<'_> {
         Some(Step { work, reads, writes, in_place: vec![], op, name: format!("copy {bytes} bytes") })
     }
 
+    /// What is done once for a loop of the entry block that `after` follows.
+    fn once(&self, w: &While, leader: &Leaders, after: &[Node]) -> Once {
+        let mut used: HashSet<Buf> = self.program.main.results.iter().copied().collect();
+        after.iter().for_each(|node| uses(node, &mut used));
+        let bytes = |b: Buf| self.program.bufs[b.0 as usize].bytes;
+        let carries = w.body.args.iter().zip(&w.cond.args);
+        let results = carries.filter(|(a, b)| used.contains(a) || used.contains(b)).map(|(&a, _)| (a, bytes(a)));
+        let active = (0..leader.len()).filter(|&d| leader[d] == d).collect();
+        Once { active, leader: leader.clone(), results: results.collect() }
+    }
+
     fn while_loop(
         &mut self,
         w: &While,
+        once: Option<Once>,
         items: &mut Vec<Item>,
         weights: &mut Vec<Weight>,
     ) -> Result<(), (OpId, String)> {
@@ -287,8 +318,19 @@ impl Builder<'_> {
         let mut weight = cond.weight.and(body.weight);
         weight = copy_weights.into_iter().fold(weight, Weight::and);
         weight.cost = (weight.cost + 20).saturating_mul(w.trips.unwrap_or(GUESSED_TRIPS));
+        weight.shared |= once.is_some();
         weights.push(weight);
-        items.push(Item::Loop(Box::new(Loop { cond, go_on, body, trades, copies, borrows, wave })));
+        items.push(Item::Loop(Box::new(Loop {
+            cond,
+            go_on,
+            body,
+            trades,
+            copies,
+            borrows,
+            wave,
+            trips: w.trips,
+            once,
+        })));
         Ok(())
     }
 
@@ -334,6 +376,27 @@ impl Builder<'_> {
         let flag = self.program.bufs[case.index.0 as usize].elem == ElementType::I1;
         items.push(Item::Choice(Box::new(Choice { index: case.index, flag, branches })));
         Ok(())
+    }
+}
+
+/// Adds the buffers that `node` uses.
+fn uses(node: &Node, used: &mut HashSet<Buf>) {
+    let mut block = |b: &Block| {
+        used.extend(&b.results);
+        b.nodes.iter().for_each(|n| uses(n, used));
+    };
+    match node {
+        Node::Step(s) => used.extend(&s.reads),
+        Node::Collective(c) => used.extend(&c.operands),
+        Node::Await(a) => used.extend(&a.operands),
+        Node::While(w) => {
+            [&w.cond, &w.body].into_iter().for_each(&mut block);
+            used.extend(&w.init);
+        }
+        Node::Case(c) => {
+            c.branches.iter().for_each(block);
+            used.insert(c.index);
+        }
     }
 }
 

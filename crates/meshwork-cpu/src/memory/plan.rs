@@ -88,6 +88,8 @@ pub struct Plan {
     pub shared_arenas: Vec<SharedArena>,
     /// By position in the entry block: the shared arena whose leaders run the step for their groups.
     pub once: HashMap<usize, usize>,
+    /// By position in the entry block: the groups whose leaders run the loop for all.
+    pub once_loops: HashMap<usize, Leaders>,
     /// Per result: the devices on which it is equal, wherever it is stored; empty if nothing is known.
     pub equal_results: Vec<Option<Leaders>>,
     /// The turns of the loops, outer before inner, in order of the program.
@@ -167,7 +169,7 @@ impl Sets {
 pub fn plan(program: &Program, together: usize, replication: &Replication) -> Plan {
     let live = live(program);
     let peers = peer_args(program, &live, together);
-    let Sharing { of: mut shared, once, arenas: mut shared_arenas, results: equal_results } =
+    let Sharing { of: mut shared, once, once_loops, arenas: mut shared_arenas, results: equal_results } =
         sharing(program, &live, together, replication);
     shared.retain(|b, _| !peers.contains_key(b));
     let sets = coalesce(program, &live, |b| shared.contains_key(&b) || peers.contains_key(&b));
@@ -271,7 +273,7 @@ pub fn plan(program: &Program, together: usize, replication: &Replication) -> Pl
             slots[slot].home = Home::Shared(number, offset);
         }
     }
-    Plan { slot_of, slots, owns, arena_bytes, peer_args, shared_arenas, once, equal_results, turns }
+    Plan { slot_of, slots, owns, arena_bytes, peer_args, shared_arenas, once, once_loops, equal_results, turns }
 }
 
 /// Whether a buffer is a constant or the caller's.

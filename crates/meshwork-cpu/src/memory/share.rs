@@ -3,7 +3,8 @@
 //! All members of a group get the same value from an all-reduce, an all-gather or a broadcast, and the caller may pass the
 //! same memory to several devices. What uniform steps compute from replicated values is *replicated*, too. A large
 //! replicated result of communication is in an arena that the group shares, and every member points there. An expensive
-//! step with replicated operands runs *once* per group, on its leader, and its results are in that arena as well.
+//! step with replicated operands runs *once* per group, on its leader, and its results are in that arena as well. So does
+//! a loop without communication, whose results are then copied to the others.
 //!
 //! A shared arena is written only when all members have done what comes before: by communication of exactly these
 //! groups, or by a step of the entry block for which the coordinator waits for all devices. So what is dead on each of
@@ -16,7 +17,7 @@ use meshwork_ir::hash::{HashMap, HashSet};
 
 use super::live::{Live, MoveKind};
 use crate::device_program::Replication;
-use crate::program::{Block, Collective, CollectiveKind, Node, Program};
+use crate::program::{Block, Collective, CollectiveKind, Node, Program, While};
 use crate::step::{Buf, Step};
 
 /// Smaller results of communication are written by each member into its own memory.
@@ -43,6 +44,8 @@ pub struct Sharing {
     pub of: HashMap<u32, usize>,
     /// By position in the entry block: the shared arena whose leaders run the step for their groups.
     pub once: HashMap<usize, usize>,
+    /// By position in the entry block: the groups whose leaders run the loop for all.
+    pub once_loops: HashMap<usize, Leaders>,
     /// All shared arenas; their sizes are not known yet.
     pub arenas: Vec<SharedArena>,
     /// Per result of the program: on which devices it is replicated, wherever it is stored.
@@ -95,7 +98,8 @@ pub fn sharing(program: &Program, live: &Live, devices: usize, replication: &Rep
             sharing.of.insert(b.0, arena);
         }
     }
-    let (steps, values) = replicated_steps(program, devices, &replication.args);
+    let Replicated { steps, loops, values } = replicated(program, devices, &replication.args);
+    sharing.once_loops = loops;
     let result = |b: &Buf| values.get(b).filter(|l| may_share(*b, l) && live.same[b.0 as usize] == b.0).cloned();
     sharing.results = program.main.results.iter().map(result).collect();
     for (&start, leader) in &steps {
@@ -159,11 +163,18 @@ impl Sharing {
     }
 }
 
-/// Steps of the entry block by position, and buffers, with the devices on which they are replicated.
-type ReplicatedSteps = (BTreeMap<usize, Leaders>, HashMap<Buf, Leaders>);
+/// What is the same on several devices, and on which.
+struct Replicated {
+    /// Steps of the entry block, by position.
+    steps: BTreeMap<usize, Leaders>,
+    /// Loops of the entry block without communication, by position.
+    loops: HashMap<usize, Leaders>,
+    /// Buffers, in the end.
+    values: HashMap<Buf, Leaders>,
+}
 
-/// The steps of the entry block that do the same on several devices, and the buffers that are replicated in the end.
-fn replicated_steps(program: &Program, devices: usize, args: &[Option<Leaders>]) -> ReplicatedSteps {
+/// Finds what the entry block does the same on several devices.
+fn replicated(program: &Program, devices: usize, args: &[Option<Leaders>]) -> Replicated {
     let all: Leaders = vec![0; devices].into();
     let mut replicated: HashMap<Buf, Leaders> = HashMap::default();
     for (b, info) in program.bufs.iter().enumerate() {
@@ -177,7 +188,7 @@ fn replicated_steps(program: &Program, devices: usize, args: &[Option<Leaders>])
             replicated.insert(b, leader.clone());
         }
     }
-    let mut steps = BTreeMap::new();
+    let (mut steps, mut loops) = (BTreeMap::new(), HashMap::default());
     for (i, node) in program.main.nodes.iter().enumerate() {
         match node {
             Node::Step(step) => {
@@ -200,11 +211,49 @@ fn replicated_steps(program: &Program, devices: usize, args: &[Option<Leaders>])
                     };
                 }
             }
+            Node::While(w) => {
+                if let Some(leader) = loop_of(w, &replicated, &all) {
+                    for &b in w.body.args.iter().chain(&w.cond.args) {
+                        replicated.insert(b, leader.clone());
+                    }
+                    loops.insert(i, leader);
+                }
+            }
             // Their results are not tracked.
-            Node::Await(_) | Node::While(_) | Node::Case(_) => {}
+            Node::Await(_) | Node::Case(_) => {}
         }
     }
-    (steps, replicated)
+    Replicated { steps, loops, values: replicated }
+}
+
+/// On which devices the loop `w` does the same, if on any two: it does not communicate, does nothing that depends on the
+/// device, and what it reads from outside is replicated.
+fn loop_of(w: &While, replicated: &HashMap<Buf, Leaders>, all: &Leaders) -> Option<Leaders> {
+    let mut inside: HashSet<Buf> = w.body.args.iter().chain(&w.cond.args).copied().collect();
+    let mut reads: Vec<Buf> = w.init.clone();
+    let mut uniform = true;
+    let mut node = |node: &Node| match node {
+        Node::Step(step) => {
+            uniform &= step.work.is_uniform();
+            reads.extend(&step.reads);
+            inside.extend(&step.writes);
+        }
+        Node::Collective(_) | Node::Await(_) => uniform = false,
+        Node::While(inner) => {
+            reads.extend(inner.init.iter().chain(&inner.body.results).chain(&inner.cond.results));
+            inside.extend(inner.body.args.iter().chain(&inner.cond.args));
+        }
+        Node::Case(c) => {
+            reads.push(c.index);
+            reads.extend(c.branches.iter().flat_map(|b| &b.results));
+            inside.extend(&c.results);
+        }
+    };
+    visit(&w.cond, &mut node);
+    visit(&w.body, &mut node);
+    reads.extend(w.body.results.iter().chain(&w.cond.results));
+    let mut outside = reads.iter().filter(|b| !inside.contains(b));
+    uniform.then(|| common(&mut outside, replicated, all)).flatten()
 }
 
 /// On which devices the results of `step` are replicated, if on any two.
@@ -212,8 +261,13 @@ fn result_of(step: &Step, replicated: &HashMap<Buf, Leaders>, all: &Leaders) -> 
     if !step.work.is_uniform() {
         return None;
     }
+    common(&mut step.reads.iter(), replicated, all)
+}
+
+/// The devices on which all of `bufs` are replicated, if any two.
+fn common(bufs: &mut dyn Iterator<Item = &Buf>, replicated: &HashMap<Buf, Leaders>, all: &Leaders) -> Option<Leaders> {
     let mut leader = all.clone();
-    for b in &step.reads {
+    for b in bufs {
         let other = replicated.get(b)?;
         if *other != leader {
             leader = finer(&leader, other);
