@@ -1,4 +1,5 @@
-//! How long each stage of a compilation takes: parse, verify, propagate, place, and all of `compile`.
+//! How long each stage of a compilation takes: parse, verify, propagate, place, all of `compile`, and what the engine then
+//! does (`load`).
 //!
 //! ```text
 //! meshwork-bench compile FILE [--repeat N] [--mesh AXIS=SIZE,...]
@@ -11,12 +12,14 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use meshwork_cpu::CpuEngine;
 use meshwork_ir::op::SdyOp;
 use meshwork_ir::text::parse;
 use meshwork_ir::verify::verify;
 use meshwork_ir::{Attr, Module, OpKind, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::CompileOptions;
+use meshwork_runtime::Engine;
 use meshwork_shardy::pipeline::{ExportOptions, PipelineOptions, propagation};
 
 use crate::timing::{Times, on_processor, wall};
@@ -95,7 +98,7 @@ fn report(args: &[String]) -> Result<String, String> {
     let Request { path, repeat, sizes } = request(args)?;
     let source = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     let (mut reading, mut verifying, mut pipeline) = (Stage::default(), Stage::default(), Stage::default());
-    let (mut placing, mut compiling) = (Stage::default(), Stage::default());
+    let (mut placing, mut compiling, mut loading) = (Stage::default(), Stage::default(), Stage::default());
     let (mut ops, mut local_ops, mut collectives) = (0, 0, 0);
     for _ in 0..repeat {
         let mut module = reading.time(|| parse(&source)).map_err(|e| e.render(&path, &source))?;
@@ -116,6 +119,8 @@ fn report(args: &[String]) -> Result<String, String> {
             compiling.time(|| meshwork_partition::compile(&module, &options)).map_err(|e| format!("{path}: {e}"))?;
         local_ops = compiled.module.all_ops(Walk::PreOrder).len();
         collectives = compiled.plan.collectives.len();
+        // Each round in an engine of its own: a program that it knows is not loaded again.
+        loading.time(|| CpuEngine::new(1).load(&compiled)).map_err(|e| format!("{path}: {e}"))?;
     }
     let mut out = String::new();
     let stages = [
@@ -124,6 +129,7 @@ fn report(args: &[String]) -> Result<String, String> {
         pipeline.json("pipeline"),
         placing.json("place"),
         compiling.json("compile"),
+        loading.json("load"),
     ];
     // Writing to a string does not fail.
     let _ = write!(out, "{{\"ops\": {ops}, \"local_ops\": {local_ops}, \"collectives\": {collectives}, ");
