@@ -7,6 +7,7 @@ use meshwork_ir::DeviceGrid;
 use meshwork_ir::op::{BodyOp, CheckOp, ChloOp, ControlOp, MovementOp, SdyOp, SourceOp, TokenOp, UnaryOp};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
+use super::carries;
 use super::lower::Lower;
 use super::views::view_of;
 use super::{LoadError, Span, collective, ids, trips};
@@ -146,6 +147,12 @@ impl Compiler<'_> {
         let module = self.cx.module;
         let data = module.op(op);
         let kind = data.kind();
+        if matches!(kind, OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter)) {
+            for &v in data.operands().iter().skip(1).filter(|_| !is_fusible(module, op)) {
+                self.view(v)?;
+            }
+            self.finish_slices(data.operands()[0])?;
+        }
         if is_fusible(module, op) {
             // What only renames elements in memory is done at once.
             let in_memory = data.operands().first().is_some_and(|&v| self.cx.view(v).is_some());
@@ -327,11 +334,17 @@ impl Compiler<'_> {
         let missing = |i| LoadError::invalid(module, op, format!("region {i} is missing"));
         let cond = module.body_of(op, 0).ok_or_else(|| missing(0))?;
         let body = module.body_of(op, 1).ok_or_else(|| missing(1))?;
-        let init = module.op(op).operands().iter().map(|&v| self.dense(v)).collect::<Result<Vec<_>, _>>()?;
-        let cond = self.block(cond)?;
-        let body = self.block(body)?;
+        let kept: Vec<bool> = (0..module.op(op).operands().len()).map(|i| !carries::is_idle(module, op, i)).collect();
+        let init = module.op(op).operands().iter().zip(&kept).filter(|&(_, &kept)| kept).map(|(&v, _)| self.dense(v));
+        let init = init.collect::<Result<Vec<_>, _>>()?;
+        let (mut cond, mut body) = (self.block(cond)?, self.block(body)?);
+        for list in [&mut cond.args, &mut body.args, &mut body.results] {
+            let mut kept = kept.iter();
+            list.retain(|_| kept.next() == Some(&true));
+        }
         let trips = trips::trip_count(module, op);
-        for (&result, &carry) in module.op(op).results().iter().zip(&body.args) {
+        let results = module.op(op).results().iter().zip(&kept).filter(|&(_, &kept)| kept).map(|(&r, _)| r);
+        for (result, &carry) in results.zip(&body.args) {
             let (elem, dims) = self.cx.shape(result);
             let dims = if module.ty(result).as_tensor().is_some() { dims } else { vec![0] };
             self.cx.set_view(result, View::dense(carry, elem, &dims));

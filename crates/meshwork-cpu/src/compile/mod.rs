@@ -3,8 +3,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | `prepare` | a copy of the module with calls inlined, equal things merged, constants near their uses |
-//! | `simplify`, `stencil` | rewrites of single ops into cheaper ones |
+//! | `simplify`, `small`, `stencil`, `pooling`, `dilated` | rewrites of single ops into cheaper ones |
 //! | `expand` | ops that stand for others |
+//! | `carries` | carries of loops that never change |
 //! | `block` | blocks of the module to blocks of nodes: one arm per kind of op, loops, branches |
 //! | `views` | slices, broadcasts, transposes, reshapes as strides |
 //! | `collective` | who meets whom |
@@ -14,13 +15,17 @@
 //! | `display` | a program as text |
 
 mod block;
+mod carries;
 mod collective;
+mod dilated;
 mod display;
 mod expand;
 mod ids;
 pub mod lower;
+mod pooling;
 mod prepare;
 mod simplify;
+mod small;
 mod stencil;
 #[cfg(test)]
 pub(crate) mod testing;

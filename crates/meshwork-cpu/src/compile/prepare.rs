@@ -5,7 +5,7 @@ use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
-use super::{LoadError, expand, simplify, stencil};
+use super::{LoadError, carries, dilated, expand, pooling, simplify, small, stencil};
 
 /// Copies `module` and makes `func` free of calls and of ops that mean nothing to one device.
 pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), LoadError> {
@@ -20,7 +20,12 @@ pub(crate) fn prepare(module: &Module, func: OpId) -> Result<(Module, OpId), Loa
     }
     symbol_dce::remove_unused(&mut module, |op| op != func);
     forward_all(&mut module, func);
-    let own: [(OpKind, canonicalize::Pattern); 4] = [
+    carries::forward_unchanged(&mut module, func);
+    let own: [(OpKind, canonicalize::Pattern); 8] = [
+        (OpKind::Contract(ContractOp::Convolution), dilated::convolution),
+        (OpKind::Contract(ContractOp::DotGeneral), small::stacked_vectors),
+        (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_pairs),
+        (OpKind::Body(BodyOp::ReduceWindow), pooling::reduce_window),
         (OpKind::Body(BodyOp::Reduce), simplify::reduce_of_ones),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_sum),
         (OpKind::Movement(MovementOp::Transpose), simplify::transposed_product),

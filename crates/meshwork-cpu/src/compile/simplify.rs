@@ -2,9 +2,10 @@
 
 use meshwork_ir::attr::DotDims;
 use meshwork_ir::op::{CollectiveOp, ContractOp, MovementOp};
-use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec, ValueId};
+use meshwork_ir::{Attr, Dense, Module, OpId, OpKind, OpSpec, Type, ValueId, ValueMap};
 
 use crate::kernel::ir::Combine;
+use crate::library::is_identity;
 
 /// A reduction over dimensions of one element is a reshape, if its initial value changes nothing.
 pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
@@ -31,6 +32,62 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
     module.replace_all_uses(result, new);
     module.erase(op);
     true
+}
+
+/// A reduction over several innermost dimensions of what is computed from arrays that have some of them only, such as all pairs
+/// of two lists of vectors: rows of it are no rows of these arrays. The last dimension goes first.
+pub(crate) fn reduce_of_pairs(module: &mut Module, op: OpId) -> bool {
+    let data = module.op(op);
+    let (&[operand, init], &[result]) = (data.operands(), data.results()) else { return false };
+    let (Some(mut dims), Some(from)) = (data.i64s("dimensions"), module.ty(operand).as_tensor().cloned()) else {
+        return false;
+    };
+    dims.sort_unstable();
+    let last = from.dims.len() as i64 - 1;
+    let combine = module.body_of(op, 0).and_then(|body| Combine::of_body(module, body));
+    let start = module.def_op(init).and_then(|def| match module.op(def).attr("value") {
+        Some(Attr::Dense(dense)) => dense.to_literal(),
+        _ => None,
+    });
+    let (Some(combine), Some(start)) = (combine, start) else { return false };
+    let pairs = dims.len() > 1 && dims.last() == Some(&last) && is_identity(&start, combine);
+    if !pairs || module.ty(result).elem() != Some(from.elem) || !has_part(module, operand, &dims) {
+        return false;
+    }
+    let inner = module.clone_op(op, &mut ValueMap::default());
+    module.insert_before(op, inner);
+    module.op_mut(inner).attrs.set("dimensions", Attr::i64s(vec![last]));
+    let sums = module.result(inner);
+    module.set_ty(sums, Type::tensor(from.dims[..last as usize].to_vec(), from.elem));
+    dims.pop();
+    module.op_mut(op).attrs.set("dimensions", Attr::i64s(dims));
+    module.set_operand(op, 0, sums);
+    true
+}
+
+/// Whether `value` is computed from something that was broadcast along some of the dimensions `dims` and not along others.
+fn has_part(module: &Module, value: ValueId, dims: &[i64]) -> bool {
+    let mut work = vec![value];
+    let mut seen = 0;
+    while let Some(v) = work.pop() {
+        seen += 1;
+        let Some(op) = module.def_op(v).filter(|_| seen < 64) else { continue };
+        let data = module.op(op);
+        match data.kind() {
+            OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => work.extend(data.operands()),
+            OpKind::Movement(MovementOp::BroadcastInDim) => {
+                let small = module.ty(data.operands()[0]).dims();
+                let to = data.i64s("broadcast_dimensions").unwrap_or_default();
+                let has = |d: &&i64| to.iter().zip(small).any(|(t, &n)| t == *d && n > 1);
+                let count = dims.iter().filter(has).count();
+                if count > 0 && count < dims.iter().filter(|&&d| module.ty(v).dims()[d as usize] > 1).count() {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The transpose of a matrix product summed over devices is the sum of its transposes, which cost nothing: see
@@ -121,6 +178,23 @@ fn is_zero(dense: &Dense) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::compile::testing::check;
+
+    #[test]
+    fn pairs_are_reduced_without_copies() {
+        let text = check(
+            "func.func @main(%x: tensor<40x5xf32>, %y: tensor<30x5xf32>) -> tensor<40xf32> {
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %a = stablehlo.broadcast_in_dim %x, dims = [0, 2] : (tensor<40x5xf32>) -> tensor<40x30x5xf32>
+            %b = stablehlo.broadcast_in_dim %y, dims = [1, 2] : (tensor<30x5xf32>) -> tensor<40x30x5xf32>
+            %d = stablehlo.subtract %a, %b : tensor<40x30x5xf32>
+            %c = stablehlo.abs %d : tensor<40x30x5xf32>
+            %s = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [1, 2]
+                : (tensor<40x30x5xf32>, tensor<f32>) -> tensor<40xf32>
+            return %s : tensor<40xf32> }",
+            1e-5,
+        );
+        assert!(!text.contains("40×30×5") && !text.contains("[40, 30, 5]"), "{text}");
+    }
 
     #[test]
     fn a_product_is_computed_transposed_if_only_that_is_used() {

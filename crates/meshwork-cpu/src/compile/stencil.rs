@@ -2,7 +2,7 @@
 
 use meshwork_ir::attr::ConvDims;
 use meshwork_ir::op::{BinaryOp, MovementOp, SourceOp};
-use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, Type, ValueId};
+use meshwork_ir::{Attr, ElementType, Module, OpId, OpKind, OpSpec, Type, ValueId};
 
 /// Taps of a kernel that is still small.
 const MAX_TAPS: i64 = 32;
@@ -32,12 +32,7 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
         (low[d as usize], high[d as usize]) = shape.padding[i];
         padded[d as usize] += shape.padding[i].0 + shape.padding[i].1;
     }
-    let pad = OpSpec::new(OpKind::Movement(MovementOp::Pad))
-        .operands([x, zero])
-        .attr("edge_padding_low", Attr::i64s(low))
-        .attr("edge_padding_high", Attr::i64s(high))
-        .attr("interior_padding", Attr::i64s(vec![0; padded.len()]));
-    let x = e.add(pad, Type::tensor(padded.clone(), elem));
+    let x = e.pad(x, zero, &low, &high);
     let mut cut = padded.clone();
     n.input_spatial.iter().zip(&shape.out).for_each(|(&d, &o)| cut[d as usize] = o);
     let cut_ty = Type::tensor(cut.clone(), elem);
@@ -123,19 +118,20 @@ fn shape_of(module: &Module, op: OpId) -> Option<Shape> {
     (one_channel && plain && same && sizes && (1..=MAX_TAPS).contains(&taps)).then_some(shape)
 }
 
-struct Emitter<'m> {
-    module: &'m mut Module,
-    op: OpId,
+/// Adds ops before `op`.
+pub(super) struct Emitter<'m> {
+    pub module: &'m mut Module,
+    pub op: OpId,
 }
 
 impl Emitter<'_> {
-    fn add(&mut self, spec: OpSpec, ty: Type) -> ValueId {
+    pub fn add(&mut self, spec: OpSpec, ty: Type) -> ValueId {
         let loc = self.module.op(self.op).loc.clone();
         let op = self.module.push_before(self.op, spec.results([ty]).loc(loc));
         self.module.result(op)
     }
 
-    fn zero(&mut self, elem: meshwork_ir::ElementType) -> ValueId {
+    pub fn zero(&mut self, elem: meshwork_ir::ElementType) -> ValueId {
         let literal = meshwork_ir::Literal::zeros([], elem);
         let dense = meshwork_ir::Dense::from_literal(&literal);
         self.add(
@@ -144,11 +140,11 @@ impl Emitter<'_> {
         )
     }
 
-    fn binary(&mut self, kind: OpKind, a: ValueId, b: ValueId, ty: &Type) -> ValueId {
+    pub fn binary(&mut self, kind: OpKind, a: ValueId, b: ValueId, ty: &Type) -> ValueId {
         self.add(OpSpec::new(kind).operands([a, b]), ty.clone())
     }
 
-    fn slice(&mut self, x: ValueId, start: Vec<i64>, limit: Vec<i64>, steps: Vec<i64>, ty: Type) -> ValueId {
+    pub fn slice(&mut self, x: ValueId, start: Vec<i64>, limit: Vec<i64>, steps: Vec<i64>, ty: Type) -> ValueId {
         let spec = OpSpec::new(OpKind::Movement(MovementOp::Slice))
             .operands([x])
             .attr("start_indices", Attr::i64s(start))
@@ -171,6 +167,23 @@ impl Emitter<'_> {
                 self.add(OpSpec::new(OpKind::Movement(MovementOp::Reshape)).operands([x]), Type::tensor([], elem))
             }
         };
+        self.everywhere(number, ty)
+    }
+
+    /// `x` with `value` before and behind it in each dimension.
+    pub fn pad(&mut self, x: ValueId, value: ValueId, low: &[i64], high: &[i64]) -> ValueId {
+        let dims = self.module.ty(x).dims().iter().zip(low.iter().zip(high)).map(|(n, (l, h))| n + l + h);
+        let ty = Type::tensor(dims.collect::<Vec<_>>(), self.module.ty(x).elem().unwrap_or(ElementType::F32));
+        let spec = OpSpec::new(OpKind::Movement(MovementOp::Pad))
+            .operands([x, value])
+            .attr("edge_padding_low", Attr::i64s(low.to_vec()))
+            .attr("edge_padding_high", Attr::i64s(high.to_vec()))
+            .attr("interior_padding", Attr::i64s(vec![0; low.len()]));
+        self.add(spec, ty)
+    }
+
+    /// A number as an array of type `ty`.
+    pub fn everywhere(&mut self, number: ValueId, ty: &Type) -> ValueId {
         let none: Vec<i64> = vec![];
         let spec = OpSpec::new(OpKind::Movement(MovementOp::BroadcastInDim)).operands([number]);
         self.add(spec.attr("broadcast_dimensions", Attr::i64s(none)), ty.clone())

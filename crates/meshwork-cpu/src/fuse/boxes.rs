@@ -4,7 +4,7 @@ use meshwork_ir::hash::HashSet;
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{OpKind, ValueId};
 
-use super::affine::{self, identity};
+use super::affine::{self, Lin, identity};
 use super::build::{Builder, Stop};
 use super::graph::{Graph, Id, Place};
 use super::group::Outcome;
@@ -37,6 +37,34 @@ pub(super) struct Boxes {
     pub pairs: Option<HashSet<(Buf, Buf)>>,
 }
 
+/// Positions `lo..hi` of the domain; those of the dimensions in `beside` are computed side by side in one loop over the others.
+struct Piece {
+    lo: Vec<i64>,
+    hi: Vec<i64>,
+    beside: u32,
+}
+
+/// Positions of a dimension that are side by side because it is short.
+const MAX_STACK: i64 = 4;
+/// Elements of a loop for which that pays.
+const LEAST_BESIDE: i64 = 8;
+
+/// The positions of `lo..hi` in the dimensions of `mask`, in order; the others are at `lo`.
+fn positions(lo: &[i64], hi: &[i64], mask: u32) -> Vec<Vec<i64>> {
+    let mut out = vec![lo.to_vec()];
+    for d in (0..lo.len()).filter(|d| mask >> d & 1 == 1) {
+        let along = |at: Vec<i64>| {
+            (lo[d]..hi[d]).map(move |i| {
+                let mut at = at.clone();
+                at[d] = i;
+                at
+            })
+        };
+        out = out.into_iter().flat_map(along).collect();
+    }
+    out
+}
+
 /// Why there are no loops.
 pub(super) enum Halt {
     Outcome(Outcome),
@@ -57,7 +85,7 @@ impl Compiler<'_> {
         let all = Devices::all(self.grid);
         let differs = |&v: &ValueId| {
             let op = module.def_op(v).filter(|&op| module.op(op).kind() == OpKind::Movement(MovementOp::DynamicSlice));
-            op.is_some_and(|op| affine::offsets(module, op, all).is_none())
+            op.is_some_and(|op| !super::is_moved_slice(module, op) && affine::offsets(module, op, all).is_none())
         };
         if survey.inside.iter().any(differs) {
             (0..self.grid.partitions).map(|p| Devices::partition(self.grid, p)).collect()
@@ -79,29 +107,58 @@ impl Compiler<'_> {
         let before = built.loops.len();
         // A copy is a step of all devices, which must then read the same places.
         let uniform = devices == Devices::all(self.grid);
-        let mut work = vec![(vec![0; rank], job.survey.domain.clone())];
-        while let Some((lo, hi)) = work.pop() {
+        let mut work = vec![Piece { lo: vec![0; rank], hi: job.survey.domain.clone(), beside: job.survey.beside }];
+        while let Some(piece) = work.pop() {
+            let Piece { lo, hi, beside } = piece;
             let outer = job.survey.split.unwrap_or(rank);
             if (0..outer).any(|d| lo[d] >= hi[d]) {
                 continue;
             }
-            let mut builder = Builder::new(&self.cx, devices, &job.survey.domain, job.survey.split, &lo, &hi);
+            // What is side by side has one position in the loop.
+            let one = |at: &[i64], to: i64| -> Vec<i64> {
+                (0..rank).map(|d| if beside >> d & 1 == 1 { to } else { at[d] }).collect()
+            };
+            let (from, to) = (one(&lo, 0), one(&hi, 1));
+            let mut builder = Builder::new(&self.cx, devices, &job.survey.domain, job.survey.split, &from, &to);
             builder.cut_masks = built.loops.len() - before + work.len() < MAX_MASK_BOXES;
             let mut nodes: Vec<(Id, Place)> = vec![];
             let mut stop = None;
-            for (&v, place) in job.outputs.iter().zip(job.places) {
-                match builder.value(v, &identity(module.ty(v).dims().len())) {
-                    Ok(id) => nodes.push((id, place.clone())),
-                    Err(s) => {
-                        stop = Some(s);
-                        break;
+            'outputs: for at in positions(&lo, &hi, beside) {
+                for (&v, place) in job.outputs.iter().zip(job.places) {
+                    let (mut map, mut place) = (identity(module.ty(v).dims().len()), place.clone());
+                    for (d, &i) in at.iter().enumerate().filter(|&(d, _)| beside >> d & 1 == 1) {
+                        map[d] = Lin::at(i);
+                        place.offset += i * place.strides[d];
+                        place.strides[d] = 0;
+                    }
+                    match builder.value(v, &map) {
+                        Ok(id) => nodes.push((id, place)),
+                        Err(s) => {
+                            stop = Some(s);
+                            break 'outputs;
+                        }
                     }
                 }
             }
+            // How many positions of dimension `dim` would be side by side.
+            let with = |dim: usize| -> i64 {
+                (0..rank).filter(|&d| d == dim || beside >> d & 1 == 1).map(|d| hi[d] - lo[d]).product()
+            };
+            let fits_beside = |dim: usize| {
+                let whole: i64 = (0..rank).map(|d| hi[d] - lo[d]).product();
+                let few = with(dim) * job.outputs.len() as i64 <= super::SMALL;
+                let long = whole / with(dim).max(1) >= LEAST_BESIDE || whole <= super::SMALL;
+                job.survey.split.is_none() && beside >> dim & 1 == 0 && few && long
+            };
             match stop {
                 None => {}
                 Some(Stop::Force(v)) => return Err(Outcome::First(v).into()),
                 Some(Stop::Cut { dim, at, value }) => {
+                    // Pieces of a stack have much in common.
+                    if hi[dim] - lo[dim] <= MAX_STACK && fits_beside(dim) {
+                        work.push(Piece { lo, hi, beside: beside | 1 << dim });
+                        continue;
+                    }
                     let in_row = job.survey.split.is_some_and(|k| dim >= k);
                     if in_row || built.loops.len() - before + work.len() >= MAX_BOXES {
                         return Err(if job.outputs.contains(&value) || value == job.root {
@@ -114,8 +171,8 @@ impl Compiler<'_> {
                     let (mut middle_hi, mut middle_lo) = (hi.clone(), lo.clone());
                     middle_hi[dim] = at;
                     middle_lo[dim] = at;
-                    work.push((middle_lo, hi));
-                    work.push((lo, middle_hi));
+                    work.push(Piece { lo: middle_lo, hi, beside });
+                    work.push(Piece { lo, hi: middle_hi, beside });
                     continue;
                 }
             }
@@ -124,6 +181,13 @@ impl Compiler<'_> {
             let planned = loop {
                 let found = plan(&graph, &nodes, job.survey.split);
                 let bad = match &found {
+                    // What moves is copied by itself.
+                    Err(NoLoop::Uneven(p)) if !graph.places[*p as usize].moved.is_empty() => {
+                        let slice =
+                            |v: &&ValueId| module.def_op(**v).is_some_and(|op| super::is_moved_slice(module, op));
+                        let value = job.survey.inside.iter().find(slice).filter(|v| !job.outputs.contains(v));
+                        return Err(value.map_or(Outcome::WithoutReductions, |&v| Outcome::First(v)).into());
+                    }
                     Err(NoLoop::Uneven(p)) if uniform => Some(*p),
                     Ok(l) if uniform => l.far_input(),
                     _ => None,
@@ -138,6 +202,12 @@ impl Compiler<'_> {
                 Err(NoLoop::Kernel) => return Err(Halt::NoKernel),
                 Err(_) => return Err(Outcome::WithoutReductions.into()),
             };
+            // A row of a few elements takes as long as one of many.
+            let short = l.row.count_ones() == 1 && l.n <= MAX_STACK && l.n > 1 && l.rows_to_join().is_none();
+            if short && fits_beside(l.row.trailing_zeros() as usize) {
+                work.push(Piece { lo, hi, beside: beside | l.row });
+                continue;
+            }
             if l.arrays.len() > MAX_ARRAYS || l.counters.len() > MAX_ARRAYS {
                 return Err(self.middle_of(job.survey, job.root).into());
             }
@@ -157,7 +227,7 @@ impl Compiler<'_> {
 }
 
 /// Replaces place `p` of the graph by a dense copy of what the box reads of it.
-fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<(View, View)>) {
+pub(super) fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<(View, View)>) {
     let place = graph.places[p as usize].clone();
     let row = graph.row_mask;
     let extent = |d: usize| if place.strides[d] == 0 && row >> d & 1 == 0 { 1 } else { graph.hi[d] - graph.lo[d] };
@@ -174,7 +244,7 @@ fn straighten(c: &mut Compiler<'_>, graph: &mut Graph, p: u32, copies: &mut Vec<
     let to = View::dense(buf, place.elem, &dims);
     let strides: Vec<i64> = (0..dims.len()).map(|d| if dims[d] == 1 { 0 } else { to.strides[d] }).collect();
     let offset = -strides.iter().zip(&graph.lo).map(|(s, l)| s * l).sum::<i64>();
-    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides };
+    graph.places[p as usize] = Place { buf, elem: place.elem, offset, strides, moved: vec![] };
     copies.push((from, to));
 }
 
@@ -201,7 +271,8 @@ fn in_place(graph: &Graph, outputs: &[(Id, Place)], l: &Loop, rows: bool) -> Has
             let from = graph.places[p as usize].buf;
             let same = |q: &u32| {
                 let place = &graph.places[*q as usize];
-                place.buf != from || (place.elem == to.elem && place.offset == to.offset && place.strides == to.strides)
+                let here = place.elem == to.elem && place.offset == to.offset && place.strides == to.strides;
+                place.buf != from || (here && place.moved.is_empty())
             };
             if l.inputs.iter().all(same) {
                 out.insert((from, to.buf));

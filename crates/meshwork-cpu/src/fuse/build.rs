@@ -5,12 +5,13 @@ use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp, UnaryOp};
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::affine::{self, Lin, Map};
-use super::graph::{Graph, Id, Place};
+use super::graph::{Graph, Id, Moved, Place};
 use super::numbers::{self, lane};
 use super::range::{Devices, range};
 use crate::compile::lower::Lower;
 use crate::kernel::check;
 use crate::kernel::ir::{BinaryOp, Combine, Ty};
+use crate::library::Number;
 use crate::step::View;
 
 /// Why a box could not be built as it is.
@@ -67,15 +68,38 @@ impl<'a, 'm> Builder<'a, 'm> {
         Ok(id)
     }
 
-    fn load(&mut self, value: ValueId, view: &View, map: &[Lin]) -> Result<Id, Stop> {
-        let mut place =
-            Place { buf: view.buf, elem: view.elem, offset: view.offset, strides: vec![0; self.domain.len()] };
+    /// The element of `view` at `map`.
+    fn place(&self, view: &View, map: &[Lin]) -> Place {
+        let strides = vec![0; self.domain.len()];
+        let mut place = Place { buf: view.buf, elem: view.elem, offset: view.offset, strides, moved: vec![] };
         for (l, &stride) in map.iter().zip(&view.strides) {
             place.offset += l.base * stride;
             if l.coef != 0 {
                 place.strides[l.dim as usize] += l.coef * stride;
             }
         }
+        place
+    }
+
+    /// The element at `map` of `value`, a slice of something in memory at a place that is data.
+    fn moved(&mut self, op: OpId, value: ValueId, map: &[Lin]) -> Result<Id, Stop> {
+        let module = self.cx.module;
+        let (&from, starts) = module.op(op).operands().split_first().ok_or(Stop::Force(value))?;
+        let view = self.cx.view(from).ok_or(Stop::Force(from))?.clone();
+        let mut place = self.place(&view, map);
+        let sizes = module.ty(value).dims();
+        for (d, &start) in starts.iter().enumerate() {
+            let most = view.dims[d] - sizes[d];
+            let by = Number::new(self.cx.view(start).ok_or(Stop::Force(start))?);
+            if most > 0 {
+                place.moved.push(Moved { by, most, stride: view.strides[d] });
+            }
+        }
+        self.graph.load(place, None).ok_or(Stop::Force(value))
+    }
+
+    fn load(&mut self, value: ValueId, view: &View, map: &[Lin]) -> Result<Id, Stop> {
+        let place = self.place(view, map);
         // One element of a constant: a weight of a stencil, say.
         let one = place.strides.iter().enumerate().all(|(d, &s)| s == 0 || self.graph.hi[d] - self.graph.lo[d] == 1);
         if let (Some(literal), Some(ty)) = (&self.cx.bufs[view.buf.0 as usize].constant, lane(view.elem))
@@ -120,7 +144,11 @@ impl<'a, 'm> Builder<'a, 'm> {
                 | MovementOp::Reshape,
             ) => {
                 let from = data.operands()[0];
-                let map = affine::renamed(module, op, map).ok_or(Stop::Force(from))?;
+                let Some(map) = affine::renamed(module, op, map) else {
+                    // In memory it is another view of the same bytes.
+                    let there = self.cx.view(from).is_some();
+                    return Err(Stop::Force(if there { value } else { from }));
+                };
                 self.value(from, &map)
             }
             OpKind::Movement(MovementOp::BitcastConvert) => {
@@ -131,6 +159,9 @@ impl<'a, 'm> Builder<'a, 'm> {
                 let dim = data.int("iota_dimension").unwrap_or(0) as usize;
                 Ok(self.graph.position(ty, map[dim]))
             }
+            OpKind::Movement(MovementOp::DynamicSlice) if super::is_moved_slice(module, op) => {
+                self.moved(op, value, map)
+            }
             OpKind::Movement(MovementOp::DynamicSlice) => {
                 let starts = affine::offsets(module, op, self.devices).ok_or(Stop::Force(value))?;
                 let map: Map = map.iter().zip(starts).map(|(l, start)| l.scaled(1, start)).collect();
@@ -140,6 +171,16 @@ impl<'a, 'm> Builder<'a, 'm> {
             OpKind::Movement(MovementOp::Concatenate) => self.concatenate(op, value, map),
             OpKind::Movement(MovementOp::DynamicUpdateSlice) | OpKind::Body(BodyOp::Scatter) => {
                 self.window(op, value, map)
+            }
+            OpKind::Body(BodyOp::Reduce) if super::is_small_reduce(module, op) => {
+                let combine = super::reduce_kind(module, op).ok_or(Stop::Force(value))?;
+                let mut sum = None;
+                for read in super::small_reads(module, op, map) {
+                    let x = self.value(data.operands()[0], &read)?;
+                    sum = Some(sum.map_or(x, |sum| self.graph.binary(combine.into(), sum, x)));
+                }
+                let init = self.value(data.operands()[1], &[])?;
+                Ok(self.started(combine, init, sum.ok_or(Stop::Force(value))?))
             }
             OpKind::Body(BodyOp::Reduce) => {
                 let combine = super::reduce_kind(module, op).ok_or(Stop::Force(value))?;

@@ -10,17 +10,21 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::hash::{HashMap, HashSet};
 use meshwork_ir::{OpId, ValueId};
 
 use super::affine::{Lin, identity};
+use super::boxes::straighten;
 use super::build::{Builder, Stop};
 use super::graph::{Graph, Id, Place};
 use super::nest::{Loop, NoLoop, plan};
 use super::range::Devices;
+use super::survey::Scope;
 use super::work::{Fused, Task};
-use super::{reduce_kind, reduced_dims};
+use super::{numbers, reduce_kind, reduced_dims};
 use crate::compile::Compiler;
 use crate::kernel::ir::Combine;
+use crate::library;
 use crate::step::{Buf, View};
 use meshwork_runtime::LoadError;
 
@@ -41,6 +45,12 @@ const MAX_PARTIALS: i64 = 32;
 const ROWS_PER_SUM: i64 = 1024;
 /// Elements of an accumulator that stays in the first-level cache.
 const TILE: i64 = 2048;
+/// Elements of a reduced dimension that make a row before a short dimension.
+const LEAST_ROW: i64 = 16;
+/// A value that costs more additions is not computed once for each of several reductions.
+const EXPENSIVE: u32 = 16;
+/// Innermost reduced dimensions of fewer elements are left for last.
+const SHORT_INNER: i64 = 32;
 /// A part of a stage costs at least this many nanoseconds.
 const PART_NS: u64 = 20_000;
 
@@ -59,6 +69,9 @@ impl Compiler<'_> {
         if self.is_stored(operand) {
             self.force(operand)?;
         }
+        while let Some(shared) = self.shared_with_others(op, operand) {
+            self.force(shared)?;
+        }
         let mut source = Source::Value(operand);
         loop {
             // Dimensions of one element need no reduction.
@@ -68,21 +81,20 @@ impl Compiler<'_> {
                     break;
                 }
             }
-            let stage = Stage { combine, op, dims: &dims, reduced: &reduced };
+            let tail = short_tail(&dims, &reduced);
+            let now = first_reduced(&dims, &reduced, tail);
+            let stage = Stage { combine, op, dims: &dims, reduced: &now, tail };
             let next = match self.stage(&stage, &source)? {
                 Some(view) => view,
                 None => return self.opaque(op),
             };
-            let kept: Vec<usize> = (0..dims.len()).filter(|d| !reduced.contains(d)).collect();
-            let done = next.dims.len() == kept.len() + 1 && !is_inner(&reduced, dims.len());
-            if done {
+            if now.len() == reduced.len() && !stage.is_inner() {
                 return self.finish(&stage, next, init);
             }
-            // The stage took the innermost reduced dimensions and may have left pieces in front.
-            let suffix = inner_count(&reduced, dims.len());
-            reduced.truncate(reduced.len() - suffix);
-            reduced.iter_mut().for_each(|d| *d += 1);
-            reduced.insert(0, 0);
+            // The stage may have left pieces in front.
+            let kept: Vec<usize> = (0..dims.len()).filter(|d| !now.contains(d)).collect();
+            let left = kept.iter().enumerate().filter(|(_, d)| reduced.contains(d)).map(|(i, _)| i + 1);
+            reduced = [0].into_iter().chain(left).collect();
             dims = next.dims.clone();
             source = Source::View(next);
         }
@@ -90,18 +102,37 @@ impl Compiler<'_> {
         let mut lined = view;
         lined.dims.insert(0, 1);
         lined.strides.insert(0, 0);
-        self.finish(&Stage { combine, op, dims: &dims, reduced: &reduced }, lined, init)
+        self.finish(&Stage { combine, op, dims: &dims, reduced: &reduced, tail: 0 }, lined, init)
+    }
+
+    /// The most expensive value that `operand` is made of, if others need it too: it is better stored than computed for
+    /// each of them.
+    fn shared_with_others(&self, op: OpId, operand: ValueId) -> Option<ValueId> {
+        let module = self.cx.module;
+        let scope = Scope { cx: &self.cx, stored: &self.fuse.stored, reductions: false, grid: self.grid };
+        let size = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
+        let (mut costs, mut inside) = (HashMap::default(), HashSet::from_iter([op]));
+        let mut found: Vec<(u32, ValueId)> = vec![];
+        let mut work = vec![operand];
+        while let Some(v) = work.pop() {
+            let def = module.def_op(v).filter(|&op| self.cx.view(v).is_none() && super::is_fusible(module, op));
+            let Some(def) = def.filter(|&def| inside.insert(def)) else { continue };
+            work.extend(module.op(def).operands());
+            let cost = scope.cost(v, &mut costs);
+            if cost > EXPENSIVE && size(v) * 2 >= size(operand) && numbers::is_arithmetic(module, def) {
+                found.push((cost, v));
+            }
+        }
+        let others = |op: &OpId| !inside.contains(op) && !self.fuse.done.contains(op);
+        let shared = |&(_, v): &(u32, ValueId)| module.value(v).uses().iter().any(|u| others(&u.op));
+        found.into_iter().filter(shared).max().map(|(_, v)| v)
     }
 
     /// Runs one stage; the partial results have one dimension more in front, over which they are still to be reduced.
     fn stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<Option<View>, LoadError> {
         // Each round stores one more value, so there is an end.
         loop {
-            let built = if is_inner(stage.reduced, stage.dims.len()) {
-                self.row_stage(stage, source)
-            } else {
-                self.column_stage(stage, source)
-            };
+            let built = if stage.is_inner() { self.row_stage(stage, source) } else { self.column_stage(stage, source) };
             match built {
                 Ok(view) => return Ok(Some(view)),
                 Err(Trouble::Force(v)) if self.cx.view(v).is_none() => self.force(v)?,
@@ -113,35 +144,56 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reduces the innermost dimensions: one number per row, or per piece of a row.
+    /// Reduces the innermost dimensions: one number per row, or per piece of a row. Positions of the tail are side by side.
     fn row_stage(&mut self, stage: &Stage<'_>, source: &Source) -> Result<View, Trouble> {
         let dims = stage.dims;
-        let k = dims.len() - inner_count(stage.reduced, dims.len());
-        let (rows, n) = (dims[..k].iter().product::<i64>(), dims[k..].iter().product::<i64>());
+        let end = dims.len() - stage.tail;
+        let k = end - inner_count(stage.reduced, end);
+        let (rows, n) = (dims[..k].iter().product::<i64>(), dims[k..end].iter().product::<i64>());
+        let beside: i64 = dims[end..].iter().product();
         let wanted = if rows >= super::MANY_ROWS { 1 } else { n / PIECE };
         let pieces = wanted.min(MAX_PARTIALS).min(dims[k]).max(1);
         let mut loops = vec![];
+        let mut copies = vec![];
         let mut out: Option<View> = None;
         for p in 0..pieces {
             let (mut lo, mut hi) = (vec![0; dims.len()], dims.to_vec());
             (lo[k], hi[k]) = (dims[k] * p / pieces, dims[k] * (p + 1) / pieces);
-            let (mut graph, x) = self.expression(source, dims, Some(k), &lo, &hi)?;
-            let sum = graph.reduce(stage.combine, x);
+            hi[end..].fill(1);
+            let (mut graph, elements) = self.expression(source, dims, (Some(k), end), &lo, &hi)?;
             let view = match &out {
                 Some(view) => view.clone(),
                 None => {
-                    let shape: Vec<i64> = [pieces].iter().chain(&dims[..k]).copied().collect();
-                    let elem = graph.ty(x).elem();
+                    let shape: Vec<i64> = [pieces].iter().chain(&dims[..k]).chain([&beside]).copied().collect();
+                    let elem = graph.ty(elements[0]).elem();
                     View::dense(self.cx.buffer(elem, &shape), elem, &shape)
                 }
             };
-            let mut strides = view.strides[1..].to_vec();
+            let mut strides = view.strides[1..=k].to_vec();
             strides.resize(dims.len(), 0);
-            let place = Place { buf: view.buf, elem: view.elem, offset: p * view.strides[0], strides };
-            loops.push(plan(&graph, &[(sum, place)], Some(k)).map_err(Trouble::from)?);
+            let mut sums = vec![];
+            for (at, &x) in elements.iter().enumerate() {
+                let offset = p * view.strides[0] + at as i64 * view.elem.storage_bytes() as i64;
+                let place = Place { buf: view.buf, elem: view.elem, offset, strides: strides.clone(), moved: vec![] };
+                sums.push((graph.reduce(stage.combine, x), place));
+            }
+            let mut straight = HashSet::default();
+            let planned = loop {
+                let l = plan(&graph, &sums, Some(k)).map_err(Trouble::from)?;
+                match l.far_input().filter(|&p| straight.insert(p)) {
+                    Some(p) => straighten(self, &mut graph, p, &mut copies),
+                    None => break l,
+                }
+            };
+            loops.push(planned);
             out = Some(view);
         }
-        let Some(view) = out else { return Err(Trouble::Give) };
+        let Some(mut view) = out else { return Err(Trouble::Give) };
+        for (from, to) in copies {
+            library::copy::copy(&mut self.cx, stage.op, &from, &to);
+        }
+        view.dims = [pieces].iter().chain(&dims[..k]).chain(&dims[end..]).copied().collect();
+        view.strides = View::dense(view.buf, view.elem, &view.dims).strides;
         self.add_reduction(stage, Fused::new(loops.clone()), &loops, view.buf, "rows");
         Ok(view)
     }
@@ -154,7 +206,9 @@ impl Compiler<'_> {
         while k > 0 && !stage.reduced.contains(&(k - 1)) {
             k -= 1;
         }
-        let (mut graph, x) = self.expression(source, dims, Some(k), &vec![0; dims.len()], dims)?;
+        let whole = vec![0; dims.len()];
+        let (mut graph, elements) = self.expression(source, dims, (Some(k), dims.len()), &whole, dims)?;
+        let x = elements[0];
         let elem = graph.ty(x).elem();
         let shape: Vec<i64> = kept.iter().map(|&d| dims[d]).collect();
         let dense = View::dense(Buf(0), elem, &shape);
@@ -162,7 +216,7 @@ impl Compiler<'_> {
         kept.iter().zip(&dense.strides).for_each(|(&d, &s)| strides[d] = s);
         // The buffer is made when it is known how many accumulators there are.
         let buf = Buf(u32::MAX);
-        let place = Place { buf, elem, offset: 0, strides };
+        let place = Place { buf, elem, offset: 0, strides, moved: vec![] };
         let first = plan(&graph, &[(x, place.clone())], Some(k)).map_err(Trouble::from)?;
         let old = graph.load(place.clone(), None).ok_or(Trouble::Give)?;
         let sum = graph.binary(stage.combine.into(), old, x);
@@ -189,8 +243,8 @@ impl Compiler<'_> {
         let mut terms: Vec<Id> = vec![];
         for p in 0..partials.dims[0] {
             let offset = partials.offset + p * partials.strides[0];
-            let place =
-                Place { buf: partials.buf, elem: partials.elem, offset, strides: partials.strides[1..].to_vec() };
+            let strides = partials.strides[1..].to_vec();
+            let place = Place { buf: partials.buf, elem: partials.elem, offset, strides, moved: vec![] };
             let missing = || LoadError::unsupported(module, stage.op, "partial results of this type");
             terms.push(builder.graph.load(place, None).ok_or_else(missing)?);
         }
@@ -207,7 +261,8 @@ impl Compiler<'_> {
             return Ok(());
         }
         let out = self.cx.buffer(elem, &shape);
-        let place = Place { buf: out, elem, offset: 0, strides: View::dense(out, elem, &domain).strides };
+        let strides = View::dense(out, elem, &domain).strides;
+        let place = Place { buf: out, elem, offset: 0, strides, moved: vec![] };
         let l = plan(&graph, &[(sum, place)], None)
             .map_err(|e| LoadError::unsupported(module, stage.op, format!("its last stage: {e:?}")))?;
         let loops = vec![l];
@@ -216,42 +271,50 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The graph of what a stage reduces, and its node.
+    /// The graph of what a stage reduces, and its node for each position of the dimensions from `end` on.
     fn expression(
         &self,
         source: &Source,
         dims: &[i64],
-        split: Option<usize>,
+        (split, end): (Option<usize>, usize),
         lo: &[i64],
         hi: &[i64],
-    ) -> Result<(Graph, Id), Trouble> {
+    ) -> Result<(Graph, Vec<Id>), Trouble> {
         let mut builder = Builder::new(&self.cx, Devices::all(self.grid), dims, split, lo, hi);
         builder.cut_masks = false;
-        let map: Vec<Lin> = identity(dims.len());
-        let node = match source {
-            Source::Value(v) => match builder.value(*v, &map) {
-                Ok(id) => id,
-                Err(Stop::Force(v)) | Err(Stop::Cut { value: v, .. }) => return Err(Trouble::Force(v)),
-            },
-            Source::View(view) => {
-                let place =
-                    Place { buf: view.buf, elem: view.elem, offset: view.offset, strides: view.strides.clone() };
-                builder.graph.load(place, None).ok_or(Trouble::Give)?
-            }
-        };
+        let mut nodes = vec![];
+        for number in 0..dims[end..].iter().product() {
+            let mut map: Vec<Lin> = identity(dims.len());
+            let at = coordinates(&dims[end..], number);
+            at.iter().zip(&mut map[end..]).for_each(|(&i, l)| *l = Lin::at(i));
+            nodes.push(match source {
+                Source::Value(v) => match builder.value(*v, &map) {
+                    Ok(id) => id,
+                    Err(Stop::Force(v)) | Err(Stop::Cut { value: v, .. }) => return Err(Trouble::Force(v)),
+                },
+                Source::View(view) => {
+                    let shift: i64 = at.iter().zip(&view.strides[end..]).map(|(i, s)| i * s).sum();
+                    let mut strides = view.strides.clone();
+                    strides[end..].fill(0);
+                    let offset = view.offset + shift;
+                    let place = Place { buf: view.buf, elem: view.elem, offset, strides, moved: vec![] };
+                    builder.graph.load(place, None).ok_or(Trouble::Give)?
+                }
+            });
+        }
         let has_reduce = builder.graph.nodes.iter().any(|n| n.level > 0);
         match (has_reduce, source) {
             // A reduction inside would need the same rows; it goes by itself.
             (true, Source::Value(v)) => Err(Trouble::Force(*v)),
-            _ => Ok((builder.graph, node)),
+            _ => Ok((builder.graph, nodes)),
         }
     }
 
     fn add_reduction(&mut self, stage: &Stage<'_>, work: Fused, loops: &[Loop], to: Buf, how: &str) {
         let mut reads: Vec<Buf> = vec![];
-        for a in loops.iter().flat_map(|l| &l.arrays[..l.inputs.len()]) {
-            if a.buf != to && !reads.contains(&a.buf) {
-                reads.push(a.buf);
+        for buf in loops.iter().flat_map(Loop::reads) {
+            if buf != to && !reads.contains(&buf) {
+                reads.push(buf);
             }
         }
         let dims = stage.dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×");
@@ -265,6 +328,16 @@ struct Stage<'a> {
     op: OpId,
     dims: &'a [i64],
     reduced: &'a [usize],
+    /// Short dimensions behind the reduced ones.
+    tail: usize,
+}
+
+/// How many dimensions behind the last reduced one are kept, if they are so short that rows of them take longer than their
+/// elements side by side.
+fn short_tail(dims: &[i64], reduced: &[usize]) -> usize {
+    let Some(&last) = reduced.last() else { return 0 };
+    let (kept, n) = (dims[last + 1..].iter().product::<i64>(), dims[last]);
+    if kept > 1 && kept <= super::SMALL && n >= LEAST_ROW { dims.len() - last - 1 } else { 0 }
 }
 
 /// Why a stage was not built.
@@ -285,8 +358,21 @@ fn inner_count(reduced: &[usize], rank: usize) -> usize {
     reduced.iter().rev().enumerate().take_while(|&(i, &d)| d + i + 1 == rank).count()
 }
 
-fn is_inner(reduced: &[usize], rank: usize) -> bool {
-    inner_count(reduced, rank) > 0
+impl Stage<'_> {
+    /// Whether it reduces rows.
+    fn is_inner(&self) -> bool {
+        inner_count(self.reduced, self.dims.len() - self.tail) > 0
+    }
+}
+
+/// What the next stage reduces: the innermost dimensions, or those around them first if these are so short that rows of them
+/// take longer than rows of what is kept.
+fn first_reduced(dims: &[i64], reduced: &[usize], tail: usize) -> Vec<usize> {
+    let suffix = inner_count(reduced, dims.len() - tail);
+    let (outer, inner) = reduced.split_at(reduced.len() - suffix);
+    let product = |list: &[usize]| list.iter().map(|&d| dims[d]).product::<i64>();
+    let columns = tail == 0 && product(inner) < SHORT_INNER && product(outer) >= LEAST_ROW;
+    if inner.is_empty() || columns { outer.to_vec() } else { inner.to_vec() }
 }
 
 fn drop_ones(view: &mut View, dims: &mut Vec<i64>, reduced: &mut Vec<usize>) {
@@ -356,26 +442,49 @@ impl Cuts {
         (loops, parts, partials)
     }
 
-    /// Rows `from..to` in runs of those that come first to their accumulator and those that come later.
+    /// Rows `from..to`, whole steps of the outermost loop, in runs of those that come first to their accumulator and those
+    /// that come later.
     fn runs(&self, outer: &[i64], from: i64, to: i64) -> Vec<(bool, (i64, i64))> {
+        let Some(last) = self.reduced.iter().rposition(|&x| x) else { return vec![(true, (from, to))] };
+        // Rows are equal while only loops inside the innermost reduced one move.
+        let inner: i64 = outer[last + 1..].iter().product();
         let mut runs: Vec<(bool, (i64, i64))> = vec![];
-        // Within a run of the innermost reduced loop only the first row can be first.
-        let start: Vec<i64> = coordinates(outer, from);
-        let mut r = from;
-        while r < to {
-            let at = coordinates(outer, r);
-            let is_first = (0..outer.len()).all(|d| !self.reduced[d] || at[d] == if d == 0 { start[0] } else { 0 });
-            // Rows are equal while only loops inside the innermost reduced one move.
-            let inner: i64 = match self.reduced.iter().rposition(|&x| x) {
-                Some(d) => outer[d + 1..].iter().product(),
-                None => to - r,
-            };
-            let end = (r + (inner - r % inner.max(1)).max(1)).min(to);
-            match runs.last_mut() {
-                Some((f, range)) if *f == is_first => range.1 = end,
-                _ => runs.push((is_first, (r, end))),
+        let mut at = coordinates(outer, from);
+        loop {
+            let first = at.iter().zip(outer).fold(0, |row, (i, n)| row * n + i);
+            if first >= to {
+                break;
             }
-            r = end;
+            match runs.last_mut() {
+                // Nothing lies between.
+                Some((true, range)) if range.1 == first => range.1 = first + inner,
+                Some((_, range)) => {
+                    let before = range.1;
+                    runs.extend([(false, (before, first)), (true, (first, first + inner))]);
+                }
+                None => runs.push((true, (first, first + inner))),
+            }
+            // The next place of the kept loops; the reduced ones are where they start.
+            let mut d = last;
+            loop {
+                if !self.reduced[d] {
+                    at[d] += 1;
+                    if at[d] < outer[d] || d == 0 {
+                        break;
+                    }
+                    at[d] = 0;
+                }
+                if d == 0 {
+                    at[0] = outer[0];
+                    break;
+                }
+                d -= 1;
+            }
+        }
+        if let Some(&(_, (_, end))) = runs.last()
+            && end < to
+        {
+            runs.push((false, (end, to)));
         }
         runs
     }

@@ -6,14 +6,27 @@ use meshwork_ir::hash::HashMap;
 use super::numbers::{bits, is_float, lane, limits};
 use super::range;
 use crate::kernel::ir::{BinaryOp, Cmp, Combine, Ty, UnaryOp};
+use crate::library::Number;
 use crate::step::Buf;
 
 /// Names a node: its place in the graph, after those it uses.
 pub(crate) type Id = u32;
 
-/// An array of the box: the element at domain position `i` is at byte `offset + Σ i[d] * strides[d]` of the buffer.
+/// How far an array is moved when it runs: the number is not known before.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Moved {
+    pub by: Number,
+    /// The number is taken for 0 below it, and for this above it.
+    pub most: i64,
+    /// Bytes.
+    pub stride: i64,
+}
+
+/// An array of the box: the element at domain position `i` is at byte `offset + Σ i[d] * strides[d]` of the buffer, and
+/// further on where it is moved.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
+    pub moved: Vec<Moved>,
     pub buf: Buf,
     pub elem: ElementType,
     pub offset: i64,

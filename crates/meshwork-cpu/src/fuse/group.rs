@@ -11,7 +11,7 @@ use super::graph::Place;
 use super::nest::Loop;
 use super::survey::{MAX_INSIDE, Scope, Survey};
 use super::work::{Fused, MAX_ARRAYS, PerDevice};
-use super::{is_fusible, is_renaming, numbers, reduce_kind, row_reduce};
+use super::{is_fusible, is_moved_slice, is_renaming, numbers, reduce_kind, row_reduce};
 use crate::compile::{Compiler, captured};
 use crate::library;
 use crate::program::Node;
@@ -51,7 +51,7 @@ impl Compiler<'_> {
         self.fuse.stored.resize(module.value_slots(), false);
         self.fuse.depth.resize(module.value_slots(), 0);
         for op in module.ops_in(block) {
-            if is_fusible(module, op) {
+            if is_fusible(module, op) && !is_moved_slice(module, op) {
                 continue;
             }
             let mut wanted = module.op(op).operands().to_vec();
@@ -146,6 +146,20 @@ impl Compiler<'_> {
         out.sort_unstable();
         out.dedup();
         out
+    }
+
+    /// Computes what is still wanted of slices of `target` at places that are data, before that is overwritten.
+    pub(crate) fn finish_slices(&mut self, target: ValueId) -> Result<(), LoadError> {
+        let module = self.cx.module;
+        let users: Vec<OpId> = module.value(target).uses().iter().map(|u| u.op).collect();
+        for op in users.into_iter().filter(|&op| is_moved_slice(module, op)) {
+            let result = module.op(op).results()[0];
+            let seen = self.fuse.sources.contains_key(&result) && self.cx.view(result).is_none();
+            if seen && module.value(result).uses().iter().any(|u| !self.fuse.done.contains(&u.op)) {
+                self.force(result)?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores `value` in memory, in any way that strides can say.
@@ -280,7 +294,7 @@ impl Compiler<'_> {
                 let (elem, dims) = self.cx.shape(v);
                 let mut strides = View::dense(buf, elem, &dims).strides;
                 strides.resize(rank, 0);
-                Place { buf, elem, offset: 0, strides }
+                Place { buf, elem, offset: 0, strides, moved: vec![] }
             })
             .collect();
         let job = Job { survey, outputs, places: &places, root };
@@ -312,11 +326,9 @@ impl Compiler<'_> {
             return Ok(Outcome::Done);
         }
         let mut reads: Vec<Buf> = vec![];
-        for l in &loops {
-            for a in &l.arrays[..l.inputs.len()] {
-                if !reads.contains(&a.buf) {
-                    reads.push(a.buf);
-                }
+        for buf in loops.iter().flat_map(Loop::reads) {
+            if !reads.contains(&buf) {
+                reads.push(buf);
             }
         }
         let whole = |&(from, to): &(Buf, Buf)| {

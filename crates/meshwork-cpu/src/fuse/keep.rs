@@ -1,8 +1,7 @@
 //! What a loop stores beside what it was asked for: values that others need and should not compute again.
 
 use meshwork_ir::hash::HashSet;
-use meshwork_ir::op::BodyOp;
-use meshwork_ir::{OpId, OpKind, ValueId};
+use meshwork_ir::{OpId, ValueId};
 
 use super::affine::identity;
 use super::group::MAX_OUTPUTS;
@@ -36,7 +35,8 @@ impl Compiler<'_> {
         for value in candidates {
             let dims = module.ty(value).dims();
             let whole = dims == survey.domain && survey.maps[&value] == [identity(dims.len())];
-            let arithmetic = module.def_op(value).is_some_and(|op| numbers::is_arithmetic(module, op));
+            let computes = |op| numbers::is_arithmetic(module, op) || super::is_small_reduce(module, op);
+            let arithmetic = module.def_op(value).is_some_and(computes);
             if out.contains(&value) || !whole || !arithmetic || out.len() >= MAX_OUTPUTS {
                 continue;
             }
@@ -53,7 +53,7 @@ impl Compiler<'_> {
     }
 
     fn is_reduction(&self, value: ValueId) -> bool {
-        self.cx.module.def_op(value).is_some_and(|op| self.cx.module.op(op).kind() == OpKind::Body(BodyOp::Reduce))
+        self.cx.module.def_op(value).is_some_and(|op| super::row_reduce(self.cx.module, op).is_some())
     }
 
     /// What computing `value` again costs if `stored` is in memory, and which numbers of rows it is made of.
@@ -87,6 +87,8 @@ impl Compiler<'_> {
                         cost += numbers::cost(module.op(op).kind());
                     } else if self.is_reduction(v) {
                         cost += REDUCE;
+                    } else if super::is_small_reduce(module, op) {
+                        cost += STORE_AND_LOAD;
                     }
                     work.extend(module.op(op).operands().iter().map(|&o| (o, outside_rows && !(enters && kept))));
                 }

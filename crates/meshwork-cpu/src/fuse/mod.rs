@@ -27,6 +27,7 @@ use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
+use affine::{Lin, Map};
 use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
@@ -70,8 +71,42 @@ pub(crate) fn row_reduce(module: &Module, op: OpId) -> Option<usize> {
     let split = shape.len() - dims.len();
     let trailing = dims.iter().enumerate().all(|(i, &d)| d == split + i);
     let (rows, n) = (shape[..split].iter().product::<i64>(), shape[split..].iter().product::<i64>());
-    (trailing && n > 0 && (n <= LONG_ROW || rows >= MANY_ROWS)).then_some(split)
+    let fits = trailing && n > 0 && (n <= LONG_ROW || rows >= MANY_ROWS) && !is_small_reduce(module, op);
+    fits.then_some(split)
 }
+
+/// Whether `op` is a reduction of so few elements each that it is an expression like any other.
+pub(crate) fn is_small_reduce(module: &Module, op: OpId) -> bool {
+    let Some(&operand) = module.op(op).operands().first() else { return false };
+    let shape = module.ty(operand).dims();
+    reduce_kind(module, op).is_some()
+        && (1..=SMALL).contains(&reduced_dims(module, op).iter().map(|&d| shape[d]).product::<i64>())
+}
+
+/// Where the elements are that a small reduction combines for its result at `map`, in order.
+pub(crate) fn small_reads(module: &Module, op: OpId, map: &[Lin]) -> Vec<Map> {
+    let shape = module.ty(module.op(op).operands()[0]).dims();
+    let reduced = reduced_dims(module, op);
+    let count: i64 = reduced.iter().map(|&d| shape[d]).product();
+    let at = |i: i64| {
+        let (mut rest, mut kept) = (i, map.iter().rev());
+        let mut read: Map = vec![];
+        for d in (0..shape.len()).rev() {
+            if reduced.contains(&d) {
+                read.push(Lin::at(rest % shape[d]));
+                rest /= shape[d];
+            } else {
+                read.extend(kept.next());
+            }
+        }
+        read.reverse();
+        read
+    };
+    (0..count).map(at).collect()
+}
+
+/// Elements of a small reduction, and positions of a short dimension that are computed side by side.
+pub(crate) const SMALL: i64 = 8;
 
 /// A longer row is reduced in pieces, unless there are many.
 const LONG_ROW: i64 = 1 << 16;
@@ -139,11 +174,17 @@ pub(crate) fn is_fusible(module: &Module, op: OpId) -> bool {
                 let count = |v: ValueId| module.ty(v).dims().iter().product::<i64>();
                 count(w.update) * 4 >= count(w.target)
             }),
-        // At a place that follows from the number of the device.
-        OpKind::Movement(MovementOp::DynamicSlice) => affine::offsets(module, op, range::Devices::SOME).is_some(),
-        OpKind::Body(BodyOp::Reduce) => row_reduce(module, op).is_some(),
+        // What is sliced is in memory, or at a place that follows from the number of the device.
+        OpKind::Movement(MovementOp::DynamicSlice) => true,
+        OpKind::Body(BodyOp::Reduce) => row_reduce(module, op).is_some() || is_small_reduce(module, op),
         _ => numbers::is_arithmetic(module, op),
     }
+}
+
+/// Whether `op` is a slice at a place that is data.
+pub(crate) fn is_moved_slice(module: &Module, op: OpId) -> bool {
+    module.op(op).kind() == OpKind::Movement(MovementOp::DynamicSlice)
+        && affine::offsets(module, op, range::Devices::SOME).is_none()
 }
 
 /// A concatenation of more pieces is left to the library.

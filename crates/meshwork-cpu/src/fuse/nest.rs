@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::graph::{Graph, Id, Node, Place};
+use super::graph::{Graph, Id, Moved, Node, Place};
 use super::phases::{self, Output};
 use crate::kernel::ir::{Access, Arg};
 use crate::kernel::{Kernel, Stores};
-use crate::step::Buf;
+use crate::step::{Buf, Frame};
 use meshwork_ir::ElementType;
 
 /// One array of a loop.
@@ -19,6 +19,7 @@ pub(crate) struct Array {
     /// Bytes per element of the row.
     pub step: i64,
     pub elem_bytes: i64,
+    pub moved: Vec<Moved>,
     /// Its elements are neighbors from row to row, not along the row: rows are turned on the way, some at a time.
     pub across: bool,
 }
@@ -46,6 +47,8 @@ pub(crate) struct Loop {
     pub outer: Vec<i64>,
     /// Elements of a row.
     pub n: i64,
+    /// Dimensions of the domain that the row runs over.
+    pub row: u32,
     /// Whether a row may be cut: nothing is carried along it.
     pub divisible: bool,
     /// Rough cost of an element in picoseconds.
@@ -98,7 +101,8 @@ impl Loop {
         let even = |a: &Array| a.step == a.elem_bytes;
         let goes_on = |a: &Array| even(a) && a.strides.last() == Some(&(self.n * a.step));
         let (inputs, outputs) = self.arrays.split_at(self.inputs.len());
-        let fit = outputs.iter().all(goes_on) && inputs.iter().all(|a| goes_on(a) || (even(a) && a.repeats()));
+        let again = |a: &Array| even(a) && a.repeats() && a.moved.is_empty();
+        let fit = outputs.iter().all(goes_on) && inputs.iter().all(|a| goes_on(a) || again(a));
         let joined = (1..=JOINED_ROW / self.n).rev().find(|by| rows % by == 0);
         joined.filter(|&by| fit && by >= 4)
     }
@@ -126,11 +130,37 @@ impl Loop {
         let far =
             |a: &&(usize, &Array)| !a.1.across && a.1.step.abs() >= FAR_BYTES && self.n >= 8 && rows * self.n >= 2048;
         let inputs = self.arrays.iter().enumerate().take(self.inputs.len()).collect::<Vec<_>>();
-        inputs.iter().find(far).map(|&(i, _)| self.inputs[i])
+        // What the rows read again and again is worth it however near its elements are.
+        let often = |a: &&(usize, &Array)| {
+            let times: i64 = self.outer.iter().zip(&a.1.strides).filter(|&(_, &s)| s == 0).map(|(&n, _)| n).product();
+            !a.1.across && a.1.step != 0 && a.1.step != a.1.elem_bytes && self.n >= 8 && times >= OFTEN
+        };
+        inputs.iter().find(|a| (far(a) || often(a)) && a.1.moved.is_empty()).map(|&(i, _)| self.inputs[i])
+    }
+
+    /// The buffers that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = Buf> {
+        let inputs = &self.arrays[..self.inputs.len()];
+        inputs.iter().flat_map(|a| std::iter::once(a.buf).chain(a.moved.iter().map(|m| m.by.buf)))
     }
 }
 
 impl Array {
+    /// Where it starts.
+    ///
+    /// # Safety
+    /// The buffers of the array and of the numbers that it is moved by are valid.
+    #[inline]
+    pub unsafe fn start(&self, frame: &Frame<'_>) -> *mut u8 {
+        let mut at = self.offset;
+        for moved in &self.moved {
+            // SAFETY: the caller's.
+            at += unsafe { moved.by.get(frame) }.clamp(0, moved.most) * moved.stride;
+        }
+        // SAFETY: inside the buffer.
+        unsafe { frame.ptr(self.buf).offset(at as isize) }
+    }
+
     /// Whether every row is the same.
     fn repeats(&self) -> bool {
         self.strides.iter().all(|&s| s == 0)
@@ -150,6 +180,8 @@ pub(crate) const PANEL_BYTES: i64 = 600 << 10;
 pub(crate) const PANEL_COLUMNS: i64 = 128;
 /// Fewer rows than this are not worth it.
 const PANEL_LEAST_ROWS: i64 = 16;
+/// Rows that read the same elements.
+const OFTEN: i64 = 16;
 /// Elements of a row further apart than this are on different cache lines.
 const FAR_BYTES: i64 = 64;
 
@@ -219,6 +251,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         strides: strides_of(&p.strides),
         step: if n == 1 && split.is_none() { p.elem.storage_bytes() as i64 } else { step_of(&p.strides) },
         elem_bytes: p.elem.storage_bytes() as i64,
+        moved: p.moved.clone(),
         across: false,
     };
     let divisible = !graph.nodes.iter().zip(&live).any(|(i, &l)| l && matches!(i.node, Node::Reduce(..)));
@@ -262,6 +295,7 @@ pub(crate) fn plan(graph: &Graph, outputs: &[(Id, Place)], split: Option<usize>)
         counters: counters.collect(),
         outer: shape.outer.iter().map(|g| g.iter().map(|&d| extent(d)).product()).collect(),
         n,
+        row: row_mask,
         divisible,
         cost: 40 * bytes as u64 + 100 * u64::from(ops_cost) + 20,
     })

@@ -26,6 +26,10 @@ pub(crate) struct Survey {
     pub leaves: HashSet<Buf>,
     /// Values to be stored that are computed here: wanted whole, or once per row.
     pub joined: Vec<ValueId>,
+    /// Dimensions whose positions are best computed side by side: they have a small reduction in common.
+    pub beside: u32,
+    /// The first of these.
+    small: Option<ValueId>,
 }
 
 /// `Err` names a value that must be in memory first.
@@ -75,12 +79,18 @@ impl Scope<'_, '_> {
             inside: vec![],
             leaves: HashSet::default(),
             joined: vec![],
+            beside: 0,
+            small: None,
         };
         let mut rows: Vec<(ValueId, usize)> = vec![];
         for &root in roots {
             let rank = self.cx.module.ty(root).dims().len();
             s.joined.push(root);
             self.visit(&mut s, &mut rows, root, identity(rank))?;
+        }
+        // Row programs have nothing side by side.
+        if let (Some(_), Some(value)) = (s.split, s.small) {
+            return Err(value);
         }
         // What was taken for one number per row must be that.
         if let Some(&(value, _)) = rows.iter().find(|&&(_, k)| s.split != Some(k)) {
@@ -130,6 +140,22 @@ impl Scope<'_, '_> {
                 }
             }
             let data = module.op(op);
+            if super::is_moved_slice(module, op) {
+                // The array and where it is sliced are in memory first.
+                if let Some(&first) = data.operands().iter().find(|&&v| self.cx.view(v).is_none()) {
+                    return Err(first);
+                }
+                s.leaves.extend(self.cx.view(data.operands()[0]).map(|view| view.buf));
+                continue;
+            }
+            if super::is_small_reduce(module, op) {
+                s.beside = self.beside(s, &map).ok_or(value)?;
+                s.small = s.small.or((s.beside != 0).then_some(value));
+                let reads = super::small_reads(module, op, &map);
+                work.extend(reads.into_iter().rev().map(|read| (data.operands()[0], read)));
+                work.push((data.operands()[1], vec![]));
+                continue;
+            }
             if data.kind() == OpKind::Body(BodyOp::Reduce) {
                 let input = data.operands()[0];
                 let k = row_reduce(module, op).ok_or(value)?;
@@ -148,6 +174,17 @@ impl Scope<'_, '_> {
             work.extend(self.reads(op, &map, &s.domain)?);
         }
         Ok(())
+    }
+
+    /// The dimensions of the domain that an expression at `map` does not depend on. `None` if there are too many positions to
+    /// compute them side by side: then the expression is better stored.
+    fn beside(&self, s: &Survey, map: &Map) -> Option<u32> {
+        let free = |&d: &usize| s.domain[d] > 1 && !map.iter().any(|l| l.coef != 0 && l.dim as usize == d);
+        let free: Vec<usize> = (0..s.domain.len()).filter(free).collect();
+        let mask = free.iter().fold(s.beside, |mask, d| mask | 1 << d);
+        let positions: i64 = (0..s.domain.len()).filter(|d| mask >> d & 1 == 1).map(|d| s.domain[d]).product();
+        let few = positions * s.joined.len() as i64 <= super::SMALL;
+        (free.is_empty() || (s.split.is_none() && few)).then_some(mask)
     }
 
     /// A value in the middle of what has been met: a place to cut a group that is too large.
@@ -241,6 +278,11 @@ impl Scope<'_, '_> {
                         let sides = data.operands()[1..].iter().map(|&v| self.cost(v, known));
                         sides.max().unwrap_or(0).saturating_add(1)
                     }
+                    OpKind::Body(BodyOp::Reduce) if super::is_small_reduce(module, op) => {
+                        let shape = module.ty(data.operands()[0]).dims();
+                        let count: i64 = super::reduced_dims(module, op).iter().map(|&d| shape[d]).product();
+                        self.cost(data.operands()[0], known).saturating_add(1).saturating_mul(count as u32)
+                    }
                     OpKind::Body(BodyOp::Reduce) => 1000,
                     _ => data.operands().iter().fold(own, |c, &v| c.saturating_add(self.cost(v, known))),
                 }
@@ -259,7 +301,9 @@ impl Scope<'_, '_> {
         Ok(match data.kind() {
             kind if super::is_renaming(kind) => {
                 let from = data.operands()[0];
-                vec![(from, affine::renamed(module, op, map).ok_or(from)?)]
+                // In memory it is another view of the same bytes.
+                let first = if self.cx.view(from).is_some() { data.results()[0] } else { from };
+                vec![(from, affine::renamed(module, op, map).ok_or(first)?)]
             }
             OpKind::Source(SourceOp::Iota) => vec![],
             // Where it is on one device says what goes with what on all.
@@ -308,7 +352,9 @@ impl Scope<'_, '_> {
 /// At how many positions an element is wanted; what goes round at the rim of the array counts with where it comes from.
 fn positions(maps: &[Map], dims: &[i64]) -> usize {
     let round = |map: &Map| -> Vec<(u8, i64, i64)> {
-        map.iter().zip(dims).map(|(l, &n)| (l.dim, l.coef, l.base.rem_euclid(n.max(1)))).collect()
+        // Fixed coordinates are of different elements, each computed once.
+        let base = |l: &affine::Lin, n: i64| if l.coef == 0 { 0 } else { l.base.rem_euclid(n.max(1)) };
+        map.iter().zip(dims).map(|(l, &n)| (l.dim, l.coef, base(l, n))).collect()
     };
     maps.iter().map(round).collect::<HashSet<_>>().len()
 }

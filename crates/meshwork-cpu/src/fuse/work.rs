@@ -116,7 +116,7 @@ impl Work for Fused {
             && let Some(single) = l.kernel.single()
         {
             // SAFETY: the loop's arrays are inside their buffers, and it is of one element.
-            let start = |a: &Array| unsafe { frame.ptr(a.buf).offset(a.offset as isize) };
+            let start = |a: &Array| unsafe { a.start(frame) };
             // SAFETY: as above.
             unsafe { single.run(l.arrays.iter().map(start), scratch) };
             return Ok(());
@@ -220,9 +220,9 @@ unsafe fn run_with<const N: usize>(
             sum
         };
         for (i, a) in l.arrays.iter().enumerate() {
-            let byte = a.offset + at(&a.strides) + cols.0 * a.step;
+            let byte = at(&a.strides) + cols.0 * a.step;
             // SAFETY: the nest keeps every array inside its buffer.
-            ptrs[i] = unsafe { frame.ptr(a.buf).offset(byte as isize) };
+            ptrs[i] = unsafe { a.start(frame).offset(byte as isize) };
         }
         for (i, c) in l.counters.iter().enumerate() {
             let row = c.strides.last().copied().unwrap_or(0);

@@ -10,8 +10,8 @@ use crate::program::Node;
 use crate::step::{Buf, Fault, Frame, Scratch, Step, View, Work};
 
 /// An integer in a buffer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
     pub buf: Buf,
     pub offset: isize,
     pub elem: ElementType,
@@ -19,7 +19,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Element zero of `view`.
-    pub(super) fn new(view: &View) -> Place {
+    pub(crate) fn new(view: &View) -> Place {
         Place { buf: view.buf, offset: view.offset as isize, elem: view.elem }
     }
 
@@ -27,7 +27,7 @@ impl Place {
     ///
     /// # Safety
     /// The buffer is valid.
-    pub(super) unsafe fn get(&self, frame: &Frame<'_>) -> i64 {
+    pub(crate) unsafe fn get(&self, frame: &Frame<'_>) -> i64 {
         // SAFETY: the caller's.
         unsafe { read_index(frame.ptr(self.buf).offset(self.offset), self.elem) }
     }

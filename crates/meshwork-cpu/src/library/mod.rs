@@ -39,11 +39,15 @@ mod picks;
 mod random;
 mod reduce;
 mod scatter;
+mod select;
 mod sort;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod transpose;
 mod window;
+
+pub(crate) use dynamic::Place as Number;
+pub(crate) use window::is_identity;
 
 use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, LinalgOp, MovementOp, SourceOp};
 use meshwork_ir::{Module, OpId, OpKind};

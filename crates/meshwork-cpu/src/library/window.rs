@@ -10,6 +10,7 @@ use super::combine::{Body, Fold, Running, fold_of, recognise, running_of};
 use super::copy::view_of;
 use super::key::{Read, reader};
 use super::nest::{parts_of, piece, walk};
+use super::select;
 use crate::compile::lower::Lower;
 use crate::kernel::ir::Combine;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
@@ -18,15 +19,15 @@ use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dim {
     /// Extents of the input and of the result, and byte strides there.
-    n: i64,
+    pub n: i64,
     pub out: i64,
-    x: isize,
-    to: isize,
+    pub x: isize,
+    pub to: isize,
     pub size: i64,
-    stride: i64,
-    base: i64,
-    dilation: i64,
-    low: i64,
+    pub stride: i64,
+    pub base: i64,
+    pub dilation: i64,
+    pub low: i64,
 }
 
 impl Dim {
@@ -44,7 +45,7 @@ impl Dim {
         (first.min(self.out), last.clamp(0, self.out))
     }
 
-    fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.size == 1 && self.stride == 1 && self.base == 1 && self.low == 0 && self.n == self.out
     }
 }
@@ -230,7 +231,7 @@ impl Work for Scan {
 }
 
 /// Whether `value` changes nothing when it is combined.
-pub(super) fn is_identity(value: &Literal, combine: Combine) -> bool {
+pub(crate) fn is_identity(value: &Literal, combine: Combine) -> bool {
     use meshwork_ir::Scalar;
     let elem = value.elem();
     let bits = elem.bits() as u32;
@@ -398,21 +399,31 @@ impl Work for Select {
     }
 }
 
+/// How a window chooses among its elements.
+struct Keep {
+    /// Whether the first of two stays chosen.
+    keep: fn(f64, f64) -> bool,
+    /// Whether that is: the first of the largest.
+    largest: bool,
+}
+
 /// How a body that compares its two arguments in order keeps the first.
-fn recognise_select(module: &Module, block: BlockId) -> Option<fn(f64, f64) -> bool> {
+fn recognise_select(module: &Module, block: BlockId) -> Option<Keep> {
     let (&[a, b], &[out]) = (module.block(block).args(), module.returned(block)) else { return None };
     let op = module.op(module.def_op(out)?);
     let natural = op.enum_value("compare_type") != Some("TOTALORDER");
     if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.operands() != [a, b] || !natural {
         return None;
     }
-    Some(match op.enum_value("comparison_direction")? {
+    let direction = op.enum_value("comparison_direction")?;
+    let keep: fn(f64, f64) -> bool = match direction {
         "GE" => |a, b| a >= b,
         "GT" => |a, b| a > b,
         "LE" => |a, b| a <= b,
         "LT" => |a, b| a < b,
         _ => return None,
-    })
+    };
+    Some(Keep { keep, largest: direction == "GE" })
 }
 
 /// `stablehlo.select_and_scatter` with simple bodies.
@@ -431,6 +442,23 @@ pub(super) fn select_and_scatter(cx: &mut Lower<'_>, op: OpId) -> Result<bool, S
     let buf = cx.result(data.results()[0]);
     let out = View::dense(buf, x.elem, &x.dims);
     let parts = if dims[0].is_plain() { parts_of(x.len(), 1 << 13, dims[0].n.max(1) as usize) } else { 1 };
+    if combine == Combine::Add && keep.largest {
+        let parts = select::Parts {
+            x: (x.buf, x.offset as isize),
+            source: (source.buf, source.offset as isize),
+            source_strides: source.strides.iter().map(|&s| s as isize).collect(),
+            init: (init.buf, init.offset as isize),
+            out: buf,
+            elem: x.elem,
+            dims: dims.clone(),
+            strides: out.strides.iter().map(|&s| s as isize).collect(),
+            parts,
+        };
+        if select::lower(cx, op, &parts) {
+            return Ok(true);
+        }
+    }
+    let keep = keep.keep;
     let work = Select {
         x: (x.buf, x.offset as isize),
         source: (source.buf, source.offset as isize),
