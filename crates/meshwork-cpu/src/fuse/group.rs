@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(super) depth: Vec<u16>,
     /// Ops that are part of a step already.
     pub(super) done: HashSet<OpId>,
+    /// The values that are being stored: each for the sake of the one before it.
+    forcing: Vec<ValueId>,
 }
 
 /// Sources of one value that are remembered.
@@ -184,11 +186,19 @@ impl Compiler<'_> {
         if kind == OpKind::Movement(MovementOp::DynamicSlice) && operand.is_some_and(|v| self.cx.view(v).is_some()) {
             return self.opaque(op);
         }
+        self.fuse.forcing.push(value);
+        let done = self.force_alone(op, value);
+        self.fuse.forcing.pop();
+        done
+    }
+
+    /// Stores the result `value` of `op`, after what has to be stored first.
+    fn force_alone(&mut self, op: OpId, value: ValueId) -> Result<(), LoadError> {
         // Each round stores one more value, so there is an end.
         loop {
             match self.group(value, true)? {
                 Outcome::Done => return Ok(()),
-                Outcome::First(other) if self.is_stuck(other, value) => break,
+                Outcome::First(other) if self.is_stuck(other) => break,
                 Outcome::First(other) => self.force(other)?,
                 Outcome::WithoutReductions => break,
             }
@@ -196,16 +206,16 @@ impl Compiler<'_> {
         loop {
             match self.group(value, false)? {
                 Outcome::Done => return Ok(()),
-                Outcome::First(other) if self.is_stuck(other, value) => return self.opaque(op),
+                Outcome::First(other) if self.is_stuck(other) => return self.opaque(op),
                 Outcome::First(other) => self.force(other)?,
                 Outcome::WithoutReductions => return self.opaque(op),
             }
         }
     }
 
-    /// Whether storing `other` first would not help to compute `value`.
-    fn is_stuck(&self, other: ValueId, value: ValueId) -> bool {
-        other == value || self.cx.view(other).is_some()
+    /// Whether `other` cannot be stored first, or is: it may be what is stored for its sake.
+    fn is_stuck(&self, other: ValueId) -> bool {
+        self.fuse.forcing.contains(&other) || self.cx.view(other).is_some()
     }
 
     /// The domain of the loop that computes `value`: its own, or that of a reduction that it is made of.
