@@ -337,6 +337,10 @@ impl Work for Select {
     unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
         // Parts divide the first dimension; with more than one part its windows are single elements.
         let Some(first) = self.dims.first() else { return Ok(()) };
+        // Strides do not say that there are no elements.
+        if self.dims.iter().any(|d| d.n == 0) {
+            return Ok(());
+        }
         let mine = piece(first.n as usize, self.parts, part, 1);
         let row = self.strides[0] as usize;
         // SAFETY: in the whole function: elements of the tensors; this part's slab of the result.

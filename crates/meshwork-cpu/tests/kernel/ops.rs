@@ -69,7 +69,7 @@ fn agree(name: &str, op: &ScalarOp, inputs: &[&Literal], got: &Literal, allowed:
 const N: usize = 577;
 
 /// Functions, and by how many units of last place floats may be off in lanes of f32 and f64.
-const UNARY: [(UnaryOp, u64, u64); 26] = [
+const UNARY: [(UnaryOp, u64, u64); 40] = [
     (UnaryOp::Negate, 0, 0),
     (UnaryOp::Abs, 0, 0),
     (UnaryOp::Not, 0, 0),
@@ -94,6 +94,20 @@ const UNARY: [(UnaryOp, u64, u64); 26] = [
     (UnaryOp::RoundNearestEven, 0, 0),
     (UnaryOp::RoundNearestAfz, 0, 0),
     (UnaryOp::IsFinite, 0, 0),
+    (UnaryOp::IsInf, 0, 0),
+    (UnaryOp::IsNegInf, 0, 0),
+    (UnaryOp::IsPosInf, 0, 0),
+    (UnaryOp::Acos, 1, 2),
+    (UnaryOp::Acosh, 1, 2),
+    (UnaryOp::Asin, 1, 2),
+    (UnaryOp::Asinh, 1, 2),
+    (UnaryOp::Atan, 1, 2),
+    (UnaryOp::Atanh, 1, 2),
+    (UnaryOp::BesselI1e, 1, 2),
+    (UnaryOp::Cosh, 1, 2),
+    (UnaryOp::Digamma, 1, 2),
+    (UnaryOp::Lgamma, 1, 2),
+    (UnaryOp::Sinh, 1, 2),
     (UnaryOp::Popcnt, 0, 0),
     (UnaryOp::CountLeadingZeros, 0, 0),
 ];
@@ -111,7 +125,8 @@ fn functions_of_one_value() {
     for elem in ELEMS {
         let x = values(elem, 5, N);
         for (f, f32s, f64s) in UNARY {
-            let result = if f == UnaryOp::IsFinite { ElementType::I1 } else { elem };
+            let asks = matches!(f, UnaryOp::IsFinite | UnaryOp::IsInf | UnaryOp::IsNegInf | UnaryOp::IsPosInf);
+            let result = if asks { ElementType::I1 } else { elem };
             let Some(op) = ScalarOp::new(OpKind::Unary(f), elem, result) else { continue };
             // The reference's is zero where the true value is not yet; `math` compares with the truth.
             if (f, elem) == (UnaryOp::Logistic, ElementType::F64) {

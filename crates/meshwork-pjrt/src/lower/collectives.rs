@@ -24,15 +24,17 @@ pub(super) fn name_replicas(module: &mut Module, op: OpId, kind: CollectiveOp, g
         if kind == CollectiveOp::CollectiveBroadcast {
             return broadcast(module, op, &groups, grid.partitions).map_err(|e| e.to_string());
         }
-        if groups.iter().any(|g| g.len() != width) || groups.len() * width != grid.partitions {
+        let reduces = matches!(kind, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
+        let covered = groups.iter().map(Vec::len).sum::<usize>() == grid.partitions;
+        let is_even = groups.iter().all(|g| g.len() == width);
+        if covered && reduces && (!is_even || !plugins_reduce(module, op)) {
+            return reduce(module, op, &groups).map_err(|e| e.to_string());
+        }
+        if !is_even || !covered {
             return Err(format!("{} does not take every device into a group of one size", module.describe(op)));
         }
         let ids: Vec<i64> = groups.iter().flatten().map(|&d| d as i64).collect();
         set_matrix(module, op, "replica_groups", &ids, width);
-        let reduces = matches!(kind, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
-        if reduces && !plugins_reduce(module, op) {
-            return reduce(module, op, &groups).map_err(|e| e.to_string());
-        }
     }
     let attrs = &mut module.op_mut(op).attrs;
     attrs.remove("channel_handle");
@@ -63,27 +65,35 @@ fn elem_of(module: &Module, value: ValueId) -> ElementType {
     module.ty(value).as_tensor().map_or(ElementType::F32, |ty| ty.elem)
 }
 
-/// Every device gets the operands of its group and combines them itself; of a reduce-scatter it keeps its own block.
+/// Every device gets the operands of all and combines those of its group; of a reduce-scatter it keeps its own block.
 fn reduce(module: &mut Module, op: OpId, groups: &[Vec<usize>]) -> Result<(), BuildError> {
     let (operands, results) = (module.op(op).operands().to_vec(), module.op(op).results().to_vec());
     let body = module.body_of(op, 0);
     let scatter = module.op(op).int("scatter_dimension");
     let devices = groups.iter().map(Vec::len).sum::<usize>();
+    let widest = groups.iter().map(Vec::len).max().unwrap_or(0);
+    let member = |d: usize, i: usize| groups.iter().find(|g| g.contains(&d)).and_then(|g| g.get(i));
     for (x, result) in operands.into_iter().zip(results) {
         let dims = module.ty(x).dims().to_vec();
         let whole: Vec<i64> = [&[1], &dims[..]].concat();
         let mut b = Builder::before(module, op);
         let row = b.reshape(x, whole.iter().copied())?;
-        let replicas = groups.iter().map(|g| g.iter().map(|&d| d as i64).collect()).collect();
-        let all = b.all_gather(row, 0, &Groups::replicas(replicas))?;
+        let all = b.all_gather(row, 0, &Groups::replicas(vec![(0..devices as i64).collect()]))?;
+        let zero = b.scalar(ElementType::I32, 0.0)?;
         let mut sum = None;
-        for i in 0..groups[0].len() as i64 {
-            let (mut start, mut limit) = (vec![0; whole.len()], whole.clone());
-            (start[0], limit[0]) = (i, i + 1);
-            let part = b.slice(all, &start, &limit, &vec![1; whole.len()])?;
+        for i in 0..widest {
+            let table: Vec<i32> = (0..devices).map(|d| member(d, i).map_or(-1, |&m| m as i32)).collect();
+            let from = by_device(&mut b, &table)?;
+            let mut starts = vec![from];
+            starts.extend(dims.iter().map(|_| zero));
+            let part = b.dynamic_slice(all, &starts, &whole)?;
             let part = b.reshape(part, dims.iter().copied())?;
             sum = Some(match (sum, body) {
-                (Some(sum), Some(body)) => apply(&mut b, body, sum, part)?,
+                (Some(sum), Some(body)) => {
+                    let more = apply(&mut b, body, sum, part)?;
+                    let is_there = b.compare(Direction::Ge, from, zero)?;
+                    b.select(is_there, more, sum)?
+                }
                 _ => part,
             });
         }
