@@ -182,7 +182,7 @@ fn runs_that_wait_for_each_other_are_done_in_order() {
 #[test]
 fn a_failed_run_fails_what_depends_on_it() {
     let text = "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
-      %0 = stablehlo.custom_call @meshwork_python_callback(%a) {backend_config = \"1\", has_side_effect = true} : (tensor<2xf32>) -> tensor<2xf32>
+      %0 = stablehlo.custom_call @no_such_call(%a) : (tensor<2xf32>) -> tensor<2xf32>
       return %0 : tensor<2xf32>
     }";
     let (client, devices) = client();
@@ -193,8 +193,22 @@ fn a_failed_run_fails_what_depends_on_it() {
     let worse = run(adding, &[vec![x, bad]]).unwrap()[0];
     for buffer in [bad, worse] {
         let (message, code) = get(buffer).unwrap_err();
-        assert!(message.contains("nobody answers") && code == Code::Internal as i32, "{message}");
+        assert!(message.contains("no_such_call") && code != 0, "{message}");
     }
+}
+
+/// What a function of Python does wrong is told where the program is called.
+#[test]
+fn a_failed_function_fails_the_call() {
+    let text = "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.custom_call @meshwork_python_callback(%a) {backend_config = \"1\", has_side_effect = true} : (tensor<2xf32>) -> tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }";
+    let (client, devices) = client();
+    let failing = compile(client, text, &[]).unwrap();
+    let x = put(client, devices[0], &[1.0, 2.0]);
+    let (message, code) = run(failing, &[vec![x]]).unwrap_err();
+    assert!(message.contains("nobody answers") && code == Code::Internal as i32, "{message}");
 }
 
 #[test]
