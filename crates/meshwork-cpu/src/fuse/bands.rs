@@ -17,7 +17,7 @@ const GRAIN_BYTES: i64 = 4096;
 /// Bands of one step.
 const MAX_BANDS: i64 = 2048;
 
-/// `loops` in bands of about `bytes` bytes of what they write; `None` if that is not one array, or if something is
+/// `loops` in bands of about `bytes` bytes of what they write; `None` if that is not one buffer, or if something is
 /// carried along a row.
 pub(super) fn bands(loops: &[Loop], bytes: usize) -> Option<Bands> {
     let to = output(loops.first()?)?.buf;
@@ -49,12 +49,10 @@ pub(super) fn bands(loops: &[Loop], bytes: usize) -> Option<Bands> {
     Some(Bands { work: Arc::new(Fused::with_parts(loops, parts)), touches })
 }
 
-/// The only array that `l` writes.
+/// What `l` writes: the first of several stretches of one buffer, if they are computed side by side.
 fn output(l: &Loop) -> Option<&Array> {
-    match &l.arrays[l.inputs.len()..] {
-        [one] => Some(one),
-        _ => None,
-    }
+    let (first, beside) = l.arrays[l.inputs.len()..].split_first()?;
+    beside.iter().all(|a| a.buf == first.buf).then_some(first)
 }
 
 /// The outermost dimension of a loop.

@@ -169,28 +169,35 @@ fn without_neighbours() {
     check(&looped(t, &body), &[700_001], ElementType::F32);
 }
 
-/// One of several devices in a ring: it has some rows, and gets the ones next to them.
-fn ring(dims: &[i64], devices: i64) -> String {
+/// One of several devices in a ring: it has some rows, and gets the ones next to them. Of two devices both are sent at once
+/// if they are `joined`.
+fn ring(dims: &[i64], devices: i64, joined: bool) -> String {
     let (t, row) = (ty(dims, "f32"), [&[1], &dims[1..]].concat());
     let edge = |at: i64| [&[(at, at + 1)][..], &dims[1..].iter().map(|&n| (0, n)).collect::<Vec<_>>()].concat();
     let pairs = |by: i64| {
         (0..devices).map(|d| format!("[{d}, {}]", (d + by).rem_euclid(devices))).collect::<Vec<_>>().join(", ")
     };
-    let permute = |to: &str, from: &str, by: i64| {
+    let permute = |to: &str, from: &str, by: i64, t: &str| {
         format!(
             "%{to} = \"stablehlo.collective_permute\"(%{from}) {{source_target_pairs = dense<[{}]> : tensor<{devices}x2xi64>, \
-             channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}} : ({r}) -> {r}\n",
+             channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}} : ({t}) -> {t}\n",
             pairs(by),
-            r = ty(&row, "f32")
         )
     };
     let rest = |r: (i64, i64)| [&[r][..], &edge(0)[1..]].concat();
     let most = ty(&[&[dims[0] - 1], &dims[1..]].concat(), "f32");
-    let r = ty(&row, "f32");
+    let (r, both) = (ty(&row, "f32"), [&[2], &dims[1..]].concat());
+    let sent = if joined {
+        format!("%edges = stablehlo.concatenate %last, %first, dim = 0 : ({r}, {r}) -> {}\n", ty(&both, "f32"))
+            + &permute("got", "edges", 1, &ty(&both, "f32"))
+            + &slice("above", "got", &both, &edge(0), "f32")
+            + &slice("below", "got", &both, &edge(1), "f32")
+    } else {
+        permute("above", "last", 1, &r) + &permute("below", "first", -1, &r)
+    };
     slice("first", "x", dims, &edge(0), "f32")
         + &slice("last", "x", dims, &edge(dims[0] - 1), "f32")
-        + &permute("above", "last", 1)
-        + &permute("below", "first", -1)
+        + &sent
         + &slice("upper", "x", dims, &rest((0, dims[0] - 1)), "f32")
         + &slice("lower", "x", dims, &rest((1, dims[0])), "f32")
         + &format!(
@@ -205,9 +212,9 @@ fn ring(dims: &[i64], devices: i64) -> String {
 
 #[test]
 fn rings_of_devices() {
-    for devices in [2, 3, 4, 8] {
+    for (devices, joined) in [(2, false), (2, true), (3, false), (4, false), (8, false)] {
         for dims in [vec![1_200_007 / devices], vec![1301 / devices, 517]] {
-            let source = looped(&ty(&dims, "f32"), &ring(&dims, devices));
+            let source = looped(&ty(&dims, "f32"), &ring(&dims, devices, joined));
             let module = meshwork_ir::text::parse(&source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
             let grid = DeviceGrid { replicas: 1, partitions: devices as usize };
             let program = compile(&module, None, grid, Span::OneProcess).unwrap_or_else(|e| panic!("{e}\n{source}"));
