@@ -17,7 +17,7 @@ const GRAIN_BYTES: i64 = 4096;
 /// Bands of one step.
 const MAX_BANDS: i64 = 2048;
 
-/// `loops` in bands of about `bytes` bytes of what they write; `None` if that is not one buffer, or if something is
+/// `loops`, each done once as a whole, in bands of about `bytes` bytes of what they write; `None` if that is not one buffer, or if something is
 /// carried along a row.
 pub(super) fn bands(loops: &[Loop], bytes: usize) -> Option<Bands> {
     let to = output(loops.first()?)?.buf;

@@ -93,6 +93,14 @@ impl Fused {
         }
         Fused { loops, parts, cost: cost.max(1) }
     }
+
+    /// Whether every loop is done once, as a whole: those that accumulate are not, some rows are left to another loop.
+    fn is_whole(&self) -> bool {
+        let size = |r: (i64, i64)| r.1 - r.0;
+        let mut done = vec![0; self.loops.len()];
+        self.parts.iter().flatten().for_each(|t| done[t.which as usize] += size(t.rows) * size(t.cols));
+        self.loops.iter().zip(done).all(|(l, done)| l.outer.iter().product::<i64>() * l.n == done)
+    }
 }
 
 impl Work for Fused {
@@ -105,7 +113,7 @@ impl Work for Fused {
     }
 
     fn bands(&self, _: usize, bytes: usize) -> Option<Bands> {
-        super::bands::bands(&self.loops, bytes)
+        if self.is_whole() { super::bands::bands(&self.loops, bytes) } else { None }
     }
 
     #[inline]

@@ -22,6 +22,8 @@ const DEPTH: usize = 8;
 /// Cells that touch the same memory as one of them, at most: with more, no order keeps it in a cache.
 const MOST_AFTER: usize = 12;
 const LEAST_CELLS: usize = 8;
+/// Of the work of a turn, steps that are one cell each, which one thread does, are at most this part.
+const WHOLE_PART: u64 = 8;
 /// How many cells further the next turn may begin.
 const MOST_SKEW: usize = 8;
 
@@ -100,6 +102,18 @@ pub(crate) fn wave(w: &While, body: &[Item], turn: &Turn, tape: &Tape, plan: &Pl
         for device in 0..grid.devices {
             memory.cells(part, item, *number, device, grid, &mut drafts)?;
         }
+    }
+    let cost = |whole: bool| {
+        let of = |d: &Draft| match &d.cell.what {
+            What::Work { work, parts, .. } if !whole || parts.len() == work.parts() => {
+                work.cost() * parts.len() as u64 / work.parts().max(1) as u64
+            }
+            What::Work { .. } | What::Move { .. } => 0,
+        };
+        drafts.iter().map(of).sum::<u64>()
+    };
+    if cost(true) > cost(false) / WHOLE_PART {
+        return None;
     }
     let written = |d: &Draft| d.touches.iter().filter(|t| t.2).map(|t| t.1.end - t.1.start).sum::<i64>() as usize;
     if drafts.len() < LEAST_CELLS || drafts.iter().map(written).sum::<usize>() < LEAST_BYTES {

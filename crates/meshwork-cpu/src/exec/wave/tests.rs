@@ -125,15 +125,16 @@ fn bits(results: Vec<Vec<Arc<Buffer>>>) -> Vec<Vec<u8>> {
     results.iter().flatten().map(|b| b.as_slice().to_vec()).collect()
 }
 
-/// Runs `source` on one device in waves with several numbers of threads, and turn by turn.
-fn check(source: &str, dims: &[i64], elem: ElementType) {
+/// Runs `source` on one device with several numbers of threads, and turn by turn. How many loops were run in waves.
+fn same_bits(source: &str, dims: &[i64], elem: ElementType) -> usize {
     let module = meshwork_ir::text::parse(source).unwrap_or_else(|e| panic!("{e:?}\n{source}"));
     let program = compile(&module, None, ONE, Span::OneProcess).unwrap_or_else(|e| panic!("{e}\n{source}"));
     let x = noise(dims, elem, 1);
+    let mut waves = 0;
     for threads in [2, 3] {
         let exe =
             DeviceProgram::new(program.clone(), ONE, Arc::new(Pool::new(threads)), Replication::default()).unwrap();
-        assert_eq!(exe.waves(), 1, "{source}\n{program}");
+        waves = exe.waves();
         for n in TURNS {
             let n = Literal::from_bytes([], ElementType::I32, n.to_le_bytes().to_vec()).unwrap();
             let want: Vec<Vec<u8>> =
@@ -143,6 +144,12 @@ fn check(source: &str, dims: &[i64], elem: ElementType) {
             assert!(got == want, "{threads} threads, {:?} turns\n{program}", n.bytes());
         }
     }
+    waves
+}
+
+/// As [`same_bits`], for a loop that must be run in waves.
+fn check(source: &str, dims: &[i64], elem: ElementType) {
+    assert_eq!(same_bits(source, dims, elem), 1, "{source}");
 }
 
 #[test]
@@ -167,6 +174,90 @@ fn without_neighbours() {
         "%c = stablehlo.constant dense<0.7> : {t}\n%m = stablehlo.multiply %x, %c : {t}\n%y = stablehlo.add %m, %c : {t}\n"
     );
     check(&looped(t, &body), &[700_001], ElementType::F32);
+}
+
+/// Loops whose turns depend on all of the turn before, or on sums over it: in waves or not, the bits are the same.
+#[test]
+fn what_is_reduced_in_a_turn() {
+    let dims = [20_011, 40];
+    let (t, row, column) = (ty(&dims, "f32"), ty(&dims[1..], "f32"), ty(&dims[..1], "f32"));
+    let reduce = |to: &str, from: &str, how: &str, init: &str, d: i64, r: &str| {
+        format!(
+            "%{to}_0 = stablehlo.constant dense<{init}> : tensor<f32>
+             %{to} = stablehlo.reduce(%{from} init: %{to}_0) applies stablehlo.{how} across dimensions = [{d}] : ({t}, tensor<f32>) -> {r}\n"
+        )
+    };
+    let spread = |to: &str, from: &str, d: i64, r: &str| {
+        format!("%{to} = stablehlo.broadcast_in_dim %{from}, dims = [{d}] : ({r}) -> {t}\n")
+    };
+    let binary = |to: &str, how: &str, a: &str, b: &str| format!("%{to} = stablehlo.{how} %{a}, %{b} : {t}\n");
+    let softmax = reduce("max", "x", "maximum", "0xFF800000", 1, &column)
+        + &spread("maxs", "max", 0, &column)
+        + &binary("down", "subtract", "x", "maxs")
+        + &format!("%exp = stablehlo.exponential %down : {t}\n")
+        + &reduce("sum", "exp", "add", "0.0", 1, &column)
+        + &spread("sums", "sum", 0, &column)
+        + &binary("p", "divide", "exp", "sums");
+    let columns = reduce("all", "p", "add", "0.0", 0, &row) + &spread("alls", "all", 1, &row);
+    let bodies = [
+        softmax.clone() + &columns + &binary("y", "divide", "p", "alls"),
+        softmax + &columns + &binary("q", "multiply", "p", "alls") + &binary("y", "add", "q", "x"),
+        reduce("all", "x", "add", "0.0", 0, &row)
+            + &spread("alls", "all", 1, &row)
+            + &binary("z", "subtract", "x", "alls")
+            + &format!("%y = stablehlo.tanh %z : {t}\n"),
+        reduce("all", "x", "maximum", "0xFF800000", 1, &column)
+            + &spread("alls", "all", 0, &column)
+            + &format!("%flip = stablehlo.reverse %x, dims = [0] : {t}\n")
+            + &binary("y", "subtract", "flip", "alls"),
+    ];
+    for body in bodies {
+        same_bits(&looped(&t, &body), &dims, ElementType::F32);
+    }
+}
+
+/// Soft k-means: every step of a turn reads all that the one before has written, and many of them are short.
+#[test]
+fn means_of_a_cloud() {
+    let (points, centers, dim) = (20_011, 32, 8);
+    let t = |dims: &[i64]| ty(dims, "f32");
+    let (cloud, mean, all) = (t(&[points, dim]), t(&[centers, dim]), t(&[points, centers, dim]));
+    let (near, point, center) = (t(&[points, centers]), t(&[points]), t(&[centers]));
+    let source = format!(
+        "func.func @main(%a: {cloud}, %n: tensor<i32>) -> ({mean}, tensor<i32>) {{
+           %zero = stablehlo.constant dense<0> : tensor<i32>
+           %one = stablehlo.constant dense<1> : tensor<i32>
+           %f = stablehlo.constant dense<0.0> : tensor<f32>
+           %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+           %start = stablehlo.slice %a [0:{centers}, 0:{dim}] : ({cloud}) -> {mean}
+           %r:2 = stablehlo.while(%i = %zero, %x = %start) : tensor<i32>, {mean}
+           cond {{
+             %go = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+             stablehlo.return %go : tensor<i1>
+           }} do {{
+             %p0 = stablehlo.broadcast_in_dim %a, dims = [0, 2] : ({cloud}) -> {all}
+             %p1 = stablehlo.broadcast_in_dim %x, dims = [1, 2] : ({mean}) -> {all}
+             %d = stablehlo.subtract %p0, %p1 : {all}
+             %dd = stablehlo.multiply %d, %d : {all}
+             %far = stablehlo.reduce(%dd init: %f) applies stablehlo.add across dimensions = [2] : ({all}, tensor<f32>) -> {near}
+             %s = stablehlo.negate %far : {near}
+             %m = stablehlo.reduce(%s init: %low) applies stablehlo.maximum across dimensions = [1] : ({near}, tensor<f32>) -> {point}
+             %ms = stablehlo.broadcast_in_dim %m, dims = [0] : ({point}) -> {near}
+             %e = stablehlo.subtract %s, %ms : {near}
+             %w = stablehlo.exponential %e : {near}
+             %sum = stablehlo.reduce(%w init: %f) applies stablehlo.add across dimensions = [1] : ({near}, tensor<f32>) -> {point}
+             %sums = stablehlo.broadcast_in_dim %sum, dims = [0] : ({point}) -> {near}
+             %p = stablehlo.divide %w, %sums : {near}
+             %moved = stablehlo.dot_general %p, %a, contracting_dims = [0] x [0] : ({near}, {cloud}) -> {mean}
+             %weight = stablehlo.reduce(%p init: %f) applies stablehlo.add across dimensions = [0] : ({near}, tensor<f32>) -> {center}
+             %weights = stablehlo.broadcast_in_dim %weight, dims = [0] : ({center}) -> {mean}
+             %y = stablehlo.divide %moved, %weights : {mean}
+             %j = stablehlo.add %i, %one : tensor<i32>
+             stablehlo.return %j, %y : tensor<i32>, {mean}
+           }}
+           return %r#1, %r#0 : {mean}, tensor<i32> }}"
+    );
+    assert_eq!(same_bits(&source, &[points, dim], ElementType::F32), 0, "cells that take turns on one thread are slow");
 }
 
 /// One of several devices in a ring: it has some rows, and gets the ones next to them. Of two devices both are sent at once
