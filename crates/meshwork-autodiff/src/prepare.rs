@@ -49,8 +49,7 @@ fn select_by_gather(module: &mut Module, op: OpId) {
     b.set_loc(data.loc.clone());
     // An operation that cannot be built stays as it is; its rule reports it.
     let Ok(gathered) = b.gather(x, indices, dims, &sizes) else { return };
-    module.replace_all_uses(data.results()[0], gathered);
-    module.erase(op);
+    module.replace_op(op, &[gathered]);
 }
 
 /// Inlines the named computations whose name `choose` accepts. The shardings of their arguments and results become
@@ -75,10 +74,7 @@ fn inline_computation(module: &mut Module, op: OpId) {
     module.set_operands(op, operands);
     let Some(returned) = move_out_body(module, op) else { return };
     let results = placed(module, op, &returned, "out_shardings");
-    for (old, value) in module.op(op).results().to_vec().into_iter().zip(results) {
-        module.replace_all_uses(old, value);
-    }
-    module.erase(op);
+    module.replace_op(op, &results);
 }
 
 /// `values`, constrained before `op` to the shardings that its attribute `name` lists.

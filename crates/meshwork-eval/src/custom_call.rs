@@ -12,23 +12,10 @@ use meshwork_ir::Direction;
 use meshwork_ir::op::{ControlOp, UnaryOp};
 use meshwork_ir::{Attr, Literal, Op, OpId, OpKind};
 
-/// Calls that only say where a value is.
-const PLACEMENTS: [&str; 9] = [
-    "Sharding",
-    "annotate_device_placement",
-    "LayoutConstraint",
-    "MoveToHost",
-    "MoveToDevice",
-    "xla.sdy.FuncResultSharding",
-    "xla.sdy.ShardingGroup",
-    "xla.sdy.PropagationBarrier",
-    "InspectSharding",
-];
-
 /// Whether `op` is a call whose results have the types of its operands.
 pub(crate) fn keeps_type(op: &Op) -> bool {
     let target = op.call_target().filter(|_| op.kind() == ControlOp::CustomCall);
-    target.is_some_and(|target| PLACEMENTS.contains(&target) || elementwise(target).is_some())
+    op.is_placement_call() || target.is_some_and(|target| elementwise(target).is_some())
 }
 
 /// Runs the custom call `id`.
@@ -48,7 +35,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
     if let Some(kind) = elementwise(target) {
         return Ok(vec![unary(kind, x(0)?)?]);
     }
-    if PLACEMENTS.contains(&target) {
+    if op.is_placement_call() {
         return Ok(operands.into_iter().take(op.results().len()).cloned().collect());
     }
     match target {

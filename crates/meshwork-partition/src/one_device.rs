@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use meshwork_ir::op::{SdyOp, SourceOp};
 use meshwork_ir::transform::inline::{inline_all, open_body};
-use meshwork_ir::{Module, OpId, OpKind, OpSpec, Type, ValueId, Walk};
+use meshwork_ir::{Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_mesh::{Mesh, Sharding};
 use meshwork_propagate::Provenance;
 use meshwork_propagate::why::Trace;
@@ -67,10 +67,8 @@ fn lower(module: &mut Module, op: OpId, kind: SdyOp) {
             return;
         }
         SdyOp::Constant => {
-            let (data, ty) = (module.op(op).clone(), module.ty(module.result(op)).clone());
-            let spec = OpSpec { attrs: data.attrs, ..OpSpec::new(SourceOp::Constant).results([ty]).loc(data.loc) };
-            let constant = module.push_before(op, spec);
-            vec![module.result(constant)]
+            module.set_kind(op, SourceOp::Constant);
+            return;
         }
         SdyOp::ShardingConstraint
         | SdyOp::Reshard
@@ -89,8 +87,5 @@ fn lower(module: &mut Module, op: OpId, kind: SdyOp) {
         // It goes with the computation that it ends.
         SdyOp::Return => return,
     };
-    for (old, new) in module.op(op).results().to_vec().into_iter().zip(same) {
-        module.replace_all_uses(old, new);
-    }
-    module.erase(op);
+    module.replace_op(op, &same);
 }

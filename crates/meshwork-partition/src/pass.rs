@@ -71,13 +71,7 @@ fn replace(module: &mut Module, func: OpId, mut local: Module, devices: DeviceId
     if devices == DeviceIds::Replicas {
         for op in local.all_ops(Walk::PreOrder) {
             if local.op(op).kind() == SourceOp::PartitionId {
-                let id = local.push_before(
-                    op,
-                    meshwork_ir::OpSpec::new(SourceOp::ReplicaId).results([local.ty(local.result(op)).clone()]),
-                );
-                let (old, new) = (local.result(op), local.result(id));
-                local.replace_all_uses(old, new);
-                local.erase(op);
+                local.set_kind(op, SourceOp::ReplicaId);
             } else {
                 // Without channels and global ids, groups and pairs name replicas.
                 local.op_mut(op).attrs.retain(|name, _| name != "channel_handle" && name != "use_global_device_ids");

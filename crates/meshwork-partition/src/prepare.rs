@@ -100,9 +100,7 @@ fn merge_concatenate(module: &mut Module, op: OpId, source: OpId, todo: &mut Vec
     (spec.attrs, spec.loc, spec.pos) = (like.attrs.clone(), like.loc.clone(), like.pos);
     spec.attrs.retain(|name, _| !OpKind::Movement(MovementOp::Slice).own_attrs().contains(&name));
     let joined = module.push_before(op, spec.attr("dimension", Attr::i64(dim as i64)));
-    let joined = module.result(joined);
-    module.replace_all_uses(result, joined);
-    module.erase(op);
+    module.replace_op(op, &[module.result(joined)]);
     false
 }
 
@@ -146,8 +144,7 @@ fn merge_pad(module: &mut Module, op: OpId, source: OpId) {
     let new_high: Vec<i64> = limits.iter().zip(&low).zip(&extents).map(|((limit, l), n)| limit - l - n).collect();
     let (operands, result) = (module.op(source).operands().to_vec(), module.op(op).results()[0]);
     if new_low.iter().chain(&new_high).all(|&a| a == 0) {
-        module.replace_all_uses(result, operands[0]);
-        module.erase(op);
+        module.replace_op(op, &[operands[0]]);
         return;
     }
     let zeros = Attr::i64s(vec![0; extents.len()]);
@@ -161,7 +158,5 @@ fn merge_pad(module: &mut Module, op: OpId, source: OpId) {
         .attr("edge_padding_high", Attr::i64s(new_high))
         .attr("interior_padding", zeros);
     let pad = module.push_before(op, spec);
-    let padded = module.result(pad);
-    module.replace_all_uses(result, padded);
-    module.erase(op);
+    module.replace_op(op, &[module.result(pad)]);
 }

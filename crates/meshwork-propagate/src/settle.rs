@@ -54,8 +54,7 @@ pub fn constraints_to_reshards(module: &mut Module) {
         spec.attrs = data.attrs.clone();
         spec.pos = data.pos;
         let reshard = module.push_before(constraint, spec);
-        module.replace_all_uses(result, module.result(reshard));
-        module.erase(constraint);
+        module.replace_op(constraint, &[module.result(reshard)]);
     }
 }
 
@@ -70,9 +69,8 @@ pub fn close_shardings(module: &mut Module) {
 
 /// Replaces a data-flow edge by its input.
 pub fn remove_edge(module: &mut Module, edge: OpId) {
-    let (input, result) = (module.op(edge).operands()[0], module.result(edge));
-    module.replace_all_uses(result, input);
-    module.erase(edge);
+    let input = module.op(edge).operands()[0];
+    module.replace_op(edge, &[input]);
 }
 
 /// The placements on the edges of these owners, open where there is none; `None` if no edge has one.

@@ -197,9 +197,8 @@ fn strip(module: &mut Module) {
     for op in module.all_ops(Walk::PreOrder) {
         match module.op(op).kind() {
             OpKind::Sdy(SdyOp::ShardingConstraint | SdyOp::Reshard) => {
-                let (from, to) = (module.result(op), module.op(op).operands()[0]);
-                module.replace_all_uses(from, to);
-                module.erase(op);
+                let operand = module.op(op).operands()[0];
+                module.replace_op(op, &[operand]);
             }
             OpKind::Sdy(SdyOp::ShardingGroup) => module.erase(op),
             OpKind::Control(ControlOp::Func) => module.retain_slot_attrs(op, |name| name != "sdy.sharding"),

@@ -190,10 +190,7 @@ impl Loop {
             module.set_operands(end, returned);
         }
         let results = module.op(longer).results().to_vec();
-        for (&old, &new) in site.op.results().iter().zip(&results) {
-            module.replace_all_uses(old, new);
-        }
-        module.erase(site.id);
+        module.replace_op(site.id, &results);
         Ok(results[self.args.len() + 1..].to_vec())
     }
 }

@@ -52,10 +52,7 @@ fn sort_with_positions(r: &mut Reverse<'_>, site: &Site, comparator: BlockId, di
         module.append(body, copy);
     }
     let results = module.op(longer).results().to_vec();
-    for (&old, &new) in site.op.results().iter().zip(&results) {
-        module.replace_all_uses(old, new);
-    }
-    module.erase(site.id);
+    module.replace_op(site.id, &results);
     Ok(results[results.len() - 1])
 }
 

@@ -57,7 +57,7 @@ impl Window {
 pub(crate) fn reduce_window(module: &mut Module, op: OpId) -> bool {
     let Some((dims, combine)) = windows(module, op) else { return false };
     let data = module.op(op);
-    let (x, init, result) = (data.operands()[0], data.operands()[1], data.results()[0]);
+    let (x, init) = (data.operands()[0], data.operands()[1]);
     let mut e = Emitter { module, op };
     let total: i64 = dims.iter().map(|w| w.size).product();
     let mut value = x;
@@ -73,8 +73,7 @@ pub(crate) fn reduce_window(module: &mut Module, op: OpId) -> bool {
             value = expression(&mut e, value, init, &one, combine);
         }
     }
-    module.replace_all_uses(result, value);
-    module.erase(op);
+    module.replace_op(op, &[value]);
     true
 }
 

@@ -117,40 +117,19 @@ fn open_body(module: &mut Module, op: OpId) -> Result<(), LoadError> {
             if module.op(user).kind() != OpKind::Control(ControlOp::AsyncDone) {
                 return Err(LoadError::unsupported(module, user, "a started operation other than to wait for it"));
             }
-            forward(module, user, &returned);
+            module.replace_op(user, &returned);
         }
         module.erase(op);
     } else {
-        forward(module, op, &returned);
+        module.replace_op(op, &returned);
     }
     Ok(())
 }
-
-/// Makes the users of `op` use `values`, one for each of its results, and erases it.
-fn forward(module: &mut Module, op: OpId, values: &[ValueId]) {
-    for (old, &new) in module.op(op).results().to_vec().into_iter().zip(values) {
-        module.replace_all_uses(old, new);
-    }
-    module.erase(op);
-}
-
-/// Custom calls that only say where a value should live.
-const PLACEMENTS: &[&str] = &[
-    "Sharding",
-    "annotate_device_placement",
-    "LayoutConstraint",
-    "MoveToHost",
-    "MoveToDevice",
-    "xla.sdy.FuncResultSharding",
-    "xla.sdy.ShardingGroup",
-    "xla.sdy.PropagationBarrier",
-];
 
 /// Takes out operations whose results are their operands.
 fn forward_all(module: &mut Module, func: OpId) {
     for op in module.ops_below(func, Walk::PreOrder) {
         let data = module.op(op);
-        let target = data.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()));
         let same: Option<Vec<ValueId>> = match data.kind() {
             OpKind::Control(ControlOp::OptimizationBarrier)
             | OpKind::Sdy(
@@ -161,9 +140,7 @@ fn forward_all(module: &mut Module, func: OpId) {
                 | SdyOp::ShardingConstraint,
             ) => Some(data.operands().to_vec()),
             OpKind::Sdy(SdyOp::ShardingGroup) => Some(vec![]),
-            OpKind::Control(ControlOp::CustomCall) if target.is_some_and(|t| PLACEMENTS.contains(&t)) => {
-                Some(data.operands().to_vec())
-            }
+            OpKind::Control(ControlOp::CustomCall) if data.is_placement_call() => Some(data.operands().to_vec()),
             OpKind::Token(TokenOp::GetTupleElement) => {
                 let tuple = data.operands().first().and_then(|&v| module.def_op(v));
                 let tuple = tuple.filter(|&t| module.op(t).kind() == OpKind::Token(TokenOp::Tuple));
@@ -177,7 +154,7 @@ fn forward_all(module: &mut Module, func: OpId) {
         let typed =
             results.len() <= same.len() && results.iter().zip(&same).all(|(&r, &v)| module.ty(r) == module.ty(v));
         if typed {
-            forward(module, op, &same);
+            module.replace_op(op, &same);
         }
     }
 }

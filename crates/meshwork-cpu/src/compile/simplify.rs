@@ -28,9 +28,7 @@ pub(crate) fn reduce_of_ones(module: &mut Module, op: OpId) -> bool {
         .results([module.ty(result).clone()])
         .loc(data.loc.clone());
     let reshape = module.push_before(op, spec);
-    let new = module.result(reshape);
-    module.replace_all_uses(result, new);
-    module.erase(op);
+    module.replace_op(op, &[module.result(reshape)]);
     true
 }
 
@@ -132,9 +130,7 @@ pub(crate) fn transposed_product(module: &mut Module, op: OpId) -> bool {
         spec = spec.attr("precision_config", Attr::Array(precision.iter().rev().cloned().collect()));
     }
     let turned = module.push_before(dot, spec);
-    let new = module.result(turned);
-    module.replace_all_uses(result, new);
-    module.erase(op);
+    module.replace_op(op, &[module.result(turned)]);
     module.erase(dot);
     true
 }

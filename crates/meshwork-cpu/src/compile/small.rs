@@ -75,8 +75,7 @@ pub(crate) fn stacked_vectors(module: &mut Module, op: OpId) -> bool {
         sum = Some(sum.map_or(product, |before| e.binary(OpKind::Binary(BinaryOp::Add), before, product, &ty)));
     }
     let Some(sum) = sum else { return false };
-    module.replace_all_uses(result, sum);
-    module.erase(op);
+    module.replace_op(op, &[sum]);
     true
 }
 

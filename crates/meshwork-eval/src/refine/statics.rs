@@ -29,12 +29,10 @@ impl Refiner {
     /// Puts an operation in the place of another.
     fn replace(&mut self, op: OpId, spec: OpSpec) -> OpId {
         let data = self.module.op(op);
-        let (loc, pos, old) = (data.loc.clone(), data.pos, data.results().to_vec());
+        let (loc, pos) = (data.loc.clone(), data.pos);
         let new = self.module.push_before(op, OpSpec { loc, pos, ..spec });
-        for (old, new) in old.into_iter().zip(self.module.op(new).results().to_vec()) {
-            self.module.replace_all_uses(old, new);
-        }
-        self.module.erase(op);
+        let results = self.module.op(new).results().to_vec();
+        self.module.replace_op(op, &results);
         new
     }
 

@@ -75,6 +75,12 @@ impl Module {
         op
     }
 
+    /// Makes `op` one of another kind, with the same operands, results and attributes.
+    pub fn set_kind(&mut self, op: OpId, kind: impl Into<OpKind>) {
+        let data = &mut self.ops[op.index()];
+        (data.kind, data.name) = (kind.into(), None);
+    }
+
     /// The only result of `op`. Panics if it has none: for ops the caller has just built.
     pub fn result(&self, op: OpId) -> ValueId {
         self.op(op).results[0]
@@ -319,6 +325,15 @@ impl Module {
         self.replace_uses_if(old, new, |_, _| true);
     }
 
+    /// Makes the users of `op` use `values`, the first for its first result and so on, and erases it.
+    pub fn replace_op(&mut self, op: OpId, values: &[ValueId]) {
+        debug_assert!(self.op(op).results.len() <= values.len(), "every result of a replaced op needs a value");
+        for (i, &new) in values.iter().enumerate().take(self.op(op).results.len()) {
+            self.replace_all_uses(self.op(op).results[i], new);
+        }
+        self.erase(op);
+    }
+
     /// Makes those uses of `old` name `new` for which `choose` holds, newest use first as MLIR does.
     pub fn replace_uses_if(&mut self, old: ValueId, new: ValueId, mut choose: impl FnMut(&Module, Use) -> bool) {
         let uses = self.value(old).uses.clone();
@@ -389,6 +404,17 @@ mod tests {
         assert_eq!(ops(value), [users[0], users[2]]);
         assert_eq!(ops(other), [users[3], users[1]]);
         assert_eq!(module.op(users[3]).operands(), [other]);
+    }
+
+    #[test]
+    fn a_replaced_op_leaves_its_users_with_the_new_values() {
+        let (mut module, value, users) = fan_out(2);
+        let first = module.result(users[0]);
+        let ty = module.ty(first).clone();
+        let last = module.push(module.body(), OpSpec::new(UnaryOp::Negate).operands([first]).results([ty]));
+        module.replace_op(users[0], &[value]);
+        assert!(module.is_erased(users[0]));
+        assert_eq!(module.op(last).operands(), [value]);
     }
 
     #[test]

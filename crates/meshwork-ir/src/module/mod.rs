@@ -33,6 +33,7 @@ use self::context::Context;
 use crate::attr::AttrDict;
 use crate::infer::Types;
 use crate::loc::{Loc, TextPos};
+use crate::op::ControlOp;
 use crate::{Attr, OpKind, Type};
 
 macro_rules! id {
@@ -78,6 +79,19 @@ pub type Values = SmallVec<[ValueId; 3]>;
 
 /// Attributes of an operation by name.
 pub type NamedAttrs<'a> = Vec<(&'a SmolStr, &'a Attr)>;
+
+/// Custom calls that only say where a value should live.
+const PLACEMENT_CALLS: [&str; 9] = [
+    "Sharding",
+    "annotate_device_placement",
+    "LayoutConstraint",
+    "MoveToHost",
+    "MoveToDevice",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.ShardingGroup",
+    "xla.sdy.PropagationBarrier",
+    "InspectSharding",
+];
 
 /// An operation.
 #[derive(Clone, Debug)]
@@ -169,9 +183,21 @@ impl Op {
         }
     }
 
+    /// The `count` booleans called `name`, all false where it is absent or empty; `None` if it is something else.
+    pub fn bools(&self, name: &str, count: usize) -> Option<Vec<bool>> {
+        let list = self.attr(name).map_or(Some(vec![]), Attr::as_bools)?;
+        let list = if list.is_empty() { vec![false; count] } else { list };
+        Some(list).filter(|list| list.len() == count)
+    }
+
     /// The target of a custom call.
     pub fn call_target(&self) -> Option<&str> {
         self.attr("call_target_name").and_then(|a| a.as_str().or(a.as_symbol()))
+    }
+
+    /// Whether it is a custom call that only says where a value should live: its results are its operands.
+    pub fn is_placement_call(&self) -> bool {
+        self.kind == ControlOp::CustomCall && self.call_target().is_some_and(|t| PLACEMENT_CALLS.contains(&t))
     }
 
     /// Splits the attributes into the op's own (first) and discardable ones.

@@ -38,10 +38,7 @@ pub fn simplify(module: &mut Module) {
                 }
                 None => continue,
             };
-            for (old, new) in module.op(call).results().to_vec().into_iter().zip(values) {
-                module.replace_all_uses(old, new);
-            }
-            module.erase(call);
+            module.replace_op(call, &values);
         }
         for (call, callee) in calls(module, func).into_iter().rev() {
             let unused = module.op(call).results().iter().all(|&r| module.value(r).uses().is_empty());

@@ -68,7 +68,6 @@ fn drop_identity(module: &mut Module, op: OpId) -> bool {
     if !keeps_order || module.ty(operand) != module.ty(result) || !data.split_attrs().1.is_empty() {
         return false;
     }
-    module.replace_all_uses(result, operand);
-    module.erase(op);
+    module.replace_op(op, &[operand]);
     true
 }

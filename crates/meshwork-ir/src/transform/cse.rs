@@ -75,10 +75,8 @@ fn visit_block(module: &mut Module, block: BlockId, known: &mut Known) -> bool {
         match same {
             None => known.insert(hash, op),
             Some(first) => {
-                let pairs: Vec<(ValueId, ValueId)> =
-                    module.op(op).results().iter().copied().zip(module.op(first).results().iter().copied()).collect();
-                pairs.into_iter().for_each(|(old, new)| module.replace_all_uses(old, new));
-                module.erase(op);
+                let values = module.op(first).results().to_vec();
+                module.replace_op(op, &values);
                 changed = true;
             }
         }

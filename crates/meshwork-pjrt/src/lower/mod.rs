@@ -6,7 +6,7 @@ mod collectives;
 
 use meshwork_ir::build::{BuildError, Builder};
 use meshwork_ir::op::{SdyOp, SourceOp};
-use meshwork_ir::{DeviceGrid, ElementType, Module, OpId, OpKind, OpSpec, ValueId, Walk};
+use meshwork_ir::{DeviceGrid, ElementType, Module, OpId, OpKind, Walk};
 
 /// The attributes of arguments that plugins understand: whose memory the program may take.
 const KEPT: [&str; 2] = ["tf.aliasing_output", "jax.buffer_donor"];
@@ -34,24 +34,14 @@ pub(crate) fn for_replicas(program: &Module, devices: usize) -> Result<Module, S
     Ok(module)
 }
 
-/// Replaces `op`, which makes one value, by an operation of another kind with the same attributes.
+/// Makes `op` an operation of another kind that has no attributes but its value.
 fn rename(module: &mut Module, op: OpId, kind: SourceOp) {
-    let mut spec = OpSpec::new(kind).results([module.ty(module.result(op)).clone()]);
-    if let Some(value) = module.op(op).attr("value").cloned() {
-        spec = spec.attr("value", value);
-    }
-    let made = module.push_before(op, spec);
-    replace(module, op, module.result(made));
+    module.set_kind(op, kind);
+    module.op_mut(op).attrs.retain(|name, _| name == "value");
 }
 
 fn zero(module: &mut Module, op: OpId) -> Result<(), BuildError> {
     let value = Builder::before(module, op).splat([], ElementType::UI32, 0.0)?;
-    replace(module, op, value);
+    module.replace_op(op, &[value]);
     Ok(())
-}
-
-fn replace(module: &mut Module, op: OpId, value: ValueId) {
-    let old = module.result(op);
-    module.replace_all_uses(old, value);
-    module.erase(op);
 }

@@ -46,8 +46,7 @@ fn replace_constant(module: &mut Module, old: OpId) {
     spec.loc = module.op(old).loc.clone();
     spec.pos = module.op(old).pos;
     let new = module.push_before(old, spec);
-    module.replace_all_uses(result, module.result(new));
-    module.erase(old);
+    module.replace_op(old, &[module.result(new)]);
 }
 
 struct Splitter {

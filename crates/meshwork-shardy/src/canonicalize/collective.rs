@@ -33,12 +33,6 @@ fn input_of_kind(module: &Module, op: OpId, kind: OpKind) -> Option<OpId> {
     module.def_op(input(module, op)).filter(|&def| module.op(def).kind() == kind)
 }
 
-fn replace(module: &mut Module, op: OpId, value: ValueId) {
-    let result = module.result(op);
-    module.replace_all_uses(result, value);
-    module.erase(op);
-}
-
 fn axes_per_dim<'m>(module: &'m Module, op: OpId, name: &str) -> &'m [Vec<AxisRef>] {
     match module.op(op).attr(name) {
         Some(Attr::AxesPerDim(axes)) => axes,
@@ -66,7 +60,7 @@ fn drop_without_axes(module: &mut Module, op: OpId) -> bool {
         _ => false,
     };
     if is_empty {
-        replace(module, op, input(module, op));
+        module.replace_op(op, &[input(module, op)]);
     }
     is_empty
 }
@@ -76,7 +70,7 @@ fn slice_of_gather(module: &mut Module, op: OpId) -> bool {
     let Some(gather) = input_of_kind(module, op, OpKind::Sdy(SdyOp::AllGather)) else { return false };
     let same = axes_per_dim(module, gather, "gathering_axes") == axes_per_dim(module, op, "slicing_axes");
     if same {
-        replace(module, op, input(module, gather));
+        module.replace_op(op, &[input(module, gather)]);
     }
     same
 }
@@ -86,7 +80,7 @@ fn reduce_of_replicated(module: &mut Module, op: OpId) -> bool {
     let Some(partial) = input_of_kind(module, op, OpKind::Sdy(SdyOp::ReplicatedToUnreduced)) else { return false };
     let same = axes(module, partial, "axes") == axes(module, op, "reduction_axes");
     if same {
-        replace(module, op, input(module, partial));
+        module.replace_op(op, &[input(module, partial)]);
     }
     same
 }
@@ -110,7 +104,7 @@ fn reduce_of_sharded(module: &mut Module, op: OpId) -> bool {
         .attr("out_sharding", Attr::Sharding(Arc::new(out)))
         .loc(module.op(op).loc.clone());
     let gather = module.push_before(op, spec);
-    replace(module, op, module.result(gather));
+    module.replace_op(op, &[module.result(gather)]);
     true
 }
 
@@ -119,7 +113,7 @@ fn drop_same_placement(module: &mut Module, op: OpId) -> bool {
     let (Some(from), Some(to)) = (sharding_of(module, value), out_sharding(module, op)) else { return false };
     let same = from.is_equivalent(to);
     if same {
-        replace(module, op, value);
+        module.replace_op(op, &[value]);
     }
     same
 }
@@ -205,7 +199,7 @@ fn slice_of_reduce(module: &mut Module, slice: OpId) -> bool {
         let rest = module.push_before(slice, spec);
         result = module.result(rest);
     }
-    users.into_iter().for_each(|user| replace(module, user, result));
+    users.into_iter().for_each(|user| module.replace_op(user, &[result]));
     module.erase(reduce);
     true
 }

@@ -38,8 +38,7 @@ fn reshard_of_reshard(module: &mut Module, op: OpId) -> bool {
         .attr("sharding", Attr::Sharding(Arc::new(sharding)))
         .loc(module.op(op).loc.clone());
     let new = module.push_before(op, spec);
-    module.replace_all_uses(result, module.result(new));
-    module.erase(op);
+    module.replace_op(op, &[module.result(new)]);
     module.erase(inner);
     true
 }
@@ -72,9 +71,7 @@ fn reuse_other_reshard(module: &mut Module, op: OpId) -> bool {
         insert_after_value(module, value, copy);
         value = module.result(copy);
     }
-    let result = module.result(op);
-    module.replace_all_uses(result, value);
-    module.erase(op);
+    module.replace_op(op, &[value]);
     true
 }
 

@@ -57,11 +57,8 @@ fn outline(module: &mut Module, symbols: &mut Symbols, computation: OpId) -> OpI
         spec = spec.attr(SHARDING, Attr::ShardingPerValue(outs.into()));
     }
     let call = module.push_before(computation, spec);
-    for (i, old) in module.op(computation).results().to_vec().into_iter().enumerate() {
-        let new = module.op(call).results()[i];
-        module.replace_all_uses(old, new);
-    }
-    module.erase(computation);
+    let values = module.op(call).results().to_vec();
+    module.replace_op(computation, &values);
     call
 }
 

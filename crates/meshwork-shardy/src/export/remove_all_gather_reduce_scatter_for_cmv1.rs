@@ -34,9 +34,8 @@ fn run(module: &mut Module, _: &PassOptions, _: &mut Vec<Diagnostic>) -> Result<
         }
     }
     for op in redundant {
-        let (input, result) = (module.op(op).operands()[0], module.result(op));
-        module.replace_all_uses(result, input);
-        module.erase(op);
+        let input = module.op(op).operands()[0];
+        module.replace_op(op, &[input]);
     }
     Ok(())
 }

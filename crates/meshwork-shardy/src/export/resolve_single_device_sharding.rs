@@ -130,9 +130,7 @@ fn give_to_all(module: &mut Module, guarded: OpId, results: &[ValueId], mesh: &M
             let is_copy = module.op(user).kind() == SdyOp::Reshard
                 && module.op(user).attr("sharding").and_then(|a| a.as_sharding()) == Some(&copies);
             if is_copy {
-                let copied = module.result(user);
-                module.replace_all_uses(copied, summed);
-                module.erase(user);
+                module.replace_op(user, &[summed]);
             }
         }
         module.replace_all_uses(result, summed);

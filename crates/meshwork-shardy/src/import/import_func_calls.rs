@@ -55,12 +55,8 @@ fn run(module: &mut Module, options: &PassOptions, diags: &mut Vec<Diagnostic>) 
                 moved.insert(func, computation);
             }
         }
-        let results = module.op(call).results().to_vec();
-        for (i, old) in results.into_iter().enumerate() {
-            let new = module.op(computation).results()[i];
-            module.replace_all_uses(old, new);
-        }
-        module.erase(call);
+        let values = module.op(computation).results().to_vec();
+        module.replace_op(call, &values);
     }
     for &func in moved.keys() {
         module.erase(func);

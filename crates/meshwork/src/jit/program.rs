@@ -180,9 +180,8 @@ fn drop_markers(module: &mut Module) {
     };
     for op in module.op_ids().filter(stops).collect::<Vec<_>>() {
         let Some(bits) = module.def_op(module.op(op).operands()[0]) else { continue };
-        let (from, to) = (module.result(op), module.op(bits).operands()[0]);
-        module.replace_all_uses(from, to);
-        module.erase(op);
+        let value = module.op(bits).operands()[0];
+        module.replace_op(op, &[value]);
         if module.value(module.result(bits)).uses().is_empty() {
             module.erase(bits);
         }

@@ -54,14 +54,16 @@ fn replace(
     builder.set_loc(loc);
     // What was begun in vain has no use and goes with other dead operations.
     let Ok(Some(values)) = build(&mut builder) else { return false };
-    let results = module.op(op).results().to_vec();
-    if results.len() != values.len() || results.iter().zip(&values).any(|(&r, &v)| module.ty(r) != module.ty(v)) {
+    replace_by(module, op, &values)
+}
+
+/// Replaces `op` by `values`, if they are of its types.
+fn replace_by(module: &mut Module, op: OpId, values: &[ValueId]) -> bool {
+    let results = module.op(op).results();
+    if results.len() != values.len() || results.iter().zip(values).any(|(&r, &v)| module.ty(r) != module.ty(v)) {
         return false;
     }
-    for (old, new) in results.into_iter().zip(values) {
-        module.replace_all_uses(old, new);
-    }
-    module.erase(op);
+    module.replace_op(op, values);
     true
 }
 

@@ -165,14 +165,10 @@ impl Region {
         let returned: Vec<ValueId> = exits.iter().map(|&op| module.op(op).operands()[0]).collect();
         module.push(body, OpSpec::new(SdyOp::Return).operands(returned));
         for (&op, result) in exits.iter().zip(module.op(made).results().to_vec()) {
-            let old = module.result(op);
-            module.replace_all_uses(old, result);
-            module.erase(op);
+            module.replace_op(op, &[result]);
         }
         for (&op, &arg) in entries.iter().zip(&args) {
-            let old = module.result(op);
-            module.replace_all_uses(old, arg);
-            module.erase(op);
+            module.replace_op(op, &[arg]);
         }
         Ok(())
     }

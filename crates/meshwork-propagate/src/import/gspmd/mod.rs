@@ -288,8 +288,7 @@ fn constrain(module: &mut Module, op: OpId, sharding: Option<Sharding>) -> Optio
         }
         None => input,
     };
-    module.replace_all_uses(result, value);
-    module.erase(op);
+    module.replace_op(op, &[value]);
     Some(value)
 }
 

@@ -40,8 +40,7 @@ fn run(module: &mut Module, options: &PassOptions, _: &mut Vec<Diagnostic>) -> R
                     steps.into_iter().fold(input, |value, step| emit(module, op, value, step))
                 }
             };
-            module.replace_all_uses(module.result(op), result);
-            module.erase(op);
+            module.replace_op(op, &[result]);
         }
     }
     Ok(())

@@ -167,8 +167,7 @@ pub fn make_partial(cx: &Context, module: &mut Module, reshard: OpId) -> Result<
     if spread(cx, module, &mut Cursor::Before(reshard), slot, &target)?.is_none() {
         return Ok(false);
     }
-    let (result, value) = (module.result(reshard), module.op(reshard).operands()[0]);
-    module.replace_all_uses(result, value);
-    module.erase(reshard);
+    let value = module.op(reshard).operands()[0];
+    module.replace_op(reshard, &[value]);
     Ok(true)
 }

@@ -98,8 +98,7 @@ impl Shifted {
         let value = finish(&mut b, value, padding, &inner)?;
         return_from(module, computation.body, value, op);
         let cut = cut_high(module, op, computation.result, &result.dims, &self.sharding)?;
-        module.replace_all_uses(module.result(op), cut);
-        module.erase(op);
+        module.replace_op(op, &[cut]);
         Ok(())
     }
 }

@@ -189,8 +189,7 @@ impl Reshape {
         set_sharding(module, value, without_axes(&self.to, &manual));
         return_from(module, computation.body, value, op);
         let cut = cut_high(module, op, computation.result, &self.to_dims, &self.to)?;
-        module.replace_all_uses(module.result(op), cut);
-        module.erase(op);
+        module.replace_op(op, &[cut]);
         Ok(())
     }
 

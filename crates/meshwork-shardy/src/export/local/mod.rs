@@ -172,9 +172,8 @@ impl Local {
             if let Some(known) = self.known.get(&old).cloned() {
                 self.known.insert(new, known);
             }
-            module.replace_all_uses(old, new);
         }
-        module.erase(op);
+        module.replace_op(op, values);
     }
 
     /// Rewrites one op; its results and operands have local types already.

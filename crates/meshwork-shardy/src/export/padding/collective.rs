@@ -63,8 +63,7 @@ fn split_again(cx: &mut Padding, module: &mut Module, op: OpId) -> Result<bool, 
         cx.originals.insert(value, original);
         value = trimmed(cx, module, value, all_slice)?;
     }
-    module.replace_all_uses(result, value);
-    module.erase(op);
+    module.replace_op(op, &[value]);
     Ok(true)
 }
 
