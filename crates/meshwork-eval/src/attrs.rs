@@ -31,11 +31,7 @@ pub(crate) fn ints_or(op: &Op, name: &str, count: usize, default: i64) -> Result
 
 /// The booleans `name`, or false for each of `count` where it is absent.
 pub(crate) fn flags_or_false(op: &Op, name: &str, count: usize) -> Result<Vec<bool>, Fault> {
-    match op.attr(name) {
-        None => Ok(vec![false; count]),
-        Some(Attr::BoolArray(flags)) => Ok(flags.to_vec()),
-        Some(_) => Ok(ints(op, name)?.into_iter().map(|v| v != 0).collect()),
-    }
+    op.bools(name, count).ok_or_else(|| missing(name, "a list of booleans, one per dimension"))
 }
 
 /// The float `name`.

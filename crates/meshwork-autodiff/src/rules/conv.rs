@@ -20,9 +20,8 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         return Ok(());
     }
     let spatial = dims.input_spatial.len();
-    let reversal = match site.op.attr("window_reversal") {
-        Some(Attr::BoolArray(list)) => list.to_vec(),
-        _ => vec![false; spatial],
+    let Some(reversal) = site.op.bools("window_reversal", spatial) else {
+        return Err(GradError::no_rule(r.module(), site.id, "its window_reversal is no list of booleans"));
     };
     let reversed: Vec<i64> = (0..spatial).filter(|&i| reversal[i]).map(|i| dims.kernel_spatial[i]).collect();
     let conv = Convolution {

@@ -114,8 +114,7 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
         let rank = out.len();
         e.slice(woven, vec![0; rank], out.clone(), vec![1; rank], Type::tensor(out, out_elem))
     };
-    module.replace_all_uses(result, new);
-    module.erase(op);
+    module.replace_op(op, &[new]);
     true
 }
 
@@ -146,11 +145,7 @@ fn dims_of(module: &Module, op: OpId) -> Option<(ConvDims, Vec<Dim>)> {
     let base = ints("lhs_dilation", 1, rank)?;
     let padding = ints("padding", 0, 2 * rank)?;
     let ones = |name: &str| ints(name, 1, rank).is_some_and(|l| l.iter().all(|&v| v == 1));
-    let reversed = match data.attr("window_reversal") {
-        None => false,
-        Some(Attr::BoolArray(flags)) => flags.iter().any(|&f| f),
-        Some(other) => other.as_i64s()?.iter().any(|&f| f != 0),
-    };
+    let reversed = data.bools("window_reversal", rank)?.contains(&true);
     let dims: Vec<Dim> = (0..rank)
         .map(|i| Dim {
             base: base[i],

@@ -73,8 +73,7 @@ pub(crate) fn convolution(module: &mut Module, op: OpId) -> bool {
         OpSpec::new(OpKind::Movement(MovementOp::Transpose)).operands([sum]).attr("permutation", Attr::i64s(order)),
         ty,
     );
-    module.replace_all_uses(result, turned);
-    module.erase(op);
+    module.replace_op(op, &[turned]);
     true
 }
 
@@ -94,11 +93,7 @@ fn shape_of(module: &Module, op: OpId) -> Option<Shape> {
         Some(a) => a.as_i64s()?,
         None => vec![0; 2 * rank],
     };
-    let reversed = match data.attr("window_reversal") {
-        None => false,
-        Some(Attr::BoolArray(flags)) => flags.iter().any(|&f| f),
-        Some(other) => other.as_i64s()?.iter().any(|&f| f != 0),
-    };
+    let reversed = data.bools("window_reversal", rank)?.contains(&true);
     let shape = Shape {
         window,
         stride: ints("window_strides")?,

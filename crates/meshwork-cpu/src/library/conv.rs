@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use meshwork_ir::Scalar;
 use meshwork_ir::attr::ConvDims;
-use meshwork_ir::{Attr, ElementType, Literal, Op, OpId};
+use meshwork_ir::{Attr, ElementType, Literal, OpId};
 
 use super::attrs;
 use super::copy::{copy, view_of};
@@ -41,18 +41,6 @@ pub(super) struct Conv {
 }
 
 /// The integers `name`, or `default` for each of `n` where it is absent.
-fn ints_or(op: &Op, name: &str, n: usize, default: i64) -> Result<Vec<i64>, String> {
-    if op.attr(name).is_some() { attrs::ints(op, name) } else { Ok(vec![default; n]) }
-}
-
-fn flags(op: &Op, name: &str, n: usize) -> Result<Vec<bool>, String> {
-    match op.attr(name) {
-        None => Ok(vec![false; n]),
-        Some(Attr::BoolArray(flags)) => Ok(flags.to_vec()),
-        Some(_) => Ok(attrs::ints(op, name)?.into_iter().map(|v| v != 0).collect()),
-    }
-}
-
 /// `stablehlo.convolution`.
 pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let data = cx.module.op(op);
@@ -71,8 +59,8 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
         return Ok(false);
     }
     let n = dims.input_spatial.len();
-    let padding = ints_or(data, "padding", 2 * n, 0)?;
-    let lhs_dilation = ints_or(data, "lhs_dilation", n, 1)?;
+    let padding = attrs::ints_or(data, "padding", 2 * n, 0)?;
+    let lhs_dilation = attrs::ints_or(data, "lhs_dilation", n, 1)?;
     let rank = lhs.dims.len();
     let (mut low, mut high, mut inner) = (vec![0; rank], vec![0; rank], vec![0; rank]);
     for (s, &d) in dims.input_spatial.iter().enumerate() {
@@ -81,9 +69,9 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     }
     let conv = Conv {
         dims: (**dims).clone(),
-        strides: ints_or(data, "window_strides", n, 1)?,
-        rhs_dilation: ints_or(data, "rhs_dilation", n, 1)?,
-        reversal: flags(data, "window_reversal", n)?,
+        strides: attrs::ints_or(data, "window_strides", n, 1)?,
+        rhs_dilation: attrs::ints_or(data, "rhs_dilation", n, 1)?,
+        reversal: attrs::flags(data, "window_reversal", n)?,
         feature_groups: attrs::index(data, "feature_group_count")?.max(1) as i64,
         batch_groups: attrs::index(data, "batch_group_count")?.max(1) as i64,
         lhs: if low.iter().chain(&high).chain(&inner).all(|&v| v == 0) {

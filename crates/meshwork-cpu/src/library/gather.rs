@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use meshwork_ir::attr::ScatterDims;
 use meshwork_ir::{Attr, ElementType, OpId};
 
 use super::attrs;
@@ -28,15 +29,9 @@ pub(super) struct Corners {
 }
 
 impl Corners {
-    /// `indices` with its components along `vector_dim` mapped to the operand's dimensions `map`.
-    pub(super) fn new(
-        indices: &View,
-        vector_dim: i64,
-        map: &[i64],
-        operand_batching: &[i64],
-        indices_batching: &[i64],
-    ) -> Corners {
-        let v = vector_dim as usize;
+    /// The corners of the windows that `indices` of a scatter mean.
+    pub(super) fn of_scatter(indices: &View, numbers: &ScatterDims) -> Corners {
+        let v = numbers.index_vector_dim as usize;
         let walked: Vec<usize> = (0..indices.dims.len()).filter(|&d| d != v).collect();
         let dims: Vec<i64> = walked.iter().map(|&d| indices.dims[d]).collect();
         let strides: Vec<i64> = walked.iter().map(|&d| indices.strides[d]).collect();
@@ -50,10 +45,8 @@ impl Corners {
             elem: indices.elem,
             vectors,
             component: indices.strides.get(v).map_or(0, |&s| s as isize),
-            map: map.iter().map(|&d| d as usize).collect(),
-            batching: operand_batching
-                .iter()
-                .zip(indices_batching)
+            map: numbers.scatter_dims_to_operand_dims.iter().map(|&d| d as usize).collect(),
+            batching: (numbers.input_batching_dims.iter().zip(&numbers.scatter_indices_batching_dims))
                 .map(|(&o, &i)| (o as usize, positions(i)))
                 .collect(),
         }

@@ -91,9 +91,7 @@ pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
             BodyOp::Reduce => Ok(reduce::lower(cx, op)? || general::reduce::lower(cx, op)?),
             BodyOp::ReduceWindow => Ok(window::lower(cx, op)? || general::window::lower(cx, op)?),
             BodyOp::Scatter => Ok(scatter::lower(cx, op)? || general::scatter::lower(cx, op)?),
-            BodyOp::SelectAndScatter => {
-                Ok(window::select_and_scatter(cx, op)? || general::window::select_and_scatter(cx, op)?)
-            }
+            BodyOp::SelectAndScatter => Ok(select::lower(cx, op)? || general::window::select_and_scatter(cx, op)?),
             BodyOp::Sort => sort::lower(cx, op),
             BodyOp::Map => general::elements::map(cx, op),
         },

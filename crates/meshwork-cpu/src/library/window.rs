@@ -1,16 +1,13 @@
-//! Reductions over sliding windows: pooling, running sums, and the scatter of pooling's gradient.
+//! Reductions over sliding windows: pooling and running sums.
 
 use std::sync::Arc;
 
-use meshwork_ir::op::MixedOp;
-use meshwork_ir::{BlockId, Literal, Module, Op, OpId, OpKind};
+use meshwork_ir::{Literal, Op, OpId};
 
 use super::attrs;
 use super::combine::{Body, Fold, Running, fold_of, recognise, running_of};
 use super::copy::view_of;
-use super::key::{Read, reader};
 use super::nest::{parts_of, piece, walk};
-use super::select;
 use crate::compile::lower::Lower;
 use crate::kernel::ir::Combine;
 use crate::step::{Buf, Fault, Frame, Scratch, View, Work};
@@ -50,17 +47,13 @@ impl Dim {
     }
 }
 
-fn ints_or(op: &Op, name: &str, n: usize, default: i64) -> Result<Vec<i64>, String> {
-    if op.attr(name).is_some() { attrs::ints(op, name) } else { Ok(vec![default; n]) }
-}
-
 /// The windows of `op` over `x`, with the windows' positions in a dense tensor `to`.
 pub(super) fn windows(op: &Op, x: &View, to: &View) -> Result<Vec<Dim>, String> {
     let rank = x.dims.len();
-    let list = |name: &str| ints_or(op, name, rank, 1);
+    let list = |name: &str| attrs::ints_or(op, name, rank, 1);
     let (size, strides) = (list("window_dimensions")?, list("window_strides")?);
     let (base, dilations) = (list("base_dilations")?, list("window_dilations")?);
-    let padding = ints_or(op, "padding", 2 * rank, 0)?;
+    let padding = attrs::ints_or(op, "padding", 2 * rank, 0)?;
     let dim = |d: usize| Dim {
         n: x.dims[d],
         out: to.dims[d],
@@ -302,186 +295,6 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Gives each window's source to the element that the window selects.
-struct Select {
-    x: (Buf, isize),
-    source: (Buf, isize),
-    source_strides: Vec<isize>,
-    init: (Buf, isize),
-    out: Buf,
-    size: usize,
-    dims: Vec<Dim>,
-    /// Byte strides of the result.
-    strides: Vec<isize>,
-    read: Read,
-    keep: fn(f64, f64) -> bool,
-    fold: Fold,
-    parts: usize,
-}
-
-impl std::fmt::Debug for Select {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Select {:?}", self.dims)
-    }
-}
-
-impl Work for Select {
-    fn parts(&self) -> usize {
-        self.parts
-    }
-
-    fn cost(&self) -> u64 {
-        3 * self.dims.iter().map(|d| (d.out * d.size) as u64).product::<u64>()
-    }
-
-    unsafe fn run(&self, frame: &Frame<'_>, _: &mut Scratch, part: usize) -> Result<(), Fault> {
-        // Parts divide the first dimension; with more than one part its windows are single elements.
-        let Some(first) = self.dims.first() else { return Ok(()) };
-        // Strides do not say that there are no elements.
-        if self.dims.iter().any(|d| d.n == 0) {
-            return Ok(());
-        }
-        let mine = piece(first.n as usize, self.parts, part, 1);
-        let row = self.strides[0] as usize;
-        // SAFETY: in the whole function: elements of the tensors; this part's slab of the result.
-        unsafe {
-            let out = frame.ptr(self.out);
-            let init = frame.ptr(self.init.0).offset(self.init.1).cast_const();
-            for i in (mine.start * row..mine.end * row).step_by(self.size) {
-                std::ptr::copy_nonoverlapping(init, out.add(i), self.size);
-            }
-            let x = frame.ptr(self.x.0).offset(self.x.1).cast_const();
-            let source = frame.ptr(self.source.0).offset(self.source.1).cast_const();
-            let rank = self.dims.len();
-            let mut at = vec![0i64; rank];
-            let total: usize = self.dims.iter().map(|d| d.out as usize).product();
-            let windows = if self.parts == 1 {
-                0..total
-            } else {
-                let each = total / (first.out as usize).max(1);
-                mine.start * each..mine.end * each
-            };
-            let mut tap = vec![0i64; rank];
-            for window in windows {
-                let mut rest = window;
-                let mut from = 0isize;
-                for d in (0..rank).rev() {
-                    at[d] = (rest % self.dims[d].out as usize) as i64;
-                    rest /= self.dims[d].out as usize;
-                    from += at[d] as isize * self.source_strides[d];
-                }
-                let mut best: Option<(f64, isize)> = None;
-                tap.fill(0);
-                'taps: loop {
-                    let mut place = Some((0isize, 0isize));
-                    for d in 0..rank {
-                        place = place
-                            .zip(self.dims[d].tap(at[d], tap[d]))
-                            .map(|((px, po), p)| (px + p as isize * self.dims[d].x, po + p as isize * self.strides[d]));
-                    }
-                    if let Some((px, po)) = place {
-                        let value = (self.read)(x.offset(px));
-                        if !best.is_some_and(|(b, _)| (self.keep)(b, value)) {
-                            best = Some((value, po));
-                        }
-                    }
-                    for d in (0..rank).rev() {
-                        tap[d] += 1;
-                        if tap[d] < self.dims[d].size {
-                            continue 'taps;
-                        }
-                        tap[d] = 0;
-                    }
-                    break;
-                }
-                if let Some((_, place)) = best {
-                    (self.fold)(out.offset(place), 0, source.offset(from), 0, 1);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How a window chooses among its elements.
-struct Keep {
-    /// Whether the first of two stays chosen.
-    keep: fn(f64, f64) -> bool,
-    /// Whether that is: the first of the largest.
-    largest: bool,
-}
-
-/// How a body that compares its two arguments in order keeps the first.
-fn recognise_select(module: &Module, block: BlockId) -> Option<Keep> {
-    let (&[a, b], &[out]) = (module.block(block).args(), module.returned(block)) else { return None };
-    let op = module.op(module.def_op(out)?);
-    let natural = op.enum_value("compare_type") != Some("TOTALORDER");
-    if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.operands() != [a, b] || !natural {
-        return None;
-    }
-    let direction = op.enum_value("comparison_direction")?;
-    let keep: fn(f64, f64) -> bool = match direction {
-        "GE" => |a, b| a >= b,
-        "GT" => |a, b| a > b,
-        "LE" => |a, b| a <= b,
-        "LT" => |a, b| a < b,
-        _ => return None,
-    };
-    Some(Keep { keep, largest: direction == "GE" })
-}
-
-/// `stablehlo.select_and_scatter` with simple bodies.
-pub(super) fn select_and_scatter(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
-    let data = cx.module.op(op);
-    let &[operand, source, init] = data.operands() else { return Ok(false) };
-    let body = |i: usize| cx.module.body_of(op, i);
-    let Some(keep) = body(0).and_then(|b| recognise_select(cx.module, b)) else { return Ok(false) };
-    let Some(Body::Fold(combine)) = body(1).and_then(|b| recognise(cx.module, b)) else { return Ok(false) };
-    let (x, source, init) = (view_of(cx, operand)?, view_of(cx, source)?, view_of(cx, init)?);
-    let (Some(read), Some(fold)) = (reader(x.elem), fold_of(x.elem, combine)) else { return Ok(false) };
-    if source.elem != x.elem || x.dims.is_empty() {
-        return Ok(false);
-    }
-    let dims = windows(data, &x, &View::dense(Buf(0), x.elem, &source.dims))?;
-    let buf = cx.result(data.results()[0]);
-    let out = View::dense(buf, x.elem, &x.dims);
-    let parts = if dims[0].is_plain() { parts_of(x.len(), 1 << 13, dims[0].n.max(1) as usize) } else { 1 };
-    if combine == Combine::Add && keep.largest {
-        let parts = select::Parts {
-            x: (x.buf, x.offset as isize),
-            source: (source.buf, source.offset as isize),
-            source_strides: source.strides.iter().map(|&s| s as isize).collect(),
-            init: (init.buf, init.offset as isize),
-            out: buf,
-            elem: x.elem,
-            dims: dims.clone(),
-            strides: out.strides.iter().map(|&s| s as isize).collect(),
-            parts,
-        };
-        if select::lower(cx, op, &parts) {
-            return Ok(true);
-        }
-    }
-    let keep = keep.keep;
-    let work = Select {
-        x: (x.buf, x.offset as isize),
-        source: (source.buf, source.offset as isize),
-        source_strides: source.strides.iter().map(|&s| s as isize).collect(),
-        init: (init.buf, init.offset as isize),
-        out: buf,
-        size: x.elem.storage_bytes(),
-        dims,
-        strides: out.strides.iter().map(|&s| s as isize).collect(),
-        read,
-        keep,
-        fold,
-        parts,
-    };
-    let name = format!("select and scatter {} {:?}", x.elem, x.dims);
-    cx.step(op, name, Arc::new(work), vec![x.buf, source.buf, init.buf], vec![buf]);
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use crate::library::testing::check;
@@ -569,44 +382,5 @@ mod tests {
         check(&source("f32", "add", "1.0", "4", "5", window), 1e-6);
         check(&source("f32", "subtract", "0.0", "4", "5", window), 1e-6);
         check(&source("f8E5M2", "add", "0.0", "4", "5", window), 1e-6);
-    }
-
-    #[test]
-    fn selects_and_scatters() {
-        for (elem, x, s, window) in [
-            ("f32", "3x6x8", "3x3x4", "window_dimensions = array<i64: 1, 2, 2>, window_strides = array<i64: 1, 2, 2>"),
-            (
-                "f32",
-                "3x6x8",
-                "3x6x8",
-                "window_dimensions = array<i64: 1, 3, 3>, padding = dense<[[0, 0], [1, 1], [1, 1]]> : tensor<3x2xi64>",
-            ),
-            ("bf16", "3x6x8", "2x5x7", "window_dimensions = array<i64: 2, 2, 2>"),
-            (
-                "i32",
-                "60x60x8",
-                "60x30x4",
-                "window_dimensions = array<i64: 1, 2, 2>, window_strides = array<i64: 1, 2, 2>",
-            ),
-        ] {
-            for direction in ["GE", "LT"] {
-                check(
-                    &format!(
-                        "func.func @main(%a: tensor<{x}x{elem}>, %s: tensor<{s}x{elem}>, %i: tensor<{elem}>) -> tensor<{x}x{elem}> {{
-                        %r = \"stablehlo.select_and_scatter\"(%a, %s, %i) <{{{window}}}> ({{
-                        ^bb0(%p: tensor<{elem}>, %q: tensor<{elem}>):
-                            %c = stablehlo.compare {direction}, %p, %q : (tensor<{elem}>, tensor<{elem}>) -> tensor<i1>
-                            stablehlo.return %c : tensor<i1>
-                        }}, {{
-                        ^bb0(%p: tensor<{elem}>, %q: tensor<{elem}>):
-                            %c = stablehlo.add %p, %q : tensor<{elem}>
-                            stablehlo.return %c : tensor<{elem}>
-                        }}) : (tensor<{x}x{elem}>, tensor<{s}x{elem}>, tensor<{elem}>) -> tensor<{x}x{elem}>
-                        return %r : tensor<{x}x{elem}> }}"
-                    ),
-                    0.0,
-                );
-            }
-        }
     }
 }

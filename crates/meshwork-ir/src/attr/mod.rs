@@ -183,6 +183,14 @@ impl Attr {
         }
     }
 
+    /// The booleans of an array or a dense list.
+    pub fn as_bools(&self) -> Option<Vec<bool>> {
+        match self {
+            Attr::BoolArray(flags) => Some(flags.to_vec()),
+            other => Some(other.as_i64s()?.into_iter().map(|v| v != 0).collect()),
+        }
+    }
+
     /// The sharding.
     pub fn as_sharding(&self) -> Option<&Sharding> {
         match self {

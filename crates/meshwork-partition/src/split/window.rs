@@ -397,10 +397,8 @@ impl Splitter<'_> {
     /// Spatial dimensions along which the kernel is longer than the result, as in the gradient by a kernel: there the
     /// sum over taps is split rather than the result.
     fn summed_spatial(&self, op: OpId, dims: &ConvDims, kernel: &[i64], out: &[i64]) -> Vec<bool> {
-        let reversed = |i: usize| match self.src.op(op).attr("window_reversal") {
-            Some(Attr::BoolArray(list)) => list.get(i).copied().unwrap_or(false),
-            other => other.is_some(),
-        };
+        let reversal = self.src.op(op).bools("window_reversal", dims.input_spatial.len());
+        let reversed = |i: usize| reversal.as_ref().is_none_or(|list| list[i]);
         let longer = |i: usize| {
             let o = out[dims.output_spatial[i] as usize];
             o > 0 && kernel[dims.kernel_spatial[i] as usize] > o && !reversed(i)

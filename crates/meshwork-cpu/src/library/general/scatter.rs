@@ -89,13 +89,7 @@ pub(in crate::library) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, St
         return Ok(false);
     }
     let updates = data.operands()[n + 1..].iter().map(|&v| view_of(cx, v)).collect::<Result<Vec<_>, _>>()?;
-    let corners = Corners::new(
-        &indices,
-        numbers.index_vector_dim,
-        &numbers.scatter_dims_to_operand_dims,
-        &numbers.input_batching_dims,
-        &numbers.scatter_indices_batching_dims,
-    );
+    let corners = Corners::of_scatter(&indices, numbers);
     let (_, shape) = cx.shape(data.results()[0]);
     let dropped = |d: usize| {
         let d = d as i64;

@@ -159,13 +159,7 @@ pub(super) fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     if !is_index(indices.elem) || updates.elem != x.elem {
         return Ok(false);
     }
-    let corners = Corners::new(
-        &indices,
-        numbers.index_vector_dim,
-        &numbers.scatter_dims_to_operand_dims,
-        &numbers.input_batching_dims,
-        &numbers.scatter_indices_batching_dims,
-    );
+    let corners = Corners::of_scatter(&indices, numbers);
     let dropped = |d: i64| numbers.inserted_window_dims.contains(&d) || numbers.input_batching_dims.contains(&d);
     let whole = View::dense(Buf(0), x.elem, &x.dims);
     let mut windows = numbers.update_window_dims.iter();
