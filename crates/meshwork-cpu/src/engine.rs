@@ -5,16 +5,13 @@ use std::sync::{Arc, Once, OnceLock};
 
 use meshwork_eval::MAX_DEVICES;
 use meshwork_ir::hash::HashMap;
-use meshwork_ir::{DeviceGrid, Module, TensorType};
-use meshwork_mesh::{Mesh, Sharding, slice_of};
+use meshwork_ir::{DeviceGrid, Module};
+use meshwork_mesh::{Mesh, slice_of};
 use meshwork_partition::{Border, Compiled};
-use meshwork_runtime::array::{Sharded, Split, local_devices};
-use meshwork_runtime::engine::placements;
+use meshwork_runtime::array::local_devices;
+use meshwork_runtime::border::{Inputs, Outputs};
 use meshwork_runtime::transport::world;
-use meshwork_runtime::{
-    Array, ArrayError, DeviceBuffer, Engine, Executable, Fallback, LoadError, Placement, Profile, RunError, Shards,
-    evaluator,
-};
+use meshwork_runtime::{Array, Engine, Executable, Fallback, LoadError, Profile, RunError, Shards, evaluator};
 
 use crate::compile::{Span, compile};
 use crate::device_program::{DeviceProgram, Replication};
@@ -120,16 +117,8 @@ impl Engine for CpuEngine {
 /// A program with the placements of its arguments and results.
 struct CpuExecutable {
     program: DeviceProgram,
-    /// How arguments are split over the mesh; `None` on one device.
-    inputs: Option<Vec<(Arc<Mesh>, Arc<Sharding>)>>,
-    results: Vec<Output>,
-}
-
-/// A result of the program.
-struct Output {
-    split: Arc<Split>,
-    /// Its placement, if the program has a mesh.
-    placement: Option<Arc<Placement>>,
+    inputs: Inputs,
+    outputs: Outputs,
 }
 
 impl CpuExecutable {
@@ -140,52 +129,13 @@ impl CpuExecutable {
         let replication = Replication { args: replicas(program.inputs()), results: replicas(program.outputs()) };
         let grid = DeviceGrid { replicas: 1, partitions };
         let compiled = engine.compile_replicated(&program.module, None, grid, replication)?;
-        let mesh = program.mesh.as_ref();
-        let placed = |borders: &[Border]| mesh.map_or(vec![], |mesh| placements(borders, mesh));
-        let split = |p: &Arc<Placement>| (p.mesh.clone(), Arc::new(p.sharding.clone()));
-        let inputs = (partitions > 1).then(|| placed(program.inputs()).iter().map(split).collect());
-        let outputs = placed(program.outputs());
-        let output = |(i, local): (usize, TensorType)| {
-            let placement = outputs.get(i).cloned();
-            let whole = match program.outputs()[i].ty.as_tensor() {
-                Some(ty) if partitions > 1 => ty.clone(),
-                _ => local,
-            };
-            let split = match placement.as_ref().filter(|_| partitions > 1) {
-                Some(p) => Split::new(whole.into(), &p.mesh, &Arc::new(p.sharding.clone())),
-                None => Split::single(whole.into()),
-            };
-            let wrong = |e: ArrayError| LoadError::Invalid { op: "results".into(), message: e.to_string() };
-            Ok(Output { split: split.map_err(wrong)?, placement })
-        };
-        let results = compiled.outputs().into_iter().enumerate().map(output).collect::<Result<_, LoadError>>()?;
-        Ok(CpuExecutable { program: compiled, inputs, results })
+        let outputs = Outputs::new(program, compiled.outputs())?;
+        Ok(CpuExecutable { program: compiled, inputs: Inputs::new(program), outputs })
     }
 
     /// The shards of the arguments, as the program wants them.
     fn cut(&self, args: Vec<Array>) -> Result<Vec<Shards>, RunError> {
-        let wanted = self.program.input_count();
-        if args.len() != wanted {
-            return Err(RunError::Arguments(format!("the program takes {wanted} arguments, {} given", args.len())));
-        }
-        let cut = |(i, arg): (usize, Array)| {
-            let place = self.inputs.as_ref().map(|all| (&all[i].0, &all[i].1));
-            arg.into_devices(place)?.into_host_shards()
-        };
-        Ok(args.into_iter().enumerate().map(cut).collect::<Result<_, ArrayError>>()?)
-    }
-
-    /// The arrays that the shards of the results make up.
-    fn join(&self, results: Vec<Shards>) -> Result<Vec<Array>, RunError> {
-        let join = |(shards, output): (Shards, &Output)| {
-            let shards = shards.into_iter().map(|s| s as Arc<dyn DeviceBuffer>).collect();
-            let array = Array::from_devices(Sharded::from_shards(&output.split, shards)?);
-            Ok(match &output.placement {
-                Some(placement) => array.placed(placement.clone()),
-                None => array,
-            })
-        };
-        Ok(results.into_iter().zip(&self.results).map(join).collect::<Result<_, ArrayError>>()?)
+        self.inputs.take(args, |_, arg, place| arg.into_devices(place)?.into_host_shards())
     }
 }
 
@@ -209,7 +159,7 @@ fn replicas(border: &Border, mesh: &Mesh, local: &Range<usize>) -> Option<Leader
 
 impl Executable for CpuExecutable {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
-        self.join(self.program.run(self.cut(args)?)?)
+        self.outputs.join(self.program.run(self.cut(args)?)?)
     }
 
     fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
@@ -218,7 +168,7 @@ impl Executable for CpuExecutable {
 
     fn run_profiled(&self, args: Vec<Array>) -> Result<(Vec<Array>, Profile), RunError> {
         let (results, profile) = self.program.run_profiled(self.cut(args)?)?;
-        Ok((self.join(results)?, Profile { fallbacks: self.fallbacks(), ..profile }))
+        Ok((self.outputs.join(results)?, Profile { fallbacks: self.fallbacks(), ..profile }))
     }
 
     fn fallbacks(&self) -> Vec<Fallback> {

@@ -89,7 +89,7 @@ impl PjrtBuffer {
     }
 }
 
-/// A struct inside of another, all zeros but its size.
+/// A struct inside another, all zeros but its size.
 fn sized<A: abi::Args>() -> A {
     let mut args = blank::<A>();
     // SAFETY: every struct of arguments starts with its size.

@@ -25,14 +25,14 @@ impl Cache {
         let bytes = std::fs::read(self.file(key)).ok()?;
         let (size, rest) = bytes.split_first_chunk::<8>()?;
         let (stored, rest) = rest.split_at_checked(u64::from_le_bytes(*size) as usize)?;
-        let (sum, program) = rest.split_first_chunk::<8>()?;
-        (stored == key.as_bytes() && u64::from_le_bytes(*sum) == sum_of(program)).then(|| program.to_vec())
+        let (sum, program) = rest.split_first_chunk::<4>()?;
+        (stored == key.as_bytes() && u32::from_le_bytes(*sum) == crc32fast::hash(program)).then(|| program.to_vec())
     }
 
     /// Keeps `program` under `key`. A folder that cannot be written is no error: the program is compiled again.
     pub fn put(&self, key: &str, program: &[u8]) {
         let size = (key.len() as u64).to_le_bytes();
-        let bytes = [&size, key.as_bytes(), &sum_of(program).to_le_bytes(), program].concat();
+        let bytes = [&size, key.as_bytes(), &crc32fast::hash(program).to_le_bytes(), program].concat();
         let file = self.file(key);
         let own = file.with_extension(format!("{}.new", std::process::id()));
         // Other processes see it whole or not at all.
@@ -41,12 +41,6 @@ impl Cache {
             let _ = std::fs::remove_file(own);
         }
     }
-}
-
-fn sum_of(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

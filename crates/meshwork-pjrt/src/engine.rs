@@ -98,22 +98,6 @@ impl PjrtEngine {
         }
     }
 
-    /// XLA's CPU devices, for tests: by the path in `MESHWORK_XLA_CPU`, which then must work, or the installed plugin.
-    /// Without one it says on standard error that a test is skipped.
-    #[doc(hidden)]
-    pub fn xla_cpu_for_tests() -> Option<PjrtEngine> {
-        let path = std::env::var("MESHWORK_XLA_CPU");
-        let plugin = path.as_deref().unwrap_or("cpu");
-        match PjrtEngine::open(&format!("{plugin},cpu_device_count=20")) {
-            Ok(engine) => Some(engine),
-            Err(error) if path.is_ok() => panic!("MESHWORK_XLA_CPU: {error}"),
-            Err(error) => {
-                eprintln!("skipped: {error}");
-                None
-            }
-        }
-    }
-
     /// The devices.
     pub fn client(&self) -> &Arc<Client> {
         &self.client

@@ -12,7 +12,7 @@ use meshwork_runtime::{Array, Engine, Evaluator, Executable};
 
 /// The engine; `None`, with a line on standard error, where the plugin is not installed.
 fn engine(options: &str) -> Option<PjrtEngine> {
-    let found = PjrtEngine::xla_cpu_for_tests()?;
+    let found = meshwork_testing::xla::cpu()?;
     let path = found.client().plugin().path().display().to_string();
     Some(PjrtEngine::open(&format!("{path}{options}")).expect("it opens"))
 }

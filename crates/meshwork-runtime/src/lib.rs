@@ -19,6 +19,7 @@
 #![deny(missing_docs)]
 
 pub mod array;
+pub mod border;
 pub mod boxes;
 pub mod device;
 pub mod element;

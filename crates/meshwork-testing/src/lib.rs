@@ -13,6 +13,8 @@ pub mod generate;
 pub mod hosts;
 mod numbers;
 pub mod ranks;
+#[cfg(feature = "xla")]
+pub mod xla;
 
 #[cfg(feature = "arrays")]
 pub use arrays::{half_wave, wave, wave_f32};

@@ -49,7 +49,7 @@ macro_rules! conformance {
 conformance!(cpu_one_thread, Some(meshwork_cpu::CpuEngine::new(1)));
 conformance!(cpu_two_threads, Some(meshwork_cpu::CpuEngine::new(2)));
 conformance!(evaluator, Some(meshwork_runtime::Evaluator));
-conformance!(xla_cpu, of others, meshwork_pjrt::PjrtEngine::xla_cpu_for_tests());
+conformance!(xla_cpu, of others, meshwork_testing::xla::cpu());
 
 /// The same bits on every run, on any number of threads.
 #[test]

@@ -10,8 +10,6 @@ use meshwork_ir::{
     Attr, BlockId, Combine, DeviceGrid, ElementType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId,
 };
 
-use super::replace;
-
 /// Makes the groups of a collective name replicas, or replaces it by others that plugins have.
 pub(super) fn name_replicas(module: &mut Module, op: OpId, kind: CollectiveOp, grid: DeviceGrid) -> Result<(), String> {
     if kind == CollectiveOp::CollectivePermute {
@@ -44,8 +42,7 @@ pub(super) fn name_replicas(module: &mut Module, op: OpId, kind: CollectiveOp, g
 
 fn set_matrix(module: &mut Module, op: OpId, name: &str, ids: &[i64], columns: usize) {
     let rows = ids.len() / columns.max(1);
-    let bytes = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
-    if let Some(matrix) = Literal::from_bytes([rows as i64, columns as i64], ElementType::I64, bytes) {
+    if let Some(matrix) = Literal::from_i64s([rows as i64, columns as i64], ElementType::I64, ids) {
         module.op_mut(op).attrs.set(name, Attr::Dense(Dense::from_literal(&matrix).into()));
     }
 }
@@ -75,23 +72,15 @@ fn reduce(module: &mut Module, op: OpId, groups: &[Vec<usize>]) -> Result<(), Bu
     let member = |d: usize, i: usize| groups.iter().find(|g| g.contains(&d)).and_then(|g| g.get(i));
     for (x, result) in operands.into_iter().zip(results) {
         let dims = module.ty(x).dims().to_vec();
-        let whole: Vec<i64> = [&[1], &dims[..]].concat();
         let mut b = Builder::before(module, op);
-        let row = b.reshape(x, whole.iter().copied())?;
-        let all = b.all_gather(row, 0, &Groups::replicas(vec![(0..devices as i64).collect()]))?;
-        let zero = b.scalar(ElementType::I32, 0.0)?;
+        let all = gather_all(&mut b, x, devices)?;
         let mut sum = None;
         for i in 0..widest {
-            let table: Vec<i32> = (0..devices).map(|d| member(d, i).map_or(-1, |&m| m as i32)).collect();
-            let from = by_device(&mut b, &table)?;
-            let mut starts = vec![from];
-            starts.extend(dims.iter().map(|_| zero));
-            let part = b.dynamic_slice(all, &starts, &whole)?;
-            let part = b.reshape(part, dims.iter().copied())?;
+            let table: Vec<i64> = (0..devices).map(|d| member(d, i).map_or(-1, |&m| m as i64)).collect();
+            let (part, is_there) = row_by_device(&mut b, all, &table)?;
             sum = Some(match (sum, body) {
                 (Some(sum), Some(body)) => {
                     let more = apply(&mut b, body, sum, part)?;
-                    let is_there = b.compare(Direction::Ge, from, zero)?;
                     b.select(is_there, more, sum)?
                 }
                 _ => part,
@@ -101,7 +90,7 @@ fn reduce(module: &mut Module, op: OpId, groups: &[Vec<usize>]) -> Result<(), Bu
         if let Some(dim) = scatter {
             let place = |d: usize| groups.iter().find_map(|g| g.iter().position(|&other| other == d)).unwrap_or(0);
             let size = module.ty(result).dims()[dim as usize];
-            let starts: Vec<i32> = (0..devices).map(|d| place(d) as i32 * size as i32).collect();
+            let starts: Vec<i64> = (0..devices).map(|d| place(d) as i64 * size).collect();
             let mut b = Builder::before(module, op);
             let start = by_device(&mut b, &starts)?;
             let zero = b.scalar(ElementType::I32, 0.0)?;
@@ -145,33 +134,44 @@ fn apply(b: &mut Builder<'_>, body: BlockId, x: ValueId, y: ValueId) -> Result<V
 }
 
 /// The entry of `table` for this device.
-fn by_device(b: &mut Builder<'_>, table: &[i32]) -> Result<ValueId, BuildError> {
-    let bytes = table.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let table = Literal::from_bytes([table.len() as i64], ElementType::I32, bytes);
-    let table = b.constant(&table.expect("four bytes for each device"))?;
+fn by_device(b: &mut Builder<'_>, table: &[i64]) -> Result<ValueId, BuildError> {
+    let table = Literal::from_i64s([table.len() as i64], ElementType::I32, table);
+    let table = b.constant(&table.expect("an entry for each device"))?;
     let here = b.replica_id()?;
     let own = b.dynamic_slice(table, &[here], &[1])?;
     b.reshape(own, [])
+}
+
+/// `x` of all devices, a row for each.
+fn gather_all(b: &mut Builder<'_>, x: ValueId, devices: usize) -> Result<ValueId, BuildError> {
+    let row: Vec<i64> = [&[1], b.ty(x).dims()].concat();
+    let row = b.reshape(x, row)?;
+    b.all_gather(row, 0, &Groups::replicas(vec![(0..devices as i64).collect()]))
+}
+
+/// The row of `all` that `table` names for this device, and whether it names one: -1 names none.
+fn row_by_device(b: &mut Builder<'_>, all: ValueId, table: &[i64]) -> Result<(ValueId, ValueId), BuildError> {
+    let mut sizes = b.ty(all).dims().to_vec();
+    sizes[0] = 1;
+    let (from, zero) = (by_device(b, table)?, b.scalar(ElementType::I32, 0.0)?);
+    let mut starts = vec![zero; sizes.len()];
+    starts[0] = from;
+    let row = b.dynamic_slice(all, &starts, &sizes)?;
+    let row = b.reshape(row, sizes[1..].iter().copied())?;
+    Ok((row, b.compare(Direction::Ge, from, zero)?))
 }
 
 /// Every device gets the operands of all, and takes that of the first device of its group; zeros if it is in none.
 fn broadcast(module: &mut Module, op: OpId, groups: &[Vec<usize>], devices: usize) -> Result<(), BuildError> {
     let x = module.op(op).operands()[0];
     let (dims, elem) = (module.ty(x).dims().to_vec(), elem_of(module, x));
-    let root = |d: usize| groups.iter().find(|g| g.contains(&d)).map_or(-1, |g| g[0] as i32);
-    let roots: Vec<i32> = (0..devices).map(root).collect();
+    let root = |d: usize| groups.iter().find(|g| g.contains(&d)).map_or(-1, |g| g[0] as i64);
+    let roots: Vec<i64> = (0..devices).map(root).collect();
     let mut b = Builder::before(module, op);
-    let row = b.reshape(x, [&[1], &dims[..]].concat())?;
-    let all = b.all_gather(row, 0, &Groups::replicas(vec![(0..devices as i64).collect()]))?;
-    let own = by_device(&mut b, &roots)?;
-    let none = b.scalar(ElementType::I32, 0.0)?;
-    let mut starts = vec![own];
-    starts.extend(dims.iter().map(|_| none));
-    let found = b.dynamic_slice(all, &starts, &[&[1], &dims[..]].concat())?;
-    let found = b.reshape(found, dims.iter().copied())?;
-    let is_there = b.compare(Direction::Ge, own, none)?;
-    let nothing = b.splat(dims.iter().copied(), elem, 0.0)?;
+    let all = gather_all(&mut b, x, devices)?;
+    let (found, is_there) = row_by_device(&mut b, all, &roots)?;
+    let nothing = b.splat(dims, elem, 0.0)?;
     let value = b.select(is_there, found, nothing)?;
-    replace(module, op, value);
+    module.replace_op(op, &[value]);
     Ok(())
 }

@@ -114,7 +114,7 @@ impl Data {
 }
 
 /// Where elements are wanted: on one device, or on a mesh.
-pub(super) type Place<'p> = Option<(&'p Arc<Mesh>, &'p Arc<Sharding>)>;
+pub type Place<'p> = Option<(&'p Arc<Mesh>, &'p Arc<Sharding>)>;
 
 /// Whether `array` is placed as wanted. For data it does not matter whether dimensions are open to further splitting.
 fn is_placed(array: &Sharded, place: Place<'_>) -> bool {

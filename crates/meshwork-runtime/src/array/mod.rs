@@ -27,6 +27,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use data::Data;
+pub use data::Place;
 use meshwork_ir::{ElementType, Literal, TensorType};
 use meshwork_mesh::{Mesh, MeshRef, P, Sharding, slice_of, slices as slices_of};
 pub use sharded::{Sharded, Shards, Split, local_devices};
@@ -336,7 +337,7 @@ impl Array {
     }
 
     /// Its shards on one device, or on a mesh: moved if nothing else holds this array.
-    pub fn into_devices(mut self, place: Option<(&Arc<Mesh>, &Arc<Sharding>)>) -> Result<Sharded, ArrayError> {
+    pub fn into_devices(mut self, place: Place<'_>) -> Result<Sharded, ArrayError> {
         self.check_present()?;
         let shards = match self.data.take().map(Arc::try_unwrap) {
             Some(Ok(data)) => data.into_devices(place)?,
@@ -350,7 +351,7 @@ impl Array {
     /// shards there. If others hold this array, they have it there from now on, so that it moves once.
     pub fn into_devices_by(
         mut self,
-        place: Option<(&Arc<Mesh>, &Arc<Sharding>)>,
+        place: Place<'_>,
         adopt: impl FnOnce(Sharded) -> Result<Sharded, ArrayError>,
     ) -> Result<Sharded, ArrayError> {
         self.check_present()?;
