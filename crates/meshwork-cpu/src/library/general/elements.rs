@@ -60,7 +60,7 @@ impl Work for Elements {
     fn cost(&self) -> u64 {
         let each = match &self.row {
             Row::Loop(_) | Row::Table(_) => 1,
-            Row::Select => 3,
+            Row::Select => 2,
             Row::Apply(_) => 15,
             Row::Body(machine) => 15 * machine.len() as u64,
         };
@@ -110,9 +110,16 @@ impl Work for Elements {
                         }
                     }
                     Row::Select => {
-                        for i in 0..n {
-                            let from = if place(1, i).read() != 0 { place(2, i) } else { place(3, i) };
-                            std::ptr::copy_nonoverlapping(from, place(0, i), size);
+                        let (from, by) = ([1, 2, 3].map(|k| place(k, 0).cast_const()), [steps[1], steps[2], steps[3]]);
+                        match size {
+                            8 => choose::<u64>(place(0, 0), steps[0], from, by, n),
+                            16 => choose::<u128>(place(0, 0), steps[0], from, by, n),
+                            _ => {
+                                for i in 0..n {
+                                    let from = if place(1, i).read() != 0 { place(2, i) } else { place(3, i) };
+                                    std::ptr::copy_nonoverlapping(from, place(0, i), size);
+                                }
+                            }
                         }
                     }
                     Row::Apply(op) => {
@@ -137,6 +144,28 @@ impl Work for Elements {
             }
         });
         Ok(())
+    }
+}
+
+/// Of `n` pairs of elements, the first where the predicate, which is the first of `from`, holds.
+///
+/// # Safety
+/// All elements named are valid.
+unsafe fn choose<T: Copy>(to: *mut u8, step: isize, from: [*const u8; 3], by: [isize; 3], n: usize) {
+    let size = size_of::<T>() as isize;
+    let one = |i: isize, step: isize, by: [isize; 3]| {
+        // SAFETY: the caller's.
+        unsafe {
+            let [p, x, y] = [0, 1, 2].map(|k| from[k].offset(i * by[k]));
+            let (x, y) = (x.cast::<T>().read_unaligned(), y.cast::<T>().read_unaligned());
+            to.offset(i * step).cast::<T>().write_unaligned(if p.read() != 0 { x } else { y });
+        }
+    };
+    // With distances that are known when this is compiled, it becomes a loop over vectors.
+    if step == size && by == [1, size, size] {
+        (0..n as isize).for_each(|i| one(i, size, [1, size, size]));
+    } else {
+        (0..n as isize).for_each(|i| one(i, step, by));
     }
 }
 
@@ -194,7 +223,8 @@ fn add(cx: &mut Lower<'_>, op: OpId, row: Row) -> Result<bool, String> {
     let strides: [&[i64]; OPERANDS + 1] = std::array::from_fn(|k| views.get(k).map_or(&still[..], |v| &v.strides[..]));
     let nest = Nest::new(&dims, strides);
     let longest = nest.dims.iter().copied().max().unwrap_or(1).max(1);
-    let cheap = matches!(row, Row::Loop(_) | Row::Table(_));
+    let cheap =
+        matches!(row, Row::Loop(_) | Row::Table(_)) || (matches!(row, Row::Select) && elem.storage_bytes() >= 8);
     let parts = parts_of(nest.len(), if cheap { 1 << 15 } else { 1 << 11 }, longest);
     let mut reads: Vec<Buf> = views[1..].iter().map(|v| v.buf).collect();
     if let Row::Body(machine) = &row {
