@@ -220,7 +220,7 @@ macro_rules! complex_tiles {
                         // SAFETY: the caller's.
                         unsafe { parts::<true>(call) }
                     }
-                    if super::has_fma() {
+                    if super::has_fma() && call.depth >= LONG_SUM {
                         // SAFETY: AVX2 and FMA are there; the rest is the caller's.
                         return unsafe { wide(call) };
                     }
@@ -231,6 +231,9 @@ macro_rules! complex_tiles {
         }
     )*};
 }
+/// Sums of complex products that are shorter are rounded after every product, as others do it: real and imaginary parts often
+/// cancel, and what is left would differ in many places.
+const LONG_SUM: usize = 32;
 complex_tiles! { f32, 3 x 8; f64, 3 x 4; }
 
 macro_rules! float_tiles {
