@@ -64,6 +64,7 @@ impl Compiler<'_> {
             wanted.extend(captured(module, op));
             wanted.into_iter().for_each(|v| self.store(v));
         }
+        self.spread_values(block).into_iter().for_each(|v| self.store(v));
     }
 
     /// Whether `value` is to be stored, whoever else needs it.

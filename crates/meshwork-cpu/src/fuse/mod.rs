@@ -18,6 +18,7 @@ mod phases;
 #[cfg(test)]
 mod random_tests;
 mod range;
+mod spread;
 mod survey;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ mod products;
 mod truth;
 
 use meshwork_ir::build::{BuildError, Builder};
-use meshwork_ir::op::{BinaryOp, BodyOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp};
+use meshwork_ir::op::{BodyOp, ChloOp, ContractOp, ControlOp, DynamicOp, LinalgOp, MixedOp, MovementOp};
 use meshwork_ir::transform::canonicalize::Pattern;
 use meshwork_ir::{Attr, Module, OpId, OpKind, Scalar, ValueId};
 
@@ -43,10 +43,6 @@ pub(crate) const PATTERNS: &[(OpKind, Pattern)] = &[
     (OpKind::Chlo(ChloOp::Scan), bodies::scan),
     (OpKind::Control(ControlOp::CustomCall), calls::known),
     (OpKind::Mixed(MixedOp::Compare), truth::compare),
-    (OpKind::Binary(BinaryOp::Add), truth::arithmetic),
-    (OpKind::Binary(BinaryOp::Multiply), truth::arithmetic),
-    (OpKind::Binary(BinaryOp::Maximum), truth::arithmetic),
-    (OpKind::Binary(BinaryOp::Minimum), truth::arithmetic),
 ];
 
 /// Replaces `op` by what `build` makes of it, if that can be made.

@@ -1,7 +1,6 @@
-//! Comparisons and arithmetic of truth values, as logic: fused loops have that, and no order of truth values.
+//! Comparisons of truth values, as logic: fused loops have that, and no order of truth values.
 
-use meshwork_ir::op::BinaryOp;
-use meshwork_ir::{ElementType, Module, OpId, OpKind};
+use meshwork_ir::{ElementType, Module, OpId};
 
 use super::replace;
 
@@ -47,21 +46,6 @@ pub(super) fn compare(module: &mut Module, op: OpId) -> bool {
     })
 }
 
-pub(super) fn arithmetic(module: &mut Module, op: OpId) -> bool {
-    let data = module.op(op);
-    let (&[x, y], OpKind::Binary(kind)) = (data.operands(), data.kind()) else { return false };
-    if !is_truth(module, op) {
-        return false;
-    }
-    replace(module, op, |b| {
-        Ok(match kind {
-            BinaryOp::Add | BinaryOp::Maximum => Some(vec![b.or(x, y)?]),
-            BinaryOp::Multiply | BinaryOp::Minimum => Some(vec![b.and(x, y)?]),
-            _ => None,
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use crate::compile::testing::check;
@@ -78,10 +62,7 @@ mod tests {
         let compare = |d| {
             format!("\"stablehlo.compare\"(%x, %y) {{comparison_direction = #stablehlo<comparison_direction {d}>}}")
         };
-        let binary = |name| format!("\"stablehlo.{name}\"(%x, %y)");
-        let mut all: Vec<String> = ["EQ", "NE", "LT", "LE", "GT", "GE"].into_iter().map(compare).collect();
-        all.extend(["add", "multiply", "maximum", "minimum"].into_iter().map(binary));
-        for op in all {
+        for op in ["EQ", "NE", "LT", "LE", "GT", "GE"].map(compare) {
             let text = check(&source(&op), 0.0);
             assert!(text.contains("fused") && !text.contains("scalar"), "{op}: {text}");
         }

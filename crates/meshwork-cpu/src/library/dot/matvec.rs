@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::pack::Index;
 use super::product::Product;
+use super::subnormal::Subnormals;
 use crate::library::dot::micro::Tile;
 use crate::library::nest::{parts_of, piece};
 use crate::step::{Buf, Fault, Frame, Scratch, Work};
@@ -83,6 +84,7 @@ impl<T: Tile> Work for Matvec<T> {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let _zero = Subnormals::are_zero();
         let batch = self.product.a.batch.len();
         let rows = if self.left { self.product.rows } else { self.product.columns };
         match batch {

@@ -7,6 +7,7 @@
 //! | `plan` | parts, blocks, what is packed |
 //! | `matvec` | matrix times vector |
 //! | `product` | the work of a stack of products |
+//! | `subnormal` | numbers that are taken as zero |
 //!
 //! Operands are read by their strides: a transposed, sliced or broadcast view costs nothing but its packing.
 
@@ -19,6 +20,7 @@ pub(crate) mod micro;
 pub(crate) mod pack;
 pub(crate) mod plan;
 pub(crate) mod product;
+mod subnormal;
 #[cfg(test)]
 mod tests;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::micro::{Micro, Shape, Tile};
 use super::pack::{Index, Packer};
 use super::plan::{Contiguity, Plan, Problem};
+use super::subnormal::Subnormals;
 use crate::library::nest::piece;
 use crate::step::{Buf, Fault, Frame, Scratch, Work};
 
@@ -348,6 +349,7 @@ impl<T: Tile> Work for Product<T> {
     }
 
     unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        let _zero = Subnormals::are_zero();
         let plan = &self.plan;
         let (part, column_part) = (part / plan.column_parts, part % plan.column_parts);
         let (batch_part, row_part) = (part / plan.row_parts, part % plan.row_parts);

@@ -1,0 +1,95 @@
+//! What is computed before it is spread over more positions: inside the loop it would be computed again at each of them.
+
+use meshwork_ir::hash::HashSet;
+use meshwork_ir::op::MovementOp;
+use meshwork_ir::{BlockId, OpId, OpKind, ValueId};
+
+use super::{is_fusible, is_renaming, numbers};
+use crate::compile::Compiler;
+
+/// Additions per element from which on it pays to load the value instead.
+const LEAST_COST: u32 = 8;
+/// How many times more positions there are at least.
+const LEAST_TIMES: i64 = 4;
+/// Smaller loops take no longer than one more step.
+const LEAST_SIZE: i64 = 4096;
+/// Operations that are looked at for the cost of one value.
+const MOST_OPS: usize = 64;
+
+impl Compiler<'_> {
+    /// The values of `block` that are expensive and spread.
+    pub(super) fn spread_values(&self, block: BlockId) -> Vec<ValueId> {
+        let module = self.cx.module;
+        let spreads = |&op: &OpId| is_fusible(module, op) && self.is_spread(op);
+        let operands = module.ops_in(block).filter(spreads).map(|op| module.op(op).operands()[0]);
+        operands.filter(|&v| self.cost_at_least(v, LEAST_COST)).collect()
+    }
+
+    /// Whether `op` repeats its operand along a dimension around others of the operand. What is only repeated along inner
+    /// dimensions is one number per row, which loops compute once.
+    fn is_spread(&self, op: OpId) -> bool {
+        let module = self.cx.module;
+        let data = module.op(op);
+        if data.kind() != OpKind::Movement(MovementOp::BroadcastInDim) {
+            return false;
+        }
+        let (from, to) = (module.ty(data.operands()[0]).dims(), module.ty(data.results()[0]).dims());
+        let size = |dims: &[i64]| dims.iter().product::<i64>();
+        let Some(places) = data.i64s("broadcast_dimensions") else { return false };
+        let kept = |d: usize| places.iter().zip(from).any(|(&p, &n)| p as usize == d && n > 1);
+        let outermost = (0..to.len()).find(|&d| to[d] > 1 && !kept(d));
+        let innermost = (0..to.len()).rev().find(|&d| kept(d));
+        let around = matches!((outermost, innermost), (Some(repeated), Some(kept)) if repeated < kept);
+        around && size(to) >= LEAST_SIZE && size(to) >= LEAST_TIMES * size(from)
+    }
+
+    /// Whether an element of `value` takes `least` additions or more.
+    fn cost_at_least(&self, value: ValueId, least: u32) -> bool {
+        let module = self.cx.module;
+        let (mut cost, mut seen, mut work) = (0, HashSet::default(), vec![value]);
+        while let Some(v) = work.pop() {
+            if cost >= least || seen.len() >= MOST_OPS {
+                break;
+            }
+            let Some(op) = module.def_op(v) else { continue };
+            if !seen.insert(op) || !is_fusible(module, op) {
+                continue;
+            }
+            if numbers::is_arithmetic(module, op) {
+                cost += numbers::cost(module.op(op).kind());
+            } else if !is_renaming(module.op(op).kind()) {
+                continue;
+            }
+            work.extend(module.op(op).operands());
+        }
+        cost >= least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compile::testing::check;
+
+    /// `x * cos(v)` with `v` along `dim` of `x`.
+    fn spread(dim: usize, function: &str) -> String {
+        let n = [64, 32, 48][dim];
+        let source = format!(
+            "func.func @main(%x: tensor<64x32x48xf32>, %v: tensor<{n}xf32>) -> tensor<64x32x48xf32> {{
+               %c = stablehlo.{function} %v : tensor<{n}xf32>
+               %b = stablehlo.broadcast_in_dim %c, dims = [{dim}] : (tensor<{n}xf32>) -> tensor<64x32x48xf32>
+               %y = stablehlo.multiply %x, %b : tensor<64x32x48xf32>
+               return %y : tensor<64x32x48xf32> }}"
+        );
+        check(&source, 1e-6)
+    }
+
+    #[test]
+    fn what_is_expensive_is_computed_before_it_is_repeated() {
+        for dim in [1, 2] {
+            assert!(spread(dim, "cosine").contains("fused cosine "), "{}", spread(dim, "cosine"));
+            assert!(!spread(dim, "negate").contains("fused negate "), "{}", spread(dim, "negate"));
+        }
+        // One number for each of the outermost rows.
+        assert!(!spread(0, "cosine").contains("fused cosine "), "{}", spread(0, "cosine"));
+    }
+}
