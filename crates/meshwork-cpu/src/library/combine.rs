@@ -76,17 +76,28 @@ macro_rules! ints {
 }
 ints!(i8 i16 i32 i64 u8 u16 u32 u64);
 
+/// The extreme of two floats, which is `$other` unless they are equal or one is a NaN: of zeros `$sign` says which.
+macro_rules! extreme {
+    ($t:ty, $a:ident, $b:ident, $other:ident, $sign:tt) => {{
+        let zero = <$t>::from_bits($a.to_bits() $sign $b.to_bits());
+        let number = if $a == $b { zero } else { $other };
+        let number = if $b.is_nan() { $b } else { number };
+        if $a.is_nan() { $a } else { number }
+    }};
+}
+
 macro_rules! floats {
     ($($t:ty)*) => {$(
         binary!(Add, $t, |a, b| a + b);
         binary!(Mul, $t, |a, b| a * b);
+        // Choices without branches are done in vectors.
         binary!(Max, $t, |a, b| {
-            let second = b > a || b.is_nan() || (a == b && a.is_sign_negative());
-            if second && !a.is_nan() { b } else { a }
+            let other = if b > a { b } else { a };
+            extreme!($t, a, b, other, &)
         });
         binary!(Min, $t, |a, b| {
-            let second = b < a || b.is_nan() || (a == b && b.is_sign_negative());
-            if second && !a.is_nan() { b } else { a }
+            let other = if b < a { b } else { a };
+            extreme!($t, a, b, other, |)
         });
     )*};
 }
@@ -311,19 +322,37 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
             // SAFETY: the caller's.
             unsafe {
                 let (to, x) = (to.offset(offset).cast::<T>(), x.offset(i as isize * step).cast::<T>());
-                for k in 0..n {
-                    to.add(k).write_unaligned(O::apply(to.add(k).read_unaligned(), x.add(k).read_unaligned()));
+                let mut k = 0;
+                while k + LANES <= n {
+                    together::<T, O, LANES>(to.add(k), x.add(k));
+                    k += LANES;
+                }
+                while k < n {
+                    together::<T, O, 1>(to.add(k), x.add(k));
+                    k += 1;
                 }
             }
         }
     }
+    /// Folds neighbors: all are read before any is written, so that they can be in one vector.
+    ///
+    /// # Safety
+    /// As [`Scattered`].
+    #[inline(always)]
+    unsafe fn together<T: Copy, O: Binary<T>, const N: usize>(to: *mut T, x: *const T) {
+        // SAFETY: the caller's.
+        unsafe {
+            let (a, b) = (to.cast::<[T; N]>().read_unaligned(), x.cast::<[T; N]>().read_unaligned());
+            to.cast::<[T; N]>().write_unaligned(std::array::from_fn(|i| O::apply(a[i], b[i])));
+        }
+    }
+    const LANES: usize = 8;
     let unit = size_of::<T>() as isize;
     // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
     unsafe {
         match n {
             1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
             1 => some::<T, O>(to, offsets, x, step, 1),
-            16 => some::<T, O>(to, offsets, x, step, 16),
             n => some::<T, O>(to, offsets, x, step, n),
         }
     }

@@ -49,6 +49,28 @@ unsafe fn each_one<F: Function>(to: *mut u8, step: isize, [a, _]: [*mut u8; 2], 
     unsafe { each::<F>(to, step, [a, a], [p, p], n) }
 }
 
+/// How long a vector is, without overflow on the way; infinite if one part is.
+trait Length {
+    fn of(x: Self, y: Self) -> Self;
+}
+
+impl Length for f32 {
+    #[inline(always)]
+    fn of(x: f32, y: f32) -> f32 {
+        let (a, b) = (f64::from(x), f64::from(y));
+        let length = (a * a + b * b).sqrt() as f32;
+        if x.is_infinite() || y.is_infinite() { f32::INFINITY } else { length }
+    }
+}
+
+impl Length for f64 {
+    #[inline(always)]
+    fn of(x: f64, y: f64) -> f64 {
+        let square = x * x + y * y;
+        if square.is_normal() { square.sqrt() } else { x.hypot(y) }
+    }
+}
+
 macro_rules! functions {
     ($($t:ident, $other:ident, $module:ident;)*) => {$(
         mod $module {
@@ -80,10 +102,7 @@ macro_rules! functions {
             });
             function!(Negate, Z, Z, |a, _b| Complex { re: -a.re, im: -a.im });
             function!(Conj, Z, Z, |a, _b| Complex { re: a.re, im: -a.im });
-            function!(Abs, Z, $t, |a, _b| {
-                let square = a.re * a.re + a.im * a.im;
-                if square.is_normal() { square.sqrt() } else { a.re.hypot(a.im) }
-            });
+            function!(Abs, Z, $t, |a, _b| Length::of(a.re, a.im));
             function!(Pair, $t, Z, |a, b| Complex { re: a, im: b });
             function!(Widen, $t, Z, |a, _b| Complex { re: a, im: 0.0 });
             function!(Other, Z, Complex<$other>, |a, _b| Complex { re: a.re as $other, im: a.im as $other });
