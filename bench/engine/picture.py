@@ -8,11 +8,14 @@ COLOURS = {"jax": "#4c78a8", "jax huge": "#72b7b2", "c": "#e45756", "torch": "#f
 BAR, GAP, LEFT, WIDTH, TOP = 9, 7, 190, 560, 52
 
 
+LONGEST_BAR = 6  # as a power of two
+
+
 def distribution(rows):
-    """(ratio, row) pairs as one sorted bar each, those below 1 to the left of the line."""
+    """(ratio, row) pairs as one sorted bar each, those below 1 to the left of the line, the longest cut off."""
     rows = sorted(((ratio, row) for ratio, row in rows if ratio), key=lambda x: x[0])
     low = min([-1.0, *(math.log2(ratio) for ratio, _ in rows)])
-    high = max([1.0, *(math.log2(ratio) for ratio, _ in rows)])
+    high = min(LONGEST_BAR, max([1.0, *(math.log2(ratio) for ratio, _ in rows)]))
     left, width, step, top = 16, 720, 3, 40
     place = lambda power: left + (power - low) / (high - low) * width
     bottom = top + step * len(rows)
@@ -22,7 +25,7 @@ def distribution(rows):
         out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{bottom}" stroke="{"#333" if k == 0 else "#ddd"}"/>'
                    f'<text x="{x:.1f}" y="{top - 10}" text-anchor="middle">{2.0 ** k:.3g}x</text>')
     for i, (ratio, row) in enumerate(rows):
-        x = sorted((place(0), place(math.log2(ratio))))
+        x = sorted((place(0), place(min(high, math.log2(ratio)))))
         name = html.escape(f"{row['problem']}: {row['variant']}, {row['mesh']}: {ratio:.2f}")
         colour = "#4c78a8" if row["mesh"] == "1" else "#f58518"
         out.append(f'<rect x="{x[0]:.1f}" y="{top + step * i}" width="{max(0.5, x[1] - x[0]):.1f}" height="{step - 0.6}" '

@@ -3,7 +3,7 @@
 
   run.py [--problems REGEX] [--variants REGEX] [--meshes 1,2,2x4] [--rounds 5] [--budget 60] [--peers meshwork,jax,...]
          [--families | --key] [--minutes 25] [--meshwork BINARY] [--before OTHER/meshwork-bench] [--only meshwork]
-         [--out target/bench/engine.json]
+         [--out target/bench/engine.json] [--join FILE...]
 
 --families runs the programs of families/ on 1 and 8 devices, as often per turn as fit into a tenth of a second, and ends
 with a summary: all ratios, their geometric means, and everything below 1.
@@ -298,6 +298,16 @@ def summary(rows):
     return "\n".join(lines)
 
 
+def write(rows, shown, out):
+    """Rows as JSON, and their picture beside them."""
+    pathlib.Path(out).write_text(json.dumps(rows, indent=1))
+    pathlib.Path(out).with_suffix(".svg").write_text(shown)
+
+
+def write_families(rows, out):
+    write(rows, distribution([(best_jax(r), r) for r in rows]), out)
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--problems", default=".")
@@ -315,7 +325,12 @@ def main():
     args.add_argument("--before", type=pathlib.Path, help="a meshwork-bench of an earlier commit, as one more peer")
     args.add_argument("--only", default="", help="of the chosen peers only these")
     args.add_argument("--out", default=WORK.parent / "engine.json")
+    args.add_argument("--join", nargs="+", type=pathlib.Path, help="run nothing: summary and picture of these files of --families")
     options = args.parse_args()
+    if options.join:
+        rows = [row for file in options.join for row in json.loads(file.read_text())]
+        write_families(rows, options.out)
+        return print(summary(rows))
     WORK.mkdir(parents=True, exist_ok=True)
     options.meshwork = pathlib.Path(options.meshwork).resolve()
     options.before = options.before and options.before.resolve()
@@ -336,9 +351,10 @@ def main():
                 continue
             rows.append(case(problem, variant, mesh, chosen, kept))
             print(line(rows[-1]), flush=True)
-            pathlib.Path(options.out).write_text(json.dumps(rows, indent=1))
-            shown = distribution([(best_jax(r), r) for r in rows]) if options.families else picture(rows)
-            pathlib.Path(options.out).with_suffix(".svg").write_text(shown)
+            if options.families:
+                write_families(rows, options.out)
+            else:
+                write(rows, picture(rows), options.out)
     for peer in kept.values():
         peer.close()
     if left_out:
