@@ -97,6 +97,23 @@ pub fn write(elem: ElementType, value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&encode(elem, value).to_le_bytes()[..size]);
 }
 
+/// The least number of `elem`: minus infinity, where it has one.
+pub fn lowest(elem: ElementType) -> f64 {
+    extreme(elem, f64::NEG_INFINITY, f64::min)
+}
+
+/// The greatest number of `elem`: infinity, where it has one.
+pub fn highest(elem: ElementType) -> f64 {
+    extreme(elem, f64::INFINITY, f64::max)
+}
+
+fn extreme(elem: ElementType, infinity: f64, of: fn(f64, f64) -> f64) -> f64 {
+    let nearest = decode(elem, encode(elem, infinity));
+    // Only small types have no infinity.
+    let all = || (0..1u64 << elem.bits().min(8)).map(|bits| decode(elem, bits)).filter(|v| !v.is_nan());
+    if nearest.is_nan() { all().reduce(of).unwrap_or(nearest) } else { nearest }
+}
+
 fn encode_power(value: f64) -> u64 {
     if value.is_nan() || value.is_infinite() || value < 0.0 {
         return 0xFF;

@@ -19,8 +19,8 @@ pub fn identity(combine: Combine, elem: ElementType) -> Option<Vec<u8>> {
             let value = match combine {
                 Combine::Add => 0.0,
                 Combine::Mul => 1.0,
-                Combine::Max => f64::NEG_INFINITY,
-                Combine::Min => f64::INFINITY,
+                Combine::Max => float::lowest(elem),
+                Combine::Min => float::highest(elem),
                 Combine::And | Combine::Or | Combine::Xor => return None,
             };
             let mut out = vec![];
@@ -75,5 +75,23 @@ mod tests {
         assert_eq!(identity(Combine::Min, ElementType::I4), Some(vec![7]));
         assert_eq!(identity(Combine::And, ElementType::I1), Some(vec![1]));
         assert_eq!(identity(Combine::Max, ElementType::C64), None);
+    }
+
+    #[test]
+    fn floats_reach_their_ends_without_nan() {
+        use ElementType::*;
+        for (elem, least, most) in [
+            (F32, f64::NEG_INFINITY, f64::INFINITY),
+            (F8E5M2, f64::NEG_INFINITY, f64::INFINITY),
+            (F8E4M3FN, -448.0, 448.0),
+            (F8E4M3FNUZ, -240.0, 240.0),
+            (F8E5M2FNUZ, -57344.0, 57344.0),
+            (F8E4M3B11FNUZ, -30.0, 30.0),
+            (F8E8M0FNU, 2f64.powi(-127), 2f64.powi(127)),
+            (F4E2M1FN, -6.0, 6.0),
+        ] {
+            let of = |combine| float::read(elem, &identity(combine, elem).expect("an order"));
+            assert_eq!((of(Combine::Max), of(Combine::Min)), (least, most), "{elem}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::transform::tokens::{drop_border_tokens, has_border_tokens};
+use meshwork_ir::transform::tuples;
 use meshwork_ir::{Attr, Diagnostic, Failed, Module, OpId, Type, Walk};
 use meshwork_mesh::{Mesh, MeshRef, Sharding};
 use meshwork_propagate::import::{has_gspmd, import_gspmd};
@@ -22,7 +23,7 @@ use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
 use crate::plan::{cause, flops, memory};
 use crate::split::{Placed, split_function};
-use crate::{PartitionError, Plan, choose, collective, prepare};
+use crate::{PartitionError, Plan, choose, collective, orders, prepare};
 
 /// Why a program could not be placed and split.
 #[derive(Error)]
@@ -262,6 +263,9 @@ pub(crate) fn imported(module: &Module) -> Result<(Module, Vec<Diagnostic>), Com
     #[cfg(feature = "tracing")]
     let _span = tracing::info_span!("import").entered();
     let mut imported = module.clone();
+    // Placements are on arrays.
+    tuples::forward(&mut imported);
+    orders::unify(&mut imported);
     let warnings = import(&mut imported).map_err(CompileError::Placement)?;
     Ok((imported, warnings))
 }

@@ -11,6 +11,7 @@ mod donation;
 mod error;
 mod layout;
 mod one_device;
+pub mod orders;
 mod pass;
 pub mod plan;
 mod prepare;

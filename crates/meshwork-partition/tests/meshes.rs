@@ -104,3 +104,37 @@ fn what_acts_on_the_world_acts_on_one_device_only() {
     assert!(branch.is_some() && branch < call, "{local}");
     assert_eq!(kinds(&program), ["all-reduce"]);
 }
+
+/// Two manual computations over one axis each, the other free, on meshes in different device orders.
+const TWO_ORDERS: &str = r#"sdy.mesh @a = <["x"=2, "y"=2]>
+        sdy.mesh @b = <["x"=2, "y"=2], device_ids=[2, 0, 3, 1]>
+        func.func @main(%0: tensor<4x6xi32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {"y"}]>}) -> tensor<4x6xi32> {
+          %1 = sdy.manual_computation(%0) in_shardings=[<@a, [{"x"}, {"y"}]>] out_shardings=[<@a, [{"x"}, {?}]>] manual_axes={"x"}
+              (%p: tensor<2x6xi32>) {
+            %2 = "stablehlo.all_reduce"(%p) <{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, use_global_device_ids, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> ({
+            ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+              %s = stablehlo.add %a, %b : tensor<i32>
+              stablehlo.return %s : tensor<i32>
+            }) : (tensor<2x6xi32>) -> tensor<2x6xi32>
+            sdy.return %2 : tensor<2x6xi32>
+          } : (tensor<4x6xi32>) -> tensor<4x6xi32>
+          %3 = sdy.manual_computation(%1) in_shardings=[<@b, [{"y"}, {"x"}]>] out_shardings=[<@b, [{"y", ?}, {"x"}]>] manual_axes={"y"}
+              (%p: tensor<2x6xi32>) {
+            %id = stablehlo.partition_id : tensor<ui32>
+            %n = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+            %two = stablehlo.constant dense<2> : tensor<i32>
+            // Devices 0 and 1 of this order are those at y = 1.
+            %row = stablehlo.divide %n, %two : tensor<i32>
+            %rows = stablehlo.broadcast_in_dim %row, dims = [] : (tensor<i32>) -> tensor<2x6xi32>
+            %4 = stablehlo.multiply %p, %rows : tensor<2x6xi32>
+            %5 = "stablehlo.collective_permute"(%4) <{source_target_pairs = dense<[[0, 2], [2, 0], [1, 3], [3, 1]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>}> : (tensor<2x6xi32>) -> tensor<2x6xi32>
+            %6 = stablehlo.reverse %5, dims = [1] : tensor<2x6xi32>
+            sdy.return %6 : tensor<2x6xi32>
+          } : (tensor<4x6xi32>) -> tensor<4x6xi32>
+          return %3 : tensor<4x6xi32>
+        }"#;
+
+#[test]
+fn manual_computations_with_free_axes_may_be_on_meshes_in_different_orders() {
+    check(TWO_ORDERS);
+}

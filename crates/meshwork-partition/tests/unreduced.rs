@@ -372,3 +372,17 @@ fn complex_numbers_have_no_largest_part() {
     let error = meshwork_partition::compile(&module, &Default::default()).err().unwrap().to_string();
     assert!(error.contains("unreduced=max"), "{error}");
 }
+
+#[test]
+fn what_fills_padding_is_not_added_for_every_part() {
+    for kind in KINDS {
+        for from in placements(kind) {
+            check(&format!(
+                "{MESH}func.func @main(%a: tensor<4x6xi32> {{sdy.sharding = {from}}}, %b: tensor<i32>) -> tensor<7x8xi32> {{
+                   %0 = stablehlo.pad %a, %b, low = [3, -1], high = [0, 3], interior = [0, 0] : (tensor<4x6xi32>, tensor<i32>) -> tensor<7x8xi32>
+                   return %0 : tensor<7x8xi32>
+                 }}"
+            ));
+        }
+    }
+}

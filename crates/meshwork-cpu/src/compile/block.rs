@@ -151,7 +151,7 @@ impl Compiler<'_> {
             for &v in data.operands().iter().skip(1).filter(|_| !is_fusible(module, op)) {
                 self.view(v)?;
             }
-            self.finish_slices(data.operands()[0])?;
+            self.finish_slices(op)?;
         }
         if is_fusible(module, op) {
             // What only renames elements in memory is done at once.

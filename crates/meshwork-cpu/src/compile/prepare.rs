@@ -2,7 +2,7 @@
 
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MixedOp, MovementOp, SdyOp, SourceOp, TokenOp};
 use meshwork_ir::transform::hoist::hoist;
-use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce};
+use meshwork_ir::transform::{calls, canonicalize, cse, dead, inline, symbol_dce, tuples};
 use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, ValueId, ValueMap, Walk};
 
 use super::{LoadError, carries, dilated, expand, pooling, simplify, small, stencil};
@@ -141,12 +141,7 @@ fn forward_all(module: &mut Module, func: OpId) {
             ) => Some(data.operands().to_vec()),
             OpKind::Sdy(SdyOp::ShardingGroup) => Some(vec![]),
             OpKind::Control(ControlOp::CustomCall) if data.is_placement_call() => Some(data.operands().to_vec()),
-            OpKind::Token(TokenOp::GetTupleElement) => {
-                let tuple = data.operands().first().and_then(|&v| module.def_op(v));
-                let tuple = tuple.filter(|&t| module.op(t).kind() == OpKind::Token(TokenOp::Tuple));
-                let index = data.int("index").and_then(|i| usize::try_from(i).ok());
-                tuple.zip(index).and_then(|(t, i)| Some(vec![*module.op(t).operands().get(i)?]))
-            }
+            OpKind::Token(TokenOp::GetTupleElement) => tuples::element(module, op).map(|element| vec![element]),
             _ => None,
         };
         let Some(same) = same else { continue };

@@ -151,11 +151,17 @@ impl Compiler<'_> {
         out
     }
 
-    /// Computes what is still wanted of slices of `target` at places that are data, before that is overwritten.
-    pub(crate) fn finish_slices(&mut self, target: ValueId) -> Result<(), LoadError> {
+    /// Computes what is still wanted of slices, at places that are data, of the array that `writer` overwrites.
+    pub(crate) fn finish_slices(&mut self, writer: OpId) -> Result<(), LoadError> {
         let module = self.cx.module;
+        // What branches and loops before it sliced, they have used.
+        let around: Vec<BlockId> =
+            std::iter::successors(module.op(writer).parent(), |&b| module.op(module.block_parent_op(b)?).parent())
+                .collect();
+        let in_reach = |op: OpId| module.op(op).parent().is_some_and(|block| around.contains(&block));
+        let target = module.op(writer).operands()[0];
         let users: Vec<OpId> = module.value(target).uses().iter().map(|u| u.op).collect();
-        for op in users.into_iter().filter(|&op| is_moved_slice(module, op)) {
+        for op in users.into_iter().filter(|&op| is_moved_slice(module, op) && in_reach(op)) {
             let result = module.op(op).results()[0];
             let seen = self.fuse.sources.contains_key(&result) && self.cx.view(result).is_none();
             if seen && module.value(result).uses().iter().any(|u| !self.fuse.done.contains(&u.op)) {

@@ -4,6 +4,7 @@
 //! of a function without effects is removed if nothing uses its results, and merged with an equal one before it.
 
 use super::dead;
+use super::symbols::{Functions, functions};
 use crate::hash::{HashMap, HashSet};
 use crate::op::ControlOp;
 use crate::{Attr, BlockId, Module, OpId, OpKind, ValueId, Walk};
@@ -18,10 +19,11 @@ struct Known {
 
 /// Removes calls that need not be made. Functions and calls with attributes of their arguments or results stay.
 pub fn simplify(module: &mut Module) {
+    let functions = functions(module);
     let mut known: HashMap<OpId, Known> = HashMap::default();
-    for func in callees_first(module) {
+    for func in callees_first(module, &functions) {
         let mut equal: HashMap<(BlockId, OpId, Vec<ValueId>), OpId> = HashMap::default();
-        for (call, callee) in calls(module, func) {
+        for (call, callee) in calls(module, &functions, func) {
             let Some(of) = known.get(&callee).filter(|_| is_plain(module, call) && is_plain(module, callee)) else {
                 continue;
             };
@@ -40,26 +42,27 @@ pub fn simplify(module: &mut Module) {
             };
             module.replace_op(call, &values);
         }
-        for (call, callee) in calls(module, func).into_iter().rev() {
+        for (call, callee) in calls(module, &functions, func).into_iter().rev() {
             let unused = module.op(call).results().iter().all(|&r| module.value(r).uses().is_empty());
             if unused && known.get(&callee).is_some_and(|k| k.is_pure) {
                 module.erase(call);
             }
         }
-        let found = Known { forwards: forwards(module, func), is_pure: is_pure(module, func, &known) };
+        let found = Known { forwards: forwards(module, func), is_pure: is_pure(module, &functions, func, &known) };
         known.insert(func, found);
     }
 }
 
 /// How many operations `func` has when all calls are replaced by what they call, or a call that closes a cycle.
 pub fn size(module: &Module, func: OpId) -> Result<u64, OpId> {
+    let functions = functions(module);
     // `None` while its callees are counted.
     let mut sizes: HashMap<OpId, Option<u64>> = [(func, None)].into_iter().collect();
     let mut path = vec![func];
     while let Some(&at) = path.last() {
         let mut total = module.ops_below(at, Walk::PreOrder).len() as u64;
         let mut missing = None;
-        for (call, callee) in calls(module, at) {
+        for (call, callee) in calls(module, &functions, at) {
             match sizes.get(&callee) {
                 Some(Some(size)) => total = total.saturating_add(*size),
                 Some(None) => return Err(call),
@@ -79,24 +82,24 @@ pub fn size(module: &Module, func: OpId) -> Result<u64, OpId> {
 }
 
 /// The calls in `func` and what they call, in order.
-fn calls(module: &Module, func: OpId) -> Vec<(OpId, OpId)> {
+fn calls(module: &Module, functions: &Functions, func: OpId) -> Vec<(OpId, OpId)> {
     let callee = |op: OpId| match module.op(op).kind() {
         OpKind::Control(ControlOp::Call) => module.op(op).attr("callee"),
         OpKind::Control(ControlOp::Composite) => module.op(op).attr("decomposition"),
         _ => None,
     };
     let ops = module.ops_below(func, Walk::PreOrder).into_iter();
-    ops.filter_map(|op| Some((op, module.func(callee(op)?.as_symbol()?)?))).collect()
+    ops.filter_map(|op| Some((op, *functions.get(callee(op)?.as_symbol()?)?))).collect()
 }
 
-fn callees_first(module: &Module) -> Vec<OpId> {
+fn callees_first(module: &Module, functions: &Functions) -> Vec<OpId> {
     let mut order = vec![];
     let (mut entered, mut left) = (HashSet::default(), HashSet::default());
     for root in module.funcs() {
         let mut path = vec![root];
         while let Some(&at) = path.last() {
             if entered.insert(at) {
-                path.extend(calls(module, at).into_iter().map(|c| c.1).filter(|c| !entered.contains(c)));
+                path.extend(calls(module, functions, at).into_iter().map(|c| c.1).filter(|c| !entered.contains(c)));
                 continue;
             }
             path.pop();
@@ -126,8 +129,8 @@ fn forwards(module: &Module, func: OpId) -> Option<Vec<usize>> {
     module.returned(body).iter().map(|v| args.iter().position(|a| a == v)).collect()
 }
 
-fn is_pure(module: &Module, func: OpId, known: &HashMap<OpId, Known>) -> bool {
-    let inner: HashMap<OpId, OpId> = calls(module, func).into_iter().collect();
+fn is_pure(module: &Module, functions: &Functions, func: OpId, known: &HashMap<OpId, Known>) -> bool {
+    let inner: HashMap<OpId, OpId> = calls(module, functions, func).into_iter().collect();
     let pure = |op: OpId| {
         let kind = module.op(op).kind();
         match inner.get(&op) {

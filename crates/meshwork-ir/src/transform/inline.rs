@@ -1,10 +1,10 @@
 //! `-inline`: replaces calls by the bodies of the functions they call.
 //!
-//! Callees are inlined into before they are inlined. Kept are calls that close a cycle, calls of functions without a
+//! What is inlined is inlined into as well. Kept are calls that close a cycle, calls of functions without a
 //! body or with several blocks, and calls or functions marked `no_inline`. A private function that was inlined and has
 //! no use left is removed.
 
-use super::symbol_dce;
+use super::{symbol_dce, symbols};
 use crate::hash::{HashMap, HashSet};
 use crate::op::ControlOp;
 use crate::{
@@ -28,12 +28,31 @@ pub fn inline_calls(module: &mut Module) {
 }
 
 fn inline_as_they_are(module: &mut Module) {
-    let mut inlined = HashSet::default();
+    let calls = calls_to_inline(module);
+    let inlined: HashSet<OpId> = calls.values().copied().collect();
+    let goes = |module: &Module, func: OpId| {
+        module.op(func).attr("sym_visibility").and_then(Attr::as_str) == Some("private") && inlined.contains(&func)
+    };
+    // Only functions that stay are inlined into, each body once for every call: a chain of calls costs what it is long.
+    let mut stay: Vec<OpId> = module.funcs().filter(|&func| !goes(module, func)).collect();
+    let mut met: HashSet<OpId> = stay.iter().copied().collect();
+    while let Some(func) = stay.pop() {
+        inline_into(module, func, &calls);
+        let named = symbols::used_by(module, func);
+        stay.extend(named.iter().filter_map(|name| module.func(name)).filter(|&func| met.insert(func)));
+    }
+    symbol_dce::remove_unused(module, |op| inlined.contains(&op));
+}
+
+/// The calls to inline, with their callees: all that can be, but those that close a cycle.
+fn calls_to_inline(module: &Module) -> HashMap<OpId, OpId> {
+    let functions = symbols::functions(module);
+    let mut found = HashMap::default();
     // Functions on the path of the walk are `false`, finished ones `true`.
     let mut finished: HashMap<OpId, bool> = HashMap::default();
-    for root in module.funcs().collect::<Vec<_>>() {
+    for root in module.funcs() {
         let mut path = vec![];
-        enter(module, root, &mut path, &mut finished);
+        enter(module, &functions, root, &mut path, &mut finished);
         while let Some((func, calls)) = path.last_mut() {
             let Some((call, callee)) = calls.pop() else {
                 finished.insert(*func, true);
@@ -43,16 +62,33 @@ fn inline_as_they_are(module: &mut Module) {
             match finished.get(&callee) {
                 None => {
                     calls.push((call, callee));
-                    enter(module, callee, &mut path, &mut finished);
+                    enter(module, &functions, callee, &mut path, &mut finished);
                 }
-                Some(true) if inline_call(module, call, callee).is_some() => {
-                    inlined.insert(callee);
+                Some(true) if inlinable_body(module, call, callee).is_some() => {
+                    found.insert(call, callee);
                 }
                 Some(_) => {}
             }
         }
     }
-    symbol_dce::remove_unused(module, |op| inlined.contains(&op));
+    found
+}
+
+/// Inlines the calls of `func` that are among `calls`, and those that come in with the bodies of their callees.
+fn inline_into(module: &mut Module, func: OpId, calls: &HashMap<OpId, OpId>) {
+    // Each with the call that it is a copy of.
+    let own = module.ops_below(func, Walk::PreOrder);
+    let mut open: Vec<(OpId, OpId)> = own.into_iter().filter(|op| calls.contains_key(op)).map(|op| (op, op)).collect();
+    while let Some((call, original)) = open.pop() {
+        let callee = calls[&original];
+        let Some(copies) = inline_call(module, call, callee) else { continue };
+        let originals = module.body_of(callee, 0).map(|body| module.op_list(body)).unwrap_or_default();
+        for (original, copy) in originals.into_iter().zip(copies) {
+            let below = |op: OpId| module.ops_below(op, Walk::PreOrder);
+            let pairs = below(copy).into_iter().zip(below(original));
+            open.extend(pairs.filter(|(_, original)| calls.contains_key(original)));
+        }
+    }
 }
 
 /// Inlines every call and composite of `module` that can be, whether or not it is marked to be kept.
@@ -124,14 +160,20 @@ pub fn composite_to_call(module: &mut Module, composite: OpId) -> Option<OpId> {
 /// A function and its calls still to look at, last one first.
 type Frame = (OpId, Vec<(OpId, OpId)>);
 
-fn enter(module: &Module, func: OpId, path: &mut Vec<Frame>, finished: &mut HashMap<OpId, bool>) {
+fn enter(
+    module: &Module,
+    functions: &symbols::Functions,
+    func: OpId,
+    path: &mut Vec<Frame>,
+    finished: &mut HashMap<OpId, bool>,
+) {
     if finished.contains_key(&func) {
         return;
     }
     finished.insert(func, false);
     let calls = module.ops_below(func, Walk::PreOrder).into_iter().rev();
     let calls = calls.filter(|&op| module.op(op).kind() == OpKind::Control(ControlOp::Call));
-    let calls = calls.filter_map(|op| Some((op, module.func(module.op(op).attr("callee")?.as_symbol()?)?)));
+    let calls = calls.filter_map(|op| Some((op, *functions.get(module.op(op).attr("callee")?.as_symbol()?)?)));
     path.push((func, calls.collect()));
 }
 
@@ -182,5 +224,58 @@ fn set_call_site(module: &mut Module, op: OpId, caller: &Loc) {
         if callee.is_known() {
             module.op_mut(inner).loc = LocKind::CallSite { callee, caller: caller.clone() }.into();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+
+    /// Needs memory by its square if functions in between are inlined into, too.
+    #[test]
+    fn a_long_chain_of_calls_costs_what_it_is_long() {
+        let count = 10_000;
+        let mut source = String::from("func.func @main(%a: tensor<f32>) -> tensor<f32> {\n");
+        for i in 0..count {
+            source += &format!(
+                "%s = stablehlo.sine %a : tensor<f32>\n%r = call @f{i}(%s) : (tensor<f32>) -> tensor<f32>\nreturn %r : tensor<f32>\n}}\n\
+                 func.func private @f{i}(%a: tensor<f32>) -> tensor<f32> {{\n"
+            );
+        }
+        source += "%r = stablehlo.sine %a : tensor<f32>\nreturn %r : tensor<f32>\n}";
+        let mut module = text::parse(&source).expect("a program");
+        inline_calls(&mut module);
+        let main = module.entry().expect("main");
+        assert_eq!((module.funcs().count(), module.ops_below(main, Walk::PreOrder).len()), (1, count + 3));
+    }
+
+    #[test]
+    fn calls_in_regions_of_a_callee_are_inlined_and_cycles_stay() {
+        let source = "
+            func.func @main(%a: tensor<f32>, %p: tensor<i1>) -> tensor<f32> {
+              %r = call @outer(%a, %p) : (tensor<f32>, tensor<i1>) -> tensor<f32>
+              return %r : tensor<f32>
+            }
+            func.func private @outer(%a: tensor<f32>, %p: tensor<i1>) -> tensor<f32> {
+              %r = \"stablehlo.if\"(%p) ({
+                %x = func.call @inner(%a) : (tensor<f32>) -> tensor<f32>
+                stablehlo.return %x : tensor<f32>
+              }, {
+                %x = func.call @outer(%a, %p) : (tensor<f32>, tensor<i1>) -> tensor<f32>
+                stablehlo.return %x : tensor<f32>
+              }) : (tensor<i1>) -> tensor<f32>
+              return %r : tensor<f32>
+            }
+            func.func private @inner(%a: tensor<f32>) -> tensor<f32> {
+              %r = stablehlo.sine %a : tensor<f32>
+              return %r : tensor<f32>
+            }";
+        let mut module = text::parse(source).expect("a program");
+        inline_calls(&mut module);
+        let printed = text::print(&module);
+        assert_eq!(printed.matches("stablehlo.sine").count(), 2, "{printed}");
+        assert_eq!(printed.matches("call @outer").count(), 2, "{printed}");
+        assert!(!printed.contains("@inner"), "{printed}");
     }
 }

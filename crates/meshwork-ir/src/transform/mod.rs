@@ -17,6 +17,7 @@ pub mod inline;
 pub mod symbol_dce;
 pub mod symbols;
 pub mod tokens;
+pub mod tuples;
 
 use crate::Pass;
 

@@ -2,6 +2,7 @@
 
 use smol_str::SmolStr;
 
+use crate::hash::HashMap;
 use crate::{Attr, Module, OpId, Walk};
 use meshwork_mesh::MeshRef;
 
@@ -64,6 +65,21 @@ pub fn used_by(module: &Module, op: OpId) -> Vec<SmolStr> {
         }
     }
     names
+}
+
+/// Functions by name.
+pub(super) type Functions = HashMap<SmolStr, OpId>;
+
+/// The functions of `module`, to find many by name.
+pub(super) fn functions(module: &Module) -> Functions {
+    // Of two with one name, the first.
+    module
+        .funcs()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .filter_map(|f| Some((module.symbol_name(f)?.into(), f)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -93,6 +93,10 @@ impl Splitter<'_> {
         let fill = self.get(fill, &Layout::replicated(&[]))?;
         let want = self.want(result);
         let Form { mut value, mut layout } = self.source(operand)?;
+        if layout.partial.take().is_some() {
+            // What is filled in would be added once for every part.
+            value = self.get(operand, &layout)?;
+        }
         self.reason = "the padding shifts elements to neighbours".into();
         for d in 0..extents.len() {
             let frame = layout.dims[d].clone();

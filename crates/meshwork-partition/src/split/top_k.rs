@@ -26,12 +26,12 @@ impl Splitter<'_> {
         rule.results.iter_mut().for_each(|dims| dims[last] = vec![last + 1]);
         rule.reduction.push(last);
         // Candidates cost like a sum of the results.
-        let fits = elem.is_some_and(|e| identity(Combine::Max, e).is_some()) && n[last] > 0;
+        let k = self.src.op(op).int("k").unwrap_or(0);
+        let fits = elem.is_some_and(|e| identity(Combine::Max, e).is_some()) && n[last] > 0 && k > 0;
         let problem = self.problem(op, Arc::new(rule), fits.then_some(Combine::Add));
         let assignment = self.choose(&problem).assignment;
         let layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
         let value = self.get(operand, &layout)?;
-        let k = self.src.op(op).int("k").unwrap_or(0);
         let frame = layout.dims[last].clone();
         let mut found = layout.clone();
         found.dims[last] = DimLayout::whole(k);

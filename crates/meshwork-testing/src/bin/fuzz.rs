@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use meshwork_ir::{Module, text};
-use meshwork_testing::fuzz::{Engines, Verdict, case, check, record_panics, try_case};
+use meshwork_testing::fuzz::check::inputs;
+use meshwork_testing::fuzz::{Case, Engines, Precision, Verdict, case, check, record_panics, try_case};
 
 fn main() -> ExitCode {
     let (mut seed, mut runs, mut print, mut files) = (1u64, 1000u64, false, vec![]);
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     }
     if print {
         for seed in seed..seed + runs {
-            println!("{}", case(seed, &given).map_or_else(|e| e, |module| text::print(&module)));
+            println!("{}", case(seed, &given).map_or_else(|e| e, |case| text::print(&case.module)));
         }
         return ExitCode::SUCCESS;
     }
@@ -86,5 +87,6 @@ fn watch() -> Arc<AtomicU64> {
 fn read(file: &str) -> Option<Module> {
     let source = std::fs::read_to_string(file).ok()?;
     let module = text::parse(&source).ok()?;
-    matches!(check(&module, Engines::Evaluator), Verdict::Same).then_some(module)
+    let case = Case { args: inputs(&module), precision: Precision::of(&module), module };
+    matches!(check(&case, Engines::Evaluator), Verdict::Same).then_some(case.module)
 }

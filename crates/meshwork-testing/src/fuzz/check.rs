@@ -5,10 +5,13 @@ use std::sync::Mutex;
 
 use meshwork_cpu::CpuEngine;
 use meshwork_eval as eval;
-use meshwork_ir::{DeviceGrid, ElementType, Literal, Module, Type, same, text, verify};
+use meshwork_ir::{DeviceGrid, ElementType, Literal, Module, Type, Walk, same, text, verify};
+use meshwork_mesh::Sharding;
 use meshwork_partition::{Border, CompileOptions, Compiled, compile};
 use meshwork_runtime::array::pieces::{cut, join};
 use meshwork_runtime::{Array, Engine};
+
+use crate::generate::unit;
 
 /// What came of running a program.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,9 +46,66 @@ pub enum Engines {
     All,
 }
 
-/// Runs `placed` in every way. What panics is wrong.
-pub fn check(placed: &Module, engines: Engines) -> Verdict {
-    let ran = catch_unwind(AssertUnwindSafe(|| run(placed, engines)));
+/// A placed program with its arguments.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The program.
+    pub module: Module,
+    /// Arguments of its entry function.
+    pub args: Vec<Literal>,
+    /// How far right results may be apart.
+    pub precision: Precision,
+}
+
+/// How far right results may be apart.
+#[derive(Clone, Debug)]
+pub enum Precision {
+    /// Nothing is rounded.
+    Exact,
+    /// Twice this much, for each result.
+    Errors(Vec<f64>),
+    /// Nobody knows: by what sums in another order usually differ, this much of the largest element.
+    Relative(f64),
+}
+
+impl Precision {
+    /// That of a program of which only the types of its values are known.
+    pub fn of(module: &Module) -> Precision {
+        let values = module.all_ops(Walk::PreOrder).into_iter().flat_map(|op| module.op(op).results().to_vec());
+        let inexact = values.filter_map(|v| module.ty(v).elem()).filter(|elem| elem.is_float() || elem.is_complex());
+        Precision::Relative(inexact.map(|elem| 16.0 * unit(elem)).fold(1e-3, f64::max))
+    }
+
+    /// Whether `b` is right where `a`, the result `index`, is.
+    fn allows(&self, index: usize, a: &Literal, b: &Literal) -> bool {
+        if a.dims() != b.dims() || a.elem() != b.elem() {
+            return false;
+        }
+        let is_inexact = a.elem().is_float() || a.elem().is_complex();
+        let apart = match self {
+            _ if !is_inexact => 0.0,
+            Precision::Exact => 0.0,
+            Precision::Errors(errors) => 2.0 * errors[index],
+            Precision::Relative(share) => {
+                let finite =
+                    (0..a.len()).flat_map(|i| <[f64; 2]>::from(a.get(i).as_complex())).filter(|v| v.is_finite());
+                share * finite.fold(1.0, |m, v| v.abs().max(m))
+            }
+        };
+        if apart == 0.0 && !is_inexact {
+            return a == b;
+        }
+        let near = |x: f64, y: f64| x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= apart;
+        (0..a.len()).all(|i| {
+            let ((x, y), (z, w)) = (a.get(i).as_complex(), b.get(i).as_complex());
+            near(x, z) && near(y, w)
+        })
+    }
+}
+
+/// Runs a program in every way. What panics is wrong.
+pub fn check(case: &Case, engines: Engines) -> Verdict {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(case, engines)));
     ran.unwrap_or_else(|_| {
         let where_ = LAST_PANIC.lock().map(|text| text.clone()).unwrap_or_default();
         Verdict::Wrong(format!("panics{where_}"))
@@ -64,12 +124,12 @@ pub fn record_panics() {
     }));
 }
 
-fn run(placed: &Module, engines: Engines) -> Verdict {
+fn run(case: &Case, engines: Engines) -> Verdict {
+    let (placed, inputs) = (&case.module, &case.args);
     if let Some(d) = verify::verify(placed).first() {
         return Verdict::Invalid(format!("the program does not verify: {d}"));
     }
-    let inputs = inputs(placed);
-    let expected = match eval::run(placed, None, &inputs) {
+    let expected = match eval::run(placed, None, inputs) {
         Ok(results) => results,
         Err(e) => return Verdict::Invalid(format!("on one device: {e}")),
     };
@@ -85,16 +145,16 @@ fn run(placed: &Module, engines: Engines) -> Verdict {
     if let Err(what) = again {
         return Verdict::Wrong(format!("the split program reads back differently: {what}"));
     }
-    let mut outcomes = vec![("evaluator on many devices", on_devices(&compiled, &inputs))];
+    let mut outcomes = vec![("evaluator on many devices", on_devices(&compiled, case))];
     if engines == Engines::All {
-        outcomes.push(("CPU engine", on_engine(&compiled, inputs)));
+        outcomes.push(("CPU engine", on_engine(&compiled, inputs.clone())));
     }
     for (name, got) in outcomes {
         match got {
             Err(what) => return Verdict::Wrong(format!("{name}: {what}")),
             Ok(got) => {
                 for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
-                    if !close(a, b) {
+                    if !case.precision.allows(i, a, b) {
                         return Verdict::Wrong(format!(
                             "{name}: result {i} differs\nexpected {}\ngot      {}",
                             show(a),
@@ -116,15 +176,17 @@ fn on_engine(program: &Compiled, inputs: Vec<Literal>) -> Result<Vec<Literal>, S
 
 /// Runs the per-device program on the evaluator, with garbage at all positions of the input shards that hold no
 /// element. Devices that hold the same part of a result must agree about it.
-fn on_devices(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, String> {
+fn on_devices(program: &Compiled, case: &Case) -> Result<Vec<Literal>, String> {
     let (devices, mesh) = (program.devices(), &program.plan.mesh);
     let is_element = |dims: &[i64], border: &Border| {
         let ones = vec![1; dims.iter().product::<i64>() as usize];
         let ones = Literal::from_bytes(dims.iter().copied(), ElementType::I8, ones).ok_or("sizes differ")?;
-        cut(&ones, &border.sharding, mesh).map_err(|e| e.to_string())
+        // Of values in parts every device holds all of its slice, as a part of it.
+        let whole = Sharding { unreduced: vec![], ..(*border.sharding).clone() };
+        cut(&ones, &whole, mesh).map_err(|e| e.to_string())
     };
     let mut per_device = vec![vec![]; devices];
-    for (input, border) in inputs.iter().zip(program.inputs()) {
+    for (input, border) in case.args.iter().zip(program.inputs()) {
         let real = is_element(input.dims(), border)?;
         let shards = cut(input, &border.sharding, mesh).map_err(|e| e.to_string())?;
         for (device, (mut shard, real)) in shards.into_iter().zip(real).enumerate() {
@@ -141,6 +203,11 @@ fn on_devices(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, St
     for (i, border) in program.outputs().iter().enumerate() {
         let parts: Vec<Literal> = outputs.iter().map(|o| o[i].clone()).collect();
         let whole = join(&parts, border.ty.dims(), &border.sharding, mesh).map_err(|e| e.to_string())?;
+        if !border.sharding.unreduced.is_empty() {
+            // Any parts will do that make up the whole.
+            joined.push(whole);
+            continue;
+        }
         let real = is_element(whole.dims(), border)?;
         let again = cut(&whole, &border.sharding, mesh).map_err(|e| e.to_string())?;
         for (device, (part, real)) in parts.iter().zip(real).enumerate() {
@@ -149,7 +216,7 @@ fn on_devices(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, St
                 let at = j * size..(j + 1) * size;
                 real.bytes()[j] == 1 && part.bytes()[at.clone()] != again[device].bytes()[at]
             };
-            if let Some(j) = (0..part.len()).find(differs).filter(|_| !close(part, &again[device])) {
+            if let Some(j) = (0..part.len()).find(differs).filter(|_| !case.precision.allows(i, part, &again[device])) {
                 return Err(format!(
                     "result {i}: devices that hold the same part disagree: device {device}, element {j}"
                 ));
@@ -160,7 +227,7 @@ fn on_devices(program: &Compiled, inputs: &[Literal]) -> Result<Vec<Literal>, St
     Ok(joined)
 }
 
-/// Inputs for the entry function: small whole numbers.
+/// Arguments for the entry function: small whole numbers.
 pub fn inputs(module: &Module) -> Vec<Literal> {
     let types = module.entry().map(|func| module.func_type(func).inputs).unwrap_or_default();
     types.iter().enumerate().filter_map(|(k, ty)| input(ty, k as i64)).collect()
@@ -192,25 +259,10 @@ fn garbage(elem: ElementType) -> Vec<u8> {
     one.map_or_else(|| vec![0x55; elem.storage_bytes()], |l| l.bytes().to_vec())
 }
 
-/// Equal for anything but fractions, which may differ by the rounding of another order of summation.
-fn close(a: &Literal, b: &Literal) -> bool {
-    if a.dims() != b.dims() || a.elem() != b.elem() {
-        return false;
-    }
-    if !a.elem().is_float() && !a.elem().is_complex() {
-        return a == b;
-    }
-    let (x, y) = (a.to_f64s(), b.to_f64s());
-    let scale = x.iter().filter(|v| v.is_finite()).fold(1.0f64, |m, v| m.max(v.abs()));
-    let whole = x.iter().all(|v| v.fract() == 0.0 || !v.is_finite());
-    let tolerance = if whole { 0.0 } else { 1e-3 * scale };
-    x.iter().zip(&y).all(|(p, q)| p == q || (p.is_nan() && q.is_nan()) || (p - q).abs() <= tolerance)
-}
-
 fn show(l: &Literal) -> String {
     if l.elem().is_integer() {
         format!("{:?}", (0..l.len()).map(|i| l.get_i64(i)).collect::<Vec<_>>())
     } else {
-        format!("{:?}", l.to_f64s())
+        format!("{:?}", (0..l.len()).map(|i| l.get(i).as_complex()).collect::<Vec<_>>())
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use meshwork_ir::op::{ControlOp, SdyOp};
-use meshwork_ir::{Attr, BlockId, Module, OpId, OpKind, OpSpec, ValueId, Walk};
-use meshwork_mesh::{AxisRef, DimSharding, Mesh, Sharding, axis_list};
+use meshwork_ir::{Attr, BlockId, ElementClass, ElementType, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk};
+use meshwork_mesh::{AxisRef, DimSharding, Mesh, Reduction, Sharding, axis_list};
+use meshwork_partition::orders::relabel;
 
 use crate::Numbers;
 
@@ -53,12 +54,15 @@ pub fn place(numbers: &mut Numbers, module: &mut Module, name: &str, mesh: &Mesh
     let all: Vec<usize> = (0..mesh.axes().len()).collect();
     for (i, ty) in ty.inputs.iter().enumerate().filter(|(_, ty)| ty.as_tensor().is_some()) {
         let name = if other.is_some() && numbers.one_in(3) { "other_order" } else { name };
-        let chosen = (!numbers.one_in(8)).then(|| sharding(numbers, name, mesh, &all, ty.dims().len()));
+        let chosen = (!numbers.one_in(8))
+            .then(|| sharding(numbers, name, mesh, &all, ty, &[Reduction::Sum, Reduction::Max, Reduction::Min]));
         module.set_arg_attr(entry, i, "sdy.sharding", chosen.map(|s| Attr::Sharding(s.into())));
     }
     for (i, ty) in ty.results.iter().enumerate().filter(|(_, ty)| ty.as_tensor().is_some()) {
         let name = if other.is_some() && numbers.one_in(3) { "other_order" } else { name };
-        let chosen = numbers.one_in(2).then(|| sharding(numbers, name, mesh, &all, ty.dims().len()));
+        let chosen = numbers
+            .one_in(2)
+            .then(|| sharding(numbers, name, mesh, &all, ty, &[Reduction::Sum, Reduction::Max, Reduction::Min]));
         module.set_res_attr(entry, i, "sdy.sharding", chosen.map(|s| Attr::Sharding(s.into())));
     }
     let values: Vec<(OpId, ValueId)> = placeable(module);
@@ -68,8 +72,20 @@ pub fn place(numbers: &mut Numbers, module: &mut Module, name: &str, mesh: &Mesh
         }
         let manual = manual_axes(module, op);
         let free: Vec<usize> = all.iter().copied().filter(|&a| !manual.contains(&mesh.axes()[a].name)).collect();
-        let chosen = sharding(numbers, name, mesh, &free, module.ty(value).dims().len());
+        // A constraint takes a value apart into summands only.
+        let chosen = sharding(numbers, name, mesh, &free, module.ty(value), &[Reduction::Sum]);
         constrain(module, op, value, chosen);
+    }
+    if let Some(other) = &other {
+        let ops = module
+            .all_ops(Walk::PreOrder)
+            .into_iter()
+            .filter(|&op| module.op(op).kind() == SdyOp::ManualComputation && manual_axes(module, op).is_empty());
+        for op in ops.collect::<Vec<_>>() {
+            if numbers.one_in(2) {
+                relabel(module, op, (name, mesh), ("other_order", other));
+            }
+        }
     }
 }
 
@@ -119,8 +135,23 @@ fn manual_axes(module: &Module, op: OpId) -> Vec<Arc<str>> {
     out
 }
 
-/// A random sharding of `rank` dimensions by some of the axes `usable`, which may be cut.
-fn sharding(numbers: &mut Numbers, name: &str, mesh: &Mesh, usable: &[usize], rank: usize) -> Sharding {
+/// A random sharding of a value of type `ty` by some of the axes `usable`, which may be cut. Sometimes the value is in
+/// parts, to be combined in one of the ways `combined`.
+fn sharding(
+    numbers: &mut Numbers,
+    name: &str,
+    mesh: &Mesh,
+    usable: &[usize],
+    ty: &Type,
+    combined: &[Reduction],
+) -> Sharding {
+    let rank = ty.dims().len();
+    let reduction = match ty.elem().map(ElementType::class) {
+        Some(ElementClass::Complex) => Some(Reduction::Sum),
+        Some(ElementClass::Float | ElementClass::Signed | ElementClass::Unsigned) => Some(*numbers.pick(combined)),
+        Some(ElementClass::Bool) | None => None,
+    };
+    let reduction = reduction.filter(|_| numbers.one_in(8));
     let mut pieces: Vec<AxisRef> = vec![];
     for &a in usable {
         let axis = &mesh.axes()[a];
@@ -134,21 +165,25 @@ fn sharding(numbers: &mut Numbers, name: &str, mesh: &Mesh, usable: &[usize], ra
         }
     }
     let mut dims: Vec<Vec<AxisRef>> = vec![vec![]; rank];
-    let mut replicated = vec![];
+    let (mut replicated, mut unreduced) = (vec![], vec![]);
     for i in numbers.order(pieces.len()) {
         if rank > 0 && !numbers.one_in(3) {
             let d = numbers.below(rank);
             axis_list::push(&mut dims[d], pieces[i].clone(), mesh);
+        } else if reduction.is_some() && numbers.one_in(2) {
+            unreduced.push(pieces[i].clone());
         } else if numbers.one_in(6) {
             replicated.push(pieces[i].clone());
         }
     }
     axis_list::sort_and_merge(&mut replicated, mesh);
+    axis_list::sort_and_merge(&mut unreduced, mesh);
     let dims = dims.into_iter().map(|axes| {
         let is_closed = !numbers.one_in(3);
         let priority = (!(axes.is_empty() && is_closed) && numbers.one_in(8)).then(|| numbers.between(0, 2));
         DimSharding { axes, is_closed, priority }
     });
     let dims: Vec<DimSharding> = dims.collect();
-    Sharding { replicated, ..Sharding::new(name, dims) }
+    let reduction = reduction.filter(|_| !unreduced.is_empty()).unwrap_or_default();
+    Sharding { replicated, unreduced, reduction, ..Sharding::new(name, dims) }
 }

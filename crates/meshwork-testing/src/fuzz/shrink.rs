@@ -7,9 +7,11 @@ use meshwork_ir::transform::dead::remove_dead;
 use meshwork_ir::transform::symbol_dce;
 use meshwork_ir::{Attr, Dense, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId, Walk};
 
+use super::check::{Case, Precision};
+
 /// The smallest program found that `fails` still holds for. Tries at most `budget` programs.
-pub fn shrink(module: &Module, mut budget: usize, fails: impl Fn(&Module) -> bool) -> Module {
-    let mut best = module.clone();
+pub fn shrink(case: &Case, mut budget: usize, fails: impl Fn(&Case) -> bool) -> Case {
+    let mut best = case.clone();
     loop {
         let mut changed = false;
         let mut at = 0;
@@ -18,7 +20,7 @@ pub fn shrink(module: &Module, mut budget: usize, fails: impl Fn(&Module) -> boo
                 return best;
             }
             budget -= 1;
-            match smaller.filter(|m| fails(m)) {
+            match smaller.filter(|c| fails(c)) {
                 Some(smaller) => (best, changed) = (smaller, true),
                 None => at += 1,
             }
@@ -30,8 +32,9 @@ pub fn shrink(module: &Module, mut budget: usize, fails: impl Fn(&Module) -> boo
 }
 
 /// The change number `n`; `Some(None)` if it does not apply, `None` if there are no more.
-fn nth_change(module: &Module, n: usize) -> Option<Option<Module>> {
-    let mut module = module.clone();
+fn nth_change(case: &Case, n: usize) -> Option<Option<Case>> {
+    let mut case = case.clone();
+    let mut module = std::mem::take(&mut case.module);
     let entry = module.entry()?;
     let ty = module.func_type(entry);
     let (results, arguments) = (ty.results.len(), ty.inputs.len());
@@ -45,25 +48,29 @@ fn nth_change(module: &Module, n: usize) -> Option<Option<Module>> {
         }
     };
     if let Some(i) = within(results) {
-        return Some((results > 1).then(|| without_result(module, entry, i)));
+        if let Precision::Errors(errors) = &mut case.precision {
+            errors.remove(i);
+        }
+        return Some((results > 1).then(|| Case { module: without_result(module, entry, i), ..case }));
     }
     if let Some(i) = within(arguments) {
         let had = module.arg_attr(entry, i, "sdy.sharding").is_some();
         module.set_arg_attr(entry, i, "sdy.sharding", None);
-        return Some(had.then_some(module));
+        return Some(had.then_some(Case { module, ..case }));
     }
     if let Some(i) = within(results) {
         let had = module.res_attr(entry, i, "sdy.sharding").is_some();
         module.set_res_attr(entry, i, "sdy.sharding", None);
-        return Some(had.then_some(module));
+        return Some(had.then_some(Case { module, ..case }));
     }
     if let Some(i) = within(arguments) {
-        return Some(without_argument(module, entry, i));
+        case.args.remove(i);
+        return Some(without_argument(module, entry, i).map(|module| Case { module, ..case }));
     }
     let ops: Vec<OpId> = module.all_ops(Walk::PreOrder).into_iter().rev().collect();
     let ways = 3;
     let i = within(ops.len() * ways)?;
-    Some(without_op(module, ops[i / ways], i % ways))
+    Some(without_op(module, ops[i / ways], i % ways).map(|module| Case { module, ..case }))
 }
 
 fn without_result(mut module: Module, entry: OpId, index: usize) -> Module {

@@ -3,7 +3,7 @@
 //! A program is a chain of random operations on values of a few types. The builder infers types, so what it refuses is
 //! left out. Of each value its largest magnitude and its error are known ([`Value`]): an operation that would jump, such
 //! as a comparison, takes only values without error, and one with a pole takes them from a safe distance. So two right
-//! runs differ by at most the stated errors, and results without error are equal in every bit.
+//! runs differ by at most the stated errors, and results without error in nothing but the signs of zeros.
 //!
 //! | file | operations |
 //! |---|---|
@@ -26,6 +26,8 @@ use meshwork_ir::build::{Builder, FuncBuilder};
 use meshwork_ir::{ElementClass, ElementType, Literal, Module, OpKind, Scalar, Type};
 
 pub use value::Value;
+#[cfg(feature = "fuzz")]
+pub(crate) use value::unit;
 
 use crate::Numbers;
 
@@ -93,7 +95,7 @@ pub struct Generated {
     /// Arguments, per device.
     pub args: Vec<Vec<Literal>>,
     /// Per result, an upper bound of the rounding error of any run: the distance of two is at most twice that. Where it
-    /// is 0, all bits are equal.
+    /// is 0, all but the signs of zeros is equal.
     pub errors: Vec<f64>,
 }
 

@@ -5,6 +5,7 @@ use meshwork_ir::build::Builder;
 use meshwork_ir::op::{ChloOp, DynamicOp, MovementOp, SourceOp};
 use meshwork_ir::{Attr, ElementType, Literal, OpKind, OpSpec, Type, ValueId};
 
+use super::products::Padding;
 use super::value::is_inexact;
 use super::{Maker, Value};
 
@@ -335,8 +336,9 @@ impl Maker {
                 let id = b.value(spec.operands([x.id].into_iter().chain(lists)).results([ty(&dims)])).ok()?;
                 of(b, id, &x)
             }
-            // As `gather` and `convolution`, whose lists of attributes they have.
-            DynamicOp::Gather | DynamicOp::Conv => None,
+            DynamicOp::Conv => self.convolution(b, scope, Padding::Operand),
+            // As `gather`, whose lists of attributes it has.
+            DynamicOp::Gather => None,
         }
     }
 
@@ -355,8 +357,10 @@ impl Maker {
                 let id = b.value(spec).ok()?;
                 Some(vec![Value::moved(b, id, 2.0, 0.0, true)?])
             }
-            // As `stablehlo.constant`, `dot_general`, and a loop.
-            ChloOp::Constant | ChloOp::RaggedDot | ChloOp::Scan => None,
+            ChloOp::RaggedDot => self.ragged_dot(b, scope),
+            ChloOp::Scan => self.scan(b, scope),
+            // As `stablehlo.constant`.
+            ChloOp::Constant => None,
         }
     }
 }

@@ -2,10 +2,17 @@
 
 use meshwork_ir::attr::ConvDims;
 use meshwork_ir::build::{Builder, Convolution, Half, Triangle};
-use meshwork_ir::op::{ContractOp, LinalgOp};
-use meshwork_ir::{Attr, ElementClass, ElementType, OpKind, OpSpec, ValueId};
+use meshwork_ir::op::{ChloOp, ContractOp, DynamicOp, LinalgOp};
+use meshwork_ir::{Attr, Def, ElementClass, ElementType, Literal, OpKind, OpSpec, Type, ValueId};
 
 use super::{Maker, Value};
+
+/// Where the padding of a convolution is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Padding {
+    Attribute,
+    Operand,
+}
 
 /// The sum of `n` products of elements of `x` and `y`.
 fn summed(b: &Builder<'_>, id: ValueId, x: &Value, y: &Value, n: i64) -> Option<Vec<Value>> {
@@ -65,12 +72,12 @@ impl Maker {
                 let one = Value { bound: 1.0, error: 0.0, whole: true, ..x.clone() };
                 summed(b, id, &x, &one, x.dims[1])
             }
-            ContractOp::Convolution => self.convolution(b, scope),
+            ContractOp::Convolution => self.convolution(b, scope, Padding::Attribute),
         }
     }
 
     /// In one or two spatial dimensions, in one of a few layouts.
-    fn convolution(&mut self, b: &mut Builder<'_>, scope: &[Value]) -> Option<Vec<Value>> {
+    pub(super) fn convolution(&mut self, b: &mut Builder<'_>, scope: &[Value], padding: Padding) -> Option<Vec<Value>> {
         let x = self.number(scope, |v| (3..=4).contains(&v.rank()) && v.count() > 0)?;
         let spatial = x.rank() as i64 - 2;
         let last = self.numbers.below(2) == 0;
@@ -103,8 +110,70 @@ impl Maker {
             feature_groups: groups,
             ..Convolution::new(dims)
         };
-        let id = b.convolution(x.id, y.id, conv).ok()?;
+        let amounts: Vec<i64> = conv.padding.iter().flat_map(|&(low, high)| [low, high]).collect();
+        let mut id = b.convolution(x.id, y.id, conv).ok()?;
+        if padding == Padding::Operand {
+            let amounts = b.constant(&Literal::from_i64s([spatial, 2], ElementType::I64, &amounts)?).ok()?;
+            let Def::Result(made, _) = b.module().value(id).def() else { return None };
+            let mut attrs = b.module().op(made).attrs.clone();
+            attrs.remove("padding");
+            let spec = OpSpec::new(DynamicOp::Conv).operands([x.id, y.id, amounts]).results([b.ty(id).clone()]);
+            id = b.value(OpSpec { attrs, ..spec }).ok()?;
+        }
         summed(b, id, &x, &y, window.iter().product::<i64>() * features / groups)
+    }
+
+    /// Rows in groups of different sizes, each with its own matrix; the sizes need not add up to all rows.
+    pub(super) fn ragged_dot(&mut self, b: &mut Builder<'_>, scope: &[Value]) -> Option<Vec<Value>> {
+        let x = self.number(scope, |v| v.rank() == 2)?;
+        let (groups, n) = (1 + self.numbers.below(3) as i64, self.extent());
+        let y = self.like(b, scope, x.elem, &[groups, x.dims[1], n])?;
+        let mut left = x.dims[0];
+        let sizes: Vec<i64> = (0..groups)
+            .map(|_| {
+                let size = self.numbers.below(left as usize + 1) as i64;
+                left -= size;
+                size
+            })
+            .collect();
+        let sizes = b.constant(&Literal::from_i64s([groups], ElementType::I64, &sizes)?).ok()?;
+        let numbers = "#chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], \
+                       lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], \
+                       lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>";
+        let spec = OpSpec::new(ChloOp::RaggedDot)
+            .operands([x.id, y.id, sizes])
+            .results([Type::tensor([x.dims[0], n], x.elem)])
+            .attr("ragged_dot_dimension_numbers", Attr::Opaque(numbers.into()));
+        let id = b.value(spec).ok()?;
+        summed(b, id, &x, &y, x.dims[1])
+    }
+
+    /// Running combinations along a dimension, from either end.
+    pub(super) fn scan(&mut self, b: &mut Builder<'_>, scope: &[Value]) -> Option<Vec<Value>> {
+        let x = self.pick(scope, |v| v.rank() > 0)?;
+        let d = self.numbers.below(x.rank());
+        let mut slice = x.dims.clone();
+        let n = slice.remove(d);
+        let init = self.like(b, scope, x.elem, &slice)?;
+        let f = self.combiner(&x);
+        let ty = Type::tensor(slice.iter().copied(), x.elem);
+        let open = b.open(
+            OpSpec::new(ChloOp::Scan)
+                .operands([x.id, init.id])
+                .attr("dimension", Attr::i64(d as i64))
+                .attr("is_reverse", Attr::Bool(self.numbers.below(2) == 0))
+                .attr("operandSegmentSizes", Attr::Opaque("array<i32: 1, 1>".into()))
+                .attr("resultSegmentSizes", Attr::Opaque("array<i32: 1, 1>".into())),
+        );
+        let block = b.begin_body(&open, [ty.clone(), ty]);
+        let args = b.module().block(block).args().to_vec();
+        let Ok(next) = Builder::at_end(b.module_mut(), block).apply(OpKind::Binary(f), &args) else {
+            b.discard(open);
+            return None;
+        };
+        b.end_body(&open, block, [next, next]);
+        let out = b.close(open).ok()?;
+        out.iter().map(|&id| self.combined(b, id, f, (&x, &init), n)).collect()
     }
 
     pub(super) fn linalg(&mut self, b: &mut Builder<'_>, scope: &[Value], op: LinalgOp) -> Option<Vec<Value>> {
@@ -196,7 +265,7 @@ impl Maker {
 
     /// Where rows and columns compare so.
     fn triangle(&mut self, b: &mut Builder<'_>, n: i64, direction: meshwork_ir::build::Direction) -> Option<ValueId> {
-        let ty = meshwork_ir::Type::tensor([n, n], ElementType::I32);
+        let ty = Type::tensor([n, n], ElementType::I32);
         let (i, j) = (b.iota(ty.clone(), 0).ok()?, b.iota(ty, 1).ok()?);
         b.compare(direction, i, j).ok()
     }

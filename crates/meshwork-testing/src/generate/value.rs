@@ -101,7 +101,7 @@ pub(super) fn is_inexact(elem: ElementType) -> bool {
 }
 
 /// The distance from 1 to the next number: whole numbers below its inverse are exact.
-pub(super) fn unit(elem: ElementType) -> f64 {
+pub(crate) fn unit(elem: ElementType) -> f64 {
     use ElementType::*;
     let bits = match elem.real_part() {
         F64 => 52,

@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use meshwork_ir::attr::ScatterDims;
-use meshwork_ir::{ElementClass, ElementType, Literal, OpId, Scalar};
+use meshwork_ir::identity::neutral;
+use meshwork_ir::{ElementType, Literal, OpId};
 
 use super::super::combine::{Body, Fold, Scattered, fold_of, scattered_of};
 use super::super::dynamic::keep;
@@ -196,21 +197,8 @@ impl Work for Merge {
 
 /// The element that changes nothing, not even the sign of a zero.
 fn identity(elem: ElementType, combine: Combine) -> Literal {
-    let bits = elem.bits() as u32;
-    let value = match (elem.class(), combine) {
-        (ElementClass::Float, Combine::Add) => Scalar::Float(-0.0),
-        (ElementClass::Complex, Combine::Add) => Scalar::Complex(-0.0, -0.0),
-        (ElementClass::Float, Combine::Max) => Scalar::Float(f64::NEG_INFINITY),
-        (ElementClass::Float, Combine::Min) => Scalar::Float(f64::INFINITY),
-        (ElementClass::Signed, Combine::Max) => Scalar::Int(i64::MIN >> (64 - bits)),
-        (ElementClass::Signed, Combine::Min) => Scalar::Int(i64::MAX >> (64 - bits)),
-        (ElementClass::Unsigned, Combine::Min | Combine::And) => Scalar::UInt(u64::MAX >> (64 - bits)),
-        (ElementClass::Signed, Combine::And) => Scalar::Int(-1),
-        (ElementClass::Bool, Combine::Min | Combine::And) => Scalar::Bool(true),
-        (_, Combine::Mul) => Scalar::from_i64(elem, 1),
-        _ => Scalar::zero(elem),
-    };
-    Literal::scalar(elem, value)
+    let bytes = neutral(combine, elem).unwrap_or_else(|| vec![0; elem.storage_bytes()]);
+    Literal::from_bytes([], elem, bytes).unwrap_or_else(|| Literal::zeros([], elem))
 }
 
 /// Bytes of updates of one stretch, and the most stretches.
