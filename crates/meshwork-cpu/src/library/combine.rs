@@ -63,18 +63,25 @@ macro_rules! binary {
     };
 }
 
-macro_rules! ints {
+macro_rules! ordered {
+    ($($t:ty)*) => {$(
+        binary!(Max, $t, |a, b| a.max(b));
+        binary!(Min, $t, |a, b| a.min(b));
+    )*};
+}
+ordered!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// Of integers with and without a sign, whose bits these functions treat alike.
+macro_rules! wrapping {
     ($($t:ty)*) => {$(
         binary!(Add, $t, |a, b| a.wrapping_add(b));
         binary!(Mul, $t, |a, b| a.wrapping_mul(b));
-        binary!(Max, $t, |a, b| a.max(b));
-        binary!(Min, $t, |a, b| a.min(b));
         binary!(And, $t, |a, b| a & b);
         binary!(Or, $t, |a, b| a | b);
         binary!(Xor, $t, |a, b| a ^ b);
     )*};
 }
-ints!(i8 i16 i32 i64 u8 u16 u32 u64);
+wrapping!(u8 u16 u32 u64);
 
 /// The extreme of two floats, which is `$other` unless they are equal or one is a NaN: of zeros `$sign` says which.
 macro_rules! extreme {
@@ -102,18 +109,6 @@ macro_rules! floats {
     )*};
 }
 floats!(f32 f64);
-
-/// A truth value in a byte.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Bool(u8);
-binary!(Add, Bool, |a, b| Bool(a.0 | b.0));
-binary!(Mul, Bool, |a, b| Bool(a.0 & b.0));
-binary!(Max, Bool, |a, b| Bool(a.0 | b.0));
-binary!(Min, Bool, |a, b| Bool(a.0 & b.0));
-binary!(And, Bool, |a, b| Bool(a.0 & b.0));
-binary!(Or, Bool, |a, b| Bool(a.0 | b.0));
-binary!(Xor, Bool, |a, b| Bool(a.0 ^ b.0));
 
 /// A float of two bytes, rounded after each operation.
 #[derive(Clone, Copy)]
@@ -429,16 +424,16 @@ macro_rules! line_one {
 /// and how they are read as such.
 macro_rules! with_type {
     ($elem:expr, $combine:expr, $make:ident) => {{
-        macro_rules! all {
-            ($t:ty) => {
+        macro_rules! integer {
+            ($t:ty, $bits:ty) => {
                 Some(match $combine {
-                    Combine::Add => $make!($t, $t, Plain, Add),
-                    Combine::Mul => $make!($t, $t, Plain, Mul),
                     Combine::Max => $make!($t, $t, Plain, Max),
                     Combine::Min => $make!($t, $t, Plain, Min),
-                    Combine::And => $make!($t, $t, Plain, And),
-                    Combine::Or => $make!($t, $t, Plain, Or),
-                    Combine::Xor => $make!($t, $t, Plain, Xor),
+                    Combine::Add => $make!($bits, $bits, Plain, Add),
+                    Combine::Mul => $make!($bits, $bits, Plain, Mul),
+                    Combine::And => $make!($bits, $bits, Plain, And),
+                    Combine::Or => $make!($bits, $bits, Plain, Or),
+                    Combine::Xor => $make!($bits, $bits, Plain, Xor),
                 })
             };
         }
@@ -464,15 +459,20 @@ macro_rules! with_type {
         }
         use ElementType as E;
         match $elem {
-            E::I1 => all!(Bool),
-            E::I8 => all!(i8),
-            E::I16 => all!(i16),
-            E::I32 => all!(i32),
-            E::I64 | E::Index => all!(i64),
-            E::UI8 => all!(u8),
-            E::UI16 => all!(u16),
-            E::UI32 => all!(u32),
-            E::UI64 => all!(u64),
+            // Truth values are bytes.
+            E::I1 => Some(match $combine {
+                Combine::Add | Combine::Max | Combine::Or => $make!(u8, u8, Plain, Or),
+                Combine::Mul | Combine::Min | Combine::And => $make!(u8, u8, Plain, And),
+                Combine::Xor => $make!(u8, u8, Plain, Xor),
+            }),
+            E::I8 => integer!(i8, u8),
+            E::I16 => integer!(i16, u16),
+            E::I32 => integer!(i32, u32),
+            E::I64 | E::Index => integer!(i64, u64),
+            E::UI8 => integer!(u8, u8),
+            E::UI16 => integer!(u16, u16),
+            E::UI32 => integer!(u32, u32),
+            E::UI64 => integer!(u64, u64),
             E::F32 => arithmetic!(f32, f32, Plain),
             E::F64 => arithmetic!(f64, f64, Plain),
             E::BF16 => arithmetic!(Half<Bf16>, f32, Bf16),

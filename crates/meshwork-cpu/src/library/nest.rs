@@ -49,7 +49,7 @@ pub(crate) fn walk<const N: usize>(
     dims: &[usize],
     strides: &[[isize; N]],
     at: [isize; N],
-    visit: &mut impl FnMut([isize; N]),
+    visit: &mut dyn FnMut([isize; N]),
 ) {
     match (dims, strides) {
         ([n, inner_dims @ ..], [step, inner_strides @ ..]) => {

@@ -2,6 +2,7 @@
 
 use super::loops::{Loop, versions};
 use super::scalar::Float;
+use super::table::{by_bits, by_type, none};
 use crate::kernel::ir::{Combine, Ty};
 use crate::kernel::lanes::VECTOR;
 
@@ -70,16 +71,23 @@ macro_rules! reduce {
 }
 
 fn reduction(how: Combine, ty: Ty) -> Option<Reduction> {
+    macro_rules! ordered {
+        ($t:ty) => {
+            match how {
+                Combine::Max => reduce!($t, |x, y| x.max(y)),
+                _ => reduce!($t, |x, y| x.min(y)),
+            }
+        };
+    }
     macro_rules! integer {
         ($t:ty) => {
             match how {
                 Combine::Add => reduce!($t, |x, y| x.wrapping_add(y)),
                 Combine::Mul => reduce!($t, |x, y| x.wrapping_mul(y)),
-                Combine::Max => reduce!($t, |x, y| x.max(y)),
-                Combine::Min => reduce!($t, |x, y| x.min(y)),
                 Combine::And => reduce!($t, |x, y| x & y),
                 Combine::Or => reduce!($t, |x, y| x | y),
                 Combine::Xor => reduce!($t, |x, y| x ^ y),
+                Combine::Max | Combine::Min => None,
             }
         };
     }
@@ -94,21 +102,15 @@ fn reduction(how: Combine, ty: Ty) -> Option<Reduction> {
             }
         };
     }
-    match ty {
-        Ty::Pred => match how {
-            Combine::Add | Combine::Or | Combine::Max => reduce!(u8, |x, y| x | y),
-            Combine::Mul | Combine::And | Combine::Min => reduce!(u8, |x, y| x & y),
-            Combine::Xor => reduce!(u8, |x, y| x ^ y),
-        },
-        Ty::I8 => integer!(i8),
-        Ty::U8 => integer!(u8),
-        Ty::I16 => integer!(i16),
-        Ty::U16 => integer!(u16),
-        Ty::I32 => integer!(i32),
-        Ty::U32 => integer!(u32),
-        Ty::I64 => integer!(i64),
-        Ty::U64 => integer!(u64),
-        Ty::F32 => float!(f32),
-        Ty::F64 => float!(f64),
+    if ty == Ty::Pred {
+        return match how {
+            Combine::Add | Combine::Or | Combine::Max => reduction(Combine::Or, Ty::U8),
+            Combine::Mul | Combine::And | Combine::Min => reduction(Combine::And, Ty::U8),
+            Combine::Xor => reduction(Combine::Xor, Ty::U8),
+        };
+    }
+    match how {
+        Combine::Max | Combine::Min if !matches!(ty, Ty::F32 | Ty::F64) => by_type!(ty, ordered, none, None),
+        _ => by_bits!(ty, integer, float, None),
     }
 }

@@ -7,33 +7,47 @@ use super::loops::{Loop, loop1, loop2, loop3};
 use super::scalar::{Float, Int, from_bf16, from_f16, to_bf16, to_f16};
 use crate::kernel::ir::{BinaryOp, Cmp, Ty, UnaryOp};
 
-/// Expands `$body!(type)` for the Rust type that holds `$ty`; preds are bytes that are 0 or 1.
-macro_rules! integers {
-    ($ty:expr, $body:ident, $otherwise:expr) => {
+/// Expands `$integer!(type)` or `$float!(type)` for the Rust type that holds `$ty`; preds are bytes that are 0 or 1.
+macro_rules! by_type {
+    ($ty:expr, $integer:ident, $float:ident, $pred:expr) => {
         match $ty {
-            Ty::I8 => $body!(i8),
-            Ty::U8 => $body!(u8),
-            Ty::I16 => $body!(i16),
-            Ty::U16 => $body!(u16),
-            Ty::I32 => $body!(i32),
-            Ty::U32 => $body!(u32),
-            Ty::I64 => $body!(i64),
-            Ty::U64 => $body!(u64),
-            Ty::Pred | Ty::F32 | Ty::F64 => $otherwise,
+            Ty::I8 => $integer!(i8),
+            Ty::U8 => $integer!(u8),
+            Ty::I16 => $integer!(i16),
+            Ty::U16 => $integer!(u16),
+            Ty::I32 => $integer!(i32),
+            Ty::U32 => $integer!(u32),
+            Ty::I64 => $integer!(i64),
+            Ty::U64 => $integer!(u64),
+            Ty::F32 => $float!(f32),
+            Ty::F64 => $float!(f64),
+            Ty::Pred => $pred,
         }
     };
 }
 
-/// As `integers`, for floats.
-macro_rules! floats {
-    ($ty:expr, $body:ident, $otherwise:expr) => {
+/// As `by_type`, for what treats integers with and without a sign alike: one loop serves both.
+macro_rules! by_bits {
+    ($ty:expr, $integer:ident, $float:ident, $pred:expr) => {
         match $ty {
-            Ty::F32 => $body!(f32),
-            Ty::F64 => $body!(f64),
-            _ => $otherwise,
+            Ty::I8 | Ty::U8 => $integer!(u8),
+            Ty::I16 | Ty::U16 => $integer!(u16),
+            Ty::I32 | Ty::U32 => $integer!(u32),
+            Ty::I64 | Ty::U64 => $integer!(u64),
+            Ty::F32 => $float!(f32),
+            Ty::F64 => $float!(f64),
+            Ty::Pred => $pred,
         }
     };
 }
+
+/// Has no loop.
+macro_rules! none {
+    ($t:ty) => {
+        None
+    };
+}
+pub(super) use {by_bits, by_type, none};
 
 /// A function of one value of type `ty`; `None` unless [`check::unary`](crate::kernel::check::unary) has it.
 pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
@@ -97,8 +111,7 @@ pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
         ($t:ty) => {
             match f {
                 UnaryOp::Abs => Some(loop1!($t => $t, |x| x.wrapping_abs())),
-                UnaryOp::Sign => Some(loop1!($t => $t, |x| x.signum())),
-                _ => integer!($t),
+                _ => Some(loop1!($t => $t, |x| x.signum())),
             }
         };
     }
@@ -106,40 +119,44 @@ pub fn unary(f: UnaryOp, ty: Ty) -> Option<Loop> {
         ($t:ty) => {
             match f {
                 UnaryOp::Abs => Some(loop1!($t => $t, |x| x)),
-                UnaryOp::Sign => Some(loop1!($t => $t, |x| <$t>::from(x != 0))),
-                _ => integer!($t),
+                _ => Some(loop1!($t => $t, |x| <$t>::from(x != 0))),
             }
         };
     }
-    match ty {
-        Ty::Pred if f == UnaryOp::Not => Some(loop1!(u8 => u8, |x| x ^ 1)),
-        Ty::Pred => None,
-        Ty::I8 => signed!(i8),
-        Ty::I16 => signed!(i16),
-        Ty::I32 => signed!(i32),
-        Ty::I64 => signed!(i64),
-        Ty::U8 => unsigned!(u8),
-        Ty::U16 => unsigned!(u16),
-        Ty::U32 => unsigned!(u32),
-        Ty::U64 => unsigned!(u64),
-        Ty::F32 => float!(f32),
-        Ty::F64 => float!(f64),
+    match (f, ty) {
+        (UnaryOp::Not, Ty::Pred) => Some(loop1!(u8 => u8, |x| x ^ 1)),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::I8) => signed!(i8),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::I16) => signed!(i16),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::I32) => signed!(i32),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::I64) => signed!(i64),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::U8) => unsigned!(u8),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::U16) => unsigned!(u16),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::U32) => unsigned!(u32),
+        (UnaryOp::Abs | UnaryOp::Sign, Ty::U64) => unsigned!(u64),
+        _ => by_bits!(ty, integer, float, None),
     }
 }
 
 /// A function of two values of type `ty`; `None` unless [`check::binary`](crate::kernel::check::binary) has it.
 pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
+    macro_rules! ordered {
+        ($t:ty) => {
+            Some(match f {
+                BinaryOp::Divide => loop2!($t, $t => $t, |x, y| x.div(y)),
+                BinaryOp::Remainder => loop2!($t, $t => $t, |x, y| x.rem(y)),
+                BinaryOp::Maximum => loop2!($t, $t => $t, |x, y| x.max(y)),
+                BinaryOp::Minimum => loop2!($t, $t => $t, |x, y| x.min(y)),
+                BinaryOp::Power => loop2!($t, $t => $t, |x, y| Int::pow(x, y)),
+                _ => return None,
+            })
+        };
+    }
     macro_rules! integer {
         ($t:ty) => {
             Some(match f {
                 BinaryOp::Add => loop2!($t, $t => $t, |x, y| x.wrapping_add(y)),
                 BinaryOp::Subtract => loop2!($t, $t => $t, |x, y| x.wrapping_sub(y)),
                 BinaryOp::Multiply => loop2!($t, $t => $t, |x, y| x.wrapping_mul(y)),
-                BinaryOp::Divide => loop2!($t, $t => $t, |x, y| x.div(y)),
-                BinaryOp::Remainder => loop2!($t, $t => $t, |x, y| x.rem(y)),
-                BinaryOp::Maximum => loop2!($t, $t => $t, |x, y| x.max(y)),
-                BinaryOp::Minimum => loop2!($t, $t => $t, |x, y| x.min(y)),
-                BinaryOp::Power => loop2!($t, $t => $t, |x, y| Int::pow(x, y)),
                 BinaryOp::And => loop2!($t, $t => $t, |x, y| x & y),
                 BinaryOp::Or => loop2!($t, $t => $t, |x, y| x | y),
                 BinaryOp::Xor => loop2!($t, $t => $t, |x, y| x ^ y),
@@ -170,30 +187,46 @@ pub fn binary(f: BinaryOp, ty: Ty) -> Option<Loop> {
     }
     if ty == Ty::Pred {
         return match f {
-            BinaryOp::Add | BinaryOp::Or | BinaryOp::Maximum => Some(loop2!(u8, u8 => u8, |x, y| x | y)),
-            BinaryOp::Multiply | BinaryOp::And | BinaryOp::Minimum => Some(loop2!(u8, u8 => u8, |x, y| x & y)),
-            BinaryOp::Xor => Some(loop2!(u8, u8 => u8, |x, y| x ^ y)),
+            BinaryOp::Add | BinaryOp::Or | BinaryOp::Maximum => binary(BinaryOp::Or, Ty::U8),
+            BinaryOp::Multiply | BinaryOp::And | BinaryOp::Minimum => binary(BinaryOp::And, Ty::U8),
+            BinaryOp::Xor => binary(BinaryOp::Xor, Ty::U8),
             _ => None,
         };
     }
-    integers!(ty, integer, floats!(ty, float, None))
+    match f {
+        BinaryOp::Divide | BinaryOp::Remainder | BinaryOp::Maximum | BinaryOp::Minimum | BinaryOp::Power
+            if !matches!(ty, Ty::F32 | Ty::F64) =>
+        {
+            by_type!(ty, ordered, none, None)
+        }
+        _ => by_bits!(ty, integer, float, None),
+    }
 }
 
 /// A comparison of two values of type `ty`.
 pub fn compare(f: Cmp, ty: Ty) -> Loop {
-    macro_rules! any {
+    macro_rules! equal {
         ($t:ty) => {
             match f {
                 Cmp::Eq => loop2!($t, $t => u8, |x, y| u8::from(x == y)),
-                Cmp::Ne => loop2!($t, $t => u8, |x, y| u8::from(x != y)),
-                Cmp::Lt => loop2!($t, $t => u8, |x, y| u8::from(x < y)),
-                Cmp::Le => loop2!($t, $t => u8, |x, y| u8::from(x <= y)),
-                Cmp::Gt => loop2!($t, $t => u8, |x, y| u8::from(x > y)),
-                Cmp::Ge => loop2!($t, $t => u8, |x, y| u8::from(x >= y)),
+                _ => loop2!($t, $t => u8, |x, y| u8::from(x != y)),
             }
         };
     }
-    integers!(ty, any, floats!(ty, any, any!(u8)))
+    macro_rules! ordered {
+        ($t:ty) => {
+            match f {
+                Cmp::Lt => loop2!($t, $t => u8, |x, y| u8::from(x < y)),
+                Cmp::Le => loop2!($t, $t => u8, |x, y| u8::from(x <= y)),
+                Cmp::Gt => loop2!($t, $t => u8, |x, y| u8::from(x > y)),
+                _ => loop2!($t, $t => u8, |x, y| u8::from(x >= y)),
+            }
+        };
+    }
+    match f {
+        Cmp::Eq | Cmp::Ne => by_bits!(ty, equal, equal, compare(f, Ty::U8)),
+        _ => by_type!(ty, ordered, ordered, compare(f, Ty::U8)),
+    }
 }
 
 /// A choice between values of `size` bytes.
@@ -223,7 +256,7 @@ pub fn mul_add(ty: Ty) -> Option<Loop> {
             Some(loop3!($t, $t, $t => $t, |x, y, z| x.mul_add(y, z)))
         };
     }
-    integers!(ty, integer, floats!(ty, float, None))
+    by_bits!(ty, integer, float, None)
 }
 
 /// A conversion as `stablehlo.convert` has it.
@@ -234,16 +267,27 @@ pub fn convert(from: Ty, to: Ty) -> Loop {
         };
     }
     macro_rules! from {
-        ($from:ty) => {{
+        ($from:ty, $by:ident) => {{
             macro_rules! to {
                 ($to:ty) => {
                     pair!($from, $to)
                 };
             }
-            integers!(to, to, floats!(to, to, loop1!($from => u8, |x| u8::from(x != 0 as $from))))
+            $by!(to, to, to, loop1!($from => u8, |x| u8::from(x != 0 as $from)))
         }};
     }
-    integers!(from, from, floats!(from, from, from!(u8)))
+    // Integers are cut or extended by their own sign; that of the result does not matter.
+    macro_rules! integer {
+        ($t:ty) => {
+            from!($t, by_bits)
+        };
+    }
+    macro_rules! float {
+        ($t:ty) => {
+            from!($t, by_type)
+        };
+    }
+    by_type!(from, integer, float, convert(Ty::U8, to))
 }
 
 /// Elements in memory to lanes; `None` where they are the same.

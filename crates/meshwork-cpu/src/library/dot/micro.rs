@@ -44,6 +44,8 @@ pub(crate) struct Shape {
 pub(crate) trait Tile: Num {
     /// Whether the micro-kernel works at about the processor's speed.
     const FAST: bool;
+    /// Rows and columns of the tiles that [`shape`](Tile::shape) gives, which panels have: those worth a loop of their own.
+    const WIDTHS: &'static [usize];
 
     /// The tile for a product of `rows` and `columns` on this processor.
     fn shape(rows: usize, columns: usize) -> Shape;
@@ -142,6 +144,7 @@ macro_rules! plain_tiles {
     ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
         impl Tile for $t {
             const FAST: bool = false;
+            const WIDTHS: &'static [usize] = &[$mr, $nr];
 
             fn shape(_: usize, _: usize) -> Shape {
                 Shape { rows: $mr, columns: $nr }
@@ -176,6 +179,7 @@ macro_rules! complex_tiles {
     ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
         impl Tile for Complex<$t> {
             const FAST: bool = false;
+            const WIDTHS: &'static [usize] = &[$mr, $nr];
 
             fn shape(_: usize, _: usize) -> Shape {
                 Shape { rows: $mr, columns: $nr }
@@ -240,6 +244,7 @@ macro_rules! float_tiles {
     ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $columns:ident $taps:ident;)*) => {$(
         impl Tile for $t {
             const FAST: bool = true;
+            const WIDTHS: &'static [usize] = &[$mr, $nr, 2 * $nr, 4 * $nr];
 
             fn shape(rows: usize, columns: usize) -> Shape {
                 #[cfg(target_arch = "x86_64")]

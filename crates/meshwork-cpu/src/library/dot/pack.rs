@@ -126,13 +126,12 @@ unsafe fn block<T: Tile, E: Element<T>>(
     unsafe {
         if across == raw && rows > 1 {
             match (width, rows) {
-                (64, 64) => return lines::<T, E, 64>(e, from, along, to, depth),
-                (32, 32) => return lines::<T, E, 32>(e, from, along, to, depth),
-                (16, 16) => return lines::<T, E, 16>(e, from, along, to, depth),
-                (8, 8) => return lines::<T, E, 8>(e, from, along, to, depth),
-                (6, 6) => return lines::<T, E, 6>(e, from, along, to, depth),
-                (5, 5) => return lines::<T, E, 5>(e, from, along, to, depth),
-                (4, 4) => return lines::<T, E, 4>(e, from, along, to, depth),
+                (64, 64) if has::<T, 64>() => return lines::<T, E, 64>(e, from, along, to, depth),
+                (32, 32) if has::<T, 32>() => return lines::<T, E, 32>(e, from, along, to, depth),
+                (16, 16) if has::<T, 16>() => return lines::<T, E, 16>(e, from, along, to, depth),
+                (8, 8) if has::<T, 8>() => return lines::<T, E, 8>(e, from, along, to, depth),
+                (6, 6) if has::<T, 6>() => return lines::<T, E, 6>(e, from, along, to, depth),
+                (4, 4) if has::<T, 4>() => return lines::<T, E, 4>(e, from, along, to, depth),
                 _ => {}
             }
         } else if along == raw && rows >= 4 && depth >= 8 {
@@ -165,6 +164,19 @@ unsafe fn block<T: Tile, E: Element<T>>(
                 to.add(k * width + i).write(read(i as isize * across + k as isize * along));
             }
         }
+    }
+}
+
+/// Whether panels of `T` can be this wide: the compiler leaves out the loops of others.
+#[inline(always)]
+const fn has<T: Tile, const WIDTH: usize>() -> bool {
+    const {
+        let (mut i, mut found) = (0, false);
+        while i < T::WIDTHS.len() {
+            found |= T::WIDTHS[i] == WIDTH;
+            i += 1;
+        }
+        found
     }
 }
 
@@ -277,12 +289,12 @@ impl<T: Tile, E: Element<T>> Packer<T> for Of<E> {
                 for p in 0..panels {
                     let (from, to) = (line.add(p * width * raw), to.add(p * apart + k * width));
                     match width {
-                        64 => numbers::<T, E, 64>(self.0, from, to),
-                        32 => numbers::<T, E, 32>(self.0, from, to),
-                        16 => numbers::<T, E, 16>(self.0, from, to),
-                        8 => numbers::<T, E, 8>(self.0, from, to),
-                        6 => numbers::<T, E, 6>(self.0, from, to),
-                        4 => numbers::<T, E, 4>(self.0, from, to),
+                        64 if has::<T, 64>() => numbers::<T, E, 64>(self.0, from, to),
+                        32 if has::<T, 32>() => numbers::<T, E, 32>(self.0, from, to),
+                        16 if has::<T, 16>() => numbers::<T, E, 16>(self.0, from, to),
+                        8 if has::<T, 8>() => numbers::<T, E, 8>(self.0, from, to),
+                        6 if has::<T, 6>() => numbers::<T, E, 6>(self.0, from, to),
+                        4 if has::<T, 4>() => numbers::<T, E, 4>(self.0, from, to),
                         _ => (0..width).for_each(|i| numbers::<T, E, 1>(self.0, from.add(i * raw), to.add(i))),
                     }
                 }
