@@ -46,7 +46,7 @@ pub(crate) fn execute(m: &mut Machine<'_>, id: OpId, args: Vec<Val>) -> Result<V
             _ => Ok(vec![]),
         },
         "mhlo.topk" | "TopK" => top_k(m, id, x(0)?),
-        "ApproxTopK" => approx_top_k(op, x(0)?, x(1)?),
+        "ApproxTopK" => approx_top_k(m, id, x(0)?, x(1)?),
         _ => {
             let call = ForeignCall { target, attrs: &op.attrs, device: m.site.device, operands: &operands };
             let types = op.results().iter().filter_map(|&v| m.module.ty(v).as_tensor());
@@ -101,16 +101,19 @@ fn top_k(m: &Machine<'_>, id: OpId, x: &Literal) -> Result<Vec<Literal>, Fault> 
     Ok(vec![values, places])
 }
 
-/// The exact largest (or smallest) elements are a legal answer to an approximate question.
-fn approx_top_k(op: &Op, x: &Literal, places: &Literal) -> Result<Vec<Literal>, Fault> {
-    let entry = |name| op.entry("mhlo.backend_config", name);
-    let (Some(k), Some(dim)) = (entry("top_k"), entry("reduction_dim")) else {
-        return Err(Fault::invalid("its backend_config lacks top_k or reduction_dim"));
+/// The exact largest (or smallest) elements are a legal answer to an approximate question: as many as the result has.
+fn approx_top_k(m: &Machine<'_>, id: OpId, x: &Literal, places: &Literal) -> Result<Vec<Literal>, Fault> {
+    let op = m.module.op(id);
+    let dims = x.dims();
+    let dim = op.entry("mhlo.backend_config", "reduction_dim").and_then(|d| usize::try_from(d).ok());
+    let Some(dim) = dim.filter(|&d| d < dims.len()) else {
+        return Err(Fault::invalid(format!("its backend_config names no dimension of {} to reduce", x.ty())));
     };
-    if dim != x.dims().len() as i64 - 1 || entry("aggregate_to_topk") != Some(1) {
-        return Err(Fault::unsupported(format!("@ApproxTopK along dimension {dim} of {}, or not aggregated", x.ty())));
-    }
-    if places.dims() != x.dims() {
+    let result = op.results().first().map(|&v| m.module.ty(v).dims());
+    let Some(&k) = result.and_then(|dims| dims.get(dim)).filter(|k| (0..=dims[dim]).contains(*k)) else {
+        return Err(Fault::invalid(format!("its result has no part of {}", x.ty())));
+    };
+    if places.dims() != dims {
         return Err(Fault::invalid(format!("the indices are {} for values {}", places.ty(), x.ty())));
     }
     let callee = op.attr("called_computations").and_then(Attr::as_array).and_then(|a| a.first()?.as_symbol());
@@ -120,12 +123,23 @@ fn approx_top_k(op: &Op, x: &Literal, places: &Literal) -> Result<Vec<Literal>, 
         name if name.contains("_lt_") => Direction::Lt,
         name => return Err(Fault::unsupported(format!("@ApproxTopK with the comparator @{name}"))),
     };
-    let (values, order) = sort::first_k(x, k as usize, meshwork_ir::ElementType::I64, direction)?;
-    let mut chosen = allocate(order.dims(), places.elem())?;
-    let n = x.dims().last().map_or(1, |&n| n as usize);
-    for i in 0..order.len() {
-        let line = i / (k as usize).max(1);
-        chosen.set_element(i, places.element(line * n + order.get_i64(i) as usize));
+    let (n, k) = (dims[dim] as usize, k as usize);
+    let inner = dims[dim + 1..].iter().product::<i64>() as usize;
+    // Element `at` of line `line` along the dimension, if that has `extent` elements.
+    let place = |line: usize, at: usize, extent: usize| ((line / inner) * extent + at) * inner + line % inner;
+    let lines = x.len() / n.max(1);
+    let mut rows = allocate(&[lines as i64, n as i64], x.elem())?;
+    for i in 0..rows.len() {
+        rows.set_element(i, x.element(place(i / n, i % n, n)));
+    }
+    let (best, order) = sort::first_k(&rows, k, meshwork_ir::ElementType::I64, direction)?;
+    let mut to = dims.to_vec();
+    to[dim] = k as i64;
+    let (mut values, mut chosen) = (allocate(&to, x.elem())?, allocate(&to, places.elem())?);
+    for i in 0..best.len() {
+        let (line, at) = (i / k, i % k);
+        values.set_element(place(line, at, k), best.element(i));
+        chosen.set_element(place(line, at, k), places.element(place(line, order.get_i64(i) as usize, n)));
     }
     Ok(vec![values, chosen])
 }

@@ -499,6 +499,25 @@ fn the_smallest_elements_by_custom_call() {
 }
 
 #[test]
+fn the_smallest_elements_of_columns() {
+    let source = r#"
+        func.func @main(%x: tensor<3x2xi64>, %i: tensor<3x2xi64>, %z: tensor<i64>) -> (tensor<2x2xi64>, tensor<2x2xi64>) {
+          %0:2 = stablehlo.custom_call @ApproxTopK(%x, %i, %z, %z) {called_computations = [@top_k_lt_i64_comparator],
+            mhlo.backend_config = {aggregate_to_topk = false, reduction_dim = 0 : i64, top_k = 1 : i64}}
+            : (tensor<3x2xi64>, tensor<3x2xi64>, tensor<i64>, tensor<i64>) -> (tensor<2x2xi64>, tensor<2x2xi64>)
+          return %0#0, %0#1 : tensor<2x2xi64>, tensor<2x2xi64>
+        }
+        func.func private @top_k_lt_i64_comparator(%a: tensor<i64>, %b: tensor<i64>) -> tensor<i1> {
+          %0 = stablehlo.compare LT, %a, %b : (tensor<i64>, tensor<i64>) -> tensor<i1>
+          return %0 : tensor<i1>
+        }"#;
+    let args = [i64s(&[3, 2], &[5, 1, 3, 2, 9, 0]), i64s(&[3, 2], &[10, 11, 20, 21, 30, 31]), i64s(&[], &[0])];
+    let results = eval(source, &args).unwrap();
+    assert_eq!(results[0].to_i64s(), [3, 0, 5, 1]);
+    assert_eq!(results[1].to_i64s(), [20, 31, 10, 11]);
+}
+
+#[test]
 fn one_op_runs_by_itself_with_what_its_regions_capture() {
     let source = r#"
         func.func @main(%x: tensor<3xi64>, %k: tensor<i64>) -> tensor<i64> {
