@@ -17,9 +17,9 @@ use super::attrs;
 use super::copy::{copy, view_of};
 use super::depthwise;
 use super::dot::micro::Tile;
-use super::dot::pack::{Index, Packer};
+use super::dot::pack::Index;
 use super::dot::product::{Product, Side};
-use super::dot::{complex, double, emit, int, is_same, long_int, single};
+use super::dot::{Find, complex, double, emit, int, is_same, long_int, single};
 use super::movement::padded;
 use super::nest::offsets;
 use super::num::Complex;
@@ -111,7 +111,7 @@ struct Loop {
     out: i64,
 }
 
-fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: &dyn Fn(ElementType) -> Option<Arc<dyn Packer<T>>>) {
+fn typed<T: Tile>(cx: &mut Lower<'_>, op: OpId, conv: &Conv, find: Find<'_, T>) {
     let d = &conv.dims;
     let (elem, shape) = cx.shape(cx.module.op(op).results()[0]);
     let (lhs, rhs) = (&conv.lhs, &conv.rhs);

@@ -6,10 +6,10 @@ use std::arch::x86_64::*;
 macro_rules! kernel {
     ($tile:ident, $run:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
      $fma:ident, $add:ident) => {
-        /// One tile; see [`Tile::micro`](super::micro::Tile::micro).
+        /// One tile; see [`Packed::micro`](super::micro::Packed::micro).
         ///
         /// # Safety
-        /// AVX2 and FMA are there; the rest as [`Tile::micro`](super::micro::Tile::micro).
+        /// AVX2 and FMA are there; the rest as [`Packed::micro`](super::micro::Packed::micro).
         #[inline]
         pub(crate) unsafe fn $tile(call: &Micro<$t>) {
             // SAFETY: the caller's.

@@ -20,10 +20,10 @@ macro_rules! choose {
 macro_rules! kernel {
     ($tile:ident, $run:ident, $t:ty, $mask:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
      $fma:ident, $add:ident, $mask_load:ident, $mask_store:ident) => {
-        /// One tile; see [`Tile::micro`](super::micro::Tile::micro).
+        /// One tile; see [`Packed::micro`](super::micro::Packed::micro).
         ///
         /// # Safety
-        /// AVX-512F is there; the rest as [`Tile::micro`](super::micro::Tile::micro).
+        /// AVX-512F is there; the rest as [`Packed::micro`](super::micro::Packed::micro).
         #[inline]
         pub(crate) unsafe fn $tile(call: &Micro<$t>) {
             let vectors = call.columns.div_ceil($lanes);

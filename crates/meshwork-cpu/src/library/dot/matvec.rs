@@ -11,7 +11,7 @@ use crate::step::{Buf, Fault, Frame, Scratch, Work};
 
 /// `y[b][i] = Σ M[b][i, k] x[b][k]`: a [`Product`] with one row or one column.
 #[derive(Debug)]
-pub(crate) struct Matvec<T> {
+pub(crate) struct Matvec<T: Tile> {
     product: Product<T>,
     /// Whether the matrix is `A`.
     left: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Matvec<T> {
 
 impl<T: Tile> Matvec<T> {
     /// The product as this kind of work, if it is one and its matrix is contiguous in some direction.
-    pub(crate) fn new(product: &Product<T>) -> Option<Matvec<T>> {
+    pub(crate) fn new(product: Product<T>) -> Option<Matvec<T>> {
         let left = product.columns == 1;
         let (m, rows) = if left { (&product.a, product.rows) } else { (&product.b, product.columns) };
         let unit = size_of::<T>() as isize;
@@ -40,7 +40,7 @@ impl<T: Tile> Matvec<T> {
         let least = if along { 64 } else { 512 };
         let most = if batch > 1 { batch } else { rows.div_ceil(least) };
         let parts = parts_of(batch * rows * product.depth * size_of::<T>(), 256 << 10, most);
-        Some(Matvec { product: product.clone(), left, along, parts })
+        Some(Matvec { product, left, along, parts })
     }
 
     /// Buffers it reads.

@@ -4,10 +4,10 @@ use crate::library::num::{Complex, Num};
 
 /// One call of a micro-kernel: `C[rows × columns] (+)= A[rows × depth] B[depth × columns]`.
 ///
-/// Strides are in elements. `A` is read in full panels of `height` rows (rows beyond `rows` are computed and thrown
-/// away), `B` in full panels of `width` columns.
+/// Strides are in numbers of type `T`. `A` is read in full panels of `height` rows (rows beyond `rows` are computed and
+/// thrown away), `B` in full panels of `width` columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Micro<T> {
+pub(crate) struct Micro<T: Packed> {
     /// Terms of each sum.
     pub depth: usize,
     /// Element `(i, k)` is at `i * a_row + k * a_step`; one of the two strides is 1.
@@ -18,7 +18,7 @@ pub(crate) struct Micro<T> {
     pub b: *const T,
     pub b_step: isize,
     /// Element `(i, j)` is at `i * c_row + j`.
-    pub c: *mut T,
+    pub c: *mut T::Sum,
     pub c_row: isize,
     /// Rows that are computed: at most those of the [`Shape`].
     pub height: usize,
@@ -40,12 +40,16 @@ pub(crate) struct Shape {
     pub columns: usize,
 }
 
-/// A number type with a micro-kernel.
-pub(crate) trait Tile: Num {
+/// What operands are packed as for a micro-kernel: a number, or several neighbors along the depth side by side.
+pub(crate) trait Packed: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+    /// What the products are summed in.
+    type Sum: Num;
+
+    /// Elements of the depth that one holds.
+    const TERMS: usize = 1;
+
     /// Whether the micro-kernel works at about the processor's speed.
     const FAST: bool;
-    /// Rows and columns of the tiles that [`shape`](Tile::shape) gives, which panels have: those worth a loop of their own.
-    const WIDTHS: &'static [usize];
 
     /// The tile for a product of `rows` and `columns` on this processor.
     fn shape(rows: usize, columns: usize) -> Shape;
@@ -54,8 +58,14 @@ pub(crate) trait Tile: Num {
     ///
     /// # Safety
     /// All elements that `call` names are valid, and `C` overlaps nothing else; its shape is one that
-    /// [`shape`](Tile::shape) gives on this processor.
+    /// [`shape`](Packed::shape) gives on this processor.
     unsafe fn micro(call: &Micro<Self>);
+}
+
+/// A number type with a micro-kernel.
+pub(crate) trait Tile: Num + Packed<Sum = Self> {
+    /// Rows and columns of the tiles that [`shape`](Packed::shape) gives, which panels have: those worth a loop of their own.
+    const WIDTHS: &'static [usize];
 
     /// `Σ a[k] x[k]` over `n` neighbors each.
     ///
@@ -94,16 +104,13 @@ pub(crate) trait Tile: Num {
     }
 }
 
-impl<T: Copy> Micro<T> {
+impl<T: Packed> Micro<T> {
     /// Writes or adds a finished tile.
     ///
     /// # Safety
-    /// As [`Tile::micro`].
+    /// As [`Packed::micro`].
     #[inline(always)]
-    pub(crate) unsafe fn finish<const NR: usize>(&self, tile: &[[T; NR]])
-    where
-        T: Num,
-    {
+    pub(crate) unsafe fn finish<const NR: usize>(&self, tile: &[[T::Sum; NR]]) {
         for (i, row) in tile.iter().enumerate().take(self.rows) {
             // SAFETY: the caller's.
             unsafe {
@@ -120,9 +127,9 @@ impl<T: Copy> Micro<T> {
 /// The micro-kernel in plain code: for number types without one of their own, and other processors.
 ///
 /// # Safety
-/// As [`Tile::micro`]; `call.height <= MR`.
+/// As [`Packed::micro`]; `call.height <= MR`.
 #[inline(always)]
-pub(crate) unsafe fn plain<T: Num, const MR: usize, const NR: usize, const FUSED: bool>(call: &Micro<T>) {
+pub(crate) unsafe fn plain<T: Tile, const MR: usize, const NR: usize, const FUSED: bool>(call: &Micro<T>) {
     let mut tile = [[T::default(); NR]; MR];
     for k in 0..call.depth as isize {
         // SAFETY: the caller's.
@@ -143,8 +150,12 @@ pub(crate) unsafe fn plain<T: Num, const MR: usize, const NR: usize, const FUSED
 macro_rules! plain_tiles {
     ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
         impl Tile for $t {
-            const FAST: bool = false;
             const WIDTHS: &'static [usize] = &[$mr, $nr];
+        }
+
+        impl Packed for $t {
+            type Sum = $t;
+            const FAST: bool = false;
 
             fn shape(_: usize, _: usize) -> Shape {
                 Shape { rows: $mr, columns: $nr }
@@ -154,7 +165,7 @@ macro_rules! plain_tiles {
                 #[cfg(target_arch = "x86_64")]
                 {
                     /// # Safety
-                    /// As `Tile::micro`, and AVX2 is there.
+                    /// As `Packed::micro`, and AVX2 is there.
                     #[target_feature(enable = "avx2")]
                     unsafe fn wide(call: &Micro<$t>) {
                         // SAFETY: the caller's.
@@ -178,8 +189,12 @@ plain_tiles! { i32, 4 x 16; i64, 4 x 8; }
 macro_rules! complex_tiles {
     ($($t:ty, $mr:literal x $nr:literal;)*) => {$(
         impl Tile for Complex<$t> {
-            const FAST: bool = false;
             const WIDTHS: &'static [usize] = &[$mr, $nr];
+        }
+
+        impl Packed for Complex<$t> {
+            type Sum = Complex<$t>;
+            const FAST: bool = false;
 
             fn shape(_: usize, _: usize) -> Shape {
                 Shape { rows: $mr, columns: $nr }
@@ -187,7 +202,7 @@ macro_rules! complex_tiles {
 
             unsafe fn micro(call: &Micro<Complex<$t>>) {
                 /// # Safety
-                /// As `Tile::micro`.
+                /// As `Packed::micro`.
                 #[inline(always)]
                 unsafe fn parts<const FUSED: bool>(call: &Micro<Complex<$t>>) {
                     let mut by_real = [[<$t>::default(); 2 * $nr]; $mr];
@@ -218,7 +233,7 @@ macro_rules! complex_tiles {
                 #[cfg(target_arch = "x86_64")]
                 {
                     /// # Safety
-                    /// As `Tile::micro`, and AVX2 and FMA are there.
+                    /// As `Packed::micro`, and AVX2 and FMA are there.
                     #[target_feature(enable = "avx2,fma")]
                     unsafe fn wide(call: &Micro<Complex<$t>>) {
                         // SAFETY: the caller's.
@@ -242,9 +257,9 @@ complex_tiles! { f32, 3 x 8; f64, 3 x 4; }
 
 macro_rules! float_tiles {
     ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $columns:ident $taps:ident;)*) => {$(
-        impl Tile for $t {
+        impl Packed for $t {
+            type Sum = $t;
             const FAST: bool = true;
-            const WIDTHS: &'static [usize] = &[$mr, $nr, 2 * $nr, 4 * $nr];
 
             fn shape(rows: usize, columns: usize) -> Shape {
                 #[cfg(target_arch = "x86_64")]
@@ -274,6 +289,10 @@ macro_rules! float_tiles {
                 // SAFETY: the caller's.
                 unsafe { plain::<$t, $mr, $nr, false>(call) }
             }
+        }
+
+        impl Tile for $t {
+            const WIDTHS: &'static [usize] = &[$mr, $nr, 2 * $nr, 4 * $nr];
 
             #[cfg(target_arch = "x86_64")]
             #[inline]

@@ -3,7 +3,8 @@
 //! | file | what it is |
 //! |---|---|
 //! | `micro`, `avx2`, `avx512` | tiles of the result in registers |
-//! | `pack` | operands in the order in which these read them |
+//! | `words`, `wordwise` | the same for bytes, short integers and `bf16`: instructions that sum products of neighbors |
+//! | `pack`, `group` | operands in the order in which these read them |
 //! | `plan` | parts, blocks, what is packed |
 //! | `matvec` | matrix times vector |
 //! | `product` | the work of a stack of products |
@@ -15,6 +16,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod group;
 mod matvec;
 pub(crate) mod micro;
 pub(crate) mod pack;
@@ -23,6 +26,12 @@ pub(crate) mod product;
 mod subnormal;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod words;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod words_tests;
+#[cfg(target_arch = "x86_64")]
+mod wordwise;
 
 use std::sync::Arc;
 
@@ -36,8 +45,8 @@ use super::nest::offsets;
 use super::num::{Complex, with_f32_element, with_int_element};
 use crate::compile::lower::Lower;
 use crate::step::{Buf, View};
-use micro::Tile;
-use pack::{Index, Of, Packer};
+use micro::{Packed, Tile};
+use pack::{Elements, Index, Of, Packer, Writer};
 use product::{PackB, Product, Side};
 
 /// Whether the processor has AVX2 and FMA.
@@ -67,42 +76,47 @@ pub fn dimensions(cx: &Lower<'_>, op: OpId) -> Result<DotDims, String> {
     }
 }
 
+/// A product to be compiled: its operands, and the type of its result.
+struct Call<'a> {
+    op: OpId,
+    lhs: View,
+    rhs: View,
+    elem: ElementType,
+    dims: &'a DotDims,
+}
+
 /// Adds the steps of a `dot` or `dot_general`; false if its element types are not covered.
 pub fn lower(cx: &mut Lower<'_>, op: OpId) -> Result<bool, String> {
     let dims = dimensions(cx, op)?;
     let data = cx.module.op(op);
     let (lhs, rhs) = (view_of(cx, data.operands()[0])?, view_of(cx, data.operands()[1])?);
-    let result = data.results()[0];
-    let elem = cx.shape(result).0;
-    let types = [lhs.elem, rhs.elem, elem];
+    let elem = cx.shape(data.results()[0]).0;
+    let call = Call { op, lhs, rhs, elem, dims: &dims };
+    let types = [call.lhs.elem, call.rhs.elem, elem];
+    #[cfg(target_arch = "x86_64")]
+    if words::lower(cx, &call) {
+        return Ok(true);
+    }
     let wide = types.iter().any(|t| matches!(t, ElementType::F64 | ElementType::C128));
     if types.iter().any(|t| t.is_complex()) {
         return Ok(if wide {
-            typed::<Complex<f64>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C128))
+            typed::<Complex<f64>>(cx, &call, &complex(ElementType::C128))
         } else {
-            typed::<Complex<f32>>(cx, op, [&lhs, &rhs], elem, &dims, &complex(ElementType::C64))
+            typed::<Complex<f32>>(cx, &call, &complex(ElementType::C64))
         });
     }
     if types.iter().any(|t| t.is_float()) {
-        return Ok(if wide {
-            typed::<f64>(cx, op, [&lhs, &rhs], elem, &dims, &double)
-        } else {
-            typed::<f32>(cx, op, [&lhs, &rhs], elem, &dims, &single)
-        });
+        return Ok(if wide { typed::<f64>(cx, &call, &double) } else { typed::<f32>(cx, &call, &single) });
     }
     let long = types.iter().any(|t| t.bits() == 64);
-    Ok(if long {
-        typed::<i64>(cx, op, [&lhs, &rhs], elem, &dims, &long_int)
-    } else {
-        typed::<i32>(cx, op, [&lhs, &rhs], elem, &dims, &int)
-    })
+    Ok(if long { typed::<i64>(cx, &call, &long_int) } else { typed::<i32>(cx, &call, &int) })
 }
 
-/// Finds the packer of an element type.
-type Find<'a, T> = &'a dyn Fn(ElementType) -> Option<Arc<dyn Packer<T>>>;
+/// Finds an element type for numbers of type `T`.
+pub(crate) type Find<'a, T> = &'a dyn Fn(ElementType) -> Option<Arc<dyn Elements<T>>>;
 
 /// Elements of a type that compute in `f32`.
-pub(crate) fn single(elem: ElementType) -> Option<Arc<dyn Packer<f32>>> {
+pub(crate) fn single(elem: ElementType) -> Option<Arc<dyn Elements<f32>>> {
     if elem.is_float() && elem.bits() <= 8 {
         return Some(Arc::new(Of(super::num::Narrow::of_products(elem))));
     }
@@ -110,7 +124,7 @@ pub(crate) fn single(elem: ElementType) -> Option<Arc<dyn Packer<f32>>> {
 }
 
 /// Elements of a type that compute in `f64`.
-pub(crate) fn double(elem: ElementType) -> Option<Arc<dyn Packer<f64>>> {
+pub(crate) fn double(elem: ElementType) -> Option<Arc<dyn Elements<f64>>> {
     use super::num::{Cast, Same};
     match elem {
         ElementType::F64 => Some(Arc::new(Of(Same))),
@@ -120,18 +134,18 @@ pub(crate) fn double(elem: ElementType) -> Option<Arc<dyn Packer<f64>>> {
 }
 
 /// Elements of a type that compute in `i32`.
-pub(crate) fn int(elem: ElementType) -> Option<Arc<dyn Packer<i32>>> {
+pub(crate) fn int(elem: ElementType) -> Option<Arc<dyn Elements<i32>>> {
     with_int_element!(elem, i32, e => Some(Arc::new(Of(e))), else None)
 }
 
 /// Elements of a type that compute in `i64`.
-pub(crate) fn long_int(elem: ElementType) -> Option<Arc<dyn Packer<i64>>> {
+pub(crate) fn long_int(elem: ElementType) -> Option<Arc<dyn Elements<i64>>> {
     with_int_element!(elem, i64, e => Some(Arc::new(Of(e))), else None)
 }
 
 /// Complex numbers of one type.
-pub(crate) fn complex<T: Tile>(of: ElementType) -> impl Fn(ElementType) -> Option<Arc<dyn Packer<T>>> {
-    move |elem| (elem == of).then(|| Arc::new(Of(super::num::Same)) as Arc<dyn Packer<T>>)
+pub(crate) fn complex<T: Tile>(of: ElementType) -> impl Fn(ElementType) -> Option<Arc<dyn Elements<T>>> {
+    move |elem| (elem == of).then(|| Arc::new(Of(super::num::Same)) as Arc<dyn Elements<T>>)
 }
 
 /// Whether elements of type `elem` are numbers of type `T` as they are in memory.
@@ -149,15 +163,23 @@ pub(crate) fn is_same<T: 'static>(elem: ElementType) -> bool {
     id == TypeId::of::<T>()
 }
 
-fn typed<T: Tile>(
-    cx: &mut Lower<'_>,
-    op: OpId,
-    [lhs, rhs]: [&View; 2],
-    elem: ElementType,
-    dims: &DotDims,
-    find: Find<'_, T>,
-) -> bool {
-    let (Some(a), Some(b), Some(out)) = (find(lhs.elem), find(rhs.elem), find(elem)) else { return false };
+fn typed<T: Tile>(cx: &mut Lower<'_>, call: &Call<'_>, find: Find<'_, T>) -> bool {
+    let (Some(a), Some(b), Some(out)) = (find(call.lhs.elem), find(call.rhs.elem), find(call.elem)) else {
+        return false;
+    };
+    let product = product_of(call, a, b, out);
+    let c = cx.result(cx.module.op(call.op).results()[0]);
+    emit(cx, call.op, product, c, call.elem);
+    true
+}
+
+/// The product that `call` asks for, its operands packed by `a` and `b`.
+fn product_of<T: Packed>(
+    &Call { ref lhs, ref rhs, elem, dims, .. }: &Call<'_>,
+    a: Arc<dyn Packer<T>>,
+    b: Arc<dyn Packer<T>>,
+    out: Arc<dyn Writer<T::Sum>>,
+) -> Product<T> {
     let free = |x: &View, batch: &[i64], contract: &[i64]| -> Vec<i64> {
         (0..x.dims.len() as i64).filter(|d| !batch.contains(d) && !contract.contains(d)).collect()
     };
@@ -178,7 +200,7 @@ fn typed<T: Tile>(
         }
     };
     let size = |x: &View, of: &[i64]| of.iter().map(|&d| x.dims[d as usize] as usize).product::<usize>();
-    let product = Product {
+    Product {
         a: side(lhs, &dims.lhs_batch, &l_free, &dims.lhs_contract, a),
         b: side(rhs, &dims.rhs_batch, &r_free, &dims.rhs_contract, b),
         c: Buf(0),
@@ -190,7 +212,7 @@ fn typed<T: Tile>(
         depth: size(lhs, &dims.lhs_contract),
         out,
         out_size: elem.storage_bytes(),
-        out_same: is_same::<T>(elem),
+        out_same: is_same::<T::Sum>(elem),
         accumulate: false,
         swollen_b: false,
         packed: None,
@@ -198,14 +220,28 @@ fn typed<T: Tile>(
         plan: Default::default(),
         panels: Arc::new([]),
         blocks: Arc::new([]),
-    };
-    let c = cx.result(cx.module.op(op).results()[0]);
-    emit(cx, op, product, c, elem);
-    true
+    }
 }
 
 /// Adds the steps of `product` into `c`.
-pub(crate) fn emit<T: Tile>(cx: &mut Lower<'_>, op: OpId, mut product: Product<T>, c: Buf, elem: ElementType) {
+pub(crate) fn emit<T: Tile>(cx: &mut Lower<'_>, op: OpId, product: Product<T>, c: Buf, elem: ElementType) {
+    if let Some(work) = matvec::Matvec::new(Product { c, ..product.clone() }) {
+        let reads = work.reads();
+        cx.step(op, name_of(&product, elem), Arc::new(work), reads, vec![c]);
+    } else {
+        emit_packed(cx, op, product, c, elem);
+    }
+}
+
+/// What profiles call a product.
+fn name_of<T: Packed>(product: &Product<T>, elem: ElementType) -> String {
+    let (b, m, n, k) = (product.a.batch.len(), product.rows, product.columns, product.depth);
+    if b == 1 { format!("dot {elem} {m}×{n}×{k}") } else { format!("dot {elem} {b} of {m}×{n}×{k}") }
+}
+
+/// The same for what is not a matrix times a vector.
+fn emit_packed<T: Packed>(cx: &mut Lower<'_>, op: OpId, mut product: Product<T>, c: Buf, elem: ElementType) {
+    let name = name_of(&product, elem);
     product.c = c;
     if product.dense {
         product.c_row = product.columns * product.out_size;
@@ -213,15 +249,6 @@ pub(crate) fn emit<T: Tile>(cx: &mut Lower<'_>, op: OpId, mut product: Product<T
         product.c_batch = (0..product.a.batch.len() as isize).map(|b| b * matrix).collect();
     }
     product.replan();
-    let name = {
-        let (b, m, n, k) = (product.a.batch.len(), product.rows, product.columns, product.depth);
-        if b == 1 { format!("dot {elem} {m}×{n}×{k}") } else { format!("dot {elem} {b} of {m}×{n}×{k}") }
-    };
-    if let Some(work) = matvec::Matvec::new(&product) {
-        let reads = work.reads();
-        cx.step(op, name, Arc::new(work), reads, vec![c]);
-        return;
-    }
     let mut reads = vec![product.a.buf];
     if product.plan.shared_b {
         let bytes = product.b.batch.len() * product.packed_len() * size_of::<T>();

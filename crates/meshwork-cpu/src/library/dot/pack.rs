@@ -243,13 +243,21 @@ pub(crate) trait Packer<T>: Send + Sync + std::fmt::Debug {
         apart: usize,
         width: usize,
     ) -> bool;
+}
 
+/// Writes numbers as elements of one type.
+pub(crate) trait Writer<T>: Send + Sync + std::fmt::Debug {
     /// Writes `n` numbers as elements.
     ///
     /// # Safety
     /// `from` is valid for `n` numbers, `to` for `n` elements.
     unsafe fn write(&self, from: *const T, to: *mut u8, n: usize);
 }
+
+/// An element type of operands and results.
+pub(crate) trait Elements<T>: Packer<T> + Writer<T> {}
+
+impl<T, P: Packer<T> + Writer<T>> Elements<T> for P {}
 
 /// The packer of an [`Element`].
 #[derive(Debug)]
@@ -302,7 +310,9 @@ impl<T: Tile, E: Element<T>> Packer<T> for Of<E> {
         }
         true
     }
+}
 
+impl<T: Tile, E: Element<T>> Writer<T> for Of<E> {
     unsafe fn write(&self, from: *const T, to: *mut u8, n: usize) {
         for i in 0..n {
             // SAFETY: the caller's.

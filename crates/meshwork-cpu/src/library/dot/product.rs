@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::micro::{Micro, Shape, Tile};
-use super::pack::{Index, Packer};
+use super::micro::{Micro, Packed, Shape};
+use super::pack::{Index, Packer, Writer};
 use super::plan::{Contiguity, Plan, Problem};
 use super::subnormal::Subnormals;
 use crate::library::nest::piece;
@@ -47,7 +47,7 @@ const GROUP: usize = 128;
 
 /// `C[b] = A[b] B[b]`, or `C[b] += A[b] B[b]`.
 #[derive(Clone, Debug)]
-pub(crate) struct Product<T> {
+pub(crate) struct Product<T: Packed> {
     pub a: Side<T>,
     pub b: Side<T>,
     pub c: Buf,
@@ -58,9 +58,10 @@ pub(crate) struct Product<T> {
     pub dense: bool,
     pub rows: usize,
     pub columns: usize,
+    /// Elements that are summed over.
     pub depth: usize,
     /// Writes elements of the result, of `out_size` bytes each.
-    pub out: Arc<dyn Packer<T>>,
+    pub out: Arc<dyn Writer<T::Sum>>,
     pub out_size: usize,
     /// Whether elements of the result are numbers as they are.
     pub out_same: bool,
@@ -89,7 +90,12 @@ fn pieces(n: usize, run: usize, most: usize) -> Arc<[(usize, usize)]> {
     out.into()
 }
 
-impl<T: Tile> Product<T> {
+impl<T: Packed> Product<T> {
+    /// Numbers along the depth.
+    pub(crate) fn terms(&self) -> usize {
+        self.depth.div_ceil(T::TERMS)
+    }
+
     /// Decides how the product is cut; to be called when everything else is filled in.
     pub(crate) fn replan(&mut self) {
         self.tile = T::shape(self.rows, self.columns);
@@ -97,7 +103,7 @@ impl<T: Tile> Product<T> {
             batch: self.a.batch.len(),
             rows: self.rows,
             columns: self.columns,
-            depth: self.depth,
+            depth: self.terms(),
             size: size_of::<T>(),
             tile: self.tile,
             plain_a: self.a.contiguity(),
@@ -105,13 +111,13 @@ impl<T: Tile> Product<T> {
             swollen_b: self.swollen_b,
         });
         let run = |x: &Index| x.run(0, usize::MAX);
-        let (mut row_run, mut depth_run) = (self.rows, self.depth);
+        let (mut row_run, mut depth_run) = (self.rows, self.terms());
         if self.plan.direct_a {
-            (row_run, depth_run) = (run(&self.a.outer).min(self.rows), run(&self.a.depth).min(self.depth));
+            (row_run, depth_run) = (run(&self.a.outer).min(self.rows), run(&self.a.depth).min(self.terms()));
         }
         self.panels = pieces(self.rows, row_run, self.tile.rows);
         // A product of no depth is zero: one block of nothing.
-        self.blocks = match self.depth {
+        self.blocks = match self.terms() {
             0 => [(0, 0)].into(),
             n => pieces(n, depth_run, self.plan.depth_block),
         };
@@ -119,7 +125,7 @@ impl<T: Tile> Product<T> {
 
     /// Numbers of one packed matrix of `B`.
     pub(crate) fn packed_len(&self) -> usize {
-        self.depth * self.columns.next_multiple_of(self.tile.columns)
+        self.terms() * self.columns.next_multiple_of(self.tile.columns)
     }
 
     /// Packs the panels of `columns` (which start at a multiple of `NR`) of one matrix for `blocks` of the depth.
@@ -165,12 +171,17 @@ impl<T: Tile> Product<T> {
         let a = if plan.direct_a { 0 } else { rows * self.depth_stretch() };
         let b = match (plan.direct_b, plan.shared_b) {
             (true, _) if self.columns.is_multiple_of(self.tile.columns) => 0,
-            (true, _) => self.depth * self.tile.columns,
+            (true, _) => self.terms() * self.tile.columns,
             (_, true) => 0,
-            _ => self.depth * plan.column_block.min(self.columns.next_multiple_of(self.tile.columns)),
+            _ => self.terms() * plan.column_block.min(self.columns.next_multiple_of(self.tile.columns)),
         };
-        let sums = if self.out_same { 0 } else { ROW_BLOCK * self.tile.rows * plan.column_block };
+        let sums = if self.out_same { 0 } else { self.row_block() * self.tile.rows * plan.column_block };
         [line(a), line(b), line(sums)]
+    }
+
+    /// Panels of `A` that are gone through for each panel of `B`.
+    fn row_block(&self) -> usize {
+        (ROW_BLOCK / self.tile.rows).max(1)
     }
 
     /// How much of the depth of `A` is packed at a time.
@@ -179,7 +190,7 @@ impl<T: Tile> Product<T> {
             self.stretches().map(|b| b.iter().map(|&(_, n)| n).sum()).max().unwrap_or(0)
         } else {
             // The sums of the whole depth are needed before they are rounded.
-            self.depth
+            self.terms()
         }
     }
 
@@ -205,6 +216,7 @@ impl<T: Tile> Product<T> {
         panels: Range<usize>,
         columns: Range<usize>,
     ) -> Result<(), Fault> {
+        const { assert!(size_of::<T>() == size_of::<T::Sum>()) };
         let plan = &self.plan;
         let size = size_of::<T>();
         let [len_a, len_b, len_sums] = self.scratch_numbers();
@@ -216,7 +228,7 @@ impl<T: Tile> Product<T> {
         unsafe {
             let packed_a = memory.cast::<T>();
             let packed_b = packed_a.add(len_a);
-            let sums = packed_b.add(len_b);
+            let sums = packed_b.add(len_b).cast::<T::Sum>();
             let a = frame.ptr(self.a.buf).offset(self.a.batch[batch]).cast_const();
             let b = frame.ptr(self.b.buf).offset(self.b.batch[batch]).cast_const();
             let c = frame.ptr(self.c).offset(self.c_batch[batch]);
@@ -241,11 +253,11 @@ impl<T: Tile> Product<T> {
                     } else if shared.is_none() {
                         self.pack_b(b, j0..j1, stretch, packed_b, wide, 0);
                     }
-                    for group in panels.chunks(ROW_BLOCK) {
+                    for group in panels.chunks(self.row_block()) {
                         let (i0, i1) = (group[0].0, group[group.len() - 1].0 + group[group.len() - 1].1);
                         let done = c.add(i0 * self.c_row + j0 * self.out_size);
                         let (at, stride) = if self.out_same {
-                            (done.cast::<T>(), self.c_row / size)
+                            (done.cast::<T::Sum>(), self.c_row / size)
                         } else {
                             (sums, plan.column_block)
                         };
@@ -331,20 +343,20 @@ impl<T: Tile> Product<T> {
     }
 }
 
-/// Panels of `A` that are gone through for each panel of `B`.
-const ROW_BLOCK: usize = 20;
+/// Rows of `A` that are gone through for each panel of `B`.
+const ROW_BLOCK: usize = 120;
 
 /// Depth of `A` that is packed at a time.
 const STRETCH: usize = 2048;
 
-impl<T: Tile> Work for Product<T> {
+impl<T: Packed> Work for Product<T> {
     fn parts(&self) -> usize {
         self.plan.batch_parts * self.plan.row_parts * self.plan.column_parts
     }
 
     fn cost(&self) -> u64 {
-        let (a, b) = (self.rows * self.depth, self.columns * self.depth);
-        let each = self.rows * self.columns * self.depth / 40 + (a + b + self.rows * self.columns) / 8 + 20;
+        let (a, b) = (self.rows * self.terms(), self.columns * self.terms());
+        let each = self.rows * self.columns * self.terms() / 40 + (a + b + self.rows * self.columns) / 8 + 20;
         (self.a.batch.len() * each) as u64 * if T::FAST { 1 } else { 4 }
     }
 
@@ -368,18 +380,18 @@ impl<T: Tile> Work for Product<T> {
 
 /// Packs all of `B` for the parts of a [`Product`] to share.
 #[derive(Clone, Debug)]
-pub(crate) struct PackB<T> {
+pub(crate) struct PackB<T: Packed> {
     pub product: Product<T>,
     pub to: Buf,
 }
 
-impl<T: Tile> PackB<T> {
+impl<T: Packed> PackB<T> {
     fn groups(&self) -> usize {
         self.product.columns.div_ceil(GROUP)
     }
 }
 
-impl<T: Tile> Work for PackB<T> {
+impl<T: Packed> Work for PackB<T> {
     fn parts(&self) -> usize {
         (self.product.b.batch.len() * self.groups()).clamp(1, 128)
     }

@@ -4,19 +4,24 @@ use super::micro::{Micro, Shape, Tile};
 use crate::library::testing::{check, check_on};
 
 /// A product with batch `b` (0 for none) of `[m, k]` and `[k, n]`; `ta` and `tb` say which is stored transposed.
-fn product(elem: &str, out: &str, [b, m, n, k]: [usize; 4], ta: bool, tb: bool) -> String {
+fn product(elem: &str, out: &str, size: [usize; 4], ta: bool, tb: bool) -> String {
+    mixed([elem, elem, out], size, [ta, tb])
+}
+
+/// The same with an element type for each operand and the result.
+pub(super) fn mixed([l, r, out]: [&str; 3], [b, m, n, k]: [usize; 4], [ta, tb]: [bool; 2]) -> String {
     let (lead, batch, bdims) = match b {
         0 => (String::new(), String::new(), 0),
         b => (format!("{b}x"), "batching_dims = [0] x [0], ".into(), 1),
     };
-    let a = if ta { format!("{lead}{k}x{m}x{elem}") } else { format!("{lead}{m}x{k}x{elem}") };
-    let bb = if tb { format!("{lead}{n}x{k}x{elem}") } else { format!("{lead}{k}x{n}x{elem}") };
+    let a = if ta { format!("{lead}{k}x{m}x{l}") } else { format!("{lead}{m}x{k}x{l}") };
+    let bb = if tb { format!("{lead}{n}x{k}x{r}") } else { format!("{lead}{k}x{n}x{r}") };
     let (ca, cb) = (bdims + usize::from(!ta), bdims + usize::from(tb));
-    let r = format!("{lead}{m}x{n}x{out}");
+    let c = format!("{lead}{m}x{n}x{out}");
     format!(
-        "func.func @main(%a: tensor<{a}>, %b: tensor<{bb}>) -> tensor<{r}> {{
-        %r = stablehlo.dot_general %a, %b, {batch}contracting_dims = [{ca}] x [{cb}] : (tensor<{a}>, tensor<{bb}>) -> tensor<{r}>
-        return %r : tensor<{r}> }}"
+        "func.func @main(%a: tensor<{a}>, %b: tensor<{bb}>) -> tensor<{c}> {{
+        %r = stablehlo.dot_general %a, %b, {batch}contracting_dims = [{ca}] x [{cb}] : (tensor<{a}>, tensor<{bb}>) -> tensor<{c}>
+        return %r : tensor<{c}> }}"
     )
 }
 
