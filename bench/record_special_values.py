@@ -6,12 +6,13 @@
 For crates/meshwork/tests/special_values.rs. Names of the arrays:
 
   TYPE/x, TYPE/a, TYPE/b           the arguments: single values, and all pairs of them
-  TYPE/rows                        rows of each length of LENGTHS, one after the other
+  TYPE/rows, TYPE/factors          rows of each length of LENGTHS, one after the other; those of factors have no large numbers
   TYPE/KIND/FUNCTION               results; a row function's are one after the other too
   TYPE/KIND/FUNCTION/d0 (and d1)   gradients by each argument, with cotangents of 1
+  TYPE-subnormal/…                 the same for subnormal numbers and others near zero
 
 Results of 16-bit floats are kept as f32, booleans as bytes. XLA's CPU backend takes subnormal numbers for zeros, and Meshwork
-does not: there are none among the arguments.
+does not: there are none among the arguments, and of functions that IEEE 754 rounds correctly NumPy gives the results for them.
 """
 import os
 import pathlib
@@ -55,6 +56,7 @@ ROWS = {
     "softmax": jax.nn.softmax, "log_softmax": jax.nn.log_softmax,
     "top_k": lambda x: lax.top_k(x, min(3, x.shape[0]))[0],
 }
+PRODUCTS = {"prod": jnp.prod, "cumprod": jnp.cumprod}
 PLACES = {
     "argmax": jnp.argmax, "argmin": jnp.argmin, "argsort": jnp.argsort,
     "top_k_places": lambda x: lax.top_k(x, min(3, x.shape[0]))[1],
@@ -91,6 +93,29 @@ def rows_of(values, seed):
     return out
 
 
+def factors():
+    """Rows of numbers whose products are exact and finite, in most of them one special value or two."""
+    rng = np.random.default_rng(3)
+    special = [0.0, -0.0, NAN, INF, -INF]
+    out = []
+    for i, n in enumerate(LENGTHS):
+        for kind in range(8):
+            row = rng.choice([1.0, -1.0, 0.5, 2.0, -1.0, 1.0], n)
+            for k in range(min(kind, 2)):
+                row[rng.integers(n)] = special[(i + kind + k * kind) % 5]
+            out.append(row)
+    return out
+
+
+def record_rows(name, functions, rows, smooth, out):
+    for key, f in functions.items():
+        f = jax.jit(f)
+        out[f"{name}/{key}"] = np.concatenate([np.ravel(plain(f(r))) for r in rows])
+        if smooth and key not in PLACES:
+            slope = jax.jit(lambda x: gradients(f, x)[0])
+            out[f"{name}/{key}/d0"] = np.concatenate([plain(slope(r)) for r in rows])
+
+
 def record_floats(name, dtype, smooth, out):
     dtype = jnp.dtype(dtype)
     x = np.array(FLOATS).astype(dtype)
@@ -110,12 +135,32 @@ def record_floats(name, dtype, smooth, out):
         if smooth and key in BINARY:
             d = jax.jit(lambda a, b: gradients(f, a, b))(a, b)
             out |= {f"{name}/binary/{key}/d{i}": plain(g) for i, g in enumerate(d)}
-    for key, f in (ROWS | PLACES).items():
-        f = jax.jit(f)
-        out[f"{name}/rows/{key}"] = np.concatenate([np.ravel(plain(f(r))) for r in rows])
-        if smooth and key in ROWS:
-            slope = jax.jit(lambda x: gradients(f, x)[0])
-            out[f"{name}/rows/{key}/d0"] = np.concatenate([plain(slope(r)) for r in rows])
+    record_rows(f"{name}/rows", ROWS | PLACES, rows, smooth, out)
+    rows = [r.astype(dtype) for r in factors()]
+    out[f"{name}/factors"] = plain(np.concatenate(rows))
+    record_rows(f"{name}/factors", PRODUCTS, rows, smooth, out)
+
+
+def record_subnormals(name, dtype, out):
+    """What NumPy gives, which computes with them."""
+    name, dtype = f"{name}-subnormal", jnp.dtype(dtype)
+    tiny = jnp.finfo(dtype).tiny
+    values = [float(tiny) * v for v in (0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 2.0)] + [0.0, 0.5, 1.0, 2.0, 3.0, INF, NAN]
+    x = np.array(values + [-v for v in values]).astype(dtype)
+    a, b = (np.ravel(v) for v in np.meshgrid(x, x))
+    out |= {f"{name}/x": plain(x), f"{name}/a": plain(a), f"{name}/b": plain(b)}
+    unary = {"neg": np.negative, "abs": np.abs, "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "round": np.rint,
+             "sqrt": np.sqrt, "square": lambda x: x * x, "recip": lambda x: np.ones_like(x) / x,
+             "is_finite": np.isfinite, "is_nan": np.isnan}
+    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum,
+              "minimum": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+              "gt": np.greater, "ge": np.greater_equal}
+    with np.errstate(all="ignore"):
+        out |= {f"{name}/unary/{key}": plain(f(x)) for key, f in unary.items()}
+        out |= {f"{name}/binary/{key}": plain(f(a, b)) for key, f in binary.items()}
+        for to in ["float16", "bfloat16", "float32", "float64"]:
+            if jnp.dtype(to) != dtype:
+                out[f"{name}/to/{to}"] = plain(x.astype(jnp.dtype(to)))
 
 
 def record_integers(name, dtype, out):
@@ -125,7 +170,8 @@ def record_integers(name, dtype, out):
     x = np.array(values, dtype)
     a, b = (np.array(v, dtype) for v in zip(*[(p, q) for p in values for q in values]))
     rows = [np.random.default_rng(2).choice(x, n) for n in LENGTHS for _ in range(8)]
-    out |= {f"{name}/x": x, f"{name}/a": a, f"{name}/b": b, f"{name}/rows": np.concatenate(rows)}
+    out |= {f"{name}/x": x, f"{name}/a": a, f"{name}/b": b}
+    out |= {f"{name}/{kind}": np.concatenate(rows) for kind in ("rows", "factors")}
     for key in ["abs", "sign", "neg"] if info.min < 0 else []:
         out[f"{name}/unary/{key}"] = jax.jit(UNARY[key])(x)
     for to in CONVERSIONS:
@@ -134,10 +180,11 @@ def record_integers(name, dtype, out):
     for key, f in (BINARY | COMPARISONS).items():
         if key in WHOLE | set(COMPARISONS):
             out[f"{name}/binary/{key}"] = plain(jax.jit(f)(a, b))
-    for key in ("max", "min", "cummax", "cummin", "sort", "top_k"):
-        out[f"{name}/rows/{key}"] = np.concatenate([np.ravel(jax.jit(ROWS[key])(r)) for r in rows])
-    for key, f in PLACES.items():
-        out[f"{name}/rows/{key}"] = np.concatenate([np.ravel(jax.jit(f)(r)) for r in rows])
+    ordered = {key: ROWS[key] for key in ("max", "min", "cummax", "cummin", "sort", "top_k")}
+    record_rows(f"{name}/rows", ordered | PLACES, rows, False, out)
+    # JAX's products of narrow integers are wider.
+    products = {key: lambda x, f=f: f(x, dtype=x.dtype) for key, f in PRODUCTS.items()}
+    record_rows(f"{name}/factors", products, rows, False, out)
 
 
 def main():
@@ -146,6 +193,7 @@ def main():
     for name, dtype, smooth in [("f32", "float32", True), ("f64", "float64", True), ("f16", "float16", False),
                                 ("bf16", "bfloat16", False)]:
         record_floats(name, dtype, smooth, out)
+        record_subnormals(name, dtype, out)
     for name, dtype in [("i8", np.int8), ("i32", np.int32), ("i64", np.int64), ("ui8", np.uint8), ("ui32", np.uint32)]:
         record_integers(name, dtype, out)
     np.savez_compressed(to, **{k: np.asarray(v) for k, v in out.items()})

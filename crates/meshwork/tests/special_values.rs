@@ -1,5 +1,6 @@
-//! Zeros of both signs, NaN, infinities and the ends of integers: values and gradients are those of JAX, recorded by
-//! bench/record_special_values.py, on the evaluator and, for lengths with and without remainders of vectors, on the engine.
+//! Zeros of both signs, NaN, infinities, subnormal numbers and the ends of integers: values and gradients are those of
+//! JAX, recorded by bench/record_special_values.py, on the evaluator and, for lengths with and without remainders of
+//! vectors, on the engine.
 #![cfg(feature = "npz")]
 
 use std::collections::BTreeMap;
@@ -7,12 +8,22 @@ use std::sync::LazyLock;
 
 use meshwork::prelude::*;
 use meshwork::{Cpu, Reference, load_npz};
-use meshwork_ir::Literal;
+use meshwork_ir::{Literal, Scalar};
 
 static RECORD: LazyLock<BTreeMap<String, Literal>> = LazyLock::new(|| {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/special_values.npz");
     let arrays = load_npz(path).expect("the recorded values");
-    arrays.into_iter().map(|(name, array)| (name, array.literal().expect("numbers").clone())).collect()
+    let literals = arrays.into_iter().map(|(name, array)| (name, array.literal().expect("numbers").clone()));
+    let mut record: BTreeMap<String, Literal> = literals.collect();
+    // What is constant has the slope 0, also at 0 to the power of 0, where JAX multiplies 0 by infinity.
+    for ty in ["f32", "f64"] {
+        let exponents = record[&format!("{ty}/b")].to_f64s();
+        let slopes = record.get_mut(&format!("{ty}/binary/pow/d0")).expect("slopes");
+        for i in (0..exponents.len()).filter(|&i| exponents[i] == 0.0) {
+            slopes.set(i, Scalar::from_f64(slopes.elem(), 0.0));
+        }
+    }
+    record
 });
 
 fn recorded(name: &str) -> &'static Literal {
@@ -83,6 +94,31 @@ const COMPARISONS: &[(&str, Binary)] = &[
     ("ge", |a, b| a.ge(b)),
 ];
 
+/// Those that IEEE 754 rounds correctly.
+const ROUNDED: &[(&str, Unary)] = &[
+    ("neg", |x| -x),
+    ("abs", Tensor::abs),
+    ("sign", Tensor::sign),
+    ("floor", Tensor::floor),
+    ("ceil", Tensor::ceil),
+    ("round", Tensor::round),
+    ("sqrt", Tensor::sqrt),
+    ("square", Tensor::square),
+    ("recip", Tensor::recip),
+];
+const ROUNDED_PAIRS: &[(&str, Binary)] = &[
+    ("add", |a, b| a + b),
+    ("sub", |a, b| a - b),
+    ("mul", |a, b| a * b),
+    ("div", |a, b| a / b),
+    ("maximum", |a, b| a.maximum(b)),
+    ("minimum", |a, b| a.minimum(b)),
+];
+
+const FLOATS: &[(&str, ElementType)] = &[("float16", F16), ("bfloat16", BF16), ("float32", F32), ("float64", F64)];
+const WHOLES: &[(&str, ElementType)] =
+    &[("int8", I8), ("int32", I32), ("int64", I64), ("uint8", UI8), ("uint32", UI32), ("uint64", UI64), ("bool", I1)];
+
 const ORDER: &[(&str, Row)] = &[
     ("max", |x, d| x.max(&[d])),
     ("min", |x, d| x.min(&[d])),
@@ -98,8 +134,7 @@ const SUMS: &[(&str, Row)] = &[
     ("softmax", Tensor::softmax),
     ("log_softmax", Tensor::log_softmax),
 ];
-/// Whose slopes are chosen otherwise than in JAX where they have none: at zero, and where running extremes are equal.
-const OWN_SLOPES: &[&str] = &["abs", "cbrt", "pow", "cummax", "cummin"];
+const PRODUCTS: &[(&str, Row)] = &[("prod", |x, d| x.prod(&[d])), ("cumprod", Tensor::cumprod)];
 /// Rows of each length in the record.
 const ROWS: usize = 8;
 
@@ -116,15 +151,15 @@ enum Zeros {
     Equal,
 }
 
-/// What differs, if anything does. NaN is NaN, infinities are infinite; numbers differ by rounding.
-fn difference(got: &Literal, want: &Literal, precision: ElementType, zeros: Zeros) -> Option<String> {
+/// What differs, if anything does. NaN is NaN, infinities are infinite; numbers differ by rounding to `precision`, if any.
+fn difference(got: &Literal, want: &Literal, precision: Option<ElementType>, zeros: Zeros) -> Option<String> {
     assert_eq!(got.len(), want.len());
     // Relative, and of numbers that are smaller than the second.
     let (near, small) = match precision {
-        F64 => (1e-11, 0.05),
-        F32 => (2e-5, 0.05),
-        F16 => (4e-3, 0.25),
-        BF16 => (3e-2, 0.25),
+        Some(F64) => (1e-11, 0.05),
+        Some(F32) => (2e-5, 0.05),
+        Some(F16) => (4e-3, 0.25),
+        Some(BF16) => (3e-2, 0.25),
         _ => (0.0, 0.0),
     };
     (0..got.len()).find_map(|i| {
@@ -168,10 +203,12 @@ fn run(on: On, dtype: ElementType, smooth: bool, f: impl Fn(&[Tensor]) -> Tensor
 struct Differences(Vec<String>);
 
 impl Differences {
-    fn check(&mut self, name: &str, got: &[Literal], wants: &[Literal], precision: ElementType) {
+    fn check(&mut self, name: &str, got: &[Literal], wants: &[Literal], precision: Option<ElementType>) {
         for (i, (got, want)) in got.iter().zip(wants).enumerate() {
             let summed = SUMS.iter().any(|(f, _)| name.contains(&format!("/rows/{f} ")));
-            let zeros = if i > 0 || summed { Zeros::Equal } else { Zeros::Signed };
+            // IEEE 754 leaves open which zero is the larger one, and NumPy's sign of one is 0.
+            let open = name.contains("-subnormal/");
+            let zeros = if i > 0 || summed || open { Zeros::Equal } else { Zeros::Signed };
             if let Some(what) = difference(got, want, precision, zeros) {
                 let part = if i == 0 { "value".into() } else { format!("gradient {}", i - 1) };
                 self.0.push(format!("{name}, {part}: {what}"));
@@ -198,6 +235,7 @@ fn elements(
     args: &[&Literal],
 ) {
     let precision = if name.contains("/to/") { recorded(name).elem() } else { dtype };
+    let precision = (!name.contains("-subnormal/")).then_some(precision);
     let parts = if smooth { args.len() } else { 0 };
     let wants: Vec<&Literal> =
         std::iter::once(recorded(name)).chain((0..parts).map(|i| recorded(&format!("{name}/d{i}")))).collect();
@@ -216,28 +254,14 @@ fn elements(
 fn singles(ty: &str, dtype: ElementType, smooth: bool, functions: &[(&str, Unary)]) {
     let (mut found, x) = (Differences::default(), recorded(&format!("{ty}/x")));
     for (name, f) in functions {
-        let smooth = smooth && !OWN_SLOPES.contains(name);
         elements(&mut found, (&format!("{ty}/unary/{name}"), dtype, smooth), |a| f(&a[0]), &[x]);
     }
     found.none();
 }
 
-fn conversions(ty: &str, dtype: ElementType) {
+fn conversions(ty: &str, dtype: ElementType, types: &[(&str, ElementType)]) {
     let (mut found, x) = (Differences::default(), recorded(&format!("{ty}/x")));
-    let types = [
-        ("int8", I8),
-        ("int32", I32),
-        ("int64", I64),
-        ("uint8", UI8),
-        ("uint32", UI32),
-        ("uint64", UI64),
-        ("bool", I1),
-        ("float16", F16),
-        ("bfloat16", BF16),
-        ("float32", F32),
-        ("float64", F64),
-    ];
-    for (name, to) in types.into_iter().filter(|&(_, to)| to != dtype) {
+    for &(name, to) in types.iter().filter(|&&(_, to)| to != dtype) {
         elements(&mut found, (&format!("{ty}/to/{name}"), dtype, false), |a| a[0].to(to), &[x]);
     }
     found.none();
@@ -246,19 +270,55 @@ fn conversions(ty: &str, dtype: ElementType) {
 fn pairs(ty: &str, dtype: ElementType, smooth: bool, functions: &[(&str, Binary)]) {
     let (mut found, a, b) = (Differences::default(), recorded(&format!("{ty}/a")), recorded(&format!("{ty}/b")));
     for (name, f) in functions {
-        let smooth = smooth && !OWN_SLOPES.contains(name);
         elements(&mut found, (&format!("{ty}/binary/{name}"), dtype, smooth), |x| f(&x[0], &x[1]), &[a, b]);
     }
     found.none();
 }
 
+/// What of the slopes of rows does not depend on the order in which elements are combined.
+#[derive(Clone, Copy, PartialEq)]
+enum Slopes {
+    /// Each of them.
+    Each,
+    /// Sums over equal elements: running extremes share among them.
+    OfEquals,
+    /// Those of rows without infinities: sums of running products of them have infinite parts of both signs.
+    OfFinite,
+}
+
+impl Slopes {
+    fn of(function: &str) -> Slopes {
+        match function {
+            "cummax" | "cummin" => Slopes::OfEquals,
+            "cumprod" => Slopes::OfFinite,
+            _ => Slopes::Each,
+        }
+    }
+
+    /// `slopes` of rows of `n` elements, with what depends on the order left out.
+    fn compared(self, slopes: &Literal, elements: &Literal, n: usize) -> Literal {
+        let (slope, x) = (slopes.to_f64s(), elements.to_f64s());
+        let one = |i: usize| {
+            let row = i / n * n..(i / n + 1) * n;
+            match self {
+                Slopes::Each => slope[i],
+                Slopes::OfFinite if row.clone().any(|j| x[j].is_infinite()) => 0.0,
+                Slopes::OfEquals => row.filter(|&j| j == i || x[j] == x[i]).map(|j| slope[j]).sum(),
+                Slopes::OfFinite => slope[i],
+            }
+        };
+        let compared: Vec<f64> = (0..slope.len()).map(one).collect();
+        Literal::from_f64s([slope.len() as i64], F64, &compared).expect("as many as elements")
+    }
+}
+
 /// A function of rows: side by side along the last dimension, and one above the other along the first.
-fn rows(ty: &str, dtype: ElementType, smooth: bool, functions: &[(&str, Row)]) {
+fn rows(kind: &str, ty: &str, dtype: ElementType, smooth: bool, functions: &[(&str, Row)]) {
     let mut found = Differences::default();
-    let (all, lengths) = (recorded(&format!("{ty}/rows")), recorded("lengths").to_i64s());
+    let (all, lengths) = (recorded(&format!("{ty}/{kind}")), recorded("lengths").to_i64s());
     for (name, f) in functions {
-        let smooth = smooth && !OWN_SLOPES.contains(name);
-        let name = format!("{ty}/rows/{name}");
+        let slopes = if smooth { Slopes::of(name) } else { Slopes::Each };
+        let name = format!("{ty}/{kind}/{name}");
         let want = recorded(&name);
         let (mut from, mut out) = (0, 0);
         for &n in &lengths {
@@ -277,13 +337,25 @@ fn rows(ty: &str, dtype: ElementType, smooth: bool, functions: &[(&str, Row)]) {
                 let slopes = recorded(&format!("{name}/d0"));
                 wants.push(pick(slopes, &[(ROWS * n) as i64], from..from + ROWS * n));
             }
+            let compared = |mut results: Vec<Literal>| {
+                if slopes != Slopes::Each {
+                    results[1] = slopes.compared(&results[1], &block, n);
+                }
+                results
+            };
+            let wants = compared(wants);
             for on in [On::Evaluator, On::Engine] {
                 let beside = run(on, dtype, smooth, |x| f(&x[0], -1), vec![block.clone()]);
-                found.check(&format!("{name} on the {on:?}, rows of {n}"), &beside, &wants, dtype);
+                found.check(&format!("{name} on the {on:?}, rows of {n}"), &compared(beside), &wants, Some(dtype));
                 if !name.ends_with("top_k") && !name.ends_with("places") {
                     let back = |y: Tensor| if y.rank() == 2 { y.t() } else { y };
                     let above = run(on, dtype, smooth, |x| back(f(&x[0].t(), 0)), vec![block.clone()]);
-                    found.check(&format!("{name} on the {on:?}, columns of {n}"), &above, &wants, dtype);
+                    found.check(
+                        &format!("{name} on the {on:?}, columns of {n}"),
+                        &compared(above),
+                        &wants,
+                        Some(dtype),
+                    );
                 }
             }
             from += ROWS * n;
@@ -311,7 +383,8 @@ macro_rules! floats {
 
             #[test]
             fn to_other_types() {
-                conversions(TY, $dtype);
+                conversions(TY, $dtype, FLOATS);
+                conversions(TY, $dtype, WHOLES);
             }
 
             #[test]
@@ -323,15 +396,30 @@ macro_rules! floats {
 
             #[test]
             fn extremes_and_sorts() {
-                rows(TY, $dtype, $smooth, ORDER);
-                rows(TY, $dtype, $smooth, TOP);
-                rows(TY, $dtype, false, TOP_PLACES);
-                rows(TY, $dtype, false, PLACES);
+                rows("rows", TY, $dtype, $smooth, ORDER);
+                rows("rows", TY, $dtype, $smooth, TOP);
+                rows("rows", TY, $dtype, false, TOP_PLACES);
+                rows("rows", TY, $dtype, false, PLACES);
             }
 
             #[test]
             fn sums() {
-                rows(TY, $dtype, $smooth, SUMS);
+                rows("rows", TY, $dtype, $smooth, SUMS);
+            }
+
+            #[test]
+            fn products() {
+                rows("factors", TY, $dtype, $smooth, PRODUCTS);
+            }
+
+            #[test]
+            fn subnormal_numbers() {
+                let ty = format!("{TY}-subnormal");
+                singles(&ty, $dtype, false, ROUNDED);
+                singles(&ty, $dtype, false, TESTS);
+                pairs(&ty, $dtype, false, ROUNDED_PAIRS);
+                pairs(&ty, $dtype, false, COMPARISONS);
+                conversions(&ty, $dtype, FLOATS);
             }
         }
     )* };
@@ -350,13 +438,15 @@ macro_rules! integers {
         fn $name() {
             let ty = stringify!($name);
             singles(ty, $dtype, false, $unary);
-            conversions(ty, $dtype);
+            conversions(ty, $dtype, FLOATS);
+            conversions(ty, $dtype, WHOLES);
             pairs(ty, $dtype, false, WHOLE);
             pairs(ty, $dtype, false, COMPARISONS);
-            rows(ty, $dtype, false, ORDER);
-            rows(ty, $dtype, false, TOP);
-            rows(ty, $dtype, false, TOP_PLACES);
-            rows(ty, $dtype, false, PLACES);
+            rows("rows", ty, $dtype, false, ORDER);
+            rows("rows", ty, $dtype, false, TOP);
+            rows("rows", ty, $dtype, false, TOP_PLACES);
+            rows("rows", ty, $dtype, false, PLACES);
+            rows("factors", ty, $dtype, false, PRODUCTS);
         }
     )* };
 }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-use meshwork_ir::build::BuildError;
+use meshwork_ir::build::{BuildError, Direction};
 use meshwork_ir::op::{MixedOp, UnaryOp};
 use meshwork_ir::{OpKind, OpSpec, ValueId};
 
@@ -33,8 +33,8 @@ pub(super) fn rule(r: &mut Reverse<'_>, site: &Site, op: UnaryOp) -> Result<(), 
             });
         }
         UnaryOp::Cbrt => {
-            let ratio = r.divide(y, x)?;
-            r.scale(ratio, 1.0 / 3.0)
+            let (square, third) = (r.multiply(y, y)?, r.splat_like(x, 1.0 / 3.0)?);
+            r.divide(third, square)
         }
         UnaryOp::Cosine => {
             let sine = r.sine(x)?;
@@ -167,13 +167,15 @@ pub(super) fn reduce_precision(r: &mut Reverse<'_>, site: &Site) -> Result<(), G
     give(r, site.x(0), |r| r.value(Reverse::with_attr(spec, &site.op, "mantissa_bits")))
 }
 
-/// `|x|` has the slope `sign x`; of complex numbers, `conj(x) / |x|`, and zero at zero.
+/// `|x|` has the slope 1 from zero on, else -1; of complex numbers, `conj(x) / |x|`, and zero at zero.
 fn abs(r: &mut Reverse<'_>, x: ValueId, ct: ValueId) -> Out {
-    let sign = r.sign(x)?;
     if !r.elem(x).is_complex() {
-        return r.multiply(ct, sign);
+        let (zero, minus) = (r.zeros_like(x)?, r.negate(ct)?);
+        let rises = r.compare(Direction::Ge, x, zero)?;
+        return r.select(rises, ct, minus);
     }
     // The complex sign is x / |x|.
+    let sign = r.sign(x)?;
     let (conj, zero) = (r.conj(sign)?, r.zeros_like(ct)?);
     let wide = r.complex(ct, zero)?;
     r.multiply(wide, conj)

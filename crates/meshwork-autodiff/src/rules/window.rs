@@ -2,7 +2,7 @@
 
 use meshwork_ir::build::{Direction, Window};
 use meshwork_ir::op::MixedOp;
-use meshwork_ir::{BlockId, Module, OpKind, ValueId};
+use meshwork_ir::{BlockId, Module, OpKind, ValueId, float};
 
 use super::combiner::{Combiner, recognise};
 use super::expand;
@@ -135,7 +135,8 @@ pub(super) fn select_and_scatter(r: &mut Reverse<'_>, site: &Site) -> Result<(),
         ..Window::default()
     };
     let elem = r.elem(x);
-    let worst = if matches!(better, Direction::Ge | Direction::Gt) { f64::NEG_INFINITY } else { f64::INFINITY };
+    let wants_most = matches!(better, Direction::Ge | Direction::Gt);
+    let worst = if wants_most { float::lowest(elem) } else { float::highest(elem) };
     let (worst, zero) = (r.scalar(elem, worst)?, r.zero_of(ct)?);
     let chosen = r.reduce_window(&[x, ct], &[worst, zero], &window, |b, a| {
         let keep = b.compare(better, a[0], a[2])?;

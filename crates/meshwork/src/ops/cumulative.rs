@@ -2,7 +2,8 @@
 //!
 //! The steps are shifts and elementwise operations, so that a sharded dimension needs neighbors, not everything.
 
-use meshwork_ir::{OpKind, OpSpec};
+use meshwork_ir::build::Direction;
+use meshwork_ir::{ElementType, OpKind, OpSpec, Type};
 
 use super::reduce::Combine;
 use crate::Tensor;
@@ -37,7 +38,8 @@ impl Tensor {
     fn running(&self, op: &str, axis: i64, how: Combine) -> Tensor {
         how.check(op, self);
         let axis = self.axis(op, axis);
-        let n = self.shape()[axis];
+        let shape = self.shape().to_vec();
+        let n = shape[axis];
         let neutral = how.neutral(self.dtype());
         let zeros = vec![0; self.rank()];
         let kind: OpKind = how.kind();
@@ -49,7 +51,16 @@ impl Tensor {
             x = emit(op, &[&x], |b, v| {
                 let fill = b.constant(&neutral)?;
                 let shifted = b.pad(v[0], fill, &low, &high, &zeros)?;
-                b.value(OpSpec::new(kind).operands([v[0], shifted]))
+                let all = b.value(OpSpec::new(kind).operands([v[0], shifted]))?;
+                if !matches!(how, Combine::Max | Combine::Min) {
+                    return Ok(all);
+                }
+                // What has nothing at this distance before it stays, and keeps its slope: an infinity would share it with
+                // the filling, NaN lose it.
+                let at = b.iota(Type::tensor(shape.iter().copied(), ElementType::I32), axis as i64)?;
+                let first = b.splat(shape.iter().copied(), ElementType::I32, distance as f64)?;
+                let has_one = b.compare(Direction::Ge, at, first)?;
+                b.select(has_one, all, v[0])
             });
             distance *= 2;
         }

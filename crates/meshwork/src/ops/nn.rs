@@ -123,7 +123,8 @@ impl Tensor {
     /// `log(1 + exp(x))`, without overflow.
     #[track_caller]
     pub fn softplus(&self) -> Tensor {
-        self.maximum(0) + (-self.abs()).exp().log1p()
+        // The smaller of both signs is -|x|, with the slope 0 at 0.
+        self.maximum(0) + self.minimum(-self).exp().log1p()
     }
 
     /// Mean 0 and variance 1 along the last dimension.

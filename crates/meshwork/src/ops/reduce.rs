@@ -3,7 +3,7 @@
 use meshwork_ir::Scalar;
 use meshwork_ir::build::{BuildError, Builder, Direction};
 use meshwork_ir::op::BinaryOp;
-use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId};
+use meshwork_ir::{ElementClass, ElementType, Literal, OpKind, OpSpec, ValueId, float};
 
 use crate::Tensor;
 use crate::element::Number;
@@ -52,8 +52,8 @@ impl Combine {
         Some(match (self, elem.class()) {
             (Combine::Sum, _) => Number::Int(0),
             (Combine::Product, _) => Number::Int(1),
-            (Combine::Max, ElementClass::Float) => Number::Float(f64::NEG_INFINITY),
-            (Combine::Min, ElementClass::Float) => Number::Float(f64::INFINITY),
+            (Combine::Max, ElementClass::Float) => Number::Float(float::lowest(elem)),
+            (Combine::Min, ElementClass::Float) => Number::Float(float::highest(elem)),
             (Combine::And, _) => Number::Bool(true),
             (Combine::Or, _) => Number::Bool(false),
             (Combine::Max | Combine::Min, _) => return None,
@@ -85,7 +85,9 @@ fn bounds(elem: ElementType) -> (Scalar, Scalar) {
         ElementClass::Bool => (Scalar::Bool(true), Scalar::Bool(false)),
         ElementClass::Signed => (Scalar::Int(i64::MAX >> (64 - bits)), Scalar::Int(i64::MIN >> (64 - bits))),
         ElementClass::Unsigned => (Scalar::UInt(u64::MAX >> (64 - bits)), Scalar::UInt(0)),
-        ElementClass::Float | ElementClass::Complex => (Scalar::Float(f64::INFINITY), Scalar::Float(f64::NEG_INFINITY)),
+        ElementClass::Float | ElementClass::Complex => {
+            (Scalar::Float(float::highest(elem)), Scalar::Float(float::lowest(elem)))
+        }
     }
 }
 

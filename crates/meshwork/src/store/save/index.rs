@@ -1,6 +1,6 @@
 //! The index of a checkpoint: what is in it and where, as JSON with a checksum of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use meshwork_ir::ElementType;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::blocks::Extents;
 use super::error::{CheckpointError, Result, io};
 use super::layout::{Leaf, Piece};
-use meshwork_runtime::array::slices::{Slice, lengths};
+use meshwork_runtime::array::slices::{Slice, lengths, overlap};
 
 /// The name of the index in a checkpoint's folder.
 pub(super) const INDEX: &str = "index.json";
@@ -148,7 +148,32 @@ fn parse_leaf(v: &Value, files: &[(String, Extents)]) -> Result<Leaf, String> {
         leaf.pieces.push(Piece { slice, rank: rank as usize, offset, device: 0 });
     }
     let size = leaf.dims.iter().product::<i64>() as u64;
-    if covered == size { Ok(leaf) } else { Err(fail(format!("its pieces have {covered} elements of {size}"))) }
+    if covered != size {
+        return Err(fail(format!("its pieces have {covered} elements of {size}")));
+    }
+    // As many elements as there are, and none twice: none is missing.
+    match overlapping(&leaf) {
+        Some((a, b)) => Err(fail(format!("pieces {:?} and {:?} overlap", a.slice, b.slice))),
+        None => Ok(leaf),
+    }
+}
+
+/// Two pieces of an array that have elements in common.
+fn overlapping(leaf: &Leaf) -> Option<(&Piece, &Piece)> {
+    // Along the dimension with the most cuts the fewest pieces lie beside each other.
+    let cuts = |&d: &usize| leaf.pieces.iter().map(|p| p.slice[d].start).collect::<HashSet<_>>().len();
+    let along = (0..leaf.dims.len()).max_by_key(cuts)?;
+    let mut pieces: Vec<&Piece> = leaf.pieces.iter().collect();
+    pieces.sort_by_key(|p| p.slice[along].start);
+    let mut open: Vec<&Piece> = vec![];
+    for piece in pieces {
+        open.retain(|p| p.slice[along].end > piece.slice[along].start);
+        if let Some(other) = open.iter().find(|p| overlap(&p.slice, &piece.slice).is_some()) {
+            return Some((other, piece));
+        }
+        open.push(piece);
+    }
+    None
 }
 
 fn list<'a>(v: &'a Value, what: &str) -> Result<&'a Vec<Value>, String> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use meshwork_ir::{ElementType, Literal};
 use meshwork_mesh::{AxisRef, Mesh};
 
+use super::index::{INDEX, Index};
 use super::ranks::Ranks;
 use super::*;
 use crate::spec::P;
@@ -195,6 +196,31 @@ fn a_changed_or_missing_byte_anywhere_is_refused_with_the_name_of_the_file() {
     }
     assert_eq!(read(), Ok(()));
     assert!(tried > 1000);
+}
+
+#[test]
+fn pieces_that_overlap_are_refused() {
+    let folder = Folder::new("overlap");
+    let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
+    let tree = vec![noise(&[4, 6], ElementType::F32).shard(&mesh, crate::P!["x", "y"]).unwrap()];
+    assert_eq!(save(&folder, 1, 1, &tree), [Ok(())]);
+    let file = folder.0.join("step-00000001").join(INDEX);
+    let saved = Index::read(&file).unwrap();
+    let pieces: Vec<_> = saved.leaves[0].pieces.iter().map(|p| p.slice.clone()).collect();
+    assert_eq!(pieces, [vec![0..2, 0..3], vec![0..2, 3..6], vec![2..4, 0..3], vec![2..4, 3..6]]);
+    // All have the size that they had, so that there are as many elements as in the array.
+    for (piece, slice) in [(1, vec![0..2, 2..5]), (2, vec![1..3, 0..3]), (3, vec![0..2, 0..3])] {
+        let mut changed = saved.clone();
+        changed.leaves[0].pieces[piece].slice = slice.clone();
+        std::fs::write(&file, changed.text()).unwrap();
+        let error = Index::read(&file).unwrap_err();
+        assert!(error.is_damage(), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("index.json") && text.contains("overlap") && text.contains(&format!("{slice:?}")),
+            "{text}"
+        );
+    }
 }
 
 #[test]
