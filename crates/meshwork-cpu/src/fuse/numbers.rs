@@ -113,13 +113,13 @@ pub(crate) fn is_arithmetic(module: &Module, op: OpId) -> bool {
     }
 }
 
-/// The type whose numbers a `reduce_precision` of `f32` leaves.
+/// The type whose numbers a `reduce_precision` leaves. With fewer bits of the exponent it leaves no subnormal numbers, which `f16` has.
 pub(crate) fn rounding(module: &Module, op: OpId) -> Option<ElementType> {
     let data = module.op(op);
     let elem = module.ty(*data.operands().first()?).elem()?;
     match (elem, data.int("exponent_bits")?, data.int("mantissa_bits")?) {
         (ElementType::F32 | ElementType::BF16, 8, 7) => Some(ElementType::BF16),
-        (ElementType::F32 | ElementType::F16, 5, 10) => Some(ElementType::F16),
+        (ElementType::F16, 5, 10) => Some(ElementType::F16),
         _ => None,
     }
 }

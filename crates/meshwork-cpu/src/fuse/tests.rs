@@ -1,9 +1,9 @@
 //! Fused programs against the evaluator, and how many steps they become.
 
-use meshwork_ir::DeviceGrid;
+use meshwork_ir::{DeviceGrid, ElementType, Literal};
 
 use super::survey::SURVEYS;
-use crate::compile::testing::{check, compiled};
+use crate::compile::testing::{check, check_on, compiled};
 use crate::compile::{Span, compile};
 use crate::program::Node;
 
@@ -578,4 +578,14 @@ fn a_mask_under_a_stencil_is_not_stored() {
     let text = listing(source, 4);
     assert!(!text.lines().any(|l| l.contains(" = ") && l.contains(" 18")), "{text}");
     assert_eq!(text.lines().filter(|l| l.contains(" = ") && l.contains('×')).count(), 1, "{text}");
+}
+
+/// Numbers below the least of the narrower exponent are zeros, not subnormal ones.
+#[test]
+fn reduced_precision_has_no_subnormal_numbers() {
+    let source = "func.func @main(%x: tensor<6xf32>) -> tensor<6xf32> {
+        %0 = stablehlo.reduce_precision %x, format = e5m10 : tensor<6xf32>
+        return %0 : tensor<6xf32> }";
+    let x = Literal::from_f64s([6], ElementType::F32, &[4.6e-5, -6.0e-5, 6.2e-5, 3.0e-8, 1.0e5, 0.1]).unwrap();
+    check_on(source, &[x], 0.0);
 }

@@ -102,6 +102,11 @@ impl Maker {
                 let id = b.apply(kind, &[x.id]).ok()?;
                 Value::moved(b, id, x.bound, x.error, x.whole)?
             }
+            // The direction of a complex number is computed.
+            Rule::Jumps(bound) if op == UnaryOp::Sign && x.class() == ElementClass::Complex => {
+                let id = b.apply(kind, &[x.id]).ok()?;
+                Value::computed(b, id, bound, 0.0, false, roundings(&x))?
+            }
             Rule::Jumps(bound) => {
                 let id = b.apply(kind, &[x.id]).ok()?;
                 let bound = if bound.is_nan() { x.bound + 1.0 } else { bound };
