@@ -158,7 +158,8 @@ impl Splitter<'_> {
         for i in 0..inputs {
             let (v, init) = (problem.operands[i], problem.operands[inputs + i]);
             let fill = self.get(init, &Layout::replicated(&[]))?;
-            let layout = self.keep_frames(v, &problem.layout(&problem.rule.operands[i], &n, &assignment, self.atoms));
+            let layout = problem.layout(&problem.rule.operands[i], &n, &assignment, self.atoms);
+            let layout = self.keep_frames(v, &layout, |_| true);
             let mut value = self.get(v, &layout)?;
             for d in 0..n.len() {
                 if result_layout.dims[d].is_split() {
@@ -184,12 +185,12 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// `layout` with the frames that `v` already has where the atoms are the same.
-    pub fn keep_frames(&mut self, v: ValueId, layout: &Layout) -> Layout {
+    /// `layout` with the frames that `v` already has in the dimensions that windows slide over, where the atoms are the same.
+    fn keep_frames(&mut self, v: ValueId, layout: &Layout, slides: impl Fn(usize) -> bool) -> Layout {
         let current = self.current(v);
         let mut out = layout.clone();
-        for (have, want) in current.dims.iter().zip(&mut out.dims) {
-            if have.atoms == want.atoms {
+        for (d, (have, want)) in current.dims.iter().zip(&mut out.dims).enumerate() {
+            if slides(d) && have.atoms == want.atoms {
                 *want = have.clone();
             }
         }
@@ -327,8 +328,8 @@ impl Splitter<'_> {
         let Choice { assignment, weighed } = self.choose(&problem);
         self.reason = format!("its operands are not placed as it needs them{weighed}").into();
         let layout = problem.layout(&problem.rule.results[0], &out, &assignment, self.atoms);
-        let mut lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
-        lhs_layout = self.keep_frames(lhs, &lhs_layout);
+        let lhs_layout = problem.layout(&problem.rule.operands[0], &n, &assignment, self.atoms);
+        let lhs_layout = self.keep_frames(lhs, &lhs_layout, |d| dims.input_spatial.contains(&(d as i64)));
         let rhs_layout = problem.layout(&problem.rule.operands[1], &k, &assignment, self.atoms);
         let mut image = self.get(lhs, &lhs_layout)?;
         let mut kernel = self.get(rhs, &rhs_layout)?;
