@@ -5,6 +5,7 @@ mod calls;
 mod folds;
 mod moving;
 mod normalize;
+mod order;
 mod products;
 mod truth;
 
@@ -42,8 +43,12 @@ pub(crate) const PATTERNS: &[(OpKind, Pattern)] = &[
     (OpKind::Body(BodyOp::ReduceWindow), folds::running),
     (OpKind::Chlo(ChloOp::Scan), bodies::scan),
     (OpKind::Control(ControlOp::CustomCall), calls::known),
-    (OpKind::Mixed(MixedOp::Compare), truth::compare),
+    (OpKind::Mixed(MixedOp::Compare), compare),
 ];
+
+fn compare(module: &mut Module, op: OpId) -> bool {
+    order::compare(module, op) || truth::compare(module, op)
+}
 
 /// Replaces `op` by what `build` makes of it, if that can be made.
 fn replace(
