@@ -1,5 +1,6 @@
 //! Comparisons of truth values, as logic: fused loops have that, and no order of truth values.
 
+use meshwork_ir::build::{Builder, Direction};
 use meshwork_ir::{ElementType, Module, OpId};
 
 use super::replace;
@@ -13,36 +14,25 @@ fn is_truth(module: &Module, op: OpId) -> bool {
 
 pub(super) fn compare(module: &mut Module, op: OpId) -> bool {
     let data = module.op(op);
-    let (&[x, y], Some(direction)) = (data.operands(), data.enum_value("comparison_direction")) else { return false };
+    let direction = data.enum_value("comparison_direction").and_then(Direction::from_text);
+    let (&[x, y], Some(direction)) = (data.operands(), direction) else { return false };
     if !is_truth(module, op) {
         return false;
     }
-    let direction = direction.to_string();
+    let less = |b: &mut Builder<'_>, x, y| {
+        let no = b.not(x)?;
+        b.and(no, y)
+    };
     replace(module, op, |b| {
-        Ok(Some(vec![match direction.as_str() {
-            "NE" => b.xor(x, y)?,
-            "EQ" => {
-                let differ = b.xor(x, y)?;
-                b.not(differ)?
-            }
-            "LT" => {
-                let no = b.not(x)?;
-                b.and(no, y)?
-            }
-            "LE" => {
-                let no = b.not(x)?;
-                b.or(no, y)?
-            }
-            "GT" => {
-                let no = b.not(y)?;
-                b.and(x, no)?
-            }
-            "GE" => {
-                let no = b.not(y)?;
-                b.or(x, no)?
-            }
-            _ => return Ok(None),
-        }]))
+        let (value, is_opposite) = match direction {
+            Direction::Ne => (b.xor(x, y)?, false),
+            Direction::Eq => (b.xor(x, y)?, true),
+            Direction::Lt => (less(b, x, y)?, false),
+            Direction::Ge => (less(b, x, y)?, true),
+            Direction::Gt => (less(b, y, x)?, false),
+            Direction::Le => (less(b, y, x)?, true),
+        };
+        Ok(Some(vec![if is_opposite { b.not(value)? } else { value }]))
     })
 }
 
