@@ -351,7 +351,7 @@ fn time(case: &Case, kernel: &Kernel, budget: f64) -> Option<f64> {
         row_strides.push((size * per_row) as isize);
         strides.push(match arg.access {
             Access::Unit => size as isize,
-            Access::Zero => 0,
+            Access::Zero | Access::Fixed => 0,
             Access::Strided => 2 * size as isize,
         });
     }

@@ -16,6 +16,7 @@ pub mod library;
 pub mod memory;
 pub mod program;
 pub mod step;
+mod turns;
 
 pub use device_program::DeviceProgram;
 pub use engine::CpuEngine;

@@ -15,7 +15,7 @@ use crate::fuse::{self, is_fusible, is_renaming};
 use crate::memory::place::ALIGN;
 use crate::program::{Block, Case, Node, Program, While};
 use crate::step::{Buf, View};
-use crate::{exec, library};
+use crate::{exec, library, turns};
 
 /// Compiles `func` of a prepared module.
 pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid, span: Span) -> Result<Program, LoadError> {
@@ -334,6 +334,12 @@ impl Compiler<'_> {
         let missing = |i| LoadError::invalid(module, op, format!("region {i} is missing"));
         let cond = module.body_of(op, 0).ok_or_else(|| missing(0))?;
         let body = module.body_of(op, 1).ok_or_else(|| missing(1))?;
+        for &v in module.op(op).operands().iter().filter(|&&v| module.ty(v).as_tensor().is_some()) {
+            self.view(v)?;
+        }
+        if turns::lower(&mut self.cx, op) {
+            return Ok(());
+        }
         let kept: Vec<bool> = (0..module.op(op).operands().len()).map(|i| !carries::is_idle(module, op, i)).collect();
         let init = module.op(op).operands().iter().zip(&kept).filter(|&(_, &kept)| kept).map(|(&v, _)| self.dense(v));
         let init = init.collect::<Result<Vec<_>, _>>()?;

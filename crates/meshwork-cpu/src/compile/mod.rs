@@ -33,7 +33,8 @@ mod trips;
 mod views;
 
 pub(crate) use block::{Compiler, captured};
-pub(crate) use trips::constant;
+pub(crate) use trips::{constant, trip_count};
+pub(crate) use views::view_of;
 
 use std::sync::Arc;
 

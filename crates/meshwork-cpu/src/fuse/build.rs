@@ -1,16 +1,16 @@
 //! From values of the module to the graph of one box.
 
 use meshwork_ir::hash::HashMap;
-use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp, UnaryOp};
+use meshwork_ir::op::{BodyOp, MixedOp, MovementOp, SourceOp};
 use meshwork_ir::{OpId, OpKind, ValueId};
 
 use super::affine::{self, Lin, Map};
 use super::graph::{Graph, Id, Moved, Place};
-use super::numbers::{self, lane};
+use super::numbers::{self, Arithmetic, lane};
 use super::range::{Devices, range};
 use crate::compile::lower::Lower;
 use crate::kernel::check;
-use crate::kernel::ir::{BinaryOp, Combine, Ty};
+use crate::kernel::ir::{Combine, Ty};
 use crate::library::Number;
 use crate::step::View;
 
@@ -189,7 +189,7 @@ impl<'a, 'm> Builder<'a, 'm> {
                 let init = self.value(data.operands()[1], &[])?;
                 Ok(self.started(combine, init, sum))
             }
-            _ => self.arithmetic(op, ty, map),
+            _ => self.arithmetic(op, map),
         }
     }
 
@@ -202,63 +202,36 @@ impl<'a, 'm> Builder<'a, 'm> {
         self.graph.binary(combine.into(), init, sum)
     }
 
-    fn arithmetic(&mut self, op: OpId, ty: Ty, map: &[Lin]) -> Result<Id, Stop> {
-        let module = self.cx.module;
-        let data = module.op(op);
+    fn arithmetic(&mut self, op: OpId, map: &[Lin]) -> Result<Id, Stop> {
+        let data = self.cx.module.op(op);
+        let value = data.results()[0];
         let x = self.operand(op, 0, map)?;
-        let g = &mut self.graph;
-        Ok(match data.kind() {
-            OpKind::Mixed(MixedOp::Convert) => {
-                let (from, to) = (module.ty(data.operands()[0]).elem(), module.ty(data.results()[0]).elem());
-                let wide = g.convert(ty, x);
-                match to {
-                    Some(e) if ty == Ty::F32 && e.bits() < 32 && from != to => g.round(e, wide),
-                    _ => wide,
-                }
-            }
-            OpKind::Unary(UnaryOp::Square) => g.binary(BinaryOp::Multiply, x, x),
-            OpKind::Mixed(MixedOp::ReducePrecision) => match numbers::rounding(module, op) {
-                Some(elem) => g.round(elem, x),
-                None => return Err(Stop::Force(data.results()[0])),
-            },
+        match data.kind() {
             OpKind::Mixed(MixedOp::Compare) => {
                 let y = self.operand(op, 1, map)?;
                 let text = data.enum_value("comparison_direction").unwrap_or_default();
-                let f = numbers::direction(text).ok_or(Stop::Force(data.results()[0]))?;
+                let f = numbers::direction(text).ok_or(Stop::Force(value))?;
                 if self.cut_masks
                     && let Some((dim, at)) = self.graph.cut_of(f, x, y)
                 {
-                    return Err(Stop::Cut { dim, at, value: data.results()[0] });
+                    return Err(Stop::Cut { dim, at, value });
                 }
-                self.graph.compare(f, x, y)
+                return Ok(self.graph.compare(f, x, y));
             }
-            OpKind::Mixed(MixedOp::Select) => {
-                // What is not chosen anywhere in the box need not be built.
-                let chosen = self.graph.select_side(x);
-                match chosen {
-                    Some(true) => self.operand(op, 1, map)?,
-                    Some(false) => self.operand(op, 2, map)?,
-                    None => {
-                        let (a, b) = (self.operand(op, 1, map)?, self.operand(op, 2, map)?);
-                        self.graph.select(x, a, b)
-                    }
-                }
-            }
-            OpKind::Mixed(MixedOp::Clamp) => {
-                let (v, high) = (self.operand(op, 1, map)?, self.operand(op, 2, map)?);
-                let low = self.graph.binary(BinaryOp::Maximum, v, x);
-                self.graph.binary(BinaryOp::Minimum, low, high)
-            }
-            OpKind::Unary(UnaryOp::Abs) if matches!(ty, Ty::U8 | Ty::U16 | Ty::U32 | Ty::U64) => x,
-            OpKind::Unary(f) => g.unary(f, x),
-            OpKind::Binary(f) => {
-                let f = numbers::on(f, g.ty(x));
-                let y = self.operand(op, 1, map)?;
-                self.graph.binary(f, x, y)
-            }
-            // Not arithmetic: it is computed elsewhere.
-            _ => return Err(Stop::Force(data.results()[0])),
-        })
+            // What is not chosen anywhere in the box need not be built.
+            OpKind::Mixed(MixedOp::Select) => match self.graph.select_side(x) {
+                Some(true) => return self.operand(op, 1, map),
+                Some(false) => return self.operand(op, 2, map),
+                None => {}
+            },
+            _ => {}
+        }
+        let mut operands = vec![x];
+        for i in 1..data.operands().len() {
+            operands.push(self.operand(op, i, map)?);
+        }
+        // What is not arithmetic is computed elsewhere.
+        numbers::apply(&mut self.graph, self.cx.module, op, &operands).ok_or(Stop::Force(value))
     }
 
     /// Which side of `limit` the line is on; a cut if it is on both.
@@ -336,7 +309,7 @@ impl<'a, 'm> Builder<'a, 'm> {
 }
 
 /// The bits of element `at` of a literal as a lane holds it.
-fn constant_bits(literal: &meshwork_ir::Literal, at: usize, ty: Ty) -> Option<u64> {
+pub(crate) fn constant_bits(literal: &meshwork_ir::Literal, at: usize, ty: Ty) -> Option<u64> {
     if at >= literal.len() {
         return None;
     }

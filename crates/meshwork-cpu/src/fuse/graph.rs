@@ -3,7 +3,7 @@
 use meshwork_ir::ElementType;
 use meshwork_ir::hash::HashMap;
 
-use super::numbers::{bits, is_float, lane, limits};
+use super::numbers::{Arithmetic, bits, is_float, lane, limits};
 use super::range;
 use crate::kernel::ir::{BinaryOp, Cmp, Combine, Ty, UnaryOp};
 use crate::library::Number;
@@ -170,7 +170,49 @@ impl Graph {
         self.convert(ty, id)
     }
 
-    pub fn unary(&mut self, f: UnaryOp, x: Id) -> Id {
+    /// Where the box would have to be cut for `compare` to be decided in each half.
+    pub fn cut_of(&self, f: Cmp, x: Id, y: Id) -> Option<(usize, i64)> {
+        let (a, b) = (self.nodes[x as usize].line?, self.nodes[y as usize].line?);
+        let (line, limit, f) = match (a.coef, b.coef) {
+            (0, 0) => return None,
+            (_, 0) => (a, b.base, f),
+            (0, _) => (b, a.base, mirrored(f)),
+            _ => return None,
+        };
+        let limit = match f {
+            Cmp::Lt | Cmp::Ge => limit,
+            Cmp::Le | Cmp::Gt => limit + 1,
+            Cmp::Eq | Cmp::Ne => return None,
+        };
+        let (d, at) = (line.dim as usize, line.crossing(limit));
+        (self.lo[d] < at && at < self.hi[d]).then_some((d, at))
+    }
+
+    /// What a predicate is everywhere in the box.
+    pub fn select_side(&self, p: Id) -> Option<bool> {
+        self.nodes[p as usize].range.filter(|r| r.0 == r.1).map(|r| r.0 == 1)
+    }
+
+    /// Combines `x` over the dimensions of the row.
+    pub fn reduce(&mut self, f: Combine, x: Id) -> Id {
+        let id = self.derived(Node::Reduce(f, x), self.ty(x), &[x], None);
+        let row = self.row_mask;
+        let level = self.nodes[x as usize].level + 1;
+        let info = &mut self.nodes[id as usize];
+        info.mask &= !row;
+        info.level = level;
+        id
+    }
+}
+
+impl Arithmetic for Graph {
+    type Value = Id;
+
+    fn ty(&self, id: Id) -> Ty {
+        Graph::ty(self, id)
+    }
+
+    fn unary(&mut self, f: UnaryOp, x: Id) -> Id {
         let info = &self.nodes[x as usize];
         let ty = if f == UnaryOp::IsFinite { Ty::Pred } else { info.ty };
         if let (UnaryOp::Not, Ty::Pred, Some((a, b))) = (f, info.ty, info.range)
@@ -181,7 +223,7 @@ impl Graph {
         self.derived(Node::Unary(f, x), ty, &[x], None)
     }
 
-    pub fn binary(&mut self, f: BinaryOp, x: Id, y: Id) -> Id {
+    fn binary(&mut self, f: BinaryOp, x: Id, y: Id) -> Id {
         let (a, b) = (&self.nodes[x as usize], &self.nodes[y as usize]);
         let ty = a.ty;
         if ty == Ty::Pred
@@ -230,8 +272,8 @@ impl Graph {
         id
     }
 
-    /// A comparison; a constant where the bounds decide it.
-    pub fn compare(&mut self, f: Cmp, x: Id, y: Id) -> Id {
+    /// A constant where the bounds decide it.
+    fn compare(&mut self, f: Cmp, x: Id, y: Id) -> Id {
         let ranges = self.nodes[x as usize].range.zip(self.nodes[y as usize].range);
         let known = ranges.and_then(|(a, b)| range::compared(f, a, b));
         match known {
@@ -240,30 +282,7 @@ impl Graph {
         }
     }
 
-    /// Where the box would have to be cut for `compare` to be decided in each half.
-    pub fn cut_of(&self, f: Cmp, x: Id, y: Id) -> Option<(usize, i64)> {
-        let (a, b) = (self.nodes[x as usize].line?, self.nodes[y as usize].line?);
-        let (line, limit, f) = match (a.coef, b.coef) {
-            (0, 0) => return None,
-            (_, 0) => (a, b.base, f),
-            (0, _) => (b, a.base, mirrored(f)),
-            _ => return None,
-        };
-        let limit = match f {
-            Cmp::Lt | Cmp::Ge => limit,
-            Cmp::Le | Cmp::Gt => limit + 1,
-            Cmp::Eq | Cmp::Ne => return None,
-        };
-        let (d, at) = (line.dim as usize, line.crossing(limit));
-        (self.lo[d] < at && at < self.hi[d]).then_some((d, at))
-    }
-
-    /// What a predicate is everywhere in the box.
-    pub fn select_side(&self, p: Id) -> Option<bool> {
-        self.nodes[p as usize].range.filter(|r| r.0 == r.1).map(|r| r.0 == 1)
-    }
-
-    pub fn select(&mut self, p: Id, x: Id, y: Id) -> Id {
+    fn select(&mut self, p: Id, x: Id, y: Id) -> Id {
         match self.nodes[p as usize].range {
             Some((1, 1)) => x,
             Some((0, 0)) => y,
@@ -272,7 +291,7 @@ impl Graph {
         }
     }
 
-    pub fn convert(&mut self, ty: Ty, x: Id) -> Id {
+    fn convert(&mut self, ty: Ty, x: Id) -> Id {
         let info = &self.nodes[x as usize];
         if info.ty == ty {
             return x;
@@ -295,23 +314,12 @@ impl Graph {
         id
     }
 
-    pub fn bitcast(&mut self, ty: Ty, x: Id) -> Id {
+    fn bitcast(&mut self, ty: Ty, x: Id) -> Id {
         if self.ty(x) == ty { x } else { self.derived(Node::Bitcast(x), ty, &[x], None) }
     }
 
-    pub fn round(&mut self, elem: ElementType, x: Id) -> Id {
+    fn round(&mut self, elem: ElementType, x: Id) -> Id {
         self.derived(Node::Round(elem, x), Ty::F32, &[x], None)
-    }
-
-    /// Combines `x` over the dimensions of the row.
-    pub fn reduce(&mut self, f: Combine, x: Id) -> Id {
-        let id = self.derived(Node::Reduce(f, x), self.ty(x), &[x], None);
-        let row = self.row_mask;
-        let level = self.nodes[x as usize].level + 1;
-        let info = &mut self.nodes[id as usize];
-        info.mask &= !row;
-        info.level = level;
-        id
     }
 }
 

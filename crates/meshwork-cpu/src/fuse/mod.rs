@@ -29,9 +29,16 @@ use meshwork_ir::{Module, OpId, OpKind, ValueId};
 
 use crate::kernel::ir::{Combine, Ty};
 use affine::{Lin, Map};
+pub(crate) use build::constant_bits;
 use graph::Node;
 pub(crate) use group::State;
 use numbers::lane;
+pub(crate) use numbers::{Arithmetic, apply, cost, is_arithmetic};
+
+/// Least and greatest integer of an element type.
+pub(crate) fn limits_of(elem: meshwork_ir::ElementType) -> Option<(i64, i64)> {
+    numbers::limits(lane(elem)?)
+}
 
 /// Whether fused loops have elements of this type.
 pub(crate) fn has_lanes(elem: meshwork_ir::ElementType) -> bool {

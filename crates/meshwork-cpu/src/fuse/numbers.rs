@@ -124,6 +124,51 @@ pub(crate) fn rounding(module: &Module, op: OpId) -> Option<ElementType> {
     }
 }
 
+/// Arithmetic on some kind of values.
+pub(crate) trait Arithmetic {
+    /// What stands for an element.
+    type Value: Copy;
+    fn ty(&self, value: Self::Value) -> Ty;
+    fn unary(&mut self, f: UnaryOp, x: Self::Value) -> Self::Value;
+    fn binary(&mut self, f: BinaryOp, x: Self::Value, y: Self::Value) -> Self::Value;
+    fn compare(&mut self, f: Cmp, x: Self::Value, y: Self::Value) -> Self::Value;
+    fn select(&mut self, p: Self::Value, x: Self::Value, y: Self::Value) -> Self::Value;
+    fn convert(&mut self, ty: Ty, x: Self::Value) -> Self::Value;
+    fn bitcast(&mut self, ty: Ty, x: Self::Value) -> Self::Value;
+    fn round(&mut self, elem: ElementType, x: Self::Value) -> Self::Value;
+}
+
+/// What `op`, which [`is_arithmetic`], gives for an element of each operand.
+pub(crate) fn apply<A: Arithmetic>(a: &mut A, module: &Module, op: OpId, x: &[A::Value]) -> Option<A::Value> {
+    let data = module.op(op);
+    let elem = |v| module.ty(v).elem();
+    let (from, to) = (elem(*data.operands().first()?), elem(*data.results().first()?));
+    let ty = to.and_then(lane)?;
+    Some(match (data.kind(), x) {
+        (OpKind::Mixed(MixedOp::Convert), &[x]) => {
+            let wide = a.convert(ty, x);
+            match to {
+                Some(e) if ty == Ty::F32 && e.bits() < 32 && from != to => a.round(e, wide),
+                _ => wide,
+            }
+        }
+        (OpKind::Mixed(MixedOp::ReducePrecision), &[x]) => a.round(rounding(module, op)?, x),
+        (OpKind::Mixed(MixedOp::Compare), &[x, y]) => {
+            a.compare(direction(data.enum_value("comparison_direction")?)?, x, y)
+        }
+        (OpKind::Mixed(MixedOp::Select), &[p, x, y]) => a.select(p, x, y),
+        (OpKind::Mixed(MixedOp::Clamp), &[low, x, high]) => {
+            let bounded = a.binary(BinaryOp::Maximum, x, low);
+            a.binary(BinaryOp::Minimum, bounded, high)
+        }
+        (OpKind::Unary(UnaryOp::Square), &[x]) => a.binary(BinaryOp::Multiply, x, x),
+        (OpKind::Unary(UnaryOp::Abs), &[x]) if ty.is_unsigned() => x,
+        (OpKind::Unary(f), &[x]) => a.unary(f, x),
+        (OpKind::Binary(f), &[x, y]) => a.binary(on(f, a.ty(x)), x, y),
+        _ => return None,
+    })
+}
+
 /// Rough cost of one element in the unit of an addition.
 pub(crate) fn cost(kind: OpKind) -> u32 {
     match kind {

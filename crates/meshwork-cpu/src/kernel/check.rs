@@ -65,7 +65,7 @@ impl Checker<'_> {
 
     fn arg(&self, arg: u16) -> Result<Ty, String> {
         let found = self.body.args.get(usize::from(arg)).ok_or_else(|| format!("there is no argument {arg}"))?;
-        if self.phase.extent == Extent::Once && found.access != Access::Zero {
+        if self.phase.extent == Extent::Once && !matches!(found.access, Access::Zero | Access::Fixed) {
             return Err(format!("argument {arg} varies along the row, but the phase runs once"));
         }
         Ty::of(found.elem).ok_or_else(|| format!("argument {arg} is {}", found.elem))

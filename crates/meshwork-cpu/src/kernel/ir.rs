@@ -25,6 +25,8 @@ pub enum Access {
     Unit,
     /// The same element all along the row.
     Zero,
+    /// The same element in all rows, too: its stride from row to row is zero.
+    Fixed,
     /// Any other stride, given at the call.
     Strided,
 }

@@ -105,7 +105,7 @@ fn split_uniform(body: &mut Body, phase: &Phase) -> Option<(Phase, Phase)> {
             Op::Const(..) | Op::Scalar(..) => true,
             Op::Load(arg) => {
                 let arg = &body.args[usize::from(arg)];
-                arg.access == Access::Zero && !arg.output
+                matches!(arg.access, Access::Zero | Access::Fixed) && !arg.output
             }
             Op::LoadTemp(..) | Op::Index(..) => false,
             _ => !op.is_effect() && op.operands().all(|a| uniform[usize::from(a)]),

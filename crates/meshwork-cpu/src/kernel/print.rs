@@ -50,6 +50,7 @@ impl fmt::Display for Body {
             let access = match a.access {
                 Access::Unit => "unit",
                 Access::Zero => "zero",
+                Access::Fixed => "fixed",
                 Access::Strided => "strided",
             };
             writeln!(f, "a{i}: {} {access}{}", a.elem, if a.output { " out" } else { "" })?;

@@ -15,7 +15,7 @@ const ELEMS: [ElementType; 13] = {
 fn random_body(numbers: &mut Numbers) -> Body {
     // A few types at a time, so that values meet.
     let palette: Vec<ElementType> = (0..1 + numbers.below(3)).map(|_| *numbers.pick(&ELEMS)).collect();
-    let access = [Access::Unit, Access::Unit, Access::Unit, Access::Zero, Access::Strided];
+    let access = [Access::Unit, Access::Unit, Access::Unit, Access::Zero, Access::Fixed, Access::Strided];
     let inputs = 1 + numbers.below(4);
     let mut args: Vec<Arg> = (0..inputs)
         .map(|_| Arg { elem: *numbers.pick(&palette), access: *numbers.pick(&access), output: false })
@@ -254,11 +254,11 @@ fn try_one(seed: u64, compiled: &mut usize) {
             let size = arg.elem.storage_bytes();
             let step = match arg.access {
                 Access::Unit => 1,
-                Access::Zero => 0,
+                Access::Zero | Access::Fixed => 0,
                 Access::Strided => 1 + numbers.below(3),
             };
             let gap = numbers.below(3);
-            let row = n * step + gap;
+            let row = if arg.access == Access::Fixed { 0 } else { n * step + gap };
             at += size * numbers.below(7);
             at = at.next_multiple_of(size);
             // Some outputs are in place of an input of the same form.
@@ -386,10 +386,10 @@ fn nothing_beyond_the_last_element_is_touched() {
                 let size = arg.elem.storage_bytes();
                 let step = match arg.access {
                     Access::Unit => 1,
-                    Access::Zero => 0,
+                    Access::Zero | Access::Fixed => 0,
                     Access::Strided => 2,
                 };
-                let row = (n * step).max(1);
+                let row = if arg.access == Access::Fixed { 0 } else { (n * step).max(1) };
                 let bytes = size * (row * (rows - 1) + (n - 1) * step + 1);
                 let guarded = Guarded::new(bytes);
                 ptrs.push(guarded.last(bytes));

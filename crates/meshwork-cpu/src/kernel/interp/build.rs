@@ -114,7 +114,7 @@ impl Builder<'_> {
                 Op::Const(..) | Op::Scalar(..) => true,
                 Op::Load(arg) => {
                     let arg = &self.body.args[usize::from(arg)];
-                    arg.access == Access::Zero && !arg.output
+                    matches!(arg.access, Access::Zero | Access::Fixed) && !arg.output
                 }
                 Op::LoadTemp(..) | Op::Index(..) => false,
                 _ => !op.is_effect() && op.operands().all(|a| out[usize::from(a)]),
@@ -269,7 +269,7 @@ impl Builder<'_> {
                 out.push(Instr::Copy { dst, src: raw, size });
                 return Place::Tile(dst);
             }
-            Access::Zero | Access::Strided => {
+            Access::Zero | Access::Fixed | Access::Strided => {
                 // A tile of its own where a conversion follows, since the result must not overlap it.
                 let dst = if convert.is_some() { self.layout.tile(size) } else { self.take(size) };
                 out.push(Instr::Gather { arg, size, dst });

@@ -91,6 +91,9 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
         }
     }
     for (k, r) in (0..args as i32).zip(stay) {
+        if body.args[k as usize].access == Access::Fixed {
+            continue;
+        }
         let step = at(FRAME, TABLES + 8 * ((args + temps) as i32 + k));
         match r {
             Some(r) => asm.add(r, step),

@@ -87,7 +87,7 @@ impl<'a> Lower<'a> {
                 Op::Const(..) | Op::Scalar(..) => true,
                 Op::Load(arg) => {
                     let arg = &body.args[usize::from(arg)];
-                    arg.access == Access::Zero && !arg.output
+                    matches!(arg.access, Access::Zero | Access::Fixed) && !arg.output
                 }
                 Op::LoadTemp(..) | Op::Index(..) => false,
                 _ => !op.is_effect() && op.operands().all(|a| uniform[usize::from(a)]),
@@ -375,7 +375,7 @@ impl<'a> Lower<'a> {
         }
         let raw = match arg_is.access {
             Access::Unit => self.unit_load(code, arg, size, mode, u),
-            Access::Zero | Access::Strided => {
+            Access::Zero | Access::Fixed | Access::Strided => {
                 let dst = code.fresh(size);
                 let ahead = (u * self.lanes) as i32;
                 code.insts.push(Inst::Gather { dst, arg, ahead, scale, count: self.count(mode) });

@@ -43,7 +43,7 @@ pub fn compile(body: &Body, types: &[Vec<Option<Ty>>], stores: Stores) -> Option
     let code = memory::publish(&function.bytes)?;
     let strides = body.args.iter().map(|a| match a.access {
         Access::Unit => Some(a.elem.storage_bytes() as isize),
-        Access::Zero => Some(0),
+        Access::Zero | Access::Fixed => Some(0),
         Access::Strided => None,
     });
     let temps = body.temps.iter().map(|ty| ty.size()).collect();

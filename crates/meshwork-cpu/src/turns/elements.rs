@@ -1,0 +1,589 @@
+//! The body of a loop, element by element.
+//!
+//! A value is asked for with the dimension that is its lanes, if it has one, and is given as its elements in row-major
+//! order of the other dimensions. The question goes back through the body to carries and to values from outside, which are
+//! loaded; what cannot be asked that way makes the whole loop an ordinary one.
+
+use std::rc::Rc;
+
+use meshwork_ir::hash::HashMap;
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp, SourceOp};
+use meshwork_ir::{Attr, Def, ElementType, Literal, OpId, OpKind, ValueId};
+
+use super::code::{Code, Element, Place};
+use super::line::Turns;
+use crate::compile::lower::Lower;
+use crate::compile::{trip_count, view_of};
+use crate::fuse::{self, Arithmetic};
+use crate::kernel::ir::{BinaryOp, Cmp, Combine, Ty};
+use crate::step::{Buf, View};
+
+/// Operations of a kernel, and elements of all values together.
+const MOST: usize = 3000;
+/// The stride of lanes in views of elements.
+const LANE: i64 = 1 << 40;
+/// Turns of a loop inside that are written one after the other.
+const MOST_UNROLLED: u64 = 64;
+
+/// Which of several dimensions of the same extent are the lanes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pick {
+    Last,
+    First,
+}
+
+/// The elements of a value.
+pub(super) type Elements = Rc<Vec<Element>>;
+type Question = (ValueId, Option<usize>);
+
+/// A body being expanded.
+pub(super) struct Expansion<'a, 'm> {
+    pub cx: &'a mut Lower<'m>,
+    pub turns: &'a Turns<'m>,
+    /// Extent of the lanes; 1 if there are none.
+    pub lanes: i64,
+    pub pick: Pick,
+    pub code: Code,
+    /// Carries that were asked for, and their first row in the state.
+    pub carries: Vec<(usize, usize)>,
+    /// Rows of the state, with the type and whether it has lanes.
+    pub state: Vec<(ElementType, bool)>,
+    /// Buffers that are loaded from.
+    pub reads: Vec<Buf>,
+    known: HashMap<Question, Elements>,
+    trail: Vec<Question>,
+    elements: usize,
+}
+
+impl<'a, 'm> Expansion<'a, 'm> {
+    pub fn new(cx: &'a mut Lower<'m>, turns: &'a Turns<'m>, lanes: i64, pick: Pick) -> Self {
+        Expansion {
+            cx,
+            turns,
+            lanes,
+            pick,
+            code: Code::default(),
+            carries: vec![],
+            state: vec![],
+            reads: vec![],
+            known: HashMap::default(),
+            trail: vec![],
+            elements: 0,
+        }
+    }
+
+    fn dims(&self, value: ValueId) -> &'m [i64] {
+        self.cx.module.ty(value).dims()
+    }
+
+    fn elem(&self, value: ValueId) -> Option<ElementType> {
+        self.cx.module.ty(value).elem()
+    }
+
+    /// The dimension of `value` that is the lanes, if it stands for itself.
+    pub fn lane_of(&self, dims: &[i64]) -> Option<usize> {
+        if self.lanes == 1 {
+            return None;
+        }
+        match self.pick {
+            Pick::Last => dims.iter().rposition(|&n| n == self.lanes),
+            Pick::First => dims.iter().position(|&n| n == self.lanes),
+        }
+    }
+
+    /// The extents of `value` without its lanes.
+    fn rest(&self, value: ValueId, lane: Option<usize>) -> Vec<i64> {
+        rest(self.dims(value), lane)
+    }
+
+    /// The elements of `value` whose lanes are `lane`.
+    pub fn value(&mut self, value: ValueId, lane: Option<usize>) -> Option<Elements> {
+        let question = (value, lane);
+        if let Some(known) = self.known.get(&question) {
+            return Some(known.clone());
+        }
+        let count = self.rest(value, lane).iter().product::<i64>();
+        self.elements += usize::try_from(count).ok()?;
+        if self.elements > 4 * MOST || self.code.len() > MOST {
+            return None;
+        }
+        let elements = Rc::new(self.new_value(value, lane)?);
+        debug_assert_eq!(elements.len() as i64, count);
+        self.know(question, elements.clone());
+        Some(elements)
+    }
+
+    fn know(&mut self, question: Question, elements: Elements) {
+        self.known.insert(question, elements);
+        self.trail.push(question);
+    }
+
+    fn new_value(&mut self, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let ty = Ty::of(self.elem(value)?)?;
+        if let (None, Some(line)) = (lane, self.turns.line(value)) {
+            return Some(vec![match line.step {
+                0 => Element::Const(ty, line.base as u64 & mask(ty)),
+                step => self.code.position(ty, [line.base, step, 0])?,
+            }]);
+        }
+        match module.value(value).def() {
+            Def::Arg(block, i) if block == self.turns.body => return self.carry(value, i as usize, lane),
+            Def::Result(op, _) if self.is_inside(op) => return self.op(op, value, lane),
+            Def::Arg(..) | Def::Result(..) => {}
+        }
+        let view = self.cx.view(value).cloned()?;
+        self.loads(&view, &vec![0; view.dims.len()], lane)
+    }
+
+    fn is_inside(&self, op: OpId) -> bool {
+        self.cx.module.is_inside(op, self.turns.op)
+    }
+
+    /// The elements of a carry at the start of a turn.
+    fn carry(&mut self, value: ValueId, i: usize, lane: Option<usize>) -> Option<Vec<Element>> {
+        if lane != self.lane_of(self.dims(value)) {
+            return None;
+        }
+        let elem = self.elem(value)?;
+        let count = self.rest(value, lane).iter().product::<i64>() as usize;
+        let first = match self.carries.iter().find(|c| c.0 == i) {
+            Some(&(_, first)) => first,
+            None => {
+                self.carries.push((i, self.state.len()));
+                self.state.extend((0..count).map(|_| (elem, lane.is_some())));
+                self.state.len() - count
+            }
+        };
+        (first..first + count).map(|row| self.code.load(Place::State(row), elem, lane.is_some())).collect()
+    }
+
+    /// The elements of what is in memory; `turning` says how many bytes each dimension moves a turn.
+    fn loads(&mut self, view: &View, turning: &[i64], lane: Option<usize>) -> Option<Vec<Element>> {
+        let ty = Ty::of(view.elem)?;
+        let per_turn: i64 = turning.iter().sum();
+        let per_lane = lane.map_or(0, |d| view.strides[d]);
+        let literal = self.cx.bufs[view.buf.0 as usize].constant.clone().filter(|_| per_turn == 0 && per_lane == 0);
+        if literal.is_none() && !self.reads.contains(&view.buf) {
+            self.reads.push(view.buf);
+        }
+        let offsets = offsets(&rest(&view.dims, lane), &view.strides, view.offset);
+        let load = |offset: i64| match &literal {
+            Some(literal) if literal.elem() == view.elem => {
+                let at = offset / view.elem.storage_bytes() as i64;
+                Some(Element::Const(ty, fuse::constant_bits(literal, at as usize, ty)? & mask(ty)))
+            }
+            _ => {
+                let place = Place::Buf { buf: view.buf, offset, per_lane, per_turn };
+                self.code.load(place, view.elem, lane.is_some())
+            }
+        };
+        offsets.into_iter().map(load).collect()
+    }
+
+    fn op(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        match data.kind() {
+            OpKind::Source(SourceOp::Constant) => self.constant(op, value, lane),
+            OpKind::Source(SourceOp::Iota) => {
+                let (ty, dim) = (Ty::of(self.elem(value)?)?, data.int("iota_dimension")? as usize);
+                let integer = if ty.is_float() { Ty::I32 } else { ty };
+                let shape = self.rest(value, lane);
+                let count = shape.iter().product::<i64>() as usize;
+                if lane == Some(dim) {
+                    let position = self.code.position(integer, [0, 0, 1])?;
+                    return Some(vec![self.code.convert(ty, position); count]);
+                }
+                let inner: i64 = shape[dim + 1..].iter().product();
+                let at = |i: usize| Element::Const(integer, (i as i64 / inner % shape[dim]) as u64 & mask(integer));
+                Some((0..count).map(|i| self.code.convert(ty, at(i))).collect())
+            }
+            OpKind::Movement(movement) => match movement {
+                MovementOp::BitcastConvert if fuse::is_fusible(module, op) => {
+                    let ty = Ty::of(self.elem(value)?)?;
+                    let from = self.value(data.operands()[0], lane)?;
+                    Some(from.iter().map(|&e| self.code.bitcast(ty, e)).collect())
+                }
+                MovementOp::Slice
+                | MovementOp::Reverse
+                | MovementOp::Transpose
+                | MovementOp::BroadcastInDim
+                | MovementOp::Broadcast
+                | MovementOp::Reshape => self.renamed(op, value, lane),
+                MovementOp::Concatenate => self.concatenated(op, lane),
+                MovementOp::Pad => self.padded(op, value, lane),
+                MovementOp::DynamicSlice => self.sliced(op, value, lane),
+                MovementOp::DynamicUpdateSlice => self.updated(op, value, lane),
+                _ => None,
+            },
+            OpKind::Body(BodyOp::Reduce) => self.reduced(op, value, lane),
+            OpKind::Contract(ContractOp::DotGeneral) => self.product(op, value, lane),
+            OpKind::Control(ControlOp::Case | ControlOp::If) => self.choice(op, value, lane),
+            OpKind::Control(ControlOp::While) => {
+                self.unrolled(op)?;
+                self.known.get(&(value, lane)).map(|elements| elements.to_vec())
+            }
+            _ => self.arithmetic(op, value, lane),
+        }
+    }
+
+    fn arithmetic(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        if !fuse::is_arithmetic(module, op) {
+            return None;
+        }
+        let mut operands = vec![];
+        for &v in module.op(op).operands() {
+            // The bounds of a clamp and the predicate of a select may be scalars.
+            let scalar = self.dims(v).is_empty() && !self.dims(value).is_empty();
+            operands.push((self.value(v, if scalar { None } else { lane })?, scalar));
+        }
+        let count = self.rest(value, lane).iter().product::<i64>() as usize;
+        self.code.cost += count as u64 * u64::from(fuse::cost(module.op(op).kind()));
+        let one = |i: usize| {
+            let elements: Vec<Element> = operands.iter().map(|(e, scalar)| e[if *scalar { 0 } else { i }]).collect();
+            fuse::apply(&mut self.code, module, op, &elements)
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn constant(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let Some(Attr::Dense(dense)) = self.cx.module.op(op).attr("value") else { return None };
+        let (elem, dims) = (dense.ty.elem, dense.ty.dims.to_vec());
+        let ty = Ty::of(elem)?;
+        let count = self.rest(value, lane).iter().product::<i64>() as usize;
+        if let Some(bytes) = dense.splat_bytes() {
+            let one = Literal::from_bytes([], elem, bytes.to_vec())?;
+            return Some(vec![Element::Const(ty, fuse::constant_bits(&one, 0, ty)? & mask(ty)); count]);
+        }
+        let literal = dense.to_literal()?;
+        if lane.is_none() {
+            let bits = |i| Some(Element::Const(ty, fuse::constant_bits(&literal, i, ty)? & mask(ty)));
+            return (0..count).map(bits).collect();
+        }
+        let view = View::dense(self.cx.constant(literal), elem, &dims);
+        self.loads(&view, &vec![0; dims.len()], lane)
+    }
+
+    /// An op that only renames elements: the strides of a view of the operand's elements say which.
+    fn renamed(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let from = module.op(op).operands()[0];
+        let dims = self.dims(from).to_vec();
+        let with_lanes = (0..dims.len()).filter(|&d| lane.is_some() && dims[d] == self.lanes).map(Some);
+        for own in with_lanes.chain([None]) {
+            let mut view = View::dense(Buf(0), ElementType::UI8, &rest(&dims, own));
+            view.dims.clone_from(&dims);
+            view.elem = self.elem(from)?;
+            if let Some(d) = own {
+                view.strides[d] = LANE;
+            }
+            let Some(to) = view_of(module, op, &view) else { continue };
+            let is_lane = |d: usize| to.strides[d].abs() >= LANE / 2;
+            let wanted = if own.is_some() { lane } else { None };
+            let fits = to.offset.abs() < LANE / 2
+                && (0..to.dims.len()).all(|d| is_lane(d) == (Some(d) == wanted))
+                && wanted.is_none_or(|d| to.strides[d] == LANE)
+                && (own.is_some() || lane.is_none_or(|d| to.strides[d] == 0));
+            if !fits {
+                continue;
+            }
+            let elements = self.value(from, own)?;
+            let shape = self.rest(value, lane);
+            return Some(offsets(&shape, &to.strides, to.offset).into_iter().map(|i| elements[i as usize]).collect());
+        }
+        None
+    }
+
+    fn concatenated(&mut self, op: OpId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let data = self.cx.module.op(op);
+        let dim = data.int("dimension")? as usize;
+        if lane == Some(dim) {
+            return None;
+        }
+        let mut parts = vec![];
+        for &v in data.operands() {
+            let shape = self.rest(v, lane);
+            parts.push((self.value(v, lane)?, shape[dim..].iter().product::<i64>() as usize));
+        }
+        let outer: i64 = self.rest(data.operands()[0], lane)[..dim].iter().product();
+        let row = |i: usize| parts.iter().flat_map(move |(e, n)| e[i * n..(i + 1) * n].iter().copied());
+        Some((0..outer as usize).flat_map(row).collect())
+    }
+
+    fn padded(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let data = self.cx.module.op(op);
+        let &[from, with] = data.operands() else { return None };
+        let (low, inner) = (data.i64s("edge_padding_low")?, data.i64s("interior_padding")?);
+        let (shape, source) = (self.rest(value, lane), self.rest(from, lane));
+        if lane.is_some_and(|d| low[d] != 0 || inner[d] != 0 || self.dims(from)[d] != self.lanes) {
+            return None;
+        }
+        let (elements, padding) = (self.value(from, lane)?, self.value(with, None)?[0]);
+        let one = |at: Vec<i64>| {
+            let mut flat = 0;
+            for d in 0..at.len() {
+                let (place, step) = (at[d] - low[d], inner[d] + 1);
+                if place < 0 || place % step != 0 || place / step >= source[d] {
+                    return padding;
+                }
+                flat = flat * source[d] + place / step;
+            }
+            elements[flat as usize]
+        };
+        Some(positions(&shape).into_iter().map(one).collect())
+    }
+
+    /// Where a slice starts in each dimension: a line that stays inside.
+    pub fn starts(&self, starts: &[ValueId], room: &[i64]) -> Option<Vec<super::line::Line>> {
+        let last = self.turns.trips.saturating_sub(1);
+        let inside = |(&v, &most): (&ValueId, &i64)| {
+            let line = self.turns.line(v)?;
+            if line.step == 0 {
+                return Some(super::line::Line { base: line.base.clamp(0, most), step: 0 });
+            }
+            let ends = [line.base, line.at(last)?];
+            ends.iter().all(|end| (0..=most).contains(end)).then_some(line)
+        };
+        starts.iter().zip(room).map(inside).collect()
+    }
+
+    fn sliced(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let (&from, starts) = self.cx.module.op(op).operands().split_first()?;
+        let (dims, sizes) = (self.dims(from), self.dims(value));
+        let room: Vec<i64> = dims.iter().zip(sizes).map(|(n, size)| n - size).collect();
+        let lines = self.starts(starts, &room)?;
+        let in_body = match self.cx.module.value(from).def() {
+            Def::Arg(block, _) => block == self.turns.body,
+            Def::Result(op, _) => self.is_inside(op),
+        };
+        if in_body {
+            // Of what a turn computes, always the same part.
+            if lines.iter().any(|l| l.step != 0) || lane.is_some_and(|d| room[d] != 0) {
+                return None;
+            }
+            let elements = self.value(from, lane)?;
+            let source = View::dense(Buf(0), ElementType::UI8, &self.rest(from, lane));
+            let start: i64 = lines.iter().zip(&source.strides).map(|(l, s)| l.base * s).sum();
+            let shape = self.rest(value, lane);
+            return Some(offsets(&shape, &source.strides, start).into_iter().map(|i| elements[i as usize]).collect());
+        }
+        let mut view = self.cx.view(from).cloned()?;
+        view.offset += lines.iter().zip(&view.strides).map(|(l, s)| l.base * s).sum::<i64>();
+        view.dims = sizes.to_vec();
+        let turning: Vec<i64> = lines.iter().zip(&view.strides).map(|(l, s)| l.step * s).collect();
+        self.loads(&view, &turning, lane)
+    }
+
+    /// A small array with a part replaced, always the same one.
+    fn updated(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let &[into, update, ref starts @ ..] = self.cx.module.op(op).operands() else { return None };
+        let sizes = self.dims(update);
+        let room: Vec<i64> = self.dims(into).iter().zip(sizes).map(|(n, size)| n - size).collect();
+        let lines = self.starts(starts, &room)?;
+        if lines.iter().any(|l| l.step != 0) || lane.is_some_and(|d| room[d] != 0) {
+            return None;
+        }
+        let mut elements = self.value(into, lane)?.to_vec();
+        let new = self.value(update, lane)?;
+        let target = View::dense(Buf(0), ElementType::UI8, &self.rest(value, lane));
+        let start: i64 = lines.iter().zip(&target.strides).map(|(l, s)| l.base * s).sum();
+        let shape = self.rest(update, lane);
+        for (to, &e) in offsets(&shape, &target.strides, start).into_iter().zip(new.iter()) {
+            elements[to as usize] = e;
+        }
+        Some(elements)
+    }
+
+    fn reduced(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let combine = fuse::reduce_kind(module, op)?;
+        let &[from, init] = module.op(op).operands() else { return None };
+        let reduced = fuse::reduced_dims(module, op);
+        let kept: Vec<usize> = (0..self.dims(from).len()).filter(|d| !reduced.contains(d)).collect();
+        let own = match lane {
+            Some(d) => Some(*kept.get(d)?),
+            None => None,
+        };
+        let elements = self.value(from, own)?;
+        let first = self.value(init, None)?[0];
+        let source = View::dense(Buf(0), ElementType::UI8, &self.rest(from, own));
+        let pick = |list: &[usize], of: &[i64]| list.iter().map(|&d| of[d]).collect::<Vec<i64>>();
+        let shape = self.rest(from, own);
+        let outer = offsets(&pick(&kept, &shape), &pick(&kept, &source.strides), 0);
+        let inner = offsets(&pick(&reduced, &shape), &pick(&reduced, &source.strides), 0);
+        debug_assert_eq!(outer.len() as i64, self.rest(value, lane).iter().product::<i64>());
+        self.code.cost += elements.len() as u64;
+        let one = |start: i64| {
+            let terms: Vec<Element> = inner.iter().map(|i| elements[(start + i) as usize]).collect();
+            match self.folded(combine.into(), terms) {
+                Some(sum) if self.is_neutral(combine, first) => sum,
+                Some(sum) => self.code.binary(combine.into(), first, sum),
+                None => first,
+            }
+        };
+        Some(outer.into_iter().map(one).collect())
+    }
+
+    fn is_neutral(&self, combine: Combine, element: Element) -> bool {
+        matches!(element, Element::Const(ty, bits) if bits == ty.identity(combine))
+    }
+
+    /// All of `terms` combined, neighbors first: a short chain.
+    fn folded(&mut self, f: BinaryOp, mut terms: Vec<Element>) -> Option<Element> {
+        while terms.len() > 1 {
+            let pair = |p: &[Element]| if let &[a, b] = p { self.code.binary(f, a, b) } else { p[0] };
+            terms = terms.chunks(2).map(pair).collect();
+        }
+        terms.pop()
+    }
+
+    fn product(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let data = self.cx.module.op(op);
+        let (&[lhs, rhs], Some(Attr::Dot(dims))) = (data.operands(), data.attr("dot_dimension_numbers")) else {
+            return None;
+        };
+        let elem = self.elem(value)?;
+        let ty = Ty::of(elem)?;
+        if self.elem(lhs)? != elem || self.elem(rhs)? != elem || ty.elem() != elem || ty == Ty::Pred {
+            return None;
+        }
+        let free = |v: ValueId, batch: &[i64], contract: &[i64]| -> Vec<usize> {
+            (0..self.dims(v).len())
+                .filter(|&d| !batch.contains(&(d as i64)) && !contract.contains(&(d as i64)))
+                .collect()
+        };
+        let own = |list: &[i64]| list.iter().map(|&d| d as usize).collect::<Vec<_>>();
+        let (left, right) =
+            (free(lhs, &dims.lhs_batch, &dims.lhs_contract), free(rhs, &dims.rhs_batch, &dims.rhs_contract));
+        let (lb, rb, lk, rk) =
+            (own(&dims.lhs_batch), own(&dims.rhs_batch), own(&dims.lhs_contract), own(&dims.rhs_contract));
+        let (b, m) = (lb.len(), left.len());
+        let (l_lane, r_lane) = match lane {
+            None => (None, None),
+            Some(d) if d < b => (Some(lb[d]), Some(rb[d])),
+            Some(d) if d < b + m => (Some(left[d - b]), None),
+            Some(d) => (None, Some(right[d - b - m])),
+        };
+        let (l, r) = (self.value(lhs, l_lane)?, self.value(rhs, r_lane)?);
+        let list = |v: ValueId, lane: Option<usize>, dims: &[usize]| {
+            let shape = self.rest(v, lane);
+            let strides = View::dense(Buf(0), ElementType::UI8, &shape).strides;
+            let pick = |of: &[i64]| dims.iter().map(|&d| of[d]).collect::<Vec<_>>();
+            offsets(&pick(&shape), &pick(&strides), 0)
+        };
+        let batches: Vec<(i64, i64)> = list(lhs, l_lane, &lb).into_iter().zip(list(rhs, r_lane, &rb)).collect();
+        let (rows, columns) = (list(lhs, l_lane, &left), list(rhs, r_lane, &right));
+        let terms: Vec<(i64, i64)> = list(lhs, l_lane, &lk).into_iter().zip(list(rhs, r_lane, &rk)).collect();
+        let count = batches.len() * rows.len() * columns.len();
+        self.code.cost += (count * terms.len()) as u64;
+        if terms.is_empty() || count * terms.len() > MOST {
+            return None;
+        }
+        // Few sums are cut into several that do not wait for each other.
+        let sums = (8 / count.max(1)).clamp(1, 4);
+        let mut out = vec![];
+        for &(lb, rb) in &batches {
+            for &row in &rows {
+                for &column in &columns {
+                    let mut partial: Vec<Element> = vec![];
+                    for (k, &(a, b)) in terms.iter().enumerate() {
+                        let (x, y) = (l[(lb + row + a) as usize], r[(rb + column + b) as usize]);
+                        let product = self.code.binary(BinaryOp::Multiply, x, y);
+                        match partial.get(k % sums) {
+                            Some(&sum) => partial[k % sums] = self.code.binary(BinaryOp::Add, sum, product),
+                            None => partial.push(product),
+                        }
+                    }
+                    out.push(self.folded(BinaryOp::Add, partial)?);
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// What each branch gives, and a selection.
+    fn choice(&mut self, op: OpId, value: ValueId, lane: Option<usize>) -> Option<Vec<Element>> {
+        let module = self.cx.module;
+        let data = module.op(op);
+        let number = data.results().iter().position(|&r| r == value)?;
+        let index = *data.operands().first()?;
+        let count = data.regions().len();
+        let known = match self.elem(index)? {
+            ElementType::I1 => self.turns.truth(index).map(|yes| usize::from(!yes)),
+            _ => self.turns.line(index).filter(|l| l.step == 0).map(|l| usize::try_from(l.base).unwrap_or(count - 1)),
+        };
+        let branch = |b: usize| module.returned(module.body_of(op, b)?).get(number).copied();
+        if let Some(b) = known {
+            return Some(self.value(branch(b.min(count - 1))?, lane)?.to_vec());
+        }
+        let index_is = self.value(index, None)?[0];
+        let mut out = self.value(branch(count - 1)?, lane)?.to_vec();
+        for b in (0..count - 1).rev() {
+            let chosen = match self.code.ty(index_is) {
+                Ty::Pred => index_is,
+                ty => self.code.compare(Cmp::Eq, index_is, Element::Const(ty, b as u64)),
+            };
+            let elements = self.value(branch(b)?, lane)?;
+            out = out.iter().zip(elements.iter()).map(|(&e, &own)| self.code.select(chosen, own, e)).collect();
+        }
+        Some(out)
+    }
+
+    /// All results of a loop inside, turn after turn.
+    fn unrolled(&mut self, op: OpId) -> Option<()> {
+        let module = self.cx.module;
+        let trips = trip_count(module, op).filter(|&n| n <= MOST_UNROLLED)?;
+        let (data, body) = (module.op(op), module.body_of(op, 1)?);
+        let args = module.block(body).args();
+        let lanes: Vec<Option<usize>> = args.iter().map(|&a| self.lane_of(self.dims(a))).collect();
+        let mut carries: Vec<Elements> = vec![];
+        for (&v, &lane) in data.operands().iter().zip(&lanes) {
+            carries.push(self.value(v, lane)?);
+        }
+        for _ in 0..trips {
+            let before = self.trail.len();
+            for ((&arg, &lane), elements) in args.iter().zip(&lanes).zip(&carries) {
+                self.know((arg, lane), elements.clone());
+            }
+            let mut next = vec![];
+            for (&v, &lane) in module.returned(body).iter().zip(&lanes) {
+                next.push(self.value(v, lane)?);
+            }
+            carries = next;
+            // What this turn made is not what the next one makes.
+            for question in self.trail.drain(before..) {
+                self.known.remove(&question);
+            }
+        }
+        for ((&result, &lane), elements) in data.results().iter().zip(&lanes).zip(carries) {
+            self.know((result, lane), elements);
+        }
+        Some(())
+    }
+}
+
+/// All bits that a number of this type has.
+fn mask(ty: Ty) -> u64 {
+    if ty == Ty::Pred { 1 } else { u64::MAX >> (64 - 8 * ty.size()) }
+}
+
+/// `dims` with one element along `lane`.
+fn rest(dims: &[i64], lane: Option<usize>) -> Vec<i64> {
+    dims.iter().enumerate().map(|(d, &n)| if Some(d) == lane { 1 } else { n }).collect()
+}
+
+/// All positions of an array in row-major order.
+fn positions(dims: &[i64]) -> Vec<Vec<i64>> {
+    dims.iter().fold(vec![vec![]], |all, &n| {
+        all.into_iter().flat_map(|at: Vec<i64>| (0..n).map(move |i| [&at[..], &[i]].concat())).collect()
+    })
+}
+
+/// `start` and the strides of each position, in row-major order.
+pub(super) fn offsets(dims: &[i64], strides: &[i64], start: i64) -> Vec<i64> {
+    dims.iter().zip(strides).fold(vec![start], |all, (&n, &stride)| {
+        all.into_iter().flat_map(|at| (0..n).map(move |i| at + i * stride)).collect()
+    })
+}

@@ -1,0 +1,233 @@
+//! Loops over a few numbers as one kernel whose rows are the turns.
+//!
+//! See `README.md` beside this file.
+
+mod code;
+mod elements;
+mod line;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::sync::Arc;
+
+use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, MovementOp};
+use meshwork_ir::{Module, OpId, OpKind, ValueId, Walk};
+
+use crate::compile::lower::Lower;
+use crate::compile::trip_count;
+use crate::kernel::{Backend, Kernel, Stores};
+use crate::program::Node;
+use crate::step::{Buf, Step, View};
+use code::Place;
+use elements::{Expansion, Pick};
+use line::{Line, Turns};
+use work::{Carry, Copied, Rows};
+
+/// Fewer turns are not worth a kernel of their own.
+const FEWEST_TURNS: u64 = 16;
+/// Fewer lanes are elements like any others.
+const FEWEST_LANES: i64 = 8;
+/// Nanoseconds from one step of a turn to the next, in an ordinary loop.
+const STEP_NS: f64 = 45.0;
+/// Nanoseconds of an operation on one element or one vector.
+const OP_NS: f64 = 0.3;
+
+/// Makes the loop `op` one step, if it is small enough. Its operands and what it captures are in memory.
+pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId) -> bool {
+    let module = cx.module;
+    let (Some(trips), Some(body)) = (trip_count(module, op), module.body_of(op, 1)) else { return false };
+    if trips < FEWEST_TURNS || !crate::kernel::jit_is_available() || !is_plain(module, op) {
+        return false;
+    }
+    let turns = Turns::new(module, op, body, trips);
+    let mut extents: Vec<i64> = module.op(op).results().iter().flat_map(|&r| module.ty(r).dims().to_vec()).collect();
+    extents.retain(|&n| n >= FEWEST_LANES);
+    extents.sort_unstable();
+    extents.dedup();
+    let with_lanes = extents.into_iter().rev().flat_map(|n| [(n, Pick::Last), (n, Pick::First)]);
+    for (lanes, pick) in with_lanes.chain([(1, Pick::Last)]) {
+        let (bufs, steps) = (cx.bufs.len(), cx.nodes.len());
+        if expand(cx, &turns, lanes, pick).is_some() {
+            return true;
+        }
+        debug_assert_eq!(cx.nodes.len(), steps);
+        // Constants of an attempt that came to nothing.
+        cx.bufs.truncate(bufs);
+    }
+    false
+}
+
+/// Whether nothing in the loop is beyond all expansions.
+fn is_plain(module: &Module, op: OpId) -> bool {
+    let known = |&inner: &OpId| match module.op(inner).kind() {
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) | OpKind::Source(_) => true,
+        OpKind::Movement(f) => !matches!(f, MovementOp::Gather | MovementOp::TorchIndexSelect),
+        OpKind::Body(f) => f == BodyOp::Reduce,
+        OpKind::Contract(f) => f == ContractOp::DotGeneral,
+        OpKind::Control(f) => {
+            matches!(f, ControlOp::While | ControlOp::Case | ControlOp::If | ControlOp::HloReturn)
+        }
+        _ => false,
+    };
+    module.ops_below(op, Walk::PreOrder).iter().skip(1).all(known)
+}
+
+/// Steps that a turn of an ordinary loop has, roughly: one for what is fused, one for each op that is not.
+fn steps(module: &Module, op: OpId) -> f64 {
+    let own = |inner: OpId| match module.op(inner).kind() {
+        OpKind::Contract(_) | OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If) => 1.0,
+        OpKind::Movement(MovementOp::DynamicUpdateSlice | MovementOp::Concatenate) => 1.0,
+        OpKind::Body(_) => 0.5,
+        _ => 0.0,
+    };
+    1.0 + module.ops_below(op, Walk::PreOrder).into_iter().skip(1).map(own).sum::<f64>()
+}
+
+/// A carry that the body only writes, at a line: the target of the write and its starts.
+struct Log {
+    update: ValueId,
+    starts: Vec<Line>,
+    /// Whether the turns write all of it.
+    whole: bool,
+}
+
+/// Carry `i` as a log.
+fn log(e: &Expansion<'_, '_>, i: usize) -> Option<Log> {
+    let (module, turns) = (e.cx.module, e.turns);
+    let (argument, next) = (module.block(turns.body).args()[i], module.returned(turns.body)[i]);
+    let data = module.op(module.def_op(next)?);
+    let &[into, update, ref starts @ ..] = data.operands() else { return None };
+    let only = |v: ValueId| module.value(v).uses().len() == 1;
+    if data.kind() != OpKind::Movement(MovementOp::DynamicUpdateSlice)
+        || into != argument
+        || !only(argument)
+        || !only(next)
+    {
+        return None;
+    }
+    let (dims, sizes) = (module.ty(into).dims(), module.ty(update).dims());
+    let room: Vec<i64> = dims.iter().zip(sizes).map(|(n, size)| n - size).collect();
+    let starts = e.starts(starts, &room)?;
+    let moving: Vec<usize> = (0..dims.len()).filter(|&d| starts[d].step != 0).collect();
+    let &[moving] = &moving[..] else { return None };
+    let covered = |d: usize| match d == moving {
+        true => starts[d].step.abs() == sizes[d] && sizes[d] * turns.trips as i64 == dims[d],
+        false => room[d] == 0,
+    };
+    Some(Log { update, whole: (0..dims.len()).all(covered), starts })
+}
+
+/// Adds the step of the loop whose lanes are a dimension of extent `lanes`.
+fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> Option<()> {
+    let (module, op) = (cx.module, turns.op);
+    let data = module.op(op);
+    let (args, returned) = (module.block(turns.body).args(), module.returned(turns.body));
+    let mut e = Expansion::new(cx, turns, lanes, pick);
+    let is_used = |i: usize| !module.value(data.results()[i]).uses().is_empty();
+    let mut copied: Vec<Copied> = vec![];
+    let mut results: Vec<(usize, View)> = vec![];
+    // Last values of counters, and logs.
+    for i in (0..args.len()).filter(|&i| is_used(i)) {
+        let (elem, dims) = e.cx.shape(data.results()[i]);
+        if let Some(line) = turns.counter(i) {
+            let last = e.cx.constant(integer(elem, &dims, line.at(turns.trips)?)?);
+            results.push((i, View::dense(last, elem, &dims)));
+        } else if let Some(log) = log(&e, i) {
+            let lane = e.lane_of(module.ty(log.update).dims());
+            let elements = e.value(log.update, lane)?;
+            let view = View::dense(e.cx.buffer(elem, &dims), elem, &dims);
+            let start: i64 = log.starts.iter().zip(&view.strides).map(|(l, s)| l.base * s).sum();
+            let per_turn = log.starts.iter().zip(&view.strides).map(|(l, s)| l.step * s).sum();
+            let sizes: Vec<i64> = module.ty(log.update).dims().to_vec();
+            let per_lane = lane.map_or(0, |d| view.strides[d]);
+            let rest: Vec<i64> = sizes.iter().enumerate().map(|(d, &n)| if Some(d) == lane { 1 } else { n }).collect();
+            for (offset, &element) in elements::offsets(&rest, &view.strides, start).into_iter().zip(elements.iter()) {
+                let place = Place::Buf { buf: view.buf, offset, per_lane, per_turn };
+                e.code.store(place, elem, lane.is_some(), element);
+            }
+            if !log.whole {
+                copied.push(Copied { from: e.cx.view(data.operands()[i])?.clone(), to: view.clone() });
+            }
+            results.push((i, view));
+        } else {
+            // Asked for, so that it is part of the state.
+            e.value(args[i], e.lane_of(&dims))?;
+        }
+    }
+    // The next values of all carries that were asked for; asking may ask for more.
+    let mut done = 0;
+    while done < e.carries.len() {
+        let (i, first) = e.carries[done];
+        done += 1;
+        if returned[i] == args[i] {
+            continue;
+        }
+        let (elem, dims) = e.cx.shape(args[i]);
+        let lane = e.lane_of(&dims);
+        let elements = e.value(returned[i], lane)?;
+        for (row, &element) in elements.iter().enumerate() {
+            e.code.store(Place::State(first + row), elem, lane.is_some(), element);
+        }
+    }
+    let (ops, once, cost) = (e.code.len() as f64, e.code.once() as f64, e.code.cost as f64);
+    let single = if lanes == 1 { once.max(cost) } else { once };
+    if single * OP_NS > steps(module, op) * STEP_NS || (lanes > 1 && once == ops) {
+        return None;
+    }
+    let carries = e.carries.clone();
+    let (state, reads, pick_lane) =
+        (e.state.clone(), e.reads.clone(), carries.iter().map(|&(i, _)| e.lane_of(module.ty(args[i]).dims())));
+    let lane_dims: Vec<Option<usize>> = pick_lane.collect();
+    let code = e.code;
+    let (places, index) = (code.places.clone(), code.index.clone());
+    let kernel = Kernel::cached(code.body(), Stores::Cached).ok()?;
+    if kernel.backend() != Backend::Compiled {
+        return None;
+    }
+    let (mut reads, mut in_place) = (reads, vec![]);
+    let mut moved = vec![];
+    for (&(i, first), lane) in carries.iter().zip(lane_dims) {
+        let from = cx.view(data.operands()[i])?.clone();
+        let to = match is_used(i) {
+            true => {
+                let (elem, dims) = cx.shape(data.results()[i]);
+                let view = View::dense(cx.buffer(elem, &dims), elem, &dims);
+                let whole = cx.bufs[from.buf.0 as usize].bytes == cx.bufs[view.buf.0 as usize].bytes;
+                if lane.is_some() && from.is_dense() && whole && !reads.contains(&from.buf) {
+                    in_place.push((from.buf, view.buf));
+                }
+                results.push((i, view.clone()));
+                Some(view)
+            }
+            false => None,
+        };
+        moved.push(Carry { from, to, lane, row: first });
+    }
+    for from in moved.iter().map(|c| &c.from).chain(copied.iter().map(|c| &c.from)) {
+        if !reads.contains(&from.buf) {
+            reads.push(from.buf);
+        }
+    }
+    // Read twice, it cannot be written meanwhile.
+    let twice = |buf: Buf| moved.iter().filter(|c| c.from.buf == buf).count() > 1;
+    in_place.retain(|&(from, _)| !twice(from));
+    let is_written = |view: &View| cx.bufs[view.buf.0 as usize].constant.is_none();
+    let writes = results.iter().filter(|(_, view)| is_written(view)).map(|(_, view)| view.buf).collect();
+    let on = if lanes > 1 { format!(" on {lanes} lanes") } else { String::new() };
+    let name = format!("{} turns of {ops} operations{on}", turns.trips);
+    let vectors = (lanes as f64 / 8.0).max(1.0);
+    let turn_ns = (ops.max(cost) * vectors * OP_NS).max(2.0);
+    let work = Rows::new(kernel, places, index, turns.trips, lanes, state, moved, copied, turn_ns);
+    for (i, view) in results {
+        cx.set_view(data.results()[i], view);
+    }
+    cx.nodes.push(Node::Step(Step { work: Arc::new(work), reads, writes, in_place, op, name }));
+    Some(())
+}
+
+/// An array of one integer.
+fn integer(elem: meshwork_ir::ElementType, dims: &[i64], value: i64) -> Option<meshwork_ir::Literal> {
+    let bytes = value.to_le_bytes()[..elem.storage_bytes()].to_vec();
+    meshwork_ir::Literal::from_bytes(dims.iter().copied(), elem, bytes)
+}

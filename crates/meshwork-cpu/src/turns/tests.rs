@@ -1,0 +1,236 @@
+//! Loops as kernels, compared with the evaluator.
+
+use crate::compile::testing::check;
+
+/// A loop of `turns` turns with the counter `%i` and the carries `carries` (name, first value, type), whose body is `body` and
+/// gives `next`.
+fn looped(args: &str, carries: &[(&str, &str, &str)], turns: u32, body: &str, next: &[&str]) -> String {
+    let inits: String = carries.iter().map(|(name, init, _)| format!(", %{name} = {init}")).collect();
+    let types: String = carries.iter().map(|(_, _, ty)| format!(", {ty}")).collect();
+    let next: String = next.iter().map(|n| format!(", {n}")).collect();
+    let results: Vec<String> = (1..=carries.len()).map(|i| format!("%r#{i}")).collect();
+    let outer: Vec<&str> = carries.iter().map(|c| c.2).collect();
+    format!(
+        "func.func @main({args}) -> ({}) {{
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %none = stablehlo.constant dense<0.0> : tensor<f32>
+        %r:{} = stablehlo.while(%i = %zero{inits}) : tensor<i32>{types}
+        cond {{
+            %n = stablehlo.constant dense<{turns}> : tensor<i32>
+            %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %c : tensor<i1>
+        }} do {{
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %o = stablehlo.constant dense<0> : tensor<i32>
+            %j = stablehlo.add %i, %one : tensor<i32>
+            {body}
+            stablehlo.return %j{next} : tensor<i32>{types}
+        }}
+        return {} : {} }}",
+        outer.join(", "),
+        carries.len() + 1,
+        results.join(", "),
+        outer.join(", "),
+    )
+}
+
+fn is_one_step(text: &str) {
+    assert!(text.contains("turns of") && !text.contains("while"), "{text}");
+}
+
+#[test]
+fn a_system_of_three_numbers() {
+    let source = looped(
+        "%x0: tensor<3xf32>",
+        &[("x", "%x0", "tensor<3xf32>")],
+        50,
+        "%a = stablehlo.slice %x [0:1] : (tensor<3xf32>) -> tensor<1xf32>
+        %b = stablehlo.slice %x [1:2] : (tensor<3xf32>) -> tensor<1xf32>
+        %c3 = stablehlo.slice %x [2:3] : (tensor<3xf32>) -> tensor<1xf32>
+        %d = stablehlo.subtract %b, %a : tensor<1xf32>
+        %e = stablehlo.multiply %a, %c3 : tensor<1xf32>
+        %f = stablehlo.cosine %e : tensor<1xf32>
+        %s = stablehlo.concatenate %d, %f, %e, dim = 0 : (tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<3xf32>
+        %h = stablehlo.constant dense<0.01> : tensor<3xf32>
+        %hs = stablehlo.multiply %h, %s : tensor<3xf32>
+        %y = stablehlo.add %x, %hs : tensor<3xf32>",
+        &["%y"],
+    );
+    is_one_step(&check(&source, 1e-5));
+}
+
+#[test]
+fn lanes_are_a_dimension_that_turns_treat_alike() {
+    for (rows, columns, first) in [(3, 100, false), (100, 3, true), (2, 1000, false), (8, 2, true)] {
+        let (ty, row) = (format!("tensor<{rows}x{columns}xf32>"), if first { 1 } else { 0 });
+        let (part, a, b) = if first {
+            (format!("tensor<{rows}x1xf32>"), format!("[0:{rows}, 0:1]"), format!("[0:{rows}, 1:2]"))
+        } else {
+            (format!("tensor<1x{columns}xf32>"), format!("[0:1, 0:{columns}]"), format!("[1:2, 0:{columns}]"))
+        };
+        let body = format!(
+            "%a = stablehlo.slice %x {a} : ({ty}) -> {part}
+            %b = stablehlo.slice %x {b} : ({ty}) -> {part}
+            %s = stablehlo.sine %b : {part}
+            %d = stablehlo.subtract %s, %a : {part}
+            %sum = stablehlo.reduce(%x init: %none) applies stablehlo.add across dimensions = [{row}] : ({ty}, tensor<f32>) -> tensor<{lanes}xf32>
+            %wide = stablehlo.broadcast_in_dim %sum, dims = [{other}] : (tensor<{lanes}xf32>) -> {ty}
+            %h = stablehlo.constant dense<0.01> : {ty}
+            %g = stablehlo.broadcast_in_dim %d, dims = [0, 1] : ({part}) -> {ty}
+            %hs = stablehlo.multiply %h, %g : {ty}
+            %z = stablehlo.add %hs, %wide : {ty}
+            %q = stablehlo.multiply %h, %z : {ty}
+            %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+            %k = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> {ty}
+            %u = stablehlo.multiply %q, %k : {ty}
+            %m = stablehlo.tanh %u : {ty}
+            %y = stablehlo.add %x, %m : {ty}",
+            lanes = if first { rows } else { columns },
+            other = 1 - row,
+        );
+        let text = check(&looped(&format!("%x0: {ty}"), &[("x", "%x0", &ty)], 20, &body, &["%y"]), 1e-4);
+        is_one_step(&text);
+        assert!(text.contains("lanes"), "{text}");
+    }
+}
+
+/// The carry trades places with another; one never changes; inputs and outputs move with the turns, forwards and backwards.
+#[test]
+fn scans_read_and_write_rows() {
+    let source = looped(
+        "%a0: tensor<4xf32>, %b0: tensor<4xf32>, %u: tensor<20x4xf32>, %y0: tensor<20x4xf32>, %z0: tensor<21x4xf32>",
+        &[
+            ("a", "%a0", "tensor<4xf32>"),
+            ("b", "%b0", "tensor<4xf32>"),
+            ("y", "%y0", "tensor<20x4xf32>"),
+            ("z", "%z0", "tensor<21x4xf32>"),
+        ],
+        20,
+        "%t = stablehlo.constant dense<20> : tensor<i32>
+        %neg = stablehlo.compare LT, %i, %o : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        %it = stablehlo.add %i, %t : tensor<i32>
+        %at = stablehlo.select %neg, %it, %i : tensor<i1>, tensor<i32>
+        %nineteen = stablehlo.constant dense<19> : tensor<i32>
+        %back = stablehlo.subtract %nineteen, %i : tensor<i32>
+        %row = stablehlo.dynamic_slice %u, %at, %o, sizes = [1, 4] : (tensor<20x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+        %flat = stablehlo.reshape %row : (tensor<1x4xf32>) -> tensor<4xf32>
+        %mirrored = stablehlo.reverse %flat, dims = [0] : tensor<4xf32>
+        %s = stablehlo.add %b, %mirrored : tensor<4xf32>
+        %w = stablehlo.reshape %s : (tensor<4xf32>) -> tensor<1x4xf32>
+        %y1 = stablehlo.dynamic_update_slice %y, %w, %back, %o : (tensor<20x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<20x4xf32>
+        %z1 = stablehlo.dynamic_update_slice %z, %row, %j, %o : (tensor<21x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<21x4xf32>",
+        &["%s", "%a", "%y1", "%z1"],
+    );
+    is_one_step(&check(&source, 1e-5));
+}
+
+#[test]
+fn products_choices_and_loops_inside() {
+    let source = looped(
+        "%p0: tensor<3x3xf32>, %x0: tensor<3xf32>, %f: tensor<3x3xf32>",
+        &[("p", "%p0", "tensor<3x3xf32>"), ("x", "%x0", "tensor<3xf32>"), ("count", "%zero", "tensor<i32>")],
+        30,
+        "%q = stablehlo.dot_general %f, %p, contracting_dims = [1] x [0] : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+        %qt = stablehlo.dot_general %q, %f, contracting_dims = [1] x [1] : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+        %h = stablehlo.constant dense<0.3> : tensor<3x3xf32>
+        %ht = stablehlo.multiply %h, %qt : tensor<3x3xf32>
+        %v = stablehlo.dot_general %p, %x, contracting_dims = [1] x [0] : (tensor<3x3xf32>, tensor<3xf32>) -> tensor<3xf32>
+        %total = stablehlo.reduce(%v init: %none) applies stablehlo.add across dimensions = [0] : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+        %up = stablehlo.compare GT, %total, %none : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        %w = \"stablehlo.if\"(%up) ({
+            %s = stablehlo.tanh %v : tensor<3xf32>
+            stablehlo.return %s : tensor<3xf32>
+        }, {
+            %g = stablehlo.logistic %v : tensor<3xf32>
+            stablehlo.return %g : tensor<3xf32>
+        }) : (tensor<i1>) -> tensor<3xf32>
+        %in:2 = stablehlo.while(%k = %o, %a = %w) : tensor<i32>, tensor<3xf32>
+        cond {
+            %three = stablehlo.constant dense<3> : tensor<i32>
+            %lt = stablehlo.compare LT, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %lt : tensor<i1>
+        } do {
+            %k1 = stablehlo.add %k, %one : tensor<i32>
+            %half = stablehlo.constant dense<0.5> : tensor<3xf32>
+            %a1 = stablehlo.multiply %a, %half : tensor<3xf32>
+            %a2 = stablehlo.add %a1, %x : tensor<3xf32>
+            stablehlo.return %k1, %a2 : tensor<i32>, tensor<3xf32>
+        }
+        %y = stablehlo.tanh %in#1 : tensor<3xf32>
+        %more = stablehlo.convert %up : (tensor<i1>) -> tensor<i32>
+        %n1 = stablehlo.add %count, %more : tensor<i32>",
+        &["%ht", "%y", "%n1"],
+    );
+    is_one_step(&check(&source, 1e-4));
+}
+
+/// Many lanes are cut into parts; what has no lanes is computed in each of them.
+#[test]
+fn many_lanes_with_numbers_of_their_own() {
+    let source = looped(
+        "%x0: tensor<5000xf32>, %s0: tensor<2xf32>, %w: tensor<5000x30xf32>",
+        &[("x", "%x0", "tensor<5000xf32>"), ("s", "%s0", "tensor<2xf32>"), ("y", "%w", "tensor<5000x30xf32>")],
+        30,
+        "%s1 = stablehlo.cosine %s : tensor<2xf32>
+        %first = stablehlo.slice %s [1:2] : (tensor<2xf32>) -> tensor<1xf32>
+        %k = stablehlo.broadcast_in_dim %first, dims = [0] : (tensor<1xf32>) -> tensor<5000xf32>
+        %col = stablehlo.dynamic_slice %w, %o, %i, sizes = [5000, 1] : (tensor<5000x30xf32>, tensor<i32>, tensor<i32>) -> tensor<5000x1xf32>
+        %flat = stablehlo.reshape %col : (tensor<5000x1xf32>) -> tensor<5000xf32>
+        %m = stablehlo.multiply %flat, %k : tensor<5000xf32>
+        %at = stablehlo.iota dim = 0 : tensor<5000xf32>
+        %small = stablehlo.constant dense<1.0e-5> : tensor<5000xf32>
+        %p = stablehlo.multiply %at, %small : tensor<5000xf32>
+        %mp = stablehlo.add %m, %p : tensor<5000xf32>
+        %x1 = stablehlo.add %x, %mp : tensor<5000xf32>
+        %out = stablehlo.reshape %x1 : (tensor<5000xf32>) -> tensor<5000x1xf32>
+        %y1 = stablehlo.dynamic_update_slice %y, %out, %o, %i : (tensor<5000x30xf32>, tensor<5000x1xf32>, tensor<i32>, tensor<i32>) -> tensor<5000x30xf32>",
+        &["%x1", "%s1", "%y1"],
+    );
+    let text = check(&source, 1e-4);
+    is_one_step(&text);
+    assert!(text.contains("5000 lanes"), "{text}");
+}
+
+/// Neighbors mix along the only dimension, and there are too many elements for one by one.
+#[test]
+fn loops_that_mix_their_lanes_stay_loops() {
+    let source = looped(
+        "%x0: tensor<600xf32>",
+        &[("x", "%x0", "tensor<600xf32>")],
+        20,
+        "%a = stablehlo.slice %x [0:599] : (tensor<600xf32>) -> tensor<599xf32>
+        %b = stablehlo.slice %x [1:600] : (tensor<600xf32>) -> tensor<599xf32>
+        %s = stablehlo.add %a, %b : tensor<599xf32>
+        %h = stablehlo.constant dense<0.5> : tensor<599xf32>
+        %m = stablehlo.multiply %h, %s : tensor<599xf32>
+        %e = stablehlo.slice %x [599:600] : (tensor<600xf32>) -> tensor<1xf32>
+        %y = stablehlo.concatenate %m, %e, dim = 0 : (tensor<599xf32>, tensor<1xf32>) -> tensor<600xf32>",
+        &["%y"],
+    );
+    let text = check(&source, 1e-5);
+    assert!(!text.contains("turns of"), "{text}");
+}
+
+/// Narrow floats, integers and truth values as carries.
+#[test]
+fn carries_of_all_kinds() {
+    let source = looped(
+        "%h0: tensor<2xbf16>, %k0: tensor<2xi8>, %d0: tensor<f64>, %t0: tensor<3xi1>",
+        &[
+            ("h", "%h0", "tensor<2xbf16>"),
+            ("k", "%k0", "tensor<2xi8>"),
+            ("d", "%d0", "tensor<f64>"),
+            ("t", "%t0", "tensor<3xi1>"),
+        ],
+        17,
+        "%half = stablehlo.constant dense<0.5> : tensor<2xbf16>
+        %h1 = stablehlo.multiply %h, %half : tensor<2xbf16>
+        %five = stablehlo.constant dense<5> : tensor<2xi8>
+        %k1 = stablehlo.add %k, %five : tensor<2xi8>
+        %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f64>
+        %d1 = stablehlo.add %d, %f : tensor<f64>
+        %t1 = stablehlo.not %t : tensor<3xi1>",
+        &["%h1", "%k1", "%d1", "%t1"],
+    );
+    is_one_step(&check(&source, 1e-2));
+}

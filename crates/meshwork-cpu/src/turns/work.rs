@@ -1,0 +1,205 @@
+//! The step of a loop: its state in scratch memory, chunk after chunk of its lanes.
+
+use std::sync::Arc;
+
+use meshwork_ir::ElementType;
+
+use super::code::Place;
+use super::elements::offsets;
+use crate::kernel::Kernel;
+use crate::kernel::ir::Call;
+use crate::step::{Fault, Frame, Scratch, View, Work};
+
+/// Bytes of state that a chunk keeps in the first-level cache.
+const STATE_BYTES: usize = 16 << 10;
+/// Lanes of a chunk are a multiple of this.
+const GRAIN: usize = 64;
+/// A part costs at least this many nanoseconds.
+const PART_NS: f64 = 20_000.0;
+const MAX_PARTS: usize = 64;
+
+/// A carry: where it comes from, where it goes, its lanes, and its first row of the state.
+#[derive(Debug)]
+pub(super) struct Carry {
+    pub from: View,
+    pub to: Option<View>,
+    pub lane: Option<usize>,
+    pub row: usize,
+}
+
+/// An array that only some of its elements are written in.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub from: View,
+    pub to: View,
+}
+
+/// All turns of a loop.
+#[derive(Debug)]
+pub(super) struct Rows {
+    kernel: Arc<Kernel>,
+    places: Vec<Place>,
+    index: Vec<[i64; 3]>,
+    trips: u64,
+    lanes: usize,
+    /// Lanes of a chunk.
+    chunk: usize,
+    parts: usize,
+    /// Byte of each row of the state, and of its end.
+    rows: Vec<usize>,
+    carries: Vec<Carry>,
+    copied: Vec<Copied>,
+    cost: u64,
+}
+
+impl Rows {
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        kernel: Arc<Kernel>,
+        places: Vec<Place>,
+        index: Vec<[i64; 3]>,
+        trips: u64,
+        lanes: i64,
+        state: Vec<(ElementType, bool)>,
+        carries: Vec<Carry>,
+        copied: Vec<Copied>,
+        turn_ns: f64,
+    ) -> Rows {
+        let lanes = lanes as usize;
+        let per_lane: usize = state.iter().filter(|s| s.1).map(|s| s.0.storage_bytes()).sum();
+        let most = (STATE_BYTES / per_lane.max(1) / GRAIN).max(1) * GRAIN;
+        let cost = trips as f64 * turn_ns;
+        // What is not written whole is copied first, by whoever comes first: by one.
+        let wanted = if copied.is_empty() { ((cost / PART_NS) as usize).clamp(1, MAX_PARTS) } else { 1 };
+        let even = lanes.div_ceil(wanted).next_multiple_of(GRAIN).min(most);
+        let chunk = even.min(lanes.max(1));
+        let chunks = lanes.div_ceil(chunk);
+        let mut rows = vec![0];
+        for (elem, lanes) in state {
+            let bytes = if lanes { elem.storage_bytes() * chunk } else { elem.storage_bytes() };
+            rows.push((rows[rows.len() - 1] + bytes).next_multiple_of(64));
+        }
+        let parts = chunks.min(wanted);
+        Rows { kernel, places, index, trips, lanes, chunk, parts, rows, carries, copied, cost: cost as u64 + 1 }
+    }
+
+    /// Copies carries between memory and the state, for `n` lanes from `first` on.
+    ///
+    /// # Safety
+    /// The buffers are valid, and `state` is as large as the rows say.
+    unsafe fn moved(&self, frame: &Frame<'_>, state: *mut u8, (first, n): (usize, usize), back: bool) {
+        for carry in &self.carries {
+            let view = match (back, &carry.to) {
+                (false, _) => &carry.from,
+                (true, Some(to)) => to,
+                (true, None) => continue,
+            };
+            // All chunks end with the same values of what has no lanes.
+            if back && carry.lane.is_none() && first > 0 {
+                continue;
+            }
+            let size = view.elem.storage_bytes();
+            let (count, stride) = carry.lane.map_or((1, 0), |d| (n, view.strides[d] as isize));
+            let start = carry.lane.map_or(0, |d| first as i64 * view.strides[d]);
+            let rest: Vec<i64> =
+                view.dims.iter().enumerate().map(|(d, &n)| if Some(d) == carry.lane { 1 } else { n }).collect();
+            for (row, offset) in offsets(&rest, &view.strides, view.offset + start).into_iter().enumerate() {
+                // SAFETY: elements of the view, and of the carry's rows.
+                unsafe {
+                    let there = frame.ptr(view.buf).offset(offset as isize);
+                    let here = state.add(self.rows[carry.row + row]);
+                    let (here, there) = ((here, size as isize), (there, stride));
+                    let (from, to) = if back { (here, there) } else { (there, here) };
+                    spread(from, to, count, size);
+                }
+            }
+        }
+    }
+}
+
+/// Copies `count` elements of `size` bytes, given by their start and the bytes from one to the next.
+///
+/// # Safety
+/// All of them are there, and the two do not overlap.
+unsafe fn spread(from: (*mut u8, isize), to: (*mut u8, isize), count: usize, size: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        if from.1 == size as isize && to.1 == size as isize {
+            return std::ptr::copy_nonoverlapping(from.0, to.0, count * size);
+        }
+        for i in 0..count as isize {
+            let (from, to) = (from.0.offset(i * from.1), to.0.offset(i * to.1));
+            match size {
+                4 => to.cast::<u32>().write(from.cast::<u32>().read()),
+                8 => to.cast::<u64>().write(from.cast::<u64>().read()),
+                _ => std::ptr::copy_nonoverlapping(from, to, size),
+            }
+        }
+    }
+}
+
+impl Work for Rows {
+    fn parts(&self) -> usize {
+        self.parts
+    }
+
+    fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    unsafe fn run(&self, frame: &Frame<'_>, scratch: &mut Scratch, part: usize) -> Result<(), Fault> {
+        for Copied { from, to } in &self.copied {
+            let size = from.elem.storage_bytes();
+            let places = offsets(&from.dims, &from.strides, from.offset).into_iter();
+            for (from_byte, to_byte) in places.zip((0..).step_by(size)) {
+                // SAFETY: elements of both views; there is one part.
+                unsafe {
+                    let (from, to) = (frame.ptr(from.buf).offset(from_byte as isize), frame.ptr(to.buf).add(to_byte));
+                    std::ptr::copy(from, to, size);
+                }
+            }
+        }
+        let state = scratch.panels(self.rows[self.rows.len() - 1].max(64));
+        let chunks = self.lanes.div_ceil(self.chunk);
+        let mine = chunks * part / self.parts..chunks * (part + 1) / self.parts;
+        let mut ptrs = vec![std::ptr::null_mut(); self.places.len()];
+        let per_turn = |place: &Place| if let Place::Buf { per_turn, .. } = place { *per_turn as isize } else { 0 };
+        let row_strides: Vec<isize> = self.places.iter().map(per_turn).collect();
+        let sizes = self.kernel.body().args.iter().map(|a| a.elem.storage_bytes() as isize);
+        let per_lane = |(place, size): (&Place, isize)| match place {
+            Place::State(_) => size,
+            Place::Buf { per_lane, .. } => *per_lane as isize,
+        };
+        let strides: Vec<isize> = self.places.iter().zip(sizes).map(per_lane).collect();
+        for chunk in mine {
+            let first = chunk * self.chunk;
+            let n = self.chunk.min(self.lanes - first);
+            // SAFETY: the buffers are valid by the contract of steps, the state has just been made, and lanes of
+            // different chunks are different elements.
+            unsafe {
+                self.moved(frame, state, (first, n), false);
+                for (ptr, place) in ptrs.iter_mut().zip(&self.places) {
+                    *ptr = match *place {
+                        Place::State(row) => state.add(self.rows[row]),
+                        Place::Buf { buf, offset, per_lane, .. } => {
+                            frame.ptr(buf).offset((offset + first as i64 * per_lane) as isize)
+                        }
+                    };
+                }
+                let index: Vec<[i64; 3]> =
+                    self.index.iter().map(|&[start, turn, lane]| [start + first as i64 * lane, turn, lane]).collect();
+                let call = Call {
+                    ptrs: &ptrs,
+                    row_strides: &row_strides,
+                    strides: &strides,
+                    rows: self.trips as usize,
+                    n,
+                    index: &index,
+                };
+                self.kernel.run(&call, scratch);
+                self.moved(frame, state, (first, n), true);
+            }
+        }
+        Ok(())
+    }
+}
