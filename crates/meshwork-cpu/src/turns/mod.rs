@@ -25,7 +25,7 @@ use line::{Line, Turns};
 use work::{Carry, Copied, Rows};
 
 /// Fewer turns are not worth a kernel of their own.
-const FEWEST_TURNS: u64 = 16;
+const FEWEST_TURNS: u64 = 4;
 /// Fewer lanes are elements like any others.
 const FEWEST_LANES: i64 = 8;
 /// Nanoseconds from one step of a turn to the next, in an ordinary loop.

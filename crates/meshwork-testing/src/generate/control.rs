@@ -110,7 +110,7 @@ impl Maker {
         let mut carries: Vec<Value> = (0..1 + self.numbers.below(3)).filter_map(|_| self.any(scope)).collect();
         carries.retain(|v| v.elem != ElementType::C64 && v.elem != ElementType::C128 && v.is_exact());
         let zero = b.scalar(ElementType::I32, 0.0).ok()?;
-        let turns = self.numbers.below(4);
+        let turns = *self.numbers.pick(&[0, 1, 2, 3, 5, 9]);
         let limit = b.scalar(ElementType::I32, turns as f64).ok()?;
         let inits: Vec<ValueId> = [zero].into_iter().chain(carries.iter().map(|v| v.id)).collect();
         // What is known of a carry in any turn.
