@@ -183,7 +183,7 @@ fn measure(name: &str, s: &Shape) {
 fn time(name: &str, source: &str, flops: f64, other: &mut dyn FnMut(&[*mut u8], usize) -> Option<f64>) {
     let Ok(module) = text::parse(source) else { return eprintln!("{source} does not parse") };
     let Some(block) = module.entry().and_then(|f| module.body_of(f, 0)) else { return };
-    let mut cx = Lower::new(&module);
+    let mut cx = Lower::new(&module, 1);
     for &arg in module.block(block).args() {
         cx.result(arg);
     }

@@ -22,7 +22,7 @@ pub(crate) fn program(module: &Arc<Module>, func: OpId, grid: DeviceGrid, span: 
     let Some(body) = module.body_of(func, 0) else {
         return Err(LoadError::unsupported(module, func, "a function without a body"));
     };
-    let mut c = Compiler { cx: Lower::new(module), grid, span, fuse: fuse::State::default() };
+    let mut c = Compiler { cx: Lower::new(module, grid.len()), grid, span, fuse: fuse::State::default() };
     let args = module.block(body).args().to_vec();
     if let Some(&arg) = args.iter().find(|&&a| module.ty(a).as_tensor().is_none()) {
         return Err(LoadError::unsupported(module, func, format!("an argument of type {}", module.ty(arg))));

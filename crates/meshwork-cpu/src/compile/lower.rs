@@ -11,6 +11,8 @@ use crate::step::{Buf, Step, View, Work};
 pub struct Lower<'m> {
     /// The per-device module.
     pub module: &'m Module,
+    /// Devices that run it at the same time.
+    pub devices: usize,
     /// All buffers so far.
     pub bufs: Vec<BufInfo>,
     /// Nodes of the block being lowered.
@@ -30,9 +32,9 @@ pub(crate) struct Outer {
 
 impl<'m> Lower<'m> {
     /// Nothing lowered yet.
-    pub fn new(module: &'m Module) -> Lower<'m> {
+    pub fn new(module: &'m Module, devices: usize) -> Lower<'m> {
         let views = vec![None; module.value_slots()];
-        Lower { module, bufs: vec![], nodes: vec![], fallbacks: vec![], views, shadowed: vec![] }
+        Lower { module, devices, bufs: vec![], nodes: vec![], fallbacks: vec![], views, shadowed: vec![] }
     }
 
     /// A new buffer for a value of this type.

@@ -4,6 +4,7 @@ use meshwork_ir::ElementType;
 
 use super::dynamic::read_index;
 use super::nest::{Nest, walk};
+use crate::kernel::interp::loops::wide;
 use crate::step::{Buf, Frame, View};
 
 /// One component of the index vectors.
@@ -128,6 +129,9 @@ impl Picks {
         // SAFETY: in the whole function: the caller's.
         unsafe {
             match self.elem {
+                ElementType::I32 if by == 4 && wide() && self.is_narrow() => {
+                    self.of_neighbors(vectors, from, batch, out)
+                }
                 ElementType::I32 => {
                     self.of(vectors, by, from, batch, out, |p| i64::from(p.cast::<i32>().read_unaligned()))
                 }
@@ -138,6 +142,49 @@ impl Picks {
                 elem => self.of(vectors, by, from, batch, out, |p| read_index(p, elem)),
             }
         }
+    }
+
+    /// Whether positions and offsets of one component are within 32 bits.
+    fn is_narrow(&self) -> bool {
+        let fits = |c: &Component| i32::try_from(c.most).is_ok() && i32::try_from(c.stride).is_ok();
+        self.components.len() == 1 && self.components.iter().all(fits)
+    }
+
+    /// [`of`](Picks::of) for vectors of one `i32`, side by side, in whole vectors of the processor.
+    ///
+    /// # Safety
+    /// As [`fill`](Picks::fill); AVX2 is there.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn of_neighbors(&self, vectors: *const u8, from: isize, batch: isize, out: &mut [isize]) {
+        let c = self.components[0];
+        let (most, stride) = (c.most as i32, c.stride as i32);
+        // SAFETY: the caller's.
+        let index = |i: usize| unsafe { vectors.offset(c.at).cast::<i32>().add(i).read_unaligned() };
+        let far = |at: i32| (i64::from(at) * i64::from(stride)) as isize;
+        match self.outside {
+            Outside::Clamped => {
+                for (i, o) in out.iter_mut().enumerate() {
+                    *o = from + i as isize * batch + far(index(i).clamp(0, most));
+                }
+            }
+            Outside::Nowhere => {
+                for (i, o) in out.iter_mut().enumerate() {
+                    let at = index(i);
+                    *o = if at as u32 <= most as u32 { from + i as isize * batch + far(at) } else { NOWHERE };
+                }
+            }
+        }
+    }
+
+    /// The same where there is no AVX2: it is never called.
+    ///
+    /// # Safety
+    /// As [`fill`](Picks::fill).
+    #[cfg(not(target_arch = "x86_64"))]
+    unsafe fn of_neighbors(&self, vectors: *const u8, from: isize, batch: isize, out: &mut [isize]) {
+        // SAFETY: the caller's.
+        unsafe { self.of(vectors, 4, from, batch, out, |p| i64::from(p.cast::<i32>().read_unaligned())) }
     }
 
     /// # Safety

@@ -77,7 +77,7 @@ pub(crate) struct Ran {
 pub(crate) fn run(module: &Module, args: &[Literal], backwards: bool, in_place: bool) -> Ran {
     let func = module.entry().expect("an entry function");
     let block = module.body_of(func, 0).expect("a body");
-    let mut cx = Lower::new(module);
+    let mut cx = Lower::new(module, 1);
     let mut inputs = vec![];
     for &arg in module.block(block).args() {
         inputs.push(cx.result(arg));

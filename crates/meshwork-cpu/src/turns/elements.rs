@@ -18,8 +18,8 @@ use crate::fuse::{self, Arithmetic};
 use crate::kernel::ir::{BinaryOp, Cmp, Combine, Ty};
 use crate::step::{Buf, View};
 
-/// Operations of a kernel, and elements of all values together.
-const MOST: usize = 3000;
+/// Operations of a kernel.
+pub(super) const MOST: usize = 3000;
 /// The stride of lanes in views of elements.
 const LANE: i64 = 1 << 40;
 /// Turns of a loop inside that are written one after the other.
@@ -43,6 +43,8 @@ pub(super) struct Expansion<'a, 'm> {
     /// Extent of the lanes; 1 if there are none.
     pub lanes: i64,
     pub pick: Pick,
+    /// Operations that are worth it.
+    pub most: usize,
     pub code: Code,
     /// Carries that were asked for, and their first row in the state.
     pub carries: Vec<(usize, usize)>,
@@ -56,12 +58,13 @@ pub(super) struct Expansion<'a, 'm> {
 }
 
 impl<'a, 'm> Expansion<'a, 'm> {
-    pub fn new(cx: &'a mut Lower<'m>, turns: &'a Turns<'m>, lanes: i64, pick: Pick) -> Self {
+    pub fn new(cx: &'a mut Lower<'m>, turns: &'a Turns<'m>, (lanes, pick): (i64, Pick), most: usize) -> Self {
         Expansion {
             cx,
             turns,
             lanes,
             pick,
+            most,
             code: Code::default(),
             carries: vec![],
             state: vec![],
@@ -104,7 +107,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
         }
         let count = self.rest(value, lane).iter().product::<i64>();
         self.elements += usize::try_from(count).ok()?;
-        if self.elements > 4 * MOST || self.code.len() > MOST {
+        if self.elements > 4 * self.most || self.code.len() > self.most {
             return None;
         }
         let elements = Rc::new(self.new_value(value, lane)?);
@@ -478,7 +481,7 @@ impl<'a, 'm> Expansion<'a, 'm> {
         let terms: Vec<(i64, i64)> = list(lhs, l_lane, &lk).into_iter().zip(list(rhs, r_lane, &rk)).collect();
         let count = batches.len() * rows.len() * columns.len();
         self.code.cost += (count * terms.len()) as u64;
-        if terms.is_empty() || count * terms.len() > MOST {
+        if terms.is_empty() || count * terms.len() > self.most {
             return None;
         }
         // Few sums are cut into several that do not wait for each other.

@@ -123,7 +123,9 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     let (module, op) = (cx.module, turns.op);
     let data = module.op(op);
     let (args, returned) = (module.block(turns.body).args(), module.returned(turns.body));
-    let mut e = Expansion::new(cx, turns, lanes, pick);
+    let worth = (steps(module, op) * STEP_NS / OP_NS) as usize;
+    let most = if lanes == 1 { worth.min(elements::MOST) } else { elements::MOST };
+    let mut e = Expansion::new(cx, turns, (lanes, pick), most);
     let is_used = |i: usize| !module.value(data.results()[i]).uses().is_empty();
     let mut copied: Vec<Copied> = vec![];
     let mut results: Vec<(usize, View)> = vec![];
@@ -172,7 +174,7 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
     }
     let (ops, once, cost) = (e.code.len() as f64, e.code.once() as f64, e.code.cost as f64);
     let single = if lanes == 1 { once.max(cost) } else { once };
-    if single * OP_NS > steps(module, op) * STEP_NS || (lanes > 1 && once == ops) {
+    if single > worth as f64 || (lanes > 1 && once == ops) {
         return None;
     }
     let carries = e.carries.clone();

@@ -123,8 +123,39 @@ kernel!(
     _mm256_add_pd
 );
 
+/// The sums of the lanes of four vectors.
+#[target_feature(enable = "avx2")]
+fn sums_ps(v: [__m256; 4]) -> [f32; 4] {
+    let pairs = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    let all = _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+    // SAFETY: both are 16 bytes of numbers.
+    unsafe { std::mem::transmute(all) }
+}
+
+/// The sums of the lanes of four vectors.
+#[target_feature(enable = "avx2")]
+fn sums_pd(v: [__m256d; 4]) -> [f64; 4] {
+    let (low, high) = (_mm256_hadd_pd(v[0], v[1]), _mm256_hadd_pd(v[2], v[3]));
+    let straight = _mm256_blend_pd(low, high, 0b1100);
+    let all = _mm256_add_pd(straight, _mm256_permute2f128_pd(low, high, 0x21));
+    // SAFETY: both are 32 bytes of numbers.
+    unsafe { std::mem::transmute(all) }
+}
+
+/// A mask of the first `n` of eight lanes.
+#[target_feature(enable = "avx2")]
+fn first_ps(n: usize) -> __m256i {
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+}
+
+/// A mask of the first `n` of four lanes.
+#[target_feature(enable = "avx2")]
+fn first_pd(n: usize) -> __m256i {
+    _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), _mm256_setr_epi64x(0, 1, 2, 3))
+}
+
 macro_rules! vectors {
-    ($dot:ident, $columns:ident, $taps:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
+    ($dot:ident, $dots:ident, $sums:ident, $first:ident, $masked:ident, $columns:ident, $taps:ident, $t:ty, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
      $fma:ident, $add:ident) => {
         /// See [`Tile::dot`](super::micro::Tile::dot).
         ///
@@ -156,6 +187,43 @@ macro_rules! vectors {
                     k += 1;
                 }
                 sum + lanes.iter().sum::<$t>()
+            }
+        }
+
+        /// See [`Tile::dots`](super::micro::Tile::dots).
+        ///
+        /// # Safety
+        /// AVX2 and FMA are there; the rest as there.
+        #[target_feature(enable = "avx2,fma")]
+        pub(crate) unsafe fn $dots(a: *const $t, row: isize, x: *const $t, n: usize) -> [$t; 4] {
+            // SAFETY: the caller vouches for all elements named; masks leave out what is not.
+            unsafe {
+                let rows = [a, a.offset(row), a.offset(2 * row), a.offset(3 * row)];
+                let (mut even, mut odd) = ([$zero(); 4], [$zero(); 4]);
+                let mut k = 0;
+                while k + 2 * $lanes <= n {
+                    let (x0, x1) = ($load(x.add(k)), $load(x.add(k + $lanes)));
+                    for r in 0..4 {
+                        even[r] = $fma($load(rows[r].add(k)), x0, even[r]);
+                        odd[r] = $fma($load(rows[r].add(k + $lanes)), x1, odd[r]);
+                    }
+                    k += 2 * $lanes;
+                }
+                if k + $lanes <= n {
+                    let x0 = $load(x.add(k));
+                    for r in 0..4 {
+                        even[r] = $fma($load(rows[r].add(k)), x0, even[r]);
+                    }
+                    k += $lanes;
+                }
+                if k < n {
+                    let rest = $first(n - k);
+                    let x1 = $masked(x.add(k), rest);
+                    for r in 0..4 {
+                        odd[r] = $fma($masked(rows[r].add(k), rest), x1, odd[r]);
+                    }
+                }
+                $sums(std::array::from_fn(|r| $add(even[r], odd[r])))
             }
         }
 
@@ -221,6 +289,10 @@ macro_rules! vectors {
 
 vectors!(
     dot_f32,
+    dots_f32,
+    sums_ps,
+    first_ps,
+    _mm256_maskload_ps,
     columns_f32,
     taps_f32,
     f32,
@@ -234,6 +306,10 @@ vectors!(
 );
 vectors!(
     dot_f64,
+    dots_f64,
+    sums_pd,
+    first_pd,
+    _mm256_maskload_pd,
     columns_f64,
     taps_f64,
     f64,

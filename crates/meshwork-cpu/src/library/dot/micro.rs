@@ -76,6 +76,15 @@ pub(crate) trait Tile: Num + Packed<Sum = Self> {
         (0..n).fold(Self::default(), |sum, k| unsafe { sum.add_product::<false>(*a.add(k), *x.add(k)) })
     }
 
+    /// `Σ a[r * row + k] x[k]` over `n` neighbors each, for four rows `r`.
+    ///
+    /// # Safety
+    /// All are valid for `n` numbers.
+    unsafe fn dots(a: *const Self, row: isize, x: *const Self, n: usize) -> [Self; 4] {
+        // SAFETY: the caller's.
+        std::array::from_fn(|r| unsafe { Self::dot(a.offset(r as isize * row), x, n) })
+    }
+
     /// `y[i] += Σ m[c][i] x[c]` over `n` neighbors each.
     ///
     /// # Safety
@@ -256,7 +265,7 @@ const LONG_SUM: usize = 32;
 complex_tiles! { f32, 3 x 8; f64, 3 x 4; }
 
 macro_rules! float_tiles {
-    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $columns:ident $taps:ident;)*) => {$(
+    ($($t:ty, $mr:literal x $nr:literal, $kernel:ident $dot:ident $dots:ident $columns:ident $taps:ident;)*) => {$(
         impl Packed for $t {
             type Sum = $t;
             const FAST: bool = true;
@@ -308,6 +317,17 @@ macro_rules! float_tiles {
 
             #[cfg(target_arch = "x86_64")]
             #[inline]
+            unsafe fn dots(a: *const $t, row: isize, x: *const $t, n: usize) -> [$t; 4] {
+                if super::has_fma() {
+                    // SAFETY: AVX2 and FMA are there; the rest is the caller's.
+                    return unsafe { super::avx2::$dots(a, row, x, n) };
+                }
+                // SAFETY: the caller's.
+                std::array::from_fn(|r| unsafe { Self::dot(a.offset(r as isize * row), x, n) })
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
             unsafe fn add_columns(y: *mut $t, m: [*const $t; 4], x: [$t; 4], n: usize) {
                 if super::has_fma() {
                     // SAFETY: AVX2 and FMA are there; the rest is the caller's.
@@ -338,4 +358,4 @@ macro_rules! float_tiles {
         }
     )*};
 }
-float_tiles! { f32, 6 x 16, tile_f32 dot_f32 columns_f32 taps_f32; f64, 6 x 8, tile_f64 dot_f64 columns_f64 taps_f64; }
+float_tiles! { f32, 6 x 16, tile_f32 dot_f32 dots_f32 columns_f32 taps_f32; f64, 6 x 8, tile_f64 dot_f64 dots_f64 columns_f64 taps_f64; }

@@ -3,8 +3,8 @@
 //! Updates are applied in row-major order of their index vectors, in one of these ways:
 //! - the elements of long rows are divided: each part does all updates of its columns;
 //! - many updates of a small tensor: each part folds a stretch of them into a copy of its own, which are folded in order;
-//! - many updates of a large tensor: each part does those of its range of the tensor;
-//! - few updates: one part.
+//! - many rows for a large tensor: each part does those of its range of the tensor;
+//! - otherwise one part does them all: to find its own among others' single elements takes longer than to write all.
 
 use std::sync::Arc;
 
@@ -82,8 +82,12 @@ impl Work for Runs {
                 // SAFETY: the copy of this part.
                 unsafe {
                     let to = frame.ptr(self.to).add(own);
-                    for i in (0..self.bytes).step_by(self.size) {
-                        std::ptr::copy_nonoverlapping(start.bytes().as_ptr(), to.add(i), self.size);
+                    std::ptr::copy_nonoverlapping(start.bytes().as_ptr(), to, self.size.min(self.bytes));
+                    let mut done = self.size;
+                    while done < self.bytes {
+                        let more = done.min(self.bytes - done);
+                        std::ptr::copy_nonoverlapping(to, to.add(done), more);
+                        done += more;
                     }
                 }
                 let longest = (0..dims.len()).max_by_key(|&d| dims[d]);
@@ -201,11 +205,12 @@ fn identity(elem: ElementType, combine: Combine) -> Literal {
     Literal::from_bytes([], elem, bytes).unwrap_or_else(|| Literal::zeros([], elem))
 }
 
-/// Bytes of updates of one stretch, and the most stretches.
+/// Bytes of updates of one stretch, and the most stretches of all devices.
 const STRETCH: usize = 256 << 10;
 const MOST_STRETCHES: usize = 16;
-/// Updates that are worth ranges of the tensor.
-const MANY: usize = 1 << 17;
+/// Updates that are worth ranges of the tensor, and the bytes of each.
+const MANY: usize = 1 << 14;
+const LINE: usize = 64;
 /// Elements of a row that are worth a part.
 const COLUMNS: usize = 64;
 
@@ -268,7 +273,7 @@ pub(super) fn lower(
     let run = run / size;
     let (bytes, amount) = (x.len() * size, updates.len() * size);
     let from = (updates.buf, updates.offset as isize);
-    let stretches = (amount / STRETCH).min(amount / (2 * bytes.max(1))).min(MOST_STRETCHES);
+    let stretches = (amount / STRETCH).min(amount / (2 * bytes.max(1))).min(MOST_STRETCHES / cx.devices);
     let longest = picks.nest.dims.iter().copied().max().unwrap_or(1);
     let buf = keep(cx, op, data.operands()[0], data.results()[0])?;
     let name = format!("scatter {elem} {:?} into {:?}", updates.dims, x.dims);
@@ -289,7 +294,8 @@ pub(super) fn lower(
     let (split, parts) = if rows {
         (Split::Columns, parts_of(updates.len(), 1 << 15, (run / COLUMNS).min(8)))
     } else {
-        (Split::Range, if picks.nest.len() >= MANY && bytes >= 1 << 18 { 4 } else { 1 })
+        let many = picks.nest.len() >= MANY && run * size >= LINE && bytes >= 1 << 18;
+        (Split::Range, if many { 4 } else { 1 })
     };
     let work = Runs { picks, to: buf, from, window, run, size, bytes, fold, split, parts };
     let reads = [&reads[..], &[buf]].concat();
