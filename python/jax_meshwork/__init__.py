@@ -9,13 +9,14 @@ arguments.
     jax_meshwork.check(lowered, allow=["all-reduce"], max_bytes=1_000_000)
 """
 
+import html
 import json
 import os
 import pathlib
 
 from jax_meshwork.library import ContractError, Error, tool
 
-__all__ = ["ContractError", "Error", "Plan", "Text", "check", "explain", "lock", "partition", "plan", "why"]
+__all__ = ["ContractError", "Error", "Page", "Plan", "Text", "check", "explain", "explore", "lock", "partition", "plan", "why"]
 __version__ = "0.1.0"
 
 
@@ -43,6 +44,23 @@ class Plan(dict):
 
     def _repr_html_(self):
         return self._html()
+
+
+class Page:
+    """One HTML page with everything inside."""
+
+    def __init__(self, html):
+        self.html = html
+
+    def write(self, path):
+        """Writes the page to a file, and returns its path."""
+        path = pathlib.Path(path)
+        path.write_text(self.html, encoding="utf-8")
+        return path
+
+    def _repr_html_(self):
+        """The page as a frame of a notebook."""
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="width:100%;height:720px;border:0"></iframe>'
 
 
 def _program(program, args, kwargs):
@@ -80,6 +98,21 @@ def explain(program, *args, all=False, **kwargs):
     """What splitting the program costs, and why: every collective, the operation that needs it, its bytes."""
     ask = _asker(program, args, kwargs)
     return Text(ask("explain", all=all), lambda: ask("html"))
+
+
+def explore(program, *args, title="program", lock=None, profile=None, budget=None, **kwargs):
+    """A page that shows the program, its shardings, its plan and a run. `explore(lowered).write("page.html")`.
+
+    lock     a lock file: the page shows what changed since
+    profile  a trace of a run for Chrome or Perfetto: the page shows it beside the simulated run
+    budget   bytes of memory of a device, drawn into the picture of its memory
+    """
+    options = dict(title=title, budget=budget)
+    if lock is not None:
+        options.update(lock=pathlib.Path(lock).read_text(), lock_name=os.fspath(lock))
+    if profile is not None:
+        options.update(profile=pathlib.Path(profile).read_text())
+    return Page(_asker(program, args, kwargs)("explore", **options))
 
 
 def why(program, *args, value="result0", dim=None, **kwargs):

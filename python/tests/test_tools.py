@@ -32,6 +32,19 @@ def test_every_tool_answers(lowered):
     assert jax_meshwork.why(lowered, value="arg0")
 
 
+def test_pages_are_one_file(lowered, tmp_path):
+    page = jax_meshwork.explore(lowered, title="</title><script>")
+    path = page.write(tmp_path / "page.html")
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>") and text.count("<script") == 2
+    assert "<title>&lt;/title&gt;" in text
+    assert page._repr_html_().startswith("<iframe srcdoc=")
+
+    lock = tmp_path / "plan.lock"
+    jax_meshwork.lock(lowered, path=lock)
+    assert jax_meshwork.explore(lowered, lock=lock, budget=1 << 20).html != page.html
+
+
 def test_plans_name_the_users_file():
     f, x, w = on_four()
     assert "test_tools.py" in jax_meshwork.explain(f, x, w, all=True)

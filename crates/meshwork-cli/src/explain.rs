@@ -67,17 +67,18 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     let module = source.program(args.entry.as_deref())?;
     let machine = args.machine.machine()?;
     let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, machine };
-    let plan = source.compile(&module, &options)?.plan;
+    let compiled = source.compile(&module, &options)?;
+    let plan = &compiled.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;
     if let Some(path) = &args.write_lock {
-        return write_text(Some(path), &Lock::of(&plan).to_string());
+        return write_text(Some(path), &Lock::of(plan).to_string());
     }
     if let Some(path) = &args.check {
-        return check_lock(path, &plan);
+        return check_lock(path, plan);
     }
-    let links = &options.machine.links;
     let detail = if args.all { Detail::Full } else { Detail::Short };
-    let text = if args.json { json(&plan, links) } else { table(&plan, links, detail) };
+    let machine = &options.machine;
+    let text = if args.json { json(&compiled, machine) } else { table(plan, &machine.links, detail) };
     write_text(None, &text)
 }
 

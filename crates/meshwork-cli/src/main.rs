@@ -6,6 +6,7 @@
 
 mod engines;
 mod explain;
+mod explore;
 mod fail;
 mod fmt;
 mod launch;
@@ -41,6 +42,7 @@ enum Command {
     Verify(verify::Args),
     Partition(partition::Args),
     Explain(explain::Args),
+    Explore(explore::Args),
     Why(why::Args),
     Launch(launch::Args),
     Devices(engines::Args),
@@ -82,6 +84,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Verify(args) => verify::main(&args),
         Command::Partition(args) => partition::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Explore(args) => explore::main(&args),
         Command::Why(args) => why::main(&args),
         Command::Launch(args) => launch::main(&args),
         Command::Opt { args } => opt::main(&args),

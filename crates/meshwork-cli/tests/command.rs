@@ -475,3 +475,27 @@ fn lines_of_bytecode_are_those_of_the_source() {
     let (status, _, err) = said(&["why", "-", "99"], bytes);
     assert_eq!((status, err.as_str()), (2, "error: no operation with a tensor result starts on line 99\n"));
 }
+
+#[test]
+fn explore_writes_one_page() {
+    let folder = folder("explore_writes_one_page");
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_string();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/mlir/split_matmul.mlir");
+    let (lock, trace, page) = (path("plan.lock"), path("trace.json"), path("page.html"));
+    assert_eq!(said(&["explain", program, "--write-lock", &lock], "").0, 0);
+    assert_eq!(said(&["run", program, "--profile", &trace], "").0, 0);
+    let all = ["explore", program, "--against", &lock, "--profile", &trace, "--budget", "1000", "--out", &page];
+    assert_eq!(said(&all, ""), (0, String::new(), format!("wrote {page}: open it in a browser\n")));
+    let first = std::fs::read_to_string(&page).unwrap();
+    assert!(first.starts_with("<!doctype html>") && first.contains("<title>split_matmul.mlir"));
+    assert_eq!(said(&all, "").0, 0);
+    assert_eq!(first, std::fs::read_to_string(&page).unwrap());
+
+    let (status, out, _) = said(&["explore", "-"], ADD);
+    assert!(status == 0 && out.starts_with("<!doctype html>"));
+    let (status, _, err) = said(&["explore", program, "--profile", &lock, "--out", &page], "");
+    assert!(status == 2 && err.contains("the trace is not JSON"), "{err}");
+    std::fs::write(&lock, "meshwork plan 0\n").unwrap();
+    let (status, _, err) = said(&["explore", program, "--against", &lock, "--out", &page], "");
+    assert!(status == 2 && err.contains("a lock file starts with 'meshwork plan 1'"), "{err}");
+}

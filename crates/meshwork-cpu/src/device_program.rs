@@ -214,9 +214,10 @@ impl DeviceProgram {
     pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
         let recorder = Recorder::new();
         let results = self.run_recorded(args, Some(&recorder))?;
-        let place = |op: OpId| match self.module.op(op).loc.source() {
-            Some((file, line, _)) => format!(" at {file}:{line}"),
-            None => String::new(),
+        let place = |op: OpId| match (self.module.op(op).loc.source(), self.module.op(op).pos.line) {
+            (Some((file, line, _)), _) => format!(" at {file}:{line}"),
+            (None, 0) => String::new(),
+            (None, line) => format!(" at line {line}"),
         };
         let step = |i: u32| {
             let step = &self.tape.steps[i as usize];

@@ -6,6 +6,7 @@ use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use meshwork_eval::{is_symbolic, refine};
+use meshwork_explore::{Against, Page, Program, Run};
 use meshwork_ir::text::PrintOptions;
 use meshwork_ir::{Module, Type, ValueId, text};
 use meshwork_mesh::Picture;
@@ -81,16 +82,21 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
             PrintOptions { locations: options["locations"].as_bool().unwrap_or(false), ..PrintOptions::default() };
         return Ok(Answered::Text(text::print_with(&written, &options)));
     }
+    let (written, text) = if name == "explore" { shown(written, program) } else { (written, String::new()) };
     let causes = if name == "partition" { Causes::Operations } else { Causes::Annotations };
     let compiled = compile_even(&written, &CompileOptions { causes, ..CompileOptions::default() })?;
-    let links = &CompileOptions::default().machine.links;
+    let machine = CompileOptions::default().machine;
+    if name == "explore" {
+        return explore(Program::new(written, text, compiled, machine), options);
+    }
+    let links = &machine.links;
     let plan = &compiled.plan;
     let answer = match name {
         "explain" => {
             let detail = if options["all"].as_bool().unwrap_or(false) { Detail::Full } else { Detail::Short };
             table(plan, links, detail)
         }
-        "plan" => json(plan, links),
+        "plan" => json(&compiled, &machine),
         "partition" => text::print(&compiled.module),
         "why" => why(&written, &compiled, options["value"].as_str().unwrap_or("result0"), &options["dim"])?,
         "lock" => Lock::of(plan).to_string(),
@@ -99,6 +105,31 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
         _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
     };
     Ok(Answered::Text(answer))
+}
+
+/// The program with the text that a page shows of it: what was given, or else what is printed for bytecode.
+fn shown(written: Module, given: &[u8]) -> (Module, String) {
+    let has_lines = written.op_ids().any(|op| written.op(op).pos.line > 0);
+    match std::str::from_utf8(given) {
+        Ok(text) if has_lines => (written, text.to_string()),
+        _ => Program::numbered(written),
+    }
+}
+
+/// The page of a program.
+fn explore(program: Program, options: &Value) -> Outcome<Answered> {
+    let mut page = Page::new(options["title"].as_str().unwrap_or("program"), &program);
+    if let Some(lock) = options["lock"].as_str() {
+        let recorded = Lock::parse(lock).map_err(|e| Failure::invalid(e.to_string()))?;
+        page = page.against(options["lock_name"].as_str().unwrap_or("lock file"), &program, &Against::Lock(recorded));
+    }
+    if let Some(trace) = options["profile"].as_str() {
+        page = page.with_run(&Run::parse(trace).map_err(|e| Failure::invalid(e.to_string()))?);
+    }
+    if let Some(bytes) = options["budget"].as_u64() {
+        page = page.budget(bytes);
+    }
+    Ok(Answered::Text(page.html()))
 }
 
 /// The program for arguments of these extents, if it leaves any open.
@@ -211,6 +242,7 @@ mod tests {
         assert!(ask("partition", json!({})).unwrap().1.contains("tensor<4x3xf32>"));
         assert!(ask("why", json!({"value": "arg0", "dim": 1})).unwrap().1.contains("x"));
         assert!(ask("html", json!({})).unwrap().1.contains("<svg"));
+        assert!(ask("explore", json!({"title": "dot"})).unwrap().1.contains("<title>dot"));
         let plan: Value = serde_json::from_str(&ask("plan", json!({})).unwrap().1).unwrap();
         assert_eq!(plan["totals"]["all-reduce"]["count"], 1);
     }

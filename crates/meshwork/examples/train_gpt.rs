@@ -6,11 +6,13 @@
 //! ```
 //!
 //! Options: `--engine NAME` (see `meshwork devices`), `--size tiny|small|gpt2`, `--steps N`, `--batch N`, `--dtype bf16|f32`,
-//! `--peak TFLOPS` of the device, for the share of it that the model reaches (MFU).
+//! `--peak TFLOPS` of the device, for the share of it that the model reaches (MFU), `--page FILE` for a page of curves that
+//! follows the run.
 
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use meshwork::Curves;
 use meshwork::prelude::*;
 use meshwork::train::{Optimizer, Trainer};
 
@@ -94,7 +96,7 @@ fn flops(size: Size) -> f64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut engine, mut size, mut steps, mut peak, mut dtype) = ("cpu".to_string(), TINY, 20u64, None, BF16);
-    let mut batch = None;
+    let (mut batch, mut page) = (None, None);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
@@ -105,6 +107,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ("--size", "gpt2") => size = GPT2,
             ("--steps", n) => steps = n.parse()?,
             ("--batch", n) => batch = Some(n.parse()?),
+            ("--page", file) => page = Some(file.to_string()),
             ("--peak", n) => peak = Some(n.parse::<f64>()? * 1e12),
             ("--dtype", "bf16") => dtype = BF16,
             ("--dtype", "f32") => dtype = F32,
@@ -131,6 +134,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(params);
     let bar = ProgressBar::new(steps).with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
     let (mut start, mut first, mut losses) = (Instant::now(), 0, vec![]);
+    let mut curves = Curves::new("train_gpt");
     for step in 0..steps {
         let (value, next) = trainer.step(&state, &(windows(step, 0), windows(step, 1)))?;
         state = next;
@@ -143,6 +147,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let last = losses[losses.len() - 1];
             bar.set_message(format!("loss {last:.3}, {:.2} ms a step, {tokens:.0} tokens/s{mfu}", per_step * 1e3));
             bar.set_position(step + 1);
+            if let Some(page) = &page {
+                curves.add(step, &[("loss", last.into()), ("steps/s", 1.0 / per_step), ("tokens/s", tokens)]);
+                curves.write(page)?;
+            }
             if step + 1 == steps {
                 println!(
                     "{}: loss {last:.4}, {:.3} ms a step, {tokens:.0} tokens/s{mfu}",

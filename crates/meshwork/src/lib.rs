@@ -81,10 +81,11 @@ pub use engine::{Cpu, Devices, OnEngine, Place, engine};
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
 pub use function::Function;
 pub use import::Imported;
-pub use jit::{Jit, LoweredFor, jit};
+pub use jit::{Jit, LoweredFor, Profiled, jit};
 pub use lower::Lowered;
 pub use manual::{axis_index, axis_size, shard_map};
 pub use meshwork_derive::Tree;
+pub use meshwork_explore::{Curves, Page};
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
@@ -139,6 +140,8 @@ mod book {
     mod gradients {}
     #[doc = include_str!("../../../docs/debugging.md")]
     mod debugging {}
+    #[doc = include_str!("../../../docs/explorer.md")]
+    mod explorer {}
     #[doc = include_str!("../../../docs/mistakes.md")]
     mod mistakes {}
     #[cfg(feature = "checkpoints")]

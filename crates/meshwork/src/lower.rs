@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use meshwork_explore::{Page, Program};
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Mesh;
 use meshwork_partition::plan::{Detail, Explainer, loc_name, table};
 use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Plan, compile};
-use meshwork_runtime::{Engine, Executable};
+use meshwork_runtime::{Engine, Executable, Profile};
 use smol_str::SmolStr;
 
 use crate::error::{JitError, Result};
@@ -219,6 +220,25 @@ impl Lowered {
         Ok(table(self.plan()?, &self.machine.links, Detail::Short))
     }
 
+    /// One HTML file that shows the program, the blocks of its values, its communication with the reasons, its memory and its
+    /// predicted time. It needs no server and no network.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let f = jit(|a: Tensor| a.sum_all()).on(&mesh).in_shardings([P!["x"]]);
+    /// let page = f.lower(&Array::zeros([8], F32))?.explore("sum")?;
+    /// assert!(page.html().contains("<title>sum"));
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn explore(&self, title: &str) -> Result<Page> {
+        let mut module = self.module.clone();
+        self.names.write(&mut module);
+        let program = Program::compile(module, None, &self.machine, CompileOptions::default().combine_bytes)?;
+        Ok(Page::new(title, &program))
+    }
+
     /// The program with the placement of every value, as text.
     pub fn placed_text(&self) -> Result<String> {
         Ok(meshwork_ir::text::print(&self.explained()?.placed))
@@ -243,6 +263,11 @@ impl Lowered {
         let _span = tracing::info_span!("load").entered();
         let loaded = engine.load(compiled)?;
         Ok(self.loaded.get_or_init(|| loaded))
+    }
+
+    /// Runs it on global arrays and notes what runs when.
+    pub(crate) fn run_profiled(&self, engine: &dyn Engine, inputs: Vec<Array>) -> Result<(Vec<Array>, Profile)> {
+        Ok(self.load(engine)?.run_profiled(inputs)?)
     }
 
     /// Runs it on global arrays; the engine is the same in every call.

@@ -13,7 +13,7 @@ use std::fmt;
 
 pub(crate) use parse::may_be_unknown;
 pub use parse::{parse, parse_attr, parse_type};
-pub use print::{PrintOptions, print, print_op, print_with};
+pub use print::{PrintOptions, print, print_lines, print_op, print_with};
 pub(crate) use print::{loc_text, quoted};
 
 use crate::Attr;

@@ -14,7 +14,8 @@ pub fn flops(module: &Module, func: OpId) -> f64 {
     module.body_of(func, 0).map_or(0.0, |body| block_flops(module, body))
 }
 
-fn block_flops(module: &Module, block: BlockId) -> f64 {
+/// Arithmetic operations of `block`.
+pub(super) fn block_flops(module: &Module, block: BlockId) -> f64 {
     module.ops_in(block).map(|op| op_flops(module, op)).sum()
 }
 

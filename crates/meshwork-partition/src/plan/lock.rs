@@ -83,6 +83,11 @@ impl Lock {
         Lock { facts }
     }
 
+    /// The facts in order, each a name and a value.
+    pub fn facts(&self) -> &[(String, String)] {
+        &self.facts
+    }
+
     /// Reads a lock file. Empty lines and lines that start with `#` are skipped.
     pub fn parse(text: &str) -> Result<Lock, LockError> {
         let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));

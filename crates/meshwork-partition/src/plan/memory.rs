@@ -75,7 +75,7 @@ fn describe(module: &Module, v: ValueId) -> Alive {
 }
 
 /// Told what comes and goes, in program order.
-trait Watch {
+pub(super) trait Watch {
     fn comes(&mut self, module: &Module, v: ValueId);
     fn reached(&mut self, op: OpId);
     fn goes(&mut self, module: &Module, v: ValueId);
@@ -126,20 +126,25 @@ impl Watch for Lister {
 }
 
 // Recursion is as deep as regions nest, which the parser bounds.
-fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
+pub(super) fn visit(module: &Module, block: BlockId, watch: &mut impl Watch) {
     let ops = module.op_list(block);
     let mut ends = ends_after(module, &ops);
     for (i, &op) in ops.iter().enumerate() {
         let data = module.op(op);
         data.results().iter().for_each(|&v| watch.comes(module, v));
         watch.reached(op);
-        if matches!(data.kind(), OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If)) {
+        if runs_regions(data.kind()) {
             for &region in data.regions() {
                 module.region(region).blocks().iter().for_each(|&inner| visit(module, inner, watch));
             }
         }
         ends[i].drain(..).for_each(|v| watch.goes(module, v));
     }
+}
+
+/// Whether the regions of such an operation are parts of the program, not a function of elements.
+pub(super) fn runs_regions(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Control(ControlOp::While | ControlOp::Case | ControlOp::If))
 }
 
 /// For each of `ops`, the results of these operations whose last use it is, directly or inside a region.

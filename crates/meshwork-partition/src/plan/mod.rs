@@ -8,6 +8,9 @@ pub(crate) mod flops;
 mod json;
 mod lock;
 pub(crate) mod memory;
+mod ops;
+mod simulate;
+mod values;
 mod why;
 
 use std::collections::BTreeMap;
@@ -26,9 +29,11 @@ pub use contract::{Contract, ContractViolation, KINDS, Limit};
 pub use cost::{Device, Link, Links, Machine};
 pub use explain::{Detail, human_bytes, human_count, human_seconds, table};
 pub use flops::op_flops;
-pub use json::json;
+pub use json::{data, json};
 pub use lock::{Change, Lock, LockError};
 pub use memory::{Alive, Peak};
+pub use ops::{Buffer, Operand, PlannedOp, ops};
+pub use values::{PlacedValue, values};
 pub use why::Explainer;
 
 /// What partitioning a program amounts to.

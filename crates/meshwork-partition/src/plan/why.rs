@@ -17,7 +17,8 @@ pub struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    fn module(&self) -> &Module {
+    /// The program whose values it explains.
+    pub fn module(&self) -> &Module {
         &self.provenance.module
     }
 
@@ -33,7 +34,8 @@ impl Explainer<'_> {
         }
     }
 
-    fn node(&self, node: Node) -> String {
+    /// What a node is: a value as [`name`](Explainer::name) calls it, or `result 0`.
+    pub fn node(&self, node: Node) -> String {
         match node {
             Node::Value(v) => self.name(v),
             Node::FuncResult(index) => format!("result {index}"),
@@ -68,7 +70,8 @@ impl Explainer<'_> {
         out
     }
 
-    fn name_of_op(&self, op: OpId) -> String {
+    /// What an operation is: `dot_general at line 7`.
+    pub fn name_of_op(&self, op: OpId) -> String {
         let (name, place) = (short_name(self.module().op(op).name()), place_of(self.module(), op));
         if place.is_empty() { name } else { format!("{name} at {place}") }
     }
@@ -87,12 +90,17 @@ impl Explainer<'_> {
                 }
             }
         }
+        out.push_str(&format!("    {}\n", self.origin(chain.origin, axis)));
+        out
+    }
+
+    /// Where a chain ends: the annotation of `node`, or that `axis` starts there.
+    pub fn origin(&self, node: Node, axis: &AxisRef) -> String {
         let sources = Some(Sources { written: self.written, provenance: self.provenance });
         let namer = Namer { program: self.module(), sources };
-        match namer.annotation_at(chain.origin) {
-            Some(annotation) => out.push_str(&format!("    annotated: {annotation}\n")),
-            None => out.push_str(&format!("    {axis} starts at {}\n", self.node(chain.origin))),
+        match namer.annotation_at(node) {
+            Some(annotation) => format!("annotated: {annotation}"),
+            None => format!("{axis} starts at {}", self.node(node)),
         }
-        out
     }
 }

@@ -153,28 +153,34 @@ impl Trace {
     /// annotation it started from.
     pub fn why(&self, node: Node, dim: usize, axis: &AxisRef) -> Chain {
         let mut links = vec![];
-        let (mut node, mut dim, mut limit) = (node, dim, self.steps.len());
-        loop {
-            if let Some(link) = self.last_move(node, dim, axis, limit) {
-                let (source, source_dim) = (link.from, link.from_dim);
-                limit = link.step;
-                links.push(Link::Op(link));
-                (node, dim) = (source, source_dim);
-                continue;
-            }
-            if let Node::Value(value) = node
-                && let Some(&(step, from)) =
-                    self.grouped.get(&value).and_then(|g| g.iter().rev().find(|&&(s, _)| s <= limit && s > 0))
-                && from != value
-                && !links.contains(&Link::Group { from, step })
-            {
-                links.push(Link::Group { from, step });
-                node = Node::Value(from);
-                limit = step;
-                continue;
-            }
-            return Chain { links, origin: node, origin_dim: dim };
+        let (mut node, mut dim, mut limit) = (node, dim, self.len());
+        while let Some(link) = self.link(node, dim, axis, limit).filter(|link| !links.contains(link)) {
+            (node, dim, limit) = link.source(dim);
+            links.push(link);
         }
+        Chain { links, origin: node, origin_dim: dim }
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether nothing moved.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The last link of the chain behind `axis` in dimension `dim` of `node`, as it was after `limit` steps; `None` where
+    /// the chain ends.
+    pub fn link(&self, node: Node, dim: usize, axis: &AxisRef, limit: usize) -> Option<Link> {
+        if let Some(link) = self.last_move(node, dim, axis, limit) {
+            return Some(Link::Op(link));
+        }
+        let Node::Value(value) = node else { return None };
+        let groups = self.grouped.get(&value)?;
+        let &(step, from) = groups.iter().rev().find(|&&(s, _)| s <= limit && s > 0)?;
+        (from != value).then_some(Link::Group { from, step })
     }
 
     fn last_move(&self, node: Node, dim: usize, axis: &AxisRef, limit: usize) -> Option<OpLink> {
@@ -192,7 +198,7 @@ impl Trace {
 }
 
 /// An op that an axis passed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct OpLink {
     /// Which step of the trace.
     pub step: usize,
@@ -207,7 +213,7 @@ pub struct OpLink {
 }
 
 /// One step back.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Link {
     /// Through an op.
     Op(OpLink),
@@ -218,6 +224,16 @@ pub enum Link {
         /// At which step.
         step: usize,
     },
+}
+
+impl Link {
+    /// Where it leads from dimension `dim`: what had the axis before, in which dimension, and after how many steps.
+    pub fn source(&self, dim: usize) -> (Node, usize, usize) {
+        match self {
+            Link::Op(link) => (link.from, link.from_dim, link.step),
+            Link::Group { from, step } => (Node::Value(*from), dim, *step),
+        }
+    }
 }
 
 /// How an axis came to a dimension.

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
 
+use meshwork_explore::{Page, Run};
 use meshwork_mesh::Mesh;
 use meshwork_partition::plan::Machine;
 use meshwork_partition::{Contract, Plan};
-use meshwork_runtime::Engine;
+use meshwork_runtime::{Engine, Profile};
 use smol_str::SmolStr;
 
 use self::cache::{Cache, Program};
+use self::program::Arguments;
 use crate::Array;
 use crate::donate;
 use crate::engine::{FromEnvironment, Place};
@@ -239,21 +241,62 @@ impl<A, F: Function<A>> Jit<F, A> {
     fn run(&self, args: F::Args<'_>, at: At) -> Result<<F::Output as Tree>::Host> {
         let arguments = self.arguments(args);
         let entry = self.entry(args, &arguments, at)?;
-        let (lowered, out) = &*entry;
+        let run = |lowered: &Lowered, inputs| Ok((lowered.run(&*self.engine, inputs)?, ()));
+        Ok(Self::run_on(&entry, arguments, at, run)?.0)
+    }
+
+    /// Runs the function and notes what ran when: the steps and collectives of each device, on which thread, and how long each
+    /// took. The first call of a program also compiles it, which is not part of the profile.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let mesh = Mesh::linear("x", 4)?;
+    /// let f = jit(|x: Tensor| x.tanh().sum_all()).on(&mesh).in_shardings([P!["x"]]);
+    /// let run = f.profile(&Array::zeros([8], F32))?;
+    /// assert_eq!(run.results.item::<f32>()?, 0.0);
+    /// println!("{}", run.profile.table(10));
+    /// let trace = run.profile.chrome_trace(); // for Perfetto
+    /// # assert!(trace.contains("traceEvents"));
+    /// let page = run.page()?; // the program, its plan and this run
+    /// # assert!(page.html().len() > trace.len());
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn profile(&self, args: F::Args<'_>) -> Result<Profiled<F::Output>> {
+        let at = Location::caller();
+        let run = || {
+            let arguments = self.arguments(args);
+            let entry = self.entry(args, &arguments, At(at))?;
+            let run = |lowered: &Lowered, inputs| lowered.run_profiled(&*self.engine, inputs);
+            let (results, profile) = Self::run_on(&entry, arguments, At(at), run)?;
+            Ok(Profiled { results, profile, program: LoweredFor(entry), at })
+        };
+        run().map_err(|e: crate::Error| e.at(at))
+    }
+
+    /// Runs a program by `run`, which also returns something of its own.
+    fn run_on<R>(
+        entry: &Program<F::Output>,
+        arguments: Arguments,
+        at: At,
+        run: impl FnOnce(&Lowered, Vec<Array>) -> Result<(Vec<Array>, R)>,
+    ) -> Result<(<F::Output as Tree>::Host, R)> {
+        let (lowered, out) = &**entry;
         for (path, array) in &arguments.leaves {
             array
                 .check_present()
                 .map_err(|e| JitError::Argument { argument: path.to_string(), error: Box::new(e.into()) })?;
         }
         let inputs = donate::take_inputs(arguments.leaves, lowered.donated(), at)?;
-        let results = lowered.run(&*self.engine, inputs)?;
+        let (results, own) = run(lowered, inputs)?;
         let wanted = lowered.result_count();
         if results.len() != wanted {
             return Err(JitError::ResultCount { given: results.len(), wanted }.into());
         }
         let mut next = results.into_iter();
         // As many arrays as the tree has tensors, as counted above.
-        Ok(out.to_host(&mut |_| next.next().expect("an array for each tensor")))
+        Ok((out.to_host(&mut |_| next.next().expect("an array for each tensor")), own))
     }
 
     /// The program for these arguments, which may be [only shapes](Array::shape_only).
@@ -276,10 +319,50 @@ impl<A, F: Function<A>> Jit<F, A> {
         self.lower(args)?.why(name)
     }
 
+    /// A page that shows the program, its shardings and its plan; see [`Lowered::explore`].
+    ///
+    /// ```no_run
+    /// # use meshwork::prelude::*;
+    /// # fn page() -> Result<(), Box<dyn std::error::Error>> {
+    /// let step = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&Mesh::linear("x", 4)?).in_shardings([P!["x"], P![]]);
+    /// step.explore((&Array::zeros([8, 2], F32), &Array::zeros([2, 4], F32)))?.write("page.html")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn explore(&self, args: F::Args<'_>) -> Result<Page> {
+        let at = Location::caller();
+        self.lower(args)?.explore(&title(at))
+    }
+
     /// The plan as a table for people.
     #[track_caller]
     pub fn explain(&self, args: F::Args<'_>) -> Result<String> {
         self.lower(args)?.explain()
+    }
+}
+
+/// A run with what ran when. Made by [`Jit::profile`].
+pub struct Profiled<O: Tree> {
+    /// What the function returned.
+    pub results: O::Host,
+    /// What ran when, as a table or as a trace for Chrome and Perfetto.
+    pub profile: Profile,
+    program: LoweredFor<O>,
+    at: &'static Location<'static>,
+}
+
+/// What a page is called: the file and line that asked for it.
+fn title(at: &Location<'_>) -> String {
+    let file = std::path::Path::new(at.file()).file_name().map_or("program".into(), |name| name.to_string_lossy());
+    format!("{file}:{}", at.line())
+}
+
+impl<O: Tree> Profiled<O> {
+    /// A page that shows the program and its plan, with this run beside the simulated one; see [`Lowered::explore`].
+    pub fn page(&self) -> Result<Page> {
+        let run = Run::parse(&self.profile.chrome_trace()).expect("a trace that was just written");
+        Ok(self.program.explore(&title(self.at))?.with_run(&run))
     }
 }
 

@@ -56,6 +56,24 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     printer.out
 }
 
+/// The module as [`print`] gives it, and the line on which each operation starts, in the order of the text. Operations in
+/// bodies that are written in short have no line of their own.
+pub fn print_lines(module: &Module) -> (String, Vec<(OpId, u32)>) {
+    let options = PrintOptions::default();
+    let mut printer = Printer::new(module, Names::of_module(module, options), options);
+    printer.out.reserve(96 * module.op_slots());
+    printer.starts = Some(Vec::with_capacity(module.op_slots()));
+    printer.module();
+    let (mut line, mut counted) = (1, 0);
+    let lines = printer.starts.unwrap_or_default().into_iter().map(|(op, start)| {
+        line += printer.out.as_bytes()[counted..start].iter().filter(|&&b| b == b'\n').count() as u32;
+        counted = start;
+        (op, line)
+    });
+    let lines = lines.collect();
+    (printer.out, lines)
+}
+
 /// One operation with all that is nested in it, for messages: values have the names they have in the whole module.
 pub fn print_op(module: &Module, op: OpId) -> String {
     let names = Names::around(module, op);
@@ -98,11 +116,14 @@ struct Printer<'m> {
     indent: usize,
     /// In the body of a `func.func`, where the prefix `func.` is left out.
     in_func: bool,
+    /// Where each operation starts, if that is asked for.
+    starts: Option<Vec<(OpId, usize)>>,
 }
 
 impl<'m> Printer<'m> {
     fn new(module: &'m Module, names: Names, options: PrintOptions) -> Printer<'m> {
-        Printer { module, out: String::new(), types: TypeTexts::default(), names, options, indent: 0, in_func: false }
+        let (out, types) = (String::new(), TypeTexts::default());
+        Printer { module, out, types, names, options, indent: 0, in_func: false, starts: None }
     }
 
     fn module(&mut self) {
@@ -184,6 +205,9 @@ impl<'m> Printer<'m> {
         self.indent += 2;
         for op in self.module.ops_in(block) {
             self.pad();
+            if let Some(starts) = &mut self.starts {
+                starts.push((op, self.out.len()));
+            }
             self.op(self.module.op(op));
             self.out.push('\n');
         }
@@ -196,6 +220,10 @@ impl<'m> Printer<'m> {
         let (start, indent, in_func) = (self.out.len(), self.indent, self.in_func);
         if self.options.generic || self.pretty(op).is_none() {
             self.out.truncate(start);
+            if let Some(starts) = &mut self.starts {
+                // What is nested starts behind the name.
+                starts.truncate(starts.partition_point(|(_, at)| *at <= start));
+            }
             (self.indent, self.in_func) = (indent, in_func);
             push_quoted(&mut self.out, op.name());
             self.generic_tail(op);

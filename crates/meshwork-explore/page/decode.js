@@ -1,0 +1,46 @@
+// From the packed text in the page to the data: base64, inflate, JSON, then absolute numbers.
+
+async function decode(packed) {
+  if (typeof DecompressionStream === 'undefined') throw new Error('this browser cannot inflate; use one of the last three years');
+  const text = atob(packed.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return absolute(JSON.parse(await new Response(stream).text()));
+}
+
+/** Undoes what data.rs does to the columns that point to rows. */
+function absolute(data) {
+  const ops = data.plan.ops;
+  for (const name of ['line', 'alive']) ops[name] = sums(ops[name]);
+  ops.start = sums(ops.start).map(n => n / 1e12);
+  for (const name of ['operands', 'until', 'parent', 'value', 'collective']) ops[name] = ops[name].map(fromRow);
+  for (const name of ['types', 'result_bytes']) ops[name] = shared(ops[name]);
+  data.plan.values.line = sums(data.plan.values.line);
+  data.plan.values.sharding = shared(data.plan.values.sharding);
+  data.device_line = sums(data.device_line);
+  const links = data.why.links;
+  for (const name of ['next', 'value', 'from', 'through']) links[name] = links[name].map(fromRow);
+  return data;
+}
+
+/** Equal cells as one object: a large program has few different ones. */
+function shared(cells) {
+  const known = new Map();
+  return cells.map(cell => {
+    const key = JSON.stringify(cell);
+    if (!known.has(key)) known.set(key, cell);
+    return known.get(key);
+  });
+}
+
+function sums(differences) {
+  let sum = 0;
+  return differences.map(n => (sum += n));
+}
+
+/** Numbers are relative to their row; those written as text stand for themselves. */
+function fromRow(cell, row) {
+  if (Array.isArray(cell)) return cell.map(n => fromRow(n, row));
+  return typeof cell === 'string' ? Number(cell) : cell + row;
+}

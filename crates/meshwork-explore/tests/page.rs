@@ -1,0 +1,229 @@
+//! The page as a file: its data is the plan's, it is the same on every run, and nothing in a program can break out of it.
+
+use meshwork_explore::{Against, Page, Program, Run};
+use meshwork_partition::{Lock, plan};
+use serde_json::{Value, json};
+
+const MOST_COMBINED: i64 = 4 << 20;
+
+fn program(text: &str) -> Program {
+    let module = meshwork_ir::text::parse(text).unwrap();
+    Program::compile(module, Some(text), &Default::default(), MOST_COMBINED).unwrap()
+}
+
+/// The programs of the repository that have a mesh, and those of the examples.
+fn programs() -> Vec<(String, Program)> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let folders = [format!("{root}/examples/mlir"), format!("{root}/tests/golden")];
+    let files = folders.iter().flat_map(|f| std::fs::read_dir(f).unwrap()).map(|entry| entry.unwrap().path());
+    let wanted = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.ends_with(".mlir")
+            && (path.starts_with(&folders[0]) || name.starts_with("explain_") || name.starts_with("why_"))
+    };
+    let mut files: Vec<_> = files.filter(wanted).collect();
+    files.sort();
+    assert!(files.len() >= 9, "{files:?}");
+    files.iter().map(|f| (f.display().to_string(), program(&std::fs::read_to_string(f).unwrap()))).collect()
+}
+
+/// Undoes what makes columns small, as `decode.js` does.
+fn absolute(column: &Value, how: &str) -> Vec<Value> {
+    let mut sum = 0;
+    let cell = |n: &Value, row: usize| match n.as_str() {
+        Some(text) => json!(text.parse::<i64>().unwrap()),
+        None => json!(n.as_i64().unwrap() + row as i64),
+    };
+    let cells = column.as_array().unwrap().iter().enumerate().map(|(row, n)| match (how, n) {
+        ("differences", n) => {
+            sum += n.as_i64().unwrap();
+            json!(sum)
+        }
+        (_, Value::Array(list)) => list.iter().map(|n| cell(n, row)).collect(),
+        (_, n) => cell(n, row),
+    });
+    cells.collect()
+}
+
+#[test]
+fn data_is_what_explain_says() {
+    for (name, program) in programs() {
+        let page = Page::new(&name, &program);
+        let shown = &page.data()["plan"];
+        let said = plan::data(program.compiled(), &Default::default());
+        for (field, value) in said.as_object().unwrap() {
+            if field != "ops" && field != "values" {
+                assert_eq!(&shown[field], value, "{name}: {field}");
+            }
+        }
+        for (column, cells) in said["ops"].as_object().unwrap() {
+            let own = &shown["ops"][column];
+            let own: Value = match column.as_str() {
+                "line" | "alive" => absolute(own, "differences").into(),
+                "start" => {
+                    let whole = absolute(own, "differences");
+                    whole.iter().map(|n| json!(n.as_i64().unwrap() as f64 / 1e12)).collect()
+                }
+                "operands" | "until" | "parent" | "value" | "collective" => absolute(own, "rows").into(),
+                _ => own.clone(),
+            };
+            assert_eq!(&own, cells, "{name}: {column}");
+        }
+    }
+}
+
+#[test]
+fn the_text_of_explain_is_its_data() {
+    let program = program(PROGRAM);
+    let text = plan::json(program.compiled(), &Default::default());
+    let read: Value = serde_json::from_str(&text).unwrap();
+    let said = plan::data(program.compiled(), &Default::default());
+    let fields = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(fields(&read), fields(&said));
+    for table in ["ops", "values"] {
+        assert_eq!(fields(&read[table]), fields(&said[table]));
+        assert_eq!(read[table]["name"], said[table]["name"]);
+    }
+    assert_eq!(read["collectives"][0]["causes"], said["collectives"][0]["causes"]);
+}
+
+#[test]
+fn every_collective_is_an_operation_and_totals_add_up() {
+    for (name, program) in programs() {
+        let plan = &program.compiled().plan;
+        let ops = plan::ops(program.compiled(), &Default::default());
+        let mut found: Vec<usize> = ops.iter().filter_map(|op| op.collective).collect();
+        found.sort_unstable();
+        assert_eq!(found, (0..plan.collectives.len()).collect::<Vec<_>>(), "{name}");
+        let flops: f64 = ops.iter().filter(|op| op.counted).map(|op| op.flops * op.trips as f64).sum();
+        assert_eq!(flops, plan.flops, "{name}");
+        assert_eq!(ops.iter().map(|op| op.alive).max().unwrap_or(0), plan.peak.bytes, "{name}");
+        for op in ops.iter().filter_map(|op| Some((op, &plan.collectives[op.collective?]))) {
+            assert_eq!(op.0.trips, op.1.collective.times, "{name}");
+        }
+    }
+}
+
+#[test]
+fn histories_are_what_why_says() {
+    let mut compared = 0;
+    for (name, program) in programs() {
+        let compiled = program.compiled();
+        let page = Page::new(&name, &program);
+        let why = &page.data()["why"];
+        let Some(provenance) = &compiled.provenance else { continue };
+        let written = meshwork_ir::text::parse(page.data()["text"].as_str().unwrap()).unwrap();
+        let explainer = plan::Explainer { written: &written, provenance };
+        let columns = |name: &str| absolute(&why["links"][name], "rows");
+        let (from, through, next) = (columns("from"), columns("through"), columns("next"));
+        let names = why["names"].as_array().unwrap();
+        let text = |i: i64| names[i as usize].as_str().unwrap();
+        for (value, starts) in plan::values(compiled).iter().zip(why["starts"].as_array().unwrap()) {
+            if value.value.index() >= provenance.module.value_slots() {
+                continue;
+            }
+            let said = explainer.explain(value.value, None);
+            let mut lines = said.lines().filter(|l| l.starts_with("    ") && !l.starts_with("    not ")).map(str::trim);
+            for start in starts.as_array().unwrap() {
+                let mut at = start[2].as_i64().unwrap();
+                while at >= 0 {
+                    let row = at as usize;
+                    let (source, dim) = (text(from[row].as_i64().unwrap()), &why["links"]["dim"][row]);
+                    let shown = match through[row].as_i64().unwrap() {
+                        -1 => format!("as {source}, of the same sharding group"),
+                        op if text(op) == source => format!("from dimension {dim} of {source}"),
+                        op => format!("from dimension {dim} of {source}, through {}", text(op)),
+                    };
+                    assert_eq!(Some(shown.as_str()), lines.next(), "{name}: {said}");
+                    at = next[row].as_i64().unwrap();
+                    compared += 1;
+                }
+                assert_eq!(Some(text(-1 - at)), lines.next(), "{name}: {said}");
+            }
+            assert_eq!(lines.next(), None, "{name}: {said}");
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+const PROGRAM: &str = r#"
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                  %b: tensor<8x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<6x5xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<8x6xf32>, tensor<8x5xf32>) -> tensor<6x5xf32>
+    return %0 : tensor<6x5xf32>
+  }"#;
+
+#[test]
+fn the_same_program_gives_the_same_bytes() {
+    let html = |title: &str| Page::new(title, &program(PROGRAM)).html();
+    assert_eq!(html("a"), html("a"));
+    assert_ne!(html("a"), html("b"));
+}
+
+#[test]
+fn names_cannot_break_out_of_the_page() {
+    let evil = r#"</script><script>alert(1)</script><img src=x onerror=alert(2)>'\22"#;
+    let long = "n".repeat(10_000);
+    let text = PROGRAM
+        .replace("tensor<6x5xf32>\n    return", &format!("tensor<6x5xf32> loc(\"{evil}{long}\")\n    return"))
+        .replace("[\"x\"=4]", "[\"</script>\"=4]")
+        .replace("{\"x\"}", "{\"</script>\"}");
+    let program = program(&text);
+    let page = Page::new(evil, &program);
+    let html = page.html();
+    assert_eq!(html.matches("<script").count(), 2);
+    assert_eq!(html.matches("</script>").count(), 2);
+    assert!(!html.contains("<img"));
+    let data = page.data().to_string();
+    assert!(data.contains("onerror") && data.contains(&long), "the names are in the data");
+}
+
+#[test]
+fn pages_are_small_and_load_nothing() {
+    let html = Page::new("small", &program(PROGRAM)).html();
+    assert!(html.len() <= 150_000, "{} bytes", html.len());
+    assert!(html.contains("default-src 'none'"));
+    // The only address is the name of SVG.
+    assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
+    assert_eq!(html.matches("https://").count(), 0);
+}
+
+#[test]
+fn comparison_is_what_check_says() {
+    let (before, after) = (program(PROGRAM), program(&PROGRAM.replacen("[{\"x\"}, {}]", "[{}, {\"x\"}]", 1)));
+    let (was, is) = (Lock::of(&before.compiled().plan), Lock::of(&after.compiled().plan));
+    let said: Vec<Value> = was.changes(&is).iter().map(|c| json!([c.name, c.was, c.is])).collect();
+    assert!(!said.is_empty());
+    let page = |against: &Against| Page::new("p", &after).against("before", &after, against).data()["against"].clone();
+    let from_lock = page(&Against::Lock(Lock::parse(&was.to_string()).unwrap()));
+    let from_program = page(&Against::Program(Box::new(before)));
+    assert_eq!(from_lock["changes"], json!(said));
+    assert_eq!(from_program["changes"], json!(said));
+}
+
+#[test]
+fn a_run_is_kept() {
+    let trace = r#"[{"ph": "X", "name": "dot_general at line 5", "pid": 0, "tid": 0, "ts": 1, "dur": 2}]"#;
+    let page = Page::new("p", &program(PROGRAM)).with_run(&Run::parse(trace).unwrap()).budget(1000);
+    assert_eq!(page.data()["run"]["events"]["length"], json!([2000]));
+    assert_eq!(page.data()["budget"], 1000);
+}
+
+#[test]
+fn programs_without_text_are_printed() {
+    let mut module = meshwork_ir::text::parse(PROGRAM).unwrap();
+    for op in module.op_ids().collect::<Vec<_>>() {
+        module.op_mut(op).pos = Default::default();
+    }
+    let program = Program::compile(module, None, &Default::default(), MOST_COMBINED).unwrap();
+    let page = Page::new("p", &program);
+    let text = page.data()["text"].as_str().unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let numbers = absolute(&page.data()["plan"]["ops"]["line"], "differences");
+    let dot = page.data()["plan"]["ops"]["name"].as_array().unwrap().iter().position(|n| n == "dot_general").unwrap();
+    assert!(lines[numbers[dot].as_u64().unwrap() as usize - 1].contains("stablehlo.dot_general"), "{text}");
+    let device: Vec<&str> = page.data()["device"].as_str().unwrap().lines().collect();
+    let own = absolute(&page.data()["device_line"], "differences");
+    assert!(device[own[dot].as_u64().unwrap() as usize - 1].contains("stablehlo.dot_general"));
+}
