@@ -46,6 +46,7 @@ async function measure(browser, file) {
   await reaction(page, `select({ view: 'program', side: 'graph' })`);
   // Everything open and as many shapes in sight as there can be.
   const opened = await reaction(page, `[...document.querySelectorAll('.panebar button')].find(b => b.textContent === 'Open all').click()`);
+  await reaction(page, `selectOp(explorer.model, Math.floor(explorer.model.count / 2))`);
   const frames = [];
   let shapes = 0;
   for (let k = 0; k < 10; k++) {

@@ -75,8 +75,11 @@ function graphView(model) {
     const [width, height] = [svg.clientWidth || 400, svg.clientHeight || 300];
     const { x, y, scale } = view;
     const inSight = n => n.x < x + width / scale && n.x + NODE_WIDTH > x && n.y < y + height / scale && n.y + NODE_HEIGHT > y;
+    // From afar a box is one shape, else five at most.
+    const far = scale < 0.45;
+    const most = far ? MOST_SHAPES - 1100 : 400;
     const shown = [];
-    scene.nodes.forEach((n, i) => inSight(n) && shown.length < 900 && shown.push(i));
+    scene.nodes.forEach((n, i) => inSight(n) && shown.length < most && shown.push(i));
     const lines = [];
     for (const i of shown) {
       for (const from of scene.edges[i]) {
@@ -84,7 +87,7 @@ function graphView(model) {
         lines.push(edge(scene.nodes[from], scene.nodes[i], (isChosenNode(from) && !scene.nodes[from].box) || (isChosenNode(i) && scene.edges[i].length < 12)));
       }
     }
-    replace(svg, s('g', { transform: `scale(${scale}) translate(${-x} ${-y})` }, lines, shown.map(i => nodeShape(i))));
+    replace(svg, s('g', { transform: `scale(${scale}) translate(${-x} ${-y})` }, lines, shown.map(i => (far ? farShape(i) : nodeShape(i)))));
     note.textContent = `${plural(scene.nodes.length, 'box')}${scene.nodes.length > 1 ? 'es' : ''}`.replace('boxs', 'box') + ` for ${plural(model.count, 'operation')}`;
   };
   const isChosenNode = i => state.op !== undefined && scene.owner[state.op] === i;
@@ -92,6 +95,12 @@ function graphView(model) {
     const [x1, y1, x2, y2] = [a.x + NODE_WIDTH / 2, a.y + NODE_HEIGHT, b.x + NODE_WIDTH / 2, b.y];
     const mid = (y1 + y2) / 2;
     return s('path', { class: strong ? 'edge strong' : 'edge', d: `M${x1} ${y1}C${x1} ${mid} ${x2} ${mid} ${x2} ${y2}` });
+  };
+  const farShape = i => {
+    const n = scene.nodes[i];
+    const c = n.op === undefined ? -1 : model.ops.collective[n.op];
+    const fill = c >= 0 ? `fill:${KINDS[model.collectives[c].kind].color}` : null;
+    return s('rect', { class: `far${n.box === undefined ? '' : ' box'}${isChosenNode(i) ? ' chosen' : ''}`, x: n.x, y: n.y, width: NODE_WIDTH, height: NODE_HEIGHT, rx: 5, style: fill, onclick: () => choose(i) });
   };
   const nodeShape = i => {
     const n = scene.nodes[i];
@@ -152,7 +161,9 @@ function graphView(model) {
   };
   const fit = (least = 0.15) => {
     const scale = Math.min(1, Math.max(least, Math.min(svg.clientWidth / (scene.width + 40), svg.clientHeight / (scene.height + 40))));
-    view = { scale, x: scene.width / 2 - svg.clientWidth / 2 / scale, y: -16 };
+    // What is too wide to fit starts at its first box.
+    const center = scene.width * scale > svg.clientWidth && scene.nodes.length ? scene.nodes[0].x + NODE_WIDTH / 2 : scene.width / 2;
+    view = { scale, x: center - svg.clientWidth / 2 / scale, y: -16 };
     draw();
   };
   svg.addEventListener('wheel', event => {
@@ -189,6 +200,7 @@ function graphView(model) {
     if (what) for (let i = 1; i < outline.kind.length; i++) open.add(i);
     arrange();
     fit();
+    reveal();
   };
   const bar = h('div', { class: 'panebar' }, button('−', 'Zoom out', () => zoom(1 / 1.25)), button('+', 'Zoom in', () => zoom(1.25)), button('Fit', 'Fit the graph', () => fit()), button('Open all', 'Open every loop and layer', () => all(true)), button('Close all', 'Close every loop and layer', () => all(false)), note);
   openSome(model, open);
@@ -200,8 +212,7 @@ function graphView(model) {
   sized(svg, () => {
     if (first) {
       first = false;
-      if (scene.width < svg.clientWidth * 2) fit(0.8);
-      else view = { ...view, x: scene.width / 2 - svg.clientWidth / 2 };
+      fit(0.8);
     }
     reveal();
   });

@@ -83,7 +83,7 @@ async function selftest(model) {
         check(`hash of ${view}`, JSON.stringify(back, Object.keys(back).sort()) === JSON.stringify({ ...state }, Object.keys(back).sort()) && Object.keys(back).length === Object.keys(state).length, writeHash(state));
       }
       const shapes = document.querySelectorAll('svg *').length;
-      check(`shapes of ${view}`, shapes <= 3 * MOST_SHAPES, shapes);
+      check(`shapes of ${view}`, shapes <= MOST_SHAPES, shapes);
       check(`${view} draws`, document.getElementById('stage').textContent.length > 0);
       const unnamed = [...document.querySelectorAll('button, input, select')].filter(e => !(e.textContent.trim() || e.getAttribute('aria-label') || e.closest('label')));
       check(`names in ${view}`, unnamed.length === 0, unnamed.length);

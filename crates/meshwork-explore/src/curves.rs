@@ -90,12 +90,13 @@ impl Curves {
 fn curve(name: &str, points: &[(u64, f64)], out: &mut String) {
     let finite = || points.iter().filter(|(_, v)| v.is_finite());
     let (low, high) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), (_, v)| (a.min(*v), b.max(*v)));
-    let Some((last, value)) = finite().last() else { return };
-    let (first_step, last_step) = (points[0].0, points[points.len() - 1].0.max(points[0].0 + 1));
+    let Some((last, value)) = finite().next_back() else { return };
+    let steps = || points.iter().map(|(step, _)| *step);
+    let (first_step, last_step) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
+    let width = (WIDTH - MARGIN.0 - 8.0) / (last_step - first_step).max(1) as f64;
     let span = if high > low { high - low } else { 1.0 };
-    let x =
-        |step: u64| MARGIN.0 + (WIDTH - MARGIN.0 - 8.0) * (step - first_step) as f64 / (last_step - first_step) as f64;
-    let y = |v: f64| 8.0 + (HEIGHT - MARGIN.1 - 8.0) * (high - v) / span;
+    let x = |step: u64| MARGIN.0 + width * (step - first_step) as f64;
+    let y = |v: f64| 8.0 + (HEIGHT - MARGIN.1 - 8.0) * (low + span - v) / span;
     let name = attribute(name);
     // Writing to a string does not fail.
     let _ = write!(
@@ -120,7 +121,7 @@ fn curve(name: &str, points: &[(u64, f64)], out: &mut String) {
     let every = points.len().div_ceil(POINTS);
     let mut path = String::new();
     let mut pen = 'M';
-    let is_drawn = |i: usize| i % every == 0 || i + 1 == points.len();
+    let is_drawn = |i: usize| i.is_multiple_of(every) || i + 1 == points.len();
     for (_, &(step, v)) in points.iter().enumerate().filter(|(i, _)| is_drawn(*i)) {
         if v.is_finite() {
             let _ = write!(path, "{pen}{:.1} {:.1}", x(step), y(v));
@@ -137,7 +138,7 @@ fn curve(name: &str, points: &[(u64, f64)], out: &mut String) {
         HEIGHT - 6.0,
         WIDTH - 8.0,
         HEIGHT - 6.0,
-        points[points.len() - 1].0,
+        last_step,
     );
 }
 
