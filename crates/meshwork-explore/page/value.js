@@ -176,7 +176,7 @@ function blockShape(model, cut, block, x, y, width, height, hatched, fill) {
     s('rect', { x: x + 1, y: y + 1, width: width - 2, height: height - 2, class: 'padding' }),
     w > 0 && hgt > 0 ? s('rect', { x: x + 1, y: y + 1, width: w, height: hgt, style: `fill:${HUES[(devices[0] ?? 0) % HUES.length]}`, class: 'fillblock' }) : null,
     hatched ? s('rect', { x: x + 1, y: y + 1, width: w, height: hgt, fill: 'url(#hatch)' }) : null,
-    s('text', { x: x + width / 2, y: y + height / 2 + 4, 'text-anchor': 'middle', class: 'device' }, label),
+    s('text', { x: x + width / 2, y: y + height / 2 + 4, 'text-anchor': 'middle', class: Math.min(...fill) < 0.65 ? 'device outside' : 'device' }, label),
   );
 }
 
