@@ -17,6 +17,7 @@ pub mod plan;
 mod prepare;
 mod reshard;
 mod split;
+mod units;
 mod xla;
 
 pub use collective::DEFAULT_COMBINE_BYTES;

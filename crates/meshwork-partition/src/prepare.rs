@@ -1,7 +1,7 @@
 //! Index algebra on the global program: slices of slices and slices of padding become one operation each.
 //!
 //! A slice of a pad is a pad with smaller, possibly negative amounts; a slice of a slice is a slice. What is left moves
-//! elements once, by exactly the distance they move.
+//! elements once, by exactly the distance they move. Rows that are cut out and put back keep their dimension (`units`).
 
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::transform::cse;
@@ -10,6 +10,7 @@ use meshwork_ir::transform::hoist::hoist;
 use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 
 use crate::plan::memory::type_bytes;
+use crate::units::keep_unit_dims;
 
 /// Rewrites `module` so that shifts are single operations. Placements stay on the values that remain.
 pub fn prepare(module: &mut Module) {
@@ -33,6 +34,7 @@ pub fn prepare(module: &mut Module) {
             }
         }
     }
+    keep_unit_dims(module);
     hoist(module, does_not_grow);
     remove_dead(module);
     cse::eliminate(module);

@@ -37,6 +37,17 @@ impl DimLayout {
         !self.atoms.is_empty()
     }
 
+    /// The frame of `n` elements that stand in one shard of this frame: that shard has all of them, in a block as long as
+    /// they are, so that they stay where they are. `None` if several shards have some.
+    pub fn alone(&self, n: i64) -> Option<DimLayout> {
+        if !self.is_split() || n < 1 {
+            return None;
+        }
+        let owner = self.offset / self.block;
+        let last = (self.offset + n - 1) / self.block;
+        (owner == last).then(|| DimLayout { atoms: self.atoms.clone(), block: n, offset: owner * n })
+    }
+
     /// Whether every position of an extent of `n` holds an element.
     pub fn is_full(&self, n: i64, atoms: &Atoms) -> bool {
         self.offset == 0 && self.block * atoms.product(&self.atoms) == n

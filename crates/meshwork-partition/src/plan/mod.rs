@@ -24,7 +24,7 @@ use crate::layout::atoms::Atoms;
 use crate::plan::cause::Namer;
 use crate::split::Placed;
 
-pub use cause::{Annotation, Cause, loc_name, short_type};
+pub use cause::{Annotation, Cause, loc_name, place_of, short_type};
 pub use contract::{Contract, ContractViolation, KINDS, Limit};
 pub use cost::{Device, Link, Links, Machine};
 pub use explain::{Detail, human_bytes, human_count, human_seconds, table};

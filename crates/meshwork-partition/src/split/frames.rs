@@ -53,6 +53,42 @@ impl Splitter<'_> {
         best.map(|b| b.1.clone())
     }
 
+    /// The layout of a slice of shape `extents` that is a small part of what it is cut out of, and stands in `layout` there:
+    /// where it is, without the rest, if it is put back after some arithmetic, else spread out.
+    pub fn small_part(&self, slice: ValueId, layout: &Layout, whole: &[i64], extents: &[i64]) -> Layout {
+        let mut out = Layout::ordinary(extents, &layout.lists(), self.atoms);
+        if self.is_put_back(slice) {
+            for (d, frame) in layout.dims.iter().enumerate() {
+                let kept = if is_small(extents[d], whole[d]) { frame.alone(extents[d]) } else { Some(frame.clone()) };
+                out.dims[d] = kept.unwrap_or_else(|| out.dims[d].clone());
+            }
+        }
+        out
+    }
+
+    /// Whether `v` only goes into updates of slices, through elementwise operations.
+    fn is_put_back(&self, v: ValueId) -> bool {
+        let (mut todo, mut met) = (vec![v], vec![v]);
+        while let Some(v) = todo.pop() {
+            for u in self.src.value(v).uses() {
+                let user = self.src.op(u.op);
+                if user.kind().is_elementwise() && self.src.ty(user.results()[0]).dims() == self.src.ty(v).dims() {
+                    let next = user.results()[0];
+                    if !met.contains(&next) {
+                        met.push(next);
+                        todo.push(next);
+                    }
+                } else if self.constant_assignment(u.op).is_none_or(|(update, ..)| update != v) {
+                    return false;
+                }
+            }
+            if met.len() > CHAIN_LIMIT {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Where `v` stands or, before its operation is split, will stand.
     fn predicted_layout(&mut self, v: ValueId, depth: usize) -> Option<Layout> {
         if self.is_free(v) || depth > 8 {
@@ -78,6 +114,11 @@ impl Splitter<'_> {
                         layout.dims[d].offset += starts[d];
                     }
                 }
+                let whole = self.extents(operand);
+                let small = |d: usize| layout.dims[d].is_split() && is_small(extents[d], whole[d]);
+                if (0..extents.len()).any(small) && self.is_put_back(v) {
+                    layout = self.small_part(v, &layout, &whole, &extents);
+                }
                 Some(layout)
             }
             _ => Some(self.want(v)),
@@ -101,10 +142,15 @@ impl Splitter<'_> {
                     return None;
                 }
                 let mut layout = self.want(self.src.op(user).results()[0]);
-                let extents = self.extents(update);
+                let (extents, whole) = (self.extents(update), self.extents(self.src.op(user).results()[0]));
                 for (d, start) in starts.into_iter().enumerate() {
                     if layout.dims[d].is_split() {
                         layout.dims[d].offset += start;
+                        if is_small(extents[d], whole[d])
+                            && let Some(alone) = layout.dims[d].alone(extents[d])
+                        {
+                            layout.dims[d] = alone;
+                        }
                     } else {
                         layout.dims[d].block = extents[d];
                     }
@@ -157,6 +203,11 @@ impl Splitter<'_> {
     fn is_member(&self, v: ValueId) -> bool {
         self.produced(v).is_none() && self.src.def_op(v).is_some_and(|op| self.src.op(op).kind().is_elementwise())
     }
+}
+
+/// Whether `part` of an extent of `whole` is not worth the padding of its line.
+pub fn is_small(part: i64, whole: i64) -> bool {
+    part * 4 < whole
 }
 
 /// Longer chains are looked at in part.

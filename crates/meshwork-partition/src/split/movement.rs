@@ -3,6 +3,7 @@
 use meshwork_ir::op::{BinaryOp, BodyOp, MovementOp};
 use meshwork_ir::{Attr, Combine, OpId, OpKind, Type, ValueId};
 
+use super::frames::is_small;
 use super::{Result, Splitter};
 use crate::collective::Peers;
 use crate::layout::{DimLayout, Layout};
@@ -67,11 +68,10 @@ impl Splitter<'_> {
                     | OpKind::Body(BodyOp::Scatter)
             )
         });
-        let small =
-            !put_back && (0..extents.len()).any(|d| form.layout.dims[d].is_split() && extents[d] * 4 < src_extents[d]);
+        let small = !put_back
+            && (0..extents.len()).any(|d| form.layout.dims[d].is_split() && is_small(extents[d], src_extents[d]));
         let form = if small {
-            let lists = form.layout.lists();
-            let target = Layout::ordinary(&extents, &lists, self.atoms);
+            let target = self.small_part(result, &form.layout, &src_extents, &extents);
             self.reshard(form, &target, &extents)
         } else {
             form
