@@ -17,7 +17,7 @@ static SAVED: LazyLock<(PathBuf, String)> = LazyLock::new(|| {
     let two = Mesh::linear("x", 2).expect("a mesh");
     let split = Array::from_fn([6, 2], |i| i[0] as f32).shard(&two, P!["x"]).expect("an array");
     let mut saves = Checkpoints::open(&folder).expect("a folder");
-    saves.save::<(Tensor, Tensor)>(7, &(split, Array::from([1i8, 2, 3])), &[("seed", "7")]).expect("a save");
+    saves.save(7, &(split, Array::from([1i8, 2, 3])), &[("seed", "7")]).expect("a save");
     let found = saves.latest().expect("a checkpoint").expect("a checkpoint").folder().to_path_buf();
     let index = std::fs::read_to_string(found.join("index.json")).expect("an index");
     let end = index.rfind("\"checksum\"").expect("a checksum");

@@ -187,7 +187,10 @@ fn implement(
         let (m, ty) = (&f.member, f.ty);
         if f.skip { quote!(host.#m.clone()) } else { quote!(<#ty as ::meshwork::Tree>::from_host(&host.#m, next)) }
     });
+    let of_host = host_tree(input, trees, statics, &host_type, host);
     quote! {
+        #of_host
+
         #[automatically_derived]
         #[allow(unused_variables)]
         impl #impl_generics ::meshwork::Tree for #name #own_generics #clause {
@@ -216,6 +219,45 @@ fn implement(
             ) -> Self {
                 #name #from_host
             }
+        }
+    }
+}
+
+/// The way back: which tree belongs to the host type.
+fn host_tree(
+    input: &DeriveInput,
+    trees: &[&Ident],
+    statics: &[&Ident],
+    host_type: &TokenStream,
+    host: Host,
+) -> TokenStream {
+    let name = &input.ident;
+    let mut generics = input.generics.clone();
+    let clause = generics.make_where_clause();
+    for p in trees {
+        clause.predicates.push(syn::parse_quote!(#p: ::meshwork::HostTree));
+    }
+    for p in statics {
+        clause.predicates.push(syn::parse_quote!(#p: ::core::clone::Clone + ::core::fmt::Debug));
+    }
+    let (impl_generics, own_generics, clause) = generics.split_for_impl();
+    let params = input.generics.params.iter().map(|p| match p {
+        GenericParam::Type(t) if trees.contains(&&t.ident) => {
+            let ident = &t.ident;
+            quote!(<#ident as ::meshwork::HostTree>::Tree)
+        }
+        GenericParam::Type(t) => t.ident.to_token_stream(),
+        GenericParam::Const(c) => c.ident.to_token_stream(),
+        GenericParam::Lifetime(l) => l.lifetime.to_token_stream(),
+    });
+    let (own, tree) = match host {
+        Host::Same => (quote!(#name #own_generics), quote!(#name<#(#params),*>)),
+        Host::Own => (host_type.clone(), quote!(#name #own_generics)),
+    };
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::meshwork::HostTree for #own #clause {
+            type Tree = #tree;
         }
     }
 }

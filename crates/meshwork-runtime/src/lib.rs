@@ -28,6 +28,7 @@ pub mod error;
 pub mod evaluator;
 pub mod memory;
 pub mod profile;
+pub mod shape;
 pub mod stream;
 pub mod transport;
 
@@ -40,4 +41,5 @@ pub use error::{ArrayError, LoadError, RunError, SourceLine};
 pub use evaluator::Evaluator;
 pub use memory::Buffer;
 pub use profile::Profile;
+pub use shape::{Int, Shape};
 pub use transport::runtime::{ProcessError, ReduceOp, Runtime};

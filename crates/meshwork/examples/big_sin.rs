@@ -16,7 +16,7 @@ fn main() -> Result<(), Error> {
     assert_eq!(out.to_vec::<f32>()?, alone.to_vec::<f32>()?);
 
     // The same program for an array that does not exist: what would 8 TB need?
-    let huge = Array::shape_only([2_000_000_000_000], F32).shard(&mesh, P!["x"])?;
+    let huge = Array::shape_only([2_000_000_000_000i64], F32).shard(&mesh, P!["x"])?;
     println!("{}", big_sin.explain(&huge)?);
     Ok(())
 }

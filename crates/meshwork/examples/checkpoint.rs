@@ -4,7 +4,7 @@
 
 use meshwork::prelude::*;
 use meshwork::save::Checkpoints;
-use meshwork::train::{Optimizer, Step, TrainState, Trainer, Zero};
+use meshwork::train::{Optimizer, Step, Trainer, Zero};
 
 type Data = (Tensor, Tensor);
 
@@ -20,7 +20,7 @@ fn train(devices: i64, last: u64, folder: &std::path::Path) -> Result<Vec<f32>, 
     let mut saves = Checkpoints::open(folder)?.keep(2);
     let mut state = trainer.init(&Array::zeros([8, 1], F32))?;
     let mut step = 0;
-    if let Some((found, resumed)) = saves.resume::<TrainState<Tensor>>(&state)? {
+    if let Some((found, resumed)) = saves.resume(&state)? {
         println!("{devices} devices: resumed from step {}", found.step());
         (state, step) = (resumed, found.step());
     }
@@ -32,7 +32,7 @@ fn train(devices: i64, last: u64, folder: &std::path::Path) -> Result<Vec<f32>, 
         losses.push(loss.item::<f32>()?);
         (state, step) = (next, step + 1);
         if step % 10 == 0 {
-            saves.save::<TrainState<Tensor>>(step, &state, &[])?;
+            saves.save(step, &state, &[])?;
         }
     }
     saves.wait()?;

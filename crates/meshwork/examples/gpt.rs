@@ -49,7 +49,7 @@ fn init(letters: i64) -> State {
     let p =
         Gpt { embed: normal(&[letters, DIM]), position: normal(&[LENGTH, DIM]), blocks, head: normal(&[DIM, letters]) };
     let none = tree_map([&p], |[x]| x.zeros_like());
-    (p, none.clone(), none, zeros([], F32))
+    (p, none.clone(), none, zeros((), F32))
 }
 
 fn block(p: &Block, x: &Tensor) -> Tensor {

@@ -7,6 +7,7 @@ use meshwork_ir::build::OpenOp;
 use meshwork_ir::op::ControlOp;
 use meshwork_ir::{OpKind, OpSpec, TensorType, Type, ValueId};
 
+use crate::Int;
 use crate::element::Operand;
 use crate::error::fail;
 use crate::ops::{full, zeros};
@@ -148,11 +149,12 @@ fn run_while<S: Tree>(name: &'static str, init: S, cond: impl FnOnce(&S) -> Tens
 /// # Ok::<(), meshwork::Error>(())
 /// ```
 #[track_caller]
-pub fn for_loop<S: Tree>(range: std::ops::Range<i64>, init: S, body: impl FnOnce(Tensor, S) -> S) -> S {
+pub fn for_loop<S: Tree>(range: std::ops::Range<impl Int>, init: S, body: impl FnOnce(Tensor, S) -> S) -> S {
+    let range = range.start.int()..range.end.int();
     if i32::try_from(range.start).is_err() || i32::try_from(range.end).is_err() {
         fail("for_loop", format!("the range {range:?} does not fit in i32"));
     }
-    let start = full([], ElementType::I32, range.start);
+    let start = full((), ElementType::I32, range.start);
     let (end, at) = (range.end, Location::caller());
     let (_, state) = run_while(
         "for_loop",
@@ -172,7 +174,7 @@ pub fn for_loop<S: Tree>(range: std::ops::Range<i64>, init: S, body: impl FnOnce
 /// ```
 /// use meshwork::prelude::*;
 ///
-/// let cumulative = jit(|x: Tensor| scan(zeros([], F32), x, |sum, x| {
+/// let cumulative = jit(|x: Tensor| scan(zeros((), F32), x, |sum, x| {
 ///     let sum = sum + x;
 ///     (sum.clone(), sum)
 /// }));
@@ -220,7 +222,7 @@ fn write_outputs(buffers: &[Tensor], outputs: &[Tensor], i: &Tensor) -> Vec<Tens
     let mut next = vec![];
     for (buffer, y) in buffers.iter().zip(outputs) {
         let mut starts = vec![i.clone()];
-        starts.resize(buffer.rank(), full([], ElementType::I32, 0));
+        starts.resize(buffer.rank(), full((), ElementType::I32, 0));
         next.push(buffer.dynamic_update_slice(&y.expand_dims(0), &starts));
     }
     next

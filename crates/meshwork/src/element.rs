@@ -3,8 +3,8 @@
 use meshwork_ir::{ElementClass, ElementType, Literal, Scalar};
 pub use meshwork_runtime::Element;
 
-use crate::Tensor;
 use crate::trace::compose::compose;
+use crate::{Array, Tensor};
 
 /// A number that takes the element type of the tensor it meets.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,6 +24,8 @@ pub enum Operand {
     Tensor(Tensor),
     /// A number.
     Number(Number),
+    /// An array of the host, a constant of the program.
+    Array(Array),
 }
 
 impl From<Tensor> for Operand {
@@ -39,7 +41,7 @@ impl From<&Tensor> for Operand {
 }
 
 macro_rules! numbers {
-    ($($ty:ty => $form:ident as $wide:ty),*) => {
+    ($($ty:ty => $form:ident as $wide:ty),* $(,)?) => {
         $(
             impl From<$ty> for Number {
                 fn from(x: $ty) -> Number {
@@ -56,7 +58,57 @@ macro_rules! numbers {
     };
 }
 
-numbers! { f32 => Float as f64, f64 => Float as f64, i32 => Int as i64, i64 => Int as i64, bool => Bool as bool }
+numbers! {
+    f32 => Float as f64, f64 => Float as f64, bool => Bool as bool,
+    i8 => Int as i64, i16 => Int as i64, i32 => Int as i64, i64 => Int as i64, isize => Int as i64,
+    u8 => Int as i64, u16 => Int as i64, u32 => Int as i64,
+}
+
+impl From<half::f16> for Number {
+    fn from(x: half::f16) -> Number {
+        Number::Float(x.to_f64())
+    }
+}
+
+impl From<half::bf16> for Number {
+    fn from(x: half::bf16) -> Number {
+        Number::Float(x.to_f64())
+    }
+}
+
+/// A count beside a tensor. One that no `i64` holds becomes a float, so that it is not another number.
+impl From<u64> for Number {
+    fn from(x: u64) -> Number {
+        i64::try_from(x).map_or(Number::Float(x as f64), Number::Int)
+    }
+}
+
+impl From<usize> for Number {
+    fn from(x: usize) -> Number {
+        Number::from(x as u64)
+    }
+}
+
+macro_rules! operands {
+    ($($ty:ty),*) => {
+        $(
+            impl From<$ty> for Operand {
+                fn from(x: $ty) -> Operand {
+                    Operand::Number(x.into())
+                }
+            }
+        )*
+    };
+}
+
+operands! { Number, half::f16, half::bf16, u64, usize }
+
+/// An array that the function has captured becomes a constant of the program, as by [`Tensor::constant`].
+impl From<&Array> for Operand {
+    fn from(x: &Array) -> Operand {
+        Operand::Array(x.clone())
+    }
+}
 
 impl Number {
     /// The number as one element of type `elem`, or why it is none.
@@ -97,6 +149,15 @@ impl Number {
 }
 
 impl Operand {
+    /// The operand with an array made a constant.
+    #[track_caller]
+    pub(crate) fn traced(self) -> Operand {
+        match self {
+            Operand::Array(a) => Operand::Tensor(Tensor::constant(&a)),
+            other => other,
+        }
+    }
+
     /// The tensor; a number as a scalar of the given element type.
     #[track_caller]
     pub(crate) fn tensor(self, op: &str, elem: ElementType) -> Tensor {
@@ -109,6 +170,7 @@ impl Operand {
         match self {
             Operand::Tensor(t) => t,
             Operand::Number(n) => n.fill(op, dims, elem),
+            Operand::Array(a) => Tensor::constant(&a),
         }
     }
 }

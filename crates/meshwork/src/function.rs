@@ -4,6 +4,14 @@ use crate::tree::{Path, Tree, Visit};
 use crate::{Array, Tensor};
 
 /// A function from trees to a tree. `A` is the tuple of its arguments.
+#[diagnostic::on_unimplemented(
+    message = "`jit` cannot trace this function",
+    label = "not a function of up to six trees of tensors that returns one",
+    note = "arguments and result are tensors, tuples, `Vec`, `Option`, maps, or structs with `#[derive(Tree)]`; other values are wrapped in `Static`",
+    note = "write the types of the arguments: `jit(|x: Tensor, n: Static<i64>| ..)`",
+    note = "it returns tensors, no `Result`: a misused tensor ends the trace, and `call` returns the error",
+    note = "an `Array` is given to `call`; inside, its place is taken by a `Tensor`"
+)]
 pub trait Function<A> {
     /// References to the arguments on the host: `&x` for one, a tuple of references for several.
     type Args<'a>: Copy;

@@ -34,6 +34,7 @@
 //! | [`Array`] | elements on the host, and where they live on a mesh |
 //! | [`Mesh`], [`P!`], [`Rule`] | devices along named axes; which axis splits which dimension |
 //! | [`rules`], [`named`] | placements of trees by path or size; axes with names |
+//! | [`layers`] | linear, convolution, embedding, norms, attention, LSTM |
 //! | [`train`] | optimizers, split state, a training step |
 //! | `save` | checkpoints, restored on any mesh |
 //! | [`pipeline`], [`experts`], [`sequence`], [`data`] | stages, mixtures of experts, ring attention, batches from pieces |
@@ -52,6 +53,7 @@
 extern crate self as meshwork;
 
 mod annotate;
+mod captured;
 mod control;
 mod donate;
 mod element;
@@ -92,16 +94,16 @@ pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{
-    Array, Engine, Evaluator as Reference, Executable, Fallback, LoadError, Placement, ProcessError, Profile, ReduceOp,
-    RunError, Runtime, Shard,
+    Array, Engine, Evaluator as Reference, Executable, Fallback, Int, LoadError, Placement, ProcessError, Profile,
+    ReduceOp, RunError, Runtime, Shape, Shard,
 };
-pub use nn::{experts, named, pipeline, rules, sequence, train};
+pub use nn::{experts, layers, named, pipeline, rules, sequence, train};
 pub use ops::{
     At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
     shard_alike, stack, zeros,
 };
 pub use processes::HostArrays;
-pub use rule::{Policy, Rule};
+pub use rule::{Policy, Rule, Rules};
 pub use spec::{Axes, Dim, P, dim};
 pub use store::data;
 #[cfg(feature = "safetensors")]
@@ -112,7 +114,7 @@ pub use store::files::{load_npz, save_npz};
 pub use store::save;
 pub use tensor::Tensor;
 pub use transform::{MapAxes, Vmap, checkpoint, grad, jvp, value_and_grad, value_and_grad_aux, vjp, vmap};
-pub use tree::{MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
+pub use tree::{HostTree, MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
 
 /// What most programs need: `use meshwork::prelude::*;`.
 pub mod prelude {
@@ -138,6 +140,10 @@ mod book {
     mod stencils {}
     #[doc = include_str!("../../../docs/gradients.md")]
     mod gradients {}
+    #[doc = include_str!("../../../docs/training.md")]
+    mod training {}
+    #[doc = include_str!("../../../docs/inference.md")]
+    mod inference {}
     #[doc = include_str!("../../../docs/debugging.md")]
     mod debugging {}
     #[doc = include_str!("../../../docs/explorer.md")]

@@ -11,6 +11,7 @@ use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Pl
 use meshwork_runtime::{Engine, Executable, Profile};
 use smol_str::SmolStr;
 
+use crate::captured::large_constants;
 use crate::error::{JitError, Result};
 use crate::jit::NamedArray;
 use crate::{Array, Tensor};
@@ -104,6 +105,11 @@ impl Lowered {
     /// The program as StableHLO text, which XLA compiles and [`Imported`](crate::Imported) reads.
     pub fn text(&self) -> String {
         meshwork_ir::text::print(&self.module)
+    }
+
+    /// What is likely a mistake though it runs: arrays of many bytes that the function has captured.
+    pub fn warnings(&self) -> Vec<String> {
+        large_constants(&self.module)
     }
 
     /// The program placed and split over its mesh.
@@ -217,7 +223,11 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        Ok(table(self.plan()?, &self.machine.links, Detail::Short))
+        let mut text = table(self.plan()?, &self.machine.links, Detail::Short);
+        for warning in self.warnings() {
+            text.push_str(&format!("\nwarning: {warning}\n"));
+        }
+        Ok(text)
     }
 
     /// One HTML file that shows the program, the blocks of its values, its communication with the reasons, its memory and its
@@ -250,7 +260,7 @@ impl Lowered {
     }
 
     /// The program on `engine`, which is the same in every call.
-    fn load(&self, engine: &dyn Engine) -> Result<&Arc<dyn Executable>> {
+    pub(crate) fn load(&self, engine: &dyn Engine) -> Result<&Arc<dyn Executable>> {
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }

@@ -56,8 +56,8 @@ impl Tensor {
 
     /// The extent of dimension `axis`, which may count from the end.
     #[track_caller]
-    pub fn dim(&self, axis: i64) -> i64 {
-        self.shape()[self.axis("dim", axis)]
+    pub fn dim(&self, axis: impl crate::Int) -> i64 {
+        self.shape()[self.axis("dim", axis.int())]
     }
 
     /// For messages: `an f32 tensor of shape [2, 3]`.

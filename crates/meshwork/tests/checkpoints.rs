@@ -25,7 +25,7 @@ fn child_that_saves_in_a_loop() {
     let mut saves = Checkpoints::open(folder).unwrap().keep(2);
     let first = saves.latest().unwrap().map_or(0, |c| c.step()) + 1;
     for step in first.. {
-        saves.save::<(Tensor, Tensor)>(step, &state(step, &mesh), &[]).unwrap();
+        saves.save(step, &state(step, &mesh), &[]).unwrap();
         saves.wait().unwrap();
         println!("\nsaved {step}");
     }
@@ -67,7 +67,7 @@ fn kill_9_at_any_moment_of_saving_leaves_the_last_complete_one() {
             "trial {trial}: {newest}, {reported}, {step}"
         );
         newest = step;
-        let (x, y) = found.restore::<(Tensor, Tensor)>(&state(0, &mesh)).unwrap();
+        let (x, y) = found.restore(&state(0, &mesh)).unwrap();
         assert!(x.to_vec::<f32>().unwrap().iter().all(|&v| v == step as f32));
         assert!(y.to_vec::<i64>().unwrap().iter().all(|&v| v == step as i64));
     }
@@ -112,11 +112,11 @@ fn training_resumes_with_the_same_losses_on_the_same_and_on_other_meshes() {
     let mut state = net.init(&start()).unwrap();
     let mut saves = Checkpoints::open(folder).unwrap();
     train(&net, &mut state, 0..10);
-    saves.save::<State>(10, &state, &[("schedule", "constant")]).unwrap();
+    saves.save(10, &state, &[("schedule", "constant")]).unwrap();
     let losses = train(&net, &mut state, 10..20);
     let found = saves.latest().unwrap().unwrap();
 
-    let mut again = found.restore::<State>(&net.init(&start()).unwrap()).unwrap();
+    let mut again = found.restore(&net.init(&start()).unwrap()).unwrap();
     // Each device got its part of the moments, as the trainer places them.
     let first = again.1.first.as_ref().unwrap();
     assert_eq!(first.0.shards(), state.1.first.as_ref().unwrap().0.shards());
@@ -124,7 +124,7 @@ fn training_resumes_with_the_same_losses_on_the_same_and_on_other_meshes() {
 
     for devices in [1, 2, 3] {
         let other = trainer(&Mesh::linear("data", devices).unwrap());
-        let mut again = found.restore::<State>(&other.init(&start()).unwrap()).unwrap();
+        let mut again = found.restore(&other.init(&start()).unwrap()).unwrap();
         let close = train(&other, &mut again, 10..20).iter().zip(&losses).all(|(a, b)| (a - b).abs() < 1e-5);
         assert!(close, "{devices} devices");
     }
@@ -137,11 +137,11 @@ fn arrays_in_parts_are_refused_when_saved_and_whole_when_restored() {
     let whole = || Array::from([1.0f32, 2.0, 3.0, 4.0]);
     let in_parts = || whole().shard(&mesh, P!["x"].unreduced(&["y"])).unwrap();
     let mut saves = Checkpoints::open(temporary.path()).unwrap();
-    let error = saves.save::<Tensor>(1, &in_parts(), &[]).unwrap_err().to_string();
+    let error = saves.save(1, &in_parts(), &[]).unwrap_err().to_string();
     assert!(error.contains("in parts over the unreduced axes"), "{error}");
     assert!(error.contains("combine them in the program first"), "{error}");
-    saves.save::<Tensor>(2, &whole(), &[]).unwrap();
+    saves.save(2, &whole(), &[]).unwrap();
     let found = saves.latest().unwrap().expect("a checkpoint");
-    let restored = found.restore::<Tensor>(&in_parts()).unwrap();
+    let restored = found.restore(&in_parts()).unwrap();
     assert_eq!(restored.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
 }

@@ -44,7 +44,7 @@ fn train(folder: &Path, last: u64, report: impl Fn(String)) {
     let mut state = net.init(&start()).unwrap();
     let mut saves = Checkpoints::open(folder).unwrap().keep(2);
     let mut step = 0;
-    if let Some((found, resumed)) = saves.resume::<State>(&state).unwrap() {
+    if let Some((found, resumed)) = saves.resume(&state).unwrap() {
         (state, step) = (resumed, found.step());
         assert!(found.skipped().is_empty(), "{:?}", found.skipped());
         report(format!("resumed {step}"));
@@ -71,9 +71,9 @@ fn train(folder: &Path, last: u64, report: impl Fn(String)) {
         if step.is_multiple_of(2) {
             match misled(step) {
                 Some("no-save") => saves.wait().unwrap(),
-                Some("another-step") => saves.save::<State>(step + 1, &state, &[]).unwrap(),
-                Some("another-tree") => saves.save::<Net>(step, &state.0, &[]).unwrap(),
-                _ => saves.save::<State>(step, &state, &[]).unwrap(),
+                Some("another-step") => saves.save(step + 1, &state, &[]).unwrap(),
+                Some("another-tree") => saves.save(step, &state.0, &[]).unwrap(),
+                _ => saves.save(step, &state, &[]).unwrap(),
             }
             // `save` has waited for the one before.
             if misled(step).is_none() {

@@ -150,7 +150,7 @@ fn restore_and_save(folder: &str) {
     let mut step = 0;
     for devices in [size, 2 * size] {
         let like = state(0, devices);
-        if let Some((found, back)) = saves.resume::<State>(&like).unwrap() {
+        if let Some((found, back)) = saves.resume(&like).unwrap() {
             step = found.step();
             let wanted = state(step, devices);
             let same = |a: &Array, b: &Array| a.literal().unwrap() == b.literal().unwrap();
@@ -170,7 +170,7 @@ fn restore_and_save(folder: &str) {
         let next = jit(|a: Tensor, b: Tensor, c: Tensor| (a + 1.0, b + 1.0, c + 1.0));
         let (a, b, c) = next.call((&a, &b, &c)).unwrap();
         let n = Array::scalar(n.item::<i64>().unwrap() + 1);
-        saves.save::<State>(step, &(a, b, c, n), &[]).unwrap();
+        saves.save(step, &(a, b, c, n), &[]).unwrap();
     }
     saves.wait().unwrap();
 }

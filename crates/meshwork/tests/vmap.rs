@@ -39,7 +39,7 @@ fn every_family_of_operations() {
     check("random", |x| Key::from_tensor(&(x * 100.0).abs().to(UI32)).normal([4], F64), &[3]);
     check("loop", |x| for_loop(0..4, x, |i, x| x.sin() + i.to(F64)), &[3, 2]);
     check("while", |x| while_loop(x, |x| x.abs().lt(5.0), |x| x * 2.0), &[4]);
-    check("scan", |x| scan(zeros([], F64), x, |c, x| (&c + &x, c * x)).1, &[3, 5]);
+    check("scan", |x| scan(zeros((), F64), x, |c, x| (&c + &x, c * x)).1, &[3, 5]);
     check("cond", |x| cond(x.sum_all().gt(0.0), || x.sin(), || -&x), &[5, 2]);
     check("where", |x| select(x.gt(0.0), x.sqrt(), 0.0), &[3, 4]);
     check(

@@ -8,20 +8,23 @@
 //! | `pieces` | cutting and joining on the host, for the evaluator |
 //! | `parts` | arrays over whose unreduced axes devices hold parts to be combined |
 //! | `slices` | slices of arrays, and copies between them |
+//! | `nested`, `arithmetic`, `print` | arrays from Rust's, with operators, as text |
 //! | `npy`, `ndarrays`, `picture` | NumPy's files, the crate `ndarray`, pictures of placements |
 
+mod arithmetic;
 mod data;
 #[cfg(feature = "ndarray")]
 mod ndarrays;
+mod nested;
 mod npy;
 mod parts;
 mod picture;
 pub mod pieces;
+mod print;
 mod sharded;
 pub mod slices;
 mod stored;
 
-use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
@@ -38,6 +41,7 @@ use stored::put;
 use crate::boxes::Region;
 use crate::element::Element;
 use crate::error::{ArrayError, SourceLine, placing};
+use crate::shape::Shape;
 
 /// A global array: its elements, and its placement on a mesh if it has one. Cloning is cheap.
 ///
@@ -79,14 +83,14 @@ pub struct Shard {
 impl Array {
     /// The array with these elements in row-major order.
     #[track_caller]
-    pub fn from_vec<T: Element>(shape: impl AsRef<[i64]>, elements: Vec<T>) -> Result<Array, ArrayError> {
+    pub fn from_vec<T: Element>(shape: impl Shape, elements: Vec<T>) -> Result<Array, ArrayError> {
         Array::from_slice(shape, &elements)
     }
 
     /// The array with these elements in row-major order.
     #[track_caller]
-    pub fn from_slice<T: Element>(shape: impl AsRef<[i64]>, elements: &[T]) -> Result<Array, ArrayError> {
-        let (shape, at) = (shape.as_ref(), Location::caller());
+    pub fn from_slice<T: Element>(shape: impl Shape, elements: &[T]) -> Result<Array, ArrayError> {
+        let (shape, at) = (shape.extents(), Location::caller());
         let mut bytes = vec![];
         T::write_all(elements, &mut bytes);
         let literal = Literal::from_bytes(shape.iter().copied(), T::TYPE, bytes);
@@ -97,8 +101,8 @@ impl Array {
     }
 
     /// The array whose element at each index is `f` of it. Negative extents count as zero.
-    pub fn from_fn<T: Element>(shape: impl AsRef<[i64]>, mut f: impl FnMut(&[i64]) -> T) -> Array {
-        let shape: Vec<i64> = shape.as_ref().iter().map(|&d| d.max(0)).collect();
+    pub fn from_fn<T: Element>(shape: impl Shape, mut f: impl FnMut(&[i64]) -> T) -> Array {
+        let shape: Vec<i64> = shape.extents().iter().map(|&d| d.max(0)).collect();
         let mut literal = Literal::zeros(shape.iter().copied(), T::TYPE);
         let mut index = vec![0i64; shape.len()];
         let mut bytes = vec![];
@@ -123,18 +127,18 @@ impl Array {
     }
 
     /// All zeros. Negative extents count as zero.
-    pub fn zeros(shape: impl AsRef<[i64]>, dtype: ElementType) -> Array {
-        Array::from_literal(Literal::zeros(shape.as_ref().iter().map(|&d| d.max(0)), dtype))
+    pub fn zeros(shape: impl Shape, dtype: ElementType) -> Array {
+        Array::from_literal(Literal::zeros(shape.extents().iter().map(|&d| d.max(0)), dtype))
     }
 
     /// All `value`.
-    pub fn full<T: Element>(shape: impl AsRef<[i64]>, value: T) -> Array {
+    pub fn full<T: Element>(shape: impl Shape, value: T) -> Array {
         Array::from_fn(shape, |_| value)
     }
 
     /// A shape and element type without elements: enough to lower and plan a program, not to run it.
-    pub fn shape_only(shape: impl AsRef<[i64]>, dtype: ElementType) -> Array {
-        Array { ty: TensorType::new(shape.as_ref().iter().copied(), dtype).into(), data: None, placement: None }
+    pub fn shape_only(shape: impl Shape, dtype: ElementType) -> Array {
+        Array { ty: TensorType::new(shape.extents(), dtype).into(), data: None, placement: None }
     }
 
     /// The array with the elements of a literal.
@@ -146,9 +150,9 @@ impl Array {
     /// The array that workers' pieces make up: one per device of `mesh`, in order of device id, each of the shape of
     /// that device's slice. Of several processes each gives all of them, or those of its own devices.
     #[track_caller]
-    pub fn from_shards(shape: impl AsRef<[i64]>, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array, ArrayError> {
+    pub fn from_shards(shape: impl Shape, mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array, ArrayError> {
         let at = Location::caller();
-        Array::joined(shape.as_ref(), mesh, spec, pieces).map_err(|e| e.at(at))
+        Array::joined(&shape.extents(), mesh, spec, pieces).map_err(|e| e.at(at))
     }
 
     fn joined(shape: &[i64], mesh: &Mesh, spec: &P, pieces: &[Array]) -> Result<Array, ArrayError> {
@@ -196,12 +200,12 @@ impl Array {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_blocks(
-        shape: impl AsRef<[i64]>,
+        shape: impl Shape,
         mesh: &Mesh,
         spec: &P,
         mut make: impl FnMut(&[Range<i64>]) -> Array,
     ) -> Result<Array, ArrayError> {
-        let shape = shape.as_ref();
+        let shape = &shape.extents()[..];
         let sharding = place(spec, mesh, shape)?;
         // The first block has the element type.
         let first = (local_devices(mesh.device_count() as usize).start as i64).min(mesh.device_count() - 1);
@@ -443,12 +447,6 @@ pub fn place(spec: &P, mesh: &Mesh, shape: &[i64]) -> Result<Sharding, ArrayErro
     sharding.map_err(|error| ArrayError::Placement { what: what(), error: error.into() })
 }
 
-impl<T: Element, const N: usize> From<[T; N]> for Array {
-    fn from(elements: [T; N]) -> Array {
-        Array::from(&elements[..])
-    }
-}
-
 impl<T: Element> From<Vec<T>> for Array {
     fn from(elements: Vec<T>) -> Array {
         Array::from(&elements[..])
@@ -457,28 +455,7 @@ impl<T: Element> From<Vec<T>> for Array {
 
 impl<T: Element> From<&[T]> for Array {
     fn from(elements: &[T]) -> Array {
-        Array::from_fn([elements.len() as i64], |i| elements[i[0] as usize])
-    }
-}
-
-/// Type, elements if there are few, and placement.
-impl fmt::Debug for Array {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        match &self.placement {
-            Some(placement) => write!(f, " {}", placement.sharding),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Array {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.dtype(), self.shape())?;
-        // What is spread over processes is not gathered for a message.
-        if self.size() > 64 || !self.data.as_ref().is_some_and(|d| d.is_here()) {
-            return Ok(());
-        }
-        self.literal().map_or(Ok(()), |literal| write!(f, " {:?}", literal.to_f64s()))
+        // As many as the shape says.
+        Array::from_slice(elements.len(), elements).expect("an element for each position")
     }
 }

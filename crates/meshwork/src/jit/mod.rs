@@ -23,7 +23,7 @@ use crate::engine::{FromEnvironment, Place};
 use crate::error::{At, JitError, Result};
 use crate::function::Function;
 use crate::lower::Lowered;
-use crate::rule::Rule;
+use crate::rule::{Rule, Rules};
 use crate::tree::Tree;
 
 /// A function that is traced for the shapes it is called with, split over a mesh and run. Made by [`jit`].
@@ -119,20 +119,20 @@ impl<A, F: Function<A>> Jit<F, A> {
 
     /// How each argument is placed, in place of the placements that arrays bring: a [`P`](struct@crate::P)
     /// for all of its arrays, or a [`Rule`].
-    pub fn in_shardings<R: Into<Rule>>(self, rules: impl IntoIterator<Item = R>) -> Self {
-        self.with(|jit| jit.ins = Some(rules.into_iter().map(Into::into).collect()))
+    pub fn in_shardings(self, rules: impl Rules) -> Self {
+        self.with(|jit| jit.ins = Some(rules.rules()))
     }
 
     /// How each result is placed: one rule for a result that is not a tuple, else one per member.
-    pub fn out_shardings<R: Into<Rule>>(self, rules: impl IntoIterator<Item = R>) -> Self {
-        self.with(|jit| jit.outs = Some(rules.into_iter().map(Into::into).collect()))
+    pub fn out_shardings(self, rules: impl Rules) -> Self {
+        self.with(|jit| jit.outs = Some(rules.rules()))
     }
 
     /// How each argument is placed inside the program, wherever it comes from: a constraint on its first use. With
     /// [`in_shardings`](Jit::in_shardings) an array that is placed differently is moved before the program starts,
     /// with this as its first step.
-    pub fn constrain<R: Into<Rule>>(self, rules: impl IntoIterator<Item = R>) -> Self {
-        self.with(|jit| jit.constraints = Some(rules.into_iter().map(Into::into).collect()))
+    pub fn constrain(self, rules: impl Rules) -> Self {
+        self.with(|jit| jit.constraints = Some(rules.rules()))
     }
 
     /// How the values that the program names by [`annotate`](crate::annotate) are placed. A name that the program does
@@ -297,6 +297,27 @@ impl<A, F: Function<A>> Jit<F, A> {
         let mut next = results.into_iter();
         // As many arrays as the tree has tensors, as counted above.
         Ok((out.to_host(&mut |_| next.next().expect("an array for each tensor")), own))
+    }
+
+    /// Does all that a first call does but run: traces, places, splits and loads the program for these arguments, which
+    /// may be [only shapes](Array::shape_only). A call with such arguments then only runs it.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let double = jit(|x: Tensor| x * 2.0);
+    /// double.compile(&Array::shape_only([1000], F32))?;
+    /// assert_eq!(double.cached(), 1);
+    /// double.call(&Array::zeros([1000], F32))?;
+    /// assert_eq!(double.cached(), 1);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn compile(&self, args: F::Args<'_>) -> Result<LoweredFor<F::Output>> {
+        let at = Location::caller();
+        let lowered = self.lower(args)?;
+        lowered.load(&*self.engine).map_err(|e| e.at(at))?;
+        Ok(lowered)
     }
 
     /// The program for these arguments, which may be [only shapes](Array::shape_only).

@@ -166,7 +166,11 @@ impl<A, F: Function<A>> Jit<F, A> {
         }
         let donated = self.donated_of(leaves)?;
         donate::mark(&mut module, finished.func, &donated);
-        Ok((Lowered::new(module, mesh, Names::new(leaves, &results), donated, self.machine.clone()), out))
+        let lowered = Lowered::new(module, mesh, Names::new(leaves, &results), donated, self.machine.clone());
+        for warning in lowered.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        Ok((lowered, out))
     }
 }
 

@@ -73,13 +73,13 @@ pub fn axis_index(axes: impl Axes) -> Tensor {
             found.map(|a| a.index.clone())
         });
         let Some(index) = index else { continue };
-        let index = index.reshape([]);
+        let index = index.reshape(());
         place = Some(match place {
             Some(major) => major * axis.size(&mesh) + index,
             None => index,
         });
     }
-    place.unwrap_or_else(|| full([], ElementType::I32, 0))
+    place.unwrap_or_else(|| full((), ElementType::I32, 0))
 }
 
 type Combine = fn(&mut Builder<'_>, ValueId, ValueId) -> Result<ValueId, BuildError>;

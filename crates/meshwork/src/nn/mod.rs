@@ -4,6 +4,7 @@
 //! nothing of it, and neither does [`store`](crate::store).
 
 pub mod experts;
+pub mod layers;
 pub mod named;
 pub mod pipeline;
 pub mod rules;

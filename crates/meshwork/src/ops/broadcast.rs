@@ -5,7 +5,7 @@ use meshwork_ir::{Dims, Type, ValueId};
 use crate::element::Operand;
 use crate::error::fail;
 use crate::trace::compose::{Composer, compose, emit};
-use crate::{ElementType, Tensor};
+use crate::{ElementType, Shape, Tensor};
 
 /// The shape that two shapes broadcast to: aligned at the end, extents equal or one of them 1.
 #[track_caller]
@@ -34,8 +34,8 @@ pub(crate) fn common_shape(op: &str, a: &[i64], b: &[i64]) -> Dims {
 impl Tensor {
     /// The tensor repeated to `shape` by NumPy's rules: shapes are aligned at the end, and axes of extent 1 repeat.
     #[track_caller]
-    pub fn broadcast_to(&self, shape: impl AsRef<[i64]>) -> Tensor {
-        let shape = shape.as_ref();
+    pub fn broadcast_to(&self, shape: impl Shape) -> Tensor {
+        let shape = &shape.extents()[..];
         if self.shape() == shape {
             return self.clone();
         }
@@ -80,6 +80,9 @@ pub(crate) fn together(
             let n = s.fill_like(n, y);
             build(s, [n, y])
         }),
+        (Operand::Array(_), _) | (_, Operand::Array(_)) => {
+            together(op, &a.clone().traced(), &b.clone().traced(), build)
+        }
         (&Operand::Number(a), &Operand::Number(b)) => compose(op, [], |s, []| {
             let pair = [a, b].map(|n| s.fill(n, &[], ElementType::F32));
             build(s, pair)

@@ -260,7 +260,7 @@ pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<O
     if pred.dtype() != ElementType::I1 {
         fail("select", format!("the condition is {}; it must be i1: compare first", pred.describe()));
     }
-    let (yes, no) = (yes.into(), no.into());
+    let (yes, no) = (yes.into().traced(), no.into().traced());
     let (elem, shape) = match (&yes, &no) {
         (Operand::Tensor(a), Operand::Tensor(b)) => {
             same_dtype("select", a, b);
@@ -269,7 +269,8 @@ pub fn select(pred: impl Into<Operand>, yes: impl Into<Operand>, no: impl Into<O
         (Operand::Tensor(x), Operand::Number(_)) | (Operand::Number(_), Operand::Tensor(x)) => {
             (x.dtype(), x.shape().into())
         }
-        (Operand::Number(_), Operand::Number(_)) => (ElementType::F32, Dims::new()),
+        // Arrays are tensors by now.
+        _ => (ElementType::F32, Dims::new()),
     };
     let shape = common_shape("select", pred.shape(), &shape);
     let (yes, no) = (yes.fill("select", &shape, elem), no.fill("select", &shape, elem));

@@ -68,7 +68,7 @@ macro_rules! from_ranges {
     };
 }
 
-from_ranges!(i32, i64, usize);
+from_ranges!(i32, i64, isize, u32, u64, usize);
 
 impl From<RangeFull> for Index {
     fn from(_: RangeFull) -> Index {

@@ -120,10 +120,10 @@ impl Tensor {
 
     /// For integers: each as a row of `classes` zeros with a one at its position.
     #[track_caller]
-    pub fn one_hot(&self, classes: i64, dtype: meshwork_ir::ElementType) -> Tensor {
+    pub fn one_hot(&self, classes: impl crate::Int, dtype: meshwork_ir::ElementType) -> Tensor {
         check_positions("one_hot", self);
         let mut shape = self.shape().to_vec();
-        shape.push(classes);
+        shape.push(classes.int());
         let map: Vec<i64> = (0..self.rank() as i64).collect();
         let wide = self.spread("one_hot", Type::tensor(shape.iter().copied(), self.dtype()), &map);
         wide.eq(super::create::iota(&shape, self.dtype(), -1)).to(dtype)

@@ -3,17 +3,17 @@
 use meshwork_ir::Type;
 
 use super::broadcast::same_dtype;
-use crate::Tensor;
 use crate::element::{Number, Operand};
 use crate::error::fail;
 use crate::tensor::normalize;
 use crate::trace::compose::{emit, emit_list};
+use crate::{Shape, Tensor};
 
 impl Tensor {
     /// The same elements in row-major order under another shape; one extent may be -1 and is then worked out.
     #[track_caller]
-    pub fn reshape(&self, shape: impl AsRef<[i64]>) -> Tensor {
-        let mut shape = shape.as_ref().to_vec();
+    pub fn reshape(&self, shape: impl Shape) -> Tensor {
+        let mut shape = shape.extents().to_vec();
         let open: Vec<usize> = (0..shape.len()).filter(|&i| shape[i] == -1).collect();
         let known: i64 = shape.iter().filter(|&&d| d != -1).product();
         match open[..] {

@@ -1,4 +1,8 @@
 //! `+ - * / %`, negation and the bit operators, between tensors and numbers.
+//!
+//! To the right of a tensor stands any number. To its left stand `f64`, `i64` and [`Number`]: with more types there, Rust
+//! could not tell the type of `2.0 * &x`, and so not that of `(2.0 * &x).sum_all()`. A variable of another type is written
+//! `&x * rate`, or `Number::from(rate) * &x`.
 
 use std::ops::*;
 
@@ -7,7 +11,7 @@ use meshwork_ir::op::BinaryOp;
 
 use super::elementwise::binary_op;
 use crate::Tensor;
-use crate::element::Operand;
+use crate::element::{Number, Operand};
 use crate::error::fail;
 use crate::trace::compose::emit;
 
@@ -39,7 +43,7 @@ macro_rules! operators {
                 }
             }
 
-            operators! { @left $trait $method $kind: f64 i64 }
+            operators! { @left $trait $method $kind: f64 i64 Number }
         )*
     };
     (@left $trait:ident $method:ident $kind:ident: $($number:ty)*) => {

@@ -7,8 +7,8 @@ use meshwork_ir::ElementType::{self, F32, F64, UI32, UI64};
 
 use super::create::{full, iota, zeros};
 use super::movement::stack;
-use crate::Tensor;
 use crate::error::fail;
+use crate::{Shape, Tensor};
 
 /// The key of a stream of random numbers. Use each key once; [`split`](Key::split) it for more.
 ///
@@ -30,14 +30,14 @@ impl Key {
     /// The key of a seed that is known while tracing.
     #[track_caller]
     pub fn new(seed: u64) -> Key {
-        Key { high: full([], UI32, (seed >> 32) as i64), low: full([], UI32, (seed & 0xffff_ffff) as i64) }
+        Key { high: full((), UI32, (seed >> 32) as i64), low: full((), UI32, (seed & 0xffff_ffff) as i64) }
     }
 
     /// The key of a seed that is data: a scalar of `ui32`, or two of them as a vector.
     #[track_caller]
     pub fn from_tensor(seed: &Tensor) -> Key {
         match (seed.dtype(), seed.shape()) {
-            (UI32, []) => Key { high: zeros([], UI32), low: seed.clone() },
+            (UI32, []) => Key { high: zeros((), UI32), low: seed.clone() },
             (UI32, [2]) => Key { high: seed.slice(crate::s![0]), low: seed.slice(crate::s![1]) },
             _ => fail("Key::from_tensor", format!("{} is not a ui32 scalar or pair", seed.describe())),
         }
@@ -54,7 +54,7 @@ impl Key {
     pub fn split(&self, count: usize) -> Vec<Key> {
         let mut keys = vec![];
         for i in 0..count {
-            keys.push(self.fold_in(&full([], UI32, i as i64)));
+            keys.push(self.fold_in(&full((), UI32, i as i64)));
         }
         keys
     }
@@ -65,28 +65,28 @@ impl Key {
         if data.dtype() != UI32 || data.rank() != 0 {
             fail("Key::fold_in", format!("{} is not a ui32 scalar", data.describe()));
         }
-        let (high, low) = self.threefry(zeros([], UI32), data.clone());
+        let (high, low) = self.threefry(zeros((), UI32), data.clone());
         Key { high, low }
     }
 
     /// 32 random bits per element.
     #[track_caller]
-    pub fn bits(&self, shape: impl AsRef<[i64]>) -> Tensor {
-        let (high, low) = self.pairs(shape.as_ref());
+    pub fn bits(&self, shape: impl Shape) -> Tensor {
+        let (high, low) = self.pairs(&shape.extents());
         high ^ low
     }
 
     /// Uniform in `[0, 1)`.
     #[track_caller]
-    pub fn uniform(&self, shape: impl AsRef<[i64]>, dtype: ElementType) -> Tensor {
-        let shape = shape.as_ref();
+    pub fn uniform(&self, shape: impl Shape, dtype: ElementType) -> Tensor {
+        let shape = &shape.extents()[..];
         match dtype {
             // A float in [1, 2) from its mantissa, less 1.
-            F32 => ((self.bits(shape) >> 9) | full([], UI32, 0x3f80_0000)).bitcast(F32) - 1.0,
+            F32 => ((self.bits(shape) >> 9) | full((), UI32, 0x3f80_0000)).bitcast(F32) - 1.0,
             F64 => {
                 let (high, low) = self.pairs(shape);
                 let bits = (high.to(UI64) << 32) | low.to(UI64);
-                ((bits >> 12) | full([], UI64, 0x3ff0_0000_0000_0000i64)).bitcast(F64) - 1.0
+                ((bits >> 12) | full((), UI64, 0x3ff0_0000_0000_0000i64)).bitcast(F64) - 1.0
             }
             other => fail("Key::uniform", format!("element type {other}; F32 and F64 are possible")),
         }
@@ -94,7 +94,7 @@ impl Key {
 
     /// From the normal distribution with mean 0 and variance 1.
     #[track_caller]
-    pub fn normal(&self, shape: impl AsRef<[i64]>, dtype: ElementType) -> Tensor {
+    pub fn normal(&self, shape: impl Shape, dtype: ElementType) -> Tensor {
         // Uniform in (-1, 1): the lower end is the float next to -1.
         let low = if dtype == F32 { f64::from((-1.0f32).next_up()) } else { (-1.0f64).next_up() };
         let uniform = (self.uniform(shape, dtype) * (1.0 - low) + low).maximum(low);
@@ -103,7 +103,7 @@ impl Key {
 
     /// True with probability `p`.
     #[track_caller]
-    pub fn bernoulli(&self, p: f64, shape: impl AsRef<[i64]>) -> Tensor {
+    pub fn bernoulli(&self, p: f64, shape: impl Shape) -> Tensor {
         self.uniform(shape, F32).lt(p)
     }
 
@@ -128,7 +128,7 @@ impl Key {
     #[track_caller]
     fn threefry(&self, x0: Tensor, x1: Tensor) -> (Tensor, Tensor) {
         let (k0, k1) = (self.high.clone(), self.low.clone());
-        let k2 = &k0 ^ &k1 ^ full([], UI32, 0x1bd1_1bda);
+        let k2 = &k0 ^ &k1 ^ full((), UI32, 0x1bd1_1bda);
         let keys = [k0, k1, k2];
         let rotations = [[13, 15, 26, 6], [17, 29, 16, 24]];
         let (mut x0, mut x1) = (x0 + &keys[0], x1 + &keys[1]);

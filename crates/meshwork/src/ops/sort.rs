@@ -24,8 +24,8 @@ impl Tensor {
 
     /// The `k` largest elements of the last dimension, largest first, and their positions.
     #[track_caller]
-    pub fn top_k(&self, k: i64) -> (Tensor, Tensor) {
-        let n = self.dim(-1);
+    pub fn top_k(&self, k: impl crate::Int) -> (Tensor, Tensor) {
+        let (k, n) = (k.int(), self.dim(-1));
         if k < 0 || k > n {
             fail("top_k", format!("the {k} largest of {n} elements, shape {:?}", self.shape()));
         }

@@ -2,6 +2,7 @@
 
 mod error;
 mod fsdp;
+mod list;
 mod path;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use meshwork_mesh::Mesh;
 
 pub use error::RuleError;
 pub use fsdp::FsdpRule;
+pub use list::Rules;
 pub use path::{TreePathRule, Unmatched};
 
 use crate::spec::P;

@@ -2,11 +2,13 @@
 
 mod collections;
 mod host;
+mod host_types;
 
 use std::fmt::{Debug, Write};
 
 pub use collections::MapKey;
 pub use host::{map_arrays, named_arrays};
+pub use host_types::HostTree;
 
 use crate::error::fail;
 use crate::{Array, Tensor};
@@ -70,7 +72,9 @@ pub trait Visit {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tree of tensors",
     note = "trees are tensors, tuples, arrays, `Vec`, `Option`, maps, and structs with `#[derive(Tree)]`",
-    note = "a field that holds no tensors is marked `#[tree(skip)]`; an argument that holds none is wrapped in `Static`"
+    note = "a field that holds no tensors is marked `#[tree(skip)]`; an argument that holds none is wrapped in `Static`",
+    note = "inside a traced function there are tensors, outside arrays: an `Array` is an argument, or a constant by `Tensor::constant(&array)`",
+    note = "a traced function returns tensors, no `Result`: a misused tensor ends the trace, and `call` returns the error"
 )]
 pub trait Tree: Sized {
     /// The same structure with arrays.
@@ -203,13 +207,21 @@ impl Tree for Tensor {
 /// ```
 /// use meshwork::prelude::*;
 ///
-/// let power = jit(|x: Tensor, n: Static<u32>| (1..n.0).fold(x.clone(), |y, _| y * &x));
+/// let power = jit(|x: Tensor, n: Static<u32>| (1..*n).fold(x.clone(), |y, _| y * &x));
 /// let x = Array::from([2.0f32, 3.0]);
 /// assert_eq!(power.call((&x, &Static(3)))?.to_vec::<f32>()?, [8.0, 27.0]);
 /// # Ok::<(), meshwork::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Static<T>(pub T);
+
+impl<T> std::ops::Deref for Static<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
 impl<T: Clone + Debug> Tree for Static<T> {
     type Host = Static<T>;

@@ -34,7 +34,7 @@ pub fn train(folder: &Path, last: u64, report: impl Fn(String)) {
     let mut state = net.init(&start()).unwrap();
     let mut saves = Checkpoints::open(folder).unwrap().keep(3);
     let mut step = 0;
-    if let Some((found, resumed)) = saves.resume::<State>(&state).unwrap() {
+    if let Some((found, resumed)) = saves.resume(&state).unwrap() {
         assert!(found.skipped().is_empty(), "{:?}", found.skipped());
         (state, step) = (resumed, found.step());
         report(format!("resumed {step}"));
@@ -45,7 +45,7 @@ pub fn train(folder: &Path, last: u64, report: impl Fn(String)) {
         report(format!("loss {step} {}", loss.item::<f32>().unwrap().to_bits()));
         (state, step) = (next, step + 1);
         if step.is_multiple_of(2) {
-            saves.save::<State>(step, &state, &[]).unwrap();
+            saves.save(step, &state, &[]).unwrap();
             // `save` has waited for the one before.
             saving.replace(step).into_iter().for_each(|step| report(format!("saved {step}")));
         }

@@ -149,6 +149,10 @@ fn fitted(axes: &[Axis], shape: &[i64]) -> Vec<Axis> {
     }
 }
 
+impl crate::HostTree for NamedTensor<Array> {
+    type Tree = NamedTensor;
+}
+
 impl Tree for NamedTensor {
     type Host = NamedTensor<Array>;
 

@@ -8,7 +8,7 @@ use crate::tree::{Tree, leaves};
 /// The Euclidean norm of all floats of a tree together, in `f32`. An element that several devices hold counts once.
 #[track_caller]
 pub fn global_norm<A: Tree>(tree: &A) -> Tensor {
-    let mut sum = full([], F32, 0.0);
+    let mut sum = full((), F32, 0.0);
     for x in leaves(tree).iter().filter(|x| crate::transform::differentiable(x)) {
         sum += x.to(F32).square().sum_all();
     }
@@ -29,7 +29,7 @@ pub fn global_norm<A: Tree>(tree: &A) -> Tensor {
 #[track_caller]
 pub fn clip_by_global_norm<A: Tree>(tree: &A, most: f64) -> (A, Tensor) {
     let norm = global_norm(tree);
-    let scale = select(norm.gt(most), full([], F32, most) / &norm, norm.ones_like());
+    let scale = select(norm.gt(most), full((), F32, most) / &norm, norm.ones_like());
     let clipped =
         tree.map(&mut |x| if crate::transform::differentiable(x) { x * scale.to(x.dtype()) } else { x.clone() });
     (clipped, norm)

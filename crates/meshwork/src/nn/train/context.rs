@@ -10,7 +10,7 @@ use crate::jit::{Jit, jit};
 use crate::rule::Rule;
 use crate::spec::{MESH, P};
 use crate::transform::value_and_grad;
-use crate::{Array, ElementType, Plan, Tensor};
+use crate::{Array, ElementType, Plan, Shape, Tensor};
 
 /// What an input is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,12 +66,12 @@ impl ShardedContext {
     pub fn input(
         &mut self,
         name: &str,
-        shape: impl AsRef<[i64]>,
+        shape: impl Shape,
         dtype: ElementType,
         spec: P,
         role: Role,
     ) -> Result<&mut Self> {
-        let shape = shape.as_ref().to_vec();
+        let shape = shape.extents().to_vec();
         let what = || format!("{spec} for the input {name} of shape {shape:?}");
         let checked = spec.sharding(MESH.into(), &self.mesh, shape.len());
         checked.map_err(|error| Error::Sharding { what: what(), error: error.into() })?;

@@ -6,6 +6,8 @@
 //! | [`Schedule`] | the learning rate over time |
 //! | [`global_norm`], [`clip_by_global_norm`] | norms that count each element once, however it is placed |
 //! | [`Trainer`], [`Zero`] | a step with accumulation, mixed precision and split state |
+//! | [`Learner`], [`Settings`] | the same with metrics, statistics (batch norm), random keys and loss scaling |
+//! | [`fit`], [`Patience`] | the loop around a step, early stop |
 //! | [`ShardedContext`], [`Role`] | a program from typed inputs, as MLIR with `sdy` annotations |
 //! | [`gradient_sync_pattern`] | what a gradient needs after the backward pass, and why |
 //! | [`suggest`] | which axes a model of some size needs on some devices, with reasons |
@@ -37,8 +39,11 @@
 
 mod clip;
 mod context;
+mod fit;
+mod learner;
 mod optimizer;
 mod schedule;
+mod settings;
 mod state;
 mod step;
 mod suggest;
@@ -46,8 +51,13 @@ mod sync;
 
 pub use clip::{clip_by_global_norm, global_norm};
 pub use context::{Inputs, Role, ShardedContext};
+#[cfg(feature = "progress")]
+pub use fit::Bar;
+pub use fit::{Patience, Report, fit};
+pub use learner::{HostLearnState, LearnState, Learner, LossScale};
 pub use optimizer::{Method, Optimizer};
 pub use schedule::Schedule;
+pub use settings::Settings;
 pub use state::OptimizerState;
 pub use step::{Step, StepFunction, TrainState, Trainer, Zero};
 pub use suggest::{GuideRow, Strategy, guide, suggest};

@@ -112,7 +112,7 @@ impl Optimizer {
             Method::Momentum { .. } | Method::Lion { .. } => (Some(moment()), None),
             Method::Adam { .. } => (Some(moment()), Some(moment())),
         };
-        OptimizerState { step: full([], I32, 0), first, second }
+        OptimizerState { step: full((), I32, 0), first, second }
     }
 
     /// The parameters and the state after a step.

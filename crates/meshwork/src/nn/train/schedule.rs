@@ -86,7 +86,7 @@ impl Schedule {
     pub fn tensor(&self, step: &Tensor) -> Tensor {
         let part = |steps: i64| (step.to(ElementType::F32) / steps.max(1) as f64).clamp(0.0, 1.0);
         match self {
-            Schedule::Constant(v) => full([], ElementType::F32, *v),
+            Schedule::Constant(v) => full((), ElementType::F32, *v),
             Schedule::Linear { from, to, steps } => part(*steps) * (to - from) + *from,
             Schedule::Cosine { from, to, steps } => {
                 ((part(*steps) * std::f64::consts::PI).cos() + 1.0) * (0.5 * (from - to)) + *to

@@ -1,6 +1,6 @@
 //! Optimizer state: a count, and up to two trees like the parameters.
 
-use crate::tree::{Path, Tree, Visit};
+use crate::tree::{HostTree, Path, Tree, Visit};
 use crate::{Array, Tensor};
 
 /// Optimizer state between steps. The paths of `first` and `second` end with those of the parameters, so
@@ -13,6 +13,10 @@ pub struct OptimizerState<A, T = Tensor> {
     pub first: Option<A>,
     /// Averages of their squares.
     pub second: Option<A>,
+}
+
+impl<A: HostTree> HostTree for OptimizerState<A, Array> {
+    type Tree = OptimizerState<A::Tree>;
 }
 
 impl<A: Tree> Tree for OptimizerState<A> {

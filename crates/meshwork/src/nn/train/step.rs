@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use meshwork_mesh::Mesh;
 use meshwork_runtime::Engine;
 
-use super::{Optimizer, OptimizerState};
+use super::{Optimizer, OptimizerState, Settings};
 use crate::ElementType::{self, F32};
 use crate::control::scan;
 use crate::engine::Place;
@@ -44,14 +43,7 @@ type LossFunction<A, B> = Arc<dyn Fn(&A, &B) -> Tensor + Send + Sync>;
 /// A description of a training step; [`build`](Trainer::build) makes it a [`Step`].
 pub struct Trainer<A, B> {
     loss: LossFunction<A, B>,
-    optimizer: Optimizer,
-    mesh: Option<Mesh>,
-    engine: Option<Arc<dyn Engine>>,
-    params: Rule,
-    batch: Rule,
-    zero: Option<(Zero, FsdpRule)>,
-    accumulate: i64,
-    compute: Option<ElementType>,
+    settings: Settings,
 }
 
 impl<A: Tree + 'static, B: Tree + 'static> Trainer<A, B>
@@ -62,91 +54,60 @@ where
     /// Of a loss of parameters and batch. It is the loss of the whole batch, however that is split: a mean over
     /// examples is a mean over all of them.
     pub fn new(loss: impl Fn(&A, &B) -> Tensor + Send + Sync + 'static, optimizer: Optimizer) -> Trainer<A, B> {
-        Trainer {
-            loss: Arc::new(loss),
-            optimizer,
-            mesh: None,
-            engine: None,
-            params: P::replicated().into(),
-            batch: Rule::Free,
-            zero: None,
-            accumulate: 1,
-            compute: None,
-        }
+        Trainer { loss: Arc::new(loss), settings: Settings::new(optimizer) }
     }
 
-    /// Over this mesh; on one device otherwise. On one of the [devices of an engine](crate::Devices) it runs there.
-    pub fn on(mut self, mesh: &impl Place) -> Self {
-        self.mesh = Some(mesh.mesh().clone());
-        self.engine = mesh.engine().or(self.engine);
+    fn with(mut self, set: impl FnOnce(Settings) -> Settings) -> Self {
+        self.settings = set(self.settings);
         self
     }
 
-    /// On another engine than [`jit`] takes by default.
-    pub fn engine(mut self, engine: impl Engine + 'static) -> Self {
-        self.engine = Some(Arc::new(engine));
-        self
+    /// [`Settings::on`].
+    pub fn on(self, mesh: &impl Place) -> Self {
+        self.with(|s| s.on(mesh))
     }
 
-    /// How parameters are placed where they are used. Replicated by default.
-    pub fn params(mut self, rule: impl Into<Rule>) -> Self {
-        self.params = rule.into();
-        self
+    /// [`Settings::engine`].
+    pub fn engine(self, engine: impl Engine + 'static) -> Self {
+        self.with(|s| s.engine(engine))
     }
 
-    /// How the batch is placed.
-    pub fn batch(mut self, rule: impl Into<Rule>) -> Self {
-        self.batch = rule.into();
-        self
+    /// [`Settings::params`].
+    pub fn params(self, rule: impl Into<Rule>) -> Self {
+        self.with(|s| s.params(rule))
     }
 
-    /// What is split over `axis` beside the batch: dimensions that divide, as [`FsdpRule`] picks them, of all arrays.
+    /// [`Settings::batch`].
+    pub fn batch(self, rule: impl Into<Rule>) -> Self {
+        self.with(|s| s.batch(rule))
+    }
+
+    /// [`Settings::zero`].
     pub fn zero(self, zero: Zero, axis: &str) -> Self {
-        self.zero_by(zero, FsdpRule::new(axis).least(1))
+        self.with(|s| s.zero(zero, axis))
     }
 
-    /// What is split by a rule of its own, with a smallest size for example.
-    pub fn zero_by(mut self, zero: Zero, rule: FsdpRule) -> Self {
-        self.zero = Some((zero, rule));
-        self
+    /// [`Settings::zero_by`].
+    pub fn zero_by(self, zero: Zero, rule: FsdpRule) -> Self {
+        self.with(|s| s.zero_by(zero, rule))
     }
 
-    /// Computes the gradient in `parts` parts of the batch, one after the other, with the memory of one. The part a row
-    /// belongs to is its number modulo `parts`, so each device has rows of each part.
-    pub fn accumulate(mut self, parts: i64) -> Self {
-        self.accumulate = parts;
-        self
+    /// [`Settings::accumulate`].
+    pub fn accumulate(self, parts: i64) -> Self {
+        self.with(|s| s.accumulate(parts))
     }
 
-    /// Computes loss and gradient in this element type; parameters and the state of the optimizer stay as they are.
-    pub fn compute_in(mut self, dtype: ElementType) -> Self {
-        self.compute = Some(dtype);
-        self
-    }
-
-    /// The rule of parameters as stored, of gradients and of the optimizer's state, in this order.
-    fn rules(&self) -> (Rule, Rule, Rule) {
-        let (zero, rule) = match &self.zero {
-            Some((zero, rule)) => (*zero, Some(rule)),
-            None => (Zero::None, None),
-        };
-        let split = |from: Zero| match rule {
-            Some(rule) if zero >= from => self.params.clone().and(rule.clone()),
-            _ => self.params.clone(),
-        };
-        (split(Zero::Three), split(Zero::Two), split(Zero::One))
+    /// [`Settings::compute_in`].
+    pub fn compute_in(self, dtype: ElementType) -> Self {
+        self.with(|s| s.compute_in(dtype))
     }
 
     /// The step.
     pub fn build(self) -> Step<A, B> {
-        let (stored, gradients, moments) = self.rules();
-        let state = Rule::tuple([
-            stored.clone(),
-            Rule::fields([("step", P::replicated().into()), ("first", moments.clone()), ("second", moments)]),
-        ]);
-        let on_mesh = self.mesh.is_some();
-        let (optimizer, params, batch) = (self.optimizer.clone(), self.params.clone(), self.batch.clone());
-        let (loss, parts, compute) = (self.loss.clone(), self.accumulate, self.compute);
+        let (stored, gradients, moments) = self.settings.rules();
+        let state = Rule::tuple([stored.clone(), Settings::optimizer_rule(moments)]);
+        let Settings { optimizer, mesh, engine, params, batch, accumulate: parts, compute, .. } = self.settings;
+        let (loss, on_mesh, updater) = (self.loss, mesh.is_some(), optimizer.clone());
         let step = move |(old, memory): TrainState<A>, data: B| {
             let used = cast(&old, compute);
             let used = if on_mesh { constrain(&used, &params) } else { used };
@@ -160,27 +121,26 @@ where
                 1 => slope(data),
                 parts => accumulated(&slope, &used, &data, parts),
             };
-            let (new, memory) = optimizer.update(&old, &slope, &memory);
+            let (new, memory) = updater.update(&old, &slope, &memory);
             (value, (new, memory))
         };
         let step: StepFunction<A, B> = Box::new(move |state, data| on_behalf_of_caller(|| step(state, data)));
-        let optimizer = self.optimizer;
         let init: InitFunction<A> = Box::new(move |params| {
             let memory = on_behalf_of_caller(|| optimizer.init(&params));
             (params, memory)
         });
-        let (step, init) = match &self.mesh {
+        let (step, init) = match &mesh {
             None => (jit(step).single_device().donate([0]), jit(init).single_device()),
             Some(mesh) => (
                 jit(step)
                     .on(mesh)
                     .in_shardings([state.clone(), batch])
-                    .out_shardings([P::replicated().into(), state.clone()])
+                    .out_shardings((P::replicated(), state.clone()))
                     .donate([0]),
                 jit(init).on(mesh).in_shardings([stored]).out_shardings(state_members(&state)),
             ),
         };
-        match self.engine {
+        match engine {
             Some(engine) => Step { step: step.engine(engine.clone()), init: init.engine(engine) },
             None => Step { step, init },
         }
@@ -242,14 +202,15 @@ where
 }
 
 /// The floats of a tree in another element type.
-fn cast<T: Tree>(tree: &T, dtype: Option<ElementType>) -> T {
+pub(super) fn cast<T: Tree>(tree: &T, dtype: Option<ElementType>) -> T {
     let Some(dtype) = dtype else { return tree.map(&mut Tensor::clone) };
     tree.map(&mut |x| if differentiable(x) { x.to(dtype) } else { x.clone() })
 }
 
-/// The mean of loss and gradient over parts of the batch.
-fn accumulated<A: Tree, B: Tree>(slope: &impl Fn(B) -> (Tensor, A), params: &A, data: &B, parts: i64) -> (Tensor, A) {
-    let split = data.map(&mut |x| {
+/// The batch in parts along a new first dimension.
+#[track_caller]
+pub(super) fn in_parts<B: Tree>(data: &B, parts: i64) -> B {
+    data.map(&mut |x| {
         let rows = x.shape().first().copied().unwrap_or(0);
         if parts < 1 || rows == 0 || rows % parts != 0 {
             fail("accumulate", format!("{rows} rows of the batch in {parts} parts; give a number that divides them"));
@@ -257,16 +218,34 @@ fn accumulated<A: Tree, B: Tree>(slope: &impl Fn(B) -> (Tensor, A), params: &A, 
         let mut shape = vec![rows / parts, parts];
         shape.extend(&x.shape()[1..]);
         x.reshape(shape).swap_axes(0, 1)
-    });
+    })
+}
+
+/// Zeros to add gradients to.
+pub(super) fn no_slope<A: Tree>(params: &A) -> Vec<Tensor> {
     let wide = |p: &Tensor| if differentiable(p) { p.to(F32).zeros_like() } else { p.zeros_like() };
-    let zero: Vec<Tensor> = leaves(params).iter().map(wide).collect();
-    let ((value, sum), ()) = scan((full([], F32, 0.0), zero), split, |(value, sum), data| {
-        let (more, slope) = slope(data);
-        let add = |(s, g): (&Tensor, &Tensor)| if differentiable(g) { s + g.to(F32) } else { s.clone() };
-        let sum: Vec<Tensor> = sum.iter().zip(&leaves(&slope)).map(add).collect();
-        ((value + more, sum), ())
-    });
+    leaves(params).iter().map(wide).collect()
+}
+
+/// Sums of gradients, and another one.
+pub(super) fn add_slope<A: Tree>(sum: &[Tensor], slope: &A) -> Vec<Tensor> {
+    let add = |(s, g): (&Tensor, &Tensor)| if differentiable(g) { s + g.to(F32) } else { s.clone() };
+    sum.iter().zip(&leaves(slope)).map(add).collect()
+}
+
+/// The mean of `parts` gradients with this sum.
+pub(super) fn mean_slope<A: Tree>(params: &A, sum: &[Tensor], parts: i64) -> A {
     let share = 1.0 / parts as f64;
     let mean: Vec<Tensor> = sum.iter().map(|s| if differentiable(s) { s * share } else { s.clone() }).collect();
-    (value * share, replace(params, &mean))
+    replace(params, &mean)
+}
+
+/// The mean of loss and gradient over parts of the batch.
+fn accumulated<A: Tree, B: Tree>(slope: &impl Fn(B) -> (Tensor, A), params: &A, data: &B, parts: i64) -> (Tensor, A) {
+    let start = (full((), F32, 0.0), no_slope(params));
+    let ((value, sum), ()) = scan(start, in_parts(data, parts), |(value, sum), data| {
+        let (more, slope) = slope(data);
+        ((value + more, add_slope(&sum, &slope)), ())
+    });
+    (value * (1.0 / parts as f64), mean_slope(params, &sum, parts))
 }

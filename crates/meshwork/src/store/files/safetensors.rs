@@ -14,7 +14,7 @@ use super::file_error;
 use crate::error::{Error, Result};
 use crate::rule::{Leaf, Rule};
 use crate::spec::P;
-use crate::tree::{Tree, map_arrays, named_arrays};
+use crate::tree::{HostTree, map_arrays, named_arrays};
 use meshwork_runtime::array::place;
 use meshwork_runtime::array::slices::lengths;
 use meshwork_runtime::boxes::{BoxCopy, Region};
@@ -190,8 +190,8 @@ pub fn save_safetensors<N: AsRef<str>>(path: impl AsRef<Path>, arrays: &[(N, Arr
 }
 
 /// Writes a tree of arrays: each under its path.
-pub fn save_tree<T: Tree>(path: impl AsRef<Path>, host: &T::Host) -> Result<()> {
-    save_safetensors(path, &named_arrays::<T>(host))
+pub fn save_tree<H: HostTree>(path: impl AsRef<Path>, host: &H) -> Result<()> {
+    save_safetensors(path, &named_arrays::<H::Tree>(host))
 }
 
 /// Reads a tree of arrays like `like`, whose elements are not used: [`Array::shape_only`] will do. With a mesh, each
@@ -200,19 +200,18 @@ pub fn save_tree<T: Tree>(path: impl AsRef<Path>, host: &T::Host) -> Result<()> 
 /// ```
 /// use meshwork::prelude::*;
 ///
-/// type Model = (Tensor, Vec<Tensor>);
 /// let path = std::env::temp_dir().join("meshwork_doc_tree.safetensors");
-/// meshwork::save_tree::<Model>(&path, &(Array::from([1.0f32]), vec![Array::from([2.0f32, 3.0])]))?;
+/// meshwork::save_tree(&path, &(Array::from([1.0f32]), vec![Array::from([2.0f32, 3.0])]))?;
 /// let like = (Array::shape_only([1], F32), vec![Array::shape_only([2], F32)]);
 /// let mesh = Mesh::linear("x", 2)?;
-/// let model = meshwork::load_tree::<Model>(&path, &like, Some((&mesh, &P![].into())))?;
+/// let model = meshwork::load_tree(&path, &like, Some((&mesh, &P![].into())))?;
 /// assert_eq!(model.1[0].to_vec::<f32>()?, [2.0, 3.0]);
 /// # std::fs::remove_file(path).unwrap();
 /// # Ok::<(), meshwork::Error>(())
 /// ```
-pub fn load_tree<T: Tree>(path: impl AsRef<Path>, like: &T::Host, placed: Option<(&Mesh, &Rule)>) -> Result<T::Host> {
+pub fn load_tree<H: HostTree>(path: impl AsRef<Path>, like: &H, placed: Option<(&Mesh, &Rule)>) -> Result<H> {
     let mut file = SafeTensors::open(path)?;
-    map_arrays::<T, Error>(like, |name, old| {
+    map_arrays::<H::Tree, Error>(like, |name, old| {
         let (shape, elem) = file.describe(name)?;
         if shape != old.shape() || elem != old.dtype() {
             let what = format!("array {name:?} is {elem}{shape:?}, not {}{:?}", old.dtype(), old.shape());

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::disk::Change;
 use super::ranks::Ranks;
 use super::*;
-use crate::{Array, Tensor};
+use crate::Array;
 use meshwork_testing::Folder;
 
 /// What happened, in order.
@@ -212,7 +212,7 @@ fn record(root: &Path, size: usize, keep: usize, plan: &[Plan]) -> Vec<Event> {
         std::thread::scope(|scope| {
             for rank in &mut ranks {
                 scope.spawn(move || {
-                    rank.save::<Vec<Tensor>>(step, &tree(number), &[]).unwrap();
+                    rank.save(step, &tree(number), &[]).unwrap();
                     rank.wait().unwrap();
                     confirm(root, number);
                 });
@@ -229,7 +229,7 @@ fn found(folder: &Path) -> Vec<usize> {
     let number = |name: &folder::Name| {
         let found = Checkpoint::open(folder.join(name.to_string())).unwrap();
         found.verify().unwrap();
-        let back = found.restore::<Vec<Tensor>>(&tree(0)).unwrap();
+        let back = found.restore(&tree(0)).unwrap();
         let number = back[1].item::<i64>().unwrap() as usize - 1;
         assert!(back[0].to_vec::<f32>().unwrap().iter().all(|&x| x == number as f32 + 1.0));
         number
@@ -304,7 +304,7 @@ fn replay(name: &str, root: &Path, events: &[Event], keep: usize, plan: &[Plan])
 fn goes_on(folder: &Path, keep: usize) {
     let mut saves = Checkpoints::of(folder, Ranks::new(0, 1, &Ranks::draw(), Duration::from_secs(60))).keep(keep);
     let before = saves.latest().unwrap().map(|found| found.step());
-    saves.save::<Vec<Tensor>>(7, &tree(99), &[]).unwrap();
+    saves.save(7, &tree(99), &[]).unwrap();
     saves.wait().unwrap();
     let has = found(folder);
     assert_eq!(has[0], 99);

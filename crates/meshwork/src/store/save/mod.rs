@@ -9,14 +9,14 @@
 //! let w = Array::from_fn([6, 2], |i| (2 * i[0] + i[1]) as f32).shard(&two, P!["x"])?;
 //!
 //! let mut saves = Checkpoints::open(&folder)?.keep(3);
-//! saves.save::<(Tensor, Tensor)>(100, &(w, Array::scalar(0.5f32)), &[("seed", "7")])?;
+//! saves.save(100, &(w, Array::scalar(0.5f32)), &[("seed", "7")])?;
 //! // … the program goes on while a thread writes …
 //!
 //! // Another program, another mesh. What is asked for is a tree of the same shapes, placed as they should be.
 //! let three = Mesh::linear("y", 3)?;
-//! let like = (Array::shape_only([6, 2], F32).shard(&three, P!["y"])?, Array::shape_only([], F32));
+//! let like = (Array::shape_only([6, 2], F32).shard(&three, P!["y"])?, Array::shape_only((), F32));
 //! let found = saves.latest()?.expect("a checkpoint");
-//! let (w, _) = found.restore::<(Tensor, Tensor)>(&like)?;
+//! let (w, _) = found.restore(&like)?;
 //! assert_eq!((found.step(), found.notes()["seed"].as_str()), (100, "7"));
 //! assert_eq!(w.shard_data(2)?.to_vec::<f32>()?, [8.0, 9.0, 10.0, 11.0]);
 //! # std::fs::remove_dir_all(folder).unwrap();
@@ -50,7 +50,7 @@ pub use error::CheckpointError;
 pub use read::Checkpoint;
 
 use crate::error::Error;
-use crate::tree::{Tree, named_arrays};
+use crate::tree::{HostTree, named_arrays};
 use error::io;
 use ranks::Ranks;
 use write::Save;
@@ -92,9 +92,9 @@ impl Checkpoints {
     /// error if it had one.
     ///
     /// The arrays may be used and donated meanwhile; what is saved is what they are now.
-    pub fn save<T: Tree>(&mut self, step: u64, tree: &T::Host, notes: &[(&str, &str)]) -> Result<(), Error> {
+    pub fn save<H: HostTree>(&mut self, step: u64, tree: &H, notes: &[(&str, &str)]) -> Result<(), Error> {
         self.wait()?;
-        let arrays = named_arrays::<T>(tree);
+        let arrays = named_arrays::<H::Tree>(tree);
         arrays.iter().try_for_each(|(_, array)| array.check_present())?;
         let arrays: Vec<_> = arrays.into_iter().map(|(path, array)| (path, array.hold())).collect();
         let layout = layout::layout(&arrays, &self.ranks)?;
@@ -143,9 +143,9 @@ impl Checkpoints {
     /// The newest checkpoint that can be read, and the tree in it, placed like `like`: as [`latest`](Self::latest) and
     /// [`restore`](Checkpoint::restore), but where restoring finds damaged data the one before is taken. A tree of
     /// other shapes is an error.
-    pub fn resume<T: Tree>(&mut self, like: &T::Host) -> Result<Option<(Checkpoint, T::Host)>, Error> {
+    pub fn resume<H: HostTree>(&mut self, like: &H) -> Result<Option<(Checkpoint, H)>, Error> {
         self.wait()?;
-        self.newest(|found| found.restore::<T>(like))
+        self.newest(|found| found.restore(like))
     }
 
     /// The newest checkpoint that `read` can use, with what it made of it.

@@ -13,7 +13,7 @@ use super::index::{INDEX, Index};
 use super::layout::Leaf;
 use crate::Array;
 use crate::error::{ArrayError, Error};
-use crate::tree::{Tree, map_arrays, named_arrays};
+use crate::tree::{HostTree, map_arrays, named_arrays};
 use meshwork_runtime::array::slices::{Slice, lengths, overlap};
 use meshwork_runtime::boxes::{BoxCopy, Region};
 
@@ -79,17 +79,17 @@ impl Checkpoint {
 
     /// The tree, each array of the type and placed like the one in `like`, whose elements are not used. Of each array
     /// those parts are read that devices of this process hold.
-    pub fn restore<T: Tree>(&self, like: &T::Host) -> Result<T::Host, Error> {
-        self.restore_part::<T>("", like)
+    pub fn restore<H: HostTree>(&self, like: &H) -> Result<H, Error> {
+        self.restore_part("", like)
     }
 
     /// A part of the tree that was saved: what is under `path`.
-    pub fn restore_part<T: Tree>(&self, path: &str, like: &T::Host) -> Result<T::Host, Error> {
+    pub fn restore_part<H: HostTree>(&self, path: &str, like: &H) -> Result<H, Error> {
         let full = |inside: &str| match (path, inside) {
             ("", path) | (path, "") => path.to_string(),
             (path, inside) => format!("{path}/{inside}"),
         };
-        let asked: Vec<String> = named_arrays::<T>(like).iter().map(|(inside, _)| full(inside)).collect();
+        let asked: Vec<String> = named_arrays::<H::Tree>(like).iter().map(|(inside, _)| full(inside)).collect();
         let below = |leaf: &&Leaf| match leaf.path.strip_prefix(path) {
             Some(rest) => path.is_empty() || rest.is_empty() || rest.starts_with('/'),
             None => false,
@@ -106,7 +106,7 @@ impl Checkpoint {
             let what = format!("it has arrays that the tree asked for has not: {}", some(&more));
             return Err(self.wrong(what).into());
         }
-        map_arrays::<T, Error>(like, |inside, old| self.array(&full(inside), old))
+        map_arrays::<H::Tree, Error>(like, |inside, old| self.array(&full(inside), old))
     }
 
     /// One array, of the type and placed like `like`, whose elements are not used.

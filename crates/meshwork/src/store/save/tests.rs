@@ -37,7 +37,7 @@ fn save(folder: &Folder, size: usize, step: u64, tree: &Vec<Array>) -> Vec<Resul
         .map(|rank| Checkpoints::of(&folder.0, Ranks::new(rank, size, &token, Duration::from_secs(5))))
         .collect();
     for rank in &mut ranks {
-        rank.save::<Vec<Tensor>>(step, tree, &[]).unwrap();
+        rank.save(step, tree, &[]).unwrap();
     }
     ranks.iter_mut().map(|r| r.wait().map_err(|e| e.to_string())).collect()
 }
@@ -128,7 +128,7 @@ fn every_element_type_comes_back_and_other_tools_read_the_files() {
         ElementType::ALL.iter().map(|&elem| noise(&[3, 2], elem).shard(&mesh, crate::P!["x"]).unwrap()).collect();
     assert_eq!(save(&folder, 2, 3, &tree), [Ok(()), Ok(())]);
     let found = Checkpoints::open(&folder.0).unwrap().latest().unwrap().unwrap();
-    let back = found.restore::<Vec<Tensor>>(&tree).unwrap();
+    let back = found.restore(&tree).unwrap();
     for (a, b) in tree.iter().zip(&back) {
         assert_eq!(a.literal().unwrap(), b.literal().unwrap());
     }
@@ -166,7 +166,7 @@ fn a_changed_or_missing_byte_anywhere_is_refused_with_the_name_of_the_file() {
     let at = folder.0.join("step-00000001");
     let read = || -> Result<(), String> {
         let found = Checkpoint::open(&at).map_err(|e| e.to_string())?;
-        found.restore::<Vec<Tensor>>(&tree).map_err(|e| e.to_string())?;
+        found.restore(&tree).map_err(|e| e.to_string())?;
         Ok(())
     };
     assert_eq!(read(), Ok(()));
@@ -256,12 +256,12 @@ fn donated_arrays_are_saved_as_they_were() {
     let ones = Array::full([1 << 20], 1.0f32).shard(&mesh, crate::P!["x"]).unwrap();
     let mut x = step.call(&ones).unwrap();
     let mut saves = Checkpoints::open(&folder.0).unwrap();
-    saves.save::<Tensor>(1, &x, &[]).unwrap();
+    saves.save(1, &x, &[]).unwrap();
     for _ in 0..5 {
         x = step.call(&x).unwrap();
     }
     saves.wait().unwrap();
-    let found = saves.latest().unwrap().unwrap().restore::<Tensor>(&x).unwrap();
+    let found = saves.latest().unwrap().unwrap().restore(&x).unwrap();
     assert!(found.to_vec::<f32>().unwrap().iter().all(|&v| v == 2.0));
     assert!(x.to_vec::<f32>().unwrap().iter().all(|&v| v == 64.0));
 }
@@ -272,13 +272,13 @@ fn the_newest_stay_and_a_step_saved_again_takes_the_place_of_the_old() {
     let mut saves = Checkpoints::open(&folder.0).unwrap().keep(2);
     assert!(saves.latest().unwrap().is_none());
     for step in [1, 2, 3] {
-        saves.save::<Tensor>(step, &Array::scalar(step as f32), &[]).unwrap();
+        saves.save(step, &Array::scalar(step as f32), &[]).unwrap();
     }
     saves.wait().unwrap();
     assert_eq!(saves.steps().unwrap(), [3, 2]);
-    saves.save::<Tensor>(3, &Array::scalar(33.0f32), &[("again", "yes")]).unwrap();
+    saves.save(3, &Array::scalar(33.0f32), &[("again", "yes")]).unwrap();
     let found = saves.latest().unwrap().unwrap();
-    assert_eq!(found.restore::<Tensor>(&Array::scalar(0.0f32)).unwrap().item::<f32>().unwrap(), 33.0);
+    assert_eq!(found.restore(&Array::scalar(0.0f32)).unwrap().item::<f32>().unwrap(), 33.0);
     assert_eq!(found.notes()["again"], "yes");
     assert_eq!(saves.steps().unwrap(), [3, 2]);
     let names: Vec<String> =
@@ -288,10 +288,10 @@ fn the_newest_stay_and_a_step_saved_again_takes_the_place_of_the_old() {
 
 fn save_scalars(saves: &mut Checkpoints, steps: &[u64]) {
     for &step in steps {
-        saves.save::<Tensor>(step, &Array::scalar(step as f32), &[]).unwrap();
+        saves.save(step, &Array::scalar(step as f32), &[]).unwrap();
         saves.wait().unwrap();
         let found = saves.latest().unwrap().unwrap();
-        assert_eq!(found.restore::<Tensor>(&Array::scalar(0f32)).unwrap().item::<f32>().unwrap(), step as f32);
+        assert_eq!(found.restore(&Array::scalar(0f32)).unwrap().item::<f32>().unwrap(), step as f32);
     }
 }
 
@@ -358,7 +358,7 @@ fn the_newest_whole_one_is_found_and_says_what_was_passed_over() {
     let folder = Folder::new("fallback");
     let mut saves = Checkpoints::open(&folder.0).unwrap();
     for step in [1, 2, 3] {
-        saves.save::<Tensor>(step, &Array::scalar(step as f32), &[]).unwrap();
+        saves.save(step, &Array::scalar(step as f32), &[]).unwrap();
     }
     saves.wait().unwrap();
     let file = |step: u64, name: &str| folder.0.join(format!("step-{step:08}")).join(name);
@@ -370,17 +370,17 @@ fn the_newest_whole_one_is_found_and_says_what_was_passed_over() {
     assert_eq!(found.skipped()[1], format!("{}: the file is missing", file(2, "rank-00000.safetensors").display()));
     // Damaged data is found when it is read.
     let like = Array::scalar(0.0f32);
-    saves.save::<Tensor>(4, &Array::scalar(4.0f32), &[]).unwrap();
-    assert_eq!(saves.resume::<Tensor>(&like).unwrap().unwrap().1.item::<f32>().unwrap(), 4.0);
+    saves.save(4, &Array::scalar(4.0f32), &[]).unwrap();
+    assert_eq!(saves.resume(&like).unwrap().unwrap().1.item::<f32>().unwrap(), 4.0);
     let mut bytes = std::fs::read(file(4, "rank-00000.safetensors")).unwrap();
     let data = bytes.len() - 8;
     bytes[data] ^= 1;
     std::fs::write(file(4, "rank-00000.safetensors"), &bytes).unwrap();
     assert_eq!(saves.latest().unwrap().unwrap().step(), 4);
-    let (found, value) = saves.resume::<Tensor>(&like).unwrap().unwrap();
+    let (found, value) = saves.resume(&like).unwrap().unwrap();
     assert_eq!((found.step(), found.skipped().len(), value.item::<f32>().unwrap()), (1, 3, 1.0));
     assert!(found.skipped()[0].contains("the checksum of data bytes 0..4"), "{:?}", found.skipped());
-    assert!(saves.resume::<Tensor>(&Array::scalar(0i32)).is_err());
+    assert!(saves.resume(&Array::scalar(0i32)).is_err());
     std::fs::remove_dir_all(folder.0.join("step-00000004")).unwrap();
     std::fs::remove_file(file(1, "index.json")).unwrap();
     let error = saves.latest().err().unwrap().to_string();
@@ -394,17 +394,17 @@ fn another_tree_is_refused_with_names_and_shapes() {
     let folder = Folder::new("tree");
     let mut saves = Checkpoints::open(&folder.0).unwrap();
     let tree = (Array::from([1.0f32, 2.0]), vec![Array::scalar(3i32)]);
-    saves.save::<(Tensor, Vec<Tensor>)>(5, &tree, &[]).unwrap();
+    saves.save(5, &tree, &[]).unwrap();
     let found = saves.latest().unwrap().unwrap();
     let place = found.folder().display().to_string();
-    let wrong = |like: &(Array, Vec<Array>)| found.restore::<(Tensor, Vec<Tensor>)>(like).unwrap_err().to_string();
+    let wrong = |like: &(Array, Vec<Array>)| found.restore(like).unwrap_err().to_string();
     let shape = wrong(&(Array::from([1.0f32]), vec![Array::scalar(3i32)]));
     assert_eq!(shape, format!(r#"{place}: array "0" was saved as f32[2], not f32[1]"#));
     let more = wrong(&(Array::from([1.0f32, 2.0]), vec![]));
     assert_eq!(more, format!(r#"{place}: it has arrays that the tree asked for has not: "1/0""#));
     let less = wrong(&(Array::from([1.0f32, 2.0]), vec![Array::scalar(3i32); 2]));
     assert_eq!(less, format!(r#"{place}: there is no array "1/1"; it has "0", "1/0""#));
-    let part = found.restore_part::<Vec<Tensor>>("1", &vec![Array::scalar(0i32)]).unwrap();
+    let part = found.restore_part("1", &vec![Array::scalar(0i32)]).unwrap();
     assert_eq!(part[0].item::<i32>().unwrap(), 3);
 }
 
@@ -414,13 +414,13 @@ fn ranks_that_disagree_fail_or_are_silent_are_named() {
     let token = Ranks::draw();
     let rank = |rank| Checkpoints::of(&folder.0, Ranks::new(rank, 2, &token, Duration::from_millis(300)));
     let (mut zero, mut one) = (rank(0), rank(1));
-    zero.save::<Tensor>(1, &Array::from([1.0f32]), &[]).unwrap();
-    one.save::<Tensor>(1, &Array::from([1.0f32, 2.0]), &[]).unwrap();
+    zero.save(1, &Array::from([1.0f32]), &[]).unwrap();
+    one.save(1, &Array::from([1.0f32, 2.0]), &[]).unwrap();
     let (zero_says, one_says) = (zero.wait().unwrap_err().to_string(), one.wait().unwrap_err().to_string());
     assert_eq!(zero_says, "step 1 was not saved: rank 1 saves another tree than rank 0, or one with other placements");
     assert!(one_says.starts_with("step 1 was not saved: rank 0: step 1 was not saved: rank 1 saves"), "{one_says}");
     // Only rank 0 saves.
-    zero.save::<Tensor>(2, &Array::from([1.0f32]), &[]).unwrap();
+    zero.save(2, &Array::from([1.0f32]), &[]).unwrap();
     let error = zero.wait().unwrap_err().to_string();
     assert_eq!(error, "step 2 was not saved: rank 1 has not written its part within 0.3 s");
     assert!(zero.steps().unwrap().is_empty());
@@ -435,7 +435,7 @@ fn of_three_ranks_the_one_with_another_tree_is_named_whichever_it_is() {
         let mut ranks: Vec<Checkpoints> = (0..3).map(rank).collect();
         for (i, saves) in ranks.iter_mut().enumerate() {
             let tree = if i == odd { Array::from([1.0f32, 2.0]) } else { Array::from([1.0f32]) };
-            saves.save::<Tensor>(1, &tree, &[]).unwrap();
+            saves.save(1, &tree, &[]).unwrap();
         }
         for saves in &mut ranks {
             let error = saves.wait().unwrap_err().to_string();
@@ -451,12 +451,12 @@ fn what_is_saved_is_what_the_arrays_were_even_if_they_are_donated_meanwhile() {
     let mesh = Mesh::linear("x", 2).unwrap();
     let step = crate::jit(|x: Tensor| x + 1.0).on(&mesh).in_shardings([crate::P!["x"]]).donate([0]);
     let mut x = step.call(&Array::zeros([1 << 16], ElementType::F32)).unwrap();
-    saves.save::<Tensor>(1, &x, &[]).unwrap();
+    saves.save(1, &x, &[]).unwrap();
     for _ in 0..20 {
         x = step.call(&x).unwrap();
     }
     let found = saves.latest().unwrap().unwrap();
-    let back = found.restore::<Tensor>(&x).unwrap();
+    let back = found.restore(&x).unwrap();
     assert!(back.to_vec::<f32>().unwrap().iter().all(|&v| v == 1.0));
     found.verify().unwrap();
 }
@@ -466,7 +466,7 @@ fn a_folder_that_can_not_be_written_is_an_error_of_the_next_call() {
     let folder = Folder::new("file");
     std::fs::write(&folder.0, "not a folder").unwrap();
     let mut saves = Checkpoints::open(&folder.0).unwrap();
-    saves.save::<Tensor>(1, &Array::scalar(1.0f32), &[]).unwrap();
-    assert!(saves.save::<Tensor>(2, &Array::scalar(1.0f32), &[]).is_err());
+    saves.save(1, &Array::scalar(1.0f32), &[]).unwrap();
+    assert!(saves.save(2, &Array::scalar(1.0f32), &[]).is_err());
     std::fs::remove_file(&folder.0).unwrap();
 }

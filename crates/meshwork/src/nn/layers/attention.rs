@@ -1,0 +1,92 @@
+//! Attention with several heads, over a sequence at once or one token after the other.
+
+use super::Linear;
+use crate::ElementType::{self, I32};
+use crate::error::fail;
+use crate::ops::{einsum, iota, select, zeros};
+use crate::sequence::{Mask, attention};
+use crate::{Int, Key, Tensor, Tree};
+
+/// Attention with several heads of `[batch, length, features]`.
+#[derive(Clone, Debug, Tree)]
+pub struct Attention<T = Tensor> {
+    /// To queries, `[features, features]`.
+    pub query: Linear<T>,
+    /// To keys.
+    pub key: Linear<T>,
+    /// To values.
+    pub value: Linear<T>,
+    /// From the heads' values to the result.
+    pub out: Linear<T>,
+    /// The number of heads.
+    #[tree(skip)]
+    pub heads: i64,
+}
+
+/// Keys and values of the tokens so far, for a sequence that is made token by token.
+#[derive(Clone, Debug, Tree)]
+pub struct KvCache<T = Tensor> {
+    /// `[batch, longest, heads, features / heads]`.
+    pub keys: T,
+    /// `[batch, longest, heads, features / heads]`.
+    pub values: T,
+}
+
+impl KvCache {
+    /// Room for `longest` tokens of each sequence, for a layer of this size.
+    #[track_caller]
+    pub fn empty(batch: i64, longest: i64, heads: i64, features: i64, dtype: ElementType) -> KvCache {
+        let room = || zeros([batch, longest, heads, features / heads], dtype);
+        KvCache { keys: room(), values: room() }
+    }
+}
+
+impl Attention {
+    /// Four [linear](Linear::init) layers.
+    #[track_caller]
+    pub fn init(key: &Key, features: impl Int, heads: impl Int) -> Attention {
+        let (features, heads) = (features.int(), heads.int());
+        if heads < 1 || features % heads != 0 {
+            fail("Attention", format!("{features} features for {heads} heads; give a number that divides them"));
+        }
+        let keys = key.split(4);
+        let linear = |i: usize| Linear::init(&keys[i], features, features);
+        Attention { query: linear(0), key: linear(1), value: linear(2), out: linear(3), heads }
+    }
+
+    /// `[batch, length, features]` as `[batch, length, heads, features / heads]`.
+    #[track_caller]
+    fn in_heads(&self, x: &Tensor) -> Tensor {
+        let &[batch, length, features] = x.shape() else {
+            fail("Attention", format!("{:?} is not [batch, length, features]", x.shape()))
+        };
+        x.reshape([batch, length, self.heads, features / self.heads])
+    }
+
+    /// The layer on `[batch, length, features]`.
+    #[track_caller]
+    pub fn apply(&self, x: &Tensor, mask: Mask) -> Tensor {
+        let part = |layer: &Linear| self.in_heads(&layer.apply(x));
+        let y = attention(&part(&self.query), &part(&self.key), &part(&self.value), mask);
+        self.out.apply(&y.reshape(x.shape()))
+    }
+
+    /// The layer on the next tokens, `[batch, some, features]`, of which the first is number `position`, an `i32` scalar:
+    /// each sees those before it. Returns the result and the cache with these tokens.
+    #[track_caller]
+    pub fn next(&self, x: &Tensor, cache: &KvCache, position: &Tensor) -> (Tensor, KvCache) {
+        let part = |layer: &Linear| self.in_heads(&layer.apply(x));
+        let q = part(&self.query);
+        let zero = zeros((), I32);
+        let starts = [zero.clone(), position.clone(), zero.clone(), zero];
+        let keys = cache.keys.dynamic_update_slice(&part(&self.key).to(cache.keys.dtype()), &starts);
+        let values = cache.values.dynamic_update_slice(&part(&self.value).to(cache.values.dtype()), &starts);
+        let (some, longest, width) = (x.shape()[1], keys.shape()[1], keys.shape()[3]);
+        let scores = einsum("bqhd,bkhd->bhqk", &[&(q * (1.0 / (width as f64).sqrt())), &keys.to(x.dtype())]);
+        let (row, column) = (iota([some, longest], I32, 0), iota([some, longest], I32, 1));
+        let seen = column.le(row + position);
+        let scores = select(seen, scores, -1e9).softmax(-1);
+        let y = einsum("bhqk,bkhd->bqhd", &[&scores, &values.to(x.dtype())]);
+        (self.out.apply(&y.reshape(x.shape())), KvCache { keys, values })
+    }
+}
