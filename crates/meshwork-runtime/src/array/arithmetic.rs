@@ -247,7 +247,7 @@ mod tests {
         let mesh = meshwork_mesh::Mesh::linear("x", 2).unwrap();
         let a = Array::from([1.0f32, 2.0]).shard(&mesh, meshwork_mesh::P!["x"]).unwrap();
         let sum = Array::scalar(1.0f32) + &a;
-        assert_eq!(sum.shards()[1].slice, [1..2]);
+        assert_eq!(sum.shards()[1].slice[0], 1..2);
         assert_eq!(sum.to_vec::<f32>().unwrap(), [2.0, 3.0]);
     }
 

@@ -41,6 +41,12 @@ impl<R: Clone + Into<Rule>> Rules for &[R] {
     }
 }
 
+impl<R: Clone + Into<Rule>, const N: usize> Rules for &[R; N] {
+    fn rules(self) -> Vec<Rule> {
+        self[..].rules()
+    }
+}
+
 impl<R: Clone + Into<Rule>> Rules for &Vec<R> {
     fn rules(self) -> Vec<Rule> {
         self[..].rules()
