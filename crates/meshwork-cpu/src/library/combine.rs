@@ -4,6 +4,7 @@ use meshwork_ir::{BlockId, ElementType, Module};
 
 use super::num::{Bf16, Complex, Element, F16};
 use super::picks::NOWHERE;
+use crate::kernel::interp::loops::wide;
 use crate::kernel::ir::Combine;
 
 /// What a body of two arguments does.
@@ -342,15 +343,43 @@ unsafe fn scattered<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *c
         }
     }
     const LANES: usize = 8;
-    let unit = size_of::<T>() as isize;
-    // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
-    unsafe {
-        match n {
-            1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
-            1 => some::<T, O>(to, offsets, x, step, 1),
-            n => some::<T, O>(to, offsets, x, step, n),
+    /// # Safety
+    /// As [`Scattered`].
+    #[inline(always)]
+    unsafe fn by_length<T: Copy, O: Binary<T>>(to: *mut u8, offsets: &[isize], x: *const u8, step: isize, n: usize) {
+        let unit = size_of::<T>() as isize;
+        // SAFETY: the caller's; the same for lengths and steps that the compiler knows.
+        unsafe {
+            match n {
+                1 if step == unit => some::<T, O>(to, offsets, x, unit, 1),
+                1 => some::<T, O>(to, offsets, x, step, 1),
+                n => some::<T, O>(to, offsets, x, step, n),
+            }
         }
     }
+    /// The same in the processor's longer vectors.
+    ///
+    /// # Safety
+    /// As [`Scattered`]; AVX2 and FMA are there.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn in_long_vectors<T: Copy, O: Binary<T>>(
+        to: *mut u8,
+        offsets: &[isize],
+        x: *const u8,
+        step: isize,
+        n: usize,
+    ) {
+        // SAFETY: the caller's.
+        unsafe { by_length::<T, O>(to, offsets, x, step, n) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if wide() {
+        // SAFETY: the caller's, and the processor has been asked.
+        return unsafe { in_long_vectors::<T, O>(to, offsets, x, step, n) };
+    }
+    // SAFETY: the caller's.
+    unsafe { by_length::<T, O>(to, offsets, x, step, n) }
 }
 
 /// Elements that fold as numbers of type `T`.

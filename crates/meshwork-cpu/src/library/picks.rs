@@ -4,6 +4,7 @@ use meshwork_ir::ElementType;
 
 use super::dynamic::read_index;
 use super::nest::{Nest, walk};
+#[cfg(target_arch = "x86_64")]
 use crate::kernel::interp::loops::wide;
 use crate::step::{Buf, Frame, View};
 
@@ -16,6 +17,36 @@ struct Component {
     stride: isize,
     /// The largest position there.
     most: i64,
+}
+
+impl Component {
+    /// Adds what this component of vectors of `i32`, `by` bytes apart, means.
+    ///
+    /// # Safety
+    /// As [`Picks::fill`]; position and stride are within 32 bits.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn add_narrow(&self, outside: Outside, vectors: *const u8, by: isize, out: &mut [isize]) {
+        let (most, stride) = (self.most as i32, self.stride as i32);
+        // SAFETY: the caller's.
+        let index = |i: usize| unsafe { vectors.offset(self.at + i as isize * by).cast::<i32>().read_unaligned() };
+        let far = |at: i32| (i64::from(at) * i64::from(stride)) as isize;
+        match outside {
+            Outside::Clamped => {
+                for (i, o) in out.iter_mut().enumerate() {
+                    *o += far(index(i).clamp(0, most));
+                }
+            }
+            Outside::Nowhere => {
+                for (i, o) in out.iter_mut().enumerate() {
+                    let at = index(i);
+                    // Below zero is far above as an unsigned number.
+                    let inside = (at as u32 <= most as u32) & (*o != NOWHERE);
+                    *o = if inside { *o + far(at) } else { NOWHERE };
+                }
+            }
+        }
+    }
 }
 
 /// Index vectors, and for each the place of something that goes with it: a window of a result or of updates.
@@ -129,9 +160,8 @@ impl Picks {
         // SAFETY: in the whole function: the caller's.
         unsafe {
             match self.elem {
-                ElementType::I32 if by == 4 && wide() && self.is_narrow() => {
-                    self.of_neighbors(vectors, from, batch, out)
-                }
+                #[cfg(target_arch = "x86_64")]
+                ElementType::I32 if wide() && self.is_narrow() => self.of_narrow(vectors, by, from, batch, out),
                 ElementType::I32 => {
                     self.of(vectors, by, from, batch, out, |p| i64::from(p.cast::<i32>().read_unaligned()))
                 }
@@ -144,47 +174,33 @@ impl Picks {
         }
     }
 
-    /// Whether positions and offsets of one component are within 32 bits.
+    /// Whether positions and strides are within 32 bits.
+    #[cfg(target_arch = "x86_64")]
     fn is_narrow(&self) -> bool {
         let fits = |c: &Component| i32::try_from(c.most).is_ok() && i32::try_from(c.stride).is_ok();
-        self.components.len() == 1 && self.components.iter().all(fits)
+        self.components.iter().all(fits)
     }
 
-    /// [`of`](Picks::of) for vectors of one `i32`, side by side, in whole vectors of the processor.
+    /// [`of`](Picks::of) for `i32`, in the processor's longer vectors.
     ///
     /// # Safety
     /// As [`fill`](Picks::fill); AVX2 is there.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    unsafe fn of_neighbors(&self, vectors: *const u8, from: isize, batch: isize, out: &mut [isize]) {
-        let c = self.components[0];
-        let (most, stride) = (c.most as i32, c.stride as i32);
-        // SAFETY: the caller's.
-        let index = |i: usize| unsafe { vectors.offset(c.at).cast::<i32>().add(i).read_unaligned() };
-        let far = |at: i32| (i64::from(at) * i64::from(stride)) as isize;
-        match self.outside {
-            Outside::Clamped => {
-                for (i, o) in out.iter_mut().enumerate() {
-                    *o = from + i as isize * batch + far(index(i).clamp(0, most));
-                }
-            }
-            Outside::Nowhere => {
-                for (i, o) in out.iter_mut().enumerate() {
-                    let at = index(i);
-                    *o = if at as u32 <= most as u32 { from + i as isize * batch + far(at) } else { NOWHERE };
+    unsafe fn of_narrow(&self, vectors: *const u8, by: isize, from: isize, batch: isize, out: &mut [isize]) {
+        for (i, o) in out.iter_mut().enumerate() {
+            *o = from + i as isize * batch;
+        }
+        for c in &self.components {
+            // SAFETY: the caller's; the same for steps that the compiler knows.
+            unsafe {
+                match by {
+                    4 => c.add_narrow(self.outside, vectors, 4, out),
+                    8 => c.add_narrow(self.outside, vectors, 8, out),
+                    by => c.add_narrow(self.outside, vectors, by, out),
                 }
             }
         }
-    }
-
-    /// The same where there is no AVX2: it is never called.
-    ///
-    /// # Safety
-    /// As [`fill`](Picks::fill).
-    #[cfg(not(target_arch = "x86_64"))]
-    unsafe fn of_neighbors(&self, vectors: *const u8, from: isize, batch: isize, out: &mut [isize]) {
-        // SAFETY: the caller's.
-        unsafe { self.of(vectors, 4, from, batch, out, |p| i64::from(p.cast::<i32>().read_unaligned())) }
     }
 
     /// # Safety
