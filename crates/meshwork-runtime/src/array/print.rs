@@ -40,7 +40,11 @@ impl fmt::Debug for Array {
         write!(f, "{}{:?}", self.dtype(), self.shape())?;
         if let Some(literal) = self.here().filter(|_| self.size() <= 64) {
             let lines = Text::new(literal, false).write();
-            write!(f, " {}", lines.split_whitespace().collect::<Vec<_>>().join(" ").replace("[ ", "["))?;
+            write!(
+                f,
+                " {}",
+                lines.split_whitespace().collect::<Vec<_>>().join(" ").replace("[ ", "[").replace(" ]", "]")
+            )?;
         }
         self.placement.as_ref().map_or(Ok(()), |p| write!(f, " {}", p.sharding))
     }
