@@ -126,7 +126,6 @@ fn files_are_read_in_the_parts_that_each_process_needs() {
     });
 }
 
-type State = (Tensor, Tensor, Tensor, Tensor);
 type HostState = (Array, Array, Array, Array);
 
 const FOLDER: &str = "MESHWORK_TEST_SPREAD_FOLDER";
