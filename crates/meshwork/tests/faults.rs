@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use meshwork::prelude::*;
 use meshwork::save::Checkpoints;
-use meshwork::train::{Optimizer, OptimizerState, Step, Trainer, Zero};
+use meshwork::train::{Optimizer, Step, Trainer, Zero};
 
 const RANKS: usize = 4;
 const DEADLINE: f64 = 2.0;
@@ -20,7 +20,6 @@ const FOLDER: &str = "MESHWORK_TEST_FAULTS_FOLDER";
 const DIVERGE: &str = "MESHWORK_TEST_FAULTS_DIVERGE";
 
 type Net = (Tensor, Tensor);
-type State = (Net, OptimizerState<Net>);
 
 fn trainer(mesh: &Mesh) -> Step<Net, Tensor> {
     let loss = |(a, b): &Net, x: &Tensor| (x.matmul(a).tanh().matmul(b) - x).square().mean_all();
