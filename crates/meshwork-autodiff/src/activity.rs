@@ -7,6 +7,8 @@ use std::collections::HashSet;
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{BlockId, Module, OpId, OpKind, Type, ValueId, Walk};
 
+use crate::custom::is_custom;
+
 /// The active values.
 pub(crate) type Active = HashSet<ValueId>;
 
@@ -75,6 +77,13 @@ fn spread_branches(module: &Module, op: OpId, active: &mut Active) {
 }
 
 fn spread_computation(module: &Module, op: OpId, active: &mut Active) {
+    if is_custom(module.op(op)) {
+        if module.op(op).operands().iter().any(|v| active.contains(v)) {
+            let results = module.op(op).results().iter().copied();
+            active.extend(results.filter(|&r| has_tangent(module.ty(r))));
+        }
+        return;
+    }
     let Some(body) = module.body_of(op, 0) else { return };
     let pairs = |from: &[ValueId], to: &[ValueId], active: &mut Active| {
         for (source, &target) in from.iter().zip(to) {

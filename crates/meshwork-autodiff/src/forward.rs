@@ -12,7 +12,7 @@ use meshwork_ir::{Attr, BlockId, FuncSig, FunctionType, Module, Op, OpId, OpKind
 
 use crate::activity::{Active, captures};
 use crate::transform::{GradOptions, jvp_by_transposing};
-use crate::{GradError, activity};
+use crate::{GradError, activity, custom};
 
 /// Writes values and tangents at the end of a block.
 pub(crate) struct Forward<'m> {
@@ -63,6 +63,7 @@ impl Forward<'_> {
             match op.kind() {
                 OpKind::Control(ControlOp::While) => self.while_loop(id, &op)?,
                 OpKind::Control(ControlOp::Case | ControlOp::If) => self.branches(id, &op)?,
+                OpKind::Sdy(SdyOp::NamedComputation) if custom::is_custom(&op) => self.custom(id, &op)?,
                 OpKind::Sdy(SdyOp::NamedComputation | SdyOp::ManualComputation) => self.computation(id, &op)?,
                 _ => self.operation(id, &op)?,
             }
@@ -154,6 +155,23 @@ impl Forward<'_> {
             self.nested(block).body(branch, Some(&moving), OpKind::Control(ControlOp::HloReturn))?;
         }
         self.place(op, new, &moving);
+        Ok(())
+    }
+
+    /// A computation with a derivative of its own.
+    fn custom(&mut self, id: OpId, op: &Op) -> Result<(), GradError> {
+        let copy = self.module.clone_op(id, self.map);
+        self.module.append(self.block, copy);
+        let mut tangents = vec![];
+        for &x in op.operands() {
+            if activity::has_tangent(self.module.ty(x)) {
+                tangents.push(self.tangent_or_zeros(x)?);
+            }
+        }
+        let values: Vec<ValueId> = op.operands().iter().chain(op.results()).map(|&v| self.now(v)).collect();
+        let rates = custom::forward(self.module, copy, self.block, &values, &tangents)?;
+        let floats = op.results().iter().filter(|&&r| activity::has_tangent(self.module.ty(r)));
+        self.tangents.extend(floats.copied().zip(rates));
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 
 mod activity;
 mod batch;
+mod custom;
 mod error;
 mod forward;
 mod prepare;
@@ -12,6 +13,7 @@ mod rules;
 mod transform;
 
 pub use batch::{BatchError, BatchOptions, vmap};
+pub use custom::{Custom, RULE, add_rule, clear_rules};
 pub use error::GradError;
-pub use prepare::{CHECKPOINT, inline_computations};
+pub use prepare::{CHECKPOINT, CUSTOM, inline_computations};
 pub use transform::{GradOptions, grad, jvp, vjp};

@@ -10,6 +10,9 @@ use meshwork_ir::{Attr, Module, OpId, OpKind, OpSpec, ValueId, Walk};
 /// The name of an `sdy.named_computation` whose values are recomputed in the backward pass instead of stored.
 pub const CHECKPOINT: &str = "meshwork.checkpoint";
 
+/// The name of an `sdy.named_computation` that has a derivative of its own, which its attribute [`RULE`](crate::RULE) names.
+pub const CUSTOM: &str = "meshwork.custom";
+
 /// Inlines every call that can be inlined. Values stay the same.
 pub(crate) fn flatten(module: &mut Module) {
     composites_to_calls(module);
@@ -21,7 +24,7 @@ pub(crate) fn flatten(module: &mut Module) {
     }
     // The rule for calls names a call that was not inlined.
     inline_calls(module);
-    inline_computations(module, |name| name != CHECKPOINT);
+    inline_computations(module, |name| name != CHECKPOINT && name != CUSTOM);
 }
 
 /// Replaces a `torch_index_select` by a gather that reads the same slices.

@@ -27,7 +27,9 @@
 //! | [`Tensor`] | a value of a program; operators, slices, sums, products, … |
 //! | [`jit`] | traces a function, places it, splits it, runs it |
 //! | [`for_loop`], [`while_loop`], [`scan`], [`cond`] | loops and branches, traced once |
-//! | [`grad`], [`value_and_grad`], [`vjp`], [`jvp`] | derivatives |
+//! | [`grad`], [`value_and_grad`], [`vjp`], [`jvp`], [`hessian`] | derivatives; [`custom_vjp`] gives a function its own |
+//! | [`Key`] | random numbers |
+//! | [`linalg`] | linear algebra |
 //! | [`shard_map`] | parts written for one device, with the communication spelled out |
 //! | [`vmap`] | functions of one example on many |
 //! | [`checkpoint`] | less memory for more arithmetic |
@@ -36,6 +38,7 @@
 //! | [`rules`], [`named`] | placements of trees by path or size; axes with names |
 //! | [`layers`] | linear, convolution, embedding, norms, attention, LSTM |
 //! | [`train`] | optimizers, split state, a training step |
+//! | [`losses`], [`attention`], [`optim`] | losses, attention with masks and groups, optimizers made of parts |
 //! | `save` | checkpoints, restored on any mesh |
 //! | [`pipeline`], [`experts`], [`sequence`], [`data`] | stages, mixtures of experts, ring attention, batches from pieces |
 //! | [`Runtime`], [`processes`] | several processes under `mpirun`, and arrays between them |
@@ -62,6 +65,7 @@ mod error;
 mod function;
 mod import;
 mod jit;
+pub mod linalg;
 mod lower;
 mod manual;
 mod nn;
@@ -77,7 +81,7 @@ mod transform;
 mod tree;
 
 pub use annotate::annotate;
-pub use control::{cond, for_loop, scan, while_loop};
+pub use control::{associative_scan, cond, for_loop, fori_loop, map, scan, switch, while_loop};
 pub use element::{Element, Number, Operand};
 pub use engine::{Cpu, Devices, OnEngine, Place, engine};
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
@@ -97,10 +101,12 @@ pub use meshwork_runtime::{
     Array, Engine, Evaluator as Reference, Executable, Fallback, Int, LoadError, Placement, ProcessError, Profile,
     ReduceOp, RunError, Runtime, Shape, Shard,
 };
-pub use nn::{experts, layers, named, pipeline, rules, sequence, train};
+pub use nn::{attention, experts, layers, losses, named, optim, pipeline, rules, sequence, train};
 pub use ops::{
-    At, Conv, Index, Key, NEW_AXIS, Padding, arange, concatenate, einsum, eye, full, iota, linspace, ones, select,
-    shard_alike, stack, zeros,
+    At, Conv, Float, Index, Key, NEW_AXIS, Padding, arange, arange_from, block_diag, broadcast_arrays,
+    broadcast_shapes, concatenate, einsum, eye, fftfreq, finfo, full, geomspace, hstack, iota, linspace, logspace,
+    meshgrid, ones, optimization_barrier, polyfit, rfftfreq, select, shard_alike, stack, tri, tril_indices,
+    triu_indices, unravel_index, vander, vstack, zeros,
 };
 pub use processes::HostArrays;
 pub use rule::{Policy, Rule, Rules};
@@ -113,7 +119,10 @@ pub use store::files::{load_npz, save_npz};
 #[cfg(feature = "checkpoints")]
 pub use store::save;
 pub use tensor::Tensor;
-pub use transform::{MapAxes, Vmap, checkpoint, grad, jvp, value_and_grad, value_and_grad_aux, vjp, vmap};
+pub use transform::{
+    MapAxes, Vmap, checkpoint, custom_jvp, custom_vjp, grad, hessian, jacfwd, jacrev, jvp, linear_transpose, linearize,
+    value_and_grad, value_and_grad_aux, vjp, vmap,
+};
 pub use tree::{HostTree, MapKey, Path, Static, Tree, Visit, map_arrays, named_arrays, tree_map};
 
 /// What most programs need: `use meshwork::prelude::*;`.

@@ -11,6 +11,7 @@ use meshwork_ir::{Attr, ElementType, OpKind, OpSpec, Type, ValueId};
 
 use super::BatchError;
 use super::state::{Batch, Site};
+use crate::custom::{BATCHED, is_custom};
 
 pub(super) fn while_loop(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
     let (Some(cond), Some(body)) = (b.module().body_of(site.id, 0), b.module().body_of(site.id, 1)) else {
@@ -142,17 +143,19 @@ pub(super) fn computation(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchErr
     let Some(body) = b.module().body_of(site.id, 0) else {
         return Err(BatchError::no_rule(b.module(), site.id, "it lacks a body"));
     };
-    let on: Vec<bool> = site.xs.iter().map(|&x| b.is_on(x)).collect();
+    let custom = is_custom(&site.op);
+    let xs = if custom { b.all_lifted(&site.xs)? } else { site.xs.clone() };
+    let on: Vec<bool> = xs.iter().map(|&x| b.is_on(x)).collect();
     let out: Vec<bool> = site.op.results().iter().map(|&r| b.will_be_on(r)).collect();
     let types = site.op.results().iter().zip(&out).map(|(&r, &on)| {
         let ty = b.ty(r);
         if on { b.wide(ty) } else { ty.clone() }
     });
-    let mut spec = OpSpec::new(site.op.kind())
-        .operands(site.xs.clone())
-        .results(types.collect::<Vec<_>>())
-        .loc(site.op.loc.clone());
+    let mut spec = OpSpec::new(site.op.kind()).operands(xs).results(types.collect::<Vec<_>>()).loc(site.op.loc.clone());
     spec.attrs = site.op.attrs.clone();
+    if custom {
+        spec.attrs.set(BATCHED, Attr::i64(site.op.int(BATCHED).unwrap_or(0) + 1));
+    }
     widen_some(&mut spec.attrs, "in_shardings", &on, b);
     widen_some(&mut spec.attrs, "out_shardings", &out, b);
     let op = b.module_mut().create(spec);

@@ -79,6 +79,8 @@ pub(super) fn apply(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
             ControlOp::While => control::while_loop(b, site),
             ControlOp::Case | ControlOp::If => control::branches(b, site),
             ControlOp::OptimizationBarrier => movement::barrier(b, site),
+            // LAPACK's routines take stacks of matrices.
+            ControlOp::CustomCall if is_stacked(&site.op) => same(b, site, |_| {}),
             ControlOp::CustomCall => one_by_one::rule(b, site),
             ControlOp::Call | ControlOp::Composite => {
                 refuse(b, "the call could not be inlined: its callee is missing, recursive or has several blocks")
@@ -132,6 +134,11 @@ pub(super) fn apply(b: &mut Batch<'_>, site: &Site) -> Result<(), BatchError> {
         OpKind::Check(_) => refuse(b, NO_VALUE),
         OpKind::Unregistered => refuse(b, "no batching rule"),
     }
+}
+
+/// Whether a custom call takes dimensions in front of those of one example.
+fn is_stacked(op: &meshwork_ir::Op) -> bool {
+    op.call_target().is_some_and(|target| target.starts_with("lapack_"))
 }
 
 /// The same operation on operands that all have the batch.

@@ -6,6 +6,7 @@ use meshwork_ir::op::{ControlOp, MovementOp, SdyOp};
 use meshwork_ir::{BlockId, Module, OpId, OpKind, ValueId};
 
 use crate::activity::captures;
+use crate::custom::is_custom;
 
 /// Adds to `on` what depends on it in `block`.
 pub(super) fn spread(module: &Module, block: BlockId, on: &mut HashSet<ValueId>) {
@@ -73,7 +74,17 @@ fn spread_branches(module: &Module, op: OpId, on: &mut HashSet<ValueId>) {
 
 fn spread_computation(module: &Module, op: OpId, on: &mut HashSet<ValueId>) {
     let Some(body) = module.body_of(op, 0) else { return };
-    carry(on, module.op(op).operands(), module.block(body).args());
+    let data = module.op(op);
+    if is_custom(data) {
+        // Its rule is batched as a whole.
+        if data.operands().iter().any(|v| on.contains(v)) {
+            on.extend(module.block(body).args());
+            spread(module, body, on);
+            on.extend(data.results());
+        }
+        return;
+    }
+    carry(on, data.operands(), module.block(body).args());
     spread(module, body, on);
-    carry(on, module.returned(body), module.op(op).results());
+    carry(on, module.returned(body), data.results());
 }

@@ -42,6 +42,7 @@ use meshwork_ir::op::{
 };
 
 use crate::GradError;
+use crate::custom::is_custom;
 use crate::reverse::{Reverse, Site};
 
 /// Gives cotangents to the operands of `site`.
@@ -152,6 +153,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
         OpKind::Sdy(op) => match op {
             SdyOp::ShardingConstraint | SdyOp::Reshard | SdyOp::PropagationBarrier => movement::placed(r, site),
             SdyOp::DataFlowEdge | SdyOp::FuncDataFlowEdge => Ok(r.give(site.x(0), site.ct)?),
+            SdyOp::NamedComputation if is_custom(&site.op) => crate::custom::reverse(r, site),
             SdyOp::NamedComputation => checkpoint::rule(r, site),
             SdyOp::ManualComputation => manual::computation(r, site),
             SdyOp::Constant => Ok(()),

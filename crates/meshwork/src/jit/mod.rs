@@ -3,6 +3,7 @@
 mod cache;
 mod place;
 mod program;
+mod shape;
 
 use std::collections::BTreeMap;
 use std::panic::Location;

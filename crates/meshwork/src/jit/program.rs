@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use meshwork_autodiff::{CHECKPOINT, inline_computations};
+use meshwork_autodiff::{CHECKPOINT, CUSTOM, inline_computations};
 use meshwork_ir::op::MovementOp;
 use meshwork_ir::{Attr, Module, OpId, OpKind};
 use meshwork_mesh::Mesh;
@@ -177,7 +177,7 @@ impl<A, F: Function<A>> Jit<F, A> {
 /// Takes what only gradients need out of a program that no gradient will be taken of any more: the frames of
 /// `checkpoint` and the detours of `stop_gradient`.
 fn drop_markers(module: &mut Module) {
-    inline_computations(module, |name| name == CHECKPOINT);
+    inline_computations(module, |name| name == CHECKPOINT || name == CUSTOM);
     let stops = |op: &OpId| {
         module.op(*op).kind() == OpKind::Movement(MovementOp::BitcastConvert)
             && module.op(*op).attr(STOP_GRADIENT).is_some()

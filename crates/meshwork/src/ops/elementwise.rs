@@ -73,6 +73,12 @@ unary! {
     acos Acos Float;
     /// The inverse tangent.
     atan Atan Float;
+    /// The inverse hyperbolic sine.
+    asinh Asinh Float;
+    /// The inverse hyperbolic cosine.
+    acosh Acosh Float;
+    /// The inverse hyperbolic tangent.
+    atanh Atanh Float;
     /// The exponential.
     exp Exponential Float;
     /// `exp(x) - 1`, exact near zero.
@@ -91,6 +97,8 @@ unary! {
     sigmoid Logistic Float;
     /// The error function.
     erf Erf Real;
+    /// 1 less the error function, exact where that is near 1.
+    erfc Erfc Real;
     /// The inverse of the error function.
     erf_inv ErfInv Real;
     /// The logarithm of the gamma function.
@@ -107,6 +115,10 @@ unary! {
     sign Sign Number;
     /// Whether it is neither infinite nor NaN.
     is_finite IsFinite Real;
+    /// The conjugate of complex numbers.
+    conj Conj Float;
+    /// The number of zeros before the first bit that is set.
+    clz CountLeadingZeros Number;
     /// The number of bits that are set.
     popcount Popcnt Number;
 }

@@ -44,3 +44,31 @@ impl Tensor {
         self.shape()[self.rank() - dims..].to_vec()
     }
 }
+
+/// The frequencies of [`Tensor::fft`] of `n` samples at distances `d`.
+#[track_caller]
+pub fn fftfreq(n: i64, d: f64, dtype: crate::ElementType) -> Tensor {
+    let at = crate::ops::arange(n, dtype);
+    let half = (n + 1) / 2;
+    crate::ops::select(at.lt(half), &at, &at - n) / (n as f64 * d)
+}
+
+/// The frequencies of [`Tensor::rfft`] of `n` samples at distances `d`.
+#[track_caller]
+pub fn rfftfreq(n: i64, d: f64, dtype: crate::ElementType) -> Tensor {
+    crate::ops::arange(n / 2 + 1, dtype) / (n as f64 * d)
+}
+
+impl Tensor {
+    /// Moves frequency 0 to the middle of `axes`.
+    #[track_caller]
+    pub fn fftshift(&self, axes: &[i64]) -> Tensor {
+        axes.iter().fold(self.clone(), |x, &axis| x.roll(x.dim(axis) / 2, axis))
+    }
+
+    /// The inverse of [`fftshift`](Tensor::fftshift).
+    #[track_caller]
+    pub fn ifftshift(&self, axes: &[i64]) -> Tensor {
+        axes.iter().fold(self.clone(), |x, &axis| x.roll(-(x.dim(axis) / 2), axis))
+    }
+}

@@ -1,11 +1,15 @@
 //! The operations of [`Tensor`](crate::Tensor), one file per theme.
 
+mod activation;
+mod arithmetic;
+mod arrange;
 mod assign;
 mod broadcast;
 mod contract;
 mod conv;
 mod create;
 mod cumulative;
+mod diagonal;
 mod einsum;
 mod elementwise;
 mod fourier;
@@ -14,19 +18,28 @@ mod lookup;
 mod movement;
 mod nn;
 mod operators;
+mod order;
 mod place;
 mod random;
 mod reduce;
 mod sort;
+mod special;
+mod statistics;
+mod windows;
 
+pub use arithmetic::{Float, finfo};
+pub use arrange::{broadcast_arrays, broadcast_shapes, hstack, optimization_barrier, vstack};
 pub use assign::At;
 pub use conv::{Conv, Padding};
 pub use create::{arange, eye, full, iota, linspace, ones, zeros};
+pub use diagonal::{block_diag, meshgrid, tri, tril_indices, triu_indices, unravel_index, vander};
 pub use einsum::einsum;
 pub(crate) use elementwise::STOP_GRADIENT;
 pub use elementwise::select;
+pub use fourier::{fftfreq, rfftfreq};
 pub use index::{Index, NEW_AXIS};
 pub use movement::{concatenate, stack};
 pub use place::shard_alike;
 pub use random::Key;
 pub(crate) use reduce::Combine;
+pub use statistics::{arange_from, geomspace, logspace, polyfit};

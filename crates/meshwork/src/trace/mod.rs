@@ -77,9 +77,18 @@ pub(crate) struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.finished {
-            STACK.with_borrow_mut(Vec::pop);
+            pop();
         }
     }
+}
+
+/// Takes the topmost trace. With the last one, derivatives that the programs brought along are forgotten.
+fn pop() -> Option<Trace> {
+    let (trace, empty) = STACK.with_borrow_mut(|stack| (stack.pop(), stack.is_empty()));
+    if empty {
+        meshwork_autodiff::clear_rules();
+    }
+    trace
 }
 
 /// A finished trace: a module whose `main` still lacks its return.
@@ -149,7 +158,7 @@ pub(crate) fn start<'t>(
 pub(crate) fn finish(mut guard: Guard, op: &str, results: &[Tensor]) -> Finished {
     let values = with_top(op, |trace| results.iter().map(|t| trace.resolve(op, t)).collect::<Vec<_>>());
     guard.finished = true;
-    let Some(mut trace) = STACK.with_borrow_mut(Vec::pop) else {
+    let Some(mut trace) = pop() else {
         // The guard keeps its trace on the stack.
         unreachable!("a guarded trace is on the stack")
     };

@@ -1,5 +1,8 @@
 //! Loops and branches: traced once, run as often as the data require.
 
+mod associative;
+mod switch;
+
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -14,6 +17,9 @@ use crate::ops::{full, zeros};
 use crate::trace::{pinned, with_top};
 use crate::tree::{Path, Tree, leaves, replace};
 use crate::{ElementType, Tensor};
+
+pub use associative::associative_scan;
+pub use switch::{fori_loop, map, switch};
 
 /// An operation whose bodies are being traced.
 struct Open {
