@@ -78,7 +78,7 @@ fn a_program_runs_on_devices_of_several_processes() {
         });
         let v = simulate.call(&u).unwrap();
         // Nobody gathers for a message.
-        assert_eq!(v.to_string(), "f64[102]");
+        assert_eq!(v.to_string(), r#"f64[102] <mesh<["x"=4]>, [{"x"}]>"#);
         let want = heat((0..102).map(first).collect(), 30);
         let got = v.to_vec::<f64>().unwrap();
         assert!(got.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-12));
