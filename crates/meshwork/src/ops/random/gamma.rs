@@ -43,7 +43,7 @@ impl Key {
     #[track_caller]
     pub fn beta(&self, a: impl Into<Operand>, b: impl Into<Operand>, shape: impl Shape, dtype: ElementType) -> Tensor {
         let keys = self.split(2);
-        let (a, b) = (keys[0].loggamma(a, &shape.extents(), dtype), keys[1].loggamma(b, &shape.extents(), dtype));
+        let (a, b) = (keys[0].loggamma(a, shape.extents(), dtype), keys[1].loggamma(b, shape.extents(), dtype));
         let largest = a.maximum(&b);
         let (a, b) = ((a - &largest).exp(), (b - largest).exp());
         &a / (&a + b)
@@ -61,7 +61,7 @@ impl Key {
     pub fn student_t(&self, df: impl Into<Operand>, shape: impl Shape, dtype: ElementType) -> Tensor {
         let keys = self.split(2);
         let half = df.into().tensor("Key::student_t", dtype) / 2.0;
-        let gamma = keys[1].gamma(&half, &shape.extents(), dtype);
+        let gamma = keys[1].gamma(&half, shape.extents(), dtype);
         keys[0].normal(shape, dtype) * (half / gamma).sqrt()
     }
 
