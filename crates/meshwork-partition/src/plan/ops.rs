@@ -52,7 +52,7 @@ pub struct PlannedOp {
     pub bytes: i64,
     /// Predicted seconds of one run.
     pub seconds: f64,
-    /// When it starts in the [simulated run](super::simulate), in seconds.
+    /// When it starts in the simulated run, in seconds.
     pub start: f64,
     /// What it reads.
     pub operands: Vec<Operand>,

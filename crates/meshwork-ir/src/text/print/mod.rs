@@ -56,7 +56,7 @@ pub fn print_with(module: &Module, options: &PrintOptions) -> String {
     printer.out
 }
 
-/// The module as [`print`] gives it, and the line on which each operation starts, in the order of the text. Operations in
+/// The module as [`print()`] gives it, and the line on which each operation starts, in the order of the text. Operations in
 /// bodies that are written in short have no line of their own.
 pub fn print_lines(module: &Module) -> (String, Vec<(OpId, u32)>) {
     let options = PrintOptions::default();
