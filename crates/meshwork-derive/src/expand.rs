@@ -127,6 +127,30 @@ fn declare_host(input: &DeriveInput, fields: &[Field<'_>]) -> TokenStream {
     }
 }
 
+/// The generics of `input`, whose parameters in `trees` have the bound `tree`.
+fn bounded(input: &DeriveInput, trees: &[&Ident], statics: &[&Ident], tree: &TokenStream) -> syn::Generics {
+    let mut generics = input.generics.clone();
+    let clause = generics.make_where_clause();
+    for p in trees {
+        clause.predicates.push(syn::parse_quote!(#p: #tree));
+    }
+    for p in statics {
+        clause.predicates.push(syn::parse_quote!(#p: ::core::clone::Clone + ::core::fmt::Debug));
+    }
+    generics
+}
+
+/// The parameters of `input`, with `other` in place of those in `trees`.
+fn replaced(input: &DeriveInput, trees: &[&Ident], other: impl Fn(&Ident) -> TokenStream) -> Vec<TokenStream> {
+    let one = |p: &GenericParam| match p {
+        GenericParam::Type(t) if trees.contains(&&t.ident) => other(&t.ident),
+        GenericParam::Type(t) => t.ident.to_token_stream(),
+        GenericParam::Const(c) => c.ident.to_token_stream(),
+        GenericParam::Lifetime(l) => l.lifetime.to_token_stream(),
+    };
+    input.generics.params.iter().map(one).collect()
+}
+
 fn implement(
     input: &DeriveInput,
     fields: &[Field<'_>],
@@ -135,27 +159,9 @@ fn implement(
     host: Host,
 ) -> TokenStream {
     let name = &input.ident;
-    let mut generics = input.generics.clone();
-    {
-        let clause = generics.make_where_clause();
-        for p in trees {
-            clause.predicates.push(syn::parse_quote!(#p: ::meshwork::Tree));
-        }
-        for p in statics {
-            clause.predicates.push(syn::parse_quote!(#p: ::core::clone::Clone + ::core::fmt::Debug));
-        }
-    }
+    let generics = bounded(input, trees, statics, &quote!(::meshwork::Tree));
     let (impl_generics, own_generics, clause) = generics.split_for_impl();
-    let params = input.generics.params.iter().map(|p| match p {
-        GenericParam::Type(t) if trees.contains(&&t.ident) => {
-            let ident = &t.ident;
-            quote!(<#ident as ::meshwork::Tree>::Host)
-        }
-        GenericParam::Type(t) => t.ident.to_token_stream(),
-        GenericParam::Const(c) => c.ident.to_token_stream(),
-        GenericParam::Lifetime(l) => l.lifetime.to_token_stream(),
-    });
-    let params: Vec<TokenStream> = params.collect();
+    let params = replaced(input, trees, |p| quote!(<#p as ::meshwork::Tree>::Host));
     let (host_type, host_path) = match host {
         Host::Same => (quote!(#name<#(#params),*>), quote!(#name)),
         Host::Own => {
@@ -232,24 +238,9 @@ fn host_tree(
     host: Host,
 ) -> TokenStream {
     let name = &input.ident;
-    let mut generics = input.generics.clone();
-    let clause = generics.make_where_clause();
-    for p in trees {
-        clause.predicates.push(syn::parse_quote!(#p: ::meshwork::HostTree));
-    }
-    for p in statics {
-        clause.predicates.push(syn::parse_quote!(#p: ::core::clone::Clone + ::core::fmt::Debug));
-    }
+    let generics = bounded(input, trees, statics, &quote!(::meshwork::HostTree));
     let (impl_generics, own_generics, clause) = generics.split_for_impl();
-    let params = input.generics.params.iter().map(|p| match p {
-        GenericParam::Type(t) if trees.contains(&&t.ident) => {
-            let ident = &t.ident;
-            quote!(<#ident as ::meshwork::HostTree>::Tree)
-        }
-        GenericParam::Type(t) => t.ident.to_token_stream(),
-        GenericParam::Const(c) => c.ident.to_token_stream(),
-        GenericParam::Lifetime(l) => l.lifetime.to_token_stream(),
-    });
+    let params = replaced(input, trees, |p| quote!(<#p as ::meshwork::HostTree>::Tree));
     let (own, tree) = match host {
         Host::Same => (quote!(#name #own_generics), quote!(#name<#(#params),*>)),
         Host::Own => (host_type.clone(), quote!(#name #own_generics)),

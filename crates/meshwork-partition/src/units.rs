@@ -128,7 +128,7 @@ impl Web {
         made
     }
 
-    /// A value that is no row: made anew in the wide shape if it is one number everywhere, else reshaped.
+    /// A value other than a row, in the wide shape: created there if all its elements are one number, otherwise reshaped.
     fn leaf(&self, module: &mut Module, v: ValueId) -> ValueId {
         let wide = module.ty(v).as_tensor().map(|t| t.with_dims(self.wide.iter().copied()));
         if let (Some(op), Some(wide)) = (module.def_op(v), wide) {

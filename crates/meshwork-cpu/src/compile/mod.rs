@@ -33,7 +33,7 @@ mod trips;
 mod views;
 
 pub(crate) use block::{Compiler, captured};
-pub(crate) use trips::{constant, trip_count};
+pub(crate) use trips::{constant, step_of, trip_count};
 pub(crate) use views::view_of;
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! How often a loop runs, where its counter and its bound say so.
 
 use meshwork_ir::op::{BinaryOp, MixedOp, MovementOp, SourceOp};
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, ValueId};
+use meshwork_ir::{Attr, BlockId, Def, Module, OpId, OpKind, ValueId};
 
 /// The number of rounds of the `while` loop `op`: its condition compares a carry with a constant, the carry starts at
 /// a constant and grows by one.
@@ -24,14 +24,7 @@ pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
         _ => return None,
     };
     let start = constant(module, *module.op(op).operands().get(index)?)?;
-    let next = module.op(module.def_op(*module.returned(body).get(index)?)?);
-    let argument = *module.block(body).args().get(index)?;
-    let step = match (next.kind(), next.operands()) {
-        (OpKind::Binary(BinaryOp::Add), &[a, s]) if a == argument => constant(module, s)?,
-        (OpKind::Binary(BinaryOp::Add), &[s, a]) if a == argument => constant(module, s)?,
-        (OpKind::Binary(BinaryOp::Subtract), &[a, s]) if a == argument => constant(module, s)?.checked_neg()?,
-        _ => return None,
-    };
+    let step = step_of(module, body, index)?;
     let distance = match (direction, step.signum()) {
         ("LT", 1) => i128::from(bound) - i128::from(start),
         ("LE", 1) => i128::from(bound) - i128::from(start) + 1,
@@ -43,6 +36,18 @@ pub(crate) fn trip_count(module: &Module, op: OpId) -> Option<u64> {
     let last = i128::from(bound) + i128::from(step) * 2;
     let fits = last >= i128::from(i32::MIN) && last <= i128::from(i32::MAX);
     fits.then(|| distance.max(0).unsigned_abs().div_ceil(u128::from(step.unsigned_abs())) as u64)
+}
+
+/// The constant by which carry `index` grows in each turn of `body`.
+pub(crate) fn step_of(module: &Module, body: BlockId, index: usize) -> Option<i64> {
+    let next = module.op(module.def_op(*module.returned(body).get(index)?)?);
+    let argument = *module.block(body).args().get(index)?;
+    match (next.kind(), next.operands()) {
+        (OpKind::Binary(BinaryOp::Add), &[a, s]) if a == argument => constant(module, s),
+        (OpKind::Binary(BinaryOp::Add), &[s, a]) if a == argument => constant(module, s),
+        (OpKind::Binary(BinaryOp::Subtract), &[a, s]) if a == argument => constant(module, s)?.checked_neg(),
+        _ => None,
+    }
 }
 
 fn mirrored(direction: &str) -> Option<&'static str> {

@@ -573,7 +573,7 @@ fn mask(ty: Ty) -> u64 {
 }
 
 /// `dims` with one element along `lane`.
-fn rest(dims: &[i64], lane: Option<usize>) -> Vec<i64> {
+pub(super) fn rest(dims: &[i64], lane: Option<usize>) -> Vec<i64> {
     dims.iter().enumerate().map(|(d, &n)| if Some(d) == lane { 1 } else { n }).collect()
 }
 

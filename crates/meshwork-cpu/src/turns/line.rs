@@ -7,7 +7,7 @@ use meshwork_ir::{BlockId, Def, Module, OpId, OpKind, Type, ValueId};
 
 use meshwork_ir::hash::HashMap;
 
-use crate::compile::constant;
+use crate::compile::{constant, step_of};
 use crate::fuse::limits_of;
 
 /// A number that grows by `step` each turn.
@@ -43,13 +43,7 @@ impl<'m> Turns<'m> {
     pub fn counter(&self, i: usize) -> Option<Line> {
         let module = self.module;
         let argument = *module.block(self.body).args().get(i)?;
-        let next = module.op(module.def_op(*module.returned(self.body).get(i)?)?);
-        let step = match (next.kind(), next.operands()) {
-            (OpKind::Binary(BinaryOp::Add), &[a, s]) if a == argument => constant(module, s)?,
-            (OpKind::Binary(BinaryOp::Add), &[s, a]) if a == argument => constant(module, s)?,
-            (OpKind::Binary(BinaryOp::Subtract), &[a, s]) if a == argument => constant(module, s)?.checked_neg()?,
-            _ => return None,
-        };
+        let step = step_of(module, self.body, i)?;
         let line = Line { base: constant(module, *module.op(self.op).operands().get(i)?)?, step };
         // Its last value is one that no turn sees.
         self.fits(line, argument, self.trips).then_some(line)

@@ -141,9 +141,8 @@ fn expand<'m>(cx: &mut Lower<'m>, turns: &Turns<'m>, lanes: i64, pick: Pick) -> 
             let view = View::dense(e.cx.buffer(elem, &dims), elem, &dims);
             let start: i64 = log.starts.iter().zip(&view.strides).map(|(l, s)| l.base * s).sum();
             let per_turn = log.starts.iter().zip(&view.strides).map(|(l, s)| l.step * s).sum();
-            let sizes: Vec<i64> = module.ty(log.update).dims().to_vec();
             let per_lane = lane.map_or(0, |d| view.strides[d]);
-            let rest: Vec<i64> = sizes.iter().enumerate().map(|(d, &n)| if Some(d) == lane { 1 } else { n }).collect();
+            let rest = elements::rest(module.ty(log.update).dims(), lane);
             for (offset, &element) in elements::offsets(&rest, &view.strides, start).into_iter().zip(elements.iter()) {
                 let place = Place::Buf { buf: view.buf, offset, per_lane, per_turn };
                 e.code.store(place, elem, lane.is_some(), element);

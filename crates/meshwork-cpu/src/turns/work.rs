@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::ElementType;
 
 use super::code::Place;
-use super::elements::offsets;
+use super::elements::{offsets, rest};
 use crate::kernel::Kernel;
 use crate::kernel::ir::Call;
 use crate::step::{Fault, Frame, Scratch, View, Work};
@@ -69,8 +69,11 @@ impl Rows {
         let per_lane: usize = state.iter().filter(|s| s.1).map(|s| s.0.storage_bytes()).sum();
         let most = (STATE_BYTES / per_lane.max(1) / GRAIN).max(1) * GRAIN;
         let cost = trips as f64 * turn_ns;
-        // What is not written whole is copied first, by whoever comes first: by one.
-        let wanted = if copied.is_empty() { ((cost / PART_NS) as usize).clamp(1, MAX_PARTS) } else { 1 };
+        // What is not written whole is copied first, and outputs without lanes are written by every part: by one, then.
+        let outputs = places.iter().zip(&kernel.body().args).filter(|(_, arg)| arg.output);
+        let is_shared = |place: &Place| matches!(place, Place::Buf { per_lane: 0, .. });
+        let is_one = !copied.is_empty() || outputs.into_iter().any(|(place, _)| is_shared(place));
+        let wanted = if is_one { 1 } else { ((cost / PART_NS) as usize).clamp(1, MAX_PARTS) };
         let even = lanes.div_ceil(wanted).next_multiple_of(GRAIN).min(most);
         let chunk = even.min(lanes.max(1));
         let chunks = lanes.div_ceil(chunk);
@@ -101,8 +104,7 @@ impl Rows {
             let size = view.elem.storage_bytes();
             let (count, stride) = carry.lane.map_or((1, 0), |d| (n, view.strides[d] as isize));
             let start = carry.lane.map_or(0, |d| first as i64 * view.strides[d]);
-            let rest: Vec<i64> =
-                view.dims.iter().enumerate().map(|(d, &n)| if Some(d) == carry.lane { 1 } else { n }).collect();
+            let rest = rest(&view.dims, carry.lane);
             for (row, offset) in offsets(&rest, &view.strides, view.offset + start).into_iter().enumerate() {
                 // SAFETY: elements of the view, and of the carry's rows.
                 unsafe {

@@ -95,24 +95,12 @@ impl Tensor {
         let dilation = per_dimension("conv", "dilations", &options.dilation, n);
         let windows: Vec<i64> = (0..n).map(|i| (k[i] - 1) * dilation[i] + 1).collect();
         let padding = options.padding.pairs("conv", &x[1..=n], &windows, &strides);
-        let spatial: Vec<i64> = (1..=n as i64).collect();
-        let dims = ConvDims {
-            input_batch: 0,
-            input_feature: n as i64 + 1,
-            input_spatial: spatial.clone(),
-            kernel_input_feature: n as i64,
-            kernel_output_feature: n as i64 + 1,
-            kernel_spatial: (0..n as i64).collect(),
-            output_batch: 0,
-            output_feature: n as i64 + 1,
-            output_spatial: spatial,
-        };
         let conv = Convolution {
             strides,
             padding,
             rhs_dilation: dilation,
             feature_groups: options.groups,
-            ..Convolution::new(dims)
+            ..Convolution::new(channels_last(n))
         };
         emit("conv", &[self, kernel], |b, v| b.convolution(v[0], v[1], conv))
     }
@@ -148,5 +136,21 @@ impl Tensor {
         let padding = padding.pairs(op, self.shape(), window, strides);
         let window = Window { sizes: window.to_vec(), strides: strides.to_vec(), padding, ..Window::default() };
         reduce_window(op, how, self, &window)
+    }
+}
+
+/// Inputs and outputs as `[batch, spatial…, features]`, kernels as `[spatial…, input features, output features]`.
+pub(super) fn channels_last(n: usize) -> ConvDims {
+    let spatial: Vec<i64> = (1..=n as i64).collect();
+    ConvDims {
+        input_batch: 0,
+        input_feature: n as i64 + 1,
+        input_spatial: spatial.clone(),
+        kernel_input_feature: n as i64,
+        kernel_output_feature: n as i64 + 1,
+        kernel_spatial: (0..n as i64).collect(),
+        output_batch: 0,
+        output_feature: n as i64 + 1,
+        output_spatial: spatial,
     }
 }

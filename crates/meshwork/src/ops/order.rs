@@ -133,8 +133,8 @@ impl Tensor {
         sorted.take(&at, 0).eq(self)
     }
 
-    /// The number of the part of `ends`, which ascend, that each element lies in, as
-    /// [`searchsorted_right`](Tensor::searchsorted_right) has it; called on the elements.
+    /// For each element, the number of the interval it is in; `ends` are the ends of the intervals in ascending order. The same as
+    /// [`searchsorted_right`](Tensor::searchsorted_right), called on the elements.
     #[track_caller]
     pub fn digitize(&self, ends: &Tensor) -> Tensor {
         ends.searchsorted_right(self)

@@ -10,10 +10,10 @@
 //! # Ok::<(), meshwork::Error>(())
 //! ```
 
-use meshwork_ir::attr::ConvDims;
 use meshwork_ir::build::Convolution;
 
 use super::broadcast::same_dtype;
+use super::conv::channels_last;
 use super::create::eye;
 use super::{Conv, Padding};
 use crate::Tensor;
@@ -52,22 +52,10 @@ impl Tensor {
                 Padding::Explicit(pairs) => pairs.get(i).copied().unwrap_or((0, 0)),
             }
         };
-        let spatial: Vec<i64> = (1..=n as i64).collect();
-        let dims = ConvDims {
-            input_batch: 0,
-            input_feature: n as i64 + 1,
-            input_spatial: spatial.clone(),
-            kernel_input_feature: n as i64,
-            kernel_output_feature: n as i64 + 1,
-            kernel_spatial: (0..n as i64).collect(),
-            output_batch: 0,
-            output_feature: n as i64 + 1,
-            output_spatial: spatial,
-        };
         let conv = Convolution {
             padding: (0..n).map(around).collect(),
             lhs_dilation: strides.to_vec(),
-            ..Convolution::new(dims)
+            ..Convolution::new(channels_last(n))
         };
         emit("conv_transpose", &[self, kernel], |b, v| b.convolution(v[0], v[1], conv))
     }
