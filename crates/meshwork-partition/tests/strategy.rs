@@ -61,10 +61,10 @@ fn a_large_result_of_little_arithmetic_is_computed_everywhere() {
 
 #[test]
 fn rates_decide() {
-    let fast = Device { teraflops: 100.0, memory_gigabytes_per_second: 2000.0 };
+    let fast = Device::new(100.0, 2000.0);
     let program = split_for(&gradient(256), &Machine { device: fast, ..Machine::default() });
     assert_eq!(kinds(&program), ["all-gather", "all-gather"]);
-    let slow = Device { teraflops: 0.01, memory_gigabytes_per_second: 10.0 };
+    let slow = Device::new(0.01, 10.0);
     let program = split_for(&gradient(8), &Machine { device: slow, ..Machine::default() });
     assert_eq!(kinds(&program), ["all-reduce"]);
 }
@@ -102,7 +102,7 @@ fn no_other_way_is_quicker_on_the_machine_it_was_chosen_for() {
     // From devices that compute next to nothing, for which the least arithmetic wins, to those for which only bytes count.
     let rates = [1e-6, 0.1, 2.0, 50.0, 1e9];
     let machine = |teraflops: f64| Machine {
-        device: Device { teraflops, memory_gigabytes_per_second: 1e12 },
+        device: Device::new(teraflops, 1e12),
         ..Machine::default()
     };
     let mut different = 0;

@@ -223,7 +223,7 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        let mut text = table(self.plan()?, &self.machine.links, Detail::Short);
+        let mut text = table(self.plan()?, &self.machine, Detail::Short);
         for warning in self.warnings() {
             text.push_str(&format!("\nwarning: {warning}\n"));
         }

@@ -57,10 +57,11 @@ impl Atoms {
         let mut stride = mesh.device_count();
         for (axis, a) in mesh.axes().iter().enumerate() {
             let (from, end) = (stride, stride / a.size.max(1));
-            let slowness = fastest / links.of(&AxisRef::full(a.name.clone())).gigabytes_per_second;
             for &next in chain.iter().filter(|&&c| c < from && c >= end) {
                 for size in prime_factors(stride / next) {
                     let pre_size = from / stride;
+                    let part = AxisRef::sub(&*a.name, pre_size, size);
+                    let slowness = fastest / links.of(&part, mesh).gigabytes_per_second;
                     stride /= size;
                     atoms.push(AtomInfo { axis, pre_size, size, stride, slowness });
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::plan::cause::Annotation;
-use crate::plan::cost::Links;
+use crate::plan::cost::Machine;
 use crate::plan::{Plan, PlannedCollective};
 
 /// How much of a plan to show.
@@ -35,13 +35,13 @@ impl Line<'_> {
         self.all.iter().map(|c| c.sent()).sum()
     }
 
-    fn seconds(&self, plan: &Plan, links: &Links) -> f64 {
-        self.all.iter().map(|c| seconds(c, plan, links)).sum()
+    fn seconds(&self, plan: &Plan, machine: &Machine) -> f64 {
+        self.all.iter().map(|c| seconds(c, plan, machine)).sum()
     }
 }
 
-fn seconds(c: &PlannedCollective, plan: &Plan, links: &Links) -> f64 {
-    links.seconds(c, &plan.mesh) * c.collective.times as f64
+fn seconds(c: &PlannedCollective, plan: &Plan, machine: &Machine) -> f64 {
+    machine.collective_seconds(c, &plan.mesh) * c.collective.times as f64
 }
 
 /// The lines of a plan, most expensive first; those that send equally much in program order.
@@ -105,22 +105,22 @@ pub fn human_count(count: f64) -> String {
 }
 
 /// The plan as tables: collectives (most expensive first), totals, the annotations behind them, memory.
-pub fn table(plan: &Plan, links: &Links, detail: Detail) -> String {
+pub fn table(plan: &Plan, machine: &Machine, detail: Detail) -> String {
     let mut out = String::new();
-    header(plan, links, &mut out);
+    header(plan, machine, &mut out);
     if !plan.collectives.is_empty() {
-        collectives(plan, links, detail, &mut out);
-        totals(plan, links, &mut out);
+        collectives(plan, machine, detail, &mut out);
+        totals(plan, machine, &mut out);
         annotations(plan, detail, &mut out);
     }
     memory(plan, detail, &mut out);
     out
 }
 
-fn header(plan: &Plan, links: &Links, out: &mut String) {
+fn header(plan: &Plan, machine: &Machine, out: &mut String) {
     let axes: Vec<String> = plan.mesh.axes().iter().map(|a| format!("{}={}", a.name, a.size)).collect();
     let runs: i64 = plan.collectives.iter().map(|c| c.collective.times).sum();
-    let time: f64 = plan.collectives.iter().map(|c| seconds(c, plan, links)).sum();
+    let time: f64 = plan.collectives.iter().map(|c| seconds(c, plan, machine)).sum();
     let _ = match plan.devices() {
         1 => write!(out, "1 device: "),
         n => write!(out, "{n} devices ({}): ", axes.join(", ")),
@@ -142,7 +142,7 @@ fn header(plan: &Plan, links: &Links, out: &mut String) {
     }
 }
 
-fn collectives(plan: &Plan, links: &Links, detail: Detail, out: &mut String) {
+fn collectives(plan: &Plan, machine: &Machine, detail: Detail, out: &mut String) {
     let lines = lines(plan);
     let shown = if detail == Detail::Full { lines.len() } else { lines.len().min(SHORT) };
     let mut rows = vec![["sent", "time", "runs", "collective", "over", "operand", "tensor", "for"].map(String::from)];
@@ -155,7 +155,7 @@ fn collectives(plan: &Plan, links: &Links, detail: Detail, out: &mut String) {
         };
         rows.push([
             human_bytes(line.sent()),
-            human_seconds(line.seconds(plan, links)),
+            human_seconds(line.seconds(plan, machine)),
             format!("{}{}", line.runs(), if c.times_unknown { "+" } else { "" }),
             c.kind.name().into(),
             line.first.axes_text(),
@@ -225,10 +225,10 @@ fn causes(line: &Line<'_>, out: &mut String) {
     }
 }
 
-fn totals(plan: &Plan, links: &Links, out: &mut String) {
+fn totals(plan: &Plan, machine: &Machine, out: &mut String) {
     let mut time: BTreeMap<(&'static str, String), f64> = BTreeMap::new();
     for c in &plan.collectives {
-        *time.entry((c.collective.kind.name(), c.axes_text())).or_default() += seconds(c, plan, links);
+        *time.entry((c.collective.kind.name(), c.axes_text())).or_default() += seconds(c, plan, machine);
     }
     let mut rows = vec![];
     for (key, total) in plan.totals_by_axes() {

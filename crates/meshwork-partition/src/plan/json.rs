@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::cause::{place_of, short_name};
 use super::ops::{Operand, PlannedOp, ops};
 use super::values::{PlacedValue, values, values_of_ops};
-use super::{Border, Cause, Links, Machine, Plan, PlannedCollective, loc_name, short_type};
+use super::{Border, Cause, Machine, Plan, PlannedCollective, loc_name, short_type};
 use crate::compile::Compiled;
 
 /// The version of the format: it changes when a field changes its meaning or goes.
@@ -34,7 +34,7 @@ pub fn json(compiled: &Compiled, machine: &Machine) -> String {
 
 /// The same as data.
 pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
-    let (plan, links) = (&compiled.plan, &machine.links);
+    let plan = &compiled.plan;
     let totals: Map<String, Value> = plan
         .totals()
         .into_iter()
@@ -43,7 +43,7 @@ pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
             (kind.to_string(), total)
         })
         .collect();
-    let seconds: f64 = plan.collectives.iter().map(|c| links.seconds(c, &plan.mesh) * c.collective.times as f64).sum();
+    let seconds: f64 = plan.collectives.iter().map(|c| machine.collective_seconds(c, &plan.mesh) * c.collective.times as f64).sum();
     let alive: Vec<Value> =
         plan.peak.alive.iter().map(|a| json!({"bytes": a.bytes, "type": a.ty, "from": a.from})).collect();
     let (ops, values) = (ops(compiled, machine), values(compiled));
@@ -53,7 +53,7 @@ pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
         "machine": machine_json(machine),
         "arguments": plan.arguments.iter().map(border).collect::<Vec<_>>(),
         "results": plan.results.iter().map(border).collect::<Vec<_>>(),
-        "collectives": plan.collectives.iter().map(|c| collective(c, plan, links)).collect::<Vec<_>>(),
+        "collectives": plan.collectives.iter().map(|c| collective(c, plan, machine)).collect::<Vec<_>>(),
         "totals": totals,
         "wire_bytes": plan.wire_bytes(),
         "seconds": seconds,
@@ -93,7 +93,7 @@ fn names(axes: &[AxisRef]) -> Vec<String> {
     axes.iter().map(|a| a.to_string().replace('"', "")).collect()
 }
 
-fn collective(planned: &PlannedCollective, plan: &Plan, links: &Links) -> Value {
+fn collective(planned: &PlannedCollective, plan: &Plan, machine: &Machine) -> Value {
     let c = &planned.collective;
     json!({
         "kind": c.kind.name(),
@@ -102,7 +102,7 @@ fn collective(planned: &PlannedCollective, plan: &Plan, links: &Links) -> Value 
         "wire_bytes": c.wire_bytes,
         "times": c.times,
         "times_unknown": c.times_unknown,
-        "seconds": links.seconds(planned, &plan.mesh),
+        "seconds": machine.collective_seconds(planned, &plan.mesh),
         "causes": planned.causes.iter().map(cause).collect::<Vec<_>>(),
     })
 }

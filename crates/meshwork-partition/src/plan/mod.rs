@@ -26,13 +26,16 @@ use crate::split::Placed;
 
 pub use cause::{Annotation, Cause, loc_name, place_of, short_type};
 pub use contract::{Contract, ContractViolation, KINDS, Limit};
-pub use cost::{Device, Link, Links, Machine};
+pub use cost::{
+    Class, CollectiveRate, Curve, Device, Host, Level, Link, Links, Machine, NAMES as MACHINES, Shape, Span, Way,
+};
 pub use explain::{Detail, human_bytes, human_count, human_seconds, table};
 pub use flops::op_flops;
 pub use json::{data, json};
 pub use lock::{Change, Lock, LockError};
 pub use memory::{Alive, Peak};
 pub use ops::{Buffer, Operand, PlannedOp, ops};
+pub use simulate::{Lane, Simulation, simulate};
 pub use values::{PlacedValue, values};
 pub use why::Explainer;
 
@@ -166,7 +169,8 @@ impl Plan {
 
     /// The predicted seconds of a run, if collectives and computation take turns.
     pub fn seconds(&self, machine: &Machine) -> f64 {
-        let sent = self.collectives.iter().map(|c| machine.links.seconds(c, &self.mesh) * c.collective.times as f64);
+        let seconds = |c: &PlannedCollective| machine.collective_seconds(c, &self.mesh) * c.collective.times as f64;
+        let sent = self.collectives.iter().map(seconds);
         sent.sum::<f64>() + machine.device.seconds(self.flops, 0.0)
     }
 

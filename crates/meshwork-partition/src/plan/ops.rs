@@ -11,6 +11,7 @@ use crate::compile::Compiled;
 use crate::plan::cost::Machine;
 use crate::plan::flops::{block_flops, op_flops};
 use crate::plan::memory::{Watch, runs_regions, type_bytes, visit};
+use crate::plan::simulate::simulate;
 use crate::split::flow::trip_count;
 
 /// What an operation reads.
@@ -48,9 +49,11 @@ pub struct PlannedOp {
     pub counted: bool,
     /// Arithmetic operations of one run, without what is inside a loop or branch.
     pub flops: f64,
-    /// Bytes that one run reads and writes.
+    /// Bytes that one run reads and writes by itself.
     pub bytes: i64,
-    /// Predicted seconds of one run.
+    /// Bytes of these that pass through memory if arithmetic on elements is fused with its readers.
+    pub traffic: i64,
+    /// Predicted seconds of one run, as part of the loop that it is fused into.
     pub seconds: f64,
     /// When it starts in the simulated run, in seconds.
     pub start: f64,
@@ -64,8 +67,20 @@ pub struct PlannedOp {
     pub alive: i64,
 }
 
+impl PlannedOp {
+    /// How often totals count it.
+    pub fn runs(&self) -> f64 {
+        if self.counted { self.trips as f64 } else { 0.0 }
+    }
+}
+
 /// The operations of a device in order; loops and branches before what is inside them.
 pub fn ops(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
+    simulate(compiled, machine).ops
+}
+
+/// The operations, before it is known how long those that compute take and when any starts.
+pub(super) fn list(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
     let module = &*compiled.module;
     let Some(body) = module.entry().and_then(|func| module.body_of(func, 0)) else { return vec![] };
     let args = module.block(body).args().iter().map(|&v| type_bytes(module.ty(v))).sum();
@@ -96,8 +111,8 @@ pub fn ops(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
         let bytes = touched(module, op);
         let collective = collectives.get(&op).copied();
         let seconds = match collective {
-            Some(i) => machine.links.seconds(&planned[i], &compiled.plan.mesh),
-            None => machine.device.seconds(flops, bytes as f64),
+            Some(i) => machine.collective_seconds(&planned[i], &compiled.plan.mesh),
+            None => 0.0,
         };
         let operands = data.operands().iter().filter_map(|&v| operand(module, v, &index)).collect();
         let buffer = |&value: &ValueId| Buffer {
@@ -114,6 +129,7 @@ pub fn ops(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
             counted,
             flops,
             bytes,
+            traffic: bytes,
             seconds,
             start: 0.0,
             operands,
@@ -122,7 +138,6 @@ pub fn ops(compiled: &Compiled, machine: &Machine) -> Vec<PlannedOp> {
             alive,
         });
     }
-    super::simulate::simulate(&mut list, &compiled.plan);
     list
 }
 
@@ -154,7 +169,7 @@ fn largest_region(module: &Module, branch: OpId) -> Option<BlockId> {
 
 /// Bytes that an operation reads and writes. What only renames its operand touches nothing; what picks or replaces a part
 /// touches that part.
-fn touched(module: &Module, op: OpId) -> i64 {
+pub(super) fn touched(module: &Module, op: OpId) -> i64 {
     let data = module.op(op);
     let bytes = |v: &ValueId| type_bytes(module.ty(*v));
     let results = || data.results().iter().map(bytes).sum::<i64>();

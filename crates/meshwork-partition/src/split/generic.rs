@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::OpShardingRule;
 use meshwork_ir::op::{BodyOp, ContractOp, ControlOp, LinalgOp, MovementOp};
-use meshwork_ir::{Combine, OpId, OpKind, Type, ValueId};
+use meshwork_ir::{Combine, ElementType, OpId, OpKind, Type, ValueId};
 use meshwork_propagate::rules::{RuleResult, splitting_rule};
 
 use super::{Result, Splitter};
 use crate::layout::Layout;
+use crate::plan::cost::Class;
 use crate::plan::flops::op_flops;
 use crate::reshard::moves::Form;
 use crate::split::strategy::{Choice, Problem, Splittable, Touched, Work};
@@ -157,7 +158,14 @@ impl Splitter<'_> {
 
     /// What `op` takes besides communication.
     pub fn work(&self, op: OpId) -> Work {
-        Work { flops: op_flops(self.src, op), memory: Touched::by(self.src.op(op).kind()) }
+        let data = self.src.op(op);
+        let first = data.operands().first().and_then(|&v| self.src.ty(v).as_tensor());
+        Work {
+            flops: op_flops(self.src, op),
+            memory: Touched::by(data.kind()),
+            class: Class::of(data.kind()),
+            elem: first.map_or(ElementType::F32, |ty| ty.elem),
+        }
     }
 
     /// Registers the results of `copy`, the local form of `op`.

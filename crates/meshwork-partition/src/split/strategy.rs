@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use meshwork_ir::attr::{FactorKind, OpShardingRule};
 use meshwork_ir::op::{BodyOp, MovementOp};
-use meshwork_ir::{Combine, OpKind, ValueId};
+use meshwork_ir::{Combine, ElementType, OpKind, ValueId};
 use smallvec::SmallVec;
 
 use crate::layout::atoms::{AtomList, Atoms};
 use crate::layout::{DimLayout, Layout};
-use crate::plan::cost::Machine;
+use crate::plan::cost::{Class, Machine};
 use crate::plan::{human_bytes, human_count};
 use crate::split::Splitter;
 
@@ -49,6 +49,10 @@ pub struct Work {
     pub flops: f64,
     /// Whether every element of operands and results is read or written.
     pub memory: Touched,
+    /// At which rate it computes.
+    pub class: Class,
+    /// The element type of its first operand.
+    pub elem: ElementType,
 }
 
 /// How much of its operands and results an operation touches.
@@ -85,9 +89,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The modelled time; `fastest` is the speed of the fastest links, in 10⁹ bytes per second.
-    pub fn seconds(&self, machine: &Machine, fastest: f64) -> f64 {
-        self.sent / (fastest * 1e9) + machine.device.seconds(self.flops, self.memory)
+    /// The modelled time of `work`; `fastest` is the speed of the fastest links, in 10⁹ bytes per second.
+    pub fn seconds(&self, work: &Work, machine: &Machine, fastest: f64) -> f64 {
+        self.sent / (fastest * 1e9) + machine.device.rate_seconds(work.class, work.elem, self.flops, self.memory)
     }
 }
 
@@ -232,7 +236,7 @@ impl Splitter<'_> {
             let assignment: Assignment = picks.iter().zip(&options).map(|(&i, o)| o[i].clone()).collect();
             if disjoint(&assignment) && !problem.is_strided(&assignment, self.atoms) {
                 let cost = self.cost(problem, &assignment);
-                let way = Way { assignment, cost, seconds: cost.seconds(&self.machine, self.fastest) };
+                let way = Way { assignment, cost, seconds: cost.seconds(&problem.work, &self.machine, self.fastest) };
                 let by = |known: &Option<Way>, key: fn(&Way) -> (f64, f64)| {
                     known.as_ref().is_none_or(|k| key(&way) < key(k))
                 };

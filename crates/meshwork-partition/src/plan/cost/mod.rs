@@ -1,0 +1,66 @@
+//! Predictions: how long a collective takes on the links of a machine, and an operation on one of its devices.
+//!
+//! The README beside this file has the formulas. The rates that are assumed where none are given stand in the
+//! `Default`s here and nowhere else.
+
+mod collective;
+mod device;
+mod file;
+mod host;
+mod known;
+mod level;
+mod link;
+
+use meshwork_mesh::Mesh;
+
+use crate::plan::PlannedCollective;
+
+pub use collective::{Span, Way};
+pub use device::{Class, Curve, Device};
+pub use host::{CollectiveRate, Host};
+pub use known::NAMES;
+pub use level::{Level, Shape};
+pub use link::{Link, Links};
+
+/// What a program runs on.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Machine {
+    /// What it is called; empty if nobody said.
+    pub name: String,
+    /// How devices are connected.
+    pub links: Links,
+    /// What each of them can do.
+    pub device: Device,
+    /// That all devices are threads of one computer.
+    pub host: Option<Host>,
+}
+
+impl Machine {
+    /// The predicted seconds of one run of `planned` on `mesh`.
+    pub fn collective_seconds(&self, planned: &PlannedCollective, mesh: &Mesh) -> f64 {
+        match &self.host {
+            Some(host) => host.collective_seconds(planned, mesh),
+            None => self.links.seconds(planned, mesh),
+        }
+    }
+
+    /// The share of a device's arithmetic that is lost while `planned` runs beside it; all of it where nothing overlaps.
+    pub fn lost_beside(&self, planned: &PlannedCollective, mesh: &Mesh) -> f64 {
+        match &self.host {
+            Some(_) => 1.0,
+            None => self.links.lost_beside(planned, mesh),
+        }
+    }
+
+    /// What it is called, or its figures in a few words.
+    pub fn title(&self) -> String {
+        if !self.name.is_empty() {
+            return self.name.clone();
+        }
+        let (device, link) = (&self.device, &self.links.default);
+        format!(
+            "{} TFLOP/s, {} GB/s of memory, links of {} us and {} GB/s",
+            device.teraflops, device.memory_gigabytes_per_second, link.latency_us, link.gigabytes_per_second
+        )
+    }
+}

@@ -1,0 +1,189 @@
+//! Which operations run as one loop, and how long each takes then.
+//!
+//! Compilers fuse arithmetic on elements: a value whose readers all stand in one loop is never in memory. An operation
+//! joins the group of its readers if these are all in one group; reductions take their operands in but end a group. What
+//! only spreads or makes up numbers is made again by every reader. A group reads each value from outside once and writes
+//! what others read. It takes as long as its arithmetic or its traffic, whichever is longer, and starts as one kernel.
+
+use meshwork_ir::hash::{HashMap, HashSet};
+use meshwork_ir::op::{BodyOp, MovementOp, SourceOp};
+use meshwork_ir::{Def, Module, OpId, OpKind, ValueId};
+
+use crate::plan::cost::{Class, Machine};
+use crate::plan::memory::type_bytes;
+use crate::plan::ops::{PlannedOp, touched};
+
+/// The group of what every reader makes again.
+const MADE_AGAIN: usize = usize::MAX;
+
+/// How an operation stands to a loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// It is arithmetic on elements, or reads its operand in another order.
+    Inside,
+    /// It gives its operand another shape.
+    Renames,
+    /// It makes up or spreads numbers.
+    Free,
+    /// It takes its operands in; its results are written.
+    Ends,
+    /// It has loops of its own.
+    Alone,
+}
+
+fn part(kind: OpKind) -> Part {
+    match kind {
+        OpKind::Unary(_) | OpKind::Binary(_) | OpKind::Mixed(_) => Part::Inside,
+        OpKind::Movement(m) => match m {
+            MovementOp::Reshape | MovementOp::BitcastConvert => Part::Renames,
+            MovementOp::BroadcastInDim | MovementOp::Broadcast => Part::Free,
+            MovementOp::Slice
+            | MovementOp::DynamicSlice
+            | MovementOp::Pad
+            | MovementOp::Transpose
+            | MovementOp::Reverse => Part::Inside,
+            _ => Part::Alone,
+        },
+        OpKind::Source(SourceOp::Constant | SourceOp::Iota) => Part::Free,
+        OpKind::Body(BodyOp::Reduce) => Part::Ends,
+        _ => Part::Alone,
+    }
+}
+
+/// What is known about the readers of an operation's results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    None,
+    /// All are in this group.
+    In(usize),
+    /// All are in groups, or take what the operation makes as they go.
+    Groups,
+    /// All are products.
+    Products,
+    Others,
+}
+
+impl Readers {
+    fn and(self, other: Readers) -> Readers {
+        match (self, other) {
+            (Readers::None, one) | (one, Readers::None) => one,
+            (a, b) if a == b => a,
+            (Readers::In(_) | Readers::Groups, Readers::In(_) | Readers::Groups) => Readers::Groups,
+            _ => Readers::Others,
+        }
+    }
+}
+
+/// Sets traffic and seconds of every operation that is no collective, on a mesh of `devices` devices.
+pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machine, devices: i64) {
+    let index: HashMap<OpId, usize> = ops.iter().enumerate().map(|(i, op)| (op.op, i)).collect();
+    let made_by = |v: ValueId| match module.value(v).def() {
+        Def::Result(op, _) => index.get(&op).copied(),
+        Def::Arg(..) => None,
+    };
+    let parts: Vec<Part> = ops.iter().map(|op| part(module.op(op.op).kind())).collect();
+    let group = groups(module, ops, &parts, &made_by);
+    let free = |i: usize| group[i] == MADE_AGAIN;
+    let mut read: HashSet<(usize, ValueId)> = HashSet::default();
+    let mut totals: Vec<Total> = vec![Total::default(); ops.len()];
+    for i in 0..ops.len() {
+        if ops[i].collective.is_some() || group[i] == MADE_AGAIN {
+            continue;
+        }
+        let data = module.op(ops[i].op);
+        let results = || data.results().iter().map(|&v| type_bytes(module.ty(v))).sum::<i64>();
+        let traffic = match parts[i] {
+            Part::Alone => touched(module, ops[i].op),
+            Part::Renames | Part::Free if group[i] == i => 0,
+            Part::Inside if group[i] == i && ops[i].traffic == 0 => 0,
+            _ => {
+                let picks = matches!(data.kind(), OpKind::Movement(MovementOp::Slice | MovementOp::DynamicSlice));
+                let mut traffic = if group[i] == i { results() } else { 0 };
+                for &v in data.operands() {
+                    let inside = made_by(v).is_some_and(|from| group[from] == group[i] || free(from));
+                    if !inside && read.insert((group[i], v)) {
+                        let all = type_bytes(module.ty(v));
+                        traffic += if picks { all.min(results()) } else { all };
+                    }
+                }
+                traffic
+            }
+        };
+        ops[i].traffic = traffic;
+        let class = Class::of(data.kind());
+        let first = data.operands().first().or(data.results().first());
+        let elem = first.and_then(|&v| module.ty(v).as_tensor()).map_or(meshwork_ir::ElementType::F32, |t| t.elem);
+        ops[i].seconds = machine.device.arithmetic_seconds(class, elem, ops[i].flops);
+        let total = &mut totals[group[i]];
+        total.arithmetic += ops[i].seconds;
+        total.traffic += traffic as f64;
+    }
+    for i in 0..ops.len() {
+        if ops[i].collective.is_some() || group[i] == MADE_AGAIN {
+            continue;
+        }
+        let Total { arithmetic, traffic } = totals[group[i]];
+        let memory = machine.device.memory_seconds(traffic);
+        let alone = arithmetic.max(memory);
+        if alone <= 0.0 {
+            ops[i].seconds = 0.0;
+            continue;
+        }
+        let share = if arithmetic >= memory { ops[i].seconds / arithmetic } else { ops[i].traffic as f64 / traffic };
+        let fixed = machine.device.curve(Class::of(module.op(ops[group[i]].op).kind())).microseconds * 1e-6;
+        let own = alone * share + if group[i] == i { fixed } else { 0.0 };
+        ops[i].seconds = match &machine.host {
+            None => own,
+            Some(host) => {
+                let uncached = machine.device.caches.last().is_none_or(|&(size, _)| traffic > size);
+                own * host.seconds(alone + fixed, if uncached { traffic } else { 0.0 }, devices) / (alone + fixed)
+            }
+        };
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Total {
+    arithmetic: f64,
+    traffic: f64,
+}
+
+/// The last operation of the loop that each is part of. Marks what products read in any order by a traffic of 0.
+fn groups(
+    module: &Module,
+    ops: &mut [PlannedOp],
+    parts: &[Part],
+    made_by: &impl Fn(ValueId) -> Option<usize>,
+) -> Vec<usize> {
+    let mut group: Vec<usize> = (0..ops.len()).collect();
+    let mut readers = vec![Readers::None; ops.len()];
+    for i in (0..ops.len()).rev() {
+        let kind = module.op(ops[i].op).kind();
+        let transposed = kind == MovementOp::Transpose && readers[i] == Readers::Products;
+        ops[i].traffic = if transposed { 0 } else { ops[i].bytes };
+        match (parts[i], readers[i]) {
+            (Part::Inside | Part::Renames | Part::Free, Readers::In(g)) => group[i] = g,
+            (Part::Free, Readers::Groups) => {
+                group[i] = MADE_AGAIN;
+                ops[i].traffic = 0;
+            }
+            _ => {}
+        }
+        let of_this = readers[i];
+        let reads = |same_block: bool| match parts[i] {
+            Part::Alone if Class::of(kind) == Class::Product => Readers::Products,
+            _ if !same_block => Readers::Others,
+            Part::Alone => Readers::Others,
+            Part::Renames if of_this == Readers::Products => Readers::Products,
+            Part::Free | Part::Renames if group[i] == i => Readers::Others,
+            _ if group[i] == MADE_AGAIN => Readers::Groups,
+            _ => Readers::In(group[i]),
+        };
+        for &v in module.op(ops[i].op).operands() {
+            if let Some(from) = made_by(v) {
+                readers[from] = readers[from].and(reads(ops[from].parent == ops[i].parent));
+            }
+        }
+    }
+    group
+}
