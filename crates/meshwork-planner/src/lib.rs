@@ -1,6 +1,30 @@
 //! Searches for the shardings of a program: which arrays to split over which axes of which mesh, so that the exact plan
 //! takes the least time and fits into memory.
+//!
+//! [`Planner`] is the way in; the README beside this file explains decisions, seeds, moves and the judge.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod bound;
+mod colours;
+mod constraint;
+mod error;
+mod evaluate;
+mod found;
+mod judge;
+mod layers;
+mod meshes;
 pub mod network;
+mod planner;
+mod problem;
+mod search;
+mod seeds;
+mod site;
+mod space;
+
+pub use constraint::{Constraint, Forbidden, parse_bytes};
+pub use error::PlannerError;
+pub use found::{ArrayPlace, Candidate, Difference, Found, Other, PlacedArray, Reason};
+pub use judge::{Verdict, judge};
+pub use planner::Planner;
+pub use space::Choice;

@@ -1,0 +1,205 @@
+//! Evaluating assignments: each is written into the program, compiled and judged, on all cores, at most once.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use meshwork_ir::Module;
+use meshwork_partition::{Contract, Machine};
+
+use crate::judge::{Verdict, plan_of};
+use crate::space::{Assignment, Choice, Results, Space, View, annotate};
+
+/// Nested programs recurse; only touched pages take memory.
+const STACK_BYTES: usize = 1 << 30;
+/// Assignments that are evaluated before the clock is looked at again.
+const CHUNK: usize = 16;
+
+/// What a plan has to keep to.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// The most bytes a device may need.
+    pub memory: Option<i64>,
+    /// What it may communicate.
+    pub contracts: Vec<Contract>,
+}
+
+/// What was found out about an assignment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Judged {
+    /// What it costs.
+    pub verdict: Verdict,
+    /// How many contracts it breaks.
+    pub broken: usize,
+}
+
+impl Judged {
+    /// Bytes above the limit.
+    pub fn excess(&self, limits: &Limits) -> i64 {
+        limits.memory.map_or(0, |limit| (self.verdict.peak - limit).max(0))
+    }
+
+    /// Whether it keeps to all limits.
+    pub fn is_feasible(&self, limits: &Limits) -> bool {
+        self.broken == 0 && self.excess(limits) == 0
+    }
+
+    /// What a search makes smaller: seconds, many times as much for what does not keep to a limit.
+    pub fn score(&self, limits: &Limits) -> f64 {
+        let over = match limits.memory {
+            Some(limit) if self.excess(limits) > 0 => 1.0 + 8.0 * self.excess(limits) as f64 / limit.max(1) as f64,
+            _ => 0.0,
+        };
+        self.verdict.seconds * (1.0 + over + 10.0 * self.broken as f64)
+    }
+}
+
+/// The same program with one and with two of its repeated layers.
+pub struct Cut {
+    /// With one.
+    pub one: View,
+    /// With two.
+    pub two: View,
+    /// How many layers there are.
+    pub layers: usize,
+}
+
+/// Evaluates assignments of one space.
+pub struct Evaluator<'a> {
+    /// The space.
+    pub space: &'a Space,
+    /// The whole program.
+    pub whole: &'a View,
+    /// Shorter forms of it, to judge by first.
+    pub cut: Option<Cut>,
+    /// What it is to run on.
+    pub machine: &'a Machine,
+    /// What it has to keep to.
+    pub limits: &'a Limits,
+    /// When to stop.
+    pub deadline: Option<Instant>,
+    /// How many evaluations there may be.
+    pub most: usize,
+    /// How many there were.
+    pub evaluations: usize,
+    /// Why the first that could not be compiled could not.
+    pub first_error: Option<String>,
+    seen: HashMap<Assignment, Option<Judged>>,
+}
+
+impl<'a> Evaluator<'a> {
+    /// Evaluates on `whole`.
+    pub fn new(space: &'a Space, whole: &'a View, machine: &'a Machine, limits: &'a Limits) -> Evaluator<'a> {
+        Evaluator {
+            space,
+            whole,
+            cut: None,
+            machine,
+            limits,
+            deadline: None,
+            most: usize::MAX,
+            evaluations: 0,
+            first_error: None,
+            seen: HashMap::new(),
+        }
+    }
+
+    /// Whether time or evaluations are used up.
+    pub fn is_over(&self) -> bool {
+        self.evaluations >= self.most || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// What each assignment costs, judged by the shorter program if there is one. `None` for those that cannot be compiled,
+    /// and for the rest when time is over.
+    pub fn quick(&mut self, assignments: &[Assignment]) -> Vec<Option<Judged>> {
+        let mut new: Vec<&Assignment> = vec![];
+        for a in assignments {
+            if !self.seen.contains_key(a) && !new.contains(&a) {
+                new.push(a);
+            }
+        }
+        for chunk in new.chunks(CHUNK) {
+            if self.is_over() {
+                break;
+            }
+            let chunk = &chunk[..chunk.len().min(self.most - self.evaluations)];
+            let judged = in_parallel(chunk, |a| self.judge_quick(a));
+            self.evaluations += chunk.len();
+            for (a, outcome) in chunk.iter().zip(judged) {
+                let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok();
+                self.seen.insert((*a).clone(), outcome);
+            }
+        }
+        assignments.iter().map(|a| self.seen.get(a).copied().flatten()).collect()
+    }
+
+    /// What each assignment costs on the whole program.
+    pub fn exact(&mut self, assignments: &[Assignment]) -> Vec<Result<Judged, String>> {
+        if self.cut.is_none() {
+            // Then quick is exact; what is left when time is over is done all the same.
+            let known = self.quick(assignments);
+            let rest: Vec<&Assignment> = assignments.iter().zip(&known).filter(|(_, k)| k.is_none()).map(|(a, _)| a).collect();
+            let mut done = in_parallel(&rest, |a| self.judge(self.whole, a)).into_iter();
+            let missing = || Err("the evaluation was lost".into());
+            return known.into_iter().map(|k| k.map(Ok).or_else(|| done.next()).unwrap_or_else(missing)).collect();
+        }
+        let list: Vec<&Assignment> = assignments.iter().collect();
+        self.evaluations += list.len();
+        in_parallel(&list, |a| self.judge(self.whole, a))
+    }
+
+    fn judge(&self, view: &View, assignment: &[Choice]) -> Result<Judged, String> {
+        let module = annotate(view, self.space, assignment, Results::Annotated);
+        judge_module(&module, self.machine, self.limits)
+    }
+
+    fn judge_quick(&self, assignment: &[Choice]) -> Result<Judged, String> {
+        let Some(cut) = &self.cut else { return self.judge(self.whole, assignment) };
+        let (one, two) = (self.judge(&cut.one, assignment)?, self.judge(&cut.two, assignment)?);
+        let more = (cut.layers - 2) as f64;
+        let line = |a: f64, b: f64| (b + more * (b - a)).max(b);
+        let (a, b) = (one.verdict, two.verdict);
+        let verdict = Verdict {
+            seconds: line(a.seconds, b.seconds),
+            peak: line(a.peak as f64, b.peak as f64) as i64,
+            sent: line(a.sent, b.sent),
+            compute: line(a.compute, b.compute),
+            communication: line(a.communication, b.communication),
+        };
+        Ok(Judged { verdict, broken: two.broken })
+    }
+}
+
+/// Compiles and judges a program, and holds it to the contracts.
+pub fn judge_module(module: &Module, machine: &Machine, limits: &Limits) -> Result<Judged, String> {
+    let (verdict, plan) = plan_of(module, machine).map_err(|e| e.to_string())?;
+    let broken = limits.contracts.iter().filter(|contract| plan.check(contract).is_err()).count();
+    Ok(Judged { verdict, broken })
+}
+
+/// `work` of every item, in order, on all cores.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let run = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(i) else { break };
+            let result = work(item);
+            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((i, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        let started = (0..threads)
+            .filter(|_| std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).is_ok())
+            .count();
+        if started == 0 {
+            run();
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,358 @@
+//! What a search found: candidates with their annotations, and for each annotation a reason.
+//!
+//! A reason is a counterfactual: the same plan without the annotation, compiled exactly.
+
+use std::fmt;
+use std::sync::Arc;
+
+use meshwork_ir::Module;
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::plan::{human_bytes, human_seconds};
+use meshwork_partition::{CompileError, Lock, Machine, Plan};
+use regex_lite::Regex;
+
+use crate::evaluate::{Limits, in_parallel};
+use crate::judge::{Verdict, plan_of};
+use crate::problem::Problem;
+use crate::site::SiteKind;
+use crate::space::{Assignment, Choice, Results, View, annotate};
+
+/// What was planned.
+pub(crate) struct Program {
+    /// As it was given.
+    pub(crate) written: Module,
+    /// What it is to run on.
+    pub(crate) machine: Machine,
+    /// What plans have to keep to.
+    pub(crate) limits: Limits,
+}
+
+/// What a search found.
+pub struct Found {
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) bound: f64,
+    pub(crate) is_exhaustive: bool,
+    pub(crate) evaluations: usize,
+    pub(crate) seconds: f64,
+}
+
+impl Found {
+    /// The best candidate.
+    pub fn best(&self) -> &Candidate {
+        &self.candidates[0]
+    }
+
+    /// The best candidates, at most as many as were asked for. Only the first has a minimal set of annotations, with reasons.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// How much faster another placement of the arguments can be at most, as a share: 0 if all were tried, `None` if that is not known.
+    pub fn gap(&self) -> Option<f64> {
+        self.is_exhaustive.then_some(0.0)
+    }
+
+    /// Seconds that no plan on so many devices can save: products, shared evenly, and nothing else.
+    pub fn bound(&self) -> f64 {
+        self.bound
+    }
+
+    /// How many plans were compiled.
+    pub fn evaluations(&self) -> usize {
+        self.evaluations
+    }
+
+    /// How many seconds the search took.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// The reasons for the annotations in whose names `pattern` is found.
+    pub fn why(&self, pattern: &str) -> Result<String, regex_lite::Error> {
+        let regex = Regex::new(pattern)?;
+        let found = self.best().reasons().iter().filter(|r| r.names.iter().any(|n| regex.is_match(n)));
+        Ok(found.map(|reason| format!("{reason}\n")).collect())
+    }
+}
+
+/// An annotation: the placement of one array.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlacedArray {
+    /// What it is.
+    pub place: ArrayPlace,
+    /// Its name.
+    pub name: String,
+    /// How it is placed.
+    pub sharding: Sharding,
+}
+
+/// Where an annotation stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrayPlace {
+    /// On this argument.
+    Argument(usize),
+    /// On this result.
+    Result(usize),
+    /// On a group of products inside the program.
+    Products,
+}
+
+impl fmt::Display for PlacedArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, dims(&self.sharding))
+    }
+}
+
+/// The dimensions of a sharding, without its mesh.
+fn dims(sharding: &Sharding) -> String {
+    let text = sharding.to_string();
+    text.split_once(", ").map_or(text.as_str(), |(_, rest)| rest.trim_end_matches('>')).to_string()
+}
+
+/// Why arrays are annotated as they are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reason {
+    /// What the arrays are called together.
+    pub site: String,
+    /// The names of the arrays.
+    pub names: Vec<String>,
+    /// The annotation.
+    pub sharding: Sharding,
+    /// The plan without it, less this plan; `None` if there is none without it.
+    pub without: Option<Difference>,
+}
+
+/// How one plan differs from another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Difference {
+    /// Seconds of a run.
+    pub seconds: f64,
+    /// Bytes of peak memory.
+    pub peak: i64,
+    /// Bytes sent.
+    pub sent: f64,
+}
+
+impl Difference {
+    /// What `other` has more than `this`.
+    pub fn between(this: &Verdict, other: &Verdict) -> Difference {
+        Difference {
+            seconds: other.seconds - this.seconds,
+            peak: other.peak - this.peak,
+            sent: other.sent - this.sent,
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = |negative: bool| if negative { '-' } else { '+' };
+        let time = format!("{}{}", sign(self.seconds < 0.0), human_seconds(self.seconds.abs()));
+        let peak = format!("{}{}", sign(self.peak < 0), human_bytes(self.peak.abs() as f64));
+        let sent = format!("{}{}", sign(self.sent < 0.0), human_bytes(self.sent.abs()));
+        write!(f, "{time} and {peak} of memory, {sent} sent")
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: ", self.site, dims(&self.sharding))?;
+        match &self.without {
+            Some(difference) => write!(f, "without it {difference}"),
+            None => write!(f, "without it there is no plan"),
+        }
+    }
+}
+
+/// A plan that was found.
+pub struct Candidate {
+    program: Arc<Program>,
+    problem: Arc<Problem>,
+    assignment: Assignment,
+    results: Results,
+    verdict: Verdict,
+    reasons: Vec<Reason>,
+}
+
+impl Candidate {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        problem: Arc<Problem>,
+        assignment: Assignment,
+        verdict: Verdict,
+    ) -> Candidate {
+        Candidate { program, problem, assignment, results: Results::Annotated, verdict, reasons: vec![] }
+    }
+
+    /// What it costs.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// The mesh.
+    pub fn mesh(&self) -> &Mesh {
+        &self.problem.space.mesh
+    }
+
+    /// Why each group of arrays is annotated as it is.
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// The annotations, one per array; products inside the program are one entry per group.
+    pub fn annotations(&self) -> Vec<PlacedArray> {
+        let mut out = vec![];
+        let names = self.names();
+        for (s, members) in self.problem.whole.members.iter().enumerate() {
+            let Some(sharding) = self.problem.space.sharding(&self.assignment, s) else { continue };
+            for &i in &members.arguments {
+                let place = ArrayPlace::Argument(i);
+                out.push(PlacedArray { place, name: names[i].clone(), sharding: sharding.clone() });
+            }
+            for &r in members.results.iter().filter(|_| self.results == Results::Annotated) {
+                let place = ArrayPlace::Result(r);
+                out.push(PlacedArray { place, name: format!("result {r}"), sharding: sharding.clone() });
+            }
+            if !members.values.is_empty() {
+                let name = self.problem.space.sites[s].name.clone();
+                out.push(PlacedArray { place: ArrayPlace::Products, name, sharding });
+            }
+        }
+        out.sort_by_key(|placed| match placed.place {
+            ArrayPlace::Argument(i) => (0, i),
+            ArrayPlace::Result(r) => (1, r),
+            ArrayPlace::Products => (2, 0),
+        });
+        out
+    }
+
+    fn names(&self) -> Vec<String> {
+        let module = &self.problem.whole.module;
+        module.entry().map_or(vec![], |func| crate::site::argument_names(module, func))
+    }
+
+    /// The program with these annotations, ready to be compiled. Its calls are inlined if something inside it is annotated.
+    pub fn module(&self) -> Module {
+        let view = &self.problem.whole;
+        let inside = (0..view.members.len()).any(|s| {
+            !view.members[s].values.is_empty() && self.problem.space.sharding(&self.assignment, s).is_some()
+        });
+        let written = &self.program.written;
+        let has_other = written.entry().is_none_or(|func| {
+            let count = written.func_type(func).inputs.len();
+            (0..count).any(|i| written.arg_attr(func, i, "mhlo.sharding").is_some())
+        });
+        if inside || has_other || self.problem.is_fresh {
+            return annotate(view, &self.problem.space, &self.assignment, self.results);
+        }
+        let mut module = written.clone();
+        crate::space::declare_mesh(&mut module, &self.problem.space.mesh);
+        let members = view.members.clone();
+        annotate(&View { module, members }, &self.problem.space, &self.assignment, self.results)
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> Result<Plan, CompileError> {
+        Ok(plan_of(&self.module(), &self.program.machine)?.1)
+    }
+
+    /// The lock file of the plan.
+    pub fn lock(&self) -> Result<Lock, CompileError> {
+        Ok(Lock::of(&self.plan()?))
+    }
+
+    /// The same annotations on a changed machine.
+    ///
+    /// ```
+    /// # use meshwork_mesh::Mesh;
+    /// # use meshwork_partition::{Machine, plan::Link};
+    /// # use meshwork_planner::Planner;
+    /// # let text = "func.func @main(%x: tensor<512xf32>) -> tensor<512xf32> {
+    /// #   %0 = stablehlo.add %x, %x : tensor<512xf32>
+    /// #   return %0 : tensor<512xf32> }";
+    /// # let module = meshwork_ir::text::parse(text)?;
+    /// # let machine = Machine::default();
+    /// # let found = Planner::new(&module, &machine).mesh(Mesh::linear("x", 8)?).search()?;
+    /// let slower = found.best().what_if(|machine| {
+    ///     machine.links.set(None, Link { latency_us: 20.0, gigabytes_per_second: 5.0 });
+    /// })?;
+    /// println!("{}", slower.difference);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn what_if(&self, change: impl FnOnce(&mut Machine)) -> Result<Other, CompileError> {
+        let mut machine = self.program.machine.clone();
+        change(&mut machine);
+        let (verdict, plan) = plan_of(&self.module(), &machine)?;
+        let difference = Difference::between(&self.verdict, &verdict);
+        Ok(Other { verdict, plan, difference })
+    }
+
+    /// Leaves out every annotation without which the plan is the same, and finds the reasons for the others.
+    pub(crate) fn minimize(&mut self) {
+        let lock = |candidate: &Candidate, assignment: &Assignment, results: Results| {
+            let module = annotate(&candidate.problem.whole, &candidate.problem.space, assignment, results);
+            plan_of(&module, &candidate.program.machine).ok().map(|(verdict, plan)| (verdict, Lock::of(&plan)))
+        };
+        let Some((_, own)) = lock(self, &self.assignment, self.results) else { return };
+        let same = |found: Option<(Verdict, Lock)>| found.is_some_and(|(_, l)| l == own);
+        let has_results = self.problem.whole.members.iter().any(|m| !m.results.is_empty());
+        if has_results && same(lock(self, &self.assignment, Results::Free)) {
+            self.results = Results::Free;
+        }
+        for s in 0..self.problem.space.sites.len() {
+            if let Some(without) = self.without(s)
+                && same(lock(self, &without, self.results))
+            {
+                self.assignment = without;
+            }
+        }
+        let annotated: Vec<(usize, Assignment)> =
+            (0..self.problem.space.sites.len()).filter_map(|s| Some((s, self.without(s)?))).collect();
+        let others = in_parallel(&annotated, |(_, without)| lock(self, without, self.results));
+        let names = self.names();
+        let reason = |(s, _): &(usize, Assignment), other: Option<(Verdict, Lock)>| {
+            let members = &self.problem.whole.members[*s];
+            let site = self.problem.space.sites[*s].name.clone();
+            let names: Vec<String> = match self.problem.space.sites[*s].kind {
+                SiteKind::Product => vec![site.clone()],
+                SiteKind::Input | SiteKind::State => members.arguments.iter().map(|&i| names[i].clone()).collect(),
+            };
+            let sharding = self.problem.space.sharding(&self.assignment, *s)?;
+            let without = other.map(|(verdict, _)| Difference::between(&self.verdict, &verdict));
+            Some(Reason { site, names, sharding, without })
+        };
+        self.reasons = annotated.iter().zip(others).filter_map(|(a, other)| reason(a, other)).collect();
+    }
+
+    /// The assignment with nothing said about `site`, if something is said that is not given.
+    fn without(&self, site: usize) -> Option<Assignment> {
+        let axes = self.problem.space.axes();
+        let mut out = self.assignment.clone();
+        for axis in 0..axes {
+            out[site * axes + axis] = self.problem.space.domains[site][axis][0];
+        }
+        (out != self.assignment).then_some(out)
+    }
+
+    /// Whether it keeps to the limits.
+    pub fn fits(&self) -> bool {
+        self.program.limits.memory.is_none_or(|limit| self.verdict.peak <= limit)
+    }
+
+    /// What is decided, site by site, for messages.
+    pub fn choices(&self) -> Vec<(String, Vec<Choice>)> {
+        let space = &self.problem.space;
+        let all = (0..space.sites.len()).map(|s| (space.sites[s].name.clone(), space.choices(&self.assignment, s).to_vec()));
+        all.collect()
+    }
+}
+
+/// A plan on another machine.
+pub struct Other {
+    /// What it costs.
+    pub verdict: Verdict,
+    /// The plan.
+    pub plan: Plan,
+    /// What it has more.
+    pub difference: Difference,
+}

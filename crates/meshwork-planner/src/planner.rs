@@ -1,0 +1,340 @@
+//! The planner: from a program and a machine to the best annotations found.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use meshwork_ir::Module;
+use meshwork_mesh::{Mesh, P};
+use meshwork_partition::{Contract, Lock, Machine};
+
+use crate::bound::lower_bound;
+use crate::constraint::{Constraint, Forbidden};
+use crate::error::PlannerError;
+use crate::evaluate::{Evaluator, Judged, Limits};
+use crate::found::{Candidate, Found, Program};
+use crate::layers::cut_layers;
+use crate::meshes::meshes;
+use crate::problem::{Annotated, Base, Problem};
+use crate::search::{Effort, Seeds, search};
+use crate::site::Layers;
+use crate::space::Assignment;
+
+/// Assignments above which not all are tried.
+const EXHAUSTIVE: u64 = 4096;
+/// Seconds of a search, unless said otherwise.
+const SECONDS: f64 = 60.0;
+/// The best assignments of a search that are judged by the whole program.
+const FINALISTS: usize = 5;
+/// Meshes that are searched in full when the mesh is chosen.
+const MESHES: usize = 3;
+
+/// Searches for the shardings of a program.
+///
+/// ```
+/// use meshwork_mesh::{Mesh, P};
+/// use meshwork_partition::Machine;
+/// use meshwork_planner::Planner;
+///
+/// let text = "func.func @main(%x: tensor<4096x512xf32>, %w: tensor<512x512xf32>) -> tensor<4096x512xf32> {
+///   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4096x512xf32>, tensor<512x512xf32>) -> tensor<4096x512xf32>
+///   return %0 : tensor<4096x512xf32> }";
+/// let module = meshwork_ir::text::parse(text)?;
+/// let machine = Machine::default();
+/// let found = Planner::new(&module, &machine).mesh(Mesh::linear("x", 8)?).search()?;
+/// // Rows of x and of the result: nothing is sent.
+/// assert_eq!(found.best().annotations()[0].to_string(), r#"arg0: [{"x"}, {}]"#);
+/// assert_eq!(found.best().verdict().sent, 0.0);
+/// assert_eq!(found.gap(), Some(0.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Planner<'a> {
+    module: &'a Module,
+    machine: &'a Machine,
+    mesh: Option<Mesh>,
+    devices: Option<i64>,
+    constraints: Vec<Constraint>,
+    annotated: Annotated,
+    layers: Layers,
+    seconds: f64,
+    evaluations: usize,
+    effort: Effort,
+    top: usize,
+}
+
+impl<'a> Planner<'a> {
+    /// A planner for `module` on `machine`, on the mesh that the program has.
+    pub fn new(module: &'a Module, machine: &'a Machine) -> Planner<'a> {
+        Planner {
+            module,
+            machine,
+            mesh: None,
+            devices: None,
+            constraints: vec![],
+            annotated: Annotated::Kept,
+            layers: Layers::Auto,
+            seconds: SECONDS,
+            evaluations: usize::MAX,
+            effort: Effort { exhaustive: EXHAUSTIVE, seeds: Seeds::Recipes, expansions: usize::MAX },
+            top: 1,
+        }
+    }
+
+    /// On this mesh.
+    pub fn mesh(mut self, mesh: Mesh) -> Self {
+        (self.mesh, self.devices) = (Some(mesh), None);
+        self
+    }
+
+    /// On the best mesh of so many devices.
+    pub fn devices(mut self, devices: i64) -> Self {
+        (self.mesh, self.devices) = (None, Some(devices));
+        self
+    }
+
+    /// No device may need more than so many bytes.
+    pub fn memory(self, bytes: i64) -> Self {
+        self.constraint(Constraint::Memory(bytes))
+    }
+
+    /// Arguments in whose names `pattern` is found are placed so.
+    pub fn fix(self, pattern: &str, spec: P) -> Self {
+        self.constraint(Constraint::Fix { pattern: pattern.into(), spec })
+    }
+
+    /// This axis (a name), or any axis on this dimension (a number), does not split these arguments.
+    pub fn forbid(self, pattern: &str, what: impl Into<Forbidden>) -> Self {
+        self.constraint(Constraint::Forbid { pattern: pattern.into(), what: what.into() })
+    }
+
+    /// All of these arguments are placed alike.
+    pub fn tie(self, first: &str, second: &str) -> Self {
+        self.constraint(Constraint::Tie { first: first.into(), second: second.into() })
+    }
+
+    /// The plan keeps to `contract`.
+    pub fn contract(self, contract: Contract) -> Self {
+        self.constraint(Constraint::Contract(contract))
+    }
+
+    /// Arguments stay placed as `lock` records, except those in whose names `except` is found.
+    pub fn keep_lock(self, lock: Lock, except: Option<&str>) -> Self {
+        self.constraint(Constraint::KeepLock { lock, except: except.map(Into::into) })
+    }
+
+    /// Only axes that divide an extent split it.
+    pub fn even_only(self) -> Self {
+        self.constraint(Constraint::EvenOnly)
+    }
+
+    /// With another constraint.
+    pub fn constraint(mut self, constraint: Constraint) -> Self {
+        self.constraints.push(constraint);
+        self
+    }
+
+    /// Without the annotations that the program has.
+    pub fn fresh(mut self) -> Self {
+        self.annotated = Annotated::Dropped;
+        self
+    }
+
+    /// Corresponding arguments of repeated layers may be placed differently.
+    pub fn untied(mut self) -> Self {
+        self.layers = Layers::Untied;
+        self
+    }
+
+    /// Searches for about so long; 60 seconds by default. What was begun is finished.
+    pub fn seconds(mut self, seconds: f64) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
+    /// Compiles at most so many plans, on each mesh, in place of a limit on time: then results can be repeated.
+    pub fn evaluations(mut self, most: usize) -> Self {
+        (self.evaluations, self.seconds) = (most, f64::INFINITY);
+        self
+    }
+
+    /// Tries all assignments if there are at most so many; 4,096 by default.
+    pub fn exhaustive_up_to(mut self, assignments: u64) -> Self {
+        self.effort.exhaustive = assignments;
+        self
+    }
+
+    /// Starts from nothing, without recipes.
+    pub fn without_recipes(mut self) -> Self {
+        self.effort.seeds = Seeds::Given;
+        self
+    }
+
+    /// Keeps the best so many candidates; 1 by default.
+    pub fn top(mut self, candidates: usize) -> Self {
+        self.top = candidates.max(1);
+        self
+    }
+
+    /// Searches.
+    pub fn search(&self) -> Result<Found, PlannerError> {
+        let started = Instant::now();
+        let outcome = self.attempt(&self.constraints, started, self.seconds)?;
+        if outcome.candidates.is_empty() {
+            return Err(self.infeasible(outcome));
+        }
+        let Outcome { candidates, is_exhaustive, evaluations, .. } = outcome;
+        let devices = candidates[0].mesh().device_count();
+        let mut found = Found {
+            bound: lower_bound(self.module, self.machine, devices),
+            candidates,
+            is_exhaustive,
+            evaluations,
+            seconds: 0.0,
+        };
+        found.candidates[0].minimize();
+        found.seconds = started.elapsed().as_secs_f64();
+        Ok(found)
+    }
+
+    fn attempt(&self, constraints: &[Constraint], started: Instant, seconds: f64) -> Result<Outcome, PlannerError> {
+        let base = Base::of(self.module, self.annotated)?;
+        let limits = limits(constraints);
+        let program = Arc::new(Program { written: self.module.clone(), machine: self.machine.clone(), limits });
+        let choices = match (&self.mesh, self.devices) {
+            (Some(mesh), _) => vec![mesh.clone()],
+            (None, Some(devices)) => meshes(devices)?,
+            (None, None) => vec![base.mesh().ok_or(PlannerError::NoMesh)?],
+        };
+        let problem = |mesh: &Mesh| base.on(mesh, constraints, self.layers);
+        // Part of the time is for reasons and for judging the whole program.
+        let until = |share: f64| {
+            seconds.is_finite().then(|| started + Duration::from_secs_f64((seconds * share).clamp(0.0, 1e9)))
+        };
+        if let [mesh] = choices.as_slice() {
+            return self.on_mesh(&program, problem(mesh)?, &self.effort, until(0.85));
+        }
+        // Recipes only, to see which meshes are worth more.
+        let recipes = Effort { expansions: 0, exhaustive: 0, ..self.effort };
+        let mut ranked: Vec<(f64, Mesh)> = vec![];
+        let mut total = Outcome::default();
+        for (i, mesh) in choices.iter().enumerate() {
+            let share = 0.4 * (i + 1) as f64 / choices.len() as f64;
+            let outcome = self.on_mesh(&program, problem(mesh)?, &recipes, until(share))?;
+            ranked.push((outcome.score, mesh.clone()));
+            total.join(outcome);
+        }
+        ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let best = ranked.len().min(MESHES);
+        for (i, (_, mesh)) in ranked.into_iter().take(best).enumerate() {
+            let share = 0.4 + 0.45 * (i + 1) as f64 / best as f64;
+            total.join(self.on_mesh(&program, problem(&mesh)?, &self.effort, until(share))?);
+        }
+        total.is_exhaustive = false;
+        total.candidates.truncate(self.top);
+        Ok(total)
+    }
+
+    fn on_mesh(
+        &self,
+        program: &Arc<Program>,
+        problem: Problem,
+        effort: &Effort,
+        deadline: Option<Instant>,
+    ) -> Result<Outcome, PlannerError> {
+        let problem = Arc::new(problem);
+        let mut evaluator = Evaluator::new(&problem.space, &problem.whole, &program.machine, &program.limits);
+        (evaluator.deadline, evaluator.most) = (deadline, self.evaluations);
+        if problem.space.argument_assignments() > effort.exhaustive {
+            evaluator.cut = cut_layers(&problem.whole, &problem.space);
+        }
+        let searched = search(&mut evaluator, &problem.census, &[], effort);
+        let finalists: Vec<Assignment> =
+            searched.pool.iter().take(FINALISTS.max(self.top)).map(|(a, _)| a.clone()).collect();
+        let mut judged: Vec<(Assignment, Judged)> = vec![];
+        for (assignment, outcome) in finalists.iter().zip(evaluator.exact(&finalists)) {
+            match outcome {
+                Ok(outcome) => judged.push((assignment.clone(), outcome)),
+                Err(error) => drop(evaluator.first_error.get_or_insert(error)),
+            }
+        }
+        // The leanest of all, if the best turn out to need too much.
+        if !judged.iter().any(|(_, j)| j.is_feasible(&program.limits)) {
+            let mut lean: Vec<&(Assignment, Judged)> = searched.pool.iter().collect();
+            lean.sort_by_key(|(_, j)| j.verdict.peak);
+            let lean: Vec<Assignment> = lean.into_iter().take(FINALISTS).map(|(a, _)| a.clone()).collect();
+            let exact = evaluator.exact(&lean);
+            judged.extend(lean.into_iter().zip(exact).filter_map(|(a, j)| Some((a, j.ok()?))));
+        }
+        if judged.is_empty() {
+            let error = evaluator.first_error.unwrap_or_else(|| "no plan was made in the time given".into());
+            return Err(PlannerError::Compile(error));
+        }
+        let score = |j: &Judged| (j.score(&program.limits), j.verdict.peak);
+        judged.sort_by(|a, b| score(&a.1).partial_cmp(&score(&b.1)).unwrap_or(std::cmp::Ordering::Equal));
+        let least = judged.iter().map(|(_, j)| j.verdict.peak).min().unwrap_or(0);
+        let best_score = judged[0].1.score(&program.limits);
+        let evaluations = evaluator.evaluations;
+        let feasible = judged.into_iter().filter(|(_, j)| j.is_feasible(&program.limits));
+        let candidates = feasible.take(self.top).map(|(assignment, j)| {
+            Candidate::new(program.clone(), problem.clone(), assignment, j.verdict)
+        });
+        Ok(Outcome {
+            candidates: candidates.collect(),
+            is_exhaustive: searched.is_exhaustive,
+            evaluations,
+            score: best_score,
+            least: Some(least),
+        })
+    }
+
+    /// Why there is no plan: by how much memory misses, and the smallest set of constraints that cannot hold together.
+    fn infeasible(&self, outcome: Outcome) -> PlannerError {
+        let least = outcome.least.unwrap_or(0);
+        let limit = limits(&self.constraints).memory;
+        let missing = limit.map_or(0, |limit| (least - limit).max(0));
+        let mut kept = self.constraints.clone();
+        let mut i = 0;
+        while i < kept.len() {
+            let mut fewer = kept.clone();
+            fewer.remove(i);
+            let share = (self.seconds / 8.0).min(5.0);
+            match self.attempt(&fewer, Instant::now(), share) {
+                Ok(outcome) if outcome.candidates.is_empty() => kept = fewer,
+                _ => i += 1,
+            }
+        }
+        PlannerError::Infeasible { missing, least, conflict: kept.iter().map(ToString::to_string).collect() }
+    }
+}
+
+/// The limits among the constraints; of several on memory the smallest.
+fn limits(constraints: &[Constraint]) -> Limits {
+    let mut limits = Limits::default();
+    for constraint in constraints {
+        match constraint {
+            Constraint::Memory(bytes) => limits.memory = Some(limits.memory.map_or(*bytes, |m| m.min(*bytes))),
+            Constraint::Contract(contract) => limits.contracts.push(contract.clone()),
+            _ => {}
+        }
+    }
+    limits
+}
+
+/// What searching one or several meshes gave.
+#[derive(Default)]
+struct Outcome {
+    candidates: Vec<Candidate>,
+    is_exhaustive: bool,
+    evaluations: usize,
+    score: f64,
+    least: Option<i64>,
+}
+
+impl Outcome {
+    fn join(&mut self, other: Outcome) {
+        self.candidates.extend(other.candidates);
+        self.candidates.sort_by(|a, b| a.verdict().seconds.total_cmp(&b.verdict().seconds));
+        self.evaluations += other.evaluations;
+        self.least = self.least.into_iter().chain(other.least).min();
+    }
+}

@@ -1,0 +1,236 @@
+//! The search: all assignments if they are few; else from the recipes by moves, the best ones first.
+
+use crate::colours::Census;
+use crate::evaluate::{Evaluator, Judged};
+use crate::seeds::{combine, ranked_colours, single_axis};
+use crate::site::SiteKind;
+use crate::space::{Assignment, Choice, Space};
+
+/// How many assignments are worked on from at most.
+const BEAM: usize = 8;
+/// Assignments that are kept.
+const POOL: usize = 64;
+/// Recipes of each axis that are combined with those of the others.
+const PER_AXIS: usize = 6;
+/// Combined recipes that are tried.
+const COMBINED: usize = 240;
+/// Colours that moves are made of.
+const COLOURS: usize = 12;
+/// The least gain, as a share, that counts as one.
+const GAIN: f64 = 1e-3;
+
+/// How a search goes on after its seeds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// If there are at most this many assignments, all are tried.
+    pub exhaustive: u64,
+    /// Whether recipes are among the seeds.
+    pub seeds: Seeds,
+    /// How many assignments are improved on at most.
+    pub expansions: usize,
+}
+
+/// Where a search starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Seeds {
+    /// At the recipes, and at what is given.
+    #[default]
+    Recipes,
+    /// At what is given only.
+    Given,
+}
+
+/// What a search found.
+pub struct Searched {
+    /// Assignments with what they cost, best first.
+    pub pool: Vec<(Assignment, Judged)>,
+    /// Whether all assignments of arguments were tried.
+    pub is_exhaustive: bool,
+}
+
+/// Searches from `given`.
+pub fn search(evaluator: &mut Evaluator<'_>, census: &Census, given: &[Assignment], effort: &Effort) -> Searched {
+    let space = evaluator.space;
+    let mut pool = Pool { list: vec![] };
+    let mut seeds = vec![space.nothing()];
+    seeds.extend(given.iter().cloned());
+    pool.add_all(evaluator, &seeds);
+    let few = space.argument_assignments() <= effort.exhaustive;
+    if few {
+        pool.add_all(evaluator, &all_assignments(space));
+    } else if effort.seeds == Seeds::Recipes {
+        add_recipes(&mut pool, evaluator, census);
+    }
+    let is_exhaustive = few && !evaluator.is_over();
+    let colours: Vec<usize> = ranked_colours(space, census).into_iter().take(COLOURS).collect();
+    let mut without_gain = 0;
+    for _ in 0..effort.expansions {
+        if evaluator.is_over() || without_gain >= BEAM {
+            break;
+        }
+        let Some(next) = pool.next(evaluator) else { break };
+        let before = pool.best(evaluator);
+        pool.list[next].expanded = true;
+        let from = pool.list[next].assignment.clone();
+        pool.add_all(evaluator, &moves(space, &from, &colours));
+        without_gain = if pool.best(evaluator) < before * (1.0 - GAIN) { 0 } else { without_gain + 1 };
+    }
+    Searched { pool: pool.list.into_iter().map(|entry| (entry.assignment, entry.judged)).collect(), is_exhaustive }
+}
+
+struct Entry {
+    assignment: Assignment,
+    judged: Judged,
+    expanded: bool,
+}
+
+/// Assignments, best first, no two of which cost the same in every respect.
+struct Pool {
+    list: Vec<Entry>,
+}
+
+impl Pool {
+    fn add_all(&mut self, evaluator: &mut Evaluator<'_>, assignments: &[Assignment]) {
+        let judged = evaluator.quick(assignments);
+        for (assignment, judged) in assignments.iter().zip(judged) {
+            let Some(judged) = judged else { continue };
+            if !self.list.iter().any(|e| e.judged == judged) {
+                self.list.push(Entry { assignment: assignment.clone(), judged, expanded: false });
+            }
+        }
+        let limits = evaluator.limits;
+        let key = |e: &Entry| (e.judged.score(limits), e.judged.verdict.peak);
+        self.list.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
+        // Those that need the least memory stay, in case the others turn out to need too much.
+        let kept: Vec<i64> = self.leanest().map(|e| e.judged.verdict.peak).collect();
+        let mut rank = 0;
+        self.list.retain(|e| {
+            rank += 1;
+            rank <= POOL || kept.contains(&e.judged.verdict.peak)
+        });
+    }
+
+    fn leanest(&self) -> impl Iterator<Item = &Entry> {
+        let mut by_peak: Vec<&Entry> = self.list.iter().collect();
+        by_peak.sort_by_key(|e| e.judged.verdict.peak);
+        by_peak.into_iter().take(2)
+    }
+
+    fn best(&self, evaluator: &Evaluator<'_>) -> f64 {
+        self.list.first().map_or(f64::INFINITY, |e| e.judged.score(evaluator.limits))
+    }
+
+    /// The next entry to improve on: the best of the beam; where memory is short, also those that need the least.
+    fn next(&self, evaluator: &Evaluator<'_>) -> Option<usize> {
+        let in_beam = (0..self.list.len().min(BEAM)).find(|&i| !self.list[i].expanded);
+        if self.list.first().is_some_and(|e| e.judged.is_feasible(evaluator.limits)) {
+            return in_beam;
+        }
+        let lean: Vec<i64> = self.leanest().map(|e| e.judged.verdict.peak).collect();
+        let is_lean = |i: &usize| !self.list[*i].expanded && lean.contains(&self.list[*i].judged.verdict.peak);
+        (0..self.list.len()).find(is_lean).or(in_beam)
+    }
+}
+
+/// Every assignment of arguments, products left free.
+pub fn all_assignments(space: &Space) -> Vec<Assignment> {
+    let mut all = vec![vec![]];
+    for (site, axes) in space.sites.iter().zip(&space.domains) {
+        for domain in axes {
+            let domain = if site.kind == SiteKind::Product { &domain[..1] } else { &domain[..] };
+            let longer = |a: &Assignment| domain.iter().map(|&c| [&a[..], &[c]].concat()).collect::<Vec<_>>();
+            all = all.iter().flat_map(longer).collect();
+        }
+    }
+    all.retain(|a| space.fits(a));
+    all
+}
+
+fn add_recipes(pool: &mut Pool, evaluator: &mut Evaluator<'_>, census: &Census) {
+    let space = evaluator.space;
+    let mut kept: Vec<Vec<Assignment>> = vec![];
+    for list in single_axis(space, census) {
+        let judged = evaluator.quick(&list);
+        pool.add_all(evaluator, &list);
+        let mut ranked: Vec<(Assignment, Judged)> =
+            list.into_iter().zip(judged).filter_map(|(a, j)| Some((a, j?))).collect();
+        ranked.sort_by(|a, b| a.1.verdict.seconds.total_cmp(&b.1.verdict.seconds));
+        let mut best: Vec<Assignment> = ranked.iter().take(PER_AXIS).map(|(a, _)| a.clone()).collect();
+        // The two that need the least memory, for when that is what counts.
+        ranked.sort_by_key(|(_, j)| j.verdict.peak);
+        for (a, _) in ranked.into_iter().take(2) {
+            if !best.contains(&a) {
+                best.push(a);
+            }
+        }
+        kept.push(best);
+    }
+    let mut combined: Vec<Assignment> = vec![space.nothing()];
+    for list in kept {
+        let with = |a: &Assignment| {
+            std::iter::once(a.clone()).chain(list.iter().filter_map(|b| combine(space, a, b))).collect::<Vec<_>>()
+        };
+        combined = combined.iter().flat_map(with).collect();
+        combined.sort();
+        combined.dedup();
+        // What names the most comes first: leaving an axis idle was tried.
+        combined.sort_by_key(|a| std::cmp::Reverse(axes_in_use(space, a)));
+        combined.truncate(COMBINED);
+    }
+    pool.add_all(evaluator, &combined);
+}
+
+fn axes_in_use(space: &Space, assignment: &[Choice]) -> usize {
+    let used = |axis: &usize| assignment.iter().skip(*axis).step_by(space.axes()).any(|c| matches!(c, Choice::Dim(_)));
+    (0..space.axes()).filter(used).count()
+}
+
+/// What is one decision away: one site along one axis; all sites of one colour; two axes exchanged.
+pub fn moves(space: &Space, from: &[Choice], colours: &[usize]) -> Vec<Assignment> {
+    let axes = space.axes();
+    let mut out: Vec<Assignment> = vec![];
+    let mut push = |assignment: Assignment| {
+        if assignment != from && space.fits(&assignment) && !out.contains(&assignment) {
+            out.push(assignment);
+        }
+    };
+    for axis in 0..axes {
+        for &colour in colours {
+            let mut split = from.to_vec();
+            let mut freed = from.to_vec();
+            for (s, site) in space.sites.iter().enumerate().filter(|(_, site)| site.kind != SiteKind::Product) {
+                let Some(d) = site.colours.iter().position(|&c| c == colour) else { continue };
+                let choice = Choice::Dim(d as u8);
+                if space.domains[s][axis].contains(&choice) {
+                    split[s * axes + axis] = choice;
+                }
+                if freed[s * axes + axis] == choice {
+                    freed[s * axes + axis] = space.domains[s][axis][0];
+                }
+            }
+            push(split);
+            push(freed);
+        }
+    }
+    for s in 0..space.sites.len() {
+        for axis in 0..axes {
+            for &choice in &space.domains[s][axis] {
+                let mut moved = from.to_vec();
+                moved[s * axes + axis] = choice;
+                push(moved);
+            }
+        }
+    }
+    for a in 0..axes {
+        for b in 0..a {
+            let mut exchanged = from.to_vec();
+            for s in 0..space.sites.len() {
+                exchanged.swap(s * axes + a, s * axes + b);
+            }
+            if (0..exchanged.len()).all(|i| space.domains[i / axes][i % axes].contains(&exchanged[i])) {
+                push(exchanged);
+            }
+        }
+    }
+    out
+}
