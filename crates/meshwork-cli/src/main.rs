@@ -14,6 +14,7 @@ mod machine;
 mod opt;
 mod parallel;
 mod partition;
+mod plan;
 mod processes;
 mod run;
 mod show;
@@ -42,6 +43,7 @@ enum Command {
     Verify(verify::Args),
     Partition(partition::Args),
     Explain(explain::Args),
+    Plan(plan::Args),
     Explore(explore::Args),
     Why(why::Args),
     Launch(launch::Args),
@@ -84,6 +86,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Verify(args) => verify::main(&args),
         Command::Partition(args) => partition::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Plan(args) => plan::main(&args),
         Command::Explore(args) => explore::main(&args),
         Command::Why(args) => why::main(&args),
         Command::Launch(args) => launch::main(&args),

@@ -55,24 +55,12 @@ impl Judged {
     }
 }
 
-/// The same program with one and with two of its repeated layers.
-pub struct Cut {
-    /// With one.
-    pub one: View,
-    /// With two.
-    pub two: View,
-    /// How many layers there are.
-    pub layers: usize,
-}
-
 /// Evaluates assignments of one space.
 pub struct Evaluator<'a> {
     /// The space.
     pub space: &'a Space,
     /// The whole program.
     pub whole: &'a View,
-    /// Shorter forms of it, to judge by first.
-    pub cut: Option<Cut>,
     /// What it is to run on.
     pub machine: &'a Machine,
     /// What it has to keep to.
@@ -94,7 +82,6 @@ impl<'a> Evaluator<'a> {
         Evaluator {
             space,
             whole,
-            cut: None,
             machine,
             limits,
             deadline: None,
@@ -110,9 +97,8 @@ impl<'a> Evaluator<'a> {
         self.evaluations >= self.most || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// What each assignment costs, judged by the shorter program if there is one. `None` for those that cannot be compiled,
-    /// and for the rest when time is over.
-    pub fn quick(&mut self, assignments: &[Assignment]) -> Vec<Option<Judged>> {
+    /// What each assignment costs. `None` for those that cannot be compiled, and for the rest when time is over.
+    pub fn judge_all(&mut self, assignments: &[Assignment]) -> Vec<Option<Judged>> {
         let mut new: Vec<&Assignment> = vec![];
         for a in assignments {
             if !self.seen.contains_key(a) && !new.contains(&a) {
@@ -124,7 +110,7 @@ impl<'a> Evaluator<'a> {
                 break;
             }
             let chunk = &chunk[..chunk.len().min(self.most - self.evaluations)];
-            let judged = in_parallel(chunk, |a| self.judge_quick(a));
+            let judged = in_parallel(chunk, |a| self.judge(a));
             self.evaluations += chunk.len();
             for (a, outcome) in chunk.iter().zip(judged) {
                 let outcome = outcome.map_err(|e| self.first_error.get_or_insert(e).clone()).ok();
@@ -134,40 +120,9 @@ impl<'a> Evaluator<'a> {
         assignments.iter().map(|a| self.seen.get(a).copied().flatten()).collect()
     }
 
-    /// What each assignment costs on the whole program.
-    pub fn exact(&mut self, assignments: &[Assignment]) -> Vec<Result<Judged, String>> {
-        if self.cut.is_none() {
-            // Then quick is exact; what is left when time is over is done all the same.
-            let known = self.quick(assignments);
-            let rest: Vec<&Assignment> = assignments.iter().zip(&known).filter(|(_, k)| k.is_none()).map(|(a, _)| a).collect();
-            let mut done = in_parallel(&rest, |a| self.judge(self.whole, a)).into_iter();
-            let missing = || Err("the evaluation was lost".into());
-            return known.into_iter().map(|k| k.map(Ok).or_else(|| done.next()).unwrap_or_else(missing)).collect();
-        }
-        let list: Vec<&Assignment> = assignments.iter().collect();
-        self.evaluations += list.len();
-        in_parallel(&list, |a| self.judge(self.whole, a))
-    }
-
-    fn judge(&self, view: &View, assignment: &[Choice]) -> Result<Judged, String> {
-        let module = annotate(view, self.space, assignment, Results::Annotated);
+    fn judge(&self, assignment: &[Choice]) -> Result<Judged, String> {
+        let module = annotate(self.whole, self.space, assignment, Results::Annotated);
         judge_module(&module, self.machine, self.limits)
-    }
-
-    fn judge_quick(&self, assignment: &[Choice]) -> Result<Judged, String> {
-        let Some(cut) = &self.cut else { return self.judge(self.whole, assignment) };
-        let (one, two) = (self.judge(&cut.one, assignment)?, self.judge(&cut.two, assignment)?);
-        let more = (cut.layers - 2) as f64;
-        let line = |a: f64, b: f64| (b + more * (b - a)).max(b);
-        let (a, b) = (one.verdict, two.verdict);
-        let verdict = Verdict {
-            seconds: line(a.seconds, b.seconds),
-            peak: line(a.peak as f64, b.peak as f64) as i64,
-            sent: line(a.sent, b.sent),
-            compute: line(a.compute, b.compute),
-            communication: line(a.communication, b.communication),
-        };
-        Ok(Judged { verdict, broken: two.broken })
     }
 }
 

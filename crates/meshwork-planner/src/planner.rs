@@ -10,21 +10,17 @@ use meshwork_partition::{Contract, Lock, Machine};
 use crate::bound::lower_bound;
 use crate::constraint::{Constraint, Forbidden};
 use crate::error::PlannerError;
-use crate::evaluate::{Evaluator, Judged, Limits};
+use crate::evaluate::{Evaluator, Limits};
 use crate::found::{Candidate, Found, Program};
-use crate::layers::cut_layers;
 use crate::meshes::meshes;
 use crate::problem::{Annotated, Base, Problem};
 use crate::search::{Effort, Seeds, search};
 use crate::site::Layers;
-use crate::space::Assignment;
 
 /// Assignments above which not all are tried.
 const EXHAUSTIVE: u64 = 4096;
 /// Seconds of a search, unless said otherwise.
 const SECONDS: f64 = 60.0;
-/// The best assignments of a search that are judged by the whole program.
-const FINALISTS: usize = 5;
 /// Meshes that are searched in full when the mesh is chosen.
 const MESHES: usize = 3;
 
@@ -244,33 +240,12 @@ impl<'a> Planner<'a> {
         let problem = Arc::new(problem);
         let mut evaluator = Evaluator::new(&problem.space, &problem.whole, &program.machine, &program.limits);
         (evaluator.deadline, evaluator.most) = (deadline, self.evaluations);
-        if problem.space.argument_assignments() > effort.exhaustive {
-            evaluator.cut = cut_layers(&problem.whole, &problem.space);
-        }
         let searched = search(&mut evaluator, &problem.census, &[], effort);
-        let finalists: Vec<Assignment> =
-            searched.pool.iter().take(FINALISTS.max(self.top)).map(|(a, _)| a.clone()).collect();
-        let mut judged: Vec<(Assignment, Judged)> = vec![];
-        for (assignment, outcome) in finalists.iter().zip(evaluator.exact(&finalists)) {
-            match outcome {
-                Ok(outcome) => judged.push((assignment.clone(), outcome)),
-                Err(error) => drop(evaluator.first_error.get_or_insert(error)),
-            }
-        }
-        // The leanest of all, if the best turn out to need too much.
-        if !judged.iter().any(|(_, j)| j.is_feasible(&program.limits)) {
-            let mut lean: Vec<&(Assignment, Judged)> = searched.pool.iter().collect();
-            lean.sort_by_key(|(_, j)| j.verdict.peak);
-            let lean: Vec<Assignment> = lean.into_iter().take(FINALISTS).map(|(a, _)| a.clone()).collect();
-            let exact = evaluator.exact(&lean);
-            judged.extend(lean.into_iter().zip(exact).filter_map(|(a, j)| Some((a, j.ok()?))));
-        }
+        let judged = searched.pool;
         if judged.is_empty() {
             let error = evaluator.first_error.unwrap_or_else(|| "no plan was made in the time given".into());
             return Err(PlannerError::Compile(error));
         }
-        let score = |j: &Judged| (j.score(&program.limits), j.verdict.peak);
-        judged.sort_by(|a, b| score(&a.1).partial_cmp(&score(&b.1)).unwrap_or(std::cmp::Ordering::Equal));
         let least = judged.iter().map(|(_, j)| j.verdict.peak).min().unwrap_or(0);
         let best_score = judged[0].1.score(&program.limits);
         let evaluations = evaluator.evaluations;

@@ -91,7 +91,7 @@ struct Pool {
 
 impl Pool {
     fn add_all(&mut self, evaluator: &mut Evaluator<'_>, assignments: &[Assignment]) {
-        let judged = evaluator.quick(assignments);
+        let judged = evaluator.judge_all(assignments);
         for (assignment, judged) in assignments.iter().zip(judged) {
             let Some(judged) = judged else { continue };
             if !self.list.iter().any(|e| e.judged == judged) {
@@ -150,7 +150,7 @@ fn add_recipes(pool: &mut Pool, evaluator: &mut Evaluator<'_>, census: &Census) 
     let space = evaluator.space;
     let mut kept: Vec<Vec<Assignment>> = vec![];
     for list in single_axis(space, census) {
-        let judged = evaluator.quick(&list);
+        let judged = evaluator.judge_all(&list);
         pool.add_all(evaluator, &list);
         let mut ranked: Vec<(Assignment, Judged)> =
             list.into_iter().zip(judged).filter_map(|(a, j)| Some((a, j?))).collect();

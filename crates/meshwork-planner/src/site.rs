@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use meshwork_ir::op::ContractOp;
-use meshwork_ir::{Attr, Def, Module, OpId, OpKind, Type, ValueId, Walk};
+use meshwork_ir::{Attr, Module, OpId, OpKind, Type, ValueId, Walk};
 use meshwork_partition::plan::{loc_name, short_type};
 
 use crate::colours::Colours;
@@ -57,11 +57,6 @@ impl Site {
     /// The extents of its dimensions.
     pub fn dims(&self) -> &[i64] {
         self.ty.dims()
-    }
-
-    /// Its type as text.
-    pub fn type_text(&self) -> String {
-        short_type(&self.ty)
     }
 }
 
@@ -254,12 +249,4 @@ pub fn without_numbers(name: &str) -> String {
         }
     }
     out
-}
-
-/// The number of an argument in its block.
-pub fn argument_number(module: &Module, v: ValueId) -> Option<usize> {
-    match module.value(v).def() {
-        Def::Arg(_, i) => Some(i as usize),
-        Def::Result(..) => None,
-    }
 }

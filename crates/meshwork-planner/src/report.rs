@@ -1,0 +1,119 @@
+//! What was found, as a table for people and as data.
+
+use std::fmt::Write;
+
+use meshwork_mesh::{Mesh, Sharding};
+use meshwork_partition::plan::{human_bytes, human_seconds};
+use serde_json::{Value, json};
+
+use crate::found::{ArrayPlace, Candidate, Found};
+use crate::judge::Verdict;
+
+/// Reasons that the table shows; the rest is counted.
+const SHOWN: usize = 24;
+
+impl Found {
+    /// What was found, for people.
+    pub fn text(&self) -> String {
+        let best = self.best();
+        let verdict = best.verdict();
+        let mut out = format!("{}: {}\n", mesh_text(best.mesh()), verdict_text(verdict));
+        let share = |part: f64| if verdict.seconds > 0.0 { 100.0 * part / verdict.seconds } else { 0.0 };
+        let gap = match self.gap() {
+            Some(_) => "all placements of the arguments were tried".to_string(),
+            None => "not all placements were tried".into(),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "{gap}; no plan takes less than {} ({:.0}% of this)",
+            human_seconds(self.bound()),
+            share(self.bound())
+        );
+        let _ = writeln!(out, "{} plans compiled in {:.1} s", self.evaluations(), self.seconds());
+        let reasons = best.reasons();
+        if reasons.is_empty() {
+            out += "\nno annotation is needed\n";
+        } else {
+            out += "\nannotation\n";
+        }
+        for reason in reasons.iter().take(SHOWN) {
+            let _ = writeln!(out, "  {reason}");
+        }
+        if reasons.len() > SHOWN {
+            let _ = writeln!(out, "  … {} more", reasons.len() - SHOWN);
+        }
+        if self.candidates().len() > 1 {
+            out += "\nothers\n";
+        }
+        for other in &self.candidates()[1..] {
+            let _ = writeln!(out, "  {}: {}", mesh_text(other.mesh()), verdict_text(other.verdict()));
+        }
+        out
+    }
+
+    /// What was found, as data.
+    pub fn json(&self) -> Value {
+        json!({
+            "candidates": self.candidates().iter().map(candidate_json).collect::<Vec<_>>(),
+            "gap": self.gap(),
+            "bound_seconds": self.bound(),
+            "evaluations": self.evaluations(),
+            "seconds": self.seconds(),
+        })
+    }
+}
+
+/// `data=2 model=4`.
+pub fn mesh_text(mesh: &Mesh) -> String {
+    let axes: Vec<String> = mesh.axes().iter().map(|a| format!("{}={}", a.name, a.size)).collect();
+    if axes.is_empty() { "one device".into() } else { axes.join(" ") }
+}
+
+/// What a plan costs, in a line.
+pub fn verdict_text(verdict: &Verdict) -> String {
+    format!(
+        "{} a run, {} of memory and {} sent per device",
+        human_seconds(verdict.seconds),
+        human_bytes(verdict.peak as f64),
+        human_bytes(verdict.sent)
+    )
+}
+
+/// What a plan costs, as data.
+pub fn verdict_json(verdict: &Verdict) -> Value {
+    json!({
+        "seconds": verdict.seconds,
+        "compute_seconds": verdict.compute,
+        "communication_seconds": verdict.communication,
+        "peak_bytes": verdict.peak,
+        "sent_bytes": verdict.sent,
+    })
+}
+
+fn candidate_json(candidate: &Candidate) -> Value {
+    let annotations = candidate.annotations().into_iter().map(|placed| {
+        let (kind, number) = match placed.place {
+            ArrayPlace::Argument(i) => ("argument", Some(i)),
+            ArrayPlace::Result(r) => ("result", Some(r)),
+            ArrayPlace::Products => ("products", None),
+        };
+        json!({ "on": kind, "number": number, "name": placed.name, "axes": axes(&placed.sharding),
+                "sharding": placed.sharding.to_string() })
+    });
+    let reasons = candidate.reasons().iter().map(|reason| {
+        let without = reason.without.map(|d| json!({ "seconds": d.seconds, "peak_bytes": d.peak, "sent_bytes": d.sent }));
+        json!({ "site": reason.site, "arrays": reason.names, "axes": axes(&reason.sharding), "without": without })
+    });
+    json!({
+        "mesh": candidate.mesh().axes().iter().map(|a| json!([&*a.name, a.size])).collect::<Vec<_>>(),
+        "verdict": verdict_json(candidate.verdict()),
+        "annotations": annotations.collect::<Vec<_>>(),
+        "reasons": reasons.collect::<Vec<_>>(),
+    })
+}
+
+/// The axes of each dimension, by name.
+fn axes(sharding: &Sharding) -> Vec<Vec<String>> {
+    sharding.dims.iter().map(|d| d.axes.iter().map(|a| a.name.to_string()).collect()).collect()
+}
