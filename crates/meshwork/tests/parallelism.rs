@@ -1,5 +1,6 @@
 //! Pipelines, experts, long sequences, batches from pieces, and a model that uses three axes at once.
 
+use meshwork::attention::DotProduct;
 use meshwork::data::GlobalBatch;
 use meshwork::experts::{Routing, mixture};
 use meshwork::pipeline::{bubble_share, from_micro_batches, into_micro_batches, pipeline};
@@ -89,22 +90,26 @@ fn a_mixture_is_the_weighted_sum_of_the_best_experts() {
 #[test]
 fn ring_attention_is_attention() {
     let mesh = Mesh::grid(("data", 2), ("seq", 2)).unwrap();
-    let (q, k, v) = (wave(&[2, 8, 2, 4], 0.2), wave(&[2, 8, 2, 4], 0.5), wave(&[2, 8, 2, 4], 0.9));
-    for mask in [Mask::Full, Mask::Causal] {
+    let forms: [fn() -> DotProduct; 3] =
+        [|| Mask::Full.into(), || Mask::Causal.into(), || DotProduct::default().causal().window(3).scale(0.7)];
+    // With a head of keys and values for each of queries, and with one for all.
+    for (form, groups) in forms.into_iter().zip([2, 2, 1]).chain([(forms[1], 1)]) {
+        let (q, k, v) = (wave(&[2, 8, 2, 4], 0.2), wave(&[2, 8, groups, 4], 0.5), wave(&[2, 8, groups, 4], 0.9));
         let whole = move |q: Tensor, k: Tensor, v: Tensor| {
-            grad(|(q, k, v)| attention(&q, &k, &v, mask).square().sum_all(), (q, k, v))
+            grad(|(q, k, v)| attention(&q, &k, &v, form()).square().sum_all(), (q, k, v))
         };
         let ring = move |q: Tensor, k: Tensor, v: Tensor| {
-            grad(|(q, k, v)| ring_attention("seq", 2, &q, &k, &v, mask).square().sum_all(), (q, k, v))
+            grad(|(q, k, v)| ring_attention("seq", 2, &q, &k, &v, form()).square().sum_all(), (q, k, v))
         };
         let alone = jit(whole).call((&q, &k, &v)).unwrap();
         let spec = || P!["data", "seq"];
         let f = jit(ring).on(&mesh).in_shardings([spec(), spec(), spec()]).out_shardings([spec(), spec(), spec()]);
         let split = f.call((&q, &k, &v)).unwrap();
-        assert!(split.0.all_close(&alone.0, 1e-4), "{mask:?}");
-        assert!(split.1.all_close(&alone.1, 1e-4), "{mask:?}");
-        assert!(split.2.all_close(&alone.2, 1e-4), "{mask:?}");
-        assert!(!f.plan((&q, &k, &v)).unwrap().totals().contains_key("all-gather"));
+        let what = format!("{:?}, {groups} groups", form());
+        assert!(split.0.all_close(&alone.0, 1e-4), "{what}");
+        assert!(split.1.all_close(&alone.1, 1e-4), "{what}");
+        assert!(split.2.all_close(&alone.2, 1e-4), "{what}");
+        assert!(!f.plan((&q, &k, &v)).unwrap().totals().contains_key("all-gather"), "{what}");
     }
 }
 

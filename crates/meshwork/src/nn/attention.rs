@@ -1,7 +1,7 @@
 //! Attention in the forms that models use: masked, grouped, of some queries at a position of the keys.
 //!
-//! [`layers::Attention`](crate::layers::Attention) is a layer with weights; [`sequence`](crate::sequence) has attention over a
-//! sequence that is split.
+//! [`layers::Attention`](crate::layers::Attention) is this with weights and a cache; [`sequence`](crate::sequence) has the same
+//! over a sequence that is split.
 //!
 //! ```
 //! use meshwork::attention::DotProduct;
@@ -23,7 +23,7 @@
 //! # Ok::<(), meshwork::Error>(())
 //! ```
 
-use crate::ElementType::{F32, I32};
+use crate::ElementType::{self, F32, F64, I32};
 use crate::Tensor;
 use crate::error::fail;
 use crate::ops::{arange, einsum, full, select};
@@ -36,6 +36,21 @@ pub struct DotProduct {
     mask: Option<Tensor>,
     bias: Option<Tensor>,
     scale: Option<f64>,
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mask {
+    /// All.
+    Full,
+    /// Those at its position and before.
+    Causal,
+}
+
+impl From<Mask> for DotProduct {
+    fn from(mask: Mask) -> DotProduct {
+        DotProduct { causal: mask == Mask::Causal, ..DotProduct::default() }
+    }
 }
 
 impl DotProduct {
@@ -80,35 +95,88 @@ impl DotProduct {
     /// [`apply`](DotProduct::apply) where the first query is at position `offset`, an `i32` scalar, of the keys.
     #[track_caller]
     pub fn apply_from(&self, q: &Tensor, k: &Tensor, v: &Tensor, offset: &Tensor) -> Tensor {
-        let (&[batch, queries, heads, features], &[_, keys, groups, _]) = (q.shape(), k.shape()) else {
-            fail("attention", format!("queries {} and keys {}; both have four dimensions", q.describe(), k.describe()))
+        let Extents { batch, queries, keys, heads, groups, .. } = Extents::of("attention", q, k, v);
+        let wide = wide(q);
+        let (q32, k32, v32) = (self.scaled(q), k.to(wide), v.to(wide));
+        let each = heads / groups;
+        let mut scores = if each == 1 {
+            einsum("bqhd,bkhd->bhqk", &[&q32, &k32])
+        } else {
+            let grouped = q32.reshape([batch, queries, groups, each, q.dim(3)]);
+            einsum("bqghd,bkgd->bghqk", &[&grouped, &k32]).reshape([batch, heads, queries, keys])
         };
-        if groups == 0 || heads % groups != 0 || k.shape()[..3] != v.shape()[..3] {
-            let shapes = (q.shape(), k.shape(), v.shape());
-            fail("attention", format!("queries, keys and values have the shapes {shapes:?}; groups must divide heads"));
-        }
-        let scale = self.scale.unwrap_or((features as f64).powf(-0.5));
-        let grouped = q.reshape([batch, queries, groups, heads / groups, features]);
-        let scores = einsum("bqghd,bkgd->bghqk", &[&grouped.to(F32), &k.to(F32)]) * scale;
-        let mut scores = scores.reshape([batch, heads, queries, keys]);
         if let Some(bias) = &self.bias {
-            scores += bias.to(F32);
+            scores += bias.to(wide);
         }
         let place = arange(queries, I32).expand_dims(1) + offset;
         let ahead = arange(keys, I32).expand_dims(0) - place;
-        let mut hidden: Vec<Tensor> = vec![];
-        if self.causal {
-            hidden.push(ahead.gt(0));
+        let unseen = self.unseen(&ahead).into_iter().chain(self.mask.as_ref().map(|mask| !mask));
+        for unseen in unseen {
+            scores = select(unseen.broadcast_to(scores.shape()), UNSEEN, scores);
         }
-        if let Some(distance) = self.window {
-            hidden.push(ahead.abs().gt(distance));
+        let weights = scores.softmax(-1);
+        let out = if each == 1 {
+            einsum("bhqk,bkhd->bqhd", &[&weights, &v32])
+        } else {
+            let grouped = weights.reshape([batch, groups, each, queries, keys]);
+            einsum("bghqk,bkgd->bqghd", &[&grouped, &v32]).reshape([batch, queries, heads, v.dim(3)])
+        };
+        out.to(q.dtype())
+    }
+
+    /// Queries in the type of scores, times the scale of scores.
+    #[track_caller]
+    pub(crate) fn scaled(&self, q: &Tensor) -> Tensor {
+        q.to(wide(q)) * self.scale.unwrap_or((q.dim(-1) as f64).powf(-0.5))
+    }
+
+    /// Where a key is not seen because of its position, by how far it is ahead of the query.
+    #[track_caller]
+    pub(crate) fn unseen(&self, ahead: &Tensor) -> Option<Tensor> {
+        let causal = self.causal.then(|| ahead.gt(0));
+        let window = self.window.map(|distance| ahead.abs().gt(distance));
+        match (causal, window) {
+            (Some(a), Some(b)) => Some(a | b),
+            (a, b) => a.or(b),
         }
-        hidden.extend(self.mask.as_ref().map(|mask| !mask));
-        for hidden in hidden {
-            scores = select(hidden.broadcast_to(scores.shape()), f64::from(f32::MIN) * 0.7, scores);
+    }
+
+    /// What is given for each pair of a query and a key: a mask or a bias.
+    pub(crate) fn given_by_pair(&self) -> Option<&'static str> {
+        self.mask.as_ref().map(|_| "mask").or(self.bias.as_ref().map(|_| "bias"))
+    }
+}
+
+/// The score of a key that is not seen: low, and far enough from the end of the type that differences are finite.
+pub(crate) const UNSEEN: f64 = f32::MIN as f64 * 0.7;
+
+/// The type of scores and sums.
+pub(crate) fn wide(q: &Tensor) -> ElementType {
+    if q.dtype() == F64 { F64 } else { F32 }
+}
+
+/// The extents of queries, keys and values, which fit each other.
+pub(crate) struct Extents {
+    pub(crate) batch: i64,
+    pub(crate) queries: i64,
+    pub(crate) keys: i64,
+    pub(crate) heads: i64,
+    pub(crate) groups: i64,
+}
+
+impl Extents {
+    #[track_caller]
+    pub(crate) fn of(op: &str, q: &Tensor, k: &Tensor, v: &Tensor) -> Extents {
+        let (&[batch, queries, heads, features], &[rows, keys, groups, wide]) = (q.shape(), k.shape()) else {
+            let (q, k) = (q.describe(), k.describe());
+            fail(op, format!("queries {q} and keys {k}; both are [batch, length, heads, features]"))
+        };
+        let fit = rows == batch && wide == features && v.rank() == 4 && k.shape()[..3] == v.shape()[..3];
+        if groups == 0 || heads % groups != 0 || !fit {
+            let (q, k, v) = (q.shape(), k.shape(), v.shape());
+            let wanted = "batch, features of queries and keys, and lengths and heads of keys and values are equal, and the latter divide the heads of queries";
+            fail(op, format!("queries {q:?}, keys {k:?} and values {v:?}: {wanted}"));
         }
-        let weights = scores.softmax(-1).reshape([batch, groups, heads / groups, queries, keys]);
-        let out = einsum("bghqk,bkgd->bqghd", &[&weights, &v.to(F32)]);
-        out.reshape([batch, queries, heads, v.dim(-1)]).to(q.dtype())
+        Extents { batch, queries, keys, heads, groups }
     }
 }

@@ -4,24 +4,18 @@
 //! one neighbor per step, while a running softmax takes them in. A device never holds more than two blocks of them,
 //! nor a row of scores longer than a block.
 
-use crate::ElementType::F32;
+use crate::ElementType::I32;
 use crate::Tensor;
+pub use crate::attention::Mask;
+use crate::attention::{DotProduct, Extents, UNSEEN, wide};
 use crate::control::for_loop;
 use crate::error::fail;
 use crate::ops::{arange, einsum, full, select};
 use crate::spec::P;
 use crate::trace::{Placing, placing};
 
-/// Which keys a query sees.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mask {
-    /// All.
-    Full,
-    /// Those at its position and before.
-    Causal,
-}
-
-/// Attention of `[batch, length, heads, features]`, the length split into `blocks` over the mesh axis `axis`.
+/// Attention of `[batch, length, heads, features]`, the length split into `blocks` over the mesh axis `axis`, where queries see
+/// keys as a [`Mask`] or [`DotProduct`] without masks and biases of its own says. Heads of keys and values may be shared.
 ///
 /// ```
 /// use meshwork::prelude::*;
@@ -39,59 +33,69 @@ pub enum Mask {
 /// # Ok::<(), meshwork::Error>(())
 /// ```
 #[track_caller]
-pub fn ring_attention(axis: &str, blocks: i64, q: &Tensor, k: &Tensor, v: &Tensor, mask: Mask) -> Tensor {
-    let &[batch, length, heads, features] = q.shape() else {
-        fail("ring_attention", format!("queries of shape {:?}; they are [batch, length, heads, features]", q.shape()))
-    };
-    if k.shape() != q.shape() || v.shape() != q.shape() {
-        let shapes = (q.shape(), k.shape(), v.shape());
-        fail("ring_attention", format!("queries, keys and values have the shapes {shapes:?}, which must be equal"));
+pub fn ring_attention(
+    axis: &str,
+    blocks: i64,
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    how: impl Into<DotProduct>,
+) -> Tensor {
+    let how = how.into();
+    let Extents { batch, queries: length, keys, heads, groups } = Extents::of("ring_attention", q, k, v);
+    if keys != length {
+        fail("ring_attention", format!("{length} queries and {keys} keys, which must be equally many"));
+    }
+    if let Some(what) = how.given_by_pair() {
+        fail("ring_attention", format!("a {what} for each query and key, which no device has whole; use attention"));
     }
     if blocks < 1 || length % blocks != 0 {
         fail("ring_attention", format!("a length of {length} in {blocks} blocks; give a number that divides it"));
     }
-    let size = length / blocks;
-    let cut = |x: &Tensor| {
-        let parts = x.reshape([batch, blocks, size, heads, features]).permute(&[1, 0, 2, 3, 4]);
+    let (size, each, wide) = (length / blocks, heads / groups, wide(q));
+    // Blocks first, then batch, position, group, head of the group, feature.
+    let cut = |x: &Tensor, heads: i64| {
+        let parts = x.reshape([batch, blocks, size, groups, heads, x.dim(3)]).permute(&[1, 0, 2, 3, 4, 5]);
         on_ring(axis, &parts)
     };
-    let (queries, keys, values) = (cut(q).to(F32) * (features as f64).powf(-0.5), cut(k).to(F32), cut(v).to(F32));
-    let positions = on_ring(axis, &arange(length, F32).reshape([blocks, size]));
-    let best = full([blocks, batch, heads, size], F32, -1e30);
-    let start = (best.clone(), best.zeros_like(), queries.zeros_like(), keys, values, positions.clone());
+    let queries = cut(&how.scaled(q), each);
+    let (keys, values) = (cut(&k.to(wide), 1).squeeze(4), cut(&v.to(wide), 1).squeeze(4));
+    let positions = on_ring(axis, &arange(length, I32).reshape([blocks, size]));
+    let best = full([blocks, batch, groups, each, size], wide, UNSEEN);
+    let out = full([blocks, batch, size, groups, each, v.dim(3)], wide, 0);
+    let start = (best.clone(), best.zeros_like(), out, keys, values, positions.clone());
     let (_, sum, out, ..) = for_loop(0..blocks, start, |_, (best, sum, out, keys, values, at)| {
-        let mut scores = einsum("nbqhd,nbkhd->nbhqk", &[&queries, &keys]);
-        if mask == Mask::Causal {
-            let ahead = (at.expand_dims(1) - positions.expand_dims(2)).gt(0.0);
-            let ahead = ahead.reshape([blocks, 1, 1, size, size]).broadcast_to(scores.shape());
-            scores = select(ahead, -1e30, scores);
+        let mut scores = einsum("nbqghd,nbkgd->nbghqk", &[&queries, &keys]);
+        let unseen = how.unseen(&(at.expand_dims(1) - positions.expand_dims(2)));
+        let unseen = unseen.map(|unseen| unseen.reshape([blocks, 1, 1, 1, size, size]).broadcast_to(scores.shape()));
+        if let Some(unseen) = &unseen {
+            scores = select(unseen, UNSEEN, scores);
         }
-        let next = best.maximum(scores.max(&[4]));
-        let weights = (&scores - next.expand_dims(4)).exp();
-        let weights = select(scores.le(-1e29), weights.zeros_like(), weights);
+        let next = best.maximum(scores.max(&[5]));
+        let mut weights = (&scores - next.expand_dims(5)).exp();
+        if let Some(unseen) = unseen {
+            weights = select(unseen, weights.zeros_like(), weights);
+        }
         let shrink = (&best - &next).exp();
-        let sum = sum * &shrink + weights.sum(&[4]);
-        let more = einsum("nbhqk,nbkhd->nbqhd", &[&weights, &values]);
-        let out = out * shrink.swap_axes(2, 3).expand_dims(4) + more;
+        let sum = sum * &shrink + weights.sum(&[5]);
+        let more = einsum("nbghqk,nbkgd->nbqghd", &[&weights, &values]);
+        let out = out * by_position(&shrink) + more;
         (next, sum, out, on_ring(axis, &keys.roll(1, 0)), on_ring(axis, &values.roll(1, 0)), at.roll(1, 0))
     });
-    let out = out / sum.swap_axes(2, 3).expand_dims(4);
-    out.permute(&[1, 0, 2, 3, 4]).reshape([batch, length, heads, features]).to(q.dtype())
+    let out = out / by_position(&sum);
+    out.permute(&[1, 0, 2, 3, 4, 5]).reshape([batch, length, heads, v.dim(3)]).to(q.dtype())
 }
 
-/// Attention of `[batch, length, heads, features]`, all at once.
+/// `[blocks, batch, groups, heads, positions]` beside `[blocks, batch, positions, groups, heads, features]`.
 #[track_caller]
-pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Mask) -> Tensor {
-    let (length, features) = (q.dim(1), q.dim(3));
-    let scores = einsum("bqhd,bkhd->bhqk", &[&(q.to(F32) * (features as f64).powf(-0.5)), &k.to(F32)]);
-    let scores = match mask {
-        Mask::Full => scores,
-        Mask::Causal => {
-            let seen = arange(length, F32).expand_dims(1).ge(arange(length, F32).expand_dims(0));
-            select(seen.reshape([1, 1, length, length]).broadcast_to(scores.shape()), scores, -1e30)
-        }
-    };
-    einsum("bhqk,bkhd->bqhd", &[&scores.softmax(-1), &v.to(F32)]).to(q.dtype())
+fn by_position(x: &Tensor) -> Tensor {
+    x.permute(&[0, 1, 4, 2, 3]).expand_dims(5)
+}
+
+/// Attention of `[batch, length, heads, features]`, all at once: [`DotProduct::apply`].
+#[track_caller]
+pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, how: impl Into<DotProduct>) -> Tensor {
+    how.into().apply(q, k, v)
 }
 
 /// The first dimension over the axis, the others as propagation finds best.

@@ -1,10 +1,10 @@
 //! Attention with several heads, over a sequence at once or one token after the other.
 
 use super::Linear;
-use crate::ElementType::{self, I32};
+use crate::ElementType;
+use crate::attention::DotProduct;
 use crate::error::fail;
-use crate::ops::{einsum, iota, select, zeros};
-use crate::sequence::{Mask, attention};
+use crate::ops::zeros;
 use crate::{Int, Key, Tensor, Tree};
 
 /// Attention with several heads of `[batch, length, features]`.
@@ -39,6 +39,21 @@ impl KvCache {
         let room = || zeros([batch, longest, heads, features / heads], dtype);
         KvCache { keys: room(), values: room() }
     }
+
+    /// The cache with keys and values, `[batch, some, heads, features / heads]`, of tokens of which the first is number
+    /// `position`, an `i32` scalar.
+    #[track_caller]
+    pub fn with(&self, keys: &Tensor, values: &Tensor, position: &Tensor) -> KvCache {
+        let put = |room: &Tensor, new: &Tensor| room.dynamic_update_slice_in_dim(&new.to(room.dtype()), position, 1);
+        KvCache { keys: put(&self.keys, keys), values: put(&self.values, values) }
+    }
+
+    /// What queries `[batch, some, heads, features / heads]`, of which the first is number `position`, see of the tokens up to
+    /// theirs. Heads of queries may be a multiple of those of the cache.
+    #[track_caller]
+    pub fn attend(&self, q: &Tensor, position: &Tensor, how: DotProduct) -> Tensor {
+        how.causal().apply_from(q, &self.keys, &self.values, position)
+    }
 }
 
 impl Attention {
@@ -63,11 +78,12 @@ impl Attention {
         x.reshape([batch, length, self.heads, features / self.heads])
     }
 
-    /// The layer on `[batch, length, features]`.
+    /// The layer on `[batch, length, features]`, where queries see keys as a [`Mask`](crate::attention::Mask) or [`DotProduct`]
+    /// says.
     #[track_caller]
-    pub fn apply(&self, x: &Tensor, mask: Mask) -> Tensor {
+    pub fn apply(&self, x: &Tensor, how: impl Into<DotProduct>) -> Tensor {
         let part = |layer: &Linear| self.in_heads(&layer.apply(x));
-        let y = attention(&part(&self.query), &part(&self.key), &part(&self.value), mask);
+        let y = how.into().apply(&part(&self.query), &part(&self.key), &part(&self.value));
         self.out.apply(&y.reshape(x.shape()))
     }
 
@@ -76,17 +92,8 @@ impl Attention {
     #[track_caller]
     pub fn next(&self, x: &Tensor, cache: &KvCache, position: &Tensor) -> (Tensor, KvCache) {
         let part = |layer: &Linear| self.in_heads(&layer.apply(x));
-        let q = part(&self.query);
-        let zero = zeros((), I32);
-        let starts = [zero.clone(), position.clone(), zero.clone(), zero];
-        let keys = cache.keys.dynamic_update_slice(&part(&self.key).to(cache.keys.dtype()), &starts);
-        let values = cache.values.dynamic_update_slice(&part(&self.value).to(cache.values.dtype()), &starts);
-        let (some, longest, width) = (x.shape()[1], keys.shape()[1], keys.shape()[3]);
-        let scores = einsum("bqhd,bkhd->bhqk", &[&(q * (1.0 / (width as f64).sqrt())), &keys.to(x.dtype())]);
-        let (row, column) = (iota([some, longest], I32, 0), iota([some, longest], I32, 1));
-        let seen = column.le(row + position);
-        let scores = select(seen, scores, -1e9).softmax(-1);
-        let y = einsum("bhqk,bkhd->bqhd", &[&scores, &values.to(x.dtype())]);
-        (self.out.apply(&y.reshape(x.shape())), KvCache { keys, values })
+        let cache = cache.with(&part(&self.key), &part(&self.value), position);
+        let y = cache.attend(&part(&self.query), position, DotProduct::default());
+        (self.out.apply(&y.reshape(x.shape())), cache)
     }
 }
