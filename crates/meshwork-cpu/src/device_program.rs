@@ -26,7 +26,7 @@ use crate::program::{BufInfo, Program};
 use crate::step::Buf;
 use meshwork_runtime::LoadError;
 use meshwork_runtime::memory::buffer::{Buffer, OutOfMemory};
-use meshwork_runtime::profile::{Profile, Recorder};
+use meshwork_runtime::profile::{Names, Profile, Recorder, alone};
 use meshwork_runtime::transport::world::world;
 use meshwork_runtime::{RunError, Shards};
 
@@ -210,24 +210,24 @@ impl DeviceProgram {
         self.run_recorded(args, None)
     }
 
-    /// Runs it and notes what runs when.
+    /// Runs it and notes what runs when, on the devices of all processes: each of them calls this.
     pub fn run_profiled(&self, args: Vec<Shards>) -> Result<(Vec<Shards>, Profile), RunError> {
         let recorder = Recorder::new();
         let results = self.run_recorded(args, Some(&recorder))?;
-        let place = |op: OpId| match (self.module.op(op).loc.source(), self.module.op(op).pos.line) {
+        let profile = match &self.processes {
+            None => recorder.finish(self, alone),
+            Some(processes) => recorder.finish(self, |own| processes.share(own)),
+        };
+        Ok((results, profile?))
+    }
+
+    /// Where an operation stands, as profiles say it.
+    fn place(&self, op: OpId) -> String {
+        match (self.module.op(op).loc.source(), self.module.op(op).pos.line) {
             (Some((file, line, _)), _) => format!(" at {file}:{line}"),
             (None, 0) => String::new(),
             (None, line) => format!(" at line {line}"),
-        };
-        let step = |i: u32| {
-            let step = &self.tape.steps[i as usize];
-            format!("{}{}", step.name, place(step.op))
-        };
-        let exchange = |i: u32| {
-            let exchange = &self.tape.exchanges[i as usize];
-            format!("{}{}", exchange.name, place(exchange.op))
-        };
-        Ok((results, recorder.finish(step, exchange)))
+        }
     }
 
     /// Runs it, together with the other processes if there are any.
@@ -251,22 +251,37 @@ impl DeviceProgram {
             }
         }
         let local = || self.local.clone();
-        let mut owns: Vec<Vec<Option<Buffer>>> = local().map(|_| Vec::with_capacity(self.plan.owns.len())).collect();
-        for own in &self.plan.owns {
-            for (device, owns) in local().zip(&mut owns) {
-                owns.push(match own.arg {
+        let mut owns: Vec<Vec<Option<Buffer>>> = Vec::with_capacity(local().len());
+        let mut arenas: Vec<Buffer> = Vec::with_capacity(local().len());
+        for device in local() {
+            let start = recorder.map(Recorder::now);
+            let mut bytes = self.plan.arena_bytes;
+            let mut own = |own: &Own| {
+                Ok(match own.arg {
                     None if self.keeper(own, device) != device => None,
-                    None => Some(Buffer::new(own.bytes)?),
+                    None => {
+                        bytes += own.bytes;
+                        Some(Buffer::new(own.bytes)?)
+                    }
                     Some(arg) => Some(take_over(&mut args[arg][device], own.bytes)?),
-                });
+                })
+            };
+            owns.push(self.plan.owns.iter().map(&mut own).collect::<Result<_, OutOfMemory>>()?);
+            arenas.push(Buffer::new(self.plan.arena_bytes)?);
+            if let (Some(recorder), Some(start)) = (recorder, start) {
+                recorder.allocated(device, bytes, start);
             }
         }
-        let arenas: Vec<Buffer> =
-            local().map(|_| Buffer::new(self.plan.arena_bytes)).collect::<Result<_, OutOfMemory>>()?;
         let mut shared_arenas: Vec<Vec<Option<Buffer>>> = vec![];
         for shared in &self.plan.shared_arenas {
-            let is_leader = |&(device, &leader): &(usize, &usize)| device == leader;
-            let buffer = |x: (usize, &usize)| is_leader(&x).then(|| Buffer::new(shared.bytes)).transpose();
+            let buffer = |(device, &leader): (usize, &usize)| {
+                let start = recorder.map(Recorder::now);
+                let buffer = (device == leader).then(|| Buffer::new(shared.bytes)).transpose()?;
+                if let (Some(recorder), Some(start), true) = (recorder, start, device == leader) {
+                    recorder.allocated(device, shared.bytes, start);
+                }
+                Ok(buffer)
+            };
             shared_arenas.push(shared.leader.iter().enumerate().map(buffer).collect::<Result<_, OutOfMemory>>()?);
         }
         let start = |buffer: &Option<Buffer>| buffer.as_ref().map_or(NOWHERE, Buffer::as_ptr);
@@ -462,6 +477,22 @@ fn copied(from: &Buffer, bytes: usize) -> Result<Buffer, OutOfMemory> {
     let mut buffer = Buffer::new(bytes.max(from.len()))?;
     buffer.as_mut_slice()[..from.len()].copy_from_slice(from.as_slice());
     Ok(buffer)
+}
+
+impl Names for DeviceProgram {
+    fn step(&self, number: u32) -> String {
+        let step = &self.tape.steps[number as usize];
+        format!("{}{}", step.name, self.place(step.op))
+    }
+
+    fn exchange(&self, number: u32) -> String {
+        let exchange = &self.tape.exchanges[number as usize];
+        format!("{}{}", exchange.name, self.place(exchange.op))
+    }
+
+    fn groups(&self, number: u32) -> &[Vec<usize>] {
+        &self.tape.exchanges[number as usize].together
+    }
 }
 
 impl std::fmt::Debug for DeviceProgram {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use harness::Check;
 use meshwork_cpu::CpuEngine;
 use meshwork_ir::DeviceGrid;
+use meshwork_runtime::profile::Activity;
 use meshwork_runtime::{Buffer, Runtime, Shards};
 use meshwork_testing::ranks::across;
 
@@ -123,17 +124,23 @@ fn work_is_done_while_a_late_process_is_waited_for() {
             std::thread::sleep(late);
         }
         let (_, profile) = loaded.run_profiled(args()).unwrap();
-        let find = |what: &str| {
-            let found = profile.events.iter().find(|e| e.name.starts_with(what));
-            found.unwrap_or_else(|| panic!("no {what}: {:?}", profile.events))
-        };
-        let (start, dot, wait, after) = (find("all_reduce"), find("dot"), find("await all_reduce"), find("fused neg"));
-        assert!(start.collective && wait.collective);
-        assert!(start.end_ns <= dot.start_ns && dot.end_ns <= wait.start_ns, "{:?}", profile.events);
-        assert!(wait.end_ns <= after.start_ns, "{:?}", profile.events);
-        if rank == 0 {
-            let waited = wait.end_ns - wait.start_ns;
-            assert!(waited >= late.as_nanos() as u64 / 3, "only {waited} ns: {:?}", profile.events);
+        // Every process has the events of both.
+        for device in 0..2 {
+            let own = || profile.events.iter().filter(move |e| e.device == device && e.rank == device);
+            let find = |what: &str, activity: Activity| {
+                let found = own().find(|e| e.name.starts_with(what) && e.activity == activity);
+                found.unwrap_or_else(|| panic!("no {what} on {device}: {:?}", profile.events))
+            };
+            let (start, dot) = (find("all_reduce", Activity::Moving), find("dot", Activity::Computing));
+            let (memory, after) = (find("allocate", Activity::Allocating), find("fused neg", Activity::Computing));
+            assert!(memory.bytes >= 4 * 100_000, "{memory:?}");
+            assert!(start.end_ns <= dot.start_ns, "{:?}", profile.events);
+            let end = own().filter(|e| e.is_collective()).last().unwrap();
+            assert!(dot.end_ns <= end.start_ns && end.end_ns <= after.start_ns, "{:?}", profile.events);
+            let waited: u64 = own().filter(|e| e.activity == Activity::Waiting).map(|e| e.end_ns - e.start_ns).sum();
+            if device == 0 {
+                assert!(waited >= late.as_nanos() as u64 / 3, "only {waited} ns: {:?}", profile.events);
+            }
         }
     });
 }

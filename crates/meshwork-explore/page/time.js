@@ -55,7 +55,7 @@ function measuredBars(model) {
   }
   const processes = new Map(run.processes);
   const e = run.events;
-  const communicates = new Map(e.name.map((name, k) => [name, e.communicates[k] === 1]));
+  const communicates = new Map(e.name.map((name, k) => [name, e.activity[k] === 1 || e.activity[k] === 2]));
   const opOfName = run.names.map((name, i) => opNamed(model, byPlace, name, communicates.get(i)));
   model.measured = e.name.map((name, k) => ({
     lane: `${processes.get(e.process[k]) || `process ${e.process[k]}`}, thread ${e.thread[k]}`,
@@ -63,7 +63,8 @@ function measuredBars(model) {
     name: run.names[name],
     start: e.start[k] / 1e9,
     end: (e.start[k] + e.length[k]) / 1e9,
-    communicates: e.communicates[k] === 1,
+    activity: ACTIVITIES[e.activity[k]],
+    bytes: e.bytes[k],
   }));
   return model.measured;
 }
@@ -111,6 +112,9 @@ function lanesView(model, again) {
   for (const lane of lanes) lane.bars.sort((a, b) => a.start - b.start);
   const end = mostOf(measured.map(b => b.end), Math.max(model.end, 1e-12));
   let range = [0, end];
+  // A simulated run that is much shorter than the measured one is stretched to it, unless the reader wants one scale.
+  const shorter = measured.length && model.end > 0 ? end / model.end : 1;
+  let stretch = shorter > 3 ? shorter : 1;
   const svg = s('svg', { class: 'chart lanes', tabindex: 0, role: 'img', 'aria-label': 'lanes of time; left and right move, plus and minus zoom, the table has the same numbers' });
   const HEIGHT = 30;
   const draw = () => {
@@ -118,20 +122,22 @@ function lanesView(model, again) {
     const [left, top] = [150, 26];
     svg.style.height = `${top + lanes.length * (HEIGHT + 6) + 8}px`;
     const span = range[1] - range[0];
-    const x = t => left + ((width - left - 12) * (t - range[0])) / span;
+    const at = t => left + ((width - left - 12) * (t - range[0])) / span;
     const shapes = [hatchDefs()];
     for (let k = 0; k <= 5; k++) {
       const t = range[0] + (span * k) / 5;
-      shapes.push(s('line', { x1: x(t), x2: x(t), y1: top - 4, y2: top + lanes.length * (HEIGHT + 6), class: 'gridline' }), s('text', { x: x(t), y: 14, class: 'tick', 'text-anchor': k === 5 ? 'end' : k ? 'middle' : 'start' }, humanSeconds(t)));
+      shapes.push(s('line', { x1: at(t), x2: at(t), y1: top - 4, y2: top + lanes.length * (HEIGHT + 6), class: 'gridline' }), s('text', { x: at(t), y: 14, class: 'tick', 'text-anchor': k === 5 ? 'end' : k ? 'middle' : 'start' }, humanSeconds(t)));
     }
     const most = Math.floor(2600 / Math.max(1, lanes.length));
     lanes.forEach((lane, row) => {
       const y = top + row * (HEIGHT + 6);
-      shapes.push(s('text', { x: 0, y: y + 13, class: 'lane' }, shorten(lane.name === 'compute' ? 'compute' : lane.group === 'simulated' ? `links of ${lane.name}` : lane.name, 22)), s('text', { x: 0, y: y + 26, class: 'tick' }, lane.group));
+      const scale = lane.group === 'simulated' ? stretch : 1;
+      const x = t => at(t * scale);
+      shapes.push(s('text', { x: 0, y: y + 13, class: 'lane' }, shorten(lane.name === 'compute' ? 'compute' : lane.group === 'simulated' ? `links of ${lane.name}` : lane.name, 22)), s('text', { x: 0, y: y + 26, class: 'tick' }, scale > 1 ? `${lane.group}, drawn × ${scale.toFixed(scale < 10 ? 1 : 0)}` : lane.group));
       let lastEnd = -1;
       let drawn = 0;
       for (const bar of lane.bars) {
-        if (bar.end < range[0] || bar.start > range[1] || drawn >= most) continue;
+        if (bar.end * scale < range[0] || bar.start * scale > range[1] || drawn >= most) continue;
         const [from, to] = [Math.max(left, x(bar.start)), Math.min(width - 12, x(bar.end))];
         // What is thinner than a pixel joins its neighbour.
         if (to - lastEnd < 0.7 && bar.op !== state.op) continue;
@@ -170,40 +176,50 @@ function lanesView(model, again) {
   const rows = timeRows(model, simulated, measured);
   const table = timeTable(model, rows, measured.length > 0);
   const button = quietButton;
+  const scales = shorter > 3 ? h('label', { class: 'dim' }, h('input', { type: 'checkbox', onchange: event => { stretch = event.target.checked ? 1 : shorter; draw(); } }), ' one scale') : null;
+  const spent = activity => sum(measured.filter(b => b.activity === activity).map(b => b.end - b.start)) / Math.max(1, deviceLanes(measured));
   const exposed = sum(simulated.filter(b => b.exposed).map(b => sum(b.exposed.map(([a, z]) => z - a))));
-  const summary = `simulated: ${humanSeconds(model.end)}, of which about ${humanSeconds(exposed)} only communicate${measured.length ? `; measured: ${humanSeconds(mostOf(measured.map(b => b.end), 0))}` : '; no run was measured'}`;
-  const box = h('section', { class: 'pane', 'aria-label': 'time' }, h('div', { class: 'panehead' }, h('h2', null, 'Time'), h('span', { class: 'dim grow' }, summary), button('−', 'Zoom out', () => zoom(1 / 1.6)), button('+', 'Zoom in', () => zoom(1.6)), button('All', 'Show all', () => { range = [0, end]; draw(); }), traceOpener(model, again), button('Save trace', 'Save the simulated run for Chrome or Perfetto', () => download('simulated.trace.json', chromeTrace(model)))), h('div', { class: 'chartbox tall' }, svg), h('p', { class: 'dim note' }, 'Hatched: nothing is computed beside the collective. All rounds of a loop are one bar.'), table);
+  const summary = `simulated: ${humanSeconds(model.end)}, of which about ${humanSeconds(exposed)} only communicate${measured.length ? `; measured: ${humanSeconds(mostOf(measured.map(b => b.end), 0))}, a device ${ACTIVITIES.map(a => `${a} ${humanSeconds(spent(a))}`).join(', ')}` : '; no run was measured'}`;
+  const box = h('section', { class: 'pane', 'aria-label': 'time' }, h('div', { class: 'panehead' }, h('h2', null, 'Time'), h('span', { class: 'dim grow' }, summary), scales, button('−', 'Zoom out', () => zoom(1 / 1.6)), button('+', 'Zoom in', () => zoom(1.6)), button('All', 'Show all', () => { range = [0, end]; draw(); }), traceOpener(model, again), button('Save trace', 'Save the simulated run for Chrome or Perfetto', () => download('simulated.trace.json', chromeTrace(model)))), h('div', { class: 'chartbox tall' }, svg), h('p', { class: 'dim note' }, `Hatched in the simulated run: nothing is computed beside the collective; all rounds of a loop are one bar.${measured.length ? ' In the measured run: W a device waits for others, a letter data moves, M memory is allocated.' : ''}`), table);
   return { box, update: () => { draw(); table.refresh(); } };
 }
 
 function barShapes(model, lane, bar, from, width, y, height, x) {
   const c = bar.op >= 0 ? model.ops.collective[bar.op] : -1;
   const kind = c >= 0 ? KINDS[model.collectives[c].kind] : null;
-  const color = kind ? kind.color : bar.communicates ? 'var(--vermillion)' : 'var(--compute)';
-  const name = bar.name || opTitle(model, bar.op);
+  const waits = bar.activity === 'waiting';
+  const color = waits ? 'var(--band0)' : bar.activity === 'allocating' ? 'var(--purple)' : kind ? kind.color : bar.activity === 'moving' ? 'var(--vermillion)' : 'var(--compute)';
+  const letter = waits ? 'W ' : bar.activity === 'allocating' ? 'M ' : kind ? `${kind.letter} ` : '';
+  const name = `${bar.name || opTitle(model, bar.op)}${bar.bytes ? ` ${humanBytes(bar.bytes)}` : ''}`;
   const chosen = bar.op >= 0 && bar.op === state.op;
   const parts = [s('rect', { x: from, y, width, height, style: `fill:${color}`, class: chosen ? 'timebar chosen' : 'timebar' })];
   for (const [a, b] of bar.exposed || []) {
     const [p, q] = [Math.max(from, x(a)), Math.min(from + width, x(b))];
     if (q - p > 2) parts.push(s('rect', { x: p, y, width: q - p, height, fill: 'url(#hatch)' }));
   }
-  if (width > 46) parts.push(s('text', { x: from + 4, y: y + 19, class: 'barname' }, shorten(kind ? `${kind.letter} ${name}` : name, Math.floor(width / 6.8))));
+  if (waits && width > 2) parts.push(s('rect', { x: from, y, width, height, fill: 'url(#hatch)', opacity: 0.35 }));
+  if (width > 46) parts.push(s('text', { x: from + 4, y: y + 19, class: 'barname' }, shorten(letter + name, Math.floor(width / 6.8))));
+  else if (letter && width > 12) parts.push(s('text', { x: from + width / 2, y: y + 19, class: 'barname', 'text-anchor': 'middle' }, letter.trim()));
   return [s('g', { onclick: () => bar.op >= 0 && selectOp(model, bar.op) }, s('title', null, `${name}: ${humanSeconds(bar.end - bar.start)} from ${humanSeconds(bar.start)} (${lane.group})`), parts)];
 }
+
+/** How many processes, which are devices, have lanes. */
+const deviceLanes = bars => new Set(bars.map(b => b.lane.split(',')[0])).size;
 
 /** A row for each operation that takes time, with what was measured of it over all devices and threads, on average. */
 function timeRows(model, simulated, measured) {
   const rows = new Map();
   for (const bar of simulated) {
-    const row = rows.get(bar.op) || { op: bar.op, lane: bar.lane, start: bar.start, time: bar.end - bar.start, measured: 0, events: 0 };
+    const row = rows.get(bar.op) || { op: bar.op, lane: bar.lane, start: bar.start, time: bar.end - bar.start, measured: 0, waiting: 0, events: 0 };
     if (row.lane !== bar.lane && !row.lane.split(', ').includes(bar.lane)) row.lane += `, ${bar.lane}`;
     rows.set(bar.op, row);
   }
-  const devices = new Set(measured.map(b => b.lane.split(',')[0])).size || 1;
+  const devices = deviceLanes(measured) || 1;
   for (const bar of measured) {
     if (bar.op < 0) continue;
-    const row = rows.get(bar.op) || { op: bar.op, lane: 'compute', start: model.ops.start[bar.op], time: 0, measured: 0, events: 0 };
+    const row = rows.get(bar.op) || { op: bar.op, lane: 'compute', start: model.ops.start[bar.op], time: 0, measured: 0, waiting: 0, events: 0 };
     row.measured += (bar.end - bar.start) / devices;
+    if (bar.activity === 'waiting') row.waiting += (bar.end - bar.start) / devices;
     row.events += 1;
     rows.set(bar.op, row);
   }
@@ -220,6 +236,7 @@ function timeTable(model, rows, hasRun) {
   if (hasRun) {
     columns.push(
       { name: 'measured', title: 'Measured time of a device', width: '110px', align: 'right', cell: r => (r.events ? humanSeconds(r.measured) : '–'), sort: r => r.measured, text: r => r.measured },
+      { name: 'waiting', title: 'Of which it waits for other devices', width: '90px', align: 'right', cell: r => (r.waiting ? humanSeconds(r.waiting) : '–'), sort: r => r.waiting, text: r => r.waiting },
       { name: 'difference', title: 'Measured minus simulated', width: '110px', align: 'right', cell: r => (r.events ? `${r.measured >= r.time ? '+' : '−'}${humanSeconds(Math.abs(r.measured - r.time))}` : '–'), sort: r => (r.events ? r.measured - r.time : -Infinity), text: r => r.measured - r.time },
     );
   }

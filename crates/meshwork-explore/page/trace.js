@@ -1,5 +1,9 @@
 // A measured run from a trace of Chrome or Perfetto that the reader opens in the page.
 
+/** Categories of events by the number of their activity: computing, moving, waiting, allocating. */
+const CATEGORIES = ['step', 'collective', 'waiting', 'allocation'];
+const ACTIVITIES = ['computing', 'moving', 'waiting', 'allocating'];
+
 /** Complete events (X) and pairs of begin and end (B, E), in the columns that trace.rs writes. */
 function readTrace(text) {
   const trace = JSON.parse(text);
@@ -11,7 +15,7 @@ function readTrace(text) {
   const nanoseconds = us => Math.round(Number(us || 0) * 1000);
   for (const e of list) {
     const key = `${e.pid} ${e.tid}`;
-    const add = (from, start, length) => events.push({ name: String(from.name ?? ''), process: Number(e.pid) || 0, thread: Number(e.tid) || 0, start, length: Math.max(0, length), communicates: from.cat === 'collective' ? 1 : 0 });
+    const add = (from, start, length) => events.push({ name: String(from.name ?? ''), process: Number(e.pid) || 0, thread: Number(e.tid) || 0, start, length: Math.max(0, length), activity: Math.max(0, CATEGORIES.indexOf(from.cat)), bytes: Number((from.args || {}).bytes) || 0 });
     if (e.ph === 'X') add(e, nanoseconds(e.ts), nanoseconds(e.dur));
     else if (e.ph === 'B') open.set(key, [...(open.get(key) || []), e]);
     else if (e.ph === 'E' && (open.get(key) || []).length) {
@@ -27,7 +31,7 @@ function readTrace(text) {
   return {
     names,
     processes: [...processes.entries()],
-    events: { process: column(e => e.process), thread: column(e => e.thread), start: column(e => e.start - first), length: column(e => e.length), name: column(e => number.get(e.name)), communicates: column(e => e.communicates) },
+    events: { process: column(e => e.process), thread: column(e => e.thread), start: column(e => e.start - first), length: column(e => e.length), name: column(e => number.get(e.name)), activity: column(e => e.activity), bytes: column(e => e.bytes) },
   };
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use meshwork_mesh::notebook;
 use serde_json::Value;
 
 use crate::against::Against;
@@ -100,7 +101,7 @@ impl Page {
     pub fn evcxr_display(&self) {
         let page = self.html().replace('&', "&amp;").replace('"', "&quot;");
         let frame = format!("<iframe srcdoc=\"{page}\" style=\"width:100%;height:720px;border:0\"></iframe>");
-        println!("EVCXR_BEGIN_CONTENT text/html\n{frame}\nEVCXR_END_CONTENT");
+        println!("{}", notebook::content(&frame));
     }
 
     /// Writes the page to a file.

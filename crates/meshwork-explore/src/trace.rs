@@ -23,7 +23,30 @@ struct Event {
     start: i64,
     length: i64,
     name: usize,
-    communicates: bool,
+    activity: Activity,
+    /// Bytes of memory that it gets, if it says so.
+    bytes: i64,
+}
+
+/// What a device does in an event; its position is its number in the data.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Activity {
+    Computing,
+    Moving,
+    Waiting,
+    Allocating,
+}
+
+impl Activity {
+    /// By the category of the event.
+    fn of(category: &str) -> Activity {
+        match category {
+            "collective" => Activity::Moving,
+            "waiting" => Activity::Waiting,
+            "allocation" => Activity::Allocating,
+            _ => Activity::Computing,
+        }
+    }
 }
 
 /// What ran when, by process and thread.
@@ -53,8 +76,9 @@ impl Run {
                     run.names.push(name.clone());
                     next
                 });
-                let communicates = from["cat"].as_str().is_some_and(|c| c == "collective");
-                run.events.push(Event { process, thread, start, length: length.max(0), name, communicates });
+                let activity = Activity::of(from["cat"].as_str().unwrap_or(""));
+                let bytes = from["args"]["bytes"].as_i64().unwrap_or(0);
+                run.events.push(Event { process, thread, start, length: length.max(0), name, activity, bytes });
             };
             match e["ph"].as_str() {
                 Some("X") => add(e, start, nanoseconds(&e["dur"])),
@@ -101,7 +125,8 @@ impl Run {
                 "start": column(&|e| (e.start - first).into()),
                 "length": column(&|e| e.length.into()),
                 "name": column(&|e| e.name.into()),
-                "communicates": column(&|e| u8::from(e.communicates).into()),
+                "activity": column(&|e| (e.activity as u8).into()),
+                "bytes": column(&|e| e.bytes.into()),
             },
         })
     }
@@ -129,14 +154,17 @@ mod tests {
             {"ph": "X", "name": "inner", "cat": "collective", "pid": 1, "tid": 2, "ts": 11, "dur": 0.5},
             {"ph": "E", "pid": 1, "tid": 2, "ts": 13},
             {"ph": "E", "pid": 1, "tid": 2, "ts": 14},
+            {"ph": "X", "name": "wait for inner", "cat": "waiting", "pid": 1, "tid": 2, "ts": 15, "dur": 1},
+            {"ph": "X", "name": "allocate", "cat": "allocation", "pid": 1, "tid": 2, "ts": 16, "dur": 1, "args": {"bytes": 7}},
             {"ph": "C", "name": "counter", "pid": 1, "ts": 1}]}"#;
         let run = Run::parse(text).unwrap();
         let data = run.data();
-        assert_eq!(data["names"], json!(["inner", "outer"]));
-        assert_eq!(data["events"]["name"], json!([1, 0]));
-        assert_eq!(data["events"]["start"], json!([0, 1000]));
-        assert_eq!(data["events"]["length"], json!([3000, 500]));
-        assert_eq!(data["events"]["communicates"], json!([0, 1]));
+        assert_eq!(data["names"], json!(["inner", "outer", "wait for inner", "allocate"]));
+        assert_eq!(data["events"]["name"], json!([1, 0, 2, 3]));
+        assert_eq!(data["events"]["start"], json!([0, 1000, 5000, 6000]));
+        assert_eq!(data["events"]["length"], json!([3000, 500, 1000, 1000]));
+        assert_eq!(data["events"]["activity"], json!([0, 1, 2, 3]));
+        assert_eq!(data["events"]["bytes"], json!([0, 0, 0, 7]));
         assert_eq!(data["processes"], json!([[1, "device 1"]]));
     }
 

@@ -32,6 +32,7 @@
 //! | `shard` | which elements each device holds; groups of devices |
 //! | `topology` | [`Topology`]: how devices are connected, and meshes that keep neighbors close |
 //! | `number` | divisors |
+//! | [`notebook`] | how values show themselves under evcxr |
 //! | `picture` | [`Picture`]: which devices hold which block, as text and SVG |
 //! | `text` | Shardy's text forms |
 
@@ -56,6 +57,7 @@ pub mod axis_list;
 mod coordinates;
 mod error;
 mod mesh;
+pub mod notebook;
 mod number;
 mod picture;
 mod query;

@@ -9,9 +9,8 @@ use meshwork_eval::{is_symbolic, refine};
 use meshwork_explore::{Against, Page, Program, Run};
 use meshwork_ir::text::PrintOptions;
 use meshwork_ir::{Module, Type, ValueId, text};
-use meshwork_mesh::Picture;
-use meshwork_partition::plan::{Detail, Explainer, human_bytes, json, short_type, table};
-use meshwork_partition::{Border, Causes, CompileOptions, Compiled, Contract, Lock, Plan};
+use meshwork_partition::plan::{Detail, Explainer, json, short_type, table};
+use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Lock, Plan};
 use serde_json::Value;
 
 use crate::border::{bytes, leak};
@@ -101,7 +100,7 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
         "why" => why(&written, &compiled, options["value"].as_str().unwrap_or("result0"), &options["dim"])?,
         "lock" => Lock::of(plan).to_string(),
         "check" => return check(plan, options),
-        "html" => html(plan, &table(plan, links, Detail::Short)),
+        "html" => plan.html(&table(plan, links, Detail::Short)),
         _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
     };
     Ok(Answered::Text(answer))
@@ -194,26 +193,6 @@ fn check(plan: &Plan, options: &Value) -> Outcome<Answered> {
         }
     }
     Ok(Answered::Text(String::new()))
-}
-
-/// Arrays that a page shows a picture of, at most.
-const PICTURES: usize = 12;
-
-/// The plan as a part of a page: the table, and a picture of how each split argument and result is placed.
-fn html(plan: &Plan, table: &str) -> String {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let is_split = |b: &&Border| !b.sharding.has_no_axes();
-    let borders = plan.arguments.iter().chain(&plan.results).filter(is_split);
-    let pictures: String = borders
-        .take(PICTURES)
-        .filter_map(|b| {
-            let picture = Picture::new(&b.sharding, &plan.mesh, b.ty.dims()).ok()?;
-            let title = format!("{} {}", b.name, short_type(&b.ty));
-            Some(format!("<div style=\"display:inline-block\">{}</div>", picture.with_title(title.trim()).svg()))
-        })
-        .collect();
-    let sent = human_bytes(plan.wire_bytes());
-    format!("<div><p>A device sends {sent} in a run.</p><pre>{}</pre>{pictures}</div>", escape(table))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) struct Exchange {
     pub cost: u64,
     tasks: Vec<Task>,
     /// Devices that must all take part, or none of them.
-    together: Vec<Vec<usize>>,
+    pub together: Vec<Vec<usize>>,
     reductions: Vec<Reduction>,
     /// Whether it writes past the caches.
     stream: bool,

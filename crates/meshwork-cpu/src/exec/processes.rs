@@ -16,6 +16,7 @@ use super::tape::Tape;
 use crate::program::{Collective, CollectiveKind, Node, Program, Reducer};
 use crate::step::{Fault, Scratch};
 use meshwork_runtime::RunError;
+use meshwork_runtime::profile::OwnRecord;
 use meshwork_runtime::transport::calls::{self, Call};
 use meshwork_runtime::transport::stamp;
 use meshwork_runtime::transport::world::{self, ProcessError, World};
@@ -46,6 +47,8 @@ pub(crate) struct Turn<'a> {
     next_look: AtomicU64,
 }
 
+/// How often the clocks of processes are compared.
+const CLOCKS: usize = 9;
 /// Nanoseconds between two looks at what is under way.
 const LOOK_NS: u64 = 20_000;
 
@@ -85,6 +88,17 @@ impl Processes {
             Ok(done)
         });
         done.map_err(|error| self.settle(turn.run, error))
+    }
+
+    /// What all processes have noted of a run, with what their clocks show after some barriers.
+    pub(crate) fn share(&self, own: &OwnRecord<'_>) -> Result<Vec<Vec<u8>>, ProcessError> {
+        let _turn = self.world.turn();
+        let mut clocks = vec![];
+        for _ in 0..CLOCKS {
+            calls::barrier(self.world, Call::Barrier, self.world.next_run())?;
+            clocks.push(own.now());
+        }
+        calls::all_gather(self.world, &own.bytes(&clocks))
     }
 
     /// All processes have the same program, or learn who has not.

@@ -8,6 +8,7 @@ pub(crate) mod flops;
 mod json;
 mod lock;
 pub(crate) mod memory;
+mod notebook;
 mod ops;
 mod simulate;
 mod values;

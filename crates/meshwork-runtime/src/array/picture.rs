@@ -1,6 +1,6 @@
 //! Drawings of which device holds what.
 
-use meshwork_mesh::Picture;
+use meshwork_mesh::{Picture, notebook};
 
 use super::Array;
 
@@ -37,6 +37,12 @@ impl Array {
     /// ```
     pub fn picture_svg(&self) -> String {
         self.drawing().svg()
+    }
+
+    /// Shows the array in a notebook of evcxr: its blocks, and its elements if they are in this process.
+    pub fn evcxr_display(&self) {
+        let html = format!("{}{}", self.picture_svg(), notebook::preformatted(&self.to_string()));
+        println!("{}", notebook::content(&html));
     }
 
     fn drawing(&self) -> Picture {

@@ -381,6 +381,11 @@ fn title(at: &Location<'_>) -> String {
 }
 
 impl<O: Tree> Profiled<O> {
+    /// Shows the table of the run in a notebook of evcxr; [`page`](Profiled::page) shows everything.
+    pub fn evcxr_display(&self) {
+        self.profile.evcxr_display();
+    }
+
     /// A page that shows the program and its plan, with this run beside the simulated one; see [`Lowered::explore`].
     pub fn page(&self) -> Result<Page> {
         let run = Run::parse(&self.profile.chrome_trace()).expect("a trace that was just written");

@@ -208,7 +208,7 @@ impl Sweep<'_> {
         if let (Some(recorder), Some(start)) = (self.recorder, start) {
             match cell.what {
                 What::Work { step, .. } => recorder.step(step, cell.device, start),
-                What::Move { exchange, .. } => recorder.exchange(exchange, cell.device, start),
+                What::Move { exchange, .. } => recorder.moved(exchange, cell.device, start),
             }
         }
         match flat(done) {
