@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::client::{Client, OptionValue};
 use crate::executable::{Loaded, PjrtExecutable, is_out_of_memory};
 use crate::plugin::{PjrtError, Plugin, blank, call};
-use crate::{compile_options, discover, lower};
+use crate::{compile_options, discover, lower, rewrite};
 
 /// Who splits programs over the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,6 +45,8 @@ pub struct PjrtEngine {
     name: String,
     flags: Vec<(String, String)>,
     partitioner: Partitioner,
+    /// How many turns of a loop of stencils are done at a time; `None` if programs are not rewritten.
+    turns: Option<u64>,
     cache: Option<Arc<Cache>>,
 }
 
@@ -55,8 +57,13 @@ pub struct Opening {
     options: Vec<(String, OptionValue)>,
     flags: Vec<(String, String)>,
     partitioner: Partitioner,
+    rewrites: Option<bool>,
+    turns: u64,
     cache: Option<PathBuf>,
 }
+
+/// Turns of a loop of stencils that are done at a time: XLA makes one kernel of two, and two kernels need no copies.
+const TURNS: u64 = 4;
 
 /// The devices that XLA's CPU plugin is asked for.
 const CPU_DEVICES: i64 = 8;
@@ -80,6 +87,8 @@ impl PjrtEngine {
                     _ => return Err(PjrtError::Spec(format!("partitioner={value} is neither meshwork nor xla"))),
                 }),
                 "cache" => opening.cache(value),
+                "rewrite" => opening.rewrites(value.parse().map_err(|_| wrong_value(part, "true or false"))?),
+                "turns" => opening.turns(value.parse().map_err(|_| wrong_value(part, "a number of turns"))?),
                 _ if name.starts_with("xla_") => opening.flag(name, value),
                 _ => opening.option(name, OptionValue::parse(value)),
             };
@@ -94,6 +103,8 @@ impl PjrtEngine {
             options: vec![],
             flags: vec![],
             partitioner: Partitioner::default(),
+            rewrites: None,
+            turns: TURNS,
             cache: std::env::var_os("MESHWORK_PJRT_CACHE").map(PathBuf::from),
         }
     }
@@ -103,12 +114,20 @@ impl PjrtEngine {
         &self.client
     }
 
+    /// The program that the plugin is given for `program`, as text. An error says what has no such form.
+    pub fn source(&self, program: &Compiled) -> Result<String, PjrtError> {
+        Ok(self.lowered(program).map_err(PjrtError::Spec)?.0)
+    }
+
     /// The text of `program` that the plugin compiles, and its options.
     fn lowered(&self, program: &Compiled) -> Result<(String, Vec<u8>), String> {
         let devices = program.devices();
         match self.partitioner {
             Partitioner::Meshwork => {
-                let module = lower::for_replicas(&program.module, devices)?;
+                let mut module = lower::for_replicas(&program.module, devices)?;
+                if let Some(turns) = self.turns {
+                    rewrite::rewrite(&mut module, turns);
+                }
                 Ok((text::print(&module), compile_options::for_replicas(devices, &self.flags)))
             }
             Partitioner::Xla => Ok((text::print(&program.placed), compile_options::for_xla(devices, &self.flags))),
@@ -178,6 +197,19 @@ impl Opening {
         self
     }
 
+    /// Whether programs are rewritten so that XLA's GPU compiler makes fewer kernels and copies of them. Without this they are
+    /// on GPUs, and only there.
+    pub fn rewrites(mut self, rewrites: bool) -> Opening {
+        self.rewrites = Some(rewrites);
+        self
+    }
+
+    /// How many turns of a loop of stencils are done at a time where programs are rewritten; 4 without this.
+    pub fn turns(mut self, turns: u64) -> Opening {
+        self.turns = turns;
+        self
+    }
+
     /// Keeps compiled programs in this folder, for other processes and later runs. `MESHWORK_PJRT_CACHE` does the same.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Opening {
         self.cache = Some(folder.into());
@@ -202,8 +234,14 @@ impl Opening {
         let client = Client::new(&Plugin::open(&path)?, &options)?;
         let name = format!("pjrt:{}", client.platform());
         let cache = self.cache.map(|folder| Arc::new(Cache::new(folder)));
-        Ok(PjrtEngine { client, name, flags: self.flags, partitioner: self.partitioner, cache })
+        let is_gpu = ["cuda", "rocm"].contains(&client.platform());
+        let turns = self.rewrites.unwrap_or(is_gpu).then_some(self.turns);
+        Ok(PjrtEngine { client, name, flags: self.flags, partitioner: self.partitioner, turns, cache })
     }
+}
+
+fn wrong_value(option: &str, wanted: &str) -> PjrtError {
+    PjrtError::Spec(format!("{option:?}: the value is {wanted}"))
 }
 
 /// Collectives of XLA's CPU devices block threads of its pools until all have come, and a pool with fewer threads than

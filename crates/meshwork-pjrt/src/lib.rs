@@ -15,6 +15,7 @@ mod event;
 mod executable;
 mod lower;
 mod plugin;
+mod rewrite;
 
 pub use client::{Client, Device, MemoryUse, OptionValue};
 pub use discover::{Installed, installed};
