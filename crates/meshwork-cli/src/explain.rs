@@ -65,8 +65,8 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.program(args.entry.as_deref())?;
-    let machine = args.machine.machine()?;
-    let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, machine };
+    let (machine, algorithms) = (args.machine.machine()?, args.machine.algorithms());
+    let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, algorithms, machine };
     let compiled = source.compile(&module, &options)?;
     let plan = &compiled.plan;
     plan.check(&contract(args)).map_err(|violation| Failure::check(violation.to_string()))?;

@@ -44,8 +44,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> Result<(), Failure> {
-    let machine = args.machine.machine()?;
-    let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, machine };
+    let (machine, algorithms) = (args.machine.machine()?, args.machine.algorithms());
+    let options = CompileOptions { causes: Causes::Annotations, combine_bytes: args.combine, algorithms, machine };
     let program = program(&Source::read(&args.file)?, args.entry.as_deref(), &options)?;
     let name = Path::new(&args.file).file_name().map_or("standard input".into(), |name| name.to_string_lossy());
     let mut page = Page::new(if args.file == "-" { "standard input" } else { &name }, &program);

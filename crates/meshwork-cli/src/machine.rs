@@ -1,5 +1,6 @@
 //! Options that say what a program is to run on.
 
+use meshwork_partition::{Algorithm, Algorithms, Use};
 use meshwork_partition::plan::{Device, Link, Machine};
 
 use crate::fail::Failure;
@@ -16,9 +17,17 @@ pub struct MachineArgs {
     /// 10¹² operations and 10⁹ bytes of memory per second of a device [default: 2,200]
     #[arg(long, value_name = "TFLOPS,GBPS", value_parser = parse_device)]
     device: Option<Device>,
+    /// Do without these algorithms for split dimensions: distributed-sort, distributed-fft
+    #[arg(long, value_name = "ALGORITHM,..", value_delimiter = ',')]
+    without: Vec<Algorithm>,
 }
 
 impl MachineArgs {
+    /// Which algorithms are used.
+    pub fn algorithms(&self) -> Algorithms {
+        Algorithms::all(&self.without, Use::Never)
+    }
+
     /// The machine of the file, if there is one, with what is given one by one.
     pub fn machine(&self) -> Result<Machine, Failure> {
         let mut machine = match &self.links {

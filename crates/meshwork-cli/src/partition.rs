@@ -40,10 +40,10 @@ pub struct Args {
 pub fn main(args: &Args) -> Result<(), Failure> {
     let source = Source::read(&args.file)?;
     let module = source.program(args.entry.as_deref())?;
-    let machine = args.machine.machine()?;
+    let (machine, algorithms) = (args.machine.machine()?, args.machine.algorithms());
     // Without causes, nothing is placed for one device.
     let causes = if args.placed { Causes::Annotations } else { Causes::Operations };
-    let options = CompileOptions { causes, combine_bytes: args.combine, machine };
+    let options = CompileOptions { causes, combine_bytes: args.combine, algorithms, machine };
     let compiled = source.compile(&module, &options)?;
     let result = if args.placed {
         compiled.placed

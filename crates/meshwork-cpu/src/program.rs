@@ -137,6 +137,8 @@ pub enum CollectiveKind {
     Permute {
         pairs: Vec<(u32, u32)>,
     },
+    /// The second operand is the table of lengths.
+    RaggedAllToAll,
     Broadcast,
     /// To the first of each group; all others get zeros.
     Reduce(Reducer),

@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::movement::{concatenate, part_along};
 use super::scalar::{ScalarOp, apply};
 use super::value::{Val, allocate};
-use meshwork_ir::groups::{channel, device_pairs, group_of};
+use meshwork_ir::groups::{channel, device_pairs, group_of, ragged_fits};
 use meshwork_ir::op::{BinaryOp, CollectiveOp};
 use meshwork_ir::{Literal, OpId, TensorType};
 
@@ -101,6 +101,13 @@ fn combine(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, parts: &[Vec<Val>]
                 }
             }
         }
+        CollectiveOp::RaggedAllToAll => {
+            let result = m.module.ty(op.results()[0]).as_tensor();
+            let result = result.ok_or_else(|| Fault::invalid("a result is not a tensor"))?;
+            for (r, received) in results.iter_mut().zip(ragged(&data, result)?) {
+                r.push(received);
+            }
+        }
         CollectiveOp::CollectiveBroadcast => {
             for (i, &root) in roots.iter().enumerate() {
                 results.iter_mut().for_each(|r| r.push(data[root][i].clone()));
@@ -117,6 +124,35 @@ fn combine(m: &mut Machine<'_>, id: OpId, kind: CollectiveOp, parts: &[Vec<Val>]
         CollectiveOp::CollectivePermute => return Err(Fault::invalid("a permute is not a meeting")),
     }
     Ok(results)
+}
+
+/// What each device of the group receives: rows of consecutive pieces, in the order of the senders; zeros behind them.
+fn ragged(data: &[Vec<&Literal>], result: &TensorType) -> Result<Vec<Literal>, Fault> {
+    let p = data.len();
+    let sizes = super::index::indices_of(data[0][1]);
+    if data.iter().any(|d| d[1].bytes() != data[0][1].bytes()) {
+        return Err(Fault::invalid("devices of a group have different tables of sizes"));
+    }
+    let (rows, from) = (data[0][0].dims()[0] as usize, data[0][0].dims()[1]);
+    let (to, bytes) = (result.dims[1], result.elem.storage_bytes());
+    let size = |sender: usize, receiver: usize, row: usize| sizes[(sender * p + receiver) * rows + row];
+    ragged_fits(p, rows, (from, to), size).map_err(Fault::Invalid)?;
+    let mut all = vec![];
+    for receiver in 0..p {
+        let mut out = allocate(&result.dims, result.elem)?;
+        for row in 0..rows {
+            let mut at = row * to as usize;
+            for (sender, operands) in data.iter().enumerate() {
+                let before: i64 = (0..receiver).map(|r| size(sender, r, row)).sum();
+                let (start, count) = (row * from as usize + before as usize, size(sender, receiver, row) as usize);
+                let piece = &operands[0].bytes()[start * bytes..(start + count) * bytes];
+                out.bytes_mut()[at * bytes..(at + count) * bytes].copy_from_slice(piece);
+                at += count;
+            }
+        }
+        all.push(out);
+    }
+    Ok(all)
 }
 
 /// `x` cut into `count` equal parts along `dim`.
@@ -190,6 +226,12 @@ fn count(m: &mut Machine<'_>, kind: CollectiveOp, size: usize, args: &[Val]) -> 
         CollectiveOp::AllGather => ("all-gather", (g - 1.0) * b),
         CollectiveOp::ReduceScatter => ("reduce-scatter", (g - 1.0) / g * b),
         CollectiveOp::AllToAll => ("all-to-all", (g - 1.0) / g * b),
+        // As in a plan: at most all of the operand.
+        CollectiveOp::RaggedAllToAll => {
+            let bytes = operand_bytes(&args[..1])?;
+            m.effects.stats.count("ragged-all-to-all", bytes, bytes as f64);
+            return Ok(());
+        }
         CollectiveOp::CollectiveBroadcast => ("collective-broadcast", (g - 1.0) / g * b),
         CollectiveOp::CollectiveReduce => ("collective-reduce", (g - 1.0) / g * b),
         _ => ("all-reduce", 2.0 * (g - 1.0) / g * b),

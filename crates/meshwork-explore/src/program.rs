@@ -25,7 +25,12 @@ impl Program {
             Some(text) => (written, text.to_string()),
             None => Program::numbered(written),
         };
-        let options = CompileOptions { causes: Causes::Annotations, combine_bytes, machine: machine.clone() };
+        let options = CompileOptions {
+            causes: Causes::Annotations,
+            combine_bytes,
+            machine: machine.clone(),
+            ..CompileOptions::default()
+        };
         let compiled = compile(&written, &options)?;
         Ok(Program { written, text, compiled, machine: options.machine })
     }

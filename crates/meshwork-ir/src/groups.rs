@@ -34,7 +34,8 @@ fn strategy(op: &Op) -> Result<Strategy, String> {
         CollectiveOp::AllToAll
         | CollectiveOp::CollectiveBroadcast
         | CollectiveOp::CollectivePermute
-        | CollectiveOp::CollectiveReduce => {
+        | CollectiveOp::CollectiveReduce
+        | CollectiveOp::RaggedAllToAll => {
             Ok(if has_channel { Strategy::CrossPartition } else { Strategy::CrossReplica })
         }
         CollectiveOp::AllGather | CollectiveOp::AllReduce | CollectiveOp::ReduceScatter => {
@@ -124,6 +125,33 @@ pub fn device_groups(op: &Op, grid: DeviceGrid) -> Result<Vec<Vec<usize>>, Strin
         }
     }
     Ok(groups)
+}
+
+/// Checks the table of a `ragged_all_to_all` between `devices`: no length is negative, no row sends more than the `from`
+/// elements it has, or receives more than the `to` it has room for. `size` is the length by sender, receiver and row.
+pub fn ragged_fits(
+    devices: usize,
+    rows: usize,
+    (from, to): (i64, i64),
+    size: impl Fn(usize, usize, usize) -> i64,
+) -> Result<(), String> {
+    let all = || (0..devices).flat_map(|a| (0..devices).flat_map(move |b| (0..rows).map(move |row| (a, b, row))));
+    if let Some((a, b, row)) = all().find(|&(a, b, row)| size(a, b, row) < 0) {
+        return Err(format!("device {a} of the group is to send {} elements of row {row} to {b}", size(a, b, row)));
+    }
+    for (device, row) in (0..devices).flat_map(|d| (0..rows).map(move |row| (d, row))) {
+        // Lengths are numbers of a program: their sum may be beyond any array.
+        let sum = |of: &dyn Fn(usize) -> i64| (0..devices).map(|other| i128::from(of(other))).sum::<i128>();
+        let (sent, received) = (sum(&|to| size(device, to, row)), sum(&|from| size(from, device, row)));
+        if sent > i128::from(from) {
+            return Err(format!("device {device} of the group is to send {sent} elements of row {row}, which has {from}"));
+        }
+        if received > i128::from(to) {
+            let what = format!("is to receive {received} elements of row {row}, which has room for {to}");
+            return Err(format!("device {device} of the group {what}"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod attr;
 pub mod build;
 pub mod bytecode;
 mod combine;
+pub mod comparator;
 mod diag;
 mod direction;
 mod element;

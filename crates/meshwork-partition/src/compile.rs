@@ -14,6 +14,7 @@ use meshwork_propagate::import::{has_gspmd, import_gspmd};
 use meshwork_propagate::{Provenance, import, place_imported, place_imported_traced};
 use thiserror::Error;
 
+use crate::algorithm::Algorithms;
 use crate::collective::DEFAULT_COMBINE_BYTES;
 use crate::donation::{self, Donation};
 use crate::layout::atoms::{Atoms, strides};
@@ -65,13 +66,20 @@ pub struct CompileOptions {
     pub causes: Causes,
     /// Independent collectives of one kind and group are combined up to this many bytes; 0 combines none.
     pub combine_bytes: i64,
+    /// Which algorithms for split dimensions are used.
+    pub algorithms: Algorithms,
     /// What the program is to run on: ways to compute an operation are weighed by the time they would take there.
     pub machine: Machine,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { causes: Causes::Operations, combine_bytes: DEFAULT_COMBINE_BYTES, machine: Machine::default() }
+        CompileOptions {
+            causes: Causes::Operations,
+            combine_bytes: DEFAULT_COMBINE_BYTES,
+            algorithms: Algorithms::default(),
+            machine: Machine::default(),
+        }
     }
 }
 
@@ -283,7 +291,7 @@ fn split_placed(
     let func = entry_of(placed)?;
     let (name, mesh) = mesh_of(placed).unwrap_or_else(|| ("mesh".into(), Mesh::empty()));
     let atoms = Atoms::cut(&mesh, &options.machine.links, cuts(placed, &mesh));
-    let split = split_function(placed, func, &atoms, &options.machine)?;
+    let split = split_function(placed, func, &atoms, &options.machine, &options.algorithms)?;
     let (mut local, mut collectives) = (split.module, split.collectives);
     collective::optimize::optimize(&mut local, &mut collectives, options.combine_bytes);
     if mesh.device_count() > MAX_LISTED && !collectives.is_empty() {

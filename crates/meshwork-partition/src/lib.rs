@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod algorithm;
 mod choose;
 pub mod collective;
 mod compile;
@@ -20,6 +21,7 @@ mod split;
 mod units;
 mod xla;
 
+pub use algorithm::{Algorithm, Algorithms, Use};
 pub use collective::DEFAULT_COMBINE_BYTES;
 pub use compile::{Causes, CompileError, CompileOptions, Compiled, compile, mesh_of};
 pub use donation::Donation;

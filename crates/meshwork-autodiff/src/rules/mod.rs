@@ -143,6 +143,7 @@ pub(crate) fn apply(r: &mut Reverse<'_>, site: &Site) -> Result<(), GradError> {
             CollectiveOp::CollectivePermute => manual::collective_permute(r, site),
             CollectiveOp::CollectiveBroadcast => manual::collective_broadcast(r, site),
             CollectiveOp::CollectiveReduce => manual::collective_reduce(r, site),
+            CollectiveOp::RaggedAllToAll => no_rule(r, NONE),
         },
         OpKind::Chlo(op) => match op {
             ChloOp::RaggedDot => ragged::rule(r, site),

@@ -46,6 +46,7 @@ pub(crate) fn lower(cx: &mut Lower<'_>, op: OpId, grid: DeviceGrid) -> Result<()
             let pairs = device_pairs(data, grid).map_err(invalid)?;
             CollectiveKind::Permute { pairs: pairs.into_iter().map(|(a, b)| (a as u32, b as u32)).collect() }
         }
+        CollectiveOp::RaggedAllToAll => CollectiveKind::RaggedAllToAll,
         CollectiveOp::CollectiveBroadcast => CollectiveKind::Broadcast,
         CollectiveOp::CollectiveReduce => CollectiveKind::Reduce(reducer(module, op)),
     };

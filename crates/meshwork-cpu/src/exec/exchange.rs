@@ -15,6 +15,7 @@ use super::combine::Combiner;
 use super::crossing::Crossing;
 use super::device::Device;
 use super::pool::Pool;
+use super::ragged::Ragged;
 use crate::memory::plan::Plan;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::{Buf, Fault, Scratch};
@@ -40,6 +41,8 @@ pub(crate) struct Exchange {
     /// Devices that must all take part, or none of them.
     pub together: Vec<Vec<usize>>,
     reductions: Vec<Reduction>,
+    /// If it moves pieces of lengths that are data.
+    ragged: Option<Ragged>,
     /// Whether it writes past the caches.
     stream: bool,
     /// What this process does for it, if the devices are spread over several.
@@ -72,6 +75,13 @@ enum Task {
         from: Vec<Place>,
         to: Vec<Place>,
         what: BoxCopy,
+    },
+    /// A device gets pieces from all members of its group.
+    Receive {
+        device: usize,
+        /// Its group and its place in it.
+        group: usize,
+        member: usize,
     },
 }
 
@@ -160,6 +170,7 @@ impl Exchange {
             tasks: vec![],
             together: c.groups.iter().map(|g| g.iter().map(|&d| d as usize).collect()).collect(),
             reductions: vec![],
+            ragged: None,
             stream: false,
             crossing: None,
         };
@@ -211,6 +222,13 @@ impl Exchange {
                 CollectiveKind::AllToAll { split_dim, concat_dim, .. } => {
                     groups.iter().for_each(|g| exchange.all_to_all(g, &shape, Some(*split_dim), *concat_dim));
                 }
+                CollectiveKind::RaggedAllToAll => {
+                    exchange.ragged = Ragged::new(c, program, &from_dims, &to_dims, size);
+                    for (group, members) in groups.iter().enumerate() {
+                        let tasks = members.iter().enumerate();
+                        exchange.tasks.extend(tasks.map(|(member, &device)| Task::Receive { device, group, member }));
+                    }
+                }
                 CollectiveKind::Broadcast => {
                     for g in &groups {
                         shape.targets(g).iter().for_each(|&d| exchange.whole(g[0], d, &shape));
@@ -254,7 +272,7 @@ impl Exchange {
             Task::Zero { to, range } => {
                 Some(Move { from: None, to: part(to, range.clone()), what: BoxCopy::default() })
             }
-            Task::Reduce { .. } => None,
+            Task::Reduce { .. } | Task::Receive { .. } => None,
         };
         if self.crossing.is_some() || self.stream { None } else { self.tasks.iter().map(one).collect() }
     }
@@ -351,6 +369,12 @@ impl Exchange {
             Task::Copy { from, to, what } if self.stream => unsafe { what.stream(ptr(from), ptr(to)) },
             // SAFETY: as above.
             Task::Copy { from, to, what } => unsafe { what.run(ptr(from), ptr(to)) },
+            Task::Receive { group, member, .. } => {
+                if let Some(ragged) = &self.ragged {
+                    // SAFETY: the caller's promise.
+                    unsafe { ragged.receive(devices, *group, *member)? }
+                }
+            }
             // SAFETY: the range is inside the result.
             Task::Zero { to, range } => unsafe { ptr(to).add(range.start).write_bytes(0, range.len()) },
             Task::Reduce { how, from, to, what } => {
@@ -405,6 +429,7 @@ impl Task {
         match self {
             Task::Copy { to, .. } | Task::Zero { to, .. } => to.device,
             Task::Reduce { to, .. } => to[0].device,
+            Task::Receive { device, .. } => *device,
         }
     }
 }

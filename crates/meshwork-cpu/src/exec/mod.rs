@@ -7,7 +7,7 @@
 //! | `device` | the pointers of one device |
 //! | `run` | the coordinator |
 //! | `wave` | several turns of a loop at once |
-//! | `exchange`, `combine` | communication: what goes where, and sums |
+//! | `exchange`, `combine`, `ragged` | communication: what goes where, sums, and pieces of lengths that are data |
 //! | `crossing`, `processes` | communication between processes, and running together with them |
 //! | `fallback` | operations without a kernel |
 
@@ -19,6 +19,7 @@ pub mod fallback;
 mod gate;
 pub mod pool;
 pub(crate) mod processes;
+mod ragged;
 pub(crate) mod run;
 mod sync;
 pub(crate) mod tape;

@@ -62,7 +62,7 @@ impl Processes {
         let module = &program.module;
         let describe = |e: &Exchange| format!("{} ({})", e.name, module.place(e.op));
         let names = stamp::name(plan, || tape.exchanges.iter().map(describe).collect());
-        let can_fail = !program.fallbacks.is_empty() || program.can_part() || has_own_reducer(&program.main.nodes);
+        let can_fail = !program.fallbacks.is_empty() || program.can_part() || may_fail(&program.main.nodes);
         Processes { world, plan, _names: names, compared: AtomicBool::new(false), can_fail }
     }
 
@@ -150,18 +150,19 @@ fn order(nodes: &[Node], hasher: &mut DefaultHasher) {
     }
 }
 
-/// Whether a reduction has a body of its own, which may fail.
-fn has_own_reducer(nodes: &[Node]) -> bool {
+/// Whether a collective may fail: its reduction has a body of its own, or its pieces have lengths that are data.
+fn may_fail(nodes: &[Node]) -> bool {
     nodes.iter().any(|node| match node {
         Node::Step(_) | Node::Await(_) => false,
         Node::Collective(Collective { kind, .. }) => matches!(
             kind,
-            CollectiveKind::AllReduce(Reducer::Body(_))
+            CollectiveKind::RaggedAllToAll
+                | CollectiveKind::AllReduce(Reducer::Body(_))
                 | CollectiveKind::Reduce(Reducer::Body(_))
                 | CollectiveKind::ReduceScatter { reducer: Reducer::Body(_), .. }
         ),
-        Node::While(w) => has_own_reducer(&w.cond.nodes) || has_own_reducer(&w.body.nodes),
-        Node::Case(case) => case.branches.iter().any(|b| has_own_reducer(&b.nodes)),
+        Node::While(w) => may_fail(&w.cond.nodes) || may_fail(&w.body.nodes),
+        Node::Case(case) => case.branches.iter().any(|b| may_fail(&b.nodes)),
     })
 }
 

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use meshwork_ir::op::{BinaryOp, MixedOp, SdyOp, SourceOp};
-use meshwork_ir::{Attr, BlockId, ElementType, Module, OpId, OpKind, ValueId};
+use meshwork_ir::comparator::{self, Part};
+use meshwork_ir::{BlockId, ElementType, Module, OpId};
 
 use super::attrs;
 use super::copy::view_of;
@@ -130,113 +130,15 @@ pub(super) fn lines(x: &View, dim: usize) -> Vec<isize> {
     offsets(&pick(&x.dims), &pick(&x.strides)).into_iter().map(|o| o + x.offset as isize).collect()
 }
 
-/// The keys that a comparator sorts by, if it compares pairs of its arguments one after the other.
+/// The keys that a comparator sorts by, if it has some, and kernels have them.
 fn recognise_keys(module: &Module, block: BlockId) -> Option<Vec<Key>> {
-    let &[out] = module.returned(block) else { return None };
-    let (mut keys, mut rest) = (vec![], Some(out));
-    while let Some(value) = rest {
-        let (first, next) = match binary(module, block, value, BinaryOp::Or) {
-            // first < second or (first = second and the next key decides)
-            Some([first, both]) => {
-                let [equal, next] = binary(module, block, both, BinaryOp::And)?;
-                let (less, same) = (compared(module, block, first)?, compared(module, block, equal)?);
-                let pair = |c: &Compared| (c.arguments[0].min(c.arguments[1]), c.arguments[0].max(c.arguments[1]));
-                if same.direction != "EQ" || pair(&less) != pair(&same) || less.canonical != same.canonical {
-                    return None;
-                }
-                (first, Some(next))
-            }
-            None => (value, None),
-        };
-        let c = compared(module, block, first)?;
-        let descending = match c.direction {
-            "LT" => false,
-            "GT" => true,
-            _ => return None,
-        };
-        // `second < first` is `first > second`.
-        let order = Order { descending: descending != (c.arguments[0] > c.arguments[1]), canonical: c.canonical };
-        keys.push(Key { by: c.arguments[0] / 2, at: 0, elem: c.elem, order });
-        rest = next;
-    }
-    Some(keys)
-}
-
-/// The operands of the operation that makes `value`, if it is of this kind and in the block.
-fn binary(module: &Module, block: BlockId, value: ValueId, kind: BinaryOp) -> Option<[ValueId; 2]> {
-    let op = module.op(module.def_op(value)?);
-    let is_it = op.kind() == OpKind::Binary(kind) && op.parent() == Some(block);
-    is_it.then(|| op.operands().try_into().ok())?
-}
-
-/// A comparison of the two arguments of one operand.
-struct Compared<'m> {
-    arguments: [usize; 2],
-    direction: &'m str,
-    elem: ElementType,
-    canonical: bool,
-}
-
-fn compared(module: &Module, block: BlockId, value: ValueId) -> Option<Compared<'_>> {
-    let op = module.op(module.def_op(value)?);
-    if op.kind() != OpKind::Mixed(MixedOp::Compare) || op.parent() != Some(block) {
-        return None;
-    }
-    let args = module.block(block).args();
-    let &[a, b] = op.operands() else { return None };
-    let ((x, x_canonical), (y, y_canonical)) = (canonical(module, block, a), canonical(module, block, b));
-    let (i, j) = (args.iter().position(|&v| v == x)?, args.iter().position(|&v| v == y)?);
-    // Arguments come in pairs, one per operand.
-    if i / 2 != j / 2 || i == j || x_canonical != y_canonical {
-        return None;
-    }
-    let elem = module.ty(x).elem()?;
-    if !has_key(elem) {
-        return None;
-    }
-    let direction = op.enum_value("comparison_direction")?;
-    // By the natural order of floats zeros are equal; where NaN go is not specified then, and they go last.
-    let is_total = op.enum_value("compare_type") == Some("TOTALORDER");
-    let canonical = x_canonical || (elem.is_float() && !is_total);
-    Some(Compared { arguments: [i, j], direction, elem, canonical })
-}
-
-/// Looks through JAX's `select(x != x, nan, select(x == 0, 0, x))`: the number inside, and whether it was there.
-fn canonical(module: &Module, block: BlockId, value: ValueId) -> (ValueId, bool) {
-    let inside = || -> Option<ValueId> {
-        let def = |v: ValueId, kind: OpKind| {
-            let op = module.op(module.def_op(v)?);
-            (op.kind() == kind && op.parent() == Some(block)).then_some(op)
-        };
-        // Constants may stand outside, where others share them.
-        let constant = |v: ValueId| match module.op(module.def_op(v)?) {
-            // Splitting leaves constants in Shardy's form.
-            op if matches!(op.kind(), OpKind::Source(SourceOp::Constant) | OpKind::Sdy(SdyOp::Constant)) => {
-                match op.attr("value")? {
-                    Attr::Dense(d) => Some(d.to_literal()?.get(0).as_f64()),
-                    _ => None,
-                }
-            }
-            _ => None,
-        };
-        let compares = |v: ValueId, direction: &str| {
-            let op = def(v, OpKind::Mixed(MixedOp::Compare))?;
-            let natural = op.enum_value("compare_type") != Some("TOTALORDER");
-            (natural && op.enum_value("comparison_direction") == Some(direction)).then(|| op.operands().to_vec())
-        };
-        let outer = def(value, OpKind::Mixed(MixedOp::Select))?.operands().to_vec();
-        let inner = def(outer[2], OpKind::Mixed(MixedOp::Select))?.operands().to_vec();
-        let x = inner[2];
-        let nan = compares(outer[0], "NE")? == [x, x] && constant(outer[1])?.is_nan();
-        let equal = compares(inner[0], "EQ")?;
-        let positive = |v: f64| v == 0.0 && v.is_sign_positive();
-        let zero = equal[0] == x && constant(equal[1])? == 0.0 && positive(constant(inner[1])?);
-        (nan && zero).then_some(x)
+    let found = comparator::keys(module, block)?;
+    let key = |k: &comparator::Key| {
+        let order = Order { descending: k.descending, canonical: k.canonical };
+        let at = if k.part == Part::Imaginary { k.elem.storage_bytes() as isize } else { 0 };
+        has_key(k.elem).then_some(Key { by: k.operand, at, elem: k.elem, order })
     };
-    match inside() {
-        Some(x) => (x, true),
-        None => (value, false),
-    }
+    found.iter().map(key).collect()
 }
 
 /// `stablehlo.sort` by keys, or by any comparator.

@@ -82,6 +82,7 @@ fn sources(c: &Collective, devices: usize) -> Option<(Vec<usize>, bool)> {
         | CollectiveKind::ReduceScatter { .. }
         | CollectiveKind::AllGather { .. }
         | CollectiveKind::AllToAll { .. }
+        | CollectiveKind::RaggedAllToAll
         | CollectiveKind::Reduce(_) => return None,
     }
     let from: Vec<usize> = from.into_iter().collect::<Option<_>>()?;

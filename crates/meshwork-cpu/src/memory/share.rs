@@ -289,6 +289,7 @@ fn replicated_after(c: &Collective, devices: usize) -> Option<Leaders> {
         CollectiveKind::ReduceScatter { .. }
         | CollectiveKind::AllToAll { .. }
         | CollectiveKind::Permute { .. }
+        | CollectiveKind::RaggedAllToAll
         | CollectiveKind::Reduce(_) => return None,
     }
     let mut leader = vec![None; devices];

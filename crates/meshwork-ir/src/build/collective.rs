@@ -4,7 +4,7 @@ use super::attrs::matrix;
 use super::{BuildError, Builder};
 use crate::attr::ChannelHandle;
 use crate::op::CollectiveOp;
-use crate::{Attr, OpKind, OpSpec, ValueId};
+use crate::{Attr, OpKind, OpSpec, Type, ValueId};
 
 /// Which devices work together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,24 @@ impl Builder<'_> {
             .attr("split_dimension", Attr::i64(split))
             .attr("concat_dimension", Attr::i64(concat))
             .attr("split_count", Attr::i64(count as i64));
+        self.value(groups.attrs(spec))
+    }
+
+    /// Consecutive pieces of each row of `x` sent to the group's devices. `sizes` has, on all of them, the length of each
+    /// piece by sender, receiver and row. What a device receives stands in the order of the senders at the start of rows of
+    /// `room` elements; the rest is zeros.
+    pub fn ragged_all_to_all(
+        &mut self,
+        x: ValueId,
+        sizes: ValueId,
+        room: i64,
+        groups: &Groups,
+    ) -> Result<ValueId, BuildError> {
+        let ty = match self.ty(x) {
+            Type::Tensor(t) => t.with_dims([t.dims.first().copied().unwrap_or(0), room]).into(),
+            other => other.clone(),
+        };
+        let spec = OpSpec::new(OpKind::Collective(CollectiveOp::RaggedAllToAll)).operands([x, sizes]).results([ty]);
         self.value(groups.attrs(spec))
     }
 

@@ -198,6 +198,28 @@ pub(super) fn all_to_all(t: &OpTypes) -> Result<Types, InferError> {
     Ok(out)
 }
 
+/// `ragged_all_to_all`: rows of one length become rows of another; the table has a length per sender, receiver and row.
+pub(super) fn ragged_all_to_all(t: &OpTypes) -> Result<Types, InferError> {
+    t.operand_count(2)?;
+    let size = groups(t, Groups::Even)?;
+    let (x, sizes) = (t.tensor(0, "operand")?, t.tensor(1, "sizes")?);
+    if x.rank() != 2 {
+        return Err(t.bad_operand(0, "operand", "a tensor of rows, of rank 2"));
+    }
+    let rows = x.dims[0];
+    let is_table = matches!(sizes.dims[..], [a, b, c] if a == b && c == rows && size.is_none_or(|n| n == a));
+    if !is_table || !matches!(sizes.elem, ElementType::I32 | ElementType::I64) {
+        let n = size.map_or("N".into(), |n| n.to_string());
+        let expected = format_smolstr!("tensor<{n}x{n}x{rows}xi32>, a length per sender, receiver and row");
+        return Err(t.bad_operand(1, "sizes", expected));
+    }
+    let wanted = t.wanted_tensor(0, Elems::ANY)?;
+    match wanted.dims[..] {
+        [have, _] if have == rows && wanted.elem == x.elem => Ok(smallvec![wanted.clone().into()]),
+        _ => Err(t.mismatch(format!("makes {wanted} of {x}: both must have {rows} rows of {}", x.elem))),
+    }
+}
+
 /// The operands that carry data: all but a dynamic root.
 fn data<'a>(t: &OpTypes<'a>) -> Result<Vec<&'a TensorType>, InferError> {
     if !t.flag("has_dynamic_root") {

@@ -265,6 +265,7 @@ fn rule(t: &OpTypes) -> Result<Types, InferError> {
             CollectiveOp::CollectivePermute => collective::collective_permute(t),
             CollectiveOp::CollectiveReduce => collective::collective_reduce(t),
             CollectiveOp::CrossReplicaSum => collective::cross_replica_sum(t),
+            CollectiveOp::RaggedAllToAll => collective::ragged_all_to_all(t),
             CollectiveOp::ReduceScatter => collective::reduce_scatter(t),
         },
         OpKind::Chlo(op) => match op {

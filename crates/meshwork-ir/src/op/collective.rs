@@ -14,6 +14,7 @@ op_class! {
     CollectiveReduce "stablehlo.collective_reduce" []
         {"replica_groups" "channel_handle" "use_global_device_ids" "has_dynamic_root"}: Generic;
     CrossReplicaSum "stablehlo.cross-replica-sum" [] {"replica_groups"}: Generic;
+    RaggedAllToAll "meshwork.ragged_all_to_all" [] {"replica_groups" "channel_handle"}: Generic;
     ReduceScatter "stablehlo.reduce_scatter" []
         {"scatter_dimension" "replica_groups" "channel_handle" "use_global_device_ids"}: Generic;
 }

@@ -43,7 +43,8 @@ fn rule(kind: OpKind) -> Rule {
             | CollectiveOp::AllToAll
             | CollectiveOp::CollectiveBroadcast
             | CollectiveOp::CollectivePermute
-            | CollectiveOp::CrossReplicaSum => Rule::None,
+            | CollectiveOp::CrossReplicaSum
+            | CollectiveOp::RaggedAllToAll => Rule::None,
         },
         OpKind::Chlo(ChloOp::Scan) => Rule::Exactly(1, HLO),
         OpKind::Sdy(SdyOp::ManualComputation | SdyOp::NamedComputation) => Rule::Exactly(1, SDY),

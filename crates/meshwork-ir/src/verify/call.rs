@@ -166,7 +166,7 @@ pub(super) fn async_start(cx: &Context, op: OpId) -> Check {
             | CollectiveOp::CollectivePermute
             | CollectiveOp::CollectiveReduce
             | CollectiveOp::ReduceScatter => true,
-            CollectiveOp::CrossReplicaSum => false,
+            CollectiveOp::CrossReplicaSum | CollectiveOp::RaggedAllToAll => false,
         },
         OpKind::Movement(op) => {
             matches!(op, MovementOp::DynamicSlice | MovementOp::DynamicUpdateSlice | MovementOp::Slice)

@@ -114,7 +114,7 @@ fn key(module: &Module, c: &Collective, depth: usize) -> Option<Key> {
     let element = module.ty(*module.op(c.emitted).operands().first()?).elem()?;
     match (&c.kind, &c.peers) {
         // The program's own stay as they are.
-        (_, Peers::Given { .. }) | (CollectiveKind::AllToAll, _) => None,
+        (_, Peers::Given { .. }) | (CollectiveKind::AllToAll | CollectiveKind::RaggedAllToAll, _) => None,
         _ => Some((c.kind.name(), element, c.times, c.times_unknown, depth)),
     }
 }
@@ -135,7 +135,7 @@ fn join(module: &mut Module, members: &[OpId], kind: &CollectiveKind) -> (OpId, 
         CollectiveKind::Permute => writer.permute(&operands, &results),
         CollectiveKind::AllGather => writer.gather(&operands, &results),
         CollectiveKind::ReduceScatter(_) => writer.scatter(&operands, &results),
-        CollectiveKind::AllToAll => return (members[0], vec![]),
+        CollectiveKind::AllToAll | CollectiveKind::RaggedAllToAll => return (members[0], vec![]),
     };
     let ops = writer.ops;
     for (old, new) in results.into_iter().zip(new) {

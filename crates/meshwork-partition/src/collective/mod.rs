@@ -26,6 +26,8 @@ pub enum CollectiveKind {
     ReduceScatter(Combine),
     /// Splits one dimension and joins another.
     AllToAll,
+    /// Sends pieces whose lengths are known at run time only.
+    RaggedAllToAll,
     /// Sends the operand to another device.
     Permute,
 }
@@ -38,6 +40,7 @@ impl CollectiveKind {
             CollectiveKind::AllReduce(_) => "all-reduce",
             CollectiveKind::ReduceScatter(_) => "reduce-scatter",
             CollectiveKind::AllToAll => "all-to-all",
+            CollectiveKind::RaggedAllToAll => "ragged-all-to-all",
             CollectiveKind::Permute => "collective-permute",
         }
     }
@@ -269,6 +272,8 @@ pub fn wire_bytes(kind: &CollectiveKind, peers: &Peers, operand_bytes: i64, atom
         CollectiveKind::AllGather => (group - 1.0) * bytes,
         CollectiveKind::AllReduce(_) => 2.0 * (group - 1.0) / group * bytes,
         CollectiveKind::ReduceScatter(_) | CollectiveKind::AllToAll => (group - 1.0) / group * bytes,
+        // At most: what a device keeps is not known.
+        CollectiveKind::RaggedAllToAll => bytes,
         CollectiveKind::Permute => bytes * peers.sending_share(atoms),
     }
 }

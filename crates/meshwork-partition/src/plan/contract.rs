@@ -26,7 +26,8 @@ pub struct Contract {
 }
 
 /// The kinds of collectives a contract can allow.
-pub const KINDS: [&str; 5] = ["all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"];
+pub const KINDS: [&str; 6] =
+    ["all-gather", "all-reduce", "all-to-all", "collective-permute", "ragged-all-to-all", "reduce-scatter"];
 
 /// Which limit a plan breaks.
 #[derive(Clone, PartialEq, Debug)]

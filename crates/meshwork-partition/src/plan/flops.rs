@@ -72,7 +72,8 @@ pub fn op_flops(module: &Module, op: OpId) -> f64 {
             CollectiveOp::AllGather
             | CollectiveOp::AllToAll
             | CollectiveOp::CollectiveBroadcast
-            | CollectiveOp::CollectivePermute,
+            | CollectiveOp::CollectivePermute
+            | CollectiveOp::RaggedAllToAll,
         )
         | OpKind::Chlo(ChloOp::Constant | ChloOp::ConstantLike)
         | OpKind::Movement(_)

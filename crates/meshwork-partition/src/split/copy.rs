@@ -62,7 +62,8 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    fn copy_block(&mut self, from: BlockId, to: BlockId, map: &mut HashMap<ValueId, ValueId>) -> Result<()> {
+    /// Copies the operations of `from`; `map` says what stands for its arguments.
+    pub fn copy_block(&mut self, from: BlockId, to: BlockId, map: &mut HashMap<ValueId, ValueId>) -> Result<()> {
         for op in self.src.op_list(from) {
             let mut operands = vec![];
             for &v in self.src.op(op).operands() {

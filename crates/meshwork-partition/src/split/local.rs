@@ -3,7 +3,7 @@
 //! A thin layer over the module's own [`Builder`], which infers result types. It adds a place that moves between blocks,
 //! shortcuts for operations along one dimension, and values that depend on the device.
 
-use meshwork_ir::build::{BuildError, Builder};
+use meshwork_ir::build::{BuildError, Builder, Window};
 use meshwork_ir::hash::HashMap;
 use meshwork_ir::identity::{identity, neutral, nothing};
 use meshwork_ir::op::{BinaryOp, MixedOp, SourceOp};
@@ -178,6 +178,34 @@ impl<'a> LocalBuilder<'a> {
     pub fn index_constant(&mut self, value: i64) -> ValueId {
         let bytes = value.to_le_bytes();
         self.splat(&[], self.index, &bytes[..self.index.storage_bytes()])
+    }
+
+    /// The same number of the index type everywhere.
+    pub fn index_splat(&mut self, dims: &[i64], value: i64) -> ValueId {
+        let bytes = value.to_le_bytes();
+        self.splat(dims, self.index, &bytes[..self.index.storage_bytes()])
+    }
+
+    /// `v` of integers combined along `dim`, which is dropped.
+    pub fn reduce(&mut self, v: ValueId, dim: usize, combine: Combine) -> ValueId {
+        let t = self.tensor(v).clone();
+        let mut dims = t.dims.to_vec();
+        dims.remove(dim);
+        let bytes = identity(combine, t.elem).unwrap_or_else(|| vec![0; t.elem.storage_bytes()]);
+        let init = self.splat(&[], t.elem, &bytes);
+        let ty = Type::tensor(dims, t.elem);
+        self.build(&ty, |b| b.reduce_by(combine.op(), v, init, &[dim as i64]))
+    }
+
+    /// Each element of `v` with all before it along `dim` added.
+    pub fn cumulative_sum(&mut self, v: ValueId, dim: usize) -> ValueId {
+        let t = self.tensor(v).clone();
+        let (mut sizes, mut padding) = (vec![1; t.rank()], vec![(0, 0); t.rank()]);
+        (sizes[dim], padding[dim]) = (t.dims[dim], (t.dims[dim] - 1, 0));
+        let window = Window { sizes, padding, ..Window::default() };
+        let init = self.zeros(&[], t.elem);
+        let add = OpKind::Binary(BinaryOp::Add);
+        self.build(&t.into(), |b| Ok(b.reduce_window(&[v], &[init], &window, |b, args| Ok([b.apply(add, args)?]))?[0]))
     }
 
     /// A scalar identity of a reduction; `None` where there is none.

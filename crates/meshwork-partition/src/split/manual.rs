@@ -166,6 +166,7 @@ impl Splitter<'_> {
             CollectiveOp::AllGather => CollectiveKind::AllGather,
             CollectiveOp::ReduceScatter => CollectiveKind::ReduceScatter(combine),
             CollectiveOp::AllToAll => CollectiveKind::AllToAll,
+            CollectiveOp::RaggedAllToAll => CollectiveKind::RaggedAllToAll,
             CollectiveOp::CollectivePermute | CollectiveOp::CollectiveBroadcast => CollectiveKind::Permute,
             CollectiveOp::AllReduce | CollectiveOp::CollectiveReduce | CollectiveOp::CrossReplicaSum => {
                 CollectiveKind::AllReduce(combine)

@@ -16,9 +16,11 @@ mod movement;
 mod parts;
 mod placements;
 mod pool;
+mod ranks;
 mod reduce;
 mod scatter;
 mod single;
+pub(crate) mod sort;
 pub(crate) mod strategy;
 mod top_k;
 mod window;
@@ -34,6 +36,7 @@ use meshwork_propagate::program;
 use smallvec::SmallVec;
 
 use crate::PartitionError;
+use crate::algorithm::Algorithms;
 use crate::collective::{Collective, Site};
 use crate::layout::Layout;
 use crate::layout::atoms::Atoms;
@@ -71,6 +74,8 @@ pub struct Splitter<'a> {
     pub machine: Machine,
     /// 10⁹ bytes per second over the fastest links.
     pub fastest: f64,
+    /// Which algorithms for split dimensions are used.
+    pub algorithms: Algorithms,
     forms: Vec<SmallVec<[Form; 1]>>,
     // Values that got a form, and the local value, in order: a region forgets what was added inside it.
     trail: Vec<(ValueId, ValueId)>,
@@ -122,7 +127,13 @@ pub struct Placed {
 }
 
 /// Splits function `func` of `src`, in which every call is inlined and every value has its final placement.
-pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine) -> Result<SplitFunction> {
+pub fn split_function(
+    src: &Module,
+    func: OpId,
+    atoms: &Atoms,
+    machine: &Machine,
+    algorithms: &Algorithms,
+) -> Result<SplitFunction> {
     let global = src.func_type(func);
     let block = src.body_of(func, 0).ok_or_else(|| PartitionError::Invalid {
         op: src.place(func),
@@ -146,6 +157,7 @@ pub fn split_function(src: &Module, func: OpId, atoms: &Atoms, machine: &Machine
         paths: Paths::default(),
         machine: machine.clone(),
         fastest: machine.links.fastest(atoms.mesh()),
+        algorithms: algorithms.clone(),
         forms: vec![SmallVec::new(); src.value_slots()],
         trail: vec![],
         marks: vec![],
@@ -419,7 +431,8 @@ impl<'a> Splitter<'a> {
                 BodyOp::Reduce => self.reduce(op),
                 BodyOp::ReduceWindow => self.reduce_window(op),
                 BodyOp::SelectAndScatter => self.select_and_scatter(op),
-                BodyOp::Map | BodyOp::Sort => self.generic(op),
+                BodyOp::Sort => self.sort(op),
+                BodyOp::Map => self.generic(op),
             },
             OpKind::Contract(contract) => match contract {
                 ContractOp::Convolution => self.convolution(op),

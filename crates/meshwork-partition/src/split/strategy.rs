@@ -397,7 +397,7 @@ impl Splitter<'_> {
     }
 
     /// What a device sends and computes if `problem` is computed under `assignment`.
-    fn cost(&mut self, problem: &Problem, assignment: &Assignment) -> Cost {
+    pub fn cost(&mut self, problem: &Problem, assignment: &Assignment) -> Cost {
         let mut cost = Cost { flops: problem.work.flops, ..Cost::default() };
         for (list, &size) in assignment.iter().zip(&problem.rule.factor_sizes) {
             let parts = self.atoms.product(list);

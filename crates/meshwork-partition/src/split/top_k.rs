@@ -83,7 +83,7 @@ impl Splitter<'_> {
     }
 
     /// `table[.., at[.., i]]` along the last dimension.
-    fn take_along(&mut self, table: ValueId, at: ValueId) -> ValueId {
+    pub fn take_along(&mut self, table: ValueId, at: ValueId) -> ValueId {
         let dims = self.local.dims(at);
         let last = dims.len() - 1;
         let rows: Vec<i64> = (0..last as i64).collect();

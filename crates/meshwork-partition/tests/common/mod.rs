@@ -55,9 +55,19 @@ pub fn try_check(source: &str) -> Result<Compiled, String> {
 
 /// As [`try_check`], with collectives combined up to `combine_bytes`.
 pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Compiled, String> {
-    let module = text::parse(source).map_err(|d| d.render("test", source))?;
     let options = CompileOptions { combine_bytes, ..CompileOptions::default() };
-    let program = compile(&module, &options).map_err(|e| format!("{e}\n{source}"))?;
+    try_check_on(source, &options, inputs, close)
+}
+
+/// As [`try_check`], compiled with `options`, on `inputs` of the program, with results that are `alike`.
+pub fn try_check_on(
+    source: &str,
+    options: &CompileOptions,
+    inputs: impl FnOnce(&Module) -> Vec<Literal>,
+    alike: fn(&Literal, &Literal) -> bool,
+) -> Result<Compiled, String> {
+    let module = text::parse(source).map_err(|d| d.render("test", source))?;
+    let program = compile(&module, options).map_err(|e| format!("{e}\n{source}"))?;
     let context = || format!("{source}\nis split into\n{}", text::print(&program.module));
     if let Some(d) = verify::verify(&program.module).first() {
         return Err(format!("the per-device program is not valid: {d}\n{}", context()));
@@ -66,7 +76,7 @@ pub fn try_check_combining(source: &str, combine_bytes: i64) -> Result<Compiled,
     let expected = eval::run(&module, None, &inputs).map_err(|e| format!("on one device: {e}\n{source}"))?;
     let got = run(&program, &inputs).map_err(|e| format!("{e}\n{}", context()))?;
     for (i, (a, b)) in expected.iter().zip(&got).enumerate() {
-        if !close(a, b) {
+        if !alike(a, b) {
             return Err(format!("result {i}: expected {}\ngot {}\n{}", show(a), show(b), context()));
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use meshwork_ir::attr::Dense;
+use meshwork_ir::attr::{Dense, GatherDims};
 use meshwork_ir::build::{BuildError, Builder, Direction, Groups};
 use meshwork_ir::groups::{device_groups, device_pairs};
-use meshwork_ir::op::{CollectiveOp, MixedOp, SdyOp, SourceOp};
+use meshwork_ir::op::{BinaryOp, CollectiveOp, MixedOp, SdyOp, SourceOp};
 use meshwork_ir::{
     Attr, BlockId, Combine, DeviceGrid, ElementType, Literal, Module, OpId, OpKind, OpSpec, Type, ValueId,
 };
@@ -21,6 +21,9 @@ pub(super) fn name_replicas(module: &mut Module, op: OpId, kind: CollectiveOp, g
         let width = groups.first().map_or(0, Vec::len);
         if kind == CollectiveOp::CollectiveBroadcast {
             return broadcast(module, op, &groups, grid.partitions).map_err(|e| e.to_string());
+        }
+        if kind == CollectiveOp::RaggedAllToAll {
+            return ragged(module, op, &groups).map_err(|e| e.to_string());
         }
         let reduces = matches!(kind, CollectiveOp::AllReduce | CollectiveOp::ReduceScatter);
         let covered = groups.iter().map(Vec::len).sum::<usize>() == grid.partitions;
@@ -159,6 +162,75 @@ fn row_by_device(b: &mut Builder<'_>, all: ValueId, table: &[i64]) -> Result<(Va
     let row = b.dynamic_slice(all, &starts, &sizes)?;
     let row = b.reshape(row, sizes[1..].iter().copied())?;
     Ok((row, b.compare(Direction::Ge, from, zero)?))
+}
+
+/// Every device gets the operands of all, and picks the pieces that are for it.
+fn ragged(module: &mut Module, op: OpId, groups: &[Vec<usize>]) -> Result<(), BuildError> {
+    let (x, sizes) = (module.op(op).operands()[0], module.op(op).operands()[1]);
+    let result = module.ty(module.op(op).results()[0]).clone();
+    let (rows, length, room) = (module.ty(x).dims()[0], module.ty(x).dims()[1], result.dims()[1]);
+    let (n, devices) = (groups[0].len() as i64, groups.iter().map(Vec::len).sum::<usize>());
+    let group = |d: usize| groups.iter().find(|g| g.contains(&d));
+    let (add, index) = (OpKind::Binary(BinaryOp::Add), elem_of(module, sizes));
+    let mut b = Builder::before(module, op);
+    let all = gather_all(&mut b, x, devices)?;
+    let mut parts = vec![];
+    for i in 0..n as usize {
+        let table: Vec<i64> = (0..devices).map(|d| group(d).map_or(-1, |g| g[i] as i64)).collect();
+        parts.push(row_by_device(&mut b, all, &table)?.0);
+    }
+    let parts = b.concatenate(&parts, 1)?;
+    // This device's place in its group, and by sender and row: how long the pieces for it and for those before it are.
+    let place = |d: usize| group(d).and_then(|g| g.iter().position(|&other| other == d)).unwrap_or(0) as i64;
+    let place = by_device(&mut b, &(0..devices).map(place).collect::<Vec<_>>())?;
+    let place = b.convert(place, index)?;
+    let zero = b.scalar(index, 0.0)?;
+    let mine = b.dynamic_slice(sizes, &[zero, place, zero], &[n, 1, rows])?;
+    let mine = b.reshape(mine, [n, rows])?;
+    let receiver = b.iota(Type::tensor([n, n, rows], index), 1)?;
+    let before = b.broadcast_in_dim(place, [n, n, rows], &[])?;
+    let before = b.compare(Direction::Lt, receiver, before)?;
+    let nothing = b.splat([n, n, rows], index, 0.0)?;
+    let before = b.select(before, sizes, nothing)?;
+    let before = b.reduce_by(add, before, zero, &[1])?;
+    // Where each element of the result comes from: position t of a row is in the piece that starts at `target`.
+    let wide = [rows, room];
+    let t = b.iota(Type::tensor(wide, index), 1)?;
+    let mut target = b.splat([rows], index, 0.0)?;
+    let (mut from, mut found) = (b.splat(wide, index, 0.0)?, b.splat(wide, ElementType::I1, 0.0)?);
+    for i in 0..n {
+        let of = |b: &mut Builder<'_>, table: ValueId| {
+            let row = b.slice(table, &[i, 0], &[i + 1, rows], &[1, 1])?;
+            b.reshape(row, [rows])
+        };
+        let (size, start) = (of(&mut b, mine)?, of(&mut b, before)?);
+        let end = b.apply(add, &[target, size])?;
+        let spread = |b: &mut Builder<'_>, v: ValueId| b.broadcast_in_dim(v, wide, &[0]);
+        let (low, high) = (spread(&mut b, target)?, spread(&mut b, end)?);
+        let (behind, ahead) = (b.compare(Direction::Ge, t, low)?, b.compare(Direction::Lt, t, high)?);
+        let inside = b.apply(OpKind::Binary(BinaryOp::And), &[behind, ahead])?;
+        let shift = b.splat([rows], index, (i * length) as f64)?;
+        let shift = b.apply(add, &[shift, start])?;
+        let shift = b.apply(OpKind::Binary(BinaryOp::Subtract), &[shift, target])?;
+        let shift = spread(&mut b, shift)?;
+        let at = b.apply(add, &[t, shift])?;
+        from = b.select(inside, at, from)?;
+        found = b.apply(OpKind::Binary(BinaryOp::Or), &[found, inside])?;
+        target = end;
+    }
+    let dims = GatherDims {
+        collapsed_slice_dims: vec![1],
+        operand_batching_dims: vec![0],
+        start_indices_batching_dims: vec![0],
+        start_index_map: vec![1],
+        index_vector_dim: 2,
+        ..GatherDims::default()
+    };
+    let value = b.gather(parts, from, dims, &[1, 1])?;
+    let nothing = b.splat(wide, elem_of(b.module(), x), 0.0)?;
+    let value = b.select(found, value, nothing)?;
+    module.replace_op(op, &[value]);
+    Ok(())
 }
 
 /// Every device gets the operands of all, and takes that of the first device of its group; zeros if it is in none.

@@ -245,7 +245,7 @@ fn rule_of_kind(module: &Module, op: OpId, mode: RuleMode) -> RuleResult {
             CollectiveOp::AllGather => collective::all_gather(&ctx),
             CollectiveOp::ReduceScatter => collective::reduce_scatter(&ctx),
             CollectiveOp::AllToAll => collective::all_to_all(&ctx),
-            CollectiveOp::CollectiveReduce => ctx.unknown(),
+            CollectiveOp::CollectiveReduce | CollectiveOp::RaggedAllToAll => ctx.unknown(),
         },
         OpKind::Chlo(kind) => match kind {
             ChloOp::TopK => linalg::top_k(&ctx),

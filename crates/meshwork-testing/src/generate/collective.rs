@@ -72,8 +72,33 @@ impl Maker {
                 let id = b.value(spec).ok()?;
                 moved(b, id)
             }
+            CollectiveOp::RaggedAllToAll => self.ragged(b, &x, &groups),
             // As an all-reduce over replicas, of which there is one, and as one of which a single device keeps the result.
             CollectiveOp::CrossReplicaSum | CollectiveOp::CollectiveReduce => None,
         }
+    }
+
+    /// Pieces of random lengths; where nothing comes, zeros.
+    fn ragged(&mut self, b: &mut Builder<'_>, x: &Value, groups: &Groups) -> Option<Vec<Value>> {
+        let &[rows, length] = &x.dims[..] else { return None };
+        let p = groups.ids[0].len();
+        let mut sizes = vec![0; p * p * rows as usize];
+        let mut received = vec![0; p * rows as usize];
+        for sender in 0..p {
+            for row in 0..rows as usize {
+                let mut left = length;
+                for receiver in 0..p {
+                    let count = self.numbers.between(0, left);
+                    left -= count;
+                    sizes[(sender * p + receiver) * rows as usize + row] = count;
+                    received[receiver * rows as usize + row] += count;
+                }
+            }
+        }
+        let room = received.into_iter().max().unwrap_or(0).max(1) + self.numbers.between(0, 1);
+        let table = Literal::from_i64s([p as i64, p as i64, rows], ElementType::I32, &sizes)?;
+        let table = b.constant(&table).ok()?;
+        let id = b.ragged_all_to_all(x.id, table, room, &Groups { global_ids: false, ..groups.clone() }).ok()?;
+        Some(vec![Value::moved(b, id, x.bound, x.error, x.whole)?])
     }
 }

@@ -62,7 +62,9 @@ impl Vary<'_> {
                 let over = self.axes_of(op);
                 axes.retain(|a| !over.contains(a));
             }
-            OpKind::Collective(CollectiveOp::ReduceScatter | CollectiveOp::AllToAll) => axes.extend(self.axes_of(op)),
+            OpKind::Collective(CollectiveOp::ReduceScatter | CollectiveOp::AllToAll | CollectiveOp::RaggedAllToAll) => {
+                axes.extend(self.axes_of(op))
+            }
             OpKind::Collective(CollectiveOp::CollectivePermute) => axes.extend(self.pair_axes(op)),
             OpKind::Source(SourceOp::PartitionId | SourceOp::ReplicaId) => {
                 axes.extend(self.mesh.axes().iter().map(|a| a.name.to_string()))

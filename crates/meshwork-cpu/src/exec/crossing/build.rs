@@ -5,6 +5,7 @@ use meshwork_ir::{ElementType, Module};
 
 use super::{Crossing, Item, Local, Parcel, Part, Reduction, Round, Source, Target};
 use crate::exec::combine::Combiner;
+use crate::exec::ragged::Ragged;
 use crate::program::{Collective, CollectiveKind, Ends, Program, Reducer};
 use crate::step::Buf;
 use meshwork_runtime::boxes::{BoxCopy, Region};
@@ -18,6 +19,7 @@ const AT_ONCE: usize = 64 << 10;
 const ALIGN: usize = 64;
 
 /// Which process has which device.
+#[derive(Clone)]
 pub(crate) struct Spread {
     /// Of each device.
     pub ranks: Vec<usize>,
@@ -60,11 +62,16 @@ impl Crossing {
             second: Round::default(),
             shares: vec![],
             combiners: vec![],
+            ragged: None,
             stage_bytes: 0,
             devices: spread.ranks.iter().filter(|&&r| r == spread.rank).count(),
         };
         let mut builder = Builder { spread, module, out, group: 0, reducer: None, combiners: HashMap::default() };
         for ends in c.ends(program, module) {
+            if c.kind == CollectiveKind::RaggedAllToAll {
+                builder.ragged(c, program, &ends);
+                continue;
+            }
             builder.collective(c, &ends, program.bufs[ends.result.0 as usize].bytes)?;
         }
         Ok(builder.out)
@@ -112,6 +119,8 @@ impl<'a> Builder<'a> {
                     self.all_to_all(group, shape, *split_dim, *concat_dim);
                 }
             }
+            // Done otherwise.
+            CollectiveKind::RaggedAllToAll => {}
             CollectiveKind::Broadcast => {
                 for group in &groups {
                     self.enter(group);
@@ -131,6 +140,12 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(())
+    }
+
+    fn ragged(&mut self, c: &Collective, program: &Program, ends: &Ends) {
+        let Some(ragged) = Ragged::new(c, program, &ends.from, &ends.to, ends.elem.storage_bytes()) else { return };
+        ragged.groups().iter().for_each(|group| self.enter(group));
+        self.out.ragged = Some((ragged, self.spread.clone()));
     }
 
     fn rank(&self, device: usize) -> usize {

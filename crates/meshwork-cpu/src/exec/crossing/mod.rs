@@ -13,7 +13,9 @@ pub(crate) mod build;
 pub(crate) mod overlap;
 pub(crate) mod run;
 
+use self::build::Spread;
 use super::combine::Combiner;
+use super::ragged::Ragged;
 use crate::step::Buf;
 use meshwork_runtime::boxes::BoxCopy;
 
@@ -31,6 +33,8 @@ pub(crate) struct Crossing {
     /// Copies between results here, after all else.
     shares: Vec<Local>,
     combiners: Vec<Combiner>,
+    /// If it moves pieces of lengths that are data: then it does nothing else.
+    ragged: Option<(Ragged, Spread)>,
     stage_bytes: usize,
     /// How many devices are here.
     devices: usize,

@@ -72,6 +72,11 @@ impl Crossing {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let live = self.live(active)?;
+        if let Some((ragged, spread)) = &self.ragged {
+            let swap = Swap::begin(world, stamp, Lane::Common).map_err(lost)?;
+            // SAFETY: the caller's promise.
+            return unsafe { ragged.cross(swap, devices, spread, |group| live.is_empty() || live[group]) };
+        }
         let stage = Buffer::new(self.stage_bytes).map_err(|e| Fault(e.to_string()))?;
         let cross = Cross { plan: self, devices, active, live: &live, stage: stage.as_ptr(), pool: Some(pool) };
         let mut swap = Swap::begin(world, stamp, Lane::Common).map_err(lost)?;

@@ -37,6 +37,16 @@ pub fn collectives(kind: OpKind, elem: ElementType) -> Vec<Case> {
                 Case::new(kind, &[wide], &attrs, &[&t(&[4, 3 * n])])
             }
             OpKind::Collective(CollectiveOp::CollectiveBroadcast) => Case::new(kind, &[x], &usual, &[x]),
+            OpKind::Collective(CollectiveOp::RaggedAllToAll) => {
+                // By sender, receiver and row: none or one, so that they fit.
+                let size = |a: i64, b: i64, row: i64| i64::from((a + b + row) % n < 3).to_string();
+                let row = |a: i64, b: i64| (0..4).map(|r| size(a, b, r)).collect::<Vec<_>>().join(", ");
+                let sender = |a: i64| (0..n).map(|b| format!("[{}]", row(a, b))).collect::<Vec<_>>().join(", ");
+                let sizes = (0..n).map(|a| format!("[{}]", sender(a))).collect::<Vec<_>>().join(", ");
+                let table = format!("tensor<{n}x{n}x4xi32>");
+                Case::of(kind, "%x0, %sizes", &[x, &table], &[x], "", &usual, &[&t(&[4, 3 * n])])
+                    .after(&format!("%sizes = stablehlo.constant dense<[{sizes}]> : {table}"))
+            }
             // Its groups are of replicas, of which there is one.
             OpKind::Collective(CollectiveOp::CrossReplicaSum) => {
                 Case::new(kind, &[x], "replica_groups = dense<0> : tensor<1x1xi64>", &[x])

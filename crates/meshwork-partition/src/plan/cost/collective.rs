@@ -74,7 +74,7 @@ pub(super) fn fastest(levels: &[Level], kind: &CollectiveKind, spans: &[Span], o
             ways.push((group.ring(bytes), Way::Ring));
             ways.push((group.hierarchy(bytes), Way::Hierarchy));
         }
-        CollectiveKind::AllToAll => ways.push((group.all_to_all(bytes), Way::Direct)),
+        CollectiveKind::AllToAll | CollectiveKind::RaggedAllToAll => ways.push((group.all_to_all(bytes), Way::Direct)),
         CollectiveKind::Permute => ways.push((group.shift(bytes), Way::Direct)),
     }
     ways.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, Way::Direct))

@@ -60,7 +60,10 @@ impl Host {
         let result = match c.kind {
             CollectiveKind::AllGather => operand * group,
             CollectiveKind::ReduceScatter(_) => operand / group,
-            CollectiveKind::AllReduce(_) | CollectiveKind::AllToAll | CollectiveKind::Permute => operand,
+            CollectiveKind::AllReduce(_)
+            | CollectiveKind::AllToAll
+            | CollectiveKind::RaggedAllToAll
+            | CollectiveKind::Permute => operand,
         };
         let rate = self.collectives.iter().find(|(kind, _)| *kind == c.kind.name()).map(|(_, rate)| rate);
         rate.map_or(0.0, |r| r.microseconds * 1e-6 + operand / (r.read * 1e9) + result / (r.write * 1e9))

@@ -139,9 +139,10 @@ impl Links {
         };
         let (steps, bytes) = match c.kind {
             CollectiveKind::AllReduce(_) => (2 * (group - 1), c.wire_bytes),
-            CollectiveKind::AllGather | CollectiveKind::ReduceScatter(_) | CollectiveKind::AllToAll => {
-                (group - 1, c.wire_bytes)
-            }
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter(_)
+            | CollectiveKind::AllToAll
+            | CollectiveKind::RaggedAllToAll => (group - 1, c.wire_bytes),
             // Every sender sends its whole operand, however few they are.
             CollectiveKind::Permute => (1, c.operand_bytes as f64),
         };
