@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes GPT-style training steps as StableHLO text with sdy annotations.
 
-  gpt.py [--layers 1,2,4,8,16,32] [--mesh 2x4] [--wide] [--out target/bench/programs]
+  gpt.py [--layers 1,2,4,8,16,32] [--mesh 2x4] [--wide] [--locations] [--out target/bench/programs]
 
 A step is the forward pass (token and position embedding, pre-norm attention and GELU blocks, unrolled, and a
 vocabulary product), mean cross-entropy, its gradient, and Adam. Parameters and Adam's moments are split over "model",
-the batch over "data". With --wide every split extent is a multiple of 256, for large meshes. Nothing is run: JAX traces
-and lowers only. A file that exists already is kept.
+the batch over "data". With --wide every split extent is a multiple of 256, for large meshes. With --locations operations
+have the lines of this file. Nothing is run: JAX traces and lowers only. A file that exists already is kept.
 """
 import argparse
 import os
@@ -89,7 +89,7 @@ def step_of(layers, sizes):
     return step
 
 
-def lower(layers, mesh_shape, sizes):
+def lower(layers, mesh_shape, sizes, locations=False):
     """The text of one training step."""
     import jax
     import jax.numpy as jnp
@@ -104,15 +104,15 @@ def lower(layers, mesh_shape, sizes):
     kept = {n: s.sharding for n, s in state.items()}
     step = jax.jit(step_of(layers, sizes), out_shardings=(kept, kept, kept, place(), place()))
     traced = step.trace(state, state, state, count, batch, batch)
-    return traced.lower(lowering_platforms=("cpu",)).as_text()
+    return traced.lower(lowering_platforms=("cpu",)).as_text(debug_info=locations)
 
 
-def write(layers, mesh_shape, out, wide=False):
+def write(layers, mesh_shape, out, wide=False, locations=False):
     """Writes the program unless it is there, and returns its path."""
-    path = pathlib.Path(out) / f"gpt_{layers}{'_wide' if wide else ''}.mlir"
+    path = pathlib.Path(out) / f"gpt_{layers}{'_wide' if wide else ''}{'_located' if locations else ''}.mlir"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(lower(layers, mesh_shape, WIDE if wide else USUAL))
+        path.write_text(lower(layers, mesh_shape, WIDE if wide else USUAL, locations))
     return path
 
 
@@ -121,11 +121,12 @@ def main():
     args.add_argument("--layers", default="1,2,4,8,16,32")
     args.add_argument("--mesh", default="2x4")
     args.add_argument("--wide", action="store_true")
+    args.add_argument("--locations", action="store_true")
     args.add_argument("--out", default=ROOT / "target" / "bench" / "programs")
     args = args.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     for layers in map(int, args.layers.split(",")):
-        path = write(layers, tuple(map(int, args.mesh.split("x"))), args.out, args.wide)
+        path = write(layers, tuple(map(int, args.mesh.split("x"))), args.out, args.wide, args.locations)
         lines = path.read_text().count("stablehlo.")
         print(f"{path}  {path.stat().st_size} bytes, about {lines} operations")
 

@@ -71,7 +71,10 @@ pub fn main(args: &Args) -> Result<(), Failure> {
         (None, Some(stem)) => format!("{}.html", stem.to_string_lossy()),
         (None, None) => "-".into(),
     };
-    write_text(Some(&out), &page.html())?;
+    let html = page.html();
+    // The process ends soon: giving back hundreds of thousands of small pieces of memory would only take time.
+    std::mem::forget((page, program));
+    write_text(Some(&out), &html)?;
     if out != "-" {
         eprintln!("wrote {out}: open it in a browser");
     }

@@ -58,8 +58,16 @@ function communicationView(model) {
     table.setRows(rows);
   };
   const picker = h('label', { class: 'dim' }, 'group by ', h('select', { onchange: event => showGroups(event.target.value) }, Object.keys(GROUPS).map(name => h('option', { value: name, selected: name === 'nothing' }, name))));
-  const box = h('section', { class: 'pane', 'aria-label': 'communication' }, h('div', { class: 'panehead' }, h('h2', null, 'Communication'), picker, h('span', { class: 'dim' }, `${humanBytes(model.totalSent)} sent per device and run, about ${humanSeconds(model.totalCollectiveTime)} (simulated)`)), groups, table);
+  const box = h('section', { class: 'pane', 'aria-label': 'communication' }, h('div', { class: 'panehead' }, h('h2', null, 'Communication'), picker, h('span', { class: 'dim' }, `${humanBytes(model.totalSent)} sent per device and run, about ${humanSeconds(model.totalCollectiveTime)} (simulated)`), changesNote(model)), groups, table);
   return { box, update: () => table.refresh() };
+}
+
+/** What is not in the table: collectives that are gone. */
+function changesNote(model) {
+  const facts = [...model.changed].filter(([name]) => name.startsWith('collective '));
+  if (facts.length === 0) return null;
+  const gone = facts.filter(([, how]) => how === 'gone').length;
+  return link(`${plural(facts.length - gone, 'line')} changed, ${gone} gone since ${shorten(model.before.name, 40)}`, () => select({ view: 'compare' }));
 }
 
 const bar = share => h('span', { class: 'bar' }, h('span', { style: `width:${Math.max(1, 100 * share)}%` }), h('em', null, percent(share)));

@@ -12,17 +12,23 @@ async function decode(packed) {
 /** Undoes what data.rs does to the columns that point to rows. */
 function absolute(data) {
   const ops = data.plan.ops;
+  const { values } = data.plan;
   for (const name of ['line', 'alive']) ops[name] = sums(ops[name]);
+  values.line = sums(values.line);
+  ops.place = withLines(ops.place, ops.line);
+  values.name = withLines(values.name, values.line);
   ops.start = sums(ops.start).map(n => n / 1e12);
   for (const name of ['operands', 'until', 'parent', 'value', 'collective']) ops[name] = ops[name].map(fromRow);
   for (const name of ['types', 'result_bytes']) ops[name] = shared(ops[name]);
-  data.plan.values.line = sums(data.plan.values.line);
-  data.plan.values.sharding = shared(data.plan.values.sharding);
+  values.sharding = shared(values.sharding);
   data.device_line = sums(data.device_line);
   const links = data.why.links;
   for (const name of ['next', 'value', 'from', 'through']) links[name] = links[name].map(fromRow);
   return data;
 }
+
+/** The mark at the end of a text stands for its line. */
+const withLines = (texts, lines) => texts.map((text, i) => (text.endsWith('\ue000') ? `${text.slice(0, -1)}line ${lines[i]}` : text));
 
 /** Equal cells as one object: a large program has few different ones. */
 function shared(cells) {

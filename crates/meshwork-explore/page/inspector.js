@@ -84,7 +84,7 @@ function valueFacts(model, value) {
     'section',
     null,
     h('h3', null, brief(shorten(values.name[value], 120))),
-    h('p', { class: 'mono' }, `${values.type[value]}\n[${values.sharding[value].map(axes => `{${axes.join(', ')}}`).join(', ')}]`),
+    h('p', { class: 'mono' }, `${values.type[value]}\n${placementText(values.sharding[value])}${wasPlaced(model, value) ? `\nwas ${wasPlaced(model, value)}` : ''}`),
     link('Show its blocks', () => selectValue(model, value, { view: 'value' })),
   );
 }

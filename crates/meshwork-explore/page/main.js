@@ -7,15 +7,17 @@ function totals(model) {
   const { plan } = model;
   const runs = plan.collectives.reduce((n, c) => n + c.times, 0);
   const axes = plan.mesh.axes.map(a => `${a.name}=${a.size}`).join(' × ');
-  const item = (value, name) => h('div', { class: 'total' }, h('b', null, value), h('span', null, name));
+  const item = (value, name, was) => h('div', { class: 'total' }, h('b', null, value), h('span', null, name), was ? h('span', { class: 'was' }, was) : null);
+  const mesh = m => m.axes.map(a => `${a.name}=${a.size}`).join(' × ');
+  const wasMesh = model.before && model.before.mesh && mesh(model.before.mesh) !== axes ? `was ${mesh(model.before.mesh) || 'one device'}` : '';
   return h(
     'div',
     { class: 'totals' },
-    item(String(deviceCount(plan.mesh)), `device${deviceCount(plan.mesh) === 1 ? '' : 's'}${axes ? ` (${axes})` : ''}`),
-    item(humanBytes(plan.wire_bytes), `sent in ${plural(runs, 'collective')}`),
-    item(humanSeconds(plan.seconds), 'of communication, simulated'),
-    item(humanFlops(plan.flops), 'per device'),
-    item(humanBytes(plan.peak.bytes), 'of memory at the peak'),
+    item(String(deviceCount(plan.mesh)), `device${deviceCount(plan.mesh) === 1 ? '' : 's'}${axes ? ` (${axes})` : ''}`, wasMesh),
+    item(humanBytes(plan.wire_bytes), `sent in ${plural(runs, 'collective')}`, wasText(model, 'wire_bytes', humanBytes)),
+    item(humanSeconds(plan.seconds), 'of communication, simulated', wasText(model, 'seconds', humanSeconds)),
+    item(humanFlops(plan.flops), 'per device', wasText(model, 'flops', humanFlops)),
+    item(humanBytes(plan.peak.bytes), 'of memory at the peak', wasText(model, 'peak', humanBytes)),
   );
 }
 
@@ -99,7 +101,7 @@ async function start() {
     const model = makeModel(data);
     if (location.hash === '#selftest') return selftest(model);
     build(model);
-    window.explorer = { model, decoded: decoded - began, ready: performance.now() };
+    window.explorer = { model, state: () => state, decoded: decoded - began, ready: performance.now() };
     document.documentElement.dataset.ready = Math.round(performance.now());
   } catch (error) {
     replace(document.getElementById('app'), h('p', { class: 'empty', role: 'alert' }, `This page cannot be shown: ${error.message}`));

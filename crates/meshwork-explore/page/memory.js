@@ -88,7 +88,8 @@ function memoryView(model) {
     const [width, height] = [svg.clientWidth || 600, svg.clientHeight || 260];
     const [left, right, top, bottom] = [74, 16, 18, 26];
     const budget = model.data.budget;
-    const most = Math.max(1, model.plan.peak.bytes, budget || 0) * 1.06;
+    const { before } = model;
+    const most = Math.max(1, model.plan.peak.bytes, budget || 0, before ? before.peak : 0) * 1.06;
     const columns = Math.max(1, Math.min(count, Math.floor((width - left - right) / 1.5)));
     const x = i => left + ((width - left - right) * i) / Math.max(1, count);
     const y = b => height - bottom - ((height - top - bottom) * b) / most;
@@ -130,6 +131,12 @@ function memoryView(model) {
     const line = (i, cls, text) => [s('line', { x1: x(i + 0.5), x2: x(i + 0.5), y1: top, y2: height - bottom, class: cls }), text ? s('text', { x: Math.min(width - right - 4, x(i + 0.5) + 5), y: top + 2, class: 'tick', 'text-anchor': x(i) > width * 0.7 ? 'end' : 'start' }, text) : null];
     shapes.push(...line(peak, 'peakline', `peak ${humanBytes(model.plan.peak.bytes)}`));
     if (state.op !== undefined && state.op !== peak) shapes.push(...line(state.op, 'cursor', ''));
+    // The other program over the same width, or the peak that a lock file has.
+    if (before) {
+      const points = before.alive && before.alive.length > 1 ? before.alive : [before.peak, before.peak];
+      const step = (width - left - right) / points.length;
+      shapes.push(s('path', { class: 'beforeline', d: `M${points.map((b, k) => `${left + step * k} ${y(b)}L${left + step * (k + 1)} ${y(b)}`).join('L')}` }, s('title', null, `${before.name}: ${humanBytes(before.peak)} at most`)), s('text', { x: left + 6, y: y(before.peak) - 4, class: 'tick' }, `before: ${humanBytes(before.peak)}`));
+    }
     if (budget) shapes.push(s('line', { x1: left, x2: width - right, y1: y(budget), y2: y(budget), class: 'budget' }), s('text', { x: width - right, y: y(budget) - 5, class: 'tick', 'text-anchor': 'end' }, `budget ${humanBytes(budget)}`));
     shapes.push(s('text', { x: left, y: height - 8, class: 'tick' }, 'first operation'), s('text', { x: width - right, y: height - 8, class: 'tick', 'text-anchor': 'end' }, `operation ${count.toLocaleString('en')}`));
     replace(svg, shapes.filter(Boolean));

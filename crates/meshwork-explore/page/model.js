@@ -41,6 +41,8 @@ function makeModel(data) {
   model.end = 0;
   for (let i = 0; i < count; i++) model.end = Math.max(model.end, ops.start[i] + model.time[i]);
   model.changed = changedFacts(data.against);
+  model.before = beforeOf(data.against);
+  model.movedValues = new Map((data.against && data.against.values) || []);
   // Operations and lines that communicate differently than before.
   model.changedOps = new Set();
   model.changedLines = new Set();
@@ -105,6 +107,33 @@ function changedFacts(against) {
   const out = new Map();
   for (const [name, was, is] of against ? against.changes : []) out.set(name, was === null ? 'new' : is === null ? 'gone' : 'changed');
   return out;
+}
+
+/** Totals of what the program is compared with; a lock file has only some of them. */
+function beforeOf(against) {
+  if (!against) return null;
+  const { plan } = against;
+  if (plan) return { name: against.name, ...plan };
+  const fact = new Map(against.was);
+  const number = text => Number(/^(\d+) B/.exec(text || '')?.[1] ?? 0);
+  const sent = against.was.filter(([name]) => name.startsWith('sent ')).map(([, value]) => number(value));
+  return { name: against.name, wire_bytes: sumOf(sent), peak: number(fact.get('peak')) };
+}
+
+/** `was 3.0 KiB`, if it was something else. */
+const wasText = (model, field, human) => {
+  const was = model.before ? model.before[field] : undefined;
+  const is = { wire_bytes: model.plan.wire_bytes, seconds: model.plan.seconds, flops: model.plan.flops, peak: model.plan.peak.bytes, end: model.end }[field];
+  return was === undefined || human(was) === human(is) ? '' : `was ${human(was)}`;
+};
+
+const placementText = sharding => `[${sharding.map(axes => `{${axes.join(', ')}}`).join(', ')}]`;
+
+/** How a value was placed in what the program is compared with; empty if it was the same or is not known. */
+function wasPlaced(model, value) {
+  if (model.movedValues.has(value)) return placementText(model.movedValues.get(value));
+  const change = value < model.plan.arguments.length && model.data.against ? model.data.against.changes.find(([name]) => name === `argument ${value}`) : null;
+  return change && change[1] ? change[1].replace(/^\S+ /, '').replaceAll('"', '') : '';
 }
 
 /** The annotation of a cause in words; empty if none is known. */

@@ -24,6 +24,7 @@ function overviewView(model) {
   const box = h(
     'div',
     { class: 'overview scroll' },
+    changesCard(model, card),
     card('Most expensive communication', list(top.map(collectiveItem), 'Every device computes on what it has: nothing is sent.')),
     card(
       'Annotations to change first',
@@ -47,10 +48,25 @@ function overviewView(model) {
   return { box, update: () => {} };
 }
 
+/** What changed, first the totals. */
+function changesCard(model, card) {
+  const { against } = model.data;
+  if (!against) return null;
+  const count = sign => against.changes.filter(([, was, is]) => (was === null ? 'new' : is === null ? 'gone' : 'changed') === sign).length;
+  const words = ['changed', 'new', 'gone'].filter(count).map(sign => `${count(sign)} ${sign}`).join(', ');
+  const rows = [['sent', 'wire_bytes', humanBytes], ['communication', 'seconds', humanSeconds], ['arithmetic', 'flops', humanFlops], ['memory', 'peak', humanBytes], ['simulated run', 'end', humanSeconds]];
+  const lines = rows.map(([name, field, human]) => [name, wasText(model, field, human)]).filter(([, was]) => was);
+  return card(
+    `Changed since ${shorten(against.name, 40)}`,
+    h('p', null, against.changes.length ? link(`${words}: show all`, () => select({ view: 'compare' })) : 'Nothing that a lock file records.'),
+    lines.length ? h('dl', null, lines.flatMap(([name, was]) => [h('dt', null, name), h('dd', null, was)])) : null,
+  );
+}
+
 function borderTable(model) {
   const { plan } = model;
   const rows = [...plan.arguments.map((b, i) => ({ b, what: `argument ${i}`, value: i })), ...plan.results.map((b, i) => ({ b, what: `result ${i}`, value: -1 }))];
-  const placement = r => `[${r.b.sharding.map(axes => `{${axes.join(', ')}}`).join(', ')}]`;
+  const placement = r => placementText(r.b.sharding);
   return dataTable({
     label: 'Placements at the border',
     height: `${Math.min(300, 36 + rows.length * 26)}px`,
@@ -58,7 +74,7 @@ function borderTable(model) {
       { name: 'what', width: '110px', cell: r => r.what, text: r => r.what },
       { name: 'name', width: 'minmax(80px,1fr)', cell: r => shorten(r.b.name, 80), text: r => r.b.name, hint: r => r.b.name },
       { name: 'type', width: 'minmax(90px,1fr)', cell: r => r.b.type, text: r => r.b.type },
-      { name: 'placement', width: 'minmax(90px,1fr)', cell: placement, text: placement },
+      { name: 'placement', width: 'minmax(90px,1fr)', cell: r => h('span', null, placement(r), model.changed.has(r.what) ? h('span', { class: 'tag' }, model.changed.get(r.what)) : null), text: placement },
     ],
     rows,
     selected: r => r.value >= 0 && r.value === state.value,

@@ -56,6 +56,9 @@ function rooflineView(model) {
       shapes.push(s('circle', { cx: x(intensity(d)), cy: y(rate(d)), r: 3 + 13 * Math.sqrt(d.seconds / longest), class: state.op !== undefined && same(model, d) ? 'dot chosen' : 'dot', onclick: () => selectOp(model, d.op) }, s('title', null, `${d.name} ${d.type}: ${humanSeconds(d.seconds)} in ${plural(d.count, 'run')}, ${intensity(d).toFixed(2)} FLOP per byte`)));
     }
     if (overall) shapes.push(s('path', { class: 'whole', d: diamond(x(overall), y(Math.min(peak, overall * linkSpeed)), 7) }, s('title', null, `the whole program: ${overall.toFixed(1)} FLOP per byte sent`)));
+    const { before } = model;
+    const was = before && before.flops && before.wire_bytes > 0 ? before.flops / before.wire_bytes : null;
+    if (was && Math.log10(was) >= x0 && Math.log10(was) <= x1) shapes.push(s('path', { class: 'whole before', d: diamond(x(was), y(Math.min(peak, was * linkSpeed)), 7) }, s('title', null, `${before.name}: ${was.toFixed(1)} FLOP per byte sent`)));
     replace(svg, shapes);
   };
   sized(svg, draw);
@@ -76,7 +79,7 @@ function rooflineView(model) {
     selected: d => state.op !== undefined && same(model, d),
     onselect: d => selectOp(model, d.op),
   });
-  const box = h('section', { class: 'pane', 'aria-label': 'roofline' }, h('div', { class: 'panehead' }, h('h2', null, 'Roofline'), h('span', { class: 'dim' }, `dots: operations, area: simulated time${overall ? '; diamond: the program against its links' : ''}`)), h('div', { class: 'chartbox' }, svg), table);
+  const box = h('section', { class: 'pane', 'aria-label': 'roofline' }, h('div', { class: 'panehead' }, h('h2', null, 'Roofline'), h('span', { class: 'dim' }, `dots: operations, area: simulated time${overall ? `; diamond: the program against its links${model.before && model.before.flops ? ', hollow: before' : ''}` : ''}`)), h('div', { class: 'chartbox' }, svg), table);
   return { box, update: () => { draw(); table.refresh(); } };
 }
 

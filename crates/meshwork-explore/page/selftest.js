@@ -93,7 +93,8 @@ async function selftest(model) {
       const words = `${ops.name[count - 1]}`;
       check('search finds', searchOps(model, words).includes(count - 1), words);
     }
-    if (model.data.against) check('comparison', document && model.data.against.changes.every(([, was, is]) => was !== is));
+    if (model.data.against) checkComparison(model, check);
+    if (model.data.run) checkRun(model, check, near);
     checks.push(...embeddedCases());
   } catch (error) {
     check('no exception', false, `${error.message} ${error.stack}`);
@@ -103,6 +104,34 @@ async function selftest(model) {
   const report = JSON.stringify({ checks: checks.length, failed: bad });
   replace(document.getElementById('app'), h('pre', { id: 'report' }, report));
   document.documentElement.dataset.selftest = bad.length === 0 ? 'ok' : 'failed';
+}
+
+/** The changes are the difference of the two lists of facts, and the views say something of them. */
+function checkComparison(model, check) {
+  const { was, is, changes } = model.data.against;
+  const [before, now] = [new Map(was), new Map(is)];
+  const names = [...new Set([...before.keys(), ...now.keys()])].filter(name => before.get(name) !== now.get(name));
+  const said = new Map(changes.map(([name, a, b]) => [name, [a, b]]));
+  const same = name => said.has(name) && (said.get(name)[0] ?? undefined) === before.get(name) && (said.get(name)[1] ?? undefined) === now.get(name);
+  check('changes are all changes', names.length === changes.length && names.every(same), `${names.length} and ${changes.length}`);
+  for (const [view, mark] of [['overview', 'Changed since'], ['memory', 'before'], ['compare', model.data.against.name]]) {
+    select({ view });
+    check(`${view} compares`, document.getElementById('stage').textContent.includes(mark));
+  }
+  const present = changes.filter(([name, , now]) => name.startsWith('collective ') && now !== null);
+  const marked = model.collectives.filter(c => factsOf(c).some(f => model.changed.has(f))).length;
+  check('changed collectives are marked', present.length === 0 || marked > 0, `${marked} for ${present.length}`);
+}
+
+/** The measured run: every event is a bar, and the table has all of their time. */
+function checkRun(model, check, near) {
+  const e = model.data.run.events;
+  const bars = measuredBars(model);
+  check('every event is a bar', bars.length === e.name.length && bars.every((b, k) => b.activity === ACTIVITIES[e.activity[k]]));
+  const rows = timeRows(model, simulatedBars(model), bars);
+  const all = sumOf(bars.filter(b => b.op >= 0).map(b => b.end - b.start)) / (deviceLanes(bars) || 1);
+  check('measured times add up', near(sumOf(rows.map(r => r.measured)), all));
+  check('waiting is a part of it', rows.every(r => r.waiting <= r.measured + 1e-12));
 }
 
 /** Cases that a test puts into the page: placements with the ranges that meshwork-mesh gives for them. */

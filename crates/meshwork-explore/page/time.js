@@ -82,6 +82,18 @@ function opNamed(model, byPlace, name, communicates) {
   return pool.reduce((best, i) => (best < 0 || model.time[i] > model.time[best] ? i : best), -1);
 }
 
+/** Bars of the simulated run of what the program is compared with. */
+function beforeBars(model) {
+  const bars = model.before && model.before.bars;
+  if (!bars) return [];
+  return bars.name.flatMap((name, k) => {
+    const [kind, axes] = bars.collective[k] || [null, []];
+    const lanes = kind === null ? ['compute'] : axes.length ? [...new Set(axes.map(a => a.replace(/:\(.*$/, '')))] : ['given'];
+    const [start, end] = [bars.start[k], bars.start[k] + bars.time[k]];
+    return lanes.map(lane => ({ lane, op: -1, kind, name: `${name}${bars.place[k] ? ` at ${bars.place[k]}` : ''}`, start, end }));
+  });
+}
+
 function timeView(model) {
   const outer = h('div', { class: 'pane' });
   let inner = null;
@@ -99,7 +111,7 @@ function lanesView(model, again) {
   const measured = measuredBars(model);
   const lanes = [];
   const laneOf = new Map();
-  for (const [group, list] of [['simulated', simulated], ['measured', measured]]) {
+  for (const [group, list] of [['simulated', simulated], ['before', beforeBars(model)], ['measured', measured]]) {
     for (const bar of list) {
       const key = `${group} ${bar.lane}`;
       if (!laneOf.has(key) && lanes.length < 40) {
@@ -110,7 +122,7 @@ function lanesView(model, again) {
     }
   }
   for (const lane of lanes) lane.bars.sort((a, b) => a.start - b.start);
-  const end = mostOf(measured.map(b => b.end), Math.max(model.end, 1e-12));
+  const end = mostOf(measured.map(b => b.end), Math.max(model.end, (model.before && model.before.end) || 0, 1e-12));
   let range = [0, end];
   // A simulated run that is much shorter than the measured one is stretched to it, unless the reader wants one scale.
   const shorter = measured.length && model.end > 0 ? end / model.end : 1;
@@ -131,9 +143,9 @@ function lanesView(model, again) {
     const most = Math.floor(2600 / Math.max(1, lanes.length));
     lanes.forEach((lane, row) => {
       const y = top + row * (HEIGHT + 6);
-      const scale = lane.group === 'simulated' ? stretch : 1;
+      const scale = lane.group === 'measured' ? 1 : stretch;
       const x = t => at(t * scale);
-      shapes.push(s('text', { x: 0, y: y + 13, class: 'lane' }, shorten(lane.name === 'compute' ? 'compute' : lane.group === 'simulated' ? `links of ${lane.name}` : lane.name, 22)), s('text', { x: 0, y: y + 26, class: 'tick' }, scale > 1 ? `${lane.group}, drawn × ${scale.toFixed(scale < 10 ? 1 : 0)}` : lane.group));
+      shapes.push(s('text', { x: 0, y: y + 13, class: 'lane' }, shorten(lane.name === 'compute' ? 'compute' : lane.group === 'measured' ? lane.name : `links of ${lane.name}`, 22)), s('text', { x: 0, y: y + 26, class: 'tick' }, scale > 1 ? `${lane.group}, drawn × ${scale.toFixed(scale < 10 ? 1 : 0)}` : lane.group));
       let lastEnd = -1;
       let drawn = 0;
       for (const bar of lane.bars) {
@@ -179,14 +191,15 @@ function lanesView(model, again) {
   const scales = shorter > 3 ? h('label', { class: 'dim' }, h('input', { type: 'checkbox', onchange: event => { stretch = event.target.checked ? 1 : shorter; draw(); } }), ' one scale') : null;
   const spent = activity => sum(measured.filter(b => b.activity === activity).map(b => b.end - b.start)) / Math.max(1, deviceLanes(measured));
   const exposed = sum(simulated.filter(b => b.exposed).map(b => sum(b.exposed.map(([a, z]) => z - a))));
-  const summary = `simulated: ${humanSeconds(model.end)}, of which about ${humanSeconds(exposed)} only communicate${measured.length ? `; measured: ${humanSeconds(mostOf(measured.map(b => b.end), 0))}, a device ${ACTIVITIES.map(a => `${a} ${humanSeconds(spent(a))}`).join(', ')}` : '; no run was measured'}`;
+  const was = wasText(model, 'end', humanSeconds);
+  const summary = `simulated: ${humanSeconds(model.end)}${was ? ` (${was} in ${shorten(model.before.name, 30)})` : ''}, of which about ${humanSeconds(exposed)} only communicate${measured.length ? `; measured: ${humanSeconds(mostOf(measured.map(b => b.end), 0))}, a device ${ACTIVITIES.map(a => `${a} ${humanSeconds(spent(a))}`).join(', ')}` : '; no run was measured'}`;
   const box = h('section', { class: 'pane', 'aria-label': 'time' }, h('div', { class: 'panehead' }, h('h2', null, 'Time'), h('span', { class: 'dim grow' }, summary), scales, button('−', 'Zoom out', () => zoom(1 / 1.6)), button('+', 'Zoom in', () => zoom(1.6)), button('All', 'Show all', () => { range = [0, end]; draw(); }), traceOpener(model, again), button('Save trace', 'Save the simulated run for Chrome or Perfetto', () => download('simulated.trace.json', chromeTrace(model)))), h('div', { class: 'chartbox tall' }, svg), h('p', { class: 'dim note' }, `Hatched in the simulated run: nothing is computed beside the collective; all rounds of a loop are one bar.${measured.length ? ' In the measured run: W a device waits for others, a letter data moves, M memory is allocated.' : ''}`), table);
   return { box, update: () => { draw(); table.refresh(); } };
 }
 
 function barShapes(model, lane, bar, from, width, y, height, x) {
   const c = bar.op >= 0 ? model.ops.collective[bar.op] : -1;
-  const kind = c >= 0 ? KINDS[model.collectives[c].kind] : null;
+  const kind = c >= 0 ? KINDS[model.collectives[c].kind] : KINDS[bar.kind] || null;
   const waits = bar.activity === 'waiting';
   const color = waits ? 'var(--band0)' : bar.activity === 'allocating' ? 'var(--purple)' : kind ? kind.color : bar.activity === 'moving' ? 'var(--vermillion)' : 'var(--compute)';
   const letter = waits ? 'W ' : bar.activity === 'allocating' ? 'M ' : kind ? `${kind.letter} ` : '';

@@ -24,11 +24,11 @@ function valueView(model) {
   let dims = [];
   let picture = h('div');
   const isSplit = i => values.sharding[i].some(axes => axes.length > 0);
-  const placement = i => `[${values.sharding[i].map(axes => `{${axes.join(', ')}}`).join(', ')}]`;
+  const placement = i => placementText(values.sharding[i]);
   const list = dataTable({
     label: 'All values',
     columns: [
-      { name: 'value', width: 'minmax(100px,1.7fr)', cell: i => h('span', null, shorten(brief(values.name[i]), 60), i < model.plan.arguments.length && model.changed.has(`argument ${i}`) ? h('span', { class: 'tag' }, 'changed') : null), hint: i => values.name[i], text: i => values.name[i] },
+      { name: 'value', width: 'minmax(100px,1.7fr)', cell: i => h('span', null, shorten(brief(values.name[i]), 60), wasPlaced(model, i) ? h('span', { class: 'tag' }, 'changed') : null), hint: i => values.name[i], text: i => values.name[i] },
       { name: 'type', width: 'minmax(76px,1fr)', cell: i => values.type[i], text: i => values.type[i] },
       { name: 'placement', width: 'minmax(76px,1.2fr)', cell: i => placement(i), text: placement, hint: placement },
     ],
@@ -59,6 +59,7 @@ function valueView(model) {
       detail,
       h('h3', null, values.name[value]),
       h('p', { class: 'mono' }, `${values.type[value]}  ${placement(value)}`),
+      wasPlaced(model, value) ? h('p', null, h('span', { class: 'tag' }, 'changed'), ` It was placed ${wasPlaced(model, value)} in ${model.before.name}.`) : null,
       values.unreduced[value].length ? h('p', null, h('span', { class: 'hatchkey' }), ` Each device has a part of the ${values.reduction[value]} over ${values.unreduced[value].join(', ')}: hatched.`) : null,
       partialNote(model, value),
       h('p', { class: 'actions' }, values.line[value] > 0 ? link(`Go to line ${values.line[value]}`, () => selectLine(model, values.line[value], { view: 'program', value })) : null, cut.shape.length > 2 ? [pick(0), ' ', pick(1)] : null),

@@ -17,15 +17,17 @@ const FORMAT: u32 = 1;
 
 pub fn data(program: &Program) -> Value {
     let compiled = &program.compiled;
-    let mut plan = plan::data(compiled, &program.machine);
-    let ops = plan::ops(compiled, &program.machine);
+    let (ops, values) = (plan::ops(compiled, &program.machine), plan::values(compiled));
+    let mut plan = plan::data_of(compiled, &program.machine, &ops, &values);
     let (device, lines) = text::print_lines(&compiled.module);
     let line_of: HashMap<OpId, u32> = lines.into_iter().collect();
     let device_lines: Vec<u32> = ops.iter().map(|op| line_of.get(&op.op).copied().unwrap_or(0)).collect();
     let outline = outline(&plan["ops"]);
-    let values = plan::values(compiled);
     let mut why = history(program, &values);
     let mut device_lines = json!(device_lines);
+    for (table, name) in [("ops", "place"), ("values", "name")] {
+        without_lines(&mut plan[table], name);
+    }
     let columns = &mut plan["ops"];
     for name in ["line", "alive", "start"] {
         differences(&mut columns[name]);
@@ -51,6 +53,22 @@ pub fn data(program: &Program) -> Value {
         "run": null,
         "budget": null,
     })
+}
+
+/// Stands for `line` and the number in the column `line`, at the end of a text. No name has it: it is for private use.
+const LINE: char = '\u{e000}';
+
+/// Texts of the column `name` that end in `line 12` without it, if that is what the column `line` has.
+fn without_lines(table: &mut Value, name: &str) {
+    let lines: Vec<i64> = table["line"].as_array().into_iter().flatten().map(|l| l.as_i64().unwrap_or(0)).collect();
+    for (cell, line) in table[name].as_array_mut().into_iter().flatten().zip(lines) {
+        let Value::String(text) = cell else { continue };
+        let end = format!("line {line}");
+        if text.ends_with(&end) {
+            text.truncate(text.len() - end.len());
+            text.push(LINE);
+        }
+    }
 }
 
 /// Each number as the difference from the one before; fractions as whole trillionths.

@@ -43,6 +43,19 @@ const STYLE: &str = include_str!("../page/style.css");
 /// Nothing is loaded from anywhere.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
 
+/// The code without indentation and comments on lines of their own. No text of it goes over several lines.
+fn code() -> String {
+    let mut out = String::new();
+    for line in CODE.iter().flat_map(|file| file.lines()).map(str::trim_start) {
+        let is_comment = ["//", "/*", "* ", "*/"].iter().any(|mark| line.starts_with(mark));
+        if !is_comment && !line.is_empty() {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
 /// A page about a program.
 pub struct Page {
     title: String,
@@ -84,7 +97,7 @@ impl Page {
     pub fn html(&self) -> String {
         let title = attribute(&self.title);
         let data = pack(&self.data);
-        let code = CODE.join("\n");
+        let code = code();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\

@@ -71,7 +71,7 @@ impl<'a> Ops<'a> {
         let hasher = BuildHasherDefault::<std::hash::DefaultHasher>::default();
         let types = list("types");
         let mut looks: Vec<u64> =
-            names.iter().enumerate().map(|(i, name)| hasher.hash_one((name, types[i].to_string()))).collect();
+            names.iter().enumerate().map(|(i, name)| hasher.hash_one((name, &types[i]))).collect();
         let mut ends: Vec<usize> = (1..=names.len()).collect();
         let mut children: HashMap<usize, Vec<usize>> = HashMap::default();
         for i in (0..names.len()).rev() {

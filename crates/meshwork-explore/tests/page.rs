@@ -45,6 +45,11 @@ fn absolute(column: &Value, how: &str) -> Vec<Value> {
     cells.collect()
 }
 
+/// A text with the line that a mark at its end stands for.
+fn with_line((text, line): (&Value, &Value)) -> Value {
+    json!(text.as_str().unwrap().replace('\u{e000}', &format!("line {line}")))
+}
+
 #[test]
 fn data_is_what_explain_says() {
     for (name, program) in programs() {
@@ -64,6 +69,8 @@ fn data_is_what_explain_says() {
                     let whole = absolute(own, "differences");
                     whole.iter().map(|n| json!(n.as_i64().unwrap() as f64 / 1e12)).collect()
                 }
+
+                "place" => own.as_array().unwrap().iter().zip(said["ops"]["line"].as_array().unwrap()).map(with_line).collect(),
                 "operands" | "until" | "parent" | "value" | "collective" => absolute(own, "rows").into(),
                 _ => own.clone(),
             };

@@ -34,6 +34,11 @@ pub fn json(compiled: &Compiled, machine: &Machine) -> String {
 
 /// The same as data.
 pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
+    data_of(compiled, machine, &ops(compiled, machine), &values(compiled))
+}
+
+/// The same for those who have the [operations](ops) and [values](values) already.
+pub fn data_of(compiled: &Compiled, machine: &Machine, ops: &[PlannedOp], values: &[PlacedValue]) -> Value {
     let plan = &compiled.plan;
     let totals: Map<String, Value> = plan
         .totals()
@@ -46,7 +51,6 @@ pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
     let seconds: f64 = plan.collectives.iter().map(|c| machine.collective_seconds(c, &plan.mesh) * c.collective.times as f64).sum();
     let alive: Vec<Value> =
         plan.peak.alive.iter().map(|a| json!({"bytes": a.bytes, "type": a.ty, "from": a.from})).collect();
-    let (ops, values) = (ops(compiled, machine), values(compiled));
     json!({
         "version": VERSION,
         "mesh": mesh(&plan.mesh),
@@ -60,8 +64,8 @@ pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
         "unknown_trip_counts": plan.has_unknown_trip_counts(),
         "flops": plan.flops,
         "peak": {"bytes": plan.peak.bytes, "at": plan.peak.at, "alive": alive},
-        "ops": op_columns(compiled, &ops, &values),
-        "values": value_columns(&values),
+        "ops": op_columns(compiled, ops, values),
+        "values": value_columns(values),
     })
 }
 

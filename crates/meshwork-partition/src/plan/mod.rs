@@ -32,7 +32,7 @@ pub use cost::{
 };
 pub use explain::{Detail, human_bytes, human_count, human_seconds, table};
 pub use flops::op_flops;
-pub use json::{data, json};
+pub use json::{data, data_of, json};
 pub use lock::{Change, Lock, LockError};
 pub use memory::{Alive, Peak};
 pub use ops::{Buffer, Operand, PlannedOp, ops};
