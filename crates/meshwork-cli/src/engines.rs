@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use meshwork_cpu::CpuEngine;
-use meshwork_pjrt::{MemoryUse, PjrtEngine};
+use meshwork_pjrt::PjrtEngine;
 use meshwork_runtime::{Engine, Evaluator};
 
 use crate::fail::Failure;
@@ -80,19 +80,11 @@ pub fn main(args: &Args) -> Result<(), Failure> {
         let version = client.platform_version().lines().next().unwrap_or_default();
         out += &format!("\n{}: API {major}.{minor}, {version}\n", engine.name());
         for device in client.devices() {
-            let memory = client.memory(device).map(memory_text).unwrap_or_default();
+            let memory = client.memory(device).map(|memory| format!(", {memory}")).unwrap_or_default();
             out += &format!("  {} {}{memory}\n", device.id, device.kind);
         }
     }
     write_stdout(&out)
-}
-
-fn memory_text(memory: MemoryUse) -> String {
-    let gib = |bytes: i64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
-    match memory.limit {
-        Some(limit) => format!(", {} of {} in use", gib(memory.in_use), gib(limit)),
-        None => format!(", {} in use", gib(memory.in_use)),
-    }
 }
 
 #[cfg(test)]

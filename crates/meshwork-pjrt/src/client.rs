@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meshwork_pjrt_abi::{self as abi, NamedValue, NamedValueData, named};
+use meshwork_runtime::MemoryUse;
 
 use crate::event::Event;
 use crate::plugin::{PjrtError, Plugin, blank, call, slice, text};
@@ -55,17 +56,6 @@ pub struct Device {
     pub kind: String,
     /// The process that it belongs to.
     pub process: i64,
-}
-
-/// Memory of a device, in bytes, as far as its plugin tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct MemoryUse {
-    /// Allocated now.
-    pub in_use: i64,
-    /// The most that was allocated at once.
-    pub peak: Option<i64>,
-    /// The most that can be.
-    pub limit: Option<i64>,
 }
 
 // SAFETY: clients and devices can be used from any thread.
@@ -132,6 +122,11 @@ impl Client {
             peak: known(stats.peak_bytes_in_use, stats.peak_bytes_in_use_is_set),
             limit: known(stats.bytes_limit, stats.bytes_limit_is_set),
         })
+    }
+
+    /// The memory of each device; none if the plugin does not tell.
+    pub(crate) fn memory_of_all(&self) -> Vec<MemoryUse> {
+        self.devices.iter().filter_map(|device| self.memory(device).ok()).collect()
     }
 
     /// Notes a run, and waits for an earlier one if too many have not ended.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use meshwork_ir::text;
 use meshwork_partition::Compiled;
 use meshwork_pjrt_abi::{self as abi};
-use meshwork_runtime::{Engine, Executable, LoadError, evaluator};
+use meshwork_runtime::{Engine, Executable, LoadError, MemoryUse, evaluator};
 
 use crate::cache::Cache;
 use crate::client::{Client, OptionValue};
 use crate::executable::{Loaded, PjrtExecutable, is_out_of_memory};
 use crate::plugin::{PjrtError, Plugin, blank, call};
+use crate::precision::{self, Precision};
 use crate::{compile_options, discover, lower, rewrite};
 
 /// Who splits programs over the devices.
@@ -47,6 +48,7 @@ pub struct PjrtEngine {
     partitioner: Partitioner,
     /// How many turns of a loop of stencils are done at a time; `None` if programs are not rewritten.
     turns: Option<u64>,
+    precision: Precision,
     cache: Option<Arc<Cache>>,
 }
 
@@ -59,6 +61,7 @@ pub struct Opening {
     partitioner: Partitioner,
     rewrites: Option<bool>,
     turns: u64,
+    precision: Precision,
     cache: Option<PathBuf>,
 }
 
@@ -88,6 +91,7 @@ impl PjrtEngine {
                 }),
                 "cache" => opening.cache(value),
                 "rewrite" => opening.rewrites(value.parse().map_err(|_| wrong_value(part, "true or false"))?),
+                "precision" => opening.precision(value.parse()?),
                 "turns" => opening.turns(value.parse().map_err(|_| wrong_value(part, "a number of turns"))?),
                 _ if name.starts_with("xla_") => opening.flag(name, value),
                 _ => opening.option(name, OptionValue::parse(value)),
@@ -105,6 +109,7 @@ impl PjrtEngine {
             partitioner: Partitioner::default(),
             rewrites: None,
             turns: TURNS,
+            precision: Precision::default(),
             cache: std::env::var_os("MESHWORK_PJRT_CACHE").map(PathBuf::from),
         }
     }
@@ -125,12 +130,17 @@ impl PjrtEngine {
         match self.partitioner {
             Partitioner::Meshwork => {
                 let mut module = lower::for_replicas(&program.module, devices)?;
+                self.precision.set(&mut module);
                 if let Some(turns) = self.turns {
                     rewrite::rewrite(&mut module, turns);
                 }
                 Ok((text::print(&module), compile_options::for_replicas(devices, &self.flags)))
             }
-            Partitioner::Xla => Ok((text::print(&program.placed), compile_options::for_xla(devices, &self.flags))),
+            Partitioner::Xla => {
+                let mut module = program.placed.clone();
+                self.precision.set(&mut module);
+                Ok((text::print(&module), compile_options::for_xla(devices, &self.flags)))
+            }
         }
     }
 
@@ -210,6 +220,12 @@ impl Opening {
         self
     }
 
+    /// How products and convolutions that do not say it themselves are computed.
+    pub fn precision(mut self, precision: Precision) -> Opening {
+        self.precision = precision;
+        self
+    }
+
     /// Keeps compiled programs in this folder, for other processes and later runs. `MESHWORK_PJRT_CACHE` does the same.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Opening {
         self.cache = Some(folder.into());
@@ -236,7 +252,8 @@ impl Opening {
         let cache = self.cache.map(|folder| Arc::new(Cache::new(folder)));
         let is_gpu = ["cuda", "rocm"].contains(&client.platform());
         let turns = self.rewrites.unwrap_or(is_gpu).then_some(self.turns);
-        Ok(PjrtEngine { client, name, flags: self.flags, partitioner: self.partitioner, turns, cache })
+        let (flags, partitioner, precision) = (self.flags, self.partitioner, self.precision);
+        Ok(PjrtEngine { client, name, flags, partitioner, turns, precision, cache })
     }
 }
 
@@ -281,5 +298,15 @@ impl Engine for PjrtEngine {
             }
             Err(error) => evaluator::stand_in(program, format!("{}: {error}", self.name)),
         }
+    }
+
+    fn notes(&self, program: &Compiled) -> Vec<String> {
+        let mut module = (*program.module).clone();
+        self.precision.set(&mut module);
+        precision::rounding(&module, self.client.platform()).into_iter().collect()
+    }
+
+    fn memory(&self) -> Vec<MemoryUse> {
+        self.client.memory_of_all()
     }
 }

@@ -212,7 +212,8 @@ impl Executable for PjrtExecutable {
         let start = Instant::now();
         let results = self.run(args)?;
         self.client().wait();
-        Ok((results, Profile { total_ns: start.elapsed().as_nanos() as u64, ..Profile::default() }))
+        let total_ns = start.elapsed().as_nanos() as u64;
+        Ok((results, Profile { total_ns, memory: self.client().memory_of_all(), ..Profile::default() }))
     }
 
     fn fallbacks(&self) -> Vec<Fallback> {

@@ -15,9 +15,11 @@ mod event;
 mod executable;
 mod lower;
 mod plugin;
+mod precision;
 mod rewrite;
 
-pub use client::{Client, Device, MemoryUse, OptionValue};
+pub use client::{Client, Device, OptionValue};
 pub use discover::{Installed, installed};
 pub use engine::{Opening, Partitioner, PjrtEngine};
 pub use plugin::{PjrtError, Plugin};
+pub use precision::Precision;

@@ -21,6 +21,38 @@ pub trait Engine: Send + Sync {
 
     /// Makes `program` ready to run on all its devices.
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError>;
+
+    /// What people should know about how it runs `program`, a sentence each: that products are rounded, for instance.
+    fn notes(&self, program: &Compiled) -> Vec<String> {
+        let _ = program;
+        vec![]
+    }
+
+    /// The memory of each of its devices; none if it does not know.
+    fn memory(&self) -> Vec<MemoryUse> {
+        vec![]
+    }
+}
+
+/// Memory of a device, in bytes, as far as its engine tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemoryUse {
+    /// Allocated now.
+    pub in_use: i64,
+    /// The most that was allocated at once.
+    pub peak: Option<i64>,
+    /// The most that can be.
+    pub limit: Option<i64>,
+}
+
+/// The memory in use, the most that was, and how much there is: `0.1 GiB in use, 0.5 GiB at most, of 139.8 GiB`.
+impl fmt::Display for MemoryUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gib = |bytes: i64| bytes as f64 / (1u64 << 30) as f64;
+        write!(f, "{:.1} GiB in use", gib(self.in_use))?;
+        self.peak.map_or(Ok(()), |peak| write!(f, ", {:.1} GiB at most", gib(peak)))?;
+        self.limit.map_or(Ok(()), |limit| write!(f, ", of {:.1} GiB", gib(limit)))
+    }
 }
 
 impl<E: Engine + ?Sized> Engine for Arc<E> {
@@ -30,6 +62,14 @@ impl<E: Engine + ?Sized> Engine for Arc<E> {
 
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
         (**self).load(program)
+    }
+
+    fn notes(&self, program: &Compiled) -> Vec<String> {
+        (**self).notes(program)
+    }
+
+    fn memory(&self) -> Vec<MemoryUse> {
+        (**self).memory()
     }
 }
 

@@ -36,7 +36,7 @@ pub use array::{Array, Placement, Shard, Shards};
 pub use boxes::{BoxCopy, Region};
 pub use device::DeviceBuffer;
 pub use element::Element;
-pub use engine::{Engine, Executable, Fallback};
+pub use engine::{Engine, Executable, Fallback, MemoryUse};
 pub use error::{ArrayError, LoadError, RunError, SourceLine};
 pub use evaluator::Evaluator;
 pub use memory::Buffer;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use meshwork_cpu::CpuEngine;
 use meshwork_mesh::Mesh;
 use meshwork_partition::Compiled;
-use meshwork_runtime::{Engine, Evaluator, Executable, LoadError};
+use meshwork_runtime::{Engine, Evaluator, Executable, LoadError, MemoryUse};
 
 use crate::error::{JitError, Result};
 
@@ -83,6 +83,14 @@ impl Engine for FromEnvironment {
 
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
         FromEnvironment::get()?.load(program)
+    }
+
+    fn notes(&self, program: &Compiled) -> Vec<String> {
+        FromEnvironment::get().map(|engine| engine.notes(program)).unwrap_or_default()
+    }
+
+    fn memory(&self) -> Vec<MemoryUse> {
+        FromEnvironment::get().map(|engine| engine.memory()).unwrap_or_default()
     }
 }
 

@@ -98,8 +98,8 @@ pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
 pub use meshwork_partition::plan::Machine;
 pub use meshwork_partition::{Compiled, Contract, Plan};
 pub use meshwork_runtime::{
-    Array, Engine, Evaluator as Reference, Executable, Fallback, Int, LoadError, Placement, ProcessError, Profile,
-    ReduceOp, RunError, Runtime, Shape, Shard,
+    Array, Engine, Evaluator as Reference, Executable, Fallback, Int, LoadError, MemoryUse, Placement, ProcessError,
+    Profile, ReduceOp, RunError, Runtime, Shape, Shard,
 };
 pub use nn::{attention, experts, layers, losses, named, optim, pipeline, rules, sequence, train};
 pub use ops::{

@@ -259,6 +259,11 @@ impl Lowered {
         Ok(meshwork_ir::text::print(&self.compiled()?.module))
     }
 
+    /// What `engine` says about how it runs the program.
+    pub(crate) fn notes(&self, engine: &dyn Engine) -> Result<Vec<String>> {
+        Ok(engine.notes(self.compile(Causes::Operations)?))
+    }
+
     /// The program on `engine`, which is the same in every call.
     pub(crate) fn load(&self, engine: &dyn Engine) -> Result<&Arc<dyn Executable>> {
         if let Some(loaded) = self.loaded.get() {

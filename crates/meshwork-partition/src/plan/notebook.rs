@@ -2,7 +2,7 @@
 
 use meshwork_mesh::{Picture, notebook};
 
-use super::{Border, Detail, Links, Plan, human_bytes, short_type, table};
+use super::{Border, Detail, Machine, Plan, human_bytes, short_type, table};
 
 /// Arrays that are drawn, at most.
 const PICTURES: usize = 12;
@@ -27,7 +27,7 @@ impl Plan {
 
     /// Shows the plan in a notebook of evcxr, with the times of default links.
     pub fn evcxr_display(&self) {
-        let table = table(self, &Links::default(), Detail::Short);
+        let table = table(self, &Machine::default(), Detail::Short);
         println!("{}", notebook::content(&self.html(&table)));
     }
 }

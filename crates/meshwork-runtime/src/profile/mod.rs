@@ -17,7 +17,7 @@ use meshwork_eval::Stats;
 use meshwork_mesh::notebook;
 use serde_json::{Value, json};
 
-use crate::engine::Fallback;
+use crate::engine::{Fallback, MemoryUse};
 
 pub use gather::{OwnRecord, alone};
 pub use recorder::{Names, Recorder};
@@ -107,6 +107,8 @@ pub struct Profile {
     pub printed: Vec<String>,
     /// What the evaluator counted on device 0, if it ran the program.
     pub stats: Option<Stats>,
+    /// The memory of each device after the run; none if the engine does not know.
+    pub memory: Vec<MemoryUse>,
 }
 
 /// The time that all events of one name took.

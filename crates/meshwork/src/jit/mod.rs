@@ -357,10 +357,31 @@ impl<A, F: Function<A>> Jit<F, A> {
         self.lower(args)?.explore(&title(at))
     }
 
-    /// The plan as a table for people.
+    /// The plan as a table for people, and what the engine [notes](Jit::notes) about the program.
     #[track_caller]
     pub fn explain(&self, args: F::Args<'_>) -> Result<String> {
-        self.lower(args)?.explain()
+        let lowered = self.lower(args)?;
+        let mut text = lowered.explain()?;
+        for note in lowered.notes(&*self.engine)? {
+            text.push_str(&format!("\nnote: {note}\n"));
+        }
+        Ok(text)
+    }
+
+    /// What the engine says about how it runs the program for these arguments: on a GPU that it multiplies `f32` in TF32, for
+    /// instance. The CPU engine has nothing to say.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let product = jit(|x: Tensor, y: Tensor| x.matmul(&y));
+    /// let x = Array::zeros([4, 4], F32);
+    /// assert!(product.notes((&x, &x))?.is_empty());
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn notes(&self, args: F::Args<'_>) -> Result<Vec<String>> {
+        self.lower(args)?.notes(&*self.engine)
     }
 }
 
