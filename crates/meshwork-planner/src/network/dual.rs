@@ -1,0 +1,110 @@
+//! The lower bound at moving prices. Passes of messages raise the bound at fixed prices; the labelling that a pass leaves shows
+//! which limits it exceeds, and prices follow that (a subgradient of the Lagrange dual).
+
+use super::bound::{Direction, Messages};
+use super::core::Core;
+use super::prices::Prices;
+use super::state::State;
+
+/// Messages and prices, with the best bound they gave.
+pub(super) struct Dual {
+    messages: Messages,
+    prices: Prices,
+    /// No labelling within the limits costs less.
+    pub(super) bound: f64,
+    /// The prices at which the bound was found.
+    pub(super) best: Prices,
+    /// The usage above the limits, smoothed over passes.
+    slope: Vec<f64>,
+    step: f64,
+    /// Passes since the bound last rose.
+    stale: usize,
+    done: usize,
+}
+
+/// The relative error that a bound's sum may have.
+const ROUNDING: f64 = 1e-12;
+/// Passes before prices first move.
+const FIRST_PASSES: usize = 10;
+/// Passes without a better bound after which the step becomes smaller, by how much, and where it starts over.
+const PATIENCE: usize = 15;
+const SHRINK: f64 = 0.6;
+const SMALLEST_STEP: f64 = 1e-3;
+/// The share of a pass in the slope.
+const FRESH: f64 = 0.4;
+
+impl Dual {
+    pub(super) fn new(core: &Core) -> Self {
+        let prices = Prices::new(core, vec![0.0; core.limits.len()]);
+        Self {
+            messages: Messages::new(core),
+            best: prices.clone(),
+            prices,
+            bound: f64::NEG_INFINITY,
+            slope: vec![0.0; core.limits.len()],
+            step: 1.0,
+            stale: 0,
+            done: 0,
+        }
+    }
+
+    /// The labelling of the last pass.
+    pub(super) fn labelling(&self, core: &Core) -> State {
+        State::new(core, self.messages.labels.clone())
+    }
+
+    /// Passes in both directions, with prices moved after each. `target` is the cost of a labelling within the limits.
+    pub(super) fn run(&mut self, core: &Core, passes: usize, target: Option<f64>, stop: &(dyn Fn() -> bool + Sync)) {
+        for _ in 0..passes {
+            if stop() {
+                return;
+            }
+            for direction in [Direction::Forward, Direction::Backward] {
+                let least = self.messages.pass(core, &self.prices, direction);
+                // Less what rounding may have added.
+                let bound = least - self.prices.limits - ROUNDING * (least.abs() + self.prices.limits.abs());
+                if bound > self.bound {
+                    if bound - self.bound > 1e-6 * bound.abs() {
+                        self.stale = 0;
+                    }
+                    self.bound = bound;
+                    self.best.clone_from(&self.prices);
+                }
+            }
+            self.stale += 1;
+            self.done += 1;
+            if self.done > FIRST_PASSES && !core.limits.is_empty() {
+                self.reprice(core, target);
+            }
+        }
+    }
+
+    /// Moves the prices along the usage above the limits, as far as the gap suggests (Polyak's step).
+    fn reprice(&mut self, core: &Core, target: Option<f64>) {
+        if self.stale > PATIENCE {
+            self.stale = 0;
+            self.step = if self.step < SMALLEST_STEP { 1.0 } else { self.step * SHRINK };
+            self.prices.clone_from(&self.best);
+        }
+        let mut square = 0.0;
+        let state = self.labelling(core);
+        for ((slope, excess), price) in self.slope.iter_mut().zip(state.excess(core)).zip(&self.prices.at) {
+            *slope = (1.0 - FRESH) * *slope + FRESH * excess as f64;
+            if *slope > 0.0 || *price > 0.0 {
+                square += *slope * *slope;
+            }
+        }
+        if square == 0.0 {
+            return;
+        }
+        let gap = match target {
+            Some(target) => (target - self.bound).max(1e-9 * target.abs()),
+            None => (self.bound.abs() * 0.1).clamp(1e-9 * core.large, core.large),
+        };
+        let step = self.step * gap / square;
+        for (price, slope) in self.prices.at.iter_mut().zip(&self.slope) {
+            *price = (*price + step * slope).clamp(0.0, core.large);
+        }
+        self.prices.refresh(core);
+    }
+}
