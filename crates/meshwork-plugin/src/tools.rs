@@ -88,19 +88,18 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
     if name == "explore" {
         return explore(Program::new(written, text, compiled, machine), options);
     }
-    let links = &machine.links;
     let plan = &compiled.plan;
     let answer = match name {
         "explain" => {
             let detail = if options["all"].as_bool().unwrap_or(false) { Detail::Full } else { Detail::Short };
-            table(plan, links, detail)
+            table(plan, &machine, detail)
         }
         "plan" => json(&compiled, &machine),
         "partition" => text::print(&compiled.module),
         "why" => why(&written, &compiled, options["value"].as_str().unwrap_or("result0"), &options["dim"])?,
         "lock" => Lock::of(plan).to_string(),
         "check" => return check(plan, options),
-        "html" => plan.html(&table(plan, links, Detail::Short)),
+        "html" => plan.html(&table(plan, &machine, Detail::Short)),
         _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
     };
     Ok(Answered::Text(answer))
