@@ -124,6 +124,14 @@ const overflow = page =>
       const box = e.getBoundingClientRect();
       if (box.width > 0 && (box.right > innerWidth + 1 || e.scrollWidth > e.clientWidth + 2)) out.push(`${e.textContent.slice(0, 30)} is cut off`);
     }
+    // Rows of text and tables do not cover each other.
+    for (const row of document.querySelectorAll('.vspace > *')) {
+      const tallest = Math.max(...[...row.children].map(e => e.getBoundingClientRect().height));
+      if (row.clientHeight > 0 && tallest > row.clientHeight + 2) {
+        out.push(`rows of ${row.clientHeight} px have text of ${Math.round(tallest)} px`);
+        break;
+      }
+    }
     const stage = document.getElementById('stage').getBoundingClientRect();
     if (stage.height < 200) out.push(`the view is ${Math.round(stage.height)} px high`);
     return out;

@@ -1,7 +1,5 @@
 //! `meshwork run` under `mpirun`: every process runs its devices, the first one reports.
 
-use std::path::{Path, PathBuf};
-
 use meshwork_runtime::Runtime;
 
 use crate::fail::Failure;
@@ -29,14 +27,4 @@ pub fn read_source(runtime: &Runtime, file: &str) -> Result<Source, Failure> {
         return Ok(source);
     }
     Source::new("<stdin>", runtime.broadcast(0, &[]).map_err(lost)?)
-}
-
-/// A file of this process's own: the first one has `path`, the others append their rank.
-pub fn own_path(path: &Path) -> PathBuf {
-    let rank = Runtime::init().map_or(0, |r| r.rank());
-    let mut own = path.as_os_str().to_owned();
-    if rank > 0 {
-        own.push(format!(".{rank}"));
-    }
-    own.into()
 }

@@ -122,11 +122,12 @@ fn execute(args: &Args, source: &Source, module: &Module, inputs: Vec<Literal>) 
 
 /// Writes the profile, prints what the program printed, and says what ran on the evaluator.
 fn report(args: &Args, fallbacks: &[Fallback], profile: &Profile) -> Result<(), Failure> {
-    if let Some(path) = &args.profile {
-        write_file(&processes::own_path(path), profile.chrome_trace().as_bytes())?;
-    }
+    // The first process has the events of all of them.
     if !processes::reports() {
         return Ok(());
+    }
+    if let Some(path) = &args.profile {
+        write_file(path, profile.chrome_trace().as_bytes())?;
     }
     for line in &profile.printed {
         write_stdout(&format!("{line}\n"))?;

@@ -122,8 +122,8 @@ function graphView(model) {
       n.box !== undefined && !n.rest ? s('rect', { class: 'shadow', x: 4, y: 4, width: NODE_WIDTH, height: NODE_HEIGHT, rx: 5 }) : null,
       s('rect', { class: 'body', width: NODE_WIDTH, height: NODE_HEIGHT, rx: 5 }),
       kind ? s('rect', { width: 5, height: NODE_HEIGHT, rx: 2, style: `fill:${kind.color}` }) : null,
-      s('text', { x: 11, y: 14, class: 'name' }, shorten((kind ? `${kind.letter} ` : '') + title, 24)),
-      s('text', { x: 11, y: 27, class: 'type' }, shorten(below, 27)),
+      s('text', { x: 11, y: 14, class: 'name' }, shorten((kind ? `${kind.letter} ` : '') + title, 23)),
+      s('text', { x: 11, y: 27, class: 'type' }, shorten(below, 24)),
     );
   };
   const toggle = i => {

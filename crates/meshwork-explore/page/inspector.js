@@ -62,12 +62,20 @@ function collectiveFacts(model, index, fact) {
         { class: 'cause' },
         h('p', null, cause.tensor ? `${cause.tensor} for ` : 'for ', h('b', null, cause.op), cause.place ? [' at ', causePlace(model, index, cause)] : null),
         h('p', null, cause.reason),
-        annotationText(cause) ? h('p', { class: 'change' }, h('b', null, 'Annotation to change: '), annotationText(cause)) : null,
+        annotationText(cause) ? h('p', { class: 'change' }, h('b', null, 'Annotation to change: '), annotationLink(model, cause)) : null,
         values[k] >= 0 && chainsOf(model, values[k]).length ? h('details', null, h('summary', null, 'Why it is placed this way'), whyList(model, values[k])) : null,
       ),
     ),
     c.causes.length > 12 ? h('p', { class: 'dim' }, `and ${c.causes.length - 12} more that were combined into this one`) : null,
   );
+}
+
+/** The annotation of a cause; that of an argument leads to where it stands in the program. */
+function annotationLink(model, cause) {
+  const number = /^argument (\d+)/.exec(cause.annotation.what);
+  const value = number ? Number(number[1]) : -1;
+  if (value < 0 || value >= model.plan.arguments.length) return annotationText(cause);
+  return link(annotationText(cause), () => selectValue(model, value, { view: model.values.line[value] > 0 ? 'program' : 'value' }));
 }
 
 /** The place of a cause, which leads to its line. */

@@ -2,8 +2,12 @@
 
 const ROW = 22;
 
-/** `draw(i)` makes row i. Returns the element with `show(i)`, `refresh()` and `setCount(n)`. */
-function virtualList({ count, draw, role, label, rowHeight = ROW, width, onkey }) {
+/** How much larger than usual the reader's text is. */
+const textScale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+
+/** `draw(i)` makes row i, `usualHeight` pixels high with text of the usual size. Returns the element with `show(i)`, `refresh()` and `setCount(n)`. */
+function virtualList({ count, draw, role, label, usualHeight = ROW, width, onkey }) {
+  const rowHeight = Math.round(usualHeight * textScale());
   const space = h('div', { class: 'vspace' });
   const box = h('div', { class: 'vlist', role, 'aria-label': label, tabindex: 0 }, space);
   let rows = count;

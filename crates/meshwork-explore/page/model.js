@@ -120,11 +120,12 @@ function beforeOf(against) {
   return { name: against.name, wire_bytes: sumOf(sent), peak: number(fact.get('peak')) };
 }
 
+const totalOf = (model, field) => ({ wire_bytes: model.plan.wire_bytes, seconds: model.plan.seconds, flops: model.plan.flops, peak: model.plan.peak.bytes, end: model.end })[field];
+
 /** `was 3.0 KiB`, if it was something else. */
 const wasText = (model, field, human) => {
   const was = model.before ? model.before[field] : undefined;
-  const is = { wire_bytes: model.plan.wire_bytes, seconds: model.plan.seconds, flops: model.plan.flops, peak: model.plan.peak.bytes, end: model.end }[field];
-  return was === undefined || human(was) === human(is) ? '' : `was ${human(was)}`;
+  return was === undefined || human(was) === human(totalOf(model, field)) ? '' : `was ${human(was)}`;
 };
 
 const placementText = sharding => `[${sharding.map(axes => `{${axes.join(', ')}}`).join(', ')}]`;

@@ -55,11 +55,11 @@ function changesCard(model, card) {
   const count = sign => against.changes.filter(([, was, is]) => (was === null ? 'new' : is === null ? 'gone' : 'changed') === sign).length;
   const words = ['changed', 'new', 'gone'].filter(count).map(sign => `${count(sign)} ${sign}`).join(', ');
   const rows = [['sent', 'wire_bytes', humanBytes], ['communication', 'seconds', humanSeconds], ['arithmetic', 'flops', humanFlops], ['memory', 'peak', humanBytes], ['simulated run', 'end', humanSeconds]];
-  const lines = rows.map(([name, field, human]) => [name, wasText(model, field, human)]).filter(([, was]) => was);
+  const lines = rows.map(([name, field, human]) => [name, wasText(model, field, human), human(totalOf(model, field))]).filter(([, was]) => was);
   return card(
     `Changed since ${shorten(against.name, 40)}`,
     h('p', null, against.changes.length ? link(`${words}: show all`, () => select({ view: 'compare' })) : 'Nothing that a lock file records.'),
-    lines.length ? h('dl', null, lines.flatMap(([name, was]) => [h('dt', null, name), h('dd', null, was)])) : null,
+    lines.length ? h('dl', null, lines.flatMap(([name, was, is]) => [h('dt', null, name), h('dd', null, `${was}, is ${is}`)])) : null,
   );
 }
 

@@ -8,12 +8,13 @@ function dataTable({ label, columns, rows, selected, onselect, sortBy, height })
   let order = rows.slice();
   let by = sortBy || null;
   let down = true;
-  const grid = columns.map(c => c.width || '1fr').join(' ');
+  // Widths grow with the reader's text.
+  const grid = columns.map(c => (c.width || '1fr').replace(/(\d+)px/g, (_, n) => `${n / 16}rem`)).join(' ');
   const head = h('div', { class: 'thead', role: 'row' });
   const isChosen = row => Boolean(selected && selected(row));
   const list = virtualList({
     count: order.length,
-    rowHeight: 26,
+    usualHeight: 26,
     role: 'rowgroup',
     label: `rows of ${label}`,
     draw: i => {
@@ -75,7 +76,7 @@ function dataTable({ label, columns, rows, selected, onselect, sortBy, height })
   const plain = (c, row) => String(c.text ? c.text(row) : c.cell(row));
   const tsv = () => [columns.map(c => c.name), ...order.map(row => columns.map(c => plain(c, row)))].map(cells => cells.join('\t')).join('\n');
   const box = h('div', { class: 'table', role: 'table', 'aria-label': label, 'aria-rowcount': rows.length + 1 }, head, list);
-  if (height) box.style.height = height;
+  if (height) box.style.height = height.replace(/([\d.]+)px/, (_, n) => `${n / 16}rem`);
   const whole = h('div', { class: 'tablebox' }, h('div', { class: 'tabletop' }, h('span', { class: 'caption' }, label), h('span', { class: 'dim' }, plural(rows.length, 'row')), copy), box);
   whole.setRows = next => {
     rows = next;

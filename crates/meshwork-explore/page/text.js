@@ -27,7 +27,7 @@ function textView({ label, lines, sent, time, changed, chosen, onselect }) {
   let current = 1;
   const list = virtualList({
     count: lines.length,
-    rowHeight: 20,
+    usualHeight: 20,
     role: 'listbox',
     label,
     width: `${Math.min(longest, LONGEST) + digits + 22}ch`,

@@ -69,6 +69,8 @@ fn a_page_with_everything_checks_itself() {
     let text = file("tests/golden/explain_train.mlir");
     let (before, now) = (program(&text.replacen("[{\"y\"}, {}]", "[{}, {}]", 1)), program(&text));
     let trace = r#"[{"ph": "X", "name": "dot_general at line 13", "pid": 0, "tid": 0, "ts": 1, "dur": 2},
+        {"ph": "X", "name": "wait for all_reduce at line 13", "cat": "waiting", "pid": 0, "tid": 0, "ts": 3, "dur": 1},
+        {"ph": "X", "name": "allocate", "cat": "allocation", "pid": 1, "tid": 1, "ts": 0, "dur": 1, "args": {"bytes": 64}},
         {"ph": "X", "name": "all_reduce at line 13", "cat": "collective", "pid": 1, "tid": 0, "ts": 3, "dur": 2}]"#;
     let page = Page::new("train", &now).with_run(&Run::parse(trace).unwrap()).budget(60_000);
     check("against-program", &page.against("before", &now, &Against::Program(Box::new(before))).html());

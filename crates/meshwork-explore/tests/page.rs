@@ -11,7 +11,7 @@ fn program(text: &str) -> Program {
     Program::compile(module, Some(text), &Default::default(), MOST_COMBINED).unwrap()
 }
 
-/// The programs of the repository that have a mesh, and those of the examples.
+/// The programs of the repository that have a mesh, those of the examples, and those in the folder `MESHWORK_PROGRAMS` names.
 fn programs() -> Vec<(String, Program)> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let folders = [format!("{root}/examples/mlir"), format!("{root}/tests/golden")];
@@ -24,6 +24,11 @@ fn programs() -> Vec<(String, Program)> {
     let mut files: Vec<_> = files.filter(wanted).collect();
     files.sort();
     assert!(files.len() >= 9, "{files:?}");
+    if let Some(more) = std::env::var_os("MESHWORK_PROGRAMS") {
+        let entries = std::fs::read_dir(&more).unwrap_or_else(|e| panic!("{}: {e}", more.display()));
+        let given = entries.map(|entry| entry.unwrap().path());
+        files.extend(given.filter(|path| path.extension().is_some_and(|e| e == "mlir")));
+    }
     files.iter().map(|f| (f.display().to_string(), program(&std::fs::read_to_string(f).unwrap()))).collect()
 }
 
@@ -207,6 +212,202 @@ fn comparison_is_what_check_says() {
     let from_program = page(&Against::Program(Box::new(before)));
     assert_eq!(from_lock["changes"], json!(said));
     assert_eq!(from_program["changes"], json!(said));
+}
+
+#[test]
+fn comparison_is_what_check_says_for_all_pairs() {
+    let programs = programs();
+    let locks: Vec<Lock> = programs.iter().map(|(_, p)| Lock::of(&p.compiled().plan)).collect();
+    let mut changed = 0;
+    for (i, (name, program)) in programs.iter().enumerate() {
+        for (j, lock) in locks.iter().enumerate() {
+            // What `--check` prints, line by line, from a lock file that was read back.
+            let read = Lock::parse(&lock.to_string()).unwrap();
+            let said: Vec<String> = read.changes(&locks[i]).iter().map(|c| c.to_string()).collect();
+            let page = Page::new("p", program).against("other", program, &Against::Lock(read));
+            let line = |c: &Value| match (c[1].as_str(), c[2].as_str()) {
+                (None, Some(is)) => format!("+ {}: {is}", c[0].as_str().unwrap()),
+                (Some(was), None) => format!("- {}: {was}", c[0].as_str().unwrap()),
+                (was, is) => format!("~ {}: {} -> {}", c[0].as_str().unwrap(), was.unwrap(), is.unwrap()),
+            };
+            let shown: Vec<String> =
+                page.data()["against"]["changes"].as_array().unwrap().iter().map(line).collect();
+            assert_eq!(shown, said, "{name} and {}", programs[j].0);
+            assert_eq!(shown.is_empty(), i == j || locks[i] == locks[j], "{name} and {}", programs[j].0);
+            changed += shown.len();
+        }
+    }
+    assert!(changed > 100, "{changed}");
+}
+
+#[test]
+fn another_program_is_shown_in_every_view() {
+    let (before, after) = (program(PROGRAM), program(&PROGRAM.replacen("[{\"x\"}, {}]", "[{}, {\"x\"}]", 1)));
+    let plan = plan::data(before.compiled(), &Default::default());
+    let page = Page::new("p", &after).against("before", &after, &Against::Program(Box::new(before)));
+    let against = &page.data()["against"];
+    for field in ["wire_bytes", "seconds", "flops", "mesh"] {
+        assert_eq!(against["plan"][field], plan[field], "{field}");
+    }
+    assert_eq!(against["plan"]["peak"], plan["peak"]["bytes"]);
+    let most = |list: &Value| list.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).max();
+    assert_eq!(most(&against["plan"]["alive"]), plan["peak"]["bytes"].as_i64());
+    let long = plan["ops"]["seconds"].as_array().unwrap().iter().filter(|s| s.as_f64() > Some(0.0)).count();
+    assert_eq!(against["plan"]["bars"]["name"].as_array().unwrap().len(), long);
+    // The first argument was split by rows and is by columns.
+    assert_eq!(against["values"][0], json!([0, [["x"], []]]));
+}
+
+/// The type of a field: a name for numbers and texts, or what it has inside.
+enum Kind {
+    Number,
+    Flag,
+    Text,
+    Mesh,
+    /// Axes of each dimension.
+    Dims,
+    List(&'static Kind),
+    OrNull(&'static Kind),
+    /// A record with exactly these fields.
+    Record(&'static [(&'static str, Kind)]),
+    /// A record with any names.
+    ByName(&'static Kind),
+}
+use Kind::{ByName, Dims, Flag, List, Number, OrNull, Record, Text};
+
+const BORDER: Kind = Record(&[("name", Text), ("type", Text), ("sharding", Dims)]);
+const CAUSE: Kind = Record(&[
+    ("op", Text),
+    ("place", Text),
+    ("path", Text),
+    ("tensor", Text),
+    ("argument", OrNull(&Number)),
+    ("reason", Text),
+    ("explicit", Flag),
+    ("wire_bytes", Number),
+    ("annotation", OrNull(&Record(&[("what", Text), ("sharding", Text)]))),
+]);
+const COLLECTIVE: Kind = Record(&[
+    ("kind", Text),
+    ("axes", List(&Text)),
+    ("operand_bytes", Number),
+    ("wire_bytes", Number),
+    ("times", Number),
+    ("times_unknown", Flag),
+    ("seconds", Number),
+    ("causes", List(&CAUSE)),
+]);
+const LINK: Kind = Record(&[("axis", Text), ("latency_us", Number), ("gbps", Number)]);
+const ALIVE: Kind = Record(&[("bytes", Number), ("type", Text), ("from", Text)]);
+const TOTAL: Kind = Record(&[("count", Number), ("operand_bytes", Number), ("wire_bytes", Number)]);
+/// The plan as docs/plan.md describes it.
+const PLAN: Kind = Record(&[
+    ("version", Number),
+    ("mesh", Kind::Mesh),
+    ("machine", Record(&[("teraflops", Number), ("memory_gbps", Number), ("links", List(&LINK))])),
+    ("arguments", List(&BORDER)),
+    ("results", List(&BORDER)),
+    ("collectives", List(&COLLECTIVE)),
+    ("totals", ByName(&TOTAL)),
+    ("wire_bytes", Number),
+    ("seconds", Number),
+    ("unknown_trip_counts", Flag),
+    ("flops", Number),
+    ("peak", Record(&[("bytes", Number), ("at", Text), ("alive", List(&ALIVE))])),
+    (
+        "ops",
+        Record(&[
+            ("name", List(&Text)),
+            ("line", List(&Number)),
+            ("place", List(&Text)),
+            ("path", List(&Text)),
+            ("parent", List(&Number)),
+            ("trips", List(&Number)),
+            ("trips_unknown", List(&Number)),
+            ("counted", List(&Number)),
+            ("flops", List(&Number)),
+            ("bytes", List(&Number)),
+            ("seconds", List(&Number)),
+            ("start", List(&Number)),
+            ("operands", List(&List(&Number))),
+            ("types", List(&List(&Text))),
+            ("result_bytes", List(&List(&Number))),
+            ("until", List(&List(&Number))),
+            ("collective", List(&Number)),
+            ("alive", List(&Number)),
+            ("value", List(&Number)),
+        ]),
+    ),
+    (
+        "values",
+        Record(&[
+            ("name", List(&Text)),
+            ("type", List(&Text)),
+            ("line", List(&Number)),
+            ("sharding", List(&Dims)),
+            ("unreduced", List(&List(&Text))),
+            ("reduction", List(&Text)),
+            ("order", List(&OrNull(&Kind::Mesh))),
+        ]),
+    ),
+]);
+const MESH: Kind = Record(&[
+    ("axes", List(&Record(&[("name", Text), ("size", Number)]))),
+    ("device_ids", OrNull(&List(&Number))),
+]);
+
+/// Holds a value to its type; every field is named once in `names`.
+fn conforms(value: &Value, kind: &Kind, at: &str, names: &mut std::collections::BTreeSet<&'static str>) {
+    match kind {
+        Number => assert!(value.is_number(), "{at}: {value}"),
+        Flag => assert!(value.is_boolean(), "{at}: {value}"),
+        Text => assert!(value.is_string(), "{at}: {value}"),
+        Kind::Mesh => conforms(value, &MESH, at, names),
+        Dims => conforms(value, &List(&List(&Text)), at, names),
+        List(of) => {
+            let list = value.as_array().unwrap_or_else(|| panic!("{at}: {value}"));
+            list.iter().for_each(|v| conforms(v, of, at, names));
+        }
+        OrNull(of) => {
+            if !value.is_null() {
+                conforms(value, of, at, names);
+            }
+        }
+        ByName(of) => {
+            let record = value.as_object().unwrap_or_else(|| panic!("{at}: {value}"));
+            record.iter().for_each(|(name, v)| conforms(v, of, &format!("{at}.{name}"), names));
+        }
+        Record(fields) => {
+            let record = value.as_object().unwrap_or_else(|| panic!("{at}: {value}"));
+            for (name, of) in *fields {
+                names.insert(name);
+                let v = record.get(*name).unwrap_or_else(|| panic!("{at} has no {name}"));
+                conforms(v, of, &format!("{at}.{name}"), names);
+            }
+            let extra = record.keys().find(|k| fields.iter().all(|(name, _)| name != k));
+            assert!(extra.is_none(), "{at}.{} is not described in docs/plan.md", extra.unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_plan_as_data_is_as_the_documentation_says() {
+    let mut names = Default::default();
+    for (name, program) in programs() {
+        let text = plan::json(program.compiled(), &Default::default());
+        conforms(&serde_json::from_str(&text).unwrap(), &PLAN, &name, &mut names);
+    }
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plan.md")).unwrap();
+    let section = page.split("## The plan as data").nth(1).unwrap();
+    for name in &names {
+        assert!(section.contains(&format!("`{name}`")), "docs/plan.md does not describe `{name}`");
+    }
+    // The rows of its tables are fields and columns.
+    for row in section.lines().filter(|l| l.starts_with("| `")) {
+        for name in row.split('|').nth(1).unwrap().split(',').map(|n| n.trim().trim_matches('`')) {
+            assert!(names.contains(name), "docs/plan.md describes `{name}`, which plans do not have");
+        }
+    }
 }
 
 #[test]

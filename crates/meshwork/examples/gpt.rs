@@ -113,7 +113,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut alone = on_mesh.clone();
     println!("{} letters of {} kinds", text.len(), on_mesh.0.head.shape()[1]);
     if let Some(page) = std::env::args().nth(2) {
-        split.explore((&on_mesh, &batch(0, 0), &batch(0, 1)))?.write(page)?;
+        // The program, its plan, and a run of one step.
+        split.profile((&on_mesh, &batch(0, 0), &batch(0, 1)))?.page()?.write(page)?;
     }
     let bar = ProgressBar::new(steps).with_style(ProgressStyle::with_template("{bar:40} {pos}/{len} loss {msg}")?);
     let mut curve = vec![];
