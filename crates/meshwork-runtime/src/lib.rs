@@ -42,4 +42,6 @@ pub use evaluator::Evaluator;
 pub use memory::Buffer;
 pub use profile::Profile;
 pub use shape::{Int, Shape};
+pub use transport::collectives::Scan;
+pub use transport::communicator::{Communicator, Receiving, Sending};
 pub use transport::runtime::{ProcessError, ReduceOp, Runtime};

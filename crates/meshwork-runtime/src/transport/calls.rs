@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::link::Lane;
 use super::stamp::{self, Stamp};
-use super::swap::{INLINE, Swap};
+use super::swap::{INLINE, Mail, Swap};
 use super::world::{ProcessError, World};
 
 /// The kinds of calls; their position is the number of the operation on the wire.
@@ -238,13 +238,27 @@ pub fn all_reduce(
     Ok(exchange_all(world, Call::AllReduce, &vec![offer; world.size])?.concat())
 }
 
-/// Sends a message to one process.
-pub fn send(world: &World, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
-    exchange(world, call_stamp(Call::Send, 0), Lane::PointToPoint, &[(to, Ok(bytes))], &[]).map(|_| ())
+/// Begins to send a message to one process. `None` if it has left already.
+///
+/// # Safety
+/// The bytes are valid and not written until the message has left.
+pub(super) unsafe fn send(world: &World, to: usize, bytes: &[u8]) -> Result<Option<Mail>, ProcessError> {
+    let mut swap = Swap::begin(world, call_stamp(Call::Send, 0), Lane::PointToPoint)?;
+    let inline = if bytes.len() <= INLINE { bytes.len() } else { 0 };
+    swap.cover(to, inline, bytes.len() as u64, |to| to.copy_from_slice(&bytes[..inline]))?;
+    if inline == 0 && !bytes.is_empty() {
+        // SAFETY: the caller's promise.
+        unsafe { swap.send(to, bytes.as_ptr(), bytes.len())? };
+    }
+    if swap.is_open()? {
+        return Ok(Some(swap.leave()));
+    }
+    swap.done();
+    Ok(None)
 }
 
-/// Waits for a message from one process.
-pub fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
+/// Waits for the next message from one process.
+pub(super) fn receive(world: &World, from: usize) -> Result<Vec<u8>, ProcessError> {
     let mut all = exchange(world, call_stamp(Call::Send, 0), Lane::PointToPoint, &[], &[from])?;
     Ok(all.pop().unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 //!
 //! All calls are made under the lock of [`World`](super::world::World), so that `MPI_THREAD_SERIALIZED` is enough.
 //! Data and notes have a communicator each. The tag of data is the epoch: messages of a failed run that are still
-//! in flight match no receive.
+//! in flight match no receive. Messages from one process to another are of no run and have a tag of their own.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -41,7 +41,9 @@ unsafe impl Send for Requests {}
 
 const SUCCESS: c_int = ffi::MPI_SUCCESS as c_int;
 /// Tags of an epoch.
-const LANES: c_int = 2 + CHANNELS as c_int;
+const LANES: c_int = 1 + CHANNELS as c_int;
+/// The number of epochs that have tags of their own.
+const EPOCHS: c_int = 2_000;
 
 impl Link {
     /// Joins the processes that were started together.
@@ -95,8 +97,9 @@ impl Link {
     fn tag(&self, lane: Lane) -> c_int {
         let lane = match lane {
             Lane::Common => 0,
-            Lane::PointToPoint => 1,
-            Lane::Channel(channel) => 2 + c_int::from(channel),
+            // These are of no run, and outlive the failure of one.
+            Lane::PointToPoint => return LANES * EPOCHS,
+            Lane::Channel(channel) => 1 + c_int::from(channel),
         };
         LANES * self.epoch.load(Ordering::Relaxed) + lane
     }
@@ -201,6 +204,16 @@ impl Link {
         *flight = kept;
     }
 
+    /// Whether a message has arrived.
+    pub(crate) fn probe(&self, from: Address) -> Result<bool, String> {
+        let (mut flag, tag) = (0, self.tag(from.lane));
+        // SAFETY: the out parameter is valid, and the status is not wanted.
+        check(unsafe {
+            ffi::MPI_Iprobe(from.peer as c_int, tag, self.data, &mut flag, ffi::RSMPI_STATUS_IGNORE)
+        })?;
+        Ok(flag != 0)
+    }
+
     /// Sends a short control message without waiting.
     pub(crate) fn note(&self, peer: usize, note: Vec<u8>) {
         let note = Vec::leak(note);
@@ -239,7 +252,7 @@ impl Link {
     /// Starts a new epoch: messages of earlier ones no longer match.
     pub(crate) fn set_epoch(&self, epoch: u32) {
         // The largest tag that every MPI has is 32,767.
-        self.epoch.store((epoch % 2_000) as i32, Ordering::Relaxed);
+        self.epoch.store((epoch % EPOCHS as u32) as i32, Ordering::Relaxed);
     }
 
     /// Ends all processes.

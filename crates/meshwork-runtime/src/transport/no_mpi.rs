@@ -49,6 +49,10 @@ impl Link {
         match *self {}
     }
 
+    pub(crate) fn probe(&self, _: Address) -> Result<bool, String> {
+        match *self {}
+    }
+
     pub(crate) fn cancel(&self, _: &mut Flight) {
         match *self {}
     }

@@ -7,6 +7,7 @@ use meshwork_eval::scalar::{ScalarOp, apply};
 use meshwork_ir::op::BinaryOp;
 use meshwork_ir::{ElementType, Literal, OpKind};
 
+use super::communicator::Communicator;
 pub use super::world::ProcessError;
 use super::world::{self, World};
 use super::{calls, launcher};
@@ -150,22 +151,20 @@ impl Runtime {
         calls::scatter(world, root, &offers)
     }
 
-    /// Sends bytes to another process. Between two processes they arrive in the order in which they were sent.
+    /// All processes, with sends and receives that have tags, groups of processes, and more collectives.
+    pub fn communicator(&self) -> Communicator {
+        Communicator::of_processes(self.world)
+    }
+
+    /// Sends bytes to another process, or to itself, without waiting for it to receive them. Between two processes they
+    /// arrive in the order in which they were sent.
     pub fn send(&self, to: usize, bytes: &[u8]) -> Result<(), ProcessError> {
-        self.check_rank(to)?;
-        match self.world {
-            Some(world) if to != world.rank => calls::send(world, to, bytes),
-            _ => Err(ProcessError::Failed(format!("send: rank {to} is this process"))),
-        }
+        self.communicator().send(to, bytes)
     }
 
     /// Waits for the bytes that another process sends.
     pub fn receive(&self, from: usize) -> Result<Vec<u8>, ProcessError> {
-        self.check_rank(from)?;
-        match self.world {
-            Some(world) if from != world.rank => calls::receive(world, from),
-            _ => Err(ProcessError::Failed(format!("receive: rank {from} is this process"))),
-        }
+        self.communicator().receive(from)
     }
 
     /// All processes get the combination, element by element and in order of rank, of the arrays that each has. They
@@ -199,7 +198,7 @@ pub enum ReduceOp {
 }
 
 /// Combines arrays of equal length in their order.
-fn combine_all(elem: ElementType, how: ReduceOp, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+pub(super) fn combine_all(elem: ElementType, how: ReduceOp, arrays: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let kind = match how {
         ReduceOp::Sum => OpKind::Binary(BinaryOp::Add),
         ReduceOp::Product => OpKind::Binary(BinaryOp::Multiply),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::control::ControlMessage;
 use super::flight_recorder::FlightRecorder;
 use super::launcher;
-use super::link::Link;
+use super::link::{Address, Lane, Link};
 use super::stamp::Stamp;
 use super::{calls, exit};
 
@@ -246,6 +246,16 @@ impl World {
     /// Whether another process said that `run` failed there.
     pub fn failed_elsewhere(&self, run: u64) -> bool {
         self.lock().news.failed.as_ref().is_some_and(|f| f.0 == run)
+    }
+
+    /// Whether a message of another process to this one has arrived.
+    pub(super) fn has_message(&self, from: usize) -> Result<bool, ProcessError> {
+        let mut inner = self.lock();
+        if let Some(text) = &inner.news.broken {
+            return Err(ProcessError::Broken(text.clone()));
+        }
+        let found = self.link.probe(Address { peer: from, lane: Lane::PointToPoint });
+        found.map_err(|e| self.broke(&mut inner, format!("MPI on rank {}: {e}", self.rank)))
     }
 
     /// Reads the control messages of the others.
