@@ -3,6 +3,13 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::Debug;
+use std::sync::Arc;
+
+use meshwork_mesh::Mesh;
+
+/// The mesh of programs that have none of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct MeshInScope(pub(crate) Arc<Mesh>);
 
 /// A value, and itself as text.
 type InScope = (Box<dyn Any>, String);

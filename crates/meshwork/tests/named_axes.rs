@@ -1,8 +1,9 @@
 //! Named axes: operations, mappings, scopes, and the mistakes that named axes elsewhere make.
 
 use meshwork::named::{
-    Axis, Mapping, NamedTensor, axis_mapping, current_mapping, dot, fsdp, merged_axis_mapping, named_jit,
-    physical_axis_name, physical_axis_size, round_axis_for_partitioning, shard_named, sharding_for_axis, vmap_axis,
+    Axis, Mapping, NamedTensor, auto_sharded, axis_mapping, choose, concatenate, current_mapping, dot, fsdp,
+    merged_axis_mapping, named_jit, on_mesh, physical_axis_name, physical_axis_size, round_axis_for_partitioning,
+    shard, shard_named, sharded, sharding_for_axis, stack, vmap_axis,
 };
 use meshwork::prelude::*;
 use meshwork_testing::wave_f32;
@@ -262,4 +263,167 @@ fn named_jit_takes_the_mapping_in_scope() {
     let own = own.mapping(Mapping::new([("out", "data")]));
     let y = axis_mapping(Mapping::new([("batch", "model")]), || own.call(&arguments)).unwrap();
     assert_eq!(y.array().shards()[3].slice, [0..8, 3..6]);
+}
+
+/// The same elements as plain operations, on one device and split by names.
+#[test]
+fn more_operations_by_name() {
+    let (batch, embed, _) = axes();
+    type Both = (NamedTensor, Tensor);
+    let f = |(x, y): (NamedTensor, NamedTensor)| {
+        let (a, b) = (x.array().clone(), y.array().expand_dims(0));
+        let of = |named: NamedTensor, plain: Tensor| -> Both { (named, plain) };
+        vec![
+            of(-&x, -&a),
+            of(x.gt(&y).to(F32), a.gt(&b).to(F32)),
+            of(x.le(0.25).to(F32), a.le(0.25).to(F32)),
+            of((&x.gt(0.0) & &!&y.gt(0.0)).to(F32), (a.gt(0.0) & !b.gt(0.0)).to(F32)),
+            of(choose(&x.gt(&y), &x, 7), select(a.gt(&b), &a, 7)),
+            of(x.maximum(&y).pow(2.0), a.maximum(&b).pow(2.0)),
+            of(2.0 * &x % 0.5, 2.0 * &a % 0.5),
+            of(1 - &x / 3, 1 - &a / 3),
+            of(x.clip(-0.1, &y), a.maximum(-0.1).minimum(&b)),
+            of(x.exp().log1p().tanh().abs().sqrt(), a.exp().log1p().tanh().abs().sqrt()),
+            of(x.slice("batch", 1..-2), a.slice(s![1..-2])),
+            of(x.index("embed", -1), a.slice(s![.., -1])),
+            of(x.updated_slice("embed", 1..3, &x.slice("embed", 0..2)), a.at(s![.., 1..3]).set(a.slice(s![.., 0..2]))),
+            of(
+                concatenate("batch", &[&x, &x.slice("batch", ..3)]),
+                meshwork::concatenate(&[a.clone(), a.slice(s![..3])], 0),
+            ),
+            of(
+                stack(&Axis::new("two", 2), &[&x, &x.rearrange(&["embed", "batch"])]),
+                meshwork::stack(&[a.clone(), a.clone()], 0),
+            ),
+            of(x.argmax("embed").to(F32), a.argmax(1).to(F32)),
+            of(x.argmin("batch").to(F32), a.argmin(0).to(F32)),
+            of(x.sort("batch"), a.sort(0)),
+            of(x.argsort("embed").to(F32), a.argsort(1).to(F32)),
+            of(x.cumsum("batch"), a.cumsum(0)),
+            of(x.min(&["batch"]), a.min(&[0])),
+            of(x.std(&["embed"]), a.std(&[1])),
+            of(x.gt(9.0).any(&["embed"]).to(F32), a.gt(9.0).any(&[1]).to(F32)),
+            of(x.logsumexp("embed"), a.logsumexp(1)),
+            of(x.roll("batch", 3), a.roll(3, 0)),
+            of(x.flip("embed"), a.flip(&[1])),
+            of(x.flatten_axes(&["embed", "batch"], "all"), a.t().flatten()),
+            of(x.top_k("batch", &Axis::new("k", 2)).0, a.t().top_k(2).0),
+            of(x.argmax("embed").one_hot(&embed_of(&x), F32), a.argmax(1).one_hot(4, F32)),
+            of(x.split("embed", &[1, 3]).remove(1), a.slice(s![.., 1..])),
+            of(x.unbind("embed").remove(2), a.slice(s![.., 2])),
+        ]
+    };
+    let args = (wave(&[&batch, &embed]), wave(&[&embed]));
+    let alone = jit(f).call(&args).unwrap();
+    for mapping in [Mapping::default(), Mapping::new([("batch", "data"), ("embed", "model")])] {
+        let split = named_jit(&mesh(), f).mapping(mapping.clone()).call(&args).unwrap();
+        for (i, (one, many)) in alone.iter().zip(&split).enumerate() {
+            assert!(one.0.array().all_close(&one.1, 1e-6), "operation {i}");
+            assert!(one.0.array().all_close(many.0.array(), 1e-5), "operation {i} under {mapping:?}");
+            assert_eq!(names(&one.0), names(&many.0));
+        }
+    }
+    let named: Vec<Vec<&str>> = alone.iter().map(|(x, _)| names(x)).collect();
+    assert_eq!(
+        (&named[0][..], &named[11][..], &named[14][..]),
+        (&["batch", "embed"][..], &["batch"][..], &["two", "batch", "embed"][..])
+    );
+    assert_eq!((&named[26][..], &named[27][..]), (&["all"][..], &["embed", "k"][..]));
+}
+
+fn embed_of(x: &NamedTensor) -> Axis {
+    x.find_axis("embed").unwrap().alias("class")
+}
+
+#[test]
+fn misused_parts_are_reported() {
+    let (batch, embed, _) = axes();
+    let x = wave(&[&batch, &embed]);
+    let error = |f: fn(NamedTensor) -> NamedTensor| jit(f).call(&x).unwrap_err().to_string();
+    assert!(error(|x| x.slice("batch", 3)).contains("is taken by index"));
+    assert!(error(|x| x.index("batch", 1..2)).contains("slice or take"));
+    assert!(error(|x| x.split("batch", &[3, 4]).remove(0)).contains("the sizes [3, 4] do not cut batch=8"));
+    assert!(error(|x| stack(&Axis::new("two", 2), &[&x])).contains("1 tensors along two=2"));
+    assert!(error(|x| x.top_k("embed", &Axis::new("k", 9)).0).contains("k=9 is longer than embed=4"));
+    assert!(error(|x| choose(&x, 1.0, &x)).contains("compare first"));
+    assert!(error(|x| x.argmax("embd")).contains("there is no axis \"embd\""));
+}
+
+/// One word inside and outside programs, for values and for trees, by argument or by what is in scope.
+#[test]
+fn shard_inside_and_outside() {
+    let (batch, embed, _) = axes();
+    let mapping = Mapping::new([("batch", "data")]);
+    let tree = || (wave(&[&batch, &embed]), vec![wave(&[&batch])], Array::zeros([3], F32));
+    let placed = |(x, y, plain): &(NamedTensor<Array>, Vec<NamedTensor<Array>>, Array)| {
+        (
+            x.array().shards().len(),
+            y[0].array().placement().map(|p| p.sharding.num_shards(&p.mesh)),
+            plain.placement().is_some(),
+        )
+    };
+    let wanted = (4, Some(vec![2]), false);
+    // Outside, by argument and by scope.
+    let by_argument = on_mesh(&mesh(), || shard(&tree(), &mapping)).unwrap();
+    let by_scope = || (sharded(&tree()).unwrap(), auto_sharded(&tree()).unwrap());
+    let (scoped, auto) = on_mesh(&mesh(), || axis_mapping(mapping.clone(), by_scope));
+    for got in [by_argument, scoped, auto] {
+        assert_eq!(placed(&got), wanted);
+    }
+    // Without a mesh or a mapping: an error, or nothing where that is fine.
+    let error = shard(&tree(), &mapping).unwrap_err().to_string();
+    assert_eq!(error, "shard: there is no mesh in scope to map named axes to; use on_mesh");
+    let error = on_mesh(&mesh(), || sharded(&tree())).unwrap_err().to_string();
+    assert!(error.starts_with("sharded: there is no mapping in scope"), "{error}");
+    assert!(auto_sharded(&tree()).unwrap().0.array().placement().is_none());
+    assert!(axis_mapping(mapping.clone(), || auto_sharded(&tree())).unwrap().0.array().placement().is_none());
+    // Inside: the mesh is that of the program, or the one in scope.
+    type Inner = (NamedTensor, Vec<NamedTensor>, Tensor);
+    let own = mapping.clone();
+    let f = jit(move |t: Inner| shard(&t, &own));
+    assert_eq!(placed(&on_mesh(&mesh(), || f.call(&tree())).unwrap()), (4, Some(vec![2]), true));
+    assert!(f.call(&tree()).unwrap_err().to_string().contains("there is no mesh to map named axes to"));
+    let f = jit(|t: Inner| auto_sharded(&t));
+    let got = on_mesh(&mesh(), || axis_mapping(mapping.clone(), || f.call(&tree()))).unwrap();
+    assert_eq!(got.0.array().shards()[3].slice, [4..8, 0..4]);
+    assert!(f.call(&tree()).unwrap().0.array().placement().is_none());
+    // An inner mesh wins, and a mesh of one's own.
+    let line = Mesh::linear("data", 2).unwrap();
+    let inner = on_mesh(&mesh(), || on_mesh(&line, || shard(&tree(), &mapping))).unwrap();
+    assert_eq!(inner.0.array().shards().len(), 2);
+    let own = jit(|t: NamedTensor| auto_sharded(&t)).on(&line);
+    let got = on_mesh(&mesh(), || axis_mapping(mapping, || own.call(&tree().0))).unwrap();
+    assert_eq!(got.array().shards().len(), 2);
+}
+
+/// A function with mappings has what a `jit` has.
+#[test]
+fn named_jit_donates_explains_and_keeps_contracts() {
+    let (batch, embed, out) = axes();
+    let step = |(w, x): (NamedTensor, NamedTensor)| &w - &(&dot(&[&x, &dot(&[&x, &w], &["embed"])], &["batch"]) * 0.1);
+    let mapping = Mapping::new([("batch", "data"), ("out", "model")]);
+    let args = || {
+        let args = (wave(&[&embed, &out]), wave(&[&batch, &embed]));
+        on_mesh(&mesh(), || shard(&args, &Mapping::new([("batch", "data"), ("out", "model")]))).unwrap()
+    };
+    let f = || named_jit(&mesh(), step).mapping(mapping.clone());
+    let text = f().explain(&args()).unwrap();
+    assert!(text.contains("all-reduce") && text.contains("named_axes.rs:"), "{text}");
+    let why = f().why(&args(), "result").unwrap();
+    assert!(why.contains(r#"split by "model""#), "{why}");
+    assert!(f().compile(&args()).unwrap().plan().unwrap().totals().contains_key("all-reduce"));
+    assert!(f().profile(&args()).unwrap().results.array().all_close(f().call(&args()).unwrap().array(), 1e-6));
+    let none = Contract { allowed: Some(vec![]), ..Contract::default() };
+    assert!(f().contract(none.clone()).call(&args()).unwrap_err().to_string().contains("all-reduce"));
+    // Options may be given in any order.
+    let before = named_jit(&mesh(), step).contract(none).mapping(mapping.clone());
+    assert!(before.call(&args()).is_err());
+    let given = args();
+    let donating = f().donate([0]);
+    assert!(donating.lower(&given).unwrap().text().contains("tf.aliasing_output = 0"));
+    let new = donating.call(&given).unwrap();
+    assert!(new.array().all_close(f().call(&args()).unwrap().array(), 1e-6));
+    assert!(given.0.array().to_vec::<f32>().is_err() && given.1.array().to_vec::<f32>().is_ok());
+    let error = f().donate([2]).call(&args()).unwrap_err().to_string();
+    assert!(error.contains("donate names argument 2, but there are 2"), "{error}");
 }

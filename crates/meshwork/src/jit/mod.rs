@@ -39,11 +39,20 @@ where
     outs: Option<Vec<Rule>>,
     constraints: Option<Vec<Rule>>,
     annotations: BTreeMap<String, Rule>,
-    donated: Vec<usize>,
+    donated: Donated,
     contract: Option<Contract>,
     machine: Machine,
     engine: Arc<dyn Engine>,
     cache: Cache<F::Output>,
+}
+
+/// The arguments whose memory the results may take.
+#[derive(Clone, Debug)]
+enum Donated {
+    /// By number.
+    Arguments(Vec<usize>),
+    /// Members of the only argument, a tuple, by number; the argument itself is number 0 if it is none.
+    Members(Vec<usize>),
 }
 
 /// An array of the arguments and its path.
@@ -86,7 +95,7 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         outs: None,
         constraints: None,
         annotations: BTreeMap::new(),
-        donated: vec![],
+        donated: Donated::Arguments(vec![]),
         contract: None,
         machine: Machine::default(),
         engine: Arc::new(FromEnvironment),
@@ -163,7 +172,12 @@ impl<A, F: Function<A>> Jit<F, A> {
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn donate(self, arguments: impl IntoIterator<Item = usize>) -> Self {
-        self.with(|jit| jit.donated = arguments.into_iter().collect())
+        self.with(|jit| jit.donated = Donated::Arguments(arguments.into_iter().collect()))
+    }
+
+    /// As [`donate`](Jit::donate), for members of the only argument, which is a tuple.
+    pub(crate) fn donate_members(self, members: &[usize]) -> Self {
+        self.with(|jit| jit.donated = Donated::Members(members.to_vec()))
     }
 
     /// Holds every plan to `contract`: a program that would communicate otherwise is an error, not a slow run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use meshwork_ir::{Attr, AttrDict, Module, OpId};
 use meshwork_mesh::{Mesh, Sharding};
 
-use super::{Jit, NamedArray};
+use super::{Donated, Jit, NamedArray};
 use crate::Tensor;
 use crate::error::{Error, JitError, Result};
 use crate::function::Function;
@@ -31,13 +31,22 @@ impl<A, F: Function<A>> Jit<F, A> {
 
     /// The numbers of the arrays of donated arguments.
     pub(super) fn donated_of(&self, leaves: &[NamedArray]) -> Result<Vec<usize>> {
-        if let Some(number) = self.donated.iter().find(|&&n| n >= F::COUNT) {
-            return Err(JitError::DonatedNumber { number: *number, count: F::COUNT }.into());
+        // The number of the argument or member that an array is part of.
+        let number = |path: &str| match &self.donated {
+            Donated::Arguments(_) => member(path).0,
+            Donated::Members(_) => Some(member(member(path).1).0.unwrap_or(0)),
+        };
+        let (numbers, count) = match &self.donated {
+            Donated::Arguments(numbers) => (numbers, F::COUNT),
+            Donated::Members(numbers) => {
+                let last = leaves.iter().filter_map(|(path, _)| number(path)).max();
+                (numbers, last.map_or(0, |n| n + 1))
+            }
+        };
+        if let Some(&number) = numbers.iter().find(|&&n| n >= count) {
+            return Err(JitError::DonatedNumber { number, count }.into());
         }
-        if self.donated.is_empty() {
-            return Ok(vec![]);
-        }
-        let given = |(_, (path, _)): &(usize, &NamedArray)| member(path).0.is_some_and(|n| self.donated.contains(&n));
+        let given = |(_, (path, _)): &(usize, &NamedArray)| number(path).is_some_and(|n| numbers.contains(&n));
         Ok(leaves.iter().enumerate().filter(given).map(|(i, _)| i).collect())
     }
 
@@ -78,7 +87,11 @@ impl<A, F: Function<A>> Jit<F, A> {
         let mut placed = false;
         for (path, array) in leaves {
             let sharding = match &self.ins {
-                None => array.placement().map(|p| slot(Sharding { mesh: MESH.into(), ..p.sharding.clone() })),
+                None => array.placement().map(|p| {
+                    // Another mesh over the same devices comes with the placement.
+                    let mesh = if *p.mesh == *placements.mesh { MESH.into() } else { p.mesh.clone().into() };
+                    slot(Sharding { mesh, ..p.sharding.clone() })
+                }),
                 Some(rules) => {
                     let (rule, inside) = rule_for(rules, path);
                     placements.by_rule("argument", path, rule, &Leaf::new(inside, array.ty()))?

@@ -96,21 +96,22 @@ impl<A, F: Function<A>> Jit<F, A> {
         self.mesh_of(leaves)
     }
 
-    /// The mesh of the arguments and of [`on`](Jit::on), which have to agree.
+    /// The mesh of [`on`](Jit::on), else that of the first argument which is on one, else that in scope. Other arguments may
+    /// be on other meshes over the same number of devices.
     pub(super) fn mesh_of(&self, leaves: &[NamedArray]) -> Result<Option<Arc<Mesh>>> {
         let mut mesh = self.mesh.clone();
         for (path, array) in leaves {
             let Some(own) = array.placement().map(|p| &p.mesh) else { continue };
             match &mesh {
                 None => mesh = Some(own.clone()),
-                Some(mesh) if mesh == own => {}
+                Some(mesh) if mesh == own || mesh.device_count() == own.device_count() => {}
                 Some(mesh) => {
                     let (found, program) = (own.clone(), mesh.clone());
                     return Err(JitError::OtherMesh { argument: path.to_string(), found, program }.into());
                 }
             }
         }
-        Ok(mesh)
+        Ok(mesh.or_else(|| scope::current::<scope::MeshInScope>().map(|scoped| scoped.0)))
     }
 
     pub(super) fn trace(

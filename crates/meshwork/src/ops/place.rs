@@ -49,6 +49,46 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// As [`shard`](Tensor::shard), on another mesh than that of the program, over the same number of devices: the same devices in
+    /// another grid, or in another order.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    ///
+    /// let (line, grid) = (Mesh::linear("x", 4)?, Mesh::grid(("a", 2), ("b", 2))?);
+    /// let f = jit(move |x: Tensor| (x * 2.0).shard_on(&grid, P!["a", "b"]));
+    /// let y = f.call(&Array::zeros([4, 4], F32).shard(&line, P!["x"])?)?;
+    /// assert_eq!(y.shards()[3].slice, [2..4, 2..4]);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn shard_on(&self, mesh: &meshwork_mesh::Mesh, spec: impl AsRef<P>) -> Tensor {
+        let spec = spec.as_ref();
+        let program: Arc<_> = match placing("shard_on") {
+            Placing::On(program) => program,
+            Placing::Ignored(_) => return self.clone(),
+            Placing::NoMesh => {
+                fail("shard_on", "there is no mesh; give jit one with .on(&mesh), or pass an array that is on one")
+            }
+        };
+        if mesh.device_count() != program.device_count() {
+            let (own, devices) = (mesh.device_count(), program.device_count());
+            fail("shard_on", format!("the mesh {mesh} has {own} devices, that of the program {program} has {devices}"));
+        }
+        if *mesh == *program {
+            return self.shard(spec);
+        }
+        if with_top("shard_on", |trace| !trace.manual.is_empty()) {
+            fail("shard_on", "inside a manual region each device has its own part");
+        }
+        match spec.sharding(mesh.clone().into(), mesh, self.rank()) {
+            Ok(sharding) => emit("shard_on", &[self], |b, v| b.sharding_constraint(v[0], sharding)),
+            Err(e) => fail("shard_on", format!("{spec} for {}: {}", self.describe(), meshwork_mesh::spec::explain(&e))),
+        }
+    }
+}
+
 /// Gives all these tensors of one rank the same placement, whichever propagation finds. JAX calls it `shard_alike`.
 ///
 /// For values that meet later, or that no operation ties together, such as the state of an optimizer and the gradient.

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use meshwork_explore::Page;
 use meshwork_mesh::Mesh;
 
 use super::Mapping;
 use super::scope::{axis_mapping, current_mapping, hold_tree, shard_named};
 use crate::error::{Error, Result};
-use crate::jit::{Jit, jit};
+use crate::jit::{Jit, LoweredFor, Profiled, jit};
 use crate::tree::{Tree, map_arrays};
-use crate::{Lowered, Plan};
+use crate::{Contract, Machine, Plan};
 
 type Boxed<A, B> = Box<dyn Fn(A) -> B + Send + Sync>;
 
@@ -21,7 +22,16 @@ where
     function: Arc<dyn Fn(A) -> B + Send + Sync>,
     mesh: Mesh,
     own: Own,
+    options: Options,
     jit: Jit<Boxed<A, B>, (A,)>,
+}
+
+/// What else a function was given.
+#[derive(Clone, Default)]
+struct Options {
+    donated: Vec<usize>,
+    contract: Option<Contract>,
+    machine: Option<Machine>,
 }
 
 /// The mappings that a function was given.
@@ -62,9 +72,9 @@ where
     A::Host: 'static,
 {
     let function: Arc<dyn Fn(A) -> B + Send + Sync> = Arc::new(f);
-    let own = Own::default();
-    let jit = build(&function, mesh, own.clone());
-    NamedJit { function, mesh: mesh.clone(), own, jit }
+    let (own, options) = (Own::default(), Options::default());
+    let jit = build(&function, mesh, own.clone(), &options);
+    NamedJit { function, mesh: mesh.clone(), own, options, jit }
 }
 
 /// A function whose arguments and results are stored as `parameters` says, and computed with as `compute` says: that
@@ -86,6 +96,7 @@ fn build<A: Tree + 'static, B: Tree + 'static>(
     function: &Arc<dyn Fn(A) -> B + Send + Sync>,
     mesh: &Mesh,
     own: Own,
+    options: &Options,
 ) -> Jit<Boxed<A, B>, (A,)>
 where
     A::Host: 'static,
@@ -101,7 +112,14 @@ where
             None => out,
         }
     });
-    jit(boxed).on(mesh)
+    let mut jit = jit(boxed).on(mesh).donate_members(&options.donated);
+    if let Some(contract) = &options.contract {
+        jit = jit.contract(contract.clone());
+    }
+    if let Some(machine) = &options.machine {
+        jit = jit.machine(machine.clone());
+    }
+    jit
 }
 
 impl<A: Tree + 'static, B: Tree + 'static> NamedJit<A, B>
@@ -126,8 +144,27 @@ where
         self.rebuilt()
     }
 
+    /// Gives the memory of these arguments, by number, to the results; see [`Jit::donate`]. An argument that has to be moved to
+    /// its placement first is copied, and stays.
+    pub fn donate(mut self, arguments: impl IntoIterator<Item = usize>) -> Self {
+        self.options.donated = arguments.into_iter().collect();
+        self.rebuilt()
+    }
+
+    /// Holds every plan to `contract`; see [`Jit::contract`].
+    pub fn contract(mut self, contract: Contract) -> Self {
+        self.options.contract = Some(contract);
+        self.rebuilt()
+    }
+
+    /// The speed of devices and links; see [`Jit::machine`].
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.options.machine = Some(machine);
+        self.rebuilt()
+    }
+
     fn rebuilt(mut self) -> Self {
-        self.jit = build(&self.function, &self.mesh, self.own.clone());
+        self.jit = build(&self.function, &self.mesh, self.own.clone(), &self.options);
         self
     }
 
@@ -152,7 +189,37 @@ where
 
     /// The program for these arguments.
     #[track_caller]
-    pub fn lower(&self, args: &A::Host) -> Result<impl std::ops::Deref<Target = Lowered>> {
+    pub fn lower(&self, args: &A::Host) -> Result<LoweredFor<B>> {
         self.jit.lower(&self.placed(args)?)
+    }
+
+    /// Does all that a first call does but run; see [`Jit::compile`].
+    #[track_caller]
+    pub fn compile(&self, args: &A::Host) -> Result<LoweredFor<B>> {
+        self.jit.compile(&self.placed(args)?)
+    }
+
+    /// The plan as a table for people.
+    #[track_caller]
+    pub fn explain(&self, args: &A::Host) -> Result<String> {
+        self.jit.explain(&self.placed(args)?)
+    }
+
+    /// Why a value is placed as it is; see [`Lowered::why`](crate::Lowered::why). The arguments are `0/0`, `0/1` and so on.
+    #[track_caller]
+    pub fn why(&self, args: &A::Host, name: &str) -> Result<String> {
+        self.jit.why(&self.placed(args)?, name)
+    }
+
+    /// Runs the function and notes what ran when; see [`Jit::profile`].
+    #[track_caller]
+    pub fn profile(&self, args: &A::Host) -> Result<Profiled<B>> {
+        self.jit.profile(&self.placed(args)?)
+    }
+
+    /// A page that shows the program, its shardings and its plan; see [`Lowered::explore`](crate::Lowered::explore).
+    #[track_caller]
+    pub fn explore(&self, args: &A::Host) -> Result<Page> {
+        self.jit.explore(&self.placed(args)?)
     }
 }

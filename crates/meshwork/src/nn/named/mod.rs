@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`Axis`], [`NamedTensor`] | a dimension with a name; a tensor made of them |
 //! | [`dot`], [`NamedTensor::sum`], [`NamedTensor::take`], [`vmap_axis`], … | operations by name |
+//! | `&x + &y`, `-&x`, [`NamedTensor::gt`], [`NamedTensor::exp`], [`choose`], … | operations of elements; tensors with different axes broadcast |
+//! | [`NamedTensor::slice`], [`concatenate`], [`stack`], [`NamedTensor::argmax`], [`NamedTensor::sort`], … | parts and orders along an axis |
 //! | [`Mapping`] | which mesh axes split which name, in order of preference |
-//! | [`axis_mapping`], [`merged_axis_mapping`] | a mapping for everything inside a scope |
-//! | [`NamedTensor::shard`], [`NamedTensor::auto_sharded`] | places a value by the names of its axes |
+//! | [`axis_mapping`], [`merged_axis_mapping`], [`on_mesh`] | a mapping or a mesh for everything inside a scope |
+//! | [`shard`], [`sharded`], [`auto_sharded`] | places a value or a tree by the names of axes, inside and outside programs |
 //! | [`named_jit`], [`fsdp`] | functions with mappings for arguments, results and the body |
 //! | [`physical_axis_name`], [`physical_axis_size`], [`round_axis_for_partitioning`], [`sharding_for_axis`] | questions |
 //!
@@ -31,17 +33,24 @@
 //! ```
 
 mod axis;
+mod elementwise;
 mod jit;
 mod mapping;
 mod ops;
+mod parts;
+mod reduce;
 mod scope;
+mod shard;
 mod tensor;
 
 pub use axis::Axis;
+pub use elementwise::{NamedOperand, choose};
 pub use jit::{NamedJit, fsdp, named_jit};
 pub use mapping::{
     Mapping, MappingError, physical_axis_name, physical_axis_size, round_axis_for_partitioning, sharding_for_axis,
 };
 pub use ops::{dot, vmap_axis};
-pub use scope::{axis_mapping, current_mapping, merged_axis_mapping, shard_named};
+pub use parts::{concatenate, stack};
+pub use scope::{axis_mapping, current_mapping, current_mesh, merged_axis_mapping, on_mesh, shard_named};
+pub use shard::{Inside, Outside, Shardable, auto_sharded, shard, sharded};
 pub use tensor::NamedTensor;

@@ -1,14 +1,13 @@
 //! Operations by the names of axes.
 
 use std::cell::RefCell;
-use std::ops::{Add, Div, Mul, Sub};
 
 use super::tensor::sizes;
 use super::{Axis, NamedTensor};
+use crate::Tensor;
 use crate::error::fail;
 use crate::ops::einsum;
 use crate::transform::vmap;
-use crate::{Operand, Tensor};
 
 /// Multiplies tensors and sums over the named axes. The result has all other axes, each once, in the order in which
 /// they come.
@@ -50,7 +49,7 @@ pub fn dot(factors: &[&NamedTensor], contract: &[&str]) -> NamedTensor {
 
 /// All axes of some tensors, each once; a name must have one size.
 #[track_caller]
-fn union(op: &str, tensors: &[&NamedTensor]) -> Vec<Axis> {
+pub(super) fn union(op: &str, tensors: &[&NamedTensor]) -> Vec<Axis> {
     let mut all: Vec<Axis> = vec![];
     for axis in tensors.iter().flat_map(|t| t.axes()) {
         match all.iter().find(|a| a.name() == axis.name()) {
@@ -123,7 +122,12 @@ impl NamedTensor {
     }
 
     #[track_caller]
-    fn without(&self, op: &str, names: &[&str], reduce: impl FnOnce(&Tensor, &[i64]) -> Tensor) -> NamedTensor {
+    pub(super) fn without(
+        &self,
+        op: &str,
+        names: &[&str],
+        reduce: impl FnOnce(&Tensor, &[i64]) -> Tensor,
+    ) -> NamedTensor {
         let dims: Vec<i64> = names.iter().map(|n| self.position(op, n) as i64).collect();
         let kept: Vec<Axis> = self.axes().iter().filter(|a| !names.contains(&a.name())).cloned().collect();
         NamedTensor::new(reduce(self.array(), &dims), kept)
@@ -139,18 +143,6 @@ impl NamedTensor {
     #[track_caller]
     pub fn mean(&self, names: &[&str]) -> NamedTensor {
         self.without("mean", names, Tensor::mean)
-    }
-
-    /// The largest over these axes.
-    #[track_caller]
-    pub fn max(&self, names: &[&str]) -> NamedTensor {
-        self.without("max", names, Tensor::max)
-    }
-
-    /// The variance over these axes.
-    #[track_caller]
-    pub fn var(&self, names: &[&str]) -> NamedTensor {
-        self.without("var", names, Tensor::var)
     }
 
     /// The mean of all elements, a scalar tensor.
@@ -201,46 +193,4 @@ impl NamedTensor {
         axes.extend(self.axes()[dim + 1..].iter().cloned());
         NamedTensor::new(self.array().reshape(sizes(&axes)), axes)
     }
-
-    #[track_caller]
-    fn combine(&self, op: &str, other: &NamedTensor, f: impl FnOnce(&Tensor, &Tensor) -> Tensor) -> NamedTensor {
-        let all = union(op, &[self, other]);
-        let wide = |t: &NamedTensor| if t.axes() == all { t.clone() } else { t.broadcast_to(&all) };
-        NamedTensor::new(f(wide(self).array(), wide(other).array()), &all)
-    }
 }
-
-macro_rules! operators {
-    ($($trait:ident $method:ident $word:literal),*) => {
-        $(
-            impl $trait<&NamedTensor> for &NamedTensor {
-                type Output = NamedTensor;
-
-                #[track_caller]
-                fn $method(self, other: &NamedTensor) -> NamedTensor {
-                    self.combine($word, other, |a, b| a.$method(b))
-                }
-            }
-
-            impl $trait<NamedTensor> for NamedTensor {
-                type Output = NamedTensor;
-
-                #[track_caller]
-                fn $method(self, other: NamedTensor) -> NamedTensor {
-                    (&self).$method(&other)
-                }
-            }
-
-            impl $trait<f64> for &NamedTensor {
-                type Output = NamedTensor;
-
-                #[track_caller]
-                fn $method(self, other: f64) -> NamedTensor {
-                    self.apply(|t| t.$method(Operand::from(other).tensor($word, t.dtype())))
-                }
-            }
-        )*
-    };
-}
-
-operators!(Add add "add", Sub sub "subtract", Mul mul "multiply", Div div "divide");

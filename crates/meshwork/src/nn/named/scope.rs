@@ -7,6 +7,7 @@ use meshwork_mesh::Mesh;
 
 use super::{Axis, Mapping};
 use crate::error::{Error, Result, fail};
+use crate::scope::MeshInScope;
 use crate::trace::{Placing, placing};
 use crate::tree::{Tree, map_arrays};
 use crate::{Array, Tensor};
@@ -34,6 +35,17 @@ pub fn merged_axis_mapping<R>(mapping: Mapping, work: impl FnOnce() -> R) -> R {
 /// The mapping in scope. Programs that were traced with different ones are different, also in one `jit`.
 pub fn current_mapping() -> Option<Mapping> {
     crate::scope::current()
+}
+
+/// Runs `work` with `mesh` in scope, in place of that of an outer scope: for [`shard`](super::shard()) outside programs, and for
+/// every [`jit`](crate::jit) that has no mesh of its own and no argument that is on one.
+pub fn on_mesh<R>(mesh: &Mesh, work: impl FnOnce() -> R) -> R {
+    crate::scope::with(MeshInScope(Arc::new(mesh.clone())), work)
+}
+
+/// The mesh in scope.
+pub fn current_mesh() -> Option<Arc<Mesh>> {
+    crate::scope::current::<MeshInScope>().map(|scoped| scoped.0)
 }
 
 /// A tensor with these axes, held to the placement that `mapping` gives it.

@@ -105,8 +105,8 @@ impl NamedTensor {
         }
     }
 
-    /// Placed by the names of its axes, as `mapping` says. On one device this changes nothing, without a mesh it is an
-    /// error, as are mesh axes that there are not.
+    /// Placed by the names of its axes, as `mapping` says; [`shard`](super::shard()) does the same for trees and for arrays of
+    /// the host. On one device this changes nothing, without a mesh it is an error, as are mesh axes that there are not.
     #[track_caller]
     pub fn shard(&self, mapping: &Mapping) -> NamedTensor {
         NamedTensor { axes: self.axes.clone(), array: hold(&self.array, &self.axes, mapping) }
