@@ -44,6 +44,41 @@
 //! | [`Runtime`], [`processes`] | several processes under `mpirun`, and arrays between them |
 //! | [`Tree`] | arguments and results made of several tensors |
 //!
+//! # Types
+//!
+//! A program is an ordinary Rust function of tensors and structs of them. What it is called with and what it returns is known to the
+//! compiler:
+//!
+//! ```compile_fail,E0308
+//! # use meshwork::prelude::*;
+//! // One argument too few.
+//! jit(|a: Tensor, b: Tensor| a + b).call(&Array::scalar(1.0)).unwrap();
+//! ```
+//!
+//! ```compile_fail,E0308
+//! # use meshwork::prelude::*;
+//! // The result is one array, not a pair.
+//! let (a, b) = jit(|x: Tensor| x * 2.0).call(&Array::scalar(1.0)).unwrap();
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # use meshwork::prelude::*;
+//! // An array is not a tensor: it is an argument, or a constant by `Tensor::constant`.
+//! jit(|x: Array| x);
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use meshwork::prelude::*;
+//! // Tensors are values of a program, without elements.
+//! jit(|x: Tensor| { x.to_vec::<f32>(); x });
+//! ```
+//!
+//! ```compile_fail,E0277
+//! # use meshwork::prelude::*;
+//! // A text beside a tensor.
+//! jit(|x: Tensor| x + "1");
+//! ```
+//!
 //! # Errors
 //!
 //! Operations on tensors cannot return a `Result` without spoiling arithmetic. A misuse ends the trace by unwinding,
@@ -58,6 +93,7 @@ extern crate self as meshwork;
 mod annotate;
 mod captured;
 mod control;
+mod devices;
 mod donate;
 mod element;
 mod engine;
@@ -82,6 +118,7 @@ mod tree;
 
 pub use annotate::annotate;
 pub use control::{associative_scan, cond, for_loop, fori_loop, map, scan, switch, while_loop};
+pub use devices::{MeshDevice, devices, devices_of, mesh_of_devices};
 pub use element::{Element, Number, Operand};
 pub use engine::{Cpu, Devices, OnEngine, Place, engine};
 pub use error::{ArrayError, At as SourceLine, Error, ImportError, JitError, Result, TraceError};
@@ -103,13 +140,13 @@ pub use meshwork_runtime::{
 };
 pub use nn::{attention, experts, layers, losses, named, optim, pipeline, rules, sequence, train};
 pub use ops::{
-    At, Conv, Float, Index, Key, NEW_AXIS, Padding, arange, arange_from, block_diag, broadcast_arrays,
+    At, Conv, CustomCall, Float, Index, Key, NEW_AXIS, Padding, arange, arange_from, block_diag, broadcast_arrays,
     broadcast_shapes, concatenate, einsum, eye, fftfreq, finfo, full, geomspace, hstack, iota, linspace, logspace,
     meshgrid, ones, optimization_barrier, polyfit, rfftfreq, select, shard_alike, stack, tri, tril_indices,
     triu_indices, unravel_index, vander, vstack, zeros,
 };
-pub use processes::HostArrays;
-pub use rule::{Policy, Rule, Rules};
+pub use processes::{Communicator, HostArrays};
+pub use rule::{Policy, Rule, Rules, ShardingRule};
 pub use spec::{Axes, Dim, P, dim};
 pub use store::data;
 #[cfg(feature = "safetensors")]

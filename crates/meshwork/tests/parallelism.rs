@@ -137,6 +137,25 @@ fn host_local_to_global() {
     assert!(error.contains("piece 1 has shape [2, 5] and piece 0 [2, 4]"), "{error}");
 }
 
+/// The pieces of a tree, each along its rows.
+#[test]
+fn trees_of_pieces_to_a_tree_of_arrays() {
+    let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap();
+    let piece = |p: i64, rows: i64| (wave(&[rows, 3], p as f64), vec![Array::full([rows], p)]);
+    let batch = GlobalBatch::new(&mesh).over(&["data"]).rows(8).assemble_tree(&[piece(0, 3), piece(1, 2)]).unwrap();
+    assert_eq!((batch.tree.0.shape(), batch.lengths), (&[8, 3][..], vec![3, 2]));
+    assert_eq!(batch.tree.1[0].to_vec::<i64>().unwrap(), [0, 0, 0, 1, 1, 0, 0, 0]);
+    assert_eq!(batch.mask.to_vec::<f32>().unwrap().iter().sum::<f32>(), 5.0);
+    assert_eq!(batch.tree.0.shards()[2].slice, [4..8, 0..3]);
+    let odd = (wave(&[3, 3], 0.0), vec![Array::full([2], 0i64)]);
+    let error = GlobalBatch::new(&mesh).assemble_tree(&[odd]).unwrap_err().to_string();
+    assert!(error.contains(r#""0" has [3] rows, and "1/0" [2]"#), "{error}");
+    let more = (wave(&[2, 3], 0.0), vec![]);
+    let error = GlobalBatch::new(&mesh).assemble_tree(&[piece(0, 2), more]).unwrap_err().to_string();
+    assert!(error.contains("piece 1 has the arrays"), "{error}");
+    assert!(GlobalBatch::new(&mesh).assemble_tree(&Vec::<Array>::new()).is_err());
+}
+
 #[test]
 fn short_final_batch() {
     let mesh = Mesh::linear("data", 4).unwrap();

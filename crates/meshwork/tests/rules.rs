@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use meshwork::prelude::*;
 use meshwork::rules::{
-    FsdpRule, Leaf, MeshHelper, RuleError, TreePathRule, Unmatched, constrain, gather_tree, lint, match_sharding_rule,
-    shard_tree,
+    FsdpRule, Leaf, MeshHelper, RuleError, ShardingRule, TreePathRule, Unmatched, constrain, gather_tree, lint,
+    match_sharding_rule, shard_tree,
 };
 
 #[derive(Clone, Debug, Tree)]
@@ -82,6 +82,65 @@ fn fsdp_never_picks_a_dimension_that_does_not_divide() {
     }
     // Unless it is allowed to.
     assert_eq!(spec(rule.uneven(), "", &[3, 5], &mesh).unwrap(), r#"P![_, "fsdp"]"#);
+}
+
+/// scalax's choice without a number of parts, where it can be split.
+#[test]
+fn fsdp_by_powers_of_two() {
+    let mesh = Mesh::linear("fsdp", 4).unwrap();
+    let rule = FsdpRule::new("fsdp").least(1).powers_of_two();
+    for (shape, wanted) in [
+        (&[12, 8][..], r#"P![_, "fsdp"]"#),
+        (&[8, 12], r#"P!["fsdp"]"#),
+        (&[12, 20], r#"P!["fsdp"]"#),
+        (&[96, 64, 3], r#"P![_, "fsdp"]"#),
+        (&[3, 5], "P![]"),
+        (&[7], "P![]"),
+    ] {
+        assert_eq!(spec(rule.clone(), "", shape, &mesh).unwrap(), wanted, "{shape:?}");
+    }
+}
+
+/// A rule of one's own, alone and after another; and one that knows the element type.
+#[test]
+fn rules_are_open_to_users() {
+    struct Last;
+    impl ShardingRule for Last {
+        fn place(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+            let why = || format!("a scalar has no last dimension on {mesh}");
+            let last = leaf.shape.len().checked_sub(1);
+            let last = last.ok_or_else(|| RuleError::Other { path: leaf.path.into(), why: why() })?;
+            Ok(Some(P![].with_axis(last, "x")))
+        }
+    }
+    let mesh = Mesh::grid(("x", 2), ("y", 2)).unwrap();
+    assert_eq!(spec(Rule::by(Last), "w", &[4, 4], &mesh).unwrap(), r#"P![_, "x"]"#);
+    let error = spec(Rule::by(Last), "w", &[], &mesh).unwrap_err().to_string();
+    assert!(error.starts_with(r#"no placement for "w": a scalar"#), "{error}");
+    let both = Rule::from(P!["y"]).and(Rule::by(Last));
+    assert_eq!(spec(both, "w", &[4, 4], &mesh).unwrap(), r#"P!["y", "x"]"#);
+    let floats = Rule::by(|leaf: &Leaf<'_>| (leaf.dtype == F32).then(|| P!["x"]));
+    let of = |dtype| floats.spec(&Leaf { path: "", shape: &[4], dtype }, &mesh).unwrap();
+    assert_eq!((of(F32), of(I32)), (Some(P!["x"]), None));
+    let f = jit(|w: Tensor| w * 2.0).on(&mesh).in_shardings([Rule::by(Last)]);
+    assert_eq!(f.call(&Array::zeros([3, 4], F32)).unwrap().shards()[2].slice, [0..3, 2..4]);
+}
+
+/// The placements of a tree, as a tree.
+#[test]
+fn matched_rules_have_the_structure_of_the_tree() {
+    let helper = MeshHelper::new(&[("tp", None)], 4).unwrap();
+    let placed = helper.match_rule_tree(&megatron().into(), &model()).unwrap();
+    let list = helper.match_rule::<Model>(&megatron().into(), &model()).unwrap();
+    let of = |path: &str| list.iter().find(|m| m.path == path).unwrap().sharding.clone();
+    assert_eq!(placed.embed.placement().unwrap().sharding, of("embed"));
+    assert_eq!(placed.blocks[1].w1.placement().unwrap().sharding, of("blocks/1/w1"));
+    assert!(placed.embed.to_vec::<f32>().is_err(), "there are no elements");
+    // It says where to put a tree of the same shapes.
+    let sharded = helper.shard::<Model>(&model(), &megatron().into()).unwrap();
+    assert_eq!(sharded.blocks[1].w1.placement(), placed.blocks[1].w1.placement());
+    let free = helper.match_rule_tree(&Rule::Free, &model()).unwrap();
+    assert!(free.embed.placement().is_none());
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod contract;
 mod conv;
 mod create;
 mod cumulative;
+mod custom_call;
 mod diagonal;
 mod einsum;
 mod elementwise;
@@ -32,6 +33,7 @@ pub use arrange::{broadcast_arrays, broadcast_shapes, hstack, optimization_barri
 pub use assign::At;
 pub use conv::{Conv, Padding};
 pub use create::{arange, eye, full, iota, linspace, ones, zeros};
+pub use custom_call::CustomCall;
 pub use diagonal::{block_diag, meshgrid, tri, tril_indices, triu_indices, unravel_index, vander};
 pub use einsum::einsum;
 pub(crate) use elementwise::STOP_GRADIENT;

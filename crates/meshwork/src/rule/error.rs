@@ -44,6 +44,14 @@ pub enum RuleError {
         /// The fields that there are rules for.
         fields: Vec<String>,
     },
+    /// What a rule of the user says.
+    #[error("no placement for {path:?}: {why}")]
+    Other {
+        /// The path.
+        path: String,
+        /// Why it has none.
+        why: String,
+    },
     /// The mesh lacks the axis of a rule.
     #[error("the mesh has no axis {axis:?}; it has {has:?}")]
     UnknownAxis {

@@ -25,7 +25,9 @@ use crate::spec::P;
 /// assert_eq!(place(rule.clone(), &[12, 8])?, r#"P!["fsdp"]"#);
 /// assert_eq!(place(rule.clone(), &[9, 8])?, r#"P![_, "fsdp"]"#);
 /// assert_eq!(place(rule.clone(), &[7, 5])?, "P![]");
-/// assert_eq!(place(rule.uneven(), &[7, 5])?, r#"P!["fsdp"]"#);
+/// assert_eq!(place(rule.clone().uneven(), &[7, 5])?, r#"P!["fsdp"]"#);
+/// // 8 has a larger power of two in it than 12.
+/// assert_eq!(place(rule.powers_of_two(), &[12, 8])?, r#"P![_, "fsdp"]"#);
 /// # Ok::<(), meshwork::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +36,32 @@ pub struct FsdpRule {
     parts: Option<i64>,
     least: i64,
     uneven: bool,
+    order: Order,
+}
+
+/// Which dimension is looked at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The largest.
+    Extent,
+    /// The one with the largest power of two in it.
+    PowerOfTwo,
+}
+
+impl Order {
+    /// Larger comes first.
+    fn key(self, extent: i64) -> i64 {
+        match self {
+            Order::Extent => extent,
+            Order::PowerOfTwo => 1 << extent.trailing_zeros(),
+        }
+    }
 }
 
 impl FsdpRule {
     /// Over `axis`: arrays of at least 2^20 elements, into as many parts as the axis has devices.
     pub fn new(axis: &str) -> FsdpRule {
-        FsdpRule { axis: axis.to_string(), parts: None, least: 1 << 20, uneven: false }
+        FsdpRule { axis: axis.to_string(), parts: None, least: 1 << 20, uneven: false, order: Order::Extent }
     }
 
     /// The number of parts that must divide a dimension, if it is more than the axis has devices: choices made for a
@@ -58,6 +80,14 @@ impl FsdpRule {
     /// Splits the largest dimension if none divides.
     pub fn uneven(mut self) -> FsdpRule {
         self.uneven = true;
+        self
+    }
+
+    /// Looks at dimensions in order of the largest power of two that divides each, equals from the first, as scalax does if it is
+    /// given no number of parts: the choice is then the same on meshes of 2, 4, 8, … devices. Unlike there, a dimension that the
+    /// parts do not divide is not split.
+    pub fn powers_of_two(mut self) -> FsdpRule {
+        self.order = Order::PowerOfTwo;
         self
     }
 
@@ -83,7 +113,7 @@ impl FsdpRule {
         let shards = |dim: usize| base.dims().get(dim).map_or(1, |d| axis_list::product(&d.axes, mesh));
         let mut dims: Vec<usize> = (0..leaf.shape.len()).filter(|&d| leaf.shape[d] > 1).collect();
         // The sort keeps the order of equals.
-        dims.sort_by_key(|&d| (shards(d) > 1, std::cmp::Reverse(leaf.shape[d] / shards(d))));
+        dims.sort_by_key(|&d| (shards(d) > 1, std::cmp::Reverse(self.order.key(leaf.shape[d] / shards(d)))));
         let divides = dims.iter().find(|&&d| leaf.shape[d] % (shards(d) * parts) == 0);
         Ok(match divides.or_else(|| dims.first().filter(|_| self.uneven)) {
             Some(&dim) => base.with_axis(dim, &self.axis),

@@ -30,6 +30,8 @@ pub enum Rule {
     All(P),
     /// By path and shape: `None` leaves it to propagation.
     Policy(Arc<Policy>),
+    /// As a rule of the user says; see [`ShardingRule`].
+    Custom(Arc<dyn ShardingRule>),
     /// By the last step of the path.
     Names(Arc<ByName>),
     /// One dimension over one axis, by size.
@@ -40,6 +42,51 @@ pub enum Rule {
     And(Arc<Rule>, Arc<Rule>),
     /// By the first step of the path, which the chosen rule does not see.
     Fields(Arc<[(String, Rule)]>),
+}
+
+/// A rule of one's own: the placement of an array by its path, shape and element type, and by the mesh. [`Rule::by`] makes it one
+/// that goes wherever a placement goes. A function of a [`Leaf`] is one too.
+///
+/// ```
+/// use meshwork::prelude::*;
+/// use meshwork::rules::{Leaf, RuleError, ShardingRule};
+///
+/// /// The last dimension over an axis, if it divides.
+/// struct Columns(&'static str);
+///
+/// impl ShardingRule for Columns {
+///     fn place(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError> {
+///         let Some(size) = mesh.axis_size(self.0) else {
+///             return Err(RuleError::Other { path: leaf.path.into(), why: format!("the mesh has no axis {:?}", self.0) });
+///         };
+///         let last = leaf.shape.last().filter(|&n| n % size == 0);
+///         Ok(Some(last.map_or(P![], |_| P![].with_axis(leaf.shape.len() - 1, self.0))))
+///     }
+/// }
+///
+/// let f = jit(|w: Tensor, n: Tensor| (w * 2.0, n)).on(&Mesh::linear("x", 2)?);
+/// // Floats by columns; integers, such as positions, are copied.
+/// let floats = Rule::by(|leaf: &Leaf<'_>| (leaf.dtype == F32).then(|| P![_, "x"]));
+/// let f = f.in_shardings((Rule::by(Columns("x")), floats));
+/// let (w, _) = f.call((&Array::zeros([3, 4], F32), &Array::zeros([3, 4], I32)))?;
+/// assert_eq!(w.shards()[1].slice, [0..3, 2..4]);
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+pub trait ShardingRule: Send + Sync {
+    /// The placement of an array on `mesh`; `None` leaves it to propagation.
+    fn place(&self, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<Option<P>, RuleError>;
+
+    /// What it adds to a placement that another rule has given the array; see [`Rule::and`]. Its own axes behind those of each
+    /// dimension, unless it knows better.
+    fn refine(&self, base: &P, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<P, RuleError> {
+        Ok(self.place(leaf, mesh)?.map_or(base.clone(), |more| base.merge(&more)))
+    }
+}
+
+impl<F: Fn(&Leaf<'_>) -> Option<P> + Send + Sync> ShardingRule for F {
+    fn place(&self, leaf: &Leaf<'_>, _: &Mesh) -> Result<Option<P>, RuleError> {
+        Ok(self(leaf))
+    }
 }
 
 /// Placements by the last step of a path; made by [`Rule::by_name`].
@@ -100,6 +147,7 @@ impl Rule {
             Rule::All(p) => Ok(Some(p.clone())),
             Rule::Names(rule) => Ok(Some(rule.of(leaf.path).clone())),
             Rule::Policy(f) => Ok(f(leaf.path, leaf.shape)),
+            Rule::Custom(rule) => rule.place(leaf, mesh),
             Rule::Fsdp(rule) => rule.refine(&P::replicated(), leaf, mesh).map(Some),
             Rule::Paths(rule) => rule.spec(leaf, mesh),
             Rule::Fields(fields) => {
@@ -126,7 +174,7 @@ impl Rule {
             return Ok(());
         }
         match self {
-            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Fsdp(_) => Ok(()),
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Custom(_) | Rule::Fsdp(_) => Ok(()),
             Rule::Names(rule) => match rule.unused(paths).next() {
                 None => Ok(()),
                 Some((_, name)) => Err(RuleError::UnusedName {
@@ -147,7 +195,7 @@ impl Rule {
     /// Whether [`check_names`](Rule::check_names) has anything to check.
     pub(crate) fn has_names(&self) -> bool {
         match self {
-            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Fsdp(_) => false,
+            Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Custom(_) | Rule::Fsdp(_) => false,
             Rule::Names(_) | Rule::Paths(_) => true,
             Rule::And(first, second) => first.has_names() || second.has_names(),
             Rule::Fields(fields) => fields.iter().any(|(_, rule)| rule.has_names()),
@@ -158,6 +206,7 @@ impl Rule {
     fn refine(&self, base: P, leaf: &Leaf<'_>, mesh: &Mesh) -> Result<P, RuleError> {
         match self {
             Rule::Fsdp(rule) => rule.refine(&base, leaf, mesh),
+            Rule::Custom(rule) => Ok(rule.refine(&base, leaf, mesh)?.for_rank(leaf.shape.len())),
             Rule::And(first, second) => second.refine(first.refine(base, leaf, mesh)?, leaf, mesh),
             Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Names(_) | Rule::Paths(_) | Rule::Fields(_) => {
                 Ok(self.spec(leaf, mesh)?.map_or(base.clone(), |more| base.merge(&more)))
@@ -184,9 +233,15 @@ impl Rule {
         Rule::Fields(rules.into_iter().map(|(name, rule)| (name.to_string(), rule)).collect())
     }
 
-    /// By a function of the path and the shape. It sees scalars too.
+    /// By a function of the path and the shape; with the element type, [`by`](Rule::by) a function of a [`Leaf`]. It sees scalars
+    /// too.
     pub fn policy(f: impl Fn(&str, &[i64]) -> Option<P> + Send + Sync + 'static) -> Rule {
         Rule::Policy(Arc::new(f))
+    }
+
+    /// By a rule of one's own, or a function of a [`Leaf`].
+    pub fn by(rule: impl ShardingRule + 'static) -> Rule {
+        Rule::Custom(Arc::new(rule))
     }
 
     /// By the last step of the path: the first pair with that name. Others are replicated. A name that no array of the
@@ -239,6 +294,7 @@ impl fmt::Debug for Rule {
             Rule::Free => f.write_str("Free"),
             Rule::All(p) => write!(f, "All({p})"),
             Rule::Policy(_) => f.write_str("Policy(..)"),
+            Rule::Custom(_) => f.write_str("Custom(..)"),
             Rule::Names(rule) => f.debug_map().entries(rule.names.iter().map(|(name, spec)| (name, spec))).finish(),
             Rule::Fsdp(rule) => write!(f, "{rule:?}"),
             Rule::Paths(rule) => write!(f, "{rule:?}"),

@@ -12,7 +12,7 @@ use crate::error::{Error, Result, fail_at};
 use crate::spec::{MESH, P};
 use crate::trace::{self, Placing, placing};
 use crate::tree::{Path, Tree, map_arrays, named_arrays};
-use crate::{Array, Tensor};
+use crate::{Array, HostTree, Placement, Tensor};
 
 /// The placement of one array by a rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,17 @@ pub fn match_sharding_rule<T: Tree>(rule: &Rule, tree: &T::Host, mesh: &Mesh) ->
     let arrays = named_arrays::<T>(tree);
     check_names(rule, &arrays)?;
     arrays.iter().map(|(path, array)| matched(rule, path, array, mesh)).collect()
+}
+
+/// The placement of each array of a tree by `rule`, as a tree of the same structure: arrays without elements, each
+/// [placed](Array::placement). What propagation decides has no placement.
+pub fn match_rule_tree<H: HostTree>(rule: &Rule, tree: &H, mesh: &Mesh) -> Result<H> {
+    check_names(rule, &named_arrays::<H::Tree>(tree))?;
+    map_arrays::<H::Tree, Error>(tree, |path, array| {
+        let Matched { spec, sharding, .. } = matched(rule, path, array, mesh)?;
+        let placement = spec.map(|_| Placement { mesh: mesh.clone().into(), sharding });
+        Ok(Array::shape_only(array.shape(), array.dtype()).with_placement(placement))
+    })
 }
 
 /// Every name that a rule has is that of an array.

@@ -2,12 +2,13 @@
 
 use meshwork_mesh::Mesh;
 
-use super::apply::{gather_tree, match_sharding_rule, shard_tree};
+use super::apply::{gather_tree, match_rule_tree, match_sharding_rule, shard_tree};
 use super::{Matched, Report, Rule, lint};
 use crate::error::Result;
 use crate::function::Function;
 use crate::jit::{Jit, jit};
-use crate::tree::Tree;
+use crate::store::data::GlobalBatch;
+use crate::tree::{HostTree, Tree};
 
 /// A mesh with methods that apply rules on it.
 #[derive(Clone, Debug)]
@@ -66,6 +67,32 @@ impl MeshHelper {
     /// The placement of each array of a tree by `rule`.
     pub fn match_rule<T: Tree>(&self, rule: &Rule, tree: &T::Host) -> Result<Vec<Matched>> {
         match_sharding_rule::<T>(rule, tree, &self.mesh)
+    }
+
+    /// The placement of each array of a tree by `rule`, as a tree of the same structure.
+    ///
+    /// ```
+    /// use meshwork::prelude::*;
+    /// use meshwork::rules::{MeshHelper, TreePathRule};
+    ///
+    /// let helper = MeshHelper::new(&[("tp", None)], 2)?;
+    /// let rule = Rule::from(TreePathRule::new([("0", P![_, "tp"]), ("1", P!["tp"])])?);
+    /// let params = (Array::zeros([4, 8], F32), vec![Array::zeros([8, 4], F32)]);
+    /// let placed = helper.match_rule_tree(&rule, &params)?;
+    /// assert_eq!(placed.0.placement().unwrap().sharding.to_string(), r#"<mesh<["tp"=2]>, [{}, {"tp"}]>"#);
+    /// assert_eq!(placed.1[0].shards()[1].slice, [4..8, 0..4]);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn match_rule_tree<H: HostTree>(&self, rule: &Rule, tree: &H) -> Result<H> {
+        match_rule_tree(rule, tree, &self.mesh)
+    }
+
+    /// A tree of what this process has loaded, and all others with theirs, as a tree of global arrays over these axes of the mesh, or
+    /// over all: see [`GlobalBatch::assemble_local_tree`]. All processes call it; they may have different numbers of rows.
+    pub fn local_data_to_global_array<H: HostTree>(&self, tree: &H, dim: usize, axes: Option<&[&str]>) -> Result<H> {
+        let batch = GlobalBatch::new(&self.mesh).along(dim);
+        let batch = axes.map_or(batch.clone(), |axes| batch.over(axes));
+        Ok(batch.assemble_local_tree(tree)?.tree)
     }
 
     /// The tree placed by `rule`.

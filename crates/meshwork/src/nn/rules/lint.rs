@@ -194,7 +194,13 @@ fn collect_patterns<'a>(rule: &'a Rule, out: &mut Vec<&'a TreePathRule>) {
             collect_patterns(first, out);
             collect_patterns(second, out);
         }
-        Rule::Fields(_) | Rule::Free | Rule::All(_) | Rule::Policy(_) | Rule::Names(_) | Rule::Fsdp(_) => {}
+        Rule::Fields(_)
+        | Rule::Free
+        | Rule::All(_)
+        | Rule::Policy(_)
+        | Rule::Custom(_)
+        | Rule::Names(_)
+        | Rule::Fsdp(_) => {}
     }
 }
 

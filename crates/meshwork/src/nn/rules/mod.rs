@@ -9,9 +9,10 @@
 //! | [`Rule`] | the placement of each array of a tree by its path, shape and mesh |
 //! | [`FsdpRule`] | one dimension over one axis, by size |
 //! | [`TreePathRule`] | the first regular expression found in the path |
+//! | [`ShardingRule`], [`Rule::by`] | a rule of one's own |
 //! | [`Rule::and`] | two rules on one array: tensor parallel, then fully sharded |
 //! | [`MeshHelper`] | a mesh, and functions with rules |
-//! | [`match_sharding_rule`], [`shard_tree`], [`gather_tree`] | a rule applied to arrays |
+//! | [`match_sharding_rule`], [`match_rule_tree`], [`shard_tree`], [`gather_tree`] | a rule applied to arrays |
 //! | [`lint`] | what a rule does to a tree: gaps, dead and shadowed patterns, bytes per device |
 //!
 //! ```
@@ -39,8 +40,8 @@ mod apply;
 mod helper;
 mod lint;
 
-pub use apply::{Matched, constrain, gather_tree, match_sharding_rule, shard_tree};
+pub use apply::{Matched, constrain, gather_tree, match_rule_tree, match_sharding_rule, shard_tree};
 pub use helper::MeshHelper;
 pub use lint::{Finding, Report, lint};
 
-pub use crate::rule::{ByName, FsdpRule, Leaf, Policy, Rule, RuleError, TreePathRule, Unmatched};
+pub use crate::rule::{ByName, FsdpRule, Leaf, Policy, Rule, RuleError, ShardingRule, TreePathRule, Unmatched};

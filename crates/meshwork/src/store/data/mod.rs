@@ -19,6 +19,9 @@
 //! its rows of a result back with [`local_piece_of`](Batch::local_piece_of).
 
 mod exchange;
+mod tree;
+
+pub use tree::BatchTree;
 
 use std::collections::HashMap;
 use std::ops::Range;
