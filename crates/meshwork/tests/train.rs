@@ -1,10 +1,10 @@
 //! Optimizers, schedules, the training step, gradient synchronization and suggested strategies.
 
 use meshwork::prelude::*;
-use meshwork::rules::FsdpRule;
+use meshwork::rules::{FsdpRule, TreePathRule};
 use meshwork::train::{
-    Method, Optimizer, Role, Schedule, ShardedContext, Step, Sync, Trainer, Usage, Zero, clip_by_global_norm,
-    global_norm, gradient_sync_pattern, guide, suggest,
+    Inputs, Method, Optimizer, Role, Schedule, ShardedContext, Step, Sync, SyncPattern, Trainer, Usage, Zero,
+    clip_by_global_norm, global_norm, gradient_sync_pattern, guide, suggest,
 };
 use meshwork_testing::half_wave as wave;
 
@@ -337,6 +337,44 @@ fn gradient_sync_pattern_can_be_asked() {
     }
 }
 
+/// What is derived from placements is what the plan of the gradient program has, for every placement of two weights and of the
+/// batch on a mesh of two axes.
+#[test]
+fn gradient_sync_pattern_is_that_of_the_plan() {
+    let mesh = Mesh::grid(("a", 2), ("b", 2)).unwrap();
+    let model = |i: &Inputs| i["x"].matmul(&i["w"]).tanh().square().mean_all();
+    for rows in [P![], P!["a"], P!["b"], P![["a", "b"]]] {
+        for spec in [P![], P!["a"], P![_, "a"], P!["b"], P![_, "b"]] {
+            let mut context = ShardedContext::new(&mesh);
+            // No two values have the same type.
+            context.input("x", [32, 8], F32, rows.clone(), Role::Activation).unwrap();
+            context.input("w", [8, 16], F32, spec.clone(), Role::Weight).unwrap();
+            let asked = gradient_sync_pattern(&mesh, &spec, 2, Role::Weight, &context.usage()).unwrap();
+            let planned = context.planned_sync_pattern("w", model).unwrap();
+            let backward = |p: &SyncPattern| collectives_of(&p.backward);
+            assert_eq!(backward(&planned), backward(&asked), "x {rows}, w {spec}: {planned}, asked {asked}");
+            for gather in &planned.forward {
+                assert!(asked.forward.contains(gather), "x {rows}, w {spec}: {planned}, asked {asked}");
+            }
+        }
+    }
+    let mut context = ShardedContext::new(&mesh);
+    context.input("x", [8, 8], F32, P![], Role::Activation).unwrap();
+    let error = context.planned_sync_pattern("y", |i| i["x"].sum_all()).unwrap_err().to_string();
+    assert!(error.contains(r#"there is no input "y"; there are ["x"]"#), "{error}");
+}
+
+/// Each kind and axis.
+fn collectives_of(syncs: &[Sync]) -> Vec<String> {
+    let each = |sync: &Sync| match sync {
+        Sync::AllReduceSum { axes } => axes.iter().map(|axis| format!("all-reduce {axis}")).collect(),
+        other => vec![other.to_string()],
+    };
+    let mut out: Vec<String> = syncs.iter().flat_map(each).collect();
+    out.sort();
+    out
+}
+
 /// Every subset of the axes of a mesh of two.
 const SUBSETS: [&[&str]; 4] = [&[], &["a"], &["b"], &["a", "b"]];
 
@@ -483,7 +521,7 @@ fn the_context_builds_forward_and_backward_programs() {
     let forward = context.build_sharded_module(|i| i["x"].matmul(&i["w1"]).relu().matmul(&i["w2"])).unwrap();
     assert!(forward.contains("-> (tensor<8x8xf32> {"), "{forward}");
     assert!(forward.contains("sdy.sharding = #sdy.sharding<@mesh, [{}, {\"model\"}]>"), "{forward}");
-    let model = |i: &meshwork::train::Inputs| i["x"].matmul(&i["w1"]).relu().matmul(&i["w2"]).square().mean_all();
+    let model = |i: &Inputs| i["x"].matmul(&i["w1"]).relu().matmul(&i["w2"]).square().mean_all();
     let backward = context.build_sharded_gradient(model).unwrap();
     assert_eq!(backward.matches("stablehlo.dot_general").count(), 5, "{backward}");
     // What the weights need is what the program does: all-reduces over data; the forward pair needs one over model.
@@ -491,6 +529,76 @@ fn the_context_builds_forward_and_backward_programs() {
     assert_eq!(context.gradient_sync_pattern("w1").unwrap().to_string(), "all-reduce sum over data");
     let kinds: Vec<String> = plan.totals_by_axes().keys().map(|(k, a)| format!("{k} {a}")).collect();
     assert_eq!(kinds, ["all-reduce data", "all-reduce model"]);
+}
+
+/// Arguments in the order in which they were declared, several results, names, forward and backward in one text.
+#[test]
+fn programs_of_a_context_are_as_declared() {
+    let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap();
+    let mut context = ShardedContext::new(&mesh).mesh_name("pod").module_name("two_layers");
+    context.input("z", [4, 8], F32, P!["data"], Role::Activation).unwrap();
+    context.input("w2", [16, 2], F32, P!["model"], Role::Weight).unwrap();
+    context.input("a1", [8, 16], F32, P![_, "model"], Role::Weight).unwrap();
+    let hidden = |i: &Inputs| i["z"].matmul(&i["a1"]).relu();
+    let both = |i: &Inputs| (hidden(i).matmul(&i["w2"]), hidden(i));
+    context.output(P!["data"]).output(P!["data", "model"]);
+    let text = context.build_sharded_module(both).unwrap();
+    let types = ["tensor<4x8xf32>", "tensor<16x2xf32>", "tensor<8x16xf32>"];
+    let at = |text: &str, part: &str| text.find(part).unwrap_or_else(|| panic!("no {part} in {text}"));
+    let places = types.map(|ty| at(&text, &format!(": {ty} {{sdy")));
+    assert!(places.is_sorted(), "{text}");
+    assert!(
+        text.starts_with("module @two_layers") && text.contains(r#"sdy.mesh @pod = <["data"=2, "model"=2]>"#),
+        "{text}"
+    );
+    assert!(!text.contains("@mesh"), "{text}");
+    assert!(text.contains(r#"tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@pod, [{"data"}, {}]>}"#), "{text}");
+    assert!(text.contains(r#"tensor<4x16xf32> {sdy.sharding = #sdy.sharding<@pod, [{"data"}, {"model"}]>}"#), "{text}");
+    // What it says is what it computes.
+    let imported = Imported::from_mlir(&text).unwrap();
+    let args = [wave(&[4, 8], 0.1), wave(&[16, 2], 0.2), wave(&[8, 16], 0.3)];
+    let got = imported.call(&[&args[0], &args[1], &args[2]]).unwrap();
+    let named: Vec<(String, Array)> = ["z", "w2", "a1"].iter().map(|n| n.to_string()).zip(args).collect();
+    let wanted = jit(move |i: Inputs| both(&i)).call(&named.into_iter().collect()).unwrap();
+    assert!(got[0].all_close(&wanted.0, 1e-5) && got[1].all_close(&wanted.1, 1e-5));
+
+    let pair = context.build_sharded_pair(both, |i| both(i).0.square().mean_all()).unwrap();
+    let (forward, backward) = pair.split_at(at(&pair, "@backward("));
+    assert!(forward.contains("@forward(") && pair.matches("sdy.mesh").count() == 1, "{pair}");
+    // The value, and the gradients of both weights in order.
+    let head = &backward[..at(backward, "{\n")];
+    assert!(
+        head.contains("-> (tensor<f32>") && at(head, "tensor<16x2xf32> {sdy") < at(head, "tensor<8x16xf32> {sdy"),
+        "{head}"
+    );
+    let module = meshwork_ir::text::parse(&pair).unwrap();
+    assert!(meshwork_ir::verify::verify(&module).is_empty());
+    assert_eq!(module.funcs().count(), 2);
+    let error = ShardedContext::new(&mesh).mesh_name("a b").build_sharded_module(|_| zeros([2], F32)).unwrap_err();
+    assert!(error.to_string().contains("no names"), "{error}");
+}
+
+/// The rule of the parameters places the averages of the optimizer, without a word about them.
+#[test]
+fn rules_place_the_state_of_the_optimizer() {
+    let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap();
+    let rule = TreePathRule::new([("w1$", P![_, "model"]), ("w2$", P!["model"]), ("b1$", P!["model"])]).unwrap();
+    for optimizer in [Optimizer::momentum(0.1, 0.9), Optimizer::adam(0.01), Optimizer::adamw(0.01, 0.1)] {
+        let step = Trainer::new(loss, optimizer).on(&mesh).params(rule.clone()).batch(P!["data"]).build();
+        let mut state = step.init(&net()).unwrap();
+        for _ in 0..2 {
+            let (params, moments) = &state;
+            let averages = [moments.first.as_ref(), moments.second.as_ref()];
+            for average in averages.into_iter().flatten() {
+                for (own, of) in [(&average.w1, &params.w1), (&average.w2, &params.w2), (&average.b1, &params.b1)] {
+                    assert_eq!(own.placement().unwrap().sharding, of.placement().unwrap().sharding);
+                    assert!(own.shards()[1].slice != own.shards()[0].slice);
+                }
+            }
+            assert!(averages[0].is_some());
+            state = step.step(&state, &batch()).unwrap().1;
+        }
+    }
 }
 
 #[test]

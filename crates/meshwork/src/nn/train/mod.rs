@@ -40,6 +40,7 @@
 mod clip;
 mod context;
 mod fit;
+mod inputs;
 mod learner;
 mod optimizer;
 mod schedule;
@@ -50,10 +51,11 @@ mod suggest;
 mod sync;
 
 pub use clip::{clip_by_global_norm, global_norm};
-pub use context::{Inputs, Role, ShardedContext};
+pub use context::{Role, ShardedContext};
 #[cfg(feature = "progress")]
 pub use fit::Bar;
 pub use fit::{Patience, Report, fit};
+pub use inputs::Inputs;
 pub use learner::{HostLearnState, LearnState, Learner, LossScale};
 pub use optimizer::{Method, Optimizer};
 pub use schedule::Schedule;
