@@ -9,6 +9,7 @@ mod cases;
 mod contraction;
 mod control;
 mod elementwise;
+mod every_op;
 mod indexing;
 mod manual;
 mod movement;
