@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::plan::advice::warnings;
 use crate::plan::cause::Annotation;
 use crate::plan::cost::Machine;
 use crate::plan::{Plan, PlannedCollective};
@@ -114,6 +115,9 @@ pub fn table(plan: &Plan, machine: &Machine, detail: Detail) -> String {
         annotations(plan, detail, &mut out);
     }
     memory(plan, detail, &mut out);
+    for warning in warnings(plan) {
+        let _ = writeln!(out, "\nwarning: {warning}");
+    }
     out
 }
 

@@ -1,5 +1,6 @@
 //! The plan: every collective with its causes, and what a device needs.
 
+mod advice;
 pub(crate) mod cause;
 mod contract;
 pub(crate) mod cost;
@@ -25,6 +26,7 @@ use crate::layout::atoms::Atoms;
 use crate::plan::cause::Namer;
 use crate::split::Placed;
 
+pub use advice::warnings;
 pub use cause::{Annotation, Cause, loc_name, place_of, short_type};
 pub use contract::{Contract, ContractViolation, KINDS, Limit};
 pub use cost::{
