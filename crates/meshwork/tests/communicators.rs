@@ -176,10 +176,17 @@ fn mistakes(ranks: &Communicator) {
         text(ranks.gatherv_array(1, &rows(1), (rank == 1).then_some(&[1; 9][..size + 1])).map(drop)),
         text(ranks.all_to_allv_array(&rows(2), if rank == 1 { &[9] } else { &[1; 9][..size] }).map(drop)),
         text(ranks.reduce_scatter_array(sum, &odd(4, 5)).map(drop)),
-        text(if rank == 0 { ranks.scan_array(sum, &rows(1)) } else { ranks.reduce_scatter_array(sum, &rows(1)) }.map(drop)),
+        text(
+            if rank == 0 { ranks.scan_array(sum, &rows(1)) } else { ranks.reduce_scatter_array(sum, &rows(1)) }
+                .map(drop),
+        ),
         text(ranks.reduce_array(if rank == 1 { 1 } else { 0 }, sum, &rows(1)).map(drop)),
         text(ranks.broadcast_array(size - 1, None).map(drop)),
-        text(ranks.all_reduce_array(sum, &if rank == 1 { Array::shape_only([1], F32) } else { Array::zeros([1], F32) }).map(drop)),
+        text(
+            ranks
+                .all_reduce_array(sum, &if rank == 1 { Array::shape_only([1], F32) } else { Array::zeros([1], F32) })
+                .map(drop),
+        ),
     ];
     let wanted = [
         "reduce_array: rank 0 has f32[2, 2], rank 1 has f32[3, 2]".to_string(),
@@ -229,6 +236,69 @@ fn threads_as_ranks() {
 fn processes_as_ranks() {
     meshwork_testing::ranks::across(&[2, 3, 4], "processes_as_ranks", || {
         everything(&Runtime::init().unwrap().communicator());
+    });
+}
+
+/// Ranks that run programs of their own, of different shapes, and pass micro-batches on: together they are one model.
+fn stages(ranks: &Communicator) {
+    let (rank, size) = (ranks.rank(), ranks.size());
+    // Stage `s` goes from widths[s] to widths[s + 1] in its own way.
+    let widths: Vec<i64> = (0..=size as i64).map(|i| 3 + i).collect();
+    let weight =
+        |s: usize| Array::from_fn([widths[s], widths[s + 1]], |i| ((i[0] * 5 + i[1] * 3 + s as i64) as f32).sin());
+    let stage = |s: usize| {
+        jit(move |w: Tensor, x: Tensor| match s % 3 {
+            0 => x.matmul(&w).tanh(),
+            1 => x.sin().matmul(&w),
+            _ => x.matmul(&w).relu() + 1.0,
+        })
+    };
+    let micro = |m: i64| Array::from_fn([2, widths[0]], |i| (m * 7 + i[0] * 3 + i[1]) as f32 * 0.1);
+    let own = stage(rank);
+    let sent: Vec<Array> = (0..5)
+        .map(|m| {
+            let x = if rank == 0 { micro(m) } else { ranks.receive_array(rank - 1).unwrap() };
+            let y = own.call((&weight(rank), &x)).unwrap();
+            if rank + 1 < size {
+                ranks.send_array(rank + 1, &y).unwrap();
+            }
+            y
+        })
+        .collect();
+    if rank + 1 == size {
+        for (m, got) in sent.iter().enumerate() {
+            let through = |x: Array, s: usize| stage(s).call((&weight(s), &x)).unwrap();
+            assert!(got.all_close(&(0..size).fold(micro(m as i64), through), 1e-6), "micro-batch {m}");
+        }
+    }
+}
+
+#[test]
+fn stages_with_programs_of_their_own() {
+    Communicator::threads(3, |all| stages(&all));
+}
+
+#[test]
+#[cfg(feature = "mpi")]
+fn processes_with_programs_of_their_own() {
+    meshwork_testing::ranks::across(&[3], "processes_with_programs_of_their_own", || {
+        stages(&Runtime::init().unwrap().communicator());
+    });
+}
+
+/// What started the processes is found without being told, and agrees with MPI.
+#[test]
+#[cfg(feature = "mpi")]
+fn the_launcher_is_found() {
+    meshwork_testing::ranks::across(&[2, 3], "the_launcher_is_found", || {
+        let runtime = Runtime::init().unwrap();
+        let launch = runtime.launcher().expect("a launcher");
+        assert_eq!((launch.rank, launch.size), (runtime.rank(), runtime.size()));
+        assert!(runtime.is_distributed() && launch.by.contains("mpirun"), "{launch:?}");
+        let ranks = runtime.all_gather(&[runtime.rank() as u8]).unwrap();
+        assert_eq!(ranks, (0..runtime.size()).map(|r| vec![r as u8]).collect::<Vec<_>>());
+        let devices = meshwork::devices_of(2 * runtime.size()).unwrap();
+        assert!(devices.iter().all(|d| d.rank() as i64 == d.id() / 2 && d.is_local() == (d.rank() == runtime.rank())));
     });
 }
 

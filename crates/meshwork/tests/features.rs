@@ -3,7 +3,7 @@
 #![allow(clippy::single_range_in_vec_init)] // slices of arrays of one dimension
 
 use meshwork::prelude::*;
-use meshwork::{Engine, Reference, Split, Topology};
+use meshwork::{CustomCall, Engine, Reference, Split, Topology};
 use meshwork_ir::text::parse;
 use meshwork_mesh::AxisRef;
 use meshwork_partition::{CompileOptions, compile};
@@ -72,6 +72,37 @@ fn several_meshes_in_one_program() {
     assert!(y[0].all_close(&alone, 1e-6));
     // Rows over four devices to squares over the same four: each device has a part of its result already.
     assert_eq!(compiled.plan.totals().keys().copied().collect::<Vec<_>>(), ["all-to-all"]);
+}
+
+/// Arguments on a line, on a grid and on the line in another order, and a value inside that is held to the grid: one program.
+#[test]
+fn several_meshes_in_one_jit() {
+    let line = Mesh::linear("x", 4).unwrap();
+    let grid = Mesh::grid(("a", 2), ("b", 2)).unwrap();
+    let turned = Mesh::linear("t", 4).unwrap().with_device_ids(vec![3, 1, 0, 2]).unwrap();
+    let (x, y, z) = (wave(&[8, 8]), Array::from_fn([8, 8], |i| (i[0] * 3 - i[1]) as f32 * 0.1), wave(&[8]));
+    let inner = grid.clone();
+    let program = move |x: Tensor, y: Tensor, z: Tensor| {
+        let product = x.matmul(&y).shard_on(&inner, P!["b", "a"]);
+        (&product + z, product)
+    };
+    let (sum, product) = jit(program.clone()).single_device().call((&x, &y, &z)).unwrap();
+    let args = (
+        &x.clone().shard(&line, P!["x"]).unwrap(),
+        &y.clone().shard(&grid, P![_, "b"]).unwrap(),
+        &z.clone().shard(&turned, P!["t"]).unwrap(),
+    );
+    for jit in [jit(program.clone()), jit(program.clone()).on(&grid), jit(program).engine(Reference)] {
+        let got = jit.call(args).unwrap();
+        assert!(got.0.all_close(&sum, 1e-4) && got.1.all_close(&product, 1e-4));
+        assert_eq!(got.1.shards()[1].slice, [4..8, 0..4]);
+    }
+    let three = Array::zeros([6], F32).shard(&Mesh::linear("x", 3).unwrap(), P!["x"]).unwrap();
+    let two = Array::zeros([6], F32).shard(&Mesh::linear("x", 2).unwrap(), P!["x"]).unwrap();
+    let error = jit(|a: Tensor, b: Tensor| a + b).call((&three, &two)).unwrap_err().to_string();
+    assert!(error.contains(r#"argument 1 is on the mesh <["x"=2]>, the program on <["x"=3]>"#), "{error}");
+    let error = jit(move |a: Tensor| a.shard_on(&grid, P!["a"])).call(&three).unwrap_err().to_string();
+    assert!(error.contains("has 4 devices, that of the program"), "{error}");
 }
 
 #[test]
@@ -298,6 +329,119 @@ fn conservative_mode() {
     assert!(!propagated(RuleMode::Conservative).contains(r#""x":("#));
 }
 
+/// A budget of bytes, of kinds, of the largest collective: kept or an error before anything runs, with who broke it.
+#[test]
+fn communication_budget_as_an_assertion() {
+    let mesh = Mesh::grid(("data", 2), ("model", 2)).unwrap();
+    let step = |x: Tensor, w: Tensor| x.matmul(&w);
+    let f = || jit(step).on(&mesh).in_shardings([P!["data", "model"], P!["model"]]);
+    let (x, w) = (wave(&[8, 16]), wave(&[16, 4]));
+    let plan = f().plan((&x, &w)).unwrap();
+    let (sent, operand) = (plan.wire_bytes(), plan.collectives[0].collective.operand_bytes);
+    assert!(sent > 0.0);
+    let alone = jit(step).call((&x, &w)).unwrap();
+    let budgets = [
+        (Contract { max_bytes: Some(sent), ..Contract::default() }, true),
+        (Contract { max_bytes: Some(sent - 1.0), ..Contract::default() }, false),
+        (Contract { max_collective: Some(operand), ..Contract::default() }, true),
+        (Contract { max_collective: Some(operand - 1), ..Contract::default() }, false),
+        (Contract { allowed: Some(vec!["all-reduce".into()]), ..Contract::default() }, true),
+        (Contract { allowed: Some(vec!["all-gather".into()]), ..Contract::default() }, false),
+        (Contract { nothing_implicit: true, ..Contract::default() }, false),
+    ];
+    for (budget, kept) in budgets {
+        match f().contract(budget.clone()).call((&x, &w)) {
+            Ok(y) => assert!(kept && y.all_close(&alone, 1e-5), "{budget:?}"),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(!kept, "{budget:?}: {text}");
+                for part in ["all-reduce", "model", "dot_general", "features.rs:"] {
+                    assert!(text.contains(part), "{budget:?}: no {part} in {text}");
+                }
+            }
+        }
+    }
+    // As an assertion on a plan.
+    assert!(plan.check(&Contract { max_bytes: Some(0.0), ..Contract::default() }).is_err());
+}
+
+/// An operation that only the engine knows, with a rule written in Rust: placements follow it in both directions, and devices call
+/// the operation on their parts.
+#[test]
+fn user_defined_op_rules() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let decompose = |rule: Option<&'static str>| {
+        move |x: Tensor| {
+            let call = CustomCall::new("lapack_sgeqrf_ffi");
+            let call = rule.map_or(call.clone(), |rule| call.rule(rule));
+            let mut out = call.call(&[&(x * 2.0)], &[(F32, &[8, 4, 4]), (F32, &[8, 4])]);
+            (out.remove(0), out.remove(0))
+        }
+    };
+    let x = Array::from_fn([8, 4, 4], |i| ((i[0] * 5 + i[1] * 3 + i[2] * i[1]) as f32).sin());
+    let alone = jit(decompose(None)).call(&x).unwrap();
+    let by_batch = jit(decompose(Some("b i j -> b k l, b m"))).on(&mesh);
+    // Forward: the argument is split, so the results are.
+    let split = x.clone().shard(&mesh, P!["x"]).unwrap();
+    let got = by_batch.call(&split).unwrap();
+    assert!(got.0.all_close(&alone.0, 1e-5) && got.1.all_close(&alone.1, 1e-5));
+    assert_eq!((&got.0.shards()[1].slice[0], &got.1.shards()[1].slice[0]), (&(2..4), &(2..4)));
+    assert!(by_batch.plan(&split).unwrap().collectives.is_empty());
+    // Backward: a result is split, so the operand is computed in parts.
+    let back = jit(decompose(Some("b i j -> b k l, b m"))).on(&mesh).out_shardings([P!["x"], P!["x"]]);
+    assert!(back.plan(&x).unwrap().collectives.is_empty());
+    assert!(back.lower(&x).unwrap().placed_text().unwrap().contains("stablehlo.custom_call @lapack_sgeqrf_ffi"));
+    // A rule without the batch needs whole matrices on every device.
+    let whole = jit(decompose(Some("a i j -> b k l, c m"))).on(&mesh);
+    assert!(whole.plan(&split).unwrap().totals().contains_key("all-gather"));
+    assert!(whole.call(&split).unwrap().0.all_close(&alone.0, 1e-5));
+    let error = jit(decompose(Some("b i -> b k l, b m"))).call(&x).unwrap_err().to_string();
+    assert!(error.contains("operand 0 has 2 names for 3 dimensions") && error.contains("features.rs:"), "{error}");
+}
+
+/// Positions that only the run knows: where they need a whole array, the plan says so and what to write.
+#[test]
+fn gathers_for_computed_positions_are_warned_of() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let (u, at) = (Array::zeros([4096], F32).shard(&mesh, P!["x"]).unwrap(), Array::scalar(5i32));
+    let computed = jit(|u: Tensor, at: Tensor| u.dynamic_slice(&[at], &[4000]));
+    let text = computed.explain((&u, &at)).unwrap();
+    let plan = computed.plan((&u, &at)).unwrap();
+    assert!(plan.totals().contains_key("all-gather"), "{text}");
+    let line = text.lines().find(|line| line.starts_with("warning: ")).unwrap_or_else(|| panic!("{text}"));
+    for part in ["dynamic_slice at ", "features.rs:", "f32[4096]", "over x", "s![..]"] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+    // A short slice, and a known position, move only what they touch.
+    for short in [1, 16] {
+        let f = jit(move |u: Tensor, at: Tensor| u.dynamic_slice(&[at], &[short]));
+        assert!(!f.explain((&u, &at)).unwrap().contains("warning"), "{short}");
+    }
+    let known = jit(|u: Tensor, _: Tensor| u.slice(s![5..4005]));
+    assert!(!known.explain((&u, &at)).unwrap().contains("warning"));
+}
+
+/// Devices have numbers and processes, and make meshes in any order.
+#[test]
+fn devices_are_things_with_ids() {
+    assert_eq!(meshwork::devices().unwrap().len(), Runtime::init().unwrap().devices());
+    let devices = meshwork::devices_of(6).unwrap();
+    assert!(devices.iter().enumerate().all(|(i, d)| (d.id(), d.rank(), d.is_local()) == (i as i64, 0, true)));
+    assert_eq!(devices[3].to_string(), "device 3 of rank 0");
+    let order: Vec<_> = [4, 0, 5, 2].map(|i| devices[i]).into();
+    // Numbers of a mesh are those of its own devices.
+    assert!(meshwork::mesh_of_devices(&[("x", 4)], &order).is_err());
+    let order: Vec<_> = [2, 0, 3, 1].map(|i| devices[i]).into();
+    let mesh = meshwork::mesh_of_devices(&[("x", 2), ("y", 2)], &order).unwrap();
+    let x = wave(&[4]).shard(&mesh, P![["x", "y"]]).unwrap();
+    let all = wave(&[4]).to_vec::<f32>().unwrap();
+    for (i, device) in order.iter().enumerate() {
+        assert_eq!(x.shard_data(device.id()).unwrap().to_vec::<f32>().unwrap(), [all[i]]);
+    }
+    let error = meshwork::mesh_of_devices(&[("x", 3)], &order).unwrap_err().to_string();
+    assert!(error.contains("are 3 devices, and 4 are given"), "{error}");
+}
+
 /// What each device will hold is known without running, without elements and without the devices.
 #[test]
 fn per_device_memory_before_running() {
@@ -412,6 +556,40 @@ fn picture() {
     assert!((0..4).all(|device: i32| text.contains(&device.to_string())), "{text}");
 }
 
+/// Everything that a program depends on makes another program, and nothing else does.
+#[test]
+fn every_dependency_is_in_the_cache_key() {
+    let (two, other) = (Mesh::linear("x", 2).unwrap(), Mesh::linear("y", 2).unwrap());
+    let f = jit(|xs: Vec<Tensor>, n: Static<i64>| xs.iter().map(|x| x * *n).collect::<Vec<_>>());
+    let x = wave(&[4, 4]);
+    let on = |mesh: &Mesh, p: P| x.clone().shard(mesh, p).unwrap();
+    let calls: Vec<(Vec<Array>, i64)> = vec![
+        (vec![x.clone()], 2),
+        // Another number, structure, shape, element type, placement, mesh.
+        (vec![x.clone()], 3),
+        (vec![x.clone(), x.clone()], 2),
+        (vec![wave(&[4, 5])], 2),
+        (vec![Array::zeros([4, 4], I32)], 2),
+        (vec![on(&two, P!["x"])], 2),
+        (vec![on(&two, P![_, "x"])], 2),
+        (vec![on(&other, P!["y"])], 2),
+    ];
+    for (i, (xs, n)) in calls.iter().enumerate() {
+        for _ in 0..2 {
+            let got = f.call((xs, &Static(*n))).unwrap();
+            let wanted = xs[0].to_f64s().unwrap().iter().map(|x| x * *n as f64).collect::<Vec<_>>();
+            assert_eq!(got[0].to_f64s().unwrap(), wanted);
+            assert_eq!(got[0].placement().map(|p| &p.sharding), xs[0].placement().map(|p| &p.sharding));
+            assert_eq!(f.cached(), i + 1, "after call {i}");
+        }
+    }
+    // Other elements are not another program.
+    f.call((&vec![Array::full([4, 4], 1.0f32)], &Static(2))).unwrap();
+    assert_eq!(f.cached(), calls.len());
+    // An option that is given later begins anew.
+    assert_eq!(f.single_device().cached(), 0);
+}
+
 #[test]
 fn correct_compile_cache() {
     let mesh = Mesh::linear("x", 2).unwrap();
@@ -446,4 +624,25 @@ fn no_element_is_lost_or_counted_twice() {
         assert!((exp.item::<f32>().unwrap() - n as f32 * 1f32.exp()).abs() < 1e-3);
         assert_eq!((0..4).map(|d| x.shard_data(d).unwrap().size()).sum::<i64>(), n);
     }
+}
+
+/// Compiled ahead of time from shapes, run, profiled: one program, its table and its trace as a file.
+#[test]
+fn compiled_ahead_of_time_and_profiled() {
+    let mesh = Mesh::linear("x", 4).unwrap();
+    let f = jit(|x: Tensor| x.tanh().sum_all()).on(&mesh).in_shardings([P!["x"]]);
+    let compiled = f.compile(&Array::shape_only([64], F32)).unwrap();
+    assert_eq!((f.cached(), compiled.shapes().shape()), (1, &[][..]));
+    let x = wave(&[64]);
+    let run = f.profile(&x).unwrap();
+    assert_eq!(f.cached(), 1);
+    assert!(run.results.all_close(&f.call(&x).unwrap(), 1e-6));
+    let table = run.profile.table(10);
+    assert!(table.contains("all_reduce"), "{table}");
+    let folder = meshwork_testing::Folder::new("profile");
+    let file = folder.path().join("trace.json");
+    run.profile.write_trace(&file).unwrap();
+    let trace = std::fs::read_to_string(file).unwrap();
+    assert_eq!(trace, run.profile.chrome_trace());
+    assert!(trace.contains("traceEvents") && trace.contains("device 3"), "{trace}");
 }

@@ -165,6 +165,11 @@ impl Profile {
         println!("{}", notebook::content(&notebook::preformatted(&self.table(20))));
     }
 
+    /// Writes [`chrome_trace`](Profile::chrome_trace) to a file, for <https://ui.perfetto.dev>.
+    pub fn write_trace(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        std::fs::write(path, self.chrome_trace())
+    }
+
     /// A trace in the format that Chrome and Perfetto read: one process per device, one row per thread, and the bytes that
     /// each device has allocated.
     pub fn chrome_trace(&self) -> String {

@@ -109,8 +109,7 @@ impl Communicator {
 
     /// Rank `r` gets part `r` of each, in order of rank; parts may have any lengths.
     pub fn all_to_all(&self, parts: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, ProcessError> {
-        let text =
-            format!("all_to_all: rank {} has {} parts for {} ranks", self.rank(), parts.len(), self.size());
+        let text = format!("all_to_all: rank {} has {} parts for {} ranks", self.rank(), parts.len(), self.size());
         self.agree("all_to_all", if parts.len() == self.size() { Ok("") } else { Err(&text) })?;
         self.exchange(parts)
     }

@@ -124,7 +124,9 @@ mod tests {
         let mut mailbox = Mailbox::default();
         let first = mailbox.post(1, A);
         let second = mailbox.post(1, A);
-        for (from, envelope, byte) in [(1, B, 0), (2, A, 1), (1, Envelope { context: 1, tag: 7 }, 2), (1, A, 3), (1, A, 4)] {
+        for (from, envelope, byte) in
+            [(1, B, 0), (2, A, 1), (1, Envelope { context: 1, tag: 7 }, 2), (1, A, 3), (1, A, 4)]
+        {
             mailbox.deliver(from, envelope, vec![byte]);
         }
         // Out of the order in which they were posted.

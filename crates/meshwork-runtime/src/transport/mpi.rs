@@ -208,9 +208,7 @@ impl Link {
     pub(crate) fn probe(&self, from: Address) -> Result<bool, String> {
         let (mut flag, tag) = (0, self.tag(from.lane));
         // SAFETY: the out parameter is valid, and the status is not wanted.
-        check(unsafe {
-            ffi::MPI_Iprobe(from.peer as c_int, tag, self.data, &mut flag, ffi::RSMPI_STATUS_IGNORE)
-        })?;
+        check(unsafe { ffi::MPI_Iprobe(from.peer as c_int, tag, self.data, &mut flag, ffi::RSMPI_STATUS_IGNORE) })?;
         Ok(flag != 0)
     }
 

@@ -43,9 +43,7 @@ impl ThreadRank {
             broken: None,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let rank = |rank| {
-            Arc::new(ThreadRank { shared: shared.clone(), rank, size, contexts: AtomicU64::new(1) })
-        };
+        let rank = |rank| Arc::new(ThreadRank { shared: shared.clone(), rank, size, contexts: AtomicU64::new(1) });
         (0..size).map(rank).collect()
     }
 
