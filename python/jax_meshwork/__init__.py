@@ -15,8 +15,9 @@ import os
 import pathlib
 
 from jax_meshwork.library import ContractError, Error, tool
+from jax_meshwork.planning import Found, search
 
-__all__ = ["ContractError", "Error", "Page", "Plan", "Text", "check", "explain", "explore", "lock", "partition", "plan", "why"]
+__all__ = ["ContractError", "Error", "Found", "Page", "Plan", "Text", "check", "explain", "explore", "lock", "partition", "plan", "why"]
 __version__ = "0.1.0"
 
 
@@ -120,10 +121,51 @@ def why(program, *args, value="result0", dim=None, **kwargs):
     return Text(_asker(program, args, kwargs)("why", value=value, dim=dim))
 
 
-def plan(program, *args, **kwargs):
-    """The plan as data."""
+def plan(
+    program,
+    *args,
+    mesh=None,
+    devices=None,
+    machine=None,
+    memory=None,
+    fix=None,
+    forbid=None,
+    even_only=False,
+    fresh=False,
+    seconds=60.0,
+    evaluations=None,
+    **kwargs,
+):
+    """The plan as data; with `mesh` or `devices`, a search for the placements that take the least time.
+
+    mesh         axes and sizes, as `{"data": 2, "model": 4}`: searches, and returns a `Found` with `PartitionSpec`s
+    devices      a number of devices: the search chooses the mesh as well
+    machine      a machine by name (`"h100"`), or the text of a machine file
+    memory       the most bytes a device may need
+    fix          placements that are given, `{"wq$": "-,model"}`: a pattern over the names of arguments, and for each dimension `-`,
+                 an axis, or several with `+`
+    forbid       axes or dimensions that do not split an argument, `[("embed", 0), ("bias", "model")]`
+    even_only    axes split only extents that they divide
+    fresh        drops the annotations that the program has
+    seconds      how long to search
+    evaluations  how many plans to compile, in place of a time
+    """
     ask = _asker(program, args, kwargs)
-    return Plan(json.loads(ask("plan")), lambda: ask("html"))
+    if mesh is None and devices is None:
+        return Plan(json.loads(ask("plan")), lambda: ask("html"))
+    options = dict(
+        mesh=None if mesh is None else [[name, size] for name, size in dict(mesh).items()],
+        devices=devices,
+        machine=machine,
+        memory=memory,
+        fix=[[pattern, spec] for pattern, spec in (fix or {}).items()],
+        forbid=[[pattern, str(what)] for pattern, what in forbid or []],
+        even_only=even_only,
+        fresh=fresh,
+        seconds=seconds,
+        evaluations=evaluations,
+    )
+    return search(ask, options)
 
 
 def partition(program, *args, **kwargs):

@@ -52,6 +52,19 @@ def test_plans_name_the_users_file():
     assert "<svg" in jax_meshwork.plan(f, x, w)._repr_html_()
 
 
+def test_searches_give_partition_specs():
+    f, x, w = on_four()
+    lowered = f.lower(jax.ShapeDtypeStruct((64, 8), "float32"), jax.ShapeDtypeStruct((8, 8), "float32"))
+    found = jax_meshwork.plan(lowered, mesh={"x": 4}, evaluations=200)
+    assert found.mesh == [("x", 4)] and "plans compiled" in str(found)
+    (rows, weights), _ = found.in_tree(lowered)
+    assert rows == P("x", None) and isinstance(weights, P)
+    fixed = jax_meshwork.plan(f, x, w, mesh={"x": 4}, fresh=True, fix={"arg|x|w": "-,-"}, evaluations=200)
+    assert fixed.in_specs == [P(None, None), P(None, None)]
+    with pytest.raises(jax_meshwork.ContractError, match="memory"):
+        jax_meshwork.plan(f, x, w, mesh={"x": 4}, fresh=True, memory=8, evaluations=200)
+
+
 def test_contracts():
     f, x, w = on_four()
     jax_meshwork.check(f, x, w, allow=["all-reduce"], max_bytes=10_000)

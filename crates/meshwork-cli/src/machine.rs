@@ -1,13 +1,16 @@
 //! Options that say what a program is to run on.
 
+use meshwork_partition::plan::{Device, Link, MACHINES, Machine};
 use meshwork_partition::{Algorithm, Algorithms, Use};
-use meshwork_partition::plan::{Device, Link, Machine};
 
 use crate::fail::Failure;
 
 /// The machine to split a program for.
 #[derive(clap::Args)]
 pub struct MachineArgs {
+    /// A machine by name (a100, h100, h200, tpu-v4, tpu-v5e, tpu-v5p), or a file as `meshwork calibrate` writes
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "links")]
+    machine: Option<String>,
     /// Latency in microseconds and 10⁹ bytes per second of the links, of all axes or of one [default: 1,50]
     #[arg(long, value_name = "[AXIS=]US,GBPS", value_parser = parse_link)]
     link: Vec<(Option<String>, Link)>,
@@ -30,20 +33,33 @@ impl MachineArgs {
 
     /// The machine of the file, if there is one, with what is given one by one.
     pub fn machine(&self) -> Result<Machine, Failure> {
-        let mut machine = match &self.links {
-            Some(path) => {
-                let text =
-                    std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}")))?;
-                text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))?
-            }
-            None => Machine::default(),
-        };
+        let mut machine = self.plain()?;
         for (axis, link) in &self.link {
             machine.links.set(axis.as_deref(), *link);
         }
-        machine.device = self.device.unwrap_or(machine.device);
+        if let Some(device) = &self.device {
+            machine.device = device.clone();
+        }
         Ok(machine)
     }
+
+    /// The machine without what is given one by one.
+    pub fn plain(&self) -> Result<Machine, Failure> {
+        match (&self.machine, &self.links) {
+            (Some(name), _) => match Machine::named(name) {
+                Some(machine) => Ok(machine),
+                None => read(name, &format!("; known by name are {}", MACHINES.join(", "))),
+            },
+            (None, Some(path)) => read(path, ""),
+            (None, None) => Ok(Machine::default()),
+        }
+    }
+}
+
+/// The machine of the file at `path`; `hint` follows if there is none.
+fn read(path: &str, hint: &str) -> Result<Machine, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::error(format!("cannot read {path}: {e}{hint}")))?;
+    text.parse().map_err(|e| Failure::error(format!("{path}: {e}")))
 }
 
 fn parse_link(text: &str) -> Result<(Option<String>, Link), String> {

@@ -20,6 +20,7 @@ mod run;
 mod show;
 mod source;
 mod verify;
+mod what_if;
 mod why;
 
 use std::process::ExitCode;
@@ -44,6 +45,7 @@ enum Command {
     Partition(partition::Args),
     Explain(explain::Args),
     Plan(plan::Args),
+    WhatIf(what_if::Args),
     Explore(explore::Args),
     Why(why::Args),
     Launch(launch::Args),
@@ -87,6 +89,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Partition(args) => partition::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Plan(args) => plan::main(&args),
+        Command::WhatIf(args) => what_if::main(&args),
         Command::Explore(args) => explore::main(&args),
         Command::Why(args) => why::main(&args),
         Command::Launch(args) => launch::main(&args),

@@ -59,8 +59,8 @@ pub enum PlannerError {
         /// What it should be.
         wanted: &'static str,
     },
-    /// The program cannot be compiled, however it is annotated.
-    #[error("no annotation makes the program compile; the first message: {0}")]
+    /// The program cannot be compiled with any annotation that was tried.
+    #[error("the program does not compile: {0}")]
     Compile(String),
     /// No plan keeps to the limits.
     #[error("{}", infeasible(.missing, .least, .conflict))]

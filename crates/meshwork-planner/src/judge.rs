@@ -1,7 +1,7 @@
 //! The judge: what the exact plan of an annotated program costs.
 
 use meshwork_ir::Module;
-use meshwork_partition::plan::ops;
+use meshwork_partition::plan::simulate;
 use meshwork_partition::{CompileError, CompileOptions, Compiled, Machine, Plan, compile};
 
 /// What a plan costs.
@@ -13,23 +13,25 @@ pub struct Verdict {
     pub peak: i64,
     /// Bytes a device sends.
     pub sent: f64,
-    /// Seconds of arithmetic and memory traffic.
+    /// Seconds in which the device computes.
     pub compute: f64,
     /// Seconds of communication, hidden behind arithmetic or not.
     pub communication: f64,
+    /// The share of the run that products would take at the device's peak.
+    pub utilization: f64,
 }
 
 /// Judges a compiled program.
 pub fn judge(compiled: &Compiled, machine: &Machine) -> Verdict {
-    let list = ops(compiled, machine);
-    let takes = |op: &meshwork_partition::plan::PlannedOp| if op.counted { op.seconds * op.trips as f64 } else { 0.0 };
-    let of = |collective: bool| list.iter().filter(|op| op.collective.is_some() == collective).map(takes).sum::<f64>();
+    let run = simulate(compiled, machine);
     Verdict {
-        seconds: list.iter().map(|op| op.start + takes(op)).fold(0.0, f64::max),
+        seconds: run.seconds,
         peak: compiled.plan.peak.bytes,
-        sent: compiled.plan.wire_bytes(),
-        compute: of(false),
-        communication: of(true),
+        // The sum of nothing is -0.
+        sent: compiled.plan.wire_bytes() + 0.0,
+        compute: run.compute_seconds,
+        communication: run.communication_seconds,
+        utilization: run.utilization,
     }
 }
 

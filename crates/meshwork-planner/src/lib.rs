@@ -17,10 +17,12 @@ pub mod network;
 mod planner;
 mod problem;
 mod report;
+mod scale;
 mod search;
 mod seeds;
 mod site;
 mod space;
+mod what_if;
 
 pub use constraint::{Constraint, Forbidden, parse_bytes};
 pub use error::PlannerError;
@@ -28,4 +30,6 @@ pub use found::{ArrayPlace, Candidate, Difference, Found, Other, PlacedArray, Re
 pub use judge::{Verdict, judge};
 pub use planner::Planner;
 pub use report::{mesh_text, verdict_json, verdict_text};
+pub use scale::scale_batch;
 pub use space::Choice;
+pub use what_if::{Case, Outcome, what_if};

@@ -88,6 +88,7 @@ pub fn verdict_json(verdict: &Verdict) -> Value {
         "communication_seconds": verdict.communication,
         "peak_bytes": verdict.peak,
         "sent_bytes": verdict.sent,
+        "utilization": verdict.utilization,
     })
 }
 

@@ -99,7 +99,8 @@ impl Pool {
             }
         }
         let limits = evaluator.limits;
-        let key = |e: &Entry| (e.judged.score(limits), e.judged.verdict.peak);
+        // Of plans that take the same time, the one that sends less, then the one that needs less memory.
+        let key = |e: &Entry| (e.judged.score(limits), e.judged.verdict.sent, e.judged.verdict.peak);
         self.list.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
         // Those that need the least memory stay, in case the others turn out to need too much.
         let kept: Vec<i64> = self.leanest().map(|e| e.judged.verdict.peak).collect();

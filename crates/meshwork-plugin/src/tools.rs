@@ -9,8 +9,10 @@ use meshwork_eval::{is_symbolic, refine};
 use meshwork_explore::{Against, Page, Program, Run};
 use meshwork_ir::text::PrintOptions;
 use meshwork_ir::{Module, Type, ValueId, text};
+use meshwork_mesh::Mesh;
 use meshwork_partition::plan::{Detail, Explainer, json, short_type, table};
-use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Lock, Plan};
+use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Lock, Machine, Plan};
+use meshwork_planner::{Constraint, Planner, PlannerError};
 use serde_json::Value;
 
 use crate::border::{bytes, leak};
@@ -81,6 +83,9 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
             PrintOptions { locations: options["locations"].as_bool().unwrap_or(false), ..PrintOptions::default() };
         return Ok(Answered::Text(text::print_with(&written, &options)));
     }
+    if name == "search" {
+        return search(&written, options);
+    }
     let (written, text) = if name == "explore" { shown(written, program) } else { (written, String::new()) };
     let causes = if name == "partition" { Causes::Operations } else { Causes::Annotations };
     let compiled = compile_even(&written, &CompileOptions { causes, ..CompileOptions::default() })?;
@@ -103,6 +108,60 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
         _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
     };
     Ok(Answered::Text(answer))
+}
+
+/// Searches for placements: what was found as data and as text, and how many arguments and results there are.
+fn search(program: &Module, options: &Value) -> Outcome<Answered> {
+    let invalid = |e: &dyn std::fmt::Display| Failure::invalid(e.to_string());
+    let machine = match options["machine"].as_str() {
+        None => Machine::default(),
+        Some(text) => match Machine::named(text) {
+            Some(machine) => machine,
+            None => text.parse().map_err(|e: String| invalid(&e))?,
+        },
+    };
+    let mut planner = Planner::new(program, &machine);
+    if let Some(axes) = options["mesh"].as_array() {
+        let axes = axes.iter().map(|a| (a[0].as_str().unwrap_or_default().to_string(), a[1].as_i64().unwrap_or(0)));
+        planner = planner.mesh(Mesh::new(axes).map_err(|e| invalid(&e))?);
+    }
+    if let Some(devices) = options["devices"].as_i64() {
+        planner = planner.devices(devices);
+    }
+    if let Some(bytes) = options["memory"].as_f64() {
+        planner = planner.memory(bytes as i64);
+    }
+    let pairs = |name: &str| options[name].as_array().cloned().unwrap_or_default();
+    for pair in pairs("fix") {
+        let spec = Constraint::spec(pair[1].as_str().unwrap_or_default()).map_err(|e| invalid(&e))?;
+        planner = planner.fix(pair[0].as_str().unwrap_or_default(), spec);
+    }
+    for pair in pairs("forbid") {
+        planner = planner.forbid(pair[0].as_str().unwrap_or_default(), pair[1].as_str().unwrap_or_default());
+    }
+    if options["even_only"].as_bool().unwrap_or(false) {
+        planner = planner.even_only();
+    }
+    if options["fresh"].as_bool().unwrap_or(false) {
+        planner = planner.fresh();
+    }
+    planner = match options["evaluations"].as_u64() {
+        Some(most) => planner.evaluations(most as usize),
+        None => planner.seconds(options["seconds"].as_f64().unwrap_or(60.0)),
+    };
+    let found = match planner.search() {
+        Ok(found) => found,
+        Err(error @ PlannerError::Infeasible { .. }) => return Ok(Answered::Broken(error.to_string())),
+        Err(error) => return Err(invalid(&error)),
+    };
+    let ty = program.entry().map(|func| program.func_type(func)).unwrap_or_default();
+    let answer = serde_json::json!({
+        "found": found.json(),
+        "text": found.text(),
+        "arguments": ty.inputs.len(),
+        "results": ty.results.len(),
+    });
+    Ok(Answered::Text(answer.to_string()))
 }
 
 /// The program with the text that a page shows of it: what was given, or else what is printed for bytecode.
@@ -223,6 +282,18 @@ mod tests {
         assert!(ask("explore", json!({"title": "dot"})).unwrap().1.contains("<title>dot"));
         let plan: Value = serde_json::from_str(&ask("plan", json!({})).unwrap().1).unwrap();
         assert_eq!(plan["totals"]["all-reduce"]["count"], 1);
+    }
+
+    #[test]
+    fn a_search_gives_placements() {
+        let options = json!({"mesh": [["x", 4]], "fresh": true, "evaluations": 200, "fix": [["arg0", "x,-"]]});
+        let answer: Value = serde_json::from_str(&ask("search", options).unwrap().1).unwrap();
+        assert_eq!((&answer["arguments"], &answer["results"]), (&json!(2), &json!(1)));
+        let annotation = &answer["found"]["candidates"][0]["annotations"][0];
+        assert_eq!((&annotation["number"], &annotation["axes"]), (&json!(0), &json!([["x"], []])));
+        let (status, text) = ask("search", json!({"mesh": [["x", 2]], "fresh": true, "memory": 8})).unwrap();
+        assert!(status == 1 && text.contains("memory"), "{text}");
+        assert!(ask("search", json!({"devices": 0})).unwrap_err().message.contains("make no mesh"));
     }
 
     #[test]

@@ -266,6 +266,9 @@ pub enum Error {
     /// The plan breaks a contract.
     #[error(transparent)]
     Contract(Box<ContractViolation>),
+    /// A search found no placements.
+    #[error("auto: {0}")]
+    Planner(#[from] meshwork_planner::PlannerError),
 }
 
 meshwork_mesh::debug_as_display!(Error);
@@ -280,6 +283,7 @@ impl Error {
             | Error::Invalid { .. }
             | Error::Array(_)
             | Error::Rule(_)
+            | Error::Planner(_)
             | Error::Mapping(_) => Error::Located { error: Box::new(self), at: At(at) },
             other => other,
         }

@@ -87,6 +87,18 @@ impl Lowered {
         &self.module
     }
 
+    /// The program with the paths of its arguments and results in it.
+    pub(crate) fn named(&self) -> Module {
+        let mut module = self.module.clone();
+        self.names.write(&mut module);
+        module
+    }
+
+    /// The same with other placements in the program.
+    pub(crate) fn with_module(self, module: Module) -> Lowered {
+        Lowered::new(module, self.mesh, self.names, self.donated, self.machine)
+    }
+
     /// The arguments whose memory the caller gives away, by number.
     pub(crate) fn donated(&self) -> &[usize] {
         &self.donated
@@ -145,8 +157,7 @@ impl Lowered {
         if let Some(done) = cell.get() {
             return Ok(done);
         }
-        let mut module = self.module.clone();
-        self.names.write(&mut module);
+        let module = self.named();
         let machine = self.machine.clone();
         let options = CompileOptions { causes, machine, ..CompileOptions::default() };
         let done = compile(&module, &options)?;
@@ -243,9 +254,7 @@ impl Lowered {
     /// # Ok::<(), meshwork::Error>(())
     /// ```
     pub fn explore(&self, title: &str) -> Result<Page> {
-        let mut module = self.module.clone();
-        self.names.write(&mut module);
-        let program = Program::compile(module, None, &self.machine, CompileOptions::default().combine_bytes)?;
+        let program = Program::compile(self.named(), None, &self.machine, CompileOptions::default().combine_bytes)?;
         Ok(Page::new(title, &program))
     }
 

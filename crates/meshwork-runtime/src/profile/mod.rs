@@ -12,6 +12,7 @@ mod split;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
+use std::path::Path;
 
 use meshwork_eval::Stats;
 use meshwork_mesh::notebook;

@@ -1,5 +1,6 @@
 //! `jit`: traces a function of trees of tensors, places it, splits it and runs it on arrays.
 
+mod auto;
 mod cache;
 mod place;
 mod program;
@@ -16,6 +17,7 @@ use meshwork_partition::{Contract, Plan};
 use meshwork_runtime::{Engine, Profile};
 use smol_str::SmolStr;
 
+use self::auto::Auto;
 use self::cache::{Cache, Program};
 use self::program::Arguments;
 use crate::Array;
@@ -42,6 +44,7 @@ where
     donated: Donated,
     contract: Option<Contract>,
     machine: Machine,
+    auto: Option<Auto>,
     engine: Arc<dyn Engine>,
     cache: Cache<F::Output>,
 }
@@ -98,6 +101,7 @@ pub fn jit<A, F: Function<A>>(function: F) -> Jit<F, A> {
         donated: Donated::Arguments(vec![]),
         contract: None,
         machine: Machine::default(),
+        auto: None,
         engine: Arc::new(FromEnvironment),
         cache: Cache::default(),
     }

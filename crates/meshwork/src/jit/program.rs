@@ -114,7 +114,25 @@ impl<A, F: Function<A>> Jit<F, A> {
         Ok(mesh.or_else(|| scope::current::<scope::MeshInScope>().map(|scoped| scoped.0)))
     }
 
+    /// The program, its placements searched for if that is asked.
     pub(super) fn trace(
+        &self,
+        args: F::Args<'_>,
+        leaves: &[NamedArray],
+        mesh: Option<Arc<Mesh>>,
+        at: At,
+    ) -> Result<(Lowered, F::Output)> {
+        let (lowered, out) = self.traced(args, leaves, mesh, at)?;
+        let Some(auto) = self.auto.as_ref().filter(|_| !self.single) else { return Ok((lowered, out)) };
+        if lowered.mesh().is_none() {
+            return Err(JitError::NoMesh { options: "auto needs" }.into());
+        }
+        let found = auto.search(&lowered.named())?;
+        Ok((lowered.with_module(found.best().module()), out))
+    }
+
+    /// The program with the placements that it is given.
+    pub(super) fn traced(
         &self,
         args: F::Args<'_>,
         leaves: &[NamedArray],

@@ -1,0 +1,249 @@
+//! The search against all assignments, memory limits, constraints and what comes out.
+
+use meshwork_ir::{Module, text};
+use meshwork_mesh::{Mesh, P};
+use meshwork_partition::{CompileOptions, Contract, Lock, Machine, compile};
+use meshwork_planner::{Case, Planner, PlannerError, scale_batch, what_if};
+
+fn machine() -> Machine {
+    "* 1 50\ndevice=100,1000".parse().expect("a machine")
+}
+
+fn parse(program: &str) -> Module {
+    text::parse(program).unwrap_or_else(|e| panic!("{e}\n{program}"))
+}
+
+/// x [rows, a] times w1 [a, b], tanh, times w2 [b, a], with these names.
+fn mlp(rows: i64, a: i64, b: i64) -> Module {
+    parse(&format!(
+        r#"func.func @main(%x: tensor<{rows}x{a}xf32> loc("x"), %w1: tensor<{a}x{b}xf32> loc("layer/w1"), %w2: tensor<{b}x{a}xf32> loc("layer/w2")) -> tensor<{rows}x{a}xf32> {{
+          %0 = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<{rows}x{a}xf32>, tensor<{a}x{b}xf32>) -> tensor<{rows}x{b}xf32>
+          %1 = stablehlo.tanh %0 : tensor<{rows}x{b}xf32>
+          %2 = stablehlo.dot_general %1, %w2, contracting_dims = [1] x [0] : (tensor<{rows}x{b}xf32>, tensor<{b}x{a}xf32>) -> tensor<{rows}x{a}xf32>
+          return %2 : tensor<{rows}x{a}xf32>
+        }}"#
+    ))
+}
+
+/// Numbers from a seed, the same everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn extent(&mut self) -> i64 {
+        [48, 64, 96, 128, 256, 1024][self.below(6)]
+    }
+}
+
+/// A chain of products, functions of elements, transposes and sums, of two or three arguments.
+fn random_program(seed: u64) -> Module {
+    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (mut rows, mut columns) = (numbers.extent(), numbers.extent());
+    let mut arguments = vec![format!("%a0: tensor<{rows}x{columns}xf32>")];
+    let mut body = String::new();
+    let mut last = "%a0".to_string();
+    for step in 0..4 {
+        let ty = format!("tensor<{rows}x{columns}xf32>");
+        let next = format!("%v{step}");
+        match numbers.below(5) {
+            0 | 1 if arguments.len() < 3 => {
+                let (n, weight) = (numbers.extent(), format!("%a{}", arguments.len()));
+                arguments.push(format!("{weight}: tensor<{columns}x{n}xf32>"));
+                body += &format!(
+                    "{next} = stablehlo.dot_general {last}, {weight}, contracting_dims = [1] x [0] : ({ty}, tensor<{columns}x{n}xf32>) -> tensor<{rows}x{n}xf32>\n"
+                );
+                columns = n;
+            }
+            2 => {
+                body += &format!(
+                    "{next} = stablehlo.transpose {last}, dims = [1, 0] : ({ty}) -> tensor<{columns}x{rows}xf32>\n"
+                );
+                (rows, columns) = (columns, rows);
+            }
+            3 => body += &format!("{next} = stablehlo.tanh {last} : {ty}\n"),
+            _ => body += &format!("{next} = stablehlo.add {last}, {last} : {ty}\n"),
+        }
+        last = next;
+    }
+    parse(&format!(
+        "func.func @main({}) -> tensor<{rows}x{columns}xf32> {{\n{body}return {last} : tensor<{rows}x{columns}xf32>\n}}",
+        arguments.join(", ")
+    ))
+}
+
+/// `MESHWORK_PLANNER_PROGRAMS=200` tries as many as the goals ask for.
+#[test]
+fn the_search_is_as_good_as_trying_everything() {
+    let count = std::env::var("MESHWORK_PLANNER_PROGRAMS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let machine = machine();
+    let (mut within, mut worst) = (0, 0.0_f64);
+    for seed in 0..count {
+        let module = random_program(seed);
+        let mesh = if seed % 2 == 0 { Mesh::linear("x", 4) } else { Mesh::grid(("x", 2), ("y", 2)) }.expect("a mesh");
+        let planner = || Planner::new(&module, &machine).mesh(mesh.clone());
+        let all = planner().exhaustive_up_to(1 << 20).evaluations(usize::MAX).search().expect("all");
+        let some = planner().exhaustive_up_to(0).evaluations(2000).search().expect("some");
+        assert_eq!(all.gap(), Some(0.0));
+        assert_eq!(some.gap(), None);
+        let over = some.best().verdict().seconds / all.best().verdict().seconds - 1.0;
+        (within, worst) = (within + usize::from(over < 0.01), worst.max(over));
+    }
+    println!("{within} of {count} within 1%, the worst {:.2}% over", 100.0 * worst);
+    assert!(within * 100 >= 95 * count as usize && worst < 0.05, "{within} of {count} within 1%, the worst {worst}");
+}
+
+#[test]
+fn no_plan_needs_more_memory_than_it_may() {
+    let (module, machine) = (mlp(2048, 256, 1024), machine());
+    let mesh = Mesh::grid(("data", 2), ("model", 4)).expect("a mesh");
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone()).evaluations(600);
+    let data = planner().fix("^x$", P![["data", "model"]]).fix("w", P![]).search().expect("data parallelism");
+    let peak = data.best().verdict().peak;
+    for percent in [100, 75, 50, 30] {
+        let limit = peak * percent / 100;
+        let all = planner().memory(limit).exhaustive_up_to(1 << 20).evaluations(usize::MAX).search();
+        match planner().memory(limit).exhaustive_up_to(0).search() {
+            Ok(found) => assert!(found.best().verdict().peak <= limit, "{percent}%"),
+            Err(PlannerError::Infeasible { missing, least, conflict }) => {
+                assert!(all.is_err(), "{percent}%: there is a plan");
+                assert!(missing > 0 && least - missing == limit, "{percent}%");
+                assert_eq!(conflict.len(), 1);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn constraints_hold() {
+    let (module, machine) = (mlp(4096, 256, 1024), machine());
+    let mesh = Mesh::linear("x", 8).expect("a mesh");
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone()).evaluations(300);
+    let arguments = |planner: Planner<'_>| {
+        let found = planner.search().expect("a plan");
+        let plan = found.best().plan().expect("a plan");
+        let axes = |i: usize| plan.arguments[i].sharding.dims.iter().map(|d| d.axes.len()).collect::<Vec<_>>();
+        [axes(0), axes(1), axes(2)]
+    };
+    assert_eq!(arguments(planner())[0], [1, 0], "rows, if nothing is said");
+    assert_eq!(arguments(planner().fix("w1$", P![_, "x"]))[1], [0, 1]);
+    assert_eq!(arguments(planner().forbid("^x$", "x"))[0], [0, 0]);
+    assert_eq!(arguments(planner().forbid("^x$", 0))[0][0], 0);
+    let tied = arguments(planner().tie("w1$", "w2$").fix("^x$", P![]));
+    assert_eq!(tied[1], tied[2]);
+    let quiet = Contract { allowed: Some(vec![]), ..Contract::default() };
+    let found = planner().contract(quiet).search().expect("a plan without communication");
+    assert_eq!(found.best().verdict().sent, 0.0);
+}
+
+#[test]
+fn uneven_splits_can_be_excluded() {
+    let (module, machine) = (mlp(4099, 256, 1024), machine());
+    let planner = Planner::new(&module, &machine).mesh(Mesh::linear("x", 8).expect("a mesh")).evaluations(300);
+    let found = planner.even_only().search().expect("a plan");
+    for placed in found.best().annotations() {
+        assert!(!placed.sharding.dims[0].axes.iter().any(|_| placed.name == "x"), "{placed}");
+    }
+}
+
+#[test]
+fn a_lock_file_is_kept_except_for_some() {
+    let (module, machine) = (mlp(4096, 256, 1024), machine());
+    let mesh = Mesh::linear("x", 8).expect("a mesh");
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone()).evaluations(300);
+    let columns = planner().fix("^x$", P![]).fix("w1$", P![_, "x"]).search().expect("a plan");
+    let lock = columns.best().lock().expect("a lock");
+    let kept = planner().keep_lock(lock.clone(), None).search().expect("a plan");
+    let arguments = |lock: &Lock| -> Vec<String> {
+        lock.facts().iter().filter(|(name, _)| name.starts_with("argument")).map(|(_, v)| v.clone()).collect()
+    };
+    assert_eq!(arguments(&kept.best().lock().expect("a lock")), arguments(&lock));
+    let freed = planner().keep_lock(lock.clone(), Some(".")).search().expect("a plan");
+    assert_ne!(arguments(&freed.best().lock().expect("a lock")), arguments(&lock));
+}
+
+#[test]
+fn conflicting_constraints_are_named() {
+    let (module, machine) = (mlp(4096, 256, 1024), machine());
+    let planner = Planner::new(&module, &machine).mesh(Mesh::linear("x", 8).expect("a mesh")).evaluations(300);
+    // x alone takes 4 MiB if it is whole; w1 has nothing to do with it.
+    let error = planner.fix("^x$", P![]).fix("w1$", P![]).memory(4 << 20).search().err().expect("no plan").to_string();
+    assert!(error.contains("fix ^x$ P![]; memory 4.0 MiB"), "{error}");
+    assert!(!error.contains("w1"), "{error}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let (module, machine) = (mlp(64, 16, 32), machine());
+    let mesh = Mesh::linear("x", 8).expect("a mesh");
+    let planner = || Planner::new(&module, &machine).mesh(mesh.clone());
+    let said = |planner: Planner<'_>| planner.search().err().expect("an error").to_string();
+    assert_eq!(
+        said(planner().fix("w9", P![])),
+        "fix w9 P![]: no argument is called so; the arguments: x, layer/w1, layer/w2"
+    );
+    assert_eq!(said(planner().forbid("w1", "y")), r#"forbid w1 y: <["x"=8]> has no axis y"#);
+    assert!(said(planner().fix("(", P![])).starts_with("fix ( P![]: '(' is not a pattern"));
+    assert_eq!(
+        said(Planner::new(&module, &machine)),
+        "the program has no mesh; give one (data=2,model=4) or a number of devices"
+    );
+    assert_eq!(said(planner().devices(0)), "0 devices make no mesh; give at least 1");
+}
+
+/// Each annotation changes the plan, and the annotated program has the plan that was promised.
+#[test]
+fn annotations_are_needed_and_have_reasons() {
+    let (module, machine) = (mlp(512, 1024, 4096), machine());
+    let mesh = Mesh::grid(("data", 2), ("model", 4)).expect("a mesh");
+    let found = Planner::new(&module, &machine).mesh(mesh).evaluations(400).search().expect("a plan");
+    let best = found.best();
+    assert!(!best.annotations().is_empty() && best.reasons().len() <= best.annotations().len());
+    let options = CompileOptions { machine: machine.clone(), ..CompileOptions::default() };
+    let printed = text::print(&best.module());
+    let compiled = compile(&parse(&printed), &options).expect("the annotated program");
+    assert_eq!(Lock::of(&compiled.plan), best.lock().expect("a lock"));
+    assert_eq!(compiled.plan.peak.bytes, best.verdict().peak);
+    for reason in best.reasons() {
+        let without = reason.without.expect("a plan without it");
+        assert!(without.seconds != 0.0 || without.peak != 0 || without.sent != 0.0, "{reason}");
+        assert!(found.why(&reason.names[0].replace('/', ".")).expect("a pattern").contains("without it"));
+    }
+}
+
+#[test]
+fn the_mesh_can_be_chosen() {
+    let (module, machine) = (mlp(4096, 256, 1024), machine());
+    let found = Planner::new(&module, &machine).devices(8).evaluations(150).top(4).search().expect("a plan");
+    assert_eq!(found.best().mesh().device_count(), 8);
+    assert_eq!(found.candidates().len(), 4);
+    let seconds: Vec<f64> = found.candidates().iter().map(|c| c.verdict().seconds).collect();
+    assert!(seconds.is_sorted(), "{seconds:?}");
+}
+
+#[test]
+fn what_if_answers_without_a_search() {
+    let machine = machine();
+    let found_on = |module: &Module| {
+        let mesh = Mesh::linear("x", 4).expect("a mesh");
+        let found = Planner::new(module, &machine).mesh(mesh).fix("w1$", P![_, "x"]).fix("^x$", P![]).search();
+        found.expect("a plan").best().module()
+    };
+    let module = found_on(&mlp(1024, 256, 1024));
+    let as_it_is = what_if(&module, &Case { machine: machine.clone(), ..Case::default() }).expect("a plan");
+    assert!(as_it_is.verdict.sent > 0.0);
+    let batch = Case { machine: machine.clone(), batch: Some(2.0), ..Case::default() };
+    let twice = what_if(&module, &batch).expect("a plan");
+    assert_eq!(twice.verdict.sent, 2.0 * as_it_is.verdict.sent);
+    let scaled = scale_batch(&mlp(1024, 256, 1024), 2.0).expect("a program");
+    assert_eq!(text::print(&scaled), text::print(&mlp(2048, 256, 1024)));
+    let slow = Case { machine: "* 1 1\ndevice=100,1000".parse().expect("a machine"), ..Case::default() };
+    assert!(what_if(&module, &slow).expect("a plan").verdict.seconds > as_it_is.verdict.seconds);
+    let mesh = Some(Mesh::linear("x", 8).expect("a mesh"));
+    let larger = what_if(&module, &Case { machine, mesh, batch: None }).expect("a plan");
+    assert!(larger.verdict.compute < as_it_is.verdict.compute);
+}
