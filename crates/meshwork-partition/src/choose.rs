@@ -1,7 +1,8 @@
 //! Choosing between placements: where the annotations leave a choice, the fastest plan wins.
 //!
 //! Propagation resolves conflicts by an order. When state (parameters, optimizer moments) and data are both split over
-//! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried.
+//! one axis, either may lead: activations then follow the features of the weights or the batch. Both are tried. So are
+//! sorts of a lone dimension whose result is placed as the operand, and such that it is not: see [`spread`].
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,9 @@ use meshwork_ir::hash::HashSet;
 use meshwork_ir::{Attr, Module, Type};
 use meshwork_mesh::Sharding;
 
+use crate::algorithm::{Algorithm, Use};
 use crate::compile::{CompileError, CompileOptions, Compiled, compile_imported, imported};
+use crate::spread;
 
 /// Nested programs recurse; only touched pages take memory.
 const STACK_BYTES: usize = 1 << 30;
@@ -17,11 +20,20 @@ const STACK_BYTES: usize = 1 << 30;
 /// Compiles `module`, which has a mesh.
 pub(crate) fn compile_on_mesh(module: &Module, options: &CompileOptions) -> Result<Compiled, CompileError> {
     let (imported, warnings) = imported(module)?;
+    let spread = spread::through_sorts(&imported, &options.algorithms);
     // Import dropped the axes of one device, over which there is nothing to choose.
     let mut compiled = match led_by_data(&imported) {
         None => compile_imported(module, imported, options)?,
         Some(deferred) => compile_either(module, &imported, &deferred, options)?,
     };
+    if let Some(spread) = spread
+        && let Ok(other) = compile_imported(module, spread, options)
+    {
+        let always = options.algorithms.of(Algorithm::Sort) == Use::Always;
+        if always || other.plan.seconds(&options.machine) < compiled.plan.seconds(&options.machine) {
+            compiled = other;
+        }
+    }
     compiled.warnings.splice(..0, warnings);
     Ok(compiled)
 }

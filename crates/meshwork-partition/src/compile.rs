@@ -24,7 +24,7 @@ use crate::plan::cost::Machine;
 use crate::plan::{Border, PlannedCollective, sharding_of_placed};
 use crate::plan::{cause, flops, memory};
 use crate::split::{Placed, split_function};
-use crate::{PartitionError, Plan, choose, collective, orders, prepare};
+use crate::{PartitionError, Plan, choose, collective, orders, prepare, spread};
 
 /// Why a program could not be placed and split.
 #[derive(Error)]
@@ -258,6 +258,7 @@ pub(crate) fn compile_imported(
         drop(span);
         tracing::info_span!("split").entered()
     };
+    spread::forget_rules(&mut placed);
     prepare::prepare(&mut placed);
     let sources = provenance.as_ref().map(|provenance| Sources { written, provenance });
     let (module, plan) = split_placed(&placed, sources, options)?;

@@ -18,6 +18,7 @@ pub mod plan;
 mod prepare;
 mod reshard;
 mod split;
+mod spread;
 mod units;
 mod xla;
 

@@ -138,6 +138,55 @@ pub fn exchange(c: &Check) {
     one(c, "collective_broadcast", "", attrs, "tensor<3xf32>", "tensor<3xf32>");
 }
 
+/// A `ragged_all_to_all` of `rows` rows from `from` to `to` elements; `size` is the length by sender, receiver and row.
+fn ragged_program(
+    (groups, shape, n): (&str, &str, i64),
+    (rows, from, to): (i64, i64, i64),
+    elem: &str,
+    size: impl Fn(i64, i64, i64) -> i64,
+) -> String {
+    let row = |a: i64, b: i64| (0..rows).map(|r| size(a, b, r).to_string()).collect::<Vec<_>>().join(", ");
+    let sender = |a: i64| (0..n).map(|b| format!("[{}]", row(a, b))).collect::<Vec<_>>().join(", ");
+    let sizes = (0..n).map(|a| format!("[{}]", sender(a))).collect::<Vec<_>>().join(", ");
+    let (x, y, table) = (tensor(&[rows, from], elem), tensor(&[rows, to], elem), tensor(&[n, n, rows], "i32"));
+    format!(
+        "func.func @main(%x: {x}) -> {y} {{
+           %s = stablehlo.constant dense<[{sizes}]> : {table}
+           %r = \"meshwork.ragged_all_to_all\"(%x, %s) {{
+             replica_groups = dense<{groups}> : tensor<{shape}xi64>, {CHANNEL}}} : ({x}, {table}) -> {y}
+           return %r : {y} }}"
+    )
+}
+
+pub fn ragged(c: &Check) {
+    for elem in ["f32", "i8", "f64", "complex<f32>"] {
+        for &(groups, shape, n) in GROUPS {
+            // Short rows, and rows longer than fit in a message with others.
+            for (rows, each) in [(1, 3), (3, 5), (2, 4000)] {
+                let size = |a: i64, b: i64, row: i64| each * ((a + 2 * b + row) % 3);
+                let room = 2 * n * each;
+                c.devices(&ragged_program((groups, shape, n), (rows, room, room), elem, size), 4);
+            }
+            // All to one, and nothing.
+            let size = |_: i64, b: i64, _: i64| if b == 1 { 7 } else { 0 };
+            c.devices(&ragged_program((groups, shape, n), (2, 7, 7 * n), elem, size), 4);
+            c.devices(&ragged_program((groups, shape, n), (2, 7, 3), elem, |_, _, _| 0), 4);
+        }
+    }
+}
+
+/// Tables that do not fit the rows are refused before anything is written.
+pub fn ragged_misfits(c: &Check) {
+    let all = GROUPS[0];
+    let words = ["device 0 of the group is to send 8 elements of row 0, which has 7"];
+    c.fails(&ragged_program(all, (1, 7, 100), "f32", |_, _, _| 2), 4, &words, &[]);
+    let words = ["device 1 of the group is to receive 28 elements of row 0, which has room for 27"];
+    let to_one = |_: i64, b: i64, _: i64| if b == 1 { 7 } else { 0 };
+    c.fails(&ragged_program(all, (1, 7, 27), "f32", to_one), 4, &words, &[]);
+    let words = ["device 0 of the group is to send -1 elements of row 0 to 0"];
+    c.fails(&ragged_program(all, (1, 7, 27), "f32", |_, _, _| -1), 4, &words, &[]);
+}
+
 pub fn permute(c: &Check) {
     let ring = "source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>";
     // Nothing sends to device 0, which gets zeros.

@@ -18,7 +18,7 @@ macro_rules! conformance {
             conformance!(@ $engine; ops: bodies);
             conformance!(@ $engine; all_ops: elementwise, all_others);
             conformance!(@ $engine; control: errors);
-            conformance!(@ $engine; collectives: torn_groups);
+            conformance!(@ $engine; collectives: torn_groups, ragged_misfits);
         }
     };
     // For an engine of others: which element types it has is its own affair, and a group that never meets ends in its
@@ -34,7 +34,7 @@ macro_rules! conformance {
     (@ programs $engine:expr) => {
         conformance!(@ $engine; ops: chains, softmax, products, results);
         conformance!(@ $engine; control: loops, branches, captured, scans, nested);
-        conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, permute, loops_with_communication,
+        conformance!(@ $engine; collectives: reduce, gather, scatter, exchange, ragged, permute, loops_with_communication,
             identity, shared_results, slices_by_device, parts_of_buffers, equal_operands, past_the_caches);
     };
     (@ $engine:expr; $file:ident: $($case:ident),*) => {

@@ -23,7 +23,7 @@ mod single;
 pub(crate) mod sort;
 pub(crate) mod strategy;
 mod top_k;
-mod window;
+pub(crate) mod window;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -95,7 +95,7 @@ impl Splitter<'_> {
             index_vector_dim: dims.len() as i64,
             ..GatherDims::default()
         };
-        let ty = self.local.module.ty(at).clone();
+        let ty = Type::tensor(dims.iter().copied(), self.local.elem(table));
         let spec = OpSpec::new(MovementOp::Gather)
             .operands([table, at])
             .results([ty])
