@@ -56,8 +56,10 @@ async function times(browser, file) {
   await reaction(page, `selectOp(explorer.model, Math.floor(explorer.model.count / 2))`);
   const frames = [];
   let shapes = 0;
+  const wheel = (x, y, more = '') => `document.querySelector('.graph').dispatchEvent(new WheelEvent('wheel', { deltaX: ${x}, deltaY: ${y}${more} }))`;
+  for (let k = 0; k < 30; k++) await reaction(page, wheel(0, 10, ', ctrlKey: true'));
   for (let k = 0; k < 10; k++) {
-    frames.push(await twice(`document.querySelector('.graph').dispatchEvent(new WheelEvent('wheel', { deltaY: ${k % 2 ? 120 : 40}, deltaX: 10 }))`));
+    frames.push(await twice(wheel(10, k % 2 ? 120 : 40)));
     shapes = Math.max(shapes, await page.evaluate(() => document.querySelectorAll('.graph *').length));
   }
   await page.evaluate(() => searchOps(explorer.model, 'warm'));

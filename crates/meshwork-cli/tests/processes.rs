@@ -38,6 +38,29 @@ fn a_split_program_runs_over_processes_and_one_prints() {
 
 #[cfg(feature = "mpi")]
 #[test]
+fn a_trace_has_the_devices_of_all_processes() {
+    let program = file("processes_traced.mlir", SPLIT);
+    let trace = format!("{program}.json");
+    for ranks in [2, 4] {
+        let mut command = meshwork_testing::ranks::mpirun(ranks);
+        let command = command.args([env!("CARGO_BIN_EXE_meshwork"), "run", &program, "--profile", &trace]);
+        let out = meshwork_testing::ranks::output(command);
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let written: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+        let events = written["traceEvents"].as_array().unwrap();
+        for device in 0..4 {
+            let name = format!("device {device} (rank {})", device * ranks / 4);
+            assert!(events.iter().any(|e| e["args"]["name"] == name.as_str()), "{ranks} ranks: no {name} in {written}");
+            let own = |category: &str| events.iter().any(|e| e["pid"] == device && e["cat"] == category);
+            assert!(own("step") && own("allocation") && own("collective"), "{ranks} ranks, {device}: {written}");
+        }
+        // The first to come waits.
+        assert!(events.iter().any(|e| e["cat"] == "waiting"), "{ranks} ranks: {written}");
+    }
+}
+
+#[cfg(feature = "mpi")]
+#[test]
 fn a_program_that_starts_others_runs_over_processes() {
     let program = |first: i64| {
         format!(

@@ -155,7 +155,7 @@ function graphView(model) {
   };
   const zoom = factor => {
     const [cx, cy] = [view.x + svg.clientWidth / 2 / view.scale, view.y + svg.clientHeight / 2 / view.scale];
-    const scale = Math.min(2, Math.max(0.15, view.scale * factor));
+    const scale = Math.min(2, Math.max(0.05, view.scale * factor));
     view = { scale, x: cx - svg.clientWidth / 2 / scale, y: cy - svg.clientHeight / 2 / scale };
     draw();
   };

@@ -54,6 +54,13 @@ impl Curves {
         }
     }
 
+    /// Adds the memory that this process has at a step, in MiB, where the system says how much it is.
+    pub fn add_memory(&mut self, step: u64) {
+        if let Some(bytes) = resident_bytes() {
+            self.add(step, &[("memory MiB", bytes as f64 / (1 << 20) as f64)]);
+        }
+    }
+
     /// The page, without any script.
     pub fn html(&self) -> String {
         let title = attribute(&self.title);
@@ -85,6 +92,14 @@ impl Curves {
         fs::write(&part, self.html())?;
         fs::rename(part, path)
     }
+}
+
+/// What Linux says is in memory of this process.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
 }
 
 fn curve(name: &str, points: &[(u64, f64)], out: &mut String) {

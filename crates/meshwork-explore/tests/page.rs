@@ -75,7 +75,9 @@ fn data_is_what_explain_says() {
                     whole.iter().map(|n| json!(n.as_i64().unwrap() as f64 / 1e12)).collect()
                 }
 
-                "place" => own.as_array().unwrap().iter().zip(said["ops"]["line"].as_array().unwrap()).map(with_line).collect(),
+                "place" => {
+                    own.as_array().unwrap().iter().zip(said["ops"]["line"].as_array().unwrap()).map(with_line).collect()
+                }
                 "operands" | "until" | "parent" | "value" | "collective" => absolute(own, "rows").into(),
                 _ => own.clone(),
             };
@@ -230,8 +232,7 @@ fn comparison_is_what_check_says_for_all_pairs() {
                 (Some(was), None) => format!("- {}: {was}", c[0].as_str().unwrap()),
                 (was, is) => format!("~ {}: {} -> {}", c[0].as_str().unwrap(), was.unwrap(), is.unwrap()),
             };
-            let shown: Vec<String> =
-                page.data()["against"]["changes"].as_array().unwrap().iter().map(line).collect();
+            let shown: Vec<String> = page.data()["against"]["changes"].as_array().unwrap().iter().map(line).collect();
             assert_eq!(shown, said, "{name} and {}", programs[j].0);
             assert_eq!(shown.is_empty(), i == j || locks[i] == locks[j], "{name} and {}", programs[j].0);
             changed += shown.len();
@@ -351,10 +352,8 @@ const PLAN: Kind = Record(&[
         ]),
     ),
 ]);
-const MESH: Kind = Record(&[
-    ("axes", List(&Record(&[("name", Text), ("size", Number)]))),
-    ("device_ids", OrNull(&List(&Number))),
-]);
+const MESH: Kind =
+    Record(&[("axes", List(&Record(&[("name", Text), ("size", Number)]))), ("device_ids", OrNull(&List(&Number)))]);
 
 /// Holds a value to its type; every field is named once in `names`.
 fn conforms(value: &Value, kind: &Kind, at: &str, names: &mut std::collections::BTreeSet<&'static str>) {

@@ -149,6 +149,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             bar.set_position(step + 1);
             if let Some(page) = &page {
                 curves.add(step, &[("loss", last.into()), ("steps/s", 1.0 / per_step), ("tokens/s", tokens)]);
+                curves.add_memory(step);
                 curves.write(page)?;
             }
             if step + 1 == steps {

@@ -49,9 +49,7 @@ pub(super) fn events<'g>(noted: Vec<Noted>, groups: &impl Fn(u32) -> &'g [Vec<us
                 if begins > come {
                     out.push(event(format!("wait for {name}"), Activity::Waiting, come, begins));
                 }
-                if raw.end > begins || begins == come {
-                    out.push(event(name, Activity::Moving, begins, raw.end.max(begins)));
-                }
+                out.push(event(name, Activity::Moving, begins, raw.end.max(begins)));
             }
         }
     }
