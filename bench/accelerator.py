@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""A GPT training step on an accelerator: Meshwork through the plugin's library, and JAX's jit, on the same device in turns.
+"""Training and stencils on an accelerator: Meshwork through the plugin's library, and JAX's jit, on the same device in turns.
 
-    cargo build --release -p meshwork --example train_gpt
+    cargo build --release -p meshwork --example train_gpt --example heat_spellings
     python accelerator.py [--engine pjrt:cuda] [--sizes tiny small gpt2] [--rounds 3] [--dtypes bf16 f32]
+    python accelerator.py --heat [--engine pjrt:cuda]
 
 Both train the same model (examples/train_gpt.rs) by Adam with f32 master weights, state donated, the loss read every ten
 steps.  Each turn is a process of its own; the time of a step is the mean of its last ten.  Prints the medians, their ratio
-(JAX's time over ours) and the losses after the same steps, whose starts differ (each draws its own weights).
+(JAX's time over ours), the losses after the same steps, whose starts differ (each draws its own weights), and the peak
+memory of the device.  With --heat it times the heat equation in every spelling instead, the best of ten runs each.
 """
 import argparse
 import json
@@ -98,6 +100,91 @@ def jax_turn(size, dtype, steps):
     print(json.dumps(dict(ms=per_step * 1e3, loss=last, first=compile_s, peak=stats.get("peak_bytes_in_use"))))
 
 
+HEAT = {"10000000": 200, "4096x4096": 100}
+
+
+def jax_heat(points, runs=10):
+    """Times every spelling in this process; prints a line of JSON."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    dims = tuple(int(n) for n in points.split("x"))
+    rank = len(dims)
+    weight = 0.5 / (rank + 1)
+    inner = tuple(slice(1, -1) for _ in dims)
+
+    def shifted(x, d, by):
+        return x[tuple(slice(1 + by, x.shape[k] - 1 + by) if k == d else slice(1, -1) for k in range(rank))]
+
+    def change(x):
+        sides = sum(shifted(x, d, by) for d in range(rank) for by in (-1, 1))
+        return weight * (sides - 2 * rank * x[inner])
+
+    def assign(x):
+        return x.at[inner].set(x[inner] + change(x))
+
+    def concatenate(x):
+        rows = x[inner] + change(x)
+        for d in reversed(range(rank)):
+            part = lambda cut: x[tuple(slice(1, -1) if k < d else cut if k == d else slice(None) for k in range(rank))]
+            rows = jnp.concatenate([part(slice(0, 1)), rows, part(slice(-1, None))], d)
+        return rows
+
+    def pad(x):
+        return x + jnp.pad(change(x), 1)
+
+    def roll(x):
+        sides = sum(jnp.roll(x, by, d) for d in range(rank) for by in (1, -1))
+        at = [jax.lax.broadcasted_iota(jnp.int32, x.shape, d) for d in range(rank)]
+        is_inner = jnp.stack([(i > 0) & (i < n - 1) for i, n in zip(at, dims)]).all(0) if rank > 1 else (at[0] > 0) & (at[0] < dims[0] - 1)
+        return jnp.where(is_inner, x + weight * (sides - 2 * rank * x), x)
+
+    def convolution(x):
+        kernel = np.zeros((3,) * rank, np.float32)
+        kernel[(1,) * rank] = -2 * rank * weight
+        for d in range(rank):
+            for side in (0, 2):
+                kernel[tuple(side if k == d else 1 for k in range(rank))] = weight
+        moved = jax.lax.conv_general_dilated(x[None, None], jnp.asarray(kernel)[None, None], (1,) * rank, "VALID")[0, 0]
+        return x + jnp.pad(moved, 1)
+
+    start = sum(np.ogrid[tuple(slice(n) for n in dims)]) * 7919 % 1000
+    x, times = jnp.asarray(start.astype(np.float32) / 1000), {}
+    for step in (assign, concatenate, pad, roll, convolution):
+        run = jax.jit(lambda x: jax.lax.fori_loop(0, HEAT[points], lambda _, x: step(x), x))
+        run(x).block_until_ready()
+        taken = []
+        for _ in range(runs):
+            begin = time.perf_counter()
+            run(x).block_until_ready()
+            taken.append(time.perf_counter() - begin)
+        times[step.__name__] = min(taken) * 1e3
+    print(json.dumps(times))
+
+
+def heat(args):
+    binary = os.path.join(os.path.dirname(args.binary), "heat_spellings")
+    for points, steps in HEAT.items():
+        theirs = json.loads(own_process(["--jax-heat", points]).splitlines()[-1])
+        command = [binary, "--engine", args.engine, "--points", points, "--steps", str(steps), "--runs", "10"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}: {done.stdout}{done.stderr[-2000:]}")
+        ours = dict(re.findall(r"(\w+) +([\d.]+) ms", done.stdout))
+        best = min(theirs.values())
+        print(f"{points + ' points':22} {'ours, ms':>10} {'JAX, ms':>10} {'best of JAX over ours':>22}")
+        for name, ms in theirs.items():
+            print(f"{name:22} {float(ours[name]):10.3f} {ms:10.3f} {best / float(ours[name]):22.2f}", flush=True)
+
+
+def own_process(arguments):
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr[-2000:])
+    return done.stdout
+
+
 def our_turn(binary, engine, size, dtype, steps):
     args = [binary, "--engine", engine, "--size", size, "--steps", str(steps), "--dtype", dtype]
     done = subprocess.run(args, capture_output=True, text=True)
@@ -105,7 +192,8 @@ def our_turn(binary, engine, size, dtype, steps):
     if done.returncode or not line:
         sys.exit(f"{' '.join(args)}: {done.stdout}{done.stderr[-2000:]}")
     ms, loss = re.search(r"([\d.]+) ms a step", line[-1]), re.search(r"loss ([\d.]+)", line[-1])
-    return dict(ms=float(ms[1]), loss=float(loss[1]))
+    peak = re.search(r"([\d.]+) MiB at most", line[-1])
+    return dict(ms=float(ms[1]), loss=float(loss[1]), peak=float(peak[1]) * 2**20 if peak else None)
 
 
 def main():
@@ -116,23 +204,29 @@ def main():
     parser.add_argument("--dtypes", nargs="*", default=["bf16", "f32"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--heat", action="store_true", help="time the heat equation instead")
     parser.add_argument("--jax-turn", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--jax-heat", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.jax_turn:
         return jax_turn(*args.jax_turn, args.steps)
-    print(f"{'model':12} {'ours, ms':>10} {'JAX, ms':>10} {'ratio':>7}   losses")
+    if args.jax_heat:
+        return jax_heat(args.jax_heat)
+    if args.heat:
+        return heat(args)
+    mib = lambda turns: f"{max(t['peak'] or 0 for t in turns) / 2**20:8.0f}"
+    print(f"{'model':12} {'ours, ms':>10} {'JAX, ms':>10} {'ratio':>7}   {'losses':13}   peak MiB, ours and JAX's   all times")
     for size in args.sizes:
         for dtype in args.dtypes:
             ours, theirs = [], []
             for _ in range(args.rounds):
                 ours.append(our_turn(args.binary, args.engine, size, dtype, args.steps))
-                command = [sys.executable, __file__, "--jax-turn", size, dtype, "--steps", str(args.steps)]
-                done = subprocess.run(command, capture_output=True, text=True)
-                if done.returncode:
-                    sys.exit(done.stderr[-2000:])
-                theirs.append(json.loads(done.stdout.splitlines()[-1]))
+                printed = own_process(["--jax-turn", size, dtype, "--steps", str(args.steps)])
+                theirs.append(json.loads(printed.splitlines()[-1]))
             a, b = (statistics.median(t["ms"] for t in turns) for turns in (ours, theirs))
-            print(f"{size + ' ' + dtype:12} {a:10.3f} {b:10.3f} {b / a:7.2f}   {ours[-1]['loss']:.4f} {theirs[-1]['loss']:.4f}", flush=True)
+            losses = f"{ours[-1]['loss']:.4f} {theirs[-1]['loss']:.4f}"
+            times = " ".join(f"{t['ms']:.3f}" for t in ours) + " | " + " ".join(f"{t['ms']:.3f}" for t in theirs)
+            print(f"{size + ' ' + dtype:12} {a:10.3f} {b:10.3f} {b / a:7.2f}   {losses}   {mib(ours)} {mib(theirs)}   {times}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,37 @@
 use crate::types::*;
 use std::ffi::{c_char, c_int, c_void};
 
+/// Makes an error with a code and a message of this length.
+pub type CallbackError = Option<unsafe extern "C" fn(c_int, *const c_char, usize) -> *mut Error>;
+
 args! {
+    KeyValueGet {
+        key: *const c_char,
+        key_size: usize,
+        timeout_in_ms: c_int,
+        callback_error: *mut CallbackError,
+        user_arg: *mut c_void,
+        value: *mut c_char,
+        value_size: usize,
+        value_deleter_callback: Option<unsafe extern "C" fn(*mut c_char)>,
+    }
+    KeyValueTryGet {
+        key: *const c_char,
+        key_size: usize,
+        callback_error: *mut CallbackError,
+        user_arg: *mut c_void,
+        value: *mut c_char,
+        value_size: usize,
+        value_deleter_callback: Option<unsafe extern "C" fn(*mut c_char)>,
+    }
+    KeyValuePut {
+        key: *const c_char,
+        key_size: usize,
+        value: *const c_char,
+        value_size: usize,
+        callback_error: *mut CallbackError,
+        user_arg: *mut c_void,
+    }
     PluginInitialize {}
     PluginAttributes {
         attributes: *const NamedValue,

@@ -34,6 +34,11 @@ impl PjrtBuffer {
         PjrtBuffer { client: client.clone(), buffer, dims: dims.to_vec(), elem, bytes }
     }
 
+    /// Stands for a shard that another process has.
+    pub fn elsewhere(client: &Arc<Client>, elem: ElementType) -> PjrtBuffer {
+        PjrtBuffer { client: client.clone(), buffer: std::ptr::null_mut(), dims: vec![], elem, bytes: 0 }
+    }
+
     /// Sends a shard to a device of `client`. The plugin may read it until the buffer is gone.
     pub fn upload(
         client: &Arc<Client>,
@@ -62,6 +67,9 @@ impl PjrtBuffer {
 
     /// Reads it in row-major order.
     fn read(&self, into: &mut [u8]) -> Result<(), PjrtError> {
+        if self.buffer.is_null() {
+            return Err(PjrtError::Processes("the shard is in the memory of another process".into()));
+        }
         let order: Vec<i64> = (0..self.dims.len() as i64).rev().collect();
         let tiled = MemoryLayoutTiled { minor_to_major: order.as_ptr(), minor_to_major_size: order.len(), ..sized() };
         let mut layout = BufferMemoryLayout { layout: MemoryLayoutData { tiled }, kind: LAYOUT_TILED, ..sized() };
@@ -121,6 +129,9 @@ impl DeviceBuffer for PjrtBuffer {
 
 impl Drop for PjrtBuffer {
     fn drop(&mut self) {
+        if self.buffer.is_null() {
+            return;
+        }
         let _ = call!(self.client.plugin, buffer_destroy, abi::BufferDestroy { buffer: self.buffer, ..blank() });
     }
 }

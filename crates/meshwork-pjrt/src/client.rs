@@ -1,7 +1,7 @@
 //! A client: the devices of a plugin.
 
 use std::collections::VecDeque;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use meshwork_pjrt_abi::{self as abi, NamedValue, NamedValueData, named};
@@ -9,6 +9,7 @@ use meshwork_runtime::MemoryUse;
 
 use crate::event::Event;
 use crate::plugin::{PjrtError, Plugin, blank, call, slice, text};
+use crate::processes::{self, Store};
 
 /// A value of a client's option.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,6 +22,8 @@ pub enum OptionValue {
     Float(f32),
     /// Yes or no.
     Bool(bool),
+    /// Whole numbers.
+    Ints(Vec<i64>),
 }
 
 impl OptionValue {
@@ -40,6 +43,10 @@ pub struct Client {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) client: *mut abi::Client,
     devices: Vec<Device>,
+    /// Devices of this and other processes.
+    all_devices: usize,
+    /// By which the clients of a job find each other; the plugin has its address.
+    _store: Option<Box<Store>>,
     platform: String,
     platform_version: String,
     /// Runs that may not have ended, the oldest first.
@@ -69,14 +76,28 @@ const MOST_RUNNING: usize = 16;
 
 impl Client {
     /// Makes a client with these options.
-    pub(crate) fn new(plugin: &Arc<Plugin>, options: &[(String, OptionValue)]) -> Result<Arc<Client>, PjrtError> {
+    pub(crate) fn new(
+        plugin: &Arc<Plugin>,
+        options: &[(String, OptionValue)],
+        store: Option<Store>,
+    ) -> Result<Arc<Client>, PjrtError> {
         let options: Vec<NamedValue> = options.iter().map(|(name, value)| named_value(name, value)).collect();
-        let args = abi::ClientCreate { create_options: options.as_ptr(), num_options: options.len(), ..blank() };
+        let mut args = abi::ClientCreate { create_options: options.as_ptr(), num_options: options.len(), ..blank() };
+        let store = store.map(Box::new);
+        if let Some(store) = &store {
+            let user_arg = (&raw const **store).cast_mut().cast();
+            (args.kv_get_user_arg, args.kv_put_user_arg, args.kv_try_get_user_arg) = (user_arg, user_arg, user_arg);
+            args.kv_get_callback = processes::get as *mut c_void;
+            args.kv_put_callback = processes::put as *mut c_void;
+            args.kv_try_get_callback = processes::try_get as *mut c_void;
+        }
         let client = call!(plugin, client_create, args)?.client;
         let mut made = Client {
             plugin: plugin.clone(),
             client,
             devices: vec![],
+            all_devices: 0,
+            _store: store,
             platform: String::new(),
             platform_version: String::new(),
             running: Mutex::default(),
@@ -89,6 +110,7 @@ impl Client {
         let own = slice(own.addressable_devices, own.num_addressable_devices);
         made.devices = own.iter().map(|&device| describe(plugin, device)).collect::<Result<_, _>>()?;
         made.devices.sort_by_key(|d| d.id);
+        made.all_devices = call!(plugin, client_devices, abi::ClientDevices { client, ..blank() })?.num_devices;
         Ok(Arc::new(made))
     }
 
@@ -100,6 +122,11 @@ impl Client {
     /// The devices of this process, in order of their numbers.
     pub fn devices(&self) -> &[Device] {
         &self.devices
+    }
+
+    /// How many devices this and other processes have that it runs programs with.
+    pub fn all_devices(&self) -> usize {
+        self.all_devices
     }
 
     /// What the plugin calls its devices: `cpu`, `cuda`, `tpu`.
@@ -179,6 +206,7 @@ fn named_value(name: &str, value: &OptionValue) -> NamedValue {
         &OptionValue::Int(int64) => (named::INT64, NamedValueData { int64 }, 1),
         &OptionValue::Float(float) => (named::FLOAT, NamedValueData { float }, 1),
         &OptionValue::Bool(bool) => (named::BOOL, NamedValueData { bool }, 1),
+        OptionValue::Ints(list) => (named::INT64_LIST, NamedValueData { int64_list: list.as_ptr() }, list.len()),
     };
     NamedValue {
         struct_size: size_of::<NamedValue>(),

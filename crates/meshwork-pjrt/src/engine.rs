@@ -1,18 +1,19 @@
 //! The engine: programs compiled by a plugin, for its devices.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use meshwork_ir::text;
 use meshwork_partition::Compiled;
 use meshwork_pjrt_abi::{self as abi};
-use meshwork_runtime::{Engine, Executable, LoadError, MemoryUse, evaluator};
+use meshwork_runtime::{Engine, Executable, LoadError, MemoryUse, Runtime, evaluator};
 
 use crate::cache::Cache;
 use crate::client::{Client, OptionValue};
 use crate::executable::{Loaded, PjrtExecutable, is_out_of_memory};
 use crate::plugin::{PjrtError, Plugin, blank, call};
 use crate::precision::{self, Precision};
+use crate::processes::Store;
 use crate::{compile_options, discover, lower, rewrite};
 
 /// Who splits programs over the devices.
@@ -247,13 +248,36 @@ impl Opening {
             }
             enough_threads(&options);
         }
-        let client = Client::new(&Plugin::open(&path)?, &options)?;
+        let runtime = Runtime::init().map_err(|e| PjrtError::Processes(e.to_string()))?;
+        let store = if runtime.is_distributed() { Some(Store::start(&runtime)?) } else { None };
+        if store.is_some() {
+            join(&mut options, &runtime, &path);
+        }
+        let client = Client::new(&Plugin::open(&path)?, &options, store)?;
         let name = format!("pjrt:{}", client.platform());
         let cache = self.cache.map(|folder| Arc::new(Cache::new(folder)));
         let is_gpu = ["cuda", "rocm"].contains(&client.platform());
         let turns = self.rewrites.unwrap_or(is_gpu).then_some(self.turns);
         let (flags, partitioner, precision) = (self.flags, self.partitioner, self.precision);
         Ok(PjrtEngine { client, name, flags, partitioner, turns, precision, cache })
+    }
+}
+
+/// Adds what the client of one of several processes has to know: its number, theirs, and on a host with several of them
+/// which device is its own. What the user says stays.
+fn join(options: &mut Vec<(String, OptionValue)>, runtime: &Runtime, path: &Path) {
+    let mut add = |name: &str, value: OptionValue| {
+        if !options.iter().any(|(other, _)| other == name) {
+            options.push((name.into(), value));
+        }
+    };
+    add("node_id", OptionValue::Int(runtime.rank() as i64));
+    add("num_nodes", OptionValue::Int(runtime.size() as i64));
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<i64>().ok());
+    let local = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"].iter().find_map(|name| number(name));
+    let is_gpu = ["cuda", "rocm"].iter().any(|kind| path.to_string_lossy().contains(kind));
+    if let Some(local) = local.filter(|_| is_gpu) {
+        add("visible_devices", OptionValue::Ints(vec![local]));
     }
 }
 
@@ -283,7 +307,7 @@ impl Engine for PjrtEngine {
     }
 
     fn load(&self, program: &Compiled) -> Result<Arc<dyn Executable>, LoadError> {
-        let (devices, most) = (program.devices(), self.client.devices().len());
+        let (devices, most) = (program.devices(), self.client.all_devices());
         if devices > most {
             return Err(LoadError::TooManyDevices { engine: self.name.clone(), devices, most });
         }

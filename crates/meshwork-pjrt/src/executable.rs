@@ -1,5 +1,6 @@
 //! A program on the devices of a plugin.
 
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use meshwork_ir::{TensorType, Type};
 use meshwork_partition::Compiled;
 use meshwork_pjrt_abi::{self as abi, Code};
-use meshwork_runtime::array::Sharded;
+use meshwork_runtime::array::{Sharded, local_devices};
 use meshwork_runtime::border::{Inputs, Outputs};
 use meshwork_runtime::{Array, ArrayError, DeviceBuffer, Executable, Fallback, LoadError, Profile, RunError, Shards};
 
@@ -74,6 +75,8 @@ impl Loaded {
 pub(crate) struct PjrtExecutable {
     loaded: Loaded,
     devices: usize,
+    /// Those of this process.
+    local: Range<usize>,
     inputs: Inputs,
     outputs: Outputs,
     /// The types of arguments and results on a device.
@@ -95,8 +98,19 @@ impl PjrtExecutable {
         let (local_inputs, local_outputs) = (tensors(&ty.inputs)?, tensors(&ty.results)?);
         let mut donated = vec![false; local_inputs.len()];
         program.donation.iter().for_each(|d| donated[d.argument] = true);
+        let (devices, own) = (program.devices(), loaded.client.devices().len());
+        let local = local_devices(devices);
+        if local.len() > own {
+            let message = format!(
+                "the program runs on devices {} to {} of {devices} in this process, which has {own}",
+                local.start,
+                local.end - 1
+            );
+            return Err(LoadError::Invalid { op: "devices".into(), message });
+        }
         Ok(PjrtExecutable {
-            devices: program.devices(),
+            devices,
+            local,
             inputs: Inputs::new(program),
             outputs: Outputs::new(program, local_outputs.iter().cloned())?,
             local_inputs,
@@ -105,6 +119,17 @@ impl PjrtExecutable {
             peak_bytes: loaded.memory().unwrap_or(0),
             loaded,
         })
+    }
+
+    /// The number of a device among those of this process, if it is one of them.
+    fn own(&self, device: usize) -> Option<usize> {
+        self.local.contains(&device).then(|| device - self.local.start)
+    }
+
+    /// An error as users read it.
+    fn explain(&self, error: PjrtError) -> ArrayError {
+        let hint = if is_out_of_memory(&error) { memory_hint(self.client()) } else { String::new() };
+        ArrayError::Device(format!("{error}{hint}"))
     }
 
     fn client(&self) -> &Arc<Client> {
@@ -120,7 +145,8 @@ impl PjrtExecutable {
             {
                 return Ok(shard);
             }
-            let sent = PjrtBuffer::upload(self.client(), device, shard.into_host()?, &local.dims, local.elem);
+            let Some(own) = self.own(device) else { return Ok(shard) };
+            let sent = PjrtBuffer::upload(self.client(), own, shard.into_host()?, &local.dims, local.elem);
             Ok(Arc::new(sent.map_err(device_error)?) as Arc<dyn DeviceBuffer>)
         });
         Sharded::from_shards(&split, shards.collect::<Result<_, ArrayError>>()?)
@@ -130,11 +156,12 @@ impl PjrtExecutable {
     fn arguments(&self, args: Vec<Array>) -> Result<Vec<Held>, RunError> {
         self.inputs.take(args, |i, arg, place| {
             let array = arg.into_devices_by(place, |array| self.adopt(&self.local_inputs[i], array))?;
-            Ok(array.into_shards().into_iter().filter_map(|s| s.into_any().downcast().ok()).collect())
+            let own = array.into_shards().into_iter().enumerate().filter(|(device, _)| self.local.contains(device));
+            Ok(own.filter_map(|(_, shard)| shard.into_any().downcast().ok()).collect())
         })
     }
 
-    /// Starts the program on these arguments; the buffers of each result, one per device.
+    /// Starts the program on these arguments; the buffers of each result, one per device of this process.
     fn start(&self, args: Vec<Held>) -> Result<Vec<Held>, PjrtError> {
         // Memory that someone else still reads stays.
         let is_free = |i: usize| args[i].iter().all(|buffer| Arc::strong_count(buffer) == 1);
@@ -145,18 +172,19 @@ impl PjrtExecutable {
             num_non_donatable_input_indices: kept.len(),
             ..blank()
         };
+        let devices = self.local.len();
         let lists: Vec<Vec<*mut abi::Buffer>> =
-            (0..self.devices).map(|d| args.iter().map(|arg| arg[d].buffer).collect()).collect();
+            (0..devices).map(|d| args.iter().map(|arg| arg[d].buffer).collect()).collect();
         let lists: Vec<*const *mut abi::Buffer> = lists.iter().map(|list| list.as_ptr()).collect();
-        let mut results = vec![vec![null_mut::<abi::Buffer>(); self.local_outputs.len()]; self.devices];
+        let mut results = vec![vec![null_mut::<abi::Buffer>(); self.local_outputs.len()]; devices];
         let result_lists: Vec<*mut *mut abi::Buffer> = results.iter_mut().map(|list| list.as_mut_ptr()).collect();
-        let mut events = vec![null_mut::<abi::Event>(); self.devices];
+        let mut events = vec![null_mut::<abi::Event>(); devices];
         let client = self.client();
         let execute = abi::LoadedExecutableExecute {
             executable: self.loaded.executable,
             options: &mut options,
             argument_lists: lists.as_ptr(),
-            num_devices: self.devices,
+            num_devices: devices,
             num_args: args.len(),
             output_lists: result_lists.as_ptr(),
             device_complete_events: events.as_mut_ptr(),
@@ -184,6 +212,12 @@ fn device_error(error: PjrtError) -> ArrayError {
     ArrayError::Device(error.to_string())
 }
 
+/// What a device that has no memory left holds, and what to do.
+fn memory_hint(client: &Client) -> String {
+    let used = client.memory_of_all().iter().max_by_key(|m| m.in_use).map_or(String::new(), |m| format!(" ({m})"));
+    format!("; the device has no memory left{used}: split over more devices, donate arguments, or use smaller arrays")
+}
+
 /// Why a plugin does not take a program: that there is no memory for it, or else what it cannot do.
 pub(crate) fn is_out_of_memory(error: &PjrtError) -> bool {
     matches!(error, PjrtError::Failed { code: Code::ResourceExhausted, .. })
@@ -192,10 +226,23 @@ pub(crate) fn is_out_of_memory(error: &PjrtError) -> bool {
 impl Executable for PjrtExecutable {
     fn run(&self, args: Vec<Array>) -> Result<Vec<Array>, RunError> {
         let args = self.arguments(args)?;
-        self.outputs.join(self.start(args).map_err(device_error)?)
+        let results = self.start(args).map_err(|e| self.explain(e))?;
+        let fill = |(own, local): (Held, &TensorType)| {
+            let mut own = own.into_iter();
+            let elsewhere = || Arc::new(PjrtBuffer::elsewhere(self.client(), local.elem));
+            (0..self.devices).map(|d| self.own(d).and_then(|_| own.next()).unwrap_or_else(elsewhere)).collect()
+        };
+        if self.local.len() == self.devices {
+            return self.outputs.join(results);
+        }
+        self.outputs.join(results.into_iter().zip(&self.local_outputs).map(fill).collect::<Vec<Held>>())
     }
 
     fn run_shards(&self, args: Vec<Shards>) -> Result<Vec<Shards>, RunError> {
+        if self.local.len() < self.devices {
+            let (own, all) = (self.local.len(), self.devices);
+            return Err(RunError::Arguments(format!("this process has {own} of the {all} devices: give it arrays")));
+        }
         let send = |(shards, local): (Shards, &TensorType)| {
             let (dims, elem) = (&local.dims, local.elem);
             let one = |(device, shard)| PjrtBuffer::upload(self.client(), device, shard, dims, elem).map(Arc::new);

@@ -5,6 +5,7 @@
 
 #![deny(missing_docs)]
 
+mod abort;
 mod buffer;
 mod cache;
 mod client;
@@ -16,6 +17,7 @@ mod executable;
 mod lower;
 mod plugin;
 mod precision;
+mod processes;
 mod rewrite;
 
 pub use client::{Client, Device, OptionValue};

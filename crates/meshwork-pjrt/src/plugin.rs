@@ -13,6 +13,8 @@ use libloading::Library;
 use meshwork_pjrt_abi::{self as abi, Api, Args, Code, ErrorDestroy, ErrorGetCode, ErrorMessage, Slot};
 use thiserror::Error;
 
+use crate::abort;
+
 /// Why a plugin could not be used, or what it refused.
 #[derive(Clone, PartialEq, Error)]
 pub enum PjrtError {
@@ -49,6 +51,9 @@ pub enum PjrtError {
     /// A description of a plugin that cannot be read.
     #[error("{0}")]
     Spec(String),
+    /// The processes of a job could not be brought together.
+    #[error("{0}")]
+    Processes(String),
     /// The plugin has no such call.
     #[error("the PJRT plugin does not have the call {0}")]
     Missing(&'static str),
@@ -135,6 +140,7 @@ impl Plugin {
             let path = path.display().to_string();
             return Err(PjrtError::Version { path, major, minor, oldest: OLDEST });
         }
+        abort::explain();
         let plugin = Arc::new(Plugin { path, api });
         call!(plugin, plugin_initialize, blank())?;
         open.push(plugin.clone());
@@ -153,6 +159,7 @@ impl Plugin {
 
     pub(crate) fn call<A: Args>(&self, slot: Slot<A>, name: &'static str, args: A) -> Result<A, PjrtError> {
         let slot = slot.ok_or(PjrtError::Missing(name))?;
+        abort::entering(name);
         let mut padded = Padded { args, rest: [0; 16] };
         let start = &raw mut padded;
         // SAFETY: every struct of arguments starts with its size, and is as long as it says; callers of this function
