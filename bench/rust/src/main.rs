@@ -8,7 +8,9 @@
 mod compile;
 mod gemm;
 mod kernels;
+mod predict;
 mod processes;
+mod published;
 mod serve;
 mod text;
 mod timing;
@@ -24,6 +26,8 @@ const HELP: &str = "usage: meshwork-bench NAME
   conv                 convolutions, one thread
   kernels [NAME]       fused kernels on one thread
   compile FILE ...     the stages of compiling FILE, as JSON: [--repeat N] [--mesh AXIS=SIZE,...]
+  predict MACHINE      predicted and measured times of 20 programs on 1 to 8 devices: [--time MS]
+  published            predicted step times compared with published tables: [--vtrain FOLDER] [--rows]
   processes NAME       collectives compared with raw MPI calls, heat1d, heat2d; under mpirun (needs feature mpi)
   serve                programs for bench/engine/run.py, by commands on standard input
   trace PROGRAM LAYERS from a Rust function to text, as JSON: [--repeat N] [--text]";
@@ -36,7 +40,9 @@ fn main() -> ExitCode {
         Some("gemm") => gemm::run(&args[1..]),
         Some("compile") => compile::run(&args[1..]),
         Some("kernels") => kernels::run(&args[1..]),
+        Some("predict") => predict::run(&args[1..]),
         Some("processes") => processes::run(&args[1..]),
+        Some("published") => published::run(&args[1..]),
         Some("serve") => serve::run(),
         Some("trace") => trace::run(&args[1..]),
         Some("--help" | "-h") => {

@@ -78,7 +78,7 @@ pub fn main(args: &Args) -> Result<(), Failure> {
     }
     let detail = if args.all { Detail::Full } else { Detail::Short };
     let machine = &options.machine;
-    let text = if args.json { json(&compiled, machine) } else { table(plan, machine, detail) };
+    let text = if args.json { json(&compiled, machine) } else { table(&compiled, machine, detail) };
     write_text(None, &text)
 }
 

@@ -4,6 +4,7 @@
 //! Meshwork does not do, 2 anything else that went wrong (with a message on standard error).
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod engines;
 mod explain;
 mod explore;
@@ -48,6 +49,7 @@ enum Command {
     WhatIf(what_if::Args),
     Explore(explore::Args),
     Why(why::Args),
+    Calibrate(calibrate::Args),
     Launch(launch::Args),
     Devices(engines::Args),
     /// Run passes over a program, as MLIR's opt tools do
@@ -92,6 +94,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::WhatIf(args) => what_if::main(&args),
         Command::Explore(args) => explore::main(&args),
         Command::Why(args) => why::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Launch(args) => launch::main(&args),
         Command::Opt { args } => opt::main(&args),
     }

@@ -17,11 +17,11 @@ const FORMAT: u32 = 1;
 
 pub fn data(program: &Program) -> Value {
     let compiled = &program.compiled;
-    let (ops, values) = (plan::ops(compiled, &program.machine), plan::values(compiled));
-    let mut plan = plan::data_of(compiled, &program.machine, &ops, &values);
+    let (run, values) = (plan::simulate(compiled, &program.machine), plan::values(compiled));
+    let mut plan = plan::data_of(compiled, &program.machine, &run, &values);
     let (device, lines) = text::print_lines(&compiled.module);
     let line_of: HashMap<OpId, u32> = lines.into_iter().collect();
-    let device_lines: Vec<u32> = ops.iter().map(|op| line_of.get(&op.op).copied().unwrap_or(0)).collect();
+    let device_lines: Vec<u32> = run.ops.iter().map(|op| line_of.get(&op.op).copied().unwrap_or(0)).collect();
     let outline = outline(&plan["ops"]);
     let mut why = history(program, &values);
     let mut device_lines = json!(device_lines);

@@ -97,14 +97,14 @@ fn tool(name: &str, program: &[u8], options: &Value) -> Outcome<Answered> {
     let answer = match name {
         "explain" => {
             let detail = if options["all"].as_bool().unwrap_or(false) { Detail::Full } else { Detail::Short };
-            table(plan, &machine, detail)
+            table(&compiled, &machine, detail)
         }
         "plan" => json(&compiled, &machine),
         "partition" => text::print(&compiled.module),
         "why" => why(&written, &compiled, options["value"].as_str().unwrap_or("result0"), &options["dim"])?,
         "lock" => Lock::of(plan).to_string(),
         "check" => return check(plan, options),
-        "html" => plan.html(&table(plan, &machine, Detail::Short)),
+        "html" => plan.html(&table(&compiled, &machine, Detail::Short)),
         _ => return Err(Failure::invalid(format!("there is no tool {name:?}"))),
     };
     Ok(Answered::Text(answer))

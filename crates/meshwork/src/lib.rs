@@ -132,7 +132,7 @@ pub use meshwork_explore::{Curves, Page};
 pub use meshwork_ir::ElementType;
 pub use meshwork_ir::attr::DotDims;
 pub use meshwork_mesh::{Mesh, Picture, Reduction, Sharding, Split, Topology};
-pub use meshwork_partition::plan::Machine;
+pub use meshwork_partition::plan::{Machine, Simulation};
 /// Searches for placements, under constraints; what [`auto`](Jit::auto) uses.
 pub use meshwork_planner as planner;
 pub use meshwork_partition::{Compiled, Contract, Plan};
@@ -196,6 +196,8 @@ mod book {
     mod debugging {}
     #[doc = include_str!("../../../docs/explorer.md")]
     mod explorer {}
+    #[doc = include_str!("../../../docs/machines.md")]
+    mod machines {}
     #[doc = include_str!("../../../docs/mistakes.md")]
     mod mistakes {}
     #[cfg(feature = "checkpoints")]

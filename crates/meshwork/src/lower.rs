@@ -6,7 +6,7 @@ use meshwork_explore::{Page, Program};
 use meshwork_ir::op::{ControlOp, SdyOp};
 use meshwork_ir::{Attr, Loc, LocKind, Module, OpId, OpKind, ValueId, Walk};
 use meshwork_mesh::Mesh;
-use meshwork_partition::plan::{Detail, Explainer, loc_name, table};
+use meshwork_partition::plan::{Detail, Explainer, Simulation, loc_name, simulate, table};
 use meshwork_partition::{Causes, CompileOptions, Compiled, Contract, Machine, Plan, compile};
 use meshwork_runtime::{Engine, Executable, Profile};
 use smol_str::SmolStr;
@@ -234,11 +234,28 @@ impl Lowered {
 
     /// The plan as a table for people.
     pub fn explain(&self) -> Result<String> {
-        let mut text = table(self.plan()?, &self.machine, Detail::Short);
+        let mut text = table(self.explained()?, &self.machine, Detail::Short);
         for warning in self.warnings() {
             text.push_str(&format!("\nwarning: {warning}\n"));
         }
         Ok(text)
+    }
+
+    /// A predicted run on the machine of the [`jit`](crate::jit): time, what of it is waiting, memory, every operation.
+    ///
+    /// ```
+    /// use meshwork::{Machine, prelude::*};
+    ///
+    /// let mesh = Mesh::linear("x", 8)?;
+    /// let (x, w) = (Array::shape_only([4096, 8192], BF16), Array::shape_only([8192, 8192], BF16));
+    /// let layer = jit(|x: Tensor, w: Tensor| x.matmul(&w)).on(&mesh).in_shardings([P![_, "x"], P!["x"]]);
+    /// let h100 = Machine::named("h100").expect("a machine that is known");
+    /// let run = layer.machine(h100).lower((&x, &w))?.simulate()?;
+    /// assert!(run.exposed_seconds() > 0.0 && run.seconds > run.compute_seconds);
+    /// # Ok::<(), meshwork::Error>(())
+    /// ```
+    pub fn simulate(&self) -> Result<Simulation> {
+        Ok(simulate(self.compiled()?, &self.machine))
     }
 
     /// One HTML file that shows the program, the blocks of its values, its communication with the reasons, its memory and its

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::compile::Compiled;
 use crate::plan::advice::warnings;
 use crate::plan::cause::Annotation;
 use crate::plan::cost::Machine;
+use crate::plan::simulate::{Lane, Simulation, simulate};
 use crate::plan::{Plan, PlannedCollective};
 
 /// How much of a plan to show.
@@ -105,10 +107,19 @@ pub fn human_count(count: f64) -> String {
     }
 }
 
-/// The plan as tables: collectives (most expensive first), totals, the annotations behind them, memory.
-pub fn table(plan: &Plan, machine: &Machine, detail: Detail) -> String {
+/// The plan as tables: what a run on `machine` takes, collectives (most expensive first), totals, the annotations behind
+/// them, memory.
+pub fn table(compiled: &Compiled, machine: &Machine, detail: Detail) -> String {
+    tables(&compiled.plan, machine, detail, Some(&simulate(compiled, machine)))
+}
+
+/// The same of a plan alone; what a run takes is there if it was simulated.
+pub(super) fn tables(plan: &Plan, machine: &Machine, detail: Detail, run: Option<&Simulation>) -> String {
     let mut out = String::new();
     header(plan, machine, &mut out);
+    if let Some(run) = run {
+        time(plan, run, machine, &mut out);
+    }
     if !plan.collectives.is_empty() {
         collectives(plan, machine, detail, &mut out);
         totals(plan, machine, &mut out);
@@ -143,6 +154,27 @@ fn header(plan: &Plan, machine: &Machine, out: &mut String) {
     let _ = writeln!(out, "{flops}FLOP and {peak} of memory per device");
     if plan.has_unknown_trip_counts() {
         let _ = writeln!(out, "runs marked + stand in a loop whose trip count is not known, and count once");
+    }
+}
+
+/// What a run takes, and on what.
+fn time(plan: &Plan, run: &Simulation, machine: &Machine, out: &mut String) {
+    let _ = write!(out, "about {} a run: {} computing", human_seconds(run.seconds), human_seconds(run.compute_seconds));
+    if !plan.collectives.is_empty() {
+        let mut lanes: Vec<&Lane> = run.lanes.iter().filter(|lane| lane.exposed_seconds > 0.0).collect();
+        lanes.sort_by(|a, b| b.exposed_seconds.total_cmp(&a.exposed_seconds));
+        let lanes: Vec<String> =
+            lanes.iter().map(|lane| format!("{} {}", lane.axis, human_seconds(lane.exposed_seconds))).collect();
+        let of = if lanes.is_empty() { String::new() } else { format!(" ({})", lanes.join(", ")) };
+        let _ = write!(out, ", {} waiting for collectives{of}", human_seconds(run.exposed_seconds()));
+    }
+    if run.utilization >= 0.001 {
+        let _ = write!(out, ", products at {:.1} % of the peak", 100.0 * run.utilization);
+    }
+    let _ = writeln!(out, "\nassumed: {}", machine.title());
+    if let Some(capacity) = machine.device.capacity.filter(|&capacity| plan.peak.bytes as f64 > capacity) {
+        let (needs, has) = (human_bytes(plan.peak.bytes as f64), human_bytes(capacity));
+        let _ = writeln!(out, "does not fit: {needs} of memory per device, which has {has}");
     }
 }
 

@@ -6,7 +6,8 @@ use meshwork_mesh::{AxisRef, Mesh, Reduction, Sharding};
 use serde_json::{Map, Value, json};
 
 use super::cause::{place_of, short_name};
-use super::ops::{Operand, PlannedOp, ops};
+use super::ops::{Operand, PlannedOp};
+use super::simulate::{Lane, Simulation, simulate};
 use super::values::{PlacedValue, values, values_of_ops};
 use super::{Border, Cause, Machine, Plan, PlannedCollective, loc_name, short_type};
 use crate::compile::Compiled;
@@ -34,11 +35,11 @@ pub fn json(compiled: &Compiled, machine: &Machine) -> String {
 
 /// The same as data.
 pub fn data(compiled: &Compiled, machine: &Machine) -> Value {
-    data_of(compiled, machine, &ops(compiled, machine), &values(compiled))
+    data_of(compiled, machine, &simulate(compiled, machine), &values(compiled))
 }
 
-/// The same for those who have the [operations](ops) and [values](values) already.
-pub fn data_of(compiled: &Compiled, machine: &Machine, ops: &[PlannedOp], values: &[PlacedValue]) -> Value {
+/// The same for those who have the [run](simulate) and the [values](values) already.
+pub fn data_of(compiled: &Compiled, machine: &Machine, run: &Simulation, values: &[PlacedValue]) -> Value {
     let plan = &compiled.plan;
     let totals: Map<String, Value> = plan
         .totals()
@@ -48,7 +49,8 @@ pub fn data_of(compiled: &Compiled, machine: &Machine, ops: &[PlannedOp], values
             (kind.to_string(), total)
         })
         .collect();
-    let seconds: f64 = plan.collectives.iter().map(|c| machine.collective_seconds(c, &plan.mesh) * c.collective.times as f64).sum();
+    let seconds: f64 =
+        plan.collectives.iter().map(|c| machine.collective_seconds(c, &plan.mesh) * c.collective.times as f64).sum();
     let alive: Vec<Value> =
         plan.peak.alive.iter().map(|a| json!({"bytes": a.bytes, "type": a.ty, "from": a.from})).collect();
     json!({
@@ -61,10 +63,11 @@ pub fn data_of(compiled: &Compiled, machine: &Machine, ops: &[PlannedOp], values
         "totals": totals,
         "wire_bytes": plan.wire_bytes(),
         "seconds": seconds,
+        "run": simulation(run),
         "unknown_trip_counts": plan.has_unknown_trip_counts(),
         "flops": plan.flops,
         "peak": {"bytes": plan.peak.bytes, "at": plan.peak.at, "alive": alive},
-        "ops": op_columns(compiled, ops, values),
+        "ops": op_columns(compiled, &run.ops, values),
         "values": value_columns(values),
     })
 }
@@ -81,7 +84,24 @@ fn machine_json(machine: &Machine) -> Value {
         .chain(machine.links.by_axis.iter().map(|(name, l)| link(name, l)))
         .collect();
     let device = &machine.device;
-    json!({"teraflops": device.teraflops, "memory_gbps": device.memory_gigabytes_per_second, "links": links})
+    json!({
+        "name": machine.name,
+        "text": machine.to_string(),
+        "teraflops": device.teraflops,
+        "memory_gbps": device.memory_gigabytes_per_second,
+        "links": links,
+    })
+}
+
+fn simulation(run: &Simulation) -> Value {
+    let lane = |lane: &Lane| json!({"axis": lane.axis, "busy": lane.busy_seconds, "exposed": lane.exposed_seconds});
+    json!({
+        "seconds": run.seconds,
+        "computing": run.compute_seconds,
+        "communicating": run.communication_seconds,
+        "axes": run.lanes.iter().map(lane).collect::<Vec<_>>(),
+        "utilization": run.utilization,
+    })
 }
 
 fn border(b: &Border) -> Value {
@@ -152,6 +172,7 @@ fn op_columns(compiled: &Compiled, ops: &[PlannedOp], values: &[PlacedValue]) ->
         "counted": column(ops, |o| u8::from(o.counted).into()),
         "flops": column(ops, |o| o.flops.into()),
         "bytes": column(ops, |o| o.bytes.into()),
+        "traffic": column(ops, |o| o.traffic.into()),
         "seconds": column(ops, |o| o.seconds.into()),
         // Whole picoseconds.
         "start": column(ops, |o| ((o.start * 1e12).round() / 1e12).into()),

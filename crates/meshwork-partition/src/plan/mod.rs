@@ -30,7 +30,8 @@ pub use advice::warnings;
 pub use cause::{Annotation, Cause, loc_name, place_of, short_type};
 pub use contract::{Contract, ContractViolation, KINDS, Limit};
 pub use cost::{
-    Class, CollectiveRate, Curve, Device, Host, Level, Link, Links, Machine, NAMES as MACHINES, Shape, Span, Way,
+    Class, CollectiveRate, Curve, Device, Errors, Host, Level, Link, Links, Machine, NAMES as MACHINES, Parameter,
+    Shape, Span, Way, fit,
 };
 pub use explain::{Detail, human_bytes, human_count, human_seconds, table};
 pub use flops::op_flops;
@@ -174,7 +175,7 @@ impl Plan {
     pub fn seconds(&self, machine: &Machine) -> f64 {
         let seconds = |c: &PlannedCollective| machine.collective_seconds(c, &self.mesh) * c.collective.times as f64;
         let sent = self.collectives.iter().map(seconds);
-        sent.sum::<f64>() + machine.device.seconds(self.flops, 0.0)
+        sent.sum::<f64>() + self.flops / (machine.device.best_peak() * 1e12)
     }
 
     /// Whether a collective stands in a loop whose trip count is not known.

@@ -2,7 +2,8 @@
 
 use meshwork_mesh::{Picture, notebook};
 
-use super::{Border, Detail, Machine, Plan, human_bytes, short_type, table};
+use super::explain::tables;
+use super::{Border, Detail, Machine, Plan, human_bytes, short_type};
 
 /// Arrays that are drawn, at most.
 const PICTURES: usize = 12;
@@ -27,7 +28,7 @@ impl Plan {
 
     /// Shows the plan in a notebook of evcxr, with the times of default links.
     pub fn evcxr_display(&self) {
-        let table = table(self, &Machine::default(), Detail::Short);
+        let table = tables(self, &Machine::default(), Detail::Short, None);
         println!("{}", notebook::content(&self.html(&table)));
     }
 }

@@ -114,14 +114,7 @@ impl Default for Device {
 impl Device {
     /// A device that reaches its peaks with operations of any size.
     pub fn new(teraflops: f64, memory_gigabytes_per_second: f64) -> Device {
-        Device {
-            teraflops,
-            memory_gigabytes_per_second,
-            peaks: vec![],
-            curves: vec![],
-            caches: vec![],
-            capacity: None,
-        }
+        Device { teraflops, memory_gigabytes_per_second, peaks: vec![], curves: vec![], caches: vec![], capacity: None }
     }
 
     /// A device from its speed in 10¹² operations and its memory's in 10⁹ bytes per second, in digits.
@@ -140,6 +133,11 @@ impl Device {
     pub fn peak(&self, class: Class, elem: ElementType) -> f64 {
         let own = self.peaks.iter().find(|(ty, _)| class == Class::Product && *ty == elem);
         own.map_or(self.teraflops, |&(_, peak)| peak)
+    }
+
+    /// The highest of its peaks.
+    pub fn best_peak(&self) -> f64 {
+        self.peaks.iter().map(|&(_, peak)| peak).fold(self.teraflops, f64::max)
     }
 
     /// How operations of `class` come up to the peak.

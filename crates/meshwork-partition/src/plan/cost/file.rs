@@ -94,7 +94,8 @@ fn set(machine: &mut Machine, key: &str, value: &str) -> Result<(), String> {
             device.memory_gigabytes_per_second = read.memory_gigabytes_per_second;
         }
         ("peak", ty) => {
-            let elem = ElementType::from_text(ty).ok_or_else(|| format!("'{ty}' is not an element type such as bf16"))?;
+            let elem =
+                ElementType::from_text(ty).ok_or_else(|| format!("'{ty}' is not an element type such as bf16"))?;
             let [peak] = numbers(value, "TFLOPS, a positive number", |n| n > 0.0)?;
             device.peaks.retain(|(known, _)| *known != elem);
             device.peaks.push((elem, peak));
@@ -159,12 +160,14 @@ fn positive(text: &str, wanted: &str) -> Result<[f64; 3], String> {
 fn bytes(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let units = [("KiB", 1024.0), ("MiB", 1048576.0), ("GiB", 1073741824.0), ("GB", 1e9), ("", 1.0)];
-    let read = units.iter().find_map(|(unit, size)| text.strip_suffix(unit).map(|digits| number(digits).map(|n| n * size)));
+    let read =
+        units.iter().find_map(|(unit, size)| text.strip_suffix(unit).map(|digits| number(digits).map(|n| n * size)));
     read.flatten().filter(|&n| n > 0.0).ok_or_else(|| format!("'{text}' is not a number of bytes such as 80GiB"))
 }
 
 fn level(text: &str) -> Result<Level, String> {
-    let wrong = || format!("'{text}' is not NAME,SIZE,ring|switch|torus,LATENCY_US,GBPS[,shared=N][,lost=SHARE][,wrap=N]");
+    let wrong =
+        || format!("'{text}' is not NAME,SIZE,ring|switch|torus,LATENCY_US,GBPS[,shared=N][,lost=SHARE][,wrap=N]");
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
     let [name, size, shape, latency, speed, options @ ..] = &words[..] else { return Err(wrong()) };
     let count = |text: &str| text.parse::<i64>().ok().filter(|&n| n > 0);

@@ -111,6 +111,11 @@ impl Links {
         used.map(|(level, _)| level.lost).fold(0.0, f64::max)
     }
 
+    /// The predicted seconds of a collective over devices that stand like `spans`, by the levels. `operand` is in bytes.
+    pub fn group_seconds(&self, kind: &CollectiveKind, spans: &[Span], operand: f64) -> f64 {
+        collective::fastest(&self.levels, kind, spans, operand).0
+    }
+
     /// The predicted seconds of one run of `planned` on `mesh`.
     pub fn seconds(&self, planned: &PlannedCollective, mesh: &Mesh) -> f64 {
         self.fastest_way(planned, mesh).0

@@ -6,6 +6,7 @@
 mod collective;
 mod device;
 mod file;
+mod fit;
 mod host;
 mod known;
 mod level;
@@ -17,6 +18,7 @@ use crate::plan::PlannedCollective;
 
 pub use collective::{Span, Way};
 pub use device::{Class, Curve, Device};
+pub use fit::{Errors, Parameter, fit};
 pub use host::{CollectiveRate, Host};
 pub use known::NAMES;
 pub use level::{Level, Shape};
@@ -52,15 +54,20 @@ impl Machine {
         }
     }
 
-    /// What it is called, or its figures in a few words.
+    /// What it is called, or its figures in a few words; links that are set for an axis are among them.
     pub fn title(&self) -> String {
-        if !self.name.is_empty() {
-            return self.name.clone();
+        let Link { latency_us, gigabytes_per_second } = self.links.default;
+        let mut text = if self.name.is_empty() {
+            let Device { teraflops, memory_gigabytes_per_second: memory, .. } = self.device;
+            format!(
+                "devices of {teraflops} TFLOP/s and {memory} GB/s, links of {latency_us} us and {gigabytes_per_second} GB/s"
+            )
+        } else {
+            self.name.clone()
+        };
+        for (axis, link) in &self.links.by_axis {
+            text += &format!(", {axis} of {} us and {} GB/s", link.latency_us, link.gigabytes_per_second);
         }
-        let (device, link) = (&self.device, &self.links.default);
-        format!(
-            "{} TFLOP/s, {} GB/s of memory, links of {} us and {} GB/s",
-            device.teraflops, device.memory_gigabytes_per_second, link.latency_us, link.gigabytes_per_second
-        )
+        text
     }
 }

@@ -1,7 +1,8 @@
 //! Which operations run as one loop, and how long each takes then.
 //!
 //! Compilers fuse arithmetic on elements: a value whose readers all stand in one loop is never in memory. An operation
-//! joins the group of its readers if these are all in one group; reductions take their operands in but end a group. What
+//! joins the group of its readers if these are all in one group; reductions, concatenations and updates take their operands
+//! in but end a group. What
 //! only spreads or makes up numbers is made again by every reader. A group reads each value from outside once and writes
 //! what others read. It takes as long as its arithmetic or its traffic, whichever is longer, and starts as one kernel.
 
@@ -37,6 +38,7 @@ fn part(kind: OpKind) -> Part {
         OpKind::Movement(m) => match m {
             MovementOp::Reshape | MovementOp::BitcastConvert => Part::Renames,
             MovementOp::BroadcastInDim | MovementOp::Broadcast => Part::Free,
+            MovementOp::Concatenate | MovementOp::DynamicUpdateSlice => Part::Ends,
             MovementOp::Slice
             | MovementOp::DynamicSlice
             | MovementOp::Pad
@@ -98,8 +100,15 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
             Part::Inside if group[i] == i && ops[i].traffic == 0 => 0,
             _ => {
                 let picks = matches!(data.kind(), OpKind::Movement(MovementOp::Slice | MovementOp::DynamicSlice));
-                let mut traffic = if group[i] == i { results() } else { 0 };
-                for &v in data.operands() {
+                // An update is written in place: the rest of the array is not touched.
+                let (written, reads) = match (data.kind(), data.operands()) {
+                    (OpKind::Movement(MovementOp::DynamicUpdateSlice), [_, update, ..]) => {
+                        (type_bytes(module.ty(*update)), std::slice::from_ref(update))
+                    }
+                    (_, all) => (results(), all),
+                };
+                let mut traffic = if group[i] == i { written } else { 0 };
+                for &v in reads {
                     let inside = made_by(v).is_some_and(|from| group[from] == group[i] || free(from));
                     if !inside && read.insert((group[i], v)) {
                         let all = type_bytes(module.ty(v));
@@ -113,7 +122,10 @@ pub(super) fn set_times(module: &Module, ops: &mut [PlannedOp], machine: &Machin
         let class = Class::of(data.kind());
         let first = data.operands().first().or(data.results().first());
         let elem = first.and_then(|&v| module.ty(v).as_tensor()).map_or(meshwork_ir::ElementType::F32, |t| t.elem);
-        ops[i].seconds = machine.device.arithmetic_seconds(class, elem, ops[i].flops);
+        // Elements that change their places one by one take time in caches, too.
+        let moves = matches!(data.kind(), OpKind::Movement(MovementOp::Transpose | MovementOp::Gather)) && traffic > 0;
+        let moved = if moves { results() as f64 / elem.storage_bytes().max(1) as f64 } else { 0.0 };
+        ops[i].seconds = machine.device.arithmetic_seconds(class, elem, ops[i].flops + moved);
         let total = &mut totals[group[i]];
         total.arithmetic += ops[i].seconds;
         total.traffic += traffic as f64;

@@ -1,0 +1,161 @@
+//! Simulated runs: what is hidden, what is waited for, what is fused, and that time follows the machine.
+
+use meshwork_ir::text;
+use meshwork_partition::plan::{MACHINES, Machine, Simulation, simulate};
+use meshwork_partition::{CompileOptions, Compiled, compile};
+
+fn compiled(source: &str) -> Compiled {
+    let module = text::parse(source).unwrap_or_else(|e| panic!("{e:?}"));
+    compile(&module, &CompileOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn machine(text: &str) -> Machine {
+    text.parse().unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn run(source: &str, text: &str) -> Simulation {
+    simulate(&compiled(source), &machine(text))
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-12), "{a} is not {b}");
+}
+
+/// Two products: of gathered columns, and of something that needs no communication and is asked for before or after.
+fn beside(independent_first: bool) -> String {
+    let gathered = "%g = sdy.sharding_constraint %a <@mesh, [{}, {}]> : tensor<512x512xf32>";
+    let used = "%u = stablehlo.dot_general %g, %b, contracting_dims = [1] x [0]
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>";
+    let own = "%o = stablehlo.dot_general %b, %b, contracting_dims = [1] x [0]
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>";
+    let (first, last) = if independent_first { (own, used) } else { (used, own) };
+    format!(
+        r#"sdy.mesh @mesh = <["x"=4]>
+        func.func @main(%a: tensor<512x512xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %b: tensor<512x512xf32>)
+            -> (tensor<512x512xf32>, tensor<512x512xf32>) {{
+          {gathered}
+          {first}
+          {last}
+          return %u, %o : tensor<512x512xf32>, tensor<512x512xf32>
+        }}"#
+    )
+}
+
+#[test]
+fn a_collective_is_hidden_by_arithmetic_that_does_not_need_it() {
+    let links = "* 1 10\ndevice=1,1e6";
+    let (hidden, shown) = (run(&beside(true), links), run(&beside(false), links));
+    assert!(hidden.communication_seconds > 0.0);
+    close(hidden.communication_seconds, shown.communication_seconds);
+    close(hidden.exposed_seconds(), 0.0);
+    close(hidden.seconds, hidden.compute_seconds);
+    close(shown.exposed_seconds(), shown.communication_seconds);
+    close(shown.seconds, hidden.seconds + shown.communication_seconds);
+    // A part of the arithmetic is lost beside a collective.
+    let levels = "device=1,1e6\nlevel=all,*,switch,1,10";
+    let (free, lossy) = (run(&beside(true), levels), run(&beside(true), &format!("{levels},lost=0.25")));
+    close(lossy.seconds - free.seconds, 0.25 * free.communication_seconds);
+}
+
+#[test]
+fn time_adds_up_and_operations_stay_in_order() {
+    for name in MACHINES {
+        let machine = Machine::named(name).expect("its own name");
+        for first in [true, false] {
+            let run = simulate(&compiled(&beside(first)), &machine);
+            assert!(run.seconds >= run.compute_seconds, "{name}");
+            assert!(run.seconds <= run.compute_seconds + run.communication_seconds + 1e-12, "{name}");
+            assert!(run.utilization > 0.0 && run.utilization <= 1.0, "{name}: {}", run.utilization);
+            let computing: Vec<f64> = run.ops.iter().filter(|o| o.collective.is_none()).map(|o| o.start).collect();
+            assert!(computing.is_sorted(), "{name}");
+        }
+    }
+}
+
+fn chain(length: usize) -> String {
+    let line = |i: usize| {
+        let from = if i == 0 { "%a".to_string() } else { format!("%{}", i - 1) };
+        format!("%{i} = stablehlo.multiply {from}, %a : tensor<1024x1024xf32>")
+    };
+    let lines: Vec<String> = (0..length).map(line).collect();
+    format!(
+        "func.func @main(%a: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {{ {}\n return %{} : tensor<1024x1024xf32> }}",
+        lines.join("\n"),
+        length - 1
+    )
+}
+
+#[test]
+fn arithmetic_on_elements_passes_memory_once() {
+    let memory_bound = "device=1000,100";
+    close(run(&chain(1), memory_bound).seconds, 2.0 * 4.0 * 1048576.0 / 100e9);
+    close(run(&chain(9), memory_bound).seconds, 2.0 * 4.0 * 1048576.0 / 100e9);
+    // With slow arithmetic every operation counts, and a kernel starts once.
+    close(run(&chain(9), "device=1e-3,100").seconds, 9.0 * 1048576.0 / 1e9);
+    close(run(&chain(9), "device=1000,1e9\nelementwise=1,0,50").seconds, 50e-6 + 9.0 * 1048576.0 / 1000e12);
+}
+
+#[test]
+fn a_softmax_is_two_loops_and_what_both_read_is_written() {
+    let source = "func.func @main(%a: tensor<512x1024xf32>) -> tensor<512x1024xf32> {
+        %zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %e = stablehlo.exponential %a : tensor<512x1024xf32>
+        %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1]
+          : (tensor<512x1024xf32>, tensor<f32>) -> tensor<512xf32>
+        %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<512xf32>) -> tensor<512x1024xf32>
+        %r = stablehlo.divide %e, %b : tensor<512x1024xf32>
+        return %r : tensor<512x1024xf32> }";
+    let run = run(source, "device=1000,100");
+    let traffic: i64 = run.ops.iter().map(|op| op.traffic).sum();
+    let (whole, row) = (512 * 1024 * 4, 512 * 4);
+    // Read and written by the exponential, read by the sum and by the division, which writes the result.
+    assert!((5 * whole..5 * whole + 4 * row).contains(&traffic), "{traffic} bytes of {whole}");
+}
+
+#[test]
+fn every_round_of_a_loop_counts() {
+    let looped = |rounds: i64| {
+        format!(
+            "func.func @main(%a: tensor<256x256xf32>) -> tensor<256x256xf32> {{
+              %zero = stablehlo.constant dense<0> : tensor<i32>
+              %one = stablehlo.constant dense<1> : tensor<i32>
+              %end = stablehlo.constant dense<{rounds}> : tensor<i32>
+              %r:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, tensor<256x256xf32>
+              cond {{
+                %c = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %c : tensor<i1>
+              }} do {{
+                %n = stablehlo.add %i, %one : tensor<i32>
+                %y = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0]
+                  : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+                stablehlo.return %n, %y : tensor<i32>, tensor<256x256xf32>
+              }}
+              return %r#1 : tensor<256x256xf32> }}"
+        )
+    };
+    let seconds = |rounds| run(&looped(rounds), "device=1,1e6").seconds;
+    let product = 2.0 * 256.0_f64.powi(3) / 1e12;
+    assert!((seconds(10) / (10.0 * product) - 1.0).abs() < 1e-3);
+    assert!((seconds(30) / seconds(10) - 3.0).abs() < 1e-3);
+}
+
+#[test]
+fn devices_of_a_host_share_its_threads() {
+    let source = |devices: i64| {
+        format!(
+            r#"sdy.mesh @mesh = <["x"={devices}]>
+            func.func @main(%a: tensor<512x512xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %b: tensor<512x512xf32>)
+                -> tensor<512x512xf32> {{
+              %r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+                : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+              return %r : tensor<512x512xf32>
+            }}"#
+        )
+    };
+    let host = |threads: i64| format!("device=0.1,1e6\nhost={threads},1,0,1e6\ncollective.all-gather=1,1e6,1e6");
+    let flops = 2.0 * 512.0_f64.powi(3);
+    close(run(&source(1), &host(1)).compute_seconds, flops / 1e11);
+    close(run(&source(1), &host(4)).compute_seconds, flops / 4e11);
+    // The same work in eight pieces takes as long.
+    close(run(&source(8), &host(4)).compute_seconds, flops / 4e11);
+}
