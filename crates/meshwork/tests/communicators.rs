@@ -129,6 +129,8 @@ fn messages(ranks: &Communicator) {
         std::thread::yield_now();
     };
     assert_eq!(got.item::<i32>().unwrap(), 5);
+    assert!(other.test().unwrap().is_none());
+    assert!(other.wait().unwrap_err().to_string().contains("was taken already"));
     // To itself.
     tagged(1).send_array(rank, &Array::scalar(3i32)).unwrap();
     assert_eq!(tagged(1).receive_array(rank).unwrap().item::<i32>().unwrap(), 3);

@@ -1,9 +1,8 @@
 //! Batches and checkpoints of several processes: each test starts itself again under `mpirun`.
 #![cfg(all(feature = "mpi", feature = "checkpoints"))]
 
-use meshwork::data::GlobalBatch;
+use meshwork::data::{GlobalBatch, local_data_to_global_array};
 use meshwork::prelude::*;
-use meshwork::rules::MeshHelper;
 use meshwork::save::Checkpoints;
 use meshwork_testing::{Folder, ranks};
 
@@ -76,24 +75,24 @@ fn trees_of_processes_become_trees_of_arrays() {
     ranks::across(&[2, 3], "trees_of_processes_become_trees_of_arrays", || {
         let runtime = Runtime::init().unwrap();
         let (rank, size) = (runtime.rank(), runtime.size());
-        let helper = MeshHelper::new(&[("data", None), ("model", Some(2))], 2 * size as i64).unwrap();
+        let mesh = Mesh::grid(("data", size as i64), ("model", 2)).unwrap();
         let rows = |rank: usize| 2 + rank as i64;
         let x = |rank: usize| Array::from_fn([rows(rank), 2], |i| element(rank, i[0], i[1]));
         let y = |rank: usize| Array::from_fn([rows(rank)], |i| 100 * rank as i32 + i[0] as i32);
-        let (all_x, all_y) = helper.local_data_to_global_array(&(x(rank), y(rank)), 0, Some(&["data"])).unwrap();
+        let (all_x, all_y) = local_data_to_global_array(&(x(rank), y(rank)), &mesh, 0, Some(&["data"])).unwrap();
         let joined = |f: &dyn Fn(usize) -> Vec<f64>| (0..size).flat_map(f).collect::<Vec<f64>>();
         assert_eq!(all_x.to_f64s().unwrap(), joined(&|r| x(r).to_f64s().unwrap()));
         assert_eq!(all_y.to_f64s().unwrap(), joined(&|r| y(r).to_f64s().unwrap()));
         for array in [&all_x, &all_y] {
             let placement = array.placement().unwrap();
-            assert_eq!(placement.sharding.num_shards(helper.mesh())[0], size as i64);
+            assert_eq!(placement.sharding.num_shards(&mesh)[0], size as i64);
         }
         // Over all axes unless some are given.
-        let (all_x, _) = helper.local_data_to_global_array(&(x(rank), y(rank)), 0, None).unwrap();
-        assert_eq!(all_x.placement().unwrap().sharding.num_shards(helper.mesh())[0], 2 * size as i64);
+        let (all_x, _) = local_data_to_global_array(&(x(rank), y(rank)), &mesh, 0, None).unwrap();
+        assert_eq!(all_x.placement().unwrap().sharding.num_shards(&mesh)[0], 2 * size as i64);
         // Arrays of one tree have the same rows; what one process does wrong is the same error on all.
         let odd = if rank == 1 { Array::zeros([9], I32) } else { y(rank) };
-        let error = helper.local_data_to_global_array(&(x(rank), odd), 0, None).unwrap_err().to_string();
+        let error = local_data_to_global_array(&(x(rank), odd), &mesh, 0, None).unwrap_err().to_string();
         assert!(error.contains(r#""0" has [2, 3"#) && error.contains(r#"and "1" [2, 9"#), "{error}");
         runtime.barrier().unwrap();
     });

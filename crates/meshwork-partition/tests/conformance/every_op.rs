@@ -35,6 +35,7 @@ const OTHERS: &[(&str, &[&str])] = &[
             "stablehlo.all_to_all",
             "stablehlo.collective_broadcast",
             "stablehlo.collective_reduce",
+            "stablehlo.cross-replica-sum",
             "stablehlo.reduce_scatter",
             "stablehlo.async_start",
             "stablehlo.async_done",

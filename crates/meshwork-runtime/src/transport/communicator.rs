@@ -161,7 +161,7 @@ impl Communicator {
     fn begin_receive(&self, from: usize, kind: Kind) -> Receiving {
         let from = self.members[from];
         let ticket = self.wire.post(from, self.envelope(kind));
-        Receiving { wire: self.wire.clone(), ticket, from }
+        Receiving { wire: self.wire.clone(), ticket, from, taken: false }
     }
 
     /// Sends a part of a collective.
@@ -222,11 +222,15 @@ pub struct Receiving {
     wire: Arc<dyn Wire>,
     ticket: Ticket,
     from: usize,
+    taken: bool,
 }
 
 impl Receiving {
-    /// Waits for the bytes.
+    /// Waits for the bytes. It is an error if [`test`](Receiving::test) has returned them.
     pub fn wait(self) -> Result<Vec<u8>, ProcessError> {
+        if self.taken {
+            return Err(ProcessError::Failed(format!("receive: the message of rank {} was taken already", self.from)));
+        }
         let taken = self.wire.take(self.ticket, self.from, Patience::Wait)?;
         // A wire that waits returns a message or an error.
         Ok(taken.expect("a message"))
@@ -234,7 +238,12 @@ impl Receiving {
 
     /// The bytes, if they have come; a second time there are none.
     pub fn test(&mut self) -> Result<Option<Vec<u8>>, ProcessError> {
-        self.wire.take(self.ticket, self.from, Patience::Look)
+        if self.taken {
+            return Ok(None);
+        }
+        let found = self.wire.take(self.ticket, self.from, Patience::Look)?;
+        self.taken = found.is_some();
+        Ok(found)
     }
 }
 

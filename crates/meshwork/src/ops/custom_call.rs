@@ -67,10 +67,11 @@ impl CustomCall {
         let types: Vec<Type> =
             extents.iter().zip(results).map(|(dims, (e, _))| Type::tensor(dims.clone(), *e)).collect();
         let shapes: Vec<Vec<i64>> = operands.iter().map(|t| t.shape().to_vec()).collect();
-        let rule = self.rule.as_ref().map(|text| match read(text, &shapes, &extents) {
-            Ok(rule) => Attr::ShardingRule(Arc::new(rule)),
-            Err(why) => fail(&self.target, format!("the rule {text:?}: {why}")),
-        });
+        let rule = match self.rule.as_ref().map(|text| read(text, &shapes, &extents)) {
+            None => None,
+            Some(Ok(rule)) => Some(Attr::ShardingRule(Arc::new(rule))),
+            Some(Err(why)) => fail(&self.target, format!("the rule {:?}: {why}", self.rule.as_deref().unwrap_or(""))),
+        };
         emit_all(&self.target, operands, |b, v| {
             let spec = OpSpec::new(OpKind::Control(ControlOp::CustomCall)).operands(v.iter().copied()).results(types);
             let spec = spec

@@ -10,7 +10,7 @@
 //! | [`NamedTensor::slice`], [`concatenate`], [`stack`], [`NamedTensor::argmax`], [`NamedTensor::sort`], … | parts and orders along an axis |
 //! | [`Mapping`] | which mesh axes split which name, in order of preference |
 //! | [`axis_mapping`], [`merged_axis_mapping`], [`on_mesh`] | a mapping or a mesh for everything inside a scope |
-//! | [`shard`], [`sharded`], [`auto_sharded`] | places a value or a tree by the names of axes, inside and outside programs |
+//! | [`shard`](shard()), [`sharded`], [`auto_sharded`] | places a value or a tree by the names of axes, inside and outside programs |
 //! | [`named_jit`], [`fsdp`] | functions with mappings for arguments, results and the body |
 //! | [`physical_axis_name`], [`physical_axis_size`], [`round_axis_for_partitioning`], [`sharding_for_axis`] | questions |
 //!

@@ -7,7 +7,6 @@ use super::{Matched, Report, Rule, lint};
 use crate::error::Result;
 use crate::function::Function;
 use crate::jit::{Jit, jit};
-use crate::store::data::GlobalBatch;
 use crate::tree::{HostTree, Tree};
 
 /// A mesh with methods that apply rules on it.
@@ -85,14 +84,6 @@ impl MeshHelper {
     /// ```
     pub fn match_rule_tree<H: HostTree>(&self, rule: &Rule, tree: &H) -> Result<H> {
         match_rule_tree(rule, tree, &self.mesh)
-    }
-
-    /// A tree of what this process has loaded, and all others with theirs, as a tree of global arrays over these axes of the mesh, or
-    /// over all: see [`GlobalBatch::assemble_local_tree`]. All processes call it; they may have different numbers of rows.
-    pub fn local_data_to_global_array<H: HostTree>(&self, tree: &H, dim: usize, axes: Option<&[&str]>) -> Result<H> {
-        let batch = GlobalBatch::new(&self.mesh).along(dim);
-        let batch = axes.map_or(batch.clone(), |axes| batch.over(axes));
-        Ok(batch.assemble_local_tree(tree)?.tree)
     }
 
     /// The tree placed by `rule`.

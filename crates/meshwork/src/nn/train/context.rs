@@ -147,7 +147,8 @@ impl ShardedContext {
 
     /// A program as text, with the names of this context.
     fn text(&self, mut module: Module) -> Result<String> {
-        module.attrs.set("sym_name", Attr::str(&self.module_name));
+        module.attrs.remove("sym_name");
+        module.name = Some(self.module_name.as_str().into());
         let printed = renamed(&text::print(&module), MESH, &self.mesh_name);
         match text::parse(&printed) {
             Ok(_) => Ok(printed),
@@ -222,7 +223,8 @@ impl ShardedContext {
     }
 
     /// What an input and its gradient need in the program of the scalar that `f` returns, read from its plan: reductions of values
-    /// with the type of the input that the forward program does not have, and gathers of the input before its use.
+    /// with the type of the input, in whatever order of dimensions, that the forward program does not have, and gathers of the input
+    /// before its use.
     ///
     /// ```
     /// use meshwork::prelude::*;
@@ -241,7 +243,7 @@ impl ShardedContext {
         let alone = jit(|i: Inputs| f(&i)).on(&self.mesh).in_shardings([self.rule()]).plan(&arguments)?;
         let whole = self.backward(&f, vec![name.to_string()]).plan(&arguments)?;
         let dims: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
-        let tensor = format!("{}[{}]", input.dtype, dims.join(","));
+        let own = sorted(&format!("{}[{}]", input.dtype, dims.join(",")));
         let argument = format!("0/{name}");
         let mut before: Vec<_> = alone.collectives.iter().map(what).collect();
         let mut pattern = SyncPattern::default();
@@ -249,7 +251,8 @@ impl ShardedContext {
         for collective in &whole.collectives {
             let axes: Vec<String> = collective.axes.iter().map(|a| a.name.to_string()).collect();
             let of_input = collective.causes.iter().any(|c| c.argument == argument);
-            let of_gradient = collective.causes.iter().any(|c| c.tensor == tensor && !c.argument.starts_with("0/"));
+            let of_gradient =
+                collective.causes.iter().any(|c| sorted(&c.tensor) == own && !c.argument.starts_with("0/"));
             let known = before.iter().position(|b| *b == what(collective));
             if let Some(i) = known {
                 before.swap_remove(i);
@@ -292,6 +295,14 @@ impl ShardedContext {
     fn named(&self, role: Role) -> impl Iterator<Item = (&String, &Input)> {
         self.inputs.iter().filter(move |(_, input)| input.role == role).map(|(name, input)| (name, input))
     }
+}
+
+/// The text of a type with its extents in order: a gradient may be computed transposed.
+fn sorted(ty: &str) -> (String, Vec<String>) {
+    let (elem, dims) = ty.split_once('[').unwrap_or((ty, ""));
+    let mut dims: Vec<String> = dims.trim_end_matches(']').split(',').map(String::from).collect();
+    dims.sort();
+    (elem.to_string(), dims)
 }
 
 /// What distinguishes a collective from others, where two programs are compared.

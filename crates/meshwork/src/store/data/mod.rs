@@ -21,7 +21,7 @@
 mod exchange;
 mod tree;
 
-pub use tree::BatchTree;
+pub use tree::{BatchTree, local_data_to_global_array};
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -3,6 +3,7 @@
 use super::{Batch, GlobalBatch, invalid};
 use crate::error::{Error, Result};
 use crate::tree::{HostTree, map_arrays, named_arrays};
+use meshwork_mesh::Mesh;
 use meshwork_runtime::Array;
 
 /// A tree of arrays over the mesh with the same rows. Made by [`GlobalBatch::assemble_tree`] and
@@ -15,6 +16,26 @@ pub struct BatchTree<H> {
     pub mask: Array,
     /// Rows of each piece.
     pub lengths: Vec<i64>,
+}
+
+/// A tree of what this process has loaded, and all others with theirs, as a tree of global arrays: along dimension `dim`, over these
+/// axes of the mesh or over all of them. All processes call it, and may have different numbers of rows. [`GlobalBatch`] also fills
+/// short batches up.
+///
+/// ```
+/// use meshwork::data::local_data_to_global_array;
+/// use meshwork::prelude::*;
+///
+/// let mesh = Mesh::grid(("dp", 2), ("tp", 2))?;
+/// let loaded = (Array::zeros([6, 3], F32), Array::zeros([6], I32));
+/// let (x, y) = local_data_to_global_array(&loaded, &mesh, 0, Some(&["dp"]))?;
+/// assert_eq!((x.shards()[2].slice.clone(), y.shards()[2].slice.clone()), (vec![3..6, 0..3], vec![3..6]));
+/// # Ok::<(), meshwork::Error>(())
+/// ```
+pub fn local_data_to_global_array<H: HostTree>(tree: &H, mesh: &Mesh, dim: usize, axes: Option<&[&str]>) -> Result<H> {
+    let batch = GlobalBatch::new(mesh).along(dim);
+    let batch = axes.map_or(batch.clone(), |axes| batch.over(axes));
+    Ok(batch.assemble_local_tree(tree)?.tree)
 }
 
 impl GlobalBatch {
@@ -46,8 +67,7 @@ impl GlobalBatch {
         })
     }
 
-    /// As [`assemble_local`](GlobalBatch::assemble_local), for a tree: what scalax calls `local_data_to_global_array`. All
-    /// processes call it with trees of the same structure.
+    /// As [`assemble_local`](GlobalBatch::assemble_local), for a tree. All processes call it with trees of the same structure.
     pub fn assemble_local_tree<H: HostTree>(&self, local: &H) -> Result<BatchTree<H>> {
         self.of_tree(local, |array| self.assemble_local(array))
     }
